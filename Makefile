@@ -1,0 +1,42 @@
+# One profile (release) for everything, so that every crate is compiled once.
+SHELL := bash
+.DEFAULT_GOAL := help
+.PHONY: help setup build demo test lint tidy bench fuzz-smoke clean
+
+# Inputs per property in `make fuzz-smoke`; arguments of `make bench`.
+CASES ?= 20000
+BENCH ?=
+
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS=$$'\t' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
+
+setup: ## Check the tools this needs and install what is missing
+	@scripts/setup.sh
+
+build: setup ## Build the program
+	cargo build --release --locked -p nilometer
+
+demo: build ## Build the program and let it show itself
+	"$$(scripts/target-dir.sh)/release/nilometer" demo
+
+test: setup ## Run every test, with the minutes of each part
+	@scripts/test.sh
+
+lint: setup ## Check formatting and every lint, in all crates
+	cargo fmt --all --check
+	cargo clippy --release --locked --workspace --exclude nilometer-sim --all-targets -- -D warnings
+	cargo clippy --release --locked -p nilometer-sim --all-targets -- -D warnings
+
+tidy: setup ## Check layers, sizes, links, words, licences
+	cargo xtask tidy
+	cargo xtask deny
+
+bench: build ## Run the benchmark (BENCH="arguments")
+	"$$(scripts/target-dir.sh)/release/nilometer" bench $(BENCH)
+
+fuzz-smoke: setup ## Throw many random inputs at decoders and parsers (CASES=20000)
+	PROPTEST_CASES=$(CASES) cargo test --release --locked -p nilometer-codec -p nilometer-lineproto
+
+clean: ## Remove everything that was built
+	cargo clean
+	rm -rf bench-results/tmp

@@ -1,0 +1,372 @@
+//! The loader against a server that counts, refuses, asks for time, closes connections and hides rows.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a failed unwrap in a helper is the test's report"
+)]
+
+mod support;
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nilometer_bench::queries::{cpu_only, run_queries};
+use nilometer_bench::workload::{Spec, Workload};
+use nilometer_bench::{Error, FileFormat, LoadOptions, generate, load};
+use support::{Faults, Server};
+
+const HOUR_NS: i64 = 3_600_000_000_000;
+
+/// 3 hosts, 120 epochs: 360 rows.
+fn spec() -> Spec {
+    let start_ns = 1_451_606_400_000_000_000;
+    let interval_ns = 30_000_000_000;
+    Spec {
+        workload: Workload::CpuOnly,
+        hosts: 3,
+        start_ns,
+        end_ns: start_ns + HOUR_NS,
+        interval_ns,
+        seed: 11,
+    }
+}
+
+struct Files {
+    _directory: tempfile::TempDir,
+    batches: PathBuf,
+    lines: PathBuf,
+}
+
+/// The data set as a batch file with 50 rows a batch, and as lines.
+fn files() -> Files {
+    let directory = tempfile::tempdir().unwrap();
+    let (batches, lines) = (
+        directory.path().join("data.batches"),
+        directory.path().join("data.lp"),
+    );
+    generate(&spec(), &batches, FileFormat::BatchFile, 50, |_| {}).unwrap();
+    generate(&spec(), &lines, FileFormat::LineProtocol, 50, |_| {}).unwrap();
+    Files {
+        _directory: directory,
+        batches,
+        lines,
+    }
+}
+
+fn options(server: &Server, file: &PathBuf) -> LoadOptions {
+    LoadOptions {
+        batch_rows: 70,
+        ..LoadOptions::new(&server.url, "bench db", file)
+    }
+}
+
+#[test]
+fn a_batch_file_arrives_whole_over_one_connection_per_worker() {
+    let files = files();
+    let server = Server::start(Faults::default(), false);
+    let mut progress = Vec::new();
+    let report = load(&options(&server, &files.batches), |rows| {
+        progress.push(rows)
+    })
+    .unwrap();
+    assert_eq!(
+        (report.rows, report.values, report.batches),
+        (360, Some(3600), 8)
+    );
+    assert_eq!(report.text_bytes, fs::metadata(&files.lines).unwrap().len());
+    assert_eq!((report.visible.rows, report.visible.rows_before), (360, 0));
+    assert_eq!(report.sync_mode, "none at all");
+    assert_eq!(
+        (report.retries, report.batch_rows, report.workers),
+        (0, 50, 2)
+    );
+    assert_eq!(progress.len(), 8);
+    assert_eq!(progress.last(), Some(&360));
+    let seen = server.seen();
+    assert_eq!((seen.rows, seen.writes), (360, 8));
+    // One worker may have sent everything before the other began.
+    assert!(
+        (1..=2).contains(&seen.write_connections),
+        "{} connections",
+        seen.write_connections
+    );
+    assert_eq!(report.connections, seen.write_connections as u64);
+    assert!(
+        seen.targets
+            .contains(&"/api/v3/write_lp?db=bench%20db&precision=ns".to_owned()),
+        "{:?}",
+        seen.targets
+    );
+    let table = report.table();
+    assert!(
+        table.contains("rows        360\n") && table.contains("values      3,600\n"),
+        "{table}"
+    );
+}
+
+#[test]
+fn both_kinds_of_file_send_the_same_text_in_order() {
+    let files = files();
+    let expected = fs::read(&files.lines).unwrap();
+    for (file, batches) in [(&files.batches, 8), (&files.lines, 6)] {
+        let server = Server::start(Faults::default(), true);
+        let report = load(
+            &LoadOptions {
+                workers: 1,
+                ..options(&server, file)
+            },
+            |_| {},
+        )
+        .unwrap();
+        assert_eq!(
+            (report.rows, report.batches, report.connections),
+            (360, batches, 1)
+        );
+        assert!(server.seen().text == expected, "{} differs", file.display());
+    }
+}
+
+#[test]
+fn a_refused_batch_stops_the_load_with_its_number_and_the_server_s_words() {
+    let files = files();
+    let server = Server::start(
+        Faults {
+            refuse_write: Some(3),
+            ..Faults::default()
+        },
+        false,
+    );
+    let error = load(
+        &LoadOptions {
+            workers: 1,
+            ..options(&server, &files.batches)
+        },
+        |_| {},
+    )
+    .unwrap_err();
+    let Error::Refused {
+        batch,
+        status,
+        body,
+    } = &error
+    else {
+        panic!("{error}")
+    };
+    assert_eq!((*batch, *status), (3, 400));
+    assert!(body.contains("field type conflict"), "{body}");
+    let seen = server.seen();
+    assert_eq!((seen.writes, seen.rows), (4, 150));
+}
+
+#[test]
+fn a_busy_server_gets_time_but_not_for_ever() {
+    let files = files();
+    let server = Server::start(
+        Faults {
+            busy_writes: 5,
+            ..Faults::default()
+        },
+        false,
+    );
+    let report = load(&options(&server, &files.batches), |_| {}).unwrap();
+    assert_eq!((report.retries, report.rows), (5, 360));
+    let server = Server::start(
+        Faults {
+            busy_writes: usize::MAX,
+            ..Faults::default()
+        },
+        false,
+    );
+    let error = load(&options(&server, &files.batches), |_| {}).unwrap_err();
+    assert!(
+        matches!(error, Error::Refused { status: 503, .. }),
+        "{error}"
+    );
+}
+
+#[test]
+fn connections_that_the_server_closes_are_opened_again() {
+    let files = files();
+    let server = Server::start(
+        Faults {
+            close_after_answer: true,
+            ..Faults::default()
+        },
+        true,
+    );
+    let report = load(
+        &LoadOptions {
+            workers: 1,
+            ..options(&server, &files.batches)
+        },
+        |_| {},
+    )
+    .unwrap();
+    assert_eq!((report.rows, report.connections), (360, 8));
+    assert!(server.seen().text == fs::read(&files.lines).unwrap());
+}
+
+#[test]
+fn acknowledged_rows_that_cannot_be_read_fail_the_load() {
+    let files = files();
+    for (faults, counted) in [
+        (
+            Faults {
+                hide_rows: 10,
+                ..Faults::default()
+            },
+            350,
+        ),
+        (
+            Faults {
+                count_twice: true,
+                ..Faults::default()
+            },
+            720,
+        ),
+    ] {
+        let server = Server::start(faults, false);
+        let impatient = LoadOptions {
+            visible_wait: Duration::ZERO,
+            ..options(&server, &files.batches)
+        };
+        let error = load(&impatient, |_| {}).unwrap_err();
+        let Error::NotVisible {
+            acknowledged: 360,
+            before: 0,
+            visible,
+            ..
+        } = error
+        else {
+            panic!("{error}")
+        };
+        assert_eq!(visible, counted);
+    }
+}
+
+#[test]
+fn a_database_with_rows_in_it_can_be_loaded() {
+    let files = files();
+    let server = Server::start(Faults::default(), false);
+    server.seen().rows = 1000;
+    let report = load(&options(&server, &files.batches), |_| {}).unwrap();
+    assert_eq!(
+        (report.rows, report.visible.rows_before, report.visible.rows),
+        (360, 1000, 1360)
+    );
+}
+
+#[test]
+fn limits_end_a_load_at_a_whole_batch() {
+    let files = files();
+    let server = Server::start(Faults::default(), false);
+    let limited = LoadOptions {
+        rows_max: Some(101),
+        ..options(&server, &files.batches)
+    };
+    assert_eq!(load(&limited, |_| {}).unwrap().rows, 150);
+    let server = Server::start(Faults::default(), false);
+    let limited = LoadOptions {
+        time_max: Some(Duration::ZERO),
+        ..options(&server, &files.batches)
+    };
+    let report = load(&limited, |_| {}).unwrap();
+    assert_eq!(
+        (report.rows, report.batches, server.seen().writes),
+        (0, 0, 0)
+    );
+}
+
+#[test]
+fn what_cannot_be_loaded_is_refused_with_a_reason() {
+    let files = files();
+    let server = Server::start(Faults::default(), false);
+    let fails = |options: &LoadOptions| load(options, |_| {}).unwrap_err();
+    let base = options(&server, &files.batches);
+    assert!(matches!(
+        fails(&LoadOptions {
+            workers: 0,
+            ..base.clone()
+        }),
+        Error::Spec { .. }
+    ));
+    assert!(matches!(
+        fails(&LoadOptions {
+            url: "localhost".to_owned(),
+            ..base.clone()
+        }),
+        Error::Address { .. }
+    ));
+    assert!(matches!(
+        fails(&LoadOptions {
+            file: "no such file".into(),
+            ..base.clone()
+        }),
+        Error::Io { .. }
+    ));
+    let unreachable = LoadOptions {
+        // Port 1 of the loopback address is nobody's.
+        url: "http://127.0.0.1:1".to_owned(),
+        reach_wait: Duration::ZERO,
+        ..base.clone()
+    };
+    assert!(matches!(fails(&unreachable), Error::Unreachable { .. }));
+    for (name, bytes) in [
+        ("empty", &b""[..]),
+        ("gzip", b"\x1f\x8b\x08rest"),
+        ("zstd", b"\x28\xb5\x2f\xfdrest"),
+    ] {
+        let file = files.batches.with_file_name(name);
+        fs::write(&file, bytes).unwrap();
+        let error = fails(&LoadOptions {
+            file,
+            ..base.clone()
+        });
+        assert!(
+            matches!(error, Error::NotLoadable { .. }),
+            "{name}: {error}"
+        );
+    }
+    let cut = files.batches.with_file_name("cut");
+    let whole = fs::read(&files.batches).unwrap();
+    fs::write(&cut, &whole[..whole.len() - 9]).unwrap();
+    assert!(matches!(
+        fails(&LoadOptions { file: cut, ..base }),
+        Error::Truncated { .. }
+    ));
+}
+
+#[test]
+fn queries_are_timed_by_type_and_their_rows_counted() {
+    let server = Server::start(Faults::default(), false);
+    let specs = cpu_only(&spec(), 4, 2).unwrap();
+    let timings = run_queries(&server.url, "bench", &specs, 3).unwrap();
+    assert_eq!(timings.len(), 15);
+    for timing in &timings {
+        assert_eq!((timing.runs, timing.rows), (6, 2), "{}", timing.name);
+        assert!(
+            0.0 < timing.min_ms
+                && timing.min_ms <= timing.median_ms
+                && timing.median_ms <= timing.max_ms
+        );
+    }
+    assert_eq!(server.seen().targets.len(), 90);
+    assert!(
+        server.seen().targets[0]
+            .starts_with("/api/v3/query_sql?db=bench&q=select%20time_bucket%28")
+    );
+    let server = Server::start(
+        Faults {
+            refuse_queries: true,
+            ..Faults::default()
+        },
+        false,
+    );
+    let error = run_queries(&server.url, "bench", &specs, 1).unwrap_err();
+    let text = error.to_string();
+    assert!(
+        text.contains("no such function") && text.contains("time_bucket"),
+        "{text}"
+    );
+}

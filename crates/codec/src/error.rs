@@ -1,0 +1,55 @@
+//! What can go wrong between values and bytes, and what to do about it.
+
+use crate::{BLOCK_ROWS_MAX, TEXT_BYTES_MAX};
+
+/// Why a column could not be encoded or a page not be decoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The input ended inside a value.
+    #[error(
+        "the page ends too early; read all of its bytes, or restore the file if they were lost"
+    )]
+    Truncated,
+    /// The encoding id is not one of format 0.
+    #[error("unknown encoding {0}; the page was written by a newer version, or it is damaged")]
+    UnknownEncoding(u8),
+    /// The physical type is not one of format 0.
+    #[error("unknown physical type {0}; the page was written by a newer version, or it is damaged")]
+    UnknownType(u8),
+    /// The bytes contradict themselves.
+    #[error("corrupt page: {what}; restore the file from a backup or a replica")]
+    Corrupt {
+        /// The rule that the bytes break.
+        what: &'static str,
+    },
+    /// The page is compressed with zstd, and this build has no zstd.
+    #[error("the page is compressed with zstd; use a build with the feature `zstd`")]
+    UnsupportedZstd,
+    /// A page holds at least one row and at most [`BLOCK_ROWS_MAX`].
+    #[error("a page of {rows} rows; write between 1 and {BLOCK_ROWS_MAX} rows to a page")]
+    LimitRows {
+        /// The number of rows asked for.
+        rows: usize,
+    },
+    /// A page holds at most [`TEXT_BYTES_MAX`] bytes of text.
+    #[error(
+        "a page of {bytes} bytes of text; write at most {TEXT_BYTES_MAX}, or fewer rows to a page"
+    )]
+    LimitTextBytes {
+        /// The number of bytes asked for.
+        bytes: usize,
+    },
+    /// The parts of the column given to the encoder do not fit together.
+    #[error("invalid column: {what}")]
+    InvalidColumn {
+        /// The rule that the caller broke.
+        what: &'static str,
+    },
+}
+
+impl Error {
+    pub(crate) const fn corrupt(what: &'static str) -> Self {
+        Self::Corrupt { what }
+    }
+}

@@ -1,0 +1,277 @@
+//! DECIMAL (after ALP): floats that were written as decimals are integers over one power of ten.
+//!
+//! Layout: scale (1 byte, two's complement), number of exceptions (varint), positions of the exceptions, packed like
+//! those of patches, their bits (8 bytes each, little-endian), an integer chunk of all values, where exceptions repeat a neighbour.
+//!
+//! A value is `integer / 10^scale`, or `integer * 10^-scale` if the scale is negative. Both operands are exact and
+//! IEEE 754 rounds the one operation correctly, so the result is the float nearest to the decimal, on every machine:
+//! dividing costs more than ALP's two multiplications, but no decimal of up to 15 digits is ever an exception.
+
+use crate::integer::{self, Plan, for_positions, position_width};
+use crate::pack::{pack, packed_bytes};
+use crate::read::{take, take_u8};
+use crate::{BLOCK_ROWS_MAX, Error, varint};
+
+/// Powers of ten that binary64 holds exactly.
+const POWERS: [f64; 19] = [
+    1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15, 1e16,
+    1e17, 1e18,
+];
+const SCALE_MAX: i8 = POWERS.len() as i8 - 1;
+
+/// Integers are within -2^51 and 2^51, where adding `MAGIC` converts between integer and float without a branch.
+const LIMIT: i64 = 1 << 51;
+/// 1.5 * 2^52: the bits of `MAGIC + x` are those of `MAGIC` plus `x`, for whole `x` within the limit.
+const MAGIC: f64 = 6_755_399_441_055_744.0;
+
+/// Values looked at to choose the scale.
+const SAMPLES_MAX: usize = 16;
+
+pub(super) struct Decimals {
+    scale: i8,
+    n: usize,
+    latents: [i64; BLOCK_ROWS_MAX],
+    exceptions: Exceptions,
+    plan: Plan,
+}
+
+impl Decimals {
+    /// The values as decimals, or `None` if too few of them are.
+    pub(super) fn of(values: &[f64]) -> Option<Self> {
+        let scale = choose_scale(values.iter().copied())?;
+        let mut best = Self::at_scale(values, scale);
+        // A sample misses what is rare: the exceptions say whether a digit more would do.
+        let exceptions = values
+            .iter()
+            .copied()
+            .filter(|value| !is_exact(*value, to_latent(*value, scale), scale));
+        let finer = match &best {
+            Some(best) if best.exceptions.count == 0 => None,
+            _ => choose_scale(exceptions.take(SAMPLES_MAX)).filter(|finer| *finer > scale),
+        };
+        if let Some(finer) = finer.and_then(|finer| Self::at_scale(values, finer))
+            && best
+                .as_ref()
+                .is_none_or(|best| finer.bytes() < best.bytes())
+        {
+            best = Some(finer);
+        }
+        best
+    }
+
+    fn at_scale(values: &[f64], scale: i8) -> Option<Self> {
+        let n = values.len();
+        let mut latents = [0; BLOCK_ROWS_MAX];
+        to_latents(values, scale, &mut latents[..n]);
+        let exceptions = Exceptions::of(values, &latents, scale);
+        if exceptions.count > n / 2 {
+            return None;
+        }
+        // Exceptions repeat the value before them, those at the start the first exact one: neither widens the packing.
+        if exceptions.count > 0 {
+            let mut neighbour = (0..n)
+                .find(|index| !exceptions.has(*index))
+                .map_or(0, |index| latents[index]);
+            for (index, latent) in latents[..n].iter_mut().enumerate() {
+                if exceptions.has(index) {
+                    *latent = neighbour;
+                }
+                neighbour = *latent;
+            }
+        }
+        let plan = integer::plan(&latents[..n]);
+        Some(Self {
+            scale,
+            n,
+            latents,
+            exceptions,
+            plan,
+        })
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        let count = self.exceptions.count;
+        let exceptions = packed_bytes(count, position_width(self.n)) + 8 * count;
+        1 + varint::bytes_u64(count as u64) + exceptions + 1 + self.plan.body_bytes(self.n)
+    }
+
+    /// Appends the body of the values that these are the decimals of.
+    pub(super) fn encode(&self, values: &[f64], out: &mut Vec<u8>) {
+        let count = self.exceptions.count;
+        out.push(self.scale.cast_unsigned());
+        varint::put_u64(count as u64, out);
+        if count > 0 {
+            let mut positions = [0; BLOCK_ROWS_MAX];
+            let exceptions = (0..self.n).filter(|index| self.exceptions.has(*index));
+            for (position, index) in positions.iter_mut().zip(exceptions) {
+                *position = index as u64;
+            }
+            let positions = &positions[..count];
+            pack(positions.iter().copied(), position_width(self.n), out);
+            out.extend(
+                positions
+                    .iter()
+                    .flat_map(|index| values[*index as usize].to_bits().to_le_bytes()),
+            );
+        }
+        out.push(self.plan.encoding() as u8);
+        self.plan.encode_body(&self.latents[..self.n], out);
+    }
+}
+
+/// Which values are not exact, one bit each.
+struct Exceptions {
+    count: usize,
+    words: [u64; BLOCK_ROWS_MAX / 64],
+}
+
+impl Exceptions {
+    fn of(values: &[f64], latents: &[i64], scale: i8) -> Self {
+        let mut words = [0; BLOCK_ROWS_MAX / 64];
+        for (word, (values, latents)) in words
+            .iter_mut()
+            .zip(values.chunks(64).zip(latents.chunks(64)))
+        {
+            for (index, (value, latent)) in values.iter().zip(latents).enumerate() {
+                *word |= u64::from(!is_exact(*value, *latent, scale)) << index;
+            }
+        }
+        Self {
+            count: words.iter().map(|word| word.count_ones() as usize).sum(),
+            words,
+        }
+    }
+
+    fn has(&self, index: usize) -> bool {
+        self.words[index / 64] >> (index % 64) & 1 == 1
+    }
+}
+
+pub(super) fn decode(input: &mut &[u8], latents: &mut [i64], out: &mut [f64]) -> Result<(), Error> {
+    let scale = take_u8(input)?.cast_signed();
+    if scale.unsigned_abs() > SCALE_MAX.unsigned_abs() {
+        return Err(Error::corrupt("the scale of decimals is beyond 10^18"));
+    }
+    let exceptions = varint::get_u64(input)?;
+    let exceptions = usize::try_from(exceptions).unwrap_or(usize::MAX);
+    if exceptions > out.len() {
+        return Err(Error::corrupt("more exceptions than values"));
+    }
+    let positions = take(input, packed_bytes(exceptions, position_width(out.len())))?;
+    let bits = take(input, 8 * exceptions)?;
+    integer::decode_chunk(input, latents)?;
+    if latents
+        .iter()
+        .fold(0, |beyond, latent| beyond | beyond_limit(*latent))
+        != 0
+    {
+        return Err(Error::corrupt("a decimal is beyond 2^51"));
+    }
+    from_latents(latents, scale, out);
+    let bits = bits.as_chunks().0;
+    for_positions(positions, out.len(), exceptions, |index, position| {
+        out[position] = f64::from_bits(u64::from_le_bytes(bits[index]));
+    })
+}
+
+/// Zero if the integer is within the limit (-2^51 itself included, 2^51 not).
+fn beyond_limit(latent: i64) -> u64 {
+    (latent.wrapping_add(LIMIT) as u64) >> 52
+}
+
+fn from_latents(latents: &[i64], scale: i8, out: &mut [f64]) {
+    let power = POWERS[usize::from(scale.unsigned_abs())];
+    match scale {
+        0 => out
+            .iter_mut()
+            .zip(latents)
+            .for_each(|(value, latent)| *value = to_float(*latent)),
+        1.. => out
+            .iter_mut()
+            .zip(latents)
+            .for_each(|(value, latent)| *value = to_float(*latent) / power),
+        _ => out
+            .iter_mut()
+            .zip(latents)
+            .for_each(|(value, latent)| *value = to_float(*latent) * power),
+    }
+}
+
+/// The nearest integers; nonsense for values beyond the limit, which [`is_exact`] finds.
+fn to_latents(values: &[f64], scale: i8, out: &mut [i64]) {
+    let power = POWERS[usize::from(scale.unsigned_abs())];
+    if scale >= 0 {
+        out.iter_mut()
+            .zip(values)
+            .for_each(|(latent, value)| *latent = to_integer(*value * power));
+    } else {
+        out.iter_mut()
+            .zip(values)
+            .for_each(|(latent, value)| *latent = to_integer(*value / power));
+    }
+}
+
+fn to_latent(value: f64, scale: i8) -> i64 {
+    let mut latent = [0];
+    to_latents(&[value], scale, &mut latent);
+    latent[0]
+}
+
+/// Whether decoding gives the same bits: not so for -0.0, NaN, infinities and values with more digits.
+fn is_exact(value: f64, latent: i64, scale: i8) -> bool {
+    let power = POWERS[usize::from(scale.unsigned_abs())];
+    let decoded = if scale >= 0 {
+        to_float(latent) / power
+    } else {
+        to_float(latent) * power
+    };
+    beyond_limit(latent) == 0 && decoded.to_bits() == value.to_bits()
+}
+
+fn to_float(latent: i64) -> f64 {
+    f64::from_bits(MAGIC.to_bits().wrapping_add(latent as u64)) - MAGIC
+}
+
+fn to_integer(value: f64) -> i64 {
+    (value + MAGIC).to_bits().wrapping_sub(MAGIC.to_bits()) as i64
+}
+
+/// The scale that makes a sample of the values smallest, or `None` if most of them are not decimals.
+fn choose_scale(values: impl Iterator<Item = f64> + Clone) -> Option<i8> {
+    let step = values.clone().count().div_ceil(SAMPLES_MAX).max(1);
+    let mut scales = [None; SAMPLES_MAX];
+    let mut count = 0;
+    for (scale, value) in scales.iter_mut().zip(values.step_by(step)) {
+        *scale = scale_of(value);
+        count += 1;
+    }
+    let scales = &scales[..count];
+    let cost = |scale: i8| {
+        // In tenths of a bit: a digit more widens every value, a digit less makes an exception of 8 bytes and a position.
+        let exceptions = scales
+            .iter()
+            .filter(|needed| needed.is_none_or(|needed| needed > scale))
+            .count();
+        exceptions as i64 * 740 + count as i64 * i64::from(scale) * 33
+    };
+    let candidates = scales.iter().flatten().copied();
+    let best = candidates.min_by_key(|scale| cost(*scale))?;
+    let exact = scales
+        .iter()
+        .flatten()
+        .filter(|needed| **needed <= best)
+        .count();
+    (exact * 2 > count).then_some(best)
+}
+
+/// The smallest scale at which a value is exact.
+fn scale_of(value: f64) -> Option<i8> {
+    let exact = |scale: &i8| is_exact(value, to_latent(value, *scale), *scale);
+    let scale = (0..=SCALE_MAX).find(exact);
+    match scale {
+        // A whole number may end in zeros, and one beyond the limit must. Zero says nothing about its neighbours.
+        Some(0) if value == 0.0 => scale,
+        Some(0) | None => (-SCALE_MAX..0).find(exact).or(scale),
+        _ => scale,
+    }
+}

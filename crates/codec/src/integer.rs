@@ -1,0 +1,189 @@
+//! The integer pipeline: times, integers, booleans, dictionary codes and decimal floats all end here.
+//!
+//! At most [`BLOCK_ROWS_MAX`] values make a chunk. A plan is chosen from counts alone, never by trial encoding: one
+//! pass finds the extremes of values and differences, a second one counts how many values exceed each width. All
+//! arithmetic wraps, so the full range of i64 round-trips, and u64 does by reinterpretation.
+
+mod constant;
+mod delta;
+mod frame;
+mod patch;
+mod raw;
+mod stride;
+
+use crate::page::Encoding;
+use crate::read::take_u8;
+use crate::{BLOCK_ROWS_MAX, Error, pack};
+pub(crate) use patch::{for_positions, position_width};
+
+use patch::Packing;
+
+/// How one chunk will be encoded; the size is known before a byte is written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Plan {
+    Constant { value: i64 },
+    Stride { first: i64, step: i64 },
+    Frame(Packing),
+    Delta { first: i64, packing: Packing },
+    Raw,
+}
+
+/// Appends `values`, any number of them, in chunks of [`BLOCK_ROWS_MAX`]; the reader must know how many there are.
+pub fn encode_i64s(values: &[i64], out: &mut Vec<u8>) {
+    for chunk in values.chunks(BLOCK_ROWS_MAX) {
+        let plan = plan(chunk);
+        out.push(plan.encoding() as u8);
+        plan.encode_body(chunk, out);
+    }
+}
+
+/// Takes `n` values off the front of `input` and appends them to `out`.
+///
+/// After an error `out` holds what it held before. Memory grows only as input is consumed.
+pub fn decode_i64s(input: &mut &[u8], n: usize, out: &mut Vec<i64>) -> Result<(), Error> {
+    let start = out.len();
+    let end = start.checked_add(n).ok_or(Error::Truncated)?;
+    while out.len() < end {
+        let from = out.len();
+        out.resize(end.min(from + BLOCK_ROWS_MAX), 0);
+        if let Err(error) = decode_chunk(input, &mut out[from..]) {
+            out.truncate(start);
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+/// Decodes one self-describing chunk that fills `out`, at most [`BLOCK_ROWS_MAX`] values.
+pub(crate) fn decode_chunk(input: &mut &[u8], out: &mut [i64]) -> Result<(), Error> {
+    let encoding = Encoding::try_from(take_u8(input)?)?;
+    decode_body(encoding, input, out)
+}
+
+/// Decodes a chunk whose encoding id was read already.
+pub(crate) fn decode_body(
+    encoding: Encoding,
+    input: &mut &[u8],
+    out: &mut [i64],
+) -> Result<(), Error> {
+    debug_assert!(
+        !out.is_empty() && out.len() <= BLOCK_ROWS_MAX,
+        "a chunk of {} values",
+        out.len()
+    );
+    match encoding {
+        Encoding::Constant => constant::decode(input, out),
+        Encoding::Stride => stride::decode(input, out),
+        Encoding::Frame => frame::decode(input, out),
+        Encoding::Delta => delta::decode(input, out),
+        Encoding::Raw => raw::decode(input, out),
+        _ => Err(Error::corrupt("the encoding is not one of integers")),
+    }
+}
+
+impl Plan {
+    pub(crate) fn encoding(&self) -> Encoding {
+        match self {
+            Self::Constant { .. } => Encoding::Constant,
+            Self::Stride { .. } => Encoding::Stride,
+            Self::Frame(_) => Encoding::Frame,
+            Self::Delta { .. } => Encoding::Delta,
+            Self::Raw => Encoding::Raw,
+        }
+    }
+
+    /// Bytes of the body for the `n` values that the plan was made for, the encoding id not included.
+    pub(crate) fn body_bytes(&self, n: usize) -> usize {
+        match self {
+            Self::Constant { value } => constant::bytes(*value),
+            Self::Stride { first, step } => stride::bytes(*first, *step),
+            Self::Frame(packing) => frame::bytes(packing, n),
+            Self::Delta { first, packing } => delta::bytes(*first, packing, n),
+            Self::Raw => raw::bytes(n),
+        }
+    }
+
+    /// Appends the body of the values that the plan was made for.
+    pub(crate) fn encode_body(&self, values: &[i64], out: &mut Vec<u8>) {
+        match self {
+            Self::Constant { value } => constant::encode(*value, out),
+            Self::Stride { first, step } => stride::encode(*first, *step, out),
+            Self::Frame(packing) => frame::encode(values, packing, out),
+            Self::Delta { packing, .. } => delta::encode(values, packing, out),
+            Self::Raw => raw::encode(values, out),
+        }
+    }
+}
+
+/// Chooses the smallest encoding of 1 to [`BLOCK_ROWS_MAX`] values.
+pub(crate) fn plan(values: &[i64]) -> Plan {
+    let first = values[0];
+    let Extremes {
+        value_min,
+        value_max,
+        delta_min,
+        delta_max,
+    } = Extremes::of(values);
+    if value_min == value_max {
+        return Plan::Constant { value: first };
+    }
+    if delta_min == delta_max {
+        return Plan::Stride {
+            first,
+            step: delta_min,
+        };
+    }
+    let n = values.len();
+    let value_width = pack::width_of(value_max.wrapping_sub(value_min) as u64);
+    let delta_width = pack::width_of(delta_max.wrapping_sub(delta_min) as u64);
+
+    let mut best = Plan::Raw;
+    let mut best_bytes = best.body_bytes(n);
+    let mut consider = |plan: Plan| {
+        let bytes = plan.body_bytes(n);
+        if bytes < best_bytes {
+            (best, best_bytes) = (plan, bytes);
+        }
+    };
+    // Differences of noise are one bit wider than the noise, those of anything that moves slowly are narrower. Patches
+    // blur that by a little; beyond two bits the wider one is not worth a pass. At equal size the frame is faster to read.
+    if value_width <= delta_width + 2 {
+        let packing = Packing::choose(&values.iter().copied(), value_min, value_width);
+        consider(Plan::Frame(packing));
+    }
+    if delta_width <= value_width + 2 {
+        let packing = Packing::choose(&delta::deltas(values), delta_min, delta_width);
+        consider(Plan::Delta { first, packing });
+    }
+    best
+}
+
+/// The extremes of values and of differences between neighbours.
+struct Extremes {
+    value_min: i64,
+    value_max: i64,
+    delta_min: i64,
+    delta_max: i64,
+}
+
+impl Extremes {
+    fn of(values: &[i64]) -> Self {
+        let first = values[0];
+        let first_delta = values.get(1).map_or(0, |second| second.wrapping_sub(first));
+        let start = Self {
+            value_min: first,
+            value_max: first,
+            delta_min: first_delta,
+            delta_max: first_delta,
+        };
+        values.array_windows().fold(start, |so_far, [a, b]| {
+            let delta = b.wrapping_sub(*a);
+            Self {
+                value_min: so_far.value_min.min(*b),
+                value_max: so_far.value_max.max(*b),
+                delta_min: so_far.delta_min.min(delta),
+                delta_max: so_far.delta_max.max(delta),
+            }
+        })
+    }
+}

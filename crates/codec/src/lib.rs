@@ -1,0 +1,54 @@
+//! Values to bytes and back: the one page format that server, library and microcontroller share.
+//!
+//! Does: encode one column of one block as a page, decode it, compute its statistics; packs integers for the log and
+//! the directory too. Does not: read or write files, keep threads, know series or time. Output is appended to the
+//! caller's buffer, decoding fills buffers the caller reuses. A decoder never panics, and never allocates on a number
+//! the input has not paid for.
+//!
+//! The bytes are drawn in `docs/format/page.md`; this is format 0.
+//!
+//! ```
+//! use nilometer_codec::{ColumnBuf, ColumnRef, ValuesRef, decode_page, encode_page};
+//!
+//! let temperatures = [21.5, 21.6, 21.4, 21.5];
+//! let mut page = Vec::new();
+//! encode_page(ColumnRef { values: ValuesRef::F64(&temperatures), validity: None }, &mut page)?;
+//!
+//! let mut column = ColumnBuf::default();
+//! decode_page(&page, &mut column)?;
+//! assert_eq!(column.f64s(), temperatures);
+//! # Ok::<(), nilometer_codec::Error>(())
+//! ```
+
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "rows, widths and text bytes are checked against their limits where they enter, and fit the narrow types after that"
+)]
+
+mod boolean;
+mod column;
+mod error;
+mod float;
+mod integer;
+mod pack;
+mod page;
+mod read;
+pub mod stats;
+mod text;
+pub mod varint;
+
+pub use column::{ColumnBuf, ColumnRef, PhysicalType, ValuesRef};
+pub use error::Error;
+pub use integer::{decode_i64s, encode_i64s};
+pub use page::{Encoding, PageHeader, decode_page, encode_page, page_header};
+
+/// Most rows one page may hold. Positions fit ten bits, and a decoded column of integers fits an L1 cache.
+pub const BLOCK_ROWS_MAX: usize = 1024;
+
+/// Most bytes of text one decoded page may hold, however small its compressed form is.
+pub const TEXT_BYTES_MAX: usize = 16 << 20;
+
+/// Extends the CRC32C `seed` (0 at first) by `bytes`; pages are checked by whoever stores them, not by the page itself.
+pub fn crc32c(seed: u32, bytes: &[u8]) -> u32 {
+    crc32c::crc32c_append(seed, bytes)
+}

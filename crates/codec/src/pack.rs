@@ -1,0 +1,120 @@
+//! Bit packing: `n` values of `width` bits each, one after the other, LSB first, in `ceil(n * width / 8)` bytes.
+//!
+//! There are no lanes and no padding between values, so a loop over single bits decodes it. This file does the same in
+//! groups of 64 values, whose packed form is `width` whole words; each width has its own kernel with constant shifts.
+
+/// Values a kernel handles at a time.
+pub(crate) const GROUP: usize = 64;
+
+/// Bytes that `n` values of `width` bits take.
+pub(crate) const fn packed_bytes(n: usize, width: u32) -> usize {
+    (n * width as usize).div_ceil(8)
+}
+
+/// Bits that hold `value`.
+pub(crate) const fn width_of(value: u64) -> u32 {
+    64 - value.leading_zeros()
+}
+
+/// The lowest `width` bits set.
+pub(crate) const fn mask(width: u32) -> u64 {
+    if width == 0 {
+        0
+    } else {
+        u64::MAX >> (64 - width)
+    }
+}
+
+/// Runs `$body` for the constants 0 to 63. The optimiser does not unroll that far by itself.
+macro_rules! unroll_64 {
+    ($i:ident, $body:block) => { unroll_64!(@ $i, $body,
+        0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+        32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63)
+    };
+    (@ $i:ident, $body:block, $($n:literal)*) => { $( { const $i: usize = $n; $body } )* };
+}
+
+/// Calls the kernel of a width that is known only at run time.
+macro_rules! for_width {
+    ($width:expr, $kernel:ident($($argument:expr),*)) => { for_width!(@ $width, $kernel, ($($argument),*),
+        1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31
+        32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63)
+    };
+    (@ $width:expr, $kernel:ident, $arguments:tt, $($n:literal)*) => {
+        match $width {
+            $( $n => for_width!(@call $kernel, $n, $arguments), )*
+            _ => for_width!(@call $kernel, 64, $arguments),
+        }
+    };
+    (@call $kernel:ident, $n:literal, ($($argument:expr),*)) => { $kernel::<$n>($($argument),*) };
+}
+
+/// Appends the low `width` bits of each value. Bits above are dropped: patches carry them.
+pub(crate) fn pack(mut values: impl ExactSizeIterator<Item = u64>, width: u32, out: &mut Vec<u8>) {
+    if width == 0 {
+        return;
+    }
+    let end = out.len() + packed_bytes(values.len(), width);
+    out.reserve(packed_bytes(values.len().next_multiple_of(GROUP), width));
+    while values.len() > 0 {
+        let mut group = [0; GROUP];
+        for (slot, value) in group.iter_mut().zip(&mut values) {
+            *slot = value;
+        }
+        for_width!(width, pack_group(&group, out));
+    }
+    // The last group was padded with zeros.
+    out.truncate(end);
+}
+
+/// Fills `out` with `base` plus each packed value, wrapping. `packed` holds [`packed_bytes`] bytes.
+pub(crate) fn unpack(packed: &[u8], width: u32, base: i64, out: &mut [i64]) {
+    if width == 0 {
+        out.fill(base);
+    } else {
+        for_width!(width, unpack_groups(packed, base, out));
+    }
+}
+
+fn pack_group<const W: usize>(group: &[u64; GROUP], out: &mut Vec<u8>) {
+    let mut words = [0; W];
+    unroll_64!(I, {
+        let (word, shift) = (I * W / 64, I * W % 64);
+        let value = group[I] & mask(W as u32);
+        words[word] |= value << shift;
+        if shift + W > 64 {
+            words[word + 1] = value >> (64 - shift);
+        }
+    });
+    for word in words {
+        out.extend_from_slice(&word.to_le_bytes());
+    }
+}
+
+fn unpack_groups<const W: usize>(packed: &[u8], base: i64, out: &mut [i64]) {
+    let (groups, tail) = out.as_chunks_mut::<GROUP>();
+    let (packed_words, _) = packed.as_chunks::<8>();
+    for (group, words) in groups.iter_mut().zip(packed_words.as_chunks().0) {
+        unpack_group::<W>(words, base, group);
+    }
+    if !tail.is_empty() {
+        let mut words = [[0; 8]; W];
+        let rest = &packed[groups.len() * 8 * W..];
+        words.as_flattened_mut()[..rest.len()].copy_from_slice(rest);
+        let mut group = [0; GROUP];
+        unpack_group(&words, base, &mut group);
+        tail.copy_from_slice(&group[..tail.len()]);
+    }
+}
+
+#[inline]
+fn unpack_group<const W: usize>(words: &[[u8; 8]; W], base: i64, out: &mut [i64; GROUP]) {
+    unroll_64!(I, {
+        let (word, shift) = (I * W / 64, I * W % 64);
+        let mut value = u64::from_le_bytes(words[word]) >> shift;
+        if shift + W > 64 {
+            value |= u64::from_le_bytes(words[word + 1]) << (64 - shift);
+        }
+        out[I] = base.wrapping_add((value & mask(W as u32)) as i64);
+    });
+}

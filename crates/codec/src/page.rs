@@ -1,0 +1,338 @@
+//! A page: one column of one block, self-describing.
+//!
+//! ```text
+//! +----------+------+------------+---------------------+------ ... ------+
+//! | encoding | type |    rows    |     null bitmap     |       body      |
+//! |   1 B    | 1 B  | u16 LE 2 B | ceil(rows/8) B, opt |  by encoding    |
+//! +----------+------+------------+---------------------+------ ... ------+
+//!             bits 0-6 physical type, bit 7 has nulls
+//! ```
+//!
+//! The body holds the present values only. A page without a present value has encoding 0 and no body.
+
+use crate::column::is_set;
+use crate::read::take;
+use crate::{
+    BLOCK_ROWS_MAX, ColumnBuf, ColumnRef, Error, PhysicalType, ValuesRef, boolean, float, integer,
+    text,
+};
+
+const HEADER_BYTES: usize = 4;
+const HAS_NULLS: u8 = 0x80;
+
+/// How the body of a page is encoded. Ids 0 to 4 are also those of integer chunks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum Encoding {
+    /// One value, repeated.
+    Constant = 0,
+    /// First value and constant difference.
+    Stride = 1,
+    /// Frame of reference: offsets from a base, bit packed.
+    Frame = 2,
+    /// Differences, as a frame of reference.
+    Delta = 3,
+    /// Eight bytes a value.
+    Raw = 4,
+    /// Floats as integers over a power of ten (ALP).
+    Decimal = 8,
+    /// Floats by their bits, as integers.
+    Image = 9,
+    /// Booleans, one bit each.
+    Bitmap = 12,
+    /// Lengths, then bytes.
+    Plain = 16,
+    /// Distinct values, then codes.
+    Dictionary = 17,
+    /// [`Encoding::Plain`], compressed with zstd.
+    PlainZstd = 18,
+    /// [`Encoding::Dictionary`], compressed with zstd.
+    DictionaryZstd = 19,
+}
+
+impl TryFrom<u8> for Encoding {
+    type Error = Error;
+
+    fn try_from(id: u8) -> Result<Self, Error> {
+        Ok(match id {
+            0 => Self::Constant,
+            1 => Self::Stride,
+            2 => Self::Frame,
+            3 => Self::Delta,
+            4 => Self::Raw,
+            8 => Self::Decimal,
+            9 => Self::Image,
+            12 => Self::Bitmap,
+            16 => Self::Plain,
+            17 => Self::Dictionary,
+            18 => Self::PlainZstd,
+            19 => Self::DictionaryZstd,
+            _ => return Err(Error::UnknownEncoding(id)),
+        })
+    }
+}
+
+/// What a page says of itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageHeader {
+    /// How the values are represented.
+    pub physical_type: PhysicalType,
+    /// How the body is encoded.
+    pub encoding: Encoding,
+    /// Rows, null ones included.
+    pub rows: usize,
+    /// Whether a null bitmap follows the header.
+    pub has_nulls: bool,
+}
+
+/// Appends one column as a page, in the smallest encoding. After an error `out` holds what it held before.
+pub fn encode_page(column: ColumnRef<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+    let rows = column.rows();
+    if rows == 0 || rows > BLOCK_ROWS_MAX {
+        return Err(Error::LimitRows { rows });
+    }
+    let start = out.len();
+    let written = encode_page_at(column, rows, start, out);
+    if written.is_err() {
+        out.truncate(start);
+    }
+    written
+}
+
+fn encode_page_at(
+    column: ColumnRef<'_>,
+    rows: usize,
+    start: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), Error> {
+    out.extend_from_slice(&[0, column.physical_type() as u8]);
+    out.extend_from_slice(&(rows as u16).to_le_bytes());
+    let validity = match column.validity {
+        Some(bitmap) => encode_validity(bitmap, rows, out)?,
+        None => None,
+    };
+    if validity.is_some() {
+        out[start + 1] |= HAS_NULLS;
+    }
+    let encoding = match column.values {
+        ValuesRef::I64(values) => {
+            with_present(values, validity, |values| encode_integers(values, out))
+        }
+        ValuesRef::U64(values) => {
+            let mut latents = [0; BLOCK_ROWS_MAX];
+            for (latent, value) in latents.iter_mut().zip(values) {
+                *latent = *value as i64;
+            }
+            with_present(&latents[..rows], validity, |values| {
+                encode_integers(values, out)
+            })
+        }
+        ValuesRef::F64(values) => {
+            with_present(values, validity, |values| float::encode(values, out))
+        }
+        ValuesRef::Bool(values) => {
+            with_present(values, validity, |values| boolean::encode(values, out))
+        }
+        ValuesRef::Text { offsets, bytes } => {
+            text::encode(&text::Rows::new(offsets, bytes, validity, true)?, out)
+        }
+        ValuesRef::Bytes { offsets, bytes } => {
+            text::encode(&text::Rows::new(offsets, bytes, validity, false)?, out)
+        }
+    };
+    out[start] = encoding as u8;
+    Ok(())
+}
+
+/// Appends the null bitmap and answers with it, unless no row is null.
+fn encode_validity<'a>(
+    bitmap: &'a [u8],
+    rows: usize,
+    out: &mut Vec<u8>,
+) -> Result<Option<&'a [u8]>, Error> {
+    let bitmap = bitmap.get(..rows.div_ceil(8)).ok_or(Error::InvalidColumn {
+        what: "the validity bitmap has fewer bits than the column has rows",
+    })?;
+    let start = out.len();
+    out.extend_from_slice(bitmap);
+    // The caller's bits past the last row may be anything; those of the page are zero.
+    if let Some(last) = out.last_mut() {
+        *last &= padding_mask(rows);
+    }
+    if count_ones(&out[start..]) == rows {
+        out.truncate(start);
+        return Ok(None);
+    }
+    Ok(Some(bitmap))
+}
+
+/// Runs `encode` on the present values. None at all is encoding 0 with an empty body.
+fn with_present<T: Copy + Default>(
+    values: &[T],
+    validity: Option<&[u8]>,
+    encode: impl FnOnce(&[T]) -> Encoding,
+) -> Encoding {
+    let Some(bitmap) = validity else {
+        return encode(values);
+    };
+    let mut present = [T::default(); BLOCK_ROWS_MAX];
+    let mut n = 0;
+    for (row, value) in values.iter().enumerate() {
+        // Written always, kept only if present: no branch to mispredict.
+        present[n] = *value;
+        n += usize::from(is_set(bitmap, row));
+    }
+    if n == 0 {
+        Encoding::Constant
+    } else {
+        encode(&present[..n])
+    }
+}
+
+fn encode_integers(values: &[i64], out: &mut Vec<u8>) -> Encoding {
+    let plan = integer::plan(values);
+    plan.encode_body(values, out);
+    plan.encoding()
+}
+
+/// Reads what a page says of itself, without decoding it.
+pub fn page_header(page: &[u8]) -> Result<PageHeader, Error> {
+    let [encoding, type_and_flags, rows @ ..] =
+        *page.first_chunk::<HEADER_BYTES>().ok_or(Error::Truncated)?;
+    let rows = usize::from(u16::from_le_bytes(rows));
+    let header = PageHeader {
+        physical_type: PhysicalType::try_from(type_and_flags & !HAS_NULLS)?,
+        encoding: Encoding::try_from(encoding)?,
+        rows,
+        has_nulls: type_and_flags & HAS_NULLS != 0,
+    };
+    if rows == 0 || rows > BLOCK_ROWS_MAX {
+        return Err(Error::LimitRows { rows });
+    }
+    Ok(header)
+}
+
+/// Decodes one page, all of `page`, and replaces the content of `out`.
+///
+/// After an error `out` has no rows.
+pub fn decode_page(page: &[u8], out: &mut ColumnBuf) -> Result<(), Error> {
+    out.rows = 0;
+    out.has_nulls = false;
+    let header = page_header(page)?;
+    out.physical_type = header.physical_type;
+    let mut input = &page[HEADER_BYTES..];
+    let rows = header.rows;
+    let mut present = rows;
+    if header.has_nulls {
+        let bitmap = take(&mut input, rows.div_ceil(8))?;
+        if bitmap
+            .last()
+            .is_some_and(|last| last & !padding_mask(rows) != 0)
+        {
+            return Err(Error::corrupt("the null bitmap has bits past the last row"));
+        }
+        out.validity.clear();
+        out.validity.extend_from_slice(bitmap);
+        present = count_ones(bitmap);
+    }
+    decode_values(header, present, &mut input, out)?;
+    if !input.is_empty() {
+        return Err(Error::corrupt("bytes after the last value"));
+    }
+    out.rows = rows;
+    out.has_nulls = header.has_nulls;
+    Ok(())
+}
+
+fn decode_values(
+    header: PageHeader,
+    present: usize,
+    input: &mut &[u8],
+    out: &mut ColumnBuf,
+) -> Result<(), Error> {
+    let PageHeader { encoding, rows, .. } = header;
+    if present == 0 && encoding != Encoding::Constant {
+        return Err(Error::corrupt("a page without values names an encoding"));
+    }
+    let validity = header.has_nulls.then_some(out.validity.as_slice());
+    match header.physical_type {
+        PhysicalType::I64 => {
+            out.i64s.resize(rows, 0);
+            if present > 0 {
+                integer::decode_body(encoding, input, &mut out.i64s[..present])?;
+            }
+            spread(&mut out.i64s, present, validity);
+        }
+        PhysicalType::U64 => {
+            out.u64s.resize(rows, 0);
+            out.i64s.resize(rows, 0);
+            if present > 0 {
+                integer::decode_body(encoding, input, &mut out.i64s[..present])?;
+            }
+            for (value, latent) in out.u64s.iter_mut().zip(&out.i64s[..present]) {
+                *value = *latent as u64;
+            }
+            spread(&mut out.u64s, present, validity);
+        }
+        PhysicalType::F64 => {
+            out.f64s.resize(rows, 0.0);
+            if present > 0 {
+                float::decode(encoding, input, &mut out.i64s, &mut out.f64s[..present])?;
+            }
+            spread(&mut out.f64s, present, validity);
+        }
+        PhysicalType::Bool => {
+            out.bools.resize(rows, false);
+            if present > 0 {
+                boolean::decode(encoding, input, &mut out.i64s, &mut out.bools[..present])?;
+            }
+            spread(&mut out.bools, present, validity);
+        }
+        PhysicalType::Text | PhysicalType::Bytes => {
+            out.offsets.clear();
+            out.bytes.clear();
+            out.offsets.push(0);
+            if present > 0 {
+                text::decode(encoding, input, present, out)?;
+            }
+            let validity = header.has_nulls.then_some(out.validity.as_slice());
+            let end = out.offsets[present];
+            out.offsets.resize(rows + 1, end);
+            if let Some(bitmap) = validity {
+                let mut next = present;
+                for row in (0..rows).rev() {
+                    out.offsets[row + 1] = out.offsets[next];
+                    next -= usize::from(is_set(bitmap, row));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Moves the first `present` slots to the rows that have a value, and clears the others.
+fn spread<T: Copy + Default>(slots: &mut [T], present: usize, validity: Option<&[u8]>) {
+    let Some(bitmap) = validity else { return };
+    let mut next = present;
+    // From the end, so that no value is overwritten before it has moved.
+    for row in (0..slots.len()).rev() {
+        slots[row] = if is_set(bitmap, row) {
+            next -= 1;
+            slots[next]
+        } else {
+            T::default()
+        };
+    }
+}
+
+/// The bits of the last bitmap byte that stand for rows.
+fn padding_mask(rows: usize) -> u8 {
+    match rows % 8 {
+        0 => 0xff,
+        bits => (1 << bits) - 1,
+    }
+}
+
+fn count_ones(bitmap: &[u8]) -> usize {
+    bitmap.iter().map(|byte| byte.count_ones() as usize).sum()
+}

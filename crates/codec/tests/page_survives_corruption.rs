@@ -1,0 +1,316 @@
+//! Promise: no bytes whatever make the decoder panic, hang or take memory that they have not paid for.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "the inputs are small, and a failed unwrap is the report"
+)]
+
+use nilometer_codec::{
+    BLOCK_ROWS_MAX, ColumnBuf, ColumnRef, Error, TEXT_BYTES_MAX, ValuesRef, decode_i64s,
+    decode_page, encode_page, page_header,
+};
+use proptest::collection::vec;
+use proptest::prelude::*;
+
+/// One page of every encoding, most of them with nulls too.
+fn sample_pages() -> Vec<(&'static str, Vec<u8>)> {
+    let bitmap: Vec<u8> = (0..13).map(|index| 0xb6_u8.rotate_left(index)).collect();
+    let validity = Some(bitmap.as_slice());
+    let i64s = |of: &dyn Fn(i64) -> i64| (0..100).map(of).collect::<Vec<i64>>();
+    let f64s = |of: &dyn Fn(i64) -> f64| (0..100).map(of).collect::<Vec<f64>>();
+    let noise = |index: i64| index.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64);
+    let squares = i64s(&|index| index * index % 17);
+    let walk = i64s(&|index| 1000 * index + index * index % 7);
+    let patched = i64s(&|index| {
+        if index % 40 == 3 {
+            index << 40
+        } else {
+            index % 5
+        }
+    });
+    let decimals = f64s(&|index| {
+        if index == 50 {
+            f64::NAN
+        } else {
+            (index * index % 99) as f64 / 10.0
+        }
+    });
+    let singles = f64s(&|index| f64::from((index as f32).sqrt()));
+    let raw = f64s(&|index| f64::from_bits(noise(index) as u64));
+    let bools: Vec<bool> = (0..100).map(|index| index % 3 == 0).collect();
+    let repeated: Vec<String> = (0..100)
+        .map(|index| format!("value {}", index * index % 5))
+        .collect();
+    let distinct: Vec<String> = (0..100)
+        .map(|index| format!("{:x}", noise(index)))
+        .collect();
+    let similar: Vec<String> = (0..100)
+        .map(|index| format!("a rather long line about {index}"))
+        .collect();
+    let mut pages = vec![
+        ("constant", page(ValuesRef::I64(&[7; 100]), None)),
+        (
+            "stride",
+            page(ValuesRef::I64(&i64s(&|index| 5 + 3 * index)), None),
+        ),
+        ("frame", page(ValuesRef::I64(&squares), None)),
+        ("delta", page(ValuesRef::I64(&walk), None)),
+        ("patched", page(ValuesRef::I64(&patched), None)),
+        (
+            "unsigned with nulls",
+            page(ValuesRef::U64(&[u64::MAX; 100]), validity),
+        ),
+        ("raw", page(ValuesRef::I64(&i64s(&noise)), None)),
+        ("frame with nulls", page(ValuesRef::I64(&squares), validity)),
+        ("decimal", page(ValuesRef::F64(&decimals), None)),
+        (
+            "decimal with nulls",
+            page(ValuesRef::F64(&decimals), validity),
+        ),
+        ("image", page(ValuesRef::F64(&singles), None)),
+        ("raw floats", page(ValuesRef::F64(&raw), None)),
+        ("bitmap", page(ValuesRef::Bool(&bools), validity)),
+        ("no values", page(ValuesRef::Bool(&bools), Some(&[0; 13]))),
+    ];
+    for (name, values) in [
+        ("dictionary", &repeated),
+        ("plain", &distinct),
+        ("similar", &similar),
+    ] {
+        let bytes = values.concat();
+        let mut offsets = vec![0];
+        for value in values {
+            offsets.push(offsets.last().unwrap() + value.len() as u32);
+        }
+        pages.push((
+            name,
+            page(
+                ValuesRef::Text {
+                    offsets: &offsets,
+                    bytes: bytes.as_bytes(),
+                },
+                None,
+            ),
+        ));
+        pages.push((
+            name,
+            page(
+                ValuesRef::Bytes {
+                    offsets: &offsets,
+                    bytes: bytes.as_bytes(),
+                },
+                validity,
+            ),
+        ));
+    }
+    pages
+}
+
+fn page(values: ValuesRef<'_>, validity: Option<&[u8]>) -> Vec<u8> {
+    let mut page = Vec::new();
+    encode_page(ColumnRef { values, validity }, &mut page).unwrap();
+    page
+}
+
+/// Decodes; whatever comes out must be a well-formed column.
+fn decode(bytes: &[u8], out: &mut ColumnBuf) -> Result<(), Error> {
+    let answer = decode_page(bytes, out);
+    let rows = out.rows();
+    if answer.is_err() {
+        assert_eq!(rows, 0);
+        assert_eq!(out.validity(), None);
+    }
+    let slots = [
+        out.i64s().len(),
+        out.u64s().len(),
+        out.f64s().len(),
+        out.bools().len(),
+        out.text().0.len().max(1) - 1,
+    ];
+    assert_eq!(
+        slots.iter().sum::<usize>(),
+        rows,
+        "one slot a row, of one type"
+    );
+    assert!(rows <= BLOCK_ROWS_MAX && out.text().1.len() <= TEXT_BYTES_MAX);
+    // Encoding checks all that holds of a column: offsets, UTF-8, lengths.
+    if rows > 0 {
+        let mut again = Vec::new();
+        encode_page(out.as_column(), &mut again).unwrap();
+    }
+    answer
+}
+
+#[test]
+fn every_truncation_is_an_error() {
+    let mut out = ColumnBuf::default();
+    for (name, page) in sample_pages() {
+        decode(&page, &mut out).unwrap();
+        for end in 0..page.len() {
+            assert!(
+                decode(&page[..end], &mut out).is_err(),
+                "{name}: accepted {end} of {} bytes",
+                page.len()
+            );
+        }
+    }
+}
+
+#[test]
+fn bytes_after_the_page_are_an_error() {
+    let mut out = ColumnBuf::default();
+    for (name, mut page) in sample_pages() {
+        page.push(0);
+        assert!(
+            matches!(decode(&page, &mut out), Err(Error::Corrupt { .. })),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn every_bit_flip_is_an_error_or_a_column() {
+    let mut out = ColumnBuf::default();
+    let mut refused = 0;
+    for (_, mut page) in sample_pages() {
+        for bit in 0..8 * page.len() {
+            page[bit / 8] ^= 1 << (bit % 8);
+            refused += usize::from(decode(&page, &mut out).is_err());
+            page[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+    assert!(refused > 0, "flips in headers must be noticed");
+}
+
+#[test]
+fn unknown_ids_are_named() {
+    let mut page = page(ValuesRef::I64(&[1, 2, 4]), None);
+    for id in [5, 6, 7, 10, 11, 13, 15, 20, 255] {
+        page[0] = id;
+        assert_eq!(page_header(&page), Err(Error::UnknownEncoding(id)));
+        assert_eq!(
+            decode_page(&page, &mut ColumnBuf::default()),
+            Err(Error::UnknownEncoding(id))
+        );
+    }
+    page[0] = 0;
+    for id in 6..128 {
+        page[1] = id;
+        assert_eq!(
+            decode_page(&page, &mut ColumnBuf::default()),
+            Err(Error::UnknownType(id))
+        );
+    }
+}
+
+#[test]
+fn an_encoding_of_another_type_is_an_error() {
+    for (physical_type, encodings) in [
+        (0, [8, 9, 12, 16, 17, 18, 19].as_slice()),
+        (2, &[0, 1, 2, 3, 12, 16]),
+        (3, &[8, 9, 17]),
+        (4, &[0, 4, 8, 12]),
+    ] {
+        for &encoding in encodings {
+            let page = [encoding, physical_type, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+            assert!(
+                decode_page(&page, &mut ColumnBuf::default()).is_err(),
+                "{encoding} for type {physical_type}"
+            );
+        }
+    }
+}
+
+#[test]
+fn row_counts_outside_the_limits_are_named() {
+    for rows in [0, 1025, 65535_u16] {
+        let [low, high] = rows.to_le_bytes();
+        let page = [0, 0, low, high, 0];
+        let error = Err(Error::LimitRows {
+            rows: usize::from(rows),
+        });
+        assert_eq!(decode_page(&page, &mut ColumnBuf::default()), error);
+    }
+}
+
+#[test]
+fn a_dictionary_cannot_inflate_beyond_the_limit() {
+    // One entry of 65,536 bytes, named 1024 times: 64 MiB from 64 KiB.
+    let mut page = vec![17, 5, 0, 4, 1];
+    page.extend([0, 0x80, 0x80, 8]);
+    page.extend(vec![b'x'; 65_536]);
+    page.extend([0, 0]);
+    let error = decode_page(&page, &mut ColumnBuf::default()).unwrap_err();
+    assert!(matches!(error, Error::LimitTextBytes { .. }), "{error:?}");
+}
+
+#[test]
+fn lengths_beyond_the_limit_are_refused_before_they_are_believed() {
+    // PLAIN, two rows: constant lengths of 2^62, or negative ones.
+    let huge = [
+        16, 5, 2, 0, 0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 1,
+    ];
+    assert!(matches!(
+        decode_page(&huge, &mut ColumnBuf::default()),
+        Err(Error::LimitTextBytes { .. })
+    ));
+    let negative = [16, 5, 2, 0, 0, 1];
+    assert!(matches!(
+        decode_page(&negative, &mut ColumnBuf::default()),
+        Err(Error::Corrupt { .. })
+    ));
+}
+
+#[test]
+fn compressed_pages_declare_no_more_than_the_limit() {
+    let page = [18, 5, 2, 0, 0xff, 0xff, 0xff, 0xff, 0x0f, 3, 1, 2, 3];
+    let error = decode_page(&page, &mut ColumnBuf::default()).unwrap_err();
+    if cfg!(feature = "zstd") {
+        assert!(matches!(error, Error::LimitTextBytes { .. }), "{error:?}");
+    } else {
+        assert_eq!(error, Error::UnsupportedZstd);
+    }
+}
+
+#[test]
+fn a_stream_claimed_to_be_huge_ends_with_its_input() {
+    // One constant chunk pays for 1024 values; the claim of more runs out of input.
+    let mut out = vec![1, 2];
+    let error = decode_i64s(&mut [0, 4].as_slice(), usize::MAX - 10, &mut out);
+    assert_eq!(error, Err(Error::Truncated));
+    assert_eq!(out, [1, 2]);
+    assert!(
+        out.capacity() <= 4 * BLOCK_ROWS_MAX,
+        "{} values",
+        out.capacity()
+    );
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn random_bytes_never_panic(
+        encoding in prop_oneof![0_u8..5, 8_u8..10, Just(12), 16_u8..20, any::<u8>()],
+        type_and_flags in prop_oneof![0_u8..6, 0x80_u8..0x86],
+        rows in prop_oneof![1_u16..20, 1_u16..1025],
+        body in vec(prop_oneof![Just(0), 0_u8..8, any::<u8>()], 0..300),
+    ) {
+        let [low, high] = rows.to_le_bytes();
+        let page = [vec![encoding, type_and_flags, low, high], body].concat();
+        let mut out = ColumnBuf::default();
+        let _ = decode(&page, &mut out);
+    }
+
+    #[test]
+    fn damaged_pages_never_panic(which: prop::sample::Index, damage in vec((any::<prop::sample::Index>(), any::<u8>()), 1..5)) {
+        let pages = sample_pages();
+        let mut page = which.get(&pages).1.clone();
+        for (at, byte) in damage {
+            let at = at.index(page.len());
+            page[at] = byte;
+        }
+        let _ = decode(&page, &mut ColumnBuf::default());
+    }
+}

@@ -1,0 +1,500 @@
+//! Rows on their way in: columns grouped by table, as the log writes them and the head keeps them.
+//!
+//! Does: own typed columns with optional validity, append, pad, gather. Does not: know names or files.
+
+use nilometer_codec::{ColumnBuf, ColumnRef, PhysicalType, ValuesRef};
+
+use crate::schema::{ColumnId, TableId};
+
+/// The values of one column, dense: a slot for every row, whatever stands in a null one.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Values {
+    /// Signed integers.
+    I64(Vec<i64>),
+    /// Unsigned integers.
+    U64(Vec<u64>),
+    /// Floats, kept bit for bit.
+    F64(Vec<f64>),
+    /// Booleans.
+    Bool(Vec<bool>),
+    /// Text: row i is `bytes[offsets[i]..offsets[i + 1]]`.
+    Text(Strings),
+    /// Bytes, laid out as text.
+    Bytes(Strings),
+}
+
+/// Strings of bytes one after another.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Strings {
+    /// One more than there are rows; the first is 0.
+    pub(crate) offsets: Vec<u32>,
+    /// What they point into.
+    pub(crate) bytes: Vec<u8>,
+}
+
+impl Default for Strings {
+    fn default() -> Self {
+        Self {
+            offsets: vec![0],
+            bytes: Vec::new(),
+        }
+    }
+}
+
+impl Strings {
+    /// Number of rows.
+    pub(crate) fn len(&self) -> usize {
+        self.offsets.len() - 1
+    }
+
+    /// The bytes of one row; empty when there is no such row.
+    pub(crate) fn get(&self, row: usize) -> &[u8] {
+        let (Some(&start), Some(&end)) = (self.offsets.get(row), self.offsets.get(row + 1)) else {
+            return &[];
+        };
+        self.bytes
+            .get(start as usize..end as usize)
+            .unwrap_or_default()
+    }
+
+    /// Adds a row.
+    pub(crate) fn push(&mut self, row: &[u8]) {
+        self.bytes.extend_from_slice(row);
+        self.offsets.push(self.end());
+    }
+
+    fn end(&self) -> u32 {
+        // A batch and a head run are limited far below 4 GiB of text; see `BATCH_TEXT_BYTES_MAX`.
+        u32::try_from(self.bytes.len()).expect("less than 4 GiB of text in one column of one run")
+    }
+
+    fn extend(&mut self, other: &Self, rows: std::ops::Range<usize>) {
+        for row in rows {
+            self.push(other.get(row));
+        }
+    }
+}
+
+impl Values {
+    /// No rows of this type.
+    pub(crate) fn new(kind: PhysicalType) -> Self {
+        match kind {
+            PhysicalType::I64 => Self::I64(Vec::new()),
+            PhysicalType::U64 => Self::U64(Vec::new()),
+            PhysicalType::F64 => Self::F64(Vec::new()),
+            PhysicalType::Bool => Self::Bool(Vec::new()),
+            PhysicalType::Text => Self::Text(Strings::default()),
+            PhysicalType::Bytes => Self::Bytes(Strings::default()),
+        }
+    }
+
+    /// Their type.
+    pub(crate) fn kind(&self) -> PhysicalType {
+        match self {
+            Self::I64(_) => PhysicalType::I64,
+            Self::U64(_) => PhysicalType::U64,
+            Self::F64(_) => PhysicalType::F64,
+            Self::Bool(_) => PhysicalType::Bool,
+            Self::Text(_) => PhysicalType::Text,
+            Self::Bytes(_) => PhysicalType::Bytes,
+        }
+    }
+
+    /// Number of rows.
+    pub(crate) fn len(&self) -> usize {
+        match self {
+            Self::I64(values) => values.len(),
+            Self::U64(values) => values.len(),
+            Self::F64(values) => values.len(),
+            Self::Bool(values) => values.len(),
+            Self::Text(strings) | Self::Bytes(strings) => strings.len(),
+        }
+    }
+
+    /// Memory in use, roughly.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Self::I64(values) => values.len() * 8,
+            Self::U64(values) => values.len() * 8,
+            Self::F64(values) => values.len() * 8,
+            Self::Bool(values) => values.len(),
+            Self::Text(strings) | Self::Bytes(strings) => {
+                strings.bytes.len() + strings.offsets.len() * 4
+            }
+        }
+    }
+
+    /// Shortens to `rows`.
+    pub(crate) fn truncate(&mut self, rows: usize) {
+        match self {
+            Self::I64(values) => values.truncate(rows),
+            Self::U64(values) => values.truncate(rows),
+            Self::F64(values) => values.truncate(rows),
+            Self::Bool(values) => values.truncate(rows),
+            Self::Text(strings) | Self::Bytes(strings) => {
+                strings.offsets.truncate(rows + 1);
+                let end = strings.offsets.last().copied().unwrap_or(0);
+                strings.bytes.truncate(end as usize);
+            }
+        }
+    }
+
+    /// Appends rows of another column of the same type; another type appends nothing and returns false.
+    pub(crate) fn extend_range(&mut self, other: &Self, rows: std::ops::Range<usize>) -> bool {
+        match (self, other) {
+            (Self::I64(to), Self::I64(from)) => extend_slice(to, from, rows),
+            (Self::U64(to), Self::U64(from)) => extend_slice(to, from, rows),
+            (Self::F64(to), Self::F64(from)) => extend_slice(to, from, rows),
+            (Self::Bool(to), Self::Bool(from)) => extend_slice(to, from, rows),
+            (Self::Text(to), Self::Text(from)) | (Self::Bytes(to), Self::Bytes(from)) => {
+                to.extend(from, rows);
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Appends picked rows of another column of the same type; another type appends nothing and returns false.
+    pub(crate) fn extend_picked(&mut self, other: &Self, rows: &[u32]) -> bool {
+        match (self, other) {
+            (Self::I64(to), Self::I64(from)) => extend_picked(to, from, rows),
+            (Self::U64(to), Self::U64(from)) => extend_picked(to, from, rows),
+            (Self::F64(to), Self::F64(from)) => extend_picked(to, from, rows),
+            (Self::Bool(to), Self::Bool(from)) => extend_picked(to, from, rows),
+            (Self::Text(to), Self::Text(from)) | (Self::Bytes(to), Self::Bytes(from)) => {
+                for &row in rows {
+                    to.push(from.get(row as usize));
+                }
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    /// Adds `rows` slots for null rows.
+    pub(crate) fn extend_default(&mut self, rows: usize) {
+        match self {
+            Self::I64(values) => values.resize(values.len() + rows, 0),
+            Self::U64(values) => values.resize(values.len() + rows, 0),
+            Self::F64(values) => values.resize(values.len() + rows, 0.0),
+            Self::Bool(values) => values.resize(values.len() + rows, false),
+            Self::Text(strings) | Self::Bytes(strings) => {
+                let end = strings.offsets.last().copied().unwrap_or(0);
+                strings.offsets.resize(strings.offsets.len() + rows, end);
+            }
+        }
+    }
+
+    /// Takes the values that a page decoded to.
+    pub(crate) fn from_page(page: &ColumnBuf) -> Self {
+        match page.physical_type() {
+            PhysicalType::I64 => Self::I64(page.i64s().to_vec()),
+            PhysicalType::U64 => Self::U64(page.u64s().to_vec()),
+            PhysicalType::F64 => Self::F64(page.f64s().to_vec()),
+            PhysicalType::Bool => Self::Bool(page.bools().to_vec()),
+            PhysicalType::Text => Self::Text(strings_of(page)),
+            PhysicalType::Bytes => Self::Bytes(strings_of(page)),
+        }
+    }
+
+    /// The rows `rows` as the codec takes them.
+    pub(crate) fn slice(&self, rows: std::ops::Range<usize>) -> ValuesRef<'_> {
+        match self {
+            Self::I64(values) => ValuesRef::I64(values.get(rows).unwrap_or_default()),
+            Self::U64(values) => ValuesRef::U64(values.get(rows).unwrap_or_default()),
+            Self::F64(values) => ValuesRef::F64(values.get(rows).unwrap_or_default()),
+            Self::Bool(values) => ValuesRef::Bool(values.get(rows).unwrap_or_default()),
+            Self::Text(strings) => ValuesRef::Text {
+                offsets: strings
+                    .offsets
+                    .get(rows.start..=rows.end)
+                    .unwrap_or_default(),
+                bytes: &strings.bytes,
+            },
+            Self::Bytes(strings) => ValuesRef::Bytes {
+                offsets: strings
+                    .offsets
+                    .get(rows.start..=rows.end)
+                    .unwrap_or_default(),
+                bytes: &strings.bytes,
+            },
+        }
+    }
+}
+
+fn strings_of(page: &ColumnBuf) -> Strings {
+    let (offsets, bytes) = page.text();
+    Strings {
+        offsets: offsets.to_vec(),
+        bytes: bytes.to_vec(),
+    }
+}
+
+fn extend_slice<T: Copy>(to: &mut Vec<T>, from: &[T], rows: std::ops::Range<usize>) {
+    to.extend_from_slice(from.get(rows).unwrap_or_default());
+}
+
+fn extend_picked<T: Copy + Default>(to: &mut Vec<T>, from: &[T], rows: &[u32]) {
+    to.extend(
+        rows.iter()
+            .map(|&row| from.get(row as usize).copied().unwrap_or_default()),
+    );
+}
+
+/// Which rows of a column have a value.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Validity {
+    /// One bit a row, LSB first, 1 = present. Empty while every row is present.
+    bits: Vec<u8>,
+    rows: usize,
+    nulls: usize,
+}
+
+impl Validity {
+    /// Every one of `rows` rows present.
+    #[cfg(test)]
+    pub(crate) fn all(rows: usize) -> Self {
+        Self {
+            bits: Vec::new(),
+            rows,
+            nulls: 0,
+        }
+    }
+
+    /// Takes the bitmap of `rows` rows; `None` = all present.
+    pub(crate) fn from_bitmap(bitmap: Option<&[u8]>, rows: usize) -> Self {
+        let mut validity = Self::default();
+        match bitmap {
+            None => validity.extend(true, rows),
+            Some(bits) => {
+                for row in 0..rows {
+                    validity.push(
+                        bits.get(row / 8)
+                            .is_some_and(|byte| byte >> (row % 8) & 1 == 1),
+                    );
+                }
+            }
+        }
+        validity
+    }
+
+    /// Number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
+    }
+
+    /// Number of null rows.
+    pub(crate) fn nulls(&self) -> usize {
+        self.nulls
+    }
+
+    /// Whether a row has a value.
+    #[inline]
+    pub(crate) fn is_valid(&self, row: usize) -> bool {
+        self.nulls == 0
+            || self
+                .bits
+                .get(row / 8)
+                .is_some_and(|byte| byte >> (row % 8) & 1 == 1)
+    }
+
+    /// Adds a row.
+    #[inline]
+    pub(crate) fn push(&mut self, valid: bool) {
+        if valid && self.nulls == 0 {
+            self.rows += 1;
+            return;
+        }
+        self.push_slow(valid);
+    }
+
+    #[cold]
+    fn push_slow(&mut self, valid: bool) {
+        if self.nulls == 0 {
+            // The first null makes the bitmap real.
+            self.bits = vec![0xFF; self.rows.div_ceil(8)];
+            if let (Some(last), rest @ 1..) = (self.bits.last_mut(), self.rows % 8) {
+                *last = (1 << rest) - 1;
+            }
+        }
+        if self.rows.is_multiple_of(8) {
+            self.bits.push(0);
+        }
+        if valid {
+            if let Some(last) = self.bits.last_mut() {
+                *last |= 1 << (self.rows % 8);
+            }
+        } else {
+            self.nulls += 1;
+        }
+        self.rows += 1;
+    }
+
+    /// Adds `rows` rows of one kind.
+    pub(crate) fn extend(&mut self, valid: bool, rows: usize) {
+        if valid && self.nulls == 0 {
+            self.rows += rows;
+            return;
+        }
+        for _ in 0..rows {
+            self.push(valid);
+        }
+    }
+
+    /// Shortens to `rows`.
+    pub(crate) fn truncate(&mut self, rows: usize) {
+        if rows >= self.rows {
+            return;
+        }
+        let mut shorter = Self::default();
+        for row in 0..rows {
+            shorter.push(self.is_valid(row));
+        }
+        *self = shorter;
+    }
+
+    /// The bitmap, or `None` when every row is present.
+    pub(crate) fn bitmap(&self) -> Option<&[u8]> {
+        (self.nulls > 0).then_some(&self.bits)
+    }
+}
+
+/// One column of some rows.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Column {
+    /// Which column.
+    pub(crate) id: ColumnId,
+    /// Its values, a slot for every row.
+    pub(crate) values: Values,
+    /// Which of them count.
+    pub(crate) validity: Validity,
+}
+
+impl Column {
+    /// No rows.
+    pub(crate) fn new(id: ColumnId, kind: PhysicalType) -> Self {
+        Self {
+            id,
+            values: Values::new(kind),
+            validity: Validity::default(),
+        }
+    }
+
+    /// Adds null rows until there are `rows`.
+    pub(crate) fn pad(&mut self, rows: usize) {
+        let missing = rows.saturating_sub(self.values.len());
+        if missing > 0 {
+            self.values.extend_default(missing);
+            self.validity.extend(false, missing);
+        }
+    }
+
+    /// Takes back rows past `rows`.
+    pub(crate) fn truncate(&mut self, rows: usize) {
+        self.values.truncate(rows);
+        self.validity.truncate(rows);
+    }
+
+    /// Appends rows of a column of the same type, or nulls when it is of another.
+    pub(crate) fn extend_range(&mut self, other: &Self, rows: std::ops::Range<usize>) {
+        let n = rows.len();
+        if !self.values.extend_range(&other.values, rows.clone()) {
+            self.pad(self.values.len() + n);
+            return;
+        }
+        if other.validity.nulls() == 0 {
+            self.validity.extend(true, n);
+        } else {
+            for row in rows {
+                self.validity.push(other.validity.is_valid(row));
+            }
+        }
+    }
+
+    /// Appends picked rows of a column of the same type, or nulls when it is of another.
+    pub(crate) fn extend_picked(&mut self, other: &Self, rows: &[u32]) {
+        if !self.values.extend_picked(&other.values, rows) {
+            self.pad(self.values.len() + rows.len());
+            return;
+        }
+        if other.validity.nulls() == 0 {
+            self.validity.extend(true, rows.len());
+        } else {
+            for &row in rows {
+                self.validity.push(other.validity.is_valid(row as usize));
+            }
+        }
+    }
+
+    /// Rows `rows` for the codec; `bitmap` is scratch for a bitmap that starts inside a byte.
+    pub(crate) fn slice<'a>(
+        &'a self,
+        rows: std::ops::Range<usize>,
+        bitmap: &'a mut Vec<u8>,
+    ) -> ColumnRef<'a> {
+        let values = self.values.slice(rows.clone());
+        let has_null =
+            self.validity.nulls() > 0 && rows.clone().any(|row| !self.validity.is_valid(row));
+        if !has_null {
+            return ColumnRef {
+                values,
+                validity: None,
+            };
+        }
+        bitmap.clear();
+        bitmap.resize(rows.len().div_ceil(8), 0);
+        for (at, row) in rows.enumerate() {
+            if let (true, Some(byte)) = (self.validity.is_valid(row), bitmap.get_mut(at / 8)) {
+                *byte |= 1 << (at % 8);
+            }
+        }
+        ColumnRef {
+            values,
+            validity: Some(bitmap),
+        }
+    }
+}
+
+/// Rows of one table, in the order in which they arrived.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TableRows {
+    /// The table.
+    pub(crate) table: TableId,
+    /// The series of each row.
+    pub(crate) series: Vec<u32>,
+    /// The time of each row, in the table's unit (nanoseconds).
+    pub(crate) times: Vec<i64>,
+    /// Fields that at least one of the rows has, in any order, each of the length of `times`.
+    pub(crate) columns: Vec<Column>,
+}
+
+impl TableRows {
+    /// Number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.times.len()
+    }
+
+    /// Memory in use, roughly.
+    pub(crate) fn bytes(&self) -> usize {
+        let columns: usize = self
+            .columns
+            .iter()
+            .map(|column| column.values.bytes())
+            .sum();
+        columns + self.rows() * 12
+    }
+}
+
+/// What one write adds: visible as a whole or not at all.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Batch {
+    /// Rows by table; a table stands here once.
+    pub(crate) tables: Vec<TableRows>,
+}
+
+impl Batch {
+    /// Number of rows in all tables.
+    pub(crate) fn rows(&self) -> usize {
+        self.tables.iter().map(TableRows::rows).sum()
+    }
+}

@@ -1,0 +1,381 @@
+//! The store itself: one sequencer, one log, one head, one manifest.
+//!
+//! Does: open and recover, order batches, freeze and flush the head, hand out snapshots. Does not: spawn threads,
+//! parse text, or know SQL: callers write from as many threads as they like and drive [`Engine::maintain`].
+//!
+//! Locks, in the order in which they may be taken: maintenance, sequencer, catalogue, state, then the log's own.
+
+mod flush;
+mod open;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use crate::batch::Batch;
+use crate::catalogue::{Catalogue, NAME_BYTES_MAX};
+use crate::clock::{Clock, SystemClock};
+use crate::definition::Definition;
+use crate::disk::{Disk, DiskLock, RealDisk};
+use crate::error::Error;
+use crate::head::Head;
+use crate::log::Log;
+use crate::manifest::Manifest;
+use crate::record;
+use crate::sabotage::Sabotage;
+use crate::schema::{DEFAULT_SCHEMA, Lsn};
+use crate::segment::Segment;
+use crate::snapshot::Snapshot;
+
+pub use flush::Maintained;
+
+/// Settings of a store. [`Default`] is what a server runs with.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The head becomes a segment at this many rows.
+    pub flush_rows: u64,
+    /// The head becomes a segment when nobody has written for this long, in milliseconds; 0 = never for this reason.
+    pub flush_idle_ms: u64,
+    /// An idle head with fewer rows stays in memory, so that a trickle of rows does not become a trickle of files.
+    pub flush_idle_rows_min: u64,
+    /// Bytes of log files; the head becomes a segment when half of it is in use.
+    pub log_bytes_max: u64,
+    /// Rows of one batch.
+    pub batch_rows_max: u64,
+    /// A planted bug, for the simulation only.
+    #[doc(hidden)]
+    pub sabotage: Option<Sabotage>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            flush_rows: 512 * 1024,
+            flush_idle_ms: 2_000,
+            flush_idle_rows_min: 32 * 1024,
+            log_bytes_max: 256 << 20,
+            batch_rows_max: 4 << 20,
+            sabotage: None,
+        }
+    }
+}
+
+/// Writers help to flush when the head holds this many times `flush_rows`: memory stays bounded even when nobody
+/// drives maintenance fast enough.
+const HEAD_FULL_FACTOR: u64 = 4;
+
+/// What `/metrics` shows of the store.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Metrics {
+    /// Rows acknowledged since the store was opened.
+    pub rows_written: u64,
+    /// Batches acknowledged since the store was opened.
+    pub batches_written: u64,
+    /// Bytes written to log files since the store was opened.
+    pub log_bytes_written: u64,
+    /// Syncs of log files since the store was opened.
+    pub log_syncs: u64,
+    /// Log files, in use or kept for reuse.
+    pub log_files: u64,
+    /// Bytes of log records that are not in segments yet, encoded.
+    pub log_bytes: u64,
+    /// Rows in memory.
+    pub head_rows: u64,
+    /// Memory of those rows in bytes.
+    pub head_bytes: u64,
+    /// Segment files.
+    pub segments: u64,
+    /// Bytes of segment files.
+    pub segment_bytes: u64,
+    /// Bytes of definition files.
+    pub definition_bytes: u64,
+    /// Rows in segment files.
+    pub segment_rows: u64,
+    /// Databases.
+    pub databases: u64,
+    /// Tables of all databases.
+    pub tables: u64,
+    /// Series of all tables.
+    pub series: u64,
+    /// Highest LSN that a snapshot sees.
+    pub visible_lsn: Lsn,
+    /// Highest LSN that is in segments.
+    pub flushed_lsn: Lsn,
+    /// Why writes are refused, if they are.
+    pub poisoned: Option<String>,
+}
+
+/// An open store. Shared by reference between threads; everything in it is synchronous.
+#[derive(Debug)]
+pub struct Engine {
+    disk: Arc<dyn Disk>,
+    clock: Arc<dyn Clock>,
+    dir: PathBuf,
+    options: Options,
+    uuid: [u8; 16],
+    log: Log,
+    catalogue: RwLock<Catalogue>,
+    sequencer: Mutex<Sequencer>,
+    state: Mutex<State>,
+    maintenance: Mutex<Manifest>,
+    counters: Counters,
+    /// Held until the last reference is gone.
+    _lock: Box<dyn DiskLock>,
+}
+
+/// Who decides about order.
+#[derive(Debug)]
+struct Sequencer {
+    next_lsn: Lsn,
+    /// Encoded definitions that are not in the log yet; they go there before the next batch.
+    unlogged: Vec<u8>,
+    /// Encoded definitions that are not in a definition file yet, logged or not.
+    unfiled: Vec<u8>,
+}
+
+/// What a snapshot reads together.
+#[derive(Debug, Clone)]
+pub(crate) struct State {
+    pub(crate) version: Arc<Version>,
+    /// Rows on their way into a segment.
+    pub(crate) frozen: Option<Arc<Frozen>>,
+    pub(crate) head: Arc<Head>,
+}
+
+/// The immutable part of the store.
+#[derive(Debug, Default)]
+pub(crate) struct Version {
+    /// In LSN order.
+    pub(crate) segments: Vec<Arc<Segment>>,
+    pub(crate) flushed_lsn: Lsn,
+}
+
+/// A head that takes no more rows.
+#[derive(Debug)]
+pub(crate) struct Frozen {
+    pub(crate) head: Arc<Head>,
+    /// The last LSN that it may hold; the head after it starts above.
+    lsn: Lsn,
+    min_lsn: Lsn,
+    definitions: Vec<u8>,
+}
+
+#[derive(Debug, Default)]
+struct Counters {
+    rows: AtomicU64,
+    batches: AtomicU64,
+    last_write_ms: AtomicU64,
+    log_bytes: AtomicU64,
+}
+
+/// Nobody panics while holding one of the engine's locks with half-made state behind it: what is changed under them
+/// is changed in one assignment. So a poisoned mutex is still good.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Engine {
+    /// Opens the store in `dir` on the machine's disk, or starts one if the folder is empty or absent.
+    pub fn open_dir(dir: &Path, options: Options) -> Result<Self, Error> {
+        Self::open(Arc::new(RealDisk), Arc::new(SystemClock), dir, options)
+    }
+
+    /// Makes a database with its default schema. Returns whether it is new; durable on return.
+    pub fn create_database(&self, name: &str) -> Result<bool, Error> {
+        check_name("database", name)?;
+        if self.catalogue().database(name).is_some() {
+            return Ok(false);
+        }
+        let (created, lsn) = {
+            let mut sequencer = lock(&self.sequencer);
+            let planned = self.catalogue().plan_database(name, DEFAULT_SCHEMA);
+            for definition in &planned {
+                self.define(&mut sequencer, definition);
+            }
+            self.log_definitions(&mut sequencer)?;
+            (!planned.is_empty(), sequencer.next_lsn - 1)
+        };
+        self.log.sync(lsn)?;
+        Ok(created)
+    }
+
+    /// A consistent view of everything that is acknowledged by now.
+    pub fn snapshot(self: &Arc<Self>) -> Snapshot {
+        // The state and the visible LSN are read under one lock, and freezing takes it too: so every row up to the
+        // visible LSN is in what this snapshot holds, once.
+        let state = lock(&self.state);
+        let visible = self.log.durable();
+        Snapshot::new(Arc::clone(self), state.clone(), visible)
+    }
+
+    /// Makes a batch durable and visible. Blocks until it is.
+    pub(crate) fn write(&self, batch: Batch) -> Result<Lsn, Error> {
+        let rows = batch.rows() as u64;
+        if rows > self.options.batch_rows_max {
+            return Err(Error::Limit {
+                what: "the rows of one batch",
+                limit: self.options.batch_rows_max,
+                needed: rows,
+                remedy: "send smaller batches",
+            });
+        }
+        self.help_when_full()?;
+        let payload = record::encode_batch(&batch).map_err(|what| what.at(&self.dir, 0))?;
+        let out_of_order = self.options.sabotage == Some(Sabotage::HeadOutOfLogOrder);
+        let lsn = {
+            let mut sequencer = lock(&self.sequencer);
+            self.check_poisoned()?;
+            self.log_definitions(&mut sequencer)?;
+            let lsn = sequencer.next_lsn;
+            sequencer.next_lsn += 1;
+            self.count_log_bytes(payload.len());
+            self.log.append(lsn, payload);
+            let head = Arc::clone(&lock(&self.state).head);
+            head.insert(lsn, batch, out_of_order);
+            lsn
+        };
+        self.log.sync(lsn)?;
+        self.counters.rows.fetch_add(rows, Ordering::Relaxed);
+        self.counters.batches.fetch_add(1, Ordering::Relaxed);
+        self.counters
+            .last_write_ms
+            .store(self.clock.monotonic_ms(), Ordering::Relaxed);
+        Ok(lsn)
+    }
+
+    /// Gives names their ids: `plan` sees the catalogue and says what is missing; it is asked again until nothing is.
+    pub(crate) fn define_missing<T>(
+        &self,
+        mut plan: impl FnMut(&Catalogue) -> Result<T, Definition>,
+    ) -> T {
+        if let Ok(found) = plan(&self.catalogue()) {
+            return found;
+        }
+        let mut sequencer = lock(&self.sequencer);
+        loop {
+            let planned = plan(&self.catalogue());
+            match planned {
+                Ok(found) => return found,
+                Err(missing) => self.define(&mut sequencer, &missing),
+            }
+        }
+    }
+
+    fn define(&self, sequencer: &mut Sequencer, definition: &Definition) {
+        let start = sequencer.unlogged.len();
+        definition.encode(&mut sequencer.unlogged);
+        let entry = sequencer.unlogged.get(start..).unwrap_or_default();
+        sequencer.unfiled.extend_from_slice(entry);
+        self.catalogue_mut()
+            .apply(definition)
+            .expect("a definition planned from the catalogue fits it");
+    }
+
+    /// Puts definitions into the log, before anything that uses their ids.
+    fn log_definitions(&self, sequencer: &mut Sequencer) -> Result<(), Error> {
+        self.check_poisoned()?;
+        if sequencer.unlogged.is_empty() {
+            return Ok(());
+        }
+        let payload = record::encode_definitions(&sequencer.unlogged);
+        sequencer.unlogged.clear();
+        let lsn = sequencer.next_lsn;
+        sequencer.next_lsn += 1;
+        self.count_log_bytes(payload.len());
+        self.log.append(lsn, payload);
+        Ok(())
+    }
+
+    fn count_log_bytes(&self, bytes: usize) {
+        self.counters
+            .log_bytes
+            .fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    fn check_poisoned(&self) -> Result<(), Error> {
+        match self.log.poisoned() {
+            Some(reason) => Err(Error::Poisoned { reason }),
+            None => Ok(()),
+        }
+    }
+
+    fn help_when_full(&self) -> Result<(), Error> {
+        if lock(&self.state).head.rows() >= self.options.flush_rows.saturating_mul(HEAD_FULL_FACTOR)
+        {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    pub(crate) fn catalogue(&self) -> RwLockReadGuard<'_, Catalogue> {
+        self.catalogue
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn catalogue_mut(&self) -> RwLockWriteGuard<'_, Catalogue> {
+        self.catalogue
+            .write()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn clock(&self) -> &dyn Clock {
+        self.clock.as_ref()
+    }
+
+    /// The data directory.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Figures for operators.
+    pub fn metrics(&self) -> Metrics {
+        let state = lock(&self.state).clone();
+        let (databases, tables, series) = self.catalogue().counts();
+        let log = self.log.counters();
+        let segments = &state.version.segments;
+        let frozen = state.frozen.as_ref();
+        let definition_bytes = match self.maintenance.try_lock() {
+            Ok(manifest) => manifest.contents.definitions.iter().map(|f| f.bytes).sum(),
+            Err(_) => 0,
+        };
+        Metrics {
+            rows_written: self.counters.rows.load(Ordering::Relaxed),
+            batches_written: self.counters.batches.load(Ordering::Relaxed),
+            log_bytes_written: log.bytes_written,
+            log_syncs: log.syncs,
+            log_files: log.files,
+            log_bytes: self.counters.log_bytes.load(Ordering::Relaxed),
+            head_rows: state.head.rows() + frozen.map_or(0, |frozen| frozen.head.rows()),
+            head_bytes: state.head.bytes() + frozen.map_or(0, |frozen| frozen.head.bytes()),
+            segments: segments.len() as u64,
+            segment_bytes: segments.iter().map(|segment| segment.meta.bytes).sum(),
+            definition_bytes,
+            segment_rows: segments.iter().map(|segment| segment.meta.rows).sum(),
+            databases: databases as u64,
+            tables: tables as u64,
+            series: series as u64,
+            visible_lsn: self.log.durable(),
+            flushed_lsn: state.version.flushed_lsn,
+            poisoned: self.log.poisoned(),
+        }
+    }
+}
+
+/// Refuses names that no surface could ask for again.
+pub(crate) fn check_name(what: &'static str, name: &str) -> Result<(), Error> {
+    let reason = if name.is_empty() {
+        "it is empty"
+    } else if name.len() > NAME_BYTES_MAX {
+        "it is longer than 1024 bytes"
+    } else if name.chars().any(char::is_control) {
+        "it has a control character"
+    } else {
+        return Ok(());
+    };
+    Err(Error::InvalidName {
+        what,
+        name: name.to_owned(),
+        reason,
+    })
+}

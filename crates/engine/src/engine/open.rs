@@ -1,0 +1,219 @@
+//! Opening a store: lock, manifest, definitions, segments, log, in this order.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, RwLock};
+
+use super::{Counters, Engine, Options, Sequencer, State, Version};
+use crate::catalogue::Catalogue;
+use crate::clock::Clock;
+use crate::definitions_file;
+use crate::disk::Disk;
+use crate::error::Error;
+use crate::head::Head;
+use crate::log::{Log, LogOptions};
+use crate::manifest::Manifest;
+use crate::record::{self, Record};
+use crate::segment::Segment;
+
+/// Log files that the cap is divided into.
+const LOG_FILES: u64 = 8;
+/// A file smaller than this would be rolled at nearly every batch.
+const LOG_FILE_BYTES_MIN: u64 = 4096;
+
+pub(super) const LOCK_FILE: &str = "lock";
+const KNOWN_FILES: [&str; 3] = [LOCK_FILE, "manifest", "manifest.tmp"];
+
+impl Engine {
+    /// Opens the store in `dir`, or starts one if the folder is empty or absent. Whatever crash came before, an
+    /// acknowledged batch is there afterwards, whole and once; no repair by hand is needed.
+    pub fn open(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        dir: &Path,
+        options: Options,
+    ) -> Result<Self, Error> {
+        let log_dir = Log::dir_of(dir);
+        let segment_dir = segment_dir(dir);
+        disk.create_dir_all(dir).map_err(Error::io("create", dir))?;
+        let lock = disk.lock(&dir.join(LOCK_FILE)).map_err(|error| {
+            if error.kind() == std::io::ErrorKind::WouldBlock {
+                Error::Locked {
+                    path: dir.to_owned(),
+                }
+            } else {
+                Error::io("lock", &dir.join(LOCK_FILE))(error)
+            }
+        })?;
+        let manifest = open_manifest(disk.as_ref(), dir)?;
+        for folder in [&log_dir, &segment_dir] {
+            disk.create_dir_all(folder)
+                .map_err(Error::io("create", folder))?;
+        }
+        disk.sync_dir(dir).map_err(Error::io("sync", dir))?;
+        remove_orphans(disk.as_ref(), &segment_dir, &manifest)?;
+        let mut catalogue = read_definitions(disk.as_ref(), &segment_dir, &manifest)?;
+        let segments = open_segments(disk.as_ref(), &segment_dir, &manifest)?;
+
+        let head = Head::default();
+        let mut unfiled = Vec::new();
+        let log_options = LogOptions {
+            file_bytes: (options.log_bytes_max / LOG_FILES).max(LOG_FILE_BYTES_MIN),
+            free_files_max: LOG_FILES as usize,
+            sabotage: options.sabotage,
+        };
+        let mut log_bytes = 0;
+        let (log, replayed) = Log::open(
+            Arc::clone(&disk),
+            log_dir,
+            manifest.uuid(),
+            manifest.contents.flushed_lsn,
+            log_options,
+            &mut |lsn, payload: &[u8]| {
+                log_bytes += payload.len() as u64;
+                match record::decode(payload)? {
+                    Record::Definitions(definitions) => {
+                        for definition in &definitions {
+                            catalogue.apply(definition)?;
+                            definition.encode(&mut unfiled);
+                        }
+                    }
+                    Record::Batch(batch) => head.insert(lsn, batch, false),
+                }
+                Ok(())
+            },
+        )?;
+        let counters = Counters::default();
+        counters
+            .log_bytes
+            .store(log_bytes, std::sync::atomic::Ordering::Relaxed);
+        let version = Version {
+            segments,
+            flushed_lsn: manifest.contents.flushed_lsn,
+        };
+        Ok(Self {
+            uuid: manifest.uuid(),
+            dir: dir.to_owned(),
+            options,
+            log,
+            catalogue: RwLock::new(catalogue),
+            sequencer: Mutex::new(Sequencer {
+                next_lsn: replayed.last_lsn + 1,
+                unlogged: Vec::new(),
+                unfiled,
+            }),
+            state: Mutex::new(State {
+                version: Arc::new(version),
+                frozen: None,
+                head: Arc::new(head),
+            }),
+            maintenance: Mutex::new(manifest),
+            counters,
+            disk,
+            clock,
+            _lock: lock,
+        })
+    }
+}
+
+/// Folder of segments and definition files.
+pub(super) fn segment_dir(dir: &Path) -> std::path::PathBuf {
+    dir.join("segments")
+}
+
+pub(super) fn segment_name(file_id: u64) -> String {
+    format!("{file_id:016}.seg")
+}
+
+pub(super) fn definitions_name(file_id: u64) -> String {
+    format!("{file_id:016}.def")
+}
+
+fn open_manifest(disk: &dyn Disk, dir: &Path) -> Result<Manifest, Error> {
+    let names = disk.list(dir).map_err(Error::io("list", dir))?;
+    if Manifest::exists(&names) {
+        return Manifest::open(disk, dir);
+    }
+    // A store without its manifest, or somebody else's folder: starting a new one inside would bury either.
+    let stranger = names
+        .iter()
+        .find(|name| !KNOWN_FILES.contains(&name.as_str()) && *name != "lost+found");
+    if let Some(stranger) = stranger {
+        return Err(Error::NotAStore {
+            path: dir.to_owned(),
+            reason: format!("it has no manifest, but a \"{stranger}\""),
+        });
+    }
+    Manifest::create(disk, dir, new_uuid())
+}
+
+/// Random, because a copied data directory must be told from its original by changing this.
+fn new_uuid() -> [u8; 16] {
+    // A hasher's keys are the standard library's only public source of randomness; they are from the system.
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    let half = |salt: u64| {
+        let mut hasher = RandomState::new().build_hasher();
+        hasher.write_u64(salt);
+        hasher.finish()
+    };
+    let mut uuid = [0; 16];
+    for (at, byte) in half(1)
+        .to_le_bytes()
+        .into_iter()
+        .chain(half(2).to_le_bytes())
+        .enumerate()
+    {
+        if let Some(slot) = uuid.get_mut(at) {
+            *slot = byte;
+        }
+    }
+    uuid
+}
+
+/// Files that a crash left before the manifest listed them.
+fn remove_orphans(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<(), Error> {
+    let contents = &manifest.contents;
+    for name in disk.list(dir).map_err(Error::io("list", dir))? {
+        let listed = contents
+            .segments
+            .iter()
+            .any(|file| segment_name(file.file_id) == name)
+            || contents
+                .definitions
+                .iter()
+                .any(|file| definitions_name(file.file_id) == name);
+        if !listed {
+            let path = dir.join(&name);
+            disk.remove(&path).map_err(Error::io("remove", &path))?;
+        }
+    }
+    Ok(())
+}
+
+fn read_definitions(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<Catalogue, Error> {
+    let mut catalogue = Catalogue::default();
+    for file in &manifest.contents.definitions {
+        let path = dir.join(definitions_name(file.file_id));
+        for definition in definitions_file::read(disk, &path, manifest.uuid(), file.file_id)? {
+            catalogue
+                .apply(&definition)
+                .map_err(|what| what.at(&path, 0))?;
+        }
+    }
+    Ok(catalogue)
+}
+
+fn open_segments(
+    disk: &dyn Disk,
+    dir: &Path,
+    manifest: &Manifest,
+) -> Result<Vec<Arc<Segment>>, Error> {
+    manifest
+        .contents
+        .segments
+        .iter()
+        .map(|meta| {
+            let path = dir.join(segment_name(meta.file_id));
+            Segment::open(disk, path, manifest.uuid(), meta.clone()).map(Arc::new)
+        })
+        .collect()
+}

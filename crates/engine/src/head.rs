@@ -1,0 +1,206 @@
+//! The head: rows that are in the log but not yet in a segment.
+//!
+//! Does: keep runs of rows in arrival order, which is LSN order, and hand out what a snapshot may see. Does not:
+//! touch the disk or assign LSNs.
+//!
+//! A run is immutable once it is in the list, so a reader holds it without a lock while writers go on. Small runs
+//! are merged like an LSM tree's levels: a million one-row writes leave a few dozen runs, and each row is copied a
+//! logarithmic number of times.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use rustc_hash::FxHashMap;
+
+use crate::batch::{Batch, Column, TableRows};
+use crate::order::sorted_order;
+use crate::schema::{Lsn, TableId};
+
+/// Runs of this many rows are left alone.
+const MERGE_ROWS_MAX: usize = 8192;
+
+/// Consecutive rows of one table.
+#[derive(Debug)]
+pub(crate) struct Run {
+    pub(crate) rows: TableRows,
+    /// (LSN, rows up to its end), ascending.
+    marks: Vec<(Lsn, usize)>,
+    order: OnceLock<Vec<u32>>,
+}
+
+impl Run {
+    fn new(lsn: Lsn, rows: TableRows) -> Self {
+        Self {
+            marks: vec![(lsn, rows.rows())],
+            rows,
+            order: OnceLock::new(),
+        }
+    }
+
+    /// The rows in the order (series, time, LSN); sorted once, at the first look.
+    pub(crate) fn order(&self) -> &[u32] {
+        self.order
+            .get_or_init(|| sorted_order(&self.rows.series, &self.rows.times))
+    }
+
+    /// How many rows, from the start, have an LSN up to `visible`.
+    pub(crate) fn visible_rows(&self, visible: Lsn) -> usize {
+        self.marks
+            .iter()
+            .take_while(|(lsn, _)| *lsn <= visible)
+            .last()
+            .map_or(0, |(_, end)| *end)
+    }
+
+    /// One run with the rows of both, `self` first.
+    fn followed_by(&self, next: &Self) -> Self {
+        let mut rows = self.rows.clone();
+        append_rows(&mut rows, &next.rows);
+        let offset = self.rows.rows();
+        let mut marks = self.marks.clone();
+        marks.extend(next.marks.iter().map(|(lsn, end)| (*lsn, end + offset)));
+        Self {
+            rows,
+            marks,
+            order: OnceLock::new(),
+        }
+    }
+}
+
+/// Adds the rows of `from` to `to`; columns that one side lacks are null there.
+pub(crate) fn append_rows(to: &mut TableRows, from: &TableRows) {
+    let before = to.rows();
+    let added = from.rows();
+    to.series.extend_from_slice(&from.series);
+    to.times.extend_from_slice(&from.times);
+    for column in &from.columns {
+        let at = to.columns.iter().position(|known| known.id == column.id);
+        let at = at.unwrap_or_else(|| {
+            let mut new = Column::new(column.id, column.values.kind());
+            new.pad(before);
+            to.columns.push(new);
+            to.columns.len() - 1
+        });
+        if let Some(known) = to.columns.get_mut(at) {
+            known.extend_range(column, 0..added);
+        }
+    }
+    for column in &mut to.columns {
+        column.pad(before + added);
+    }
+}
+
+/// Rows since the last freeze.
+#[derive(Debug, Default)]
+pub(crate) struct Head {
+    tables: Mutex<FxHashMap<TableId, Vec<Arc<Run>>>>,
+    rows: AtomicU64,
+    bytes: AtomicU64,
+}
+
+impl Head {
+    /// Adds a batch. The caller holds the sequencer, so batches arrive in LSN order. `out_of_order` is a planted bug.
+    pub(crate) fn insert(&self, lsn: Lsn, batch: Batch, out_of_order: bool) {
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        for rows in batch.tables {
+            self.rows.fetch_add(rows.rows() as u64, Ordering::Relaxed);
+            self.bytes.fetch_add(rows.bytes() as u64, Ordering::Relaxed);
+            let runs = tables.entry(rows.table).or_default();
+            let at = runs.len().saturating_sub(usize::from(out_of_order));
+            runs.insert(at, Arc::new(Run::new(lsn, rows)));
+            merge_small(runs);
+        }
+    }
+
+    /// The runs of a table with a row up to `visible`, in LSN order, and how many of their rows count.
+    pub(crate) fn runs(&self, table: TableId, visible: Lsn) -> Vec<(Arc<Run>, usize)> {
+        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let runs = tables.get(&table).map(Vec::as_slice).unwrap_or_default();
+        runs.iter()
+            .map(|run| (Arc::clone(run), run.visible_rows(visible)))
+            .filter(|(_, rows)| *rows > 0)
+            .collect()
+    }
+
+    /// Tables with rows, ascending.
+    pub(crate) fn tables(&self) -> Vec<TableId> {
+        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut ids: Vec<_> = tables.keys().copied().collect();
+        ids.sort_unstable();
+        ids
+    }
+
+    pub(crate) fn rows(&self) -> u64 {
+        self.rows.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.bytes.load(Ordering::Relaxed)
+    }
+}
+
+/// Merges the last two runs while both are small and of similar size.
+fn merge_small(runs: &mut Vec<Arc<Run>>) {
+    while let [.., before, last] = runs.as_slice() {
+        let (a, b) = (before.rows.rows(), last.rows.rows());
+        if a.max(b) >= MERGE_ROWS_MAX || a > 2 * b {
+            return;
+        }
+        let merged = Arc::new(before.followed_by(last));
+        runs.truncate(runs.len() - 2);
+        runs.push(merged);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::batch::{Validity, Values};
+    use crate::schema::ColumnId;
+
+    fn one_row(time: i64) -> Batch {
+        Batch {
+            tables: vec![TableRows {
+                table: TableId(1),
+                series: vec![1],
+                times: vec![time],
+                columns: vec![Column {
+                    id: ColumnId(1),
+                    values: Values::I64(vec![time]),
+                    validity: Validity::all(1),
+                }],
+            }],
+        }
+    }
+
+    #[test]
+    fn many_small_writes_leave_few_runs() {
+        let head = Head::default();
+        for lsn in 1..=5000 {
+            head.insert(lsn, one_row(lsn as i64), false);
+        }
+        let runs = head.runs(TableId(1), 5000);
+        assert!(runs.len() < 20, "{} runs", runs.len());
+        let times: Vec<i64> = runs
+            .iter()
+            .flat_map(|(run, _)| run.rows.times.clone())
+            .collect();
+        assert_eq!(times, (1..=5000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_merged_run_still_hides_what_is_not_visible() {
+        let head = Head::default();
+        for lsn in 1..=100 {
+            head.insert(lsn, one_row(lsn as i64), false);
+        }
+        for visible in 0..=100 {
+            let rows: usize = head
+                .runs(TableId(1), visible)
+                .iter()
+                .map(|(_, rows)| rows)
+                .sum();
+            assert_eq!(rows, visible as usize);
+        }
+    }
+}

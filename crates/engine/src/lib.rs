@@ -1,0 +1,66 @@
+//! The database on disk: log, head, segments, manifest, catalogue, snapshots.
+//!
+//! Does: make batches durable, ordered and visible, find series, read tables as Arrow, recover from any crash. Does
+//! not: spawn threads, open sockets, plan queries, parse SQL. Callers write and read from as many threads as they
+//! like, and drive [`Engine::maintain`].
+//!
+//! Start at [`Engine`]; the write path goes through [`ingest::Session`], the read path through [`Snapshot::scan`].
+//!
+//! ```
+//! use std::sync::Arc;
+//! use nilometer_engine::{Engine, Options, ScanRequest, ingest::Session};
+//! use nilometer_lineproto::Precision;
+//!
+//! # let scratch = tempfile::tempdir()?;
+//! # let dir = scratch.path();
+//! let engine = Arc::new(Engine::open_dir(dir, Options::default())?);
+//! engine.create_database("d")?;
+//! let mut session = Session::new(Arc::clone(&engine), "d")?;
+//! let report = session.write_lines(b"m,host=a v=1.5 1\nm,host=b v=2.5 1", Precision::Second)?;
+//! assert_eq!(report.rows, 2);
+//!
+//! let snapshot = engine.snapshot();
+//! let table = snapshot.table("d", "public", "m").expect("written above");
+//! let scan = snapshot.scan(&ScanRequest {
+//!     table,
+//!     projection: vec![0, 1, 2],
+//!     time: i64::MIN..=i64::MAX,
+//!     tags: Vec::new(),
+//!     limit: None,
+//! })?;
+//! let rows: usize = scan.read(0).map(|batch| batch.map(|b| b.num_rows())).sum::<Result<_, _>>()?;
+//! assert_eq!(rows, 2);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod batch;
+mod catalogue;
+mod clock;
+mod definition;
+mod definitions_file;
+pub mod disk;
+mod engine;
+mod error;
+mod head;
+pub mod ingest;
+mod log;
+mod manifest;
+mod order;
+mod record;
+mod sabotage;
+mod scan;
+mod schema;
+mod segment;
+mod snapshot;
+
+pub use clock::{Clock, SystemClock};
+pub use engine::{Engine, Maintained, Metrics, Options};
+pub use error::Error;
+#[doc(hidden)]
+pub use sabotage::Sabotage;
+pub use scan::{MorselReader, Scan, ScanRequest, TagPredicate};
+pub use schema::{
+    ColumnDef, ColumnId, ColumnKind, ColumnSource, DEFAULT_SCHEMA, DatabaseId, Lsn, SchemaId,
+    SeriesId, TIME_COLUMN, TableId, TableSchema,
+};
+pub use snapshot::Snapshot;

@@ -1,0 +1,156 @@
+//! Bytes of a log file: its header and its records' headers. See `docs/format/log.md`.
+
+use nilometer_codec::crc32c;
+
+use crate::error::Malformed;
+use crate::schema::Lsn;
+
+/// The header's block; records start after it.
+pub(super) const HEADER_BYTES: u64 = 512;
+/// Records start at multiples of this, so that a scan for later ones has few places to look.
+pub(super) const RECORD_ALIGN: usize = 8;
+/// Size of a record's header.
+pub(super) const RECORD_HEADER_BYTES: usize = 40;
+
+const MAGIC: &[u8; 8] = b"NILOLOG0";
+const FORMAT: u16 = 0;
+const RECORD_MAGIC: u32 = u32::from_le_bytes(*b"NREC");
+const LAST_PART: u32 = 1;
+
+pub(super) fn file_name(number: u64) -> String {
+    format!("{number:016}.log")
+}
+
+pub(super) fn file_number(name: &str) -> Option<u64> {
+    let digits = name.strip_suffix(".log")?;
+    (digits.len() == 16).then(|| digits.parse().ok())?
+}
+
+/// What a log file says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FileHeader {
+    pub(crate) uuid: [u8; 16],
+    pub(crate) number: u64,
+    /// LSN of the first record; everything before it was durable when the file was started.
+    pub(crate) start_lsn: Lsn,
+}
+
+impl FileHeader {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::with_capacity(512);
+        out.extend_from_slice(MAGIC);
+        out.extend_from_slice(&FORMAT.to_le_bytes());
+        // Cipher id and key id: 0 = plain.
+        out.extend_from_slice(&0u16.to_le_bytes());
+        out.extend_from_slice(&0u32.to_le_bytes());
+        out.extend_from_slice(&self.uuid);
+        out.extend_from_slice(&self.number.to_le_bytes());
+        out.extend_from_slice(&self.start_lsn.to_le_bytes());
+        let crc = crc32c(0, &out);
+        out.extend_from_slice(&crc.to_le_bytes());
+        out.resize(512, 0);
+        out
+    }
+
+    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
+        let mut input = bytes;
+        let magic = take::<8>(&mut input)?;
+        let format = u16::from_le_bytes(take(&mut input)?);
+        let cipher = u16::from_le_bytes(take(&mut input)?);
+        let _key_id = take::<4>(&mut input)?;
+        let uuid = take(&mut input)?;
+        let number = u64::from_le_bytes(take(&mut input)?);
+        let start_lsn = u64::from_le_bytes(take(&mut input)?);
+        let covered = bytes.len() - input.len();
+        let crc = u32::from_le_bytes(take(&mut input)?);
+        if &magic != MAGIC {
+            return Err(Malformed::new("not a log file"));
+        }
+        if crc != crc32c(0, bytes.get(..covered).unwrap_or_default()) {
+            return Err(Malformed::new("header fails its checksum"));
+        }
+        if format > FORMAT || cipher != 0 {
+            return Err(Malformed::new(format!(
+                "log format {format}, cipher {cipher}"
+            )));
+        }
+        Ok(Self {
+            uuid,
+            number,
+            start_lsn,
+        })
+    }
+}
+
+/// What stands before a record's payload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct RecordHeader {
+    pub(super) length: u32,
+    pub(super) lsn: Lsn,
+    /// Highest durable LSN that the writer knew when it queued the record.
+    pub(super) durable_lsn: Lsn,
+    pub(super) part: u32,
+    pub(super) last: bool,
+}
+
+impl RecordHeader {
+    /// Bytes that a record with this payload takes in the file.
+    pub(super) fn padded(payload_bytes: usize) -> u64 {
+        (RECORD_HEADER_BYTES + payload_bytes).next_multiple_of(RECORD_ALIGN) as u64
+    }
+
+    pub(super) fn encode(&self, file_number: u64, payload: &[u8], out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&RECORD_MAGIC.to_le_bytes());
+        out.extend_from_slice(&self.length.to_le_bytes());
+        out.extend_from_slice(&self.lsn.to_le_bytes());
+        out.extend_from_slice(&self.durable_lsn.to_le_bytes());
+        out.extend_from_slice(&self.part.to_le_bytes());
+        let flags = if self.last { LAST_PART } else { 0 };
+        out.extend_from_slice(&flags.to_le_bytes());
+        out.extend_from_slice(&crc32c(0, payload).to_le_bytes());
+        let crc = crc32c(seed(file_number), out.get(start..).unwrap_or_default());
+        out.extend_from_slice(&crc.to_le_bytes());
+    }
+
+    /// Reads a header of file `file_number`; `None` when no such header stands here.
+    pub(super) fn decode(file_number: u64, bytes: &[u8]) -> Option<(Self, u32)> {
+        let mut input = bytes.get(..RECORD_HEADER_BYTES)?;
+        let covered = input.get(..RECORD_HEADER_BYTES - 4)?;
+        let magic = u32::from_le_bytes(take(&mut input).ok()?);
+        if magic != RECORD_MAGIC {
+            return None;
+        }
+        let length = u32::from_le_bytes(take(&mut input).ok()?);
+        let lsn = u64::from_le_bytes(take(&mut input).ok()?);
+        let durable_lsn = u64::from_le_bytes(take(&mut input).ok()?);
+        let part = u32::from_le_bytes(take(&mut input).ok()?);
+        let flags = u32::from_le_bytes(take(&mut input).ok()?);
+        let payload_crc = u32::from_le_bytes(take(&mut input).ok()?);
+        let crc = u32::from_le_bytes(take(&mut input).ok()?);
+        if crc != crc32c(seed(file_number), covered) {
+            return None;
+        }
+        let header = Self {
+            length,
+            lsn,
+            durable_lsn,
+            part,
+            last: flags & LAST_PART != 0,
+        };
+        Some((header, payload_crc))
+    }
+}
+
+/// Records of a file's earlier life fail their checksum, because the number is part of it.
+fn seed(file_number: u64) -> u32 {
+    crc32c(0, &file_number.to_le_bytes())
+}
+
+fn take<const N: usize>(input: &mut &[u8]) -> Result<[u8; N], Malformed> {
+    let (head, rest) = input
+        .split_first_chunk::<N>()
+        .ok_or_else(|| Malformed::new("unexpected end"))?;
+    *input = rest;
+    Ok(*head)
+}

@@ -1,0 +1,393 @@
+//! Opening the log: which records count, what is a torn tail, what is damage.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex};
+
+use nilometer_codec::crc32c;
+
+use super::file::{
+    FileHeader, HEADER_BYTES, RECORD_ALIGN, RECORD_HEADER_BYTES, RecordHeader, file_name,
+    file_number,
+};
+use super::{Files, Group, LiveFile, Log, LogCounters, LogOptions, Queue};
+use crate::disk::{Disk, DiskFile, read_exact_at, write_all_at};
+use crate::error::Error;
+use crate::schema::Lsn;
+
+/// What replay found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Replayed {
+    /// The last LSN of the store; the next batch gets the one after.
+    pub(crate) last_lsn: Lsn,
+    /// Records handed to the visitor.
+    pub(crate) records: u64,
+}
+
+/// A log file found at open.
+struct Found {
+    number: u64,
+    path: PathBuf,
+    file: Arc<dyn DiskFile>,
+    header: Option<FileHeader>,
+}
+
+/// State of one pass over the files.
+struct Pass<'a, V> {
+    flushed: Lsn,
+    /// LSN that the next record must have.
+    expected: Lsn,
+    /// Highest LSN known to have been durable.
+    durable: Lsn,
+    /// Payloads above `durable`: in the page cache perhaps, on the device perhaps not.
+    in_doubt: Vec<(Lsn, Vec<u8>)>,
+    records: u64,
+    visit: &'a mut V,
+}
+
+impl Log {
+    /// Opens the log in `dir`, hands every record above `flushed` to `visit` in LSN order, and makes what it handed
+    /// over durable. `visit` returns what is wrong with a payload, if anything.
+    pub(crate) fn open<V>(
+        disk: Arc<dyn Disk>,
+        dir: PathBuf,
+        uuid: [u8; 16],
+        flushed: Lsn,
+        options: LogOptions,
+        visit: &mut V,
+    ) -> Result<(Self, Replayed), Error>
+    where
+        V: FnMut(Lsn, &[u8]) -> Result<(), crate::error::Malformed>,
+    {
+        let found = find_files(disk.as_ref(), &dir)?;
+        let next_number = found.iter().map(|file| file.number).max().unwrap_or(0) + 1;
+        let (mut needed, mut free) = classify(found, uuid, flushed)?;
+        let mut pass = Pass {
+            flushed,
+            expected: flushed + 1,
+            durable: flushed,
+            in_doubt: Vec::new(),
+            records: 0,
+            visit,
+        };
+        if let Some((first, header)) = needed.first() {
+            if header.start_lsn > flushed + 1 {
+                return Err(Error::corrupt(
+                    &first.path,
+                    0,
+                    format!(
+                        "the log starts at LSN {}, but segments end at {flushed}: a file is missing",
+                        header.start_lsn
+                    ),
+                ));
+            }
+            pass.expected = header.start_lsn;
+        }
+        for at in 0..needed.len() {
+            let next_start = needed.get(at + 1).map(|(_, header)| header.start_lsn);
+            if let Some((file, header)) = needed.get(at) {
+                pass.file(file, header, next_start)?;
+            }
+        }
+        let replayed = Replayed {
+            last_lsn: (pass.expected - 1).max(flushed),
+            records: pass.records,
+        };
+        let in_doubt = std::mem::take(&mut pass.in_doubt);
+        let durable = pass.durable.max(flushed);
+        // Files that start above the durable LSN hold only records that are appended again below.
+        while needed.len() > 1 && needed.last().is_some_and(|(_, h)| h.start_lsn > durable) {
+            free.extend(needed.pop().map(|(file, _)| file.number));
+        }
+        let log = Self {
+            disk,
+            dir,
+            uuid,
+            queue: Mutex::new(Queue {
+                records: Vec::new(),
+                file_number: next_number,
+                offset: HEADER_BYTES,
+                last_lsn: replayed.last_lsn,
+                durable,
+            }),
+            group: Mutex::new(Group {
+                durable,
+                leading: false,
+                poisoned: None,
+                counters: LogCounters::default(),
+            }),
+            led: Condvar::new(),
+            files: Mutex::new(Files {
+                live: needed
+                    .into_iter()
+                    .map(|(file, header)| LiveFile {
+                        number: file.number,
+                        start_lsn: header.start_lsn,
+                        file: file.file,
+                        path: file.path,
+                    })
+                    .collect(),
+                free: Vec::new(),
+                buffer: Vec::new(),
+            }),
+            options,
+        };
+        log.settle(in_doubt, replayed.last_lsn, free)?;
+        Ok((log, replayed))
+    }
+
+    /// Writes records in doubt again, into a new file, and syncs them: only then may they be shown.
+    ///
+    /// Some of them may have been acknowledged, and the new file's header ends the old file's say over them. So the
+    /// file gets its name, in one step, only after its records are durable.
+    fn settle(
+        &self,
+        in_doubt: Vec<(Lsn, Vec<u8>)>,
+        last_lsn: Lsn,
+        free: Vec<u64>,
+    ) -> Result<(), Error> {
+        let mut files = super::lock(&self.files);
+        if let Some((start_lsn, _)) = in_doubt.first() {
+            let live = self.write_settled(*start_lsn, &in_doubt)?;
+            let end = live.file.size().map_err(Error::io("read", &live.path))?;
+            files.live.push(live);
+            super::lock(&self.queue).offset = end.next_multiple_of(RECORD_ALIGN as u64);
+        }
+        // Old files may be overwritten only now that their records in doubt stand elsewhere.
+        files.free = free;
+        drop(files);
+        super::lock(&self.queue).durable = last_lsn;
+        super::lock(&self.group).durable = last_lsn;
+        Ok(())
+    }
+
+    fn write_settled(&self, start_lsn: Lsn, records: &[(Lsn, Vec<u8>)]) -> Result<LiveFile, Error> {
+        let number = super::lock(&self.queue).file_number;
+        let header = FileHeader {
+            uuid: self.uuid,
+            number,
+            start_lsn,
+        };
+        let mut bytes = header.encode();
+        for (lsn, payload) in records {
+            super::encode_batch_records(number, *lsn, start_lsn - 1, payload, &mut bytes);
+        }
+        let draft = self.dir.join(DRAFT);
+        let file = self
+            .disk
+            .create(&draft)
+            .map_err(Error::io("create", &draft))?;
+        write_all_at(file.as_ref(), &bytes, 0).map_err(Error::io("write", &draft))?;
+        file.sync().map_err(Error::io("sync", &draft))?;
+        let path = self.dir.join(file_name(number));
+        self.disk
+            .rename(&draft, &path)
+            .map_err(Error::io("rename", &draft))?;
+        self.disk
+            .sync_dir(&self.dir)
+            .map_err(Error::io("sync", &self.dir))?;
+        Ok(LiveFile {
+            number,
+            start_lsn,
+            file,
+            path,
+        })
+    }
+}
+
+/// A settled file before it has its name.
+const DRAFT: &str = "settle.tmp";
+
+fn find_files(disk: &dyn Disk, dir: &Path) -> Result<Vec<Found>, Error> {
+    let mut found = Vec::new();
+    for name in disk.list(dir).map_err(Error::io("list", dir))? {
+        if name == DRAFT {
+            // A crash came before it got its name; the records are still where it took them from.
+            let draft = dir.join(DRAFT);
+            disk.remove(&draft).map_err(Error::io("remove", &draft))?;
+        }
+        let Some(number) = file_number(&name) else {
+            continue;
+        };
+        let path = dir.join(file_name(number));
+        let file = disk.open(&path).map_err(Error::io("open", &path))?;
+        let mut bytes = vec![0; 512];
+        let size = file.size().map_err(Error::io("read", &path))?;
+        let header = if size >= HEADER_BYTES {
+            read_exact_at(file.as_ref(), &mut bytes, 0).map_err(Error::io("read", &path))?;
+            FileHeader::decode(&bytes).ok()
+        } else {
+            None
+        };
+        found.push(Found {
+            number,
+            path,
+            file,
+            header,
+        });
+    }
+    found.sort_by_key(|file| file.number);
+    Ok(found)
+}
+
+/// Splits files into those that hold records above `flushed`, in order, and the numbers of those that do not.
+#[expect(
+    clippy::type_complexity,
+    reason = "two lists that are taken apart at once"
+)]
+fn classify(
+    found: Vec<Found>,
+    uuid: [u8; 16],
+    flushed: Lsn,
+) -> Result<(Vec<(Found, FileHeader)>, Vec<u64>), Error> {
+    let mut valid: Vec<(Found, FileHeader)> = Vec::new();
+    let mut free = Vec::new();
+    for file in found {
+        match file.header {
+            Some(header) if header.number == file.number && header.uuid == uuid => {
+                valid.push((file, header));
+            }
+            _ => {
+                // A crash while the file was made leaves a bad or an old header and no record of its own.
+                if let Some(offset) = first_record(&file)? {
+                    return Err(Error::corrupt(
+                        &file.path,
+                        0,
+                        format!("the header is unreadable, but a record stands at byte {offset}"),
+                    ));
+                }
+                free.push(file.number);
+            }
+        }
+    }
+    let keep = valid
+        .iter()
+        .rposition(|(_, header)| header.start_lsn <= flushed + 1)
+        .unwrap_or(0);
+    for (file, _) in valid.drain(..keep) {
+        free.push(file.number);
+    }
+    Ok((valid, free))
+}
+
+fn read_all(file: &Found) -> Result<Vec<u8>, Error> {
+    let size = file.file.size().map_err(Error::io("read", &file.path))?;
+    let size = usize::try_from(size).unwrap_or(usize::MAX);
+    let mut bytes = vec![0; size];
+    read_exact_at(file.file.as_ref(), &mut bytes, 0).map_err(Error::io("read", &file.path))?;
+    Ok(bytes)
+}
+
+fn first_record(file: &Found) -> Result<Option<usize>, Error> {
+    let bytes = read_all(file)?;
+    Ok(scan(file.number, &bytes, HEADER_BYTES as usize).map(|(at, _)| at))
+}
+
+/// The first intact record header of this file at or after `from`.
+fn scan(number: u64, bytes: &[u8], from: usize) -> Option<(usize, RecordHeader)> {
+    let start = from.next_multiple_of(RECORD_ALIGN);
+    (start..bytes.len())
+        .step_by(RECORD_ALIGN)
+        .find_map(|at| Some((at, RecordHeader::decode(number, bytes.get(at..)?)?.0)))
+}
+
+impl<V> Pass<'_, V>
+where
+    V: FnMut(Lsn, &[u8]) -> Result<(), crate::error::Malformed>,
+{
+    /// Reads one file up to `next_start`, where the next file takes over, or up to its torn tail.
+    fn file(
+        &mut self,
+        file: &Found,
+        header: &FileHeader,
+        next_start: Option<Lsn>,
+    ) -> Result<(), Error> {
+        // The header was written after everything before it was durable.
+        self.know_durable(header.start_lsn.saturating_sub(1));
+        let bytes = read_all(file)?;
+        let mut at = HEADER_BYTES as usize;
+        let mut parts: Vec<u8> = Vec::new();
+        let mut part_expected = 0;
+        while next_start.is_none_or(|next| self.expected < next) {
+            let Some((record, payload)) = intact_record(file.number, &bytes, at) else {
+                return self.tail(file, &bytes, at, next_start);
+            };
+            if record.lsn != self.expected || record.part != part_expected {
+                return self.tail(file, &bytes, at, next_start);
+            }
+            self.know_durable(record.durable_lsn);
+            at += usize::try_from(RecordHeader::padded(payload.len())).unwrap_or(usize::MAX);
+            parts.extend_from_slice(payload);
+            part_expected += 1;
+            if record.last {
+                self.whole(file, at, &parts)?;
+                parts.clear();
+                part_expected = 0;
+            }
+        }
+        Ok(())
+    }
+
+    /// A whole batch has been read.
+    fn whole(&mut self, file: &Found, end: usize, payload: &[u8]) -> Result<(), Error> {
+        let lsn = self.expected;
+        if lsn > self.flushed {
+            (self.visit)(lsn, payload).map_err(|what| what.at(&file.path, end as u64))?;
+            self.records += 1;
+        }
+        if lsn > self.durable {
+            self.in_doubt.push((lsn, payload.to_vec()));
+        }
+        self.expected += 1;
+        Ok(())
+    }
+
+    fn know_durable(&mut self, lsn: Lsn) {
+        if lsn > self.durable {
+            self.durable = lsn;
+            self.in_doubt.retain(|(in_doubt, _)| *in_doubt > lsn);
+        }
+    }
+
+    /// The record at `at` does not read. Fine at the end of the log, damage if anything durable came after.
+    fn tail(
+        &mut self,
+        file: &Found,
+        bytes: &[u8],
+        at: usize,
+        next_start: Option<Lsn>,
+    ) -> Result<(), Error> {
+        if let Some(next) = next_start {
+            return Err(Error::corrupt(
+                &file.path,
+                at as u64,
+                format!(
+                    "LSN {} does not read, and the next file starts at {next}",
+                    self.expected
+                ),
+            ));
+        }
+        let mut from = at + RECORD_ALIGN;
+        while let Some((later, record)) = scan(file.number, bytes, from) {
+            if record.durable_lsn >= self.expected {
+                return Err(Error::corrupt(
+                    &file.path,
+                    at as u64,
+                    format!(
+                        "LSN {} does not read, but the record at byte {later} says that it was durable",
+                        self.expected
+                    ),
+                ));
+            }
+            from = later + RECORD_ALIGN;
+        }
+        Ok(())
+    }
+}
+
+/// The record at `at`, if its header and its payload pass their checksums.
+fn intact_record(number: u64, bytes: &[u8], at: usize) -> Option<(RecordHeader, &[u8])> {
+    let (header, payload_crc) = RecordHeader::decode(number, bytes.get(at..)?)?;
+    let start = at + RECORD_HEADER_BYTES;
+    let payload = bytes.get(start..start.checked_add(header.length as usize)?)?;
+    (crc32c(0, payload) == payload_crc).then_some((header, payload))
+}

@@ -1,0 +1,355 @@
+//! The manifest: the one list of files that are the store. Layout: `docs/format/manifest.md`.
+//!
+//! An append-only log of edits, each a checksummed record. It is written afresh, as one edit, at open and when it has
+//! grown, under another name that then replaces the old one in one step. A file that the manifest does not list is
+//! not part of the store, and is removed at open.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nilometer_codec::{crc32c, varint};
+
+use crate::definition::{take_bytes, take_u32};
+use crate::disk::{Disk, DiskFile, read_exact_at, write_all_at};
+use crate::error::{Error, Malformed};
+use crate::schema::Lsn;
+use crate::segment::SegmentMeta;
+
+const MAGIC: &[u8; 8] = b"NILOMAN0";
+const FORMAT: u16 = 0;
+const HEADER_BYTES: u64 = 64;
+const RECORD_MAGIC: u32 = u32::from_le_bytes(*b"NEDT");
+const RECORD_HEADER_BYTES: usize = 16;
+const NAME: &str = "manifest";
+const DRAFT: &str = "manifest.tmp";
+
+/// Edits are folded into one when they have grown past this.
+const REWRITE_BYTES: u64 = 1 << 20;
+
+/// A file of definitions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct DefinitionsMeta {
+    pub(crate) file_id: u64,
+    pub(crate) bytes: u64,
+}
+
+/// What the manifest says in sum; also one edit of it, whose lists are then additions.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Contents {
+    /// File ids below this have been given away.
+    pub(crate) next_file_id: u64,
+    /// Everything up to this LSN is in segments and definition files.
+    pub(crate) flushed_lsn: Lsn,
+    /// In LSN order.
+    pub(crate) segments: Vec<SegmentMeta>,
+    /// In the order in which they must be read.
+    pub(crate) definitions: Vec<DefinitionsMeta>,
+}
+
+impl Contents {
+    fn apply(&mut self, edit: Self) {
+        self.next_file_id = self.next_file_id.max(edit.next_file_id);
+        self.flushed_lsn = self.flushed_lsn.max(edit.flushed_lsn);
+        self.segments.extend(edit.segments);
+        self.definitions.extend(edit.definitions);
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        varint::put_u64(self.next_file_id, &mut out);
+        varint::put_u64(self.flushed_lsn, &mut out);
+        varint::put_u64(self.segments.len() as u64, &mut out);
+        for segment in &self.segments {
+            for number in [
+                segment.file_id,
+                segment.bytes,
+                segment.rows,
+                segment.min_lsn,
+                segment.max_lsn,
+            ] {
+                varint::put_u64(number, &mut out);
+            }
+        }
+        varint::put_u64(self.definitions.len() as u64, &mut out);
+        for file in &self.definitions {
+            varint::put_u64(file.file_id, &mut out);
+            varint::put_u64(file.bytes, &mut out);
+        }
+        out
+    }
+
+    fn decode(mut input: &[u8]) -> Result<Self, Malformed> {
+        let input = &mut input;
+        let mut edit = Self {
+            next_file_id: varint::get_u64(input)?,
+            flushed_lsn: varint::get_u64(input)?,
+            ..Self::default()
+        };
+        for _ in 0..take_u32(input)? {
+            edit.segments.push(SegmentMeta {
+                file_id: varint::get_u64(input)?,
+                bytes: varint::get_u64(input)?,
+                rows: varint::get_u64(input)?,
+                min_lsn: varint::get_u64(input)?,
+                max_lsn: varint::get_u64(input)?,
+            });
+        }
+        for _ in 0..take_u32(input)? {
+            edit.definitions.push(DefinitionsMeta {
+                file_id: varint::get_u64(input)?,
+                bytes: varint::get_u64(input)?,
+            });
+        }
+        if !input.is_empty() {
+            return Err(Malformed::new("bytes after an edit"));
+        }
+        Ok(edit)
+    }
+}
+
+/// The open manifest.
+#[derive(Debug)]
+pub(crate) struct Manifest {
+    dir: PathBuf,
+    uuid: [u8; 16],
+    pub(crate) contents: Contents,
+    file: Arc<dyn DiskFile>,
+    /// Where the next edit goes.
+    end: u64,
+}
+
+impl Manifest {
+    /// Whether `dir` has one.
+    pub(crate) fn exists(names: &[String]) -> bool {
+        names.iter().any(|name| name == NAME)
+    }
+
+    /// Starts the store `uuid` in an empty `dir`.
+    pub(crate) fn create(disk: &dyn Disk, dir: &Path, uuid: [u8; 16]) -> Result<Self, Error> {
+        let contents = Contents {
+            next_file_id: 1,
+            ..Contents::default()
+        };
+        Self::write_afresh(disk, dir, uuid, contents)
+    }
+
+    /// Reads the manifest of `dir` and writes it afresh, so that everything it says is durable.
+    pub(crate) fn open(disk: &dyn Disk, dir: &Path) -> Result<Self, Error> {
+        let path = dir.join(NAME);
+        let file = disk.open(&path).map_err(Error::io("open", &path))?;
+        let size = file.size().map_err(Error::io("read", &path))?;
+        let mut bytes = vec![0; usize::try_from(size).unwrap_or(usize::MAX)];
+        read_exact_at(file.as_ref(), &mut bytes, 0).map_err(Error::io("read", &path))?;
+        let uuid = decode_header(&bytes, &path)?;
+        let contents = read_edits(&bytes, &path)?;
+        Self::write_afresh(disk, dir, uuid, contents)
+    }
+
+    /// Which store this is.
+    pub(crate) fn uuid(&self) -> [u8; 16] {
+        self.uuid
+    }
+
+    fn write_afresh(
+        disk: &dyn Disk,
+        dir: &Path,
+        uuid: [u8; 16],
+        contents: Contents,
+    ) -> Result<Self, Error> {
+        let draft = dir.join(DRAFT);
+        let path = dir.join(NAME);
+        let names = disk.list(dir).map_err(Error::io("list", dir))?;
+        if names.iter().any(|name| name == DRAFT) {
+            disk.remove(&draft).map_err(Error::io("remove", &draft))?;
+        }
+        let file = disk.create(&draft).map_err(Error::io("create", &draft))?;
+        let mut bytes = encode_header(uuid);
+        encode_record(&contents, HEADER_BYTES, &mut bytes);
+        write_all_at(file.as_ref(), &bytes, 0).map_err(Error::io("write", &draft))?;
+        file.sync().map_err(Error::io("sync", &draft))?;
+        disk.rename(&draft, &path)
+            .map_err(Error::io("rename", &draft))?;
+        disk.sync_dir(dir).map_err(Error::io("sync", dir))?;
+        Ok(Self {
+            dir: dir.to_owned(),
+            uuid,
+            contents,
+            file,
+            end: bytes.len() as u64,
+        })
+    }
+
+    /// Adds an edit; it holds, durably, when this returns `Ok`. After an error nobody knows, so the store must stop.
+    pub(crate) fn append(&mut self, disk: &dyn Disk, edit: Contents) -> Result<(), Error> {
+        let path = self.dir.join(NAME);
+        if self.end > REWRITE_BYTES {
+            let mut contents = self.contents.clone();
+            contents.apply(edit);
+            *self = Self::write_afresh(disk, &self.dir, self.uuid, contents)?;
+            return Ok(());
+        }
+        let mut bytes = Vec::new();
+        encode_record(&edit, self.end, &mut bytes);
+        write_all_at(self.file.as_ref(), &bytes, self.end).map_err(Error::io("write", &path))?;
+        self.file.sync().map_err(Error::io("sync", &path))?;
+        self.end += bytes.len() as u64;
+        self.contents.apply(edit);
+        Ok(())
+    }
+}
+
+fn encode_header(uuid: [u8; 16]) -> Vec<u8> {
+    let mut out = Vec::new();
+    out.extend_from_slice(MAGIC);
+    out.extend_from_slice(&FORMAT.to_le_bytes());
+    // Cipher id and key id: 0 = plain.
+    out.extend_from_slice(&0u16.to_le_bytes());
+    out.extend_from_slice(&0u32.to_le_bytes());
+    out.extend_from_slice(&uuid);
+    let crc = crc32c(0, &out);
+    out.extend_from_slice(&crc.to_le_bytes());
+    out.resize(HEADER_BYTES as usize, 0);
+    out
+}
+
+fn decode_header(bytes: &[u8], path: &Path) -> Result<[u8; 16], Error> {
+    let mut input = bytes;
+    let mut field = |n: usize| take_bytes(&mut input, n).unwrap_or_default();
+    let (magic, format, _cipher, uuid, crc) = (field(8), field(2), field(6), field(16), field(4));
+    if magic != MAGIC {
+        return Err(Error::corrupt(path, 0, "not a manifest"));
+    }
+    if crc != crc32c(0, bytes.get(..32).unwrap_or_default()).to_le_bytes() {
+        return Err(Error::corrupt(path, 0, "the header fails its checksum"));
+    }
+    let format = format.try_into().map_or(u16::MAX, u16::from_le_bytes);
+    if format > FORMAT {
+        return Err(Error::NewerFormat {
+            path: path.to_owned(),
+            found: format,
+            supported: FORMAT,
+        });
+    }
+    uuid.try_into()
+        .map_err(|_| Error::corrupt(path, 0, "the header ends early"))
+}
+
+/// `magic, length, crc of the payload, crc of this header with the record's place | payload`
+fn encode_record(edit: &Contents, offset: u64, out: &mut Vec<u8>) {
+    let payload = edit.encode();
+    let start = out.len();
+    out.extend_from_slice(&RECORD_MAGIC.to_le_bytes());
+    let length = u32::try_from(payload.len()).expect("an edit lists far fewer than 2^28 files");
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(&crc32c(0, &payload).to_le_bytes());
+    let seed = crc32c(0, &offset.to_le_bytes());
+    let crc = crc32c(seed, out.get(start..).unwrap_or_default());
+    out.extend_from_slice(&crc.to_le_bytes());
+    out.extend_from_slice(&payload);
+}
+
+fn decode_record(bytes: &[u8], at: usize) -> Option<&[u8]> {
+    let mut input = bytes.get(at..)?;
+    let covered = input.get(..RECORD_HEADER_BYTES - 4)?;
+    let mut number = || -> Option<u32> {
+        let field = take_bytes(&mut input, 4).ok()?;
+        Some(u32::from_le_bytes(field.try_into().ok()?))
+    };
+    let (magic, length, payload_crc, crc) = (number()?, number()?, number()?, number()?);
+    let seed = crc32c(0, &(at as u64).to_le_bytes());
+    if magic != RECORD_MAGIC || crc != crc32c(seed, covered) {
+        return None;
+    }
+    let payload = input.get(..length as usize)?;
+    (crc32c(0, payload) == payload_crc).then_some(payload)
+}
+
+fn read_edits(bytes: &[u8], path: &Path) -> Result<Contents, Error> {
+    let mut contents = Contents::default();
+    let mut at = HEADER_BYTES as usize;
+    let mut edits = 0;
+    while let Some(payload) = decode_record(bytes, at) {
+        let edit = Contents::decode(payload).map_err(|what| what.at(path, at as u64))?;
+        contents.apply(edit);
+        at += RECORD_HEADER_BYTES + payload.len();
+        edits += 1;
+    }
+    // The last edit may be torn: it was not durable, so nothing relied on it. An intact one after it cannot be:
+    // each edit is durable before the next is written.
+    let later = (at + 1..bytes.len()).find(|&later| decode_record(bytes, later).is_some());
+    if let Some(later) = later {
+        return Err(Error::corrupt(
+            path,
+            at as u64,
+            format!("an edit does not read, but one after it at byte {later} does"),
+        ));
+    }
+    if edits == 0 {
+        return Err(Error::corrupt(path, at as u64, "no edit reads"));
+    }
+    Ok(contents)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disk::MemoryDisk;
+
+    fn edit(file_id: u64) -> Contents {
+        Contents {
+            next_file_id: file_id + 1,
+            flushed_lsn: file_id * 10,
+            segments: vec![SegmentMeta {
+                file_id,
+                bytes: 1000 + file_id,
+                rows: 5,
+                min_lsn: file_id * 10 - 9,
+                max_lsn: file_id * 10,
+            }],
+            definitions: Vec::new(),
+        }
+    }
+
+    fn bytes_of(disk: &MemoryDisk) -> Vec<u8> {
+        let file = disk.open(Path::new("/d/manifest")).unwrap();
+        let mut bytes = vec![0; file.size().unwrap() as usize];
+        read_exact_at(file.as_ref(), &mut bytes, 0).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn edits_add_up_and_survive_reopening() {
+        let disk = MemoryDisk::new();
+        let dir = Path::new("/d");
+        let mut manifest = Manifest::create(&disk, dir, [7; 16]).unwrap();
+        for id in 1..=40 {
+            manifest.append(&disk, edit(id)).unwrap();
+        }
+        let again = Manifest::open(&disk, dir).unwrap();
+        assert_eq!(again.contents, manifest.contents);
+        assert_eq!(again.contents.segments.len(), 40);
+        assert_eq!(again.uuid(), [7; 16]);
+    }
+
+    #[test]
+    fn a_torn_last_edit_is_dropped_and_a_damaged_earlier_one_is_reported() {
+        let disk = MemoryDisk::new();
+        let dir = Path::new("/d");
+        let mut manifest = Manifest::create(&disk, dir, [7; 16]).unwrap();
+        let mut ends = vec![bytes_of(&disk).len()];
+        for id in 1..=3 {
+            manifest.append(&disk, edit(id)).unwrap();
+            ends.push(bytes_of(&disk).len());
+        }
+        let whole = bytes_of(&disk);
+        for n in ends[2]..ends[3] {
+            let contents = read_edits(&whole[..n], Path::new("m")).unwrap();
+            assert_eq!(contents.segments.len(), 2, "{n} bytes");
+        }
+        for at in ends[0]..ends[2] {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 0x10;
+            assert!(read_edits(&damaged, Path::new("m")).is_err(), "byte {at}");
+        }
+    }
+}

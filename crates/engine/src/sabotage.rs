@@ -1,0 +1,18 @@
+//! Planted bugs: what the simulation must catch, or it proves nothing.
+//!
+//! Each names a rule of the engine and breaks it. No setting, flag or variable reaches this: only a program that
+//! links the engine and fills in [`crate::Options::sabotage`] can, and the simulation is the only one that does.
+
+/// A rule to break.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Sabotage {
+    /// The head takes a batch before the one with the lower LSN.
+    HeadOutOfLogOrder,
+    /// The manifest names a segment whose bytes are not synced.
+    ManifestBeforeDataSync,
+    /// Log files are recycled before the manifest that makes them unneeded is durable.
+    LogTrimmedBeforeManifest,
+    /// A sync that failed is tried again, and its second answer believed.
+    RetryFailedSync,
+}

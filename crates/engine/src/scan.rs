@@ -1,0 +1,419 @@
+//! Reading a table: from a request to record batches. The only place where Arrow appears.
+//!
+//! Does: find series by tags, prune, cut the work into morsels, merge what segments and head hold of a series, and
+//! build batches. Does not: spawn threads; callers read as many morsels at once as they like.
+//!
+//! A *morsel* is a range of series with about [`MORSEL_ROWS`] rows. Its rows come out ordered by (series, time), with
+//! duplicates merged: per field the value of the highest LSN that has one.
+
+mod merge;
+mod output;
+mod source;
+
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, StringArray};
+use arrow_schema::{Schema, SchemaRef};
+use nilometer_codec::PhysicalType;
+
+use crate::catalogue::Catalogue;
+use crate::engine::{Engine, State};
+use crate::error::Error;
+use crate::head::Run;
+use crate::schema::{ColumnId, ColumnKind, ColumnSource, Lsn, TableSchema};
+use crate::segment::{GroupDirectory, Segment};
+use output::Output;
+use source::{Cursor, GroupCursor, RunCursor};
+
+/// Rows that a morsel aims at.
+const MORSEL_ROWS: u64 = 64 * 1024;
+/// Rows of a record batch, unless one series' stretch is longer.
+const BATCH_ROWS: usize = 8192;
+
+/// What to read.
+#[derive(Debug, Clone)]
+pub struct ScanRequest {
+    /// The table.
+    pub table: Arc<TableSchema>,
+    /// Positions in [`TableSchema::arrow_schema`], in the order in which they shall come out.
+    pub projection: Vec<usize>,
+    /// First and last time in nanoseconds, both included.
+    pub time: RangeInclusive<i64>,
+    /// All of them must hold.
+    pub tags: Vec<TagPredicate>,
+    /// More rows than this are not needed; a scan may still return more.
+    pub limit: Option<usize>,
+}
+
+/// Keeps the series whose tag is, or is not, one of some values.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TagPredicate {
+    /// Position of the tag in [`TableSchema::arrow_schema`].
+    pub column: usize,
+    /// The values; `None` = the tag is absent.
+    pub values: Vec<Option<String>>,
+    /// Keep the series whose tag has none of the values.
+    pub negated: bool,
+}
+
+/// A planned read. Clones share the plan.
+#[derive(Debug, Clone)]
+pub struct Scan {
+    plan: Arc<Plan>,
+}
+
+#[derive(Debug)]
+struct Plan {
+    schema: SchemaRef,
+    time: RangeInclusive<i64>,
+    limit: Option<usize>,
+    /// Ids of the series that qualify, ascending.
+    series: Vec<u32>,
+    /// Positions in `series`: where each morsel ends.
+    morsel_ends: Vec<usize>,
+    sources: Vec<Source>,
+    /// Field columns to read, each once.
+    fields: Vec<(ColumnId, PhysicalType)>,
+    columns: Vec<OutputColumn>,
+    rows_estimate: u64,
+}
+
+/// Where rows come from, in LSN order: a later source wins.
+#[derive(Debug)]
+enum Source {
+    Group {
+        segment: Arc<Segment>,
+        directory: Arc<GroupDirectory>,
+    },
+    Run {
+        run: Arc<Run>,
+        visible: usize,
+    },
+}
+
+/// How a column of the answer is made.
+#[derive(Debug, Clone)]
+enum OutputColumn {
+    Time,
+    Tag {
+        /// By position in `Plan::series`.
+        codes: Arc<Vec<Option<u32>>>,
+        values: Arc<StringArray>,
+    },
+    /// Position in `Plan::fields`.
+    Field(usize),
+}
+
+impl Scan {
+    pub(crate) fn plan(
+        engine: &Engine,
+        state: &State,
+        visible: Lsn,
+        request: &ScanRequest,
+    ) -> Result<Self, Error> {
+        let table = &request.table;
+        let (series, columns, fields) = {
+            let catalogue = engine.catalogue();
+            let series = find_series(&catalogue, request);
+            let (columns, fields) = plan_columns(&catalogue, request, &series);
+            (series, columns, fields)
+        };
+        let sources = find_sources(state, visible, request, &series)?;
+        let rows_estimate = estimate(&sources, &series, &request.time);
+        let arrow = table.arrow_schema();
+        let kept = request
+            .projection
+            .iter()
+            .filter_map(|&at| arrow.fields().get(at).cloned());
+        let schema = Arc::new(Schema::new(kept.collect::<Vec<_>>()));
+        let morsels = usize::try_from(rows_estimate.div_ceil(MORSEL_ROWS)).unwrap_or(usize::MAX);
+        let morsels = morsels.clamp(1, series.len().max(1));
+        let morsel_ends = (1..=morsels).map(|n| series.len() * n / morsels).collect();
+        Ok(Self {
+            plan: Arc::new(Plan {
+                schema,
+                time: request.time.clone(),
+                limit: request.limit,
+                series,
+                morsel_ends,
+                sources,
+                fields,
+                columns,
+                rows_estimate,
+            }),
+        })
+    }
+
+    /// Columns of the batches.
+    pub fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.plan.schema)
+    }
+
+    /// Number of morsels, at least 1.
+    pub fn morsels(&self) -> usize {
+        self.plan.morsel_ends.len()
+    }
+
+    /// Number of series that qualify.
+    pub fn series(&self) -> usize {
+        self.plan.series.len()
+    }
+
+    /// Rows that may come out, counting duplicates and the whole of blocks at the edges.
+    pub fn rows_estimate(&self) -> u64 {
+        self.plan.rows_estimate
+    }
+
+    /// Reads one morsel, numbered from 0. A number past the last gives no batch.
+    pub fn read(&self, morsel: usize) -> MorselReader {
+        let ends = &self.plan.morsel_ends;
+        let end = ends.get(morsel).copied().unwrap_or(0);
+        let start = match morsel {
+            0 => 0,
+            n => ends.get(n - 1).copied().unwrap_or(end),
+        };
+        MorselReader {
+            plan: Arc::clone(&self.plan),
+            start,
+            end: end.max(start),
+            state: ReaderState::Planned,
+        }
+    }
+}
+
+fn find_series(catalogue: &Catalogue, request: &ScanRequest) -> Vec<u32> {
+    let table = &request.table;
+    let mut series = catalogue.all_series(table.id).to_vec();
+    for predicate in &request.tags {
+        let Some(ColumnSource::Tag(at)) = table.source(predicate.column) else {
+            continue;
+        };
+        let Some(tag) = table.tags.get(at) else {
+            continue;
+        };
+        series = catalogue.filter_series(
+            table.id,
+            &series,
+            tag.id,
+            &predicate.values,
+            predicate.negated,
+        );
+    }
+    series
+}
+
+fn plan_columns(
+    catalogue: &Catalogue,
+    request: &ScanRequest,
+    series: &[u32],
+) -> (Vec<OutputColumn>, Vec<(ColumnId, PhysicalType)>) {
+    let table = &request.table;
+    let mut fields: Vec<(ColumnId, PhysicalType)> = Vec::new();
+    let mut columns = Vec::new();
+    for &position in &request.projection {
+        match table.source(position) {
+            None => {}
+            Some(ColumnSource::Time) => columns.push(OutputColumn::Time),
+            Some(ColumnSource::Tag(at)) => {
+                let Some(tag) = table.tags.get(at) else {
+                    continue;
+                };
+                let dictionary = catalogue.tag_dictionary(tag.id);
+                columns.push(OutputColumn::Tag {
+                    codes: Arc::new(catalogue.codes_of(table.id, tag.id, series)),
+                    values: dictionary.map_or_else(
+                        || Arc::new(StringArray::from_iter_values([""; 0])),
+                        crate::catalogue::TagDictionary::arrow,
+                    ),
+                });
+            }
+            Some(ColumnSource::Field(at)) => {
+                let Some(field) = table.fields.get(at) else {
+                    continue;
+                };
+                let ColumnKind::Field(kind) = field.kind else {
+                    continue;
+                };
+                let known = fields.iter().position(|(id, _)| *id == field.id);
+                let slot = known.unwrap_or_else(|| {
+                    fields.push((field.id, kind));
+                    fields.len() - 1
+                });
+                columns.push(OutputColumn::Field(slot));
+            }
+        }
+    }
+    (columns, fields)
+}
+
+/// Groups and runs that may hold a row of the answer, oldest first.
+fn find_sources(
+    state: &State,
+    visible: Lsn,
+    request: &ScanRequest,
+    series: &[u32],
+) -> Result<Vec<Source>, Error> {
+    let mut sources = Vec::new();
+    let (Some(&first), Some(&last)) = (series.first(), series.last()) else {
+        return Ok(sources);
+    };
+    let table = request.table.id;
+    for segment in &state.version.segments {
+        for (at, group) in segment.groups(table) {
+            let apart = group.max_time < *request.time.start()
+                || group.min_time > *request.time.end()
+                || group.last_series < first
+                || group.first_series > last;
+            if !apart {
+                sources.push(Source::Group {
+                    segment: Arc::clone(segment),
+                    directory: segment.directory(at)?,
+                });
+            }
+        }
+    }
+    let frozen = state.frozen.as_ref().map(|frozen| &frozen.head);
+    for head in frozen.into_iter().chain([&state.head]) {
+        for (run, visible) in head.runs(table, visible) {
+            sources.push(Source::Run { run, visible });
+        }
+    }
+    Ok(sources)
+}
+
+fn estimate(sources: &[Source], series: &[u32], time: &RangeInclusive<i64>) -> u64 {
+    let touches = |first: u32, last: u32| {
+        let at = series.partition_point(|&id| id < first);
+        series.get(at).is_some_and(|&id| id <= last)
+    };
+    sources
+        .iter()
+        .map(|source| match source {
+            Source::Run { visible, .. } => *visible as u64,
+            Source::Group { directory, .. } => directory
+                .blocks
+                .iter()
+                .filter(|block| {
+                    block.min_time <= *time.end()
+                        && block.max_time >= *time.start()
+                        && touches(block.first_series, block.last_series)
+                })
+                .map(|block| u64::from(block.rows))
+                .sum(),
+        })
+        .sum()
+}
+
+/// The batches of one morsel.
+#[derive(Debug)]
+pub struct MorselReader {
+    plan: Arc<Plan>,
+    /// Positions in `Plan::series`.
+    start: usize,
+    end: usize,
+    state: ReaderState,
+}
+
+#[derive(Debug)]
+enum ReaderState {
+    Planned,
+    Reading(Box<Reading>),
+    Done,
+}
+
+#[derive(Debug)]
+struct Reading {
+    cursors: Vec<Cursor>,
+    output: Output,
+    ready: VecDeque<RecordBatch>,
+    /// Position of the next series.
+    at: usize,
+    rows: usize,
+}
+
+impl Iterator for MorselReader {
+    type Item = Result<RecordBatch, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.advance();
+        match next {
+            Ok(Some(batch)) => Some(Ok(batch)),
+            Ok(None) => {
+                self.state = ReaderState::Done;
+                None
+            }
+            Err(error) => {
+                self.state = ReaderState::Done;
+                Some(Err(error))
+            }
+        }
+    }
+}
+
+impl MorselReader {
+    fn advance(&mut self) -> Result<Option<RecordBatch>, Error> {
+        if matches!(self.state, ReaderState::Planned) {
+            self.state = ReaderState::Reading(Box::new(self.open()?));
+        }
+        let ReaderState::Reading(reading) = &mut self.state else {
+            return Ok(None);
+        };
+        let plan = &self.plan;
+        while reading.ready.is_empty() && reading.at < self.end {
+            if plan.limit.is_some_and(|limit| reading.rows >= limit) {
+                reading.at = self.end;
+                break;
+            }
+            let Some(&series) = plan.series.get(reading.at) else {
+                break;
+            };
+            let mut pieces = Vec::new();
+            for (rank, cursor) in reading.cursors.iter_mut().enumerate() {
+                cursor.take(series, rank, &plan.time, &mut pieces)?;
+            }
+            if !pieces.is_empty() {
+                let before = reading.output.rows();
+                merge::append(pieces, reading.at, &mut reading.output);
+                reading.rows += reading.output.rows() - before;
+                while reading.output.rows() >= BATCH_ROWS {
+                    reading.ready.push_back(reading.output.take(plan));
+                }
+            }
+            reading.at += 1;
+        }
+        if let Some(batch) = reading.ready.pop_front() {
+            return Ok(Some(batch));
+        }
+        if reading.output.rows() > 0 {
+            return Ok(Some(reading.output.take(plan)));
+        }
+        Ok(None)
+    }
+
+    fn open(&self) -> Result<Reading, Error> {
+        let plan = &self.plan;
+        let series = plan.series.get(self.start..self.end).unwrap_or_default();
+        let mut cursors = Vec::new();
+        for source in &plan.sources {
+            let cursor = match source {
+                Source::Run { run, visible } => {
+                    RunCursor::open(run, *visible, series, &plan.fields).map(Cursor::Run)
+                }
+                Source::Group { segment, directory } => {
+                    GroupCursor::open(segment, directory, series, &plan.time, &plan.fields)?
+                        .map(Cursor::Group)
+                }
+            };
+            cursors.extend(cursor);
+        }
+        Ok(Reading {
+            cursors,
+            output: Output::new(&plan.fields),
+            ready: VecDeque::new(),
+            at: self.start,
+            rows: 0,
+        })
+    }
+}

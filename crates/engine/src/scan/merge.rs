@@ -1,0 +1,61 @@
+//! Joining the pieces of one series: in time order, duplicates merged per field.
+
+use super::output::Output;
+use super::source::Piece;
+
+/// Appends a series' rows. `position` is the series' place in the plan.
+pub(super) fn append(mut pieces: Vec<Piece>, position: usize, output: &mut Output) {
+    // Sorting by first time is enough to see whether pieces overlap; within a piece times ascend.
+    pieces.sort_by_key(|piece| (time_at(piece, 0), piece.rank));
+    let apart = pieces.windows(2).all(|pair| match pair {
+        [a, b] => time_at(a, a.rows.len().saturating_sub(1)) < time_at(b, 0),
+        _ => true,
+    });
+    if apart && pieces.iter().all(strictly_ascending) {
+        for piece in &pieces {
+            output.extend(piece, position);
+        }
+        return;
+    }
+    merge_overlapping(&pieces, position, output);
+}
+
+fn time_at(piece: &Piece, at: usize) -> i64 {
+    let row = piece.rows.get(at);
+    piece.data.times().get(row).copied().unwrap_or(i64::MAX)
+}
+
+fn strictly_ascending(piece: &Piece) -> bool {
+    let times = piece.data.times();
+    let time = |row: usize| times.get(row).copied();
+    match &piece.rows {
+        super::source::Rows::Range(range) => times
+            .get(range.clone())
+            .unwrap_or_default()
+            .is_sorted_by(|a, b| a < b),
+        super::source::Rows::Picked(rows) => {
+            rows.is_sorted_by(|&a, &b| time(a as usize) < time(b as usize))
+        }
+    }
+}
+
+/// Sorts all rows by (time, age) and folds rows of one time: the newest value of each field wins.
+fn merge_overlapping(pieces: &[Piece], position: usize, output: &mut Output) {
+    let mut order: Vec<(i64, usize, usize)> = Vec::new();
+    for (at, piece) in pieces.iter().enumerate() {
+        order.extend((0..piece.rows.len()).map(|row| (time_at(piece, row), at, row)));
+    }
+    // Stable, and rows of one piece and one time stand in LSN order already; pieces are ordered by rank here.
+    let rank = |piece: usize| pieces.get(piece).map_or(0, |piece| piece.rank);
+    order.sort_by_key(|&(time, piece, _)| (time, rank(piece)));
+    for same in order.chunk_by(|a, b| a.0 == b.0) {
+        let Some(&(time, _, _)) = same.last() else {
+            continue;
+        };
+        let versions = same.iter().rev().filter_map(|&(_, piece, row)| {
+            let piece = pieces.get(piece)?;
+            Some((&*piece.data, piece.rows.get(row)))
+        });
+        output.push_merged(time, position, versions);
+    }
+}

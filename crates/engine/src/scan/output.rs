@@ -1,0 +1,182 @@
+//! Columns of the answer while they grow, and their end as Arrow arrays.
+
+use std::sync::Arc;
+
+use arrow_array::types::Int32Type;
+use arrow_array::{
+    ArrayRef, BinaryArray, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array,
+    RecordBatch, RecordBatchOptions, StringArray, TimestampNanosecondArray, UInt64Array,
+};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use nilometer_codec::PhysicalType;
+
+use super::source::{Data, Piece, Rows};
+use super::{OutputColumn, Plan};
+use crate::batch::{Column, Strings, Validity, Values};
+use crate::schema::ColumnId;
+
+/// Rows on their way out.
+#[derive(Debug)]
+pub(super) struct Output {
+    times: Vec<i64>,
+    /// (position in the plan's series, rows up to its end).
+    series: Vec<(usize, usize)>,
+    fields: Vec<Column>,
+    kinds: Vec<(ColumnId, PhysicalType)>,
+}
+
+impl Output {
+    pub(super) fn new(fields: &[(ColumnId, PhysicalType)]) -> Self {
+        Self {
+            times: Vec::new(),
+            series: Vec::new(),
+            fields: empty(fields),
+            kinds: fields.to_vec(),
+        }
+    }
+
+    pub(super) fn rows(&self) -> usize {
+        self.times.len()
+    }
+
+    /// Appends a piece as it is.
+    pub(super) fn extend(&mut self, piece: &Piece, position: usize) {
+        let times = piece.data.times();
+        match &piece.rows {
+            Rows::Range(range) => self
+                .times
+                .extend_from_slice(times.get(range.clone()).unwrap_or_default()),
+            Rows::Picked(rows) => self
+                .times
+                .extend(rows.iter().filter_map(|&row| times.get(row as usize))),
+        }
+        for (at, to) in self.fields.iter_mut().enumerate() {
+            match (piece.data.column(at), &piece.rows) {
+                (None, _) => to.pad(self.times.len()),
+                (Some(from), Rows::Range(range)) => to.extend_range(from, range.clone()),
+                (Some(from), Rows::Picked(rows)) => to.extend_picked(from, rows),
+            }
+        }
+        self.note_series(position);
+    }
+
+    /// Appends one row: of each field the first value that `versions`, newest first, have.
+    pub(super) fn push_merged<'a>(
+        &mut self,
+        time: i64,
+        position: usize,
+        versions: impl Iterator<Item = (&'a Data, usize)> + Clone,
+    ) {
+        self.times.push(time);
+        for (at, to) in self.fields.iter_mut().enumerate() {
+            let newest = versions.clone().find_map(|(data, row)| {
+                let column = data.column(at)?;
+                column.validity.is_valid(row).then_some((column, row))
+            });
+            match newest {
+                Some((column, row)) => to.extend_range(column, row..row + 1),
+                None => to.pad(self.times.len()),
+            }
+        }
+        self.note_series(position);
+    }
+
+    fn note_series(&mut self, position: usize) {
+        let end = self.times.len();
+        match self.series.last_mut() {
+            Some((last, rows)) if *last == position => *rows = end,
+            _ => self.series.push((position, end)),
+        }
+    }
+
+    /// Everything so far as one batch.
+    pub(super) fn take(&mut self, plan: &Plan) -> RecordBatch {
+        let rows = self.times.len();
+        let mut fields: Vec<Option<ArrayRef>> =
+            std::mem::replace(&mut self.fields, empty(&self.kinds))
+                .into_iter()
+                .map(|column| Some(field_array(column)))
+                .collect();
+        let times = std::mem::take(&mut self.times);
+        let series = std::mem::take(&mut self.series);
+        let mut times = Some(times);
+        let mut arrays: Vec<ArrayRef> = Vec::new();
+        for column in &plan.columns {
+            arrays.push(match column {
+                OutputColumn::Time => time_array(times.take().unwrap_or_default()),
+                OutputColumn::Tag { codes, values } => tag_array(&series, codes, values),
+                OutputColumn::Field(at) => match fields.get(*at).and_then(Clone::clone) {
+                    Some(array) => array,
+                    None => continue,
+                },
+            });
+        }
+        fields.clear();
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(Arc::clone(&plan.schema), arrays, &options)
+            .expect("the arrays are built from the plan that the schema is built from")
+    }
+}
+
+fn empty(fields: &[(ColumnId, PhysicalType)]) -> Vec<Column> {
+    fields
+        .iter()
+        .map(|(id, kind)| Column::new(*id, *kind))
+        .collect()
+}
+
+fn time_array(times: Vec<i64>) -> ArrayRef {
+    Arc::new(TimestampNanosecondArray::from(times).with_timezone("UTC"))
+}
+
+fn tag_array(
+    series: &[(usize, usize)],
+    codes: &[Option<u32>],
+    values: &Arc<StringArray>,
+) -> ArrayRef {
+    let mut keys: Vec<Option<i32>> = Vec::new();
+    for &(position, end) in series {
+        let code = codes.get(position).copied().flatten();
+        keys.resize(end, code.and_then(|code| i32::try_from(code).ok()));
+    }
+    let keys = Int32Array::from(keys);
+    let array = DictionaryArray::<Int32Type>::try_new(keys, Arc::clone(values) as ArrayRef);
+    Arc::new(array.expect("codes are positions in the tag's dictionary"))
+}
+
+fn nulls(validity: &Validity) -> Option<NullBuffer> {
+    let bits = validity.bitmap()?;
+    let buffer = BooleanBuffer::new(Buffer::from(bits), 0, validity.rows());
+    Some(NullBuffer::new(buffer))
+}
+
+fn field_array(column: Column) -> ArrayRef {
+    let nulls = nulls(&column.validity);
+    match column.values {
+        Values::I64(values) => Arc::new(Int64Array::new(ScalarBuffer::from(values), nulls)),
+        Values::U64(values) => Arc::new(UInt64Array::new(ScalarBuffer::from(values), nulls)),
+        Values::F64(values) => Arc::new(Float64Array::new(ScalarBuffer::from(values), nulls)),
+        Values::Bool(values) => Arc::new(BooleanArray::new(BooleanBuffer::from(values), nulls)),
+        Values::Text(strings) => {
+            let (offsets, bytes) = buffers(strings);
+            let array = StringArray::try_new(offsets, bytes, nulls);
+            Arc::new(array.expect("text is checked to be UTF-8 before it enters a batch"))
+        }
+        Values::Bytes(strings) => {
+            let (offsets, bytes) = buffers(strings);
+            Arc::new(BinaryArray::new(offsets, bytes, nulls))
+        }
+    }
+}
+
+fn buffers(strings: Strings) -> (OffsetBuffer<i32>, Buffer) {
+    let offsets: Vec<i32> = strings
+        .offsets
+        .iter()
+        .map(|&at| i32::try_from(at).expect("a batch of the answer has less than 2 GiB of text"))
+        .collect();
+    (
+        OffsetBuffer::new(ScalarBuffer::from(offsets)),
+        Buffer::from(strings.bytes),
+    )
+}

@@ -1,0 +1,225 @@
+//! What a table is: its names, ids and types, as one snapshot sees them.
+//!
+//! Does: map names to ids and to the columns that leave the engine. Does not: hold rows or series.
+
+use std::sync::{Arc, OnceLock};
+
+use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
+use nilometer_codec::PhysicalType;
+
+/// Number of a batch in the one order of the data directory; 0 = before every batch.
+pub type Lsn = u64;
+
+/// The schema that every database has.
+pub const DEFAULT_SCHEMA: &str = "public";
+
+/// The name of the time column.
+pub const TIME_COLUMN: &str = "time";
+
+/// Widest window of a partition unless the table says otherwise: one day in nanoseconds.
+pub(crate) const PARTITION_INTERVAL_NS: i64 = 86_400_000_000_000;
+
+macro_rules! id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(pub u32);
+    };
+}
+
+id!(
+    /// A database; never reused.
+    DatabaseId
+);
+id!(
+    /// A schema of a database; never reused.
+    SchemaId
+);
+id!(
+    /// A table; never reused.
+    TableId
+);
+id!(
+    /// A tag or a field of a table; never reused, unique in the data directory.
+    ColumnId
+);
+id!(
+    /// A series; never reused, unique in the data directory.
+    SeriesId
+);
+
+/// What a column is for. With the name it makes a column's key, so a tag and a field may share a name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ColumnKind {
+    /// Identifies the series; text.
+    Tag,
+    /// A measured value of this type.
+    Field(PhysicalType),
+}
+
+/// A tag or a field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnDef {
+    /// Its id.
+    pub id: ColumnId,
+    /// Its name as the writer gave it.
+    pub name: String,
+    /// Tag or field.
+    pub kind: ColumnKind,
+}
+
+/// A table as of one moment; a new value replaces it when a column appears.
+#[derive(Debug)]
+pub struct TableSchema {
+    /// The table's id.
+    pub id: TableId,
+    /// The schema it is in.
+    pub schema: SchemaId,
+    /// Its name.
+    pub name: String,
+    /// Width of its partitions in nanoseconds.
+    pub partition_interval_ns: i64,
+    /// Tags in the order of their appearance.
+    pub tags: Vec<ColumnDef>,
+    /// Fields in the order of their appearance.
+    pub fields: Vec<ColumnDef>,
+    arrow: OnceLock<SchemaRef>,
+}
+
+/// Where a position of [`TableSchema::arrow_schema`] comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColumnSource {
+    /// The time column.
+    Time,
+    /// The n-th tag.
+    Tag(usize),
+    /// The n-th field.
+    Field(usize),
+}
+
+impl TableSchema {
+    pub(crate) fn new(id: TableId, schema: SchemaId, name: String) -> Self {
+        Self {
+            id,
+            schema,
+            name,
+            partition_interval_ns: PARTITION_INTERVAL_NS,
+            tags: Vec::new(),
+            fields: Vec::new(),
+            arrow: OnceLock::new(),
+        }
+    }
+
+    /// The same table with one column more.
+    pub(crate) fn with_column(&self, column: ColumnDef) -> Self {
+        let mut tags = self.tags.clone();
+        let mut fields = self.fields.clone();
+        match column.kind {
+            ColumnKind::Tag => tags.push(column),
+            ColumnKind::Field(_) => fields.push(column),
+        }
+        Self {
+            id: self.id,
+            schema: self.schema,
+            name: self.name.clone(),
+            partition_interval_ns: self.partition_interval_ns,
+            tags,
+            fields,
+            arrow: OnceLock::new(),
+        }
+    }
+
+    /// The tag of this name.
+    pub fn tag(&self, name: &str) -> Option<&ColumnDef> {
+        self.tags.iter().find(|tag| tag.name == name)
+    }
+
+    /// The field of this name.
+    pub fn field(&self, name: &str) -> Option<&ColumnDef> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+
+    /// The columns that leave the engine: `time`, then tags as dictionary-encoded text, then fields. A field named
+    /// like a tag or like `time` is shown as `name_1`, because SQL knows one name once.
+    pub fn arrow_schema(&self) -> SchemaRef {
+        Arc::clone(self.arrow.get_or_init(|| Arc::new(self.build_arrow())))
+    }
+
+    fn build_arrow(&self) -> Schema {
+        let mut columns = vec![Field::new(TIME_COLUMN, time_type(), false)];
+        let taken = |columns: &[Field], name: &str| columns.iter().any(|c| c.name() == name);
+        for tag in &self.tags {
+            let name = unique(&tag.name, |name| taken(&columns, name));
+            columns.push(Field::new(name, tag_type(), true));
+        }
+        for field in &self.fields {
+            let ColumnKind::Field(kind) = field.kind else {
+                continue;
+            };
+            let name = unique(&field.name, |name| taken(&columns, name));
+            columns.push(Field::new(name, field_type(kind), true));
+        }
+        Schema::new(columns)
+    }
+
+    /// What stands at a position of [`Self::arrow_schema`].
+    pub fn source(&self, position: usize) -> Option<ColumnSource> {
+        match position {
+            0 => Some(ColumnSource::Time),
+            n if n <= self.tags.len() => Some(ColumnSource::Tag(n - 1)),
+            n if n <= self.tags.len() + self.fields.len() => {
+                Some(ColumnSource::Field(n - 1 - self.tags.len()))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a position of [`Self::arrow_schema`] is a tag.
+    pub fn is_tag(&self, position: usize) -> bool {
+        matches!(self.source(position), Some(ColumnSource::Tag(_)))
+    }
+}
+
+fn unique(name: &str, taken: impl Fn(&str) -> bool) -> String {
+    let mut shown = name.to_owned();
+    let mut n = 0;
+    while taken(&shown) {
+        n += 1;
+        shown = format!("{name}_{n}");
+    }
+    shown
+}
+
+/// Arrow's type of the time column.
+pub(crate) fn time_type() -> DataType {
+    DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()))
+}
+
+/// Arrow's type of a tag.
+pub(crate) fn tag_type() -> DataType {
+    DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+}
+
+/// Arrow's type of a field.
+pub(crate) fn field_type(kind: PhysicalType) -> DataType {
+    match kind {
+        PhysicalType::I64 => DataType::Int64,
+        PhysicalType::U64 => DataType::UInt64,
+        PhysicalType::F64 => DataType::Float64,
+        PhysicalType::Bool => DataType::Boolean,
+        PhysicalType::Text => DataType::Utf8,
+        PhysicalType::Bytes => DataType::Binary,
+    }
+}
+
+/// InfluxDB's name of a field type, as its conflict errors print it.
+pub(crate) fn type_name(kind: PhysicalType) -> &'static str {
+    match kind {
+        PhysicalType::I64 => "integer",
+        PhysicalType::U64 => "unsigned",
+        PhysicalType::F64 => "float",
+        PhysicalType::Bool => "boolean",
+        PhysicalType::Text => "string",
+        PhysicalType::Bytes => "bytes",
+    }
+}

@@ -1,0 +1,33 @@
+//! Segments: immutable files of sorted blocks. Layout: `docs/format/segment.md`.
+//!
+//! ```text
+//! header | group pages: column by column, block by block | group directory | next group ... | footer | tail
+//! ```
+//!
+//! A *group* is up to [`GROUP_BLOCKS_MAX`] blocks of one partition of one table. Its pages are stored column by column,
+//! so one field of all series is one stretch of the file, and one series is one small page a column.
+
+mod directory;
+mod reader;
+mod writer;
+
+pub(crate) use directory::{BlockEntry, GroupDirectory};
+pub(crate) use reader::Segment;
+pub(crate) use writer::{SegmentMeta, TableInput, write_segment};
+
+/// Blocks of one group at most.
+pub(crate) const GROUP_BLOCKS_MAX: usize = 256;
+/// Series with fewer rows in a partition share blocks.
+pub(crate) const OWN_BLOCK_ROWS_MIN: usize = 128;
+/// A block's text in one column ends it when it passes this.
+pub(crate) const BLOCK_TEXT_BYTES_MAX: usize = 1 << 20;
+
+/// Column numbers of what is not a field; field ids start at 1.
+pub(crate) const TIME_PAGE: u32 = 0;
+/// The series of each row of a shared block.
+pub(crate) const SERIES_PAGE: u32 = u32::MAX;
+
+const MAGIC: &[u8; 8] = b"NILOSEG0";
+const FORMAT: u16 = 0;
+const HEADER_BYTES: u64 = 64;
+const TAIL_BYTES: u64 = 40;

@@ -1,0 +1,65 @@
+//! A consistent view of the store.
+
+use std::sync::Arc;
+
+use crate::engine::{Engine, State};
+use crate::error::Error;
+use crate::scan::{Scan, ScanRequest};
+use crate::schema::{Lsn, TableSchema};
+
+/// What was acknowledged when it was taken, unchanged by what comes later. Cheap to take, to clone and to share; it
+/// keeps the files and rows it sees alive, so drop it when the query is done.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    engine: Arc<Engine>,
+    state: State,
+    visible: Lsn,
+}
+
+impl Snapshot {
+    pub(crate) fn new(engine: Arc<Engine>, state: State, visible: Lsn) -> Self {
+        Self {
+            engine,
+            state,
+            visible,
+        }
+    }
+
+    /// The last LSN that it sees.
+    pub fn lsn(&self) -> Lsn {
+        self.visible
+    }
+
+    /// Names of all databases, sorted.
+    pub fn databases(&self) -> Vec<String> {
+        let catalogue = self.engine.catalogue();
+        catalogue.databases().map(str::to_owned).collect()
+    }
+
+    /// Names of a database's schemas, sorted; `None` = no such database.
+    pub fn schemas(&self, database: &str) -> Option<Vec<String>> {
+        let catalogue = self.engine.catalogue();
+        let id = catalogue.database(database)?;
+        Some(catalogue.schemas(id).map(str::to_owned).collect())
+    }
+
+    /// Names of a schema's tables, sorted; `None` = no such schema.
+    pub fn tables(&self, database: &str, schema: &str) -> Option<Vec<String>> {
+        let catalogue = self.engine.catalogue();
+        let id = catalogue.schema(catalogue.database(database)?, schema)?;
+        Some(catalogue.tables(id).map(str::to_owned).collect())
+    }
+
+    /// A table by its name.
+    pub fn table(&self, database: &str, schema: &str, table: &str) -> Option<Arc<TableSchema>> {
+        let catalogue = self.engine.catalogue();
+        let schema = catalogue.schema(catalogue.database(database)?, schema)?;
+        let id = catalogue.table_id(schema, table)?;
+        catalogue.table(id).cloned()
+    }
+
+    /// Plans a read: finds the series, prunes segments, blocks and runs. Reads directories, no pages.
+    pub fn scan(&self, request: &ScanRequest) -> Result<Scan, Error> {
+        Scan::plan(&self.engine, &self.state, self.visible, request)
+    }
+}

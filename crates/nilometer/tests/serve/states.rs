@@ -1,0 +1,106 @@
+//! The states a store can be in between a write and the day it is cold, each reached by a real process.
+//!
+//! An answer must not depend on them. Every step asserts by the server's own gauges that it is in the state it
+//! claims, so that no test passes because it never left the head.
+
+use std::path::Path;
+
+use tempfile::TempDir;
+
+use crate::support::{Server, wait_for};
+
+/// Rows after which the head becomes a segment: never, in these tests.
+const NEVER_FLUSH: &[&str] = &["--flush-rows", "10000000"];
+/// Rows after which the head becomes a segment, few enough for many segments from any use case.
+const FLUSH_ROWS: f64 = 5_000.0;
+const FLUSH_SOON: &[&str] = &["--flush-rows", "5000"];
+
+/// Loads into a head that never flushes and checks: in the head, after a crash, after a stop, after another crash.
+pub(crate) fn from_head_to_segment(load: impl Fn(&Server) -> usize, check: impl Fn(&Server, &str)) {
+    let directory = TempDir::new().expect("a directory for the data");
+    let data = directory.path();
+
+    let server = Server::start(data, NEVER_FLUSH);
+    let points = load(&server);
+    assert_is_head(&server, points, "loaded");
+    check(&server, "in the head");
+    assert_is_head(&server, points, "loaded and queried");
+    server.kill();
+
+    let server = Server::start(data, NEVER_FLUSH);
+    assert_is_head(&server, points, "killed and replayed");
+    check(
+        &server,
+        "in the head again, replayed from the log after kill -9",
+    );
+    server.stop();
+
+    let server = Server::start(data, NEVER_FLUSH);
+    assert_is_flushed(&server, "stopped and started");
+    check(&server, "flushed by a graceful stop");
+    server.kill();
+
+    let server = Server::start(data, NEVER_FLUSH);
+    assert_is_flushed(&server, "flushed, killed and started");
+    check(&server, "flushed, after kill -9");
+    server.stop();
+}
+
+/// Loads into a head that flushes all the time and checks: while live, after a crash, after a stop.
+pub(crate) fn through_live_flushes(load: impl Fn(&Server) -> usize, check: impl Fn(&Server, &str)) {
+    let directory = TempDir::new().expect("a directory for the data");
+    let data = directory.path();
+
+    let server = Server::start(data, FLUSH_SOON);
+    let points = load(&server);
+    wait_for("the head to be flushed by its rows", || {
+        (segments(&server) >= 1.0 && head_rows(&server) <= FLUSH_ROWS).then_some(())
+    });
+    assert!(
+        points as f64 > FLUSH_ROWS,
+        "{points} points never fill a head of {FLUSH_ROWS}"
+    );
+    check(&server, "flushed while live");
+    server.kill();
+
+    let server = Server::start(data, FLUSH_SOON);
+    assert!(
+        segments(&server) >= 1.0,
+        "no segment after a live flush and kill -9"
+    );
+    check(&server, "flushed while live, after kill -9");
+    server.stop();
+
+    assert_restarts_flushed(data, check);
+}
+
+fn assert_restarts_flushed(data: &Path, check: impl Fn(&Server, &str)) {
+    let server = Server::start(data, FLUSH_SOON);
+    assert_is_flushed(&server, "flushed while live, stopped and started");
+    check(&server, "flushed while live, after a graceful stop");
+    server.stop();
+}
+
+fn segments(server: &Server) -> f64 {
+    server.metric("nilometer_segments")
+}
+
+fn head_rows(server: &Server) -> f64 {
+    server.metric("nilometer_head_rows")
+}
+
+fn assert_is_head(server: &Server, points: usize, when: &str) {
+    let state = (segments(server), head_rows(server));
+    assert!(
+        state == (0.0, points as f64),
+        "{when}: (segments, head rows) = {state:?}, not (0, {points})"
+    );
+}
+
+fn assert_is_flushed(server: &Server, when: &str) {
+    let state = (segments(server), head_rows(server));
+    assert!(
+        state.0 >= 1.0 && state.1 == 0.0,
+        "{when}: (segments, head rows) = {state:?}, not (1 or more, 0)"
+    );
+}

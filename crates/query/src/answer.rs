@@ -1,0 +1,72 @@
+//! What a query answers: a schema, then batches as they are computed.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::physical_plan::SendableRecordBatchStream;
+use futures::{Stream, StreamExt};
+use tokio::time::{Instant, Sleep};
+
+use crate::Error;
+
+/// The rows of an answer, batch by batch. Dropping it stops the query.
+///
+/// Operators start tasks where it is polled, so poll it on the runtime that is for computing.
+pub struct Answer {
+    schema: SchemaRef,
+    batches: SendableRecordBatchStream,
+    deadline: Pin<Box<Sleep>>,
+    limit_ms: u64,
+    ended: bool,
+}
+
+impl Answer {
+    pub(crate) fn new(batches: SendableRecordBatchStream, started: Instant, limit_ms: u64) -> Self {
+        let deadline = Box::pin(tokio::time::sleep_until(started + Duration::from_millis(limit_ms)));
+        Self { schema: batches.schema(), batches, deadline, limit_ms, ended: false }
+    }
+
+    /// Names and types of the columns.
+    pub fn schema(&self) -> SchemaRef {
+        SchemaRef::clone(&self.schema)
+    }
+
+    /// All batches, for answers known to be small.
+    pub async fn collect(mut self) -> Result<Vec<RecordBatch>, Error> {
+        let mut batches = Vec::new();
+        while let Some(batch) = self.next().await {
+            batches.push(batch?);
+        }
+        Ok(batches)
+    }
+}
+
+impl std::fmt::Debug for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Answer").field("schema", &self.schema).finish_non_exhaustive()
+    }
+}
+
+impl Stream for Answer {
+    type Item = Result<RecordBatch, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        // The deadline first: a query that always has a batch ready would never be stopped otherwise.
+        let item = if self.deadline.as_mut().poll(context).is_ready() {
+            Some(Err(Error::Time { limit_ms: self.limit_ms }))
+        } else {
+            match self.batches.poll_next_unpin(context) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(item) => item.map(|batch| batch.map_err(Error::from)),
+            }
+        };
+        self.ended = !matches!(item, Some(Ok(_)));
+        Poll::Ready(item)
+    }
+}

@@ -1,0 +1,268 @@
+//! What can go wrong with a query, one variant per thing that the caller can do about it.
+
+use std::fmt;
+
+use arrow::error::ArrowError;
+use datafusion::common::{Diagnostic, SchemaError};
+use datafusion::error::DataFusionError;
+
+/// A place in a statement; both count from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// The line.
+    pub line: u64,
+    /// The character in that line.
+    pub column: u64,
+}
+
+/// An error of a query. Its text says what is wrong and what to do about it; [`Error::position`] says where.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The text is not SQL.
+    #[error("syntax error: {message}")]
+    Syntax {
+        /// What the parser expected and found.
+        message: String,
+        /// Where.
+        position: Option<Position>,
+    },
+    /// The statement is SQL, but of a kind that does not run here.
+    #[error("{statement} is not supported yet: queries read (SELECT, EXPLAIN, SHOW, DESCRIBE); to write, send line protocol to /api/v3/write_lp")]
+    Unsupported {
+        /// Its first word.
+        statement: String,
+    },
+    /// No such table.
+    #[error("table not found: \"{name}\"{}", suggestion(.nearest.as_deref()))]
+    UnknownTable {
+        /// The name asked for, with database and schema.
+        name: String,
+        /// The name that was probably meant.
+        nearest: Option<String>,
+        /// Where it stands.
+        position: Option<Position>,
+    },
+    /// No such column in the tables of the statement.
+    #[error("column not found: \"{name}\"{}", suggestion(.nearest.as_deref()))]
+    UnknownColumn {
+        /// The name asked for.
+        name: String,
+        /// The name that was probably meant.
+        nearest: Option<String>,
+        /// Where it stands.
+        position: Option<Position>,
+    },
+    /// The statement cannot be planned: types, arguments, a missing GROUP BY.
+    #[error("{message}")]
+    Plan {
+        /// What is wrong.
+        message: String,
+        /// Where, if that is known.
+        position: Option<Position>,
+    },
+    /// The statement failed on the data: a cast, a division by zero, an overflow.
+    #[error("{message}")]
+    Execution {
+        /// What failed.
+        message: String,
+    },
+    /// The text is longer than a statement may be.
+    #[error("a statement is limited to {limit} bytes, this one has {bytes}; shorten it or raise sql-bytes-max")]
+    TooLong {
+        /// The limit in force.
+        limit: usize,
+        /// Its length.
+        bytes: usize,
+    },
+    /// One expression or one chain of joins or unions is longer than the planner's stack allows.
+    #[error("an expression is limited to {limit} operators in a row; write long OR chains as IN lists or raise sql-operators-max")]
+    TooDeep {
+        /// The limit in force.
+        limit: usize,
+        /// Where the limit is passed.
+        position: Option<Position>,
+    },
+    /// The query needs more memory than it, or all of them together, may use.
+    #[error(transparent)]
+    Memory(#[from] OverMemory),
+    /// The query ran longer than it may.
+    #[error("the query ran longer than {limit_ms} ms and was stopped; narrow its time range or raise query-ms-max")]
+    Time {
+        /// The limit in force.
+        limit_ms: u64,
+    },
+    /// The engine failed, or knows no such database.
+    #[error(transparent)]
+    Engine(nilometer_engine::Error),
+    /// A bug in here or in the query engine.
+    #[error("internal error of the query engine: {message}; please report it with the statement")]
+    Internal {
+        /// What it said.
+        message: String,
+    },
+}
+
+/// A limit of the queries' memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OverMemory {
+    /// The query's own.
+    #[error("the query needs more memory than the {bytes_max} bytes one query may use; narrow it or raise query-memory-bytes-max")]
+    Query {
+        /// The limit in force.
+        bytes_max: usize,
+    },
+    /// That of all queries together.
+    #[error("the running queries need more memory than the {bytes_max} bytes they may use together; try again later or raise queries-memory-bytes-max")]
+    Shared {
+        /// The limit in force.
+        bytes_max: usize,
+    },
+}
+
+fn suggestion(nearest: Option<&str>) -> String {
+    nearest.map(|name| format!("; did you mean \"{name}\"?")).unwrap_or_default()
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}", self.line, self.column)
+    }
+}
+
+impl Error {
+    /// Where in the statement the error is, if that is known.
+    pub fn position(&self) -> Option<Position> {
+        match self {
+            Self::Syntax { position, .. }
+            | Self::UnknownTable { position, .. }
+            | Self::UnknownColumn { position, .. }
+            | Self::TooDeep { position, .. }
+            | Self::Plan { position, .. } => *position,
+            _ => None,
+        }
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::Internal { message: message.into() }
+    }
+}
+
+impl From<nilometer_engine::Error> for Error {
+    fn from(error: nilometer_engine::Error) -> Self {
+        Self::Engine(error)
+    }
+}
+
+impl From<DataFusionError> for Error {
+    fn from(error: DataFusionError) -> Self {
+        let position = error.diagnostic().and_then(position_of);
+        convert(error, position)
+    }
+}
+
+fn position_of(diagnostic: &Diagnostic) -> Option<Position> {
+    let start = diagnostic.span?.start;
+    Some(Position { line: start.line, column: start.column })
+}
+
+fn convert(error: DataFusionError, position: Option<Position>) -> Error {
+    match error {
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => convert(*inner, position),
+        DataFusionError::Shared(inner) => convert_shared(&inner, position),
+        DataFusionError::Collection(errors) => match errors.into_iter().next() {
+            Some(first) => convert(first, position),
+            None => Error::internal("an empty list of errors"),
+        },
+        DataFusionError::SQL(parser, _) => syntax(&parser.to_string()),
+        DataFusionError::SchemaError(schema, _) => match *schema {
+            SchemaError::FieldNotFound { field, valid_fields } => {
+                let columns = valid_fields.iter().map(|column| column.name.clone());
+                let nearest = crate::nearest::nearest(&field.name, columns);
+                Error::UnknownColumn { name: field.name, nearest, position }
+            }
+            other => Error::Plan { message: other.to_string(), position },
+        },
+        DataFusionError::Plan(message)
+        | DataFusionError::NotImplemented(message)
+        | DataFusionError::Configuration(message) => Error::Plan { message: tidy(&message), position },
+        DataFusionError::Execution(message) => Error::Execution { message: tidy(&message) },
+        DataFusionError::ArrowError(arrow, _) => convert_arrow(*arrow, position),
+        DataFusionError::External(inner) => convert_external(inner, position),
+        other => Error::internal(tidy(&other.to_string())),
+    }
+}
+
+fn convert_arrow(error: ArrowError, position: Option<Position>) -> Error {
+    match error {
+        ArrowError::ExternalError(inner) => convert_external(inner, position),
+        ArrowError::DivideByZero => Error::Execution { message: "division by zero".to_owned() },
+        other => Error::Execution { message: tidy(&other.to_string()) },
+    }
+}
+
+fn convert_external(inner: Box<dyn std::error::Error + Send + Sync>, position: Option<Position>) -> Error {
+    let inner = match inner.downcast::<nilometer_engine::Error>() {
+        Ok(engine) => return Error::Engine(*engine),
+        Err(other) => other,
+    };
+    let inner = match inner.downcast::<OverMemory>() {
+        Ok(memory) => return Error::Memory(*memory),
+        Err(other) => other,
+    };
+    match inner.downcast::<DataFusionError>() {
+        Ok(nested) => convert(*nested, position),
+        Err(other) => Error::internal(other.to_string()),
+    }
+}
+
+/// An error that several consumers of one stream share cannot be taken apart, only read.
+fn convert_shared(error: &DataFusionError, position: Option<Position>) -> Error {
+    match error.find_root() {
+        DataFusionError::Execution(message) => Error::Execution { message: tidy(message) },
+        DataFusionError::Plan(message) => Error::Plan { message: tidy(message), position },
+        DataFusionError::External(inner) => match inner.downcast_ref::<OverMemory>() {
+            Some(memory) => Error::Memory(*memory),
+            None => Error::internal(inner.to_string()),
+        },
+        DataFusionError::ArrowError(arrow, _) => Error::Execution { message: tidy(&arrow.to_string()) },
+        other => Error::internal(tidy(&other.to_string())),
+    }
+}
+
+/// Takes the place out of a parser's sentence: `..., found: FRO at Line: 1, Column: 8`.
+pub(crate) fn syntax(message: &str) -> Error {
+    let message = message.strip_prefix("sql parser error: ").unwrap_or(message);
+    let place = message.rfind(" at Line: ").and_then(|at| {
+        let (line, column) = message.get(at + " at Line: ".len()..)?.split_once(", Column: ")?;
+        Some((at, Position { line: line.parse().ok()?, column: column.trim().parse().ok()? }))
+    });
+    match place {
+        Some((at, position)) => Error::Syntax {
+            message: message.get(..at).unwrap_or(message).to_owned(),
+            position: Some(position),
+        },
+        None => Error::Syntax { message: message.to_owned(), position: None },
+    }
+}
+
+/// Without what is of no use to who wrote the statement: a backtrace, and the same prefix twice.
+fn tidy(message: &str) -> String {
+    let message = message.split("\n\nbacktrace:").next().unwrap_or(message);
+    message.trim_start_matches("Error during planning: ").trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_parsers_place_becomes_a_position() {
+        let error = syntax("sql parser error: Expected: an expression, found: FROM at Line: 3, Column: 18");
+        assert_eq!(error.position(), Some(Position { line: 3, column: 18 }));
+        assert_eq!(error.to_string(), "syntax error: Expected: an expression, found: FROM");
+        assert_eq!(syntax("sql parser error: anything").position(), None);
+        assert_eq!(syntax("x at Line: y, Column: 2").position(), None);
+    }
+}

@@ -1,0 +1,326 @@
+//! What a scan may leave out: the part of WHERE that is a range of time or a choice of tag values.
+//!
+//! Does: turn one conjunct into what the engine prunes by, and say whether that is all of the conjunct. Does not: look
+//! at fields, or promise more than it keeps: what is not [`Coverage::Exact`] is filtered again above the scan.
+
+use std::fmt::Write;
+use std::ops::RangeInclusive;
+
+use arrow::datatypes::{DataType, Schema, TimeUnit};
+use datafusion::common::{Column, ScalarValue};
+use datafusion::logical_expr::expr::{BinaryExpr, InList};
+use datafusion::logical_expr::{Between, Expr, Operator};
+use nilometer_engine::{ColumnSource, TableSchema, TagPredicate};
+
+const DAY_NS: i128 = 86_400_000_000_000;
+
+/// Tag values that EXPLAIN spells out.
+const VALUES_SHOWN_MAX: usize = 5;
+
+/// How much of a conjunct the pushed part is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Coverage {
+    /// All of it.
+    Exact,
+    /// Rows that the conjunct refuses may remain.
+    Inexact,
+    /// Nothing is pushed.
+    None,
+}
+
+/// What the engine prunes by; a conjunction.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Pushdown {
+    /// Times in Unix nanoseconds; empty when nothing can match.
+    pub(crate) time: RangeInclusive<i64>,
+    pub(crate) tags: Vec<TagPredicate>,
+}
+
+impl Pushdown {
+    pub(crate) fn everything() -> Self {
+        Self { time: i64::MIN..=i64::MAX, tags: Vec::new() }
+    }
+
+    fn nothing() -> Self {
+        Self { time: RangeInclusive::new(1, 0), tags: Vec::new() }
+    }
+
+    pub(crate) fn is_nothing(&self) -> bool {
+        self.time.is_empty() || self.tags.iter().any(|tag| !tag.negated && tag.values.is_empty())
+    }
+
+    pub(crate) fn and(mut self, other: Self) -> Self {
+        let start = *self.time.start().max(other.time.start());
+        self.time = start..=*self.time.end().min(other.time.end());
+        self.tags.extend(other.tags);
+        self
+    }
+
+    /// What of `filter` the scan takes over.
+    pub(crate) fn of(filter: &Expr, table: &TableSchema) -> (Self, Coverage) {
+        let found = match filter {
+            Expr::Alias(alias) => return Self::of(&alias.expr, table),
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) => match op {
+                Operator::And => return Self::both(left, right, table),
+                Operator::Or => return Self::either(left, right, table),
+                _ => compare(left, *op, right, table),
+            },
+            Expr::Between(between) => self::between(between, table),
+            Expr::InList(list) => in_list(list, table),
+            Expr::IsNull(expr) => is_null(expr, false, table),
+            Expr::IsNotNull(expr) => is_null(expr, true, table),
+            _ => None,
+        };
+        found.unwrap_or_else(|| (Self::everything(), Coverage::None))
+    }
+
+    fn both(left: &Expr, right: &Expr, table: &TableSchema) -> (Self, Coverage) {
+        let (left, left_covers) = Self::of(left, table);
+        let (right, right_covers) = Self::of(right, table);
+        let coverage = match (left_covers, right_covers) {
+            (Coverage::Exact, Coverage::Exact) => Coverage::Exact,
+            (Coverage::None, Coverage::None) => Coverage::None,
+            _ => Coverage::Inexact,
+        };
+        (left.and(right), coverage)
+    }
+
+    /// Of two alternatives, only the span of their times is worth anything here.
+    fn either(left: &Expr, right: &Expr, table: &TableSchema) -> (Self, Coverage) {
+        let (left, left_covers) = Self::of(left, table);
+        let (right, right_covers) = Self::of(right, table);
+        if left_covers == Coverage::None || right_covers == Coverage::None {
+            return (Self::everything(), Coverage::None);
+        }
+        (Self { time: hull(&left.time, &right.time), tags: Vec::new() }, Coverage::Inexact)
+    }
+
+    /// The pruning in words, for EXPLAIN.
+    pub(crate) fn describe(&self, schema: &Schema) -> String {
+        let mut text = String::from("time=");
+        match (*self.time.start(), *self.time.end()) {
+            (i64::MIN, i64::MAX) => text.push_str("all"),
+            (start, end) => {
+                text.push_str(&instant(start));
+                text.push_str("..=");
+                text.push_str(&instant(end));
+            }
+        }
+        text.push_str(", tags=[");
+        for (number, tag) in self.tags.iter().enumerate() {
+            let separator = if number > 0 { ", " } else { "" };
+            let name = schema.fields().get(tag.column).map_or("?", |field| field.name().as_str());
+            let not = if tag.negated { "NOT " } else { "" };
+            // Writing to a string cannot fail.
+            let _ = write!(text, "{separator}{name} {not}IN (");
+            for (number, value) in tag.values.iter().take(VALUES_SHOWN_MAX).enumerate() {
+                let separator = if number > 0 { ", " } else { "" };
+                let _ = match value {
+                    Some(value) => write!(text, "{separator}'{value}'"),
+                    None => write!(text, "{separator}NULL"),
+                };
+            }
+            if tag.values.len() > VALUES_SHOWN_MAX {
+                let _ = write!(text, ", and {} more", tag.values.len() - VALUES_SHOWN_MAX);
+            }
+            text.push(')');
+        }
+        text.push(']');
+        text
+    }
+}
+
+fn instant(time_ns: i64) -> String {
+    match time_ns {
+        i64::MIN => "start".to_owned(),
+        i64::MAX => "end".to_owned(),
+        _ => chrono::DateTime::from_timestamp_nanos(time_ns)
+            .to_rfc3339_opts(chrono::SecondsFormat::AutoSi, true),
+    }
+}
+
+fn hull(a: &RangeInclusive<i64>, b: &RangeInclusive<i64>) -> RangeInclusive<i64> {
+    if a.is_empty() {
+        return b.clone();
+    }
+    if b.is_empty() {
+        return a.clone();
+    }
+    *a.start().min(b.start())..=*a.end().max(b.end())
+}
+
+/// A column that can be pruned by, and what the expression makes of it.
+enum Operand {
+    Time,
+    /// The day of the time, in UTC.
+    Day,
+    Tag(usize),
+}
+
+fn operand(expr: &Expr, table: &TableSchema) -> Option<Operand> {
+    match expr {
+        Expr::Column(Column { name, .. }) => {
+            let position = table.arrow_schema().index_of(name).ok()?;
+            match table.source(position)? {
+                ColumnSource::Time => Some(Operand::Time),
+                ColumnSource::Tag(_) => Some(Operand::Tag(position)),
+                ColumnSource::Field(_) => None,
+            }
+        }
+        Expr::Cast(cast) => match (operand(&cast.expr, table)?, cast.field.data_type()) {
+            // The time is in UTC, and so is a timestamp without a zone: the number stays what it is.
+            (Operand::Time, DataType::Timestamp(TimeUnit::Nanosecond, _)) => Some(Operand::Time),
+            (Operand::Time, DataType::Date32) => Some(Operand::Day),
+            (Operand::Tag(position), kind) => is_text(kind).then_some(Operand::Tag(position)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn is_text(kind: &DataType) -> bool {
+    match kind {
+        DataType::Dictionary(_, value) => is_text(value),
+        _ => kind.is_string(),
+    }
+}
+
+/// The text of a literal; `Some(None)` is NULL.
+fn text(expr: &Expr) -> Option<Option<String>> {
+    match expr {
+        Expr::Literal(scalar, _) => text_of(scalar),
+        Expr::Cast(cast) if is_text(cast.field.data_type()) => text(&cast.expr),
+        _ => None,
+    }
+}
+
+fn text_of(scalar: &ScalarValue) -> Option<Option<String>> {
+    match scalar {
+        ScalarValue::Utf8(value) | ScalarValue::LargeUtf8(value) | ScalarValue::Utf8View(value) => {
+            Some(value.clone())
+        }
+        ScalarValue::Dictionary(_, value) => text_of(value),
+        ScalarValue::Null => Some(None),
+        _ => None,
+    }
+}
+
+/// First and last nanosecond of what a literal names: an instant, or for [`Operand::Day`] a day.
+fn instants(expr: &Expr, operand: &Operand) -> Option<(i128, i128)> {
+    let Expr::Literal(scalar, _) = expr else {
+        return None;
+    };
+    let (value, unit_ns) = match (operand, scalar) {
+        (Operand::Day, ScalarValue::Date32(Some(day))) => {
+            let start = i128::from(*day) * DAY_NS;
+            return Some((start, start + DAY_NS - 1));
+        }
+        (Operand::Time, ScalarValue::TimestampSecond(Some(value), _)) => (*value, 1_000_000_000),
+        (Operand::Time, ScalarValue::TimestampMillisecond(Some(value), _)) => (*value, 1_000_000),
+        (Operand::Time, ScalarValue::TimestampMicrosecond(Some(value), _)) => (*value, 1_000),
+        (Operand::Time, ScalarValue::TimestampNanosecond(Some(value), _)) => (*value, 1),
+        _ => return None,
+    };
+    let instant = i128::from(value) * unit_ns;
+    Some((instant, instant))
+}
+
+fn clamped(start: i128, end: i128) -> RangeInclusive<i64> {
+    let (min, max) = (i128::from(i64::MIN), i128::from(i64::MAX));
+    if start > end || end < min || start > max {
+        return RangeInclusive::new(1, 0);
+    }
+    let inside = |time: i128| i64::try_from(time.clamp(min, max)).unwrap_or_default();
+    inside(start)..=inside(end)
+}
+
+type Found = Option<(Pushdown, Coverage)>;
+
+fn exact_time(time: RangeInclusive<i64>) -> Found {
+    Some((Pushdown { time, tags: Vec::new() }, Coverage::Exact))
+}
+
+fn exact_tag(column: usize, values: Vec<Option<String>>, negated: bool) -> Found {
+    let tags = vec![TagPredicate { column, values, negated }];
+    Some((Pushdown { tags, ..Pushdown::everything() }, Coverage::Exact))
+}
+
+fn compare(left: &Expr, op: Operator, right: &Expr, table: &TableSchema) -> Found {
+    let (column, op, literal) = match operand(left, table) {
+        Some(column) => (column, op, right),
+        None => (operand(right, table)?, op.swap()?, left),
+    };
+    match column {
+        Operand::Time | Operand::Day => {
+            let (first, last) = instants(literal, &column)?;
+            exact_time(match op {
+                Operator::Eq => clamped(first, last),
+                Operator::Lt => clamped(i128::MIN, first - 1),
+                Operator::LtEq => clamped(i128::MIN, last),
+                Operator::Gt => clamped(last + 1, i128::MAX),
+                Operator::GtEq => clamped(first, i128::MAX),
+                _ => return None,
+            })
+        }
+        Operand::Tag(position) => {
+            // A comparison with NULL is not true for any row.
+            let value = text(literal)?;
+            match (op, value) {
+                (Operator::Eq | Operator::NotEq, None) => Some((Pushdown::nothing(), Coverage::Exact)),
+                (Operator::Eq, value) => exact_tag(position, vec![value], false),
+                // Nor is one of NULL, so an absent tag is not "another value".
+                (Operator::NotEq, value) => exact_tag(position, vec![value, None], true),
+                _ => None,
+            }
+        }
+    }
+}
+
+fn between(between: &Between, table: &TableSchema) -> Found {
+    if between.negated {
+        return None;
+    }
+    let column = operand(&between.expr, table)?;
+    let (first, _) = instants(&between.low, &column)?;
+    let (_, last) = instants(&between.high, &column)?;
+    exact_time(clamped(first, last))
+}
+
+fn in_list(list: &InList, table: &TableSchema) -> Found {
+    let column = operand(&list.expr, table)?;
+    match column {
+        Operand::Tag(position) => {
+            let values: Option<Vec<Option<String>>> = list.list.iter().map(text).collect();
+            let mut values = values?;
+            let has_null = values.iter().any(Option::is_none);
+            if list.negated && has_null {
+                // `x NOT IN (..., NULL)` is NULL or false, never true.
+                return Some((Pushdown::nothing(), Coverage::Exact));
+            }
+            values.retain(Option::is_some);
+            if list.negated {
+                values.push(None);
+            }
+            exact_tag(position, values, list.negated)
+        }
+        Operand::Time | Operand::Day if !list.negated => {
+            let mut span = RangeInclusive::new(1, 0);
+            for item in &list.list {
+                let (first, last) = instants(item, &column)?;
+                span = hull(&span, &clamped(first, last));
+            }
+            let coverage = if list.list.len() == 1 { Coverage::Exact } else { Coverage::Inexact };
+            Some((Pushdown { time: span, tags: Vec::new() }, coverage))
+        }
+        Operand::Time | Operand::Day => None,
+    }
+}
+
+fn is_null(expr: &Expr, negated: bool, table: &TableSchema) -> Found {
+    match operand(expr, table)? {
+        Operand::Tag(position) => exact_tag(position, vec![None], negated),
+        // The time of a point is never NULL.
+        Operand::Time | Operand::Day if negated => Some((Pushdown::everything(), Coverage::Exact)),
+        Operand::Time | Operand::Day => Some((Pushdown::nothing(), Coverage::Exact)),
+    }
+}

@@ -1,0 +1,80 @@
+//! `first(value, time)` and `last(value, time)`: the value at the earliest and at the latest time of a group.
+//!
+//! They are other words for `first_value(value ORDER BY time)` and `last_value(value ORDER BY time)`, and become those
+//! before anything runs. Rows without a time count only when no row has one.
+
+use std::hash::Hash;
+
+use arrow::datatypes::DataType;
+use datafusion::common::{Result, internal_err, plan_err};
+use datafusion::functions_aggregate::first_last::{first_value_udaf, last_value_udaf};
+use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams};
+use datafusion::logical_expr::function::{AccumulatorArgs, AggregateFunctionSimplification};
+use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, Expr, Signature, Volatility};
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct Bookend {
+    is_first: bool,
+    signature: Signature,
+}
+
+impl Bookend {
+    pub(super) fn first() -> Self {
+        Self { is_first: true, signature: Signature::user_defined(Volatility::Immutable) }
+    }
+
+    pub(super) fn last() -> Self {
+        Self { is_first: false, signature: Signature::user_defined(Volatility::Immutable) }
+    }
+}
+
+impl AggregateUDFImpl for Bookend {
+    fn name(&self) -> &'static str {
+        if self.is_first { "first" } else { "last" }
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        let name = self.name();
+        match arg_types {
+            [value, time] => Ok(vec![value.clone(), time.clone()]),
+            _ => plan_err!("{name} takes a value and a time: {name}(value, time)"),
+        }
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        match arg_types.first() {
+            Some(value) => Ok(value.clone()),
+            None => plan_err!("{} takes a value and a time", self.name()),
+        }
+    }
+
+    fn accumulator(&self, _args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        internal_err!("{} was not rewritten", self.name())
+    }
+
+    fn simplify(&self) -> Option<AggregateFunctionSimplification> {
+        let is_first = self.is_first;
+        Some(Box::new(move |call: AggregateFunction, _| {
+            let AggregateFunctionParams { mut args, distinct, filter, null_treatment, .. } = call.params;
+            let (Some(time), Some(value)) = (args.pop(), args.pop()) else {
+                return internal_err!("first and last have two arguments");
+            };
+            // Rows without a time go to the far end.
+            let (function, nulls_first) =
+                if is_first { (first_value_udaf(), false) } else { (last_value_udaf(), true) };
+            let order_by = vec![time.sort(true, nulls_first)];
+            Ok(Expr::AggregateFunction(AggregateFunction::new_udf(
+                function,
+                vec![value],
+                distinct,
+                filter,
+                order_by,
+                null_treatment,
+            )))
+        }))
+    }
+}

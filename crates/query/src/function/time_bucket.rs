@@ -1,0 +1,216 @@
+//! `time_bucket(width, time [, timezone] [, origin] [, offset])`: the start of the bucket that a time falls into.
+//!
+//! As in `TimescaleDB`: buckets of a fixed width count from Monday 2000-01-03, months from January 2000, integers from
+//! 0, all in both directions. The optional arguments are told apart by their types. Months do not mix with days.
+
+use std::str::FromStr;
+use std::sync::Arc;
+
+use arrow::array::timezone::Tz;
+use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Date32Type, Int64Type, IntervalUnit, TimeUnit, TimestampMicrosecondType,
+    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
+};
+use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
+use datafusion::logical_expr::{
+    ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
+};
+
+use super::bucket::{Buckets, DAY_NS, Width};
+
+pub(crate) const NAME: &str = "time_bucket";
+
+const USAGE: &str = "time_bucket(width, time [, timezone] [, origin] [, offset]): width is an interval such as '5 minutes', time a timestamp or a date; or all are integers";
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub(super) struct TimeBucket {
+    signature: Signature,
+}
+
+impl TimeBucket {
+    pub(super) fn new() -> Self {
+        Self { signature: Signature::user_defined(Volatility::Immutable) }
+    }
+}
+
+impl ScalarUDFImpl for TimeBucket {
+    fn name(&self) -> &'static str {
+        NAME
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        let (Some(width), Some(time)) = (arg_types.first(), arg_types.get(1)) else {
+            return plan_err!("{USAGE}");
+        };
+        if width.is_integer() {
+            if arg_types.len() > 3 || !arg_types.iter().all(|kind| kind.is_integer() || kind.is_null()) {
+                return plan_err!("{USAGE}");
+            }
+            return Ok(vec![DataType::Int64; arg_types.len()]);
+        }
+        if arg_types.len() > 5 || !(width.is_string() || width.is_null() || matches!(width, DataType::Interval(_))) {
+            return plan_err!("{USAGE}");
+        }
+        let utc = || DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()));
+        let time = match time {
+            DataType::Timestamp(..) | DataType::Date32 => time.clone(),
+            kind if kind.is_string() || kind.is_null() => utc(),
+            _ => return plan_err!("{USAGE}"),
+        };
+        let mut coerced = vec![DataType::Interval(IntervalUnit::MonthDayNano), time];
+        for kind in arg_types.iter().skip(2) {
+            coerced.push(match kind {
+                DataType::Interval(_) => DataType::Interval(IntervalUnit::MonthDayNano),
+                DataType::Timestamp(..) | DataType::Date32 => utc(),
+                kind if kind.is_string() || kind.is_null() => DataType::Utf8,
+                _ => return plan_err!("{USAGE}"),
+            });
+        }
+        Ok(coerced)
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        match arg_types.get(1) {
+            Some(time) => Ok(time.clone()),
+            None => plan_err!("{USAGE}"),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let mut args = args.args.into_iter();
+        let (Some(width), Some(time)) = (args.next(), args.next()) else {
+            return exec_err!("{USAGE}");
+        };
+        let time_type = time.data_type();
+        let Some(buckets) = buckets(&width, args.as_slice(), &time_type)? else {
+            return Ok(ColumnarValue::Scalar(ScalarValue::try_from(&time_type)?));
+        };
+        match time {
+            ColumnarValue::Array(times) => Ok(ColumnarValue::Array(bucket_array(&times, &buckets)?)),
+            ColumnarValue::Scalar(time) => {
+                let bucketed = bucket_array(&time.to_array()?, &buckets)?;
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&bucketed, 0)?))
+            }
+        }
+    }
+}
+
+/// What the arguments other than the time say, or `None` if one of them is NULL.
+fn buckets(width: &ColumnarValue, optional: &[ColumnarValue], time_type: &DataType) -> Result<Option<Buckets>> {
+    let width = constant(width)?;
+    if width.is_null() {
+        return Ok(None);
+    }
+    let (width, origin) = match width {
+        ScalarValue::Int64(Some(width)) => (Width::Fixed(i128::from(width)), Some(0)),
+        ScalarValue::IntervalMonthDayNano(Some(interval)) => {
+            let fixed = i128::from(interval.days) * DAY_NS + i128::from(interval.nanoseconds);
+            match (interval.months, fixed) {
+                (0, fixed) => (Width::Fixed(fixed), None),
+                (months, 0) => (Width::Months(months), None),
+                _ => return exec_err!("time_bucket: a width of months cannot have days or hours as well"),
+            }
+        }
+        other => return exec_err!("time_bucket: {other} is no width"),
+    };
+    match width {
+        Width::Fixed(..=0) | Width::Months(..=0) => return exec_err!("time_bucket: the width must be greater than 0"),
+        Width::Fixed(width) if *time_type == DataType::Date32 && width % DAY_NS != 0 => {
+            return exec_err!("time_bucket: the width of a bucket of dates must be whole days");
+        }
+        _ => {}
+    }
+    let mut buckets = Buckets { width, origin, offset: 0, zone: None };
+    for argument in optional {
+        match constant(argument)? {
+            ScalarValue::Int64(Some(offset)) => buckets.offset = i128::from(offset),
+            ScalarValue::TimestampNanosecond(Some(origin), _) => buckets.origin = Some(i128::from(origin)),
+            ScalarValue::IntervalMonthDayNano(Some(offset)) if offset.months == 0 => {
+                buckets.offset = i128::from(offset.days) * DAY_NS + i128::from(offset.nanoseconds);
+            }
+            ScalarValue::IntervalMonthDayNano(Some(_)) => {
+                return exec_err!("time_bucket: an offset of months is not supported; use origin");
+            }
+            ScalarValue::Utf8(Some(zone)) => match Tz::from_str(&zone) {
+                Ok(zone) => buckets.zone = Some(zone),
+                Err(_) => {
+                    return exec_err!("time_bucket: unknown time zone '{zone}'; for an offset or an origin write offset => or origin =>");
+                }
+            },
+            _ => return Ok(None),
+        }
+    }
+    Ok(Some(buckets))
+}
+
+fn constant(value: &ColumnarValue) -> Result<ScalarValue> {
+    match value {
+        ColumnarValue::Scalar(scalar) => Ok(scalar.clone()),
+        ColumnarValue::Array(_) => {
+            exec_err!("time_bucket: all arguments except the time must be constants")
+        }
+    }
+}
+
+fn bucket_array(times: &ArrayRef, buckets: &Buckets) -> Result<ArrayRef> {
+    Ok(match times.data_type() {
+        DataType::Int64 => Arc::new(bucket_all::<Int64Type>(times.as_primitive(), buckets, 1)?),
+        DataType::Timestamp(TimeUnit::Second, _) => {
+            Arc::new(bucket_all::<TimestampSecondType>(times.as_primitive(), buckets, 1_000_000_000)?)
+        }
+        DataType::Timestamp(TimeUnit::Millisecond, _) => {
+            Arc::new(bucket_all::<TimestampMillisecondType>(times.as_primitive(), buckets, 1_000_000)?)
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            Arc::new(bucket_all::<TimestampMicrosecondType>(times.as_primitive(), buckets, 1_000)?)
+        }
+        DataType::Timestamp(TimeUnit::Nanosecond, _) => {
+            Arc::new(bucket_all::<TimestampNanosecondType>(times.as_primitive(), buckets, 1)?)
+        }
+        DataType::Date32 => Arc::new(bucket_all::<Date32Type>(times.as_primitive(), buckets, DAY_NS)?),
+        other => return exec_err!("time_bucket: {other} is no time"),
+    })
+}
+
+/// Neighbours mostly fall into the same bucket, so the edges of the last one answer for them with two comparisons.
+fn bucket_all<T>(times: &PrimitiveArray<T>, buckets: &Buckets, unit_ns: i128) -> Result<PrimitiveArray<T>>
+where
+    T: ArrowPrimitiveType,
+    T::Native: Into<i64> + TryFrom<i64>,
+{
+    // Empty, so that the first time sets it.
+    let (mut start, mut end) = (1i64, 0i64);
+    let mut bucket = start;
+    let bucketed = times.try_unary(|time| {
+        let time: i64 = time.into();
+        if time < start || time >= end {
+            (bucket, start, end) = edges(time, buckets, unit_ns)?;
+        }
+        T::Native::try_from(bucket).or_else(|_| out_of_range(time))
+    })?;
+    Ok(bucketed.with_data_type(times.data_type().clone()))
+}
+
+/// The bucket of a time and the range [start, end) in which it is known to be the bucket, in the unit of the time.
+fn edges(time: i64, buckets: &Buckets, unit_ns: i128) -> Result<(i64, i64, i64)> {
+    let Some((start, end)) = buckets.around(i128::from(time) * unit_ns) else {
+        return out_of_range(time);
+    };
+    let Ok(bucket) = i64::try_from(start.div_euclid(unit_ns)) else {
+        return out_of_range(time);
+    };
+    // An edge inside a unit rounds up: the first whole unit on its other side.
+    let up = |edge: i128| i64::try_from(-((-edge).div_euclid(unit_ns))).unwrap_or(i64::MAX);
+    // In a time zone nothing is known about the neighbours.
+    let start = if buckets.zone.is_some() { time } else { up(start) };
+    Ok((bucket, start, up(end)))
+}
+
+fn out_of_range<T>(time: i64) -> Result<T> {
+    exec_err!("time_bucket: the bucket of {time} begins before the earliest time there is")
+}

@@ -1,0 +1,259 @@
+//! The operator that reads an engine scan.
+//!
+//! Its partitions share the scan's morsels: each takes the next one off a common counter when it is done with its
+//! last, so a slow morsel holds up nobody. It declares no order: rows are sorted by (series, time) inside a morsel only.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, Result, Statistics};
+use datafusion::execution::TaskContext;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, RecordBatchStream,
+    ReplaceChildrenOptions, SendableRecordBatchStream,
+};
+use futures::Stream;
+use nilometer_engine::{MorselReader, Scan};
+
+#[derive(Debug)]
+pub(crate) struct SeriesScan {
+    scan: Scan,
+    /// Rows after which a partition may stop.
+    limit: Option<usize>,
+    /// Table and pruning, for EXPLAIN.
+    shown: String,
+    properties: Arc<PlanProperties>,
+    run: Mutex<Run>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+/// One execution of the plan: its counter, and which partitions have joined it.
+#[derive(Debug)]
+struct Run {
+    next_morsel: Arc<AtomicUsize>,
+    joined: Vec<bool>,
+}
+
+impl Run {
+    fn new(partitions: usize) -> Self {
+        Self { next_morsel: Arc::default(), joined: vec![false; partitions] }
+    }
+
+    /// The counter for a partition. A partition that comes a second time starts the next execution.
+    fn join(&mut self, partition: usize) -> Option<Arc<AtomicUsize>> {
+        if *self.joined.get(partition)? {
+            *self = Self::new(self.joined.len());
+        }
+        *self.joined.get_mut(partition)? = true;
+        Some(Arc::clone(&self.next_morsel))
+    }
+}
+
+impl SeriesScan {
+    pub(crate) fn new(scan: Scan, partitions: usize, limit: Option<usize>, shown: String) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(scan.schema()),
+            Partitioning::UnknownPartitioning(partitions),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        )
+        .with_scheduling_type(SchedulingType::Cooperative);
+        Self {
+            scan,
+            limit,
+            shown,
+            properties: Arc::new(properties),
+            run: Mutex::new(Run::new(partitions)),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+
+    fn partitions(&self) -> usize {
+        self.properties.partitioning.partition_count()
+    }
+}
+
+impl DisplayAs for SeriesScan {
+    fn fmt_as(&self, kind: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if kind != DisplayFormatType::TreeRender {
+            f.write_str("SeriesScan: ")?;
+        }
+        let schema = self.scan.schema();
+        let columns: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        write!(
+            f,
+            "{}, columns=[{}], morsels={}, rows<={}",
+            self.shown,
+            columns.join(", "),
+            self.scan.morsels(),
+            self.scan.rows_estimate()
+        )?;
+        match self.limit {
+            Some(limit) => write!(f, ", limit={limit}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl ExecutionPlan for SeriesScan {
+    fn name(&self) -> &'static str {
+        "SeriesScan"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    /// A leaf has no children to replace; what is asked for is a plan that has not run yet.
+    fn replace_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Self {
+            scan: self.scan.clone(),
+            limit: self.limit,
+            shown: self.shown.clone(),
+            properties: Arc::clone(&self.properties),
+            run: Mutex::new(Run::new(self.partitions())),
+            metrics: self.metrics.clone(),
+        }))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(&self, partition: usize, _context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
+        let next_morsel =
+            self.run.lock().unwrap_or_else(PoisonError::into_inner).join(partition).ok_or_else(|| {
+                DataFusionError::Internal(format!("a scan of {} partitions has no {partition}", self.partitions()))
+            })?;
+        Ok(Box::pin(cooperative(MorselStream {
+            schema: self.scan.schema(),
+            scan: self.scan.clone(),
+            next_morsel,
+            reader: None,
+            rows_left: self.limit.unwrap_or(usize::MAX),
+            metrics: BaselineMetrics::new(&self.metrics, partition),
+        })))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        _input_stats: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let mut rows = usize::try_from(self.scan.rows_estimate()).unwrap_or(usize::MAX);
+        if args.partition().is_some() {
+            rows /= self.partitions();
+        }
+        let statistics = Statistics::new_unknown(&self.scan.schema());
+        Ok(Arc::new(statistics.with_num_rows(Precision::Inexact(rows))))
+    }
+}
+
+/// The batches of the morsels that one partition gets hold of.
+struct MorselStream {
+    schema: SchemaRef,
+    scan: Scan,
+    next_morsel: Arc<AtomicUsize>,
+    reader: Option<MorselReader>,
+    rows_left: usize,
+    metrics: BaselineMetrics,
+}
+
+impl MorselStream {
+    /// Reads and decodes here and now: the runtime that polls this is for computing, not for sockets.
+    fn next_batch(&mut self) -> Option<Result<RecordBatch>> {
+        let _timer = self.metrics.elapsed_compute().clone();
+        let _timer = _timer.timer();
+        while self.rows_left > 0 {
+            let reader = match &mut self.reader {
+                Some(reader) => reader,
+                none => {
+                    let morsel = self.next_morsel.fetch_add(1, Ordering::Relaxed);
+                    if morsel >= self.scan.morsels() {
+                        return None;
+                    }
+                    none.insert(self.scan.read(morsel))
+                }
+            };
+            match reader.next() {
+                Some(Ok(batch)) if batch.num_rows() == 0 => {}
+                Some(Ok(batch)) => {
+                    let rows = batch.num_rows().min(self.rows_left);
+                    self.rows_left -= rows;
+                    return Some(Ok(if rows < batch.num_rows() { batch.slice(0, rows) } else { batch }));
+                }
+                Some(Err(error)) => {
+                    self.rows_left = 0;
+                    return Some(Err(DataFusionError::External(Box::new(error))));
+                }
+                None => self.reader = None,
+            }
+        }
+        None
+    }
+}
+
+impl Stream for MorselStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let batch = self.next_batch();
+        self.metrics.record_poll(Poll::Ready(batch))
+    }
+}
+
+impl RecordBatchStream for MorselStream {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_of_one_execution_share_a_counter_and_the_next_execution_has_its_own() {
+        let mut run = Run::new(2);
+        let first = run.join(0).unwrap();
+        assert!(Arc::ptr_eq(&first, &run.join(1).unwrap()));
+        let second = run.join(0).unwrap();
+        assert!(!Arc::ptr_eq(&first, &second));
+        assert!(Arc::ptr_eq(&second, &run.join(1).unwrap()));
+        assert!(run.join(2).is_none());
+    }
+}

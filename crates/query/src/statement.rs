@@ -1,0 +1,151 @@
+//! From text to one statement that may run: its size and depth are bounded before anything recurses over it.
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::parser::{DFParserBuilder, Statement as DfStatement};
+use datafusion::sql::sqlparser::ast::{
+    self, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, TimezoneInfo,
+    visit_expressions_mut,
+};
+use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+
+use crate::error::{Error, Position, syntax};
+use crate::function::TIME_BUCKET;
+
+/// Parentheses, sub-selects and the like inside each other.
+const NESTING_MAX: usize = 50;
+
+/// The one statement in `sql`, if it only reads.
+pub(crate) fn parse(sql: &str, bytes_max: usize, operators_max: usize) -> Result<DfStatement, Error> {
+    if sql.len() > bytes_max {
+        return Err(Error::TooLong { limit: bytes_max, bytes: sql.len() });
+    }
+    let dialect = PostgreSqlDialect {};
+    let tokens = Tokenizer::new(&dialect, sql)
+        .tokenize_with_location()
+        .map_err(|error| syntax(&error.to_string()))?;
+    bound_chains(&tokens, operators_max)?;
+    let mut statements = DFParserBuilder::new(tokens)
+        .with_dialect(&dialect)
+        .with_recursion_limit(NESTING_MAX)
+        .build()?
+        .parse_statements()?;
+    let Some(statement) = statements.pop_front() else {
+        return Err(Error::Syntax { message: "the statement is empty".to_owned(), position: None });
+    };
+    if !statements.is_empty() {
+        let message = "only one statement at a time; send the others in requests of their own".to_owned();
+        return Err(Error::Syntax { message, position: None });
+    }
+    only_reading(statement)
+}
+
+fn only_reading(statement: DfStatement) -> Result<DfStatement, Error> {
+    match statement {
+        DfStatement::Statement(mut inner) if reads(&inner) => {
+            name_time_bucket_arguments(&mut inner);
+            Ok(DfStatement::Statement(inner))
+        }
+        DfStatement::Explain(mut explain) => {
+            *explain.statement = only_reading(*explain.statement)?;
+            Ok(DfStatement::Explain(explain))
+        }
+        other => Err(Error::Unsupported { statement: first_word(&other.to_string()) }),
+    }
+}
+
+fn reads(statement: &ast::Statement) -> bool {
+    use ast::Statement::{
+        Explain, ExplainTable, Query, ShowColumns, ShowFunctions, ShowTables, ShowVariable,
+    };
+    match statement {
+        Explain { statement, .. } => reads(statement),
+        Query(_) | ExplainTable { .. } | ShowColumns { .. } | ShowFunctions { .. } | ShowTables { .. }
+        | ShowVariable { .. } => true,
+        _ => false,
+    }
+}
+
+pub(crate) fn first_word(sql: &str) -> String {
+    sql.split_whitespace().next().unwrap_or_default().to_uppercase()
+}
+
+/// Refuses chains of operators that the planner's recursion could not walk. A chain cannot pass a comma or leave its
+/// parentheses, so what is counted is operators between commas, by depth; depth has its own limit in the parser.
+fn bound_chains(tokens: &[TokenWithSpan], operators_max: usize) -> Result<(), Error> {
+    let mut depths = vec![0usize];
+    for token in tokens {
+        match &token.token {
+            Token::LParen | Token::LBracket | Token::LBrace => depths.push(0),
+            Token::RParen | Token::RBracket | Token::RBrace => {
+                if depths.len() > 1 {
+                    depths.pop();
+                }
+            }
+            Token::Comma | Token::SemiColon => {
+                if let Some(operators) = depths.last_mut() {
+                    *operators = 0;
+                }
+            }
+            other if chains(other) => {
+                if let Some(operators) = depths.last_mut() {
+                    *operators += 1;
+                    if *operators > operators_max {
+                        let start = token.span.start;
+                        let position = Some(Position { line: start.line, column: start.column });
+                        return Err(Error::TooDeep { limit: operators_max, position });
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn chains(token: &Token) -> bool {
+    match token {
+        Token::Word(word) => matches!(
+            word.keyword,
+            Keyword::AND | Keyword::OR | Keyword::NOT | Keyword::UNION | Keyword::EXCEPT | Keyword::INTERSECT
+                | Keyword::JOIN | Keyword::AT | Keyword::IS | Keyword::IN | Keyword::LIKE | Keyword::BETWEEN
+                | Keyword::COLLATE
+        ),
+        Token::Whitespace(_) | Token::Number(..) | Token::Period | Token::EOF => false,
+        Token::SingleQuotedString(_) | Token::DoubleQuotedString(_) | Token::EscapedStringLiteral(_) => false,
+        _ => true,
+    }
+}
+
+/// Gives the named arguments of `time_bucket` their types. `PostgreSQL` finds the overload by the name and so knows
+/// that a text after `origin =>` is a time; here a function's arguments are told apart by type alone.
+fn name_time_bucket_arguments(statement: &mut ast::Statement) {
+    let _: ControlFlow<()> = visit_expressions_mut(statement, |expr| {
+        if let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = expr
+            && name.to_string().eq_ignore_ascii_case(TIME_BUCKET)
+        {
+            for argument in &mut list.args {
+                if let FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } = argument {
+                    let value = std::mem::replace(value, Expr::value(ast::Value::Null));
+                    let value = match name.value.to_lowercase().as_str() {
+                        "origin" => cast(value, DataType::Timestamp(None, TimezoneInfo::Tz)),
+                        "offset" => cast(value, DataType::Interval { fields: None, precision: None }),
+                        _ => value,
+                    };
+                    *argument = FunctionArg::Unnamed(FunctionArgExpr::Expr(value));
+                }
+            }
+        }
+        ControlFlow::Continue(())
+    });
+}
+
+fn cast(expr: Expr, data_type: DataType) -> Expr {
+    // An integer offset of an integer time keeps its type.
+    if matches!(data_type, DataType::Interval { .. }) && !matches!(expr, Expr::Value(ref value) if matches!(value.value, ast::Value::SingleQuotedString(_))) {
+        return expr;
+    }
+    Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
+}

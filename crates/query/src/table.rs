@@ -1,0 +1,92 @@
+//! A table of a snapshot as the planner sees it: columns, and which filters the scan takes over.
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::{DataFusionError, Result};
+use datafusion::datasource::TableType;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+use nilometer_engine::{ScanRequest, Snapshot, TableSchema};
+
+use crate::filter::{Coverage, Pushdown};
+use crate::scan::SeriesScan;
+
+/// Rows that pay for one more thread. Below, starting it costs more than it saves.
+const ROWS_PER_THREAD: u64 = 32_768;
+
+pub(crate) struct Table {
+    snapshot: Arc<Snapshot>,
+    schema: Arc<TableSchema>,
+    /// `database.schema.table`, for EXPLAIN.
+    name: String,
+    threads: usize,
+}
+
+impl Table {
+    pub(crate) fn new(snapshot: Arc<Snapshot>, schema: Arc<TableSchema>, name: String, threads: usize) -> Self {
+        Self { snapshot, schema, name, threads }
+    }
+}
+
+impl std::fmt::Debug for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Table").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl TableProvider for Table {
+    fn schema(&self) -> SchemaRef {
+        self.schema.arrow_schema()
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(filters
+            .iter()
+            .map(|filter| match Pushdown::of(filter, &self.schema).1 {
+                Coverage::Exact => TableProviderFilterPushDown::Exact,
+                Coverage::Inexact => TableProviderFilterPushDown::Inexact,
+                Coverage::None => TableProviderFilterPushDown::Unsupported,
+            })
+            .collect())
+    }
+
+    async fn scan(
+        &self,
+        _state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let arrow_schema = self.schema.arrow_schema();
+        let projection =
+            projection.cloned().unwrap_or_else(|| (0..arrow_schema.fields().len()).collect());
+        let pushdown =
+            filters.iter().fold(Pushdown::everything(), |all, filter| all.and(Pushdown::of(filter, &self.schema).0));
+        if pushdown.is_nothing() {
+            return Ok(Arc::new(EmptyExec::new(Arc::new(arrow_schema.project(&projection)?))));
+        }
+        let shown = pushdown.describe(&arrow_schema);
+        let request = ScanRequest {
+            table: Arc::clone(&self.schema),
+            projection,
+            time: pushdown.time,
+            tags: pushdown.tags,
+            limit,
+        };
+        let scan =
+            self.snapshot.scan(&request).map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let worth = usize::try_from(scan.rows_estimate() / ROWS_PER_THREAD + 1).unwrap_or(usize::MAX);
+        let partitions = self.threads.min(scan.morsels()).min(worth).max(1);
+        let shown = format!("table={}, {shown}", self.name);
+        Ok(Arc::new(SeriesScan::new(scan, partitions, limit, shown)))
+    }
+}

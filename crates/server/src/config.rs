@@ -1,0 +1,67 @@
+//! Every limit of the server, with its default. An error that a limit causes names the setting: the field's name with
+//! hyphens.
+
+use nilometer_query::SqlOptions;
+
+/// Settings of a server.
+#[derive(Debug, Clone)]
+pub struct ServerConfig {
+    /// Listen on addresses that other machines reach, although nobody is asked who they are.
+    pub insecure: bool,
+    /// Bytes of a request body after inflation.
+    pub body_bytes_max: usize,
+    /// Bytes of a compressed request body as it is sent.
+    pub body_compressed_bytes_max: usize,
+    /// How many times larger than what was sent a body may become by inflation.
+    pub body_ratio_max: usize,
+    /// Bytes of all request bodies in memory at one time.
+    pub bodies_bytes_max: usize,
+    /// How long a client may take to send a body.
+    pub body_read_ms_max: u64,
+    /// How long a client may take to send the head of a request, counted from the end of the one before.
+    pub header_read_ms_max: u64,
+    /// How long a write may take.
+    pub write_ms_max: u64,
+    /// Writes that run at one time; others wait.
+    pub writes_max: usize,
+    /// Connections at one time; others wait to be accepted.
+    pub connections_max: usize,
+    /// Queries that run at one time.
+    pub queries_max: usize,
+    /// Queries that wait for their turn.
+    pub queries_waiting_max: usize,
+    /// Rows of an answer.
+    pub answer_rows_max: usize,
+    /// Rows of an answer in the format `pretty`, which is kept whole in memory.
+    pub answer_pretty_rows_max: usize,
+    /// How long running requests may take to end after a stop was asked for.
+    pub shutdown_ms_max: u64,
+    /// How often the engine is asked whether there is maintenance to do.
+    pub maintain_tick_ms: u64,
+    /// Limits of queries.
+    pub sql: SqlOptions,
+}
+
+impl Default for ServerConfig {
+    fn default() -> Self {
+        Self {
+            insecure: false,
+            body_bytes_max: 256 << 20,
+            body_compressed_bytes_max: 32 << 20,
+            body_ratio_max: 100,
+            bodies_bytes_max: 1 << 30,
+            body_read_ms_max: 60_000,
+            header_read_ms_max: 30_000,
+            write_ms_max: 60_000,
+            writes_max: 256,
+            connections_max: 1024,
+            queries_max: 64,
+            queries_waiting_max: 256,
+            answer_rows_max: 10_000_000,
+            answer_pretty_rows_max: 10_000,
+            shutdown_ms_max: 10_000,
+            maintain_tick_ms: 100,
+            sql: SqlOptions::default(),
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! The server: the only crate with sockets.
+//!
+//! Does: speak HTTP, hold every request to its limits, run writes on blocking threads and queries on a runtime of
+//! their own, drive the engine's maintenance, and tell what happens (logs, metrics, health). Does not: interpret line
+//! protocol or SQL, or decide what is durable; a write is answered when the engine says that it is.
+//!
+//! Start at [`serve`]. `http.rs` has the routes, `error.rs` the statuses.
+
+mod body;
+mod config;
+mod error;
+mod format;
+mod http;
+mod maintenance;
+mod metrics;
+mod parameters;
+mod query;
+mod request;
+mod runtime;
+mod serve;
+mod sessions;
+mod write;
+
+pub use config::ServerConfig;
+pub use error::Error;
+pub use http::router;
+pub use serve::{check_bind, serve};

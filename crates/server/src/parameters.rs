@@ -1,0 +1,44 @@
+//! Parameters of a request, from its query string or a form: each name once.
+
+use std::borrow::Cow;
+
+use crate::error::Refusal;
+
+/// What a client may tell about a request, by name. The last value of a name counts.
+#[derive(Debug, Default)]
+pub(crate) struct Parameters(Vec<(String, String)>);
+
+impl Parameters {
+    /// Reads `name=value&...`, as in a query string or in the body of a form.
+    pub(crate) fn parse(text: &[u8]) -> Self {
+        let pairs = form_urlencoded::parse(text);
+        Self(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
+    }
+
+    pub(crate) fn push(&mut self, name: &str, value: String) {
+        self.0.push((name.to_owned(), value));
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+    }
+
+    pub(crate) fn required(&self, name: &str) -> Result<&str, Refusal> {
+        match self.get(name) {
+            Some(value) if !value.is_empty() => Ok(value),
+            _ => Err(Refusal::bad_request(format!("missing query parameter '{name}'"))),
+        }
+    }
+
+    /// A yes or no, or the default.
+    pub(crate) fn flag(&self, name: &str, default: bool) -> Result<bool, Refusal> {
+        match self.get(name).map(str::to_lowercase).as_deref().map(Cow::Borrowed).as_deref() {
+            None => Ok(default),
+            Some("true" | "1" | "") => Ok(true),
+            Some("false" | "0") => Ok(false),
+            Some(other) => {
+                Err(Refusal::bad_request(format!("invalid {name} '{other}': use true or false")))
+            }
+        }
+    }
+}

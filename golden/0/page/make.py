@@ -1,0 +1,251 @@
+#!/usr/bin/env python3
+"""Writes the golden pages of format 0: <name>.bin, and <name>.json with what a reader must find in it.
+
+Packs the bytes from docs/format/page.md alone, bit by bit, and shares nothing with the Rust code. Run it only to add
+pages: those of a released format never change.
+
+In the JSON, integers and booleans are themselves, floats are their 64 bits in hexadecimal, text is text, bytes are
+hexadecimal, and null is null. `is_canonical` says that our writer, given the values, writes exactly these bytes.
+"""
+
+import json
+import pathlib
+import struct
+
+HERE = pathlib.Path(__file__).parent
+I64, U64, F64, BOOL, TEXT, BYTES = range(6)
+TYPE_NAMES = ["i64", "u64", "f64", "bool", "text", "bytes"]
+CONST, STRIDE, FOR, DELTA, RAW, DECIMAL, IMAGE, BITMAP, PLAIN, DICTIONARY = 0, 1, 2, 3, 4, 8, 9, 12, 16, 17
+PLAIN_ZSTD = 18
+
+
+def varint(x):
+    out = []
+    while True:
+        out.append(x % 128 + (128 if x >= 128 else 0))
+        x //= 128
+        if x == 0:
+            return bytes(out)
+
+
+def zigzag(x):
+    return varint(2 * x if x >= 0 else -2 * x - 1)
+
+
+def bits(x):
+    return x.bit_length()
+
+
+def packed(values, width):
+    text = "".join(format(v, "0%db" % width)[::-1] for v in values) if width else ""
+    text += "0" * (-len(text) % 8)
+    return bytes(int(text[i : i + 8][::-1], 2) for i in range(0, len(text), 8))
+
+
+def packing(values, base, width):
+    """Offsets that do not fit `width` become patches; one below the base wraps."""
+    offsets = [(v - base) % 2**64 for v in values]
+    wide = [i for i, offset in enumerate(offsets) if offset >> width]
+    out = bytes([width]) + varint(len(wide)) + zigzag(base) + packed([o % 2**width for o in offsets], width)
+    if wide:
+        high_width = max(bits(offsets[i] >> width) for i in wide)
+        out += bytes([high_width]) + packed(wide, bits(len(values) - 1))
+        out += packed([offsets[i] >> width for i in wide], high_width)
+    return out
+
+
+def signed(x):
+    x %= 2**64
+    return x - 2**64 if x >= 2**63 else x
+
+
+def const(value):
+    return CONST, zigzag(value)
+
+
+def stride(first, step):
+    return STRIDE, zigzag(first) + zigzag(step)
+
+
+def frame(values, base, width):
+    return FOR, packing(values, base, width)
+
+
+def delta(values, base, width):
+    deltas = [signed(b - a) for a, b in zip(values, values[1:])]
+    return DELTA, zigzag(values[0]) + packing(deltas, base, width)
+
+
+def raw(values):
+    return RAW, b"".join(struct.pack("<q", v) for v in values)
+
+
+def chunk(encoded):
+    encoding, body = encoded
+    return bytes([encoding]) + body
+
+
+def float_bits(value):
+    return struct.unpack("<Q", struct.pack("<d", value))[0]
+
+
+def decimal(scale, integers, exceptions):
+    """`exceptions` are (position, bits)."""
+    n = len(integers[1]) if isinstance(integers[0], list) else integers[0]
+    body = struct.pack("<b", scale) + varint(len(exceptions))
+    body += packed([position for position, _ in exceptions], bits(n - 1))
+    body += b"".join(struct.pack("<Q", b) for _, b in exceptions)
+    return DECIMAL, body + chunk(integers[1])
+
+
+def image(shift, encoded):
+    return IMAGE, bytes([shift]) + chunk(encoded)
+
+
+def bitmap(values):
+    return BITMAP, packed(values, 1)
+
+
+def plain(lengths, values):
+    return PLAIN, chunk(lengths) + b"".join(values)
+
+
+def dictionary(lengths, entries, codes):
+    return DICTIONARY, varint(len(entries)) + chunk(lengths) + b"".join(entries) + chunk(codes)
+
+
+def stored_zstd(inner):
+    """A zstd frame of one raw block (RFC 8878): single segment, one byte of content size."""
+    body = inner[1]
+    assert len(body) < 256
+    block = struct.pack("<I", len(body) << 3 | 0 << 1 | 1)[:3] + body
+    zstd = bytes.fromhex("28b52ffd") + bytes([0x20, len(body)]) + block
+    return PLAIN_ZSTD, varint(len(body)) + varint(len(zstd)) + zstd
+
+
+def write(name, physical_type, values, encoded, is_canonical=True):
+    encoding, body = encoded
+    has_nulls = any(v is None for v in values)
+    page = bytes([encoding, physical_type + 128 * has_nulls]) + struct.pack("<H", len(values))
+    if has_nulls:
+        page += packed([int(v is not None) for v in values], 1)
+    (HERE / (name + ".bin")).write_bytes(page + body)
+
+    def shown(v):
+        if v is None or physical_type in (I64, U64, BOOL, TEXT):
+            return v
+        return "%016x" % v if physical_type == F64 else v.hex()
+
+    description = {
+        "type": TYPE_NAMES[physical_type],
+        "encoding": encoding,
+        "has_nulls": has_nulls,
+        "is_canonical": is_canonical,
+        "values": [shown(v) for v in values],
+    }
+    text = json.dumps(description, ensure_ascii=True, indent=None)
+    (HERE / (name + ".json")).write_text(text + "\n")
+
+
+MIN, MAX = -(2**63), 2**63 - 1
+
+
+def integers():
+    write("const_one_row", I64, [7], const(7))
+    write("const_min", I64, [MIN] * 1024, const(MIN))
+    write("const_unsigned_max", U64, [2**64 - 1] * 3, const(-1))
+    write("stride_times", I64, [1_700_000_000 * 10**9 + i * 10**10 for i in range(1024)], stride(1_700_000_000 * 10**9, 10**10))
+    write("stride_down", I64, [5, 3, 1, -1, -3], stride(5, -2))
+    write("stride_two_rows", I64, [MAX, MIN], stride(MAX, 1))
+    # The example of the format page: 1 to 5 in three bits, offsets from 0 by choice of the writer.
+    write("frame_of_the_page", I64, [1, 2, 3, 4, 5], frame([1, 2, 3, 4, 5], 0, 3), is_canonical=False)
+    for width in (1, 3, 7, 8, 13, 31, 32, 33, 57, 63):
+        # Every value of the width's range is as likely as any other, so neither differences nor patches help.
+        noise = [(i * 0x9E3779B97F4A7C15 + 0x1234567) % 2**64 for i in range(200)]
+        noise = [(x ^ x >> 29) * 0xBF58476D1CE4E5B9 % 2**64 >> (64 - width) for x in noise]
+        values = [x - 2**62 for x in noise]
+        write("frame_width_%d" % width, I64, values, frame(values, min(values), width), is_canonical=width < 57)
+    quiet = [(i * i) % 4 + (i * 7) % 3 for i in range(130)]
+    spikes = [10**6 * i if i in (3, 64, 129) else x for i, x in enumerate(quiet)]
+    write("frame_patches", I64, spikes, frame(spikes, 0, 3), is_canonical=False)
+    low = [MIN if i == 77 else 1000 + x for i, x in enumerate(quiet)]
+    write("frame_patch_below_base", I64, low, frame(low, 1000, 3), is_canonical=False)
+    write("frame_width_64", U64, [0, 2**63, 2**64 - 1, 1], frame([0, -(2**63), -1, 1], -(2**63), 64), is_canonical=False)
+    walk, state = [50], 1
+    for i in range(359):
+        state = state * 1103515245 % 2**31 + 12345
+        walk.append(walk[-1] + (state >> 16) % 7 - 2)
+    write("delta_walk", I64, walk, delta(walk, -2, 3))
+    jump = [x if i < 100 else x + 10**12 for i, x in enumerate(walk[:230])]
+    write("delta_patch", I64, jump, delta(jump, -2, 3))
+    wrap = [MAX - 3, MAX, MIN + 1, MAX - 1, MIN]
+    write("delta_wraps", I64, wrap, delta(wrap, -3, 3), is_canonical=False)
+    write("delta_one_row", I64, [9], delta([9], 0, 0), is_canonical=False)
+    write("raw_extremes", I64, [MIN, 0, MAX, -1, 1, 123456789], raw([MIN, 0, MAX, -1, 1, 123456789]), is_canonical=False)
+    write("nulls", I64, [None, 4, None, 4, None, None, None, None, None, 4, None], const(4))
+    write("nulls_only", I64, [None] * 9, (CONST, b""))
+    write("nulls_only_text", TEXT, [None] * 3, (CONST, b""))
+
+
+def floats():
+    def page(name, values, encoded, **options):
+        write(name, F64, [None if v is None else v if isinstance(v, int) else float_bits(v) for v in values], encoded, **options)
+
+    tenths = [215, 217, 214, 215, 219, 220, 212, 213]
+    page("decimal_tenths", [t / 10 for t in tenths], decimal(1, (8, frame(tenths, 212, 4)), []))
+    whole = [3, 9, 1, 7, 4, 8, 2, 2]
+    page("decimal_whole", [float(w) for w in whole], decimal(0, (8, frame(whole, 1, 4)), []))
+    page("decimal_thousands", [w * 1000.0 for w in whole], decimal(-3, (8, frame(whole, 1, 4)), []))
+    # Fifteen digits over powers that binary cannot hold.
+    deep = [123456789012345, 123456789012346, 123456789012348]
+    page("decimal_fifteen_digits", [d / 10**9 for d in deep], decimal(9, (3, delta(deep, 1, 1)), []), is_canonical=False)
+    nan, payload, negative_zero, infinity, tiny = 0x7FF8 << 48, 0xFFF8_0000_DEAD_BEEF, 1 << 63, 0x7FF0 << 48, 1
+    odd = {2: nan, 5: payload, 9: negative_zero, 13: infinity, 20: infinity | 1 << 63, 25: tiny}
+    values, latents = [], []
+    for i in range(40):
+        latents.append(latents[-1] if i in odd else 500 + (i * i) % 13)
+        values.append(odd[i] if i in odd else latents[-1] / 100)
+    exceptions = sorted(odd.items())
+    page("decimal_exceptions", values, decimal(2, (40, frame(latents, min(latents), 4)), exceptions), is_canonical=False)
+    page("decimal_limits", [-(2.0**51), 2.0**51 - 1], decimal(0, (2, stride(-(2**51), 2**52 - 1)), []), is_canonical=False)
+    page("decimal_nulls", [None, 0.5, None, 0.5], decimal(1, (2, const(5)), []))
+    singles = [struct.unpack("<f", struct.pack("<f", 1 + i * i / 997))[0] for i in range(20)]
+    latents = [float_bits(s) >> 29 for s in singles]
+    width = bits(max(latents) - min(latents))
+    page("image_singles", singles, image(29, frame(latents, min(latents), width)), is_canonical=False)
+    page("image_nan", [nan] * 5, image(51, const(0xFFF)))
+    page("image_negative", [-0.0, -0.0, -0.0], image(63, const(-1)))
+    page("raw_floats", [0.1, -1e300, payload, tiny], raw([signed(b) for b in map(float_bits, (0.1, -1e300))] + [signed(payload), 1]))
+
+
+def booleans():
+    thirds = [i * i % 3 == 1 and i % 7 != 2 for i in range(50)]
+    write("bitmap", BOOL, thirds, bitmap(thirds))
+    write("bool_const", BOOL, [True] * 1000, const(1))
+    write("bool_nulls", BOOL, [True, None, False, True, True, False, None, True], bitmap([1, 0, 1, 1, 0, 1]))
+
+
+def texts():
+    words = ["Nile", "", "na\u00efve", "\u6c34", "\U0001f30a wave"]
+    lengths = [len(w.encode()) for w in words]
+    assert lengths == [4, 0, 6, 3, 9]
+    write("plain", TEXT, words, plain(frame(lengths, 0, 4), [w.encode() for w in words]))
+    write("plain_empty", TEXT, [""] * 4, plain(const(0), []), is_canonical=False)
+    blobs = [bytes([0xFF, i, 0x80]) for i in range(6)]
+    write("plain_bytes", BYTES, blobs, plain(const(3), blobs))
+    entries = [b"eu", b"us-east", b""]
+    codes = [0, 0, 1, 2, 0, 1, 1, 0, 2, 0, 1, 0, 0, 0, 2, 1]
+    values = [entries[c].decode() for c in codes]
+    encoded = dictionary(frame([2, 7, 0], 0, 3), entries, frame(codes, 0, 2))
+    write("dictionary", TEXT, values, encoded)
+    write("dictionary_nulls", TEXT, [None] + values, encoded)
+    lines = ["depth 12 cubits", "depth 13 cubits"]
+    inner = plain(const(15), [line.encode() for line in lines])
+    write("zstd_plain", TEXT, lines, stored_zstd(inner), is_canonical=False)
+
+
+if __name__ == "__main__":
+    integers()
+    floats()
+    booleans()
+    texts()

@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Checks that this machine can build Nilometer, and installs what is missing where it may. Running it again changes nothing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+problems=()
+present=()
+
+# Debian packages to install: a program that is missing names the one that brings it.
+packages=()
+
+compiles_c() {
+    local source='#include <stdio.h>
+int main(void) { return puts("") < 0; }'
+    command -v cc >/dev/null && printf '%s\n' "$source" | cc -x c -o "$scratch/program" - 2>/dev/null
+}
+
+missing_tools() {
+    packages=()
+    command -v git >/dev/null || packages+=(git)
+    command -v make >/dev/null || packages+=(make)
+    # Compression (zstd) is C code; its headers and the linker come with the same package.
+    compiles_c || packages+=(build-essential)
+}
+
+as_root() {
+    if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo -n "$@"; fi
+}
+
+may_install() {
+    command -v apt-get >/dev/null || return 1
+    [ "$(id -u)" -eq 0 ] || { command -v sudo >/dev/null && sudo -n true 2>/dev/null; }
+}
+
+missing_tools
+if [ "${#packages[@]}" -gt 0 ] && may_install; then
+    echo "setup: installing ${packages[*]}"
+    as_root apt-get update -qq || echo "setup: the package lists could not be refreshed; trying with the old ones"
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${packages[@]}" >/dev/null || true
+    missing_tools
+fi
+for package in "${packages[@]}"; do
+    problems+=("the package $package is missing and could not be installed from here; install it with the system's package manager")
+done
+[ "${#packages[@]}" -gt 0 ] || present+=(git make cc)
+
+wanted=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
+if ! command -v cargo >/dev/null; then
+    problems+=("cargo is missing; install Rust $wanted or newer, for instance with rustup (https://rustup.rs)")
+else
+    have=$(cargo --version | cut -d ' ' -f 2)
+    if [ "$(printf '%s\n' "$wanted" "$have" | sort -V | head -n 1)" != "$wanted" ]; then
+        problems+=("cargo is $have, Nilometer needs $wanted or newer; update it, for instance with \`rustup update stable\`")
+    else
+        present+=("cargo $have")
+    fi
+    for component in rustfmt clippy; do
+        subcommand=${component/rustfmt/fmt}
+        if ! cargo "$subcommand" --version >/dev/null 2>&1 && command -v rustup >/dev/null; then
+            echo "setup: installing $component"
+            rustup component add "$component" || true
+        fi
+        if cargo "$subcommand" --version >/dev/null 2>&1; then
+            present+=("$component")
+        else
+            problems+=("$component is missing; install it, for instance with \`rustup component add $component\`")
+        fi
+    done
+fi
+
+if [ "${#problems[@]}" -gt 0 ]; then
+    printf 'setup: %s\n' "${problems[@]}" >&2
+    exit 1
+fi
+printf 'setup: ready (%s)\n' "$(printf '%s, ' "${present[@]}" | sed 's/, $//')"

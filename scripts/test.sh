@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# Runs every test in parts, prints the time of each, and ends with `N passed, M failed` on a line of its own. A part that
+# fails does not stop the others. The parts are cut so that each third-party package is compiled for as few selections of
+# crates as possible: cargo gives a package the features that the whole selection asks for.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+export CARGO_TERM_COLOR=never
+
+below=(-p nilometer-codec -p nilometer-lineproto -p nilometer-engine)
+# What does not need DataFusion, which takes minutes to check; `make lint` looks at everything.
+light=(-p xtask "${below[@]}" -p nilometer-sim -p nilometer-bench)
+# The same features as the program (`cargo xtask graph` checks that), so that `make demo` has nothing left to compile.
+rest=(--workspace --exclude nilometer-sim --exclude nilometer-codec --exclude nilometer-lineproto
+    --exclude nilometer-engine --exclude xtask)
+
+tests() { cargo test --release --locked --no-fail-fast "$@"; }
+
+# The crates below are selected with xtask for their features, not for their tests.
+own_tools() {
+    local failed=0
+    cargo build --release --locked -p xtask "${below[@]}" --bin xtask || return 1
+    xtask tidy || failed=1
+    tests -p xtask "${below[@]}" --bin xtask || failed=1
+    return "$failed"
+}
+
+xtask() { "$(scripts/target-dir.sh)/release/xtask" "$@"; }
+
+dependencies() {
+    local failed=0
+    xtask deny || failed=1
+    xtask graph || failed=1
+    return "$failed"
+}
+
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+passed=0
+failed=0
+summary=()
+
+# part NAME COMMAND...
+part() {
+    local name=$1 begun=$SECONDS outcome=passed counts part_passed part_failed
+    shift
+    printf '\n== %s\n' "$name"
+    # The part runs apart from this shell's `set -e`: its status is what the pipe returns.
+    if ! { "$@" 2>&1 | tee "$log"; }; then outcome=FAILED; fi
+    counts=$(awk '/^test result:/ { for (i = 2; i <= NF; i++) { if ($i == "passed;") p += $(i - 1); if ($i == "failed;") f += $(i - 1) } }
+        END { print p + 0, f + 0 }' "$log")
+    part_passed=${counts% *}
+    part_failed=${counts#* }
+    # What fails without a failed test (formatting, a lint, code that does not compile) counts as one failure.
+    if [ "$outcome" = FAILED ] && [ "$part_failed" -eq 0 ]; then part_failed=1; fi
+    passed=$((passed + part_passed))
+    failed=$((failed + part_failed))
+    local seconds=$((SECONDS - begun))
+    summary+=("part $name: $((seconds / 60)) min $((seconds % 60)) s, $outcome ($part_passed passed, $part_failed failed)")
+}
+
+part format cargo fmt --all --check
+part tidy own_tools
+part below tests "${below[@]}"
+# Alone, because it switches on the engine's simulation feature.
+part simulation tests -p nilometer-sim
+part lint cargo clippy --release --locked "${light[@]}" --all-targets -- -D warnings
+part rest tests "${rest[@]}"
+part dependencies dependencies
+
+printf '\n'
+printf '%s\n' "${summary[@]}"
+printf 'total: %s min %s s\n' "$((SECONDS / 60))" "$((SECONDS % 60))"
+printf '%s passed, %s failed\n' "$passed" "$failed"
+[ "$failed" -eq 0 ]

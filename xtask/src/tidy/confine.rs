@@ -1,0 +1,154 @@
+//! Calls that only one place may make, because everything else goes through that place.
+//!
+//! Does: look for the words of such a call in the code of the crates it concerns, tests and comments left out.
+//! Does not: understand Rust; a call hidden behind a renaming import is the reviewer's to see.
+
+use crate::tree::{File, Finding, Tree, without_test_tail};
+use crate::workspace::Workspace;
+
+struct Rule {
+    /// Any of these words is the call.
+    calls: &'static [&'static str],
+    /// Where the rule holds: beginnings of paths.
+    holds: &'static [&'static str],
+    /// Where it does not: beginnings of paths.
+    except: &'static [&'static str],
+    instead: &'static str,
+}
+
+const LIBRARIES: &[&str] = &[
+    "crates/codec/src/",
+    "crates/lineproto/src/",
+    "crates/engine/src/",
+    "crates/query/src/",
+    "crates/server/src/",
+];
+
+const RULES: &[Rule] = &[
+    Rule {
+        calls: &["std::fs", "rustix::fs", "use std::{fs"],
+        holds: LIBRARIES,
+        except: &["crates/engine/src/disk"],
+        instead: "go through the engine's Disk, so that the simulation can make this call fail too",
+    },
+    Rule {
+        calls: &["SystemTime::now"],
+        holds: LIBRARIES,
+        except: &["crates/engine/src/clock"],
+        instead: "ask the engine's Clock, so that a test can turn it",
+    },
+    Rule {
+        calls: &["thread::spawn", "thread::Builder", "thread::scope"],
+        holds: &[
+            "crates/codec/src/",
+            "crates/lineproto/src/",
+            "crates/engine/src/",
+        ],
+        except: &[],
+        instead: "let the caller drive the work: the engine starts no threads",
+    },
+    Rule {
+        calls: &["std::net", "tokio::net"],
+        holds: &[
+            "crates/codec/src/",
+            "crates/lineproto/src/",
+            "crates/engine/src/",
+            "crates/query/src/",
+        ],
+        except: &[],
+        instead: "keep sockets in the server",
+    },
+];
+
+pub(crate) fn check(tree: &Tree, _workspace: &Workspace) -> Vec<Finding> {
+    let sources = tree
+        .files
+        .iter()
+        .filter(|file| file.is_rust() && !file.is_test_code());
+    // This file spells the calls out.
+    sources
+        .filter(|file| file.path != "xtask/src/tidy/confine.rs")
+        .flat_map(check_file)
+        .collect()
+}
+
+fn check_file(file: &File) -> Vec<Finding> {
+    let begins = |starts: &[&str]| starts.iter().any(|start| file.path.starts_with(start));
+    let rules: Vec<&Rule> = RULES
+        .iter()
+        .filter(|rule| begins(rule.holds) && !begins(rule.except))
+        .collect();
+    let code = without_test_tail(file.text().unwrap_or_default());
+    let mut findings = Vec::new();
+    for (at, line) in code.lines().enumerate() {
+        if line.trim_start().starts_with("//") {
+            continue;
+        }
+        for rule in &rules {
+            if let Some(call) = rule.calls.iter().find(|call| line.contains(**call)) {
+                findings.push(Finding::new(
+                    file.path.clone(),
+                    at + 1,
+                    format!("`{call}` is not called here: {}", rule.instead),
+                ));
+            }
+        }
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(path: &str, text: &str) -> Vec<String> {
+        let tree = Tree::of(&[(path, text)]);
+        check(&tree, &Workspace::default())
+            .iter()
+            .map(ToString::to_string)
+            .collect()
+    }
+
+    #[test]
+    fn the_file_system_is_touched_only_behind_the_disk() {
+        let code = "fn f() {\n    std::fs::read(p);\n}\n";
+        let outside = found("crates/engine/src/log.rs", code);
+        assert!(
+            outside[0].starts_with("crates/engine/src/log.rs:2: `std::fs` is not called here"),
+            "{outside:?}"
+        );
+        for inside in [
+            "crates/engine/src/disk.rs",
+            "crates/engine/src/disk/real.rs",
+            "crates/bench/src/lib.rs",
+        ] {
+            assert_eq!(found(inside, code), Vec::<String>::new());
+        }
+    }
+
+    #[test]
+    fn the_clock_threads_and_sockets_have_their_place() {
+        for (path, code) in [
+            ("crates/engine/src/log.rs", "SystemTime::now()"),
+            ("crates/engine/src/log.rs", "std::thread::spawn(f)"),
+            ("crates/query/src/lib.rs", "use std::net::TcpStream;"),
+        ] {
+            assert_eq!(found(path, code).len(), 1, "{path}: {code}");
+        }
+        assert!(found("crates/engine/src/clock.rs", "SystemTime::now()").is_empty());
+        assert!(found("crates/server/src/http.rs", "use std::net::SocketAddr;").is_empty());
+    }
+
+    #[test]
+    fn tests_and_comments_are_free() {
+        assert!(found("crates/engine/tests/recovery.rs", "std::fs::read(p)").is_empty());
+        assert!(found("crates/engine/src/log.rs", "// std::fs would not do\n").is_empty());
+        assert!(
+            found(
+                "crates/engine/src/log.rs",
+                "fn f() {}\n#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n"
+            )
+            .is_empty()
+        );
+    }
+}
