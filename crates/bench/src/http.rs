@@ -3,9 +3,10 @@
 //! [`Client`] asks questions, through ureq. [`Connection`] sends batches, and is written here because of what the loader
 //! may cost: loader and server share one machine in our runs, so what the loader burns is missing from the server. A
 //! general client copies a body into its buffer and from there into the socket; from a batch file this one hands the
-//! kernel a range of the file (`sendfile`), so that the text never enters this process. Measured with two workers, the
-//! pages cached and a server that forgets (`examples/loader_alone.rs`), per million rows of 346 bytes: 0.09 s of
-//! processor time this way, 0.12 s copied through 256 KiB, 0.15 s by ureq. What it speaks is the little that a write needs: HTTP/1.1, one POST at a time, a known
+//! kernel a range of the file (`sendfile`), so that the text never enters this process. Medians of three alternating
+//! rounds on a busy two-core machine, two workers, cached pages, a server that forgets, per million rows of 346 bytes:
+//! 0.09 s of processor time this way, 0.13 s copied through 256 KiB, 0.15 s by ureq (`examples/loader_alone.rs` repeats
+//! the first). What it speaks is the little that a write needs: HTTP/1.1, one POST at a time, a known
 //! length, an answer with a length, in chunks, or up to the end of the connection.
 //!
 //! Neither does TLS, redirects or proxies: a benchmark measures the database, not the way there.

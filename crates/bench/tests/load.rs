@@ -67,7 +67,7 @@ fn a_batch_file_arrives_whole_over_one_connection_per_worker() {
     let server = Server::start(Faults::default(), false);
     let mut progress = Vec::new();
     let report = load(&options(&server, &files.batches), |rows| {
-        progress.push(rows)
+        progress.push(rows);
     })
     .unwrap();
     assert_eq!(

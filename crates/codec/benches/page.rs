@@ -2,7 +2,11 @@
 //!
 //! `cargo bench -p nilometer-codec --features zstd`. Each line is the best of several rounds over pages in cache.
 
-#![expect(clippy::print_stdout, reason = "the figures are the output")]
+#![expect(
+    clippy::print_stdout,
+    clippy::cast_possible_truncation,
+    reason = "the figures are the output, and rounding to integers is how its values are made"
+)]
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};

@@ -17,10 +17,6 @@ pub trait Clock: Debug + Send + Sync {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one place that asks the operating system for the time"
-    )]
     fn now_ns(&self) -> i64 {
         // A clock before 1970 or after 2262 is a broken clock; saturating keeps the store alive under it.
         match SystemTime::now().duration_since(UNIX_EPOCH) {

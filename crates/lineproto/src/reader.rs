@@ -133,7 +133,8 @@ impl<'a> Reader<'a> {
         self.series = &input[start..series_end];
         let slot = slot(self.series);
         let mut line_feeds = 0;
-        let after = self.usual_fields(&input[series_end + 1..], slot, &mut line_feeds)?;
+        let fields = &input[series_end + 1..];
+        let after = self.usual_fields(&fields[blanks(fields)..], slot, &mut line_feeds)?;
         let fields_end = input.len() - after.len();
         let (timestamp, line_end) = match input.get(fields_end) {
             Some(b' ') => self.usual_time(fields_end + 1)?,
@@ -221,15 +222,22 @@ impl<'a> Reader<'a> {
         {
             return Some((Some(self.time_ns), at + known));
         }
+        let at = at + blanks(rest);
+        let rest = &self.input[at..];
+        if matches!(rest.first(), None | Some(b'\n' | b'\r')) {
+            return Some((None, at));
+        }
         let negative = rest.first() == Some(&b'-');
         let sign = usize::from(negative);
-        let (value, count) = digits::run(rest.get(sign..)?)?;
+        let (value, count) = digits::run(&rest[sign..])?;
         if count == 0 {
             return None;
         }
         self.time_ns = self.precision.nanoseconds(signed(value, negative)?)?;
-        self.time_text = &rest[..sign + count];
-        Some((Some(self.time_ns), at + sign + count))
+        let (text, after) = rest.split_at(sign + count);
+        self.time_text = text;
+        let spaces = after.iter().take_while(|&&byte| byte == b' ').count();
+        Some((Some(self.time_ns), at + text.len() + spaces))
     }
 
     /// Reads the line at `start` with the reference parser, and moves behind it.
@@ -325,12 +333,7 @@ fn scan_key(text: &[u8]) -> Option<&[u8]> {
     if end == 0 || text[end] != b'=' || memchr(b'\n', &text[..end]).is_some() {
         return None;
     }
-    // What white space may stand before the first key is the reference parser's to know.
-    if blanks(&text[..end]) > 0 {
-        None
-    } else {
-        Some(&text[..end])
-    }
+    Some(&text[..end])
 }
 
 /// The value that `text` starts with, and what follows it, which is for the caller to check.

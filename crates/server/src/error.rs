@@ -39,6 +39,13 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// An answer broke off on its way.
+    #[error("the answer broke off: {source}")]
+    Answer {
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
     /// The query engine does not start.
     #[error(transparent)]
     Query(#[from] QueryError),

@@ -6,6 +6,7 @@
 //!
 //! Start at [`serve`]. `http.rs` has the routes, `error.rs` the statuses.
 
+mod ask;
 mod body;
 mod config;
 mod error;
@@ -21,6 +22,7 @@ mod serve;
 mod sessions;
 mod write;
 
+pub use ask::{Asked, ask};
 pub use config::ServerConfig;
 pub use error::Error;
 pub use http::router;

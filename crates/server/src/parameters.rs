@@ -1,7 +1,5 @@
 //! Parameters of a request, from its query string or a form: each name once.
 
-use std::borrow::Cow;
-
 use crate::error::Refusal;
 
 /// What a client may tell about a request, by name. The last value of a name counts.
@@ -32,7 +30,7 @@ impl Parameters {
 
     /// A yes or no, or the default.
     pub(crate) fn flag(&self, name: &str, default: bool) -> Result<bool, Refusal> {
-        match self.get(name).map(str::to_lowercase).as_deref().map(Cow::Borrowed).as_deref() {
+        match self.get(name).map(str::to_lowercase).as_deref() {
             None => Ok(default),
             Some("true" | "1" | "") => Ok(true),
             Some("false" | "0") => Ok(false),

@@ -17,8 +17,8 @@ use super::{Disk, DiskFile, DiskLock};
 /// Smallest unit that a device writes whole.
 const SECTOR_BYTES: usize = 512;
 
-/// What goes wrong, counted in changing calls (writes, syncs, creations, renames, removals) from the disk's start.
-#[derive(Debug, Clone, Default)]
+/// What goes wrong, counted in changing calls (writes, syncs, creations, renames, removals) since the plan was given.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct CrashPlan {
     /// The call at which the power goes; it and every later call fail, reads included.
     pub crash_at: Option<u64>,
@@ -40,6 +40,7 @@ pub struct FaultyDisk {
 struct State {
     plan: CrashPlan,
     calls: u64,
+    failures: u64,
     crashed: bool,
     next_inode: u64,
     inodes: BTreeMap<u64, Inode>,
@@ -75,6 +76,7 @@ impl FaultyDisk {
             state: Arc::new(Mutex::new(State {
                 plan,
                 calls: 0,
+                failures: 0,
                 crashed: false,
                 next_inode: 1,
                 inodes: BTreeMap::new(),
@@ -87,9 +89,22 @@ impl FaultyDisk {
         }
     }
 
-    /// Changing calls so far.
+    /// Another plan from here on; calls and failures are counted afresh. A disk that has crashed stays so.
+    pub fn set_plan(&self, plan: CrashPlan) {
+        let mut state = lock(&self.state);
+        state.plan = plan;
+        state.calls = 0;
+        state.failures = 0;
+    }
+
+    /// Changing calls since the plan was given.
     pub fn calls(&self) -> u64 {
         lock(&self.state).calls
+    }
+
+    /// Calls that the plan made fail, the crash and short writes aside.
+    pub fn failures(&self) -> u64 {
+        lock(&self.state).failures
     }
 
     /// Whether the planned crash has happened.
@@ -123,6 +138,7 @@ impl FaultyDisk {
             state: Arc::new(Mutex::new(State {
                 plan,
                 calls: 0,
+                failures: 0,
                 crashed: false,
                 next_inode: old.next_inode,
                 inodes: old.inodes.clone(),
@@ -146,6 +162,7 @@ impl FaultyDisk {
             state: Arc::new(Mutex::new(State {
                 plan,
                 calls: 0,
+                failures: 0,
                 crashed: false,
                 next_inode,
                 inodes,
@@ -253,9 +270,11 @@ impl State {
             return self.alive();
         }
         if call == Call::Sync && self.plan.fail_sync_at.contains(&self.calls) {
+            self.failures += 1;
             return Err(io::Error::other("simulated sync failure"));
         }
         if call == Call::Write && self.plan.fail_write_at.contains(&self.calls) {
+            self.failures += 1;
             return Err(io::Error::from(io::ErrorKind::StorageFull));
         }
         Ok(())

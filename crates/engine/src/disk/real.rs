@@ -1,8 +1,4 @@
 //! The operating system's file system.
-#![expect(
-    clippy::disallowed_methods,
-    reason = "this module is the engine's only door to std::fs"
-)]
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io;

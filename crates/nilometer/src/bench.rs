@@ -1,0 +1,245 @@
+//! `nilometer bench`: data, load, queries.
+
+use std::path::PathBuf;
+
+use anyhow::Context;
+use clap::{Args, Subcommand, ValueEnum};
+use nilometer_bench::calendar::parse_rfc3339;
+use nilometer_bench::report::RunRecord;
+use nilometer_bench::workload::{Spec, Workload};
+use nilometer_bench::{FileFormat, LoadOptions, generate, load, queries};
+
+use crate::print;
+
+/// The benchmark's steps.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// Make a data set of the Time Series Benchmark Suite's kind at any scale.
+    #[command(
+        after_help = "Example:\n  nilometer bench generate --hosts 1000 --duration 1h --out cpu.lpb"
+    )]
+    Generate(GenerateArgs),
+    /// Send a data set to a database over HTTP and time it until every row is visible.
+    #[command(after_help = "Example:\n  nilometer bench load --file cpu.lpb -d bench")]
+    Load(LoadArgs),
+    /// Time the suite's queries over a data set that was loaded.
+    #[command(
+        after_help = "Example:\n  nilometer bench queries -d bench --hosts 1000 --duration 1h --repeats 10"
+    )]
+    Queries(QueriesArgs),
+}
+
+/// Which data set.
+#[derive(Debug, Args)]
+pub(crate) struct SpecArgs {
+    /// Kind of data; cpu-only for now.
+    #[arg(long, default_value = "cpu-only")]
+    workload: Workload,
+    /// Number of hosts.
+    #[arg(long, default_value_t = 1000)]
+    hosts: u32,
+    /// Time of the first points.
+    #[arg(long, value_name = "TIME", default_value = "2016-01-01T00:00:00Z", value_parser = parse_time)]
+    start: i64,
+    /// How much time the points cover, as in 12h, 90m, 600s.
+    #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = parse_span)]
+    duration: i64,
+    /// Time between two points of a host.
+    #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = parse_span)]
+    interval: i64,
+    /// Same seed, same data.
+    #[arg(long, default_value_t = 123)]
+    seed: u64,
+}
+
+impl SpecArgs {
+    fn spec(&self) -> Spec {
+        Spec {
+            workload: self.workload,
+            hosts: self.hosts,
+            start_ns: self.start,
+            end_ns: self.start.saturating_add(self.duration),
+            interval_ns: self.interval,
+            seed: self.seed,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GenerateArgs {
+    #[command(flatten)]
+    spec: SpecArgs,
+    /// File to write.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Kind of file.
+    #[arg(long, value_enum, default_value_t = Kind::Batches)]
+    format: Kind,
+    /// Rows of a batch.
+    #[arg(long, default_value_t = 10_000)]
+    batch_rows: u32,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Kind {
+    /// Cut into batches ahead of time, so that the loader costs little.
+    Batches,
+    /// Plain line protocol, for other programs.
+    LineProtocol,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LoadArgs {
+    /// Server to load.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8086")]
+    url: String,
+    /// Database to write to; made if absent.
+    #[arg(short, long, value_name = "NAME")]
+    database: String,
+    /// Batch file or line protocol.
+    #[arg(long, value_name = "FILE")]
+    file: PathBuf,
+    /// Connections that send.
+    #[arg(long, default_value_t = 2)]
+    workers: u32,
+    /// Rows of a batch, for line protocol.
+    #[arg(long, default_value_t = 10_000)]
+    batch_rows: u32,
+    /// Stop after this many rows.
+    #[arg(long)]
+    rows_max: Option<u64>,
+    #[command(flatten)]
+    record: RecordArgs,
+}
+
+/// Where to write the figures down.
+#[derive(Debug, Args)]
+pub(crate) struct RecordArgs {
+    /// Folder for the record; none is written without it.
+    #[arg(long, value_name = "DIR", requires = "record_name")]
+    record: Option<PathBuf>,
+    /// Name of the record.
+    #[arg(long, value_name = "NAME")]
+    record_name: Option<String>,
+    /// What was cached when the run began, for the record.
+    #[arg(long, value_name = "WORDS", default_value = "page cache warm")]
+    cache_state: String,
+}
+
+impl RecordArgs {
+    fn write(&self, make: impl FnOnce(&str, &str) -> RunRecord) -> anyhow::Result<()> {
+        if let (Some(dir), Some(name)) = (&self.record, &self.record_name) {
+            let mut command = std::env::args().skip(1);
+            let command = std::iter::once("nilometer".to_owned()).chain(&mut command);
+            let command: Vec<String> = command.collect();
+            let record = make(&command.join(" "), &self.cache_state);
+            let path = record.write(dir, name)?;
+            print::line(format!("recorded in {}", path.display()));
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct QueriesArgs {
+    #[command(flatten)]
+    spec: SpecArgs,
+    /// Server to ask.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8086")]
+    url: String,
+    /// Database that holds the data set.
+    #[arg(short, long, value_name = "NAME")]
+    database: String,
+    /// Different statements of each type.
+    #[arg(long, default_value_t = 5)]
+    instances: u32,
+    /// Times that each statement is asked.
+    #[arg(long, default_value_t = 3)]
+    repeats: u32,
+}
+
+pub(crate) fn run(command: BenchCommand) -> anyhow::Result<()> {
+    match command {
+        BenchCommand::Generate(args) => run_generate(&args),
+        BenchCommand::Load(args) => run_load(&args),
+        BenchCommand::Queries(args) => run_queries(&args),
+    }
+}
+
+fn run_generate(args: &GenerateArgs) -> anyhow::Result<()> {
+    let spec = args.spec.spec();
+    let bar = print::row_bar("generate", spec.rows()?);
+    let format = match args.format {
+        Kind::Batches => FileFormat::BatchFile,
+        Kind::LineProtocol => FileFormat::LineProtocol,
+    };
+    let done = generate(&spec, &args.out, format, args.batch_rows, |rows| {
+        bar.set_position(rows);
+    })?;
+    bar.finish_and_clear();
+    print::line(format!(
+        "{}: {} rows, {} values, {} bytes of line protocol",
+        args.out.display(),
+        done.rows,
+        done.values,
+        done.text_bytes
+    ));
+    Ok(())
+}
+
+fn run_load(args: &LoadArgs) -> anyhow::Result<()> {
+    let mut options = LoadOptions::new(&args.url, &args.database, &args.file);
+    options.workers = args.workers;
+    options.batch_rows = args.batch_rows;
+    options.rows_max = args.rows_max;
+    let bar = print::row_bar("load", 0);
+    let report = load(&options, |rows| bar.set_position(rows))?;
+    bar.finish_and_clear();
+    print::line(report.table());
+    args.record
+        .write(|command, cache| RunRecord::of_load(&report, command, cache))
+}
+
+fn run_queries(args: &QueriesArgs) -> anyhow::Result<()> {
+    let spec = args.spec.spec();
+    let statements = queries::cpu_only(&spec, args.spec.seed, args.instances)?;
+    let timings = queries::run_queries(&args.url, &args.database, &statements, args.repeats)?;
+    print::line(queries::table(&timings));
+    Ok(())
+}
+
+fn parse_time(text: &str) -> Result<i64, String> {
+    parse_rfc3339(text).ok_or_else(|| "give a time such as 2016-01-01T00:00:00Z".to_owned())
+}
+
+/// `12h`, `90m`, `600s`, `2d` in nanoseconds.
+fn parse_span(text: &str) -> Result<i64, String> {
+    let wrong = || format!("{text:?} is no span of time; give one such as 12h, 90m, 600s or 2d");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit_s = match text.get(digits.len()..) {
+        Some("s") => 1,
+        Some("m") => 60,
+        Some("h") => 3600,
+        Some("d") => 86_400,
+        _ => return Err(wrong()),
+    };
+    let count: i64 = digits.parse().map_err(|_| wrong())?;
+    count
+        .checked_mul(unit_s * 1_000_000_000)
+        .with_context(wrong)
+        .map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_span;
+
+    #[test]
+    fn spans_have_units_and_bounds() {
+        assert_eq!(parse_span("90m"), Ok(5_400_000_000_000));
+        assert_eq!(parse_span("2d"), Ok(172_800_000_000_000));
+        for wrong in ["", "h", "12", "12 h", "1.5h", "999999999999d", "3w"] {
+            assert!(parse_span(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,303 @@
+//! Bodies of requests, from the socket to memory: bounded in bytes, in time, and in what all of them hold together.
+//!
+//! Nothing is allocated because a number says so: a buffer grows with the bytes that have come.
+
+use std::io::{self, Write};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::http::{HeaderMap, StatusCode, header};
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::config::ServerConfig;
+use crate::error::Refusal;
+
+/// Unit in which memory is counted.
+const UNIT_BYTES: usize = 64 << 10;
+
+/// Largest buffer that is made at once for an announced length.
+const FIRST_BUFFER_BYTES_MAX: usize = 4 << 20;
+
+/// What is read and thrown away of a refused body, so that a client that sends before it reads sees the refusal.
+const DISCARD_BYTES_MAX: usize = 64 << 20;
+const DISCARD_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// A body may always grow to this, whatever the ratio: small bodies inflate well and harm nobody.
+const RATIO_FREE_BYTES: usize = 1 << 20;
+
+/// The memory that all bodies share.
+#[derive(Debug, Clone)]
+pub(crate) struct BodyMemory {
+    units: Arc<Semaphore>,
+    bytes_max: usize,
+}
+
+/// A part of that memory, given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Held {
+    memory: BodyMemory,
+    permit: Option<OwnedSemaphorePermit>,
+    bytes: usize,
+}
+
+impl BodyMemory {
+    pub(crate) fn new(bytes_max: usize) -> Self {
+        let units = (bytes_max / UNIT_BYTES).clamp(1, Semaphore::MAX_PERMITS);
+        Self { units: Arc::new(Semaphore::new(units)), bytes_max }
+    }
+
+    pub(crate) fn hold(&self) -> Held {
+        Held { memory: self.clone(), permit: None, bytes: 0 }
+    }
+}
+
+impl Held {
+    /// Makes the part cover `bytes`. Waiting for more while holding some could wait for ever, so it fails instead.
+    fn cover(&mut self, bytes: usize) -> Result<(), Refusal> {
+        let missing = bytes.saturating_sub(self.bytes).div_ceil(UNIT_BYTES);
+        if missing == 0 {
+            return Ok(());
+        }
+        let bytes_max = self.memory.bytes_max;
+        let busy = || {
+            let what = format!("the bodies of all requests may hold {bytes_max} bytes of memory; try again later");
+            Refusal::busy(StatusCode::SERVICE_UNAVAILABLE, what, "bodies-bytes-max")
+        };
+        let units = u32::try_from(missing).map_err(|_| busy())?;
+        let more = Arc::clone(&self.memory.units).try_acquire_many_owned(units).map_err(|_| busy())?;
+        match &mut self.permit {
+            Some(permit) => permit.merge(more),
+            none => *none = Some(more),
+        }
+        self.bytes += missing * UNIT_BYTES;
+        Ok(())
+    }
+}
+
+/// How a body is compressed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Encoding {
+    Identity,
+    Gzip,
+    Zstd,
+}
+
+impl Encoding {
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
+        let Some(value) = headers.get(header::CONTENT_ENCODING) else {
+            return Ok(Self::Identity);
+        };
+        match value.to_str().unwrap_or_default().to_ascii_lowercase().trim() {
+            "" | "identity" => Ok(Self::Identity),
+            "gzip" | "x-gzip" => Ok(Self::Gzip),
+            "zstd" => Ok(Self::Zstd),
+            other => Err(Refusal::new(
+                StatusCode::UNSUPPORTED_MEDIA_TYPE,
+                format!("unknown Content-Encoding '{other}': use identity, gzip or zstd"),
+            )),
+        }
+    }
+}
+
+/// A body as it was sent.
+#[derive(Debug)]
+pub(crate) struct Received {
+    bytes: Vec<u8>,
+    encoding: Encoding,
+    held: Held,
+}
+
+/// Limits of inflation, copied out of the settings for a thread of its own.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct InflateLimits {
+    body_bytes_max: usize,
+    body_ratio_max: usize,
+}
+
+impl InflateLimits {
+    pub(crate) fn of(config: &ServerConfig) -> Self {
+        Self { body_bytes_max: config.body_bytes_max, body_ratio_max: config.body_ratio_max }
+    }
+}
+
+fn too_large(limit: usize) -> Refusal {
+    let what = format!("the body is larger than {limit} bytes; send it in parts");
+    Refusal::limit(StatusCode::PAYLOAD_TOO_LARGE, what, "body-bytes-max")
+}
+
+/// Reads a body to its end.
+pub(crate) async fn receive(
+    headers: &HeaderMap,
+    mut body: Body,
+    memory: &BodyMemory,
+    config: &ServerConfig,
+) -> Result<Received, Refusal> {
+    let time_max = Duration::from_millis(config.body_read_ms_max);
+    let read = tokio::time::timeout(time_max, read(headers, &mut body, memory, config));
+    let refusal = match read.await {
+        Ok(Ok(received)) => return Ok(received),
+        Ok(Err(refusal)) => refusal,
+        Err(_) => {
+            let what = format!("the body did not arrive within {} ms", config.body_read_ms_max);
+            return Err(Refusal::limit(StatusCode::REQUEST_TIMEOUT, what, "body-read-ms-max"));
+        }
+    };
+    // Who asked for permission first has not sent anything yet.
+    if !headers.contains_key(header::EXPECT) {
+        // A client too slow for this sees a broken connection instead, which is all that can be done.
+        let _ = tokio::time::timeout(DISCARD_TIME_MAX, discard(&mut body)).await;
+    }
+    Err(refusal)
+}
+
+async fn read(
+    headers: &HeaderMap,
+    body: &mut Body,
+    memory: &BodyMemory,
+    config: &ServerConfig,
+) -> Result<Received, Refusal> {
+    let encoding = Encoding::of(headers)?;
+    let too_large = || match encoding {
+        Encoding::Identity => too_large(config.body_bytes_max),
+        _ => {
+            let limit = config.body_compressed_bytes_max;
+            let what = format!("the compressed body is larger than {limit} bytes; send it in parts");
+            Refusal::limit(StatusCode::PAYLOAD_TOO_LARGE, what, "body-compressed-bytes-max")
+        }
+    };
+    let bytes_max = match encoding {
+        Encoding::Identity => config.body_bytes_max,
+        _ => config.body_compressed_bytes_max.min(config.body_bytes_max),
+    };
+    let announced = announced(headers);
+    if announced.is_some_and(|length| length > bytes_max) {
+        return Err(too_large());
+    }
+    let mut held = memory.hold();
+    held.cover(announced.unwrap_or(0))?;
+    let mut bytes = Vec::with_capacity(announced.unwrap_or(0).min(FIRST_BUFFER_BYTES_MAX));
+    while let Some(chunk) = next_chunk(body).await? {
+        if bytes.len() + chunk.len() > bytes_max {
+            return Err(too_large());
+        }
+        held.cover(bytes.len() + chunk.len())?;
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(Received { bytes, encoding, held })
+}
+
+fn announced(headers: &HeaderMap) -> Option<usize> {
+    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+}
+
+async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Refusal> {
+    loop {
+        match body.frame().await {
+            None => return Ok(None),
+            Some(Ok(frame)) => {
+                // Trailers are no part of the body.
+                if let Ok(chunk) = frame.into_data() {
+                    return Ok(Some(chunk));
+                }
+            }
+            Some(Err(error)) => return Err(Refusal::bad_request(format!("the body broke off: {error}"))),
+        }
+    }
+}
+
+async fn discard(body: &mut Body) {
+    let mut bytes = 0;
+    while let Ok(Some(chunk)) = next_chunk(body).await {
+        bytes += chunk.len();
+        if bytes > DISCARD_BYTES_MAX {
+            return;
+        }
+    }
+}
+
+impl Received {
+    /// The body without its compression. Computes, so it belongs on a blocking thread. The memory stays counted as
+    /// long as the second value lives.
+    pub(crate) fn inflate(self, limits: InflateLimits) -> Result<(Vec<u8>, Held), Refusal> {
+        if self.encoding == Encoding::Identity {
+            return Ok((self.bytes, self.held));
+        }
+        let ratio_bytes = self.bytes.len().saturating_mul(limits.body_ratio_max).max(RATIO_FREE_BYTES);
+        let mut sink = Sink {
+            bytes: Vec::new(),
+            bytes_max: limits.body_bytes_max.min(ratio_bytes),
+            counted: self.bytes.len(),
+            held: self.held,
+            refusal: None,
+        };
+        let is_ratio = ratio_bytes < limits.body_bytes_max;
+        let inflated = match self.encoding {
+            Encoding::Zstd => inflate_zstd(&self.bytes, &mut sink),
+            _ => inflate_gzip(&self.bytes, &mut sink),
+        };
+        match inflated {
+            Ok(()) => Ok((sink.bytes, sink.held)),
+            Err(error) => Err(match sink.refusal {
+                Some(Overflow::Memory(refusal)) => refusal,
+                Some(Overflow::Size) if is_ratio => {
+                    let what =
+                        format!("the body inflates to more than {} times what was sent", limits.body_ratio_max);
+                    Refusal::limit(StatusCode::PAYLOAD_TOO_LARGE, what, "body-ratio-max")
+                }
+                Some(Overflow::Size) => too_large(limits.body_bytes_max),
+                None => Refusal::bad_request(format!("the body does not inflate: {error}")),
+            }),
+        }
+    }
+}
+
+fn inflate_gzip(bytes: &[u8], sink: &mut Sink) -> io::Result<()> {
+    let mut decoder = flate2::read::MultiGzDecoder::new(bytes);
+    io::copy(&mut decoder, sink).map(drop)
+}
+
+fn inflate_zstd(bytes: &[u8], sink: &mut Sink) -> io::Result<()> {
+    let mut decoder = zstd::stream::read::Decoder::with_buffer(bytes)?;
+    // A frame may ask for a window of gigabytes; what the format's own tool takes is enough.
+    decoder.window_log_max(27)?;
+    io::copy(&mut decoder, sink).map(drop)
+}
+
+enum Overflow {
+    Size,
+    Memory(Refusal),
+}
+
+/// Takes inflated bytes until a limit.
+struct Sink {
+    bytes: Vec<u8>,
+    bytes_max: usize,
+    /// Bytes of the compressed body, which is in memory at the same time.
+    counted: usize,
+    held: Held,
+    refusal: Option<Overflow>,
+}
+
+impl Write for Sink {
+    fn write(&mut self, chunk: &[u8]) -> io::Result<usize> {
+        let length = self.bytes.len() + chunk.len();
+        let overflow = if length > self.bytes_max {
+            Some(Overflow::Size)
+        } else {
+            self.held.cover(self.counted + length).err().map(Overflow::Memory)
+        };
+        if overflow.is_some() {
+            self.refusal = overflow;
+            return Err(io::Error::other("over a limit"));
+        }
+        self.bytes.extend_from_slice(chunk);
+        Ok(chunk.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

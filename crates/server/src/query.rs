@@ -1,0 +1,209 @@
+//! `GET|POST /api/v3/query_sql`: a statement in, rows out as they are computed.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use axum::body::Body;
+use axum::extract::{RawQuery, Request, State};
+use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use futures::{FutureExt, StreamExt, stream};
+use nilometer_query::Answer;
+use serde::Deserialize;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+use crate::body::{InflateLimits, receive};
+use crate::error::Refusal;
+use crate::format::{Format, Writer};
+use crate::http::App;
+use crate::parameters::Parameters;
+
+/// Bytes of an answer that leave together. Up to here an error still gets a status of its own.
+const CHUNK_BYTES: usize = 256 << 10;
+
+/// Chunks that wait for a slow client; then the query waits too.
+const CHUNKS_WAITING_MAX: usize = 4;
+
+type Chunk = Result<Bytes, Refusal>;
+
+pub(crate) async fn query_sql(
+    State(app): State<Arc<App>>,
+    RawQuery(query): RawQuery,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let (head, body) = request.into_parts();
+    let mut parameters = Parameters::parse(query.unwrap_or_default().as_bytes());
+    if head.method == Method::POST {
+        read_posted(&app, &head.headers, body, &mut parameters).await?;
+    }
+    let database = parameters.required("db")?.to_owned();
+    let sql = parameters.required("q")?.to_owned();
+    let format = Format::of(parameters.get("format"), &head.headers)?;
+    let turn = app.turns.take().await?;
+    let (sender, receiver) = mpsc::channel(CHUNKS_WAITING_MAX);
+    let runtime = Arc::clone(&app);
+    runtime.query_runtime.spawn(run(app, database, sql, format, sender, turn));
+    respond(receiver, format).await
+}
+
+/// The parameters in a posted body: JSON or a form, by its type.
+async fn read_posted(
+    app: &App,
+    headers: &HeaderMap,
+    body: Body,
+    parameters: &mut Parameters,
+) -> Result<(), Refusal> {
+    let received = receive(headers, body, &app.body_memory, &app.config).await?;
+    let (body, _held) = received.inflate(InflateLimits::of(&app.config))?;
+    if body.is_empty() {
+        return Ok(());
+    }
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if kind.starts_with("application/x-www-form-urlencoded") {
+        let form = Parameters::parse(&body);
+        for name in ["db", "q", "format"] {
+            if let Some(value) = form.get(name) {
+                parameters.push(name, value.to_owned());
+            }
+        }
+        return Ok(());
+    }
+    let posted: Posted = serde_json::from_slice(&body).map_err(|error| {
+        Refusal::bad_request(format!(
+            "the body must be JSON such as {{\"db\": \"...\", \"q\": \"SELECT ...\", \"format\": \"json\"}}: {error}"
+        ))
+    })?;
+    if posted.params.is_some_and(|params| params.as_object().is_none_or(|params| !params.is_empty())) {
+        return Err(Refusal::bad_request("params are not supported yet: write the values into the statement"));
+    }
+    for (name, value) in [("db", posted.db), ("q", posted.q), ("format", posted.format)] {
+        if let Some(value) = value {
+            parameters.push(name, value);
+        }
+    }
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Posted {
+    db: Option<String>,
+    q: Option<String>,
+    format: Option<String>,
+    params: Option<serde_json::Value>,
+}
+
+/// The first chunk decides the status; an answer that fits one chunk has a length.
+async fn respond(mut receiver: mpsc::Receiver<Chunk>, format: Format) -> Result<Response, Refusal> {
+    let stopped = || Refusal::internal("the query stopped without an answer; the server's log has the details");
+    let first = receiver.recv().await.ok_or_else(stopped)??;
+    let body = match receiver.recv().await {
+        None => Body::from(first),
+        Some(second) => {
+            let ready = stream::iter([Ok(first), second]);
+            let rest = stream::unfold(receiver, async |mut receiver| Some((receiver.recv().await?, receiver)));
+            // A failure after the first bytes can only break the connection off, and the client sees that.
+            Body::from_stream(ready.chain(rest).map(|chunk| chunk.map_err(|refusal| refusal.error)))
+        }
+    };
+    let content_type = HeaderValue::from_static(format.content_type());
+    Ok(([(header::CONTENT_TYPE, content_type)], body).into_response())
+}
+
+/// Runs on the runtime for queries, until the answer is sent or nobody wants it any more.
+async fn run(
+    app: Arc<App>,
+    database: String,
+    sql: String,
+    format: Format,
+    sender: mpsc::Sender<Chunk>,
+    turn: OwnedSemaphorePermit,
+) {
+    let _turn = turn;
+    let work = async {
+        let answer = app.sql.query(&database, &sql).await?;
+        send(&app, answer, format, &sender).await
+    };
+    let result = tokio::select! {
+        () = sender.closed() => return,
+        result = std::panic::AssertUnwindSafe(work).catch_unwind() => result,
+    };
+    let refusal = match result {
+        Ok(Ok(())) => return,
+        Ok(Err(refusal)) => refusal,
+        Err(_) => Refusal::internal("the server failed on this query; its log has the details"),
+    };
+    tracing::debug!(error = refusal.error, "query ended");
+    // Whoever does not listen any more does not need the error either.
+    let _ = sender.send(Err(refusal)).await;
+}
+
+async fn send(app: &App, mut answer: Answer, format: Format, sender: &mpsc::Sender<Chunk>) -> Result<(), Refusal> {
+    let schema = answer.schema().as_ref().clone();
+    let mut writer = Writer::new(format, schema, app.config.answer_pretty_rows_max);
+    let mut out = Vec::new();
+    let mut rows = 0usize;
+    while let Some(batch) = answer.next().await {
+        let batch = batch?;
+        rows += batch.num_rows();
+        if rows > app.config.answer_rows_max {
+            let what = format!("the answer has more than {} rows; use LIMIT", app.config.answer_rows_max);
+            return Err(Refusal::limit(StatusCode::PAYLOAD_TOO_LARGE, what, "answer-rows-max"));
+        }
+        writer.batch(&batch, &mut out)?;
+        if out.len() >= CHUNK_BYTES && sender.send(Ok(std::mem::take(&mut out).into())).await.is_err() {
+            return Ok(());
+        }
+    }
+    writer.finish(&mut out)?;
+    app.metrics.count_answer(rows);
+    // The client is gone, and so is the reason to tell it anything.
+    let _ = sender.send(Ok(out.into())).await;
+    Ok(())
+}
+
+/// Who may run, and how many may wait for that.
+#[derive(Debug)]
+pub(crate) struct Turns {
+    running: Arc<Semaphore>,
+    waiting: AtomicUsize,
+    waiting_max: usize,
+}
+
+impl Turns {
+    pub(crate) fn new(running_max: usize, waiting_max: usize) -> Self {
+        let running_max = running_max.clamp(1, Semaphore::MAX_PERMITS);
+        Self { running: Arc::new(Semaphore::new(running_max)), waiting: AtomicUsize::new(0), waiting_max }
+    }
+
+    async fn take(&self) -> Result<OwnedSemaphorePermit, Refusal> {
+        if let Ok(turn) = Arc::clone(&self.running).try_acquire_owned() {
+            return Ok(turn);
+        }
+        let _place = Place::take(self)?;
+        Arc::clone(&self.running)
+            .acquire_owned()
+            .await
+            .map_err(|_| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down"))
+    }
+}
+
+/// A place in the queue, left when dropped.
+struct Place<'a>(&'a Turns);
+
+impl<'a> Place<'a> {
+    fn take(turns: &'a Turns) -> Result<Self, Refusal> {
+        let place = Self(turns);
+        if turns.waiting.fetch_add(1, Ordering::Relaxed) >= turns.waiting_max {
+            let what = format!("{} queries are waiting already; try again later", turns.waiting_max);
+            return Err(Refusal::busy(StatusCode::TOO_MANY_REQUESTS, what, "queries-waiting-max"));
+        }
+        Ok(place)
+    }
+}
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
+    }
+}

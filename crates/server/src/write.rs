@@ -1,0 +1,107 @@
+//! `POST /api/v3/write_lp`: line protocol in, 204 when every row is durable and visible.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{RawQuery, Request, State};
+use axum::http::StatusCode;
+use nilometer_engine::ingest::WriteReport;
+use nilometer_lineproto::Precision;
+use serde_json::{Value, json};
+
+use crate::body::{InflateLimits, Received, receive};
+use crate::error::Refusal;
+use crate::http::App;
+use crate::parameters::Parameters;
+
+pub(crate) async fn write_lp(
+    State(app): State<Arc<App>>,
+    RawQuery(query): RawQuery,
+    request: Request,
+) -> Result<StatusCode, Refusal> {
+    let (head, body) = request.into_parts();
+    let target = Target::of(&Parameters::parse(query.unwrap_or_default().as_bytes()));
+    // The body is read even if the parameters are wrong: a client that is still sending would not see the answer.
+    let received = receive(&head.headers, body, &app.body_memory, &app.config).await?;
+    let target = target?;
+    let limit = || {
+        let what = format!("the write did not finish within {} ms; it may still be stored", app.config.write_ms_max);
+        Refusal::busy(StatusCode::GATEWAY_TIMEOUT, what, "write-ms-max")
+    };
+    let time_max = Duration::from_millis(app.config.write_ms_max);
+    let report = tokio::time::timeout(time_max, write(&app, target, received)).await.map_err(|_| limit())??;
+    answer(&report)
+}
+
+/// What the parameters ask for.
+struct Target {
+    database: String,
+    precision: Precision,
+}
+
+impl Target {
+    fn of(parameters: &Parameters) -> Result<Self, Refusal> {
+        let database = parameters.required("db")?.to_owned();
+        let precision = parameters.get("precision").unwrap_or("auto");
+        let precision = Precision::from_v3(precision).ok_or_else(|| {
+            Refusal::bad_request(format!(
+                "invalid precision '{precision}': use auto, nanosecond, microsecond, millisecond or second"
+            ))
+        })?;
+        if !parameters.flag("accept_partial", true)? {
+            return Err(Refusal::bad_request(
+                "accept_partial=false is not supported yet: the good lines of a write are kept",
+            ));
+        }
+        // Every write is synced, which is more than no_sync=true asks for.
+        parameters.flag("no_sync", false)?;
+        Ok(Self { database, precision })
+    }
+}
+
+async fn write(app: &Arc<App>, target: Target, received: Received) -> Result<WriteReport, Refusal> {
+    let closed = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down");
+    let permit = Arc::clone(&app.writes).acquire_owned().await.map_err(|_| closed())?;
+    let limits = InflateLimits::of(&app.config);
+    let app = Arc::clone(app);
+    let work = move || {
+        let _permit = permit;
+        let (body, _held) = received.inflate(limits)?;
+        let mut session = app.sessions.take(&target.database)?;
+        let report = session.write_lines(&body, target.precision)?;
+        app.sessions.put_back(&target.database, session);
+        app.metrics.count_write(body.len(), &report);
+        Ok(report)
+    };
+    match tokio::task::spawn_blocking(work).await {
+        Ok(result) => result,
+        Err(error) if error.is_panic() => {
+            tracing::error!("a write panicked");
+            Err(Refusal::internal("the server failed on this write; its log has the details"))
+        }
+        Err(_) => Err(closed()),
+    }
+}
+
+/// The words and members are `InfluxDB` 3's: its client libraries look for them.
+fn answer(report: &WriteReport) -> Result<StatusCode, Refusal> {
+    if report.rejected_total == 0 {
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    let lines: Vec<Value> = report
+        .rejected
+        .iter()
+        .map(|line| {
+            json!({
+                "original_line": line.line,
+                "line_number": line.line_number,
+                "error_message": line.reason,
+            })
+        })
+        .collect();
+    let refusal = Refusal::bad_request("partial write of line protocol occurred")
+        .member("data", Value::Array(lines))
+        .member("rejected_total", json!(report.rejected_total))
+        .member("rows_written", json!(report.rows));
+    Err(refusal)
+}
