@@ -108,6 +108,12 @@ fn hash_tags(tags: impl Iterator<Item = (ColumnId, u32)>) -> u64 {
     hash
 }
 
+/// The id that follows `id`. The last one is nobody's, because nothing could follow it.
+fn after(id: u32) -> Result<u32, Malformed> {
+    id.checked_add(1)
+        .ok_or_else(|| Malformed::new("there are no ids left"))
+}
+
 /// A tag as a write names it; sorted by tag id before look-up.
 pub(crate) type TagCodes = Vec<(ColumnId, u32)>;
 
@@ -287,13 +293,13 @@ impl Catalogue {
         match definition {
             Definition::Database { id, name } => {
                 self.databases.insert(name.clone(), *id);
-                self.next.database = self.next.database.max(id.0 + 1);
+                self.next.database = self.next.database.max(after(id.0)?);
             }
             Definition::Schema { id, database, name } => {
                 self.schemas.insert((*database, name.clone()), *id);
-                self.next.schema = self.next.schema.max(id.0 + 1);
+                self.next.schema = self.next.schema.max(after(id.0)?);
             }
-            Definition::Table { id, schema, name } => self.apply_table(*id, *schema, name),
+            Definition::Table { id, schema, name } => self.apply_table(*id, *schema, name)?,
             Definition::Column {
                 id,
                 table,
@@ -318,15 +324,16 @@ impl Catalogue {
         Ok(())
     }
 
-    fn apply_table(&mut self, id: TableId, schema: SchemaId, name: &str) {
+    fn apply_table(&mut self, id: TableId, schema: SchemaId, name: &str) -> Result<(), Malformed> {
         self.tables.insert((schema, name.to_owned()), id);
-        self.next.table = self.next.table.max(id.0 + 1);
+        self.next.table = self.next.table.max(after(id.0)?);
         self.by_table.entry(id).or_insert_with(|| Table {
             schema: Arc::new(TableSchema::new(id, schema, name.to_owned())),
             series: Vec::new(),
             codes: BTreeMap::new(),
             by_tags: HashTable::new(),
         });
+        Ok(())
     }
 
     fn apply_column(
@@ -340,7 +347,7 @@ impl Catalogue {
             .by_table
             .get_mut(&table)
             .ok_or_else(|| Malformed::new(format!("column of unknown table {}", table.0)))?;
-        self.next.column = self.next.column.max(id.0 + 1);
+        self.next.column = self.next.column.max(after(id.0)?);
         let known = match kind {
             ColumnKind::Tag => table.schema.tag(name),
             ColumnKind::Field(_) => table.schema.field(name),
@@ -365,7 +372,7 @@ impl Catalogue {
         table: TableId,
         tags: &[(ColumnId, u32)],
     ) -> Result<(), Malformed> {
-        self.next.series = self.next.series.max(id.0 + 1);
+        self.next.series = self.next.series.max(after(id.0)?);
         let table = self
             .by_table
             .get_mut(&table)

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use nilometer_codec::crc32c;
 
-use crate::definition::{Definition, take_bytes};
+use crate::definition::Definition;
 use crate::disk::{Disk, read_exact_at, write_all_at};
 use crate::error::{Error, Malformed};
+use crate::file_header;
 
-const MAGIC: &[u8; 8] = b"NILODEF0";
-const FORMAT: u16 = 0;
-const HEADER_BYTES: usize = 48;
+const MAGIC: [u8; 8] = *b"NILODEF0";
+const HEADER_BYTES: usize = 64;
 /// The default: definitions are written once and read at each open.
 const ZSTD_LEVEL: i32 = 3;
 
@@ -22,17 +22,12 @@ pub(crate) fn write(
     file_id: u64,
     entries: &[u8],
 ) -> Result<u64, Error> {
-    let mut bytes = Vec::with_capacity(HEADER_BYTES + entries.len() + 8);
-    bytes.extend_from_slice(MAGIC);
-    bytes.extend_from_slice(&FORMAT.to_le_bytes());
-    // Cipher id and key id: 0 = plain.
-    bytes.extend_from_slice(&0u16.to_le_bytes());
-    bytes.extend_from_slice(&0u32.to_le_bytes());
-    bytes.extend_from_slice(&uuid);
-    bytes.extend_from_slice(&file_id.to_le_bytes());
     let packed = zstd::bulk::compress(entries, ZSTD_LEVEL).map_err(Error::io("compress", path))?;
     let inflated = u64::try_from(entries.len()).unwrap_or(u64::MAX);
-    bytes.extend_from_slice(&inflated.to_le_bytes());
+    let mut own = Vec::with_capacity(16);
+    own.extend_from_slice(&file_id.to_le_bytes());
+    own.extend_from_slice(&inflated.to_le_bytes());
+    let mut bytes = file_header::encode(MAGIC, uuid, &own, HEADER_BYTES);
     bytes.extend_from_slice(&packed);
     let crc = crc32c(0, &bytes);
     bytes.extend_from_slice(&crc.to_le_bytes());
@@ -53,34 +48,36 @@ pub(crate) fn read(
     let size = file.size().map_err(Error::io("read", path))?;
     let mut bytes = vec![0; usize::try_from(size).unwrap_or(usize::MAX)];
     read_exact_at(file.as_ref(), &mut bytes, 0).map_err(Error::io("read", path))?;
-    decode(&bytes, uuid, file_id).map_err(|what| what.at(path, 0))
+    let (owner, own) = file_header::decode::<16>(&bytes, MAGIC, path)?;
+    let (id, inflated) = own.split_at(8);
+    if owner != uuid || id != file_id.to_le_bytes() {
+        return Err(Error::corrupt(
+            path,
+            0,
+            "the file belongs to another data directory or has another id",
+        ));
+    }
+    decode(&bytes, inflated).map_err(|what| what.at(path, HEADER_BYTES as u64))
 }
 
-fn decode(bytes: &[u8], uuid: [u8; 16], file_id: u64) -> Result<Vec<Definition>, Malformed> {
+fn decode(bytes: &[u8], inflated: &[u8]) -> Result<Vec<Definition>, Malformed> {
     let (covered, crc) = bytes
         .split_last_chunk::<4>()
         .ok_or_else(|| Malformed::new("the file ends early"))?;
     if crc32c(0, covered) != u32::from_le_bytes(*crc) {
         return Err(Malformed::new("the file fails its checksum"));
     }
-    let mut input = covered;
-    let magic = take_bytes(&mut input, 8)?;
-    let format = take_bytes(&mut input, 2)?;
-    let _cipher = take_bytes(&mut input, 6)?;
-    let owner = take_bytes(&mut input, 16)?;
-    let id = take_bytes(&mut input, 8)?;
-    let inflated = take_bytes(&mut input, 8)?;
-    if magic != MAGIC || format != FORMAT.to_le_bytes() {
-        return Err(Malformed::new("not a definition file of this version"));
-    }
-    if owner != uuid || id != file_id.to_le_bytes() {
+    let packed = covered
+        .get(HEADER_BYTES..)
+        .ok_or_else(|| Malformed::new("the file ends early"))?;
+    let mut entries = Vec::new();
+    // Inflated piece by piece, so that memory grows with what comes out and not with what the header says.
+    zstd::stream::copy_decode(packed, &mut entries)
+        .map_err(|_| Malformed::new("the entries do not inflate"))?;
+    if (entries.len() as u64).to_le_bytes() != inflated {
         return Err(Malformed::new(
-            "the file belongs to another data directory or has another id",
+            "the entries inflate to another size than the header says",
         ));
     }
-    let inflated = inflated.try_into().map_or(0, u64::from_le_bytes);
-    let inflated = usize::try_from(inflated).map_err(|_| Malformed::new("inflated size"))?;
-    let entries = zstd::bulk::decompress(input, inflated)
-        .map_err(|_| Malformed::new("the entries do not inflate"))?;
     Definition::decode_all(&entries)
 }

@@ -28,7 +28,7 @@ pub trait Disk: Debug + Send + Sync {
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>>;
     /// Names of the files and folders in `dir`, in no particular order.
     fn list(&self, dir: &Path) -> io::Result<Vec<String>>;
-    /// Creates a folder and its parents; existing ones are fine.
+    /// Creates a folder and its parents, durable on return; existing ones are fine.
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
     /// Gives a file another name, replacing what had it, at once and whole.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;

@@ -20,7 +20,7 @@ use crate::disk::{Disk, DiskLock, RealDisk};
 use crate::error::Error;
 use crate::head::Head;
 use crate::log::Log;
-use crate::manifest::Manifest;
+use crate::manifest::{Contents, Manifest};
 use crate::record;
 use crate::sabotage::Sabotage;
 use crate::schema::{DEFAULT_SCHEMA, Lsn};
@@ -34,6 +34,8 @@ pub use flush::Maintained;
 pub struct Options {
     /// The head becomes a segment at this many rows.
     pub flush_rows: u64,
+    /// The head becomes a segment at this many bytes, whatever its rows: a row of text may have a megabyte.
+    pub flush_bytes: u64,
     /// The head becomes a segment when nobody has written for this long, in milliseconds; 0 = never for this reason.
     pub flush_idle_ms: u64,
     /// An idle head with fewer rows stays in memory, so that a trickle of rows does not become a trickle of files.
@@ -51,6 +53,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             flush_rows: 512 * 1024,
+            flush_bytes: 256 << 20,
             flush_idle_ms: 2_000,
             flush_idle_rows_min: 32 * 1024,
             log_bytes_max: 256 << 20,
@@ -60,7 +63,7 @@ impl Default for Options {
     }
 }
 
-/// Writers help to flush when the head holds this many times `flush_rows`: memory stays bounded even when nobody
+/// Writers help to flush when the head holds this many times `flush_rows` or `flush_bytes`: memory stays bounded even when nobody
 /// drives maintenance fast enough.
 const HEAD_FULL_FACTOR: u64 = 4;
 
@@ -148,6 +151,17 @@ pub(crate) struct Version {
     /// In LSN order.
     pub(crate) segments: Vec<Arc<Segment>>,
     pub(crate) flushed_lsn: Lsn,
+    definition_bytes: u64,
+}
+
+impl Version {
+    fn new(segments: Vec<Arc<Segment>>, contents: &Contents) -> Self {
+        Self {
+            segments,
+            flushed_lsn: contents.flushed_lsn,
+            definition_bytes: contents.definitions.iter().map(|file| file.bytes).sum(),
+        }
+    }
 }
 
 /// A head that takes no more rows.
@@ -183,18 +197,19 @@ impl Engine {
     /// Makes a database with its default schema. Returns whether it is new; durable on return.
     pub fn create_database(&self, name: &str) -> Result<bool, Error> {
         check_name("database", name)?;
-        if self.catalogue().database(name).is_some() {
-            return Ok(false);
-        }
         let (created, lsn) = {
             let mut sequencer = lock(&self.sequencer);
             let planned = self.catalogue().plan_database(name, DEFAULT_SCHEMA);
-            for definition in &planned {
-                self.define(&mut sequencer, definition);
+            if !planned.is_empty() {
+                self.check_poisoned()?;
+                for definition in &planned {
+                    self.define(&mut sequencer, definition);
+                }
+                self.log_definitions(&mut sequencer)?;
             }
-            self.log_definitions(&mut sequencer)?;
             (!planned.is_empty(), sequencer.next_lsn - 1)
         };
+        // Also when it was there before: another thread may have made it and not have synced it yet.
         self.log.sync(lsn)?;
         Ok(created)
     }
@@ -229,9 +244,11 @@ impl Engine {
             let lsn = sequencer.next_lsn;
             sequencer.next_lsn += 1;
             self.count_log_bytes(payload.len());
-            self.log.append(lsn, payload);
+            // The head comes first: as soon as the log has the batch another thread may make it durable, and what is
+            // durable is visible, so the rows must all be there by then.
             let head = Arc::clone(&lock(&self.state).head);
             head.insert(lsn, batch, out_of_order);
+            self.log.append(lsn, payload);
             lsn
         };
         self.log.sync(lsn)?;
@@ -300,9 +317,18 @@ impl Engine {
     }
 
     fn help_when_full(&self) -> Result<(), Error> {
-        if lock(&self.state).head.rows() >= self.options.flush_rows.saturating_mul(HEAD_FULL_FACTOR)
-        {
-            self.flush()?;
+        let is_full = || {
+            let head = Arc::clone(&lock(&self.state).head);
+            head.rows() >= self.options.flush_rows.saturating_mul(HEAD_FULL_FACTOR)
+                || head.bytes() >= self.options.flush_bytes.saturating_mul(HEAD_FULL_FACTOR)
+        };
+        if !is_full() {
+            return Ok(());
+        }
+        let manifest = lock(&self.maintenance);
+        // Whoever held the lock before may have done it.
+        if is_full() {
+            self.flush_holding(manifest)?;
         }
         Ok(())
     }
@@ -335,10 +361,6 @@ impl Engine {
         let log = self.log.counters();
         let segments = &state.version.segments;
         let frozen = state.frozen.as_ref();
-        let definition_bytes = match self.maintenance.try_lock() {
-            Ok(manifest) => manifest.contents.definitions.iter().map(|f| f.bytes).sum(),
-            Err(_) => 0,
-        };
         Metrics {
             rows_written: self.counters.rows.load(Ordering::Relaxed),
             batches_written: self.counters.batches.load(Ordering::Relaxed),
@@ -350,7 +372,7 @@ impl Engine {
             head_bytes: state.head.bytes() + frozen.map_or(0, |frozen| frozen.head.bytes()),
             segments: segments.len() as u64,
             segment_bytes: segments.iter().map(|segment| segment.meta.bytes).sum(),
-            definition_bytes,
+            definition_bytes: state.version.definition_bytes,
             segment_rows: segments.iter().map(|segment| segment.meta.rows).sum(),
             databases: databases as u64,
             tables: tables as u64,

@@ -48,6 +48,16 @@ pub enum Error {
         /// The highest format this version reads.
         supported: u16,
     },
+    /// The file is encrypted.
+    #[error(
+        "{path} is encrypted with cipher {cipher}, which this version does not know; open it with a newer Nilometer"
+    )]
+    UnknownCipher {
+        /// The file.
+        path: PathBuf,
+        /// Its cipher id.
+        cipher: u16,
+    },
     /// Stored bytes fail their checksum or contradict each other.
     #[error(
         "{path} is damaged at byte {offset}: {reason}; restore the file from a backup, the rest of the store is intact"

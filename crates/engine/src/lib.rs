@@ -1,7 +1,7 @@
 //! The database on disk: log, head, segments, manifest, catalogue, snapshots.
 //!
-//! Does: make batches durable, ordered and visible, find series, read tables as Arrow, recover from any crash. Does
-//! not: spawn threads, open sockets, plan queries, parse SQL. Callers write and read from as many threads as they
+//! Does: make batches durable, ordered and visible, find series, read tables as Arrow, recover from any crash.
+//! Does not: spawn threads, open sockets, plan queries, parse SQL. Callers write and read from as many threads as they
 //! like, and drive [`Engine::maintain`].
 //!
 //! Start at [`Engine`]; the write path goes through [`ingest::Session`], the read path through [`Snapshot::scan`].
@@ -33,6 +33,14 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+#![cfg_attr(
+    test,
+    expect(
+        clippy::cast_possible_truncation,
+        reason = "what tests make up is small; the library itself is checked without this"
+    )
+)]
+
 mod batch;
 mod catalogue;
 mod clock;
@@ -41,6 +49,7 @@ mod definitions_file;
 pub mod disk;
 mod engine;
 mod error;
+mod file_header;
 mod head;
 pub mod ingest;
 mod log;

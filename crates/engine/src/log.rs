@@ -9,6 +9,8 @@
 
 mod file;
 mod replay;
+#[cfg(test)]
+mod tests;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -63,7 +65,6 @@ struct Queue {
     file_number: u64,
     offset: u64,
     last_lsn: Lsn,
-    durable: Lsn,
 }
 
 #[derive(Debug)]
@@ -73,7 +74,6 @@ struct Queued {
     lsn: Lsn,
     part: u32,
     last: bool,
-    durable: Lsn,
     /// Shared by the parts of one batch.
     payload: Arc<Vec<u8>>,
     range: std::ops::Range<usize>,
@@ -119,9 +119,9 @@ impl Log {
         let needed: u64 = (0..parts)
             .map(|part| RecordHeader::padded(part_range(payload.len(), part).len()))
             .sum();
-        if queue.offset > HEADER_BYTES && queue.offset + needed > self.options.file_bytes {
+        if queue.offset > HEADER_BYTES as u64 && queue.offset + needed > self.options.file_bytes {
             queue.file_number += 1;
-            queue.offset = HEADER_BYTES;
+            queue.offset = HEADER_BYTES as u64;
         }
         for part in 0..parts {
             let range = part_range(payload.len(), part);
@@ -131,7 +131,6 @@ impl Log {
                 lsn,
                 part: u32::try_from(part).unwrap_or(u32::MAX),
                 last: part + 1 == parts,
-                durable: queue.durable,
                 payload: Arc::clone(&payload),
                 range: range.clone(),
             };
@@ -158,8 +157,9 @@ impl Log {
                 continue;
             }
             group.leading = true;
+            let durable = group.durable;
             drop(group);
-            let outcome = self.lead();
+            let outcome = self.lead(durable);
             group = lock(&self.group);
             group.leading = false;
             match outcome {
@@ -167,7 +167,6 @@ impl Log {
                     group.durable = group.durable.max(durable);
                     group.counters.bytes_written += bytes;
                     group.counters.syncs += 1;
-                    lock(&self.queue).durable = group.durable;
                 }
                 Err(error) => group.poisoned = Some(error.to_string()),
             }
@@ -176,7 +175,10 @@ impl Log {
     }
 
     /// Writes and syncs everything queued. Returns the last LSN that is now durable and the bytes written.
-    fn lead(&self) -> Result<(Lsn, u64), Error> {
+    ///
+    /// The records say that `durable` was on stable storage before them: damage to anything but the last group is
+    /// thus told from a torn tail.
+    fn lead(&self, durable: Lsn) -> Result<(Lsn, u64), Error> {
         let (records, last_lsn) = {
             let mut queue = lock(&self.queue);
             (std::mem::take(&mut queue.records), queue.last_lsn)
@@ -185,12 +187,17 @@ impl Log {
         let mut bytes = 0;
         // By file, in order: a file's header says that everything before its first record is durable.
         for chunk in records.chunk_by(|a, b| a.file_number == b.file_number) {
-            bytes += self.write_chunk(&mut files, chunk)?;
+            bytes += self.write_chunk(&mut files, chunk, durable)?;
         }
         Ok((last_lsn, bytes))
     }
 
-    fn write_chunk(&self, files: &mut Files, records: &[Queued]) -> Result<u64, Error> {
+    fn write_chunk(
+        &self,
+        files: &mut Files,
+        records: &[Queued],
+        durable_lsn: Lsn,
+    ) -> Result<u64, Error> {
         let Some(first) = records.first() else {
             return Ok(0);
         };
@@ -205,7 +212,7 @@ impl Log {
             let header = RecordHeader {
                 length: u32::try_from(payload.len()).unwrap_or(u32::MAX),
                 lsn: record.lsn,
-                durable_lsn: record.durable,
+                durable_lsn,
                 part: record.part,
                 last: record.last,
             };

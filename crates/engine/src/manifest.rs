@@ -2,7 +2,7 @@
 //!
 //! An append-only log of edits, each a checksummed record. It is written afresh, as one edit, at open and when it has
 //! grown, under another name that then replaces the old one in one step. A file that the manifest does not list is
-//! not part of the store, and is removed at open.
+//! not part of the store, and is removed at open, after everything that the manifest lists was found in order.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use nilometer_codec::{crc32c, varint};
 use crate::definition::{take_bytes, take_u32};
 use crate::disk::{Disk, DiskFile, read_exact_at, write_all_at};
 use crate::error::{Error, Malformed};
+use crate::file_header;
 use crate::schema::Lsn;
 use crate::segment::SegmentMeta;
 
-const MAGIC: &[u8; 8] = b"NILOMAN0";
-const FORMAT: u16 = 0;
-const HEADER_BYTES: u64 = 64;
+const MAGIC: [u8; 8] = *b"NILOMAN0";
+const HEADER_BYTES: usize = 64;
 const RECORD_MAGIC: u32 = u32::from_le_bytes(*b"NEDT");
 const RECORD_HEADER_BYTES: usize = 16;
 const NAME: &str = "manifest";
@@ -116,6 +116,8 @@ pub(crate) struct Manifest {
     file: Arc<dyn DiskFile>,
     /// Where the next edit goes.
     end: u64,
+    /// Where bytes start that do not read and were taken for an edit that a crash tore.
+    cut: Option<u64>,
 }
 
 impl Manifest {
@@ -133,16 +135,43 @@ impl Manifest {
         Self::write_afresh(disk, dir, uuid, contents)
     }
 
-    /// Reads the manifest of `dir` and writes it afresh, so that everything it says is durable.
+    /// Reads the manifest of `dir`. Nothing may rely on it before [`Self::rewrite`].
     pub(crate) fn open(disk: &dyn Disk, dir: &Path) -> Result<Self, Error> {
         let path = dir.join(NAME);
         let file = disk.open(&path).map_err(Error::io("open", &path))?;
         let size = file.size().map_err(Error::io("read", &path))?;
         let mut bytes = vec![0; usize::try_from(size).unwrap_or(usize::MAX)];
         read_exact_at(file.as_ref(), &mut bytes, 0).map_err(Error::io("read", &path))?;
-        let uuid = decode_header(&bytes, &path)?;
-        let contents = read_edits(&bytes, &path)?;
-        Self::write_afresh(disk, dir, uuid, contents)
+        let (uuid, []) = file_header::decode(&bytes, MAGIC, &path)?;
+        let (contents, end) = read_edits(&bytes, &path)?;
+        Ok(Self {
+            dir: dir.to_owned(),
+            uuid,
+            contents,
+            file,
+            end,
+            cut: (end < size).then_some(end),
+        })
+    }
+
+    /// Writes the manifest afresh: what it says is durable then, and bytes that do not read are gone.
+    pub(crate) fn rewrite(&mut self, disk: &dyn Disk) -> Result<(), Error> {
+        let contents = self.contents.clone();
+        *self = Self::write_afresh(disk, &self.dir, self.uuid, contents)?;
+        Ok(())
+    }
+
+    /// What is wrong with the store if `error` says that the log does not reach back to what the manifest says: when
+    /// the manifest ends in an edit that does not read, that edit was no torn one.
+    pub(crate) fn blame(&self, error: Error) -> Error {
+        match (self.cut, &error) {
+            (Some(at), Error::Corrupt { .. }) => Error::corrupt(
+                &self.dir.join(NAME),
+                at,
+                format!("the last edit does not read, and the log cannot replace it: {error}"),
+            ),
+            _ => error,
+        }
     }
 
     /// Which store this is.
@@ -163,8 +192,8 @@ impl Manifest {
             disk.remove(&draft).map_err(Error::io("remove", &draft))?;
         }
         let file = disk.create(&draft).map_err(Error::io("create", &draft))?;
-        let mut bytes = encode_header(uuid);
-        encode_record(&contents, HEADER_BYTES, &mut bytes);
+        let mut bytes = file_header::encode(MAGIC, uuid, &[], HEADER_BYTES);
+        encode_record(&contents, HEADER_BYTES as u64, &mut bytes);
         write_all_at(file.as_ref(), &bytes, 0).map_err(Error::io("write", &draft))?;
         file.sync().map_err(Error::io("sync", &draft))?;
         disk.rename(&draft, &path)
@@ -176,6 +205,7 @@ impl Manifest {
             contents,
             file,
             end: bytes.len() as u64,
+            cut: None,
         })
     }
 
@@ -183,10 +213,8 @@ impl Manifest {
     pub(crate) fn append(&mut self, disk: &dyn Disk, edit: Contents) -> Result<(), Error> {
         let path = self.dir.join(NAME);
         if self.end > REWRITE_BYTES {
-            let mut contents = self.contents.clone();
-            contents.apply(edit);
-            *self = Self::write_afresh(disk, &self.dir, self.uuid, contents)?;
-            return Ok(());
+            self.contents.apply(edit);
+            return self.rewrite(disk);
         }
         let mut bytes = Vec::new();
         encode_record(&edit, self.end, &mut bytes);
@@ -196,42 +224,6 @@ impl Manifest {
         self.contents.apply(edit);
         Ok(())
     }
-}
-
-fn encode_header(uuid: [u8; 16]) -> Vec<u8> {
-    let mut out = Vec::new();
-    out.extend_from_slice(MAGIC);
-    out.extend_from_slice(&FORMAT.to_le_bytes());
-    // Cipher id and key id: 0 = plain.
-    out.extend_from_slice(&0u16.to_le_bytes());
-    out.extend_from_slice(&0u32.to_le_bytes());
-    out.extend_from_slice(&uuid);
-    let crc = crc32c(0, &out);
-    out.extend_from_slice(&crc.to_le_bytes());
-    out.resize(HEADER_BYTES as usize, 0);
-    out
-}
-
-fn decode_header(bytes: &[u8], path: &Path) -> Result<[u8; 16], Error> {
-    let mut input = bytes;
-    let mut field = |n: usize| take_bytes(&mut input, n).unwrap_or_default();
-    let (magic, format, _cipher, uuid, crc) = (field(8), field(2), field(6), field(16), field(4));
-    if magic != MAGIC {
-        return Err(Error::corrupt(path, 0, "not a manifest"));
-    }
-    if crc != crc32c(0, bytes.get(..32).unwrap_or_default()).to_le_bytes() {
-        return Err(Error::corrupt(path, 0, "the header fails its checksum"));
-    }
-    let format = format.try_into().map_or(u16::MAX, u16::from_le_bytes);
-    if format > FORMAT {
-        return Err(Error::NewerFormat {
-            path: path.to_owned(),
-            found: format,
-            supported: FORMAT,
-        });
-    }
-    uuid.try_into()
-        .map_err(|_| Error::corrupt(path, 0, "the header ends early"))
 }
 
 /// `magic, length, crc of the payload, crc of this header with the record's place | payload`
@@ -264,9 +256,10 @@ fn decode_record(bytes: &[u8], at: usize) -> Option<&[u8]> {
     (crc32c(0, payload) == payload_crc).then_some(payload)
 }
 
-fn read_edits(bytes: &[u8], path: &Path) -> Result<Contents, Error> {
+/// What the edits add up to, and where the last one ends.
+fn read_edits(bytes: &[u8], path: &Path) -> Result<(Contents, u64), Error> {
     let mut contents = Contents::default();
-    let mut at = HEADER_BYTES as usize;
+    let mut at = HEADER_BYTES;
     let mut edits = 0;
     while let Some(payload) = decode_record(bytes, at) {
         let edit = Contents::decode(payload).map_err(|what| what.at(path, at as u64))?;
@@ -287,7 +280,7 @@ fn read_edits(bytes: &[u8], path: &Path) -> Result<Contents, Error> {
     if edits == 0 {
         return Err(Error::corrupt(path, at as u64, "no edit reads"));
     }
-    Ok(contents)
+    Ok((contents, at as u64))
 }
 
 #[cfg(test)]
@@ -343,7 +336,8 @@ mod tests {
         }
         let whole = bytes_of(&disk);
         for n in ends[2]..ends[3] {
-            let contents = read_edits(&whole[..n], Path::new("m")).unwrap();
+            let (contents, end) = read_edits(&whole[..n], Path::new("m")).unwrap();
+            assert_eq!(end as usize, ends[2], "{n} bytes");
             assert_eq!(contents.segments.len(), 2, "{n} bytes");
         }
         for at in ends[0]..ends[2] {

@@ -15,6 +15,9 @@ const BATCH: u8 = 2;
 /// Rows of one page inside a batch record.
 const PAGE_ROWS: usize = nilometer_codec::BLOCK_ROWS_MAX;
 
+/// Text of one page inside a batch record; a page cannot hold more than 16 MiB, and one value has a mebibyte at most.
+const PAGE_TEXT_BYTES: u32 = 4 << 20;
+
 /// Most rows that a record may claim before its bytes are looked at; far above what a batch may hold.
 const RECORD_ROWS_MAX: usize = 1 << 28;
 
@@ -68,8 +71,9 @@ fn encode_table(
     for column in &rows.columns {
         varint::put_u64(u64::from(column.id.0), out);
         out.push(column.values.kind() as u8);
-        for start in (0..rows.rows()).step_by(PAGE_ROWS) {
-            let end = (start + PAGE_ROWS).min(rows.rows());
+        let mut start = 0;
+        while start < rows.rows() {
+            let end = page_end(column, start, rows.rows());
             scratch.page.clear();
             encode_page(
                 column.slice(start..end, &mut scratch.bitmap),
@@ -77,9 +81,24 @@ fn encode_table(
             )?;
             varint::put_u64(scratch.page.len() as u64, out);
             out.extend_from_slice(&scratch.page);
+            start = end;
         }
     }
     Ok(())
+}
+
+/// Where the page that starts with row `start` ends: a page takes so many rows and so much text, and one row at least.
+fn page_end(column: &Column, start: usize, rows: usize) -> usize {
+    let most = (start + PAGE_ROWS).min(rows);
+    let (Values::Text(strings) | Values::Bytes(strings)) = &column.values else {
+        return most;
+    };
+    let first = strings.offsets.get(start).copied().unwrap_or(0);
+    let ends = strings.offsets.get(start + 1..=most).unwrap_or_default();
+    start
+        + ends
+            .partition_point(|&end| end - first <= PAGE_TEXT_BYTES)
+            .max(1)
 }
 
 /// Reads a record's payload.
@@ -202,6 +221,29 @@ mod tests {
                 "{rows} rows"
             );
         }
+    }
+
+    /// 1024 rows of long text are more than one page may hold; the write was refused as if the store were damaged.
+    #[test]
+    fn a_batch_of_long_text_takes_as_many_pages_as_it_needs() {
+        let mut text = Strings::default();
+        for row in 0..40 {
+            text.push(&vec![b'0' + row; 1 << 20]);
+        }
+        let batch = Batch {
+            tables: vec![TableRows {
+                table: TableId(1),
+                series: vec![1; 40],
+                times: (0..40).collect(),
+                columns: vec![Column {
+                    id: ColumnId(1),
+                    values: Values::Text(text),
+                    validity: Validity::all(40),
+                }],
+            }],
+        };
+        let bytes = encode_batch(&batch).unwrap();
+        assert_eq!(decode(&bytes).unwrap(), Record::Batch(batch));
     }
 
     #[test]

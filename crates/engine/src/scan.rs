@@ -403,7 +403,7 @@ impl MorselReader {
                 }
                 Source::Group { segment, directory } => {
                     GroupCursor::open(segment, directory, series, &plan.time, &plan.fields)?
-                        .map(Cursor::Group)
+                        .map(|cursor| Cursor::Group(Box::new(cursor)))
                 }
             };
             cursors.extend(cursor);

@@ -27,7 +27,6 @@ pub(crate) const TIME_PAGE: u32 = 0;
 /// The series of each row of a shared block.
 pub(crate) const SERIES_PAGE: u32 = u32::MAX;
 
-const MAGIC: &[u8; 8] = b"NILOSEG0";
-const FORMAT: u16 = 0;
-const HEADER_BYTES: u64 = 64;
+const MAGIC: [u8; 8] = *b"NILOSEG0";
+const HEADER_BYTES: usize = 64;
 const TAIL_BYTES: u64 = 40;

@@ -1,5 +1,12 @@
 //! What is written reads back: from the head, from segments, after reopening; duplicates, tags, times, nulls.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::format_collect,
+    clippy::format_push_string,
+    reason = "a failed unwrap is the report, and the bodies are small"
+)]
+
 use std::path::Path;
 use std::sync::Arc;
 
@@ -8,7 +15,7 @@ use arrow_array::types::{Float64Type, Int32Type, Int64Type, TimestampNanosecondT
 use arrow_array::{Array, RecordBatch};
 use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::ingest::Session;
-use nilometer_engine::{Engine, Error, Options, ScanRequest, SystemClock, TagPredicate};
+use nilometer_engine::{Engine, Error, Options, ScanRequest, Snapshot, SystemClock, TagPredicate};
 use nilometer_lineproto::Precision;
 
 fn open(disk: &MemoryDisk) -> Arc<Engine> {
@@ -417,4 +424,49 @@ fn the_log_is_recycled_and_stays_below_its_cap() {
         .map(RecordBatch::num_rows)
         .sum();
     assert_eq!(total, 10_000);
+}
+
+/// What is durable is visible, so its rows must all be in the head before another writer can make it durable. They
+/// were put there after the log had them, and a snapshot could grow between two looks at it.
+#[test]
+fn a_snapshot_sees_a_batch_in_all_its_tables_or_in_none() {
+    let engine = open(&MemoryDisk::new());
+    write(&engine, "a v=0 0\nb v=0 0\n");
+    let at_work = std::sync::atomic::AtomicUsize::new(3);
+    std::thread::scope(|scope| {
+        for writer in 0..3 {
+            let (engine, at_work) = (&engine, &at_work);
+            scope.spawn(move || {
+                let mut session = Session::new(Arc::clone(engine), "d").unwrap();
+                for time in 1..=500 {
+                    let body = format!("a,w={writer} v=1 {time}\nb,w={writer} v=1 {time}\n");
+                    session
+                        .write_lines(body.as_bytes(), Precision::Nanosecond)
+                        .unwrap();
+                }
+                at_work.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
+            });
+        }
+        while at_work.load(std::sync::atomic::Ordering::Relaxed) > 0 {
+            let snapshot = engine.snapshot();
+            let [a, b] = ["a", "b"].map(|table| count(&snapshot, table));
+            assert_eq!(a, b);
+        }
+    });
+    assert_eq!(count(&engine.snapshot(), "b"), 1501);
+}
+
+fn count(snapshot: &Snapshot, table: &str) -> usize {
+    let request = ScanRequest {
+        table: snapshot.table("d", "public", table).expect("the table"),
+        projection: Vec::new(),
+        time: i64::MIN..=i64::MAX,
+        tags: Vec::new(),
+        limit: None,
+    };
+    let scan = snapshot.scan(&request).unwrap();
+    (0..scan.morsels())
+        .flat_map(|morsel| scan.read(morsel))
+        .map(|batch| batch.unwrap().num_rows())
+        .sum()
 }

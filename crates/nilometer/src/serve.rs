@@ -39,6 +39,9 @@ pub(crate) struct StoreArgs {
     /// Rows in memory that become a segment.
     #[arg(long, value_name = "N", env = "NILOMETER_FLUSH_ROWS", default_value_t = Options::default().flush_rows)]
     flush_rows: u64,
+    /// Memory in bytes of rows that become a segment, however few they are.
+    #[arg(long, value_name = "BYTES", env = "NILOMETER_FLUSH_BYTES", default_value_t = Options::default().flush_bytes)]
+    flush_bytes: u64,
     /// Milliseconds without a write after which rows in memory become a segment; 0 = never for this reason.
     #[arg(long, value_name = "MS", env = "NILOMETER_FLUSH_IDLE_MS", default_value_t = Options::default().flush_idle_ms)]
     flush_idle_ms: u64,
@@ -57,6 +60,7 @@ impl StoreArgs {
     fn options(&self) -> Options {
         Options {
             flush_rows: self.flush_rows,
+            flush_bytes: self.flush_bytes,
             flush_idle_ms: self.flush_idle_ms,
             flush_idle_rows_min: self.flush_idle_rows_min,
             log_bytes_max: self.log_bytes_max,
@@ -146,6 +150,7 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
         .with_writer(std::io::stderr)
         .with_env_filter(log_filter())
         .init();
+    raise_file_limit();
     let engine = Engine::open_dir(&args.data, args.store.options())
         .with_context(|| format!("cannot open the data directory {}", args.data.display()))?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -154,6 +159,16 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
         .build()
         .context("cannot start threads for sockets")?;
     runtime.block_on(listen(args.http_bind, Arc::new(engine), config))
+}
+
+/// Segments and connections need files; the usual soft limit of 1024 is for programs that use select(2).
+fn raise_file_limit() {
+    use rustix::process::{Resource, getrlimit, setrlimit};
+    let mut limit = getrlimit(Resource::Nofile);
+    limit.current = limit.maximum;
+    if let Err(error) = setrlimit(Resource::Nofile, limit) {
+        tracing::warn!(%error, "cannot raise the limit of open files");
+    }
 }
 
 async fn listen(

@@ -10,7 +10,7 @@ use datafusion::physical_plan::SendableRecordBatchStream;
 use futures::{Stream, StreamExt};
 use tokio::time::{Instant, Sleep};
 
-use crate::Error;
+use crate::{Error, SqlOptions};
 
 /// The rows of an answer, batch by batch. Dropping it stops the query.
 ///
@@ -20,13 +20,29 @@ pub struct Answer {
     batches: SendableRecordBatchStream,
     deadline: Pin<Box<Sleep>>,
     limit_ms: u64,
+    memory_bytes_max: usize,
     ended: bool,
 }
 
 impl Answer {
-    pub(crate) fn new(batches: SendableRecordBatchStream, started: Instant, limit_ms: u64) -> Self {
-        let deadline = Box::pin(tokio::time::sleep_until(started + Duration::from_millis(limit_ms)));
-        Self { schema: batches.schema(), batches, deadline, limit_ms, ended: false }
+    pub(crate) fn new(
+        batches: SendableRecordBatchStream,
+        started: Instant,
+        options: &SqlOptions,
+    ) -> Self {
+        let limit_ms = options.query_ms_max;
+        let deadline = Box::pin(tokio::time::sleep_until(
+            started + Duration::from_millis(limit_ms),
+        ));
+        let memory_bytes_max = options.query_memory_bytes_max;
+        Self {
+            schema: batches.schema(),
+            batches,
+            deadline,
+            limit_ms,
+            memory_bytes_max,
+            ended: false,
+        }
     }
 
     /// Names and types of the columns.
@@ -46,7 +62,9 @@ impl Answer {
 
 impl std::fmt::Debug for Answer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Answer").field("schema", &self.schema).finish_non_exhaustive()
+        f.debug_struct("Answer")
+            .field("schema", &self.schema)
+            .finish_non_exhaustive()
     }
 }
 
@@ -57,13 +75,20 @@ impl Stream for Answer {
         if self.ended {
             return Poll::Ready(None);
         }
-        // The deadline first: a query that always has a batch ready would never be stopped otherwise.
-        let item = if self.deadline.as_mut().poll(context).is_ready() {
-            Some(Err(Error::Time { limit_ms: self.limit_ms }))
+        // The deadline first: a query that always has a batch ready would never be stopped otherwise. The timer wakes a
+        // query that waits, but by the millisecond; the clock decides.
+        let is_over = self.deadline.as_mut().poll(context).is_ready()
+            || Instant::now() >= self.deadline.deadline();
+        let item = if is_over {
+            Some(Err(Error::Time {
+                limit_ms: self.limit_ms,
+            }))
         } else {
             match self.batches.poll_next_unpin(context) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(item) => item.map(|batch| batch.map_err(Error::from)),
+                Poll::Ready(item) => item.map(|batch| {
+                    batch.map_err(|error| Error::of_run(error, self.memory_bytes_max))
+                }),
             }
         };
         self.ended = !matches!(item, Some(Ok(_)));

@@ -61,7 +61,9 @@ struct Database {
 
 impl std::fmt::Debug for Database {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Database").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Database")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -100,14 +102,21 @@ impl std::fmt::Debug for Schema {
 #[async_trait]
 impl SchemaProvider for Schema {
     fn table_names(&self) -> Vec<String> {
-        self.snapshot.tables(&self.database, &self.name).unwrap_or_default()
+        self.snapshot
+            .tables(&self.database, &self.name)
+            .unwrap_or_default()
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
         let schema = self.snapshot.table(&self.database, &self.name, name);
         Ok(schema.map(|schema| {
             let shown = format!("{}.{}.{name}", self.database, self.name);
-            Arc::new(Table::new(Arc::clone(&self.snapshot), schema, shown, self.threads)) as _
+            Arc::new(Table::new(
+                Arc::clone(&self.snapshot),
+                schema,
+                shown,
+                self.threads,
+            )) as _
         }))
     }
 
@@ -116,6 +125,8 @@ impl SchemaProvider for Schema {
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.snapshot.table(&self.database, &self.name, name).is_some()
+        self.snapshot
+            .table(&self.database, &self.name, name)
+            .is_some()
     }
 }

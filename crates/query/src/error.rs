@@ -28,7 +28,9 @@ pub enum Error {
         position: Option<Position>,
     },
     /// The statement is SQL, but of a kind that does not run here.
-    #[error("{statement} is not supported yet: queries read (SELECT, EXPLAIN, SHOW, DESCRIBE); to write, send line protocol to /api/v3/write_lp")]
+    #[error(
+        "{statement} is not supported yet: queries read (SELECT, EXPLAIN, SHOW, DESCRIBE); to write, send line protocol to /api/v3/write_lp"
+    )]
     Unsupported {
         /// Its first word.
         statement: String,
@@ -68,7 +70,9 @@ pub enum Error {
         message: String,
     },
     /// The text is longer than a statement may be.
-    #[error("a statement is limited to {limit} bytes, this one has {bytes}; shorten it or raise sql-bytes-max")]
+    #[error(
+        "a statement is limited to {limit} bytes, this one has {bytes}; shorten it or raise sql-bytes-max"
+    )]
     TooLong {
         /// The limit in force.
         limit: usize,
@@ -76,7 +80,9 @@ pub enum Error {
         bytes: usize,
     },
     /// One expression or one chain of joins or unions is longer than the planner's stack allows.
-    #[error("an expression is limited to {limit} operators in a row; write long OR chains as IN lists or raise sql-operators-max")]
+    #[error(
+        "an expression is limited to {limit} operators in a row; write long OR chains as IN lists or raise sql-operators-max"
+    )]
     TooDeep {
         /// The limit in force.
         limit: usize,
@@ -87,7 +93,9 @@ pub enum Error {
     #[error(transparent)]
     Memory(#[from] OverMemory),
     /// The query ran longer than it may.
-    #[error("the query ran longer than {limit_ms} ms and was stopped; narrow its time range or raise query-ms-max")]
+    #[error(
+        "the query ran longer than {limit_ms} ms and was stopped; narrow its time range or raise query-ms-max"
+    )]
     Time {
         /// The limit in force.
         limit_ms: u64,
@@ -108,13 +116,17 @@ pub enum Error {
 #[non_exhaustive]
 pub enum OverMemory {
     /// The query's own.
-    #[error("the query needs more memory than the {bytes_max} bytes one query may use; narrow it or raise query-memory-bytes-max")]
+    #[error(
+        "the query needs more memory than the {bytes_max} bytes one query may use; narrow it or raise query-memory-bytes-max"
+    )]
     Query {
         /// The limit in force.
         bytes_max: usize,
     },
     /// That of all queries together.
-    #[error("the running queries need more memory than the {bytes_max} bytes they may use together; try again later or raise queries-memory-bytes-max")]
+    #[error(
+        "the running queries need more memory than the {bytes_max} bytes they may use together; try again later or raise queries-memory-bytes-max"
+    )]
     Shared {
         /// The limit in force.
         bytes_max: usize,
@@ -122,7 +134,9 @@ pub enum OverMemory {
 }
 
 fn suggestion(nearest: Option<&str>) -> String {
-    nearest.map(|name| format!("; did you mean \"{name}\"?")).unwrap_or_default()
+    nearest
+        .map(|name| format!("; did you mean \"{name}\"?"))
+        .unwrap_or_default()
 }
 
 impl fmt::Display for Position {
@@ -144,8 +158,21 @@ impl Error {
         }
     }
 
+    /// An error of a running query. A sort that cannot spill says so in words of its own, without the limit.
+    pub(crate) fn of_run(error: DataFusionError, query_memory_bytes_max: usize) -> Self {
+        if matches!(error.find_root(), DataFusionError::ResourcesExhausted(_)) {
+            return OverMemory::Query {
+                bytes_max: query_memory_bytes_max,
+            }
+            .into();
+        }
+        error.into()
+    }
+
     pub(crate) fn internal(message: impl Into<String>) -> Self {
-        Self::Internal { message: message.into() }
+        Self::Internal {
+            message: message.into(),
+        }
     }
 }
 
@@ -164,12 +191,17 @@ impl From<DataFusionError> for Error {
 
 fn position_of(diagnostic: &Diagnostic) -> Option<Position> {
     let start = diagnostic.span?.start;
-    Some(Position { line: start.line, column: start.column })
+    Some(Position {
+        line: start.line,
+        column: start.column,
+    })
 }
 
 fn convert(error: DataFusionError, position: Option<Position>) -> Error {
     match error {
-        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => convert(*inner, position),
+        DataFusionError::Context(_, inner) | DataFusionError::Diagnostic(_, inner) => {
+            convert(*inner, position)
+        }
         DataFusionError::Shared(inner) => convert_shared(&inner, position),
         DataFusionError::Collection(errors) => match errors.into_iter().next() {
             Some(first) => convert(first, position),
@@ -177,17 +209,32 @@ fn convert(error: DataFusionError, position: Option<Position>) -> Error {
         },
         DataFusionError::SQL(parser, _) => syntax(&parser.to_string()),
         DataFusionError::SchemaError(schema, _) => match *schema {
-            SchemaError::FieldNotFound { field, valid_fields } => {
+            SchemaError::FieldNotFound {
+                field,
+                valid_fields,
+            } => {
                 let columns = valid_fields.iter().map(|column| column.name.clone());
                 let nearest = crate::nearest::nearest(&field.name, columns);
-                Error::UnknownColumn { name: field.name, nearest, position }
+                Error::UnknownColumn {
+                    name: field.name,
+                    nearest,
+                    position,
+                }
             }
-            other => Error::Plan { message: other.to_string(), position },
+            other => Error::Plan {
+                message: other.to_string(),
+                position,
+            },
         },
         DataFusionError::Plan(message)
         | DataFusionError::NotImplemented(message)
-        | DataFusionError::Configuration(message) => Error::Plan { message: tidy(&message), position },
-        DataFusionError::Execution(message) => Error::Execution { message: tidy(&message) },
+        | DataFusionError::Configuration(message) => Error::Plan {
+            message: tidy(&message),
+            position,
+        },
+        DataFusionError::Execution(message) => Error::Execution {
+            message: tidy(&message),
+        },
         DataFusionError::ArrowError(arrow, _) => convert_arrow(*arrow, position),
         DataFusionError::External(inner) => convert_external(inner, position),
         other => Error::internal(tidy(&other.to_string())),
@@ -197,12 +244,19 @@ fn convert(error: DataFusionError, position: Option<Position>) -> Error {
 fn convert_arrow(error: ArrowError, position: Option<Position>) -> Error {
     match error {
         ArrowError::ExternalError(inner) => convert_external(inner, position),
-        ArrowError::DivideByZero => Error::Execution { message: "division by zero".to_owned() },
-        other => Error::Execution { message: tidy(&other.to_string()) },
+        ArrowError::DivideByZero => Error::Execution {
+            message: "division by zero".to_owned(),
+        },
+        other => Error::Execution {
+            message: tidy(&other.to_string()),
+        },
     }
 }
 
-fn convert_external(inner: Box<dyn std::error::Error + Send + Sync>, position: Option<Position>) -> Error {
+fn convert_external(
+    inner: Box<dyn std::error::Error + Send + Sync>,
+    position: Option<Position>,
+) -> Error {
     let inner = match inner.downcast::<nilometer_engine::Error>() {
         Ok(engine) => return Error::Engine(*engine),
         Err(other) => other,
@@ -220,37 +274,60 @@ fn convert_external(inner: Box<dyn std::error::Error + Send + Sync>, position: O
 /// An error that several consumers of one stream share cannot be taken apart, only read.
 fn convert_shared(error: &DataFusionError, position: Option<Position>) -> Error {
     match error.find_root() {
-        DataFusionError::Execution(message) => Error::Execution { message: tidy(message) },
-        DataFusionError::Plan(message) => Error::Plan { message: tidy(message), position },
+        DataFusionError::Execution(message) => Error::Execution {
+            message: tidy(message),
+        },
+        DataFusionError::Plan(message) => Error::Plan {
+            message: tidy(message),
+            position,
+        },
         DataFusionError::External(inner) => match inner.downcast_ref::<OverMemory>() {
             Some(memory) => Error::Memory(*memory),
             None => Error::internal(inner.to_string()),
         },
-        DataFusionError::ArrowError(arrow, _) => Error::Execution { message: tidy(&arrow.to_string()) },
+        DataFusionError::ArrowError(arrow, _) => Error::Execution {
+            message: tidy(&arrow.to_string()),
+        },
         other => Error::internal(tidy(&other.to_string())),
     }
 }
 
 /// Takes the place out of a parser's sentence: `..., found: FRO at Line: 1, Column: 8`.
 pub(crate) fn syntax(message: &str) -> Error {
-    let message = message.strip_prefix("sql parser error: ").unwrap_or(message);
+    let message = message
+        .strip_prefix("sql parser error: ")
+        .unwrap_or(message);
     let place = message.rfind(" at Line: ").and_then(|at| {
-        let (line, column) = message.get(at + " at Line: ".len()..)?.split_once(", Column: ")?;
-        Some((at, Position { line: line.parse().ok()?, column: column.trim().parse().ok()? }))
+        let (line, column) = message
+            .get(at + " at Line: ".len()..)?
+            .split_once(", Column: ")?;
+        Some((
+            at,
+            Position {
+                line: line.parse().ok()?,
+                column: column.trim().parse().ok()?,
+            },
+        ))
     });
     match place {
         Some((at, position)) => Error::Syntax {
             message: message.get(..at).unwrap_or(message).to_owned(),
             position: Some(position),
         },
-        None => Error::Syntax { message: message.to_owned(), position: None },
+        None => Error::Syntax {
+            message: message.to_owned(),
+            position: None,
+        },
     }
 }
 
 /// Without what is of no use to who wrote the statement: a backtrace, and the same prefix twice.
 fn tidy(message: &str) -> String {
     let message = message.split("\n\nbacktrace:").next().unwrap_or(message);
-    message.trim_start_matches("Error during planning: ").trim().to_owned()
+    message
+        .trim_start_matches("Error during planning: ")
+        .trim()
+        .to_owned()
 }
 
 #[cfg(test)]
@@ -259,9 +336,19 @@ mod tests {
 
     #[test]
     fn a_parsers_place_becomes_a_position() {
-        let error = syntax("sql parser error: Expected: an expression, found: FROM at Line: 3, Column: 18");
-        assert_eq!(error.position(), Some(Position { line: 3, column: 18 }));
-        assert_eq!(error.to_string(), "syntax error: Expected: an expression, found: FROM");
+        let error =
+            syntax("sql parser error: Expected: an expression, found: FROM at Line: 3, Column: 18");
+        assert_eq!(
+            error.position(),
+            Some(Position {
+                line: 3,
+                column: 18
+            })
+        );
+        assert_eq!(
+            error.to_string(),
+            "syntax error: Expected: an expression, found: FROM"
+        );
         assert_eq!(syntax("sql parser error: anything").position(), None);
         assert_eq!(syntax("x at Line: y, Column: 2").position(), None);
     }

@@ -38,15 +38,25 @@ pub(crate) struct Pushdown {
 
 impl Pushdown {
     pub(crate) fn everything() -> Self {
-        Self { time: i64::MIN..=i64::MAX, tags: Vec::new() }
+        Self {
+            time: i64::MIN..=i64::MAX,
+            tags: Vec::new(),
+        }
     }
 
     fn nothing() -> Self {
-        Self { time: RangeInclusive::new(1, 0), tags: Vec::new() }
+        Self {
+            time: RangeInclusive::new(1, 0),
+            tags: Vec::new(),
+        }
     }
 
     pub(crate) fn is_nothing(&self) -> bool {
-        self.time.is_empty() || self.tags.iter().any(|tag| !tag.negated && tag.values.is_empty())
+        self.time.is_empty()
+            || self
+                .tags
+                .iter()
+                .any(|tag| !tag.negated && tag.values.is_empty())
     }
 
     pub(crate) fn and(mut self, other: Self) -> Self {
@@ -69,6 +79,7 @@ impl Pushdown {
             Expr::InList(list) => in_list(list, table),
             Expr::IsNull(expr) => is_null(expr, false, table),
             Expr::IsNotNull(expr) => is_null(expr, true, table),
+            Expr::Literal(scalar, _) => constant(scalar),
             _ => None,
         };
         found.unwrap_or_else(|| (Self::everything(), Coverage::None))
@@ -85,14 +96,37 @@ impl Pushdown {
         (left.and(right), coverage)
     }
 
-    /// Of two alternatives, only the span of their times is worth anything here.
+    /// Of two alternatives, a choice among values of one tag is kept (the planner writes short IN lists so), and else
+    /// the span of their times.
     fn either(left: &Expr, right: &Expr, table: &TableSchema) -> (Self, Coverage) {
-        let (left, left_covers) = Self::of(left, table);
-        let (right, right_covers) = Self::of(right, table);
+        let (mut left, left_covers) = Self::of(left, table);
+        let (mut right, right_covers) = Self::of(right, table);
         if left_covers == Coverage::None || right_covers == Coverage::None {
             return (Self::everything(), Coverage::None);
         }
-        (Self { time: hull(&left.time, &right.time), tags: Vec::new() }, Coverage::Inexact)
+        if left_covers == Coverage::Exact
+            && right_covers == Coverage::Exact
+            && let (Some(one), Some(other)) = (left.one_choice(), right.one_choice())
+            && one.column == other.column
+        {
+            one.values.append(&mut other.values);
+            return (left, Coverage::Exact);
+        }
+        (
+            Self {
+                time: hull(&left.time, &right.time),
+                tags: Vec::new(),
+            },
+            Coverage::Inexact,
+        )
+    }
+
+    /// The choice among values of a tag, if this is nothing else.
+    fn one_choice(&mut self) -> Option<&mut TagPredicate> {
+        match self.tags.as_mut_slice() {
+            [tag] if !tag.negated && self.time == (i64::MIN..=i64::MAX) => Some(tag),
+            _ => None,
+        }
     }
 
     /// The pruning in words, for EXPLAIN.
@@ -109,7 +143,10 @@ impl Pushdown {
         text.push_str(", tags=[");
         for (number, tag) in self.tags.iter().enumerate() {
             let separator = if number > 0 { ", " } else { "" };
-            let name = schema.fields().get(tag.column).map_or("?", |field| field.name().as_str());
+            let name = schema
+                .fields()
+                .get(tag.column)
+                .map_or("?", |field| field.name().as_str());
             let not = if tag.negated { "NOT " } else { "" };
             // Writing to a string cannot fail.
             let _ = write!(text, "{separator}{name} {not}IN (");
@@ -237,12 +274,28 @@ fn clamped(start: i128, end: i128) -> RangeInclusive<i64> {
 type Found = Option<(Pushdown, Coverage)>;
 
 fn exact_time(time: RangeInclusive<i64>) -> Found {
-    Some((Pushdown { time, tags: Vec::new() }, Coverage::Exact))
+    Some((
+        Pushdown {
+            time,
+            tags: Vec::new(),
+        },
+        Coverage::Exact,
+    ))
 }
 
 fn exact_tag(column: usize, values: Vec<Option<String>>, negated: bool) -> Found {
-    let tags = vec![TagPredicate { column, values, negated }];
-    Some((Pushdown { tags, ..Pushdown::everything() }, Coverage::Exact))
+    let tags = vec![TagPredicate {
+        column,
+        values,
+        negated,
+    }];
+    Some((
+        Pushdown {
+            tags,
+            ..Pushdown::everything()
+        },
+        Coverage::Exact,
+    ))
 }
 
 fn compare(left: &Expr, op: Operator, right: &Expr, table: &TableSchema) -> Found {
@@ -266,7 +319,9 @@ fn compare(left: &Expr, op: Operator, right: &Expr, table: &TableSchema) -> Foun
             // A comparison with NULL is not true for any row.
             let value = text(literal)?;
             match (op, value) {
-                (Operator::Eq | Operator::NotEq, None) => Some((Pushdown::nothing(), Coverage::Exact)),
+                (Operator::Eq | Operator::NotEq, None) => {
+                    Some((Pushdown::nothing(), Coverage::Exact))
+                }
                 (Operator::Eq, value) => exact_tag(position, vec![value], false),
                 // Nor is one of NULL, so an absent tag is not "another value".
                 (Operator::NotEq, value) => exact_tag(position, vec![value, None], true),
@@ -309,10 +364,29 @@ fn in_list(list: &InList, table: &TableSchema) -> Found {
                 let (first, last) = instants(item, &column)?;
                 span = hull(&span, &clamped(first, last));
             }
-            let coverage = if list.list.len() == 1 { Coverage::Exact } else { Coverage::Inexact };
-            Some((Pushdown { time: span, tags: Vec::new() }, coverage))
+            let coverage = if list.list.len() == 1 {
+                Coverage::Exact
+            } else {
+                Coverage::Inexact
+            };
+            Some((
+                Pushdown {
+                    time: span,
+                    tags: Vec::new(),
+                },
+                coverage,
+            ))
         }
         Operand::Time | Operand::Day => None,
+    }
+}
+
+/// A condition without a column. The planner leaves NULL behind where a list had one, and counts on the scan for it.
+fn constant(scalar: &ScalarValue) -> Found {
+    match scalar {
+        ScalarValue::Boolean(Some(true)) => Some((Pushdown::everything(), Coverage::Exact)),
+        ScalarValue::Boolean(_) | ScalarValue::Null => Some((Pushdown::nothing(), Coverage::Exact)),
+        _ => None,
     }
 }
 

@@ -22,7 +22,10 @@ pub(crate) struct SharedMemory {
 
 impl SharedMemory {
     pub(crate) fn new(bytes_max: usize) -> Self {
-        Self { used: AtomicUsize::new(0), bytes_max }
+        Self {
+            used: AtomicUsize::new(0),
+            bytes_max,
+        }
     }
 }
 
@@ -36,7 +39,11 @@ pub(crate) struct QueryMemory {
 
 impl QueryMemory {
     pub(crate) fn new(bytes_max: usize, shared: Arc<SharedMemory>) -> Self {
-        Self { used: AtomicUsize::new(0), bytes_max, shared }
+        Self {
+            used: AtomicUsize::new(0),
+            bytes_max,
+            shared,
+        }
     }
 }
 
@@ -64,12 +71,16 @@ impl MemoryPool for QueryMemory {
 
     fn try_grow(&self, _reservation: &MemoryReservation, additional: usize) -> Result<()> {
         if !try_add(&self.used, additional, self.bytes_max) {
-            return Err(DataFusionError::External(Box::new(OverMemory::Query { bytes_max: self.bytes_max })));
+            return Err(DataFusionError::External(Box::new(OverMemory::Query {
+                bytes_max: self.bytes_max,
+            })));
         }
         if !try_add(&self.shared.used, additional, self.shared.bytes_max) {
             self.used.fetch_sub(additional, Ordering::Relaxed);
             let bytes_max = self.shared.bytes_max;
-            return Err(DataFusionError::External(Box::new(OverMemory::Shared { bytes_max })));
+            return Err(DataFusionError::External(Box::new(OverMemory::Shared {
+                bytes_max,
+            })));
         }
         Ok(())
     }
@@ -85,6 +96,11 @@ impl MemoryPool for QueryMemory {
 
 impl fmt::Display for QueryMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "query({} of {} bytes)", self.used.load(Ordering::Relaxed), self.bytes_max)
+        write!(
+            f,
+            "query({} of {} bytes)",
+            self.used.load(Ordering::Relaxed),
+            self.bytes_max
+        )
     }
 }

@@ -30,7 +30,9 @@ fn distance(a: &[char], b: &[char]) -> usize {
         let mut left = i + 1;
         for (to, cell) in b.iter().zip(row.iter_mut().skip(1)) {
             let above = *cell;
-            *cell = (diagonal + usize::from(from != to)).min(above + 1).min(left + 1);
+            *cell = (diagonal + usize::from(from != to))
+                .min(above + 1)
+                .min(left + 1);
             diagonal = above;
             left = *cell;
         }
@@ -46,7 +48,10 @@ mod tests {
     use super::*;
 
     fn among(name: &str, candidates: &[&str]) -> Option<String> {
-        nearest(name, candidates.iter().map(|&candidate| candidate.to_owned()))
+        nearest(
+            name,
+            candidates.iter().map(|&candidate| candidate.to_owned()),
+        )
     }
 
     #[test]
@@ -62,7 +67,10 @@ mod tests {
     #[test]
     fn distances_are_those_of_the_definition() {
         let between = |a: &str, b: &str| {
-            distance(&a.chars().collect::<Vec<_>>(), &b.chars().collect::<Vec<_>>())
+            distance(
+                &a.chars().collect::<Vec<_>>(),
+                &b.chars().collect::<Vec<_>>(),
+            )
         };
         assert_eq!(between("kitten", "sitting"), 3);
         assert_eq!(between("", "abc"), 3);

@@ -48,7 +48,10 @@ struct Run {
 
 impl Run {
     fn new(partitions: usize) -> Self {
-        Self { next_morsel: Arc::default(), joined: vec![false; partitions] }
+        Self {
+            next_morsel: Arc::default(),
+            joined: vec![false; partitions],
+        }
     }
 
     /// The counter for a partition. A partition that comes a second time starts the next execution.
@@ -91,7 +94,11 @@ impl DisplayAs for SeriesScan {
             f.write_str("SeriesScan: ")?;
         }
         let schema = self.scan.schema();
-        let columns: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        let columns: Vec<&str> = schema
+            .fields()
+            .iter()
+            .map(|field| field.name().as_str())
+            .collect();
         write!(
             f,
             "{}, columns=[{}], morsels={}, rows<={}",
@@ -150,10 +157,21 @@ impl ExecutionPlan for SeriesScan {
         Ok(self)
     }
 
-    fn execute(&self, partition: usize, _context: Arc<TaskContext>) -> Result<SendableRecordBatchStream> {
-        let next_morsel =
-            self.run.lock().unwrap_or_else(PoisonError::into_inner).join(partition).ok_or_else(|| {
-                DataFusionError::Internal(format!("a scan of {} partitions has no {partition}", self.partitions()))
+    fn execute(
+        &self,
+        partition: usize,
+        _context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let next_morsel = self
+            .run
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .join(partition)
+            .ok_or_else(|| {
+                DataFusionError::Internal(format!(
+                    "a scan of {} partitions has no {partition}",
+                    self.partitions()
+                ))
             })?;
         Ok(Box::pin(cooperative(MorselStream {
             schema: self.scan.schema(),
@@ -196,8 +214,8 @@ struct MorselStream {
 impl MorselStream {
     /// Reads and decodes here and now: the runtime that polls this is for computing, not for sockets.
     fn next_batch(&mut self) -> Option<Result<RecordBatch>> {
-        let _timer = self.metrics.elapsed_compute().clone();
-        let _timer = _timer.timer();
+        let elapsed = self.metrics.elapsed_compute().clone();
+        let _timer = elapsed.timer();
         while self.rows_left > 0 {
             let reader = match &mut self.reader {
                 Some(reader) => reader,
@@ -214,7 +232,11 @@ impl MorselStream {
                 Some(Ok(batch)) => {
                     let rows = batch.num_rows().min(self.rows_left);
                     self.rows_left -= rows;
-                    return Some(Ok(if rows < batch.num_rows() { batch.slice(0, rows) } else { batch }));
+                    return Some(Ok(if rows < batch.num_rows() {
+                        batch.slice(0, rows)
+                    } else {
+                        batch
+                    }));
                 }
                 Some(Err(error)) => {
                     self.rows_left = 0;

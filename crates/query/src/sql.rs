@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use datafusion::common::TableReference;
 use datafusion::execution::context::SessionState;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
@@ -9,7 +10,6 @@ use datafusion::execution::{SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::{DdlStatement, DmlStatement, LogicalPlan};
 use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::SessionConfig;
-use datafusion::sql::TableReference;
 use datafusion::sql::parser::Statement;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine, Snapshot};
 use tokio::time::Instant;
@@ -63,7 +63,9 @@ pub struct Sql {
 
 impl std::fmt::Debug for Sql {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Sql").field("options", &self.options).finish_non_exhaustive()
+        f.debug_struct("Sql")
+            .field("options", &self.options)
+            .finish_non_exhaustive()
     }
 }
 
@@ -72,7 +74,9 @@ impl Sql {
     pub fn new(engine: Arc<Engine>, options: SqlOptions) -> Result<Self, Error> {
         let runtime = RuntimeEnvBuilder::new()
             // A query over its memory ends with an error; it does not fill a disk that writes need.
-            .with_disk_manager_builder(DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled))
+            .with_disk_manager_builder(
+                DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled),
+            )
             .build_arc()?;
         let mut session = SessionStateBuilder::new()
             .with_default_features()
@@ -81,33 +85,56 @@ impl Sql {
             .build();
         function::register(&mut session)?;
         let memory = Arc::new(SharedMemory::new(options.queries_memory_bytes_max));
-        Ok(Self { engine, options, session, runtime, memory })
+        Ok(Self {
+            engine,
+            options,
+            session,
+            runtime,
+            memory,
+        })
     }
 
     /// Plans a statement on the newest snapshot and starts to run it. `database` is where names without one are
     /// looked up; others are reached as `database.schema.table`.
     pub async fn query(&self, database: &str, sql: &str) -> Result<Answer, Error> {
         let started = Instant::now();
-        let statement =
-            statement::parse(sql, self.options.sql_bytes_max, self.options.sql_operators_max)?;
+        let statement = statement::parse(
+            sql,
+            self.options.sql_bytes_max,
+            self.options.sql_operators_max,
+        )?;
         let snapshot = Arc::new(self.engine.snapshot());
         if snapshot.schemas(database).is_none() {
-            return Err(nilometer_engine::Error::UnknownDatabase { name: database.to_owned() }.into());
+            return Err(nilometer_engine::Error::UnknownDatabase {
+                name: database.to_owned(),
+            }
+            .into());
         }
         let session = self.session(database, Arc::clone(&snapshot));
         let plan = match session.statement_to_plan(statement.clone()).await {
             Ok(plan) => plan,
-            Err(error) => return Err(explain(error.into(), &session, database, &snapshot, &statement)),
+            Err(error) => {
+                return Err(explain(
+                    error.into(),
+                    &session,
+                    database,
+                    &snapshot,
+                    &statement,
+                ));
+            }
         };
         only_reading(&plan)?;
         let plan = session.create_physical_plan(&plan).await?;
-        let memory = QueryMemory::new(self.options.query_memory_bytes_max, Arc::clone(&self.memory));
+        let memory = QueryMemory::new(
+            self.options.query_memory_bytes_max,
+            Arc::clone(&self.memory),
+        );
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.runtime)
             .with_memory_pool(Arc::new(memory))
             .build_arc()?;
         let task = TaskContext::from(&session).with_runtime(runtime);
         let batches = execute_stream(plan, Arc::new(task))?;
-        Ok(Answer::new(batches, started, self.options.query_ms_max))
+        Ok(Answer::new(batches, started, &self.options))
     }
 
     fn session(&self, database: &str, snapshot: Arc<Snapshot>) -> SessionState {
@@ -130,6 +157,8 @@ fn config(options: &SqlOptions) -> SessionConfig {
     settings.execution.time_zone = Some("UTC".to_owned());
     settings.sql_parser.dialect = datafusion::config::Dialect::PostgreSQL;
     settings.sql_parser.collect_spans = true;
+    // A scan has as many partitions as its rows are worth; dealing a small one out to more threads only costs.
+    settings.optimizer.enable_round_robin_repartition = false;
     // One text type everywhere: comparing tags with literals then needs no casts.
     settings.sql_parser.map_string_types_to_utf8view = false;
     config
@@ -140,14 +169,20 @@ fn only_reading(plan: &LogicalPlan) -> Result<(), Error> {
     let statement = match plan {
         LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(_)) => "CREATE TABLE",
         LogicalPlan::Ddl(_) => "DDL",
-        LogicalPlan::Dml(DmlStatement { op, .. }) => return Err(Error::Unsupported { statement: op.to_string() }),
+        LogicalPlan::Dml(DmlStatement { op, .. }) => {
+            return Err(Error::Unsupported {
+                statement: op.to_string(),
+            });
+        }
         LogicalPlan::Copy(_) => "COPY",
         LogicalPlan::Statement(_) => "SET",
         LogicalPlan::Explain(explain) => return only_reading(&explain.plan),
         LogicalPlan::Analyze(analyze) => return only_reading(&analyze.input),
         _ => return Ok(()),
     };
-    Err(Error::Unsupported { statement: statement.to_owned() })
+    Err(Error::Unsupported {
+        statement: statement.to_owned(),
+    })
 }
 
 /// Says which table is missing, where a table is; else leaves the error as it was.
@@ -162,10 +197,17 @@ fn explain(
         return error;
     }
     let position = error.position();
-    for reference in session.resolve_table_references(statement).unwrap_or_default() {
+    for reference in session
+        .resolve_table_references(statement)
+        .unwrap_or_default()
+    {
         if let Some(missing) = missing(&reference, database, snapshot) {
             return match missing {
-                Error::UnknownTable { name, nearest, .. } => Error::UnknownTable { name, nearest, position },
+                Error::UnknownTable { name, nearest, .. } => Error::UnknownTable {
+                    name,
+                    nearest,
+                    position,
+                },
                 other => other,
             };
         }
@@ -181,8 +223,14 @@ fn missing(reference: &TableReference, database: &str, snapshot: &Snapshot) -> O
     }
     if snapshot.schemas(database).is_none() {
         let name = database.to_owned();
-        return Some(Error::Engine(nilometer_engine::Error::UnknownDatabase { name }));
+        return Some(Error::Engine(nilometer_engine::Error::UnknownDatabase {
+            name,
+        }));
     }
     let nearest = nearest(table, snapshot.tables(database, schema).unwrap_or_default());
-    Some(Error::UnknownTable { name: format!("{database}.{schema}.{table}"), nearest, position: None })
+    Some(Error::UnknownTable {
+        name: format!("{database}.{schema}.{table}"),
+        nearest,
+        position: None,
+    })
 }

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::{DFParserBuilder, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
-    self, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments, TimezoneInfo,
-    visit_expressions_mut,
+    self, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
+    TimezoneInfo, visit_expressions_mut,
 };
 use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
@@ -18,9 +18,16 @@ use crate::function::TIME_BUCKET;
 const NESTING_MAX: usize = 50;
 
 /// The one statement in `sql`, if it only reads.
-pub(crate) fn parse(sql: &str, bytes_max: usize, operators_max: usize) -> Result<DfStatement, Error> {
+pub(crate) fn parse(
+    sql: &str,
+    bytes_max: usize,
+    operators_max: usize,
+) -> Result<DfStatement, Error> {
     if sql.len() > bytes_max {
-        return Err(Error::TooLong { limit: bytes_max, bytes: sql.len() });
+        return Err(Error::TooLong {
+            limit: bytes_max,
+            bytes: sql.len(),
+        });
     }
     let dialect = PostgreSqlDialect {};
     let tokens = Tokenizer::new(&dialect, sql)
@@ -33,11 +40,18 @@ pub(crate) fn parse(sql: &str, bytes_max: usize, operators_max: usize) -> Result
         .build()?
         .parse_statements()?;
     let Some(statement) = statements.pop_front() else {
-        return Err(Error::Syntax { message: "the statement is empty".to_owned(), position: None });
+        return Err(Error::Syntax {
+            message: "the statement is empty".to_owned(),
+            position: None,
+        });
     };
     if !statements.is_empty() {
-        let message = "only one statement at a time; send the others in requests of their own".to_owned();
-        return Err(Error::Syntax { message, position: None });
+        let message =
+            "only one statement at a time; send the others in requests of their own".to_owned();
+        return Err(Error::Syntax {
+            message,
+            position: None,
+        });
     }
     only_reading(statement)
 }
@@ -52,7 +66,9 @@ fn only_reading(statement: DfStatement) -> Result<DfStatement, Error> {
             *explain.statement = only_reading(*explain.statement)?;
             Ok(DfStatement::Explain(explain))
         }
-        other => Err(Error::Unsupported { statement: first_word(&other.to_string()) }),
+        other => Err(Error::Unsupported {
+            statement: first_word(&other.to_string()),
+        }),
     }
 }
 
@@ -62,14 +78,21 @@ fn reads(statement: &ast::Statement) -> bool {
     };
     match statement {
         Explain { statement, .. } => reads(statement),
-        Query(_) | ExplainTable { .. } | ShowColumns { .. } | ShowFunctions { .. } | ShowTables { .. }
+        Query(_)
+        | ExplainTable { .. }
+        | ShowColumns { .. }
+        | ShowFunctions { .. }
+        | ShowTables { .. }
         | ShowVariable { .. } => true,
         _ => false,
     }
 }
 
 pub(crate) fn first_word(sql: &str) -> String {
-    sql.split_whitespace().next().unwrap_or_default().to_uppercase()
+    sql.split_whitespace()
+        .next()
+        .unwrap_or_default()
+        .to_uppercase()
 }
 
 /// Refuses chains of operators that the planner's recursion could not walk. A chain cannot pass a comma or leave its
@@ -94,8 +117,14 @@ fn bound_chains(tokens: &[TokenWithSpan], operators_max: usize) -> Result<(), Er
                     *operators += 1;
                     if *operators > operators_max {
                         let start = token.span.start;
-                        let position = Some(Position { line: start.line, column: start.column });
-                        return Err(Error::TooDeep { limit: operators_max, position });
+                        let position = Some(Position {
+                            line: start.line,
+                            column: start.column,
+                        });
+                        return Err(Error::TooDeep {
+                            limit: operators_max,
+                            position,
+                        });
                     }
                 }
             }
@@ -109,12 +138,24 @@ fn chains(token: &Token) -> bool {
     match token {
         Token::Word(word) => matches!(
             word.keyword,
-            Keyword::AND | Keyword::OR | Keyword::NOT | Keyword::UNION | Keyword::EXCEPT | Keyword::INTERSECT
-                | Keyword::JOIN | Keyword::AT | Keyword::IS | Keyword::IN | Keyword::LIKE | Keyword::BETWEEN
+            Keyword::AND
+                | Keyword::OR
+                | Keyword::NOT
+                | Keyword::UNION
+                | Keyword::EXCEPT
+                | Keyword::INTERSECT
+                | Keyword::JOIN
+                | Keyword::AT
+                | Keyword::IS
+                | Keyword::IN
+                | Keyword::LIKE
+                | Keyword::BETWEEN
                 | Keyword::COLLATE
         ),
         Token::Whitespace(_) | Token::Number(..) | Token::Period | Token::EOF => false,
-        Token::SingleQuotedString(_) | Token::DoubleQuotedString(_) | Token::EscapedStringLiteral(_) => false,
+        Token::SingleQuotedString(_)
+        | Token::DoubleQuotedString(_)
+        | Token::EscapedStringLiteral(_) => false,
         _ => true,
     }
 }
@@ -123,29 +164,60 @@ fn chains(token: &Token) -> bool {
 /// that a text after `origin =>` is a time; here a function's arguments are told apart by type alone.
 fn name_time_bucket_arguments(statement: &mut ast::Statement) {
     let _: ControlFlow<()> = visit_expressions_mut(statement, |expr| {
-        if let Expr::Function(Function { name, args: FunctionArguments::List(list), .. }) = expr
+        if let Expr::Function(Function {
+            name,
+            args: FunctionArguments::List(list),
+            ..
+        }) = expr
             && name.to_string().eq_ignore_ascii_case(TIME_BUCKET)
         {
             for argument in &mut list.args {
-                if let FunctionArg::Named { name, arg: FunctionArgExpr::Expr(value), .. } = argument {
-                    let value = std::mem::replace(value, Expr::value(ast::Value::Null));
-                    let value = match name.value.to_lowercase().as_str() {
-                        "origin" => cast(value, DataType::Timestamp(None, TimezoneInfo::Tz)),
-                        "offset" => cast(value, DataType::Interval { fields: None, precision: None }),
-                        _ => value,
-                    };
-                    *argument = FunctionArg::Unnamed(FunctionArgExpr::Expr(value));
-                }
+                let (name, value) = match argument {
+                    FunctionArg::Named {
+                        name,
+                        arg: FunctionArgExpr::Expr(value),
+                        ..
+                    }
+                    | FunctionArg::ExprNamed {
+                        name: Expr::Identifier(name),
+                        arg: FunctionArgExpr::Expr(value),
+                        ..
+                    } => (name, value),
+                    _ => continue,
+                };
+                let value = std::mem::replace(value, Expr::value(ast::Value::Null));
+                let value = match name.value.to_lowercase().as_str() {
+                    "origin" => cast(value, DataType::Timestamp(None, TimezoneInfo::Tz)),
+                    "offset" => interval(value),
+                    _ => value,
+                };
+                *argument = FunctionArg::Unnamed(FunctionArgExpr::Expr(value));
             }
         }
         ControlFlow::Continue(())
     });
 }
 
-fn cast(expr: Expr, data_type: DataType) -> Expr {
-    // An integer offset of an integer time keeps its type.
-    if matches!(data_type, DataType::Interval { .. }) && !matches!(expr, Expr::Value(ref value) if matches!(value.value, ast::Value::SingleQuotedString(_))) {
-        return expr;
+/// A text as an interval; an integer offset of an integer time keeps its type.
+fn interval(expr: Expr) -> Expr {
+    match &expr {
+        Expr::Value(value) if matches!(value.value, ast::Value::SingleQuotedString(_)) => cast(
+            expr,
+            DataType::Interval {
+                fields: None,
+                precision: None,
+            },
+        ),
+        _ => expr,
     }
-    Expr::Cast { kind: CastKind::Cast, expr: Box::new(expr), data_type, array: false, format: None }
+}
+
+fn cast(expr: Expr, data_type: DataType) -> Expr {
+    Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(expr),
+        data_type,
+        array: false,
+        format: None,
+    }
 }

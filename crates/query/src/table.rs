@@ -27,14 +27,26 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    pub(crate) fn new(snapshot: Arc<Snapshot>, schema: Arc<TableSchema>, name: String, threads: usize) -> Self {
-        Self { snapshot, schema, name, threads }
+    pub(crate) fn new(
+        snapshot: Arc<Snapshot>,
+        schema: Arc<TableSchema>,
+        name: String,
+        threads: usize,
+    ) -> Self {
+        Self {
+            snapshot,
+            schema,
+            name,
+            threads,
+        }
     }
 }
 
 impl std::fmt::Debug for Table {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Table").field("name", &self.name).finish_non_exhaustive()
+        f.debug_struct("Table")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -48,7 +60,10 @@ impl TableProvider for Table {
         TableType::Base
     }
 
-    fn supports_filters_pushdown(&self, filters: &[&Expr]) -> Result<Vec<TableProviderFilterPushDown>> {
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
         Ok(filters
             .iter()
             .map(|filter| match Pushdown::of(filter, &self.schema).1 {
@@ -67,12 +82,16 @@ impl TableProvider for Table {
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let arrow_schema = self.schema.arrow_schema();
-        let projection =
-            projection.cloned().unwrap_or_else(|| (0..arrow_schema.fields().len()).collect());
-        let pushdown =
-            filters.iter().fold(Pushdown::everything(), |all, filter| all.and(Pushdown::of(filter, &self.schema).0));
+        let projection = projection
+            .cloned()
+            .unwrap_or_else(|| (0..arrow_schema.fields().len()).collect());
+        let pushdown = filters.iter().fold(Pushdown::everything(), |all, filter| {
+            all.and(Pushdown::of(filter, &self.schema).0)
+        });
         if pushdown.is_nothing() {
-            return Ok(Arc::new(EmptyExec::new(Arc::new(arrow_schema.project(&projection)?))));
+            return Ok(Arc::new(EmptyExec::new(Arc::new(
+                arrow_schema.project(&projection)?,
+            ))));
         }
         let shown = pushdown.describe(&arrow_schema);
         let request = ScanRequest {
@@ -82,9 +101,12 @@ impl TableProvider for Table {
             tags: pushdown.tags,
             limit,
         };
-        let scan =
-            self.snapshot.scan(&request).map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let worth = usize::try_from(scan.rows_estimate() / ROWS_PER_THREAD + 1).unwrap_or(usize::MAX);
+        let scan = self
+            .snapshot
+            .scan(&request)
+            .map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let worth =
+            usize::try_from(scan.rows_estimate() / ROWS_PER_THREAD + 1).unwrap_or(usize::MAX);
         let partitions = self.threads.min(scan.morsels()).min(worth).max(1);
         let shown = format!("table={}, {shown}", self.name);
         Ok(Arc::new(SeriesScan::new(scan, partitions, limit, shown)))

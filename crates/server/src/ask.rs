@@ -33,8 +33,14 @@ pub fn ask(
     format: &str,
     sink: &mut dyn FnMut(&[u8]) -> io::Result<()>,
 ) -> Result<Asked, Error> {
-    let threads = |source| Error::Threads { what: "a query", source };
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(threads)?;
+    let threads = |source| Error::Threads {
+        what: "a query",
+        source,
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(threads)?;
     let posted = json!({ "db": database, "q": statement, "format": format });
     let request = Request::post("/api/v3/query_sql")
         .header(header::CONTENT_TYPE, "application/json")
@@ -50,8 +56,12 @@ pub fn ask(
         let mut body = response.into_body();
         let mut refused = Vec::new();
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|source| Error::Answer { source: io::Error::other(source) })?;
-            let Some(bytes) = frame.data_ref() else { continue };
+            let frame = frame.map_err(|source| Error::Answer {
+                source: io::Error::other(source),
+            })?;
+            let Some(bytes) = frame.data_ref() else {
+                continue;
+            };
             if status == StatusCode::OK {
                 sink(bytes).map_err(|source| Error::Answer { source })?;
             } else {

@@ -46,11 +46,18 @@ pub(crate) struct Held {
 impl BodyMemory {
     pub(crate) fn new(bytes_max: usize) -> Self {
         let units = (bytes_max / UNIT_BYTES).clamp(1, Semaphore::MAX_PERMITS);
-        Self { units: Arc::new(Semaphore::new(units)), bytes_max }
+        Self {
+            units: Arc::new(Semaphore::new(units)),
+            bytes_max,
+        }
     }
 
     pub(crate) fn hold(&self) -> Held {
-        Held { memory: self.clone(), permit: None, bytes: 0 }
+        Held {
+            memory: self.clone(),
+            permit: None,
+            bytes: 0,
+        }
     }
 }
 
@@ -63,11 +70,15 @@ impl Held {
         }
         let bytes_max = self.memory.bytes_max;
         let busy = || {
-            let what = format!("the bodies of all requests may hold {bytes_max} bytes of memory; try again later");
+            let what = format!(
+                "the bodies of all requests may hold {bytes_max} bytes of memory; try again later"
+            );
             Refusal::busy(StatusCode::SERVICE_UNAVAILABLE, what, "bodies-bytes-max")
         };
         let units = u32::try_from(missing).map_err(|_| busy())?;
-        let more = Arc::clone(&self.memory.units).try_acquire_many_owned(units).map_err(|_| busy())?;
+        let more = Arc::clone(&self.memory.units)
+            .try_acquire_many_owned(units)
+            .map_err(|_| busy())?;
         match &mut self.permit {
             Some(permit) => permit.merge(more),
             none => *none = Some(more),
@@ -90,7 +101,12 @@ impl Encoding {
         let Some(value) = headers.get(header::CONTENT_ENCODING) else {
             return Ok(Self::Identity);
         };
-        match value.to_str().unwrap_or_default().to_ascii_lowercase().trim() {
+        match value
+            .to_str()
+            .unwrap_or_default()
+            .to_ascii_lowercase()
+            .trim()
+        {
             "" | "identity" => Ok(Self::Identity),
             "gzip" | "x-gzip" => Ok(Self::Gzip),
             "zstd" => Ok(Self::Zstd),
@@ -119,7 +135,10 @@ pub(crate) struct InflateLimits {
 
 impl InflateLimits {
     pub(crate) fn of(config: &ServerConfig) -> Self {
-        Self { body_bytes_max: config.body_bytes_max, body_ratio_max: config.body_ratio_max }
+        Self {
+            body_bytes_max: config.body_bytes_max,
+            body_ratio_max: config.body_ratio_max,
+        }
     }
 }
 
@@ -141,8 +160,15 @@ pub(crate) async fn receive(
         Ok(Ok(received)) => return Ok(received),
         Ok(Err(refusal)) => refusal,
         Err(_) => {
-            let what = format!("the body did not arrive within {} ms", config.body_read_ms_max);
-            return Err(Refusal::limit(StatusCode::REQUEST_TIMEOUT, what, "body-read-ms-max"));
+            let what = format!(
+                "the body did not arrive within {} ms",
+                config.body_read_ms_max
+            );
+            return Err(Refusal::limit(
+                StatusCode::REQUEST_TIMEOUT,
+                what,
+                "body-read-ms-max",
+            ));
         }
     };
     // Who asked for permission first has not sent anything yet.
@@ -164,8 +190,13 @@ async fn read(
         Encoding::Identity => too_large(config.body_bytes_max),
         _ => {
             let limit = config.body_compressed_bytes_max;
-            let what = format!("the compressed body is larger than {limit} bytes; send it in parts");
-            Refusal::limit(StatusCode::PAYLOAD_TOO_LARGE, what, "body-compressed-bytes-max")
+            let what =
+                format!("the compressed body is larger than {limit} bytes; send it in parts");
+            Refusal::limit(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                what,
+                "body-compressed-bytes-max",
+            )
         }
     };
     let bytes_max = match encoding {
@@ -186,11 +217,20 @@ async fn read(
         held.cover(bytes.len() + chunk.len())?;
         bytes.extend_from_slice(&chunk);
     }
-    Ok(Received { bytes, encoding, held })
+    Ok(Received {
+        bytes,
+        encoding,
+        held,
+    })
 }
 
 fn announced(headers: &HeaderMap) -> Option<usize> {
-    headers.get(header::CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
+    headers
+        .get(header::CONTENT_LENGTH)?
+        .to_str()
+        .ok()?
+        .parse()
+        .ok()
 }
 
 async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Refusal> {
@@ -203,7 +243,9 @@ async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Refusal> {
                     return Ok(Some(chunk));
                 }
             }
-            Some(Err(error)) => return Err(Refusal::bad_request(format!("the body broke off: {error}"))),
+            Some(Err(error)) => {
+                return Err(Refusal::bad_request(format!("the body broke off: {error}")));
+            }
         }
     }
 }
@@ -225,7 +267,11 @@ impl Received {
         if self.encoding == Encoding::Identity {
             return Ok((self.bytes, self.held));
         }
-        let ratio_bytes = self.bytes.len().saturating_mul(limits.body_ratio_max).max(RATIO_FREE_BYTES);
+        let ratio_bytes = self
+            .bytes
+            .len()
+            .saturating_mul(limits.body_ratio_max)
+            .max(RATIO_FREE_BYTES);
         let mut sink = Sink {
             bytes: Vec::new(),
             bytes_max: limits.body_bytes_max.min(ratio_bytes),
@@ -243,8 +289,10 @@ impl Received {
             Err(error) => Err(match sink.refusal {
                 Some(Overflow::Memory(refusal)) => refusal,
                 Some(Overflow::Size) if is_ratio => {
-                    let what =
-                        format!("the body inflates to more than {} times what was sent", limits.body_ratio_max);
+                    let what = format!(
+                        "the body inflates to more than {} times what was sent",
+                        limits.body_ratio_max
+                    );
                     Refusal::limit(StatusCode::PAYLOAD_TOO_LARGE, what, "body-ratio-max")
                 }
                 Some(Overflow::Size) => too_large(limits.body_bytes_max),
@@ -287,7 +335,10 @@ impl Write for Sink {
         let overflow = if length > self.bytes_max {
             Some(Overflow::Size)
         } else {
-            self.held.cover(self.counted + length).err().map(Overflow::Memory)
+            self.held
+                .cover(self.counted + length)
+                .err()
+                .map(Overflow::Memory)
         };
         if overflow.is_some() {
             self.refusal = overflow;

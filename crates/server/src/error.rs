@@ -72,7 +72,13 @@ pub(crate) struct LimitHit(pub(crate) &'static str);
 
 impl Refusal {
     pub(crate) fn new(status: StatusCode, error: impl Into<String>) -> Self {
-        Self { status, error: error.into(), members: Map::new(), limit: None, retry_after_s: None }
+        Self {
+            status,
+            error: error.into(),
+            members: Map::new(),
+            limit: None,
+            retry_after_s: None,
+        }
     }
 
     /// The request is wrong as it stands.
@@ -81,13 +87,27 @@ impl Refusal {
     }
 
     /// A limit: `what` it is about, with its value in it, and the setting that moves it.
-    pub(crate) fn limit(status: StatusCode, what: impl std::fmt::Display, setting: &'static str) -> Self {
-        Self { limit: Some(setting), ..Self::new(status, format!("{what} (setting {setting})")) }
+    pub(crate) fn limit(
+        status: StatusCode,
+        what: impl std::fmt::Display,
+        setting: &'static str,
+    ) -> Self {
+        Self {
+            limit: Some(setting),
+            ..Self::new(status, format!("{what} (setting {setting})"))
+        }
     }
 
     /// A limit that may no longer be reached a moment later.
-    pub(crate) fn busy(status: StatusCode, what: impl std::fmt::Display, setting: &'static str) -> Self {
-        Self { retry_after_s: Some(1), ..Self::limit(status, what, setting) }
+    pub(crate) fn busy(
+        status: StatusCode,
+        what: impl std::fmt::Display,
+        setting: &'static str,
+    ) -> Self {
+        Self {
+            retry_after_s: Some(1),
+            ..Self::limit(status, what, setting)
+        }
     }
 
     pub(crate) fn member(mut self, name: &str, value: Value) -> Self {
@@ -107,10 +127,19 @@ impl IntoResponse for Refusal {
         body.insert("error".to_owned(), Value::String(self.error));
         body.extend(self.members);
         let text = format!("{}\n", Value::Object(body));
-        let mut response =
-            (self.status, [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], text).into_response();
+        let mut response = (
+            self.status,
+            [(
+                header::CONTENT_TYPE,
+                HeaderValue::from_static("application/json"),
+            )],
+            text,
+        )
+            .into_response();
         if let Some(seconds) = self.retry_after_s {
-            response.headers_mut().insert(header::RETRY_AFTER, seconds.into());
+            response
+                .headers_mut()
+                .insert(header::RETRY_AFTER, seconds.into());
         }
         if let Some(setting) = self.limit {
             response.extensions_mut().insert(LimitHit(setting));
@@ -126,16 +155,24 @@ impl From<EngineError> for Refusal {
             EngineError::InvalidName { .. } => StatusCode::BAD_REQUEST,
             EngineError::Limit { .. } => StatusCode::PAYLOAD_TOO_LARGE,
             EngineError::Poisoned { .. } => StatusCode::SERVICE_UNAVAILABLE,
-            EngineError::Io { source, .. } if is_disk_full(source) => StatusCode::INSUFFICIENT_STORAGE,
+            EngineError::Io { source, .. } if is_disk_full(source) => {
+                StatusCode::INSUFFICIENT_STORAGE
+            }
             _ => StatusCode::INTERNAL_SERVER_ERROR,
         };
         let limit = matches!(error, EngineError::Limit { .. }).then_some("engine");
-        Self { limit, ..Self::new(status, error.to_string()) }
+        Self {
+            limit,
+            ..Self::new(status, error.to_string())
+        }
     }
 }
 
 fn is_disk_full(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+    )
 }
 
 impl From<QueryError> for Refusal {
@@ -152,18 +189,25 @@ impl From<QueryError> for Refusal {
             | QueryError::Execution { .. } => (StatusCode::BAD_REQUEST, None),
             QueryError::TooLong { .. } => (StatusCode::PAYLOAD_TOO_LARGE, Some("sql-bytes-max")),
             QueryError::TooDeep { .. } => (StatusCode::BAD_REQUEST, Some("sql-operators-max")),
-            QueryError::Memory(nilometer_query::OverMemory::Query { .. }) => {
-                (StatusCode::PAYLOAD_TOO_LARGE, Some("query-memory-bytes-max"))
-            }
-            QueryError::Memory(_) => (StatusCode::SERVICE_UNAVAILABLE, Some("queries-memory-bytes-max")),
+            QueryError::Memory(nilometer_query::OverMemory::Query { .. }) => (
+                StatusCode::PAYLOAD_TOO_LARGE,
+                Some("query-memory-bytes-max"),
+            ),
+            QueryError::Memory(_) => (
+                StatusCode::SERVICE_UNAVAILABLE,
+                Some("queries-memory-bytes-max"),
+            ),
             QueryError::Time { .. } => (StatusCode::GATEWAY_TIMEOUT, Some("query-ms-max")),
             _ => (StatusCode::INTERNAL_SERVER_ERROR, None),
         };
-        let refusal = Self { limit, ..Self::new(status, text) };
+        let refusal = Self {
+            limit,
+            ..Self::new(status, text)
+        };
         match position {
-            Some(position) => {
-                refusal.member("line", json!(position.line)).member("column", json!(position.column))
-            }
+            Some(position) => refusal
+                .member("line", json!(position.line))
+                .member("column", json!(position.column)),
             None => refusal,
         }
     }
@@ -175,10 +219,21 @@ mod tests {
 
     #[test]
     fn each_engine_error_has_the_status_that_tells_the_client_what_to_do() {
-        let io = |kind| EngineError::Io { op: "write", path: "x".into(), source: io::Error::from(kind) };
-        let poisoned = EngineError::Poisoned { reason: "sync failed".into() };
+        let io = |kind| EngineError::Io {
+            op: "write",
+            path: "x".into(),
+            source: io::Error::from(kind),
+        };
+        let poisoned = EngineError::Poisoned {
+            reason: "sync failed".into(),
+        };
         let unknown = EngineError::UnknownDatabase { name: "d".into() };
-        let limit = EngineError::Limit { what: "points", limit: 1, needed: 2, remedy: "split" };
+        let limit = EngineError::Limit {
+            what: "points",
+            limit: 1,
+            needed: 2,
+            remedy: "split",
+        };
         for (error, status) in [
             (io(io::ErrorKind::StorageFull), 507),
             (io(io::ErrorKind::Other), 500),

@@ -31,9 +31,9 @@ impl Format {
             Some("jsonl" | "json_lines") => Ok(Self::JsonLines),
             Some("csv") => Ok(Self::Csv),
             Some("pretty") => Ok(Self::Pretty),
-            Some(other) => {
-                Err(Refusal::bad_request(format!("unknown format '{other}': use json, jsonl, csv or pretty")))
-            }
+            Some(other) => Err(Refusal::bad_request(format!(
+                "unknown format '{other}': use json, jsonl, csv or pretty"
+            ))),
             None => Self::accepted(headers),
         }
     }
@@ -43,7 +43,9 @@ impl Format {
             return Ok(Self::Json);
         };
         let accept = accept.to_str().unwrap_or_default();
-        let kinds = accept.split(',').map(|kind| kind.split(';').next().unwrap_or_default().trim());
+        let kinds = accept
+            .split(',')
+            .map(|kind| kind.split(';').next().unwrap_or_default().trim());
         for kind in kinds {
             match kind.to_ascii_lowercase().as_str() {
                 "" | "*/*" | "application/*" | "application/json" => return Ok(Self::Json),
@@ -80,19 +82,33 @@ pub(crate) struct Writer {
 
 impl Writer {
     pub(crate) fn new(format: Format, schema: Schema, pretty_rows_max: usize) -> Self {
-        Self { format, schema, rows: 0, pretty_rows_max, batches: Vec::new() }
+        Self {
+            format,
+            schema,
+            rows: 0,
+            pretty_rows_max,
+            batches: Vec::new(),
+        }
     }
 
     /// Appends the rows of a batch to `out`.
     pub(crate) fn batch(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), Refusal> {
         match self.format {
-            Format::Json | Format::JsonLines => self.json(batch, out).map_err(|error| cannot(&error))?,
+            Format::Json | Format::JsonLines => {
+                self.json(batch, out).map_err(|error| cannot(&error))?
+            }
             Format::Csv => self.csv(batch, out).map_err(|error| cannot(&error))?,
             Format::Pretty => {
                 if self.rows + batch.num_rows() > self.pretty_rows_max {
                     let limit = self.pretty_rows_max;
-                    let what = format!("the format pretty is for at most {limit} rows; use LIMIT, or format=csv");
-                    return Err(Refusal::limit(StatusCode::PAYLOAD_TOO_LARGE, what, "answer-pretty-rows-max"));
+                    let what = format!(
+                        "the format pretty is for at most {limit} rows; use LIMIT, or format=csv"
+                    );
+                    return Err(Refusal::limit(
+                        StatusCode::PAYLOAD_TOO_LARGE,
+                        what,
+                        "answer-pretty-rows-max",
+                    ));
                 }
                 self.batches.push(batch.clone());
             }
@@ -147,7 +163,10 @@ impl Writer {
 
 fn write_csv(batch: &RecordBatch, has_header: bool, out: &mut Vec<u8>) -> Result<(), ArrowError> {
     let batch = flat(batch)?;
-    WriterBuilder::new().with_header(has_header).build(out).write(&batch)
+    WriterBuilder::new()
+        .with_header(has_header)
+        .build(out)
+        .write(&batch)
 }
 
 /// CSV has no lists and structures: they become their text.
@@ -156,9 +175,11 @@ fn flat(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
     let mut columns: Vec<ArrayRef> = Vec::with_capacity(batch.num_columns());
     for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
         let column = match column.data_type() {
-            DataType::List(_) | DataType::LargeList(_) | DataType::FixedSizeList(..) | DataType::Struct(_) | DataType::Map(..) => {
-                arrow::compute::cast(column, &DataType::Utf8)?
-            }
+            DataType::List(_)
+            | DataType::LargeList(_)
+            | DataType::FixedSizeList(..)
+            | DataType::Struct(_)
+            | DataType::Map(..) => arrow::compute::cast(column, &DataType::Utf8)?,
             _ => ArrayRef::clone(column),
         };
         fields.push(Field::new(field.name(), column.data_type().clone(), true));
@@ -172,5 +193,7 @@ fn flat(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
 }
 
 fn cannot(error: &ArrowError) -> Refusal {
-    Refusal::bad_request(format!("the answer cannot be written in this format: {error}; cast the column to text"))
+    Refusal::bad_request(format!(
+        "the answer cannot be written in this format: {error}; cast the column to text"
+    ))
 }

@@ -46,7 +46,9 @@ pub fn router(engine: Arc<Engine>, config: ServerConfig) -> Result<Router, Error
         sql: Sql::new(Arc::clone(&engine), config.sql.clone())?,
         query_runtime: QueryRuntime::start(config.sql.threads)?,
         turns: Turns::new(config.queries_max, config.queries_waiting_max),
-        writes: Arc::new(Semaphore::new(config.writes_max.clamp(1, Semaphore::MAX_PERMITS))),
+        writes: Arc::new(Semaphore::new(
+            config.writes_max.clamp(1, Semaphore::MAX_PERMITS),
+        )),
         sessions: Sessions::new(Arc::clone(&engine)),
         body_memory: BodyMemory::new(config.bodies_bytes_max),
         metrics: Metrics::default(),
@@ -56,23 +58,35 @@ pub fn router(engine: Arc<Engine>, config: ServerConfig) -> Result<Router, Error
     Ok(Router::new()
         .route("/api/v3/write_lp", post(write_lp))
         .route("/api/v3/query_sql", get(query_sql).post(query_sql))
-        .route("/health", get(health))
-        .route("/ping", get(ping))
-        .route("/metrics", get(metrics))
-        .fallback(unknown)
-        .method_not_allowed_fallback(wrong_method)
+        .route(
+            "/health",
+            get(async |State(app): State<Arc<App>>| health(&app)),
+        )
+        .route("/ping", get(async || ping()))
+        .route(
+            "/metrics",
+            get(async |State(app): State<Arc<App>>| metrics(&app)),
+        )
+        .fallback(async |request: Request| unknown(&request))
+        .method_not_allowed_fallback(async |request: Request| wrong_method(&request))
         .layer(from_fn_with_state(Arc::clone(&app), request::around))
         .with_state(app))
 }
 
-async fn health(State(app): State<Arc<App>>) -> Response {
+fn health(app: &App) -> Response {
     let poisoned = app.engine.metrics().poisoned;
     let (code, status, message) = match poisoned {
-        None => (StatusCode::OK, "pass", "ready for queries and writes".to_owned()),
+        None => (
+            StatusCode::OK,
+            "pass",
+            "ready for queries and writes".to_owned(),
+        ),
         Some(reason) => (
             StatusCode::SERVICE_UNAVAILABLE,
             "fail",
-            format!("writes are refused after a failed disk operation ({reason}); check the disk, then restart"),
+            format!(
+                "writes are refused after a failed disk operation ({reason}); check the disk, then restart"
+            ),
         ),
     };
     let body = json!({
@@ -83,24 +97,43 @@ async fn health(State(app): State<Arc<App>>) -> Response {
         "durability": "sync",
         "checks": [],
     });
-    (code, [(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], format!("{body}\n")).into_response()
+    (
+        code,
+        [(
+            header::CONTENT_TYPE,
+            HeaderValue::from_static("application/json"),
+        )],
+        format!("{body}\n"),
+    )
+        .into_response()
 }
 
-async fn ping() -> Response {
-    (StatusCode::NO_CONTENT, [(VERSION_HEADER, HeaderValue::from_static(VERSION))]).into_response()
+fn ping() -> Response {
+    (
+        StatusCode::NO_CONTENT,
+        [(VERSION_HEADER, HeaderValue::from_static(VERSION))],
+    )
+        .into_response()
 }
 
-async fn metrics(State(app): State<Arc<App>>) -> Response {
+fn metrics(app: &App) -> Response {
     let content_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
-    ([(header::CONTENT_TYPE, content_type)], app.metrics.print(&app.engine.metrics())).into_response()
+    (
+        [(header::CONTENT_TYPE, content_type)],
+        app.metrics.print(&app.engine.metrics()),
+    )
+        .into_response()
 }
 
-async fn unknown(request: Request) -> Refusal {
+fn unknown(request: &Request) -> Refusal {
     let path: String = request.uri().path().chars().take(200).collect();
     Refusal::new(StatusCode::NOT_FOUND, format!("no such route: {path}"))
 }
 
-async fn wrong_method(request: Request) -> Refusal {
+fn wrong_method(request: &Request) -> Refusal {
     let (method, path) = (request.method(), request.uri().path());
-    Refusal::new(StatusCode::METHOD_NOT_ALLOWED, format!("{path} does not take {method}"))
+    Refusal::new(
+        StatusCode::METHOD_NOT_ALLOWED,
+        format!("{path} does not take {method}"),
+    )
 }

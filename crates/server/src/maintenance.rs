@@ -1,7 +1,7 @@
 //! The thread that gives the engine its maintenance. The engine starts none of its own.
 
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::Arc;
+use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -41,7 +41,10 @@ impl Maintenance {
         let thread = Builder::new()
             .name("maintenance".to_owned())
             .spawn(work)
-            .map_err(|source| Error::Threads { what: "maintenance", source })?;
+            .map_err(|source| Error::Threads {
+                what: "maintenance",
+                source,
+            })?;
         Ok(Self { stop, thread })
     }
 

@@ -10,7 +10,11 @@ impl Parameters {
     /// Reads `name=value&...`, as in a query string or in the body of a form.
     pub(crate) fn parse(text: &[u8]) -> Self {
         let pairs = form_urlencoded::parse(text);
-        Self(pairs.map(|(name, value)| (name.into_owned(), value.into_owned())).collect())
+        Self(
+            pairs
+                .map(|(name, value)| (name.into_owned(), value.into_owned()))
+                .collect(),
+        )
     }
 
     pub(crate) fn push(&mut self, name: &str, value: String) {
@@ -18,13 +22,19 @@ impl Parameters {
     }
 
     pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_str())
+        self.0
+            .iter()
+            .rev()
+            .find(|(known, _)| known == name)
+            .map(|(_, value)| value.as_str())
     }
 
     pub(crate) fn required(&self, name: &str) -> Result<&str, Refusal> {
         match self.get(name) {
             Some(value) if !value.is_empty() => Ok(value),
-            _ => Err(Refusal::bad_request(format!("missing query parameter '{name}'"))),
+            _ => Err(Refusal::bad_request(format!(
+                "missing query parameter '{name}'"
+            ))),
         }
     }
 
@@ -34,9 +44,9 @@ impl Parameters {
             None => Ok(default),
             Some("true" | "1" | "") => Ok(true),
             Some("false" | "0") => Ok(false),
-            Some(other) => {
-                Err(Refusal::bad_request(format!("invalid {name} '{other}': use true or false")))
-            }
+            Some(other) => Err(Refusal::bad_request(format!(
+                "invalid {name} '{other}': use true or false"
+            ))),
         }
     }
 }

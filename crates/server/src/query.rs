@@ -43,7 +43,9 @@ pub(crate) async fn query_sql(
     let turn = app.turns.take().await?;
     let (sender, receiver) = mpsc::channel(CHUNKS_WAITING_MAX);
     let runtime = Arc::clone(&app);
-    runtime.query_runtime.spawn(run(app, database, sql, format, sender, turn));
+    runtime
+        .query_runtime
+        .spawn(run(app, database, sql, format, sender, turn));
     respond(receiver, format).await
 }
 
@@ -59,7 +61,10 @@ async fn read_posted(
     if body.is_empty() {
         return Ok(());
     }
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok())
+        .unwrap_or_default();
     if kind.starts_with("application/x-www-form-urlencoded") {
         let form = Parameters::parse(&body);
         for name in ["db", "q", "format"] {
@@ -74,10 +79,19 @@ async fn read_posted(
             "the body must be JSON such as {{\"db\": \"...\", \"q\": \"SELECT ...\", \"format\": \"json\"}}: {error}"
         ))
     })?;
-    if posted.params.is_some_and(|params| params.as_object().is_none_or(|params| !params.is_empty())) {
-        return Err(Refusal::bad_request("params are not supported yet: write the values into the statement"));
+    if posted
+        .params
+        .is_some_and(|params| params.as_object().is_none_or(|params| !params.is_empty()))
+    {
+        return Err(Refusal::bad_request(
+            "params are not supported yet: write the values into the statement",
+        ));
     }
-    for (name, value) in [("db", posted.db), ("q", posted.q), ("format", posted.format)] {
+    for (name, value) in [
+        ("db", posted.db),
+        ("q", posted.q),
+        ("format", posted.format),
+    ] {
         if let Some(value) = value {
             parameters.push(name, value);
         }
@@ -95,15 +109,23 @@ struct Posted {
 
 /// The first chunk decides the status; an answer that fits one chunk has a length.
 async fn respond(mut receiver: mpsc::Receiver<Chunk>, format: Format) -> Result<Response, Refusal> {
-    let stopped = || Refusal::internal("the query stopped without an answer; the server's log has the details");
+    let stopped = || {
+        Refusal::internal("the query stopped without an answer; the server's log has the details")
+    };
     let first = receiver.recv().await.ok_or_else(stopped)??;
     let body = match receiver.recv().await {
         None => Body::from(first),
         Some(second) => {
             let ready = stream::iter([Ok(first), second]);
-            let rest = stream::unfold(receiver, async |mut receiver| Some((receiver.recv().await?, receiver)));
+            let rest = stream::unfold(receiver, async |mut receiver| {
+                Some((receiver.recv().await?, receiver))
+            });
             // A failure after the first bytes can only break the connection off, and the client sees that.
-            Body::from_stream(ready.chain(rest).map(|chunk| chunk.map_err(|refusal| refusal.error)))
+            Body::from_stream(
+                ready
+                    .chain(rest)
+                    .map(|chunk| chunk.map_err(|refusal| refusal.error)),
+            )
         }
     };
     let content_type = HeaderValue::from_static(format.content_type());
@@ -138,7 +160,12 @@ async fn run(
     let _ = sender.send(Err(refusal)).await;
 }
 
-async fn send(app: &App, mut answer: Answer, format: Format, sender: &mpsc::Sender<Chunk>) -> Result<(), Refusal> {
+async fn send(
+    app: &App,
+    mut answer: Answer,
+    format: Format,
+    sender: &mpsc::Sender<Chunk>,
+) -> Result<(), Refusal> {
     let schema = answer.schema().as_ref().clone();
     let mut writer = Writer::new(format, schema, app.config.answer_pretty_rows_max);
     let mut out = Vec::new();
@@ -147,11 +174,23 @@ async fn send(app: &App, mut answer: Answer, format: Format, sender: &mpsc::Send
         let batch = batch?;
         rows += batch.num_rows();
         if rows > app.config.answer_rows_max {
-            let what = format!("the answer has more than {} rows; use LIMIT", app.config.answer_rows_max);
-            return Err(Refusal::limit(StatusCode::PAYLOAD_TOO_LARGE, what, "answer-rows-max"));
+            let what = format!(
+                "the answer has more than {} rows; use LIMIT",
+                app.config.answer_rows_max
+            );
+            return Err(Refusal::limit(
+                StatusCode::PAYLOAD_TOO_LARGE,
+                what,
+                "answer-rows-max",
+            ));
         }
         writer.batch(&batch, &mut out)?;
-        if out.len() >= CHUNK_BYTES && sender.send(Ok(std::mem::take(&mut out).into())).await.is_err() {
+        if out.len() >= CHUNK_BYTES
+            && sender
+                .send(Ok(std::mem::take(&mut out).into()))
+                .await
+                .is_err()
+        {
             return Ok(());
         }
     }
@@ -173,7 +212,11 @@ pub(crate) struct Turns {
 impl Turns {
     pub(crate) fn new(running_max: usize, waiting_max: usize) -> Self {
         let running_max = running_max.clamp(1, Semaphore::MAX_PERMITS);
-        Self { running: Arc::new(Semaphore::new(running_max)), waiting: AtomicUsize::new(0), waiting_max }
+        Self {
+            running: Arc::new(Semaphore::new(running_max)),
+            waiting: AtomicUsize::new(0),
+            waiting_max,
+        }
     }
 
     async fn take(&self) -> Result<OwnedSemaphorePermit, Refusal> {
@@ -184,7 +227,12 @@ impl Turns {
         Arc::clone(&self.running)
             .acquire_owned()
             .await
-            .map_err(|_| Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down"))
+            .map_err(|_| {
+                Refusal::new(
+                    StatusCode::SERVICE_UNAVAILABLE,
+                    "the server is shutting down",
+                )
+            })
     }
 }
 
@@ -195,8 +243,15 @@ impl<'a> Place<'a> {
     fn take(turns: &'a Turns) -> Result<Self, Refusal> {
         let place = Self(turns);
         if turns.waiting.fetch_add(1, Ordering::Relaxed) >= turns.waiting_max {
-            let what = format!("{} queries are waiting already; try again later", turns.waiting_max);
-            return Err(Refusal::busy(StatusCode::TOO_MANY_REQUESTS, what, "queries-waiting-max"));
+            let what = format!(
+                "{} queries are waiting already; try again later",
+                turns.waiting_max
+            );
+            return Err(Refusal::busy(
+                StatusCode::TOO_MANY_REQUESTS,
+                what,
+                "queries-waiting-max",
+            ));
         }
         Ok(place)
     }

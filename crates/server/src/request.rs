@@ -25,17 +25,21 @@ pub(crate) async fn around(State(app): State<Arc<App>>, request: Request, next: 
     let started = Instant::now();
     let id = request_id(request.headers());
     let method = request.method().clone();
-    let route =
-        request.extensions().get::<MatchedPath>().map_or_else(|| "other".to_owned(), |path| path.as_str().to_owned());
+    let route = request
+        .extensions()
+        .get::<MatchedPath>()
+        .map_or_else(|| "other".to_owned(), |path| path.as_str().to_owned());
     let _running = app.metrics.start_request();
     let answer = AssertUnwindSafe(next.run(request)).catch_unwind().await;
     let mut response = answer.unwrap_or_else(|_| {
-        Refusal::internal("the server failed on this request; its log has the details").into_response()
+        Refusal::internal("the server failed on this request; its log has the details")
+            .into_response()
     });
     let elapsed = started.elapsed();
     let status = response.status();
     let limit = response.extensions().get::<LimitHit>().map(|hit| hit.0);
-    app.metrics.end_request(&route, status.as_u16(), elapsed, limit);
+    app.metrics
+        .end_request(&route, status.as_u16(), elapsed, limit);
 
     let request_id = id.to_str().unwrap_or_default();
     let ms = elapsed.as_secs_f64() * 1e3;
@@ -67,5 +71,6 @@ fn new_id() -> HeaderValue {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     let number = NEXT.fetch_add(1, Ordering::Relaxed);
     let random = RandomState::new().hash_one(number);
-    HeaderValue::try_from(format!("{random:016x}-{number:x}")).unwrap_or_else(|_| HeaderValue::from_static("none"))
+    HeaderValue::try_from(format!("{random:016x}-{number:x}"))
+        .unwrap_or_else(|_| HeaderValue::from_static("none"))
 }

@@ -24,8 +24,13 @@ impl QueryRuntime {
             .thread_stack_size(STACK_BYTES)
             .enable_time()
             .build()
-            .map_err(|source| Error::Threads { what: "queries", source })?;
-        Ok(Self { runtime: Some(runtime) })
+            .map_err(|source| Error::Threads {
+                what: "queries",
+                source,
+            })?;
+        Ok(Self {
+            runtime: Some(runtime),
+        })
     }
 
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {

@@ -24,7 +24,11 @@ const PAUSE_AFTER_REFUSED_ACCEPT: Duration = Duration::from_millis(50);
 
 /// Refuses an address that other machines reach, unless that was asked for.
 pub fn check_bind(address: SocketAddr, insecure: bool) -> Result<(), Error> {
-    if address.ip().is_loopback() || insecure { Ok(()) } else { Err(Error::Insecure { address }) }
+    if address.ip().is_loopback() || insecure {
+        Ok(())
+    } else {
+        Err(Error::Insecure { address })
+    }
 }
 
 /// Serves until `shutdown` completes, then lets running requests finish and closes the engine.
@@ -34,14 +38,19 @@ pub async fn serve(
     config: ServerConfig,
     shutdown: impl Future,
 ) -> Result<(), Error> {
-    let address = listener.local_addr().map_err(|source| Error::Listener { op: "read the address of", source })?;
+    let address = listener.local_addr().map_err(|source| Error::Listener {
+        op: "read the address of",
+        source,
+    })?;
     check_bind(address, config.insecure)?;
     if !address.ip().is_loopback() {
         tracing::warn!(%address, "reachable from other machines without authentication (--insecure)");
     }
     let tick = Duration::from_millis(config.maintain_tick_ms.max(1));
     let shutdown_time_max = Duration::from_millis(config.shutdown_ms_max);
-    let connections = Arc::new(Semaphore::new(config.connections_max.clamp(1, Semaphore::MAX_PERMITS)));
+    let connections = Arc::new(Semaphore::new(
+        config.connections_max.clamp(1, Semaphore::MAX_PERMITS),
+    ));
     let header_time_max = Duration::from_millis(config.header_read_ms_max.max(1));
     let service = router(Arc::clone(&engine), config)?;
     let maintenance = Maintenance::start(Arc::clone(&engine), tick)?;
@@ -68,8 +77,13 @@ pub async fn serve(
     // The receivers live in the tasks; when there is none, nobody needs to know.
     let _ = stop.send(true);
     let all_ended = async { while tasks.join_next().await.is_some() {} };
-    if tokio::time::timeout(shutdown_time_max, all_ended).await.is_err() {
-        tracing::warn!("some requests did not end in time and are cut off (setting shutdown-ms-max)");
+    if tokio::time::timeout(shutdown_time_max, all_ended)
+        .await
+        .is_err()
+    {
+        tracing::warn!(
+            "some requests did not end in time and are cut off (setting shutdown-ms-max)"
+        );
         tasks.shutdown().await;
     }
     // The routes hold the engine too; it closes after the last write that they started.
@@ -80,14 +94,18 @@ pub async fn serve(
     };
     match tokio::task::spawn_blocking(close).await {
         Ok(closed) => Ok(closed?),
-        Err(error) => {
-            Err(Error::Threads { what: "closing the store", source: std::io::Error::other(error) })
-        }
+        Err(error) => Err(Error::Threads {
+            what: "closing the store",
+            source: std::io::Error::other(error),
+        }),
     }
 }
 
 /// The next connection. At the limit, connections wait in the system's queue until one ends.
-async fn accept(listener: &TcpListener, connections: &Arc<Semaphore>) -> (TcpStream, Option<OwnedSemaphorePermit>) {
+async fn accept(
+    listener: &TcpListener,
+    connections: &Arc<Semaphore>,
+) -> (TcpStream, Option<OwnedSemaphorePermit>) {
     // Nobody closes the semaphore, so there always is a permit.
     let permit = Arc::clone(connections).acquire_owned().await.ok();
     loop {

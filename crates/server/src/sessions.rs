@@ -20,12 +20,20 @@ pub(crate) struct Sessions {
 
 impl Sessions {
     pub(crate) fn new(engine: Arc<Engine>) -> Self {
-        Self { engine, idle: Mutex::default() }
+        Self {
+            engine,
+            idle: Mutex::default(),
+        }
     }
 
     /// A session for a database, which is created if there is none of that name. Blocks.
     pub(crate) fn take(&self, database: &str) -> Result<Session, Error> {
-        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).get_mut(database).and_then(Vec::pop);
+        let idle = self
+            .idle
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get_mut(database)
+            .and_then(Vec::pop);
         if let Some(session) = idle {
             return Ok(session);
         }

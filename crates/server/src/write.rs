@@ -25,11 +25,16 @@ pub(crate) async fn write_lp(
     let received = receive(&head.headers, body, &app.body_memory, &app.config).await?;
     let target = target?;
     let limit = || {
-        let what = format!("the write did not finish within {} ms; it may still be stored", app.config.write_ms_max);
+        let what = format!(
+            "the write did not finish within {} ms; it may still be stored",
+            app.config.write_ms_max
+        );
         Refusal::busy(StatusCode::GATEWAY_TIMEOUT, what, "write-ms-max")
     };
     let time_max = Duration::from_millis(app.config.write_ms_max);
-    let report = tokio::time::timeout(time_max, write(&app, target, received)).await.map_err(|_| limit())??;
+    let report = tokio::time::timeout(time_max, write(&app, target, received))
+        .await
+        .map_err(|_| limit())??;
     answer(&report)
 }
 
@@ -55,13 +60,24 @@ impl Target {
         }
         // Every write is synced, which is more than no_sync=true asks for.
         parameters.flag("no_sync", false)?;
-        Ok(Self { database, precision })
+        Ok(Self {
+            database,
+            precision,
+        })
     }
 }
 
 async fn write(app: &Arc<App>, target: Target, received: Received) -> Result<WriteReport, Refusal> {
-    let closed = || Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "the server is shutting down");
-    let permit = Arc::clone(&app.writes).acquire_owned().await.map_err(|_| closed())?;
+    let closed = || {
+        Refusal::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "the server is shutting down",
+        )
+    };
+    let permit = Arc::clone(&app.writes)
+        .acquire_owned()
+        .await
+        .map_err(|_| closed())?;
     let limits = InflateLimits::of(&app.config);
     let app = Arc::clone(app);
     let work = move || {
@@ -77,7 +93,9 @@ async fn write(app: &Arc<App>, target: Target, received: Received) -> Result<Wri
         Ok(result) => result,
         Err(error) if error.is_panic() => {
             tracing::error!("a write panicked");
-            Err(Refusal::internal("the server failed on this write; its log has the details"))
+            Err(Refusal::internal(
+                "the server failed on this write; its log has the details",
+            ))
         }
         Err(_) => Err(closed()),
     }

@@ -4,7 +4,7 @@
 //! changes since; end the machine's life at a chosen call; then build the disk that a power cut may leave: every
 //! unsynced write is kept, lost or torn at sectors, in any combination, and every unsynced name change is kept or
 //! lost on its own. Fails chosen syncs the way Linux does: the pages count as clean afterwards, so a second sync
-//! returns `Ok` while the bytes are gone. Does not: model time or bit rot.
+//! returns `Ok` while some of the bytes are gone. Does not: model time or bit rot.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -114,6 +114,7 @@ impl FaultyDisk {
 
     /// The disk as a power cut leaves it at this moment, with a new plan for its next life. Everything on it
     /// is durable.
+    #[must_use]
     pub fn after_power_cut(&self, seed: u64, plan: CrashPlan) -> Self {
         let old = lock(&self.state);
         let mut random = Random(old.random ^ seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
@@ -132,6 +133,7 @@ impl FaultyDisk {
 
     /// The disk as a process that died leaves it: the kernel still has every write, so nothing is lost, but
     /// nothing more is durable than before either.
+    #[must_use]
     pub fn after_kill(&self, plan: CrashPlan) -> Self {
         let old = lock(&self.state);
         Self {
@@ -356,11 +358,12 @@ impl Disk for FaultyDisk {
                     .is_some_and(|path| path.parent() == Some(dir))
             });
         state.pending_names = kept;
-        if failed.is_err() {
-            // The changes are in doubt no longer: they are lost, though this life still sees them.
-            return failed;
-        }
+        let mut random = Random(state.random);
         for change in synced {
+            // After a failure this life sees every change, the device has some of them, and no later sync adds more.
+            if failed.is_err() && random.next() & 1 == 0 {
+                continue;
+            }
             if let Some(removed) = change.removed {
                 state.durable_names.remove(&removed);
             }
@@ -368,7 +371,8 @@ impl Disk for FaultyDisk {
                 state.durable_names.insert(added, inode);
             }
         }
-        Ok(())
+        state.random = random.0;
+        failed
     }
 
     fn lock(&self, _path: &Path) -> io::Result<Box<dyn DiskLock>> {
@@ -425,7 +429,7 @@ impl DiskFile for FaultyFile {
         let mut state = lock(&self.state);
         let counted = state.count(Call::Write);
         let every = state.plan.short_write_every;
-        let short = every > 0 && state.calls % every == 0 && buf.len() > 1;
+        let short = every > 0 && state.calls.is_multiple_of(every) && buf.len() > 1;
         let n = if short { buf.len() / 2 } else { buf.len() };
         let data = buf.get(..n).unwrap_or_default();
         if counted.is_ok() || state.crashed {
@@ -442,15 +446,18 @@ impl DiskFile for FaultyFile {
         let mut state = lock(&self.state);
         let counted = state.count(Call::Sync);
         state.alive()?;
+        let mut random = Random(state.random);
         self.with(&mut state, |file| {
-            let pending = std::mem::take(&mut file.pending);
-            if counted.is_ok() {
-                for (offset, data) in pending {
-                    write_into(&mut file.durable, &data, offset);
-                }
+            if counted.is_err() {
+                // The pages are marked clean: the cache shows them, and the device has what part of them it took.
+                file.durable = surviving_bytes(file, &mut random);
+                file.pending.clear();
             }
-            // After a failure the pages are marked clean: the cache shows them, the device never gets them.
+            for (offset, data) in std::mem::take(&mut file.pending) {
+                write_into(&mut file.durable, &data, offset);
+            }
         })?;
+        state.random = random.0;
         counted
     }
 

@@ -1,6 +1,6 @@
 //! A file system in memory, for tests and for what the faulty disk is made of.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +16,7 @@ pub struct MemoryDisk {
 #[derive(Debug, Default)]
 struct Tree {
     files: BTreeMap<PathBuf, Arc<Mutex<Vec<u8>>>>,
-    locks: BTreeMap<PathBuf, ()>,
+    locks: BTreeSet<PathBuf>,
 }
 
 /// A panic elsewhere leaves the maps as they were, so a poisoned mutex is still good here.
@@ -81,7 +81,7 @@ impl Disk for MemoryDisk {
     }
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
-        if lock(&self.tree).locks.insert(path.to_owned(), ()).is_some() {
+        if !lock(&self.tree).locks.insert(path.to_owned()) {
             return Err(io::Error::from(io::ErrorKind::WouldBlock));
         }
         Ok(Box::new(MemoryLock {

@@ -44,10 +44,21 @@ impl Disk for RealDisk {
     }
 
     fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(DIR_MODE)
-            .create(dir)
+        if dir.is_dir() {
+            return Ok(());
+        }
+        let parent = match dir.parent() {
+            Some(parent) if parent.as_os_str().is_empty() => Path::new("."),
+            Some(parent) => parent,
+            None => return Err(io::Error::from(io::ErrorKind::NotFound)),
+        };
+        self.create_dir_all(parent)?;
+        match fs::DirBuilder::new().mode(DIR_MODE).create(dir) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        // A store in a folder that a power cut forgets is a lost store.
+        self.sync_dir(parent)
     }
 
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {

@@ -40,6 +40,10 @@ impl Engine {
 
     /// Turns the head into a segment now, whatever its size.
     pub fn flush(&self) -> Result<(), Error> {
+        // An earlier, failed flush may have left rows aside; they come first, and then what was written since.
+        if lock(&self.state).frozen.is_some() {
+            self.flush_holding(lock(&self.maintenance))?;
+        }
         self.flush_holding(lock(&self.maintenance)).map(drop)
     }
 
@@ -61,10 +65,16 @@ impl Engine {
         let idle = self.options.flush_idle_ms > 0
             && idle_ms >= self.options.flush_idle_ms
             && rows >= self.options.flush_idle_rows_min.max(1);
-        rows >= self.options.flush_rows || log_full || idle
+        rows >= self.options.flush_rows
+            || state.head.bytes() >= self.options.flush_bytes
+            || log_full
+            || idle
     }
 
-    fn flush_holding(&self, mut manifest: MutexGuard<'_, Manifest>) -> Result<u64, Error> {
+    pub(super) fn flush_holding(
+        &self,
+        mut manifest: MutexGuard<'_, Manifest>,
+    ) -> Result<u64, Error> {
         let Some(frozen) = self.freeze(manifest.contents.flushed_lsn)? else {
             return Ok(0);
         };
@@ -151,7 +161,7 @@ impl Engine {
             .append(self.disk.as_ref(), edit)
             .inspect_err(|error| self.log.poison(&error.to_string()))?;
         let rows = segment.as_ref().map_or(0, |segment| segment.meta.rows);
-        self.publish(segment, frozen.lsn);
+        self.publish(segment, &manifest.contents);
         Ok(rows)
     }
 
@@ -189,14 +199,11 @@ impl Engine {
         inputs
     }
 
-    fn publish(&self, segment: Option<Segment>, flushed_lsn: u64) {
+    fn publish(&self, segment: Option<Segment>, contents: &Contents) {
         let mut state = lock(&self.state);
         let mut segments = state.version.segments.clone();
         segments.extend(segment.map(Arc::new));
-        state.version = Arc::new(Version {
-            segments,
-            flushed_lsn,
-        });
+        state.version = Arc::new(Version::new(segments, contents));
         state.frozen = None;
     }
 

@@ -17,6 +17,8 @@ use crate::segment::Segment;
 
 /// Log files that the cap is divided into.
 const LOG_FILES: u64 = 8;
+/// All of them may be free after a flush.
+const LOG_FREE_FILES_MAX: usize = 8;
 /// A file smaller than this would be rolled at nearly every batch.
 const LOG_FILE_BYTES_MIN: u64 = 4096;
 
@@ -44,13 +46,12 @@ impl Engine {
                 Error::io("lock", &dir.join(LOCK_FILE))(error)
             }
         })?;
-        let manifest = open_manifest(disk.as_ref(), dir)?;
+        let mut manifest = open_manifest(disk.as_ref(), dir)?;
         for folder in [&log_dir, &segment_dir] {
             disk.create_dir_all(folder)
                 .map_err(Error::io("create", folder))?;
         }
         disk.sync_dir(dir).map_err(Error::io("sync", dir))?;
-        remove_orphans(disk.as_ref(), &segment_dir, &manifest)?;
         let mut catalogue = read_definitions(disk.as_ref(), &segment_dir, &manifest)?;
         let segments = open_segments(disk.as_ref(), &segment_dir, &manifest)?;
 
@@ -58,7 +59,7 @@ impl Engine {
         let mut unfiled = Vec::new();
         let log_options = LogOptions {
             file_bytes: (options.log_bytes_max / LOG_FILES).max(LOG_FILE_BYTES_MIN),
-            free_files_max: LOG_FILES as usize,
+            free_files_max: LOG_FREE_FILES_MAX,
             sabotage: options.sabotage,
         };
         let mut log_bytes = 0;
@@ -81,15 +82,16 @@ impl Engine {
                 }
                 Ok(())
             },
-        )?;
+        )
+        .map_err(|error| manifest.blame(error))?;
+        // Only now that everything listed was found in order may anything be thrown away.
+        manifest.rewrite(disk.as_ref())?;
+        remove_orphans(disk.as_ref(), &segment_dir, &manifest)?;
         let counters = Counters::default();
         counters
             .log_bytes
             .store(log_bytes, std::sync::atomic::Ordering::Relaxed);
-        let version = Version {
-            segments,
-            flushed_lsn: manifest.contents.flushed_lsn,
-        };
+        let version = Version::new(segments, &manifest.contents);
         Ok(Self {
             uuid: manifest.uuid(),
             dir: dir.to_owned(),
@@ -181,12 +183,19 @@ fn remove_orphans(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<()
                 .definitions
                 .iter()
                 .any(|file| definitions_name(file.file_id) == name);
-        if !listed {
+        // What has no name of ours was put there by somebody else, and is not ours to remove.
+        if !listed && is_file_name(&name) {
             let path = dir.join(&name);
             disk.remove(&path).map_err(Error::io("remove", &path))?;
         }
     }
     Ok(())
+}
+
+/// Whether a segment or a definition file could have this name.
+fn is_file_name(name: &str) -> bool {
+    let id = name.strip_suffix(".seg").or(name.strip_suffix(".def"));
+    id.is_some_and(|id| id.len() == 16 && id.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
 fn read_definitions(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<Catalogue, Error> {

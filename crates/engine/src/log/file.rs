@@ -1,19 +1,21 @@
 //! Bytes of a log file: its header and its records' headers. See `docs/format/log.md`.
 
+use std::path::Path;
+
 use nilometer_codec::crc32c;
 
-use crate::error::Malformed;
+use crate::error::Error;
+use crate::file_header::{self, take};
 use crate::schema::Lsn;
 
 /// The header's block; records start after it.
-pub(super) const HEADER_BYTES: u64 = 512;
+pub(super) const HEADER_BYTES: usize = 512;
 /// Records start at multiples of this, so that a scan for later ones has few places to look.
 pub(super) const RECORD_ALIGN: usize = 8;
 /// Size of a record's header.
 pub(super) const RECORD_HEADER_BYTES: usize = 40;
 
-const MAGIC: &[u8; 8] = b"NILOLOG0";
-const FORMAT: u16 = 0;
+const MAGIC: [u8; 8] = *b"NILOLOG0";
 const RECORD_MAGIC: u32 = u32::from_le_bytes(*b"NREC");
 const LAST_PART: u32 = 1;
 
@@ -23,7 +25,8 @@ pub(super) fn file_name(number: u64) -> String {
 
 pub(super) fn file_number(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".log")?;
-    (digits.len() == 16).then(|| digits.parse().ok())?
+    let is_number = digits.len() == 16 && digits.bytes().all(|digit| digit.is_ascii_digit());
+    is_number.then(|| digits.parse().ok())?
 }
 
 /// What a log file says of itself.
@@ -37,42 +40,21 @@ pub(crate) struct FileHeader {
 
 impl FileHeader {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::with_capacity(512);
-        out.extend_from_slice(MAGIC);
-        out.extend_from_slice(&FORMAT.to_le_bytes());
-        // Cipher id and key id: 0 = plain.
-        out.extend_from_slice(&0u16.to_le_bytes());
-        out.extend_from_slice(&0u32.to_le_bytes());
-        out.extend_from_slice(&self.uuid);
-        out.extend_from_slice(&self.number.to_le_bytes());
-        out.extend_from_slice(&self.start_lsn.to_le_bytes());
-        let crc = crc32c(0, &out);
-        out.extend_from_slice(&crc.to_le_bytes());
-        out.resize(512, 0);
-        out
+        let mut own = Vec::with_capacity(16);
+        own.extend_from_slice(&self.number.to_le_bytes());
+        own.extend_from_slice(&self.start_lsn.to_le_bytes());
+        file_header::encode(MAGIC, self.uuid, &own, HEADER_BYTES)
     }
 
-    pub(crate) fn decode(bytes: &[u8]) -> Result<Self, Malformed> {
-        let mut input = bytes;
-        let magic = take::<8>(&mut input)?;
-        let format = u16::from_le_bytes(take(&mut input)?);
-        let cipher = u16::from_le_bytes(take(&mut input)?);
-        let _key_id = take::<4>(&mut input)?;
-        let uuid = take(&mut input)?;
-        let number = u64::from_le_bytes(take(&mut input)?);
-        let start_lsn = u64::from_le_bytes(take(&mut input)?);
-        let covered = bytes.len() - input.len();
-        let crc = u32::from_le_bytes(take(&mut input)?);
-        if &magic != MAGIC {
-            return Err(Malformed::new("not a log file"));
-        }
-        if crc != crc32c(0, bytes.get(..covered).unwrap_or_default()) {
-            return Err(Malformed::new("header fails its checksum"));
-        }
-        if format > FORMAT || cipher != 0 {
-            return Err(Malformed::new(format!(
-                "log format {format}, cipher {cipher}"
-            )));
+    pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<Self, Error> {
+        let (uuid, own) = file_header::decode::<16>(bytes, MAGIC, path)?;
+        let mut own = own.as_slice();
+        let mut number = || take(&mut own).map(u64::from_le_bytes);
+        let (number, start_lsn) = number()
+            .and_then(|first| Ok((first, number()?)))
+            .map_err(|what| what.at(path, 0))?;
+        if start_lsn == 0 {
+            return Err(Error::corrupt(path, 0, "the log starts before LSN 1"));
         }
         Ok(Self {
             uuid,
@@ -87,7 +69,7 @@ impl FileHeader {
 pub(super) struct RecordHeader {
     pub(super) length: u32,
     pub(super) lsn: Lsn,
-    /// Highest durable LSN that the writer knew when it queued the record.
+    /// Highest durable LSN when the record's group was written.
     pub(super) durable_lsn: Lsn,
     pub(super) part: u32,
     pub(super) last: bool,
@@ -145,12 +127,4 @@ impl RecordHeader {
 /// Records of a file's earlier life fail their checksum, because the number is part of it.
 fn seed(file_number: u64) -> u32 {
     crc32c(0, &file_number.to_le_bytes())
-}
-
-fn take<const N: usize>(input: &mut &[u8]) -> Result<[u8; N], Malformed> {
-    let (head, rest) = input
-        .split_first_chunk::<N>()
-        .ok_or_else(|| Malformed::new("unexpected end"))?;
-    *input = rest;
-    Ok(*head)
 }

@@ -75,7 +75,7 @@ impl Log {
                     &first.path,
                     0,
                     format!(
-                        "the log starts at LSN {}, but segments end at {flushed}: a file is missing",
+                        "the log starts at LSN {}, but segments end at {flushed}: a log file or the manifest's end is missing",
                         header.start_lsn
                     ),
                 ));
@@ -105,9 +105,8 @@ impl Log {
             queue: Mutex::new(Queue {
                 records: Vec::new(),
                 file_number: next_number,
-                offset: HEADER_BYTES,
+                offset: HEADER_BYTES as u64,
                 last_lsn: replayed.last_lsn,
-                durable,
             }),
             group: Mutex::new(Group {
                 durable,
@@ -131,7 +130,7 @@ impl Log {
             }),
             options,
         };
-        log.settle(in_doubt, replayed.last_lsn, free)?;
+        log.settle(&in_doubt, replayed.last_lsn, free)?;
         Ok((log, replayed))
     }
 
@@ -141,13 +140,13 @@ impl Log {
     /// file gets its name, in one step, only after its records are durable.
     fn settle(
         &self,
-        in_doubt: Vec<(Lsn, Vec<u8>)>,
+        in_doubt: &[(Lsn, Vec<u8>)],
         last_lsn: Lsn,
         free: Vec<u64>,
     ) -> Result<(), Error> {
         let mut files = super::lock(&self.files);
         if let Some((start_lsn, _)) = in_doubt.first() {
-            let live = self.write_settled(*start_lsn, &in_doubt)?;
+            let live = self.write_settled(*start_lsn, in_doubt)?;
             let end = live.file.size().map_err(Error::io("read", &live.path))?;
             files.live.push(live);
             super::lock(&self.queue).offset = end.next_multiple_of(RECORD_ALIGN as u64);
@@ -155,7 +154,6 @@ impl Log {
         // Old files may be overwritten only now that their records in doubt stand elsewhere.
         files.free = free;
         drop(files);
-        super::lock(&self.queue).durable = last_lsn;
         super::lock(&self.group).durable = last_lsn;
         Ok(())
     }
@@ -210,11 +208,15 @@ fn find_files(disk: &dyn Disk, dir: &Path) -> Result<Vec<Found>, Error> {
         };
         let path = dir.join(file_name(number));
         let file = disk.open(&path).map_err(Error::io("open", &path))?;
-        let mut bytes = vec![0; 512];
+        let mut bytes = vec![0; HEADER_BYTES];
         let size = file.size().map_err(Error::io("read", &path))?;
-        let header = if size >= HEADER_BYTES {
+        let header = if size >= HEADER_BYTES as u64 {
             read_exact_at(file.as_ref(), &mut bytes, 0).map_err(Error::io("read", &path))?;
-            FileHeader::decode(&bytes).ok()
+            match FileHeader::decode(&bytes, &path) {
+                // Whether that is damage or a file that a crash left unfinished, its records will tell.
+                Err(Error::Corrupt { .. }) => None,
+                other => Some(other?),
+            }
         } else {
             None
         };
@@ -246,9 +248,13 @@ fn classify(
             Some(header) if header.number == file.number && header.uuid == uuid => {
                 valid.push((file, header));
             }
+            // It was free and had got a new header, but a crash took its new name back.
+            Some(header) if header.number > file.number && header.uuid == uuid => {
+                free.push(file.number);
+            }
             _ => {
                 // A crash while the file was made leaves a bad or an old header and no record of its own.
-                if let Some(offset) = first_record(&file)? {
+                if let Some(offset) = first_needed(&file, flushed)? {
                     return Err(Error::corrupt(
                         &file.path,
                         0,
@@ -277,9 +283,17 @@ fn read_all(file: &Found) -> Result<Vec<u8>, Error> {
     Ok(bytes)
 }
 
-fn first_record(file: &Found) -> Result<Option<usize>, Error> {
+/// Where the first record above `flushed` stands.
+fn first_needed(file: &Found, flushed: Lsn) -> Result<Option<usize>, Error> {
     let bytes = read_all(file)?;
-    Ok(scan(file.number, &bytes, HEADER_BYTES as usize).map(|(at, _)| at))
+    let mut from = HEADER_BYTES;
+    while let Some((at, record)) = scan(file.number, &bytes, from) {
+        if record.lsn > flushed {
+            return Ok(Some(at));
+        }
+        from = at + RECORD_ALIGN;
+    }
+    Ok(None)
 }
 
 /// The first intact record header of this file at or after `from`.
@@ -304,7 +318,7 @@ where
         // The header was written after everything before it was durable.
         self.know_durable(header.start_lsn.saturating_sub(1));
         let bytes = read_all(file)?;
-        let mut at = HEADER_BYTES as usize;
+        let mut at = HEADER_BYTES;
         let mut parts: Vec<u8> = Vec::new();
         let mut part_expected = 0;
         while next_start.is_none_or(|next| self.expected < next) {

@@ -56,6 +56,6 @@ fn merge_overlapping(pieces: &[Piece], position: usize, output: &mut Output) {
             let piece = pieces.get(piece)?;
             Some((&*piece.data, piece.rows.get(row)))
         });
-        output.push_merged(time, position, versions);
+        output.push_merged(time, position, &versions);
     }
 }

@@ -65,7 +65,7 @@ impl Output {
         &mut self,
         time: i64,
         position: usize,
-        versions: impl Iterator<Item = (&'a Data, usize)> + Clone,
+        versions: &(impl Iterator<Item = (&'a Data, usize)> + Clone),
     ) {
         self.times.push(time);
         for (at, to) in self.fields.iter_mut().enumerate() {

@@ -80,7 +80,7 @@ impl Data {
 #[derive(Debug)]
 pub(super) enum Cursor {
     Run(RunCursor),
-    Group(GroupCursor),
+    Group(Box<GroupCursor>),
 }
 
 impl Cursor {
@@ -311,11 +311,9 @@ impl GroupCursor {
     }
 
     fn decode_block(&mut self, at: usize) -> Result<Decoded, Error> {
-        let rows = self
-            .directory
-            .blocks
-            .get(at)
-            .map_or(0, |block| block.rows as usize);
+        let block = self.directory.blocks.get(at);
+        let rows = block.map_or(0, |block| block.rows as usize);
+        let is_shared = block.is_some_and(|block| block.first_series != block.last_series);
         let mut columns = Vec::new();
         for index in 0..self.columns.len() {
             columns.push(self.decode_column(index, at, rows)?);
@@ -327,15 +325,19 @@ impl GroupCursor {
                 .collect(),
             _ => Vec::new(),
         });
-        let times = match columns.remove(0).map(|column| column.values) {
-            Some(Values::I64(times)) => times,
-            _ => {
-                return Err(Error::corrupt(
-                    self.segment.path(),
-                    0,
-                    "a block has no times",
-                ));
-            }
+        if is_shared && series.is_none() {
+            return Err(Error::corrupt(
+                self.segment.path(),
+                0,
+                "a block of several series does not say which row is whose",
+            ));
+        }
+        let Some(Values::I64(times)) = columns.remove(0).map(|column| column.values) else {
+            return Err(Error::corrupt(
+                self.segment.path(),
+                0,
+                "a block has no times",
+            ));
         };
         Ok(Decoded {
             block: at,

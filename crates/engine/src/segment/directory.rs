@@ -35,7 +35,8 @@ impl ColumnChunk {
     pub(crate) fn page(&self, block: usize) -> Option<(u64, u32)> {
         let length = *self.lengths.get(block)?;
         let before: u64 = self.lengths.iter().take(block).map(|&n| u64::from(n)).sum();
-        (length > 0).then_some((self.offset + before, length))
+        let offset = self.offset.checked_add(before)?;
+        (length > 0).then_some((offset, length))
     }
 }
 

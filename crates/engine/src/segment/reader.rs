@@ -7,10 +7,11 @@ use nilometer_codec::{ColumnBuf, crc32c, decode_page, varint};
 
 use super::directory::GroupDirectory;
 use super::writer::{GroupMeta, SegmentMeta};
-use super::{FORMAT, HEADER_BYTES, MAGIC, TAIL_BYTES};
+use super::{HEADER_BYTES, MAGIC, TAIL_BYTES};
 use crate::definition::{take_bytes, take_u32};
 use crate::disk::{Disk, DiskFile, read_exact_at};
 use crate::error::{Error, Malformed};
+use crate::file_header;
 use crate::schema::TableId;
 
 /// An open segment.
@@ -48,10 +49,11 @@ impl Segment {
                 ),
             ));
         }
-        let header = read(file.as_ref(), &path, 0, HEADER_BYTES)?;
+        let read = |offset: u64, length: u64| read(file.as_ref(), &path, bytes, offset, length);
+        let header = read(0, HEADER_BYTES as u64)?;
         check_header(&header, uuid, meta.file_id, &path)?;
         let tail_offset = bytes.saturating_sub(TAIL_BYTES);
-        let tail = read(file.as_ref(), &path, tail_offset, TAIL_BYTES)?;
+        let tail = read(tail_offset, TAIL_BYTES)?;
         let (offset, length, crc) =
             decode_tail(&tail, meta.file_id).map_err(|what| what.at(&path, tail_offset))?;
         if offset
@@ -64,7 +66,7 @@ impl Segment {
                 "the footer's place is outside the file",
             ));
         }
-        let footer = read(file.as_ref(), &path, offset, length)?;
+        let footer = read(offset, length)?;
         if crc32c(0, &footer) != crc {
             return Err(Error::corrupt(
                 &path,
@@ -99,12 +101,7 @@ impl Segment {
             return Ok(Arc::clone(directory));
         }
         let meta = &group.meta;
-        let bytes = read(
-            self.file.as_ref(),
-            &self.path,
-            meta.offset,
-            u64::from(meta.length),
-        )?;
+        let bytes = self.read_span(meta.offset, u64::from(meta.length))?;
         if crc32c(0, &bytes) != meta.crc {
             return Err(Error::corrupt(
                 &self.path,
@@ -120,7 +117,8 @@ impl Segment {
 
     /// Bytes `offset..offset + length` of the file: pages next to each other.
     pub(crate) fn read_span(&self, offset: u64, length: u64) -> Result<Vec<u8>, Error> {
-        read(self.file.as_ref(), &self.path, offset, length)
+        let file = self.file.as_ref();
+        read(file, &self.path, self.meta.bytes, offset, length)
     }
 
     /// Checks and decodes one page that stands at `offset` of the file.
@@ -152,9 +150,18 @@ impl Segment {
     }
 }
 
-fn read(file: &dyn DiskFile, path: &Path, offset: u64, length: u64) -> Result<Vec<u8>, Error> {
-    let length = usize::try_from(length)
-        .map_err(|_| Error::corrupt(path, offset, "a length exceeds the address space"))?;
+/// Bytes of a file of `size` bytes; a place outside it takes no memory.
+fn read(
+    file: &dyn DiskFile,
+    path: &Path,
+    size: u64,
+    offset: u64,
+    length: u64,
+) -> Result<Vec<u8>, Error> {
+    let inside = offset.checked_add(length).is_some_and(|end| end <= size);
+    let length = usize::try_from(length).ok().filter(|_| inside);
+    let length =
+        length.ok_or_else(|| Error::corrupt(path, offset, "a place is outside the file"))?;
     let mut bytes = vec![0; length];
     read_exact_at(file, &mut bytes, offset).map_err(|error| match error.kind() {
         std::io::ErrorKind::UnexpectedEof => Error::corrupt(path, offset, "the file ends early"),
@@ -164,27 +171,13 @@ fn read(file: &dyn DiskFile, path: &Path, offset: u64, length: u64) -> Result<Ve
 }
 
 fn check_header(bytes: &[u8], uuid: [u8; 16], file_id: u64, path: &Path) -> Result<(), Error> {
-    let bad = |reason: &str| Err(Error::corrupt(path, 0, reason));
-    let mut input = bytes;
-    let mut field = |n: usize| take_bytes(&mut input, n).unwrap_or_default();
-    let (magic, format, _cipher) = (field(8), field(2), field(6));
-    let (owner, id, crc) = (field(16), field(8), field(4));
-    if magic != MAGIC {
-        return bad("not a segment");
-    }
-    if crc != crc32c(0, bytes.get(..40).unwrap_or_default()).to_le_bytes() {
-        return bad("the header fails its checksum");
-    }
-    let format = format.try_into().map_or(u16::MAX, u16::from_le_bytes);
-    if format > FORMAT {
-        return Err(Error::NewerFormat {
-            path: path.to_owned(),
-            found: format,
-            supported: FORMAT,
-        });
-    }
+    let (owner, id) = file_header::decode(bytes, MAGIC, path)?;
     if owner != uuid || id != file_id.to_le_bytes() {
-        return bad("the segment belongs to another data directory or has another id");
+        return Err(Error::corrupt(
+            path,
+            0,
+            "the segment belongs to another data directory or has another id",
+        ));
     }
     Ok(())
 }

@@ -11,12 +11,13 @@ use nilometer_codec::{
 
 use super::directory::{BlockEntry, ColumnChunk, GroupDirectory};
 use super::{
-    BLOCK_TEXT_BYTES_MAX, FORMAT, GROUP_BLOCKS_MAX, HEADER_BYTES, MAGIC, OWN_BLOCK_ROWS_MIN,
-    SERIES_PAGE, TIME_PAGE,
+    BLOCK_TEXT_BYTES_MAX, GROUP_BLOCKS_MAX, HEADER_BYTES, MAGIC, OWN_BLOCK_ROWS_MIN, SERIES_PAGE,
+    TIME_PAGE,
 };
 use crate::batch::{Column, TableRows, Values};
 use crate::disk::{Disk, DiskFile, write_all_at};
 use crate::error::{Error, Malformed};
+use crate::file_header;
 use crate::order::sorted_order;
 use crate::schema::{Lsn, TableId};
 
@@ -123,7 +124,7 @@ pub(crate) fn write_segment(
     let file = disk.create(path).map_err(Error::io("create", path))?;
     let mut output = Output {
         file,
-        buffer: header(uuid, file_id),
+        buffer: file_header::encode(MAGIC, uuid, &file_id.to_le_bytes(), HEADER_BYTES),
         written: 0,
     };
     let mut groups = Vec::new();
@@ -150,27 +151,12 @@ pub(crate) fn write_segment(
         .extend_from_slice(&crc32c(0, &footer).to_le_bytes());
     let crc = crc32c(0, output.buffer.get(tail_start..).unwrap_or_default());
     output.buffer.extend_from_slice(&crc.to_le_bytes());
-    output.buffer.extend_from_slice(MAGIC);
+    output.buffer.extend_from_slice(&MAGIC);
     output.spill(path, 0)?;
     if sync {
         output.file.sync().map_err(Error::io("sync", path))?;
     }
     Ok((output.written, groups.iter().map(|group| group.rows).sum()))
-}
-
-fn header(uuid: [u8; 16], file_id: u64) -> Vec<u8> {
-    let mut out = Vec::new();
-    out.extend_from_slice(MAGIC);
-    out.extend_from_slice(&FORMAT.to_le_bytes());
-    // Cipher id and key id: 0 = plain.
-    out.extend_from_slice(&0u16.to_le_bytes());
-    out.extend_from_slice(&0u32.to_le_bytes());
-    out.extend_from_slice(&uuid);
-    out.extend_from_slice(&file_id.to_le_bytes());
-    let crc = crc32c(0, &out);
-    out.extend_from_slice(&crc.to_le_bytes());
-    out.resize(HEADER_BYTES as usize, 0);
-    out
 }
 
 fn write_table(

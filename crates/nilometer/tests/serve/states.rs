@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::support::{Server, wait_for};
 
 /// Rows after which the head becomes a segment: never, in these tests.
-const NEVER_FLUSH: &[&str] = &["--flush-rows", "10000000"];
+const NEVER_FLUSH: &[&str] = &["--flush-rows", "10000000", "--flush-idle-ms", "0"];
 /// Rows after which the head becomes a segment, few enough for many segments from any use case.
 const FLUSH_ROWS: f64 = 5_000.0;
 const FLUSH_SOON: &[&str] = &["--flush-rows", "5000"];

@@ -20,11 +20,17 @@ pub(super) struct Bookend {
 
 impl Bookend {
     pub(super) fn first() -> Self {
-        Self { is_first: true, signature: Signature::user_defined(Volatility::Immutable) }
+        Self {
+            is_first: true,
+            signature: Signature::user_defined(Volatility::Immutable),
+        }
     }
 
     pub(super) fn last() -> Self {
-        Self { is_first: false, signature: Signature::user_defined(Volatility::Immutable) }
+        Self {
+            is_first: false,
+            signature: Signature::user_defined(Volatility::Immutable),
+        }
     }
 }
 
@@ -59,13 +65,22 @@ impl AggregateUDFImpl for Bookend {
     fn simplify(&self) -> Option<AggregateFunctionSimplification> {
         let is_first = self.is_first;
         Some(Box::new(move |call: AggregateFunction, _| {
-            let AggregateFunctionParams { mut args, distinct, filter, null_treatment, .. } = call.params;
+            let AggregateFunctionParams {
+                mut args,
+                distinct,
+                filter,
+                null_treatment,
+                ..
+            } = call.params;
             let (Some(time), Some(value)) = (args.pop(), args.pop()) else {
                 return internal_err!("first and last have two arguments");
             };
             // Rows without a time go to the far end.
-            let (function, nulls_first) =
-                if is_first { (first_value_udaf(), false) } else { (last_value_udaf(), true) };
+            let (function, nulls_first) = if is_first {
+                (first_value_udaf(), false)
+            } else {
+                (last_value_udaf(), true)
+            };
             let order_by = vec![time.sort(true, nulls_first)];
             Ok(Expr::AggregateFunction(AggregateFunction::new_udf(
                 function,

@@ -97,11 +97,17 @@ fn from_local(local_ns: i128, zone: Tz) -> Option<i128> {
         MappedLocalTime::Single(offset) => offset.fix(),
         MappedLocalTime::Ambiguous(first, second) => {
             let (first, second) = (first.fix(), second.fix());
-            if first.local_minus_utc() < second.local_minus_utc() { first } else { second }
+            if first.local_minus_utc() < second.local_minus_utc() {
+                first
+            } else {
+                second
+            }
         }
         MappedLocalTime::None => {
             let day_before = local.checked_sub_signed(chrono::TimeDelta::days(1))?;
-            zone.offset_from_local_datetime(&day_before).earliest()?.fix()
+            zone.offset_from_local_datetime(&day_before)
+                .earliest()?
+                .fix()
         }
     };
     Some(local_ns - i128::from(offset.local_minus_utc()) * 1_000_000_000)

@@ -9,8 +9,9 @@ use std::sync::Arc;
 use arrow::array::timezone::Tz;
 use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
 use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Date32Type, Int64Type, IntervalUnit, TimeUnit, TimestampMicrosecondType,
-    TimestampMillisecondType, TimestampNanosecondType, TimestampSecondType,
+    ArrowPrimitiveType, DataType, Date32Type, Int64Type, IntervalUnit, TimeUnit,
+    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    TimestampSecondType,
 };
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
 use datafusion::logical_expr::{
@@ -30,7 +31,9 @@ pub(super) struct TimeBucket {
 
 impl TimeBucket {
     pub(super) fn new() -> Self {
-        Self { signature: Signature::user_defined(Volatility::Immutable) }
+        Self {
+            signature: Signature::user_defined(Volatility::Immutable),
+        }
     }
 }
 
@@ -48,12 +51,18 @@ impl ScalarUDFImpl for TimeBucket {
             return plan_err!("{USAGE}");
         };
         if width.is_integer() {
-            if arg_types.len() > 3 || !arg_types.iter().all(|kind| kind.is_integer() || kind.is_null()) {
+            if arg_types.len() > 3
+                || !arg_types
+                    .iter()
+                    .all(|kind| kind.is_integer() || kind.is_null())
+            {
                 return plan_err!("{USAGE}");
             }
             return Ok(vec![DataType::Int64; arg_types.len()]);
         }
-        if arg_types.len() > 5 || !(width.is_string() || width.is_null() || matches!(width, DataType::Interval(_))) {
+        if arg_types.len() > 5
+            || !(width.is_string() || width.is_null() || matches!(width, DataType::Interval(_)))
+        {
             return plan_err!("{USAGE}");
         }
         let utc = || DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()));
@@ -91,17 +100,25 @@ impl ScalarUDFImpl for TimeBucket {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from(&time_type)?));
         };
         match time {
-            ColumnarValue::Array(times) => Ok(ColumnarValue::Array(bucket_array(&times, &buckets)?)),
+            ColumnarValue::Array(times) => {
+                Ok(ColumnarValue::Array(bucket_array(&times, &buckets)?))
+            }
             ColumnarValue::Scalar(time) => {
                 let bucketed = bucket_array(&time.to_array()?, &buckets)?;
-                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(&bucketed, 0)?))
+                Ok(ColumnarValue::Scalar(ScalarValue::try_from_array(
+                    &bucketed, 0,
+                )?))
             }
         }
     }
 }
 
 /// What the arguments other than the time say, or `None` if one of them is NULL.
-fn buckets(width: &ColumnarValue, optional: &[ColumnarValue], time_type: &DataType) -> Result<Option<Buckets>> {
+fn buckets(
+    width: &ColumnarValue,
+    optional: &[ColumnarValue],
+    time_type: &DataType,
+) -> Result<Option<Buckets>> {
     let width = constant(width)?;
     if width.is_null() {
         return Ok(None);
@@ -113,23 +130,36 @@ fn buckets(width: &ColumnarValue, optional: &[ColumnarValue], time_type: &DataTy
             match (interval.months, fixed) {
                 (0, fixed) => (Width::Fixed(fixed), None),
                 (months, 0) => (Width::Months(months), None),
-                _ => return exec_err!("time_bucket: a width of months cannot have days or hours as well"),
+                _ => {
+                    return exec_err!(
+                        "time_bucket: a width of months cannot have days or hours as well"
+                    );
+                }
             }
         }
         other => return exec_err!("time_bucket: {other} is no width"),
     };
     match width {
-        Width::Fixed(..=0) | Width::Months(..=0) => return exec_err!("time_bucket: the width must be greater than 0"),
+        Width::Fixed(..=0) | Width::Months(..=0) => {
+            return exec_err!("time_bucket: the width must be greater than 0");
+        }
         Width::Fixed(width) if *time_type == DataType::Date32 && width % DAY_NS != 0 => {
             return exec_err!("time_bucket: the width of a bucket of dates must be whole days");
         }
         _ => {}
     }
-    let mut buckets = Buckets { width, origin, offset: 0, zone: None };
+    let mut buckets = Buckets {
+        width,
+        origin,
+        offset: 0,
+        zone: None,
+    };
     for argument in optional {
         match constant(argument)? {
             ScalarValue::Int64(Some(offset)) => buckets.offset = i128::from(offset),
-            ScalarValue::TimestampNanosecond(Some(origin), _) => buckets.origin = Some(i128::from(origin)),
+            ScalarValue::TimestampNanosecond(Some(origin), _) => {
+                buckets.origin = Some(i128::from(origin))
+            }
             ScalarValue::IntervalMonthDayNano(Some(offset)) if offset.months == 0 => {
                 buckets.offset = i128::from(offset.days) * DAY_NS + i128::from(offset.nanoseconds);
             }
@@ -139,7 +169,9 @@ fn buckets(width: &ColumnarValue, optional: &[ColumnarValue], time_type: &DataTy
             ScalarValue::Utf8(Some(zone)) => match Tz::from_str(&zone) {
                 Ok(zone) => buckets.zone = Some(zone),
                 Err(_) => {
-                    return exec_err!("time_bucket: unknown time zone '{zone}'; for an offset or an origin write offset => or origin =>");
+                    return exec_err!(
+                        "time_bucket: unknown time zone '{zone}'; for an offset or an origin write offset => or origin =>"
+                    );
                 }
             },
             _ => return Ok(None),
@@ -160,25 +192,47 @@ fn constant(value: &ColumnarValue) -> Result<ScalarValue> {
 fn bucket_array(times: &ArrayRef, buckets: &Buckets) -> Result<ArrayRef> {
     Ok(match times.data_type() {
         DataType::Int64 => Arc::new(bucket_all::<Int64Type>(times.as_primitive(), buckets, 1)?),
-        DataType::Timestamp(TimeUnit::Second, _) => {
-            Arc::new(bucket_all::<TimestampSecondType>(times.as_primitive(), buckets, 1_000_000_000)?)
-        }
+        DataType::Timestamp(TimeUnit::Second, _) => Arc::new(bucket_all::<TimestampSecondType>(
+            times.as_primitive(),
+            buckets,
+            1_000_000_000,
+        )?),
         DataType::Timestamp(TimeUnit::Millisecond, _) => {
-            Arc::new(bucket_all::<TimestampMillisecondType>(times.as_primitive(), buckets, 1_000_000)?)
+            Arc::new(bucket_all::<TimestampMillisecondType>(
+                times.as_primitive(),
+                buckets,
+                1_000_000,
+            )?)
         }
         DataType::Timestamp(TimeUnit::Microsecond, _) => {
-            Arc::new(bucket_all::<TimestampMicrosecondType>(times.as_primitive(), buckets, 1_000)?)
+            Arc::new(bucket_all::<TimestampMicrosecondType>(
+                times.as_primitive(),
+                buckets,
+                1_000,
+            )?)
         }
         DataType::Timestamp(TimeUnit::Nanosecond, _) => {
-            Arc::new(bucket_all::<TimestampNanosecondType>(times.as_primitive(), buckets, 1)?)
+            Arc::new(bucket_all::<TimestampNanosecondType>(
+                times.as_primitive(),
+                buckets,
+                1,
+            )?)
         }
-        DataType::Date32 => Arc::new(bucket_all::<Date32Type>(times.as_primitive(), buckets, DAY_NS)?),
+        DataType::Date32 => Arc::new(bucket_all::<Date32Type>(
+            times.as_primitive(),
+            buckets,
+            DAY_NS,
+        )?),
         other => return exec_err!("time_bucket: {other} is no time"),
     })
 }
 
 /// Neighbours mostly fall into the same bucket, so the edges of the last one answer for them with two comparisons.
-fn bucket_all<T>(times: &PrimitiveArray<T>, buckets: &Buckets, unit_ns: i128) -> Result<PrimitiveArray<T>>
+fn bucket_all<T>(
+    times: &PrimitiveArray<T>,
+    buckets: &Buckets,
+    unit_ns: i128,
+) -> Result<PrimitiveArray<T>>
 where
     T: ArrowPrimitiveType,
     T::Native: Into<i64> + TryFrom<i64>,
@@ -186,14 +240,20 @@ where
     // Empty, so that the first time sets it.
     let (mut start, mut end) = (1i64, 0i64);
     let mut bucket = start;
-    let bucketed = times.try_unary(|time| {
+    let mut starts = Vec::with_capacity(times.len());
+    for (row, &time) in times.values().iter().enumerate() {
         let time: i64 = time.into();
         if time < start || time >= end {
+            if times.is_null(row) {
+                starts.push(T::Native::default());
+                continue;
+            }
             (bucket, start, end) = edges(time, buckets, unit_ns)?;
         }
-        T::Native::try_from(bucket).or_else(|_| out_of_range(time))
-    })?;
-    Ok(bucketed.with_data_type(times.data_type().clone()))
+        starts.push(T::Native::try_from(bucket).or_else(|_| out_of_range(time))?);
+    }
+    let starts = PrimitiveArray::<T>::try_new(starts.into(), times.nulls().cloned())?;
+    Ok(starts.with_data_type(times.data_type().clone()))
 }
 
 /// The bucket of a time and the range [start, end) in which it is known to be the bucket, in the unit of the time.
@@ -207,7 +267,11 @@ fn edges(time: i64, buckets: &Buckets, unit_ns: i128) -> Result<(i64, i64, i64)>
     // An edge inside a unit rounds up: the first whole unit on its other side.
     let up = |edge: i128| i64::try_from(-((-edge).div_euclid(unit_ns))).unwrap_or(i64::MAX);
     // In a time zone nothing is known about the neighbours.
-    let start = if buckets.zone.is_some() { time } else { up(start) };
+    let start = if buckets.zone.is_some() {
+        time
+    } else {
+        up(start)
+    };
     Ok((bucket, start, up(end)))
 }
 

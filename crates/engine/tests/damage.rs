@@ -1,0 +1,548 @@
+//! Promise: a damaged store says so and names the file, or answers as before; never a panic, never another answer.
+//!
+//! One store is written on the real disk. Then each of its files is damaged, byte by byte, and the store is opened and
+//! read whole. The only damage that may go unnoticed is to the end of the log: what stands after the last intact record
+//! looks as if a power cut had torn it; see `docs/format/log.md`. Then exactly those records are gone, and no other.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
+
+mod support;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nilometer_codec::crc32c;
+use nilometer_engine::disk::{Disk, MemoryDisk};
+use nilometer_engine::ingest::Session;
+use nilometer_engine::{Engine, Error, Options, SystemClock};
+use nilometer_lineproto::Precision;
+use support::{Answer, everything};
+
+/// Where every header has its format, its cipher and, by kind of file, its checksum.
+const FORMAT_AT: usize = 8;
+const CIPHER_AT: usize = 10;
+const CHECKSUM_AT: [(&str, usize); 4] =
+    [("manifest", 32), (".seg", 40), (".def", 48), (".log", 48)];
+const LOG_HEADER_BYTES: usize = 52;
+
+/// A store at rest: its files by their path inside the data directory.
+struct Store {
+    files: BTreeMap<PathBuf, Vec<u8>>,
+    /// What it answers after each LSN of the live log.
+    answers: BTreeMap<u64, Answer>,
+    /// The last LSN that is in segments.
+    flushed: u64,
+}
+
+/// Small log files, so that a few batches fill several.
+fn options() -> Options {
+    Options {
+        log_bytes_max: 32 << 10,
+        flush_idle_ms: 0,
+        ..Options::default()
+    }
+}
+
+fn write(engine: &Arc<Engine>, body: &str) -> u64 {
+    engine.create_database("d").unwrap();
+    let mut session = Session::new(Arc::clone(engine), "d").unwrap();
+    let report = session.write_lines(body.as_bytes(), Precision::Nanosecond);
+    let report = report.unwrap();
+    assert_eq!(report.rejected, []);
+    report.lsn
+}
+
+/// Rows of three tables: a series with blocks of its own, small ones that share, all types, nulls, overwritten rows.
+fn body(round: i64) -> String {
+    use std::fmt::Write as _;
+    let mut lines = String::new();
+    for at in 0..150 {
+        let time = round * 100 + at;
+        writeln!(lines, "cpu,host=a usage={}.25,n={at}i {time}", at * round).unwrap();
+    }
+    for host in 0..8 {
+        let time = round * 7 + host;
+        writeln!(
+            lines,
+            "disk,host=h{host},rack=r{round} used={host}u,ok={},note=\"round {round}, {host}\" {time}",
+            host % 2 == 0,
+        )
+        .unwrap();
+        writeln!(lines, "disk,host=h{host} free={host}.5 {time}").unwrap();
+    }
+    writeln!(lines, "round{round} v=1 1").unwrap();
+    lines
+}
+
+/// A store with rounds 1 and 2 in a segment each and those up to `rounds` in the log.
+fn build(rounds: i64) -> Store {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = Arc::new(Engine::open_dir(dir.path(), options()).unwrap());
+    let mut flushed = 0;
+    for round in 1..=2 {
+        flushed = write(&engine, &body(round));
+        engine.flush().unwrap();
+    }
+    let mut answers = BTreeMap::from([(flushed, everything(&engine).unwrap())]);
+    for round in 3..=rounds {
+        let lsn = write(&engine, &body(round));
+        answers.insert(lsn, everything(&engine).unwrap());
+    }
+    assert_eq!(engine.metrics().segments, 2);
+    drop(engine);
+    Store {
+        files: read_files(dir.path(), Path::new("")),
+        answers,
+        flushed,
+    }
+}
+
+fn read_files(root: &Path, inside: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut files = BTreeMap::new();
+    for entry in std::fs::read_dir(root.join(inside)).unwrap() {
+        let entry = entry.unwrap();
+        let path = inside.join(entry.file_name());
+        if entry.file_type().unwrap().is_dir() {
+            files.extend(read_files(root, &path));
+        } else if path != Path::new("lock") {
+            files.insert(path, std::fs::read(entry.path()).unwrap());
+        }
+    }
+    files
+}
+
+const ROOT: &str = "/d";
+
+fn put(disk: &MemoryDisk, path: &Path, bytes: &[u8]) {
+    let path = Path::new(ROOT).join(path);
+    drop(disk.remove(&path));
+    let file = disk.create(&path).unwrap();
+    assert_eq!(file.write_at(bytes, 0).unwrap(), bytes.len());
+}
+
+/// Opens the store and reads all of it.
+fn read_store(disk: &MemoryDisk) -> Result<Answer, Error> {
+    let engine = Engine::open(
+        Arc::new(disk.clone()),
+        Arc::new(SystemClock),
+        Path::new(ROOT),
+        options(),
+    )?;
+    everything(&Arc::new(engine))
+}
+
+impl Store {
+    fn names(&self, ending: &str) -> Vec<&PathBuf> {
+        let is_one = |path: &&PathBuf| path.to_str().is_some_and(|name| name.ends_with(ending));
+        self.files.keys().filter(is_one).collect()
+    }
+
+    fn answer(&self) -> &Answer {
+        self.answers.values().next_back().expect("there is one")
+    }
+
+    /// What the store answers when the log ends with `lsn`.
+    fn answer_at(&self, lsn: u64) -> &Answer {
+        let lsn = lsn.max(self.flushed);
+        let (_, answer) = self.answers.range(..=lsn).next_back().expect("flushed");
+        answer
+    }
+
+    /// The store on a disk of its own, with one file replaced or, with `None`, removed.
+    fn disk_with(&self, path: &Path, bytes: Option<&[u8]>) -> MemoryDisk {
+        let disk = MemoryDisk::new();
+        for (other, kept) in &self.files {
+            if other != path {
+                put(&disk, other, kept);
+            }
+        }
+        if let Some(bytes) = bytes {
+            put(&disk, path, bytes);
+        }
+        disk
+    }
+
+    /// What becomes of the store with one file replaced. After an error the file is put back: nothing else may have
+    /// suffered.
+    fn outcome(&self, path: &Path, bytes: Option<&[u8]>, what: &str) -> Result<Answer, Error> {
+        let disk = self.disk_with(path, bytes);
+        let outcome = read_store(&disk);
+        if outcome.is_err() {
+            put(&disk, path, &self.files[path]);
+            let again = read_store(&disk);
+            let again = again.unwrap_or_else(|error| panic!("{what}, then undone: {error}"));
+            assert!(again == *self.answer(), "{what}, then undone: other rows");
+        }
+        outcome
+    }
+
+    /// Checks that the damage is reported with the file's name, or makes no difference.
+    fn assert_named_or_harmless(&self, path: &Path, bytes: Option<&[u8]>, what: &str) {
+        match self.outcome(path, bytes, what) {
+            Ok(answer) => assert!(answer == *self.answer(), "{what}: another answer"),
+            Err(error) => {
+                let name = Path::new(ROOT).join(path);
+                let text = error.to_string();
+                assert!(text.contains(name.to_str().unwrap()), "{what}: {text}");
+            }
+        }
+    }
+}
+
+/// Copies of `bytes` that are damaged at `at`: a flipped bit, zeros, the end cut off; with the bytes concerned.
+fn damaged(bytes: &[u8], at: usize) -> Vec<(&'static str, Range<usize>, Vec<u8>)> {
+    let mut flipped = bytes.to_vec();
+    flipped[at] ^= 1 << (at % 8);
+    let mut zeroed = bytes.to_vec();
+    // Short and long stretches in turn.
+    let end = (at + [8, 100, 5000][at % 3]).min(bytes.len());
+    zeroed[at..end].fill(0);
+    vec![
+        ("flipped", at..at + 1, flipped),
+        ("zeroed", at..end, zeroed),
+        ("cut", at..bytes.len(), bytes[..at].to_vec()),
+    ]
+}
+
+/// Tries every byte of each file whose name ends so.
+fn assert_damage_is_named_or_harmless(store: &Store, ending: &str) {
+    let names = store.names(ending);
+    assert!(!names.is_empty(), "no {ending} in {:?}", store.files.keys());
+    for path in names {
+        let bytes = &store.files[path];
+        for at in 0..bytes.len() {
+            for (how, _, damaged) in damaged(bytes, at) {
+                let what = format!("{} {how} at {at}", path.display());
+                store.assert_named_or_harmless(path, Some(&damaged), &what);
+            }
+        }
+        let what = format!("{} removed", path.display());
+        let removed = store.outcome(path, None, &what);
+        assert!(removed.is_err(), "{what}: not noticed");
+    }
+}
+
+#[test]
+fn damage_to_a_segment_is_named_or_harmless() {
+    assert_damage_is_named_or_harmless(&build(6), ".seg");
+}
+
+#[test]
+fn damage_to_definitions_is_named_or_harmless() {
+    assert_damage_is_named_or_harmless(&build(6), ".def");
+}
+
+#[test]
+fn damage_to_the_manifest_is_named_or_harmless() {
+    assert_damage_is_named_or_harmless(&build(6), "manifest");
+}
+
+/// The last edit looks torn when it is damaged, and the store goes back to the one before. When the log does not reach
+/// back so far any more, that must not pass for a missing log file, and no segment may be thrown away over it.
+#[test]
+fn damage_to_the_last_edit_is_the_manifests_when_the_log_is_recycled() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = Arc::new(Engine::open_dir(dir.path(), options()).unwrap());
+    let mut lsn = 0;
+    for round in 1..=20 {
+        lsn = write(&engine, &body(round));
+    }
+    engine.flush().unwrap();
+    let flushed = lsn;
+    for round in 21..=40 {
+        lsn = write(&engine, &body(round));
+    }
+    let answers = BTreeMap::from([(lsn, everything(&engine).unwrap())]);
+    drop(engine);
+    let store = Store {
+        files: read_files(dir.path(), Path::new("")),
+        answers,
+        flushed,
+    };
+    let path = Path::new("manifest");
+    let bytes = &store.files[path];
+    let last = bytes.windows(4).rposition(|magic| magic == b"NEDT");
+    for at in last.unwrap()..bytes.len() {
+        for (how, hit, damaged) in damaged(bytes, at) {
+            if damaged.get(hit.clone()) == bytes.get(hit) {
+                continue;
+            }
+            let what = format!("{how} at {at}");
+            let outcome = store.outcome(path, Some(&damaged), &what);
+            let Err(Error::Corrupt { path: named, .. }) = &outcome else {
+                panic!("{what}: {outcome:?}");
+            };
+            // A manifest that ends between two edits has no trace of the second; the log knows that something is gone.
+            let is_between = how == "cut" && Some(at) == last;
+            let log = Path::new(ROOT).join("log");
+            let is_named = *named == Path::new(ROOT).join(path);
+            assert!(
+                is_named || is_between && named.starts_with(&log),
+                "{what}: {outcome:?}"
+            );
+        }
+    }
+}
+
+/// A record of the log as the format page draws it.
+#[derive(Debug, Clone)]
+struct LogRecord {
+    path: PathBuf,
+    lsn: u64,
+    bytes: Range<usize>,
+}
+
+/// The records of the files that recovery needs, in LSN order; the first file starts with some that it does not.
+fn log_records(store: &Store) -> Vec<LogRecord> {
+    let mut records = Vec::new();
+    for path in store.names(".log") {
+        let bytes = &store.files[path];
+        let mut in_file = Vec::new();
+        let mut at = 512;
+        while bytes.get(at..at + 4) == Some(b"NREC") {
+            let length = u32::from_le_bytes(bytes[at + 4..at + 8].try_into().unwrap()) as usize;
+            let lsn = u64::from_le_bytes(bytes[at + 8..at + 16].try_into().unwrap());
+            let end = at + 40 + length;
+            in_file.push(LogRecord {
+                path: path.clone(),
+                lsn,
+                bytes: at..end,
+            });
+            at = end.next_multiple_of(8);
+        }
+        if in_file.iter().any(|record| record.lsn > store.flushed) {
+            records.append(&mut in_file);
+        }
+    }
+    assert!(records.is_sorted_by_key(|record| record.lsn));
+    records
+}
+
+/// What damage to the log must lead to.
+#[derive(Debug, PartialEq)]
+enum Expected {
+    /// Nothing that counts was hit.
+    TheSame,
+    /// An intact record says that the one that was hit was durable.
+    Error,
+    /// Nothing intact stands after what was hit: the log ends with this LSN.
+    EndsWith(u64),
+}
+
+fn expected(records: &[LogRecord], path: &Path, hit: &Range<usize>) -> Expected {
+    let overlaps = |bytes: &Range<usize>| bytes.start < hit.end && hit.start < bytes.end;
+    let is_hit = |record: &&LogRecord| record.path == path && overlaps(&record.bytes);
+    let is_needed = records.iter().any(|record| record.path == path);
+    let first_hit = if is_needed && overlaps(&(0..LOG_HEADER_BYTES)) {
+        records.iter().find(|record| record.path == path)
+    } else {
+        records.iter().find(is_hit)
+    };
+    let Some(first) = first_hit else {
+        return Expected::TheSame;
+    };
+    let mut later = records.iter().filter(|record| record.lsn >= first.lsn);
+    if later.any(|record| !is_hit(&record)) {
+        return Expected::Error;
+    }
+    Expected::EndsWith(first.lsn - 1)
+}
+
+fn assert_log_outcome(
+    store: &Store,
+    expected: &Expected,
+    outcome: Result<Answer, Error>,
+    what: &str,
+) {
+    match (expected, outcome) {
+        (Expected::TheSame, Ok(answer)) => {
+            assert!(answer == *store.answer(), "{what}: another answer");
+        }
+        (Expected::EndsWith(lsn), Ok(answer)) => {
+            assert!(answer == *store.answer_at(*lsn), "{what}: not up to {lsn}");
+        }
+        // The hole in the log is found by what stands before or after it, so any of its files may be named.
+        (Expected::Error, Err(error)) => {
+            assert!(error.to_string().contains("/d/log/"), "{what}: {error}");
+        }
+        (_, Ok(_)) => panic!("{what}: not noticed, expected {expected:?}"),
+        (_, Err(error)) => panic!("{what}: {error}, expected {expected:?}"),
+    }
+}
+
+#[test]
+fn damage_to_the_log_is_an_error_unless_nothing_intact_follows() {
+    let store = build(26);
+    let records = log_records(&store);
+    let last = records.last().expect("a live log");
+    let live: BTreeSet<&PathBuf> = records.iter().map(|record| &record.path).collect();
+    assert!(live.len() >= 3, "{live:?}");
+    let mut seen = [0; 3];
+    for path in store.names(".log") {
+        let bytes = &store.files[path];
+        for at in 0..bytes.len() {
+            // Everywhere in the headers and near the end, here and there elsewhere.
+            let is_dense = at < LOG_HEADER_BYTES || (*path == last.path && at + 200 > bytes.len());
+            if !is_dense && at % 31 != 0 {
+                continue;
+            }
+            for (how, hit, damaged) in damaged(bytes, at) {
+                let what = format!("{} {how} at {at}", path.display());
+                let changed =
+                    damaged.len() != bytes.len() || damaged[hit.clone()] != bytes[hit.clone()];
+                let hit = if changed { hit } else { 0..0 };
+                let outcome = store.outcome(path, Some(&damaged), &what);
+                let expected = expected(&records, path, &hit);
+                seen[match expected {
+                    Expected::TheSame => 0,
+                    Expected::Error => 1,
+                    Expected::EndsWith(_) => 2,
+                }] += 1;
+                assert_log_outcome(&store, &expected, outcome, &what);
+            }
+        }
+        let what = format!("{} removed", path.display());
+        let outcome = store.outcome(path, None, &what);
+        let expected = expected(&records, path, &(0..bytes.len()));
+        assert_log_outcome(&store, &expected, outcome, &what);
+    }
+    assert!(seen.iter().all(|&cases| cases > 100), "{seen:?}");
+}
+
+#[test]
+fn after_a_clean_close_the_log_holds_nothing_that_is_needed() {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = Arc::new(Engine::open_dir(dir.path(), options()).unwrap());
+    let mut lsn = 0;
+    for round in 1..=4 {
+        lsn = write(&engine, &body(round));
+    }
+    engine.close().unwrap();
+    let store = Store {
+        answers: BTreeMap::from([(lsn, everything(&engine).unwrap())]),
+        flushed: lsn,
+        files: {
+            drop(engine);
+            read_files(dir.path(), Path::new(""))
+        },
+    };
+    for path in store.names(".log") {
+        let bytes = &store.files[path];
+        for at in (0..bytes.len()).step_by(17) {
+            for (how, _, damaged) in damaged(bytes, at) {
+                let what = format!("{} {how} at {at}", path.display());
+                store.assert_named_or_harmless(path, Some(&damaged), &what);
+            }
+        }
+        let without = store.outcome(path, None, "removed").unwrap();
+        assert!(without == *store.answer(), "{} was needed", path.display());
+    }
+}
+
+/// The file with two bytes of its header replaced, under a right checksum.
+fn with_header(store: &Store, path: &Path, at: usize, number: u16) -> Vec<u8> {
+    let name = path.to_str().unwrap();
+    let (_, checksum_at) = CHECKSUM_AT
+        .into_iter()
+        .find(|(ending, _)| name.ends_with(ending))
+        .expect("every kind is listed");
+    let mut bytes = store.files[path].clone();
+    let checksum = |bytes: &[u8]| crc32c(0, &bytes[..checksum_at]).to_le_bytes();
+    assert_eq!(
+        bytes[checksum_at..checksum_at + 4],
+        checksum(&bytes),
+        "{name}"
+    );
+    bytes[at..at + 2].copy_from_slice(&number.to_le_bytes());
+    let renewed = checksum(&bytes);
+    bytes[checksum_at..checksum_at + 4].copy_from_slice(&renewed);
+    bytes
+}
+
+#[test]
+fn a_newer_format_is_refused_in_every_kind_of_file() {
+    let store = build(6);
+    for path in store.files.keys() {
+        let newer = with_header(&store, path, FORMAT_AT, 7);
+        let outcome = store.outcome(path, Some(&newer), "newer");
+        let Err(Error::NewerFormat {
+            path: named,
+            found,
+            supported,
+        }) = &outcome
+        else {
+            panic!("{}: {outcome:?}", path.display());
+        };
+        assert_eq!((found, supported), (&7, &0));
+        assert_eq!(*named, Path::new(ROOT).join(path));
+    }
+}
+
+#[test]
+fn an_unknown_cipher_is_refused_in_every_kind_of_file() {
+    let store = build(6);
+    for path in store.files.keys() {
+        let encrypted = with_header(&store, path, CIPHER_AT, 3);
+        let outcome = store.outcome(path, Some(&encrypted), "encrypted");
+        let Err(Error::UnknownCipher {
+            path: named,
+            cipher,
+        }) = &outcome
+        else {
+            panic!("{}: {outcome:?}", path.display());
+        };
+        assert_eq!(*cipher, 3);
+        assert_eq!(*named, Path::new(ROOT).join(path));
+    }
+}
+
+#[test]
+fn a_file_of_another_store_is_refused() {
+    let (store, other) = (build(4), build(4));
+    for path in store
+        .files
+        .keys()
+        .filter(|path| path.starts_with("segments"))
+    {
+        let what = format!("{} of another store", path.display());
+        let outcome = store.outcome(path, Some(&other.files[path]), &what);
+        assert!(
+            matches!(outcome, Err(Error::Corrupt { .. })),
+            "{what}: {outcome:?}"
+        );
+    }
+}
+
+/// The same on the disk that users have, at a few places of each file.
+#[test]
+fn damage_on_the_real_disk_is_named_or_harmless() {
+    let store = build(6);
+    for (path, bytes) in &store.files {
+        if path.extension().is_some_and(|kind| kind == "log") {
+            continue;
+        }
+        for at in (0..bytes.len()).step_by(bytes.len().div_ceil(8)) {
+            for (how, _, damaged) in damaged(bytes, at) {
+                let what = format!("{} {how} at {at}", path.display());
+                let dir = tempfile::tempdir().unwrap();
+                for (other, kept) in &store.files {
+                    let target = dir.path().join(other);
+                    std::fs::create_dir_all(target.parent().unwrap()).unwrap();
+                    std::fs::write(target, if other == path { &damaged } else { kept }).unwrap();
+                }
+                let engine = Engine::open_dir(dir.path(), options());
+                let outcome = engine.and_then(|engine| everything(&Arc::new(engine)));
+                match outcome {
+                    Ok(answer) => assert!(answer == *store.answer(), "{what}: another answer"),
+                    Err(error) => {
+                        let name = dir.path().join(path);
+                        let text = error.to_string();
+                        assert!(text.contains(name.to_str().unwrap()), "{what}: {text}");
+                    }
+                }
+            }
+        }
+    }
+}

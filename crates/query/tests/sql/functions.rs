@@ -1,0 +1,291 @@
+//! `time_bucket`, `first` and `last` against what `TimescaleDB` answered; see `testdata/tsbs/README.md`.
+
+use std::collections::HashMap;
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::PathBuf;
+
+use crate::support::Store;
+use arrow::array::{Array, ArrayRef, AsArray};
+use arrow::compute::cast;
+use arrow::datatypes::{DataType, Float64Type, TimeUnit, TimestampNanosecondType};
+use flate2::read::MultiGzDecoder;
+use serde_json::Value;
+
+/// Sums of floats may differ by this part, since their order is free.
+const TOLERANCE: f64 = 1e-12;
+
+fn path(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+        .join("../../testdata/tsbs")
+        .join(name)
+}
+
+fn read_gzip(name: &str) -> String {
+    let mut text = String::new();
+    MultiGzDecoder::new(File::open(path(name)).unwrap())
+        .read_to_string(&mut text)
+        .unwrap();
+    text
+}
+
+/// Statements of some types, with the rows of their answers.
+fn statements(wanted: impl Fn(&str) -> bool) -> Vec<(String, Vec<Vec<Option<String>>>)> {
+    read_gzip("functions.timescaledb.jsonl.gz")
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap())
+        .filter(|statement| wanted(statement["type"].as_str().unwrap()))
+        .map(|statement| {
+            let rows = serde_json::from_value(statement["answer"]["rows"].clone()).unwrap();
+            (statement["q"].as_str().unwrap().to_owned(), rows)
+        })
+        .collect()
+}
+
+/// The value that `PostgreSQL` printed, as nanoseconds or as a number; texts stay texts.
+#[derive(Debug, PartialEq)]
+enum Cell {
+    Null,
+    Time(i64),
+    Number(f64),
+    Text(String),
+}
+
+fn expected(text: Option<&str>) -> Cell {
+    let Some(text) = text else { return Cell::Null };
+    if let Ok(number) = text.parse() {
+        return Cell::Number(number);
+    }
+    let parsed = chrono::DateTime::parse_from_rfc3339(&text.replacen(' ', "T", 1))
+        .map(|time| time.to_utc())
+        .or_else(|_| {
+            let text = if text.len() == 10 {
+                format!("{text} 00:00:00")
+            } else {
+                text.to_owned()
+            };
+            chrono::NaiveDateTime::parse_from_str(&text, "%Y-%m-%d %H:%M:%S%.f")
+                .map(|time| time.and_utc())
+        });
+    match parsed {
+        Ok(time) => Cell::Time(time.timestamp_nanos_opt().unwrap()),
+        Err(_) => Cell::Text(text.to_owned()),
+    }
+}
+
+fn cell(column: &ArrayRef, row: usize) -> Cell {
+    if column.is_null(row) {
+        return Cell::Null;
+    }
+    match column.data_type() {
+        DataType::Timestamp(..) | DataType::Date32 => {
+            let times = cast(column, &DataType::Timestamp(TimeUnit::Nanosecond, None)).unwrap();
+            Cell::Time(times.as_primitive::<TimestampNanosecondType>().value(row))
+        }
+        kind if kind.is_numeric() => {
+            let numbers = cast(column, &DataType::Float64).unwrap();
+            Cell::Number(numbers.as_primitive::<Float64Type>().value(row))
+        }
+        _ => {
+            let texts = cast(column, &DataType::Utf8).unwrap();
+            Cell::Text(texts.as_string::<i32>().value(row).to_owned())
+        }
+    }
+}
+
+async fn check(store: &Store, sql: &str, expected_rows: &[Vec<Cell>]) {
+    let batches = store
+        .batches(sql)
+        .await
+        .unwrap_or_else(|error| panic!("{sql}: {error}"));
+    let found: Vec<Vec<Cell>> = batches
+        .iter()
+        .flat_map(|batch| {
+            (0..batch.num_rows()).map(|row| {
+                batch
+                    .columns()
+                    .iter()
+                    .map(|column| cell(column, row))
+                    .collect()
+            })
+        })
+        .collect();
+    assert_eq!(found.len(), expected_rows.len(), "{sql}");
+    for (found, expected) in found.iter().zip(expected_rows) {
+        let is_same = found.len() == expected.len()
+            && found.iter().zip(expected).all(|cells| match cells {
+                (Cell::Number(found), Cell::Number(expected)) => {
+                    (found - expected).abs() <= TOLERANCE * expected.abs()
+                }
+                (found, expected) => found == expected,
+            });
+        assert!(is_same, "{sql}: {found:?}, not {expected:?}");
+    }
+}
+
+#[tokio::test]
+async fn time_bucket_answers_as_timescaledb_did_in_all_its_forms() {
+    let store = Store::new();
+    let statements = statements(|kind| kind.starts_with("time_bucket"));
+    assert_eq!(statements.len(), 38, "statements in the file");
+    for (sql, rows) in statements {
+        let rows: Vec<Vec<Cell>> = rows
+            .iter()
+            .map(|row| row.iter().map(|text| expected(text.as_deref())).collect())
+            .collect();
+        check(&store, &sql, &rows).await;
+    }
+}
+
+#[tokio::test]
+async fn aggregates_first_and_last_over_real_points_answer_as_timescaledb_did() {
+    let store = Store::new();
+    store.write(&read_gzip("cpu-only.influx.gz"));
+    // The suite keeps hosts in a table of their own there; here they are a tag.
+    let tags = fs::read_to_string(path("cpu-only.tags.csv")).unwrap();
+    let hosts: HashMap<String, String> = tags
+        .lines()
+        .skip(1)
+        .map(|line| line.split(',').collect::<Vec<_>>())
+        .map(|line| (line[0].to_owned(), line[1].to_owned()))
+        .collect();
+    let statements = statements(|kind| matches!(kind, "aggregate" | "first_last"));
+    assert_eq!(statements.len(), 6, "statements in the file");
+    for (sql, rows) in statements {
+        let by_host = sql.starts_with("SELECT tags_id");
+        let mut rows: Vec<Vec<Cell>> = rows
+            .iter()
+            .map(|row| row.iter().map(|text| expected(text.as_deref())).collect())
+            .collect();
+        if by_host {
+            for row in &mut rows {
+                if let Cell::Number(id) = row[0] {
+                    row[0] = Cell::Text(hosts[&format!("{id}")].clone());
+                }
+            }
+            rows.sort_by_key(|row| format!("{:?}", row[0]));
+        }
+        check(&store, &sql.replace("tags_id", "hostname"), &rows).await;
+    }
+}
+
+#[tokio::test]
+async fn time_bucket_over_a_column_agrees_with_time_bucket_of_each_time() {
+    let store = Store::new();
+    let times: Vec<i64> = (-50..50)
+        .map(|step| step * 7_300_000_000_001 + step * step * step * 1_000_003)
+        .collect();
+    let lines: Vec<String> = times.iter().map(|time| format!("m v=1i {time}")).collect();
+    store.write(&lines.join("\n"));
+    for width in [
+        "'90 minutes'",
+        "'1 day'",
+        "'1 month'",
+        "'1 nanosecond'",
+        "'7 milliseconds'",
+    ] {
+        for more in [
+            "",
+            ", 'Europe/Berlin'",
+            ", origin => '2001-02-03T04:05:06Z'",
+        ] {
+            if width == "'1 month'" && more.contains("origin") {
+                continue;
+            }
+            let column = store
+                .rows(&format!(
+                    "SELECT time_bucket({width}, time{more}) FROM m ORDER BY time"
+                ))
+                .await;
+            let mut sorted = times.clone();
+            sorted.sort_unstable();
+            for (time, bucket) in sorted.iter().zip(&column) {
+                let time = chrono::DateTime::from_timestamp_nanos(*time).to_rfc3339();
+                let one = store
+                    .rows(&format!(
+                        "SELECT time_bucket({width}, timestamptz '{time}'{more})"
+                    ))
+                    .await;
+                assert_eq!(&one[0], bucket, "{width}{more} of {time}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn time_bucket_refuses_what_has_no_meaning_and_passes_null_on() {
+    let store = Store::new();
+    for (call, words) in [
+        (
+            "time_bucket('0 seconds', timestamptz '2016-01-01')",
+            "greater than 0",
+        ),
+        (
+            "time_bucket('-1 hour', timestamptz '2016-01-01')",
+            "greater than 0",
+        ),
+        (
+            "time_bucket('1 month 1 day', timestamptz '2016-01-01')",
+            "cannot have days",
+        ),
+        ("time_bucket('1 hour', date '2016-01-01')", "whole days"),
+        (
+            "time_bucket('1 hour', timestamptz '2016-01-01', 'Middle/Earth')",
+            "unknown time zone",
+        ),
+        ("time_bucket('1 hour')", "time_bucket(width, time"),
+        (
+            "time_bucket(10, timestamptz '2016-01-01')",
+            "time_bucket(width, time",
+        ),
+        (
+            "time_bucket('1000 years', timestamptz '1677-09-22')",
+            "earliest time",
+        ),
+    ] {
+        let error = store.error(&format!("SELECT {call}")).await.to_string();
+        assert!(error.contains(words), "{call}: {error}");
+    }
+    assert_eq!(
+        store
+            .rows("SELECT time_bucket('1 hour', NULL::timestamptz)")
+            .await,
+        ["-"]
+    );
+    assert_eq!(
+        store
+            .rows("SELECT time_bucket(NULL::interval, timestamptz '2016-01-01')")
+            .await,
+        ["-"]
+    );
+    assert_eq!(
+        store.rows("SELECT time_bucket(10, NULL::bigint)").await,
+        ["-"]
+    );
+}
+
+#[tokio::test]
+async fn first_and_last_go_by_time_and_not_by_arrival() {
+    let store = Store::new();
+    store.write("m,h=a v=3i,w=1 30\nm,h=a v=1i 10\nm,h=a v=2i,w=5 20\nm,h=b v=9i 5");
+    assert_eq!(
+        store
+            .rows("SELECT first(v, time), last(v, time) FROM m")
+            .await,
+        ["9|3"]
+    );
+    let groups = store
+        .rows("SELECT h, first(v, time), last(v, time) FROM m GROUP BY h ORDER BY h")
+        .await;
+    assert_eq!(groups, ["a|1|3", "b|9|9"]);
+    // The value at that time counts, even if it is NULL.
+    assert_eq!(store.rows("SELECT first(w, time) FROM m").await, ["-"]);
+    assert_eq!(
+        store
+            .rows("SELECT first(v, time) FILTER (WHERE w IS NOT NULL) FROM m")
+            .await,
+        ["2"]
+    );
+    let error = store.error("SELECT first(v) FROM m").await.to_string();
+    assert!(error.contains("first(value, time)"), "{error}");
+}

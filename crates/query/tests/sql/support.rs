@@ -1,0 +1,103 @@
+//! A store in memory, and answers as text.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use nilometer_engine::disk::MemoryDisk;
+use nilometer_engine::ingest::Session;
+use nilometer_engine::{Engine, Options, SystemClock};
+use nilometer_lineproto::Precision;
+use nilometer_query::{Error, Sql, SqlOptions};
+
+/// An engine on a disk in memory, with SQL over it.
+pub(crate) struct Store {
+    pub(crate) engine: Arc<Engine>,
+    sql: Sql,
+}
+
+impl Store {
+    pub(crate) fn new() -> Self {
+        Self::with(SqlOptions::default())
+    }
+
+    pub(crate) fn with(options: SqlOptions) -> Self {
+        let disk = Arc::new(MemoryDisk::default());
+        let engine = Engine::open(
+            disk,
+            Arc::new(SystemClock),
+            Path::new("/data"),
+            Options::default(),
+        )
+        .unwrap();
+        let engine = Arc::new(engine);
+        engine.create_database("d").unwrap();
+        let sql = Sql::new(Arc::clone(&engine), options).unwrap();
+        Self { engine, sql }
+    }
+
+    /// Writes lines with times in nanoseconds into a database, which is created if need be.
+    pub(crate) fn write_to(&self, database: &str, lines: &str) {
+        self.engine.create_database(database).unwrap();
+        let mut session = Session::new(Arc::clone(&self.engine), database).unwrap();
+        let report = session
+            .write_lines(lines.as_bytes(), Precision::Nanosecond)
+            .unwrap();
+        assert_eq!(report.rejected_total, 0, "{:?}", report.rejected);
+    }
+
+    /// Writes lines into the database `d`.
+    pub(crate) fn write(&self, lines: &str) {
+        self.write_to("d", lines);
+    }
+
+    pub(crate) async fn batches(&self, sql: &str) -> Result<Vec<RecordBatch>, Error> {
+        self.sql.query("d", sql).await?.collect().await
+    }
+
+    /// The rows of an answer, each as its values with `|` between; NULL is `-`.
+    pub(crate) async fn rows(&self, sql: &str) -> Vec<String> {
+        rows(
+            &self
+                .batches(sql)
+                .await
+                .unwrap_or_else(|error| panic!("{sql}: {error}")),
+        )
+    }
+
+    /// The rows of an answer without an order.
+    pub(crate) async fn set(&self, sql: &str) -> Vec<String> {
+        let mut rows = self.rows(sql).await;
+        rows.sort();
+        rows
+    }
+
+    /// What is wrong with a statement.
+    pub(crate) async fn error(&self, sql: &str) -> Error {
+        match self.batches(sql).await {
+            Err(error) => error,
+            Ok(batches) => panic!("{sql}: answered {:?}", rows(&batches)),
+        }
+    }
+}
+
+fn rows(batches: &[RecordBatch]) -> Vec<String> {
+    let options = FormatOptions::default().with_null("-");
+    let mut rows = Vec::new();
+    for batch in batches {
+        let columns: Vec<ArrayFormatter<'_>> = batch
+            .columns()
+            .iter()
+            .map(|column| ArrayFormatter::try_new(column, &options).unwrap())
+            .collect();
+        rows.extend((0..batch.num_rows()).map(|row| {
+            columns
+                .iter()
+                .map(|column| column.value(row).to_string())
+                .collect::<Vec<_>>()
+                .join("|")
+        }));
+    }
+    rows
+}

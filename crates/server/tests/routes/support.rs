@@ -1,0 +1,136 @@
+//! The routes over a store in memory, called without a socket.
+
+use std::io::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Request};
+use http_body_util::BodyExt;
+use nilometer_engine::disk::{Disk, MemoryDisk};
+use nilometer_engine::{Engine, Options, SystemClock};
+use nilometer_server::{ServerConfig, router};
+use serde_json::Value;
+use tower::ServiceExt;
+
+pub(crate) struct Server {
+    pub(crate) engine: Arc<Engine>,
+    router: Router,
+}
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body)
+            .unwrap_or_else(|error| panic!("{error}: {}", self.text()))
+    }
+
+    pub(crate) fn error(&self) -> String {
+        self.json()["error"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        self.headers
+            .get(name)
+            .map_or("", |value| value.to_str().unwrap())
+    }
+}
+
+pub(crate) fn engine_on(disk: Arc<dyn Disk>) -> Arc<Engine> {
+    Arc::new(
+        Engine::open(
+            disk,
+            Arc::new(SystemClock),
+            Path::new("/data"),
+            Options::default(),
+        )
+        .unwrap(),
+    )
+}
+
+impl Server {
+    pub(crate) fn new() -> Self {
+        Self::with(ServerConfig::default())
+    }
+
+    pub(crate) fn with(config: ServerConfig) -> Self {
+        Self::over(engine_on(Arc::new(MemoryDisk::default())), config)
+    }
+
+    pub(crate) fn over(engine: Arc<Engine>, config: ServerConfig) -> Self {
+        let router = router(Arc::clone(&engine), config).unwrap();
+        Self { engine, router }
+    }
+
+    pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (head, body) = response.into_parts();
+        let body = body.collect().await.unwrap().to_bytes().to_vec();
+        Answer {
+            status: head.status.as_u16(),
+            headers: head.headers,
+            body,
+        }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send(Request::get(path).body(Body::empty()).unwrap())
+            .await
+    }
+
+    pub(crate) async fn post(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Body>,
+    ) -> Answer {
+        let mut request = Request::post(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        self.send(request.body(body.into()).unwrap()).await
+    }
+
+    /// Writes lines with times in nanoseconds into the database `d`.
+    pub(crate) async fn write(&self, lines: impl Into<Body>) -> Answer {
+        self.post("/api/v3/write_lp?db=d&precision=ns", &[], lines)
+            .await
+    }
+
+    /// Asks the database `d` and expects an answer.
+    pub(crate) async fn query(&self, sql: &str, format: &str) -> String {
+        let answer = self.try_query(sql, format).await;
+        assert_eq!(answer.status, 200, "{sql}: {}", answer.text());
+        answer.text().to_owned()
+    }
+
+    pub(crate) async fn try_query(&self, sql: &str, format: &str) -> Answer {
+        let form = form_urlencoded::Serializer::new(String::new())
+            .append_pair("db", "d")
+            .append_pair("q", sql)
+            .append_pair("format", format)
+            .finish();
+        self.get(&format!("/api/v3/query_sql?{form}")).await
+    }
+}
+
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
+}
+
+pub(crate) fn zstd(bytes: &[u8]) -> Vec<u8> {
+    ::zstd::encode_all(bytes, 3).unwrap()
+}

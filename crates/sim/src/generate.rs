@@ -1,0 +1,411 @@
+//! From a seed to a plan.
+//!
+//! Does: draw steps, points and faults so that duplicates, recycled log files, flushes, and crashes in all of them
+//! are common. Does not: look at the store; a plan is fixed before it runs.
+
+use nilometer_engine::disk::CrashPlan;
+use nilometer_lineproto::{FIELD_TEXT_BYTES_MAX, TIME_NS_MAX, TIME_NS_MIN};
+use rand::{RngExt, SeedableRng};
+use rand_xoshiro::Xoshiro256PlusPlus;
+
+use crate::plan::{Act, Limits, Line, Plan, Probe, Restart, Step, Tags, Value};
+
+type Random = Xoshiro256PlusPlus;
+
+/// Databases of every plan.
+pub const DATABASES: [&str; 2] = ["d0", "d1"];
+const TABLES: [&str; 4] = ["cpu", "mem", "disk_io", "events"];
+/// Field names with the type they are written with; `host` is also a tag.
+const FIELDS: [(&str, Kind); 7] = [
+    ("busy", Kind::Float),
+    ("idle", Kind::Float),
+    ("ticks", Kind::Integer),
+    ("bytes", Kind::Unsigned),
+    ("up", Kind::Boolean),
+    ("note", Kind::Text),
+    ("host", Kind::Text),
+];
+const TAG_VALUES: [&str; 5] = ["a b", "x,y", "p=q", "\u{fc}ber", "\"quoted\""];
+const BAD_LINES: [&str; 6] = [
+    "cpu,host= busy=1 5",
+    "cpu,host=a busy= 5",
+    "cpu,host=a",
+    "cpu busy=1 notatime",
+    "mem,host=a up=maybe 7",
+    ",host=a busy=1 9",
+];
+const STEP_NS: i64 = 10_000_000_000;
+const DAY_NS: i64 = 86_400_000_000_000;
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Float,
+    Integer,
+    Unsigned,
+    Boolean,
+    Text,
+}
+
+/// Whether a plan has faults of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Weather {
+    Calm,
+    Stormy,
+}
+
+/// A plan of many lives with faults of every kind.
+pub fn random_plan(seed: u64) -> Plan {
+    plan(seed, Weather::Stormy, 15..50)
+}
+
+/// A plan without faults and reads, short enough to be run once for every call that it makes.
+pub fn calm_plan(seed: u64) -> Plan {
+    let mut plan = plan(seed, Weather::Calm, 10..22);
+    plan.steps
+        .retain(|step| !matches!(step.act, Act::Compare(_) | Act::Hold));
+    plan
+}
+
+fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
+    let mut random = Random::seed_from_u64(seed);
+    let limits = Limits {
+        flush_rows: *pick(&mut random, &[20, 50, 100, 200, 500]),
+        flush_idle_rows_min: random.random_range(1..=100),
+        log_bytes_max: random.random_range(32..=64) << 10,
+        batch_rows_max: if random.random_bool(0.2) {
+            250
+        } else {
+            1 << 20
+        },
+    };
+    let mut draw = Draw {
+        hosts: if random.random_bool(0.15) { 60 } else { 5 },
+        rows_typical: *pick(&mut random, &[4, 12, 30, 60]),
+        ballast_bytes: *pick(&mut random, &[0, 0, 1_000, 3_000]),
+        giant: weather == Weather::Stormy && random.random_bool(0.005),
+        random,
+        weather,
+        steps: Vec::new(),
+    };
+    draw.push(Act::Restart(Restart::Kill));
+    draw.push(Act::CreateDatabase(DATABASES[0].to_owned()));
+    let count = draw.random.random_range(steps);
+    while draw.steps.len() < count {
+        let act = draw.act();
+        draw.push(act);
+    }
+    Plan {
+        seed,
+        limits,
+        steps: draw.steps,
+    }
+}
+
+/// What every run ends with, whatever came before: two more crashes, and a write between them that must hold.
+pub fn closing_steps(seed: u64) -> Vec<Step> {
+    let mut random = Random::seed_from_u64(seed ^ 0xC105_E000);
+    let mut cut = || Step::new(Act::Restart(Restart::PowerCut(random.random())));
+    let line = |at: i64| Line::Point {
+        table: TABLES[0].to_owned(),
+        tags: Tags::from([("host".to_owned(), "h0".to_owned())]),
+        fields: vec![("closing".to_owned(), Value::Integer(at))],
+        time: Some(at * STEP_NS),
+    };
+    vec![
+        cut(),
+        Step::new(Act::CreateDatabase(DATABASES[0].to_owned())),
+        Step::new(Act::Write {
+            database: DATABASES[0].to_owned(),
+            lines: (0..5).map(line).collect(),
+        }),
+        cut(),
+    ]
+}
+
+fn long_text(at: i64, text: String) -> Line {
+    Line::Point {
+        table: TABLES[3].to_owned(),
+        tags: Tags::new(),
+        fields: vec![("note".to_owned(), Value::Text(text))],
+        time: Some(at * STEP_NS),
+    }
+}
+
+struct Draw {
+    random: Random,
+    weather: Weather,
+    hosts: u32,
+    rows_typical: usize,
+    /// A text of this length goes with each batch, so that log files fill up and are recycled soon.
+    ballast_bytes: usize,
+    /// A batch that one record of the log cannot hold is still to come. Rare, because it is slow.
+    giant: bool,
+    steps: Vec<Step>,
+}
+
+fn pick<'a, T>(random: &mut Random, from: &'a [T]) -> &'a T {
+    let at = random.random_range(0..from.len());
+    from.get(at).expect("the range ends before the length")
+}
+
+impl Draw {
+    /// Adds a step with faults now and then, and what a crash needs after it.
+    fn push(&mut self, act: Act) {
+        let faults = self.faults(&act);
+        let crashes = faults.crash_at.is_some();
+        let retries = matches!(act, Act::Flush | Act::Maintain)
+            && !(faults.fail_sync_at.is_empty() && faults.fail_write_at.is_empty());
+        self.steps.push(Step { act, faults });
+        if retries && !crashes && self.random.random_bool(0.4) {
+            // What a failed flush leaves is most delicate while the next one replaces it.
+            let mut again = Step::new(Act::Flush);
+            again.faults.crash_at = Some(self.random.random_range(1..=10));
+            self.steps.push(again);
+            let restart = self.restart_after_crash();
+            self.push(Act::Restart(restart));
+        }
+        if crashes {
+            let restart = self.restart_after_crash();
+            self.push(Act::Restart(restart));
+        }
+    }
+
+    fn faults(&mut self, act: &Act) -> CrashPlan {
+        let mut faults = CrashPlan::default();
+        // Longest run of calls that such a step usually makes.
+        let (calls, chance) = match act {
+            // A write and a sync, unless the log starts a file.
+            Act::Write { .. } if self.random.random_bool(0.6) => (2, 0.12),
+            Act::Write { .. } => (8, 0.12),
+            Act::CreateDatabase(_) => (8, 0.15),
+            Act::Flush => (14, 0.4),
+            Act::Maintain => (14, 0.3),
+            Act::Restart(_) => (14, 0.25),
+            Act::Advance { .. } | Act::Compare(_) | Act::Hold => return faults,
+        };
+        if self.weather == Weather::Calm || !self.random.random_bool(chance) {
+            return faults;
+        }
+        if self.random.random_bool(0.15) {
+            faults.short_write_every = self.random.random_range(1..=3);
+        }
+        match self.random.random_range(0..10) {
+            0..4 => faults.crash_at = Some(self.random.random_range(1..=calls)),
+            4..7 => faults.fail_sync_at = self.some_calls(calls),
+            7..9 => faults.fail_write_at = self.some_calls(calls),
+            _ => {
+                // A disk that answers wrongly and then is gone.
+                let at = self.random.random_range(1..=calls);
+                faults.fail_sync_at = vec![at];
+                faults.crash_at = Some(at + self.random.random_range(1..=3));
+            }
+        }
+        faults
+    }
+
+    fn some_calls(&mut self, calls: u64) -> Vec<u64> {
+        let first = self.random.random_range(1..=calls);
+        let count = if self.random.random_bool(0.3) { 4 } else { 1 };
+        (first..first + count).collect()
+    }
+
+    fn restart_after_crash(&mut self) -> Restart {
+        if self.random.random_bool(0.6) {
+            Restart::PowerCut(self.random.random())
+        } else {
+            Restart::Kill
+        }
+    }
+
+    fn act(&mut self) -> Act {
+        match self.random.random_range(0..100) {
+            0..62 => self.write(),
+            62..68 => Act::Flush,
+            68..80 => Act::Maintain,
+            80..83 => Act::Advance {
+                ms: self.random.random_range(0..5_000),
+                jump_ns: if self.random.random_bool(0.2) {
+                    self.random.random_range(-DAY_NS..DAY_NS)
+                } else {
+                    0
+                },
+            },
+            83..88 => Act::Compare(self.probe()),
+            88..90 => Act::Hold,
+            90..92 => Act::CreateDatabase((*pick(&mut self.random, &DATABASES)).to_owned()),
+            92..95 => Act::Restart(Restart::Clean),
+            _ => Act::Restart(self.restart_after_crash()),
+        }
+    }
+
+    fn write(&mut self) -> Act {
+        let database = usize::from(self.random.random_bool(0.1));
+        let database = DATABASES.get(database).copied().unwrap_or(DATABASES[0]);
+        let mut lines = match self.random.random_range(0..1000) {
+            0..60 => self.one_series(),
+            60..160 => vec![self.line(TABLES[0])],
+            160..163 => self.long_texts(),
+            _ => {
+                let rows = self.random.random_range(1..=self.rows_typical * 2);
+                let tables = self.random.random_range(1..=3);
+                (0..rows)
+                    .map(|_| {
+                        let table = self.random.random_range(0..tables);
+                        self.line(TABLES.get(table).copied().unwrap_or(TABLES[0]))
+                    })
+                    .collect()
+            }
+        };
+        if self.giant && self.random.random_bool(0.1) {
+            self.giant = false;
+            lines = (0..6)
+                .map(|at| long_text(at, self.text(FIELD_TEXT_BYTES_MAX)))
+                .collect();
+        }
+        if self.ballast_bytes > 0 {
+            let text = self.text(self.ballast_bytes);
+            lines.push(long_text(0, text));
+        }
+        Act::Write {
+            database: database.to_owned(),
+            lines,
+        }
+    }
+
+    fn line(&mut self, table: &str) -> Line {
+        if self.random.random_bool(0.02) {
+            return Line::Bad((*pick(&mut self.random, &BAD_LINES)).to_owned());
+        }
+        let mut fields = Vec::new();
+        while fields.is_empty() {
+            for (name, kind) in FIELDS {
+                if self.random.random_bool(0.35) {
+                    fields.push((name.to_owned(), self.value(kind)));
+                }
+            }
+        }
+        if self.random.random_bool(0.01) {
+            // Another type than the field usually has: refused, or the one that the field keeps.
+            let value = self.value(Kind::Integer);
+            if let Some(field) = fields.first_mut() {
+                field.1 = value;
+            }
+        }
+        Line::Point {
+            table: table.to_owned(),
+            tags: self.tags(),
+            fields,
+            time: self.time(),
+        }
+    }
+
+    /// Enough rows of one series for blocks of its own.
+    fn one_series(&mut self) -> Vec<Line> {
+        let tags = self.tags();
+        let count = self.random.random_range(120..=400);
+        let start = self.random.random_range(0..60);
+        (0..count)
+            .map(|at| Line::Point {
+                table: TABLES[3].to_owned(),
+                tags: tags.clone(),
+                fields: vec![("ticks".to_owned(), self.value(Kind::Integer))],
+                time: Some((start + at) * STEP_NS),
+            })
+            .collect()
+    }
+
+    /// A batch that is longer than a log file usually is.
+    fn long_texts(&mut self) -> Vec<Line> {
+        (0..5).map(|at| long_text(at, self.text(4_000))).collect()
+    }
+
+    /// Text that does not compress.
+    fn text(&mut self, bytes: usize) -> String {
+        (0..bytes)
+            .map(|_| char::from(self.random.random_range(b'!'..=b'~')))
+            .collect()
+    }
+
+    fn tags(&mut self) -> Tags {
+        let mut tags = Tags::new();
+        if self.random.random_bool(0.9) {
+            let host = format!("h{}", self.random.random_range(0..self.hosts));
+            tags.insert("host".to_owned(), host);
+        }
+        if self.random.random_bool(0.25) {
+            let value = *pick(&mut self.random, &TAG_VALUES);
+            tags.insert("dc".to_owned(), value.to_owned());
+        }
+        tags
+    }
+
+    fn time(&mut self) -> Option<i64> {
+        let near = self.random.random_range(0..60) * STEP_NS;
+        match self.random.random_range(0..100) {
+            0..3 => None,
+            3..10 => Some(near + DAY_NS * self.random.random_range(-2..4)),
+            10 => Some(*pick(&mut self.random, &[TIME_NS_MIN, TIME_NS_MAX, -1, 0])),
+            11..14 => Some(self.random.random_range(TIME_NS_MIN..=TIME_NS_MAX)),
+            _ => Some(near),
+        }
+    }
+
+    fn value(&mut self, kind: Kind) -> Value {
+        let random = &mut self.random;
+        match kind {
+            Kind::Float => Value::Float(match random.random_range(0..10) {
+                0 => {
+                    let odd = [-0.0, 0.0, 5e-324, f64::MAX, f64::MIN_POSITIVE, 1e-7];
+                    pick(random, &odd).to_bits()
+                }
+                1 | 2 => random.random::<f64>().to_bits(),
+                _ => (f64::from(random.random_range(0..10_000)) / 100.0).to_bits(),
+            }),
+            Kind::Integer => Value::Integer(match random.random_range(0..12) {
+                0 => *pick(random, &[i64::MIN, i64::MAX, -1]),
+                1 => random.random(),
+                _ => random.random_range(0..1000),
+            }),
+            Kind::Unsigned => Value::Unsigned(match random.random_range(0..12) {
+                0 => u64::MAX,
+                1 => random.random(),
+                _ => random.random_range(0..1000),
+            }),
+            Kind::Boolean => Value::Boolean(random.random()),
+            Kind::Text => Value::Text(match random.random_range(0..10) {
+                0 => String::new(),
+                1 => "with \"quotes\", \\ and = signs".to_owned(),
+                2 => "\u{1f41f} fish".to_owned(),
+                _ => format!("state {}", random.random_range(0..6)),
+            }),
+        }
+    }
+
+    fn probe(&mut self) -> Probe {
+        let from = self.random.random_range(-5..55) * STEP_NS;
+        let to = if self.random.random_bool(0.2) {
+            i64::MAX
+        } else {
+            from + self.random.random_range(0..40) * STEP_NS
+        };
+        let tag = if self.random.random_bool(0.8) {
+            "host"
+        } else {
+            "dc"
+        };
+        let mut values = Vec::new();
+        for _ in 0..self.random.random_range(1..4) {
+            values.push(match self.random.random_range(0..6) {
+                0 => None,
+                1 => Some((*pick(&mut self.random, &TAG_VALUES)).to_owned()),
+                n => Some(format!("h{n}")),
+            });
+        }
+        Probe {
+            table: (*pick(&mut self.random, &TABLES)).to_owned(),
+            time: (from, to),
+            tag: (tag.to_owned(), values, self.random.random_bool(0.3)),
+            field: pick(&mut self.random, &FIELDS).0.to_owned(),
+        }
+    }
+}

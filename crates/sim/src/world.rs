@@ -1,0 +1,242 @@
+//! A machine that can die: the store on a faulty disk, with a clock that only the plan moves.
+//!
+//! Does: open, kill, cut the power, keep a session for each database as a server does, read everything into plain
+//! maps. Does not: know what the answers should be.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+
+use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk};
+use nilometer_engine::ingest::{Session, WriteReport};
+use nilometer_engine::{
+    Clock, ColumnKind, DEFAULT_SCHEMA, Engine, Error, Options, ScanRequest, Snapshot, TableSchema,
+    TagPredicate,
+};
+use nilometer_lineproto::Precision;
+
+use crate::model::{Rows, Table, Types};
+use crate::plan::{Probe, Restart};
+use crate::read::{Selection, read_rows};
+
+/// Where the store lives on the simulated disk.
+pub const DIR: &str = "/data";
+
+/// Time that stands still until it is told to move.
+#[derive(Debug)]
+struct PlannedClock {
+    wall_ns: AtomicI64,
+    monotonic_ms: AtomicU64,
+}
+
+impl Clock for PlannedClock {
+    fn now_ns(&self) -> i64 {
+        self.wall_ns.load(Ordering::Relaxed)
+    }
+
+    fn monotonic_ms(&self) -> u64 {
+        self.monotonic_ms.load(Ordering::Relaxed)
+    }
+}
+
+/// The machine.
+#[derive(Debug)]
+pub struct World {
+    disk: FaultyDisk,
+    clock: Arc<PlannedClock>,
+    options: Options,
+    engine: Option<Arc<Engine>>,
+    sessions: BTreeMap<String, Session>,
+}
+
+impl World {
+    /// A machine with an empty disk; the store is closed.
+    pub fn new(seed: u64, options: Options) -> Self {
+        Self::on(FaultyDisk::new(seed, CrashPlan::default()), options)
+    }
+
+    /// A machine with this disk; the store is closed.
+    pub fn on(disk: FaultyDisk, options: Options) -> Self {
+        Self {
+            disk,
+            clock: Arc::new(PlannedClock {
+                wall_ns: AtomicI64::new(300_000_000_000),
+                monotonic_ms: AtomicU64::new(0),
+            }),
+            options,
+            engine: None,
+            sessions: BTreeMap::new(),
+        }
+    }
+
+    /// The disk of this life.
+    pub fn disk(&self) -> &FaultyDisk {
+        &self.disk
+    }
+
+    /// The open store.
+    pub fn engine(&self) -> Option<&Arc<Engine>> {
+        self.engine.as_ref().filter(|_| !self.disk.crashed())
+    }
+
+    /// Why the store refuses writes, if it does.
+    pub fn poisoned(&self) -> bool {
+        self.engine()
+            .is_some_and(|engine| engine.metrics().poisoned.is_some())
+    }
+
+    /// Lets time pass.
+    pub fn advance(&self, ms: u64, jump_ns: i64) {
+        let passed_ns = i64::try_from(ms).unwrap_or(0).saturating_mul(1_000_000);
+        let wall = self.now_ns().saturating_add(passed_ns);
+        self.clock
+            .wall_ns
+            .store(wall.saturating_add(jump_ns), Ordering::Relaxed);
+        self.clock.monotonic_ms.fetch_add(ms, Ordering::Relaxed);
+    }
+
+    /// The wall clock.
+    pub fn now_ns(&self) -> i64 {
+        self.clock.now_ns()
+    }
+
+    /// Ends the life in this way and opens the store under the faults of the next.
+    pub fn restart(&mut self, how: Restart, faults: CrashPlan) -> Result<(), Error> {
+        self.sessions.clear();
+        let old = self.engine.take();
+        match how {
+            Restart::PowerCut(seed) => self.disk = self.disk.after_power_cut(seed, faults),
+            Restart::Clean if !self.disk.crashed() => {
+                // The same disk: a store that is dropped must have let go of its lock.
+                drop(old);
+                self.disk.set_plan(faults);
+            }
+            Restart::Clean | Restart::Kill => self.disk = self.disk.after_kill(faults),
+        }
+        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as Arc<dyn Clock>;
+        let engine = Engine::open(disk, clock, Path::new(DIR), self.options.clone())?;
+        self.engine = Some(Arc::new(engine));
+        Ok(())
+    }
+
+    /// Closes the store without opening it again.
+    pub fn close(&mut self) {
+        self.sessions.clear();
+        self.engine = None;
+    }
+
+    /// Writes a body through the database's session.
+    pub fn write(&mut self, database: &str, body: &str) -> Result<WriteReport, Error> {
+        let engine = self.engine.as_ref().expect("the caller looked");
+        if !self.sessions.contains_key(database) {
+            let session = Session::new(Arc::clone(engine), database)?;
+            self.sessions.insert(database.to_owned(), session);
+        }
+        let session = self.sessions.get_mut(database).expect("inserted above");
+        session.write_lines(body.as_bytes(), Precision::Nanosecond)
+    }
+
+    /// The types of a database's fields.
+    pub fn types(&self, database: &str) -> Types {
+        let mut types = Types::new();
+        let Some(engine) = self.engine() else {
+            return types;
+        };
+        let snapshot = engine.snapshot();
+        for table in tables(&snapshot, database) {
+            for field in &table.fields {
+                if let ColumnKind::Field(kind) = field.kind {
+                    types.insert((table.name.clone(), field.name.clone()), kind);
+                }
+            }
+        }
+        types
+    }
+}
+
+fn tables(snapshot: &Snapshot, database: &str) -> Vec<Arc<TableSchema>> {
+    let names = snapshot.tables(database, DEFAULT_SCHEMA);
+    let names = names.unwrap_or_default();
+    names
+        .iter()
+        .filter_map(|name| snapshot.table(database, DEFAULT_SCHEMA, name))
+        .collect()
+}
+
+/// Everything that a snapshot shows. Besides reading each table whole, it counts its rows.
+pub fn read_all(snapshot: &Snapshot) -> Result<Rows, String> {
+    let mut rows = Rows::new();
+    for database in snapshot.databases() {
+        for schema in tables(snapshot, &database) {
+            let name = schema.name.clone();
+            let whole = |projection| ScanRequest {
+                table: Arc::clone(&schema),
+                projection,
+                time: i64::MIN..=i64::MAX,
+                tags: Vec::new(),
+                limit: None,
+            };
+            let selection = Selection::whole(&schema);
+            let table = read_rows(snapshot, &whole(selection.projection()), &selection)
+                .map_err(|what| format!("reading {database}.{name}: {what}"))?;
+            let counted = count(snapshot, &whole(Vec::new()))?;
+            if counted != table.len() {
+                return Err(format!(
+                    "{database}.{name} has {} rows, but an empty projection counts {counted}",
+                    table.len()
+                ));
+            }
+            if !table.is_empty() {
+                rows.insert((database.clone(), name), table);
+            }
+        }
+    }
+    Ok(rows)
+}
+
+fn count(snapshot: &Snapshot, request: &ScanRequest) -> Result<usize, String> {
+    let scan = snapshot.scan(request).map_err(|error| error.to_string())?;
+    let mut rows = 0;
+    for morsel in 0..scan.morsels() {
+        for batch in scan.read(morsel) {
+            rows += batch.map_err(|error| error.to_string())?.num_rows();
+        }
+    }
+    Ok(rows)
+}
+
+/// What a probe finds in a database's table; `None` = there is no such table, tag or field to ask for.
+pub fn read_probe(
+    snapshot: &Snapshot,
+    database: &str,
+    probe: &Probe,
+) -> Result<Option<Table>, String> {
+    let Some(schema) = snapshot.table(database, DEFAULT_SCHEMA, &probe.table) else {
+        return Ok(None);
+    };
+    let (tag, values, negated) = &probe.tag;
+    let Some(tag_at) = schema.tags.iter().position(|known| known.name == *tag) else {
+        return Ok(None);
+    };
+    let field_at = schema.fields.iter().position(|f| f.name == probe.field);
+    let Some(field_at) = field_at else {
+        return Ok(None);
+    };
+    let selection = Selection::one_field(&schema, field_at);
+    let request = ScanRequest {
+        table: Arc::clone(&schema),
+        projection: selection.projection(),
+        time: probe.time.0..=probe.time.1,
+        tags: vec![TagPredicate {
+            column: 1 + tag_at,
+            values: values.clone(),
+            negated: *negated,
+        }],
+        limit: None,
+    };
+    read_rows(snapshot, &request, &selection)
+        .map(Some)
+        .map_err(|what| format!("probing {database}.{}: {what}", probe.table))
+}

@@ -1,0 +1,62 @@
+//! A simulation proves nothing unless it finds the bugs that are put in front of it.
+
+use nilometer_engine::Sabotage;
+use nilometer_sim::{calm_plan, crash_everywhere, random_plan, run};
+
+/// Seeds within which each planted bug must be found.
+const RANDOM_MAX: u64 = 600;
+/// Plans, crashed at every call, within which a planted bug must be found.
+const EXHAUSTIVE_MAX: u64 = 20;
+const FIRST_SEED: u64 = 1_000_000;
+
+/// Runs seeds with the bug until one fails, and each of them without it, where all must pass.
+fn find(sabotage: Sabotage) -> String {
+    for n in 0..RANDOM_MAX {
+        let plan = random_plan(FIRST_SEED + n);
+        run(&plan, None).expect("without the bug, every promise holds");
+        if let Err(failure) = run(&plan, Some(sabotage)) {
+            return format!("{sabotage:?}: found by random plan {}: {failure}", n + 1);
+        }
+    }
+    panic!("{sabotage:?} was not found in {RANDOM_MAX} random plans");
+}
+
+/// The same with plans that crash at every call.
+fn find_by_crashing_everywhere(sabotage: Sabotage) -> String {
+    for n in 0..EXHAUSTIVE_MAX {
+        let plan = calm_plan(FIRST_SEED + n);
+        crash_everywhere(&plan, None).expect("without the bug, every promise holds");
+        if let Err(broken) = crash_everywhere(&plan, Some(sabotage)) {
+            let failure = &broken.1;
+            return format!(
+                "{sabotage:?}: found by exhaustive plan {}: {failure}",
+                n + 1
+            );
+        }
+    }
+    panic!("{sabotage:?} was not found in {EXHAUSTIVE_MAX} exhaustive plans");
+}
+
+#[test]
+fn a_head_out_of_log_order_is_found() {
+    println!("{}", find(Sabotage::HeadOutOfLogOrder));
+}
+
+#[test]
+fn a_manifest_written_before_the_data_is_synced_is_found() {
+    println!("{}", find(Sabotage::ManifestBeforeDataSync));
+    println!(
+        "{}",
+        find_by_crashing_everywhere(Sabotage::ManifestBeforeDataSync)
+    );
+}
+
+#[test]
+fn a_log_trimmed_before_the_manifest_is_found() {
+    println!("{}", find(Sabotage::LogTrimmedBeforeManifest));
+}
+
+#[test]
+fn a_failed_sync_that_is_tried_again_is_found() {
+    println!("{}", find(Sabotage::RetryFailedSync));
+}
