@@ -222,8 +222,10 @@ fn is_text(kind: &DataType) -> bool {
     }
 }
 
-/// The text of a literal; `Some(None)` is NULL.
-fn text(expr: &Expr) -> Option<Option<String>> {
+/// A literal that a tag can be compared with; `None` in it is NULL.
+struct TagValue(Option<String>);
+
+fn text(expr: &Expr) -> Option<TagValue> {
     match expr {
         Expr::Literal(scalar, _) => text_of(scalar),
         Expr::Cast(cast) if is_text(cast.field.data_type()) => text(&cast.expr),
@@ -231,13 +233,13 @@ fn text(expr: &Expr) -> Option<Option<String>> {
     }
 }
 
-fn text_of(scalar: &ScalarValue) -> Option<Option<String>> {
+fn text_of(scalar: &ScalarValue) -> Option<TagValue> {
     match scalar {
         ScalarValue::Utf8(value) | ScalarValue::LargeUtf8(value) | ScalarValue::Utf8View(value) => {
-            Some(value.clone())
+            Some(TagValue(value.clone()))
         }
         ScalarValue::Dictionary(_, value) => text_of(value),
-        ScalarValue::Null => Some(None),
+        ScalarValue::Null => Some(TagValue(None)),
         _ => None,
     }
 }
@@ -273,29 +275,19 @@ fn clamped(start: i128, end: i128) -> RangeInclusive<i64> {
 
 type Found = Option<(Pushdown, Coverage)>;
 
-fn exact_time(time: RangeInclusive<i64>) -> Found {
-    Some((
-        Pushdown {
-            time,
-            tags: Vec::new(),
-        },
-        Coverage::Exact,
-    ))
+fn exact_time(time: RangeInclusive<i64>) -> (Pushdown, Coverage) {
+    let tags = Vec::new();
+    (Pushdown { time, tags }, Coverage::Exact)
 }
 
-fn exact_tag(column: usize, values: Vec<Option<String>>, negated: bool) -> Found {
+fn exact_tag(column: usize, values: Vec<Option<String>>, negated: bool) -> (Pushdown, Coverage) {
     let tags = vec![TagPredicate {
         column,
         values,
         negated,
     }];
-    Some((
-        Pushdown {
-            tags,
-            ..Pushdown::everything()
-        },
-        Coverage::Exact,
-    ))
+    let time = i64::MIN..=i64::MAX;
+    (Pushdown { time, tags }, Coverage::Exact)
 }
 
 fn compare(left: &Expr, op: Operator, right: &Expr, table: &TableSchema) -> Found {
@@ -306,25 +298,25 @@ fn compare(left: &Expr, op: Operator, right: &Expr, table: &TableSchema) -> Foun
     match column {
         Operand::Time | Operand::Day => {
             let (first, last) = instants(literal, &column)?;
-            exact_time(match op {
+            Some(exact_time(match op {
                 Operator::Eq => clamped(first, last),
                 Operator::Lt => clamped(i128::MIN, first - 1),
                 Operator::LtEq => clamped(i128::MIN, last),
                 Operator::Gt => clamped(last + 1, i128::MAX),
                 Operator::GtEq => clamped(first, i128::MAX),
                 _ => return None,
-            })
+            }))
         }
         Operand::Tag(position) => {
             // A comparison with NULL is not true for any row.
-            let value = text(literal)?;
+            let TagValue(value) = text(literal)?;
             match (op, value) {
                 (Operator::Eq | Operator::NotEq, None) => {
                     Some((Pushdown::nothing(), Coverage::Exact))
                 }
-                (Operator::Eq, value) => exact_tag(position, vec![value], false),
+                (Operator::Eq, value) => Some(exact_tag(position, vec![value], false)),
                 // Nor is one of NULL, so an absent tag is not "another value".
-                (Operator::NotEq, value) => exact_tag(position, vec![value, None], true),
+                (Operator::NotEq, value) => Some(exact_tag(position, vec![value, None], true)),
                 _ => None,
             }
         }
@@ -338,17 +330,20 @@ fn between(between: &Between, table: &TableSchema) -> Found {
     let column = operand(&between.expr, table)?;
     let (first, _) = instants(&between.low, &column)?;
     let (_, last) = instants(&between.high, &column)?;
-    exact_time(clamped(first, last))
+    Some(exact_time(clamped(first, last)))
 }
 
 fn in_list(list: &InList, table: &TableSchema) -> Found {
     let column = operand(&list.expr, table)?;
     match column {
         Operand::Tag(position) => {
-            let values: Option<Vec<Option<String>>> = list.list.iter().map(text).collect();
+            let values: Option<Vec<Option<String>>> = list
+                .list
+                .iter()
+                .map(|item| text(item).map(|TagValue(value)| value))
+                .collect();
             let mut values = values?;
-            let has_null = values.iter().any(Option::is_none);
-            if list.negated && has_null {
+            if list.negated && values.iter().any(Option::is_none) {
                 // `x NOT IN (..., NULL)` is NULL or false, never true.
                 return Some((Pushdown::nothing(), Coverage::Exact));
             }
@@ -356,26 +351,21 @@ fn in_list(list: &InList, table: &TableSchema) -> Found {
             if list.negated {
                 values.push(None);
             }
-            exact_tag(position, values, list.negated)
+            Some(exact_tag(position, values, list.negated))
         }
         Operand::Time | Operand::Day if !list.negated => {
-            let mut span = RangeInclusive::new(1, 0);
+            let mut time = RangeInclusive::new(1, 0);
             for item in &list.list {
-                let (first, last) = instants(item, &column)?;
-                span = hull(&span, &clamped(first, last));
+                let (start, end) = instants(item, &column)?;
+                time = hull(&time, &clamped(start, end));
             }
             let coverage = if list.list.len() == 1 {
                 Coverage::Exact
             } else {
                 Coverage::Inexact
             };
-            Some((
-                Pushdown {
-                    time: span,
-                    tags: Vec::new(),
-                },
-                coverage,
-            ))
+            let tags = Vec::new();
+            Some((Pushdown { time, tags }, coverage))
         }
         Operand::Time | Operand::Day => None,
     }
@@ -392,7 +382,7 @@ fn constant(scalar: &ScalarValue) -> Found {
 
 fn is_null(expr: &Expr, negated: bool, table: &TableSchema) -> Found {
     match operand(expr, table)? {
-        Operand::Tag(position) => exact_tag(position, vec![None], negated),
+        Operand::Tag(position) => Some(exact_tag(position, vec![None], negated)),
         // The time of a point is never NULL.
         Operand::Time | Operand::Day if negated => Some((Pushdown::everything(), Coverage::Exact)),
         Operand::Time | Operand::Day => Some((Pushdown::nothing(), Coverage::Exact)),

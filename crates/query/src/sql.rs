@@ -155,7 +155,7 @@ fn config(options: &SqlOptions) -> SessionConfig {
     let settings = config.options_mut();
     DEFAULT_SCHEMA.clone_into(&mut settings.catalog.default_schema);
     settings.execution.time_zone = Some("UTC".to_owned());
-    settings.sql_parser.dialect = datafusion::config::Dialect::PostgreSQL;
+    settings.sql_parser.dialect = datafusion::config::Dialect::Generic;
     settings.sql_parser.collect_spans = true;
     // A scan has as many partitions as its rows are worth; dealing a small one out to more threads only costs.
     settings.optimizer.enable_round_robin_repartition = false;

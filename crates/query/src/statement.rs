@@ -5,9 +5,9 @@ use std::ops::ControlFlow;
 use datafusion::sql::parser::{DFParserBuilder, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
     self, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    TimezoneInfo, visit_expressions_mut,
+    TableFactor, TimezoneInfo, Visit, Visitor, visit_expressions_mut,
 };
-use datafusion::sql::sqlparser::dialect::PostgreSqlDialect;
+use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
@@ -29,7 +29,7 @@ pub(crate) fn parse(
             bytes: sql.len(),
         });
     }
-    let dialect = PostgreSqlDialect {};
+    let dialect = GenericDialect {};
     let tokens = Tokenizer::new(&dialect, sql)
         .tokenize_with_location()
         .map_err(|error| syntax(&error.to_string()))?;
@@ -53,7 +53,40 @@ pub(crate) fn parse(
             position: None,
         });
     }
-    only_reading(statement)
+    let statement = only_reading(statement)?;
+    bound_tables(&statement, operators_max)?;
+    Ok(statement)
+}
+
+/// Refuses more tables than the planner's recursion can join; commas join too.
+fn bound_tables(statement: &DfStatement, tables_max: usize) -> Result<(), Error> {
+    let mut tables = Tables(0);
+    let mut inner = statement;
+    while let DfStatement::Explain(explain) = inner {
+        inner = &explain.statement;
+    }
+    if let DfStatement::Statement(statement) = inner {
+        let _: ControlFlow<()> = statement.visit(&mut tables);
+    }
+    if tables.0 > tables_max {
+        return Err(Error::TooDeep {
+            limit: tables_max,
+            position: None,
+        });
+    }
+    Ok(())
+}
+
+/// Counts what stands in FROM.
+struct Tables(usize);
+
+impl Visitor for Tables {
+    type Break = ();
+
+    fn pre_visit_table_factor(&mut self, _table: &TableFactor) -> ControlFlow<()> {
+        self.0 += 1;
+        ControlFlow::Continue(())
+    }
 }
 
 fn only_reading(statement: DfStatement) -> Result<DfStatement, Error> {
@@ -98,37 +131,30 @@ pub(crate) fn first_word(sql: &str) -> String {
 /// Refuses chains of operators that the planner's recursion could not walk. A chain cannot pass a comma or leave its
 /// parentheses, so what is counted is operators between commas, by depth; depth has its own limit in the parser.
 fn bound_chains(tokens: &[TokenWithSpan], operators_max: usize) -> Result<(), Error> {
-    let mut depths = vec![0usize];
+    let mut depths = Vec::new();
+    let mut operators = 0usize;
     for token in tokens {
         match &token.token {
-            Token::LParen | Token::LBracket | Token::LBrace => depths.push(0),
+            Token::LParen | Token::LBracket | Token::LBrace => {
+                depths.push(operators);
+                operators = 0;
+            }
             Token::RParen | Token::RBracket | Token::RBrace => {
-                if depths.len() > 1 {
-                    depths.pop();
-                }
+                operators = depths.pop().unwrap_or(operators);
             }
-            Token::Comma | Token::SemiColon => {
-                if let Some(operators) = depths.last_mut() {
-                    *operators = 0;
-                }
-            }
-            other if chains(other) => {
-                if let Some(operators) = depths.last_mut() {
-                    *operators += 1;
-                    if *operators > operators_max {
-                        let start = token.span.start;
-                        let position = Some(Position {
-                            line: start.line,
-                            column: start.column,
-                        });
-                        return Err(Error::TooDeep {
-                            limit: operators_max,
-                            position,
-                        });
-                    }
-                }
-            }
-            _ => {}
+            Token::Comma | Token::SemiColon => operators = 0,
+            other => operators += usize::from(chains(other)),
+        }
+        if operators > operators_max {
+            let start = token.span.start;
+            let position = Some(Position {
+                line: start.line,
+                column: start.column,
+            });
+            return Err(Error::TooDeep {
+                limit: operators_max,
+                position,
+            });
         }
     }
     Ok(())
@@ -152,8 +178,11 @@ fn chains(token: &Token) -> bool {
                 | Keyword::BETWEEN
                 | Keyword::COLLATE
         ),
-        Token::Whitespace(_) | Token::Number(..) | Token::Period | Token::EOF => false,
-        Token::SingleQuotedString(_)
+        Token::Whitespace(_)
+        | Token::Number(..)
+        | Token::Period
+        | Token::EOF
+        | Token::SingleQuotedString(_)
         | Token::DoubleQuotedString(_)
         | Token::EscapedStringLiteral(_) => false,
         _ => true,
@@ -172,18 +201,18 @@ fn name_time_bucket_arguments(statement: &mut ast::Statement) {
             && name.to_string().eq_ignore_ascii_case(TIME_BUCKET)
         {
             for argument in &mut list.args {
-                let (name, value) = match argument {
-                    FunctionArg::Named {
-                        name,
-                        arg: FunctionArgExpr::Expr(value),
-                        ..
-                    }
-                    | FunctionArg::ExprNamed {
-                        name: Expr::Identifier(name),
-                        arg: FunctionArgExpr::Expr(value),
-                        ..
-                    } => (name, value),
-                    _ => continue,
+                let (FunctionArg::Named {
+                    name,
+                    arg: FunctionArgExpr::Expr(value),
+                    ..
+                }
+                | FunctionArg::ExprNamed {
+                    name: Expr::Identifier(name),
+                    arg: FunctionArgExpr::Expr(value),
+                    ..
+                }) = argument
+                else {
+                    continue;
                 };
                 let value = std::mem::replace(value, Expr::value(ast::Value::Null));
                 let value = match name.value.to_lowercase().as_str() {

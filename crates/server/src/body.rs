@@ -186,9 +186,10 @@ async fn read(
     config: &ServerConfig,
 ) -> Result<Received, Refusal> {
     let encoding = Encoding::of(headers)?;
-    let too_large = || match encoding {
-        Encoding::Identity => too_large(config.body_bytes_max),
-        _ => {
+    let too_large = || {
+        if encoding == Encoding::Identity {
+            too_large(config.body_bytes_max)
+        } else {
             let limit = config.body_compressed_bytes_max;
             let what =
                 format!("the compressed body is larger than {limit} bytes; send it in parts");

@@ -178,7 +178,10 @@ fn is_disk_full(error: &io::Error) -> bool {
 impl From<QueryError> for Refusal {
     fn from(error: QueryError) -> Self {
         let position = error.position();
-        let text = error.to_string();
+        let text = match position {
+            Some(place) => format!("{error} (line {}, column {})", place.line, place.column),
+            None => error.to_string(),
+        };
         let (status, limit) = match error {
             QueryError::Engine(engine) => return engine.into(),
             QueryError::Syntax { .. }

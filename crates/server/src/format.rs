@@ -95,7 +95,7 @@ impl Writer {
     pub(crate) fn batch(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), Refusal> {
         match self.format {
             Format::Json | Format::JsonLines => {
-                self.json(batch, out).map_err(|error| cannot(&error))?
+                self.json(batch, out).map_err(|error| cannot(&error))?;
             }
             Format::Csv => self.csv(batch, out).map_err(|error| cannot(&error))?,
             Format::Pretty => {
@@ -121,12 +121,11 @@ impl Writer {
     pub(crate) fn finish(self, out: &mut Vec<u8>) -> Result<(), Refusal> {
         match self.format {
             Format::Json => out.extend_from_slice(if self.rows == 0 { b"[]\n" } else { b"]\n" }),
-            Format::JsonLines => {}
             Format::Csv if self.rows == 0 => {
                 let nothing = RecordBatch::new_empty(self.schema.clone().into());
                 write_csv(&nothing, true, out).map_err(|error| cannot(&error))?;
             }
-            Format::Csv => {}
+            Format::JsonLines | Format::Csv => {}
             Format::Pretty => {
                 let table = pretty_format_batches_with_schema(self.schema.into(), &self.batches)
                     .map_err(|error| cannot(&error))?;

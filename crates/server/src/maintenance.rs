@@ -1,7 +1,7 @@
 //! The thread that gives the engine its maintenance. The engine starts none of its own.
 
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError, Sender};
+use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
@@ -14,13 +14,13 @@ const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub(crate) struct Maintenance {
-    stop: Sender<()>,
+    stop: SyncSender<()>,
     thread: JoinHandle<()>,
 }
 
 impl Maintenance {
     pub(crate) fn start(engine: Arc<Engine>, tick: Duration) -> Result<Self, Error> {
-        let (stop, stopped) = mpsc::channel();
+        let (stop, stopped) = mpsc::sync_channel(1);
         let work = move || {
             let mut pause = Duration::ZERO;
             // A pause is a wait for the order to stop, which also comes when the sender is gone.

@@ -45,16 +45,18 @@ impl AggregateUDFImpl for Bookend {
 
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
         let name = self.name();
-        match arg_types {
-            [value, time] => Ok(vec![value.clone(), time.clone()]),
-            _ => plan_err!("{name} takes a value and a time: {name}(value, time)"),
+        if let [_, _] = arg_types {
+            Ok(arg_types.to_vec())
+        } else {
+            plan_err!("{name} takes a value and a time: {name}(value, time)")
         }
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        match arg_types.first() {
-            Some(value) => Ok(value.clone()),
-            None => plan_err!("{} takes a value and a time", self.name()),
+        if let Some(value) = arg_types.first() {
+            Ok(value.clone())
+        } else {
+            plan_err!("{} takes a value and a time", self.name())
         }
     }
 

@@ -84,9 +84,10 @@ impl ScalarUDFImpl for TimeBucket {
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        match arg_types.get(1) {
-            Some(time) => Ok(time.clone()),
-            None => plan_err!("{USAGE}"),
+        if let Some(time) = arg_types.get(1) {
+            Ok(time.clone())
+        } else {
+            plan_err!("{USAGE}")
         }
     }
 
@@ -158,7 +159,7 @@ fn buckets(
         match constant(argument)? {
             ScalarValue::Int64(Some(offset)) => buckets.offset = i128::from(offset),
             ScalarValue::TimestampNanosecond(Some(origin), _) => {
-                buckets.origin = Some(i128::from(origin))
+                buckets.origin = Some(i128::from(origin));
             }
             ScalarValue::IntervalMonthDayNano(Some(offset)) if offset.months == 0 => {
                 buckets.offset = i128::from(offset.days) * DAY_NS + i128::from(offset.nanoseconds);

@@ -1,5 +1,10 @@
 //! What SQL promises over a store: one binary, because linking the planner takes longer than all tests.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "what fails to unwrap fails the test, with the line"
+)]
+
 mod functions;
 mod statements;
 mod support;

@@ -10,6 +10,10 @@ fn store() -> Store {
     store
 }
 
+#[expect(
+    clippy::unnecessary_wraps,
+    reason = "half of the expected positions are none"
+)]
 fn at(line: u64, column: u64) -> Option<Position> {
     Some(Position { line, column })
 }
@@ -210,6 +214,9 @@ async fn a_statement_over_its_length_or_depth_is_refused_before_it_is_parsed() {
         "{error:?}"
     );
     assert!(error.position().is_some());
+    let commas = format!("SELECT 1 FROM m{}", ", m".repeat(1000));
+    let error = store.error(&commas).await;
+    assert!(matches!(error, Error::TooDeep { .. }), "{error:?}");
     let error = store.error(&"(".repeat(5000)).await;
     assert!(matches!(error, Error::Syntax { .. }), "{error:?}");
     let error = store.error(&chain(1_000_000)).await;
@@ -244,6 +251,9 @@ fn the_longest_chain_that_is_let_through_fits_the_stack_of_a_query_thread() {
             assert_eq!(store.rows(&sum).await, ["1001"]);
             let either = format!("SELECT v FROM m WHERE v = 0{}", " OR v * v = 1".repeat(333));
             assert_eq!(store.rows(&either).await, ["1"]);
+            let tables: Vec<String> = (0..200).map(|n| format!("m t{n}")).collect();
+            let commas = format!("SELECT count(*) FROM {}", tables.join(", "));
+            assert_eq!(store.rows(&commas).await, ["1"]);
             let union = format!(
                 "SELECT count(*) FROM (SELECT 1{}) t",
                 " UNION ALL SELECT 1".repeat(200)

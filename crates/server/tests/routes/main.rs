@@ -1,5 +1,10 @@
 //! What the server promises, route by route: one binary, because linking the planner takes longer than all tests.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "what fails to unwrap fails the test, with the line"
+)]
+
 mod http;
 mod query;
 mod serve;
