@@ -1,5 +1,6 @@
 //! `nilometer serve`.
 
+use std::io::IsTerminal;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -8,6 +9,7 @@ use anyhow::Context;
 use clap::Args;
 use nilometer_engine::{Engine, Options};
 use nilometer_server::ServerConfig;
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::print;
 
@@ -148,11 +150,11 @@ pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
     nilometer_server::check_bind(args.http_bind, args.insecure)?;
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .with_env_filter(log_filter())
         .init();
     raise_file_limit();
-    let engine = Engine::open_dir(&args.data, args.store.options())
-        .with_context(|| format!("cannot open the data directory {}", args.data.display()))?;
+    let engine = Engine::open_dir(&args.data, args.store.options())?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -184,22 +186,23 @@ async fn listen(
             )
         })?;
     let address = listener.local_addr().context("cannot tell the port")?;
+    // Before anybody can know that the server is there: a stop asked for at once is a graceful stop too.
+    let stop = stop_signal().context("cannot listen for signals")?;
     print::line(format!("listening on http://{address}"));
-    nilometer_server::serve(listener, engine, config, stop_signal()).await?;
+    nilometer_server::serve(listener, engine, config, stop).await?;
     Ok(())
 }
 
-/// Ends at the first Ctrl-C or SIGTERM.
-async fn stop_signal() {
-    use tokio::signal::unix::{SignalKind, signal};
-    let Ok(mut terminate) = signal(SignalKind::terminate()) else {
-        // Without a handler the system's default ends the process, and the next start recovers.
-        return std::future::pending().await;
-    };
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = tokio::signal::ctrl_c() => {}
-    }
+/// Ends at the first Ctrl-C or SIGTERM after this call, polled or not.
+fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut terminate = signal(SignalKind::terminate())?;
+    Ok(async move {
+        tokio::select! {
+            _ = interrupt.recv() => {}
+            _ = terminate.recv() => {}
+        }
+    })
 }
 
 fn log_filter() -> tracing_subscriber::EnvFilter {

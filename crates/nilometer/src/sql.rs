@@ -110,8 +110,7 @@ fn ask_store(dir: &Path, args: &SqlArgs, statement: &str) -> anyhow::Result<()> 
         "there is no data directory {}; `nilometer serve --data DIR` makes one",
         dir.display()
     );
-    let engine = Engine::open_dir(dir, Options::default())
-        .with_context(|| format!("cannot open the data directory {}", dir.display()))?;
+    let engine = Engine::open_dir(dir, Options::default())?;
     let asked = nilometer_server::ask(
         Arc::new(engine),
         ServerConfig::default(),
