@@ -7,8 +7,6 @@ cd "$(dirname "$0")/.."
 export CARGO_TERM_COLOR=never
 
 below=(-p nilometer-codec -p nilometer-lineproto -p nilometer-engine)
-# What does not need DataFusion, which takes minutes to check; `make lint` looks at everything.
-light=(-p xtask "${below[@]}" -p nilometer-sim -p nilometer-bench)
 # The same features as the program (`cargo xtask graph` checks that), so that `make demo` has nothing left to compile.
 rest=(--workspace --exclude nilometer-sim --exclude nilometer-codec --exclude nilometer-lineproto
     --exclude nilometer-engine --exclude xtask)
@@ -25,6 +23,13 @@ own_tools() {
 }
 
 xtask() { "$(scripts/target-dir.sh)/release/xtask" "$@"; }
+
+lints() {
+    local failed=0
+    cargo clippy --release --locked --workspace --exclude nilometer-sim --all-targets -- -D warnings || failed=1
+    cargo clippy --release --locked -p nilometer-sim --all-targets -- -D warnings || failed=1
+    return "$failed"
+}
 
 dependencies() {
     local failed=0
@@ -63,7 +68,7 @@ part tidy own_tools
 part below tests "${below[@]}"
 # Alone, because it switches on the engine's simulation feature.
 part simulation tests -p nilometer-sim
-part lint cargo clippy --release --locked "${light[@]}" --all-targets -- -D warnings
+part lint lints
 part rest tests "${rest[@]}"
 part dependencies dependencies
 

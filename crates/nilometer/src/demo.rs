@@ -116,9 +116,10 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
         report.rows,
         spec.rows()?
     );
+    let rate = format!("{:.0}", report.rows_per_second);
     print::line(format!(
         "load      {} rows/s ({:.2} s, {} workers, synced = {}, p99 {:.1} ms a batch of {})",
-        thousands(report.rows_per_second as u64),
+        grouped(&rate),
         report.seconds,
         report.workers,
         report.sync_mode,
@@ -140,7 +141,7 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
 fn make_data(spec: &Spec, file: &Path) -> anyhow::Result<u64> {
     let bar = print::row_bar("generate", spec.rows()?);
     let made = generate(spec, file, FileFormat::BatchFile, 10_000, |rows| {
-        bar.set_position(rows)
+        bar.set_position(rows);
     })?;
     bar.finish_and_clear();
     print::line(format!(
@@ -195,7 +196,10 @@ fn show_next(args: &DemoArgs) {
 
 /// `1234567` as `1,234,567`.
 fn thousands(number: u64) -> String {
-    let digits = number.to_string();
+    grouped(&number.to_string())
+}
+
+fn grouped(digits: &str) -> String {
     let mut out = String::new();
     for (at, digit) in digits.chars().enumerate() {
         if at > 0 && (digits.len() - at).is_multiple_of(3) {

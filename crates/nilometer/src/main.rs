@@ -37,7 +37,7 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
-        Command::Serve(args) => serve::run(*args),
+        Command::Serve(args) => serve::run(&args),
         Command::Sql(args) => sql::run(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Bench(command) => bench::run(command),

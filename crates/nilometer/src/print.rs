@@ -1,9 +1,5 @@
 //! The one place that writes to the terminal.
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "printing is what this module is for"
-)]
+#![expect(clippy::print_stderr, reason = "printing is what this module is for")]
 
 use std::io::Write;
 

@@ -144,7 +144,7 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
         .ok_or_else(|| format!("{text} names no address"))
 }
 
-pub(crate) fn run(args: ServeArgs) -> anyhow::Result<()> {
+pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
     let mut config = args.limits.config();
     config.insecure = args.insecure;
     nilometer_server::check_bind(args.http_bind, args.insecure)?;
