@@ -20,7 +20,7 @@ fn write(engine: &Arc<Engine>, time: u64) -> Result<u64, Error> {
     Ok(report.rows)
 }
 
-fn count(engine: &Arc<Engine>) -> usize {
+fn count(engine: &Arc<Engine>) -> u64 {
     let snapshot = engine.snapshot();
     let request = ScanRequest {
         table: snapshot.table("d", "public", "m").expect("the table"),
@@ -29,10 +29,10 @@ fn count(engine: &Arc<Engine>) -> usize {
         tags: Vec::new(),
         limit: None,
     };
-    let scan = snapshot.scan(&request).unwrap();
+    let scan = snapshot.scan(&request).expect("the scan plans");
     (0..scan.morsels())
         .flat_map(|morsel| scan.read(morsel))
-        .map(|batch| batch.unwrap().num_rows())
+        .map(|batch| batch.expect("the page reads").num_rows() as u64)
         .sum()
 }
 
@@ -64,7 +64,7 @@ fn a_full_disk_refuses_writes_loses_nothing_and_ends_by_itself() {
     assert!(is_full, "{refused}");
     assert_eq!(
         count(&engine),
-        FULL_ROWS as usize,
+        FULL_ROWS,
         "reads go on, and see what was acknowledged"
     );
     assert_eq!(
@@ -81,5 +81,5 @@ fn a_full_disk_refuses_writes_loses_nothing_and_ends_by_itself() {
         (metrics.head_rows, metrics.segment_rows),
         (0, FULL_ROWS + 1)
     );
-    assert_eq!(count(&engine), FULL_ROWS as usize + 1);
+    assert_eq!(count(&engine), FULL_ROWS + 1);
 }
