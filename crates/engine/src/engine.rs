@@ -20,7 +20,7 @@ use crate::disk::{Disk, DiskLock, RealDisk};
 use crate::error::Error;
 use crate::head::Head;
 use crate::log::Log;
-use crate::manifest::{Contents, Manifest};
+use crate::manifest::{Contents, FileKind, Manifest};
 use crate::record;
 use crate::sabotage::Sabotage;
 use crate::schema::{DEFAULT_SCHEMA, Lsn};
@@ -159,7 +159,10 @@ impl Version {
         Self {
             segments,
             flushed_lsn: contents.flushed_lsn,
-            definition_bytes: contents.definitions.iter().map(|file| file.bytes).sum(),
+            definition_bytes: contents
+                .files_of(FileKind::Definitions)
+                .map(|file| file.bytes)
+                .sum(),
         }
     }
 }

@@ -61,6 +61,7 @@ mod scan;
 mod schema;
 mod segment;
 mod snapshot;
+mod tombstone;
 
 pub use clock::{Clock, SystemClock};
 pub use engine::{Engine, Maintained, Metrics, Options};
@@ -69,7 +70,7 @@ pub use error::Error;
 pub use sabotage::Sabotage;
 pub use scan::{MorselReader, Scan, ScanRequest, TagPredicate};
 pub use schema::{
-    ColumnDef, ColumnId, ColumnKind, ColumnSource, DEFAULT_SCHEMA, DatabaseId, Lsn, SchemaId,
-    SeriesId, TIME_COLUMN, TableId, TableSchema,
+    ColumnDef, ColumnId, ColumnKind, ColumnSource, DEFAULT_SCHEMA, DatabaseId, Duplicates, Lsn,
+    SchemaId, SeriesId, TIME_COLUMN, TableId, TableSchema, TableSettings,
 };
 pub use snapshot::Snapshot;

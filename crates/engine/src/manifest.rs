@@ -4,17 +4,18 @@
 //! grown, under another name that then replaces the old one in one step. A file that the manifest does not list is
 //! not part of the store, and is removed at open, after everything that the manifest lists was found in order.
 
+mod edit;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nilometer_codec::{crc32c, varint};
+use nilometer_codec::crc32c;
 
-use crate::definition::{take_bytes, take_u32};
+use crate::definition::take_bytes;
 use crate::disk::{Disk, DiskFile, read_exact_at, write_all_at};
-use crate::error::{Error, Malformed};
+use crate::error::Error;
 use crate::file_header;
-use crate::schema::Lsn;
-use crate::segment::SegmentMeta;
+pub(crate) use edit::{Contents, Edit, FileKind, FileMeta};
 
 const MAGIC: [u8; 8] = *b"NILOMAN0";
 const HEADER_BYTES: usize = 64;
@@ -23,89 +24,8 @@ const RECORD_HEADER_BYTES: usize = 16;
 const NAME: &str = "manifest";
 const DRAFT: &str = "manifest.tmp";
 
-/// Edits are folded into one when they have grown past this.
+/// Edits are folded into one when they have grown past this, and past what they were as one by as much again.
 const REWRITE_BYTES: u64 = 1 << 20;
-
-/// A file of definitions.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct DefinitionsMeta {
-    pub(crate) file_id: u64,
-    pub(crate) bytes: u64,
-}
-
-/// What the manifest says in sum; also one edit of it, whose lists are then additions.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Contents {
-    /// File ids below this have been given away.
-    pub(crate) next_file_id: u64,
-    /// Everything up to this LSN is in segments and definition files.
-    pub(crate) flushed_lsn: Lsn,
-    /// In LSN order.
-    pub(crate) segments: Vec<SegmentMeta>,
-    /// In the order in which they must be read.
-    pub(crate) definitions: Vec<DefinitionsMeta>,
-}
-
-impl Contents {
-    fn apply(&mut self, edit: Self) {
-        self.next_file_id = self.next_file_id.max(edit.next_file_id);
-        self.flushed_lsn = self.flushed_lsn.max(edit.flushed_lsn);
-        self.segments.extend(edit.segments);
-        self.definitions.extend(edit.definitions);
-    }
-
-    fn encode(&self) -> Vec<u8> {
-        let mut out = Vec::new();
-        varint::put_u64(self.next_file_id, &mut out);
-        varint::put_u64(self.flushed_lsn, &mut out);
-        varint::put_u64(self.segments.len() as u64, &mut out);
-        for segment in &self.segments {
-            for number in [
-                segment.file_id,
-                segment.bytes,
-                segment.rows,
-                segment.min_lsn,
-                segment.max_lsn,
-            ] {
-                varint::put_u64(number, &mut out);
-            }
-        }
-        varint::put_u64(self.definitions.len() as u64, &mut out);
-        for file in &self.definitions {
-            varint::put_u64(file.file_id, &mut out);
-            varint::put_u64(file.bytes, &mut out);
-        }
-        out
-    }
-
-    fn decode(mut input: &[u8]) -> Result<Self, Malformed> {
-        let input = &mut input;
-        let mut edit = Self {
-            next_file_id: varint::get_u64(input)?,
-            flushed_lsn: varint::get_u64(input)?,
-            ..Self::default()
-        };
-        for _ in 0..take_u32(input)? {
-            edit.segments.push(SegmentMeta {
-                file_id: varint::get_u64(input)?,
-                bytes: varint::get_u64(input)?,
-                rows: varint::get_u64(input)?,
-                min_lsn: varint::get_u64(input)?,
-                max_lsn: varint::get_u64(input)?,
-            });
-        }
-        for _ in 0..take_u32(input)? {
-            edit.definitions.push(DefinitionsMeta {
-                file_id: varint::get_u64(input)?,
-                bytes: varint::get_u64(input)?,
-            });
-        }
-        if !input.is_empty() {
-            return Err(Malformed::new("bytes after an edit"));
-        }
-        Ok(edit)
-    }
-}
 
 /// The open manifest.
 #[derive(Debug)]
@@ -116,6 +36,8 @@ pub(crate) struct Manifest {
     file: Arc<dyn DiskFile>,
     /// Where the next edit goes.
     end: u64,
+    /// Where the first edit, which says everything, ended.
+    first_end: u64,
     /// Where bytes start that do not read and were taken for an edit that a crash tore.
     cut: Option<u64>,
 }
@@ -150,6 +72,7 @@ impl Manifest {
             contents,
             file,
             end,
+            first_end: end,
             cut: (end < size).then_some(end),
         })
     }
@@ -193,7 +116,7 @@ impl Manifest {
         }
         let file = disk.create(&draft).map_err(Error::io("create", &draft))?;
         let mut bytes = file_header::encode(MAGIC, uuid, &[], HEADER_BYTES);
-        encode_record(&contents, HEADER_BYTES as u64, &mut bytes);
+        encode_record(&contents.whole(), HEADER_BYTES as u64, &mut bytes);
         write_all_at(file.as_ref(), &bytes, 0).map_err(Error::io("write", &draft))?;
         file.sync().map_err(Error::io("sync", &draft))?;
         disk.rename(&draft, &path)
@@ -205,30 +128,37 @@ impl Manifest {
             contents,
             file,
             end: bytes.len() as u64,
+            first_end: bytes.len() as u64,
             cut: None,
         })
     }
 
     /// Adds an edit; it holds, durably, when this returns `Ok`. After an error nobody knows, so the store must stop.
-    pub(crate) fn append(&mut self, disk: &dyn Disk, edit: Contents) -> Result<(), Error> {
+    pub(crate) fn append(&mut self, disk: &dyn Disk, edit: Edit) -> Result<(), Error> {
         let path = self.dir.join(NAME);
-        if self.end > REWRITE_BYTES {
-            self.contents.apply(edit);
-            return self.rewrite(disk);
-        }
         let mut bytes = Vec::new();
         encode_record(&edit, self.end, &mut bytes);
+        // Applied to a copy first: an edit that contradicts the manifest must not reach the file.
+        let mut contents = self.contents.clone();
+        contents
+            .apply(edit)
+            .map_err(|what| what.at(&path, self.end))?;
+        if self.end > REWRITE_BYTES.max(2 * self.first_end) {
+            self.contents = contents;
+            return self.rewrite(disk);
+        }
         write_all_at(self.file.as_ref(), &bytes, self.end).map_err(Error::io("write", &path))?;
         self.file.sync().map_err(Error::io("sync", &path))?;
         self.end += bytes.len() as u64;
-        self.contents.apply(edit);
+        self.contents = contents;
         Ok(())
     }
 }
 
 /// `magic, length, crc of the payload, crc of this header with the record's place | payload`
-fn encode_record(edit: &Contents, offset: u64, out: &mut Vec<u8>) {
-    let payload = edit.encode();
+fn encode_record(edit: &Edit, offset: u64, out: &mut Vec<u8>) {
+    let mut payload = Vec::new();
+    edit.encode(&mut payload);
     let start = out.len();
     out.extend_from_slice(&RECORD_MAGIC.to_le_bytes());
     let length = u32::try_from(payload.len()).expect("an edit lists far fewer than 2^28 files");
@@ -262,8 +192,9 @@ fn read_edits(bytes: &[u8], path: &Path) -> Result<(Contents, u64), Error> {
     let mut at = HEADER_BYTES;
     let mut edits = 0;
     while let Some(payload) = decode_record(bytes, at) {
-        let edit = Contents::decode(payload).map_err(|what| what.at(path, at as u64))?;
-        contents.apply(edit);
+        Edit::decode(payload)
+            .and_then(|edit| contents.apply(edit))
+            .map_err(|what| what.at(path, at as u64))?;
         at += RECORD_HEADER_BYTES + payload.len();
         edits += 1;
     }
@@ -287,19 +218,22 @@ fn read_edits(bytes: &[u8], path: &Path) -> Result<(Contents, u64), Error> {
 mod tests {
     use super::*;
     use crate::disk::MemoryDisk;
+    use crate::segment::{Home, SegmentMeta};
 
-    fn edit(file_id: u64) -> Contents {
-        Contents {
+    fn edit(file_id: u64) -> Edit {
+        Edit {
             next_file_id: file_id + 1,
             flushed_lsn: file_id * 10,
-            segments: vec![SegmentMeta {
+            added_segments: vec![SegmentMeta {
                 file_id,
                 bytes: 1000 + file_id,
                 rows: 5,
                 min_lsn: file_id * 10 - 9,
                 max_lsn: file_id * 10,
+                applied_lsn: file_id * 10,
+                home: Home::Mixed,
             }],
-            definitions: Vec::new(),
+            ..Edit::default()
         }
     }
 

@@ -19,6 +19,39 @@ pub const TIME_COLUMN: &str = "time";
 /// Widest window of a partition unless the table says otherwise: one day in nanoseconds.
 pub(crate) const PARTITION_INTERVAL_NS: i64 = 86_400_000_000_000;
 
+/// What two rows of one series and time mean in a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Duplicates {
+    /// They are one row: per field the newest value, and null never overwrites. InfluxDB's way.
+    #[default]
+    Last,
+    /// They are two rows.
+    Keep,
+    /// The second is refused, skipped or replaces the first as a whole, as its writer says.
+    Unique,
+}
+
+/// What can be set of a table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableSettings {
+    /// Rows of one series and time.
+    pub duplicates: Duplicates,
+    /// Width of new partitions in nanoseconds, at least 1.
+    pub partition_interval_ns: i64,
+    /// Rows older than this many nanoseconds may be dropped; `None` = kept for ever.
+    pub retention_ns: Option<i64>,
+}
+
+impl Default for TableSettings {
+    fn default() -> Self {
+        Self {
+            duplicates: Duplicates::Last,
+            partition_interval_ns: PARTITION_INTERVAL_NS,
+            retention_ns: None,
+        }
+    }
+}
+
 macro_rules! id {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
@@ -77,8 +110,8 @@ pub struct TableSchema {
     pub schema: SchemaId,
     /// Its name.
     pub name: String,
-    /// Width of its partitions in nanoseconds.
-    pub partition_interval_ns: i64,
+    /// What can be set of it.
+    pub settings: TableSettings,
     /// Tags in the order of their appearance.
     pub tags: Vec<ColumnDef>,
     /// Fields in the order of their appearance.
@@ -103,7 +136,7 @@ impl TableSchema {
             id,
             schema,
             name,
-            partition_interval_ns: PARTITION_INTERVAL_NS,
+            settings: TableSettings::default(),
             tags: Vec::new(),
             fields: Vec::new(),
             arrow: OnceLock::new(),
@@ -122,7 +155,7 @@ impl TableSchema {
             id: self.id,
             schema: self.schema,
             name: self.name.clone(),
-            partition_interval_ns: self.partition_interval_ns,
+            settings: self.settings,
             tags,
             fields,
             arrow: OnceLock::new(),

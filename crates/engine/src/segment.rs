@@ -8,12 +8,14 @@
 //! so one field of all series is one stretch of the file, and one series is one small page a column.
 
 mod directory;
+mod meta;
 mod reader;
 mod writer;
 
 pub(crate) use directory::{BlockEntry, GroupDirectory};
+pub(crate) use meta::{Home, SegmentMeta, Window};
 pub(crate) use reader::Segment;
-pub(crate) use writer::{SegmentMeta, TableInput, write_segment};
+pub(crate) use writer::{TableInput, write_segment};
 
 /// Blocks of one group at most.
 pub(crate) const GROUP_BLOCKS_MAX: usize = 256;

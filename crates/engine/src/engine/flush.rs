@@ -9,9 +9,9 @@ use super::{Engine, Frozen, Version, lock};
 use crate::definitions_file;
 use crate::error::Error;
 use crate::head::{Head, append_rows};
-use crate::manifest::{Contents, DefinitionsMeta, Manifest};
+use crate::manifest::{Contents, Edit, FileKind, FileMeta, Manifest};
 use crate::sabotage::Sabotage;
-use crate::segment::{Segment, SegmentMeta, TableInput, write_segment};
+use crate::segment::{Home, Segment, SegmentMeta, TableInput, write_segment};
 
 /// What one call of [`Engine::maintain`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -113,10 +113,10 @@ impl Engine {
 
     fn write_files(&self, frozen: &Frozen, manifest: &mut Manifest) -> Result<u64, Error> {
         let dir = segment_dir(&self.dir);
-        let mut edit = Contents {
+        let mut edit = Edit {
             next_file_id: manifest.contents.next_file_id,
             flushed_lsn: frozen.lsn,
-            ..Contents::default()
+            ..Edit::default()
         };
         let mut next_file_id = || {
             edit.next_file_id += 1;
@@ -133,7 +133,11 @@ impl Engine {
                 file_id,
                 &frozen.definitions,
             )?;
-            edit.definitions.push(DefinitionsMeta { file_id, bytes });
+            edit.added_files.push(FileMeta {
+                kind: FileKind::Definitions,
+                file_id,
+                bytes,
+            });
         }
         let mut segment = None;
         if frozen.head.rows() > 0 {
@@ -151,8 +155,11 @@ impl Engine {
                 rows,
                 min_lsn: frozen.min_lsn,
                 max_lsn: frozen.lsn,
+                applied_lsn: frozen.lsn,
+                home: Home::Mixed,
             };
-            edit.segments.push(meta.clone());
+            edit.written_bytes = manifest.contents.written_bytes + bytes;
+            edit.added_segments.push(meta.clone());
             segment = Some(Segment::open(self.disk.as_ref(), path, self.uuid, meta)?);
         }
         self.disk.sync_dir(&dir).map_err(Error::io("sync", &dir))?;
@@ -193,7 +200,7 @@ impl Engine {
             }
             inputs.push(TableInput {
                 rows,
-                partition_interval_ns: table.partition_interval_ns,
+                settings: table.settings,
             });
         }
         inputs

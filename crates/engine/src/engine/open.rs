@@ -11,7 +11,7 @@ use crate::disk::Disk;
 use crate::error::Error;
 use crate::head::Head;
 use crate::log::{Log, LogOptions};
-use crate::manifest::Manifest;
+use crate::manifest::{FileKind, Manifest};
 use crate::record::{self, Record};
 use crate::segment::Segment;
 
@@ -127,7 +127,18 @@ pub(super) fn segment_name(file_id: u64) -> String {
 }
 
 pub(super) fn definitions_name(file_id: u64) -> String {
-    format!("{file_id:016}.def")
+    side_name(FileKind::Definitions, file_id)
+}
+
+/// Name of a file that is no segment.
+pub(super) fn side_name(kind: FileKind, file_id: u64) -> String {
+    let ending = match kind {
+        FileKind::Definitions => "def",
+        FileKind::Keys => "key",
+        FileKind::Relations => "rel",
+        FileKind::Index => "idx",
+    };
+    format!("{file_id:016}.{ending}")
 }
 
 fn open_manifest(disk: &dyn Disk, dir: &Path) -> Result<Manifest, Error> {
@@ -180,9 +191,9 @@ fn remove_orphans(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<()
             .iter()
             .any(|file| segment_name(file.file_id) == name)
             || contents
-                .definitions
+                .files
                 .iter()
-                .any(|file| definitions_name(file.file_id) == name);
+                .any(|file| side_name(file.kind, file.file_id) == name);
         // What has no name of ours was put there by somebody else, and is not ours to remove.
         if !listed && is_file_name(&name) {
             let path = dir.join(&name);
@@ -192,15 +203,17 @@ fn remove_orphans(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<()
     Ok(())
 }
 
-/// Whether a segment or a definition file could have this name.
+/// Whether a file of the store could have this name.
 fn is_file_name(name: &str) -> bool {
-    let id = name.strip_suffix(".seg").or(name.strip_suffix(".def"));
+    let id = ["seg", "def", "key", "rel", "idx"]
+        .iter()
+        .find_map(|ending| name.strip_suffix(ending)?.strip_suffix('.'));
     id.is_some_and(|id| id.len() == 16 && id.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
 fn read_definitions(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<Catalogue, Error> {
     let mut catalogue = Catalogue::default();
-    for file in &manifest.contents.definitions {
+    for file in manifest.contents.files_of(FileKind::Definitions) {
         let path = dir.join(definitions_name(file.file_id));
         for definition in definitions_file::read(disk, &path, manifest.uuid(), file.file_id)? {
             catalogue

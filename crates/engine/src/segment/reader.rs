@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 use nilometer_codec::{ColumnBuf, crc32c, decode_page, varint};
 
 use super::directory::GroupDirectory;
-use super::writer::{GroupMeta, SegmentMeta};
+use super::meta::SegmentMeta;
+use super::writer::GroupMeta;
 use super::{HEADER_BYTES, MAGIC, TAIL_BYTES};
 use crate::definition::{take_bytes, take_u32};
 use crate::disk::{Disk, DiskFile, read_exact_at};

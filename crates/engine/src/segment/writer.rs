@@ -19,21 +19,10 @@ use crate::disk::{Disk, DiskFile, write_all_at};
 use crate::error::{Error, Malformed};
 use crate::file_header;
 use crate::order::sorted_order;
-use crate::schema::{Lsn, TableId};
+use crate::schema::{TableId, TableSettings};
 
 /// Bytes gathered before a write call.
 const WRITE_BYTES: usize = 1 << 20;
-
-/// What the manifest keeps of a segment.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct SegmentMeta {
-    pub(crate) file_id: u64,
-    pub(crate) bytes: u64,
-    pub(crate) rows: u64,
-    /// First and last LSN of its rows; every row of the store in this range is in it.
-    pub(crate) min_lsn: Lsn,
-    pub(crate) max_lsn: Lsn,
-}
 
 /// One group as the footer lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,10 +54,10 @@ impl GroupMeta {
     }
 }
 
-/// Rows of one table for a segment, in arrival order, and how wide its partitions are.
+/// Rows of one table for a segment, in arrival order, and what they follow.
 pub(crate) struct TableInput {
     pub(crate) rows: TableRows,
-    pub(crate) partition_interval_ns: i64,
+    pub(crate) settings: TableSettings,
 }
 
 /// Which source row gives each output row of a column.
@@ -167,7 +156,7 @@ fn write_table(
 ) -> Result<(), Error> {
     let rows = &input.rows;
     let picks = merge_duplicates(rows, sorted_order(&rows.series, &rows.times));
-    let interval = input.partition_interval_ns.max(1);
+    let interval = input.settings.partition_interval_ns.max(1);
     let mut partitions: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
     for (at, &row) in (0u32..).zip(&picks.rows) {
         let time = rows.times.get(row as usize).copied().unwrap_or(0);
