@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::head::{Head, append_rows};
 use crate::manifest::{Contents, Edit, FileKind, FileMeta, Manifest};
 use crate::sabotage::Sabotage;
-use crate::segment::{Home, Segment, SegmentMeta, TableInput, write_segment};
+use crate::segment::{Home, Segment, SegmentMeta, SegmentWriter, TableInput};
 
 /// What one call of [`Engine::maintain`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,8 +147,11 @@ impl Engine {
             self.remove_leftover(&path)?;
             let tables = self.table_inputs(&frozen.head);
             let sync = self.options.sabotage != Some(Sabotage::ManifestBeforeDataSync);
-            let (bytes, rows) =
-                write_segment(self.disk.as_ref(), &path, self.uuid, file_id, &tables, sync)?;
+            let mut writer = SegmentWriter::create(self.disk.as_ref(), &path, self.uuid, file_id)?;
+            for table in &tables {
+                writer.write_table(table)?;
+            }
+            let (bytes, rows) = writer.finish(sync)?;
             let meta = SegmentMeta {
                 file_id,
                 bytes,

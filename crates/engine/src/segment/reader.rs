@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use nilometer_codec::{ColumnBuf, crc32c, decode_page, varint};
+use nilometer_codec::{ColumnBuf, crc32c, decode_page};
 
 use super::directory::GroupDirectory;
+use super::footer::{self, GroupMeta, Tail};
 use super::meta::SegmentMeta;
-use super::writer::GroupMeta;
 use super::{HEADER_BYTES, MAGIC, TAIL_BYTES};
-use crate::definition::{take_bytes, take_u32};
 use crate::disk::{Disk, DiskFile, read_exact_at};
 use crate::error::{Error, Malformed};
 use crate::file_header;
@@ -55,8 +54,11 @@ impl Segment {
         check_header(&header, uuid, meta.file_id, &path)?;
         let tail_offset = bytes.saturating_sub(TAIL_BYTES);
         let tail = read(tail_offset, TAIL_BYTES)?;
-        let (offset, length, crc) =
-            decode_tail(&tail, meta.file_id).map_err(|what| what.at(&path, tail_offset))?;
+        let Tail {
+            offset,
+            length,
+            crc,
+        } = Tail::decode(&tail, meta.file_id).map_err(|what| what.at(&path, tail_offset))?;
         if offset
             .checked_add(length)
             .is_none_or(|end| end > tail_offset)
@@ -75,12 +77,16 @@ impl Segment {
                 "the footer fails its checksum",
             ));
         }
-        let groups = decode_footer(&footer).map_err(|what| what.at(&path, offset))?;
+        let groups = footer::decode(&footer).map_err(|what| what.at(&path, offset))?;
+        let groups = groups.into_iter().map(|meta| Group {
+            meta,
+            directory: OnceLock::new(),
+        });
         Ok(Self {
             meta,
             path,
             file,
-            groups,
+            groups: groups.collect(),
         })
     }
 
@@ -181,56 +187,4 @@ fn check_header(bytes: &[u8], uuid: [u8; 16], file_id: u64, path: &Path) -> Resu
         ));
     }
     Ok(())
-}
-
-fn decode_tail(bytes: &[u8], file_id: u64) -> Result<(u64, u64, u32), Malformed> {
-    let mut input = bytes;
-    let covered = bytes.get(..28).unwrap_or_default();
-    let id = take_u64(&mut input)?;
-    let offset = take_u64(&mut input)?;
-    let length = take_u64(&mut input)?;
-    let footer_crc = take_fixed_u32(&mut input)?;
-    let crc = take_fixed_u32(&mut input)?;
-    if input != MAGIC || crc != crc32c(0, covered) || id != file_id {
-        return Err(Malformed::new("the tail fails its checksum"));
-    }
-    Ok((offset, length, footer_crc))
-}
-
-fn take_u64(input: &mut &[u8]) -> Result<u64, Malformed> {
-    let bytes = take_bytes(input, 8)?;
-    Ok(bytes.try_into().map_or(0, u64::from_le_bytes))
-}
-
-fn take_fixed_u32(input: &mut &[u8]) -> Result<u32, Malformed> {
-    let bytes = take_bytes(input, 4)?;
-    Ok(bytes.try_into().map_or(0, u32::from_le_bytes))
-}
-
-fn decode_footer(mut input: &[u8]) -> Result<Vec<Group>, Malformed> {
-    let input = &mut input;
-    let n = take_u32(input)?;
-    let mut groups = Vec::new();
-    for _ in 0..n {
-        let meta = GroupMeta {
-            table: TableId(take_u32(input)?),
-            partition_start: varint::get_i64(input)?,
-            first_series: take_u32(input)?,
-            last_series: take_u32(input)?,
-            min_time: varint::get_i64(input)?,
-            max_time: varint::get_i64(input)?,
-            rows: varint::get_u64(input)?,
-            offset: varint::get_u64(input)?,
-            length: take_u32(input)?,
-            crc: take_fixed_u32(input)?,
-        };
-        groups.push(Group {
-            meta,
-            directory: OnceLock::new(),
-        });
-    }
-    if !input.is_empty() {
-        return Err(Malformed::new("bytes after the footer's last group"));
-    }
-    Ok(groups)
 }
