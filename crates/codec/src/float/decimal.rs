@@ -149,9 +149,7 @@ impl Exceptions {
 
 pub(super) fn decode(input: &mut &[u8], latents: &mut [i64], out: &mut [f64]) -> Result<(), Error> {
     let scale = take_u8(input)?.cast_signed();
-    if scale.unsigned_abs() > SCALE_MAX.unsigned_abs() {
-        return Err(Error::corrupt("the scale of decimals is beyond 10^18"));
-    }
+    check_scale(scale)?;
     let exceptions = varint::get_u64(input)?;
     let exceptions = usize::try_from(exceptions).unwrap_or(usize::MAX);
     if exceptions > out.len() {
@@ -160,6 +158,69 @@ pub(super) fn decode(input: &mut &[u8], latents: &mut [i64], out: &mut [f64]) ->
     let positions = take(input, packed_bytes(exceptions, position_width(out.len())))?;
     let bits = take(input, 8 * exceptions)?;
     integer::decode_chunk(input, latents)?;
+    check_limits(latents)?;
+    from_latents(latents, scale, out);
+    let bits = bits.as_chunks().0;
+    for_positions(positions, out.len(), exceptions, |index, position| {
+        out[position] = f64::from_bits(u64::from_le_bytes(bits[index]));
+    })
+}
+
+/// Floats that are decimals but for their last bits, as sums of decimals are.
+pub(crate) struct NearDecimals {
+    pub(crate) scale: i8,
+    /// The nearest decimals, as integers over the power of ten; 0 for floats beyond them all.
+    pub(crate) integers: Vec<i64>,
+    /// From the bits of the decimal to those of the float.
+    pub(crate) steps: Vec<i64>,
+}
+
+impl NearDecimals {
+    /// The floats at the scale that suits `like`, or `None` if these are no decimals.
+    pub(crate) fn of(values: &[f64], like: &[f64]) -> Option<Self> {
+        let scale = choose_scale(like.iter().copied())?;
+        let mut integers = vec![0; values.len()];
+        to_latents(values, scale, &mut integers);
+        for integer in &mut integers {
+            if beyond_limit(*integer) != 0 {
+                *integer = 0;
+            }
+        }
+        let mut floats = vec![0.0; values.len()];
+        from_latents(&integers, scale, &mut floats);
+        let step = |(value, near): (&f64, &f64)| {
+            let step = value.to_bits().wrapping_sub(near.to_bits());
+            step.cast_signed()
+        };
+        let steps = values.iter().zip(&floats).map(step).collect();
+        Some(Self {
+            scale,
+            integers,
+            steps,
+        })
+    }
+
+    /// The floats; the parts may come from anywhere.
+    pub(crate) fn to_floats(&self) -> Result<Vec<f64>, Error> {
+        check_scale(self.scale)?;
+        check_limits(&self.integers)?;
+        let mut floats = vec![0.0; self.integers.len()];
+        from_latents(&self.integers, self.scale, &mut floats);
+        for (value, step) in floats.iter_mut().zip(&self.steps) {
+            *value = f64::from_bits(value.to_bits().wrapping_add_signed(*step));
+        }
+        Ok(floats)
+    }
+}
+
+fn check_scale(scale: i8) -> Result<(), Error> {
+    if scale.unsigned_abs() > SCALE_MAX.unsigned_abs() {
+        return Err(Error::corrupt("the scale of decimals is beyond 10^18"));
+    }
+    Ok(())
+}
+
+fn check_limits(latents: &[i64]) -> Result<(), Error> {
     if latents
         .iter()
         .fold(0, |beyond, latent| beyond | beyond_limit(*latent))
@@ -167,11 +228,7 @@ pub(super) fn decode(input: &mut &[u8], latents: &mut [i64], out: &mut [f64]) ->
     {
         return Err(Error::corrupt("a decimal is beyond 2^51"));
     }
-    from_latents(latents, scale, out);
-    let bits = bits.as_chunks().0;
-    for_positions(positions, out.len(), exceptions, |index, position| {
-        out[position] = f64::from_bits(u64::from_le_bytes(bits[index]));
-    })
+    Ok(())
 }
 
 /// Zero if the integer is within the limit (-2^51 itself included, 2^51 not).
