@@ -5,6 +5,7 @@
 use nilometer_codec::{ColumnBuf, ColumnRef, PhysicalType, ValuesRef};
 
 use crate::schema::{ColumnId, TableId};
+use crate::tombstone::Tombstone;
 
 /// The values of one column, dense: a slot for every row, whatever stands in a null one.
 #[derive(Debug, Clone, PartialEq)]
@@ -474,6 +475,24 @@ impl TableRows {
         self.times.len()
     }
 
+    /// Some of the rows, by position.
+    pub(crate) fn picked(&self, rows: &[u32]) -> Self {
+        let mut picked = Self {
+            table: self.table,
+            series: Vec::new(),
+            times: Vec::new(),
+            columns: Vec::new(),
+        };
+        extend_picked(&mut picked.series, &self.series, rows);
+        extend_picked(&mut picked.times, &self.times, rows);
+        for column in &self.columns {
+            let mut own = Column::new(column.id, column.values.kind());
+            own.extend_picked(column, rows);
+            picked.columns.push(own);
+        }
+        picked
+    }
+
     /// Memory in use, roughly.
     pub(crate) fn bytes(&self) -> usize {
         let columns: usize = self
@@ -490,6 +509,8 @@ impl TableRows {
 pub(crate) struct Batch {
     /// Rows by table; a table stands here once.
     pub(crate) tables: Vec<TableRows>,
+    /// Deletes of rows that were there before the batch; their LSN is the batch's, once it has one.
+    pub(crate) tombstones: Vec<Tombstone>,
 }
 
 impl Batch {

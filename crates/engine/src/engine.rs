@@ -3,14 +3,20 @@
 //! Does: open and recover, order batches, freeze and flush the head, hand out snapshots. Does not: spawn threads,
 //! parse text, or know SQL: callers write from as many threads as they like and drive [`Engine::maintain`].
 //!
-//! Locks, in the order in which they may be taken: maintenance, sequencer, catalogue, state, then the log's own.
+//! Locks, in the order in which they may be taken: flushing, jobs, manifest, sequencer, catalogue, state, then the
+//! log's own.
 
+mod compact;
+mod delete;
 mod flush;
 mod open;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use rustc_hash::FxHashSet;
 
 use crate::batch::Batch;
 use crate::catalogue::{Catalogue, NAME_BYTES_MAX};
@@ -23,10 +29,12 @@ use crate::log::Log;
 use crate::manifest::{Contents, FileKind, Manifest};
 use crate::record;
 use crate::sabotage::Sabotage;
-use crate::schema::{DEFAULT_SCHEMA, Lsn};
-use crate::segment::Segment;
+use crate::schema::{DEFAULT_SCHEMA, Lsn, TableId};
+use crate::segment::{Segment, Window};
 use crate::snapshot::Snapshot;
+use crate::tombstone::Tombstone;
 
+pub use delete::DeleteRequest;
 pub use flush::Maintained;
 
 /// Settings of a store. [`Default`] is what a server runs with.
@@ -94,6 +102,15 @@ pub struct Metrics {
     pub definition_bytes: u64,
     /// Rows in segment files.
     pub segment_rows: u64,
+    /// Bytes of segment files ever written, those removed since included: over `segment_bytes`, the write
+    /// amplification.
+    pub segment_bytes_written: u64,
+    /// Partitions of all tables.
+    pub partitions: u64,
+    /// Deletes that rows in segments still wait for.
+    pub tombstones: u64,
+    /// Segments that a compaction found damaged and left alone.
+    pub segments_damaged: u64,
     /// Databases.
     pub databases: u64,
     /// Tables of all databases.
@@ -120,7 +137,11 @@ pub struct Engine {
     catalogue: RwLock<Catalogue>,
     sequencer: Mutex<Sequencer>,
     state: Mutex<State>,
-    maintenance: Mutex<Manifest>,
+    /// Held by whoever turns a head into a segment.
+    flushing: Mutex<()>,
+    jobs: Mutex<Jobs>,
+    /// Held for one edit.
+    manifest: Mutex<Manifest>,
     counters: Counters,
     /// Held until the last reference is gone.
     _lock: Box<dyn DiskLock>,
@@ -136,6 +157,20 @@ struct Sequencer {
     unfiled: Vec<u8>,
 }
 
+/// What maintenance is doing, and what it has left to do.
+#[derive(Debug, Default)]
+struct Jobs {
+    /// The id that the next file gets. An id whose file the manifest never listed may be given away again by a later
+    /// life.
+    next_file_id: u64,
+    /// Segments that a compaction reads, by file id.
+    compacting: FxHashSet<u64>,
+    /// Segments that could not be read, by file id: they stay as they are.
+    damaged: FxHashSet<u64>,
+    /// Segments that are in no manifest any more; each file goes when its last snapshot does.
+    removed: Vec<Arc<Segment>>,
+}
+
 /// What a snapshot reads together.
 #[derive(Debug, Clone)]
 pub(crate) struct State {
@@ -148,22 +183,44 @@ pub(crate) struct State {
 /// The immutable part of the store.
 #[derive(Debug, Default)]
 pub(crate) struct Version {
-    /// In LSN order.
+    /// In the order in which their rows count: by last LSN.
     pub(crate) segments: Vec<Arc<Segment>>,
     pub(crate) flushed_lsn: Lsn,
+    /// Deletes that rows in segments still wait for, in LSN order.
+    pub(crate) tombstones: Vec<Arc<Tombstone>>,
+    pub(crate) windows: BTreeSet<Window>,
+    written_bytes: u64,
     definition_bytes: u64,
 }
 
 impl Version {
-    fn new(segments: Vec<Arc<Segment>>, contents: &Contents) -> Self {
+    fn new(mut segments: Vec<Arc<Segment>>, contents: &Contents) -> Self {
+        segments.sort_by_key(|segment| segment.meta.max_lsn);
         Self {
             segments,
             flushed_lsn: contents.flushed_lsn,
+            tombstones: contents.tombstones.clone(),
+            windows: contents.windows.clone(),
+            written_bytes: contents.written_bytes,
             definition_bytes: contents
                 .files_of(FileKind::Definitions)
                 .map(|file| file.bytes)
                 .sum(),
         }
+    }
+}
+
+impl State {
+    /// Deletes in a table up to `visible`, in LSN order.
+    pub(crate) fn tombstones(&self, table: TableId, visible: Lsn) -> Vec<Arc<Tombstone>> {
+        let frozen = self.frozen.as_ref();
+        let frozen = frozen.map(|frozen| frozen.head.tombstones(visible));
+        let filed = self.version.tombstones.iter().cloned();
+        filed
+            .chain(frozen.into_iter().flatten())
+            .chain(self.head.tombstones(visible))
+            .filter(|tombstone| tombstone.table == table && tombstone.lsn <= visible)
+            .collect()
     }
 }
 
@@ -239,20 +296,11 @@ impl Engine {
         }
         self.help_when_full()?;
         let payload = record::encode_batch(&batch).map_err(|what| what.at(&self.dir, 0))?;
-        let out_of_order = self.options.sabotage == Some(Sabotage::HeadOutOfLogOrder);
         let lsn = {
             let mut sequencer = lock(&self.sequencer);
             self.check_poisoned()?;
             self.log_definitions(&mut sequencer)?;
-            let lsn = sequencer.next_lsn;
-            sequencer.next_lsn += 1;
-            self.count_log_bytes(payload.len());
-            // The head comes first: as soon as the log has the batch another thread may make it durable, and what is
-            // durable is visible, so the rows must all be there by then.
-            let head = Arc::clone(&lock(&self.state).head);
-            head.insert(lsn, batch, out_of_order);
-            self.log.append(lsn, payload);
-            lsn
+            self.sequence(&mut sequencer, batch, payload)
         };
         self.log.sync(lsn)?;
         self.counters.rows.fetch_add(rows, Ordering::Relaxed);
@@ -261,6 +309,20 @@ impl Engine {
             .last_write_ms
             .store(self.clock.monotonic_ms(), Ordering::Relaxed);
         Ok(lsn)
+    }
+
+    /// Gives a batch its place in the one order. Durable, and visible, once the log is synced up to the LSN returned.
+    fn sequence(&self, sequencer: &mut Sequencer, batch: Batch, payload: Vec<u8>) -> Lsn {
+        let lsn = sequencer.next_lsn;
+        sequencer.next_lsn += 1;
+        self.count_log_bytes(payload.len());
+        // The head comes first: as soon as the log has the batch another thread may make it durable, and what is
+        // durable is visible, so the rows must all be there by then.
+        let head = Arc::clone(&lock(&self.state).head);
+        let out_of_order = self.options.sabotage == Some(Sabotage::HeadOutOfLogOrder);
+        head.insert(lsn, batch, out_of_order);
+        self.log.append(lsn, payload);
+        lsn
     }
 
     /// Gives names their ids: `plan` sees the catalogue and says what is missing; it is asked again until nothing is.
@@ -328,10 +390,10 @@ impl Engine {
         if !is_full() {
             return Ok(());
         }
-        let manifest = lock(&self.maintenance);
+        let flushing = lock(&self.flushing);
         // Whoever held the lock before may have done it.
         if is_full() {
-            self.flush_holding(manifest)?;
+            self.flush_holding(&flushing)?;
         }
         Ok(())
     }
@@ -362,6 +424,7 @@ impl Engine {
         let state = lock(&self.state).clone();
         let (databases, tables, series) = self.catalogue().counts();
         let log = self.log.counters();
+        let segments_damaged = lock(&self.jobs).damaged.len() as u64;
         let segments = &state.version.segments;
         let frozen = state.frozen.as_ref();
         Metrics {
@@ -377,6 +440,10 @@ impl Engine {
             segment_bytes: segments.iter().map(|segment| segment.meta.bytes).sum(),
             definition_bytes: state.version.definition_bytes,
             segment_rows: segments.iter().map(|segment| segment.meta.rows).sum(),
+            segment_bytes_written: state.version.written_bytes,
+            partitions: state.version.windows.len() as u64,
+            tombstones: state.version.tombstones.len() as u64,
+            segments_damaged,
             databases: databases as u64,
             tables: tables as u64,
             series: series as u64,

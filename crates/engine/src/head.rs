@@ -15,6 +15,7 @@ use rustc_hash::FxHashMap;
 use crate::batch::{Batch, Column, TableRows};
 use crate::order::sorted_order;
 use crate::schema::{Lsn, TableId};
+use crate::tombstone::Tombstone;
 
 /// Runs of this many rows are left alone.
 const MERGE_ROWS_MAX: usize = 8192;
@@ -94,6 +95,8 @@ pub(crate) fn append_rows(to: &mut TableRows, from: &TableRows) {
 #[derive(Debug, Default)]
 pub(crate) struct Head {
     tables: Mutex<FxHashMap<TableId, Vec<Arc<Run>>>>,
+    /// Deletes since the last freeze, in LSN order.
+    tombstones: Mutex<Vec<Arc<Tombstone>>>,
     rows: AtomicU64,
     bytes: AtomicU64,
 }
@@ -101,6 +104,16 @@ pub(crate) struct Head {
 impl Head {
     /// Adds a batch. The caller holds the sequencer, so batches arrive in LSN order. `out_of_order` is a planted bug.
     pub(crate) fn insert(&self, lsn: Lsn, batch: Batch, out_of_order: bool) {
+        for mut tombstone in batch.tombstones {
+            tombstone.lsn = lsn;
+            self.bytes
+                .fetch_add(tombstone.bytes() as u64, Ordering::Relaxed);
+            let mut tombstones = self
+                .tombstones
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            tombstones.push(Arc::new(tombstone));
+        }
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         for rows in batch.tables {
             self.rows.fetch_add(rows.rows() as u64, Ordering::Relaxed);
@@ -120,6 +133,16 @@ impl Head {
             .map(|run| (Arc::clone(run), run.visible_rows(visible)))
             .filter(|(_, rows)| *rows > 0)
             .collect()
+    }
+
+    /// Deletes up to `visible`, in LSN order.
+    pub(crate) fn tombstones(&self, visible: Lsn) -> Vec<Arc<Tombstone>> {
+        let tombstones = self
+            .tombstones
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let concerned = tombstones.iter().take_while(|it| it.lsn <= visible);
+        concerned.map(Arc::clone).collect()
     }
 
     /// Tables with rows, ascending.
@@ -170,6 +193,7 @@ mod tests {
                     validity: Validity::all(1),
                 }],
             }],
+            ..Batch::default()
         }
     }
 

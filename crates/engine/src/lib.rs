@@ -44,6 +44,7 @@
 mod batch;
 mod catalogue;
 mod clock;
+mod compaction;
 mod definition;
 mod definitions_file;
 pub mod disk;
@@ -64,7 +65,8 @@ mod snapshot;
 mod tombstone;
 
 pub use clock::{Clock, SystemClock};
-pub use engine::{Engine, Maintained, Metrics, Options};
+pub use compaction::CompactionOptions;
+pub use engine::{DeleteRequest, Engine, Maintained, Metrics, Options};
 pub use error::Error;
 #[doc(hidden)]
 pub use sabotage::Sabotage;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, RwLock};
 
-use super::{Counters, Engine, Options, Sequencer, State, Version};
+use super::{Counters, Engine, Jobs, Options, Sequencer, State, Version};
 use crate::catalogue::Catalogue;
 use crate::clock::Clock;
 use crate::definitions_file;
@@ -108,7 +108,12 @@ impl Engine {
                 frozen: None,
                 head: Arc::new(head),
             }),
-            maintenance: Mutex::new(manifest),
+            flushing: Mutex::new(()),
+            jobs: Mutex::new(Jobs {
+                next_file_id: manifest.contents.next_file_id,
+                ..Jobs::default()
+            }),
+            manifest: Mutex::new(manifest),
             counters,
             disk,
             clock,

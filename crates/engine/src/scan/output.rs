@@ -17,7 +17,7 @@ use crate::schema::ColumnId;
 
 /// Rows on their way out.
 #[derive(Debug)]
-pub(super) struct Output {
+pub(crate) struct Output {
     times: Vec<i64>,
     /// (position in the plan's series, rows up to its end).
     series: Vec<(usize, usize)>,
@@ -26,7 +26,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub(super) fn new(fields: &[(ColumnId, PhysicalType)]) -> Self {
+    pub(crate) fn new(fields: &[(ColumnId, PhysicalType)]) -> Self {
         Self {
             times: Vec::new(),
             series: Vec::new(),
@@ -35,12 +35,12 @@ impl Output {
         }
     }
 
-    pub(super) fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.times.len()
     }
 
     /// Appends a piece as it is.
-    pub(super) fn extend(&mut self, piece: &Piece, position: usize) {
+    pub(crate) fn extend(&mut self, piece: &Piece, position: usize) {
         let times = piece.data.times();
         match &piece.rows {
             Rows::Range(range) => self
@@ -61,7 +61,7 @@ impl Output {
     }
 
     /// Appends one row: of each field the first value that `versions`, newest first, have.
-    pub(super) fn push_merged<'a>(
+    pub(crate) fn push_merged<'a>(
         &mut self,
         time: i64,
         position: usize,

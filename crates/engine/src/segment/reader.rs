@@ -13,6 +13,7 @@ use crate::disk::{Disk, DiskFile, read_exact_at};
 use crate::error::{Error, Malformed};
 use crate::file_header;
 use crate::schema::TableId;
+use crate::tombstone::Tombstone;
 
 /// An open segment.
 #[derive(Debug)]
@@ -97,6 +98,17 @@ impl Segment {
             .enumerate()
             .filter(move |(_, group)| group.meta.table == table)
             .map(|(at, group)| (at, &group.meta))
+    }
+
+    /// Whether rows of it may still have to be left out for a delete.
+    pub(crate) fn waits_for(&self, tombstone: &Tombstone) -> bool {
+        tombstone.lsn > self.meta.applied_lsn
+            && self.groups(tombstone.table).any(|(_, group)| {
+                tombstone.touches(
+                    group.first_series..=group.last_series,
+                    group.min_time..=group.max_time,
+                )
+            })
     }
 
     /// The directory of a group, read and checked once.
