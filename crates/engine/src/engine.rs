@@ -227,7 +227,7 @@ impl Engine {
     }
 
     /// Makes a batch durable and visible. Blocks until it is.
-    pub(crate) fn write(&self, batch: Batch) -> Result<Lsn, Error> {
+    pub(crate) fn write(&self, mut batch: Batch) -> Result<Lsn, Error> {
         let rows = batch.rows() as u64;
         if rows > self.options.batch_rows_max {
             return Err(Error::Limit {
@@ -246,6 +246,7 @@ impl Engine {
             self.log_definitions(&mut sequencer)?;
             let lsn = sequencer.next_lsn;
             sequencer.next_lsn += 1;
+            record::sequence(&mut batch, lsn);
             self.count_log_bytes(payload.len());
             // The head comes first: as soon as the log has the batch another thread may make it durable, and what is
             // durable is visible, so the rows must all be there by then.

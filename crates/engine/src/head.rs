@@ -170,6 +170,7 @@ mod tests {
                     validity: Validity::all(1),
                 }],
             }],
+            ..Batch::default()
         }
     }
 

@@ -169,7 +169,10 @@ impl Session {
             .map(Builder::finish)
             .filter(|rows| rows.rows() > 0)
             .collect();
-        let batch = Batch { tables };
+        let batch = Batch {
+            tables,
+            ..Batch::default()
+        };
         report.rows = batch.rows() as u64;
         if report.rows > 0 {
             report.lsn = self.engine.write(batch)?;

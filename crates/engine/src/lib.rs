@@ -56,6 +56,7 @@ mod log;
 mod manifest;
 mod order;
 mod record;
+mod relation;
 mod sabotage;
 mod scan;
 mod schema;
@@ -66,6 +67,7 @@ mod tombstone;
 pub use clock::{Clock, SystemClock};
 pub use engine::{Engine, Maintained, Metrics, Options};
 pub use error::Error;
+pub use relation::{RelationColumn, RelationId, RelationSchema};
 #[doc(hidden)]
 pub use sabotage::Sabotage;
 pub use scan::{MorselReader, Scan, ScanRequest, TagPredicate};
