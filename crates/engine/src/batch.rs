@@ -4,6 +4,7 @@
 
 use nilometer_codec::{ColumnBuf, ColumnRef, PhysicalType, ValuesRef};
 
+use crate::relation;
 use crate::schema::{ColumnId, TableId};
 use crate::tombstone::Tombstone;
 
@@ -504,18 +505,36 @@ impl TableRows {
     }
 }
 
-/// What one write adds: visible as a whole or not at all.
+/// What one write does: visible as a whole or not at all.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Batch {
     /// Rows by table; a table stands here once.
     pub(crate) tables: Vec<TableRows>,
-    /// Deletes of rows that were there before the batch; their LSN is the batch's, once it has one.
+    /// Rows that are gone; those of this batch stay. Their LSN is 0 until the batch has one.
     pub(crate) tombstones: Vec<Tombstone>,
+    /// What happens to relations, in this order.
+    pub(crate) relations: Vec<relation::Change>,
+    /// A batch with the same key is the same batch, sent again.
+    pub(crate) key: Option<BatchKey>,
+}
+
+/// What tells a batch that is sent again from a new one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BatchKey {
+    /// As the writer gave it.
+    pub(crate) key: [u8; 16],
+    /// When the store first saw it, in nanoseconds since 1970; it is forgotten some time after.
+    pub(crate) accepted_ns: i64,
 }
 
 impl Batch {
     /// Number of rows in all tables.
     pub(crate) fn rows(&self) -> usize {
         self.tables.iter().map(TableRows::rows).sum()
+    }
+
+    /// Whether it would change nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tables.is_empty() && self.tombstones.is_empty() && self.relations.is_empty()
     }
 }

@@ -312,9 +312,10 @@ impl Engine {
     }
 
     /// Gives a batch its place in the one order. Durable, and visible, once the log is synced up to the LSN returned.
-    fn sequence(&self, sequencer: &mut Sequencer, batch: Batch, payload: Vec<u8>) -> Lsn {
+    fn sequence(&self, sequencer: &mut Sequencer, mut batch: Batch, payload: Vec<u8>) -> Lsn {
         let lsn = sequencer.next_lsn;
         sequencer.next_lsn += 1;
+        record::sequence(&mut batch, lsn);
         self.count_log_bytes(payload.len());
         // The head comes first: as soon as the log has the batch another thread may make it durable, and what is
         // durable is visible, so the rows must all be there by then.

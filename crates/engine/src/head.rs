@@ -104,8 +104,7 @@ pub(crate) struct Head {
 impl Head {
     /// Adds a batch. The caller holds the sequencer, so batches arrive in LSN order. `out_of_order` is a planted bug.
     pub(crate) fn insert(&self, lsn: Lsn, batch: Batch, out_of_order: bool) {
-        for mut tombstone in batch.tombstones {
-            tombstone.lsn = lsn;
+        for tombstone in batch.tombstones {
             self.bytes
                 .fetch_add(tombstone.bytes() as u64, Ordering::Relaxed);
             let mut tombstones = self

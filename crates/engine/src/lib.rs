@@ -57,6 +57,7 @@ mod log;
 mod manifest;
 mod order;
 mod record;
+mod relation;
 mod sabotage;
 mod scan;
 mod schema;
@@ -68,6 +69,7 @@ pub use clock::{Clock, SystemClock};
 pub use compaction::CompactionOptions;
 pub use engine::{DeleteRequest, Engine, Maintained, Metrics, Options};
 pub use error::Error;
+pub use relation::{RelationColumn, RelationId, RelationSchema};
 #[doc(hidden)]
 pub use sabotage::Sabotage;
 pub use scan::{MorselReader, Scan, ScanRequest, TagPredicate};

@@ -71,7 +71,7 @@ impl Engine {
             log_options,
             &mut |lsn, payload: &[u8]| {
                 log_bytes += payload.len() as u64;
-                match record::decode(payload)? {
+                match record::decode(lsn, payload)? {
                     Record::Definitions(definitions) => {
                         for definition in &definitions {
                             catalogue.apply(definition)?;
