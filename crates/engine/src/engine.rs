@@ -21,6 +21,7 @@ use rustc_hash::FxHashSet;
 use crate::batch::Batch;
 use crate::catalogue::{Catalogue, NAME_BYTES_MAX};
 use crate::clock::{Clock, SystemClock};
+use crate::compaction::CompactionOptions;
 use crate::definition::Definition;
 use crate::disk::{Disk, DiskLock, RealDisk};
 use crate::error::Error;
@@ -52,6 +53,8 @@ pub struct Options {
     pub log_bytes_max: u64,
     /// Rows of one batch.
     pub batch_rows_max: u64,
+    /// How segments are compacted.
+    pub compaction: CompactionOptions,
     /// A planted bug, for the simulation only.
     #[doc(hidden)]
     pub sabotage: Option<Sabotage>,
@@ -66,6 +69,7 @@ impl Default for Options {
             flush_idle_rows_min: 32 * 1024,
             log_bytes_max: 256 << 20,
             batch_rows_max: 4 << 20,
+            compaction: CompactionOptions::default(),
             sabotage: None,
         }
     }
@@ -165,8 +169,12 @@ struct Jobs {
     next_file_id: u64,
     /// Segments that a compaction reads, by file id.
     compacting: FxHashSet<u64>,
+    /// A job is deciding where partitions begin and end.
+    windows_busy: bool,
     /// Segments that could not be read, by file id: they stay as they are.
     damaged: FxHashSet<u64>,
+    /// The number of the version, and whether the store was idle, when there was nothing to compact.
+    idle_at: Option<(u64, bool)>,
     /// Segments that are in no manifest any more; each file goes when its last snapshot does.
     removed: Vec<Arc<Segment>>,
 }
@@ -183,6 +191,8 @@ pub(crate) struct State {
 /// The immutable part of the store.
 #[derive(Debug, Default)]
 pub(crate) struct Version {
+    /// Counts up from version to version.
+    number: u64,
     /// In the order in which their rows count: by last LSN.
     pub(crate) segments: Vec<Arc<Segment>>,
     pub(crate) flushed_lsn: Lsn,
@@ -194,9 +204,10 @@ pub(crate) struct Version {
 }
 
 impl Version {
-    fn new(mut segments: Vec<Arc<Segment>>, contents: &Contents) -> Self {
+    fn new(number: u64, mut segments: Vec<Arc<Segment>>, contents: &Contents) -> Self {
         segments.sort_by_key(|segment| segment.meta.max_lsn);
         Self {
+            number,
             segments,
             flushed_lsn: contents.flushed_lsn,
             tombstones: contents.tombstones.clone(),
@@ -211,16 +222,23 @@ impl Version {
 }
 
 impl State {
-    /// Deletes in a table up to `visible`, in LSN order.
-    pub(crate) fn tombstones(&self, table: TableId, visible: Lsn) -> Vec<Arc<Tombstone>> {
+    /// Deletes up to `visible`, in LSN order.
+    fn all_tombstones(&self, visible: Lsn) -> Vec<Arc<Tombstone>> {
         let frozen = self.frozen.as_ref();
         let frozen = frozen.map(|frozen| frozen.head.tombstones(visible));
-        let filed = self.version.tombstones.iter().cloned();
+        let filed = self.version.tombstones.iter();
+        let filed = filed.filter(|tombstone| tombstone.lsn <= visible).cloned();
         filed
             .chain(frozen.into_iter().flatten())
             .chain(self.head.tombstones(visible))
-            .filter(|tombstone| tombstone.table == table && tombstone.lsn <= visible)
             .collect()
+    }
+
+    /// Deletes in a table up to `visible`, in LSN order.
+    pub(crate) fn tombstones(&self, table: TableId, visible: Lsn) -> Vec<Arc<Tombstone>> {
+        let mut all = self.all_tombstones(visible);
+        all.retain(|tombstone| tombstone.table == table);
+        all
     }
 }
 

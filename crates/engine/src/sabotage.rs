@@ -15,4 +15,6 @@ pub enum Sabotage {
     LogTrimmedBeforeManifest,
     /// A sync that failed is tried again, and its second answer believed.
     RetryFailedSync,
+    /// A compaction writes rows that a delete had hidden, and says that it did not.
+    TombstoneDropped,
 }

@@ -25,6 +25,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) is_busy: &'a dyn Fn(u64) -> bool,
     /// Width of a table's partitions, at least 1; `None` = the table was dropped.
     pub(crate) interval_of: &'a dyn Fn(TableId) -> Option<i64>,
+    /// Another job is deciding where partitions begin and end.
+    pub(crate) windows_busy: bool,
     /// Nobody has written for a while.
     pub(crate) idle: bool,
     /// Rows of a segment as a flush makes it.
@@ -44,6 +46,27 @@ pub(crate) enum Job {
         segments: Vec<u64>,
         parts: Vec<Part>,
     },
+}
+
+impl Job {
+    /// The segments that nobody else may take meanwhile, by file id.
+    pub(crate) fn segments(&self) -> &[u64] {
+        match self {
+            Self::Drop { segments } | Self::Rewrite { segments, .. } => segments,
+            Self::Widen { .. } => &[],
+        }
+    }
+
+    /// Whether it may make or change partitions.
+    pub(crate) fn decides_windows(&self) -> bool {
+        match self {
+            Self::Drop { .. } => false,
+            Self::Widen { .. } => true,
+            Self::Rewrite { segments, parts } => {
+                parts.len() != 1 || parts.iter().any(|part| part.segments != *segments)
+            }
+        }
+    }
 }
 
 /// Rows of one table and window.
@@ -100,8 +123,7 @@ impl Situation<'_> {
             .iter()
             .filter(|segment| segment.meta.home == Home::Mixed)
             .collect();
-        // One job at a time: where partitions begin is decided here.
-        if mixed.iter().any(|it| (self.is_busy)(it.meta.file_id)) {
+        if self.windows_busy || mixed.iter().any(|it| (self.is_busy)(it.meta.file_id)) {
             return None;
         }
         let rows = |run: &[&Arc<Segment>]| run.iter().map(|it| it.meta.rows).sum::<u64>();
@@ -219,7 +241,10 @@ impl Situation<'_> {
     }
 
     /// The window that `at`, which no window holds, gets: as wide as sparse rows make it, clipped by its neighbours.
-    #[expect(clippy::too_many_arguments, reason = "the one caller has them all at hand")]
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the one caller has them all at hand"
+    )]
     fn new_window(
         &self,
         table: TableId,
@@ -285,13 +310,35 @@ impl Situation<'_> {
         runs
     }
 
+    /// Segments by the partition that they belong to.
+    fn homes(&self) -> BTreeMap<Window, Vec<&Arc<Segment>>> {
+        let mut homes: BTreeMap<Window, Vec<&Arc<Segment>>> = BTreeMap::new();
+        for segment in self.segments {
+            let Home::Partition(home) = segment.meta.home else {
+                continue;
+            };
+            // The partition may have been widened since: the last that starts no later holds it.
+            let limit = Window {
+                end: i64::MAX,
+                ..home
+            };
+            if let Some(window) = self.windows.range(..=limit).next_back() {
+                homes.entry(*window).or_default().push(segment);
+            }
+        }
+        homes
+    }
+
     /// Neighbours of a like size within a partition.
     fn partition_job(&self) -> Option<Job> {
-        for window in self.windows {
+        for (window, homes) in self.homes() {
+            if homes.len() < self.options.fan_in.max(2) {
+                continue;
+            }
             let sharing: Vec<&Arc<Segment>> = self
                 .segments
                 .iter()
-                .filter(|segment| shares(segment, window))
+                .filter(|segment| shares(segment, &window))
                 .collect();
             let barrier = |segment: &Segment| {
                 segment.meta.home == Home::Mixed || (self.is_busy)(segment.meta.file_id)
@@ -303,7 +350,7 @@ impl Situation<'_> {
                 let segments: Vec<u64> = run.iter().map(|it| it.meta.file_id).collect();
                 return Some(Job::Rewrite {
                     parts: vec![Part {
-                        window: *window,
+                        window,
                         own: true,
                         segments: segments.clone(),
                     }],
@@ -316,12 +363,21 @@ impl Situation<'_> {
 
     /// Partitions of one table that are sparse even together.
     fn widen_job(&self) -> Option<Job> {
+        if self.windows_busy {
+            return None;
+        }
+        let homes = self.homes();
         let rows_of = |window: &Window| -> u64 {
-            let homes = self.segments.iter().filter(|it| is_home(it, window));
-            homes.map(|it| it.meta.rows).sum()
+            let own = homes.get(window).map(Vec::as_slice).unwrap_or_default();
+            own.iter().map(|it| it.meta.rows).sum()
         };
         for window in self.windows {
-            let interval = (self.interval_of)(window.table)?;
+            if rows_of(window) >= self.options.widen_rows_max {
+                continue;
+            }
+            let Some(interval) = (self.interval_of)(window.table) else {
+                continue;
+            };
             let mut width = interval;
             while width < interval.saturating_mul(WIDEST) {
                 width = width.saturating_mul(WIDEN_FACTOR);
@@ -329,12 +385,7 @@ impl Situation<'_> {
                 if to.start > window.start || to.end < window.end {
                     continue;
                 }
-                let inside: Vec<Window> = self
-                    .windows
-                    .iter()
-                    .filter(|it| it.table == to.table && it.start <= to.last() && it.last() >= to.start)
-                    .copied()
-                    .collect();
+                let inside: Vec<Window> = self.windows_from(&to).collect();
                 let whole = inside
                     .iter()
                     .all(|it| it.start >= to.start && it.end <= to.end);
@@ -342,9 +393,9 @@ impl Situation<'_> {
                 if !whole || rows >= self.options.widen_rows_max {
                     break;
                 }
-                let busy = self.segments.iter().any(|it| {
-                    inside.iter().any(|window| is_home(it, window))
-                        && (self.is_busy)(it.meta.file_id)
+                let busy = inside.iter().any(|window| {
+                    let own = homes.get(window).map(Vec::as_slice).unwrap_or_default();
+                    own.iter().any(|it| (self.is_busy)(it.meta.file_id))
                 });
                 if inside.len() > 1 && !busy {
                     return Some(Job::Widen { from: inside, to });
@@ -352,6 +403,24 @@ impl Situation<'_> {
             }
         }
         None
+    }
+
+    /// Windows that overlap another, ascending.
+    fn windows_from(&self, other: &Window) -> impl Iterator<Item = Window> {
+        let floor = Window {
+            end: i64::MIN,
+            ..*other
+        };
+        let before = self.windows.range(..floor).next_back();
+        let other = *other;
+        before
+            .into_iter()
+            .chain(self.windows.range(floor..))
+            .take_while(move |it| it.table <= other.table)
+            .filter(move |it| {
+                it.table == other.table && it.start <= other.last() && it.last() >= other.start
+            })
+            .copied()
     }
 
     /// A segment with deleted rows, once there is time for it or deletes pile up.
@@ -365,21 +434,13 @@ impl Situation<'_> {
             .find(|segment| self.tombstones.iter().any(|it| segment.waits_for(it)))?;
         let id = segment.meta.file_id;
         let parts = match segment.meta.home {
-            Home::Partition(window) => vec![Part {
-                window,
+            Home::Partition(home) => vec![Part {
+                window: self.windows_from(&home).next().unwrap_or(home),
                 own: true,
                 segments: vec![id],
             }],
-            Home::Mixed => {
-                let mixed = self
-                    .segments
-                    .iter()
-                    .filter(|it| it.meta.home == Home::Mixed);
-                if mixed.clone().any(|it| (self.is_busy)(it.meta.file_id)) {
-                    return None;
-                }
-                self.parts_of(&[segment])
-            }
+            Home::Mixed if self.windows_busy => return None,
+            Home::Mixed => self.parts_of(&[segment]),
         };
         Some(Job::Rewrite {
             segments: vec![id],
@@ -399,11 +460,13 @@ fn covers(tombstone: &Tombstone, time: RangeInclusive<i64>) -> bool {
 
 /// The window of this width, counted from time 0, that holds `at`.
 fn aligned(table: TableId, width: i64, at: i64) -> Window {
-    let start = at.div_euclid(width).saturating_mul(width);
+    // In 128 bits, so that the first and the last window are cut off and not moved.
+    let start = i128::from(at.div_euclid(width)) * i128::from(width);
+    let end = start + i128::from(width);
     Window {
         table,
-        start,
-        end: start.saturating_add(width),
+        start: i64::try_from(start).unwrap_or(i64::MIN),
+        end: i64::try_from(end).unwrap_or(i64::MAX),
     }
 }
 
@@ -412,16 +475,6 @@ pub(crate) fn shares(segment: &Segment, window: &Window) -> bool {
     segment
         .groups(window.table)
         .any(|(_, group)| group.min_time <= window.last() && group.max_time >= window.start)
-}
-
-/// Whether a segment belongs to a partition, which may have been widened since.
-pub(crate) fn is_home(segment: &Segment, window: &Window) -> bool {
-    match segment.meta.home {
-        Home::Mixed => false,
-        Home::Partition(home) => {
-            home.table == window.table && window.start <= home.start && home.end <= window.end
-        }
-    }
 }
 
 fn sharing(run: &[&Arc<Segment>], window: &Window) -> Vec<u64> {

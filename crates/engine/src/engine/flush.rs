@@ -1,19 +1,20 @@
 //! Maintenance. Head to segment: freeze, write, list in the manifest, recycle the log, in this order.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
 use super::open::{definitions_name, segment_dir, segment_name};
 use super::{Engine, Frozen, Version, lock};
+use crate::batch::TableRows;
 use crate::definitions_file;
 use crate::error::Error;
-use crate::batch::TableRows;
 use crate::head::{Head, Run, append_rows};
 use crate::manifest::{Edit, FileKind, FileMeta};
-use crate::scan::run_mask;
 use crate::sabotage::Sabotage;
-use crate::segment::{Home, Segment, SegmentMeta, SegmentWriter, TableInput};
+use crate::scan::run_mask;
+use crate::segment::{Home, Segment, SegmentMeta, SegmentWriter, TableInput, Window};
 use crate::tombstone::{Mask, Tombstone};
 
 /// What one call of [`Engine::maintain`] did.
@@ -35,6 +36,17 @@ pub enum Maintained {
     },
 }
 
+/// Who publishes an edit.
+pub(super) enum Published {
+    /// A flush: the frozen head is in files now.
+    Flush {
+        /// Its deletes; older files may still wait for them.
+        deletes: Vec<Arc<Tombstone>>,
+    },
+    /// A compaction.
+    Compaction,
+}
+
 impl Engine {
     /// Does one job if one is due: a flush, a compaction, or what is left of a former one. Callers call it again and
     /// again, from one thread or several; each call does another job.
@@ -46,7 +58,7 @@ impl Engine {
             let rows = self.flush_holding(&flushing)?;
             return Ok(Maintained::Flushed { rows });
         }
-        self.compact_one()
+        self.compact_one(false)
     }
 
     /// Turns the head into a segment now, whatever its size.
@@ -74,15 +86,19 @@ impl Engine {
         let rows = state.head.rows();
         let log_full =
             self.counters.log_bytes.load(Ordering::Relaxed) >= self.options.log_bytes_max / 2;
-        let now = self.clock.monotonic_ms();
-        let idle_ms = now.saturating_sub(self.counters.last_write_ms.load(Ordering::Relaxed));
         let idle = self.options.flush_idle_ms > 0
-            && idle_ms >= self.options.flush_idle_ms
+            && self.idle_ms() >= self.options.flush_idle_ms
             && rows >= self.options.flush_idle_rows_min.max(1);
         rows >= self.options.flush_rows
             || state.head.bytes() >= self.options.flush_bytes
             || log_full
             || idle
+    }
+
+    /// Milliseconds since the last write.
+    pub(super) fn idle_ms(&self) -> u64 {
+        let now = self.clock.monotonic_ms();
+        now.saturating_sub(self.counters.last_write_ms.load(Ordering::Relaxed))
     }
 
     pub(super) fn flush_holding(&self, _flushing: &MutexGuard<'_, ()>) -> Result<u64, Error> {
@@ -173,7 +189,11 @@ impl Engine {
         self.disk.sync_dir(&dir).map_err(Error::io("sync", &dir))?;
         let rows = segment.as_ref().map_or(0, |segment| segment.meta.rows);
         let deletes = frozen.head.tombstones(u64::MAX);
-        self.publish(edit, segment.into_iter().collect(), deletes, true)?;
+        self.publish(
+            edit,
+            segment.into_iter().collect(),
+            Published::Flush { deletes },
+        )?;
         Ok(rows)
     }
 
@@ -185,13 +205,12 @@ impl Engine {
     }
 
     /// Makes an edit hold and shows what it says. The files that it adds are durable already, `added` are its segments,
-    /// open. Of `deletes` it keeps what older files still need; `flushed` = it is the frozen head's.
+    /// open.
     pub(super) fn publish(
         &self,
         mut edit: Edit,
         added: Vec<Segment>,
-        deletes: Vec<Arc<Tombstone>>,
-        flushed: bool,
+        by: Published,
     ) -> Result<(), Error> {
         let mut manifest = lock(&self.manifest);
         edit.next_file_id = lock(&self.jobs).next_file_id;
@@ -211,16 +230,24 @@ impl Engine {
         }
         segments.extend(added.into_iter().map(Arc::new));
         let waits = |tombstone: &Tombstone| segments.iter().any(|it| it.waits_for(tombstone));
-        edit.added_tombstones = deletes.into_iter().filter(|it| waits(it)).collect();
+        let is_flush = matches!(by, Published::Flush { .. });
+        if let Published::Flush { deletes } = by {
+            edit.added_tombstones = deletes.into_iter().filter(|it| waits(it)).collect();
+        }
         let done = before.tombstones.iter().filter(|it| !waits(it));
         edit.removed_tombstones = done.map(|it| (it.lsn, it.table)).collect();
+        // A partition is there as long as a segment of it is.
+        if !is_flush {
+            settle_windows(&manifest.contents.windows, &segments, &mut edit);
+        }
         // From here on an error leaves it open what the manifest says: the store must be opened again to know.
         manifest
             .append(self.disk.as_ref(), edit)
             .inspect_err(|error| self.log.poison(&error.to_string()))?;
         let mut state = lock(&self.state);
-        state.version = Arc::new(Version::new(segments, &manifest.contents));
-        if flushed {
+        let number = state.version.number + 1;
+        state.version = Arc::new(Version::new(number, segments, &manifest.contents));
+        if is_flush {
             state.frozen = None;
         }
         drop(state);
@@ -231,7 +258,7 @@ impl Engine {
 
     /// Removes the files of segments that no snapshot reads any more. A file that cannot be removed is tried again, and
     /// at the latest when the store is opened.
-    fn remove_files(&self) {
+    pub(super) fn remove_files(&self) {
         let mut jobs = lock(&self.jobs);
         jobs.removed.retain(|segment| {
             let is_read = Arc::strong_count(segment) > 1;
@@ -281,6 +308,24 @@ impl Engine {
 
     fn trim_after(&self, frozen: &Frozen) -> Result<(), Error> {
         self.log.trim(frozen.lsn)
+    }
+}
+
+/// Adds to an edit the partitions that its segments are the first of, and takes away those that no segment is in.
+fn settle_windows(windows: &BTreeSet<Window>, segments: &[Arc<Segment>], edit: &mut Edit) {
+    let is_used = |window: &Window| segments.iter().any(|it| it.is_home(window));
+    let kept = windows.iter();
+    let kept = kept.filter(|window| !edit.removed_windows.contains(window));
+    let (used, unused): (Vec<Window>, Vec<Window>) = kept.partition(|window| is_used(window));
+    edit.removed_windows.extend(unused);
+    for segment in &edit.added_segments {
+        let Home::Partition(home) = segment.home else {
+            continue;
+        };
+        let mut known = used.iter().chain(&edit.added_windows);
+        if !known.any(|it| it.table == home.table && it.start <= home.start && home.end <= it.end) {
+            edit.added_windows.push(home);
+        }
     }
 }
 

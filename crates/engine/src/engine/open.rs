@@ -91,7 +91,7 @@ impl Engine {
         counters
             .log_bytes
             .store(log_bytes, std::sync::atomic::Ordering::Relaxed);
-        let version = Version::new(segments, &manifest.contents);
+        let version = Version::new(0, segments, &manifest.contents);
         Ok(Self {
             uuid: manifest.uuid(),
             dir: dir.to_owned(),

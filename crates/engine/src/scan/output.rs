@@ -12,8 +12,8 @@ use nilometer_codec::PhysicalType;
 
 use super::source::{Data, Piece, Rows};
 use super::{OutputColumn, Plan};
-use crate::batch::{Column, Strings, Validity, Values};
-use crate::schema::ColumnId;
+use crate::batch::{Column, Strings, TableRows, Validity, Values};
+use crate::schema::{ColumnId, TableId};
 
 /// Rows on their way out.
 #[derive(Debug)]
@@ -86,6 +86,41 @@ impl Output {
         match self.series.last_mut() {
             Some((last, rows)) if *last == position => *rows = end,
             _ => self.series.push((position, end)),
+        }
+    }
+
+    /// Rows of the last series, as far as they were appended one after another.
+    pub(crate) fn last_stretch(&self) -> usize {
+        let before = self.series.len().checked_sub(2);
+        let start = before
+            .and_then(|at| self.series.get(at))
+            .map_or(0, |(_, end)| *end);
+        self.times.len() - start
+    }
+
+    /// Bytes of text so far.
+    pub(crate) fn text_bytes(&self) -> usize {
+        let text = |column: &Column| match &column.values {
+            Values::Text(strings) | Values::Bytes(strings) => strings.bytes.len(),
+            _ => 0,
+        };
+        self.fields.iter().map(text).sum()
+    }
+
+    /// Everything so far as rows of a table; `ids` are the series by position. Fields that no row has are left out.
+    pub(crate) fn take_rows(&mut self, table: TableId, ids: &[u32]) -> TableRows {
+        let rows = self.times.len();
+        let mut series = Vec::with_capacity(rows);
+        for (position, end) in std::mem::take(&mut self.series) {
+            series.resize(end, ids.get(position).copied().unwrap_or(0));
+        }
+        let mut columns = std::mem::replace(&mut self.fields, empty(&self.kinds));
+        columns.retain(|column| column.validity.nulls() < rows);
+        TableRows {
+            table,
+            series,
+            times: std::mem::take(&mut self.times),
+            columns,
         }
     }
 

@@ -9,7 +9,9 @@ use crate::batch::{Column, Validity, Values};
 use crate::error::Error;
 use crate::head::Run;
 use crate::schema::ColumnId;
-use crate::segment::{BlockEntry, GroupDirectory, SERIES_PAGE, Segment, TIME_PAGE};
+use crate::segment::{
+    BlockEntry, CopiedBlock, CopiedPage, GroupDirectory, SERIES_PAGE, Segment, TIME_PAGE,
+};
 use crate::tombstone::Mask;
 
 /// Rows of one series from one source, ascending in time.
@@ -339,6 +341,33 @@ impl GroupReader {
 
     pub(crate) fn directory(&self) -> &GroupDirectory {
         &self.directory
+    }
+
+    /// The pages of a block of one series as they are, checked; `None` = a page is of another type than asked for.
+    pub(crate) fn copy(&self, at: usize) -> Result<Option<CopiedBlock>, Error> {
+        let Some(&entry) = self.directory.blocks.get(at) else {
+            return Ok(None);
+        };
+        let mut pages = Vec::new();
+        for (index, &(column, kind)) in self.columns.iter().enumerate() {
+            let Some(chunk) = self.directory.chunk(column) else {
+                continue;
+            };
+            let Some((offset, length)) = chunk.page(at) else {
+                continue;
+            };
+            if chunk.kind != kind {
+                return Ok(None);
+            }
+            let bytes = stored(&self.segment, self.spans.get(index), offset, length)?;
+            self.segment.check_page(bytes, offset)?;
+            pages.push(CopiedPage {
+                column,
+                kind,
+                bytes: bytes.to_vec(),
+            });
+        }
+        Ok(Some(CopiedBlock { entry, pages }))
     }
 
     /// A block, which must be one of those fetched; the last one is kept.

@@ -7,7 +7,7 @@ use nilometer_codec::{ColumnBuf, crc32c, decode_page};
 
 use super::directory::GroupDirectory;
 use super::footer::{self, GroupMeta, Tail};
-use super::meta::SegmentMeta;
+use super::meta::{Home, SegmentMeta, Window};
 use super::{HEADER_BYTES, MAGIC, TAIL_BYTES};
 use crate::disk::{Disk, DiskFile, read_exact_at};
 use crate::error::{Error, Malformed};
@@ -100,6 +100,21 @@ impl Segment {
             .map(|(at, group)| (at, &group.meta))
     }
 
+    /// Footer entries of all groups.
+    pub(crate) fn all_groups(&self) -> impl Iterator<Item = &GroupMeta> {
+        self.groups.iter().map(|group| &group.meta)
+    }
+
+    /// Whether it belongs to a partition, which may have been widened since it was written.
+    pub(crate) fn is_home(&self, window: &Window) -> bool {
+        match self.meta.home {
+            Home::Mixed => false,
+            Home::Partition(home) => {
+                home.table == window.table && window.start <= home.start && home.end <= window.end
+            }
+        }
+    }
+
     /// Whether rows of it may still have to be left out for a delete.
     pub(crate) fn waits_for(&self, tombstone: &Tombstone) -> bool {
         tombstone.lsn > self.meta.applied_lsn
@@ -147,20 +162,18 @@ impl Segment {
         offset: u64,
         out: &mut ColumnBuf,
     ) -> Result<(), Error> {
+        decode_page(self.check_page(bytes, offset)?, out)
+            .map_err(Malformed::from)
+            .map_err(|what| what.at(&self.path, offset))
+    }
+
+    /// A page without its checksum, which it was checked against.
+    pub(crate) fn check_page<'a>(&self, bytes: &'a [u8], offset: u64) -> Result<&'a [u8], Error> {
         let checked = || {
             let (page, crc) = bytes.split_last_chunk::<4>()?;
             (crc32c(0, page) == u32::from_le_bytes(*crc)).then_some(page)
         };
-        let Some(page) = checked() else {
-            return Err(Error::corrupt(
-                &self.path,
-                offset,
-                "a page fails its checksum",
-            ));
-        };
-        decode_page(page, out)
-            .map_err(Malformed::from)
-            .map_err(|what| what.at(&self.path, offset))
+        checked().ok_or_else(|| Error::corrupt(&self.path, offset, "a page fails its checksum"))
     }
 
     /// The file, for errors.

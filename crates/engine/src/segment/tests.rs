@@ -201,7 +201,7 @@ fn sorted_rows_make_the_same_file_whoever_cuts_them() {
         settings: settings(Duplicates::Last),
     };
     let (one, _) = written(|writer| writer.write_table(&input).unwrap());
-    let blocks: Vec<BlockInput> = block_ranges(&rows)
+    let blocks: Vec<BlockInput> = block_ranges(&rows, 0..rows.rows())
         .into_iter()
         .map(BlockInput::Rows)
         .collect();
