@@ -7,6 +7,7 @@
 
 mod flush;
 mod open;
+mod space;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -26,6 +27,7 @@ use crate::sabotage::Sabotage;
 use crate::schema::{DEFAULT_SCHEMA, Lsn};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
+use space::Space;
 
 pub use flush::Maintained;
 
@@ -44,6 +46,9 @@ pub struct Options {
     pub log_bytes_max: u64,
     /// Rows of one batch.
     pub batch_rows_max: u64,
+    /// Bytes of the disk that writes leave free, for what makes room again; `None` = as much as the log and one
+    /// compaction may need, at most a twentieth of the disk, at least 64 MiB.
+    pub disk_reserve_bytes: Option<u64>,
     /// A planted bug, for the simulation only.
     #[doc(hidden)]
     pub sabotage: Option<Sabotage>,
@@ -58,6 +63,7 @@ impl Default for Options {
             flush_idle_rows_min: 32 * 1024,
             log_bytes_max: 256 << 20,
             batch_rows_max: 4 << 20,
+            disk_reserve_bytes: None,
             sabotage: None,
         }
     }
@@ -104,6 +110,12 @@ pub struct Metrics {
     pub visible_lsn: Lsn,
     /// Highest LSN that is in segments.
     pub flushed_lsn: Lsn,
+    /// Bytes free on the disk when a write last looked; 0 = none has.
+    pub disk_free_bytes: u64,
+    /// Bytes that must be free for a write.
+    pub disk_reserve_bytes: u64,
+    /// Batches refused for want of room since the store was opened.
+    pub disk_full_refusals: u64,
     /// Why writes are refused, if they are.
     pub poisoned: Option<String>,
 }
@@ -122,6 +134,7 @@ pub struct Engine {
     state: Mutex<State>,
     maintenance: Mutex<Manifest>,
     counters: Counters,
+    space: Space,
     /// Held until the last reference is gone.
     _lock: Box<dyn DiskLock>,
 }
@@ -237,8 +250,11 @@ impl Engine {
                 remedy: "send smaller batches",
             });
         }
+        self.space
+            .check(self.disk.as_ref(), &self.dir, self.clock.monotonic_ms())?;
         self.help_when_full()?;
         let payload = record::encode_batch(&batch).map_err(|what| what.at(&self.dir, 0))?;
+        self.space.wrote(payload.len() as u64);
         let out_of_order = self.options.sabotage == Some(Sabotage::HeadOutOfLogOrder);
         let lsn = {
             let mut sequencer = lock(&self.sequencer);
@@ -382,6 +398,9 @@ impl Engine {
             series: series as u64,
             visible_lsn: self.log.durable(),
             flushed_lsn: state.version.flushed_lsn,
+            disk_free_bytes: self.space.free(),
+            disk_reserve_bytes: self.space.reserve(),
+            disk_full_refusals: self.space.refused(),
             poisoned: self.log.poisoned(),
         }
     }

@@ -78,6 +78,18 @@ pub enum Error {
         /// The failure that stopped it.
         reason: String,
     },
+    /// The disk has less room than is kept for what makes room again. Nothing of the call was written.
+    #[error(
+        "the disk of {path} has {free} bytes free, less than the reserve of {reserve} (disk_reserve_bytes) that flushing, compaction and deletes need; free space on it or move the data directory to a larger disk: reads and deletes go on, and writes resume by themselves"
+    )]
+    DiskFull {
+        /// What is free, in bytes.
+        free: u64,
+        /// What must be free for a write.
+        reserve: u64,
+        /// The data directory.
+        path: PathBuf,
+    },
     /// No such database.
     #[error("database not found: \"{name}\"")]
     UnknownDatabase {

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, RwLock};
 
+use super::space::Space;
 use super::{Counters, Engine, Options, Sequencer, State, Version};
 use crate::catalogue::Catalogue;
 use crate::clock::Clock;
@@ -92,6 +93,12 @@ impl Engine {
             .log_bytes
             .store(log_bytes, std::sync::atomic::Ordering::Relaxed);
         let version = Version::new(segments, &manifest.contents);
+        let space = Space::new(
+            disk.as_ref(),
+            dir,
+            options.disk_reserve_bytes,
+            options.log_bytes_max,
+        );
         Ok(Self {
             uuid: manifest.uuid(),
             dir: dir.to_owned(),
@@ -110,6 +117,7 @@ impl Engine {
             }),
             maintenance: Mutex::new(manifest),
             counters,
+            space,
             disk,
             clock,
             _lock: lock,
