@@ -497,4 +497,9 @@ impl Batch {
     pub(crate) fn rows(&self) -> usize {
         self.tables.iter().map(TableRows::rows).sum()
     }
+
+    /// Memory in use, roughly.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.tables.iter().map(|rows| rows.bytes() as u64).sum()
+    }
 }

@@ -19,6 +19,7 @@ use std::sync::Arc;
 pub use faulty::{CrashPlan, FaultyDisk};
 pub use memory::MemoryDisk;
 pub use real::RealDisk;
+pub(crate) use real::read_system_text;
 
 /// A file system, as far as the store needs one.
 pub trait Disk: Debug + Send + Sync {

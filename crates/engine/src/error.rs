@@ -106,6 +106,22 @@ pub enum Error {
         /// Why it is refused.
         reason: &'static str,
     },
+    /// The memory budget leaves no room for what was asked. Nothing of the call was done.
+    #[error(
+        "the memory for {usage} is limited to {limit} bytes of a budget of {total} (memory_bytes_max), this needs {needed}; {remedy}"
+    )]
+    Memory {
+        /// What the memory is for: "head", "index", "query", ...
+        usage: &'static str,
+        /// What this use may have now, in bytes.
+        limit: u64,
+        /// What it would have.
+        needed: u64,
+        /// The whole budget.
+        total: u64,
+        /// What to do about it.
+        remedy: &'static str,
+    },
     /// A limit of the store would be passed.
     #[error("{what} is limited to {limit}, this needs {needed}; {remedy}")]
     Limit {

@@ -42,6 +42,7 @@
 )]
 
 mod batch;
+mod budget;
 mod catalogue;
 mod clock;
 mod definition;
@@ -63,6 +64,7 @@ mod segment;
 mod snapshot;
 mod tombstone;
 
+pub use budget::{Charge, MemoryBudget, MemoryUse};
 pub use clock::{Clock, SystemClock};
 pub use engine::{Engine, Maintained, Metrics, Options};
 pub use error::Error;

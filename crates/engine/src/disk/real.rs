@@ -135,6 +135,12 @@ fn copy_whole(from: &Path, to: &Path) -> io::Result<()> {
     copied
 }
 
+/// A file in which the operating system says something about itself, such as those in `/proc`; `None` = it says
+/// nothing there. No file of a store is read like this.
+pub(crate) fn read_system_text(path: &Path) -> Option<String> {
+    fs::read_to_string(path).ok()
+}
+
 #[derive(Debug)]
 struct RealFile(File);
 
