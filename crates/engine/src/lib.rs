@@ -57,6 +57,7 @@ mod log;
 mod manifest;
 mod order;
 mod record;
+mod retention;
 mod sabotage;
 mod scan;
 mod schema;
@@ -68,6 +69,7 @@ pub use budget::{Charge, MemoryBudget, MemoryUse};
 pub use clock::{Clock, SystemClock};
 pub use engine::{Engine, Maintained, Metrics, Options};
 pub use error::Error;
+pub use retention::RetentionTime;
 #[doc(hidden)]
 pub use sabotage::Sabotage;
 pub use scan::{MorselReader, Scan, ScanRequest, TagPredicate};
