@@ -537,4 +537,9 @@ impl Batch {
     pub(crate) fn is_empty(&self) -> bool {
         self.tables.is_empty() && self.tombstones.is_empty() && self.relations.is_empty()
     }
+
+    /// Memory in use, roughly.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.tables.iter().map(|rows| rows.bytes() as u64).sum()
+    }
 }

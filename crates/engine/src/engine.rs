@@ -9,7 +9,9 @@
 mod compact;
 mod delete;
 mod flush;
+mod memory;
 mod open;
+mod space;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -19,6 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use rustc_hash::FxHashSet;
 
 use crate::batch::Batch;
+use crate::budget::{MemoryBudget, MemoryUse};
 use crate::catalogue::{Catalogue, NAME_BYTES_MAX};
 use crate::clock::{Clock, SystemClock};
 use crate::compaction::CompactionOptions;
@@ -34,6 +37,7 @@ use crate::schema::{DEFAULT_SCHEMA, Lsn, TableId};
 use crate::segment::{Segment, Window};
 use crate::snapshot::Snapshot;
 use crate::tombstone::Tombstone;
+use space::Space;
 
 pub use delete::DeleteRequest;
 pub use flush::Maintained;
@@ -55,6 +59,12 @@ pub struct Options {
     pub batch_rows_max: u64,
     /// How segments are compacted.
     pub compaction: CompactionOptions,
+    /// Bytes of the disk that writes leave free, for what makes room again; `None` = as much as the log and one
+    /// compaction may need, at most a twentieth of the disk, at least 64 MiB.
+    pub disk_reserve_bytes: Option<u64>,
+    /// Memory for rows, caches, names, compaction and queries together; 0 = half of what the machine, or the control
+    /// group that the process is in, has. See [`MemoryBudget`] for who gets how much.
+    pub memory_bytes_max: u64,
     /// A planted bug, for the simulation only.
     #[doc(hidden)]
     pub sabotage: Option<Sabotage>,
@@ -70,14 +80,12 @@ impl Default for Options {
             log_bytes_max: 256 << 20,
             batch_rows_max: 4 << 20,
             compaction: CompactionOptions::default(),
+            disk_reserve_bytes: None,
+            memory_bytes_max: 0,
             sabotage: None,
         }
     }
 }
-
-/// Writers help to flush when the head holds this many times `flush_rows` or `flush_bytes`: memory stays bounded even when nobody
-/// drives maintenance fast enough.
-const HEAD_FULL_FACTOR: u64 = 4;
 
 /// What `/metrics` shows of the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -125,6 +133,26 @@ pub struct Metrics {
     pub visible_lsn: Lsn,
     /// Highest LSN that is in segments.
     pub flushed_lsn: Lsn,
+    /// Bytes free on the disk when a write last looked; 0 = none has.
+    pub disk_free_bytes: u64,
+    /// Bytes that must be free for a write.
+    pub disk_reserve_bytes: u64,
+    /// Batches refused for want of room since the store was opened.
+    pub disk_full_refusals: u64,
+    /// The memory budget in bytes, and what each use of it has.
+    pub memory_total_bytes: u64,
+    /// Rows in memory, with the copies that a flush makes.
+    pub memory_head_bytes: u64,
+    /// Parts of files that can be read again.
+    pub memory_cache_bytes: u64,
+    /// Names, tags and series.
+    pub memory_index_bytes: u64,
+    /// Compaction at work.
+    pub memory_compaction_bytes: u64,
+    /// Queries at work.
+    pub memory_query_bytes: u64,
+    /// Times that the budget refused something since the store was opened.
+    pub memory_refusals: u64,
     /// Why writes are refused, if they are.
     pub poisoned: Option<String>,
 }
@@ -147,6 +175,8 @@ pub struct Engine {
     /// Held for one edit.
     manifest: Mutex<Manifest>,
     counters: Counters,
+    space: Space,
+    budget: MemoryBudget,
     /// Held until the last reference is gone.
     _lock: Box<dyn DiskLock>,
 }
@@ -312,8 +342,11 @@ impl Engine {
                 remedy: "send smaller batches",
             });
         }
-        self.help_when_full()?;
+        self.space
+            .check(self.disk.as_ref(), &self.dir, self.clock.monotonic_ms())?;
+        self.help_when_full(batch.bytes())?;
         let payload = record::encode_batch(&batch).map_err(|what| what.at(&self.dir, 0))?;
+        self.space.wrote(payload.len() as u64);
         let lsn = {
             let mut sequencer = lock(&self.sequencer);
             self.check_poisoned()?;
@@ -400,23 +433,6 @@ impl Engine {
         }
     }
 
-    fn help_when_full(&self) -> Result<(), Error> {
-        let is_full = || {
-            let head = Arc::clone(&lock(&self.state).head);
-            head.rows() >= self.options.flush_rows.saturating_mul(HEAD_FULL_FACTOR)
-                || head.bytes() >= self.options.flush_bytes.saturating_mul(HEAD_FULL_FACTOR)
-        };
-        if !is_full() {
-            return Ok(());
-        }
-        let flushing = lock(&self.flushing);
-        // Whoever held the lock before may have done it.
-        if is_full() {
-            self.flush_holding(&flushing)?;
-        }
-        Ok(())
-    }
-
     pub(crate) fn catalogue(&self) -> RwLockReadGuard<'_, Catalogue> {
         self.catalogue
             .read()
@@ -440,6 +456,7 @@ impl Engine {
 
     /// Figures for operators.
     pub fn metrics(&self) -> Metrics {
+        self.report_head();
         let state = lock(&self.state).clone();
         let (databases, tables, series) = self.catalogue().counts();
         let log = self.log.counters();
@@ -468,6 +485,16 @@ impl Engine {
             series: series as u64,
             visible_lsn: self.log.durable(),
             flushed_lsn: state.version.flushed_lsn,
+            disk_free_bytes: self.space.free(),
+            disk_reserve_bytes: self.space.reserve(),
+            disk_full_refusals: self.space.refused(),
+            memory_total_bytes: self.budget.total(),
+            memory_head_bytes: self.budget.used(MemoryUse::Head),
+            memory_cache_bytes: self.budget.used(MemoryUse::Cache),
+            memory_index_bytes: self.budget.used(MemoryUse::Index),
+            memory_compaction_bytes: self.budget.used(MemoryUse::Compaction),
+            memory_query_bytes: self.budget.used(MemoryUse::Query),
+            memory_refusals: self.budget.refused(),
             poisoned: self.log.poisoned(),
         }
     }

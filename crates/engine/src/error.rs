@@ -78,6 +78,18 @@ pub enum Error {
         /// The failure that stopped it.
         reason: String,
     },
+    /// The disk has less room than is kept for what makes room again. Nothing of the call was written.
+    #[error(
+        "the disk of {path} has {free} bytes free, less than the reserve of {reserve} (disk_reserve_bytes) that flushing, compaction and deletes need; free space on it or move the data directory to a larger disk: reads and deletes go on, and writes resume by themselves"
+    )]
+    DiskFull {
+        /// What is free, in bytes.
+        free: u64,
+        /// What must be free for a write.
+        reserve: u64,
+        /// The data directory.
+        path: PathBuf,
+    },
     /// No such database.
     #[error("database not found: \"{name}\"")]
     UnknownDatabase {
@@ -93,6 +105,22 @@ pub enum Error {
         name: String,
         /// Why it is refused.
         reason: &'static str,
+    },
+    /// The memory budget leaves no room for what was asked. Nothing of the call was done.
+    #[error(
+        "the memory for {usage} is limited to {limit} bytes of a budget of {total} (memory_bytes_max), this needs {needed}; {remedy}"
+    )]
+    Memory {
+        /// What the memory is for: "head", "index", "query", ...
+        usage: &'static str,
+        /// What this use may have now, in bytes.
+        limit: u64,
+        /// What it would have.
+        needed: u64,
+        /// The whole budget.
+        total: u64,
+        /// What to do about it.
+        remedy: &'static str,
     },
     /// A limit of the store would be passed.
     #[error("{what} is limited to {limit}, this needs {needed}; {remedy}")]

@@ -42,6 +42,7 @@
 )]
 
 mod batch;
+mod budget;
 mod catalogue;
 mod clock;
 mod compaction;
@@ -58,6 +59,7 @@ mod manifest;
 mod order;
 mod record;
 mod relation;
+mod retention;
 mod sabotage;
 mod scan;
 mod schema;
@@ -65,11 +67,13 @@ mod segment;
 mod snapshot;
 mod tombstone;
 
+pub use budget::{Charge, MemoryBudget, MemoryUse};
 pub use clock::{Clock, SystemClock};
 pub use compaction::CompactionOptions;
 pub use engine::{DeleteRequest, Engine, Maintained, Metrics, Options};
 pub use error::Error;
 pub use relation::{RelationColumn, RelationId, RelationSchema};
+pub use retention::RetentionTime;
 #[doc(hidden)]
 pub use sabotage::Sabotage;
 pub use scan::{MorselReader, Scan, ScanRequest, TagPredicate};

@@ -90,7 +90,7 @@ impl Engine {
             && self.idle_ms() >= self.options.flush_idle_ms
             && rows >= self.options.flush_idle_rows_min.max(1);
         rows >= self.options.flush_rows
-            || state.head.bytes() >= self.options.flush_bytes
+            || state.head.bytes() >= self.flush_bytes()
             || log_full
             || idle
     }

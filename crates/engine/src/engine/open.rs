@@ -3,7 +3,10 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, RwLock};
 
+use super::memory::Round;
+use super::space::Space;
 use super::{Counters, Engine, Jobs, Options, Sequencer, State, Version};
+use crate::budget::{MemoryBudget, MemoryUse};
 use crate::catalogue::Catalogue;
 use crate::clock::Clock;
 use crate::definitions_file;
@@ -12,7 +15,6 @@ use crate::error::Error;
 use crate::head::Head;
 use crate::log::{Log, LogOptions};
 use crate::manifest::{FileKind, Manifest};
-use crate::record::{self, Record};
 use crate::segment::Segment;
 
 /// Log files that the cap is divided into.
@@ -32,8 +34,11 @@ impl Engine {
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
         dir: &Path,
-        options: Options,
+        mut options: Options,
     ) -> Result<Self, Error> {
+        let budget = MemoryBudget::new(options.memory_bytes_max);
+        // A log larger than the head's share could not be replayed in one piece.
+        options.log_bytes_max = options.log_bytes_max.min(budget.limit(MemoryUse::Head));
         let log_dir = Log::dir_of(dir);
         let segment_dir = segment_dir(dir);
         disk.create_dir_all(dir).map_err(Error::io("create", dir))?;
@@ -62,7 +67,7 @@ impl Engine {
             free_files_max: LOG_FREE_FILES_MAX,
             sabotage: options.sabotage,
         };
-        let mut log_bytes = 0;
+        let mut round = Round::new(&budget);
         let (log, replayed) = Log::open(
             Arc::clone(&disk),
             log_dir,
@@ -70,17 +75,7 @@ impl Engine {
             manifest.contents.flushed_lsn,
             log_options,
             &mut |lsn, payload: &[u8]| {
-                log_bytes += payload.len() as u64;
-                match record::decode(lsn, payload)? {
-                    Record::Definitions(definitions) => {
-                        for definition in &definitions {
-                            catalogue.apply(definition)?;
-                            definition.encode(&mut unfiled);
-                        }
-                    }
-                    Record::Batch(batch) => head.insert(lsn, batch, false),
-                }
-                Ok(())
+                round.visit(lsn, payload, &mut catalogue, &head, &mut unfiled)
             },
         )
         .map_err(|error| manifest.blame(error))?;
@@ -90,16 +85,23 @@ impl Engine {
         let counters = Counters::default();
         counters
             .log_bytes
-            .store(log_bytes, std::sync::atomic::Ordering::Relaxed);
+            .store(round.log_bytes, std::sync::atomic::Ordering::Relaxed);
         let version = Version::new(0, segments, &manifest.contents);
-        Ok(Self {
+        let space = Space::new(
+            disk.as_ref(),
+            dir,
+            options.disk_reserve_bytes,
+            options.log_bytes_max,
+        );
+        let applied = round.applied.max(manifest.contents.flushed_lsn);
+        let engine = Self {
             uuid: manifest.uuid(),
             dir: dir.to_owned(),
             options,
             log,
             catalogue: RwLock::new(catalogue),
             sequencer: Mutex::new(Sequencer {
-                next_lsn: replayed.last_lsn + 1,
+                next_lsn: applied + 1,
                 unlogged: Vec::new(),
                 unfiled,
             }),
@@ -115,10 +117,14 @@ impl Engine {
             }),
             manifest: Mutex::new(manifest),
             counters,
+            space,
+            budget,
             disk,
             clock,
             _lock: lock,
-        })
+        };
+        engine.replay_rest(applied, replayed.last_lsn)?;
+        Ok(engine)
     }
 }
 
