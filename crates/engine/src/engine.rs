@@ -3,8 +3,9 @@
 //! Does: open and recover, order batches, freeze and flush the head, hand out snapshots. Does not: spawn threads,
 //! parse text, or know SQL: callers write from as many threads as they like and drive [`Engine::maintain`].
 //!
-//! Locks, in the order in which they may be taken: maintenance, sequencer, catalogue, state, then the log's own.
+//! Locks, in the order in which they may be taken: maintenance, sequencer, catalogue, state, keys, then the log's own.
 
+mod checkpoint;
 mod flush;
 mod open;
 
@@ -12,13 +13,14 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-use crate::batch::Batch;
+use crate::batch::{Batch, BatchKey};
 use crate::catalogue::{Catalogue, NAME_BYTES_MAX};
 use crate::clock::{Clock, SystemClock};
 use crate::definition::Definition;
 use crate::disk::{Disk, DiskLock, RealDisk};
 use crate::error::Error;
 use crate::head::Head;
+use crate::idempotency::KeySet;
 use crate::log::Log;
 use crate::manifest::{Contents, FileKind, Manifest};
 use crate::record;
@@ -44,6 +46,10 @@ pub struct Options {
     pub log_bytes_max: u64,
     /// Rows of one batch.
     pub batch_rows_max: u64,
+    /// The key of a batch is remembered for this long, in nanoseconds.
+    pub key_age_ns: i64,
+    /// So many keys are remembered at most; the oldest go first.
+    pub keys_max: u64,
     /// A planted bug, for the simulation only.
     #[doc(hidden)]
     pub sabotage: Option<Sabotage>,
@@ -58,6 +64,8 @@ impl Default for Options {
             flush_idle_rows_min: 32 * 1024,
             log_bytes_max: 256 << 20,
             batch_rows_max: 4 << 20,
+            key_age_ns: 24 * 3600 * 1_000_000_000,
+            keys_max: 1_000_000,
             sabotage: None,
         }
     }
@@ -104,6 +112,10 @@ pub struct Metrics {
     pub visible_lsn: Lsn,
     /// Highest LSN that is in segments.
     pub flushed_lsn: Lsn,
+    /// Keys of batches that are remembered.
+    pub keys: u64,
+    /// Memory of those keys in bytes.
+    pub key_bytes: u64,
     /// Why writes are refused, if they are.
     pub poisoned: Option<String>,
 }
@@ -121,6 +133,7 @@ pub struct Engine {
     sequencer: Mutex<Sequencer>,
     state: Mutex<State>,
     maintenance: Mutex<Manifest>,
+    keys: Mutex<KeySet>,
     counters: Counters,
     /// Held until the last reference is gone.
     _lock: Box<dyn DiskLock>,
@@ -134,6 +147,16 @@ struct Sequencer {
     unlogged: Vec<u8>,
     /// Encoded definitions that are not in a definition file yet, logged or not.
     unfiled: Vec<u8>,
+}
+
+/// What became of a batch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// 0 = it changes nothing and has none.
+    pub(crate) lsn: Lsn,
+    pub(crate) rows: u64,
+    /// A batch with its key was taken before; this is what became of that one.
+    pub(crate) repeated: bool,
 }
 
 /// What a snapshot reads together.
@@ -226,8 +249,8 @@ impl Engine {
         Snapshot::new(Arc::clone(self), state.clone(), visible)
     }
 
-    /// Makes a batch durable and visible. Blocks until it is.
-    pub(crate) fn write(&self, mut batch: Batch) -> Result<Lsn, Error> {
+    /// Makes a batch durable and visible, unless one with its key is already. Blocks until it is.
+    pub(crate) fn write(&self, mut batch: Batch) -> Result<Written, Error> {
         let rows = batch.rows() as u64;
         if rows > self.options.batch_rows_max {
             return Err(Error::Limit {
@@ -242,11 +265,23 @@ impl Engine {
         let out_of_order = self.options.sabotage == Some(Sabotage::HeadOutOfLogOrder);
         let lsn = {
             let mut sequencer = lock(&self.sequencer);
+            if let Some(taken) = self.taken(&batch) {
+                drop(sequencer);
+                // It may have been taken a moment ago and not be durable yet.
+                self.log.sync(taken.lsn)?;
+                return Ok(taken);
+            }
+            if batch.is_empty() {
+                return Ok(Written::default());
+            }
             self.check_poisoned()?;
             self.log_definitions(&mut sequencer)?;
             let lsn = sequencer.next_lsn;
             sequencer.next_lsn += 1;
             record::sequence(&mut batch, lsn);
+            if let Some(key) = &batch.key {
+                lock(&self.keys).insert(key, lsn, rows);
+            }
             self.count_log_bytes(payload.len());
             // The head comes first: as soon as the log has the batch another thread may make it durable, and what is
             // durable is visible, so the rows must all be there by then.
@@ -261,7 +296,29 @@ impl Engine {
         self.counters
             .last_write_ms
             .store(self.clock.monotonic_ms(), Ordering::Relaxed);
-        Ok(lsn)
+        Ok(Written {
+            lsn,
+            rows,
+            repeated: false,
+        })
+    }
+
+    /// What became of the batch when it was taken before. The caller holds the sequencer.
+    fn taken(&self, batch: &Batch) -> Option<Written> {
+        let taken = lock(&self.keys).find(batch.key.as_ref()?)?;
+        Some(Written {
+            lsn: taken.lsn,
+            rows: taken.rows,
+            repeated: true,
+        })
+    }
+
+    /// A key as a batch carries it.
+    pub(crate) fn batch_key(&self, key: [u8; 16]) -> BatchKey {
+        BatchKey {
+            key,
+            accepted_ns: lock(&self.keys).now_ns(self.clock.as_ref()),
+        }
     }
 
     /// Gives names their ids: `plan` sees the catalogue and says what is missing; it is asked again until nothing is.
@@ -362,6 +419,10 @@ impl Engine {
     pub fn metrics(&self) -> Metrics {
         let state = lock(&self.state).clone();
         let (databases, tables, series) = self.catalogue().counts();
+        let (keys, key_bytes) = {
+            let keys = lock(&self.keys);
+            (keys.len() as u64, keys.bytes() as u64)
+        };
         let log = self.log.counters();
         let segments = &state.version.segments;
         let frozen = state.frozen.as_ref();
@@ -383,6 +444,8 @@ impl Engine {
             series: series as u64,
             visible_lsn: self.log.durable(),
             flushed_lsn: state.version.flushed_lsn,
+            keys,
+            key_bytes,
             poisoned: self.log.poisoned(),
         }
     }

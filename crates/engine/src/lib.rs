@@ -43,6 +43,7 @@
 
 mod batch;
 mod catalogue;
+mod checked_file;
 mod clock;
 mod definition;
 mod definitions_file;
@@ -51,6 +52,7 @@ mod engine;
 mod error;
 mod file_header;
 mod head;
+mod idempotency;
 pub mod ingest;
 mod log;
 mod manifest;

@@ -162,6 +162,13 @@ impl Engine {
             edit.added_segments.push(meta.clone());
             segment = Some(Segment::open(self.disk.as_ref(), path, self.uuid, meta)?);
         }
+        let mut next_file_id = edit.next_file_id;
+        let mut new_file_id = || {
+            next_file_id += 1;
+            next_file_id - 1
+        };
+        let sides = self.checkpoint_sides(frozen.lsn, &mut new_file_id, &mut edit)?;
+        edit.next_file_id = next_file_id;
         self.disk.sync_dir(&dir).map_err(Error::io("sync", &dir))?;
         // From here on an error leaves it open what the manifest says: the store must be opened again to know.
         manifest
@@ -169,11 +176,12 @@ impl Engine {
             .inspect_err(|error| self.log.poison(&error.to_string()))?;
         let rows = segment.as_ref().map_or(0, |segment| segment.meta.rows);
         self.publish(segment, &manifest.contents);
+        self.sides_checkpointed(&sides);
         Ok(rows)
     }
 
     /// A file of this id can only be what an earlier, failed attempt of this life left.
-    fn remove_leftover(&self, path: &std::path::Path) -> Result<(), Error> {
+    pub(super) fn remove_leftover(&self, path: &std::path::Path) -> Result<(), Error> {
         match self.disk.remove(path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 Err(Error::io("remove", path)(error))

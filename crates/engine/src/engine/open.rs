@@ -10,6 +10,7 @@ use crate::definitions_file;
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::head::Head;
+use crate::idempotency::KeySet;
 use crate::log::{Log, LogOptions};
 use crate::manifest::{FileKind, Manifest};
 use crate::record::{self, Record};
@@ -55,6 +56,13 @@ impl Engine {
         let mut catalogue = read_definitions(disk.as_ref(), &segment_dir, &manifest)?;
         let segments = open_segments(disk.as_ref(), &segment_dir, &manifest)?;
 
+        let mut keys = KeySet::new(&options, clock.as_ref());
+        for meta in manifest.contents.files_of(FileKind::Keys) {
+            let path = segment_dir.join(side_name(FileKind::Keys, meta.file_id));
+            keys.read(disk.as_ref(), &path, manifest.uuid(), meta)?;
+        }
+        keys.files_end_at(manifest.contents.flushed_lsn);
+
         let head = Head::default();
         let mut unfiled = Vec::new();
         let log_options = LogOptions {
@@ -78,7 +86,12 @@ impl Engine {
                             definition.encode(&mut unfiled);
                         }
                     }
-                    Record::Batch(batch) => head.insert(lsn, batch, false),
+                    Record::Batch(batch) => {
+                        if let Some(key) = &batch.key {
+                            keys.insert(key, lsn, batch.rows() as u64);
+                        }
+                        head.insert(lsn, batch, false);
+                    }
                 }
                 Ok(())
             },
@@ -109,6 +122,7 @@ impl Engine {
                 head: Arc::new(head),
             }),
             maintenance: Mutex::new(manifest),
+            keys: Mutex::new(keys),
             counters,
             disk,
             clock,
