@@ -3,9 +3,10 @@
 //! Does: open and recover, order batches, freeze and flush the head, hand out snapshots. Does not: spawn threads,
 //! parse text, or know SQL: callers write from as many threads as they like and drive [`Engine::maintain`].
 //!
-//! Locks, in the order in which they may be taken: flushing, jobs, manifest, sequencer, catalogue, state, then the
-//! log's own.
+//! Locks, in the order in which they may be taken: flushing, manifest, jobs, sequencer, catalogue, state,
+//! keys, then the log's own.
 
+mod checkpoint;
 mod compact;
 mod delete;
 mod flush;
@@ -20,7 +21,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 
 use rustc_hash::FxHashSet;
 
-use crate::batch::Batch;
+use crate::batch::{Batch, BatchKey};
 use crate::budget::{MemoryBudget, MemoryUse};
 use crate::catalogue::{Catalogue, NAME_BYTES_MAX};
 use crate::clock::{Clock, SystemClock};
@@ -29,6 +30,7 @@ use crate::definition::Definition;
 use crate::disk::{Disk, DiskLock, RealDisk};
 use crate::error::Error;
 use crate::head::Head;
+use crate::idempotency::KeySet;
 use crate::log::Log;
 use crate::manifest::{Contents, FileKind, Manifest};
 use crate::record;
@@ -65,6 +67,10 @@ pub struct Options {
     /// Memory for rows, caches, names, compaction and queries together; 0 = half of what the machine, or the control
     /// group that the process is in, has. See [`MemoryBudget`] for who gets how much.
     pub memory_bytes_max: u64,
+    /// The key of a batch is remembered for this long, in nanoseconds.
+    pub key_age_ns: i64,
+    /// So many keys are remembered at most; the oldest go first.
+    pub keys_max: u64,
     /// A planted bug, for the simulation only.
     #[doc(hidden)]
     pub sabotage: Option<Sabotage>,
@@ -82,6 +88,8 @@ impl Default for Options {
             compaction: CompactionOptions::default(),
             disk_reserve_bytes: None,
             memory_bytes_max: 0,
+            key_age_ns: 24 * 3600 * 1_000_000_000,
+            keys_max: 1_000_000,
             sabotage: None,
         }
     }
@@ -153,6 +161,10 @@ pub struct Metrics {
     pub memory_query_bytes: u64,
     /// Times that the budget refused something since the store was opened.
     pub memory_refusals: u64,
+    /// Keys of batches that are remembered.
+    pub keys: u64,
+    /// Memory of those keys in bytes.
+    pub key_bytes: u64,
     /// Why writes are refused, if they are.
     pub poisoned: Option<String>,
 }
@@ -174,6 +186,7 @@ pub struct Engine {
     jobs: Mutex<Jobs>,
     /// Held for one edit.
     manifest: Mutex<Manifest>,
+    keys: Mutex<KeySet>,
     counters: Counters,
     space: Space,
     budget: MemoryBudget,
@@ -207,6 +220,16 @@ struct Jobs {
     idle_at: Option<(u64, bool)>,
     /// Segments that are in no manifest any more; each file goes when its last snapshot does.
     removed: Vec<Arc<Segment>>,
+}
+
+/// What became of a batch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// 0 = it changes nothing and has none.
+    pub(crate) lsn: Lsn,
+    pub(crate) rows: u64,
+    /// A batch with its key was taken before; this is what became of that one.
+    pub(crate) repeated: bool,
 }
 
 /// What a snapshot reads together.
@@ -331,8 +354,8 @@ impl Engine {
         Snapshot::new(Arc::clone(self), state.clone(), visible)
     }
 
-    /// Makes a batch durable and visible. Blocks until it is.
-    pub(crate) fn write(&self, batch: Batch) -> Result<Lsn, Error> {
+    /// Makes a batch durable and visible, unless one with its key is already. Blocks until it is.
+    pub(crate) fn write(&self, batch: Batch) -> Result<Written, Error> {
         let rows = batch.rows() as u64;
         if rows > self.options.batch_rows_max {
             return Err(Error::Limit {
@@ -349,6 +372,15 @@ impl Engine {
         self.space.wrote(payload.len() as u64);
         let lsn = {
             let mut sequencer = lock(&self.sequencer);
+            if let Some(taken) = self.taken(&batch) {
+                drop(sequencer);
+                // It may have been taken a moment ago and not be durable yet.
+                self.log.sync(taken.lsn)?;
+                return Ok(taken);
+            }
+            if batch.is_empty() {
+                return Ok(Written::default());
+            }
             self.check_poisoned()?;
             self.log_definitions(&mut sequencer)?;
             self.sequence(&mut sequencer, batch, payload)
@@ -359,7 +391,29 @@ impl Engine {
         self.counters
             .last_write_ms
             .store(self.clock.monotonic_ms(), Ordering::Relaxed);
-        Ok(lsn)
+        Ok(Written {
+            lsn,
+            rows,
+            repeated: false,
+        })
+    }
+
+    /// What became of the batch when it was taken before. The caller holds the sequencer.
+    fn taken(&self, batch: &Batch) -> Option<Written> {
+        let taken = lock(&self.keys).find(batch.key.as_ref()?)?;
+        Some(Written {
+            lsn: taken.lsn,
+            rows: taken.rows,
+            repeated: true,
+        })
+    }
+
+    /// A key as a batch carries it.
+    pub(crate) fn batch_key(&self, key: [u8; 16]) -> BatchKey {
+        BatchKey {
+            key,
+            accepted_ns: lock(&self.keys).now_ns(self.clock.as_ref()),
+        }
     }
 
     /// Gives a batch its place in the one order. Durable, and visible, once the log is synced up to the LSN returned.
@@ -367,6 +421,9 @@ impl Engine {
         let lsn = sequencer.next_lsn;
         sequencer.next_lsn += 1;
         record::sequence(&mut batch, lsn);
+        if let Some(key) = &batch.key {
+            lock(&self.keys).insert(key, lsn, batch.rows() as u64);
+        }
         self.count_log_bytes(payload.len());
         // The head comes first: as soon as the log has the batch another thread may make it durable, and what is
         // durable is visible, so the rows must all be there by then.
@@ -459,6 +516,10 @@ impl Engine {
         self.report_head();
         let state = lock(&self.state).clone();
         let (databases, tables, series) = self.catalogue().counts();
+        let (keys, key_bytes) = {
+            let keys = lock(&self.keys);
+            (keys.len() as u64, keys.bytes() as u64)
+        };
         let log = self.log.counters();
         let segments_damaged = lock(&self.jobs).damaged.len() as u64;
         let segments = &state.version.segments;
@@ -495,6 +556,8 @@ impl Engine {
             memory_compaction_bytes: self.budget.used(MemoryUse::Compaction),
             memory_query_bytes: self.budget.used(MemoryUse::Query),
             memory_refusals: self.budget.refused(),
+            keys,
+            key_bytes,
             poisoned: self.log.poisoned(),
         }
     }

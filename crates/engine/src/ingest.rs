@@ -37,6 +37,8 @@ pub struct WriteReport {
     pub rows: u64,
     /// LSN of their batch; 0 when none was kept.
     pub lsn: Lsn,
+    /// The body was written before, under the same key: rows and LSN are those of then, and nothing was written now.
+    pub repeated: bool,
     /// The first [`REJECTED_SHOWN_MAX`] lines that were not kept, or not whole.
     pub rejected: Vec<Rejected>,
     /// All of them.
@@ -153,6 +155,34 @@ impl Session {
     /// Writes the points of a body as one batch. Returns when they are durable and visible. Lines that cannot be kept
     /// are in the report, and the others are kept; an `Err` means that nothing was acknowledged.
     pub fn write_lines(&mut self, body: &[u8], precision: Precision) -> Result<WriteReport, Error> {
+        self.write_body(body, precision, Batch::default())
+    }
+
+    /// As [`Self::write_lines`], but a body that was kept under this key lately is not written again: so a writer that
+    /// has not heard the answer may send the same body with the same key until it does.
+    ///
+    /// The key is all that counts. How long and how many keys are remembered is set by [`crate::Options::key_age_ns`]
+    /// and [`crate::Options::keys_max`].
+    pub fn write_lines_once(
+        &mut self,
+        key: [u8; 16],
+        body: &[u8],
+        precision: Precision,
+    ) -> Result<WriteReport, Error> {
+        let batch = Batch {
+            key: Some(self.engine.batch_key(key)),
+            ..Batch::default()
+        };
+        self.write_body(body, precision, batch)
+    }
+
+    /// Writes the points of a body with what `batch` has already.
+    fn write_body(
+        &mut self,
+        body: &[u8],
+        precision: Precision,
+        mut batch: Batch,
+    ) -> Result<WriteReport, Error> {
         let now = precision.truncate(self.engine.clock().now_ns());
         let mut report = WriteReport::default();
         let mut builders: Vec<Option<Builder>> = Vec::new();
@@ -163,20 +193,16 @@ impl Session {
                 Err(error) => reject_parse(&error, &mut report),
             }
         }
-        let tables: Vec<TableRows> = builders
+        batch.tables = builders
             .into_iter()
             .flatten()
             .map(Builder::finish)
             .filter(|rows| rows.rows() > 0)
             .collect();
-        let batch = Batch {
-            tables,
-            ..Batch::default()
-        };
-        report.rows = batch.rows() as u64;
-        if report.rows > 0 {
-            report.lsn = self.engine.write(batch)?;
-        }
+        let written = self.engine.write(batch)?;
+        report.rows = written.rows;
+        report.lsn = written.lsn;
+        report.repeated = written.repeated;
         Ok(report)
     }
 

@@ -44,6 +44,7 @@
 mod batch;
 mod budget;
 mod catalogue;
+mod checked_file;
 mod clock;
 mod compaction;
 mod definition;
@@ -53,6 +54,7 @@ mod engine;
 mod error;
 mod file_header;
 mod head;
+mod idempotency;
 pub mod ingest;
 mod log;
 mod manifest;

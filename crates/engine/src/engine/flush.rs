@@ -186,6 +186,7 @@ impl Engine {
             edit.added_segments.push(meta.clone());
             segment = Some(Segment::open(self.disk.as_ref(), path, self.uuid, meta)?);
         }
+        let sides = self.checkpoint_sides(frozen.lsn, &mut edit)?;
         self.disk.sync_dir(&dir).map_err(Error::io("sync", &dir))?;
         let rows = segment.as_ref().map_or(0, |segment| segment.meta.rows);
         let deletes = frozen.head.tombstones(u64::MAX);
@@ -194,6 +195,7 @@ impl Engine {
             segment.into_iter().collect(),
             Published::Flush { deletes },
         )?;
+        self.sides_checkpointed(&sides);
         Ok(rows)
     }
 

@@ -12,6 +12,7 @@ use crate::budget::{MemoryBudget, MemoryUse};
 use crate::catalogue::Catalogue;
 use crate::error::{Error, Malformed};
 use crate::head::Head;
+use crate::idempotency::KeySet;
 use crate::record::{self, Record};
 use crate::schema::Lsn;
 
@@ -81,9 +82,17 @@ impl Engine {
             let mut sequencer = lock(&self.sequencer);
             let mut catalogue = self.catalogue_mut();
             let head = Arc::clone(&lock(&self.state).head);
+            let mut keys = lock(&self.keys);
             let mut round = Round::new(&self.budget);
             self.log.replay(applied, last, &mut |lsn, payload: &[u8]| {
-                round.visit(lsn, payload, &mut catalogue, &head, &mut sequencer.unfiled)
+                round.visit(
+                    lsn,
+                    payload,
+                    &mut catalogue,
+                    &mut keys,
+                    &head,
+                    &mut sequencer.unfiled,
+                )
             })?;
             self.counters
                 .log_bytes
@@ -123,6 +132,7 @@ impl Round {
         lsn: Lsn,
         payload: &[u8],
         catalogue: &mut Catalogue,
+        keys: &mut KeySet,
         head: &Head,
         unfiled: &mut Vec<u8>,
     ) -> Result<(), Malformed> {
@@ -139,7 +149,12 @@ impl Round {
                     definition.encode(unfiled);
                 }
             }
-            Record::Batch(batch) => head.insert(lsn, batch, false),
+            Record::Batch(batch) => {
+                if let Some(key) = &batch.key {
+                    keys.insert(key, lsn, batch.rows() as u64);
+                }
+                head.insert(lsn, batch, false);
+            }
         }
         Ok(())
     }

@@ -13,6 +13,7 @@ use crate::definitions_file;
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::head::Head;
+use crate::idempotency::KeySet;
 use crate::log::{Log, LogOptions};
 use crate::manifest::{FileKind, Manifest};
 use crate::segment::Segment;
@@ -60,6 +61,13 @@ impl Engine {
         let mut catalogue = read_definitions(disk.as_ref(), &segment_dir, &manifest)?;
         let segments = open_segments(disk.as_ref(), &segment_dir, &manifest)?;
 
+        let mut keys = KeySet::new(&options, clock.as_ref());
+        for meta in manifest.contents.files_of(FileKind::Keys) {
+            let path = segment_dir.join(side_name(FileKind::Keys, meta.file_id));
+            keys.read(disk.as_ref(), &path, manifest.uuid(), meta)?;
+        }
+        keys.files_end_at(manifest.contents.flushed_lsn);
+
         let head = Head::default();
         let mut unfiled = Vec::new();
         let log_options = LogOptions {
@@ -75,7 +83,7 @@ impl Engine {
             manifest.contents.flushed_lsn,
             log_options,
             &mut |lsn, payload: &[u8]| {
-                round.visit(lsn, payload, &mut catalogue, &head, &mut unfiled)
+                round.visit(lsn, payload, &mut catalogue, &mut keys, &head, &mut unfiled)
             },
         )
         .map_err(|error| manifest.blame(error))?;
@@ -116,6 +124,7 @@ impl Engine {
                 ..Jobs::default()
             }),
             manifest: Mutex::new(manifest),
+            keys: Mutex::new(keys),
             counters,
             space,
             budget,
