@@ -1,7 +1,7 @@
 //! Segments: immutable files of sorted blocks. Layout: `docs/format/segment.md`.
 //!
 //! ```text
-//! header | group pages: column by column, block by block | group directory | next group ... | footer | tail
+//! header | pages of a group: column by column, block by block | directory | statistics | rollups | ... | footer | tail
 //! ```
 //!
 //! A *group* is up to [`GROUP_BLOCKS_MAX`] blocks of one partition of one table. Its pages are stored column by column,
@@ -11,11 +11,18 @@ mod directory;
 mod footer;
 mod meta;
 mod reader;
+mod rollup;
+mod statistics;
+mod summary;
 mod writer;
 
 pub(crate) use directory::{BlockEntry, GroupDirectory};
+pub(crate) use footer::SegmentKind;
 pub(crate) use meta::{Home, SegmentMeta, Window};
 pub(crate) use reader::Segment;
+pub(crate) use rollup::{GroupRollups, HOUR_NS, HourEntry};
+pub(crate) use statistics::GroupStatistics;
+pub(crate) use summary::{Moment, Summary, Totals};
 pub(crate) use writer::{
     BlockInput, CopiedBlock, CopiedPage, GroupInput, SegmentWriter, TableInput, block_ranges,
 };

@@ -3,9 +3,66 @@
 use nilometer_codec::{crc32c, varint};
 
 use super::MAGIC;
-use crate::definition::{take_bytes, take_u32};
+use crate::definition::{take_byte, take_bytes, take_u32};
 use crate::error::Malformed;
 use crate::schema::TableId;
+
+/// What rows a segment may hold, as its own footer says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum SegmentKind {
+    /// Rows of any table and time.
+    #[default]
+    Mixed = 0,
+    /// Rows of one partition of one table.
+    Partition = 1,
+}
+
+/// 2 is kept for files of pages that a device wrote, which nothing makes or reads yet.
+impl TryFrom<u8> for SegmentKind {
+    type Error = Malformed;
+
+    fn try_from(number: u8) -> Result<Self, Malformed> {
+        match number {
+            0 => Ok(Self::Mixed),
+            1 => Ok(Self::Partition),
+            other => Err(Malformed::new(format!("unknown kind of segment {other}"))),
+        }
+    }
+}
+
+/// A stretch of the file with a checksum; its place follows from what stands before it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Part {
+    pub(crate) length: u32,
+    pub(crate) crc: u32,
+}
+
+impl Part {
+    pub(super) fn of(bytes: &[u8]) -> Result<Self, Malformed> {
+        let length = u32::try_from(bytes.len());
+        Ok(Self {
+            length: length.map_err(|_| Malformed::new("part of a group of 4 GiB"))?,
+            crc: crc32c(0, bytes),
+        })
+    }
+
+    fn encode(self, out: &mut Vec<u8>) {
+        varint::put_u64(u64::from(self.length), out);
+        if self.length > 0 {
+            out.extend_from_slice(&self.crc.to_le_bytes());
+        }
+    }
+
+    fn decode(input: &mut &[u8]) -> Result<Self, Malformed> {
+        let length = take_u32(input)?;
+        let crc = if length > 0 {
+            take_fixed_u32(input)?
+        } else {
+            0
+        };
+        Ok(Self { length, crc })
+    }
+}
 
 /// One group as the footer lists it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -17,12 +74,30 @@ pub(crate) struct GroupMeta {
     pub(crate) min_time: i64,
     pub(crate) max_time: i64,
     pub(crate) rows: u64,
+    /// Where its first page starts.
     pub(crate) offset: u64,
-    pub(crate) length: u32,
-    pub(crate) crc: u32,
+    /// Bytes of its pages; the parts follow, one after another.
+    pub(crate) pages: u64,
+    pub(crate) directory: Part,
+    pub(crate) statistics: Part,
+    pub(crate) rollups: Part,
 }
 
 impl GroupMeta {
+    pub(crate) fn directory_offset(&self) -> u64 {
+        self.offset.saturating_add(self.pages)
+    }
+
+    pub(crate) fn statistics_offset(&self) -> u64 {
+        self.directory_offset()
+            .saturating_add(u64::from(self.directory.length))
+    }
+
+    pub(crate) fn rollups_offset(&self) -> u64 {
+        self.statistics_offset()
+            .saturating_add(u64::from(self.statistics.length))
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         varint::put_u64(u64::from(self.table.0), out);
         varint::put_i64(self.partition_start, out);
@@ -32,8 +107,10 @@ impl GroupMeta {
         varint::put_i64(self.max_time, out);
         varint::put_u64(self.rows, out);
         varint::put_u64(self.offset, out);
-        varint::put_u64(u64::from(self.length), out);
-        out.extend_from_slice(&self.crc.to_le_bytes());
+        varint::put_u64(self.pages, out);
+        self.directory.encode(out);
+        self.statistics.encode(out);
+        self.rollups.encode(out);
     }
 
     fn decode(input: &mut &[u8]) -> Result<Self, Malformed> {
@@ -46,14 +123,17 @@ impl GroupMeta {
             max_time: varint::get_i64(input)?,
             rows: varint::get_u64(input)?,
             offset: varint::get_u64(input)?,
-            length: take_u32(input)?,
-            crc: take_fixed_u32(input)?,
+            pages: varint::get_u64(input)?,
+            directory: Part::decode(input)?,
+            statistics: Part::decode(input)?,
+            rollups: Part::decode(input)?,
         })
     }
 }
 
 /// Appends the footer.
-pub(super) fn encode(groups: &[GroupMeta], out: &mut Vec<u8>) {
+pub(super) fn encode(kind: SegmentKind, groups: &[GroupMeta], out: &mut Vec<u8>) {
+    out.push(kind as u8);
     varint::put_u64(groups.len() as u64, out);
     for group in groups {
         group.encode(out);
@@ -61,8 +141,9 @@ pub(super) fn encode(groups: &[GroupMeta], out: &mut Vec<u8>) {
 }
 
 /// Reads a footer, all of `input`.
-pub(super) fn decode(mut input: &[u8]) -> Result<Vec<GroupMeta>, Malformed> {
+pub(super) fn decode(mut input: &[u8]) -> Result<(SegmentKind, Vec<GroupMeta>), Malformed> {
     let input = &mut input;
+    let kind = SegmentKind::try_from(take_byte(input)?)?;
     let n = take_u32(input)?;
     let mut groups = Vec::new();
     for _ in 0..n {
@@ -71,7 +152,9 @@ pub(super) fn decode(mut input: &[u8]) -> Result<Vec<GroupMeta>, Malformed> {
     if !input.is_empty() {
         return Err(Malformed::new("bytes after the footer's last group"));
     }
-    Ok(groups)
+    // The list stays in memory as long as the segment does.
+    groups.shrink_to_fit();
+    Ok((kind, groups))
 }
 
 /// Where the footer is.

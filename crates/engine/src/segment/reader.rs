@@ -6,8 +6,10 @@ use std::sync::{Arc, OnceLock};
 use nilometer_codec::{ColumnBuf, crc32c, decode_page};
 
 use super::directory::GroupDirectory;
-use super::footer::{self, GroupMeta, Tail};
+use super::footer::{self, GroupMeta, Part, SegmentKind, Tail};
 use super::meta::{Home, SegmentMeta, Window};
+use super::rollup::GroupRollups;
+use super::statistics::GroupStatistics;
 use super::{HEADER_BYTES, MAGIC, TAIL_BYTES};
 use crate::disk::{Disk, DiskFile, read_exact_at};
 use crate::error::{Error, Malformed};
@@ -19,6 +21,7 @@ use crate::tombstone::Tombstone;
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) meta: SegmentMeta,
+    pub(crate) kind: SegmentKind,
     path: PathBuf,
     file: Arc<dyn DiskFile>,
     groups: Vec<Group>,
@@ -78,13 +81,14 @@ impl Segment {
                 "the footer fails its checksum",
             ));
         }
-        let groups = footer::decode(&footer).map_err(|what| what.at(&path, offset))?;
+        let (kind, groups) = footer::decode(&footer).map_err(|what| what.at(&path, offset))?;
         let groups = groups.into_iter().map(|meta| Group {
             meta,
             directory: OnceLock::new(),
         });
         Ok(Self {
             meta,
+            kind,
             path,
             file,
             groups: groups.collect(),
@@ -135,18 +139,53 @@ impl Segment {
             return Ok(Arc::clone(directory));
         }
         let meta = &group.meta;
-        let bytes = self.read_span(meta.offset, u64::from(meta.length))?;
-        if crc32c(0, &bytes) != meta.crc {
-            return Err(Error::corrupt(
-                &self.path,
-                meta.offset,
-                "a group directory fails its checksum",
-            ));
-        }
+        let offset = meta.directory_offset();
+        let bytes = self.read_part(offset, meta.directory, "a group directory")?;
         let directory =
-            GroupDirectory::decode(&bytes).map_err(|what| what.at(&self.path, meta.offset))?;
+            GroupDirectory::decode(&bytes).map_err(|what| what.at(&self.path, offset))?;
         let directory = Arc::new(directory);
         Ok(Arc::clone(group.directory.get_or_init(|| directory)))
+    }
+
+    /// The statistics of a group's blocks; `None` = it has none.
+    pub(crate) fn statistics(&self, group: usize) -> Result<Option<Arc<GroupStatistics>>, Error> {
+        let meta = self.group(group)?;
+        if meta.statistics.length == 0 {
+            return Ok(None);
+        }
+        let offset = meta.statistics_offset();
+        let bytes = self.read_part(offset, meta.statistics, "the statistics of a group")?;
+        let statistics = GroupStatistics::decode(&bytes);
+        let statistics = statistics.map_err(|what| what.at(&self.path, offset))?;
+        Ok(Some(Arc::new(statistics)))
+    }
+
+    /// The rollups of a group; `None` = it has none.
+    pub(crate) fn rollups(&self, group: usize) -> Result<Option<Arc<GroupRollups>>, Error> {
+        let meta = self.group(group)?;
+        if meta.rollups.length == 0 {
+            return Ok(None);
+        }
+        let offset = meta.rollups_offset();
+        let bytes = self.read_part(offset, meta.rollups, "the rollups of a group")?;
+        let rollups = GroupRollups::decode(&bytes);
+        let rollups = rollups.map_err(|what| what.at(&self.path, offset))?;
+        Ok(Some(Arc::new(rollups)))
+    }
+
+    /// What the footer says of a group.
+    pub(crate) fn group(&self, group: usize) -> Result<&GroupMeta, Error> {
+        let group = self.groups.get(group).map(|group| &group.meta);
+        group.ok_or_else(|| Error::corrupt(&self.path, 0, "no such group"))
+    }
+
+    fn read_part(&self, offset: u64, part: Part, what: &str) -> Result<Vec<u8>, Error> {
+        let bytes = self.read_span(offset, u64::from(part.length))?;
+        if crc32c(0, &bytes) != part.crc {
+            let reason = format!("{what} fails its checksum");
+            return Err(Error::corrupt(&self.path, offset, reason));
+        }
+        Ok(bytes)
     }
 
     /// Bytes `offset..offset + length` of the file: pages next to each other.

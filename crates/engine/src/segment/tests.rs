@@ -227,7 +227,7 @@ pub(super) fn bytes_of(disk: &MemoryDisk) -> Vec<u8> {
 }
 
 /// A block of a segment as the compaction takes it over.
-fn copied(segment: &Segment, group: usize, block: usize) -> CopiedBlock {
+pub(super) fn copied(segment: &Segment, group: usize, block: usize) -> CopiedBlock {
     let directory = segment.directory(group).unwrap();
     let pages = directory.chunks.iter().filter_map(|chunk| {
         let (offset, length) = chunk.page(block)?;
@@ -336,3 +336,5 @@ fn what_is_not_finished_is_no_segment() {
     let bytes = bytes_of(&disk).len() as u64;
     assert!(opened(&disk, bytes, 0).is_err());
 }
+
+mod known;

@@ -4,6 +4,7 @@
 //! stay as they are (compaction). Does not: know which files are the store, sync folders, or remove what an error left.
 
 mod group;
+mod known;
 mod table;
 
 use std::path::{Path, PathBuf};
@@ -11,7 +12,7 @@ use std::sync::Arc;
 
 use nilometer_codec::crc32c;
 
-use super::footer::{self, GroupMeta, Tail};
+use super::footer::{self, GroupMeta, SegmentKind, Tail};
 use super::{GROUP_BLOCKS_MAX, HEADER_BYTES, MAGIC};
 use crate::disk::{Disk, DiskFile, write_all_at};
 use crate::error::Error;
@@ -28,6 +29,7 @@ const WRITE_BYTES: usize = 1 << 20;
 pub(crate) struct SegmentWriter {
     path: PathBuf,
     file_id: u64,
+    kind: SegmentKind,
     output: Output,
     groups: Vec<GroupMeta>,
 }
@@ -69,6 +71,7 @@ impl SegmentWriter {
         Ok(Self {
             path: path.to_owned(),
             file_id,
+            kind: SegmentKind::Mixed,
             output: Output {
                 file,
                 buffer: file_header::encode(MAGIC, uuid, &file_id.to_le_bytes(), HEADER_BYTES),
@@ -78,11 +81,17 @@ impl SegmentWriter {
         })
     }
 
+    /// Notes in the file that its rows are of one partition.
+    pub(crate) fn of_partition(mut self) -> Self {
+        self.kind = SegmentKind::Partition;
+        self
+    }
+
     /// Adds blocks of rows that are sorted and merged, and of pages that stay as they are.
     pub(crate) fn write_group(&mut self, group: &GroupInput<'_>) -> Result<(), Error> {
         let view = View::whole(group.rows);
         for blocks in group.blocks.chunks(GROUP_BLOCKS_MAX) {
-            self.put_group(group.table, group.partition_start, &view, blocks)?;
+            self.put_group(group, &view, blocks)?;
         }
         Ok(())
     }
@@ -90,7 +99,7 @@ impl SegmentWriter {
     /// Ends the file and syncs it if `sync`; the folder's names are the caller's to sync. Returns bytes and rows.
     pub(crate) fn finish(mut self, sync: bool) -> Result<(u64, u64), Error> {
         let mut bytes = Vec::new();
-        footer::encode(&self.groups, &mut bytes);
+        footer::encode(self.kind, &self.groups, &mut bytes);
         let tail = Tail {
             offset: self.output.position(),
             length: bytes.len() as u64,

@@ -4,13 +4,14 @@ use std::ops::Range;
 
 use nilometer_codec::{ColumnRef, PhysicalType, ValuesRef, crc32c, encode_page};
 
+use super::known::Known;
 use super::table::Picks;
 use super::{Output, SegmentWriter, WRITE_BYTES};
 use crate::batch::{Column, TableRows, Values};
 use crate::error::{Error, Malformed};
-use crate::schema::TableId;
+use crate::schema::{ColumnId, TableId};
 use crate::segment::directory::{BlockEntry, ColumnChunk, GroupDirectory};
-use crate::segment::footer::GroupMeta;
+use crate::segment::footer::{GroupMeta, Part};
 use crate::segment::{SERIES_PAGE, TIME_PAGE};
 
 /// Blocks of one partition of one table.
@@ -63,11 +64,22 @@ pub(super) struct View<'a> {
 
 /// Room that one block after the other is gathered in.
 #[derive(Debug)]
-pub(super) struct Scratch {
+struct Scratch {
     picked: Vec<u32>,
     column: Column,
     numbers: Vec<i64>,
     bitmap: Vec<u8>,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self {
+            picked: Vec::new(),
+            column: Column::new(ColumnId(0), PhysicalType::I64),
+            numbers: Vec::new(),
+            bitmap: Vec::new(),
+        }
+    }
 }
 
 impl<'a> View<'a> {
@@ -229,115 +241,132 @@ fn columns_of(view: &View<'_>, blocks: &[BlockInput<'_>]) -> Vec<ColumnPlace> {
 }
 
 impl SegmentWriter {
-    /// Writes up to `GROUP_BLOCKS_MAX` blocks.
+    /// Writes up to `GROUP_BLOCKS_MAX` blocks, which may be fewer than the group has.
     pub(super) fn put_group(
         &mut self,
-        table: TableId,
-        partition_start: i64,
+        group: &GroupInput<'_>,
         view: &View<'_>,
         blocks: &[BlockInput<'_>],
     ) -> Result<(), Error> {
+        let offset = self.output.position();
+        let mut pages = Pages {
+            view,
+            blocks,
+            scratch: Scratch::default(),
+            known: Known::new(blocks.len(), group.rollups),
+        };
         let entries = blocks.iter().map(|block| match block {
             BlockInput::Rows(range) => view.entry(range),
             BlockInput::Copied(copied) => copied.entry,
         });
         let mut directory = GroupDirectory {
-            table,
+            table: group.table,
             blocks: entries.collect(),
             chunks: Vec::new(),
         };
-        let mut scratch = Scratch {
-            picked: Vec::new(),
-            column: Column::new(crate::schema::ColumnId(0), PhysicalType::I64),
-            numbers: Vec::new(),
-            bitmap: Vec::new(),
-        };
         for column in columns_of(view, blocks) {
-            let entries = &directory.blocks;
-            let chunk = put_chunk(
-                column,
-                view,
-                blocks,
-                entries,
-                &mut self.output,
-                &mut scratch,
-            )
-            .map_err(|what| what.at(&self.path, self.output.position()))?;
+            let chunk = pages
+                .put_chunk(column, &directory.blocks, &mut self.output)
+                .map_err(|what| what.at(&self.path, self.output.position()))?;
             if chunk.lengths.iter().any(|&n| n > 0) {
                 directory.chunks.push(chunk);
             }
             self.output.spill(&self.path, WRITE_BYTES)?;
         }
-        let offset = self.output.position();
+        let pages_end = self.output.position();
         let mut bytes = Vec::new();
-        directory.encode(&mut bytes);
-        self.output.buffer.extend_from_slice(&bytes);
+        let mut put = |encode: &dyn Fn(&mut Vec<u8>)| {
+            bytes.clear();
+            encode(&mut bytes);
+            self.output.buffer.extend_from_slice(&bytes);
+            Part::of(&bytes).map_err(|what| what.at(&self.path, offset))
+        };
+        let (statistics, rollups) = pages.known.finish();
+        let directory_part = put(&|out| directory.encode(out))?;
+        let statistics = put(&|out| statistics.iter().for_each(|s| s.encode(out)))?;
+        let rollups = put(&|out| rollups.iter().for_each(|r| r.encode(out)))?;
         let blocks = &directory.blocks;
         self.groups.push(GroupMeta {
-            table,
-            partition_start,
+            table: group.table,
+            partition_start: group.partition_start,
             first_series: blocks.iter().map(|b| b.first_series).min().unwrap_or(0),
             last_series: blocks.iter().map(|b| b.last_series).max().unwrap_or(0),
             min_time: blocks.iter().map(|b| b.min_time).min().unwrap_or(0),
             max_time: blocks.iter().map(|b| b.max_time).max().unwrap_or(0),
             rows: blocks.iter().map(|b| u64::from(b.rows)).sum(),
             offset,
-            length: u32::try_from(bytes.len()).unwrap_or(u32::MAX),
-            crc: crc32c(0, &bytes),
+            pages: pages_end - offset,
+            directory: directory_part,
+            statistics,
+            rollups,
         });
         self.output.spill(&self.path, WRITE_BYTES)
     }
 }
 
-/// Writes the pages of one column.
-fn put_chunk(
-    (column, kind, at): ColumnPlace,
-    view: &View<'_>,
-    blocks: &[BlockInput<'_>],
-    entries: &[BlockEntry],
-    output: &mut Output,
-    scratch: &mut Scratch,
-) -> Result<ColumnChunk, Malformed> {
-    let mut chunk = ColumnChunk {
-        column,
-        kind,
-        offset: output.position(),
-        lengths: Vec::new(),
-    };
-    for (block, entry) in blocks.iter().zip(entries) {
-        let length = match block {
-            BlockInput::Copied(copied) => {
-                let mut pages = copied.pages.iter();
-                let page = pages.find(|page| (page.column, page.kind) == (column, kind));
-                page.map_or(0, |page| {
-                    output.buffer.extend_from_slice(&page.bytes);
-                    page.bytes.len()
-                })
-            }
-            BlockInput::Rows(range) => {
-                let values = match column {
-                    SERIES_PAGE if entry.first_series == entry.last_series => None,
-                    SERIES_PAGE => Some(view.series_ids(range, scratch)),
-                    TIME_PAGE => Some(view.times(range, scratch)),
-                    _ => at.and_then(|at| view.field(at, range, scratch)),
-                };
-                match values {
-                    None => 0,
-                    Some(values) => put_page(values, &mut output.buffer)?,
-                }
-            }
-        };
-        let length = u32::try_from(length).map_err(|_| Malformed::new("page of 4 GiB"))?;
-        chunk.lengths.push(length);
-    }
-    Ok(chunk)
+/// The pages of a group while they are written.
+struct Pages<'a> {
+    view: &'a View<'a>,
+    blocks: &'a [BlockInput<'a>],
+    scratch: Scratch,
+    known: Known,
 }
 
-/// Appends a page and its checksum; returns their length.
-fn put_page(column: ColumnRef<'_>, out: &mut Vec<u8>) -> Result<usize, Malformed> {
+impl Pages<'_> {
+    /// Writes the pages of one column.
+    fn put_chunk(
+        &mut self,
+        (column, kind, at): ColumnPlace,
+        entries: &[BlockEntry],
+        output: &mut Output,
+    ) -> Result<ColumnChunk, Malformed> {
+        let mut chunk = ColumnChunk {
+            column,
+            kind,
+            offset: output.position(),
+            lengths: Vec::new(),
+        };
+        for (index, (block, entry)) in self.blocks.iter().zip(entries).enumerate() {
+            let start = output.buffer.len();
+            match block {
+                BlockInput::Copied(copied) => {
+                    let mut pages = copied.pages.iter();
+                    let page = pages.find(|page| (page.column, page.kind) == (column, kind));
+                    if let Some(page) = page {
+                        output.buffer.extend_from_slice(&page.bytes);
+                        self.known.observe_page(column, index, entry, &page.bytes)?;
+                    }
+                }
+                BlockInput::Rows(range) => {
+                    let scratch = &mut self.scratch;
+                    let values = match column {
+                        SERIES_PAGE if entry.is_shared() => {
+                            Some(self.view.series_ids(range, scratch))
+                        }
+                        SERIES_PAGE => None,
+                        TIME_PAGE => Some(self.view.times(range, scratch)),
+                        _ => at.and_then(|at| self.view.field(at, range, scratch)),
+                    };
+                    if let Some(values) = values {
+                        put_page(values, &mut output.buffer)?;
+                        self.known.observe(column, index, entry, values);
+                    }
+                }
+            }
+            let length = u32::try_from(output.buffer.len() - start);
+            let length = length.map_err(|_| Malformed::new("page of 4 GiB"))?;
+            chunk.lengths.push(length);
+        }
+        self.known.end_column(column, kind);
+        Ok(chunk)
+    }
+}
+
+/// Appends a page and its checksum.
+fn put_page(column: ColumnRef<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
     let start = out.len();
     encode_page(column, out)?;
     let crc = crc32c(0, out.get(start..).unwrap_or_default());
     out.extend_from_slice(&crc.to_le_bytes());
-    Ok(out.len() - start)
+    Ok(())
 }

@@ -6,7 +6,7 @@ use std::ops::Range;
 use nilometer_codec::BLOCK_ROWS_MAX;
 
 use super::SegmentWriter;
-use super::group::{BlockInput, View};
+use super::group::{BlockInput, GroupInput, View};
 use crate::batch::TableRows;
 use crate::error::Error;
 use crate::order::sorted_order;
@@ -56,8 +56,15 @@ impl SegmentWriter {
         for (partition, members) in partitions {
             let start = partition.saturating_mul(interval);
             let view = View::picked(rows, &picks, &members);
-            for group in groups_of(&view) {
-                self.put_group(rows.table, start, &view, &group)?;
+            for blocks in groups_of(&view) {
+                let group = GroupInput {
+                    table: rows.table,
+                    partition_start: start,
+                    rows,
+                    blocks: &blocks,
+                    rollups: true,
+                };
+                self.put_group(&group, &view, &blocks)?;
             }
         }
         Ok(())
