@@ -5,6 +5,7 @@
 //!
 //! Locks, in the order in which they may be taken: maintenance, sequencer, catalogue, state, then the log's own.
 
+mod ddl;
 mod flush;
 mod open;
 
@@ -23,10 +24,11 @@ use crate::log::Log;
 use crate::manifest::{Contents, FileKind, Manifest};
 use crate::record;
 use crate::sabotage::Sabotage;
-use crate::schema::{DEFAULT_SCHEMA, Lsn};
+use crate::schema::Lsn;
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
 
+pub use ddl::NewColumn;
 pub use flush::Maintained;
 
 /// Settings of a store. [`Default`] is what a server runs with.
@@ -118,6 +120,8 @@ pub struct Engine {
     uuid: [u8; 16],
     log: Log,
     catalogue: RwLock<Catalogue>,
+    /// The catalogue's, set while it is locked for the change: who has seen the change sees the new number.
+    epoch: AtomicU64,
     sequencer: Mutex<Sequencer>,
     state: Mutex<State>,
     maintenance: Mutex<Manifest>,
@@ -155,6 +159,16 @@ pub(crate) struct Version {
 }
 
 impl Version {
+    /// The part of it that may hold rows above `lsn`.
+    fn since(&self, lsn: Lsn) -> Self {
+        let newer = self.segments.iter().filter(|s| s.meta.max_lsn > lsn);
+        Self {
+            segments: newer.cloned().collect(),
+            flushed_lsn: self.flushed_lsn,
+            definition_bytes: self.definition_bytes,
+        }
+    }
+
     fn new(segments: Vec<Arc<Segment>>, contents: &Contents) -> Self {
         Self {
             segments,
@@ -197,26 +211,6 @@ impl Engine {
         Self::open(Arc::new(RealDisk), Arc::new(SystemClock), dir, options)
     }
 
-    /// Makes a database with its default schema. Returns whether it is new; durable on return.
-    pub fn create_database(&self, name: &str) -> Result<bool, Error> {
-        check_name("database", name)?;
-        let (created, lsn) = {
-            let mut sequencer = lock(&self.sequencer);
-            let planned = self.catalogue().plan_database(name, DEFAULT_SCHEMA);
-            if !planned.is_empty() {
-                self.check_poisoned()?;
-                for definition in &planned {
-                    self.define(&mut sequencer, definition);
-                }
-                self.log_definitions(&mut sequencer)?;
-            }
-            (!planned.is_empty(), sequencer.next_lsn - 1)
-        };
-        // Also when it was there before: another thread may have made it and not have synced it yet.
-        self.log.sync(lsn)?;
-        Ok(created)
-    }
-
     /// A consistent view of everything that is acknowledged by now.
     pub fn snapshot(self: &Arc<Self>) -> Snapshot {
         // The state and the visible LSN are read under one lock, and freezing takes it too: so every row up to the
@@ -226,8 +220,9 @@ impl Engine {
         Snapshot::new(Arc::clone(self), state.clone(), visible)
     }
 
-    /// Makes a batch durable and visible. Blocks until it is.
-    pub(crate) fn write(&self, batch: Batch) -> Result<Lsn, Error> {
+    /// Makes a batch durable and visible. Blocks until it is. `None` = nothing was written, because something was
+    /// dropped, renamed or retyped since `epoch`, at which its ids were looked up: it must be built again.
+    pub(crate) fn write(&self, batch: Batch, epoch: u64) -> Result<Option<Lsn>, Error> {
         let rows = batch.rows() as u64;
         if rows > self.options.batch_rows_max {
             return Err(Error::Limit {
@@ -243,6 +238,10 @@ impl Engine {
         let lsn = {
             let mut sequencer = lock(&self.sequencer);
             self.check_poisoned()?;
+            // What changes the epoch holds the sequencer, so from here to the log it stays what it is.
+            if self.catalogue_epoch() != epoch {
+                return Ok(None);
+            }
             self.log_definitions(&mut sequencer)?;
             let lsn = sequencer.next_lsn;
             sequencer.next_lsn += 1;
@@ -260,7 +259,7 @@ impl Engine {
         self.counters
             .last_write_ms
             .store(self.clock.monotonic_ms(), Ordering::Relaxed);
-        Ok(lsn)
+        Ok(Some(lsn))
     }
 
     /// Gives names their ids: `plan` sees the catalogue and says what is missing; it is asked again until nothing is.
@@ -279,6 +278,11 @@ impl Engine {
                 Err(missing) => self.define(&mut sequencer, &missing),
             }
         }
+    }
+
+    /// Rises whenever something is dropped, renamed or retyped. Read it before looking ids up.
+    pub(crate) fn catalogue_epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
     }
 
     fn define(&self, sequencer: &mut Sequencer, definition: &Definition) {

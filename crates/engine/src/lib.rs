@@ -42,6 +42,7 @@
 )]
 
 mod batch;
+mod cast;
 mod catalogue;
 mod clock;
 mod definition;
@@ -64,7 +65,7 @@ mod snapshot;
 mod tombstone;
 
 pub use clock::{Clock, SystemClock};
-pub use engine::{Engine, Maintained, Metrics, Options};
+pub use engine::{Engine, Maintained, Metrics, NewColumn, Options};
 pub use error::Error;
 #[doc(hidden)]
 pub use sabotage::Sabotage;

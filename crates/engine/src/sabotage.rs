@@ -15,4 +15,6 @@ pub enum Sabotage {
     LogTrimmedBeforeManifest,
     /// A sync that failed is tried again, and its second answer believed.
     RetryFailedSync,
+    /// After a table is dropped its id and those of its series are given out again, if nothing live has higher ones.
+    SeriesIdReused,
 }

@@ -6,6 +6,7 @@
 //! A *morsel* is a range of series with about [`MORSEL_ROWS`] rows. Its rows come out ordered by (series, time), with
 //! duplicates merged: per field the value of the highest LSN that has one.
 
+mod loss;
 mod merge;
 mod output;
 mod source;
@@ -26,6 +27,8 @@ use crate::schema::{ColumnId, ColumnKind, ColumnSource, Lsn, TableSchema};
 use crate::segment::{GroupDirectory, Segment};
 use output::Output;
 use source::{Cursor, GroupCursor, RunCursor};
+
+pub(crate) use loss::first_loss;
 
 /// Rows that a morsel aims at.
 const MORSEL_ROWS: u64 = 64 * 1024;
@@ -116,6 +119,11 @@ impl Scan {
         let table = &request.table;
         let (series, columns, fields) = {
             let catalogue = engine.catalogue();
+            if catalogue.table(table.id).is_none() {
+                return Err(Error::TableDropped {
+                    table: table.name.clone(),
+                });
+            }
             let series = find_series(&catalogue, request);
             let (columns, fields) = plan_columns(&catalogue, request, &series);
             (series, columns, fields)

@@ -68,6 +68,11 @@ impl Table {
         self.codes.entry(tag).or_default();
     }
 
+    /// Every tag that its series have, also those that were dropped.
+    pub(super) fn tag_ids(&self) -> impl Iterator<Item = ColumnId> {
+        self.codes.keys().copied()
+    }
+
     /// Number of series.
     pub(super) fn series_count(&self) -> usize {
         self.series.len()

@@ -140,12 +140,12 @@ impl Engine {
             });
         }
         let mut segment = None;
-        if frozen.head.rows() > 0 {
+        let tables = self.table_inputs(&frozen.head);
+        if !tables.is_empty() {
             let file_id = edit.next_file_id;
             edit.next_file_id += 1;
             let path = dir.join(segment_name(file_id));
             self.remove_leftover(&path)?;
-            let tables = self.table_inputs(&frozen.head);
             let sync = self.options.sabotage != Some(Sabotage::ManifestBeforeDataSync);
             let (bytes, rows) =
                 write_segment(self.disk.as_ref(), &path, self.uuid, file_id, &tables, sync)?;
@@ -188,6 +188,7 @@ impl Engine {
         let mut inputs = Vec::new();
         for id in head.tables() {
             let Some(table) = catalogue.table(id) else {
+                // It was dropped, durably, and is read by nobody who does not hold the head.
                 continue;
             };
             let mut runs = head.runs(id, u64::MAX).into_iter();
