@@ -325,7 +325,10 @@ impl Catalogue {
         name: &str,
     ) -> Result<(), Malformed> {
         self.next.column = self.next.column.max(after(id.0)?);
-        if self.dropped.columns.contains(&id) || self.is_dropped(table) {
+        if self.is_dropped(table) {
+            self.dropped.columns.insert(id);
+        }
+        if self.dropped.columns.contains(&id) {
             return Ok(());
         }
         let table = self
