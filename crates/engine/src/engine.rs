@@ -8,6 +8,7 @@
 
 mod checkpoint;
 mod compact;
+mod ddl;
 mod delete;
 mod flush;
 mod memory;
@@ -35,12 +36,13 @@ use crate::log::Log;
 use crate::manifest::{Contents, FileKind, Manifest};
 use crate::record;
 use crate::sabotage::Sabotage;
-use crate::schema::{DEFAULT_SCHEMA, Lsn, TableId};
+use crate::schema::{Lsn, TableId};
 use crate::segment::{Segment, Window};
 use crate::snapshot::Snapshot;
 use crate::tombstone::Tombstone;
 use space::Space;
 
+pub use ddl::NewColumn;
 pub use delete::DeleteRequest;
 pub use flush::Maintained;
 
@@ -179,6 +181,8 @@ pub struct Engine {
     uuid: [u8; 16],
     log: Log,
     catalogue: RwLock<Catalogue>,
+    /// The catalogue's, set while it is locked for the change: who has seen the change sees the new number.
+    epoch: AtomicU64,
     sequencer: Mutex<Sequencer>,
     state: Mutex<State>,
     /// Held by whoever turns a head into a segment.
@@ -242,7 +246,7 @@ pub(crate) struct State {
 }
 
 /// The immutable part of the store.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Version {
     /// Counts up from version to version.
     number: u64,
@@ -257,6 +261,15 @@ pub(crate) struct Version {
 }
 
 impl Version {
+    /// The part of it that may hold rows above `lsn`.
+    fn since(&self, lsn: Lsn) -> Self {
+        let newer = self.segments.iter().filter(|s| s.meta.max_lsn > lsn);
+        Self {
+            segments: newer.cloned().collect(),
+            ..self.clone()
+        }
+    }
+
     fn new(number: u64, mut segments: Vec<Arc<Segment>>, contents: &Contents) -> Self {
         segments.sort_by_key(|segment| segment.meta.max_lsn);
         Self {
@@ -325,26 +338,6 @@ impl Engine {
         Self::open(Arc::new(RealDisk), Arc::new(SystemClock), dir, options)
     }
 
-    /// Makes a database with its default schema. Returns whether it is new; durable on return.
-    pub fn create_database(&self, name: &str) -> Result<bool, Error> {
-        check_name("database", name)?;
-        let (created, lsn) = {
-            let mut sequencer = lock(&self.sequencer);
-            let planned = self.catalogue().plan_database(name, DEFAULT_SCHEMA);
-            if !planned.is_empty() {
-                self.check_poisoned()?;
-                for definition in &planned {
-                    self.define(&mut sequencer, definition);
-                }
-                self.log_definitions(&mut sequencer)?;
-            }
-            (!planned.is_empty(), sequencer.next_lsn - 1)
-        };
-        // Also when it was there before: another thread may have made it and not have synced it yet.
-        self.log.sync(lsn)?;
-        Ok(created)
-    }
-
     /// A consistent view of everything that is acknowledged by now.
     pub fn snapshot(self: &Arc<Self>) -> Snapshot {
         // The state and the visible LSN are read under one lock, and freezing takes it too: so every row up to the
@@ -354,8 +347,9 @@ impl Engine {
         Snapshot::new(Arc::clone(self), state.clone(), visible)
     }
 
-    /// Makes a batch durable and visible, unless one with its key is already. Blocks until it is.
-    pub(crate) fn write(&self, batch: Batch) -> Result<Written, Error> {
+    /// Makes a batch durable and visible, unless one with its key is already. Blocks until it is. `None` = nothing was written, because something was
+    /// dropped, renamed or retyped since `epoch`, at which its ids were looked up: it must be built again.
+    pub(crate) fn write(&self, batch: Batch, epoch: u64) -> Result<Option<Written>, Error> {
         let rows = batch.rows() as u64;
         if rows > self.options.batch_rows_max {
             return Err(Error::Limit {
@@ -376,12 +370,16 @@ impl Engine {
                 drop(sequencer);
                 // It may have been taken a moment ago and not be durable yet.
                 self.log.sync(taken.lsn)?;
-                return Ok(taken);
+                return Ok(Some(taken));
             }
             if batch.is_empty() {
-                return Ok(Written::default());
+                return Ok(Some(Written::default()));
             }
             self.check_poisoned()?;
+            // What changes the epoch holds the sequencer, so from here to the log it stays what it is.
+            if self.catalogue_epoch() != epoch {
+                return Ok(None);
+            }
             self.log_definitions(&mut sequencer)?;
             self.sequence(&mut sequencer, batch, payload)
         };
@@ -391,11 +389,11 @@ impl Engine {
         self.counters
             .last_write_ms
             .store(self.clock.monotonic_ms(), Ordering::Relaxed);
-        Ok(Written {
+        Ok(Some(Written {
             lsn,
             rows,
             repeated: false,
-        })
+        }))
     }
 
     /// What became of the batch when it was taken before. The caller holds the sequencer.
@@ -450,6 +448,11 @@ impl Engine {
                 Err(missing) => self.define(&mut sequencer, &missing),
             }
         }
+    }
+
+    /// Rises whenever something is dropped, renamed or retyped. Read it before looking ids up.
+    pub(crate) fn catalogue_epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
     }
 
     fn define(&self, sequencer: &mut Sequencer, definition: &Definition) {

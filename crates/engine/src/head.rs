@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use rustc_hash::FxHashMap;
 
 use crate::batch::{Batch, Column, TableRows};
+use crate::cast::cast;
 use crate::order::sorted_order;
 use crate::schema::{Lsn, TableId};
 use crate::tombstone::Tombstone;
@@ -83,6 +84,10 @@ pub(crate) fn append_rows(to: &mut TableRows, from: &TableRows) {
             to.columns.len() - 1
         });
         if let Some(known) = to.columns.get_mut(at) {
+            // The later rows were written after the field got its other type, and the earlier ones convert to it.
+            if known.values.kind() != column.values.kind() {
+                *known = cast(known, column.values.kind());
+            }
             known.extend_range(column, 0..added);
         }
     }
@@ -165,13 +170,22 @@ impl Head {
 fn merge_small(runs: &mut Vec<Arc<Run>>) {
     while let [.., before, last] = runs.as_slice() {
         let (a, b) = (before.rows.rows(), last.rows.rows());
-        if a.max(b) >= MERGE_ROWS_MAX || a > 2 * b {
+        if a.max(b) >= MERGE_ROWS_MAX || a > 2 * b || !same_types(&before.rows, &last.rows) {
             return;
         }
         let merged = Arc::new(before.followed_by(last));
         runs.truncate(runs.len() - 2);
         runs.push(merged);
     }
+}
+
+/// Whether both have the columns that they share as one type. A run keeps the type that its rows were written as: a
+/// snapshot from before a change of type may still see values that were overwritten since and do not convert.
+fn same_types(a: &TableRows, b: &TableRows) -> bool {
+    a.columns.iter().all(|column| {
+        let other = b.columns.iter().find(|other| other.id == column.id);
+        other.is_none_or(|other| other.values.kind() == column.values.kind())
+    })
 }
 
 #[cfg(test)]

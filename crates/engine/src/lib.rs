@@ -43,6 +43,7 @@
 
 mod batch;
 mod budget;
+mod cast;
 mod catalogue;
 mod checked_file;
 mod clock;
@@ -72,7 +73,7 @@ mod tombstone;
 pub use budget::{Charge, MemoryBudget, MemoryUse};
 pub use clock::{Clock, SystemClock};
 pub use compaction::CompactionOptions;
-pub use engine::{DeleteRequest, Engine, Maintained, Metrics, Options};
+pub use engine::{DeleteRequest, Engine, Maintained, Metrics, NewColumn, Options};
 pub use error::Error;
 pub use relation::{RelationColumn, RelationId, RelationSchema};
 pub use retention::RetentionTime;

@@ -17,4 +17,6 @@ pub enum Sabotage {
     RetryFailedSync,
     /// A compaction writes rows that a delete had hidden, and says that it did not.
     TombstoneDropped,
+    /// After a table is dropped its id and those of its series are given out again, if nothing live has higher ones.
+    SeriesIdReused,
 }

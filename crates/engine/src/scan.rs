@@ -6,6 +6,7 @@
 //! A *morsel* is a range of series with about [`MORSEL_ROWS`] rows. Its rows come out ordered by (series, time), with
 //! what deletes hide left out, and duplicates treated as the table says.
 
+mod loss;
 pub(crate) mod merge;
 pub(crate) mod output;
 pub(crate) mod source;
@@ -27,6 +28,8 @@ use crate::segment::{GroupDirectory, Segment};
 use crate::tombstone::{Mask, Tombstone};
 use output::Output;
 use source::{Cursor, GroupCursor, RunCursor};
+
+pub(crate) use loss::first_loss;
 
 /// Rows that a morsel aims at.
 const MORSEL_ROWS: u64 = 64 * 1024;
@@ -120,6 +123,11 @@ impl Scan {
         let table = &request.table;
         let (series, columns, fields) = {
             let catalogue = engine.catalogue();
+            if catalogue.table(table.id).is_none() {
+                return Err(Error::TableDropped {
+                    table: table.name.clone(),
+                });
+            }
             let series = find_series(&catalogue, &request.table, &request.tags);
             let (columns, fields) = plan_columns(&catalogue, request, &series);
             (series, columns, fields)

@@ -285,6 +285,7 @@ impl Engine {
         let all_tombstones = head.tombstones(u64::MAX);
         for id in head.tables() {
             let Some(table) = catalogue.table(id) else {
+                // It was dropped, durably, and is read by nobody who does not hold the head.
                 continue;
             };
             let own = all_tombstones.iter().filter(|it| it.table == id);

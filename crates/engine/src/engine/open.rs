@@ -1,6 +1,7 @@
 //! Opening a store: lock, manifest, definitions, segments, log, in this order.
 
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, RwLock};
 
 use super::memory::Round;
@@ -58,7 +59,8 @@ impl Engine {
                 .map_err(Error::io("create", folder))?;
         }
         disk.sync_dir(dir).map_err(Error::io("sync", dir))?;
-        let mut catalogue = read_definitions(disk.as_ref(), &segment_dir, &manifest)?;
+        let mut catalogue = Catalogue::new(options.sabotage);
+        read_definitions(disk.as_ref(), &segment_dir, &manifest, &mut catalogue)?;
         let segments = open_segments(disk.as_ref(), &segment_dir, &manifest)?;
 
         let mut keys = KeySet::new(&options, clock.as_ref());
@@ -107,6 +109,7 @@ impl Engine {
             dir: dir.to_owned(),
             options,
             log,
+            epoch: AtomicU64::new(catalogue.epoch()),
             catalogue: RwLock::new(catalogue),
             sequencer: Mutex::new(Sequencer {
                 next_lsn: applied + 1,
@@ -231,8 +234,12 @@ fn is_file_name(name: &str) -> bool {
     id.is_some_and(|id| id.len() == 16 && id.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
-fn read_definitions(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<Catalogue, Error> {
-    let mut catalogue = Catalogue::default();
+fn read_definitions(
+    disk: &dyn Disk,
+    dir: &Path,
+    manifest: &Manifest,
+    catalogue: &mut Catalogue,
+) -> Result<(), Error> {
     for file in manifest.contents.files_of(FileKind::Definitions) {
         let path = dir.join(definitions_name(file.file_id));
         for definition in definitions_file::read(disk, &path, manifest.uuid(), file.file_id)? {
@@ -241,7 +248,7 @@ fn read_definitions(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<
                 .map_err(|what| what.at(&path, 0))?;
         }
     }
-    Ok(catalogue)
+    Ok(())
 }
 
 fn open_segments(

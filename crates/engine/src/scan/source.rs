@@ -6,6 +6,7 @@ use std::sync::Arc;
 use nilometer_codec::{ColumnBuf, PhysicalType};
 
 use crate::batch::{Column, Validity, Values};
+use crate::cast::cast;
 use crate::error::Error;
 use crate::head::Run;
 use crate::schema::ColumnId;
@@ -80,8 +81,17 @@ pub(crate) enum DataSource {
     },
     Run {
         run: Arc<Run>,
-        columns: Vec<Option<usize>>,
+        columns: Vec<Option<RunColumn>>,
     },
+}
+
+/// A column of a run.
+#[derive(Debug)]
+pub(super) enum RunColumn {
+    /// Its position there.
+    At(usize),
+    /// It is older than its field's type.
+    Cast(Column),
 }
 
 impl Data {
@@ -95,7 +105,10 @@ impl Data {
     pub(crate) fn column(&self, field: usize) -> Option<&Column> {
         match &self.source {
             DataSource::Block { columns, .. } => columns.get(field)?.as_ref(),
-            DataSource::Run { run, columns } => run.rows.columns.get((*columns.get(field)?)?),
+            DataSource::Run { run, columns } => match columns.get(field)?.as_ref()? {
+                RunColumn::At(at) => run.rows.columns.get(*at),
+                RunColumn::Cast(column) => Some(column),
+            },
         }
     }
 }
@@ -148,7 +161,19 @@ impl RunCursor {
             .partition_point(|&row| series_at(run, row) < first);
         let columns = fields
             .iter()
-            .map(|(id, _)| run.rows.columns.iter().position(|column| column.id == *id))
+            .map(|(id, kind)| {
+                let at = run
+                    .rows
+                    .columns
+                    .iter()
+                    .position(|column| column.id == *id)?;
+                let column = run.rows.columns.get(at)?;
+                Some(if column.values.kind() == *kind {
+                    RunColumn::At(at)
+                } else {
+                    RunColumn::Cast(cast(column, *kind))
+                })
+            })
             .collect();
         Some(Self {
             data: Arc::new(Data {
@@ -432,26 +457,30 @@ impl GroupReader {
             return Ok(None);
         };
         let chunk = self.directory.chunk(column);
-        // A page of another type than the schema's belongs to a field that was retyped: null for this reader.
-        let Some((offset, length)) = chunk
-            .filter(|chunk| chunk.kind == kind)
-            .and_then(|c| c.page(block))
+        // A page of another type than the schema's is older or newer than a change of its field's type.
+        let Some((stored_kind, (offset, length))) = chunk.and_then(|c| Some((c.kind, c.page(block)?)))
         else {
             return Ok(None);
         };
         let bytes = stored(&self.segment, self.spans.get(index), offset, length)?;
         self.segment.decode_page(bytes, offset, &mut self.page)?;
-        if self.page.rows() != rows || self.page.physical_type() != kind {
+        if self.page.rows() != rows || self.page.physical_type() != stored_kind {
             return Err(Error::corrupt(
                 self.segment.path(),
                 offset,
                 "a page has another type or row count than its directory says",
             ));
         }
-        Ok(Some(Column {
+        let decoded = Column {
             id: ColumnId(column),
             values: Values::from_page(&self.page),
             validity: Validity::from_bitmap(self.page.validity(), rows),
+        };
+        let of_rows = column != TIME_PAGE && column != SERIES_PAGE;
+        Ok(Some(if of_rows && stored_kind != kind {
+            cast(&decoded, kind)
+        } else {
+            decoded
         }))
     }
 }
