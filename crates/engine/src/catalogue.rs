@@ -3,6 +3,9 @@
 //! Does: apply definitions, look names up; `catalogue/series.rs` has tag values and series. Does not: log anything;
 //! the sequencer decides when a definition exists. Rebuilt at open from definition files and the log.
 
+mod codes;
+mod dictionary;
+mod id_table;
 mod series;
 
 use std::collections::BTreeMap;
@@ -12,11 +15,11 @@ use rustc_hash::FxHashMap;
 
 use crate::definition::Definition;
 use crate::error::Malformed;
-use crate::schema::{
-    ColumnDef, ColumnId, ColumnKind, DatabaseId, SchemaId, SeriesId, TableId, TableSchema,
-};
+use crate::schema::{ColumnDef, ColumnId, ColumnKind, DatabaseId, SchemaId, TableId, TableSchema};
+use crate::text_hash::TextHash;
+pub(crate) use dictionary::TagDictionary;
+pub(crate) use id_table::IdTable;
 use series::Table;
-pub(crate) use series::{TagCodes, TagDictionary};
 
 /// Longest name of a database, schema, table, tag or field in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 1024;
@@ -28,6 +31,8 @@ pub(crate) struct Catalogue {
     tables: BTreeMap<(SchemaId, String), TableId>,
     by_table: FxHashMap<TableId, Table>,
     tags: FxHashMap<ColumnId, TagDictionary>,
+    /// Of tag values.
+    text_hash: TextHash,
     next: NextIds,
 }
 
@@ -135,15 +140,6 @@ impl Catalogue {
             table,
             kind,
             name: name.to_owned(),
-        }
-    }
-
-    /// The definition of a new series.
-    pub(crate) fn plan_series(&self, table: TableId, tags: TagCodes) -> Definition {
-        Definition::Series {
-            id: SeriesId(self.next.series),
-            table,
-            tags,
         }
     }
 

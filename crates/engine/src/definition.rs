@@ -89,21 +89,8 @@ impl Definition {
                 });
                 put_text(name, out);
             }
-            Self::TagValue { tag, value } => {
-                out.push(TAG_VALUE);
-                varint::put_u64(u64::from(tag.0), out);
-                put_text(value, out);
-            }
-            Self::Series { id, table, tags } => {
-                out.push(SERIES);
-                varint::put_u64(u64::from(id.0), out);
-                varint::put_u64(u64::from(table.0), out);
-                varint::put_u64(tags.len() as u64, out);
-                for (tag, code) in tags {
-                    varint::put_u64(u64::from(tag.0), out);
-                    varint::put_u64(u64::from(*code), out);
-                }
-            }
+            Self::TagValue { tag, value } => encode_tag_value(*tag, value, out),
+            Self::Series { id, table, tags } => encode_series(*id, *table, tags, out),
         }
     }
 
@@ -163,6 +150,30 @@ impl Definition {
             all.push(Self::decode(&mut input)?);
         }
         Ok(all)
+    }
+}
+
+/// Appends the entry of a tag's value. A value apart from [`Definition`], because a write may bring a million.
+pub(crate) fn encode_tag_value(tag: ColumnId, value: &str, out: &mut Vec<u8>) {
+    out.push(TAG_VALUE);
+    varint::put_u64(u64::from(tag.0), out);
+    put_text(value, out);
+}
+
+/// Appends the entry of a series.
+pub(crate) fn encode_series(
+    id: SeriesId,
+    table: TableId,
+    tags: &[(ColumnId, u32)],
+    out: &mut Vec<u8>,
+) {
+    out.push(SERIES);
+    varint::put_u64(u64::from(id.0), out);
+    varint::put_u64(u64::from(table.0), out);
+    varint::put_u64(tags.len() as u64, out);
+    for (tag, code) in tags {
+        varint::put_u64(u64::from(tag.0), out);
+        varint::put_u64(u64::from(*code), out);
     }
 }
 

@@ -3,7 +3,7 @@
 //! Does: open and recover, order batches, freeze and flush the head, hand out snapshots. Does not: spawn threads,
 //! parse text, or know SQL: callers write from as many threads as they like and drive [`Engine::maintain`].
 //!
-//! Locks, in the order in which they may be taken: maintenance, sequencer, catalogue, state, then the log's own.
+//! Locks, in the order in which they may be taken: memo, maintenance, sequencer, catalogue, state, then the log's own.
 
 mod flush;
 mod open;
@@ -19,6 +19,7 @@ use crate::definition::Definition;
 use crate::disk::{Disk, DiskLock, RealDisk};
 use crate::error::Error;
 use crate::head::Head;
+use crate::ingest::SeriesMemo;
 use crate::log::Log;
 use crate::manifest::{Contents, FileKind, Manifest};
 use crate::record;
@@ -44,6 +45,8 @@ pub struct Options {
     pub log_bytes_max: u64,
     /// Rows of one batch.
     pub batch_rows_max: u64,
+    /// Memory of what writers remember of series texts, about 40 bytes each; with less they look series up again.
+    pub memo_bytes_max: usize,
     /// A planted bug, for the simulation only.
     #[doc(hidden)]
     pub sabotage: Option<Sabotage>,
@@ -58,6 +61,7 @@ impl Default for Options {
             flush_idle_rows_min: 32 * 1024,
             log_bytes_max: 256 << 20,
             batch_rows_max: 4 << 20,
+            memo_bytes_max: 256 << 20,
             sabotage: None,
         }
     }
@@ -118,6 +122,7 @@ pub struct Engine {
     uuid: [u8; 16],
     log: Log,
     catalogue: RwLock<Catalogue>,
+    memo: RwLock<SeriesMemo>,
     sequencer: Mutex<Sequencer>,
     state: Mutex<State>,
     maintenance: Mutex<Manifest>,
@@ -281,6 +286,22 @@ impl Engine {
         }
     }
 
+    /// Gives many things their ids under one lock: `make` changes the catalogue and appends the entries of what it made.
+    /// What was made before an error stays.
+    pub(crate) fn define_together(
+        &self,
+        make: impl FnOnce(&mut Catalogue, &mut Vec<u8>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut sequencer = lock(&self.sequencer);
+        let start = sequencer.unlogged.len();
+        let result = make(&mut self.catalogue_mut(), &mut sequencer.unlogged);
+        let Sequencer {
+            unlogged, unfiled, ..
+        } = &mut *sequencer;
+        unfiled.extend_from_slice(unlogged.get(start..).unwrap_or_default());
+        result
+    }
+
     fn define(&self, sequencer: &mut Sequencer, definition: &Definition) {
         let start = sequencer.unlogged.len();
         definition.encode(&mut sequencer.unlogged);
@@ -346,6 +367,10 @@ impl Engine {
         self.catalogue
             .write()
             .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn memo(&self) -> &RwLock<SeriesMemo> {
+        &self.memo
     }
 
     pub(crate) fn clock(&self) -> &dyn Clock {

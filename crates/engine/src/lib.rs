@@ -61,6 +61,7 @@ mod scan;
 mod schema;
 mod segment;
 mod snapshot;
+mod text_hash;
 mod tombstone;
 
 pub use clock::{Clock, SystemClock};

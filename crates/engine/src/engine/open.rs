@@ -10,6 +10,7 @@ use crate::definitions_file;
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::head::Head;
+use crate::ingest::SeriesMemo;
 use crate::log::{Log, LogOptions};
 use crate::manifest::{FileKind, Manifest};
 use crate::record::{self, Record};
@@ -95,6 +96,7 @@ impl Engine {
         Ok(Self {
             uuid: manifest.uuid(),
             dir: dir.to_owned(),
+            memo: RwLock::new(SeriesMemo::new(options.memo_bytes_max)),
             options,
             log,
             catalogue: RwLock::new(catalogue),
