@@ -105,8 +105,10 @@ fn print_memory(metrics: &Metrics, before: u64) -> Result<(), Failure> {
     let resident = resident_bytes()?.saturating_sub(before);
     let beside = resident.saturating_sub(metrics.head_bytes);
     println!(
-        "memory {resident} bytes, of them head {}; beside it {:.0} bytes/series",
+        "memory {resident} bytes, of them head {}, series {}, memo {}; beside the head {:.0} bytes/series",
         metrics.head_bytes,
+        metrics.series_bytes,
+        metrics.memo_bytes,
         beside as f64 / metrics.series as f64
     );
     Ok(())

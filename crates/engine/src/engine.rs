@@ -104,6 +104,10 @@ pub struct Metrics {
     pub tables: u64,
     /// Series of all tables.
     pub series: u64,
+    /// Memory of series and tag values in bytes.
+    pub series_bytes: u64,
+    /// Memory of what writers remember of series texts, in bytes.
+    pub memo_bytes: u64,
     /// Highest LSN that a snapshot sees.
     pub visible_lsn: Lsn,
     /// Highest LSN that is in segments.
@@ -386,6 +390,12 @@ impl Engine {
     pub fn metrics(&self) -> Metrics {
         let state = lock(&self.state).clone();
         let (databases, tables, series) = self.catalogue().counts();
+        let series_bytes = self.catalogue().series_bytes();
+        let memo_bytes = self
+            .memo
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .bytes();
         let log = self.log.counters();
         let segments = &state.version.segments;
         let frozen = state.frozen.as_ref();
@@ -405,6 +415,8 @@ impl Engine {
             databases: databases as u64,
             tables: tables as u64,
             series: series as u64,
+            series_bytes: series_bytes as u64,
+            memo_bytes: memo_bytes as u64,
             visible_lsn: self.log.durable(),
             flushed_lsn: state.version.flushed_lsn,
             poisoned: self.log.poisoned(),

@@ -85,15 +85,6 @@ impl CodeColumn {
         }
     }
 
-    /// Number of ordinals up to the last that has a code.
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Self::Narrow(codes) => codes.len(),
-            Self::Middle(codes) => codes.len(),
-            Self::Wide(codes) => codes.len(),
-        }
-    }
-
     /// Memory in use.
     pub(crate) fn bytes(&self) -> usize {
         match self {
