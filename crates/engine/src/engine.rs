@@ -24,7 +24,7 @@ use crate::manifest::{Contents, FileKind, Manifest};
 use crate::record;
 use crate::sabotage::Sabotage;
 use crate::schema::{DEFAULT_SCHEMA, Lsn};
-use crate::segment::Segment;
+use crate::segment::{Segment, SegmentCache};
 use crate::snapshot::Snapshot;
 
 pub use flush::Maintained;
@@ -44,6 +44,10 @@ pub struct Options {
     pub log_bytes_max: u64,
     /// Rows of one batch.
     pub batch_rows_max: u64,
+    /// Memory for directories, statistics and rollups of segments.
+    pub directory_cache_bytes_max: u64,
+    /// Segment files that are open at once.
+    pub open_files_max: u64,
     /// A planted bug, for the simulation only.
     #[doc(hidden)]
     pub sabotage: Option<Sabotage>,
@@ -58,6 +62,8 @@ impl Default for Options {
             flush_idle_rows_min: 32 * 1024,
             log_bytes_max: 256 << 20,
             batch_rows_max: 4 << 20,
+            directory_cache_bytes_max: 64 << 20,
+            open_files_max: 512,
             sabotage: None,
         }
     }
@@ -94,6 +100,14 @@ pub struct Metrics {
     pub definition_bytes: u64,
     /// Rows in segment files.
     pub segment_rows: u64,
+    /// Segment files that are open.
+    pub open_files: u64,
+    /// Memory of directories, statistics and rollups of segments.
+    pub directory_cache_bytes: u64,
+    /// How often one of them was in memory when it was needed, since the store was opened.
+    pub directory_cache_hits: u64,
+    /// How often it was not.
+    pub directory_cache_misses: u64,
     /// Databases.
     pub databases: u64,
     /// Tables of all databases.
@@ -117,6 +131,7 @@ pub struct Engine {
     options: Options,
     uuid: [u8; 16],
     log: Log,
+    segment_cache: Arc<SegmentCache>,
     catalogue: RwLock<Catalogue>,
     sequencer: Mutex<Sequencer>,
     state: Mutex<State>,
@@ -364,7 +379,12 @@ impl Engine {
         let log = self.log.counters();
         let segments = &state.version.segments;
         let frozen = state.frozen.as_ref();
+        let cache = self.segment_cache.counters();
         Metrics {
+            open_files: cache.files,
+            directory_cache_bytes: cache.bytes,
+            directory_cache_hits: cache.hits,
+            directory_cache_misses: cache.misses,
             rows_written: self.counters.rows.load(Ordering::Relaxed),
             batches_written: self.counters.batches.load(Ordering::Relaxed),
             log_bytes_written: log.bytes_written,

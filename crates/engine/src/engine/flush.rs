@@ -163,7 +163,7 @@ impl Engine {
             };
             edit.written_bytes = manifest.contents.written_bytes + bytes;
             edit.added_segments.push(meta.clone());
-            segment = Some(Segment::open(self.disk.as_ref(), path, self.uuid, meta)?);
+            segment = Some(Segment::open(&self.segment_cache, path, self.uuid, meta)?);
         }
         self.disk.sync_dir(&dir).map_err(Error::io("sync", &dir))?;
         // From here on an error leaves it open what the manifest says: the store must be opened again to know.

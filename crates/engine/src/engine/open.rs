@@ -13,7 +13,7 @@ use crate::head::Head;
 use crate::log::{Log, LogOptions};
 use crate::manifest::{FileKind, Manifest};
 use crate::record::{self, Record};
-use crate::segment::Segment;
+use crate::segment::{Segment, SegmentCache};
 
 /// Log files that the cap is divided into.
 const LOG_FILES: u64 = 8;
@@ -53,7 +53,12 @@ impl Engine {
         }
         disk.sync_dir(dir).map_err(Error::io("sync", dir))?;
         let mut catalogue = read_definitions(disk.as_ref(), &segment_dir, &manifest)?;
-        let segments = open_segments(disk.as_ref(), &segment_dir, &manifest)?;
+        let segment_cache = Arc::new(SegmentCache::new(
+            Arc::clone(&disk),
+            options.directory_cache_bytes_max,
+            options.open_files_max,
+        ));
+        let segments = open_segments(&segment_cache, &segment_dir, &manifest)?;
 
         let head = Head::default();
         let mut unfiled = Vec::new();
@@ -97,6 +102,7 @@ impl Engine {
             dir: dir.to_owned(),
             options,
             log,
+            segment_cache,
             catalogue: RwLock::new(catalogue),
             sequencer: Mutex::new(Sequencer {
                 next_lsn: replayed.last_lsn + 1,
@@ -225,7 +231,7 @@ fn read_definitions(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<
 }
 
 fn open_segments(
-    disk: &dyn Disk,
+    cache: &Arc<SegmentCache>,
     dir: &Path,
     manifest: &Manifest,
 ) -> Result<Vec<Arc<Segment>>, Error> {
@@ -235,7 +241,7 @@ fn open_segments(
         .iter()
         .map(|meta| {
             let path = dir.join(segment_name(meta.file_id));
-            Segment::open(disk, path, manifest.uuid(), meta.clone()).map(Arc::new)
+            Segment::open(cache, path, manifest.uuid(), meta.clone()).map(Arc::new)
         })
         .collect()
 }
