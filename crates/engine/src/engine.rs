@@ -28,6 +28,7 @@ use crate::segment::{Segment, SegmentCache};
 use crate::snapshot::Snapshot;
 
 pub use flush::Maintained;
+pub(crate) use open::{read_definitions, segment_dir, segment_name};
 
 /// Settings of a store. [`Default`] is what a server runs with.
 #[derive(Debug, Clone)]

@@ -52,6 +52,7 @@ mod error;
 mod file_header;
 mod head;
 pub mod ingest;
+pub mod inspect;
 mod log;
 mod manifest;
 mod order;

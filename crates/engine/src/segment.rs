@@ -18,7 +18,7 @@ mod summary;
 mod writer;
 
 pub(crate) use cache::{CacheCounters, SegmentCache};
-pub(crate) use directory::{BlockEntry, GroupDirectory};
+pub(crate) use directory::{BlockEntry, ColumnChunk, GroupDirectory};
 pub(crate) use footer::SegmentKind;
 pub(crate) use meta::{Home, SegmentMeta, Window};
 pub(crate) use reader::Segment;

@@ -124,11 +124,11 @@ impl Engine {
 }
 
 /// Folder of segments and definition files.
-pub(super) fn segment_dir(dir: &Path) -> std::path::PathBuf {
+pub(crate) fn segment_dir(dir: &Path) -> std::path::PathBuf {
     dir.join("segments")
 }
 
-pub(super) fn segment_name(file_id: u64) -> String {
+pub(crate) fn segment_name(file_id: u64) -> String {
     format!("{file_id:016}.seg")
 }
 
@@ -217,7 +217,11 @@ fn is_file_name(name: &str) -> bool {
     id.is_some_and(|id| id.len() == 16 && id.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
-fn read_definitions(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<Catalogue, Error> {
+pub(crate) fn read_definitions(
+    disk: &dyn Disk,
+    dir: &Path,
+    manifest: &Manifest,
+) -> Result<Catalogue, Error> {
     let mut catalogue = Catalogue::default();
     for file in manifest.contents.files_of(FileKind::Definitions) {
         let path = dir.join(definitions_name(file.file_id));

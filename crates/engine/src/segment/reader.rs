@@ -12,7 +12,7 @@ use super::meta::SegmentMeta;
 use super::rollup::GroupRollups;
 use super::statistics::GroupStatistics;
 use super::{HEADER_BYTES, MAGIC, TAIL_BYTES};
-use crate::disk::{DiskFile, read_exact_at};
+use crate::disk::{Disk, DiskFile, read_exact_at};
 use crate::error::{Error, Malformed};
 use crate::file_header;
 use crate::schema::TableId;
@@ -23,13 +23,24 @@ pub(crate) struct Segment {
     pub(crate) meta: SegmentMeta,
     pub(crate) kind: SegmentKind,
     path: PathBuf,
-    cache: Arc<SegmentCache>,
+    access: Access,
     groups: Vec<GroupMeta>,
+}
+
+/// How a segment comes to its file and keeps what it decoded.
+#[derive(Debug)]
+enum Access {
+    /// Through what all segments of a store share.
+    Shared(Arc<SegmentCache>),
+    /// The file is held open, and nothing is kept.
+    Alone(Arc<dyn DiskFile>),
 }
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        self.cache.forget(self.meta.file_id);
+        if let Access::Shared(cache) = &self.access {
+            cache.forget(self.meta.file_id);
+        }
     }
 }
 
@@ -41,11 +52,31 @@ impl Segment {
         uuid: [u8; 16],
         meta: SegmentMeta,
     ) -> Result<Self, Error> {
+        Self::open_through(Access::Shared(Arc::clone(cache)), path, uuid, meta)
+    }
+
+    /// Opens a segment to look at it once.
+    pub(crate) fn open_alone(
+        disk: &dyn Disk,
+        path: PathBuf,
+        uuid: [u8; 16],
+        meta: SegmentMeta,
+    ) -> Result<Self, Error> {
+        let file = disk.open(&path).map_err(Error::io("open", &path))?;
+        Self::open_through(Access::Alone(file), path, uuid, meta)
+    }
+
+    fn open_through(
+        access: Access,
+        path: PathBuf,
+        uuid: [u8; 16],
+        meta: SegmentMeta,
+    ) -> Result<Self, Error> {
         let mut segment = Self {
             meta,
             kind: SegmentKind::Mixed,
             path,
-            cache: Arc::clone(cache),
+            access,
             groups: Vec::new(),
         };
         (segment.kind, segment.groups) = segment.check(uuid)?;
@@ -91,7 +122,10 @@ impl Segment {
     }
 
     fn file(&self) -> Result<Arc<dyn DiskFile>, Error> {
-        self.cache.file(self.meta.file_id, &self.path)
+        match &self.access {
+            Access::Shared(cache) => cache.file(self.meta.file_id, &self.path),
+            Access::Alone(file) => Ok(Arc::clone(file)),
+        }
     }
 
     /// Positions and footer entries of a table's groups.
@@ -166,7 +200,10 @@ impl Segment {
         read: impl FnOnce() -> Result<CachedPart, Error>,
     ) -> Result<CachedPart, Error> {
         let group = u32::try_from(group).unwrap_or(u32::MAX);
-        self.cache.part((self.meta.file_id, group, kind), read)
+        match &self.access {
+            Access::Shared(cache) => cache.part((self.meta.file_id, group, kind), read),
+            Access::Alone(_) => read(),
+        }
     }
 
     /// A part's key says what it is, so this is never seen.
@@ -195,6 +232,15 @@ impl Segment {
         read(file.as_ref(), &self.path, self.meta.bytes, offset, length)
     }
 
+    /// The page in `bytes`, which stand at `offset` of the file and end in its checksum.
+    pub(crate) fn check_page<'a>(&self, bytes: &'a [u8], offset: u64) -> Result<&'a [u8], Error> {
+        let page = bytes
+            .split_last_chunk::<4>()
+            .filter(|(page, crc)| crc32c(0, page) == u32::from_le_bytes(**crc));
+        let page = page.map(|(page, _)| page);
+        page.ok_or_else(|| Error::corrupt(&self.path, offset, "a page fails its checksum"))
+    }
+
     /// Checks and decodes one page that stands at `offset` of the file.
     pub(crate) fn decode_page(
         &self,
@@ -202,18 +248,7 @@ impl Segment {
         offset: u64,
         out: &mut ColumnBuf,
     ) -> Result<(), Error> {
-        let checked = || {
-            let (page, crc) = bytes.split_last_chunk::<4>()?;
-            (crc32c(0, page) == u32::from_le_bytes(*crc)).then_some(page)
-        };
-        let Some(page) = checked() else {
-            return Err(Error::corrupt(
-                &self.path,
-                offset,
-                "a page fails its checksum",
-            ));
-        };
-        decode_page(page, out)
+        decode_page(self.check_page(bytes, offset)?, out)
             .map_err(Malformed::from)
             .map_err(|what| what.at(&self.path, offset))
     }
