@@ -38,7 +38,7 @@ use crate::manifest::{Contents, FileKind, Manifest};
 use crate::record;
 use crate::sabotage::Sabotage;
 use crate::schema::{Lsn, TableId};
-use crate::segment::{Segment, Window};
+use crate::segment::{Segment, SegmentCache, Window};
 use crate::snapshot::Snapshot;
 use crate::tombstone::Tombstone;
 use space::Space;
@@ -46,6 +46,7 @@ use space::Space;
 pub use ddl::NewColumn;
 pub use delete::DeleteRequest;
 pub use flush::Maintained;
+pub(crate) use open::{read_definitions, segment_dir, segment_name};
 
 /// Settings of a store. [`Default`] is what a server runs with.
 #[derive(Debug, Clone)]
@@ -76,6 +77,10 @@ pub struct Options {
     pub keys_max: u64,
     /// Memory of what writers remember of series texts, about 40 bytes each; with less they look series up again.
     pub memo_bytes_max: usize,
+    /// Memory for directories, statistics and rollups of segments.
+    pub directory_cache_bytes_max: u64,
+    /// Segment files that are open at once.
+    pub open_files_max: u64,
     /// A planted bug, for the simulation only.
     #[doc(hidden)]
     pub sabotage: Option<Sabotage>,
@@ -96,6 +101,8 @@ impl Default for Options {
             key_age_ns: 24 * 3600 * 1_000_000_000,
             keys_max: 1_000_000,
             memo_bytes_max: 256 << 20,
+            directory_cache_bytes_max: 64 << 20,
+            open_files_max: 512,
             sabotage: None,
         }
     }
@@ -137,6 +144,14 @@ pub struct Metrics {
     pub tombstones: u64,
     /// Segments that a compaction found damaged and left alone.
     pub segments_damaged: u64,
+    /// Segment files that are open.
+    pub open_files: u64,
+    /// Memory of directories, statistics and rollups of segments.
+    pub directory_cache_bytes: u64,
+    /// How often one of them was in memory when it was needed, since the store was opened.
+    pub directory_cache_hits: u64,
+    /// How often it was not.
+    pub directory_cache_misses: u64,
     /// Databases.
     pub databases: u64,
     /// Tables of all databases.
@@ -188,6 +203,7 @@ pub struct Engine {
     options: Options,
     uuid: [u8; 16],
     log: Log,
+    segment_cache: Arc<SegmentCache>,
     catalogue: RwLock<Catalogue>,
     /// The catalogue's, set while it is locked for the change: who has seen the change sees the new number.
     epoch: AtomicU64,
@@ -562,7 +578,12 @@ impl Engine {
         let segments_damaged = lock(&self.jobs).damaged.len() as u64;
         let segments = &state.version.segments;
         let frozen = state.frozen.as_ref();
+        let cache = self.segment_cache.counters();
         Metrics {
+            open_files: cache.files,
+            directory_cache_bytes: cache.bytes,
+            directory_cache_hits: cache.hits,
+            directory_cache_misses: cache.misses,
             rows_written: self.counters.rows.load(Ordering::Relaxed),
             batches_written: self.counters.batches.load(Ordering::Relaxed),
             log_bytes_written: log.bytes_written,

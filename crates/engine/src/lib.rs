@@ -57,6 +57,7 @@ mod file_header;
 mod head;
 mod idempotency;
 pub mod ingest;
+pub mod inspect;
 mod log;
 mod manifest;
 mod order;

@@ -212,7 +212,7 @@ impl Engine {
             applied_lsn: claim.visible,
             home: target.home,
         };
-        Segment::open(self.disk.as_ref(), path, self.uuid, meta).map(Some)
+        Segment::open(&self.segment_cache, path, self.uuid, meta).map(Some)
     }
 
     fn fill(

@@ -18,7 +18,7 @@ use crate::idempotency::KeySet;
 use crate::ingest::SeriesMemo;
 use crate::log::{Log, LogOptions};
 use crate::manifest::{FileKind, Manifest};
-use crate::segment::Segment;
+use crate::segment::{Segment, SegmentCache};
 
 /// Log files that the cap is divided into.
 const LOG_FILES: u64 = 8;
@@ -62,7 +62,12 @@ impl Engine {
         disk.sync_dir(dir).map_err(Error::io("sync", dir))?;
         let mut catalogue = Catalogue::new(options.sabotage);
         read_definitions(disk.as_ref(), &segment_dir, &manifest, &mut catalogue)?;
-        let segments = open_segments(disk.as_ref(), &segment_dir, &manifest)?;
+        let segment_cache = Arc::new(SegmentCache::new(
+            Arc::clone(&disk),
+            options.directory_cache_bytes_max,
+            options.open_files_max,
+        ));
+        let segments = open_segments(&segment_cache, &segment_dir, &manifest)?;
 
         let mut keys = KeySet::new(&options, clock.as_ref());
         for meta in manifest.contents.files_of(FileKind::Keys) {
@@ -112,6 +117,7 @@ impl Engine {
             options,
             log,
             epoch: AtomicU64::new(catalogue.epoch()),
+            segment_cache,
             catalogue: RwLock::new(catalogue),
             sequencer: Mutex::new(Sequencer {
                 next_lsn: applied + 1,
@@ -143,11 +149,11 @@ impl Engine {
 }
 
 /// Folder of segments and definition files.
-pub(super) fn segment_dir(dir: &Path) -> std::path::PathBuf {
+pub(crate) fn segment_dir(dir: &Path) -> std::path::PathBuf {
     dir.join("segments")
 }
 
-pub(super) fn segment_name(file_id: u64) -> String {
+pub(crate) fn segment_name(file_id: u64) -> String {
     format!("{file_id:016}.seg")
 }
 
@@ -236,7 +242,7 @@ fn is_file_name(name: &str) -> bool {
     id.is_some_and(|id| id.len() == 16 && id.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
-fn read_definitions(
+pub(crate) fn read_definitions(
     disk: &dyn Disk,
     dir: &Path,
     manifest: &Manifest,
@@ -254,7 +260,7 @@ fn read_definitions(
 }
 
 fn open_segments(
-    disk: &dyn Disk,
+    cache: &Arc<SegmentCache>,
     dir: &Path,
     manifest: &Manifest,
 ) -> Result<Vec<Arc<Segment>>, Error> {
@@ -264,7 +270,7 @@ fn open_segments(
         .iter()
         .map(|meta| {
             let path = dir.join(segment_name(meta.file_id));
-            Segment::open(disk, path, manifest.uuid(), meta.clone()).map(Arc::new)
+            Segment::open(cache, path, manifest.uuid(), meta.clone()).map(Arc::new)
         })
         .collect()
 }
