@@ -5,9 +5,11 @@
 //!
 //! Locks, in the order in which they may be taken: maintenance, sequencer, catalogue, state, then the log's own.
 
+mod backup;
 mod flush;
 mod memory;
 mod open;
+mod restore;
 mod space;
 
 use std::path::{Path, PathBuf};
@@ -31,7 +33,9 @@ use crate::segment::Segment;
 use crate::snapshot::Snapshot;
 use space::Space;
 
+pub use backup::BackupReport;
 pub use flush::Maintained;
+pub use restore::RestoreReport;
 
 /// Settings of a store. [`Default`] is what a server runs with.
 #[derive(Debug, Clone)]
@@ -152,6 +156,8 @@ pub struct Engine {
     counters: Counters,
     space: Space,
     budget: MemoryBudget,
+    /// Held by a backup: there is one at a time.
+    backups: Mutex<()>,
     /// Held until the last reference is gone.
     _lock: Box<dyn DiskLock>,
 }

@@ -67,7 +67,7 @@ mod tombstone;
 
 pub use budget::{Charge, MemoryBudget, MemoryUse};
 pub use clock::{Clock, SystemClock};
-pub use engine::{Engine, Maintained, Metrics, Options};
+pub use engine::{BackupReport, Engine, Maintained, Metrics, Options, RestoreReport};
 pub use error::Error;
 pub use retention::RetentionTime;
 #[doc(hidden)]

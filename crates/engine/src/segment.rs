@@ -10,6 +10,7 @@
 mod directory;
 mod meta;
 mod reader;
+mod verify;
 mod writer;
 
 pub(crate) use directory::{BlockEntry, GroupDirectory};

@@ -93,6 +93,11 @@ impl Segment {
             .map(|(at, group)| (at, &group.meta))
     }
 
+    /// Groups of all tables.
+    pub(crate) fn group_count(&self) -> usize {
+        self.groups.len()
+    }
+
     /// The directory of a group, read and checked once.
     pub(crate) fn directory(&self, group: usize) -> Result<Arc<GroupDirectory>, Error> {
         let Some(group) = self.groups.get(group) else {
