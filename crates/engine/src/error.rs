@@ -104,6 +104,82 @@ pub enum Error {
         /// The name asked for.
         name: String,
     },
+    /// No such schema, table or column.
+    #[error("{what} \"{name}\" not found in {place}; {hint}")]
+    NotFound {
+        /// Schema, table, column.
+        what: &'static str,
+        /// The name asked for.
+        name: String,
+        /// Where it was looked for.
+        place: String,
+        /// What is there instead.
+        hint: String,
+    },
+    /// The name is taken.
+    #[error(
+        "{what} \"{name}\" exists already in {place}; choose another name, or rename or drop the one that is there"
+    )]
+    ExistsAlready {
+        /// Database, schema, table, column.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// Where it is taken.
+        place: String,
+    },
+    /// The table was dropped after its schema was handed out.
+    #[error("table \"{table}\" was dropped meanwhile; ask for it by name again")]
+    TableDropped {
+        /// Its name when it was there.
+        table: String,
+    },
+    /// A database is never without a default schema.
+    #[error(
+        "schema \"{schema}\" is the default schema of \"{database}\"; make another schema the default one first, or drop the database"
+    )]
+    DefaultSchemaInUse {
+        /// The database.
+        database: String,
+        /// Its default schema.
+        schema: String,
+    },
+    /// A setting out of its range.
+    #[error("{what} must be {range}, not {value}")]
+    InvalidSetting {
+        /// Which setting.
+        what: &'static str,
+        /// What is allowed.
+        range: &'static str,
+        /// What was asked for.
+        value: i64,
+    },
+    /// Only fields have a type that can change.
+    #[error("column \"{column}\" of table \"{table}\" is a tag, and tags are text; name a field")]
+    NotAField {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+    },
+    /// A stored value does not convert without loss.
+    #[error(
+        "cannot change \"{column}\" of table \"{table}\" from {from} to {to}: {value} at time {time} would not stay what it is; delete or overwrite such values first, or write to a new field"
+    )]
+    Lossy {
+        /// The table.
+        table: String,
+        /// The field.
+        column: String,
+        /// Its type.
+        from: &'static str,
+        /// The type asked for.
+        to: &'static str,
+        /// The first value that stands in the way.
+        value: String,
+        /// Its time in nanoseconds since 1970.
+        time: i64,
+    },
     /// A name that the store cannot take.
     #[error("invalid {what} name \"{name}\": {reason}")]
     InvalidName {

@@ -43,8 +43,11 @@
 
 mod batch;
 mod budget;
+mod cast;
 mod catalogue;
+mod checked_file;
 mod clock;
+mod compaction;
 mod definition;
 mod definitions_file;
 pub mod disk;
@@ -52,11 +55,13 @@ mod engine;
 mod error;
 mod file_header;
 mod head;
+mod idempotency;
 pub mod ingest;
 mod log;
 mod manifest;
 mod order;
 mod record;
+mod relation;
 mod retention;
 mod sabotage;
 mod scan;
@@ -67,8 +72,12 @@ mod tombstone;
 
 pub use budget::{Charge, MemoryBudget, MemoryUse};
 pub use clock::{Clock, SystemClock};
-pub use engine::{BackupReport, Engine, Maintained, Metrics, Options, RestoreReport};
+pub use compaction::CompactionOptions;
+pub use engine::{
+    BackupReport, DeleteRequest, Engine, Maintained, Metrics, NewColumn, Options, RestoreReport,
+};
 pub use error::Error;
+pub use relation::{RelationColumn, RelationId, RelationSchema};
 pub use retention::RetentionTime;
 #[doc(hidden)]
 pub use sabotage::Sabotage;

@@ -8,8 +8,8 @@
 //! the manifest changes hands in one step, and what only the earlier one needed goes last. The marker `backup` tells a
 //! backup from a store: opening the folder as a store takes the marker away, because its files then are that store's.
 //!
-//! Files are linked into a folder of the data directory while maintenance stands still, and go from there to their place
-//! while it works again: so a backup to another disk, which must copy, holds nobody up.
+//! Files are linked into a folder of the data directory while the manifest stands still, and go from there to their
+//! place while it moves again: so a backup to another disk, which must copy, holds nobody up.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -31,7 +31,7 @@ const MARKER_DRAFT: &str = "backup.tmp";
 const MARKER_MAGIC: [u8; 8] = *b"NILOBAK0";
 const MARKER_BYTES: usize = 64;
 
-/// Where files are linked while maintenance stands still.
+/// Where files are linked while the manifest stands still.
 const STAGED_DIR: &str = "staged";
 /// A file that has not got its name in the backup yet.
 const DRAFT_ENDING: &str = ".tmp";
@@ -61,7 +61,7 @@ pub struct BackupReport {
     pub log_bytes: u64,
 }
 
-/// What maintenance stood still for.
+/// What the manifest stood still for.
 struct Frame {
     contents: Contents,
     lsn: Lsn,
@@ -106,12 +106,13 @@ impl Engine {
         Ok(report)
     }
 
-    /// Takes the maintenance lock for as long as it takes to link what is missing and to read the log's end.
+    /// Links what is missing while no edit can change the manifest, and reads the log's end while no flush can trim it.
     fn frame(&self, dest: &Path, report: &mut BackupReport) -> Result<Frame, Error> {
         let disk = self.disk.as_ref();
         let (from, to) = (segment_dir(&self.dir), self.dir.join(STAGED_DIR));
         disk.create_dir_all(&to).map_err(Error::io("create", &to))?;
-        let manifest = lock(&self.maintenance);
+        let flushing = lock(&self.flushing);
+        let manifest = lock(&self.manifest);
         let contents = manifest.contents.clone();
         let lsn = self.log.durable().max(contents.flushed_lsn);
         let mut missing = Vec::new();
@@ -127,6 +128,7 @@ impl Engine {
             report.bytes_added += bytes;
             missing.push(name);
         }
+        drop(manifest);
         let mut log_number = None;
         if lsn > contents.flushed_lsn {
             let dir = Log::dir_of(dest);
@@ -136,7 +138,7 @@ impl Engine {
             report.log_bytes = self.log.copy(contents.flushed_lsn, lsn, number, &draft)?;
             log_number = Some(number);
         }
-        drop(manifest);
+        drop(flushing);
         report.lsn = lsn;
         Ok(Frame {
             contents,

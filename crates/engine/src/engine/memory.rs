@@ -12,6 +12,7 @@ use crate::budget::{MemoryBudget, MemoryUse};
 use crate::catalogue::Catalogue;
 use crate::error::{Error, Malformed};
 use crate::head::Head;
+use crate::idempotency::KeySet;
 use crate::record::{self, Record};
 use crate::schema::Lsn;
 
@@ -62,12 +63,12 @@ impl Engine {
         }
         // A head that an earlier flush could not write comes first, so it may take two.
         for _ in 0..2 {
-            let manifest = lock(&self.maintenance);
+            let flushing = lock(&self.flushing);
             // Whoever held the lock before may have done it.
             if !is_full() {
                 return Ok(());
             }
-            self.flush_holding(manifest)?;
+            self.flush_holding(&flushing)?;
         }
         self.budget
             .check(MemoryUse::Head, self.report_head(), bytes)
@@ -77,13 +78,21 @@ impl Engine {
     /// brought becomes a segment. Called while the store is opened: nobody else has it yet.
     pub(super) fn replay_rest(&self, mut applied: Lsn, last: Lsn) -> Result<(), Error> {
         while applied < last {
-            self.flush_holding(lock(&self.maintenance))?;
+            self.flush_holding(&lock(&self.flushing))?;
             let mut sequencer = lock(&self.sequencer);
             let mut catalogue = self.catalogue_mut();
             let head = Arc::clone(&lock(&self.state).head);
+            let mut keys = lock(&self.keys);
             let mut round = Round::new(&self.budget);
             self.log.replay(applied, last, &mut |lsn, payload: &[u8]| {
-                round.visit(lsn, payload, &mut catalogue, &head, &mut sequencer.unfiled)
+                round.visit(
+                    lsn,
+                    payload,
+                    &mut catalogue,
+                    &mut keys,
+                    &head,
+                    &mut sequencer.unfiled,
+                )
             })?;
             self.counters
                 .log_bytes
@@ -123,6 +132,7 @@ impl Round {
         lsn: Lsn,
         payload: &[u8],
         catalogue: &mut Catalogue,
+        keys: &mut KeySet,
         head: &Head,
         unfiled: &mut Vec<u8>,
     ) -> Result<(), Malformed> {
@@ -132,14 +142,19 @@ impl Round {
         }
         self.log_bytes += payload.len() as u64;
         self.applied = lsn;
-        match record::decode(payload)? {
+        match record::decode(lsn, payload)? {
             Record::Definitions(definitions) => {
                 for definition in &definitions {
                     catalogue.apply(definition)?;
                     definition.encode(unfiled);
                 }
             }
-            Record::Batch(batch) => head.insert(lsn, batch, false),
+            Record::Batch(batch) => {
+                if let Some(key) = &batch.key {
+                    keys.insert(key, lsn, batch.rows() as u64);
+                }
+                head.insert(lsn, batch, false);
+            }
         }
         Ok(())
     }

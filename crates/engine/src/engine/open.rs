@@ -1,12 +1,13 @@
 //! Opening a store: lock, manifest, definitions, segments, log, in this order.
 
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, RwLock};
 
 use super::backup::{clear_staged, remove_marker};
 use super::memory::Round;
 use super::space::Space;
-use super::{Counters, Engine, Options, Sequencer, State, Version};
+use super::{Counters, Engine, Jobs, Options, Sequencer, State, Version};
 use crate::budget::{MemoryBudget, MemoryUse};
 use crate::catalogue::Catalogue;
 use crate::clock::Clock;
@@ -14,6 +15,7 @@ use crate::definitions_file;
 use crate::disk::{Disk, DiskLock};
 use crate::error::Error;
 use crate::head::Head;
+use crate::idempotency::KeySet;
 use crate::log::{Log, LogOptions};
 use crate::manifest::{FileKind, Manifest};
 use crate::segment::Segment;
@@ -50,8 +52,16 @@ impl Engine {
                 .map_err(Error::io("create", folder))?;
         }
         disk.sync_dir(dir).map_err(Error::io("sync", dir))?;
-        let mut catalogue = read_definitions(disk.as_ref(), &segment_dir, &manifest)?;
+        let mut catalogue = Catalogue::new(options.sabotage);
+        read_definitions(disk.as_ref(), &segment_dir, &manifest, &mut catalogue)?;
         let segments = open_segments(disk.as_ref(), &segment_dir, &manifest)?;
+
+        let mut keys = KeySet::new(&options, clock.as_ref());
+        for meta in manifest.contents.files_of(FileKind::Keys) {
+            let path = segment_dir.join(side_name(FileKind::Keys, meta.file_id));
+            keys.read(disk.as_ref(), &path, manifest.uuid(), meta)?;
+        }
+        keys.files_end_at(manifest.contents.flushed_lsn);
 
         let head = Head::default();
         let mut unfiled = Vec::new();
@@ -63,7 +73,7 @@ impl Engine {
             manifest.contents.flushed_lsn,
             log_options(&options),
             &mut |lsn, payload: &[u8]| {
-                round.visit(lsn, payload, &mut catalogue, &head, &mut unfiled)
+                round.visit(lsn, payload, &mut catalogue, &mut keys, &head, &mut unfiled)
             },
         )
         .map_err(|error| manifest.blame(error))?;
@@ -76,7 +86,7 @@ impl Engine {
         counters
             .log_bytes
             .store(round.log_bytes, std::sync::atomic::Ordering::Relaxed);
-        let version = Version::new(segments, &manifest.contents);
+        let version = Version::new(0, segments, &manifest.contents);
         let space = Space::new(
             disk.as_ref(),
             dir,
@@ -89,6 +99,7 @@ impl Engine {
             dir: dir.to_owned(),
             options,
             log,
+            epoch: AtomicU64::new(catalogue.epoch()),
             catalogue: RwLock::new(catalogue),
             sequencer: Mutex::new(Sequencer {
                 next_lsn: applied + 1,
@@ -100,7 +111,13 @@ impl Engine {
                 frozen: None,
                 head: Arc::new(head),
             }),
-            maintenance: Mutex::new(manifest),
+            flushing: Mutex::new(()),
+            jobs: Mutex::new(Jobs {
+                next_file_id: manifest.contents.next_file_id,
+                ..Jobs::default()
+            }),
+            manifest: Mutex::new(manifest),
+            keys: Mutex::new(keys),
             counters,
             space,
             budget,
@@ -230,8 +247,12 @@ pub(super) fn is_file_name(name: &str) -> bool {
     id.is_some_and(|id| id.len() == 16 && id.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
-fn read_definitions(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<Catalogue, Error> {
-    let mut catalogue = Catalogue::default();
+fn read_definitions(
+    disk: &dyn Disk,
+    dir: &Path,
+    manifest: &Manifest,
+    catalogue: &mut Catalogue,
+) -> Result<(), Error> {
     for file in manifest.contents.files_of(FileKind::Definitions) {
         let path = dir.join(definitions_name(file.file_id));
         for definition in definitions_file::read(disk, &path, manifest.uuid(), file.file_id)? {
@@ -240,7 +261,7 @@ fn read_definitions(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<
                 .map_err(|what| what.at(&path, 0))?;
         }
     }
-    Ok(catalogue)
+    Ok(())
 }
 
 fn open_segments(

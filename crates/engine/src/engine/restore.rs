@@ -15,6 +15,7 @@ use super::{Engine, Options};
 use crate::definitions_file;
 use crate::disk::{Disk, RealDisk, write_all_at};
 use crate::error::Error;
+use crate::idempotency;
 use crate::log::{self, Log};
 use crate::manifest::{FileKind, Manifest};
 use crate::record;
@@ -131,8 +132,15 @@ fn verify_files(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<(), 
             );
             return Err(Error::corrupt(&path, size, reason));
         }
-        if file.kind == FileKind::Definitions {
-            definitions_file::read(disk, &path, manifest.uuid(), file.file_id)?;
+        match file.kind {
+            FileKind::Definitions => {
+                definitions_file::read(disk, &path, manifest.uuid(), file.file_id)?;
+            }
+            FileKind::Keys => {
+                idempotency::read(disk, &path, manifest.uuid(), file.file_id)?;
+            }
+            // No version writes these yet, so none can have been backed up.
+            FileKind::Relations | FileKind::Index => {}
         }
     }
     Ok(())
@@ -157,7 +165,7 @@ fn restore_log(
         manifest.uuid(),
         manifest.contents.flushed_lsn,
         log_options(&Options::default()),
-        &mut |_, payload: &[u8]| record::decode(payload).map(drop),
+        &mut |lsn, payload: &[u8]| record::decode(lsn, payload).map(drop),
     )?;
     Ok(replayed.last_lsn)
 }

@@ -1,7 +1,7 @@
 //! Reading all of a segment for the sake of its checksums.
 //!
-//! Does: check and decode every group directory and every page, one page in memory at a time. Does not: compare values
-//! with statistics, or look at other files.
+//! Does: check and decode every group's directory, statistics, rollups and pages, one page in memory at a time. Does
+//! not: compare values with statistics, or look at other files.
 
 use nilometer_codec::ColumnBuf;
 
@@ -9,11 +9,13 @@ use super::Segment;
 use crate::error::Error;
 
 impl Segment {
-    /// An error = the first directory or page that fails its checksum or does not decode, with its place.
+    /// An error = the first part or page that fails its checksum or does not decode, with its place.
     pub(crate) fn verify(&self) -> Result<(), Error> {
         let mut page = ColumnBuf::default();
-        for group in 0..self.group_count() {
+        for group in 0..self.all_groups().count() {
             let directory = self.directory(group)?;
+            self.statistics(group)?;
+            self.rollups(group)?;
             for chunk in &directory.chunks {
                 for block in 0..directory.blocks.len() {
                     if let Some((offset, length)) = chunk.page(block) {
