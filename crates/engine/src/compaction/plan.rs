@@ -129,7 +129,7 @@ impl Situation<'_> {
         let rows = |run: &[&Arc<Segment>]| run.iter().map(|it| it.meta.rows).sum::<u64>();
         let run = self.run_of(&mixed).or_else(|| {
             let worth = self.idle && rows(&mixed) >= self.options.partition_rows_min;
-            let some = mixed.get(..mixed.len().min(2 * self.options.fan_in))?;
+            let some = mixed.get(..mixed.len().min(self.options.fan_in.saturating_mul(2)))?;
             (worth && !some.is_empty()).then_some(some)
         })?;
         let parts = self.parts_of(run);
@@ -154,7 +154,9 @@ impl Situation<'_> {
         let highest = files.iter().map(|it| tier(it)).max()?;
         for level in 0..=highest {
             for run in files.split(|it| tier(it) > level) {
-                let run = run.get(..run.len().min(2 * fan_in)).unwrap_or(run);
+                let run = run
+                    .get(..run.len().min(fan_in.saturating_mul(2)))
+                    .unwrap_or(run);
                 let rows: u64 = run.iter().map(|it| it.meta.rows).sum();
                 let largest = run.iter().map(|it| it.meta.rows).max().unwrap_or(0);
                 let pays = largest <= 2 * (rows - largest);

@@ -16,6 +16,7 @@ use crate::disk::{Disk, DiskLock};
 use crate::error::Error;
 use crate::head::Head;
 use crate::idempotency::KeySet;
+use crate::ingest::SeriesMemo;
 use crate::log::{Log, LogOptions};
 use crate::manifest::{FileKind, Manifest};
 use crate::segment::Segment;
@@ -97,6 +98,7 @@ impl Engine {
         let engine = Self {
             uuid: manifest.uuid(),
             dir: dir.to_owned(),
+            memo: RwLock::new(SeriesMemo::new(options.memo_bytes_max)),
             options,
             log,
             epoch: AtomicU64::new(catalogue.epoch()),
