@@ -6,6 +6,7 @@
 //! Locks, in the order in which they may be taken: memo, flushing, manifest, jobs, sequencer, catalogue, state,
 //! keys, then the log's own.
 
+mod backup;
 mod checkpoint;
 mod compact;
 mod ddl;
@@ -13,6 +14,7 @@ mod delete;
 mod flush;
 mod memory;
 mod open;
+mod restore;
 mod space;
 
 use std::collections::BTreeSet;
@@ -43,10 +45,12 @@ use crate::snapshot::Snapshot;
 use crate::tombstone::Tombstone;
 use space::Space;
 
+pub use backup::BackupReport;
 pub use ddl::NewColumn;
 pub use delete::DeleteRequest;
 pub use flush::Maintained;
 pub(crate) use open::{read_definitions, segment_dir, segment_name};
+pub use restore::RestoreReport;
 
 /// Settings of a store. [`Default`] is what a server runs with.
 #[derive(Debug, Clone)]
@@ -219,6 +223,8 @@ pub struct Engine {
     counters: Counters,
     space: Space,
     budget: MemoryBudget,
+    /// Held by a backup: there is one at a time.
+    backups: Mutex<()>,
     /// Held until the last reference is gone.
     _lock: Box<dyn DiskLock>,
 }

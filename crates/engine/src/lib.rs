@@ -75,7 +75,9 @@ mod tombstone;
 pub use budget::{Charge, MemoryBudget, MemoryUse};
 pub use clock::{Clock, SystemClock};
 pub use compaction::CompactionOptions;
-pub use engine::{DeleteRequest, Engine, Maintained, Metrics, NewColumn, Options};
+pub use engine::{
+    BackupReport, DeleteRequest, Engine, Maintained, Metrics, NewColumn, Options, RestoreReport,
+};
 pub use error::Error;
 pub use relation::{RelationColumn, RelationId, RelationSchema};
 pub use retention::RetentionTime;

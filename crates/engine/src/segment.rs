@@ -15,6 +15,7 @@ mod reader;
 mod rollup;
 mod statistics;
 mod summary;
+mod verify;
 mod writer;
 
 pub(crate) use cache::{CacheCounters, SegmentCache};
