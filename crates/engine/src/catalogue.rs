@@ -6,6 +6,8 @@
 mod codes;
 mod dictionary;
 mod id_table;
+mod postings;
+mod selection;
 mod series;
 
 use std::collections::BTreeMap;
@@ -19,6 +21,7 @@ use crate::schema::{ColumnDef, ColumnId, ColumnKind, DatabaseId, SchemaId, Table
 use crate::text_hash::TextHash;
 pub(crate) use dictionary::TagDictionary;
 pub(crate) use id_table::IdTable;
+pub(crate) use selection::{Condition, Selection};
 use series::Table;
 
 /// Longest name of a database, schema, table, tag or field in bytes.

@@ -55,6 +55,7 @@ pub mod ingest;
 mod log;
 mod manifest;
 mod order;
+mod predicate;
 mod record;
 mod sabotage;
 mod scan;
@@ -67,9 +68,10 @@ mod tombstone;
 pub use clock::{Clock, SystemClock};
 pub use engine::{Engine, Maintained, Metrics, Options};
 pub use error::Error;
+pub use predicate::{TagMatch, TagPredicate};
 #[doc(hidden)]
 pub use sabotage::Sabotage;
-pub use scan::{MorselReader, Scan, ScanRequest, TagPredicate};
+pub use scan::{MorselReader, Scan, ScanRequest};
 pub use schema::{
     ColumnDef, ColumnId, ColumnKind, ColumnSource, DEFAULT_SCHEMA, DatabaseId, Duplicates, Lsn,
     SchemaId, SeriesId, TIME_COLUMN, TableId, TableSchema, TableSettings,

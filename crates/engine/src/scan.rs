@@ -8,6 +8,7 @@
 
 mod merge;
 mod output;
+pub(crate) mod series;
 mod source;
 
 use std::collections::VecDeque;
@@ -22,9 +23,11 @@ use crate::catalogue::Catalogue;
 use crate::engine::{Engine, State};
 use crate::error::Error;
 use crate::head::Run;
+use crate::predicate::TagPredicate;
 use crate::schema::{ColumnId, ColumnKind, ColumnSource, Lsn, TableSchema};
 use crate::segment::{GroupDirectory, Segment};
 use output::Output;
+use series::find_series;
 use source::{Cursor, GroupCursor, RunCursor};
 
 /// Rows that a morsel aims at.
@@ -45,17 +48,6 @@ pub struct ScanRequest {
     pub tags: Vec<TagPredicate>,
     /// More rows than this are not needed; a scan may still return more.
     pub limit: Option<usize>,
-}
-
-/// Keeps the series whose tag is, or is not, one of some values.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TagPredicate {
-    /// Position of the tag in [`TableSchema::arrow_schema`].
-    pub column: usize,
-    /// The values; `None` = the tag is absent.
-    pub values: Vec<Option<String>>,
-    /// Keep the series whose tag has none of the values.
-    pub negated: bool,
 }
 
 /// A planned read. Clones share the plan.
@@ -116,7 +108,7 @@ impl Scan {
         let table = &request.table;
         let (series, columns, fields) = {
             let catalogue = engine.catalogue();
-            let series = find_series(&catalogue, request);
+            let series = find_series(&catalogue, table, &request.tags);
             let (columns, fields) = plan_columns(&catalogue, request, &series);
             (series, columns, fields)
         };
@@ -181,27 +173,6 @@ impl Scan {
             state: ReaderState::Planned,
         }
     }
-}
-
-fn find_series(catalogue: &Catalogue, request: &ScanRequest) -> Vec<u32> {
-    let table = &request.table;
-    let mut series = catalogue.all_series(table.id).to_vec();
-    for predicate in &request.tags {
-        let Some(ColumnSource::Tag(at)) = table.source(predicate.column) else {
-            continue;
-        };
-        let Some(tag) = table.tags.get(at) else {
-            continue;
-        };
-        series = catalogue.filter_series(
-            table.id,
-            &series,
-            tag.id,
-            &predicate.values,
-            predicate.negated,
-        );
-    }
-    series
 }
 
 fn plan_columns(
