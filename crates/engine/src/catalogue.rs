@@ -1,8 +1,10 @@
 //! Every name, id and series of the data directory, in memory.
 //!
-//! Does: apply definitions, look names up; `catalogue/series.rs` has tag values and series. Does not: log anything;
-//! the sequencer decides when a definition exists. Rebuilt at open from definition files and the log.
+//! Does: apply definitions of new things, look names up; `catalogue/changes.rs` applies drops, renames and settings,
+//! `catalogue/series.rs` has tag values and series. Does not: log anything; the sequencer decides when a definition
+//! exists. Rebuilt at open from definition files and the log.
 
+mod changes;
 mod codes;
 mod dictionary;
 mod id_table;
@@ -11,12 +13,14 @@ mod selection;
 mod series;
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use crate::definition::Definition;
 use crate::error::Malformed;
+use crate::sabotage::Sabotage;
 use crate::schema::{ColumnDef, ColumnId, ColumnKind, DatabaseId, SchemaId, TableId, TableSchema};
 use crate::text_hash::TextHash;
 pub(crate) use dictionary::TagDictionary;
@@ -32,11 +36,42 @@ pub(crate) struct Catalogue {
     databases: BTreeMap<String, DatabaseId>,
     schemas: BTreeMap<(DatabaseId, String), SchemaId>,
     tables: BTreeMap<(SchemaId, String), TableId>,
+    by_database: FxHashMap<DatabaseId, Database>,
+    by_schema: FxHashMap<SchemaId, Schema>,
     by_table: FxHashMap<TableId, Table>,
     tags: FxHashMap<ColumnId, TagDictionary>,
     /// Of tag values.
     text_hash: TextHash,
+    dropped: Dropped,
     next: NextIds,
+    epoch: u64,
+    /// A planted bug: ids of what was dropped last are given out again.
+    reuses_ids: bool,
+}
+
+#[derive(Debug)]
+struct Database {
+    name: String,
+    /// What a name without a schema means.
+    default_schema: Option<SchemaId>,
+}
+
+#[derive(Debug)]
+struct Schema {
+    database: DatabaseId,
+    name: String,
+    /// Of its tables that do not say otherwise; `None` = for ever.
+    retention_ns: Option<i64>,
+}
+
+/// What was there once. Entries that name such a thing change nothing.
+#[derive(Debug, Default)]
+struct Dropped {
+    databases: FxHashSet<DatabaseId>,
+    schemas: FxHashSet<SchemaId>,
+    tables: FxHashSet<TableId>,
+    /// Also those of dropped tables.
+    columns: FxHashSet<ColumnId>,
 }
 
 /// The ids that the next definitions get.
@@ -69,6 +104,14 @@ fn after(id: u32) -> Result<u32, Malformed> {
 }
 
 impl Catalogue {
+    /// An empty one. `sabotage` is a planted bug.
+    pub(crate) fn new(sabotage: Option<Sabotage>) -> Self {
+        Self {
+            reuses_ids: sabotage == Some(Sabotage::SeriesIdReused),
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn database(&self, name: &str) -> Option<DatabaseId> {
         self.databases.get(name).copied()
     }
@@ -103,6 +146,35 @@ impl Catalogue {
         self.by_table.get(&id).map(|table| &table.schema)
     }
 
+    /// The schema that a name without one means.
+    pub(crate) fn default_schema(&self, database: DatabaseId) -> Option<SchemaId> {
+        self.by_database.get(&database)?.default_schema
+    }
+
+    /// The name of a schema.
+    pub(crate) fn schema_name(&self, id: SchemaId) -> Option<&str> {
+        self.by_schema.get(&id).map(|schema| schema.name.as_str())
+    }
+
+    /// How long rows of a table are kept in nanoseconds; `None` = for ever.
+    pub(crate) fn retention_ns(&self, table: TableId) -> Option<i64> {
+        let table = &self.by_table.get(&table)?.schema;
+        let schema = self.by_schema.get(&table.schema);
+        let inherited = schema.and_then(|schema| schema.retention_ns);
+        let kept = table.settings.retention_ns.or(inherited);
+        kept.filter(|&kept| kept < i64::MAX)
+    }
+
+    /// Whether there was such a table once. Its drop is durable by the time that this says so, so its rows may go.
+    pub(crate) fn is_dropped(&self, table: TableId) -> bool {
+        self.dropped.tables.contains(&table)
+    }
+
+    /// Rises whenever something is dropped, renamed or retyped: what was looked up before may be wrong after.
+    pub(crate) fn epoch(&self) -> u64 {
+        self.epoch
+    }
+
     pub(crate) fn counts(&self) -> (usize, usize, usize) {
         let series = self.by_table.values().map(Table::series_count).sum();
         (self.databases.len(), self.by_table.len(), series)
@@ -127,6 +199,15 @@ impl Catalogue {
         ]
     }
 
+    /// The definition of a new schema.
+    pub(crate) fn plan_schema(&self, database: DatabaseId, name: &str) -> Definition {
+        Definition::Schema {
+            id: SchemaId(self.next.schema),
+            database,
+            name: name.to_owned(),
+        }
+    }
+
     /// The definition of a new table.
     pub(crate) fn plan_table(&self, schema: SchemaId, name: &str) -> Definition {
         Definition::Table {
@@ -138,44 +219,100 @@ impl Catalogue {
 
     /// The definition of a new column.
     pub(crate) fn plan_column(&self, table: TableId, kind: ColumnKind, name: &str) -> Definition {
+        self.plan_nth_column(0, table, kind, name)
+    }
+
+    /// The definition of a new column that others, `nth` of them, are planned together with and before.
+    pub(crate) fn plan_nth_column(
+        &self,
+        nth: u32,
+        table: TableId,
+        kind: ColumnKind,
+        name: &str,
+    ) -> Definition {
         Definition::Column {
-            id: ColumnId(self.next.column),
+            id: ColumnId(self.next.column.saturating_add(nth)),
             table,
             kind,
             name: name.to_owned(),
         }
     }
 
-    /// Makes a definition hold. The same entry again is fine: replay may meet what a definition file already had.
+    /// Makes a definition hold. What is there already, or was dropped, is not made again.
     pub(crate) fn apply(&mut self, definition: &Definition) -> Result<(), Malformed> {
         match definition {
-            Definition::Database { id, name } => {
-                self.databases.insert(name.clone(), *id);
-                self.next.database = self.next.database.max(after(id.0)?);
-            }
-            Definition::Schema { id, database, name } => {
-                self.schemas.insert((*database, name.clone()), *id);
-                self.next.schema = self.next.schema.max(after(id.0)?);
-            }
-            Definition::Table { id, schema, name } => self.apply_table(*id, *schema, name)?,
+            Definition::Database { id, name } => self.apply_database(*id, name),
+            Definition::Schema { id, database, name } => self.apply_schema(*id, *database, name),
+            Definition::Table { id, schema, name } => self.apply_table(*id, *schema, name),
             Definition::Column {
                 id,
                 table,
                 kind,
                 name,
-            } => self.apply_column(*id, *table, *kind, name)?,
-            Definition::TagValue { tag, value } => self.apply_tag_value(*tag, value)?,
-            Definition::Series { id, table, tags } => self.apply_series(*id, *table, tags)?,
+            } => self.apply_column(*id, *table, *kind, name),
+            Definition::TagValue { tag, .. } if self.dropped.columns.contains(tag) => Ok(()),
+            Definition::TagValue { tag, value } => self.apply_tag_value(*tag, value),
+            Definition::Series { id, table, .. } if self.is_dropped(*table) => {
+                self.next.series = self.next.series.max(after(id.0)?);
+                Ok(())
+            }
+            Definition::Series { id, table, tags } => self.apply_series(*id, *table, tags),
+            change => self.apply_change(change),
         }
+    }
+
+    fn apply_database(&mut self, id: DatabaseId, name: &str) -> Result<(), Malformed> {
+        self.next.database = self.next.database.max(after(id.0)?);
+        if self.by_database.contains_key(&id) || self.dropped.databases.contains(&id) {
+            return Ok(());
+        }
+        take_name(&mut self.databases, name.to_owned(), id, name)?;
+        let entry = Database {
+            name: name.to_owned(),
+            default_schema: None,
+        };
+        self.by_database.insert(id, entry);
+        Ok(())
+    }
+
+    fn apply_schema(
+        &mut self,
+        id: SchemaId,
+        database: DatabaseId,
+        name: &str,
+    ) -> Result<(), Malformed> {
+        self.next.schema = self.next.schema.max(after(id.0)?);
+        let gone = self.dropped.schemas.contains(&id) || self.dropped.databases.contains(&database);
+        if gone || self.by_schema.contains_key(&id) {
+            return Ok(());
+        }
+        let owner = self
+            .by_database
+            .get_mut(&database)
+            .ok_or_else(|| unknown("schema of", "database", database.0))?;
+        take_name(&mut self.schemas, (database, name.to_owned()), id, name)?;
+        owner.default_schema.get_or_insert(id);
+        let entry = Schema {
+            database,
+            name: name.to_owned(),
+            retention_ns: None,
+        };
+        self.by_schema.insert(id, entry);
         Ok(())
     }
 
     fn apply_table(&mut self, id: TableId, schema: SchemaId, name: &str) -> Result<(), Malformed> {
-        self.tables.insert((schema, name.to_owned()), id);
         self.next.table = self.next.table.max(after(id.0)?);
-        self.by_table
-            .entry(id)
-            .or_insert_with(|| Table::new(TableSchema::new(id, schema, name.to_owned())));
+        let gone = self.dropped.tables.contains(&id) || self.dropped.schemas.contains(&schema);
+        if gone || self.by_table.contains_key(&id) {
+            return Ok(());
+        }
+        if !self.by_schema.contains_key(&schema) {
+            return Err(unknown("table of", "schema", schema.0));
+        }
+        take_name(&mut self.tables, (schema, name.to_owned()), id, name)?;
+        let table = Table::new(TableSchema::new(id, schema, name.to_owned()));
+        self.by_table.insert(id, table);
         Ok(())
     }
 
@@ -186,26 +323,56 @@ impl Catalogue {
         kind: ColumnKind,
         name: &str,
     ) -> Result<(), Malformed> {
+        self.next.column = self.next.column.max(after(id.0)?);
+        if self.is_dropped(table) {
+            self.dropped.columns.insert(id);
+        }
+        if self.dropped.columns.contains(&id) {
+            return Ok(());
+        }
         let table = self
             .by_table
             .get_mut(&table)
-            .ok_or_else(|| Malformed::new(format!("column of unknown table {}", table.0)))?;
-        self.next.column = self.next.column.max(after(id.0)?);
-        let known = match kind {
-            ColumnKind::Tag => table.schema.tag(name),
-            ColumnKind::Field(_) => table.schema.field(name),
-        };
-        if known.is_none() {
-            table.schema = Arc::new(table.schema.with_column(ColumnDef {
-                id,
-                name: name.to_owned(),
-                kind,
-            }));
+            .ok_or_else(|| unknown("column of", "table", table.0))?;
+        if table.schema.column(id).is_some() {
+            return Ok(());
         }
+        if table.schema.column_like(kind, name).is_some() {
+            return Err(taken(name));
+        }
+        table.schema = Arc::new(table.schema.with_column(ColumnDef {
+            id,
+            name: name.to_owned(),
+            kind,
+        }));
         if kind == ColumnKind::Tag {
             self.tags.entry(id).or_default();
             table.add_tag(id);
         }
         Ok(())
     }
+}
+
+/// Gives a name to what has none yet; two things of one name are damage.
+fn take_name<K: Ord, V>(
+    names: &mut BTreeMap<K, V>,
+    key: K,
+    id: V,
+    name: &str,
+) -> Result<(), Malformed> {
+    match names.entry(key) {
+        Entry::Vacant(free) => {
+            free.insert(id);
+            Ok(())
+        }
+        Entry::Occupied(_) => Err(taken(name)),
+    }
+}
+
+fn taken(name: &str) -> Malformed {
+    Malformed::new(format!("the name \"{name}\" is given twice"))
+}
+
+fn unknown(role: &str, what: &str, id: u32) -> Malformed {
+    Malformed::new(format!("{role} the unknown {what} {id}"))
 }

@@ -17,11 +17,11 @@ use nilometer_lineproto::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::batch::{Batch, Column, TableRows, Values};
+use crate::batch::{Batch, BatchKey, Column, TableRows, Values};
 use crate::engine::{Engine, check_name};
 use crate::error::Error;
 use crate::schema::{
-    ColumnId, ColumnKind, DEFAULT_SCHEMA, Lsn, SchemaId, SeriesId, TIME_COLUMN, TableId, type_name,
+    ColumnId, ColumnKind, Lsn, SchemaId, SeriesId, TIME_COLUMN, TableId, type_name,
 };
 use memo::Fingerprint;
 pub(crate) use memo::SeriesMemo;
@@ -41,6 +41,8 @@ pub struct WriteReport {
     pub rows: u64,
     /// LSN of their batch; 0 when none was kept.
     pub lsn: Lsn,
+    /// The body was written before, under the same key: rows and LSN are those of then, and nothing was written now.
+    pub repeated: bool,
     /// The first [`REJECTED_SHOWN_MAX`] lines that were not kept, or not whole.
     pub rejected: Vec<Rejected>,
     /// All of them.
@@ -81,6 +83,8 @@ pub struct Session {
     engine: Arc<Engine>,
     database: String,
     schema: SchemaId,
+    /// The catalogue's epoch at which all that it knows was looked up.
+    epoch: u64,
     /// Where the memo would have the next series.
     expected: usize,
     tables: Vec<TableSlot>,
@@ -139,23 +143,20 @@ enum RowError {
     },
     NoField,
     BadName(Error),
+    /// The table was dropped since it was looked up: the whole body is read again.
+    Stale,
 }
 
 impl Session {
     /// A writer of `database`, which must exist.
     pub fn new(engine: Arc<Engine>, database: &str) -> Result<Self, Error> {
-        let schema = {
-            let catalogue = engine.catalogue();
-            let id = catalogue.database(database);
-            id.and_then(|id| catalogue.schema(id, DEFAULT_SCHEMA))
-        };
-        let schema = schema.ok_or_else(|| Error::UnknownDatabase {
-            name: database.to_owned(),
-        })?;
+        let epoch = engine.catalogue_epoch();
+        let schema = default_schema(&engine, database)?;
         Ok(Self {
             engine,
             database: database.to_owned(),
             schema,
+            epoch,
             expected: 0,
             tables: Vec::new(),
             slots: FxHashMap::default(),
@@ -171,21 +172,88 @@ impl Session {
     /// Writes the points of a body as one batch. Returns when they are durable and visible. Lines that cannot be kept
     /// are in the report, and the others are kept; an `Err` means that nothing was acknowledged.
     pub fn write_lines(&mut self, body: &[u8], precision: Precision) -> Result<WriteReport, Error> {
-        let mut report = WriteReport::default();
-        let batch = self.read_lines(body, precision, &mut report)?;
-        report.rows = batch.rows() as u64;
-        if report.rows > 0 {
-            report.lsn = self.engine.write(batch)?;
-        }
-        Ok(report)
+        self.write_body(body, precision, None)
     }
 
+    /// As [`Self::write_lines`], but a body that was kept under this key lately is not written again: so a writer that
+    /// has not heard the answer may send the same body with the same key until it does.
+    ///
+    /// The key is all that counts. How long and how many keys are remembered is set by [`crate::Options::key_age_ns`]
+    /// and [`crate::Options::keys_max`].
+    pub fn write_lines_once(
+        &mut self,
+        key: [u8; 16],
+        body: &[u8],
+        precision: Precision,
+    ) -> Result<WriteReport, Error> {
+        let key = self.engine.batch_key(key);
+        self.write_body(body, precision, Some(key))
+    }
+
+    /// Writes the points of a body, under a key if there is one.
+    fn write_body(
+        &mut self,
+        body: &[u8],
+        precision: Precision,
+        key: Option<BatchKey>,
+    ) -> Result<WriteReport, Error> {
+        loop {
+            self.follow_changes()?;
+            // Whatever was dropped, renamed or retyped while the batch was built may have taken its ids away.
+            if let Some(report) = self.try_write(body, precision, key)? {
+                return Ok(report);
+            }
+        }
+    }
+
+    /// Forgets what a change of the catalogue may have made wrong.
+    fn follow_changes(&mut self) -> Result<(), Error> {
+        let epoch = self.engine.catalogue_epoch();
+        if epoch != self.epoch {
+            self.schema = default_schema(&self.engine, &self.database)?;
+            self.tables.clear();
+            self.slots.clear();
+            self.epoch = epoch;
+        }
+        Ok(())
+    }
+
+    /// `None` = the catalogue changed meanwhile, and nothing was written.
+    fn try_write(
+        &mut self,
+        body: &[u8],
+        precision: Precision,
+        key: Option<BatchKey>,
+    ) -> Result<Option<WriteReport>, Error> {
+        let mut report = WriteReport::default();
+        let Some(tables) = self.read_lines(body, precision, &mut report)? else {
+            return Ok(None);
+        };
+        let batch = Batch {
+            tables,
+            key,
+            ..Batch::default()
+        };
+        if batch.rows() == 0 && key.is_none() {
+            let current = self.engine.catalogue_epoch() == self.epoch;
+            return Ok(current.then_some(report));
+        }
+        let written = self.engine.write(batch, self.epoch)?;
+        Ok(written.map(|written| {
+            report.rows = written.rows;
+            report.lsn = written.lsn;
+            report.repeated = written.repeated;
+            report
+        }))
+    }
+
+    /// The rows of a body by table; `None` = the catalogue changed meanwhile.
     fn read_lines(
         &mut self,
         body: &[u8],
         precision: Precision,
         report: &mut WriteReport,
-    ) -> Result<Batch, Error> {
+    ) -> Result<Option<Vec<TableRows>>, Error> {
         let engine = Arc::clone(&self.engine);
         let now = precision.truncate(engine.clock().now_ns());
         let mut builders: Vec<Option<Builder>> = Vec::new();
@@ -206,20 +274,22 @@ impl Session {
             }
         }
         if !self.pending.is_empty() {
-            self.pending.resolve(&engine)?;
+            if !self.pending.resolve(&engine, self.epoch)? {
+                return Ok(None);
+            }
             let mut memo = engine
                 .memo()
                 .write()
                 .unwrap_or_else(PoisonError::into_inner);
-            self.pending.teach(&mut memo);
+            memo.follow(self.epoch);
+            self.pending.teach(self.epoch, &mut memo);
         }
         let tables = builders
             .into_iter()
             .flatten()
             .map(|builder| builder.finish(&self.pending))
-            .filter(|rows| rows.rows() > 0)
-            .collect();
-        Ok(Batch { tables })
+            .filter(|rows| rows.rows() > 0);
+        Ok(Some(tables.collect()))
     }
 
     fn add(
@@ -231,7 +301,7 @@ impl Session {
         report: &mut WriteReport,
     ) {
         let text = memo.fingerprint(self.schema, point.series);
-        let found = match memo.find(text, &mut self.expected) {
+        let found = match memo.find(text, self.epoch, &mut self.expected) {
             Some((table, series)) => (self.slot_of(table), RowSeries::Known(series)),
             None => match self.wait_for(text, point, report) {
                 Some((slot, at)) => (slot, RowSeries::Pending(at)),
@@ -267,7 +337,7 @@ impl Session {
                     self.pending.mark_used(at);
                 }
             }
-            Err(RowError::NoField) => {}
+            Err(RowError::NoField | RowError::Stale) => {}
             Err(error) => {
                 report.reject(
                     point.line_number,
@@ -302,7 +372,8 @@ impl Session {
         self.tables.len() - 1
     }
 
-    /// Takes apart a series text that the memo does not know, and waits for its id; `None` = the line was rejected.
+    /// Takes apart a series text that the memo does not know, and waits for its id; `None` = the line was rejected, or
+    /// the schema or the table was dropped and the body will be read again.
     #[cold]
     fn wait_for(
         &mut self,
@@ -338,38 +409,55 @@ impl Session {
         }
         let schema = self.schema;
         let table = self.engine.define_missing(|catalogue| {
-            catalogue
-                .table_id(schema, &key.measurement)
+            if catalogue.schema_name(schema).is_none() {
+                return Ok(None);
+            }
+            let known = catalogue.table_id(schema, &key.measurement);
+            known
+                .map(Some)
                 .ok_or_else(|| catalogue.plan_table(schema, &key.measurement))
-        });
+        })?;
         let slot = self.slot_of(table);
         let known = self.tables.get_mut(slot)?;
-        let tags = key
-            .tags
-            .iter()
-            .enumerate()
-            .map(|(at, (name, value))| (known.tag_id(&self.engine, at, name), value.as_ref()));
-        Some((slot, self.pending.add(text, table, slot, tags)))
+        let mut tags = Vec::with_capacity(key.tags.len());
+        for (at, (name, value)) in key.tags.iter().enumerate() {
+            tags.push((known.tag_id(&self.engine, at, name)?, value.as_ref()));
+        }
+        Some((slot, self.pending.add(text, table, slot, &tags)))
     }
 }
 
 impl TableSlot {
-    /// The id of a tag, defined if it is new. The tags of a table tend to stand at the same positions.
-    fn tag_id(&mut self, engine: &Engine, position: usize, name: &str) -> ColumnId {
+    /// The id of a tag, defined if it is new; `None` = the table was dropped. The tags of a table tend to stand at the
+    /// same positions.
+    fn tag_id(&mut self, engine: &Engine, position: usize, name: &str) -> Option<ColumnId> {
         let guess = self.tags.get(position).filter(|(known, _)| known == name);
         let known = guess.or_else(|| self.tags.iter().find(|(known, _)| known == name));
         if let Some((_, id)) = known {
-            return *id;
+            return Some(*id);
         }
         let table = self.id;
         let id = engine.define_missing(|catalogue| {
-            let tag = catalogue.table(table).and_then(|table| table.tag(name));
-            tag.map(|tag| tag.id)
+            let Some(known) = catalogue.table(table) else {
+                return Ok(None);
+            };
+            let tag = known.tag(name).map(|tag| tag.id);
+            tag.map(Some)
                 .ok_or_else(|| catalogue.plan_column(table, ColumnKind::Tag, name))
-        });
+        })?;
         self.tags.push((name.to_owned(), id));
-        id
+        Some(id)
     }
+}
+
+/// The schema that a database's lines go to.
+fn default_schema(engine: &Engine, database: &str) -> Result<SchemaId, Error> {
+    let catalogue = engine.catalogue();
+    let id = catalogue.database(database);
+    id.and_then(|id| catalogue.default_schema(id))
+        .ok_or_else(|| Error::UnknownDatabase {
+            name: database.to_owned(),
+        })
 }
 
 fn reject_parse(error: &LineError<'_>, report: &mut WriteReport) {
@@ -393,6 +481,7 @@ impl RowError {
                 "input field \"{field}\" on measurement \"{table}\" is too long, {bytes} > {FIELD_TEXT_BYTES_MAX}"
             ),
             Self::NoField => "the point has no field".to_owned(),
+            Self::Stale => "the table was dropped meanwhile".to_owned(),
             Self::BadName(error) => error.to_string(),
         }
     }
@@ -626,13 +715,16 @@ fn define_field(
     }
     let table = context.table.id;
     let kind = ColumnKind::Field(kind_of(value));
-    let (id, kind) = context.engine.define_missing(|catalogue| {
-        let field = catalogue.table(table).and_then(|known| known.field(&name));
-        match field.map(|field| (field.id, field.kind)) {
-            Some((id, ColumnKind::Field(kind))) => Ok((id, kind)),
+    let defined = context.engine.define_missing(|catalogue| {
+        let Some(known) = catalogue.table(table) else {
+            return Ok(None);
+        };
+        match known.field(&name).map(|field| (field.id, field.kind)) {
+            Some((id, ColumnKind::Field(kind))) => Ok(Some((id, kind))),
             _ => Err(catalogue.plan_column(table, kind, &name)),
         }
     });
+    let (id, kind) = defined.ok_or(RowError::Stale)?;
     let known = context.table.fields.len();
     context.table.by_key.insert(key.into(), known);
     context.table.fields.push(KnownField {

@@ -42,8 +42,12 @@
 )]
 
 mod batch;
+mod budget;
+mod cast;
 mod catalogue;
+mod checked_file;
 mod clock;
+mod compaction;
 mod definition;
 mod definitions_file;
 pub mod disk;
@@ -51,12 +55,15 @@ mod engine;
 mod error;
 mod file_header;
 mod head;
+mod idempotency;
 pub mod ingest;
 mod log;
 mod manifest;
 mod order;
 mod predicate;
 mod record;
+mod relation;
+mod retention;
 mod sabotage;
 mod scan;
 mod schema;
@@ -65,10 +72,14 @@ mod snapshot;
 mod text_hash;
 mod tombstone;
 
+pub use budget::{Charge, MemoryBudget, MemoryUse};
 pub use clock::{Clock, SystemClock};
-pub use engine::{Engine, Maintained, Metrics, Options};
+pub use compaction::CompactionOptions;
+pub use engine::{DeleteRequest, Engine, Maintained, Metrics, NewColumn, Options};
 pub use error::Error;
 pub use predicate::{TagMatch, TagPredicate};
+pub use relation::{RelationColumn, RelationId, RelationSchema};
+pub use retention::RetentionTime;
 #[doc(hidden)]
 pub use sabotage::Sabotage;
 pub use scan::{MorselReader, Scan, ScanRequest};

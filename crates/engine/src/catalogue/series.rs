@@ -64,6 +64,11 @@ impl Table {
         self.tags.get(&tag)
     }
 
+    /// Every tag that its series have, also those that were dropped.
+    pub(super) fn tag_ids(&self) -> impl Iterator<Item = ColumnId> {
+        self.tags.keys().copied()
+    }
+
     /// Number of series.
     pub(super) fn series_count(&self) -> usize {
         self.series.len()
