@@ -481,25 +481,31 @@ impl Engine {
         }
     }
 
-    /// Rises whenever something is dropped, renamed or retyped. Read it before looking ids up.
-    pub(crate) fn catalogue_epoch(&self) -> u64 {
-        self.epoch.load(Ordering::Acquire)
-    }
-
     /// Gives many things their ids under one lock: `make` changes the catalogue and appends the entries of what it made.
-    /// What was made before an error stays.
+    /// What was made before an error stays. False = nothing was done, because something was dropped, renamed or retyped
+    /// since `epoch`.
     pub(crate) fn define_together(
         &self,
+        epoch: u64,
         make: impl FnOnce(&mut Catalogue, &mut Vec<u8>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let mut sequencer = lock(&self.sequencer);
+        // What changes the epoch holds the sequencer.
+        if self.catalogue_epoch() != epoch {
+            return Ok(false);
+        }
         let start = sequencer.unlogged.len();
         let result = make(&mut self.catalogue_mut(), &mut sequencer.unlogged);
         let Sequencer {
             unlogged, unfiled, ..
         } = &mut *sequencer;
         unfiled.extend_from_slice(unlogged.get(start..).unwrap_or_default());
-        result
+        result.map(|()| true)
+    }
+
+    /// Rises whenever something is dropped, renamed or retyped. Read it before looking ids up.
+    pub(crate) fn catalogue_epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
     }
 
     fn define(&self, sequencer: &mut Sequencer, definition: &Definition) {
@@ -570,16 +576,16 @@ impl Engine {
         self.report_head();
         let state = lock(&self.state).clone();
         let (databases, tables, series) = self.catalogue().counts();
-        let (keys, key_bytes) = {
-            let keys = lock(&self.keys);
-            (keys.len() as u64, keys.bytes() as u64)
-        };
         let series_bytes = self.catalogue().series_bytes();
         let memo_bytes = self
             .memo
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .bytes();
+        let (keys, key_bytes) = {
+            let keys = lock(&self.keys);
+            (keys.len() as u64, keys.bytes() as u64)
+        };
         let log = self.log.counters();
         let segments_damaged = lock(&self.jobs).damaged.len() as u64;
         let segments = &state.version.segments;
