@@ -87,7 +87,7 @@ pub(crate) enum DataSource {
 
 /// A column of a run.
 #[derive(Debug)]
-pub(super) enum RunColumn {
+pub(crate) enum RunColumn {
     /// Its position there.
     At(usize),
     /// It is older than its field's type.
@@ -458,7 +458,8 @@ impl GroupReader {
         };
         let chunk = self.directory.chunk(column);
         // A page of another type than the schema's is older or newer than a change of its field's type.
-        let Some((stored_kind, (offset, length))) = chunk.and_then(|c| Some((c.kind, c.page(block)?)))
+        let Some((stored_kind, (offset, length))) =
+            chunk.and_then(|c| Some((c.kind, c.page(block)?)))
         else {
             return Ok(None);
         };
