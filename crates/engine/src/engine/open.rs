@@ -15,6 +15,7 @@ use crate::disk::Disk;
 use crate::error::Error;
 use crate::head::Head;
 use crate::idempotency::KeySet;
+use crate::ingest::SeriesMemo;
 use crate::log::{Log, LogOptions};
 use crate::manifest::{FileKind, Manifest};
 use crate::segment::Segment;
@@ -107,6 +108,7 @@ impl Engine {
         let engine = Self {
             uuid: manifest.uuid(),
             dir: dir.to_owned(),
+            memo: RwLock::new(SeriesMemo::new(options.memo_bytes_max)),
             options,
             log,
             epoch: AtomicU64::new(catalogue.epoch()),
