@@ -251,8 +251,9 @@ struct Jobs {
     windows_busy: bool,
     /// Segments that could not be read, by file id: they stay as they are.
     damaged: FxHashSet<u64>,
-    /// The number of the version, and whether the store was idle, when there was nothing to compact.
-    idle_at: Option<(u64, bool)>,
+    /// The number of the version, the catalogue's epoch, and whether the store was idle, when there was nothing to
+    /// compact.
+    idle_at: Option<(u64, u64, bool)>,
     /// Segments that are in no manifest any more; each file goes when its last snapshot does.
     removed: Vec<Arc<Segment>>,
 }
@@ -378,8 +379,9 @@ impl Engine {
         Snapshot::new(Arc::clone(self), state.clone(), visible)
     }
 
-    /// Makes a batch durable and visible, unless one with its key is already. Blocks until it is. `None` = nothing was written, because something was
-    /// dropped, renamed or retyped since `epoch`, at which its ids were looked up: it must be built again.
+    /// Makes a batch durable and visible, unless one with its key is already. Blocks until it is. `None` = nothing was
+    /// written, because something was dropped, renamed or retyped since `epoch`, at which its ids were looked up: it
+    /// must be built again.
     pub(crate) fn write(&self, batch: Batch, epoch: u64) -> Result<Option<Written>, Error> {
         let rows = batch.rows() as u64;
         if rows > self.options.batch_rows_max {
@@ -404,7 +406,8 @@ impl Engine {
                 return Ok(Some(taken));
             }
             self.check_poisoned()?;
-            // What changes the epoch holds the sequencer, so from here to the log it stays what it is.
+            // What changes the epoch holds the sequencer, so from here to the log it stays what it is. An empty batch is
+            // no exception: its rows may have been left out because their table was dropped.
             if self.catalogue_epoch() != epoch {
                 return Ok(None);
             }
