@@ -3,11 +3,13 @@
 //! Does: open and recover, order batches, freeze and flush the head, hand out snapshots. Does not: spawn threads,
 //! parse text, or know SQL: callers write from as many threads as they like and drive [`Engine::maintain`].
 //!
-//! Locks, in the order in which they may be taken: maintenance, sequencer, catalogue, state, keys, then the log's own.
+//! Locks, in the order in which they may be taken: maintenance, sequencer, catalogue, relations, state, keys, holds, then
+//! the log's own.
 
 mod checkpoint;
 mod flush;
 mod open;
+mod relations;
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,12 +26,14 @@ use crate::idempotency::KeySet;
 use crate::log::Log;
 use crate::manifest::{Contents, FileKind, Manifest};
 use crate::record;
+use crate::relation::{Hold, Holds, Relations};
 use crate::sabotage::Sabotage;
 use crate::schema::{DEFAULT_SCHEMA, Lsn};
 use crate::segment::Segment;
 use crate::snapshot::Snapshot;
 
 pub use flush::Maintained;
+pub use relations::{NewRelation, RelationChange};
 
 /// Settings of a store. [`Default`] is what a server runs with.
 #[derive(Debug, Clone)]
@@ -116,6 +120,12 @@ pub struct Metrics {
     pub keys: u64,
     /// Memory of those keys in bytes.
     pub key_bytes: u64,
+    /// Relations of all databases.
+    pub relations: u64,
+    /// Rows of all relations.
+    pub relation_rows: u64,
+    /// Memory of relations in bytes, with what only snapshots see.
+    pub relation_bytes: u64,
     /// Why writes are refused, if they are.
     pub poisoned: Option<String>,
 }
@@ -134,6 +144,9 @@ pub struct Engine {
     state: Mutex<State>,
     maintenance: Mutex<Manifest>,
     keys: Mutex<KeySet>,
+    relations: RwLock<Relations>,
+    /// What relations must remember.
+    holds: Holds,
     counters: Counters,
     /// Held until the last reference is gone.
     _lock: Box<dyn DiskLock>,
@@ -198,6 +211,8 @@ pub(crate) struct Frozen {
     lsn: Lsn,
     min_lsn: Lsn,
     definitions: Vec<u8>,
+    /// Keeps what relations were at `lsn`.
+    _hold: Arc<Hold>,
 }
 
 #[derive(Debug, Default)]
@@ -245,8 +260,8 @@ impl Engine {
         // The state and the visible LSN are read under one lock, and freezing takes it too: so every row up to the
         // visible LSN is in what this snapshot holds, once.
         let state = lock(&self.state);
-        let visible = self.log.durable();
-        Snapshot::new(Arc::clone(self), state.clone(), visible)
+        let hold = self.holds.hold(|| self.log.durable());
+        Snapshot::new(Arc::clone(self), state.clone(), hold)
     }
 
     /// Makes a batch durable and visible, unless one with its key is already. Blocks until it is.
@@ -277,8 +292,14 @@ impl Engine {
             self.check_poisoned()?;
             self.log_definitions(&mut sequencer)?;
             let lsn = sequencer.next_lsn;
-            sequencer.next_lsn += 1;
             record::sequence(&mut batch, lsn);
+            if let Err(refused) = self.apply_relations(lsn, &batch.relations) {
+                drop(sequencer);
+                // What it was refused for must not be lost after the refusal was heard.
+                self.log.sync(lsn - 1)?;
+                return Err(refused);
+            }
+            sequencer.next_lsn += 1;
             if let Some(key) = &batch.key {
                 lock(&self.keys).insert(key, lsn, rows);
             }
@@ -419,6 +440,7 @@ impl Engine {
     pub fn metrics(&self) -> Metrics {
         let state = lock(&self.state).clone();
         let (databases, tables, series) = self.catalogue().counts();
+        let (relations, relation_rows, relation_bytes) = self.relations().counts();
         let (keys, key_bytes) = {
             let keys = lock(&self.keys);
             (keys.len() as u64, keys.bytes() as u64)
@@ -446,6 +468,9 @@ impl Engine {
             flushed_lsn: state.version.flushed_lsn,
             keys,
             key_bytes,
+            relations,
+            relation_rows,
+            relation_bytes,
             poisoned: self.log.poisoned(),
         }
     }

@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 
 use crate::batch::{Batch, Column, TableRows, Values};
 use crate::definition::Definition;
-use crate::engine::{Engine, check_name};
+use crate::engine::{Engine, RelationChange, check_name};
 use crate::error::Error;
 use crate::schema::{
     ColumnId, ColumnKind, DEFAULT_SCHEMA, Lsn, SchemaId, SeriesId, TIME_COLUMN, TableId, type_name,
@@ -176,6 +176,23 @@ impl Session {
         self.write_body(body, precision, batch)
     }
 
+    /// As [`Self::write_lines`], with changes of relations, in one batch: both are visible or neither. A change that is
+    /// refused refuses the body. With a key it is as [`Self::write_lines_once`] says.
+    pub fn write_lines_with(
+        &mut self,
+        body: &[u8],
+        precision: Precision,
+        changes: &[RelationChange],
+        key: Option<[u8; 16]>,
+    ) -> Result<WriteReport, Error> {
+        let batch = Batch {
+            relations: self.engine.encode_relations(changes)?,
+            key: key.map(|key| self.engine.batch_key(key)),
+            ..Batch::default()
+        };
+        self.write_body(body, precision, batch)
+    }
+
     /// Writes the points of a body with what `batch` has already.
     fn write_body(
         &mut self,
@@ -282,11 +299,13 @@ impl Session {
             report.reject(point.line_number, point.line, reason, false);
             return None;
         }
-        let schema = self.schema;
-        let (table, series) = self.engine.define_missing(|catalogue| {
-            let table = catalogue
-                .table_id(schema, &key.measurement)
-                .ok_or_else(|| catalogue.plan_table(schema, &key.measurement))?;
+        let (schema, engine) = (self.schema, &self.engine);
+        let resolved = engine.define_missing(|catalogue| {
+            let table = match catalogue.table_id(schema, &key.measurement) {
+                Some(table) => table,
+                None if engine.is_relation(schema, &key.measurement) => return Ok(None),
+                None => return Err(catalogue.plan_table(schema, &key.measurement)),
+            };
             let mut codes = Vec::with_capacity(key.tags.len());
             for (name, value) in &key.tags {
                 let tag = catalogue
@@ -303,10 +322,18 @@ impl Session {
             }
             codes.sort_unstable();
             match catalogue.series(table, &codes) {
-                Some(series) => Ok((table, series)),
+                Some(series) => Ok(Some((table, series))),
                 None => Err(catalogue.plan_series(table, codes)),
             }
         });
+        let Some((table, series)) = resolved else {
+            let reason = format!(
+                "measurement \"{}\" is a relation; write it as one, or use another name",
+                key.measurement
+            );
+            report.reject(point.line_number, point.line, reason, false);
+            return None;
+        };
         let tables = &mut self.tables;
         let slot = *self.slots.entry(table).or_insert_with(|| {
             tables.push(TableSlot {

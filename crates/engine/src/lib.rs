@@ -67,9 +67,11 @@ mod snapshot;
 mod tombstone;
 
 pub use clock::{Clock, SystemClock};
-pub use engine::{Engine, Maintained, Metrics, Options};
+pub use engine::{Engine, Maintained, Metrics, NewRelation, Options, RelationChange};
 pub use error::Error;
-pub use relation::{RelationColumn, RelationId, RelationSchema};
+pub use relation::{
+    RelationBatches, RelationColumn, RelationId, RelationReader, RelationSchema, Value,
+};
 #[doc(hidden)]
 pub use sabotage::Sabotage;
 pub use scan::{MorselReader, Scan, ScanRequest, TagPredicate};

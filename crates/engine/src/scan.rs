@@ -25,6 +25,7 @@ use crate::head::Run;
 use crate::schema::{ColumnId, ColumnKind, ColumnSource, Lsn, TableSchema};
 use crate::segment::{GroupDirectory, Segment};
 use output::Output;
+pub(crate) use output::field_array;
 use source::{Cursor, GroupCursor, RunCursor};
 
 /// Rows that a morsel aims at.

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, RwLock};
 
+use super::relations::read_relations;
 use super::{Counters, Engine, Options, Sequencer, State, Version};
 use crate::catalogue::Catalogue;
 use crate::clock::Clock;
@@ -14,6 +15,7 @@ use crate::idempotency::KeySet;
 use crate::log::{Log, LogOptions};
 use crate::manifest::{FileKind, Manifest};
 use crate::record::{self, Record};
+use crate::relation::Holds;
 use crate::segment::Segment;
 
 /// Log files that the cap is divided into.
@@ -62,6 +64,7 @@ impl Engine {
             keys.read(disk.as_ref(), &path, manifest.uuid(), meta)?;
         }
         keys.files_end_at(manifest.contents.flushed_lsn);
+        let mut relations = read_relations(disk.as_ref(), &segment_dir, &manifest)?;
 
         let head = Head::default();
         let mut unfiled = Vec::new();
@@ -87,6 +90,7 @@ impl Engine {
                         }
                     }
                     Record::Batch(batch) => {
+                        relations.apply(lsn, &batch.relations)?;
                         if let Some(key) = &batch.key {
                             keys.insert(key, lsn, batch.rows() as u64);
                         }
@@ -123,6 +127,8 @@ impl Engine {
             }),
             maintenance: Mutex::new(manifest),
             keys: Mutex::new(keys),
+            relations: RwLock::new(relations),
+            holds: Holds::default(),
             counters,
             disk,
             clock,
