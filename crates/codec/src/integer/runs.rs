@@ -6,7 +6,7 @@ use super::{Flat, decode_flat_chunk};
 use crate::{BLOCK_ROWS_MAX, Error, varint};
 
 /// Fewest values that are looked at: the parts of runs cost more than a few values ever do.
-const ROWS_MIN: usize = 16;
+const ROWS_MIN: usize = 64;
 
 /// Neighbours compared before all of them are.
 const SAMPLES: usize = 32;
@@ -30,7 +30,7 @@ impl Runs {
         }
         // A run costs about what a value costs otherwise, and some bits for its length.
         let bits = 8 * bytes_max;
-        let pays = |changes: usize, of: usize| changes * (bits + 3 * n) < of * bits;
+        let pays = |changes: usize, of: usize| changes * (bits + 4 * n) < of * bits;
         let is_change = |pair: &[i64; 2]| pair[0] != pair[1];
         let pairs = || values.array_windows();
         let step = ((n - 1) / SAMPLES).max(1);
