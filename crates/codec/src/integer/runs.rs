@@ -20,7 +20,7 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// The runs of `values`, or `None` if they are too many to be smaller than `bytes_max`.
+    /// The runs of `values`, or `None` if they are too many to save a quarter of `bytes_max`, the least without.
     ///
     /// Data without runs pays for a few comparisons only.
     pub(super) fn of(values: &[i64], bytes_max: usize) -> Option<Self> {
@@ -49,7 +49,8 @@ impl Runs {
             values: super::plan_flat(&of_values[..count]),
             lengths: super::plan_flat(&lengths[..count]),
         };
-        (runs.bytes() < bytes_max).then_some(runs)
+        // Short runs are slower to read than differences: a few bytes less are not worth that.
+        (4 * runs.bytes() <= 3 * bytes_max).then_some(runs)
     }
 
     pub(super) fn bytes(&self) -> usize {
