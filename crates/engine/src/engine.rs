@@ -6,6 +6,7 @@
 //! Locks, in the order in which they may be taken: memo, flushing, manifest, jobs, sequencer, catalogue, state,
 //! keys, then the log's own.
 
+mod backup;
 mod checkpoint;
 mod compact;
 mod ddl;
@@ -13,6 +14,7 @@ mod delete;
 mod flush;
 mod memory;
 mod open;
+mod restore;
 mod space;
 
 use std::collections::BTreeSet;
@@ -38,14 +40,17 @@ use crate::manifest::{Contents, FileKind, Manifest};
 use crate::record;
 use crate::sabotage::Sabotage;
 use crate::schema::{Lsn, TableId};
-use crate::segment::{Segment, Window};
+use crate::segment::{Segment, SegmentCache, Window};
 use crate::snapshot::Snapshot;
 use crate::tombstone::Tombstone;
 use space::Space;
 
+pub use backup::BackupReport;
 pub use ddl::NewColumn;
 pub use delete::DeleteRequest;
 pub use flush::Maintained;
+pub(crate) use open::{read_definitions, segment_dir, segment_name};
+pub use restore::RestoreReport;
 
 /// Settings of a store. [`Default`] is what a server runs with.
 #[derive(Debug, Clone)]
@@ -76,6 +81,10 @@ pub struct Options {
     pub keys_max: u64,
     /// Memory of what writers remember of series texts, about 40 bytes each; with less they look series up again.
     pub memo_bytes_max: usize,
+    /// Memory for directories, statistics and rollups of segments.
+    pub directory_cache_bytes_max: u64,
+    /// Segment files that are open at once.
+    pub open_files_max: u64,
     /// A planted bug, for the simulation only.
     #[doc(hidden)]
     pub sabotage: Option<Sabotage>,
@@ -96,6 +105,8 @@ impl Default for Options {
             key_age_ns: 24 * 3600 * 1_000_000_000,
             keys_max: 1_000_000,
             memo_bytes_max: 256 << 20,
+            directory_cache_bytes_max: 64 << 20,
+            open_files_max: 512,
             sabotage: None,
         }
     }
@@ -137,6 +148,14 @@ pub struct Metrics {
     pub tombstones: u64,
     /// Segments that a compaction found damaged and left alone.
     pub segments_damaged: u64,
+    /// Segment files that are open.
+    pub open_files: u64,
+    /// Memory of directories, statistics and rollups of segments.
+    pub directory_cache_bytes: u64,
+    /// How often one of them was in memory when it was needed, since the store was opened.
+    pub directory_cache_hits: u64,
+    /// How often it was not.
+    pub directory_cache_misses: u64,
     /// Databases.
     pub databases: u64,
     /// Tables of all databases.
@@ -188,6 +207,7 @@ pub struct Engine {
     options: Options,
     uuid: [u8; 16],
     log: Log,
+    segment_cache: Arc<SegmentCache>,
     catalogue: RwLock<Catalogue>,
     /// The catalogue's, set while it is locked for the change: who has seen the change sees the new number.
     epoch: AtomicU64,
@@ -203,6 +223,8 @@ pub struct Engine {
     counters: Counters,
     space: Space,
     budget: MemoryBudget,
+    /// Held by a backup: there is one at a time.
+    backups: Mutex<()>,
     /// Held until the last reference is gone.
     _lock: Box<dyn DiskLock>,
 }
@@ -462,25 +484,31 @@ impl Engine {
         }
     }
 
-    /// Rises whenever something is dropped, renamed or retyped. Read it before looking ids up.
-    pub(crate) fn catalogue_epoch(&self) -> u64 {
-        self.epoch.load(Ordering::Acquire)
-    }
-
     /// Gives many things their ids under one lock: `make` changes the catalogue and appends the entries of what it made.
-    /// What was made before an error stays.
+    /// What was made before an error stays. False = nothing was done, because something was dropped, renamed or retyped
+    /// since `epoch`.
     pub(crate) fn define_together(
         &self,
+        epoch: u64,
         make: impl FnOnce(&mut Catalogue, &mut Vec<u8>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let mut sequencer = lock(&self.sequencer);
+        // What changes the epoch holds the sequencer.
+        if self.catalogue_epoch() != epoch {
+            return Ok(false);
+        }
         let start = sequencer.unlogged.len();
         let result = make(&mut self.catalogue_mut(), &mut sequencer.unlogged);
         let Sequencer {
             unlogged, unfiled, ..
         } = &mut *sequencer;
         unfiled.extend_from_slice(unlogged.get(start..).unwrap_or_default());
-        result
+        result.map(|()| true)
+    }
+
+    /// Rises whenever something is dropped, renamed or retyped. Read it before looking ids up.
+    pub(crate) fn catalogue_epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
     }
 
     fn define(&self, sequencer: &mut Sequencer, definition: &Definition) {
@@ -551,21 +579,26 @@ impl Engine {
         self.report_head();
         let state = lock(&self.state).clone();
         let (databases, tables, series) = self.catalogue().counts();
-        let (keys, key_bytes) = {
-            let keys = lock(&self.keys);
-            (keys.len() as u64, keys.bytes() as u64)
-        };
         let series_bytes = self.catalogue().series_bytes();
         let memo_bytes = self
             .memo
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .bytes();
+        let (keys, key_bytes) = {
+            let keys = lock(&self.keys);
+            (keys.len() as u64, keys.bytes() as u64)
+        };
         let log = self.log.counters();
         let segments_damaged = lock(&self.jobs).damaged.len() as u64;
         let segments = &state.version.segments;
         let frozen = state.frozen.as_ref();
+        let cache = self.segment_cache.counters();
         Metrics {
+            open_files: cache.files,
+            directory_cache_bytes: cache.bytes,
+            directory_cache_hits: cache.hits,
+            directory_cache_misses: cache.misses,
             rows_written: self.counters.rows.load(Ordering::Relaxed),
             batches_written: self.counters.batches.load(Ordering::Relaxed),
             log_bytes_written: log.bytes_written,

@@ -36,6 +36,14 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// The folder cannot take a backup, or has none.
+    #[error("{path} cannot be used for this backup: {reason}; give another folder")]
+    NotABackup {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The file was written by a newer version.
     #[error(
         "{path} has format {found}, this version reads up to {supported}; open it with a newer Nilometer"

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use super::{Engine, lock};
 use crate::batch::Batch;
 use crate::error::Error;
+use crate::predicate::TagPredicate;
 use crate::record;
-use crate::scan::{TagPredicate, find_series};
+use crate::scan::find_series;
 use crate::schema::{Lsn, TableSchema};
 use crate::tombstone::{Deleted, Tombstone};
 
