@@ -142,6 +142,11 @@ impl Catalogue {
             .map(|(_, name)| name.as_str())
     }
 
+    /// Every table that was not dropped.
+    pub(crate) fn live_tables(&self) -> impl Iterator<Item = &Arc<TableSchema>> {
+        self.by_table.values().map(|table| &table.schema)
+    }
+
     pub(crate) fn table(&self, id: TableId) -> Option<&Arc<TableSchema>> {
         self.by_table.get(&id).map(|table| &table.schema)
     }

@@ -4,13 +4,14 @@
 //! parse text, or know SQL: callers write from as many threads as they like and drive [`Engine::maintain`].
 //!
 //! Locks, in the order in which they may be taken: memo, flushing, manifest, jobs, sequencer, catalogue, relations,
-//! state, keys, holds, then the log's own.
+//! state, keys, retention, holds, then the log's own.
 
 mod backup;
 mod checkpoint;
 mod compact;
 mod ddl;
 mod delete;
+mod expire;
 mod flush;
 mod memory;
 mod open;
@@ -45,6 +46,7 @@ use crate::schema::{Lsn, TableId};
 use crate::segment::{Segment, SegmentCache, Window};
 use crate::snapshot::Snapshot;
 use crate::tombstone::Tombstone;
+use expire::Retention;
 use space::Space;
 
 pub use backup::BackupReport;
@@ -229,6 +231,7 @@ pub struct Engine {
     /// Held for one edit.
     manifest: Mutex<Manifest>,
     keys: Mutex<KeySet>,
+    retention: Mutex<Retention>,
     relations: RwLock<Relations>,
     /// What relations must remember.
     holds: Holds,

@@ -120,6 +120,10 @@ fn build(rounds: i64) -> Store {
         let lsn = write(&engine, &body(round));
         answers.insert(lsn, everything(&engine).unwrap());
     }
+    // Once more, now without new names: definitions and their batch are one group, and damage to the newest group cannot
+    // be told from a torn end.
+    let lsn = write(&engine, &body(rounds));
+    answers.insert(lsn, everything(&engine).unwrap());
     assert_eq!(engine.metrics().segments, 2);
     drop(engine);
     Store {
@@ -407,7 +411,7 @@ fn assert_log_outcome(
         (Expected::Error, Err(error)) => {
             assert!(error.to_string().contains("/d/log/"), "{what}: {error}");
         }
-        (_, Ok(_)) => panic!("{what}: not noticed, expected {expected:?} flushed {} {:?}", store.flushed, log_records(store).iter().map(|r| (r.path.file_name().unwrap().to_owned(), r.lsn, r.bytes.clone())).collect::<Vec<_>>()),
+        (_, Ok(_)) => panic!("{what}: not noticed, expected {expected:?}"),
         (_, Err(error)) => panic!("{what}: {error}, expected {expected:?}"),
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, RwLock};
 
 use super::backup::{clear_staged, remove_marker};
+use super::expire::Retention;
 use super::memory::{Replayed, Round};
 use super::relations::read_relations;
 use super::space::Space;
@@ -56,21 +57,25 @@ impl Engine {
         }
         disk.sync_dir(dir).map_err(Error::io("sync", dir))?;
         let mut catalogue = Catalogue::new(options.sabotage);
-        read_definitions(disk.as_ref(), &segment_dir, &manifest, &mut catalogue)?;
+        read_definitions(disk.as_ref(), &segment_dir, &manifest, &mut catalogue)
+            .map_err(|error| manifest.blame(error))?;
         let segment_cache = Arc::new(SegmentCache::new(
             Arc::clone(&disk),
             options.directory_cache_bytes_max,
             options.open_files_max,
         ));
-        let segments = open_segments(&segment_cache, &segment_dir, &manifest)?;
+        let segments = open_segments(&segment_cache, &segment_dir, &manifest)
+            .map_err(|error| manifest.blame(error))?;
 
         let mut keys = KeySet::new(&options, clock.as_ref());
         for meta in manifest.contents.files_of(FileKind::Keys) {
             let path = segment_dir.join(side_name(FileKind::Keys, meta.file_id));
-            keys.read(disk.as_ref(), &path, manifest.uuid(), meta)?;
+            keys.read(disk.as_ref(), &path, manifest.uuid(), meta)
+                .map_err(|error| manifest.blame(error))?;
         }
         keys.files_end_at(manifest.contents.flushed_lsn);
-        let mut relations = read_relations(disk.as_ref(), &segment_dir, &manifest)?;
+        let mut relations = read_relations(disk.as_ref(), &segment_dir, &manifest)
+            .map_err(|error| manifest.blame(error))?;
 
         let head = Head::default();
         let mut unfiled = Vec::new();
@@ -110,6 +115,7 @@ impl Engine {
             options.log_bytes_max,
         );
         let applied = round.applied.max(manifest.contents.flushed_lsn);
+        let clock_ns = manifest.contents.clock_ns;
         let engine = Self {
             uuid: manifest.uuid(),
             dir: dir.to_owned(),
@@ -136,6 +142,7 @@ impl Engine {
             }),
             manifest: Mutex::new(manifest),
             keys: Mutex::new(keys),
+            retention: Mutex::new(Retention::new(clock_ns, clock.monotonic_ms())),
             relations: RwLock::new(relations),
             holds: Holds::default(),
             counters,
