@@ -4,7 +4,9 @@
 
 use nilometer_codec::{ColumnBuf, ColumnRef, PhysicalType, ValuesRef};
 
+use crate::relation;
 use crate::schema::{ColumnId, TableId};
+use crate::tombstone::Tombstone;
 
 /// The values of one column, dense: a slot for every row, whatever stands in a null one.
 #[derive(Debug, Clone, PartialEq)]
@@ -474,6 +476,24 @@ impl TableRows {
         self.times.len()
     }
 
+    /// Some of the rows, by position.
+    pub(crate) fn picked(&self, rows: &[u32]) -> Self {
+        let mut picked = Self {
+            table: self.table,
+            series: Vec::new(),
+            times: Vec::new(),
+            columns: Vec::new(),
+        };
+        extend_picked(&mut picked.series, &self.series, rows);
+        extend_picked(&mut picked.times, &self.times, rows);
+        for column in &self.columns {
+            let mut own = Column::new(column.id, column.values.kind());
+            own.extend_picked(column, rows);
+            picked.columns.push(own);
+        }
+        picked
+    }
+
     /// Memory in use, roughly.
     pub(crate) fn bytes(&self) -> usize {
         let columns: usize = self
@@ -485,16 +505,41 @@ impl TableRows {
     }
 }
 
-/// What one write adds: visible as a whole or not at all.
+/// What one write does: visible as a whole or not at all.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Batch {
     /// Rows by table; a table stands here once.
     pub(crate) tables: Vec<TableRows>,
+    /// Rows that are gone; those of this batch stay. Their LSN is 0 until the batch has one.
+    pub(crate) tombstones: Vec<Tombstone>,
+    /// What happens to relations, in this order.
+    pub(crate) relations: Vec<relation::Change>,
+    /// A batch with the same key is the same batch, sent again.
+    pub(crate) key: Option<BatchKey>,
+}
+
+/// What tells a batch that is sent again from a new one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BatchKey {
+    /// As the writer gave it.
+    pub(crate) key: [u8; 16],
+    /// When the store first saw it, in nanoseconds since 1970; it is forgotten some time after.
+    pub(crate) accepted_ns: i64,
 }
 
 impl Batch {
     /// Number of rows in all tables.
     pub(crate) fn rows(&self) -> usize {
         self.tables.iter().map(TableRows::rows).sum()
+    }
+
+    /// Whether it would change nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.tables.is_empty() && self.tombstones.is_empty() && self.relations.is_empty()
+    }
+
+    /// Memory in use, roughly.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.tables.iter().map(|rows| rows.bytes() as u64).sum()
     }
 }

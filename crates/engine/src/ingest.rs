@@ -16,12 +16,12 @@ use nilometer_lineproto::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::batch::{Batch, Column, TableRows, Values};
+use crate::batch::{Batch, BatchKey, Column, TableRows, Values};
 use crate::definition::Definition;
 use crate::engine::{Engine, check_name};
 use crate::error::Error;
 use crate::schema::{
-    ColumnId, ColumnKind, DEFAULT_SCHEMA, Lsn, SchemaId, SeriesId, TIME_COLUMN, TableId, type_name,
+    ColumnId, ColumnKind, Lsn, SchemaId, SeriesId, TIME_COLUMN, TableId, type_name,
 };
 use memo::SeriesMemo;
 
@@ -37,6 +37,8 @@ pub struct WriteReport {
     pub rows: u64,
     /// LSN of their batch; 0 when none was kept.
     pub lsn: Lsn,
+    /// The body was written before, under the same key: rows and LSN are those of then, and nothing was written now.
+    pub repeated: bool,
     /// The first [`REJECTED_SHOWN_MAX`] lines that were not kept, or not whole.
     pub rejected: Vec<Rejected>,
     /// All of them.
@@ -77,6 +79,8 @@ pub struct Session {
     engine: Arc<Engine>,
     database: String,
     schema: SchemaId,
+    /// The catalogue's epoch at which all that it knows was looked up.
+    epoch: u64,
     memo: SeriesMemo,
     tables: Vec<TableSlot>,
     slots: FxHashMap<TableId, usize>,
@@ -122,23 +126,20 @@ enum RowError {
     },
     NoField,
     BadName(Error),
+    /// The table was dropped since it was looked up: the whole body is read again.
+    Stale,
 }
 
 impl Session {
     /// A writer of `database`, which must exist.
     pub fn new(engine: Arc<Engine>, database: &str) -> Result<Self, Error> {
-        let schema = {
-            let catalogue = engine.catalogue();
-            let id = catalogue.database(database);
-            id.and_then(|id| catalogue.schema(id, DEFAULT_SCHEMA))
-        };
-        let schema = schema.ok_or_else(|| Error::UnknownDatabase {
-            name: database.to_owned(),
-        })?;
+        let epoch = engine.catalogue_epoch();
+        let schema = default_schema(&engine, database)?;
         Ok(Self {
             engine,
             database: database.to_owned(),
             schema,
+            epoch,
             memo: SeriesMemo::default(),
             tables: Vec::new(),
             slots: FxHashMap::default(),
@@ -153,6 +154,60 @@ impl Session {
     /// Writes the points of a body as one batch. Returns when they are durable and visible. Lines that cannot be kept
     /// are in the report, and the others are kept; an `Err` means that nothing was acknowledged.
     pub fn write_lines(&mut self, body: &[u8], precision: Precision) -> Result<WriteReport, Error> {
+        self.write_body(body, precision, None)
+    }
+
+    /// As [`Self::write_lines`], but a body that was kept under this key lately is not written again: so a writer that
+    /// has not heard the answer may send the same body with the same key until it does.
+    ///
+    /// The key is all that counts. How long and how many keys are remembered is set by [`crate::Options::key_age_ns`]
+    /// and [`crate::Options::keys_max`].
+    pub fn write_lines_once(
+        &mut self,
+        key: [u8; 16],
+        body: &[u8],
+        precision: Precision,
+    ) -> Result<WriteReport, Error> {
+        let key = self.engine.batch_key(key);
+        self.write_body(body, precision, Some(key))
+    }
+
+    /// Writes the points of a body, under a key if there is one.
+    fn write_body(
+        &mut self,
+        body: &[u8],
+        precision: Precision,
+        key: Option<BatchKey>,
+    ) -> Result<WriteReport, Error> {
+        loop {
+            self.follow_changes()?;
+            // Whatever was dropped, renamed or retyped while the batch was built may have taken its ids away.
+            if let Some(report) = self.try_write(body, precision, key)? {
+                return Ok(report);
+            }
+        }
+    }
+
+    /// Forgets what a change of the catalogue may have made wrong.
+    fn follow_changes(&mut self) -> Result<(), Error> {
+        let epoch = self.engine.catalogue_epoch();
+        if epoch != self.epoch {
+            self.schema = default_schema(&self.engine, &self.database)?;
+            self.memo = SeriesMemo::default();
+            self.tables.clear();
+            self.slots.clear();
+            self.epoch = epoch;
+        }
+        Ok(())
+    }
+
+    /// `None` = the catalogue changed meanwhile, and nothing was written.
+    fn try_write(
+        &mut self,
+        body: &[u8],
+        precision: Precision,
+        key: Option<BatchKey>,
+    ) -> Result<Option<WriteReport>, Error> {
         let now = precision.truncate(self.engine.clock().now_ns());
         let mut report = WriteReport::default();
         let mut builders: Vec<Option<Builder>> = Vec::new();
@@ -169,12 +224,22 @@ impl Session {
             .map(Builder::finish)
             .filter(|rows| rows.rows() > 0)
             .collect();
-        let batch = Batch { tables };
-        report.rows = batch.rows() as u64;
-        if report.rows > 0 {
-            report.lsn = self.engine.write(batch)?;
+        let batch = Batch {
+            tables,
+            key,
+            ..Batch::default()
+        };
+        if batch.rows() == 0 && key.is_none() {
+            let current = self.engine.catalogue_epoch() == self.epoch;
+            return Ok(current.then_some(report));
         }
-        Ok(report)
+        let written = self.engine.write(batch, self.epoch)?;
+        Ok(written.map(|written| {
+            report.rows = written.rows;
+            report.lsn = written.lsn;
+            report.repeated = written.repeated;
+            report
+        }))
     }
 
     fn add(
@@ -211,7 +276,7 @@ impl Session {
             report.reject(point.line_number, point.line, reason, false);
         }
         match added {
-            Ok(()) | Err(RowError::NoField) => {}
+            Ok(()) | Err(RowError::NoField | RowError::Stale) => {}
             Err(error) => {
                 report.reject(
                     point.line_number,
@@ -223,7 +288,8 @@ impl Session {
         }
     }
 
-    /// Parses and defines a series text that was not seen before; `None` = the line was rejected.
+    /// Parses and defines a series text that was not seen before; `None` = the line was rejected, or the schema was
+    /// dropped and the body will be read again.
     #[cold]
     fn resolve(
         &mut self,
@@ -255,6 +321,9 @@ impl Session {
         }
         let schema = self.schema;
         let (table, series) = self.engine.define_missing(|catalogue| {
+            if catalogue.schema_name(schema).is_none() {
+                return Ok(None);
+            }
             let table = catalogue
                 .table_id(schema, &key.measurement)
                 .ok_or_else(|| catalogue.plan_table(schema, &key.measurement))?;
@@ -274,10 +343,10 @@ impl Session {
             }
             codes.sort_unstable();
             match catalogue.series(table, &codes) {
-                Some(series) => Ok((table, series)),
+                Some(series) => Ok(Some((table, series))),
                 None => Err(catalogue.plan_series(table, codes)),
             }
-        });
+        })?;
         let tables = &mut self.tables;
         let slot = *self.slots.entry(table).or_insert_with(|| {
             tables.push(TableSlot {
@@ -291,6 +360,16 @@ impl Session {
         self.memo.insert(point.series, slot, series);
         Some((slot, series))
     }
+}
+
+/// The schema that a database's lines go to.
+fn default_schema(engine: &Engine, database: &str) -> Result<SchemaId, Error> {
+    let catalogue = engine.catalogue();
+    let id = catalogue.database(database);
+    id.and_then(|id| catalogue.default_schema(id))
+        .ok_or_else(|| Error::UnknownDatabase {
+            name: database.to_owned(),
+        })
 }
 
 fn reject_parse(error: &LineError<'_>, report: &mut WriteReport) {
@@ -314,6 +393,7 @@ impl RowError {
                 "input field \"{field}\" on measurement \"{table}\" is too long, {bytes} > {FIELD_TEXT_BYTES_MAX}"
             ),
             Self::NoField => "the point has no field".to_owned(),
+            Self::Stale => "the table was dropped meanwhile".to_owned(),
             Self::BadName(error) => error.to_string(),
         }
     }
@@ -534,13 +614,16 @@ fn define_field(
     }
     let table = context.table.id;
     let kind = ColumnKind::Field(kind_of(value));
-    let (id, kind) = context.engine.define_missing(|catalogue| {
-        let field = catalogue.table(table).and_then(|known| known.field(&name));
-        match field.map(|field| (field.id, field.kind)) {
-            Some((id, ColumnKind::Field(kind))) => Ok((id, kind)),
+    let defined = context.engine.define_missing(|catalogue| {
+        let Some(known) = catalogue.table(table) else {
+            return Ok(None);
+        };
+        match known.field(&name).map(|field| (field.id, field.kind)) {
+            Some((id, ColumnKind::Field(kind))) => Ok(Some((id, kind))),
             _ => Err(catalogue.plan_column(table, kind, &name)),
         }
     });
+    let (id, kind) = defined.ok_or(RowError::Stale)?;
     let known = context.table.fields.len();
     context.table.by_key.insert(key.into(), known);
     context.table.fields.push(KnownField {

@@ -200,7 +200,8 @@ pub fn inspect(disk: &dyn Disk, dir: &Path) -> Result<Inspection, Error> {
 fn look(disk: &dyn Disk, dir: &Path) -> Result<Inspection, Error> {
     let manifest = Manifest::open(disk, dir)?;
     let folder = segment_dir(dir);
-    let catalogue = read_definitions(disk, &folder, &manifest)?;
+    let mut catalogue = Catalogue::default();
+    read_definitions(disk, &folder, &manifest, &mut catalogue)?;
     let contents = &manifest.contents;
     let mut found = Inspection {
         flushed_lsn: contents.flushed_lsn,
@@ -242,7 +243,7 @@ fn look_into(
     tables: &mut Vec<InspectedTable>,
 ) -> Result<InspectedSegment, Error> {
     let mut seen = unread(&segment.meta);
-    for (at, group) in segment.all_groups() {
+    for (at, group) in segment.all_groups().enumerate() {
         seen.groups += 1;
         seen.rows += group.rows;
         seen.page_bytes += group.pages;

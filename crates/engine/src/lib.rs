@@ -42,8 +42,12 @@
 )]
 
 mod batch;
+mod budget;
+mod cast;
 mod catalogue;
+mod checked_file;
 mod clock;
+mod compaction;
 mod definition;
 mod definitions_file;
 pub mod disk;
@@ -51,12 +55,15 @@ mod engine;
 mod error;
 mod file_header;
 mod head;
+mod idempotency;
 pub mod ingest;
 pub mod inspect;
 mod log;
 mod manifest;
 mod order;
 mod record;
+mod relation;
+mod retention;
 mod sabotage;
 mod scan;
 mod schema;
@@ -64,12 +71,19 @@ mod segment;
 mod snapshot;
 mod tombstone;
 
+pub use budget::{Charge, MemoryBudget, MemoryUse};
 pub use clock::{Clock, SystemClock};
-pub use engine::{Engine, Maintained, Metrics, Options};
+pub use compaction::CompactionOptions;
+pub use engine::{DeleteRequest, Engine, Maintained, Metrics, NewColumn, Options};
 pub use error::Error;
+pub use relation::{RelationColumn, RelationId, RelationSchema};
+pub use retention::RetentionTime;
 #[doc(hidden)]
 pub use sabotage::Sabotage;
-pub use scan::{MorselReader, Scan, ScanRequest, TagPredicate};
+pub use scan::{
+    AggregateRequest, AggregateRow, AggregateSources, AggregateSum, AggregateValue, Aggregates,
+    Aggregation, FieldAggregate, MorselReader, Scan, ScanRequest, TagPredicate,
+};
 pub use schema::{
     ColumnDef, ColumnId, ColumnKind, ColumnSource, DEFAULT_SCHEMA, DatabaseId, Duplicates, Lsn,
     SchemaId, SeriesId, TIME_COLUMN, TableId, TableSchema, TableSettings,

@@ -4,13 +4,20 @@ use nilometer_codec::{
     ColumnBuf, PhysicalType, decode_i64s, decode_page, encode_i64s, encode_page, varint,
 };
 
-use crate::batch::{Batch, Column, TableRows, Validity, Values};
+use crate::batch::{Batch, BatchKey, Column, TableRows, Validity, Values};
 use crate::definition::{Definition, take_byte, take_bytes, take_u32};
 use crate::error::Malformed;
-use crate::schema::{ColumnId, TableId};
+use crate::file_header::take;
+use crate::relation::{self, Change, RelationId};
+use crate::schema::{ColumnId, Lsn, TableId};
+use crate::tombstone::Tombstone;
 
 const DEFINITIONS: u8 = 1;
 const BATCH: u8 = 2;
+
+const TOMBSTONES: u8 = 1;
+const RELATIONS: u8 = 2;
+const KEY: u8 = 3;
 
 /// Rows of one page inside a batch record.
 const PAGE_ROWS: usize = nilometer_codec::BLOCK_ROWS_MAX;
@@ -44,11 +51,35 @@ pub(crate) fn encode_batch(batch: &Batch) -> Result<Vec<u8>, Malformed> {
     for rows in &batch.tables {
         encode_table(rows, &mut out, &mut scratch)?;
     }
+    if !batch.tombstones.is_empty() {
+        let mut section = Vec::new();
+        varint::put_u64(batch.tombstones.len() as u64, &mut section);
+        for tombstone in &batch.tombstones {
+            tombstone.encode(&mut section);
+        }
+        put_section(TOMBSTONES, &section, &mut out);
+    }
+    if !batch.relations.is_empty() {
+        let mut section = Vec::new();
+        relation::encode_changes(&batch.relations, &mut section)?;
+        put_section(RELATIONS, &section, &mut out);
+    }
+    if let Some(key) = &batch.key {
+        let mut section = Vec::from(key.key);
+        varint::put_i64(key.accepted_ns, &mut section);
+        put_section(KEY, &section, &mut out);
+    }
     Ok(out)
 }
 
+fn put_section(id: u8, section: &[u8], out: &mut Vec<u8>) {
+    out.push(id);
+    varint::put_u64(section.len() as u64, out);
+    out.extend_from_slice(section);
+}
+
 #[derive(Debug, Default)]
-struct EncodeScratch {
+pub(crate) struct EncodeScratch {
     series: Vec<i64>,
     bitmap: Vec<u8>,
     page: Vec<u8>,
@@ -69,20 +100,31 @@ fn encode_table(
     encode_i64s(&rows.times, out);
     varint::put_u64(rows.columns.len() as u64, out);
     for column in &rows.columns {
-        varint::put_u64(u64::from(column.id.0), out);
-        out.push(column.values.kind() as u8);
-        let mut start = 0;
-        while start < rows.rows() {
-            let end = page_end(column, start, rows.rows());
-            scratch.page.clear();
-            encode_page(
-                column.slice(start..end, &mut scratch.bitmap),
-                &mut scratch.page,
-            )?;
-            varint::put_u64(scratch.page.len() as u64, out);
-            out.extend_from_slice(&scratch.page);
-            start = end;
-        }
+        encode_column(column, rows.rows(), out, scratch)?;
+    }
+    Ok(())
+}
+
+/// Appends the id, the type and all rows of a column, in pages.
+pub(crate) fn encode_column(
+    column: &Column,
+    rows: usize,
+    out: &mut Vec<u8>,
+    scratch: &mut EncodeScratch,
+) -> Result<(), Malformed> {
+    varint::put_u64(u64::from(column.id.0), out);
+    out.push(column.values.kind() as u8);
+    let mut start = 0;
+    while start < rows {
+        let end = page_end(column, start, rows);
+        scratch.page.clear();
+        encode_page(
+            column.slice(start..end, &mut scratch.bitmap),
+            &mut scratch.page,
+        )?;
+        varint::put_u64(scratch.page.len() as u64, out);
+        out.extend_from_slice(&scratch.page);
+        start = end;
     }
     Ok(())
 }
@@ -101,11 +143,15 @@ fn page_end(column: &Column, start: usize, rows: usize) -> usize {
             .max(1)
 }
 
-/// Reads a record's payload.
-pub(crate) fn decode(mut input: &[u8]) -> Result<Record, Malformed> {
+/// Reads the payload of the record of this LSN.
+pub(crate) fn decode(lsn: Lsn, mut input: &[u8]) -> Result<Record, Malformed> {
     match take_byte(&mut input)? {
         DEFINITIONS => Ok(Record::Definitions(Definition::decode_all(input)?)),
-        BATCH => decode_batch(input).map(Record::Batch),
+        BATCH => {
+            let mut batch = decode_batch(input)?;
+            sequence(&mut batch, lsn);
+            Ok(Record::Batch(batch))
+        }
         other => Err(Malformed::new(format!("unknown record kind {other}"))),
     }
 }
@@ -117,10 +163,72 @@ fn decode_batch(mut input: &[u8]) -> Result<Batch, Malformed> {
     for _ in 0..tables {
         batch.tables.push(decode_table(&mut input, &mut page)?);
     }
-    if !input.is_empty() {
-        return Err(Malformed::new("bytes after the last table of a batch"));
+    let mut last = 0;
+    while !input.is_empty() {
+        let id = take_byte(&mut input)?;
+        if id <= last {
+            return Err(Malformed::new(format!(
+                "section {id} of a batch is out of order"
+            )));
+        }
+        last = id;
+        let length = take_u32(&mut input)? as usize;
+        let mut section = take_bytes(&mut input, length)?;
+        decode_section(id, &mut section, &mut batch)?;
+        if !section.is_empty() {
+            return Err(Malformed::new(format!(
+                "bytes after section {id} of a batch"
+            )));
+        }
     }
     Ok(batch)
+}
+
+fn decode_section(id: u8, section: &mut &[u8], batch: &mut Batch) -> Result<(), Malformed> {
+    let empty = match id {
+        TOMBSTONES => {
+            for _ in 0..take_u32(section)? {
+                let tombstone = Tombstone::decode(section)?;
+                if tombstone.lsn != 0 {
+                    return Err(Malformed::new("a delete in a batch has an LSN of its own"));
+                }
+                batch.tombstones.push(tombstone);
+            }
+            batch.tombstones.is_empty()
+        }
+        RELATIONS => {
+            batch.relations = relation::decode_changes(section)?;
+            batch.relations.is_empty()
+        }
+        KEY => {
+            batch.key = Some(BatchKey {
+                key: take(section)?,
+                accepted_ns: varint::get_i64(section)?,
+            });
+            false
+        }
+        other => {
+            return Err(Malformed::new(format!(
+                "section {other} of a batch is unknown to this version; a newer one may have written it"
+            )));
+        }
+    };
+    if empty {
+        return Err(Malformed::new(format!("section {id} of a batch is empty")));
+    }
+    Ok(())
+}
+
+/// Gives what a batch carries the batch's LSN.
+pub(crate) fn sequence(batch: &mut Batch, lsn: Lsn) {
+    for tombstone in &mut batch.tombstones {
+        tombstone.lsn = lsn;
+    }
+    for change in &mut batch.relations {
+        if let Change::Create(schema) = change {
+            schema.id = RelationId(lsn);
+        }
+    }
 }
 
 fn decode_table(input: &mut &[u8], page: &mut ColumnBuf) -> Result<TableRows, Malformed> {
@@ -150,7 +258,8 @@ fn decode_table(input: &mut &[u8], page: &mut ColumnBuf) -> Result<TableRows, Ma
     })
 }
 
-fn decode_column(
+/// Reads a column of `rows` rows and moves `input` past it.
+pub(crate) fn decode_column(
     input: &mut &[u8],
     rows: usize,
     page: &mut ColumnBuf,
@@ -179,88 +288,4 @@ fn decode_column(
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::batch::Strings;
-
-    fn sample(rows: usize) -> Batch {
-        let mut text = Strings::default();
-        let mut validity = Validity::default();
-        for row in 0..rows {
-            text.push(if row % 3 == 0 { b"" } else { b"abc" });
-            validity.push(row % 3 != 0);
-        }
-        Batch {
-            tables: vec![TableRows {
-                table: TableId(7),
-                series: (0..rows).map(|row| 1 + (row % 10) as u32).collect(),
-                times: (0..rows).map(|row| 1_000 * (row as i64 / 10)).collect(),
-                columns: vec![
-                    Column {
-                        id: ColumnId(1),
-                        values: Values::F64((0..rows).map(|row| row as f64 / 10.0).collect()),
-                        validity: Validity::all(rows),
-                    },
-                    Column {
-                        id: ColumnId(2),
-                        values: Values::Text(text),
-                        validity,
-                    },
-                ],
-            }],
-        }
-    }
-
-    #[test]
-    fn a_batch_reads_back_as_written() {
-        for rows in [1, 10, 1023, 1024, 1025, 5000] {
-            let bytes = encode_batch(&sample(rows)).unwrap();
-            assert_eq!(
-                decode(&bytes).unwrap(),
-                Record::Batch(sample(rows)),
-                "{rows} rows"
-            );
-        }
-    }
-
-    /// 1024 rows of long text are more than one page may hold; the write was refused as if the store were damaged.
-    #[test]
-    fn a_batch_of_long_text_takes_as_many_pages_as_it_needs() {
-        let mut text = Strings::default();
-        for row in 0..40 {
-            text.push(&vec![b'0' + row; 1 << 20]);
-        }
-        let batch = Batch {
-            tables: vec![TableRows {
-                table: TableId(1),
-                series: vec![1; 40],
-                times: (0..40).collect(),
-                columns: vec![Column {
-                    id: ColumnId(1),
-                    values: Values::Text(text),
-                    validity: Validity::all(40),
-                }],
-            }],
-        };
-        let bytes = encode_batch(&batch).unwrap();
-        assert_eq!(decode(&bytes).unwrap(), Record::Batch(batch));
-    }
-
-    #[test]
-    fn every_truncation_of_a_batch_is_an_error() {
-        let bytes = encode_batch(&sample(50)).unwrap();
-        for n in 0..bytes.len() {
-            assert!(decode(&bytes[..n]).is_err(), "accepted {n} bytes");
-        }
-    }
-
-    #[test]
-    fn a_flipped_bit_never_panics() {
-        let bytes = encode_batch(&sample(50)).unwrap();
-        for bit in 0..bytes.len() * 8 {
-            let mut damaged = bytes.clone();
-            damaged[bit / 8] ^= 1 << (bit % 8);
-            drop(decode(&damaged));
-        }
-    }
-}
+mod tests;

@@ -15,4 +15,10 @@ pub enum Sabotage {
     LogTrimmedBeforeManifest,
     /// A sync that failed is tried again, and its second answer believed.
     RetryFailedSync,
+    /// A compaction writes rows that a delete had hidden, and says that it did not.
+    TombstoneDropped,
+    /// After a table is dropped its id and those of its series are given out again, if nothing live has higher ones.
+    SeriesIdReused,
+    /// An aggregation lets a rollup stand for rows although another source has rows of the series in that hour.
+    RollupOverOverlap,
 }

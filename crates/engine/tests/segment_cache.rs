@@ -111,6 +111,18 @@ impl Disk for CountingDisk {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
         self.disk.lock(path)
     }
+
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.link(from, to)
+    }
+
+    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
+        self.disk.free_bytes(dir)
+    }
+
+    fn total_bytes(&self, dir: &Path) -> io::Result<u64> {
+        self.disk.total_bytes(dir)
+    }
 }
 
 fn open(disk: &CountingDisk, options: Options) -> Arc<Engine> {

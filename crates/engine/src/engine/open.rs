@@ -1,18 +1,22 @@
 //! Opening a store: lock, manifest, definitions, segments, log, in this order.
 
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, RwLock};
 
-use super::{Counters, Engine, Options, Sequencer, State, Version};
+use super::memory::Round;
+use super::space::Space;
+use super::{Counters, Engine, Jobs, Options, Sequencer, State, Version};
+use crate::budget::{MemoryBudget, MemoryUse};
 use crate::catalogue::Catalogue;
 use crate::clock::Clock;
 use crate::definitions_file;
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::head::Head;
+use crate::idempotency::KeySet;
 use crate::log::{Log, LogOptions};
 use crate::manifest::{FileKind, Manifest};
-use crate::record::{self, Record};
 use crate::segment::{Segment, SegmentCache};
 
 /// Log files that the cap is divided into.
@@ -32,8 +36,11 @@ impl Engine {
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
         dir: &Path,
-        options: Options,
+        mut options: Options,
     ) -> Result<Self, Error> {
+        let budget = MemoryBudget::new(options.memory_bytes_max);
+        // A log larger than the head's share could not be replayed in one piece.
+        options.log_bytes_max = options.log_bytes_max.min(budget.limit(MemoryUse::Head));
         let log_dir = Log::dir_of(dir);
         let segment_dir = segment_dir(dir);
         disk.create_dir_all(dir).map_err(Error::io("create", dir))?;
@@ -52,13 +59,18 @@ impl Engine {
                 .map_err(Error::io("create", folder))?;
         }
         disk.sync_dir(dir).map_err(Error::io("sync", dir))?;
-        let mut catalogue = read_definitions(disk.as_ref(), &segment_dir, &manifest)?;
-        let segment_cache = Arc::new(SegmentCache::new(
-            Arc::clone(&disk),
-            options.directory_cache_bytes_max,
-            options.open_files_max,
-        ));
+        let mut catalogue = Catalogue::new(options.sabotage);
+        read_definitions(disk.as_ref(), &segment_dir, &manifest, &mut catalogue)?;
+        let cache = SegmentCache::new(Arc::clone(&disk), budget.clone(), &options);
+        let segment_cache = Arc::new(cache);
         let segments = open_segments(&segment_cache, &segment_dir, &manifest)?;
+
+        let mut keys = KeySet::new(&options, clock.as_ref());
+        for meta in manifest.contents.files_of(FileKind::Keys) {
+            let path = segment_dir.join(side_name(FileKind::Keys, meta.file_id));
+            keys.read(disk.as_ref(), &path, manifest.uuid(), meta)?;
+        }
+        keys.files_end_at(manifest.contents.flushed_lsn);
 
         let head = Head::default();
         let mut unfiled = Vec::new();
@@ -67,7 +79,7 @@ impl Engine {
             free_files_max: LOG_FREE_FILES_MAX,
             sabotage: options.sabotage,
         };
-        let mut log_bytes = 0;
+        let mut round = Round::new(&budget);
         let (log, replayed) = Log::open(
             Arc::clone(&disk),
             log_dir,
@@ -75,17 +87,7 @@ impl Engine {
             manifest.contents.flushed_lsn,
             log_options,
             &mut |lsn, payload: &[u8]| {
-                log_bytes += payload.len() as u64;
-                match record::decode(payload)? {
-                    Record::Definitions(definitions) => {
-                        for definition in &definitions {
-                            catalogue.apply(definition)?;
-                            definition.encode(&mut unfiled);
-                        }
-                    }
-                    Record::Batch(batch) => head.insert(lsn, batch, false),
-                }
-                Ok(())
+                round.visit(lsn, payload, &mut catalogue, &mut keys, &head, &mut unfiled)
             },
         )
         .map_err(|error| manifest.blame(error))?;
@@ -95,17 +97,25 @@ impl Engine {
         let counters = Counters::default();
         counters
             .log_bytes
-            .store(log_bytes, std::sync::atomic::Ordering::Relaxed);
-        let version = Version::new(segments, &manifest.contents);
-        Ok(Self {
+            .store(round.log_bytes, std::sync::atomic::Ordering::Relaxed);
+        let version = Version::new(0, segments, &manifest.contents);
+        let space = Space::new(
+            disk.as_ref(),
+            dir,
+            options.disk_reserve_bytes,
+            options.log_bytes_max,
+        );
+        let applied = round.applied.max(manifest.contents.flushed_lsn);
+        let engine = Self {
             uuid: manifest.uuid(),
             dir: dir.to_owned(),
             options,
             log,
             segment_cache,
+            epoch: AtomicU64::new(catalogue.epoch()),
             catalogue: RwLock::new(catalogue),
             sequencer: Mutex::new(Sequencer {
-                next_lsn: replayed.last_lsn + 1,
+                next_lsn: applied + 1,
                 unlogged: Vec::new(),
                 unfiled,
             }),
@@ -114,12 +124,22 @@ impl Engine {
                 frozen: None,
                 head: Arc::new(head),
             }),
-            maintenance: Mutex::new(manifest),
+            flushing: Mutex::new(()),
+            jobs: Mutex::new(Jobs {
+                next_file_id: manifest.contents.next_file_id,
+                ..Jobs::default()
+            }),
+            manifest: Mutex::new(manifest),
+            keys: Mutex::new(keys),
             counters,
+            space,
+            budget,
             disk,
             clock,
             _lock: lock,
-        })
+        };
+        engine.replay_rest(applied, replayed.last_lsn)?;
+        Ok(engine)
     }
 }
 
@@ -221,8 +241,8 @@ pub(crate) fn read_definitions(
     disk: &dyn Disk,
     dir: &Path,
     manifest: &Manifest,
-) -> Result<Catalogue, Error> {
-    let mut catalogue = Catalogue::default();
+    catalogue: &mut Catalogue,
+) -> Result<(), Error> {
     for file in manifest.contents.files_of(FileKind::Definitions) {
         let path = dir.join(definitions_name(file.file_id));
         for definition in definitions_file::read(disk, &path, manifest.uuid(), file.file_id)? {
@@ -231,7 +251,7 @@ pub(crate) fn read_definitions(
                 .map_err(|what| what.at(&path, 0))?;
         }
     }
-    Ok(catalogue)
+    Ok(())
 }
 
 fn open_segments(

@@ -8,7 +8,7 @@ use nilometer_codec::{ColumnBuf, crc32c, decode_page};
 use super::cache::{CachedPart, PartKind, SegmentCache};
 use super::directory::GroupDirectory;
 use super::footer::{self, GroupMeta, Part, SegmentKind, Tail};
-use super::meta::SegmentMeta;
+use super::meta::{Home, SegmentMeta, Window};
 use super::rollup::GroupRollups;
 use super::statistics::GroupStatistics;
 use super::{HEADER_BYTES, MAGIC, TAIL_BYTES};
@@ -16,6 +16,7 @@ use crate::disk::{Disk, DiskFile, read_exact_at};
 use crate::error::{Error, Malformed};
 use crate::file_header;
 use crate::schema::TableId;
+use crate::tombstone::Tombstone;
 
 /// A segment that was found in order. Its file is opened when it is read, and its parts decoded when they are asked for.
 #[derive(Debug)]
@@ -130,13 +131,34 @@ impl Segment {
 
     /// Positions and footer entries of a table's groups.
     pub(crate) fn groups(&self, table: TableId) -> impl Iterator<Item = (usize, &GroupMeta)> {
-        self.all_groups()
-            .filter(move |(_, group)| group.table == table)
+        let all = self.groups.iter().enumerate();
+        all.filter(move |(_, group)| group.table == table)
     }
 
-    /// Positions and footer entries of all groups.
-    pub(crate) fn all_groups(&self) -> impl Iterator<Item = (usize, &GroupMeta)> {
-        self.groups.iter().enumerate()
+    /// Footer entries of all groups.
+    pub(crate) fn all_groups(&self) -> impl Iterator<Item = &GroupMeta> {
+        self.groups.iter()
+    }
+
+    /// Whether it belongs to a partition, which may have been widened since it was written.
+    pub(crate) fn is_home(&self, window: &Window) -> bool {
+        match self.meta.home {
+            Home::Mixed => false,
+            Home::Partition(home) => {
+                home.table == window.table && window.start <= home.start && home.end <= window.end
+            }
+        }
+    }
+
+    /// Whether rows of it may still have to be left out for a delete.
+    pub(crate) fn waits_for(&self, tombstone: &Tombstone) -> bool {
+        tombstone.lsn > self.meta.applied_lsn
+            && self.groups(tombstone.table).any(|(_, group)| {
+                tombstone.touches(
+                    group.first_series..=group.last_series,
+                    group.min_time..=group.max_time,
+                )
+            })
     }
 
     /// The directory of a group.

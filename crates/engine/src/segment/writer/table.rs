@@ -75,7 +75,7 @@ impl SegmentWriter {
 fn groups_of(view: &View<'_>) -> Vec<Vec<BlockInput<'static>>> {
     let mut groups: Vec<Vec<BlockInput<'static>>> = Vec::new();
     let mut bytes = 0;
-    for block in cut(view) {
+    for block in cut(view, 0..view.len()) {
         let (more, _) = view.sizes(&block);
         let block = BlockInput::Rows(block);
         match groups.last_mut() {
@@ -130,20 +130,20 @@ fn merge_duplicates(rows: &TableRows, order: Vec<u32>, duplicates: Duplicates) -
     }
 }
 
-/// Ranges of rows that are sorted and merged, one a block.
-pub(crate) fn block_ranges(rows: &TableRows) -> Vec<Range<usize>> {
-    cut(&View::whole(rows))
+/// Ranges of some rows that are sorted and merged, one a block.
+pub(crate) fn block_ranges(rows: &TableRows, range: Range<usize>) -> Vec<Range<usize>> {
+    cut(&View::whole(rows), range)
 }
 
 /// Series with enough rows have blocks of their own, neighbours with fewer share them.
-fn cut(view: &View<'_>) -> Vec<Range<usize>> {
+fn cut(view: &View<'_>, range: Range<usize>) -> Vec<Range<usize>> {
     let mut blocks: Vec<Range<usize>> = Vec::new();
     let mut shared: Option<Range<usize>> = None;
-    let mut start = 0;
-    while start < view.len() {
+    let mut start = range.start;
+    while start < range.end {
         let series = view.series(start);
         let mut end = start + 1;
-        while end < view.len() && view.series(end) == series {
+        while end < range.end && view.series(end) == series {
             end += 1;
         }
         if end - start >= OWN_BLOCK_ROWS_MIN {

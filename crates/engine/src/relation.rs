@@ -1,0 +1,109 @@
+//! Relations: tables without time, kept in memory in versions. Files: `docs/format/relations.md`.
+//!
+//! Does: say what a relation is and what may happen to it, and turn that into bytes and back. Does not: know the log,
+//! the disk or who may write.
+//!
+//! A row is found by its primary key. A change is part of a batch and has its LSN: it is visible with the rows of
+//! time-series tables in that batch, or not at all.
+
+mod bytes;
+
+use nilometer_codec::PhysicalType;
+
+use crate::batch::Column;
+use crate::error::Malformed;
+use crate::schema::{Lsn, SchemaId};
+
+pub(crate) use bytes::{decode_changes, encode_changes};
+
+/// A relation: the LSN of the batch that made it, so that no two ever have one id and no counter has to be kept.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RelationId(pub Lsn);
+
+/// A column of a relation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelationColumn {
+    /// Its name.
+    pub name: String,
+    /// The type of its values.
+    pub kind: PhysicalType,
+    /// Whether a row may have no value here.
+    pub nullable: bool,
+}
+
+/// What a relation is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RelationSchema {
+    /// Its id.
+    pub id: RelationId,
+    /// The schema it is in.
+    pub schema: SchemaId,
+    /// Its name; no table of the schema has it too.
+    pub name: String,
+    /// Its columns; a row has a value or null for each, in this order.
+    pub columns: Vec<RelationColumn>,
+    /// Positions of the columns that tell a row from all others; never null.
+    pub primary_key: Vec<u32>,
+    /// More sets of positions whose values no two rows share; a row with a null in one shares it with nobody.
+    pub unique: Vec<Vec<u32>>,
+}
+
+impl RelationSchema {
+    /// Whether columns and keys fit together; checked where a relation is made and where one is read.
+    pub(crate) fn check(&self) -> Result<(), Malformed> {
+        for (at, column) in self.columns.iter().enumerate() {
+            let earlier = self.columns.iter().take(at);
+            if earlier.into_iter().any(|other| other.name == column.name) {
+                let reason = format!("two columns are called \"{}\"", column.name);
+                return Err(Malformed::new(reason));
+            }
+        }
+        for key in std::iter::once(&self.primary_key).chain(&self.unique) {
+            if key.is_empty() {
+                return Err(Malformed::new("a key has no column"));
+            }
+            for (at, position) in key.iter().enumerate() {
+                if *position as usize >= self.columns.len() {
+                    return Err(Malformed::new("a key names a column that is not there"));
+                }
+                if key.iter().take(at).any(|other| other == position) {
+                    return Err(Malformed::new("a key names a column twice"));
+                }
+            }
+        }
+        let nullable = self.primary_key.iter().find_map(|&position| {
+            let column = self.columns.get(position as usize)?;
+            column.nullable.then_some(&column.name)
+        });
+        match nullable {
+            Some(name) => Err(Malformed::new(format!(
+                "the column \"{name}\" of the primary key may be null"
+            ))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Rows of a relation, or the keys of some.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct Rows {
+    pub(crate) rows: usize,
+    /// Whole rows: every column of the relation, in its order. Keys: the columns of the primary key, in its order.
+    /// The id of each is its position in the relation.
+    pub(crate) columns: Vec<Column>,
+}
+
+/// What happens to a relation.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Change {
+    /// It is made. A batch makes one at most, and its id is 0 until the batch has its LSN.
+    Create(RelationSchema),
+    /// It is gone, with all rows.
+    Drop(RelationId),
+    /// Rows are added; a row of the same primary key is an error.
+    Insert(RelationId, Rows),
+    /// Rows are added; a row of the same primary key is replaced as a whole.
+    Replace(RelationId, Rows),
+    /// The rows with these primary keys are gone; those that are not there do not matter.
+    Delete(RelationId, Rows),
+}
