@@ -5,6 +5,9 @@
 //! exists. Rebuilt at open from definition files and the log.
 
 mod changes;
+mod codes;
+mod dictionary;
+mod id_table;
 mod series;
 
 use std::collections::BTreeMap;
@@ -16,11 +19,11 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::definition::Definition;
 use crate::error::Malformed;
 use crate::sabotage::Sabotage;
-use crate::schema::{
-    ColumnDef, ColumnId, ColumnKind, DatabaseId, SchemaId, SeriesId, TableId, TableSchema,
-};
+use crate::schema::{ColumnDef, ColumnId, ColumnKind, DatabaseId, SchemaId, TableId, TableSchema};
+use crate::text_hash::TextHash;
+pub(crate) use dictionary::TagDictionary;
+pub(crate) use id_table::IdTable;
 use series::Table;
-pub(crate) use series::{TagCodes, TagDictionary};
 
 /// Longest name of a database, schema, table, tag or field in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 1024;
@@ -35,6 +38,8 @@ pub(crate) struct Catalogue {
     by_table: FxHashMap<TableId, Table>,
     tags: FxHashMap<ColumnId, TagDictionary>,
     dropped: Dropped,
+    /// Of tag values.
+    text_hash: TextHash,
     next: NextIds,
     epoch: u64,
     /// A planted bug: ids of what was dropped last are given out again.
@@ -227,15 +232,6 @@ impl Catalogue {
             table,
             kind,
             name: name.to_owned(),
-        }
-    }
-
-    /// The definition of a new series.
-    pub(crate) fn plan_series(&self, table: TableId, tags: TagCodes) -> Definition {
-        Definition::Series {
-            id: SeriesId(self.next.series),
-            table,
-            tags,
         }
     }
 

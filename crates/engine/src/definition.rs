@@ -352,6 +352,30 @@ fn take_positive(input: &mut &[u8]) -> Result<Option<i64>, Malformed> {
     Ok((value > 0).then_some(value))
 }
 
+/// Appends the entry of a tag's value. A value apart from [`Definition`], because a write may bring a million.
+pub(crate) fn encode_tag_value(tag: ColumnId, value: &str, out: &mut Vec<u8>) {
+    out.push(TAG_VALUE);
+    varint::put_u64(u64::from(tag.0), out);
+    put_text(value, out);
+}
+
+/// Appends the entry of a series.
+pub(crate) fn encode_series(
+    id: SeriesId,
+    table: TableId,
+    tags: &[(ColumnId, u32)],
+    out: &mut Vec<u8>,
+) {
+    out.push(SERIES);
+    varint::put_u64(u64::from(id.0), out);
+    varint::put_u64(u64::from(table.0), out);
+    varint::put_u64(tags.len() as u64, out);
+    for (tag, code) in tags {
+        varint::put_u64(u64::from(tag.0), out);
+        varint::put_u64(u64::from(*code), out);
+    }
+}
+
 pub(crate) fn put_text(text: &str, out: &mut Vec<u8>) {
     varint::put_u64(text.len() as u64, out);
     out.extend_from_slice(text.as_bytes());

@@ -3,7 +3,7 @@
 //! Does: open and recover, order batches, freeze and flush the head, hand out snapshots. Does not: spawn threads,
 //! parse text, or know SQL: callers write from as many threads as they like and drive [`Engine::maintain`].
 //!
-//! Locks, in the order in which they may be taken: flushing, manifest, jobs, sequencer, catalogue, state,
+//! Locks, in the order in which they may be taken: memo, flushing, manifest, jobs, sequencer, catalogue, state,
 //! keys, then the log's own.
 
 mod checkpoint;
@@ -32,6 +32,7 @@ use crate::disk::{Disk, DiskLock, RealDisk};
 use crate::error::Error;
 use crate::head::Head;
 use crate::idempotency::KeySet;
+use crate::ingest::SeriesMemo;
 use crate::log::Log;
 use crate::manifest::{Contents, FileKind, Manifest};
 use crate::record;
@@ -62,10 +63,6 @@ pub struct Options {
     pub log_bytes_max: u64,
     /// Rows of one batch.
     pub batch_rows_max: u64,
-    /// Memory for directories, statistics and rollups of segments.
-    pub directory_cache_bytes_max: u64,
-    /// Segment files that are open at once.
-    pub open_files_max: u64,
     /// How segments are compacted.
     pub compaction: CompactionOptions,
     /// Bytes of the disk that writes leave free, for what makes room again; `None` = as much as the log and one
@@ -78,6 +75,12 @@ pub struct Options {
     pub key_age_ns: i64,
     /// So many keys are remembered at most; the oldest go first.
     pub keys_max: u64,
+    /// Memory of what writers remember of series texts, about 40 bytes each; with less they look series up again.
+    pub memo_bytes_max: usize,
+    /// Memory for directories, statistics and rollups of segments.
+    pub directory_cache_bytes_max: u64,
+    /// Segment files that are open at once.
+    pub open_files_max: u64,
     /// A planted bug, for the simulation only.
     #[doc(hidden)]
     pub sabotage: Option<Sabotage>,
@@ -92,13 +95,14 @@ impl Default for Options {
             flush_idle_rows_min: 32 * 1024,
             log_bytes_max: 256 << 20,
             batch_rows_max: 4 << 20,
-            directory_cache_bytes_max: 64 << 20,
-            open_files_max: 512,
             compaction: CompactionOptions::default(),
             disk_reserve_bytes: None,
             memory_bytes_max: 0,
             key_age_ns: 24 * 3600 * 1_000_000_000,
             keys_max: 1_000_000,
+            memo_bytes_max: 256 << 20,
+            directory_cache_bytes_max: 64 << 20,
+            open_files_max: 512,
             sabotage: None,
         }
     }
@@ -131,14 +135,6 @@ pub struct Metrics {
     pub definition_bytes: u64,
     /// Rows in segment files.
     pub segment_rows: u64,
-    /// Segment files that are open.
-    pub open_files: u64,
-    /// Memory of directories, statistics and rollups of segments.
-    pub directory_cache_bytes: u64,
-    /// How often one of them was in memory when it was needed, since the store was opened.
-    pub directory_cache_hits: u64,
-    /// How often it was not.
-    pub directory_cache_misses: u64,
     /// Bytes of segment files ever written, those removed since included: over `segment_bytes`, the write
     /// amplification.
     pub segment_bytes_written: u64,
@@ -148,12 +144,24 @@ pub struct Metrics {
     pub tombstones: u64,
     /// Segments that a compaction found damaged and left alone.
     pub segments_damaged: u64,
+    /// Segment files that are open.
+    pub open_files: u64,
+    /// Memory of directories, statistics and rollups of segments.
+    pub directory_cache_bytes: u64,
+    /// How often one of them was in memory when it was needed, since the store was opened.
+    pub directory_cache_hits: u64,
+    /// How often it was not.
+    pub directory_cache_misses: u64,
     /// Databases.
     pub databases: u64,
     /// Tables of all databases.
     pub tables: u64,
     /// Series of all tables.
     pub series: u64,
+    /// Memory of series and tag values in bytes.
+    pub series_bytes: u64,
+    /// Memory of what writers remember of series texts, in bytes.
+    pub memo_bytes: u64,
     /// Highest LSN that a snapshot sees.
     pub visible_lsn: Lsn,
     /// Highest LSN that is in segments.
@@ -199,6 +207,7 @@ pub struct Engine {
     catalogue: RwLock<Catalogue>,
     /// The catalogue's, set while it is locked for the change: who has seen the change sees the new number.
     epoch: AtomicU64,
+    memo: RwLock<SeriesMemo>,
     sequencer: Mutex<Sequencer>,
     state: Mutex<State>,
     /// Held by whoever turns a head into a segment.
@@ -388,13 +397,13 @@ impl Engine {
                 self.log.sync(taken.lsn)?;
                 return Ok(Some(taken));
             }
-            if batch.is_empty() {
-                return Ok(Some(Written::default()));
-            }
             self.check_poisoned()?;
             // What changes the epoch holds the sequencer, so from here to the log it stays what it is.
             if self.catalogue_epoch() != epoch {
                 return Ok(None);
+            }
+            if batch.is_empty() {
+                return Ok(Some(Written::default()));
             }
             self.log_definitions(&mut sequencer)?;
             self.sequence(&mut sequencer, batch, payload)
@@ -471,6 +480,22 @@ impl Engine {
         self.epoch.load(Ordering::Acquire)
     }
 
+    /// Gives many things their ids under one lock: `make` changes the catalogue and appends the entries of what it made.
+    /// What was made before an error stays.
+    pub(crate) fn define_together(
+        &self,
+        make: impl FnOnce(&mut Catalogue, &mut Vec<u8>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut sequencer = lock(&self.sequencer);
+        let start = sequencer.unlogged.len();
+        let result = make(&mut self.catalogue_mut(), &mut sequencer.unlogged);
+        let Sequencer {
+            unlogged, unfiled, ..
+        } = &mut *sequencer;
+        unfiled.extend_from_slice(unlogged.get(start..).unwrap_or_default());
+        result
+    }
+
     fn define(&self, sequencer: &mut Sequencer, definition: &Definition) {
         let start = sequencer.unlogged.len();
         definition.encode(&mut sequencer.unlogged);
@@ -526,6 +551,10 @@ impl Engine {
         self.options.sabotage
     }
 
+    pub(crate) fn memo(&self) -> &RwLock<SeriesMemo> {
+        &self.memo
+    }
+
     pub(crate) fn clock(&self) -> &dyn Clock {
         self.clock.as_ref()
     }
@@ -544,6 +573,12 @@ impl Engine {
             let keys = lock(&self.keys);
             (keys.len() as u64, keys.bytes() as u64)
         };
+        let series_bytes = self.catalogue().series_bytes();
+        let memo_bytes = self
+            .memo
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .bytes();
         let log = self.log.counters();
         let segments_damaged = lock(&self.jobs).damaged.len() as u64;
         let segments = &state.version.segments;
@@ -573,6 +608,8 @@ impl Engine {
             databases: databases as u64,
             tables: tables as u64,
             series: series as u64,
+            series_bytes: series_bytes as u64,
+            memo_bytes: memo_bytes as u64,
             visible_lsn: self.log.durable(),
             flushed_lsn: state.version.flushed_lsn,
             disk_free_bytes: self.space.free(),

@@ -3,12 +3,13 @@
 //! Does: resolve series and fields to ids through a memo, group columns by table, reject single rows. Does not: read
 //! sockets or decide status codes.
 //!
-//! The memo is what makes this fast: a series text that was seen before is compared, not parsed, and the series that
-//! followed it last time is tried first, so a steady stream costs one comparison a point.
+//! The memo is what makes this fast: a series text that was seen before is hashed, not parsed, and the series that
+//! followed it last time is tried first. Series that nobody saw before are collected and defined once for the body.
 
 mod memo;
+mod pending;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use nilometer_codec::PhysicalType;
 use nilometer_lineproto::{
@@ -17,18 +18,21 @@ use nilometer_lineproto::{
 use rustc_hash::FxHashMap;
 
 use crate::batch::{Batch, BatchKey, Column, TableRows, Values};
-use crate::definition::Definition;
 use crate::engine::{Engine, check_name};
 use crate::error::Error;
 use crate::schema::{
     ColumnId, ColumnKind, Lsn, SchemaId, SeriesId, TIME_COLUMN, TableId, type_name,
 };
-use memo::SeriesMemo;
+use memo::Fingerprint;
+pub(crate) use memo::SeriesMemo;
+use pending::Pending;
 
 /// Rejected lines that a report shows; the rest are counted.
 pub const REJECTED_SHOWN_MAX: usize = 100;
 /// Bytes of a rejected line that a report shows.
 const LINE_SHOWN_BYTES: usize = 1024;
+/// Lines read while the memo is held: a fraction of a millisecond, so that who wants to teach it does not wait long.
+const LINES_OF_ONE_LOCK: usize = 256;
 
 /// What became of a body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -81,9 +85,11 @@ pub struct Session {
     schema: SchemaId,
     /// The catalogue's epoch at which all that it knows was looked up.
     epoch: u64,
-    memo: SeriesMemo,
+    /// Where the memo would have the next series.
+    expected: usize,
     tables: Vec<TableSlot>,
     slots: FxHashMap<TableId, usize>,
+    pending: Pending,
 }
 
 /// What a session knows of a table.
@@ -91,6 +97,7 @@ pub struct Session {
 struct TableSlot {
     id: TableId,
     name: String,
+    tags: Vec<(String, ColumnId)>,
     fields: Vec<KnownField>,
     by_key: FxHashMap<Box<[u8]>, usize>,
 }
@@ -107,10 +114,20 @@ struct KnownField {
 #[derive(Debug)]
 struct Builder {
     rows: TableRows,
+    /// Rows whose series is pending, and its position there.
+    unresolved: Vec<(usize, usize)>,
     /// By known field: its position in `rows.columns`.
     column_of: Vec<Option<usize>>,
     /// Known fields of the row before, in its order.
     template: Vec<usize>,
+}
+
+/// The series of a row.
+#[derive(Debug, Clone, Copy)]
+enum RowSeries {
+    Known(SeriesId),
+    /// Its position among the pending ones.
+    Pending(usize),
 }
 
 /// Why a row cannot be added.
@@ -140,9 +157,10 @@ impl Session {
             database: database.to_owned(),
             schema,
             epoch,
-            memo: SeriesMemo::default(),
+            expected: 0,
             tables: Vec::new(),
             slots: FxHashMap::default(),
+            pending: Pending::default(),
         })
     }
 
@@ -193,10 +211,16 @@ impl Session {
         let epoch = self.engine.catalogue_epoch();
         if epoch != self.epoch {
             self.schema = default_schema(&self.engine, &self.database)?;
-            self.memo = SeriesMemo::default();
             self.tables.clear();
             self.slots.clear();
             self.epoch = epoch;
+        }
+        let is_older = |memo: &SeriesMemo| memo.epoch() < epoch;
+        let memo = self.engine.memo();
+        if is_older(&memo.read().unwrap_or_else(PoisonError::into_inner)) {
+            memo.write()
+                .unwrap_or_else(PoisonError::into_inner)
+                .start_epoch(epoch);
         }
         Ok(())
     }
@@ -208,22 +232,10 @@ impl Session {
         precision: Precision,
         key: Option<BatchKey>,
     ) -> Result<Option<WriteReport>, Error> {
-        let now = precision.truncate(self.engine.clock().now_ns());
         let mut report = WriteReport::default();
-        let mut builders: Vec<Option<Builder>> = Vec::new();
-        let mut reader = Reader::new(body, precision);
-        while let Some(next) = reader.next() {
-            match next {
-                Ok(point) => self.add(&point, now, &mut builders, &mut report),
-                Err(error) => reject_parse(&error, &mut report),
-            }
-        }
-        let tables: Vec<TableRows> = builders
-            .into_iter()
-            .flatten()
-            .map(Builder::finish)
-            .filter(|rows| rows.rows() > 0)
-            .collect();
+        let Some(tables) = self.read_lines(body, precision, &mut report)? else {
+            return Ok(None);
+        };
         let batch = Batch {
             tables,
             key,
@@ -242,17 +254,73 @@ impl Session {
         }))
     }
 
+    /// `None` = the catalogue changed meanwhile.
+    fn read_lines(
+        &mut self,
+        body: &[u8],
+        precision: Precision,
+        report: &mut WriteReport,
+    ) -> Result<Option<Vec<TableRows>>, Error> {
+        let engine = Arc::clone(&self.engine);
+        let now = precision.truncate(engine.clock().now_ns());
+        let mut builders: Vec<Option<Builder>> = Vec::new();
+        let mut reader = Reader::new(body, precision);
+        self.pending.clear();
+        let mut at_end = false;
+        while !at_end {
+            let memo = engine.memo().read().unwrap_or_else(PoisonError::into_inner);
+            if memo.epoch() != self.epoch {
+                return Ok(None);
+            }
+            for _ in 0..LINES_OF_ONE_LOCK {
+                match reader.next() {
+                    Some(Ok(point)) => self.add(&point, now, &memo, &mut builders, report),
+                    Some(Err(error)) => reject_parse(&error, report),
+                    None => {
+                        at_end = true;
+                        break;
+                    }
+                }
+            }
+        }
+        if !self.pending.is_empty() {
+            if !self.pending.resolve(&engine, self.epoch)? {
+                return Ok(None);
+            }
+            let mut memo = engine
+                .memo()
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
+            if memo.epoch() == self.epoch {
+                self.pending.teach(&mut memo);
+            }
+        }
+        let tables = builders
+            .into_iter()
+            .flatten()
+            .map(|builder| builder.finish(&self.pending))
+            .filter(|rows| rows.rows() > 0)
+            .collect();
+        Ok(Some(tables))
+    }
+
     fn add(
         &mut self,
         point: &Point<'_>,
         now: i64,
+        memo: &SeriesMemo,
         builders: &mut Vec<Option<Builder>>,
         report: &mut WriteReport,
     ) {
-        let known = self.memo.find(point.series);
-        let Some((slot, series)) = known.or_else(|| self.resolve(point, report)) else {
-            return;
+        let text = memo.fingerprint(self.schema, point.series);
+        let found = match memo.find(text, &mut self.expected) {
+            Some((table, series)) => (self.slot_of(table), RowSeries::Known(series)),
+            None => match self.wait_for(text, point, report) {
+                Some((slot, at)) => (slot, RowSeries::Pending(at)),
+                None => return,
+            },
         };
+        let (slot, series) = found;
         if builders.len() <= slot {
             builders.resize_with(slot + 1, || None);
         }
@@ -276,7 +344,12 @@ impl Session {
             report.reject(point.line_number, point.line, reason, false);
         }
         match added {
-            Ok(()) | Err(RowError::NoField | RowError::Stale) => {}
+            Ok(()) => {
+                if let RowSeries::Pending(at) = series {
+                    self.pending.mark_used(at);
+                }
+            }
+            Err(RowError::NoField | RowError::Stale) => {}
             Err(error) => {
                 report.reject(
                     point.line_number,
@@ -288,14 +361,41 @@ impl Session {
         }
     }
 
-    /// Parses and defines a series text that was not seen before; `None` = the line was rejected, or the schema was
-    /// dropped and the body will be read again.
+    /// The slot of a table that exists.
+    #[inline]
+    fn slot_of(&mut self, table: TableId) -> usize {
+        match self.slots.get(&table) {
+            Some(&slot) => slot,
+            None => self.new_slot(table),
+        }
+    }
+
     #[cold]
-    fn resolve(
+    fn new_slot(&mut self, table: TableId) -> usize {
+        let known = self.engine.catalogue().table(table).cloned();
+        self.tables.push(TableSlot {
+            id: table,
+            name: known.map_or_else(String::new, |known| known.name.clone()),
+            tags: Vec::new(),
+            fields: Vec::new(),
+            by_key: FxHashMap::default(),
+        });
+        self.slots.insert(table, self.tables.len() - 1);
+        self.tables.len() - 1
+    }
+
+    /// Takes apart a series text that the memo does not know, and waits for its id; `None` = the line was rejected, or the
+    /// catalogue changed and the body will be read again.
+    #[cold]
+    fn wait_for(
         &mut self,
+        text: Fingerprint,
         point: &Point<'_>,
         report: &mut WriteReport,
-    ) -> Option<(usize, SeriesId)> {
+    ) -> Option<(usize, usize)> {
+        if let Some(found) = self.pending.find(text) {
+            return Some(found);
+        }
         let key = match SeriesKey::parse(point.series) {
             Ok(key) => key,
             Err(reason) => {
@@ -320,45 +420,53 @@ impl Session {
             return None;
         }
         let schema = self.schema;
-        let (table, series) = self.engine.define_missing(|catalogue| {
-            if catalogue.schema_name(schema).is_none() {
+        let epoch = self.epoch;
+        let table = self.engine.define_missing(|catalogue| {
+            if catalogue.epoch() != epoch {
                 return Ok(None);
             }
-            let table = catalogue
-                .table_id(schema, &key.measurement)
-                .ok_or_else(|| catalogue.plan_table(schema, &key.measurement))?;
-            let mut codes = Vec::with_capacity(key.tags.len());
-            for (name, value) in &key.tags {
-                let tag = catalogue
-                    .table(table)
-                    .and_then(|known| known.tag(name))
-                    .map(|tag| tag.id)
-                    .ok_or_else(|| catalogue.plan_column(table, ColumnKind::Tag, name))?;
-                let code = catalogue.tag_code(tag, value);
-                let code = code.ok_or_else(|| Definition::TagValue {
-                    tag,
-                    value: value.to_string(),
-                })?;
-                codes.push((tag, code));
-            }
-            codes.sort_unstable();
-            match catalogue.series(table, &codes) {
-                Some(series) => Ok(Some((table, series))),
-                None => Err(catalogue.plan_series(table, codes)),
-            }
+            let known = catalogue.table_id(schema, &key.measurement);
+            known
+                .map(Some)
+                .ok_or_else(|| catalogue.plan_table(schema, &key.measurement))
         })?;
-        let tables = &mut self.tables;
-        let slot = *self.slots.entry(table).or_insert_with(|| {
-            tables.push(TableSlot {
-                id: table,
-                name: key.measurement.to_string(),
-                fields: Vec::new(),
-                by_key: FxHashMap::default(),
-            });
-            tables.len() - 1
-        });
-        self.memo.insert(point.series, slot, series);
-        Some((slot, series))
+        let slot = self.slot_of(table);
+        let known = self.tables.get_mut(slot)?;
+        let mut tags = Vec::with_capacity(key.tags.len());
+        for (at, (name, value)) in key.tags.iter().enumerate() {
+            tags.push((known.tag_id(&self.engine, epoch, at, name)?, value.as_ref()));
+        }
+        let at = self.pending.add(text, table, slot, tags.into_iter());
+        Some((slot, at))
+    }
+}
+
+impl TableSlot {
+    /// The id of a tag, defined if it is new. The tags of a table tend to stand at the same positions. `None` = the
+    /// catalogue is not that of `epoch` any more.
+    fn tag_id(
+        &mut self,
+        engine: &Engine,
+        epoch: u64,
+        position: usize,
+        name: &str,
+    ) -> Option<ColumnId> {
+        let guess = self.tags.get(position).filter(|(known, _)| known == name);
+        let known = guess.or_else(|| self.tags.iter().find(|(known, _)| known == name));
+        if let Some((_, id)) = known {
+            return Some(*id);
+        }
+        let table = self.id;
+        let id = engine.define_missing(|catalogue| {
+            if catalogue.epoch() != epoch {
+                return Ok(None);
+            }
+            let tag = catalogue.table(table).and_then(|table| table.tag(name));
+            tag.map(|tag| Some(tag.id))
+                .ok_or_else(|| catalogue.plan_column(table, ColumnKind::Tag, name))
+        })?;
+        self.tags.push((name.to_owned(), id));
+        Some(id)
     }
 }
 
@@ -416,12 +524,18 @@ impl Builder {
                 times: Vec::new(),
                 columns: Vec::new(),
             },
+            unresolved: Vec::new(),
             column_of: Vec::new(),
             template: Vec::new(),
         }
     }
 
-    fn finish(mut self) -> TableRows {
+    fn finish(mut self, pending: &Pending) -> TableRows {
+        for (row, at) in self.unresolved {
+            if let (Some(slot), Some(id)) = (self.rows.series.get_mut(row), pending.id(at)) {
+                *slot = id.0;
+            }
+        }
         let rows = self.rows.rows();
         for column in &mut self.rows.columns {
             column.pad(rows);
@@ -435,7 +549,7 @@ impl Builder {
     fn add_row(
         &mut self,
         point: &Point<'_>,
-        series: SeriesId,
+        series: RowSeries,
         time: i64,
         context: &mut RowContext<'_>,
     ) -> Result<(), RowError> {
@@ -454,7 +568,14 @@ impl Builder {
         if kept == 0 {
             return Err(RowError::NoField);
         }
-        self.rows.series.push(series.0);
+        let series = match series {
+            RowSeries::Known(id) => id.0,
+            RowSeries::Pending(at) => {
+                self.unresolved.push((rows, at));
+                0
+            }
+        };
+        self.rows.series.push(series);
         self.rows.times.push(time);
         Ok(())
     }

@@ -243,7 +243,7 @@ fn look_into(
     tables: &mut Vec<InspectedTable>,
 ) -> Result<InspectedSegment, Error> {
     let mut seen = unread(&segment.meta);
-    for (at, group) in segment.all_groups().enumerate() {
+    for (at, group) in segment.all_groups() {
         seen.groups += 1;
         seen.rows += group.rows;
         seen.page_bytes += group.pages;

@@ -69,6 +69,7 @@ mod scan;
 mod schema;
 mod segment;
 mod snapshot;
+mod text_hash;
 mod tombstone;
 
 pub use budget::{Charge, MemoryBudget, MemoryUse};

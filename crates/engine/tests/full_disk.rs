@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk, MemoryDisk, RealDisk};
 use nilometer_engine::ingest::Session;
-use nilometer_engine::{Clock, Engine, Error, Options, ScanRequest, SystemClock};
+use nilometer_engine::{
+    Clock, CompactionOptions, Engine, Error, Options, ScanRequest, SystemClock,
+};
 use nilometer_lineproto::Precision;
 
 const FLUSH_ROWS: u64 = 10;
@@ -108,6 +110,12 @@ fn open_with_reserve(disk: &Arc<dyn Disk>, dir: &Path) -> Arc<Engine> {
         flush_rows: 2_000,
         log_bytes_max: 64 << 10,
         disk_reserve_bytes: Some(RESERVE_BYTES),
+        // A compaction makes room, so writing would go on by itself before the test could look.
+        compaction: CompactionOptions {
+            fan_in: usize::MAX,
+            settle_ms: 0,
+            ..CompactionOptions::default()
+        },
         ..Options::default()
     };
     let clock = Arc::new(BusyClock::default());

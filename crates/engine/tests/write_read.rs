@@ -15,7 +15,9 @@ use arrow_array::types::{Float64Type, Int32Type, Int64Type, TimestampNanosecondT
 use arrow_array::{Array, RecordBatch};
 use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::ingest::Session;
-use nilometer_engine::{Engine, Error, Options, ScanRequest, Snapshot, SystemClock, TagPredicate};
+use nilometer_engine::{
+    CompactionOptions, Engine, Error, Options, ScanRequest, Snapshot, SystemClock, TagPredicate,
+};
 use nilometer_lineproto::Precision;
 
 fn open(disk: &MemoryDisk) -> Arc<Engine> {
@@ -403,6 +405,12 @@ fn the_log_is_recycled_and_stays_below_its_cap() {
         Options {
             flush_rows: 500,
             log_bytes_max: 64 << 10,
+            // So that each flush can be counted by its file.
+            compaction: CompactionOptions {
+                fan_in: usize::MAX,
+                settle_ms: 0,
+                ..CompactionOptions::default()
+            },
             ..Options::default()
         },
     );

@@ -15,6 +15,7 @@ use crate::disk::Disk;
 use crate::error::Error;
 use crate::head::Head;
 use crate::idempotency::KeySet;
+use crate::ingest::SeriesMemo;
 use crate::log::{Log, LogOptions};
 use crate::manifest::{FileKind, Manifest};
 use crate::segment::{Segment, SegmentCache};
@@ -109,10 +110,11 @@ impl Engine {
         let engine = Self {
             uuid: manifest.uuid(),
             dir: dir.to_owned(),
+            memo: RwLock::new(SeriesMemo::new(options.memo_bytes_max)),
             options,
             log,
-            segment_cache,
             epoch: AtomicU64::new(catalogue.epoch()),
+            segment_cache,
             catalogue: RwLock::new(catalogue),
             sequencer: Mutex::new(Sequencer {
                 next_lsn: applied + 1,

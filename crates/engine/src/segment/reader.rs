@@ -135,11 +135,6 @@ impl Segment {
         all.filter(move |(_, group)| group.table == table)
     }
 
-    /// Footer entries of all groups.
-    pub(crate) fn all_groups(&self) -> impl Iterator<Item = &GroupMeta> {
-        self.groups.iter()
-    }
-
     /// Whether it belongs to a partition, which may have been widened since it was written.
     pub(crate) fn is_home(&self, window: &Window) -> bool {
         match self.meta.home {
@@ -159,6 +154,11 @@ impl Segment {
                     group.min_time..=group.max_time,
                 )
             })
+    }
+
+    /// Positions and footer entries of all groups.
+    pub(crate) fn all_groups(&self) -> impl Iterator<Item = (usize, &GroupMeta)> {
+        self.groups.iter().enumerate()
     }
 
     /// The directory of a group.
