@@ -529,7 +529,7 @@ fn a_table_that_kept_duplicates_counts_them_as_it_says_now() {
         assert_agrees(&engine, &question, "kept");
     }
     let used = assert_agrees(&engine, &Question::everything(Some(HOUR)), "kept");
-    assert!(used.rollups > 3, "{used:?}");
+    assert!(used.rollups >= 3, "{used:?}");
     set(Duplicates::Last);
     for question in questions() {
         assert_agrees(&engine, &question, "merged by reading");

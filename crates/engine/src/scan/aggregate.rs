@@ -303,17 +303,23 @@ impl<'a> Morsel<'a> {
             readers.push(reader);
         }
         let mut rows = Vec::new();
+        let is_as_asked = plan.slots.iter().copied().eq(0..plan.fields.len());
         for ((position, &id), steps) in self.positions.clone().zip(series).zip(steps) {
             let mut buckets = Buckets::new(&plan.fields, plan.bucket_ns);
             self.add_up(id, steps, &mut readers, &mut buckets)?;
             for (bucket, count, fields) in buckets.finish() {
-                let fields = plan.slots.iter().map(|&slot| fields.get(slot)?.clone());
+                let fields = if is_as_asked {
+                    fields
+                } else {
+                    let slots = plan.slots.iter();
+                    slots.map(|&slot| fields.get(slot)?.clone()).collect()
+                };
                 rows.push(AggregateRow {
                     series: SeriesId(id),
                     position,
                     bucket,
                     rows: count,
-                    fields: fields.collect(),
+                    fields,
                 });
             }
         }

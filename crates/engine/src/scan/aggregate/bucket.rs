@@ -1,10 +1,10 @@
 //! Buckets of one series while they fill: from summaries of whole stretches, and from rows.
 
-use std::collections::BTreeMap;
 use std::ops::Range;
 
 use nilometer_codec::stats::statistics;
 use nilometer_codec::{BLOCK_ROWS_MAX, PhysicalType};
+use rustc_hash::FxHashMap;
 
 use super::{AggregateSum, AggregateValue, FieldAggregate, Plan, merge};
 use crate::batch::{Column, Strings, Values};
@@ -21,26 +21,36 @@ pub(super) fn bucket_of(time: i64, bucket_ns: Option<i64>) -> i64 {
     })
 }
 
-/// Buckets by their start.
+/// The last time of the bucket of a time.
+fn end_of(time: i64, bucket_ns: Option<i64>) -> i64 {
+    bucket_ns.map_or(i64::MAX, |width| {
+        let next = time.div_euclid(width).checked_add(1);
+        let start = next.and_then(|number| number.checked_mul(width));
+        start.map_or(i64::MAX, |start| start.saturating_sub(1))
+    })
+}
+
+/// Buckets in the order of their first row.
 #[derive(Debug)]
 pub(super) struct Buckets {
     kinds: Vec<(ColumnId, PhysicalType)>,
     bucket_ns: Option<i64>,
-    by_start: BTreeMap<i64, Bucket>,
+    /// Start and number of rows.
+    found: Vec<(i64, u64)>,
+    /// Of every bucket, what is known of each field.
+    cells: Vec<Option<Known>>,
+    /// Positions by start.
+    places: FxHashMap<i64, usize>,
+    /// The bucket that was added to last: the next row is nearly always its or a new one's.
+    last: usize,
     bitmap: Vec<u8>,
-}
-
-#[derive(Debug, Default)]
-struct Bucket {
-    rows: u64,
-    fields: Vec<Option<Known>>,
 }
 
 /// What is known of a field in a bucket.
 #[derive(Debug)]
 enum Known {
     Numbers(Summary),
-    Text(TextKnown),
+    Text(Box<TextKnown>),
 }
 
 #[derive(Debug)]
@@ -57,18 +67,36 @@ impl Buckets {
         Self {
             kinds: fields.to_vec(),
             bucket_ns,
-            by_start: BTreeMap::new(),
+            found: Vec::new(),
+            cells: Vec::new(),
+            places: FxHashMap::default(),
+            last: 0,
             bitmap: Vec::new(),
         }
     }
 
-    fn bucket(&mut self, time: i64) -> &mut Bucket {
-        let fields = self.kinds.len();
+    /// Adds rows to the bucket of a time; returns its cells.
+    fn bucket(&mut self, time: i64, rows: u64) -> &mut [Option<Known>] {
         let start = bucket_of(time, self.bucket_ns);
-        self.by_start.entry(start).or_insert_with(|| Bucket {
-            rows: 0,
-            fields: (0..fields).map(|_| None).collect(),
-        })
+        if self
+            .found
+            .get(self.last)
+            .is_none_or(|bucket| bucket.0 != start)
+        {
+            let new = self.found.len();
+            self.last = *self.places.entry(start).or_insert(new);
+            if self.last == new {
+                self.found.push((start, 0));
+                let cells = self.cells.len() + self.kinds.len();
+                self.cells.resize_with(cells, || None);
+            }
+        }
+        if let Some(bucket) = self.found.get_mut(self.last) {
+            bucket.1 += rows;
+        }
+        let first = self.last * self.kinds.len();
+        let cells = self.cells.get_mut(first..first + self.kinds.len());
+        cells.unwrap_or_default()
     }
 
     /// Adds rows of one bucket that only their summaries stand for, by field.
@@ -78,11 +106,9 @@ impl Buckets {
         rows: u64,
         summaries: impl Iterator<Item = Option<Summary>>,
     ) {
-        let bucket = self.bucket(time);
-        bucket.rows += rows;
-        for (field, summary) in bucket.fields.iter_mut().zip(summaries) {
+        for (cell, summary) in self.bucket(time, rows).iter_mut().zip(summaries) {
             if let Some(summary) = summary {
-                join(field, summary);
+                join(cell, summary);
             }
         }
     }
@@ -127,14 +153,13 @@ impl Buckets {
     ) {
         let mut start = rows.start;
         while let Some(&time) = times.get(start).filter(|_| start < rows.end) {
-            let own = bucket_of(time, self.bucket_ns);
+            let last = end_of(time, self.bucket_ns);
             let rest = times.get(start..rows.end).unwrap_or_default();
-            let length = rest.partition_point(|&time| bucket_of(time, self.bucket_ns) == own);
+            let length = rest.partition_point(|&time| time <= last);
             let end = start + length.clamp(1, BLOCK_ROWS_MAX);
             let mut bitmap = std::mem::take(&mut self.bitmap);
-            let bucket = self.bucket(time);
-            bucket.rows += (end - start) as u64;
-            for (at, field) in bucket.fields.iter_mut().enumerate() {
+            let cells = self.bucket(time, (end - start) as u64);
+            for (at, field) in cells.iter_mut().enumerate() {
                 let Some(column) = column(at) else { continue };
                 let own = times.get(start..end).unwrap_or_default();
                 if let Values::Text(strings) | Values::Bytes(strings) = &column.values {
@@ -157,13 +182,21 @@ impl Buckets {
     }
 
     /// Start, number of rows and aggregates by field, in the order of time.
-    pub(super) fn finish(self) -> impl Iterator<Item = (i64, u64, Vec<Option<FieldAggregate>>)> {
-        let kinds = self.kinds;
-        self.by_start.into_iter().map(move |(start, bucket)| {
-            let fields = bucket.fields.into_iter().zip(&kinds);
-            let fields = fields.map(|(known, (_, kind))| Some(known?.finish(*kind)));
-            (start, bucket.rows, fields.collect())
-        })
+    pub(super) fn finish(mut self) -> Vec<(i64, u64, Vec<Option<FieldAggregate>>)> {
+        let mut order: Vec<usize> = (0..self.found.len()).collect();
+        order.sort_by_key(|&at| self.found.get(at).map(|bucket| bucket.0));
+        let width = self.kinds.len();
+        let mut finished = Vec::with_capacity(order.len());
+        for at in order {
+            let Some(&(start, rows)) = self.found.get(at) else {
+                continue;
+            };
+            let cells = self.cells.get_mut(at * width..(at + 1) * width);
+            let cells = cells.unwrap_or_default().iter_mut().zip(&self.kinds);
+            let fields = cells.map(|(cell, (_, kind))| Some(cell.take()?.finish(*kind)));
+            finished.push((start, rows, fields.collect()));
+        }
+        finished
     }
 }
 
@@ -177,13 +210,13 @@ fn join(field: &mut Option<Known>, summary: Summary) {
 fn join_text(field: &mut Option<Known>, time: i64, strings: &Strings, row: usize) {
     let value = strings.get(row);
     let Some(Known::Text(known)) = field else {
-        *field = Some(Known::Text(TextKnown {
+        *field = Some(Known::Text(Box::new(TextKnown {
             count: 1,
             min: value.to_vec(),
             max: value.to_vec(),
             first: (time, value.to_vec()),
             last: (time, value.to_vec()),
-        }));
+        })));
         return;
     };
     known.count += 1;

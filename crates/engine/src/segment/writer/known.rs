@@ -182,8 +182,10 @@ impl Known {
     fn decide(&mut self) {
         let entries = std::mem::take(&mut self.entries);
         let rows: usize = entries.iter().map(|entry| entry.rows as usize).sum();
+        // Where every block lies in one hour, its statistics say as much.
+        let is_finer = self.slices.iter().any(|slices| slices.len() > 1);
         let is_sorted = entries.is_sorted_by(|a, b| (a.series, a.hour) < (b.series, b.hour));
-        if is_sorted && !entries.is_empty() && rows >= entries.len() * HOUR_ROWS_MIN {
+        if is_sorted && is_finer && rows >= entries.len() * HOUR_ROWS_MIN {
             self.of_hours = vec![None; entries.len()];
             self.rollups = Some(GroupRollups::new(entries));
         }
