@@ -587,6 +587,11 @@ impl Engine {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The planted bug, if there is one.
+    pub(crate) fn sabotage(&self) -> Option<Sabotage> {
+        self.options.sabotage
+    }
+
     pub(crate) fn memo(&self) -> &RwLock<SeriesMemo> {
         &self.memo
     }

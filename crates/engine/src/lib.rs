@@ -88,7 +88,10 @@ pub use relation::{
 pub use retention::RetentionTime;
 #[doc(hidden)]
 pub use sabotage::Sabotage;
-pub use scan::{MorselReader, Scan, ScanRequest};
+pub use scan::{
+    AggregateRequest, AggregateRow, AggregateSources, AggregateSum, AggregateValue, Aggregates,
+    Aggregation, FieldAggregate, MorselReader, Scan, ScanRequest,
+};
 pub use schema::{
     ColumnDef, ColumnId, ColumnKind, ColumnSource, DEFAULT_SCHEMA, DatabaseId, Duplicates, Lsn,
     SchemaId, SeriesId, TIME_COLUMN, TableId, TableSchema, TableSettings,

@@ -43,7 +43,8 @@ impl Clock for HandClock {
 impl HandClock {
     /// Time passes.
     fn pass(&self, days: u64) {
-        self.monotonic_ms.fetch_add(days * DAY_MS, Ordering::Relaxed);
+        self.monotonic_ms
+            .fetch_add(days * DAY_MS, Ordering::Relaxed);
         self.jump(i64::try_from(days).unwrap());
     }
 

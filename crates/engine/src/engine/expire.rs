@@ -131,10 +131,12 @@ fn last_expired(state: &State, table: &TableSchema, cutoff: i64) -> Option<i64> 
     // Rows that have no partition of their own yet go by the one that they would have.
     let mixed = state.version.segments.iter();
     let mixed = mixed.filter(|segment| segment.meta.home == Home::Mixed);
-    let implied = mixed.flat_map(|segment| segment.groups(table.id)).map(|(_, group)| {
-        let next = group.max_time.div_euclid(interval).saturating_add(1);
-        next.saturating_mul(interval).saturating_sub(1)
-    });
+    let implied = mixed
+        .flat_map(|segment| segment.groups(table.id))
+        .map(|(_, group)| {
+            let next = group.max_time.div_euclid(interval).saturating_add(1);
+            next.saturating_mul(interval).saturating_sub(1)
+        });
     explicit.chain(implied).filter(|&last| last < cutoff).max()
 }
 

@@ -59,11 +59,8 @@ impl Engine {
         let mut catalogue = Catalogue::new(options.sabotage);
         read_definitions(disk.as_ref(), &segment_dir, &manifest, &mut catalogue)
             .map_err(|error| manifest.blame(error))?;
-        let segment_cache = Arc::new(SegmentCache::new(
-            Arc::clone(&disk),
-            options.directory_cache_bytes_max,
-            options.open_files_max,
-        ));
+        let cache = SegmentCache::new(Arc::clone(&disk), budget.clone(), &options);
+        let segment_cache = Arc::new(cache);
         let segments = open_segments(&segment_cache, &segment_dir, &manifest)
             .map_err(|error| manifest.blame(error))?;
 
