@@ -72,9 +72,12 @@ impl Engine {
         let Job::Rewrite { segments, .. } = &claim.job else {
             return true;
         };
-        let inputs = segments.iter().filter_map(|id| segment_of(&claim.state, *id));
+        let inputs = segments
+            .iter()
+            .filter_map(|id| segment_of(&claim.state, *id));
         let bytes = inputs.map(|segment| segment.meta.bytes).sum();
-        self.space.has_room_for(self.disk.as_ref(), &self.dir, bytes)
+        self.space
+            .has_room_for(self.disk.as_ref(), &self.dir, bytes)
     }
 
     fn claim(&self, settle: bool) -> Option<Claim> {
