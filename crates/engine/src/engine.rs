@@ -552,6 +552,7 @@ impl Engine {
     /// Figures for operators.
     pub fn metrics(&self) -> Metrics {
         self.report_head();
+        self.report_index();
         let state = lock(&self.state).clone();
         let (databases, tables, series) = self.catalogue().counts();
         let (keys, key_bytes) = {

@@ -1,8 +1,9 @@
-//! The head's share of the memory budget: when it must become a segment, when writers wait, how much is replayed at once.
+//! The store's side of the memory budget: when the head must become a segment, when writers wait, how much is replayed
+//! at once.
 //!
-//! Does: make writers help to flush when the head is full, refuse what does not fit even then, and replay a log that
-//! holds more than the head may in rounds, with a flush after each. Does not: count memory (the budget does) or decide
-//! about time (`flush.rs` does).
+//! Does: make writers help to flush when the head is full, refuse what does not fit even then, refuse new series when
+//! the index has its share, and replay a log that holds more than the head may in rounds, with a flush after each. Does
+//! not: count memory (the budget does) or decide about time (`flush.rs` does).
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -46,6 +47,20 @@ impl Engine {
         drop(state);
         self.budget.report(MemoryUse::Head, held);
         held
+    }
+
+    /// Memory of names, series and the keys of batches.
+    pub(super) fn report_index(&self) -> u64 {
+        let names = self.catalogue().series_bytes() as u64;
+        let held = names + lock(&self.keys).bytes() as u64;
+        self.budget.report(MemoryUse::Index, held);
+        held
+    }
+
+    /// Whether new series that need about `bytes` fit the memory for them.
+    pub(crate) fn check_index(&self, bytes: u64) -> Result<(), Error> {
+        self.budget
+            .check(MemoryUse::Index, self.report_index(), bytes)
     }
 
     /// Makes room for `bytes` of rows, or says that there is none.
