@@ -40,7 +40,7 @@ use crate::manifest::{Contents, FileKind, Manifest};
 use crate::record;
 use crate::sabotage::Sabotage;
 use crate::schema::{Lsn, TableId};
-use crate::segment::{Segment, Window};
+use crate::segment::{Segment, SegmentCache, Window};
 use crate::snapshot::Snapshot;
 use crate::tombstone::Tombstone;
 use space::Space;
@@ -49,6 +49,7 @@ pub use backup::BackupReport;
 pub use ddl::NewColumn;
 pub use delete::DeleteRequest;
 pub use flush::Maintained;
+pub(crate) use open::{read_definitions, segment_dir, segment_name};
 pub use restore::RestoreReport;
 
 /// Settings of a store. [`Default`] is what a server runs with.
@@ -80,6 +81,10 @@ pub struct Options {
     pub keys_max: u64,
     /// Memory of what writers remember of series texts, about 40 bytes each; with less they look series up again.
     pub memo_bytes_max: usize,
+    /// Memory for directories, statistics and rollups of segments.
+    pub directory_cache_bytes_max: u64,
+    /// Segment files that are open at once.
+    pub open_files_max: u64,
     /// A planted bug, for the simulation only.
     #[doc(hidden)]
     pub sabotage: Option<Sabotage>,
@@ -100,6 +105,8 @@ impl Default for Options {
             key_age_ns: 24 * 3600 * 1_000_000_000,
             keys_max: 1_000_000,
             memo_bytes_max: 256 << 20,
+            directory_cache_bytes_max: 64 << 20,
+            open_files_max: 512,
             sabotage: None,
         }
     }
@@ -141,6 +148,14 @@ pub struct Metrics {
     pub tombstones: u64,
     /// Segments that a compaction found damaged and left alone.
     pub segments_damaged: u64,
+    /// Segment files that are open.
+    pub open_files: u64,
+    /// Memory of directories, statistics and rollups of segments.
+    pub directory_cache_bytes: u64,
+    /// How often one of them was in memory when it was needed, since the store was opened.
+    pub directory_cache_hits: u64,
+    /// How often it was not.
+    pub directory_cache_misses: u64,
     /// Databases.
     pub databases: u64,
     /// Tables of all databases.
@@ -192,6 +207,7 @@ pub struct Engine {
     options: Options,
     uuid: [u8; 16],
     log: Log,
+    segment_cache: Arc<SegmentCache>,
     catalogue: RwLock<Catalogue>,
     /// The catalogue's, set while it is locked for the change: who has seen the change sees the new number.
     epoch: AtomicU64,
@@ -235,8 +251,9 @@ struct Jobs {
     windows_busy: bool,
     /// Segments that could not be read, by file id: they stay as they are.
     damaged: FxHashSet<u64>,
-    /// The number of the version, and whether the store was idle, when there was nothing to compact.
-    idle_at: Option<(u64, bool)>,
+    /// The number of the version, the catalogue's epoch, and whether the store was idle, when there was nothing to
+    /// compact.
+    idle_at: Option<(u64, u64, bool)>,
     /// Segments that are in no manifest any more; each file goes when its last snapshot does.
     removed: Vec<Arc<Segment>>,
 }
@@ -362,8 +379,9 @@ impl Engine {
         Snapshot::new(Arc::clone(self), state.clone(), visible)
     }
 
-    /// Makes a batch durable and visible, unless one with its key is already. Blocks until it is. `None` = nothing was written, because something was
-    /// dropped, renamed or retyped since `epoch`, at which its ids were looked up: it must be built again.
+    /// Makes a batch durable and visible, unless one with its key is already. Blocks until it is. `None` = nothing was
+    /// written, because something was dropped, renamed or retyped since `epoch`, at which its ids were looked up: it
+    /// must be built again.
     pub(crate) fn write(&self, batch: Batch, epoch: u64) -> Result<Option<Written>, Error> {
         let rows = batch.rows() as u64;
         if rows > self.options.batch_rows_max {
@@ -388,7 +406,8 @@ impl Engine {
                 return Ok(Some(taken));
             }
             self.check_poisoned()?;
-            // What changes the epoch holds the sequencer, so from here to the log it stays what it is.
+            // What changes the epoch holds the sequencer, so from here to the log it stays what it is. An empty batch is
+            // no exception: its rows may have been left out because their table was dropped.
             if self.catalogue_epoch() != epoch {
                 return Ok(None);
             }
@@ -465,25 +484,31 @@ impl Engine {
         }
     }
 
-    /// Rises whenever something is dropped, renamed or retyped. Read it before looking ids up.
-    pub(crate) fn catalogue_epoch(&self) -> u64 {
-        self.epoch.load(Ordering::Acquire)
-    }
-
     /// Gives many things their ids under one lock: `make` changes the catalogue and appends the entries of what it made.
-    /// What was made before an error stays.
+    /// What was made before an error stays. False = nothing was done, because something was dropped, renamed or retyped
+    /// since `epoch`.
     pub(crate) fn define_together(
         &self,
+        epoch: u64,
         make: impl FnOnce(&mut Catalogue, &mut Vec<u8>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let mut sequencer = lock(&self.sequencer);
+        // What changes the epoch holds the sequencer.
+        if self.catalogue_epoch() != epoch {
+            return Ok(false);
+        }
         let start = sequencer.unlogged.len();
         let result = make(&mut self.catalogue_mut(), &mut sequencer.unlogged);
         let Sequencer {
             unlogged, unfiled, ..
         } = &mut *sequencer;
         unfiled.extend_from_slice(unlogged.get(start..).unwrap_or_default());
-        result
+        result.map(|()| true)
+    }
+
+    /// Rises whenever something is dropped, renamed or retyped. Read it before looking ids up.
+    pub(crate) fn catalogue_epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
     }
 
     fn define(&self, sequencer: &mut Sequencer, definition: &Definition) {
@@ -555,21 +580,26 @@ impl Engine {
         self.report_index();
         let state = lock(&self.state).clone();
         let (databases, tables, series) = self.catalogue().counts();
-        let (keys, key_bytes) = {
-            let keys = lock(&self.keys);
-            (keys.len() as u64, keys.bytes() as u64)
-        };
         let series_bytes = self.catalogue().series_bytes();
         let memo_bytes = self
             .memo
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .bytes();
+        let (keys, key_bytes) = {
+            let keys = lock(&self.keys);
+            (keys.len() as u64, keys.bytes() as u64)
+        };
         let log = self.log.counters();
         let segments_damaged = lock(&self.jobs).damaged.len() as u64;
         let segments = &state.version.segments;
         let frozen = state.frozen.as_ref();
+        let cache = self.segment_cache.counters();
         Metrics {
+            open_files: cache.files,
+            directory_cache_bytes: cache.bytes,
+            directory_cache_hits: cache.hits,
+            directory_cache_misses: cache.misses,
             rows_written: self.counters.rows.load(Ordering::Relaxed),
             batches_written: self.counters.batches.load(Ordering::Relaxed),
             log_bytes_written: log.bytes_written,

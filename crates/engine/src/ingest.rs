@@ -215,13 +215,6 @@ impl Session {
             self.slots.clear();
             self.epoch = epoch;
         }
-        let is_older = |memo: &SeriesMemo| memo.epoch() < epoch;
-        let memo = self.engine.memo();
-        if is_older(&memo.read().unwrap_or_else(PoisonError::into_inner)) {
-            memo.write()
-                .unwrap_or_else(PoisonError::into_inner)
-                .start_epoch(epoch);
-        }
         Ok(())
     }
 
@@ -254,7 +247,7 @@ impl Session {
         }))
     }
 
-    /// `None` = the catalogue changed meanwhile.
+    /// The rows of a body by table; `None` = the catalogue changed meanwhile.
     fn read_lines(
         &mut self,
         body: &[u8],
@@ -269,9 +262,6 @@ impl Session {
         let mut at_end = false;
         while !at_end {
             let memo = engine.memo().read().unwrap_or_else(PoisonError::into_inner);
-            if memo.epoch() != self.epoch {
-                return Ok(None);
-            }
             for _ in 0..LINES_OF_ONE_LOCK {
                 match reader.next() {
                     Some(Ok(point)) => self.add(&point, now, &memo, &mut builders, report),
@@ -291,17 +281,15 @@ impl Session {
                 .memo()
                 .write()
                 .unwrap_or_else(PoisonError::into_inner);
-            if memo.epoch() == self.epoch {
-                self.pending.teach(&mut memo);
-            }
+            memo.follow(self.epoch);
+            self.pending.teach(self.epoch, &mut memo);
         }
         let tables = builders
             .into_iter()
             .flatten()
             .map(|builder| builder.finish(&self.pending))
-            .filter(|rows| rows.rows() > 0)
-            .collect();
-        Ok(Some(tables))
+            .filter(|rows| rows.rows() > 0);
+        Ok(Some(tables.collect()))
     }
 
     fn add(
@@ -313,7 +301,7 @@ impl Session {
         report: &mut WriteReport,
     ) {
         let text = memo.fingerprint(self.schema, point.series);
-        let found = match memo.find(text, &mut self.expected) {
+        let found = match memo.find(text, self.epoch, &mut self.expected) {
             Some((table, series)) => (self.slot_of(table), RowSeries::Known(series)),
             None => match self.wait_for(text, point, report) {
                 Some((slot, at)) => (slot, RowSeries::Pending(at)),
@@ -384,8 +372,8 @@ impl Session {
         self.tables.len() - 1
     }
 
-    /// Takes apart a series text that the memo does not know, and waits for its id; `None` = the line was rejected, or the
-    /// catalogue changed and the body will be read again.
+    /// Takes apart a series text that the memo does not know, and waits for its id; `None` = the line was rejected, or
+    /// the schema or the table was dropped and the body will be read again.
     #[cold]
     fn wait_for(
         &mut self,
@@ -420,9 +408,8 @@ impl Session {
             return None;
         }
         let schema = self.schema;
-        let epoch = self.epoch;
         let table = self.engine.define_missing(|catalogue| {
-            if catalogue.epoch() != epoch {
+            if catalogue.schema_name(schema).is_none() {
                 return Ok(None);
             }
             let known = catalogue.table_id(schema, &key.measurement);
@@ -434,23 +421,16 @@ impl Session {
         let known = self.tables.get_mut(slot)?;
         let mut tags = Vec::with_capacity(key.tags.len());
         for (at, (name, value)) in key.tags.iter().enumerate() {
-            tags.push((known.tag_id(&self.engine, epoch, at, name)?, value.as_ref()));
+            tags.push((known.tag_id(&self.engine, at, name)?, value.as_ref()));
         }
-        let at = self.pending.add(text, table, slot, tags.into_iter());
-        Some((slot, at))
+        Some((slot, self.pending.add(text, table, slot, &tags)))
     }
 }
 
 impl TableSlot {
-    /// The id of a tag, defined if it is new. The tags of a table tend to stand at the same positions. `None` = the
-    /// catalogue is not that of `epoch` any more.
-    fn tag_id(
-        &mut self,
-        engine: &Engine,
-        epoch: u64,
-        position: usize,
-        name: &str,
-    ) -> Option<ColumnId> {
+    /// The id of a tag, defined if it is new; `None` = the table was dropped. The tags of a table tend to stand at the
+    /// same positions.
+    fn tag_id(&mut self, engine: &Engine, position: usize, name: &str) -> Option<ColumnId> {
         let guess = self.tags.get(position).filter(|(known, _)| known == name);
         let known = guess.or_else(|| self.tags.iter().find(|(known, _)| known == name));
         if let Some((_, id)) = known {
@@ -458,11 +438,11 @@ impl TableSlot {
         }
         let table = self.id;
         let id = engine.define_missing(|catalogue| {
-            if catalogue.epoch() != epoch {
+            let Some(known) = catalogue.table(table) else {
                 return Ok(None);
-            }
-            let tag = catalogue.table(table).and_then(|table| table.tag(name));
-            tag.map(|tag| Some(tag.id))
+            };
+            let tag = known.tag(name).map(|tag| tag.id);
+            tag.map(Some)
                 .ok_or_else(|| catalogue.plan_column(table, ColumnKind::Tag, name))
         })?;
         self.tags.push((name.to_owned(), id));

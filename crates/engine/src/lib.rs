@@ -57,9 +57,11 @@ mod file_header;
 mod head;
 mod idempotency;
 pub mod ingest;
+pub mod inspect;
 mod log;
 mod manifest;
 mod order;
+mod predicate;
 mod record;
 mod relation;
 mod retention;
@@ -78,11 +80,12 @@ pub use engine::{
     BackupReport, DeleteRequest, Engine, Maintained, Metrics, NewColumn, Options, RestoreReport,
 };
 pub use error::Error;
+pub use predicate::{TagMatch, TagPredicate};
 pub use relation::{RelationColumn, RelationId, RelationSchema};
 pub use retention::RetentionTime;
 #[doc(hidden)]
 pub use sabotage::Sabotage;
-pub use scan::{MorselReader, Scan, ScanRequest, TagPredicate};
+pub use scan::{MorselReader, Scan, ScanRequest};
 pub use schema::{
     ColumnDef, ColumnId, ColumnKind, ColumnSource, DEFAULT_SCHEMA, DatabaseId, Duplicates, Lsn,
     SchemaId, SeriesId, TIME_COLUMN, TableId, TableSchema, TableSettings,

@@ -99,7 +99,7 @@ impl Situation<'_> {
     /// Segments of dropped tables, and those that a delete covers as a whole: they go without being read.
     fn drop_job(&self) -> Option<Job> {
         let gone = |segment: &Segment| {
-            segment.all_groups().all(|group| {
+            segment.all_groups().all(|(_, group)| {
                 (self.interval_of)(group.table).is_none()
                     || self.tombstones.iter().any(|it| {
                         it.table == group.table
@@ -173,7 +173,7 @@ impl Situation<'_> {
         // By table: rows of each default window.
         let mut tables: BTreeMap<TableId, BTreeMap<i64, u64>> = BTreeMap::new();
         for segment in run {
-            for group in segment.all_groups() {
+            for (_, group) in segment.all_groups() {
                 let Some(interval) = (self.interval_of)(group.table) else {
                     continue;
                 };

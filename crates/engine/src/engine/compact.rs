@@ -89,8 +89,8 @@ impl Engine {
         let idle_ms = self.idle_ms();
         let settle_ms = self.options.compaction.settle_ms;
         let idle = settle || (settle_ms > 0 && idle_ms >= settle_ms);
-        // The same situation has the same answer.
-        let answered = (state.version.number, idle);
+        // The same situation has the same answer; a drop makes another one.
+        let answered = (state.version.number, self.catalogue_epoch(), idle);
         if jobs.idle_at == Some(answered) {
             return None;
         }
@@ -229,7 +229,7 @@ impl Engine {
             applied_lsn: claim.visible,
             home: target.home,
         };
-        Segment::open(self.disk.as_ref(), path, self.uuid, meta).map(Some)
+        Segment::open(&self.segment_cache, path, self.uuid, meta).map(Some)
     }
 
     fn fill(

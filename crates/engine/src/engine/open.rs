@@ -5,10 +5,10 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, RwLock};
 
 use super::backup::{clear_staged, remove_marker};
-use super::memory::Round;
+use super::memory::{Round, fit};
 use super::space::Space;
 use super::{Counters, Engine, Jobs, Options, Sequencer, State, Version};
-use crate::budget::{MemoryBudget, MemoryUse};
+use crate::budget::MemoryBudget;
 use crate::catalogue::Catalogue;
 use crate::clock::Clock;
 use crate::definitions_file;
@@ -19,7 +19,7 @@ use crate::idempotency::KeySet;
 use crate::ingest::SeriesMemo;
 use crate::log::{Log, LogOptions};
 use crate::manifest::{FileKind, Manifest};
-use crate::segment::Segment;
+use crate::segment::{Segment, SegmentCache};
 
 /// Log files that the cap is divided into.
 const LOG_FILES: u64 = 8;
@@ -41,8 +41,7 @@ impl Engine {
         mut options: Options,
     ) -> Result<Self, Error> {
         let budget = MemoryBudget::new(options.memory_bytes_max);
-        // A log larger than the head's share could not be replayed in one piece.
-        options.log_bytes_max = options.log_bytes_max.min(budget.limit(MemoryUse::Head));
+        fit(&mut options, &budget);
         let log_dir = Log::dir_of(dir);
         let segment_dir = segment_dir(dir);
         disk.create_dir_all(dir).map_err(Error::io("create", dir))?;
@@ -55,7 +54,13 @@ impl Engine {
         disk.sync_dir(dir).map_err(Error::io("sync", dir))?;
         let mut catalogue = Catalogue::new(options.sabotage);
         read_definitions(disk.as_ref(), &segment_dir, &manifest, &mut catalogue)?;
-        let segments = open_segments(disk.as_ref(), &segment_dir, &manifest)?;
+        let segment_cache = SegmentCache::new(
+            Arc::clone(&disk),
+            options.directory_cache_bytes_max,
+            options.open_files_max,
+        );
+        let segment_cache = Arc::new(segment_cache.within(budget.clone()));
+        let segments = open_segments(&segment_cache, &segment_dir, &manifest)?;
 
         let mut keys = KeySet::new(&options, clock.as_ref());
         for meta in manifest.contents.files_of(FileKind::Keys) {
@@ -102,6 +107,7 @@ impl Engine {
             options,
             log,
             epoch: AtomicU64::new(catalogue.epoch()),
+            segment_cache,
             catalogue: RwLock::new(catalogue),
             sequencer: Mutex::new(Sequencer {
                 next_lsn: applied + 1,
@@ -156,11 +162,11 @@ pub(super) fn log_options(options: &Options) -> LogOptions {
 }
 
 /// Folder of segments and definition files.
-pub(super) fn segment_dir(dir: &Path) -> std::path::PathBuf {
+pub(crate) fn segment_dir(dir: &Path) -> std::path::PathBuf {
     dir.join("segments")
 }
 
-pub(super) fn segment_name(file_id: u64) -> String {
+pub(crate) fn segment_name(file_id: u64) -> String {
     format!("{file_id:016}.seg")
 }
 
@@ -249,7 +255,7 @@ pub(super) fn is_file_name(name: &str) -> bool {
     id.is_some_and(|id| id.len() == 16 && id.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
-fn read_definitions(
+pub(crate) fn read_definitions(
     disk: &dyn Disk,
     dir: &Path,
     manifest: &Manifest,
@@ -267,7 +273,7 @@ fn read_definitions(
 }
 
 fn open_segments(
-    disk: &dyn Disk,
+    cache: &Arc<SegmentCache>,
     dir: &Path,
     manifest: &Manifest,
 ) -> Result<Vec<Arc<Segment>>, Error> {
@@ -277,7 +283,7 @@ fn open_segments(
         .iter()
         .map(|meta| {
             let path = dir.join(segment_name(meta.file_id));
-            Segment::open(disk, path, manifest.uuid(), meta.clone()).map(Arc::new)
+            Segment::open(cache, path, manifest.uuid(), meta.clone()).map(Arc::new)
         })
         .collect()
 }

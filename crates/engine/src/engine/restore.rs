@@ -119,7 +119,7 @@ fn check_empty(disk: &dyn Disk, dest: &Path) -> Result<(), Error> {
 fn verify_files(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<(), Error> {
     for meta in &manifest.contents.segments {
         let path = dir.join(segment_name(meta.file_id));
-        Segment::open(disk, path, manifest.uuid(), meta.clone())?.verify()?;
+        Segment::open_alone(disk, path, manifest.uuid(), meta.clone())?.verify()?;
     }
     for file in &manifest.contents.files {
         let path = dir.join(side_name(file.kind, file.file_id));
