@@ -608,6 +608,7 @@ impl Engine {
     /// Figures for operators.
     pub fn metrics(&self) -> Metrics {
         self.report_head();
+        self.report_index();
         let state = lock(&self.state).clone();
         let (databases, tables, series) = self.catalogue().counts();
         let series_bytes = self.catalogue().series_bytes();

@@ -22,7 +22,7 @@ use nilometer_engine::ingest::Session;
 use nilometer_engine::{
     AggregateRequest, AggregateRow, AggregateSources, AggregateSum, AggregateValue,
     CompactionOptions, DeleteRequest, Duplicates, Engine, Maintained, Options, Sabotage,
-    ScanRequest, SystemClock, TableSettings, TagPredicate,
+    ScanRequest, SystemClock, TableSettings, TagMatch, TagPredicate,
 };
 use nilometer_lineproto::Precision;
 use proptest::prelude::*;
@@ -298,7 +298,7 @@ fn assert_agrees(engine: &Arc<Engine>, question: &Question, state: &str) -> Aggr
 fn host(names: &[&str], negated: bool) -> TagPredicate {
     TagPredicate {
         column: 1,
-        values: names.iter().map(|name| Some((*name).to_owned())).collect(),
+        matches: TagMatch::OneOf(names.iter().map(|name| Some((*name).to_owned())).collect()),
         negated,
     }
 }

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, RwLock};
 
 use super::backup::{clear_staged, remove_marker};
 use super::expire::Retention;
-use super::memory::{Replayed, Round};
+use super::memory::{Replayed, Round, fit};
 use super::relations::read_relations;
 use super::space::Space;
 use super::{Counters, Engine, Jobs, Options, Sequencer, State, Version};
-use crate::budget::{MemoryBudget, MemoryUse};
+use crate::budget::MemoryBudget;
 use crate::catalogue::Catalogue;
 use crate::clock::Clock;
 use crate::definitions_file;
@@ -44,8 +44,7 @@ impl Engine {
         mut options: Options,
     ) -> Result<Self, Error> {
         let budget = MemoryBudget::new(options.memory_bytes_max);
-        // A log larger than the head's share could not be replayed in one piece.
-        options.log_bytes_max = options.log_bytes_max.min(budget.limit(MemoryUse::Head));
+        fit(&mut options, &budget);
         let log_dir = Log::dir_of(dir);
         let segment_dir = segment_dir(dir);
         disk.create_dir_all(dir).map_err(Error::io("create", dir))?;
