@@ -4,10 +4,10 @@
 //! holds more than the head may in rounds, with a flush after each. Does not: count memory (the budget does) or decide
 //! about time (`flush.rs` does).
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
-use super::{Engine, lock};
+use super::{Engine, Options, lock};
 use crate::budget::{MemoryBudget, MemoryUse};
 use crate::catalogue::Catalogue;
 use crate::error::{Error, Malformed};
@@ -25,6 +25,8 @@ const HEAD_FULL_FACTOR: u64 = 4;
 const FLUSH_PART: u64 = 4;
 /// A round of replay has this part: all of the share, once its flush copies it.
 const ROUND_PART: u64 = 2;
+/// What writers remember of series may take this part of the share of names and series.
+const MEMO_PART: u64 = 4;
 
 impl Engine {
     /// The store's memory budget, for its caches and for the queries above it.
@@ -74,6 +76,21 @@ impl Engine {
             .check(MemoryUse::Head, self.report_head(), bytes)
     }
 
+    /// Whether `bytes` more of names and series fit.
+    pub(crate) fn check_index(&self, bytes: usize) -> Result<(), Error> {
+        let held = self.report_index();
+        self.budget.check(MemoryUse::Index, held, bytes as u64)
+    }
+
+    /// Memory of names and series, and of what writers remember of them.
+    pub(crate) fn report_index(&self) -> u64 {
+        let memo = self.memo.read().unwrap_or_else(PoisonError::into_inner);
+        let held = memo.bytes() + self.catalogue().index_bytes();
+        drop(memo);
+        self.budget.report(MemoryUse::Index, held as u64);
+        held as u64
+    }
+
     /// Replays what is left of the log after `applied`, up to `last`. Before each round, what the one before has
     /// brought becomes a segment. Called while the store is opened: nobody else has it yet.
     pub(super) fn replay_rest(&self, mut applied: Lsn, last: Lsn) -> Result<(), Error> {
@@ -103,6 +120,14 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// What writers may remember of series: what the options say, but no more than a part of the share of the index.
+pub(super) fn memo_bytes(options: &Options, budget: &MemoryBudget) -> usize {
+    let share = budget.limit(MemoryUse::Index) / MEMO_PART;
+    options
+        .memo_bytes_max
+        .min(usize::try_from(share).unwrap_or(usize::MAX))
 }
 
 /// One round of replay: it applies records until the head has its part of the budget, and leaves the rest.

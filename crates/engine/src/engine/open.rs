@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, RwLock};
 
-use super::memory::Round;
+use super::memory::{Round, memo_bytes};
 use super::space::Space;
 use super::{Counters, Engine, Jobs, Options, Sequencer, State, Version};
 use crate::budget::{MemoryBudget, MemoryUse};
@@ -108,7 +108,7 @@ impl Engine {
         let engine = Self {
             uuid: manifest.uuid(),
             dir: dir.to_owned(),
-            memo: RwLock::new(SeriesMemo::new(options.memo_bytes_max)),
+            memo: RwLock::new(SeriesMemo::new(memo_bytes(&options, &budget))),
             options,
             log,
             epoch: AtomicU64::new(catalogue.epoch()),
@@ -138,6 +138,7 @@ impl Engine {
             _lock: lock,
         };
         engine.replay_rest(applied, replayed.last_lsn)?;
+        engine.report_index();
         Ok(engine)
     }
 }
@@ -244,11 +245,13 @@ fn read_definitions(
 ) -> Result<(), Error> {
     for file in manifest.contents.files_of(FileKind::Definitions) {
         let path = dir.join(definitions_name(file.file_id));
-        for definition in definitions_file::read(disk, &path, manifest.uuid(), file.file_id)? {
-            catalogue
-                .apply(&definition)
-                .map_err(|what| what.at(&path, 0))?;
-        }
+        definitions_file::read(
+            disk,
+            &path,
+            manifest.uuid(),
+            file.file_id,
+            &mut |definition| catalogue.apply(definition),
+        )?;
     }
     Ok(())
 }

@@ -15,6 +15,9 @@ use crate::schema::{ColumnId, SeriesId, TableId};
 /// Series defined under one lock: less than a millisecond, so that nobody waits long for it.
 const SERIES_OF_ONE_LOCK: usize = 512;
 
+/// What a new series is taken to cost beside the text of its tags, before it is there.
+const SERIES_BYTES: usize = 128;
+
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     series: Vec<Wanted>,
@@ -92,6 +95,9 @@ impl Pending {
     /// were added.
     pub(super) fn resolve(&mut self, engine: &Engine, epoch: u64) -> Result<bool, Error> {
         let mut missing = self.find_known(&engine.catalogue());
+        if !missing.is_empty() {
+            engine.check_index(missing.len() * SERIES_BYTES + self.text.len())?;
+        }
         while !missing.is_empty() {
             let rest = missing.split_off(missing.len().min(SERIES_OF_ONE_LOCK));
             let is_current = engine.define_together(epoch, |catalogue, made| {
