@@ -409,7 +409,7 @@ pub(crate) fn take_text(input: &mut &[u8]) -> Result<String, Malformed> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
@@ -443,7 +443,8 @@ mod tests {
         )
     }
 
-    fn entry() -> impl Strategy<Value = Definition> {
+    /// Any entry; ids below 5 are frequent, so that some name the same thing.
+    pub(crate) fn entry() -> impl Strategy<Value = Definition> {
         use Definition as D;
         let number = || (id(), id());
         let named = || (id(), id(), ".{0,9}");

@@ -3,9 +3,10 @@
 //! Does: open and recover, order batches, freeze and flush the head, hand out snapshots. Does not: spawn threads,
 //! parse text, or know SQL: callers write from as many threads as they like and drive [`Engine::maintain`].
 //!
-//! Locks, in the order in which they may be taken: memo, flushing, manifest, jobs, sequencer, catalogue, state,
-//! keys, then the log's own.
+//! Locks, in the order in which they may be taken: memo, flushing, manifest, jobs, sequencer, catalogue, relations,
+//! state, keys, holds, then the log's own.
 
+mod backup;
 mod checkpoint;
 mod compact;
 mod ddl;
@@ -13,6 +14,8 @@ mod delete;
 mod flush;
 mod memory;
 mod open;
+mod relations;
+mod restore;
 mod space;
 
 use std::collections::BTreeSet;
@@ -36,16 +39,21 @@ use crate::ingest::SeriesMemo;
 use crate::log::Log;
 use crate::manifest::{Contents, FileKind, Manifest};
 use crate::record;
+use crate::relation::{Hold, Holds, Relations};
 use crate::sabotage::Sabotage;
 use crate::schema::{Lsn, TableId};
-use crate::segment::{Segment, Window};
+use crate::segment::{Segment, SegmentCache, Window};
 use crate::snapshot::Snapshot;
 use crate::tombstone::Tombstone;
 use space::Space;
 
+pub use backup::BackupReport;
 pub use ddl::NewColumn;
 pub use delete::DeleteRequest;
 pub use flush::Maintained;
+pub(crate) use open::{read_definitions, segment_dir, segment_name};
+pub use relations::{NewRelation, RelationChange};
+pub use restore::RestoreReport;
 
 /// Settings of a store. [`Default`] is what a server runs with.
 #[derive(Debug, Clone)]
@@ -76,6 +84,10 @@ pub struct Options {
     pub keys_max: u64,
     /// Memory of what writers remember of series texts, about 40 bytes each; with less they look series up again.
     pub memo_bytes_max: usize,
+    /// Memory for directories, statistics and rollups of segments.
+    pub directory_cache_bytes_max: u64,
+    /// Segment files that are open at once.
+    pub open_files_max: u64,
     /// A planted bug, for the simulation only.
     #[doc(hidden)]
     pub sabotage: Option<Sabotage>,
@@ -96,6 +108,8 @@ impl Default for Options {
             key_age_ns: 24 * 3600 * 1_000_000_000,
             keys_max: 1_000_000,
             memo_bytes_max: 256 << 20,
+            directory_cache_bytes_max: 64 << 20,
+            open_files_max: 512,
             sabotage: None,
         }
     }
@@ -137,6 +151,14 @@ pub struct Metrics {
     pub tombstones: u64,
     /// Segments that a compaction found damaged and left alone.
     pub segments_damaged: u64,
+    /// Segment files that are open.
+    pub open_files: u64,
+    /// Memory of directories, statistics and rollups of segments.
+    pub directory_cache_bytes: u64,
+    /// How often one of them was in memory when it was needed, since the store was opened.
+    pub directory_cache_hits: u64,
+    /// How often it was not.
+    pub directory_cache_misses: u64,
     /// Databases.
     pub databases: u64,
     /// Tables of all databases.
@@ -175,6 +197,12 @@ pub struct Metrics {
     pub keys: u64,
     /// Memory of those keys in bytes.
     pub key_bytes: u64,
+    /// Relations of all databases.
+    pub relations: u64,
+    /// Rows of all relations.
+    pub relation_rows: u64,
+    /// Memory of relations in bytes, with what only snapshots see.
+    pub relation_bytes: u64,
     /// Why writes are refused, if they are.
     pub poisoned: Option<String>,
 }
@@ -188,6 +216,7 @@ pub struct Engine {
     options: Options,
     uuid: [u8; 16],
     log: Log,
+    segment_cache: Arc<SegmentCache>,
     catalogue: RwLock<Catalogue>,
     /// The catalogue's, set while it is locked for the change: who has seen the change sees the new number.
     epoch: AtomicU64,
@@ -200,9 +229,14 @@ pub struct Engine {
     /// Held for one edit.
     manifest: Mutex<Manifest>,
     keys: Mutex<KeySet>,
+    relations: RwLock<Relations>,
+    /// What relations must remember.
+    holds: Holds,
     counters: Counters,
     space: Space,
     budget: MemoryBudget,
+    /// Held by a backup: there is one at a time.
+    backups: Mutex<()>,
     /// Held until the last reference is gone.
     _lock: Box<dyn DiskLock>,
 }
@@ -229,8 +263,9 @@ struct Jobs {
     windows_busy: bool,
     /// Segments that could not be read, by file id: they stay as they are.
     damaged: FxHashSet<u64>,
-    /// The number of the version, and whether the store was idle, when there was nothing to compact.
-    idle_at: Option<(u64, bool)>,
+    /// The number of the version, the catalogue's epoch, and whether the store was idle, when there was nothing to
+    /// compact.
+    idle_at: Option<(u64, u64, bool)>,
     /// Segments that are in no manifest any more; each file goes when its last snapshot does.
     removed: Vec<Arc<Segment>>,
 }
@@ -325,6 +360,8 @@ pub(crate) struct Frozen {
     lsn: Lsn,
     min_lsn: Lsn,
     definitions: Vec<u8>,
+    /// Keeps what relations were at `lsn`.
+    _hold: Arc<Hold>,
 }
 
 #[derive(Debug, Default)]
@@ -352,13 +389,14 @@ impl Engine {
         // The state and the visible LSN are read under one lock, and freezing takes it too: so every row up to the
         // visible LSN is in what this snapshot holds, once.
         let state = lock(&self.state);
-        let visible = self.log.durable();
-        Snapshot::new(Arc::clone(self), state.clone(), visible)
+        let hold = self.holds.hold(|| self.log.durable());
+        Snapshot::new(Arc::clone(self), state.clone(), hold)
     }
 
-    /// Makes a batch durable and visible, unless one with its key is already. Blocks until it is. `None` = nothing was written, because something was
-    /// dropped, renamed or retyped since `epoch`, at which its ids were looked up: it must be built again.
-    pub(crate) fn write(&self, batch: Batch, epoch: u64) -> Result<Option<Written>, Error> {
+    /// Makes a batch durable and visible, unless one with its key is already. Blocks until it is. `None` = nothing was
+    /// written, because something was dropped, renamed or retyped since `epoch`, at which its ids were looked up: it
+    /// must be built again.
+    pub(crate) fn write(&self, mut batch: Batch, epoch: u64) -> Result<Option<Written>, Error> {
         let rows = batch.rows() as u64;
         if rows > self.options.batch_rows_max {
             return Err(Error::Limit {
@@ -381,15 +419,24 @@ impl Engine {
                 self.log.sync(taken.lsn)?;
                 return Ok(Some(taken));
             }
-            if batch.is_empty() {
-                return Ok(Some(Written::default()));
-            }
             self.check_poisoned()?;
-            // What changes the epoch holds the sequencer, so from here to the log it stays what it is.
+            // What changes the epoch holds the sequencer, so from here to the log it stays what it is. An empty batch is
+            // no exception: its rows may have been left out because their table was dropped.
             if self.catalogue_epoch() != epoch {
                 return Ok(None);
             }
+            if batch.is_empty() {
+                return Ok(Some(Written::default()));
+            }
             self.log_definitions(&mut sequencer)?;
+            let lsn = sequencer.next_lsn;
+            record::sequence(&mut batch, lsn);
+            if let Err(refused) = self.apply_relations(lsn, &batch.relations) {
+                drop(sequencer);
+                // What it was refused for must not be lost after the refusal was heard.
+                self.log.sync(lsn - 1)?;
+                return Err(refused);
+            }
             self.sequence(&mut sequencer, batch, payload)
         };
         self.log.sync(lsn)?;
@@ -427,6 +474,7 @@ impl Engine {
     fn sequence(&self, sequencer: &mut Sequencer, mut batch: Batch, payload: Vec<u8>) -> Lsn {
         let lsn = sequencer.next_lsn;
         sequencer.next_lsn += 1;
+        // Once more for batches that come from elsewhere; it says the same.
         record::sequence(&mut batch, lsn);
         if let Some(key) = &batch.key {
             lock(&self.keys).insert(key, lsn, batch.rows() as u64);
@@ -560,6 +608,7 @@ impl Engine {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .bytes();
+        let (relations, relation_rows, relation_bytes) = self.relations().counts();
         let (keys, key_bytes) = {
             let keys = lock(&self.keys);
             (keys.len() as u64, keys.bytes() as u64)
@@ -568,7 +617,12 @@ impl Engine {
         let segments_damaged = lock(&self.jobs).damaged.len() as u64;
         let segments = &state.version.segments;
         let frozen = state.frozen.as_ref();
+        let cache = self.segment_cache.counters();
         Metrics {
+            open_files: cache.files,
+            directory_cache_bytes: cache.bytes,
+            directory_cache_hits: cache.hits,
+            directory_cache_misses: cache.misses,
             rows_written: self.counters.rows.load(Ordering::Relaxed),
             batches_written: self.counters.batches.load(Ordering::Relaxed),
             log_bytes_written: log.bytes_written,
@@ -604,6 +658,9 @@ impl Engine {
             memory_refusals: self.budget.refused(),
             keys,
             key_bytes,
+            relations,
+            relation_rows,
+            relation_bytes,
             poisoned: self.log.poisoned(),
         }
     }

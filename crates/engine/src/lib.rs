@@ -58,6 +58,7 @@ mod head;
 mod idempotency;
 mod index;
 pub mod ingest;
+pub mod inspect;
 mod log;
 mod manifest;
 mod order;
@@ -76,10 +77,15 @@ mod tombstone;
 pub use budget::{Charge, MemoryBudget, MemoryUse};
 pub use clock::{Clock, SystemClock};
 pub use compaction::CompactionOptions;
-pub use engine::{DeleteRequest, Engine, Maintained, Metrics, NewColumn, Options};
+pub use engine::{
+    BackupReport, DeleteRequest, Engine, Maintained, Metrics, NewColumn, NewRelation, Options,
+    RelationChange, RestoreReport,
+};
 pub use error::Error;
 pub use predicate::{TagMatch, TagPredicate};
-pub use relation::{RelationColumn, RelationId, RelationSchema};
+pub use relation::{
+    RelationBatches, RelationColumn, RelationId, RelationReader, RelationSchema, Value,
+};
 pub use retention::RetentionTime;
 #[doc(hidden)]
 pub use sabotage::Sabotage;

@@ -16,7 +16,8 @@ use arrow_array::{Array, RecordBatch};
 use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{
-    Engine, Error, Options, ScanRequest, Snapshot, SystemClock, TagMatch, TagPredicate,
+    CompactionOptions, Engine, Error, Options, ScanRequest, Snapshot, SystemClock, TagMatch,
+    TagPredicate,
 };
 use nilometer_lineproto::Precision;
 
@@ -405,6 +406,12 @@ fn the_log_is_recycled_and_stays_below_its_cap() {
         Options {
             flush_rows: 500,
             log_bytes_max: 64 << 10,
+            // So that each flush can be counted by its file.
+            compaction: CompactionOptions {
+                fan_in: usize::MAX,
+                settle_ms: 0,
+                ..CompactionOptions::default()
+            },
             ..Options::default()
         },
     );

@@ -33,6 +33,11 @@ impl Engine {
         let lsn = {
             let mut sequencer = lock(&self.sequencer);
             self.check_poisoned()?;
+            if self.catalogue().table(request.table.id).is_none() {
+                return Err(Error::TableDropped {
+                    table: request.table.name.clone(),
+                });
+            }
             self.log_definitions(&mut sequencer)?;
             // Under the sequencer, so that no series appears between this look and the delete's place in the order.
             let series = if request.tags.is_empty() {

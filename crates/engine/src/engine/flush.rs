@@ -133,6 +133,7 @@ impl Engine {
             lsn,
             min_lsn: flushed_lsn + 1,
             definitions: std::mem::take(&mut sequencer.unfiled),
+            _hold: self.holds.hold(|| lsn),
         });
         state.frozen = Some(Arc::clone(&frozen));
         self.counters.log_bytes.store(0, Ordering::Relaxed);
@@ -184,7 +185,7 @@ impl Engine {
                 home: Home::Mixed,
             };
             edit.added_segments.push(meta.clone());
-            segment = Some(Segment::open(self.disk.as_ref(), path, self.uuid, meta)?);
+            segment = Some(Segment::open(&self.segment_cache, path, self.uuid, meta)?);
         }
         let sides = self.checkpoint_sides(frozen.lsn, &mut edit)?;
         self.disk.sync_dir(&dir).map_err(Error::io("sync", &dir))?;
