@@ -661,7 +661,7 @@ impl Engine {
             memory_total_bytes: self.budget.total(),
             memory_head_bytes: self.budget.used(MemoryUse::Head),
             memory_cache_bytes: self.budget.used(MemoryUse::Cache),
-            memory_index_bytes: self.budget.used(MemoryUse::Index),
+            memory_index_bytes: self.report_index(),
             memory_compaction_bytes: self.budget.used(MemoryUse::Compaction),
             memory_query_bytes: self.budget.used(MemoryUse::Query),
             memory_refusals: self.budget.refused(),

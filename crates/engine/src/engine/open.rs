@@ -150,6 +150,7 @@ impl Engine {
             _lock: lock,
         };
         engine.replay_rest(applied, replayed.last_lsn)?;
+        engine.report_index();
         Ok(engine)
     }
 }
@@ -278,11 +279,13 @@ pub(crate) fn read_definitions(
 ) -> Result<(), Error> {
     for file in manifest.contents.files_of(FileKind::Definitions) {
         let path = dir.join(definitions_name(file.file_id));
-        for definition in definitions_file::read(disk, &path, manifest.uuid(), file.file_id)? {
-            catalogue
-                .apply(&definition)
-                .map_err(|what| what.at(&path, 0))?;
-        }
+        definitions_file::read(
+            disk,
+            &path,
+            manifest.uuid(),
+            file.file_id,
+            &mut |definition| catalogue.apply(definition),
+        )?;
     }
     Ok(())
 }
