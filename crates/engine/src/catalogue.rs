@@ -8,6 +8,8 @@ mod changes;
 mod codes;
 mod dictionary;
 mod id_table;
+mod postings;
+mod selection;
 mod series;
 
 use std::collections::BTreeMap;
@@ -23,6 +25,7 @@ use crate::schema::{ColumnDef, ColumnId, ColumnKind, DatabaseId, SchemaId, Table
 use crate::text_hash::TextHash;
 pub(crate) use dictionary::TagDictionary;
 pub(crate) use id_table::IdTable;
+pub(crate) use selection::{Condition, Selection};
 use series::Table;
 
 /// Longest name of a database, schema, table, tag or field in bytes.
@@ -37,9 +40,9 @@ pub(crate) struct Catalogue {
     by_schema: FxHashMap<SchemaId, Schema>,
     by_table: FxHashMap<TableId, Table>,
     tags: FxHashMap<ColumnId, TagDictionary>,
-    dropped: Dropped,
     /// Of tag values.
     text_hash: TextHash,
+    dropped: Dropped,
     next: NextIds,
     epoch: u64,
     /// A planted bug: ids of what was dropped last are given out again.

@@ -3,9 +3,10 @@
 //! Does: open and recover, order batches, freeze and flush the head, hand out snapshots. Does not: spawn threads,
 //! parse text, or know SQL: callers write from as many threads as they like and drive [`Engine::maintain`].
 //!
-//! Locks, in the order in which they may be taken: memo, flushing, manifest, jobs, sequencer, catalogue, state,
-//! keys, then the log's own.
+//! Locks, in the order in which they may be taken: memo, flushing, manifest, jobs, sequencer, catalogue, relations,
+//! state, keys, holds, then the log's own.
 
+mod backup;
 mod checkpoint;
 mod compact;
 mod ddl;
@@ -13,6 +14,8 @@ mod delete;
 mod flush;
 mod memory;
 mod open;
+mod relations;
+mod restore;
 mod space;
 
 use std::collections::BTreeSet;
@@ -36,6 +39,7 @@ use crate::ingest::SeriesMemo;
 use crate::log::Log;
 use crate::manifest::{Contents, FileKind, Manifest};
 use crate::record;
+use crate::relation::{Hold, Holds, Relations};
 use crate::sabotage::Sabotage;
 use crate::schema::{Lsn, TableId};
 use crate::segment::{Segment, SegmentCache, Window};
@@ -43,10 +47,13 @@ use crate::snapshot::Snapshot;
 use crate::tombstone::Tombstone;
 use space::Space;
 
+pub use backup::BackupReport;
 pub use ddl::NewColumn;
 pub use delete::DeleteRequest;
 pub use flush::Maintained;
 pub(crate) use open::{read_definitions, segment_dir, segment_name};
+pub use relations::{NewRelation, RelationChange};
+pub use restore::RestoreReport;
 
 /// Settings of a store. [`Default`] is what a server runs with.
 #[derive(Debug, Clone)]
@@ -190,6 +197,12 @@ pub struct Metrics {
     pub keys: u64,
     /// Memory of those keys in bytes.
     pub key_bytes: u64,
+    /// Relations of all databases.
+    pub relations: u64,
+    /// Rows of all relations.
+    pub relation_rows: u64,
+    /// Memory of relations in bytes, with what only snapshots see.
+    pub relation_bytes: u64,
     /// Why writes are refused, if they are.
     pub poisoned: Option<String>,
 }
@@ -216,9 +229,14 @@ pub struct Engine {
     /// Held for one edit.
     manifest: Mutex<Manifest>,
     keys: Mutex<KeySet>,
+    relations: RwLock<Relations>,
+    /// What relations must remember.
+    holds: Holds,
     counters: Counters,
     space: Space,
     budget: MemoryBudget,
+    /// Held by a backup: there is one at a time.
+    backups: Mutex<()>,
     /// Held until the last reference is gone.
     _lock: Box<dyn DiskLock>,
 }
@@ -245,8 +263,9 @@ struct Jobs {
     windows_busy: bool,
     /// Segments that could not be read, by file id: they stay as they are.
     damaged: FxHashSet<u64>,
-    /// The number of the version, and whether the store was idle, when there was nothing to compact.
-    idle_at: Option<(u64, bool)>,
+    /// The number of the version, the catalogue's epoch, and whether the store was idle, when there was nothing to
+    /// compact.
+    idle_at: Option<(u64, u64, bool)>,
     /// Segments that are in no manifest any more; each file goes when its last snapshot does.
     removed: Vec<Arc<Segment>>,
 }
@@ -341,6 +360,8 @@ pub(crate) struct Frozen {
     lsn: Lsn,
     min_lsn: Lsn,
     definitions: Vec<u8>,
+    /// Keeps what relations were at `lsn`.
+    _hold: Arc<Hold>,
 }
 
 #[derive(Debug, Default)]
@@ -368,13 +389,14 @@ impl Engine {
         // The state and the visible LSN are read under one lock, and freezing takes it too: so every row up to the
         // visible LSN is in what this snapshot holds, once.
         let state = lock(&self.state);
-        let visible = self.log.durable();
-        Snapshot::new(Arc::clone(self), state.clone(), visible)
+        let hold = self.holds.hold(|| self.log.durable());
+        Snapshot::new(Arc::clone(self), state.clone(), hold)
     }
 
-    /// Makes a batch durable and visible, unless one with its key is already. Blocks until it is. `None` = nothing was written, because something was
-    /// dropped, renamed or retyped since `epoch`, at which its ids were looked up: it must be built again.
-    pub(crate) fn write(&self, batch: Batch, epoch: u64) -> Result<Option<Written>, Error> {
+    /// Makes a batch durable and visible, unless one with its key is already. Blocks until it is. `None` = nothing was
+    /// written, because something was dropped, renamed or retyped since `epoch`, at which its ids were looked up: it
+    /// must be built again.
+    pub(crate) fn write(&self, mut batch: Batch, epoch: u64) -> Result<Option<Written>, Error> {
         let rows = batch.rows() as u64;
         if rows > self.options.batch_rows_max {
             return Err(Error::Limit {
@@ -398,7 +420,8 @@ impl Engine {
                 return Ok(Some(taken));
             }
             self.check_poisoned()?;
-            // What changes the epoch holds the sequencer, so from here to the log it stays what it is.
+            // What changes the epoch holds the sequencer, so from here to the log it stays what it is. An empty batch is
+            // no exception: its rows may have been left out because their table was dropped.
             if self.catalogue_epoch() != epoch {
                 return Ok(None);
             }
@@ -406,6 +429,14 @@ impl Engine {
                 return Ok(Some(Written::default()));
             }
             self.log_definitions(&mut sequencer)?;
+            let lsn = sequencer.next_lsn;
+            record::sequence(&mut batch, lsn);
+            if let Err(refused) = self.apply_relations(lsn, &batch.relations) {
+                drop(sequencer);
+                // What it was refused for must not be lost after the refusal was heard.
+                self.log.sync(lsn - 1)?;
+                return Err(refused);
+            }
             self.sequence(&mut sequencer, batch, payload)
         };
         self.log.sync(lsn)?;
@@ -443,6 +474,7 @@ impl Engine {
     fn sequence(&self, sequencer: &mut Sequencer, mut batch: Batch, payload: Vec<u8>) -> Lsn {
         let lsn = sequencer.next_lsn;
         sequencer.next_lsn += 1;
+        // Once more for batches that come from elsewhere; it says the same.
         record::sequence(&mut batch, lsn);
         if let Some(key) = &batch.key {
             lock(&self.keys).insert(key, lsn, batch.rows() as u64);
@@ -475,25 +507,31 @@ impl Engine {
         }
     }
 
-    /// Rises whenever something is dropped, renamed or retyped. Read it before looking ids up.
-    pub(crate) fn catalogue_epoch(&self) -> u64 {
-        self.epoch.load(Ordering::Acquire)
-    }
-
     /// Gives many things their ids under one lock: `make` changes the catalogue and appends the entries of what it made.
-    /// What was made before an error stays.
+    /// What was made before an error stays. False = nothing was done, because something was dropped, renamed or retyped
+    /// since `epoch`.
     pub(crate) fn define_together(
         &self,
+        epoch: u64,
         make: impl FnOnce(&mut Catalogue, &mut Vec<u8>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+    ) -> Result<bool, Error> {
         let mut sequencer = lock(&self.sequencer);
+        // What changes the epoch holds the sequencer.
+        if self.catalogue_epoch() != epoch {
+            return Ok(false);
+        }
         let start = sequencer.unlogged.len();
         let result = make(&mut self.catalogue_mut(), &mut sequencer.unlogged);
         let Sequencer {
             unlogged, unfiled, ..
         } = &mut *sequencer;
         unfiled.extend_from_slice(unlogged.get(start..).unwrap_or_default());
-        result
+        result.map(|()| true)
+    }
+
+    /// Rises whenever something is dropped, renamed or retyped. Read it before looking ids up.
+    pub(crate) fn catalogue_epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
     }
 
     fn define(&self, sequencer: &mut Sequencer, definition: &Definition) {
@@ -569,16 +607,17 @@ impl Engine {
         self.report_head();
         let state = lock(&self.state).clone();
         let (databases, tables, series) = self.catalogue().counts();
-        let (keys, key_bytes) = {
-            let keys = lock(&self.keys);
-            (keys.len() as u64, keys.bytes() as u64)
-        };
         let series_bytes = self.catalogue().series_bytes();
         let memo_bytes = self
             .memo
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .bytes();
+        let (relations, relation_rows, relation_bytes) = self.relations().counts();
+        let (keys, key_bytes) = {
+            let keys = lock(&self.keys);
+            (keys.len() as u64, keys.bytes() as u64)
+        };
         let log = self.log.counters();
         let segments_damaged = lock(&self.jobs).damaged.len() as u64;
         let segments = &state.version.segments;
@@ -624,6 +663,9 @@ impl Engine {
             memory_refusals: self.budget.refused(),
             keys,
             key_bytes,
+            relations,
+            relation_rows,
+            relation_bytes,
             poisoned: self.log.poisoned(),
         }
     }

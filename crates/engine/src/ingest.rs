@@ -18,8 +18,9 @@ use nilometer_lineproto::{
 use rustc_hash::FxHashMap;
 
 use crate::batch::{Batch, BatchKey, Column, TableRows, Values};
-use crate::engine::{Engine, check_name};
+use crate::engine::{Engine, RelationChange, check_name};
 use crate::error::Error;
+use crate::relation::Change;
 use crate::schema::{
     ColumnId, ColumnKind, Lsn, SchemaId, SeriesId, TIME_COLUMN, TableId, type_name,
 };
@@ -172,7 +173,7 @@ impl Session {
     /// Writes the points of a body as one batch. Returns when they are durable and visible. Lines that cannot be kept
     /// are in the report, and the others are kept; an `Err` means that nothing was acknowledged.
     pub fn write_lines(&mut self, body: &[u8], precision: Precision) -> Result<WriteReport, Error> {
-        self.write_body(body, precision, None)
+        self.write_body(body, precision, None, &[])
     }
 
     /// As [`Self::write_lines`], but a body that was kept under this key lately is not written again: so a writer that
@@ -187,7 +188,21 @@ impl Session {
         precision: Precision,
     ) -> Result<WriteReport, Error> {
         let key = self.engine.batch_key(key);
-        self.write_body(body, precision, Some(key))
+        self.write_body(body, precision, Some(key), &[])
+    }
+
+    /// As [`Self::write_lines`], with changes of relations, in one batch: both are visible or neither. A change that is
+    /// refused refuses the body. With a key it is as [`Self::write_lines_once`] says.
+    pub fn write_lines_with(
+        &mut self,
+        body: &[u8],
+        precision: Precision,
+        changes: &[RelationChange],
+        key: Option<[u8; 16]>,
+    ) -> Result<WriteReport, Error> {
+        let relations = self.engine.encode_relations(changes)?;
+        let key = key.map(|key| self.engine.batch_key(key));
+        self.write_body(body, precision, key, &relations)
     }
 
     /// Writes the points of a body, under a key if there is one.
@@ -196,11 +211,12 @@ impl Session {
         body: &[u8],
         precision: Precision,
         key: Option<BatchKey>,
+        relations: &[Change],
     ) -> Result<WriteReport, Error> {
         loop {
             self.follow_changes()?;
             // Whatever was dropped, renamed or retyped while the batch was built may have taken its ids away.
-            if let Some(report) = self.try_write(body, precision, key)? {
+            if let Some(report) = self.try_write(body, precision, key, relations)? {
                 return Ok(report);
             }
         }
@@ -215,13 +231,6 @@ impl Session {
             self.slots.clear();
             self.epoch = epoch;
         }
-        let is_older = |memo: &SeriesMemo| memo.epoch() < epoch;
-        let memo = self.engine.memo();
-        if is_older(&memo.read().unwrap_or_else(PoisonError::into_inner)) {
-            memo.write()
-                .unwrap_or_else(PoisonError::into_inner)
-                .start_epoch(epoch);
-        }
         Ok(())
     }
 
@@ -231,6 +240,7 @@ impl Session {
         body: &[u8],
         precision: Precision,
         key: Option<BatchKey>,
+        relations: &[Change],
     ) -> Result<Option<WriteReport>, Error> {
         let mut report = WriteReport::default();
         let Some(tables) = self.read_lines(body, precision, &mut report)? else {
@@ -238,10 +248,11 @@ impl Session {
         };
         let batch = Batch {
             tables,
+            relations: relations.to_vec(),
             key,
             ..Batch::default()
         };
-        if batch.rows() == 0 && key.is_none() {
+        if batch.is_empty() && key.is_none() {
             let current = self.engine.catalogue_epoch() == self.epoch;
             return Ok(current.then_some(report));
         }
@@ -254,7 +265,7 @@ impl Session {
         }))
     }
 
-    /// `None` = the catalogue changed meanwhile.
+    /// The rows of a body by table; `None` = the catalogue changed meanwhile.
     fn read_lines(
         &mut self,
         body: &[u8],
@@ -269,9 +280,6 @@ impl Session {
         let mut at_end = false;
         while !at_end {
             let memo = engine.memo().read().unwrap_or_else(PoisonError::into_inner);
-            if memo.epoch() != self.epoch {
-                return Ok(None);
-            }
             for _ in 0..LINES_OF_ONE_LOCK {
                 match reader.next() {
                     Some(Ok(point)) => self.add(&point, now, &memo, &mut builders, report),
@@ -291,17 +299,15 @@ impl Session {
                 .memo()
                 .write()
                 .unwrap_or_else(PoisonError::into_inner);
-            if memo.epoch() == self.epoch {
-                self.pending.teach(&mut memo);
-            }
+            memo.follow(self.epoch);
+            self.pending.teach(self.epoch, &mut memo);
         }
         let tables = builders
             .into_iter()
             .flatten()
             .map(|builder| builder.finish(&self.pending))
-            .filter(|rows| rows.rows() > 0)
-            .collect();
-        Ok(Some(tables))
+            .filter(|rows| rows.rows() > 0);
+        Ok(Some(tables.collect()))
     }
 
     fn add(
@@ -313,7 +319,7 @@ impl Session {
         report: &mut WriteReport,
     ) {
         let text = memo.fingerprint(self.schema, point.series);
-        let found = match memo.find(text, &mut self.expected) {
+        let found = match memo.find(text, self.epoch, &mut self.expected) {
             Some((table, series)) => (self.slot_of(table), RowSeries::Known(series)),
             None => match self.wait_for(text, point, report) {
                 Some((slot, at)) => (slot, RowSeries::Pending(at)),
@@ -384,8 +390,8 @@ impl Session {
         self.tables.len() - 1
     }
 
-    /// Takes apart a series text that the memo does not know, and waits for its id; `None` = the line was rejected, or the
-    /// catalogue changed and the body will be read again.
+    /// Takes apart a series text that the memo does not know, and waits for its id; `None` = the line was rejected, or
+    /// the schema or the table was dropped and the body will be read again.
     #[cold]
     fn wait_for(
         &mut self,
@@ -420,37 +426,42 @@ impl Session {
             return None;
         }
         let schema = self.schema;
-        let epoch = self.epoch;
+        let mut is_relation = false;
         let table = self.engine.define_missing(|catalogue| {
-            if catalogue.epoch() != epoch {
+            if catalogue.schema_name(schema).is_none() {
                 return Ok(None);
             }
             let known = catalogue.table_id(schema, &key.measurement);
+            is_relation = known.is_none() && self.engine.is_relation(schema, &key.measurement);
+            if is_relation {
+                return Ok(None);
+            }
             known
                 .map(Some)
                 .ok_or_else(|| catalogue.plan_table(schema, &key.measurement))
-        })?;
+        });
+        if is_relation {
+            let reason = format!(
+                "measurement \"{}\" is a relation; write it as one, or use another name",
+                key.measurement
+            );
+            report.reject(point.line_number, point.line, reason, false);
+        }
+        let table = table?;
         let slot = self.slot_of(table);
         let known = self.tables.get_mut(slot)?;
         let mut tags = Vec::with_capacity(key.tags.len());
         for (at, (name, value)) in key.tags.iter().enumerate() {
-            tags.push((known.tag_id(&self.engine, epoch, at, name)?, value.as_ref()));
+            tags.push((known.tag_id(&self.engine, at, name)?, value.as_ref()));
         }
-        let at = self.pending.add(text, table, slot, tags.into_iter());
-        Some((slot, at))
+        Some((slot, self.pending.add(text, table, slot, &tags)))
     }
 }
 
 impl TableSlot {
-    /// The id of a tag, defined if it is new. The tags of a table tend to stand at the same positions. `None` = the
-    /// catalogue is not that of `epoch` any more.
-    fn tag_id(
-        &mut self,
-        engine: &Engine,
-        epoch: u64,
-        position: usize,
-        name: &str,
-    ) -> Option<ColumnId> {
+    /// The id of a tag, defined if it is new; `None` = the table was dropped. The tags of a table tend to stand at the
+    /// same positions.
+    fn tag_id(&mut self, engine: &Engine, position: usize, name: &str) -> Option<ColumnId> {
         let guess = self.tags.get(position).filter(|(known, _)| known == name);
         let known = guess.or_else(|| self.tags.iter().find(|(known, _)| known == name));
         if let Some((_, id)) = known {
@@ -458,11 +469,11 @@ impl TableSlot {
         }
         let table = self.id;
         let id = engine.define_missing(|catalogue| {
-            if catalogue.epoch() != epoch {
+            let Some(known) = catalogue.table(table) else {
                 return Ok(None);
-            }
-            let tag = catalogue.table(table).and_then(|table| table.tag(name));
-            tag.map(|tag| Some(tag.id))
+            };
+            let tag = known.tag(name).map(|tag| tag.id);
+            tag.map(Some)
                 .ok_or_else(|| catalogue.plan_column(table, ColumnKind::Tag, name))
         })?;
         self.tags.push((name.to_owned(), id));

@@ -61,6 +61,7 @@ pub mod inspect;
 mod log;
 mod manifest;
 mod order;
+mod predicate;
 mod record;
 mod relation;
 mod retention;
@@ -75,15 +76,21 @@ mod tombstone;
 pub use budget::{Charge, MemoryBudget, MemoryUse};
 pub use clock::{Clock, SystemClock};
 pub use compaction::CompactionOptions;
-pub use engine::{DeleteRequest, Engine, Maintained, Metrics, NewColumn, Options};
+pub use engine::{
+    BackupReport, DeleteRequest, Engine, Maintained, Metrics, NewColumn, NewRelation, Options,
+    RelationChange, RestoreReport,
+};
 pub use error::Error;
-pub use relation::{RelationColumn, RelationId, RelationSchema};
+pub use predicate::{TagMatch, TagPredicate};
+pub use relation::{
+    RelationBatches, RelationColumn, RelationId, RelationReader, RelationSchema, Value,
+};
 pub use retention::RetentionTime;
 #[doc(hidden)]
 pub use sabotage::Sabotage;
 pub use scan::{
     AggregateRequest, AggregateRow, AggregateSources, AggregateSum, AggregateValue, Aggregates,
-    Aggregation, FieldAggregate, MorselReader, Scan, ScanRequest, TagPredicate,
+    Aggregation, FieldAggregate, MorselReader, Scan, ScanRequest,
 };
 pub use schema::{
     ColumnDef, ColumnId, ColumnKind, ColumnSource, DEFAULT_SCHEMA, DatabaseId, Duplicates, Lsn,

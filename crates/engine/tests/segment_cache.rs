@@ -100,6 +100,15 @@ impl Disk for CountingDisk {
         self.disk.rename(from, to)
     }
 
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.link(from, to)
+    }
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        self.disk.free_bytes(path)
+    }
+    fn total_bytes(&self, path: &Path) -> io::Result<u64> {
+        self.disk.total_bytes(path)
+    }
     fn remove(&self, path: &Path) -> io::Result<()> {
         self.disk.remove(path)
     }
@@ -110,18 +119,6 @@ impl Disk for CountingDisk {
 
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
         self.disk.lock(path)
-    }
-
-    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.link(from, to)
-    }
-
-    fn free_bytes(&self, dir: &Path) -> io::Result<u64> {
-        self.disk.free_bytes(dir)
-    }
-
-    fn total_bytes(&self, dir: &Path) -> io::Result<u64> {
-        self.disk.total_bytes(dir)
     }
 }
 

@@ -16,7 +16,8 @@ use arrow_array::{Array, RecordBatch};
 use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{
-    CompactionOptions, Engine, Error, Options, ScanRequest, Snapshot, SystemClock, TagPredicate,
+    CompactionOptions, Engine, Error, Options, ScanRequest, Snapshot, SystemClock, TagMatch,
+    TagPredicate,
 };
 use nilometer_lineproto::Precision;
 
@@ -163,7 +164,7 @@ fn tag_predicates_follow_presence() {
     ];
     let predicate = |values: &[Option<&str>], negated| TagPredicate {
         column: 2,
-        values: values.iter().map(|v| v.map(str::to_owned)).collect(),
+        matches: TagMatch::OneOf(values.iter().map(|v| v.map(str::to_owned)).collect()),
         negated,
     };
     // Tags are sorted by key when a point defines them, so column 1 is `dc` and column 2 is `host`.
@@ -245,7 +246,7 @@ fn series_of_all_sizes_share_and_own_blocks_without_mixing() {
             let found = scan(engine, |request| {
                 request.tags.push(TagPredicate {
                     column: 1,
-                    values: vec![Some(format!("h{host}"))],
+                    matches: TagMatch::OneOf(vec![Some(format!("h{host}"))]),
                     negated: false,
                 });
                 request.projection = vec![2];

@@ -1,17 +1,19 @@
 //! The series part of the catalogue: tag values, their codes, and which series have which.
 //!
-//! Does: apply tag values and series, find or make a series by its tags, answer which series match tag predicates. Does
-//! not: know names of databases, schemas, tables or columns (`catalogue.rs` does).
+//! Does: apply tag values and series, find or make a series by its tags. Does not: know names of databases, schemas, tables
+//! or columns (`catalogue.rs` does), or select series by predicates (`selection.rs` does).
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 
+use roaring::RoaringBitmap;
 use rustc_hash::FxBuildHasher;
 
 use super::codes::CodeColumn;
 use super::dictionary::TagDictionary;
 use super::id_table::IdTable;
+use super::postings::Postings;
 use super::{Catalogue, after};
 use crate::definition;
 use crate::error::Malformed;
@@ -22,9 +24,23 @@ pub(super) struct Table {
     pub(super) schema: Arc<TableSchema>,
     /// Ids of the table's series, ascending; a position here is a series' ordinal.
     series: Vec<u32>,
-    codes: BTreeMap<ColumnId, CodeColumn>,
+    tags: BTreeMap<ColumnId, Tag>,
     /// Ordinals by their set of tags.
     by_tags: IdTable,
+}
+
+/// What the series of a table have of one tag.
+#[derive(Debug, Default)]
+pub(super) struct Tag {
+    pub(super) codes: CodeColumn,
+    pub(super) postings: RwLock<Postings>,
+}
+
+impl Tag {
+    fn bytes(&self) -> usize {
+        let postings = self.postings.read().unwrap_or_else(PoisonError::into_inner);
+        self.codes.bytes() + postings.bytes()
+    }
 }
 
 impl Table {
@@ -33,19 +49,24 @@ impl Table {
         Self {
             schema: Arc::new(schema),
             series: Vec::new(),
-            codes: BTreeMap::new(),
+            tags: BTreeMap::new(),
             by_tags: IdTable::default(),
         }
     }
 
     /// Makes room for a new tag.
     pub(super) fn add_tag(&mut self, tag: ColumnId) {
-        self.codes.entry(tag).or_default();
+        self.tags.entry(tag).or_default();
+    }
+
+    /// What its series have of a tag.
+    pub(super) fn tag(&self, tag: ColumnId) -> Option<&Tag> {
+        self.tags.get(&tag)
     }
 
     /// Every tag that its series have, also those that were dropped.
     pub(super) fn tag_ids(&self) -> impl Iterator<Item = ColumnId> {
-        self.codes.keys().copied()
+        self.tags.keys().copied()
     }
 
     /// Number of series.
@@ -53,11 +74,28 @@ impl Table {
         self.series.len()
     }
 
+    /// Number of series, as ordinals are counted.
+    pub(super) fn ordinal_count(&self) -> u32 {
+        u32::try_from(self.series.len()).unwrap_or(u32::MAX)
+    }
+
+    /// All ordinals.
+    pub(super) fn ordinals(&self) -> RoaringBitmap {
+        let mut all = RoaringBitmap::new();
+        all.insert_range(0..self.ordinal_count());
+        all
+    }
+
+    /// The ordinal of a series.
+    pub(super) fn ordinal(&self, series: SeriesId) -> Option<usize> {
+        self.series.binary_search(&series.0).ok()
+    }
+
     /// The (tag, code) pairs of an ordinal, by tag id.
     fn tags_of(&self, ordinal: usize) -> impl Iterator<Item = (ColumnId, u32)> {
-        self.codes
+        self.tags
             .iter()
-            .filter_map(move |(&tag, codes)| Some((tag, codes.get(ordinal)?)))
+            .filter_map(move |(&id, tag)| Some((id, tag.codes.get(ordinal)?)))
     }
 
     /// The ordinal of exactly these tags, which are sorted by tag id.
@@ -71,9 +109,11 @@ impl Table {
     fn push(&mut self, id: u32, hash: u64, tags: &[(ColumnId, u32)]) -> Result<(), Malformed> {
         let ordinal = self.series.len();
         let short = u32::try_from(ordinal)
-            .map_err(|_| Malformed::new("more than 2^32 series in a table"))?;
+            .ok()
+            .filter(|&ordinal| ordinal < u32::MAX)
+            .ok_or_else(|| Malformed::new("more than 2^32 - 1 series in a table"))?;
         for &(tag, code) in tags {
-            self.codes.entry(tag).or_default().push(ordinal, code);
+            self.tags.entry(tag).or_default().codes.push(ordinal, code);
         }
         self.series.push(id);
         self.by_tags.insert(hash, short);
@@ -81,8 +121,8 @@ impl Table {
     }
 
     fn bytes(&self) -> usize {
-        let codes: usize = self.codes.values().map(CodeColumn::bytes).sum();
-        codes + self.series.capacity() * size_of::<u32>() + self.by_tags.bytes()
+        let tags: usize = self.tags.values().map(Tag::bytes).sum();
+        tags + self.series.capacity() * size_of::<u32>() + self.by_tags.bytes()
     }
 }
 
@@ -152,45 +192,6 @@ impl Catalogue {
         self.by_table.get(&table).map_or(&[], |table| &table.series)
     }
 
-    /// Ids, ascending, of the series whose tag has (or, negated, has not) one of `values`; `None` = absent.
-    pub(crate) fn filter_series(
-        &self,
-        table: TableId,
-        candidates: &[u32],
-        tag: ColumnId,
-        values: &[Option<String>],
-        negated: bool,
-    ) -> Vec<u32> {
-        let mut wanted: Vec<Option<u32>> = values
-            .iter()
-            .filter_map(|value| match value {
-                None => Some(None),
-                Some(value) => self.tags.get(&tag)?.code(&self.text_hash, value).map(Some),
-            })
-            .collect();
-        wanted.sort_unstable();
-        let Some(table) = self.by_table.get(&table) else {
-            return Vec::new();
-        };
-        let codes = table.codes.get(&tag);
-        let matches = |ordinal: usize| {
-            let code = codes.and_then(|codes| codes.get(ordinal));
-            wanted.binary_search(&code).is_ok() != negated
-        };
-        // Both lists ascend, so one walk pairs them.
-        let mut kept = Vec::new();
-        let mut ordinal = 0;
-        for &candidate in candidates {
-            while table.series.get(ordinal).is_some_and(|&id| id < candidate) {
-                ordinal += 1;
-            }
-            if table.series.get(ordinal) == Some(&candidate) && matches(ordinal) {
-                kept.push(candidate);
-            }
-        }
-        kept
-    }
-
     /// The code of a series' tag, `None` when absent.
     pub(crate) fn codes_of(
         &self,
@@ -201,7 +202,7 @@ impl Catalogue {
         let Some(table) = self.by_table.get(&table) else {
             return vec![None; series.len()];
         };
-        let codes = table.codes.get(&tag);
+        let codes = table.tag(tag).map(|tag| &tag.codes);
         series
             .iter()
             .map(|id| {
@@ -245,7 +246,7 @@ impl Catalogue {
                 id.0
             )));
         }
-        if !known || !tags.iter().all(|(tag, _)| table.codes.contains_key(tag)) {
+        if !known || !tags.iter().all(|(tag, _)| table.tags.contains_key(tag)) {
             return Err(Malformed::new(format!(
                 "series {} has an undefined tag value",
                 id.0

@@ -4,20 +4,23 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, RwLock};
 
-use super::memory::Round;
+use super::backup::{clear_staged, remove_marker};
+use super::memory::{Replayed, Round};
+use super::relations::read_relations;
 use super::space::Space;
 use super::{Counters, Engine, Jobs, Options, Sequencer, State, Version};
 use crate::budget::{MemoryBudget, MemoryUse};
 use crate::catalogue::Catalogue;
 use crate::clock::Clock;
 use crate::definitions_file;
-use crate::disk::Disk;
+use crate::disk::{Disk, DiskLock};
 use crate::error::Error;
 use crate::head::Head;
 use crate::idempotency::KeySet;
 use crate::ingest::SeriesMemo;
 use crate::log::{Log, LogOptions};
 use crate::manifest::{FileKind, Manifest};
+use crate::relation::Holds;
 use crate::segment::{Segment, SegmentCache};
 
 /// Log files that the cap is divided into.
@@ -45,15 +48,7 @@ impl Engine {
         let log_dir = Log::dir_of(dir);
         let segment_dir = segment_dir(dir);
         disk.create_dir_all(dir).map_err(Error::io("create", dir))?;
-        let lock = disk.lock(&dir.join(LOCK_FILE)).map_err(|error| {
-            if error.kind() == std::io::ErrorKind::WouldBlock {
-                Error::Locked {
-                    path: dir.to_owned(),
-                }
-            } else {
-                Error::io("lock", &dir.join(LOCK_FILE))(error)
-            }
-        })?;
+        let lock = lock_dir(disk.as_ref(), dir)?;
         let mut manifest = open_manifest(disk.as_ref(), dir)?;
         for folder in [&log_dir, &segment_dir] {
             disk.create_dir_all(folder)
@@ -72,28 +67,33 @@ impl Engine {
             keys.read(disk.as_ref(), &path, manifest.uuid(), meta)?;
         }
         keys.files_end_at(manifest.contents.flushed_lsn);
+        let mut relations = read_relations(disk.as_ref(), &segment_dir, &manifest)?;
 
         let head = Head::default();
         let mut unfiled = Vec::new();
-        let log_options = LogOptions {
-            file_bytes: (options.log_bytes_max / LOG_FILES).max(LOG_FILE_BYTES_MIN),
-            free_files_max: LOG_FREE_FILES_MAX,
-            sabotage: options.sabotage,
-        };
         let mut round = Round::new(&budget);
         let (log, replayed) = Log::open(
             Arc::clone(&disk),
             log_dir,
             manifest.uuid(),
             manifest.contents.flushed_lsn,
-            log_options,
+            log_options(&options),
             &mut |lsn, payload: &[u8]| {
-                round.visit(lsn, payload, &mut catalogue, &mut keys, &head, &mut unfiled)
+                let mut parts = Replayed {
+                    catalogue: &mut catalogue,
+                    relations: &mut relations,
+                    keys: &mut keys,
+                    head: &head,
+                    unfiled: &mut unfiled,
+                };
+                round.visit(lsn, payload, &mut parts)
             },
         )
         .map_err(|error| manifest.blame(error))?;
         // Only now that everything listed was found in order may anything be thrown away.
+        remove_marker(disk.as_ref(), dir)?;
         manifest.rewrite(disk.as_ref())?;
+        clear_staged(disk.as_ref(), dir)?;
         remove_orphans(disk.as_ref(), &segment_dir, &manifest)?;
         let counters = Counters::default();
         counters
@@ -133,15 +133,40 @@ impl Engine {
             }),
             manifest: Mutex::new(manifest),
             keys: Mutex::new(keys),
+            relations: RwLock::new(relations),
+            holds: Holds::default(),
             counters,
             space,
             budget,
+            backups: Mutex::new(()),
             disk,
             clock,
             _lock: lock,
         };
         engine.replay_rest(applied, replayed.last_lsn)?;
         Ok(engine)
+    }
+}
+
+/// Makes sure that nobody else has `dir` open, for as long as the lock lives.
+pub(super) fn lock_dir(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DiskLock>, Error> {
+    let path = dir.join(LOCK_FILE);
+    disk.lock(&path).map_err(|error| {
+        if error.kind() == std::io::ErrorKind::WouldBlock {
+            Error::Locked {
+                path: dir.to_owned(),
+            }
+        } else {
+            Error::io("lock", &path)(error)
+        }
+    })
+}
+
+pub(super) fn log_options(options: &Options) -> LogOptions {
+    LogOptions {
+        file_bytes: (options.log_bytes_max / LOG_FILES).max(LOG_FILE_BYTES_MIN),
+        free_files_max: LOG_FREE_FILES_MAX,
+        sabotage: options.sabotage,
     }
 }
 
@@ -232,7 +257,7 @@ fn remove_orphans(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<()
 }
 
 /// Whether a file of the store could have this name.
-fn is_file_name(name: &str) -> bool {
+pub(super) fn is_file_name(name: &str) -> bool {
     let id = ["seg", "def", "key", "rel", "idx"]
         .iter()
         .find_map(|ending| name.strip_suffix(ending)?.strip_suffix('.'));

@@ -3,6 +3,9 @@
 //! Does: find the id of a series text at about 40 bytes a series, for all sessions together. Does not: keep the text; it
 //! keeps 128 bits of a keyed hash, and two texts have the same with a probability of 10^-21 when there are a thousand
 //! million of them. Does not: know about tags; what it forgot is found in the catalogue again.
+//!
+//! What it knows was looked up at one epoch of the catalogue. Writers of an older one find nothing and teach nothing, and
+//! what they write will be refused; the first of a newer one makes it forget.
 
 use crate::catalogue::IdTable;
 use crate::schema::{SchemaId, SeriesId, TableId};
@@ -19,7 +22,7 @@ pub(crate) struct SeriesMemo {
     entries: Vec<Entry>,
     by_text: IdTable,
     bytes_max: usize,
-    /// The catalogue's epoch at which all that it knows was looked up.
+    /// Of the catalogue, when all of it was looked up.
     epoch: u64,
 }
 
@@ -60,6 +63,14 @@ impl SeriesMemo {
         }
     }
 
+    /// Forgets everything if it was looked up before this epoch.
+    pub(super) fn follow(&mut self, epoch: u64) {
+        if self.epoch < epoch {
+            self.clear();
+            self.epoch = epoch;
+        }
+    }
+
     /// What stands for a series text of a schema.
     #[inline]
     pub(super) fn fingerprint(&self, schema: SchemaId, text: &[u8]) -> Fingerprint {
@@ -72,8 +83,12 @@ impl SeriesMemo {
     pub(super) fn find(
         &self,
         text: Fingerprint,
+        epoch: u64,
         expected: &mut usize,
     ) -> Option<(TableId, SeriesId)> {
+        if self.epoch != epoch {
+            return None;
+        }
         let entry = match self.entries.get(*expected) {
             Some(entry) if entry.is(text) => entry,
             _ => self.search(text, expected)?,
@@ -92,8 +107,14 @@ impl SeriesMemo {
     }
 
     /// Remembers a text, unless it does already.
-    pub(super) fn insert(&mut self, text: Fingerprint, table: TableId, series: SeriesId) {
-        if self.search(text, &mut 0).is_some() {
+    pub(super) fn insert(
+        &mut self,
+        text: Fingerprint,
+        epoch: u64,
+        table: TableId,
+        series: SeriesId,
+    ) {
+        if self.epoch != epoch || self.search(text, &mut 0).is_some() {
             return;
         }
         if self.bytes() >= self.bytes_max {
@@ -111,21 +132,8 @@ impl SeriesMemo {
         self.by_text.insert(lower(text), at);
     }
 
-    /// The catalogue's epoch whose ids it knows.
-    pub(crate) fn epoch(&self) -> u64 {
-        self.epoch
-    }
-
-    /// Forgets everything if it knows ids of an earlier epoch.
-    pub(crate) fn start_epoch(&mut self, epoch: u64) {
-        if self.epoch < epoch {
-            self.clear();
-            self.epoch = epoch;
-        }
-    }
-
     /// Forgets everything.
-    pub(crate) fn clear(&mut self) {
+    fn clear(&mut self) {
         self.entries = Vec::new();
         self.by_text = IdTable::default();
     }
@@ -150,18 +158,18 @@ mod tests {
         let schema = SchemaId(1);
         for n in 0..1000 {
             let text = memo.fingerprint(schema, &name(n));
-            assert_eq!(memo.find(text, &mut 0), None);
-            memo.insert(text, TableId(7), SeriesId(n + 1));
-            memo.insert(text, TableId(7), SeriesId(n + 1));
+            assert_eq!(memo.find(text, 0, &mut 0), None);
+            memo.insert(text, 0, TableId(7), SeriesId(n + 1));
+            memo.insert(text, 0, TableId(7), SeriesId(n + 1));
         }
         let mut expected = 0;
         for n in (0..1000).chain((0..1000).rev()).chain([5, 5, 5, 999, 0]) {
             let text = memo.fingerprint(schema, &name(n));
-            let found = memo.find(text, &mut expected);
+            let found = memo.find(text, 0, &mut expected);
             assert_eq!(found, Some((TableId(7), SeriesId(n + 1))));
         }
         let elsewhere = memo.fingerprint(SchemaId(2), &name(5));
-        assert_eq!(memo.find(elsewhere, &mut expected), None);
+        assert_eq!(memo.find(elsewhere, 0, &mut expected), None);
     }
 
     #[test]
@@ -169,10 +177,24 @@ mod tests {
         let mut memo = SeriesMemo::new(100_000);
         for n in 0..100_000 {
             let text = memo.fingerprint(SchemaId(1), &name(n));
-            memo.insert(text, TableId(1), SeriesId(n));
-            assert_eq!(memo.find(text, &mut 0), Some((TableId(1), SeriesId(n))));
+            memo.insert(text, 0, TableId(1), SeriesId(n));
+            assert_eq!(memo.find(text, 0, &mut 0), Some((TableId(1), SeriesId(n))));
             // One doubling of the table may come before the next check.
             assert!(memo.bytes() < 200_000, "{} bytes", memo.bytes());
         }
+    }
+
+    #[test]
+    fn a_change_of_the_catalogue_makes_it_forget_and_older_writers_learn_nothing() {
+        let mut memo = SeriesMemo::new(usize::MAX);
+        let text = memo.fingerprint(SchemaId(1), &name(1));
+        memo.insert(text, 0, TableId(1), SeriesId(1));
+        memo.follow(3);
+        assert_eq!(memo.find(text, 3, &mut 0), None);
+        memo.insert(text, 3, TableId(2), SeriesId(2));
+        memo.follow(1);
+        memo.insert(text, 1, TableId(1), SeriesId(1));
+        assert_eq!(memo.find(text, 1, &mut 0), None);
+        assert_eq!(memo.find(text, 3, &mut 0), Some((TableId(2), SeriesId(2))));
     }
 }

@@ -47,15 +47,15 @@ impl Pending {
     }
 
     /// Adds a series; returns its position.
-    pub(super) fn add<'a>(
+    pub(super) fn add(
         &mut self,
         text: Fingerprint,
         table: TableId,
         slot: usize,
-        tags: impl Iterator<Item = (ColumnId, &'a str)>,
+        tags: &[(ColumnId, &str)],
     ) -> usize {
         let start = self.tags.len();
-        for (tag, value) in tags {
+        for &(tag, value) in tags {
             let value_start = self.text.len();
             self.text.push_str(value);
             self.tags.push((tag, value_start, self.text.len()));
@@ -88,23 +88,13 @@ impl Pending {
         self.series.get(at)?.id
     }
 
-    /// Finds or defines all used series. `false` = the catalogue is not that of `epoch` any more.
+    /// Finds or defines all used series. False = something was dropped, renamed or retyped since `epoch`, at which they
+    /// were added.
     pub(super) fn resolve(&mut self, engine: &Engine, epoch: u64) -> Result<bool, Error> {
-        let mut missing = {
-            let catalogue = engine.catalogue();
-            if catalogue.epoch() != epoch {
-                return Ok(false);
-            }
-            self.find_known(&catalogue)
-        };
+        let mut missing = self.find_known(&engine.catalogue());
         while !missing.is_empty() {
             let rest = missing.split_off(missing.len().min(SERIES_OF_ONE_LOCK));
-            let mut is_current = true;
-            engine.define_together(|catalogue, made| {
-                is_current = catalogue.epoch() == epoch;
-                if !is_current {
-                    return Ok(());
-                }
+            let is_current = engine.define_together(epoch, |catalogue, made| {
                 for &at in &missing {
                     let (table, tags) = self.tags_of(at);
                     let id = catalogue
@@ -123,10 +113,10 @@ impl Pending {
     }
 
     /// Remembers what was resolved.
-    pub(super) fn teach(&self, memo: &mut SeriesMemo) {
+    pub(super) fn teach(&self, epoch: u64, memo: &mut SeriesMemo) {
         for wanted in &self.series {
             if let Some(id) = wanted.id {
-                memo.insert(wanted.text, wanted.table, id);
+                memo.insert(wanted.text, epoch, wanted.table, id);
             }
         }
     }
