@@ -19,6 +19,8 @@ fuzz_target!(|data: &[u8]| {
     };
     let walk = |values: &[i64]| values.iter().scan(0_i64, |sum, value| { *sum = sum.wrapping_add(*value); Some(*sum) }).collect();
     let values: Vec<i64> = if shape & 1 == 0 { narrow } else { walk(&narrow) };
+    let hold = |value: &i64| std::iter::repeat_n(*value, 1 + value.unsigned_abs() as usize % 64);
+    let values: Vec<i64> = if shape & 8 == 0 { values } else { values.iter().flat_map(hold).take(BLOCK_ROWS_MAX).collect() };
     if values.is_empty() {
         return;
     }

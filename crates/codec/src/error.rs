@@ -1,5 +1,6 @@
 //! What can go wrong between values and bytes, and what to do about it.
 
+use crate::stats::PAGES_MAX;
 use crate::{BLOCK_ROWS_MAX, TEXT_BYTES_MAX};
 
 /// Why a column could not be encoded or a page not be decoded.
@@ -31,6 +32,12 @@ pub enum Error {
     LimitRows {
         /// The number of rows asked for.
         rows: usize,
+    },
+    /// The statistics of at most [`PAGES_MAX`] pages are packed together.
+    #[error("the statistics of {pages} pages; pack at most {PAGES_MAX} together")]
+    LimitPages {
+        /// The number of pages asked for.
+        pages: usize,
     },
     /// A page holds at most [`TEXT_BYTES_MAX`] bytes of text.
     #[error(

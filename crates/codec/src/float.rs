@@ -6,6 +6,7 @@ mod image;
 use crate::Error;
 use crate::page::Encoding;
 use crate::read::take;
+pub(crate) use decimal::NearDecimals;
 
 /// Appends the body of 1 to `BLOCK_ROWS_MAX` values and answers with its encoding.
 pub(crate) fn encode(values: &[f64], out: &mut Vec<u8>) -> Encoding {

@@ -9,6 +9,7 @@ mod delta;
 mod frame;
 mod patch;
 mod raw;
+mod runs;
 mod stride;
 
 use crate::page::Encoding;
@@ -17,10 +18,18 @@ use crate::{BLOCK_ROWS_MAX, Error, pack};
 pub(crate) use patch::{for_positions, position_width};
 
 use patch::Packing;
+use runs::Runs;
 
 /// How one chunk will be encoded; the size is known before a byte is written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Plan {
+    Flat(Flat),
+    Runs(Runs),
+}
+
+/// A plan for the values themselves, not for runs of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Flat {
     Constant { value: i64 },
     Stride { first: i64, step: i64 },
     Frame(Packing),
@@ -72,6 +81,19 @@ pub(crate) fn decode_body(
         out.len()
     );
     match encoding {
+        Encoding::RunLength => runs::decode(input, out),
+        _ => decode_flat(encoding, input, out),
+    }
+}
+
+/// Decodes a chunk that is part of another one, and so not of runs: input cannot make decoding recur.
+fn decode_flat_chunk(input: &mut &[u8], out: &mut [i64]) -> Result<(), Error> {
+    let encoding = Encoding::try_from(take_u8(input)?)?;
+    decode_flat(encoding, input, out)
+}
+
+fn decode_flat(encoding: Encoding, input: &mut &[u8], out: &mut [i64]) -> Result<(), Error> {
+    match encoding {
         Encoding::Constant => constant::decode(input, out),
         Encoding::Stride => stride::decode(input, out),
         Encoding::Frame => frame::decode(input, out),
@@ -84,6 +106,31 @@ pub(crate) fn decode_body(
 impl Plan {
     pub(crate) fn encoding(&self) -> Encoding {
         match self {
+            Self::Flat(plan) => plan.encoding(),
+            Self::Runs(_) => Encoding::RunLength,
+        }
+    }
+
+    /// Bytes of the body for the `n` values that the plan was made for, the encoding id not included.
+    pub(crate) fn body_bytes(&self, n: usize) -> usize {
+        match self {
+            Self::Flat(plan) => plan.body_bytes(n),
+            Self::Runs(runs) => runs.bytes(),
+        }
+    }
+
+    /// Appends the body of the values that the plan was made for.
+    pub(crate) fn encode_body(&self, values: &[i64], out: &mut Vec<u8>) {
+        match self {
+            Self::Flat(plan) => plan.encode_body(values, out),
+            Self::Runs(runs) => runs.encode(values, out),
+        }
+    }
+}
+
+impl Flat {
+    fn encoding(&self) -> Encoding {
+        match self {
             Self::Constant { .. } => Encoding::Constant,
             Self::Stride { .. } => Encoding::Stride,
             Self::Frame(_) => Encoding::Frame,
@@ -92,8 +139,8 @@ impl Plan {
         }
     }
 
-    /// Bytes of the body for the `n` values that the plan was made for, the encoding id not included.
-    pub(crate) fn body_bytes(&self, n: usize) -> usize {
+    /// As of [`Plan`].
+    fn body_bytes(&self, n: usize) -> usize {
         match self {
             Self::Constant { value } => constant::bytes(*value),
             Self::Stride { first, step } => stride::bytes(*first, *step),
@@ -103,8 +150,8 @@ impl Plan {
         }
     }
 
-    /// Appends the body of the values that the plan was made for.
-    pub(crate) fn encode_body(&self, values: &[i64], out: &mut Vec<u8>) {
+    /// As of [`Plan`].
+    fn encode_body(&self, values: &[i64], out: &mut Vec<u8>) {
         match self {
             Self::Constant { value } => constant::encode(*value, out),
             Self::Stride { first, step } => stride::encode(*first, *step, out),
@@ -113,10 +160,26 @@ impl Plan {
             Self::Raw => raw::encode(values, out),
         }
     }
+
+    /// Appends the encoding id too.
+    fn encode_chunk(&self, values: &[i64], out: &mut Vec<u8>) {
+        out.push(self.encoding() as u8);
+        self.encode_body(values, out);
+    }
 }
 
 /// Chooses the smallest encoding of 1 to [`BLOCK_ROWS_MAX`] values.
 pub(crate) fn plan(values: &[i64]) -> Plan {
+    let flat = plan_flat(values);
+    match flat {
+        // Nothing is smaller than these.
+        Flat::Constant { .. } | Flat::Stride { .. } => None,
+        _ => Runs::of(values, flat.body_bytes(values.len())),
+    }
+    .map_or(Plan::Flat(flat), Plan::Runs)
+}
+
+fn plan_flat(values: &[i64]) -> Flat {
     let first = values[0];
     let Extremes {
         value_min,
@@ -125,10 +188,10 @@ pub(crate) fn plan(values: &[i64]) -> Plan {
         delta_max,
     } = Extremes::of(values);
     if value_min == value_max {
-        return Plan::Constant { value: first };
+        return Flat::Constant { value: first };
     }
     if delta_min == delta_max {
-        return Plan::Stride {
+        return Flat::Stride {
             first,
             step: delta_min,
         };
@@ -137,9 +200,9 @@ pub(crate) fn plan(values: &[i64]) -> Plan {
     let value_width = pack::width_of(value_max.wrapping_sub(value_min) as u64);
     let delta_width = pack::width_of(delta_max.wrapping_sub(delta_min) as u64);
 
-    let mut best = Plan::Raw;
+    let mut best = Flat::Raw;
     let mut best_bytes = best.body_bytes(n);
-    let mut consider = |plan: Plan| {
+    let mut consider = |plan: Flat| {
         let bytes = plan.body_bytes(n);
         if bytes < best_bytes {
             (best, best_bytes) = (plan, bytes);
@@ -149,11 +212,11 @@ pub(crate) fn plan(values: &[i64]) -> Plan {
     // blur that by a little; beyond two bits the wider one is not worth a pass. At equal size the frame is faster to read.
     if value_width <= delta_width + 2 {
         let packing = Packing::choose(&values.iter().copied(), value_min, value_width);
-        consider(Plan::Frame(packing));
+        consider(Flat::Frame(packing));
     }
     if delta_width <= value_width + 2 {
         let packing = Packing::choose(&delta::deltas(values), delta_min, delta_width);
-        consider(Plan::Delta { first, packing });
+        consider(Flat::Delta { first, packing });
     }
     best
 }

@@ -11,6 +11,11 @@ pub(crate) const fn packed_bytes(n: usize, width: u32) -> usize {
     (n * width as usize).div_ceil(8)
 }
 
+/// Bytes of a whole group.
+pub(crate) const fn group_bytes(width: u32) -> usize {
+    packed_bytes(GROUP, width)
+}
+
 /// Bits that hold `value`.
 pub(crate) const fn width_of(value: u64) -> u32 {
     64 - value.leading_zeros()
@@ -76,6 +81,18 @@ pub(crate) fn unpack(packed: &[u8], width: u32, base: i64, out: &mut [i64]) {
     }
 }
 
+/// Like [`unpack`], but fills `out` with running sums after `sum`; answers with the sum after the last whole group.
+pub(crate) fn unpack_sums(packed: &[u8], width: u32, base: i64, sum: i64, out: &mut [i64]) -> i64 {
+    if width == 0 {
+        out.iter_mut().fold(sum, |sum, value| {
+            *value = sum.wrapping_add(base);
+            *value
+        })
+    } else {
+        for_width!(width, unpack_sums_groups(packed, base, sum, out))
+    }
+}
+
 fn pack_group<const W: usize>(group: &[u64; GROUP], out: &mut Vec<u8>) {
     let mut words = [0; W];
     unroll_64!(I, {
@@ -92,29 +109,58 @@ fn pack_group<const W: usize>(group: &[u64; GROUP], out: &mut Vec<u8>) {
 }
 
 fn unpack_groups<const W: usize>(packed: &[u8], base: i64, out: &mut [i64]) {
+    fold_groups(packed, base, out, |base, words, group| {
+        each_of_group::<W>(words, |index, value| {
+            group[index] = base.wrapping_add(value as i64);
+        });
+        base
+    });
+}
+
+fn unpack_sums_groups<const W: usize>(packed: &[u8], base: i64, sum: i64, out: &mut [i64]) -> i64 {
+    // The sum is handed on by value: behind a reference it would be stored and loaded again for every value.
+    fold_groups(packed, sum, out, |mut sum, words, group| {
+        each_of_group::<W>(words, |index, value| {
+            sum = sum.wrapping_add(base.wrapping_add(value as i64));
+            group[index] = sum;
+        });
+        sum
+    })
+}
+
+/// Calls `kernel` with a state, the packed words and the values of each group. A last group that is shorter is filled up.
+#[inline]
+fn fold_groups<const W: usize>(
+    packed: &[u8],
+    mut state: i64,
+    out: &mut [i64],
+    kernel: impl Fn(i64, &[[u8; 8]; W], &mut [i64; GROUP]) -> i64,
+) -> i64 {
     let (groups, tail) = out.as_chunks_mut::<GROUP>();
     let (packed_words, _) = packed.as_chunks::<8>();
     for (group, words) in groups.iter_mut().zip(packed_words.as_chunks().0) {
-        unpack_group::<W>(words, base, group);
+        state = kernel(state, words, group);
     }
     if !tail.is_empty() {
         let mut words = [[0; 8]; W];
-        let rest = &packed[groups.len() * 8 * W..];
-        words.as_flattened_mut()[..rest.len()].copy_from_slice(rest);
+        let (start, bytes) = (groups.len() * 8 * W, packed_bytes(tail.len(), W as u32));
+        words.as_flattened_mut()[..bytes].copy_from_slice(&packed[start..start + bytes]);
         let mut group = [0; GROUP];
-        unpack_group(&words, base, &mut group);
+        state = kernel(state, &words, &mut group);
         tail.copy_from_slice(&group[..tail.len()]);
     }
+    state
 }
 
+/// Calls `at` with the index and the packed bits of each value of a group.
 #[inline]
-fn unpack_group<const W: usize>(words: &[[u8; 8]; W], base: i64, out: &mut [i64; GROUP]) {
+fn each_of_group<const W: usize>(words: &[[u8; 8]; W], mut at: impl FnMut(usize, u64)) {
     unroll_64!(I, {
         let (word, shift) = (I * W / 64, I * W % 64);
         let mut value = u64::from_le_bytes(words[word]) >> shift;
         if shift + W > 64 {
             value |= u64::from_le_bytes(words[word + 1]) << (64 - shift);
         }
-        out[I] = base.wrapping_add((value & mask(W as u32)) as i64);
+        at(I, value & mask(W as u32));
     });
 }

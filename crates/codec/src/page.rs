@@ -20,7 +20,7 @@ use crate::{
 const HEADER_BYTES: usize = 4;
 const HAS_NULLS: u8 = 0x80;
 
-/// How the body of a page is encoded. Ids 0 to 4 are also those of integer chunks.
+/// How the body of a page is encoded. Ids 0 to 5 are also those of integer chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Encoding {
@@ -34,6 +34,8 @@ pub enum Encoding {
     Delta = 3,
     /// Eight bytes a value.
     Raw = 4,
+    /// Values of runs, then their lengths.
+    RunLength = 5,
     /// Floats as integers over a power of ten (ALP).
     Decimal = 8,
     /// Floats by their bits, as integers.
@@ -60,6 +62,7 @@ impl TryFrom<u8> for Encoding {
             2 => Self::Frame,
             3 => Self::Delta,
             4 => Self::Raw,
+            5 => Self::RunLength,
             8 => Self::Decimal,
             9 => Self::Image,
             12 => Self::Bitmap,

@@ -1,6 +1,9 @@
 //! What a directory keeps of a page, so that queries can skip it or answer without it.
 
+mod packed;
+
 use crate::{ColumnRef, ValuesRef};
+pub use packed::{PAGES_MAX, decode_statistics, encode_statistics};
 
 /// Bytes of a text that its bounds keep.
 const PREFIX_BYTES: usize = 8;

@@ -67,6 +67,13 @@ fn integers() -> impl Strategy<Value = Vec<i64>> {
             });
             counter.collect()
         }),
+        // Runs of any values, as long as they like.
+        (vec((edge.clone(), 1_usize..200), 1..60), rows.clone()).prop_map(|(runs, n)| {
+            let values = runs
+                .iter()
+                .flat_map(|(value, length)| vec![*value; *length]);
+            values.take(n).collect()
+        }),
         vec(edge, rows),
     ]
 }
@@ -387,6 +394,17 @@ fn a_restarted_counter_costs_one_patch() {
         restarted.len(),
         steady.len()
     );
+}
+
+#[test]
+fn a_state_that_rarely_changes_takes_two_bytes_a_change() {
+    let states: Vec<i64> = (0..1024).map(|index| (index / 64 * 7919) % 256).collect();
+    let page = page_of(ValuesRef::I64(&states));
+    assert_eq!(page_header(&page).unwrap().encoding, Encoding::RunLength);
+    assert!(page.len() <= 12 + 2 * 16, "{} bytes", page.len());
+    let switches: Vec<bool> = states.iter().map(|state| state % 2 == 1).collect();
+    let page = page_of(ValuesRef::Bool(&switches));
+    assert!(page.len() <= 12 + 2 * 16, "{} bytes", page.len());
 }
 
 #[test]

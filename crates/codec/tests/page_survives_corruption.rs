@@ -38,7 +38,9 @@ fn sample_pages() -> Vec<(&'static str, Vec<u8>)> {
     });
     let singles = f64s(&|index| f64::from((index as f32).sqrt()));
     let raw = f64s(&|index| f64::from_bits(noise(index) as u64));
+    let runs = i64s(&|index| (index / 25 * 7919) % 1000);
     let bools: Vec<bool> = (0..100).map(|index| index % 3 == 0).collect();
+    let states: Vec<bool> = (0..100).map(|index| index / 40 % 2 == 0).collect();
     let repeated: Vec<String> = (0..100)
         .map(|index| format!("value {}", index * index % 5))
         .collect();
@@ -62,6 +64,8 @@ fn sample_pages() -> Vec<(&'static str, Vec<u8>)> {
             page(ValuesRef::U64(&[u64::MAX; 100]), validity),
         ),
         ("raw", page(ValuesRef::I64(&i64s(&noise)), None)),
+        ("runs", page(ValuesRef::I64(&runs), None)),
+        ("runs of booleans", page(ValuesRef::Bool(&states), None)),
         ("frame with nulls", page(ValuesRef::I64(&squares), validity)),
         ("decimal", page(ValuesRef::F64(&decimals), None)),
         (
@@ -186,7 +190,7 @@ fn every_bit_flip_is_an_error_or_a_column() {
 #[test]
 fn unknown_ids_are_named() {
     let mut page = page(ValuesRef::I64(&[1, 2, 4]), None);
-    for id in [5, 6, 7, 10, 11, 13, 15, 20, 255] {
+    for id in [6, 7, 10, 11, 13, 15, 20, 255] {
         page[0] = id;
         assert_eq!(page_header(&page), Err(Error::UnknownEncoding(id)));
         assert_eq!(
@@ -208,9 +212,9 @@ fn unknown_ids_are_named() {
 fn an_encoding_of_another_type_is_an_error() {
     for (physical_type, encodings) in [
         (0, [8, 9, 12, 16, 17, 18, 19].as_slice()),
-        (2, &[0, 1, 2, 3, 12, 16]),
+        (2, &[0, 1, 2, 3, 5, 12, 16]),
         (3, &[8, 9, 17]),
-        (4, &[0, 4, 8, 12]),
+        (4, &[0, 4, 5, 8, 12]),
     ] {
         for &encoding in encodings {
             let page = [encoding, physical_type, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -232,6 +236,42 @@ fn row_counts_outside_the_limits_are_named() {
         });
         assert_eq!(decode_page(&page, &mut ColumnBuf::default()), error);
     }
+}
+
+#[test]
+fn runs_that_do_not_fill_the_page_are_an_error() {
+    // RUNS of I64, four rows: the number of runs, constant values 7, constant lengths.
+    let page = |runs: u8, length: u8| [5, 0, 4, 0, runs, 0, 14, 0, 2 * length];
+    let mut out = ColumnBuf::default();
+    for (runs, length) in [(1, 4), (2, 2), (4, 1)] {
+        assert_eq!(decode_page(&page(runs, length), &mut out), Ok(()));
+        assert_eq!(out.i64s(), [7; 4]);
+    }
+    for (runs, length) in [
+        (0, 4),
+        (1, 3),
+        (1, 5),
+        (2, 1),
+        (3, 1),
+        (3, 2),
+        (4, 0),
+        (5, 1),
+    ] {
+        let answer = decode_page(&page(runs, length), &mut out);
+        assert!(
+            matches!(answer, Err(Error::Corrupt { .. })),
+            "{runs} runs of {length}"
+        );
+    }
+}
+
+#[test]
+fn runs_of_runs_are_an_error() {
+    // However deep the input nests, decoding does not.
+    let mut page = vec![5, 0, 4, 0];
+    page.extend([1, 5].repeat(10_000));
+    let answer = decode_page(&page, &mut ColumnBuf::default());
+    assert!(matches!(answer, Err(Error::Corrupt { .. })));
 }
 
 #[test]

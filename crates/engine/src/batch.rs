@@ -476,6 +476,24 @@ impl TableRows {
         self.times.len()
     }
 
+    /// Some of the rows, by position.
+    pub(crate) fn picked(&self, rows: &[u32]) -> Self {
+        let mut picked = Self {
+            table: self.table,
+            series: Vec::new(),
+            times: Vec::new(),
+            columns: Vec::new(),
+        };
+        extend_picked(&mut picked.series, &self.series, rows);
+        extend_picked(&mut picked.times, &self.times, rows);
+        for column in &self.columns {
+            let mut own = Column::new(column.id, column.values.kind());
+            own.extend_picked(column, rows);
+            picked.columns.push(own);
+        }
+        picked
+    }
+
     /// Memory in use, roughly.
     pub(crate) fn bytes(&self) -> usize {
         let columns: usize = self
@@ -518,5 +536,17 @@ impl Batch {
     /// Whether it would change nothing.
     pub(crate) fn is_empty(&self) -> bool {
         self.tables.is_empty() && self.tombstones.is_empty() && self.relations.is_empty()
+    }
+
+    /// Whether it makes nothing that was not there: such a batch is written even when the disk is nearly full.
+    pub(crate) fn only_removes(&self) -> bool {
+        use relation::Change;
+        let removes = |it: &Change| matches!(it, Change::Drop(_) | Change::Delete(..));
+        self.tables.is_empty() && self.relations.iter().all(removes)
+    }
+
+    /// Memory in use, roughly.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.tables.iter().map(|rows| rows.bytes() as u64).sum()
     }
 }

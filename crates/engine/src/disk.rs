@@ -19,6 +19,7 @@ use std::sync::Arc;
 pub use faulty::{CrashPlan, FaultyDisk};
 pub use memory::MemoryDisk;
 pub use real::RealDisk;
+pub(crate) use real::read_system_text;
 
 /// A file system, as far as the store needs one.
 pub trait Disk: Debug + Send + Sync {
@@ -32,6 +33,11 @@ pub trait Disk: Debug + Send + Sync {
     fn create_dir_all(&self, dir: &Path) -> io::Result<()>;
     /// Gives a file another name, replacing what had it, at once and whole.
     fn rename(&self, from: &Path, to: &Path) -> io::Result<()>;
+    /// Gives a file a second name in `to`, which must not exist: the same bytes, however many names they have, until
+    /// the last one is removed. Where a file system cannot do that, `to` becomes a copy whose bytes are durable on
+    /// return; so a caller may link only what nobody changes any more. Either way the name is durable after
+    /// [`Self::sync_dir`].
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()>;
     /// Removes a file.
     fn remove(&self, path: &Path) -> io::Result<()>;
     /// Makes the names in `dir` durable.
@@ -39,6 +45,10 @@ pub trait Disk: Debug + Send + Sync {
     /// Takes an exclusive lock that ends when the value is dropped or the process dies.
     /// `WouldBlock` means that another process holds it.
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>>;
+    /// Bytes that can still be written to the file system that holds `path`, which must exist.
+    fn free_bytes(&self, path: &Path) -> io::Result<u64>;
+    /// Bytes of the whole file system that holds `path`, in use or not.
+    fn total_bytes(&self, path: &Path) -> io::Result<u64>;
 }
 
 /// An open file. Positions are explicit, so readers and writers share it without a cursor.

@@ -3,21 +3,31 @@
 //! Does: open and recover, order batches, freeze and flush the head, hand out snapshots. Does not: spawn threads,
 //! parse text, or know SQL: callers write from as many threads as they like and drive [`Engine::maintain`].
 //!
-//! Locks, in the order in which they may be taken: maintenance, sequencer, catalogue, relations, state, keys, holds, then
-//! the log's own.
+//! Locks, in the order in which they may be taken: flushing, manifest, jobs, sequencer, catalogue, relations, state,
+//! keys, replaced, holds, then the log's own.
 
 mod checkpoint;
+mod compact;
+mod ddl;
+mod delete;
 mod flush;
+mod memory;
 mod open;
 mod relations;
+mod space;
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use rustc_hash::FxHashSet;
+
 use crate::batch::{Batch, BatchKey};
+use crate::budget::{MemoryBudget, MemoryUse};
 use crate::catalogue::{Catalogue, NAME_BYTES_MAX};
 use crate::clock::{Clock, SystemClock};
+use crate::compaction::CompactionOptions;
 use crate::definition::Definition;
 use crate::disk::{Disk, DiskLock, RealDisk};
 use crate::error::Error;
@@ -28,10 +38,14 @@ use crate::manifest::{Contents, FileKind, Manifest};
 use crate::record;
 use crate::relation::{Hold, Holds, Relations};
 use crate::sabotage::Sabotage;
-use crate::schema::{DEFAULT_SCHEMA, Lsn};
-use crate::segment::Segment;
+use crate::schema::{Lsn, TableId};
+use crate::segment::{Segment, Window};
 use crate::snapshot::Snapshot;
+use crate::tombstone::Tombstone;
+use space::Space;
 
+pub use ddl::NewColumn;
+pub use delete::DeleteRequest;
 pub use flush::Maintained;
 pub use relations::{NewRelation, RelationChange};
 
@@ -50,6 +64,14 @@ pub struct Options {
     pub log_bytes_max: u64,
     /// Rows of one batch.
     pub batch_rows_max: u64,
+    /// How segments are compacted.
+    pub compaction: CompactionOptions,
+    /// Bytes of the disk that writes leave free, for what makes room again; `None` = as much as the log and one
+    /// compaction may need, at most a twentieth of the disk, at least 64 MiB.
+    pub disk_reserve_bytes: Option<u64>,
+    /// Memory for rows, caches, names, compaction and queries together; 0 = half of what the machine, or the control
+    /// group that the process is in, has. See [`MemoryBudget`] for who gets how much.
+    pub memory_bytes_max: u64,
     /// The key of a batch is remembered for this long, in nanoseconds.
     pub key_age_ns: i64,
     /// So many keys are remembered at most; the oldest go first.
@@ -68,16 +90,15 @@ impl Default for Options {
             flush_idle_rows_min: 32 * 1024,
             log_bytes_max: 256 << 20,
             batch_rows_max: 4 << 20,
+            compaction: CompactionOptions::default(),
+            disk_reserve_bytes: None,
+            memory_bytes_max: 0,
             key_age_ns: 24 * 3600 * 1_000_000_000,
             keys_max: 1_000_000,
             sabotage: None,
         }
     }
 }
-
-/// Writers help to flush when the head holds this many times `flush_rows` or `flush_bytes`: memory stays bounded even when nobody
-/// drives maintenance fast enough.
-const HEAD_FULL_FACTOR: u64 = 4;
 
 /// What `/metrics` shows of the store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -106,6 +127,15 @@ pub struct Metrics {
     pub definition_bytes: u64,
     /// Rows in segment files.
     pub segment_rows: u64,
+    /// Bytes of segment files ever written, those removed since included: over `segment_bytes`, the write
+    /// amplification.
+    pub segment_bytes_written: u64,
+    /// Partitions of all tables.
+    pub partitions: u64,
+    /// Deletes that rows in segments still wait for.
+    pub tombstones: u64,
+    /// Segments that a compaction found damaged and left alone.
+    pub segments_damaged: u64,
     /// Databases.
     pub databases: u64,
     /// Tables of all databases.
@@ -116,6 +146,26 @@ pub struct Metrics {
     pub visible_lsn: Lsn,
     /// Highest LSN that is in segments.
     pub flushed_lsn: Lsn,
+    /// Bytes free on the disk when a write last looked; 0 = none has.
+    pub disk_free_bytes: u64,
+    /// Bytes that must be free for a write.
+    pub disk_reserve_bytes: u64,
+    /// Batches refused for want of room since the store was opened.
+    pub disk_full_refusals: u64,
+    /// The memory budget in bytes, and what each use of it has.
+    pub memory_total_bytes: u64,
+    /// Rows in memory, with the copies that a flush makes.
+    pub memory_head_bytes: u64,
+    /// Parts of files that can be read again.
+    pub memory_cache_bytes: u64,
+    /// Names, tags and series.
+    pub memory_index_bytes: u64,
+    /// Compaction at work.
+    pub memory_compaction_bytes: u64,
+    /// Queries at work.
+    pub memory_query_bytes: u64,
+    /// Times that the budget refused something since the store was opened.
+    pub memory_refusals: u64,
     /// Keys of batches that are remembered.
     pub keys: u64,
     /// Memory of those keys in bytes.
@@ -140,14 +190,24 @@ pub struct Engine {
     uuid: [u8; 16],
     log: Log,
     catalogue: RwLock<Catalogue>,
+    /// The catalogue's, set while it is locked for the change: who has seen the change sees the new number.
+    epoch: AtomicU64,
     sequencer: Mutex<Sequencer>,
     state: Mutex<State>,
-    maintenance: Mutex<Manifest>,
+    /// Held by whoever turns a head into a segment.
+    flushing: Mutex<()>,
+    jobs: Mutex<Jobs>,
+    /// Held for one edit.
+    manifest: Mutex<Manifest>,
     keys: Mutex<KeySet>,
     relations: RwLock<Relations>,
     /// What relations must remember.
     holds: Holds,
+    /// Side files that the last flush replaced; the next one removes them.
+    replaced: Mutex<Vec<(FileKind, u64)>>,
     counters: Counters,
+    space: Space,
+    budget: MemoryBudget,
     /// Held until the last reference is gone.
     _lock: Box<dyn DiskLock>,
 }
@@ -160,6 +220,24 @@ struct Sequencer {
     unlogged: Vec<u8>,
     /// Encoded definitions that are not in a definition file yet, logged or not.
     unfiled: Vec<u8>,
+}
+
+/// What maintenance is doing, and what it has left to do.
+#[derive(Debug, Default)]
+struct Jobs {
+    /// The id that the next file gets. An id whose file the manifest never listed may be given away again by a later
+    /// life.
+    next_file_id: u64,
+    /// Segments that a compaction reads, by file id.
+    compacting: FxHashSet<u64>,
+    /// A job is deciding where partitions begin and end.
+    windows_busy: bool,
+    /// Segments that could not be read, by file id: they stay as they are.
+    damaged: FxHashSet<u64>,
+    /// The number of the version, and whether the store was idle, when there was nothing to compact.
+    idle_at: Option<(u64, bool)>,
+    /// Segments that are in no manifest any more; each file goes when its last snapshot does.
+    removed: Vec<Arc<Segment>>,
 }
 
 /// What became of a batch.
@@ -182,24 +260,65 @@ pub(crate) struct State {
 }
 
 /// The immutable part of the store.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Version {
-    /// In LSN order.
+    /// Counts up from version to version.
+    number: u64,
+    /// In the order in which their rows count: by last LSN.
     pub(crate) segments: Vec<Arc<Segment>>,
     pub(crate) flushed_lsn: Lsn,
+    /// Deletes that rows in segments still wait for, in LSN order.
+    pub(crate) tombstones: Vec<Arc<Tombstone>>,
+    pub(crate) windows: BTreeSet<Window>,
+    written_bytes: u64,
     definition_bytes: u64,
 }
 
 impl Version {
-    fn new(segments: Vec<Arc<Segment>>, contents: &Contents) -> Self {
+    /// The part of it that may hold rows above `lsn`.
+    fn since(&self, lsn: Lsn) -> Self {
+        let newer = self.segments.iter().filter(|s| s.meta.max_lsn > lsn);
         Self {
+            segments: newer.cloned().collect(),
+            ..self.clone()
+        }
+    }
+
+    fn new(number: u64, mut segments: Vec<Arc<Segment>>, contents: &Contents) -> Self {
+        segments.sort_by_key(|segment| segment.meta.max_lsn);
+        Self {
+            number,
             segments,
             flushed_lsn: contents.flushed_lsn,
+            tombstones: contents.tombstones.clone(),
+            windows: contents.windows.clone(),
+            written_bytes: contents.written_bytes,
             definition_bytes: contents
                 .files_of(FileKind::Definitions)
                 .map(|file| file.bytes)
                 .sum(),
         }
+    }
+}
+
+impl State {
+    /// Deletes up to `visible`, in LSN order.
+    fn all_tombstones(&self, visible: Lsn) -> Vec<Arc<Tombstone>> {
+        let frozen = self.frozen.as_ref();
+        let frozen = frozen.map(|frozen| frozen.head.tombstones(visible));
+        let filed = self.version.tombstones.iter();
+        let filed = filed.filter(|tombstone| tombstone.lsn <= visible).cloned();
+        filed
+            .chain(frozen.into_iter().flatten())
+            .chain(self.head.tombstones(visible))
+            .collect()
+    }
+
+    /// Deletes in a table up to `visible`, in LSN order.
+    pub(crate) fn tombstones(&self, table: TableId, visible: Lsn) -> Vec<Arc<Tombstone>> {
+        let mut all = self.all_tombstones(visible);
+        all.retain(|tombstone| tombstone.table == table);
+        all
     }
 }
 
@@ -235,26 +354,6 @@ impl Engine {
         Self::open(Arc::new(RealDisk), Arc::new(SystemClock), dir, options)
     }
 
-    /// Makes a database with its default schema. Returns whether it is new; durable on return.
-    pub fn create_database(&self, name: &str) -> Result<bool, Error> {
-        check_name("database", name)?;
-        let (created, lsn) = {
-            let mut sequencer = lock(&self.sequencer);
-            let planned = self.catalogue().plan_database(name, DEFAULT_SCHEMA);
-            if !planned.is_empty() {
-                self.check_poisoned()?;
-                for definition in &planned {
-                    self.define(&mut sequencer, definition);
-                }
-                self.log_definitions(&mut sequencer)?;
-            }
-            (!planned.is_empty(), sequencer.next_lsn - 1)
-        };
-        // Also when it was there before: another thread may have made it and not have synced it yet.
-        self.log.sync(lsn)?;
-        Ok(created)
-    }
-
     /// A consistent view of everything that is acknowledged by now.
     pub fn snapshot(self: &Arc<Self>) -> Snapshot {
         // The state and the visible LSN are read under one lock, and freezing takes it too: so every row up to the
@@ -264,8 +363,10 @@ impl Engine {
         Snapshot::new(Arc::clone(self), state.clone(), hold)
     }
 
-    /// Makes a batch durable and visible, unless one with its key is already. Blocks until it is.
-    pub(crate) fn write(&self, mut batch: Batch) -> Result<Written, Error> {
+    /// Makes a batch durable and visible, unless one with its key is already. Blocks until it is. `None` = nothing was
+    /// written, because something was dropped, renamed or retyped since `epoch`, at which the ids of its rows were
+    /// looked up: it must be built again.
+    pub(crate) fn write(&self, batch: Batch, epoch: u64) -> Result<Option<Written>, Error> {
         let rows = batch.rows() as u64;
         if rows > self.options.batch_rows_max {
             return Err(Error::Limit {
@@ -275,41 +376,39 @@ impl Engine {
                 remedy: "send smaller batches",
             });
         }
-        self.help_when_full()?;
+        if !batch.only_removes() {
+            self.space
+                .check(self.disk.as_ref(), &self.dir, self.clock.monotonic_ms())?;
+        }
+        self.help_when_full(batch.bytes())?;
         let payload = record::encode_batch(&batch).map_err(|what| what.at(&self.dir, 0))?;
-        let out_of_order = self.options.sabotage == Some(Sabotage::HeadOutOfLogOrder);
+        self.space.wrote(payload.len() as u64);
         let lsn = {
             let mut sequencer = lock(&self.sequencer);
             if let Some(taken) = self.taken(&batch) {
                 drop(sequencer);
                 // It may have been taken a moment ago and not be durable yet.
                 self.log.sync(taken.lsn)?;
-                return Ok(taken);
+                return Ok(Some(taken));
             }
             if batch.is_empty() {
-                return Ok(Written::default());
+                return Ok(Some(Written::default()));
             }
             self.check_poisoned()?;
+            // What changes the epoch holds the sequencer, so from here to the log it stays what it is. Only rows have
+            // ids that it could take away.
+            if !batch.tables.is_empty() && self.catalogue_epoch() != epoch {
+                return Ok(None);
+            }
             self.log_definitions(&mut sequencer)?;
             let lsn = sequencer.next_lsn;
-            record::sequence(&mut batch, lsn);
             if let Err(refused) = self.apply_relations(lsn, &batch.relations) {
                 drop(sequencer);
                 // What it was refused for must not be lost after the refusal was heard.
                 self.log.sync(lsn - 1)?;
                 return Err(refused);
             }
-            sequencer.next_lsn += 1;
-            if let Some(key) = &batch.key {
-                lock(&self.keys).insert(key, lsn, rows);
-            }
-            self.count_log_bytes(payload.len());
-            // The head comes first: as soon as the log has the batch another thread may make it durable, and what is
-            // durable is visible, so the rows must all be there by then.
-            let head = Arc::clone(&lock(&self.state).head);
-            head.insert(lsn, batch, out_of_order);
-            self.log.append(lsn, payload);
-            lsn
+            self.sequence(&mut sequencer, batch, payload)
         };
         self.log.sync(lsn)?;
         self.counters.rows.fetch_add(rows, Ordering::Relaxed);
@@ -317,11 +416,11 @@ impl Engine {
         self.counters
             .last_write_ms
             .store(self.clock.monotonic_ms(), Ordering::Relaxed);
-        Ok(Written {
+        Ok(Some(Written {
             lsn,
             rows,
             repeated: false,
-        })
+        }))
     }
 
     /// What became of the batch when it was taken before. The caller holds the sequencer.
@@ -342,6 +441,24 @@ impl Engine {
         }
     }
 
+    /// Gives a batch its place in the one order. Durable, and visible, once the log is synced up to the LSN returned.
+    fn sequence(&self, sequencer: &mut Sequencer, mut batch: Batch, payload: Vec<u8>) -> Lsn {
+        let lsn = sequencer.next_lsn;
+        sequencer.next_lsn += 1;
+        record::sequence(&mut batch, lsn);
+        if let Some(key) = &batch.key {
+            lock(&self.keys).insert(key, lsn, batch.rows() as u64);
+        }
+        self.count_log_bytes(payload.len());
+        // The head comes first: as soon as the log has the batch another thread may make it durable, and what is
+        // durable is visible, so the rows must all be there by then.
+        let head = Arc::clone(&lock(&self.state).head);
+        let out_of_order = self.options.sabotage == Some(Sabotage::HeadOutOfLogOrder);
+        head.insert(lsn, batch, out_of_order);
+        self.log.append(lsn, payload);
+        lsn
+    }
+
     /// Gives names their ids: `plan` sees the catalogue and says what is missing; it is asked again until nothing is.
     pub(crate) fn define_missing<T>(
         &self,
@@ -358,6 +475,11 @@ impl Engine {
                 Err(missing) => self.define(&mut sequencer, &missing),
             }
         }
+    }
+
+    /// Rises whenever something is dropped, renamed or retyped. Read it before looking ids up.
+    pub(crate) fn catalogue_epoch(&self) -> u64 {
+        self.epoch.load(Ordering::Acquire)
     }
 
     fn define(&self, sequencer: &mut Sequencer, definition: &Definition) {
@@ -398,23 +520,6 @@ impl Engine {
         }
     }
 
-    fn help_when_full(&self) -> Result<(), Error> {
-        let is_full = || {
-            let head = Arc::clone(&lock(&self.state).head);
-            head.rows() >= self.options.flush_rows.saturating_mul(HEAD_FULL_FACTOR)
-                || head.bytes() >= self.options.flush_bytes.saturating_mul(HEAD_FULL_FACTOR)
-        };
-        if !is_full() {
-            return Ok(());
-        }
-        let manifest = lock(&self.maintenance);
-        // Whoever held the lock before may have done it.
-        if is_full() {
-            self.flush_holding(manifest)?;
-        }
-        Ok(())
-    }
-
     pub(crate) fn catalogue(&self) -> RwLockReadGuard<'_, Catalogue> {
         self.catalogue
             .read()
@@ -438,6 +543,7 @@ impl Engine {
 
     /// Figures for operators.
     pub fn metrics(&self) -> Metrics {
+        self.report_head();
         let state = lock(&self.state).clone();
         let (databases, tables, series) = self.catalogue().counts();
         let (relations, relation_rows, relation_bytes) = self.relations().counts();
@@ -446,6 +552,7 @@ impl Engine {
             (keys.len() as u64, keys.bytes() as u64)
         };
         let log = self.log.counters();
+        let segments_damaged = lock(&self.jobs).damaged.len() as u64;
         let segments = &state.version.segments;
         let frozen = state.frozen.as_ref();
         Metrics {
@@ -461,11 +568,25 @@ impl Engine {
             segment_bytes: segments.iter().map(|segment| segment.meta.bytes).sum(),
             definition_bytes: state.version.definition_bytes,
             segment_rows: segments.iter().map(|segment| segment.meta.rows).sum(),
+            segment_bytes_written: state.version.written_bytes,
+            partitions: state.version.windows.len() as u64,
+            tombstones: state.version.tombstones.len() as u64,
+            segments_damaged,
             databases: databases as u64,
             tables: tables as u64,
             series: series as u64,
             visible_lsn: self.log.durable(),
             flushed_lsn: state.version.flushed_lsn,
+            disk_free_bytes: self.space.free(),
+            disk_reserve_bytes: self.space.reserve(),
+            disk_full_refusals: self.space.refused(),
+            memory_total_bytes: self.budget.total(),
+            memory_head_bytes: self.budget.used(MemoryUse::Head),
+            memory_cache_bytes: self.budget.used(MemoryUse::Cache),
+            memory_index_bytes: self.budget.used(MemoryUse::Index),
+            memory_compaction_bytes: self.budget.used(MemoryUse::Compaction),
+            memory_query_bytes: self.budget.used(MemoryUse::Query),
+            memory_refusals: self.budget.refused(),
             keys,
             key_bytes,
             relations,

@@ -78,11 +78,99 @@ pub enum Error {
         /// The failure that stopped it.
         reason: String,
     },
+    /// The disk has less room than is kept for what makes room again. Nothing of the call was written.
+    #[error(
+        "the disk of {path} has {free} bytes free, less than the reserve of {reserve} (disk_reserve_bytes) that flushing, compaction and deletes need; free space on it or move the data directory to a larger disk: reads and deletes go on, and writes resume by themselves"
+    )]
+    DiskFull {
+        /// What is free, in bytes.
+        free: u64,
+        /// What must be free for a write.
+        reserve: u64,
+        /// The data directory.
+        path: PathBuf,
+    },
     /// No such database.
     #[error("database not found: \"{name}\"")]
     UnknownDatabase {
         /// The name asked for.
         name: String,
+    },
+    /// No such schema, table or column.
+    #[error("{what} \"{name}\" not found in {place}; {hint}")]
+    NotFound {
+        /// Schema, table, column.
+        what: &'static str,
+        /// The name asked for.
+        name: String,
+        /// Where it was looked for.
+        place: String,
+        /// What is there instead.
+        hint: String,
+    },
+    /// The name is taken.
+    #[error(
+        "{what} \"{name}\" exists already in {place}; choose another name, or rename or drop the one that is there"
+    )]
+    ExistsAlready {
+        /// Database, schema, table, column.
+        what: &'static str,
+        /// The name.
+        name: String,
+        /// Where it is taken.
+        place: String,
+    },
+    /// The table was dropped after its schema was handed out.
+    #[error("table \"{table}\" was dropped meanwhile; ask for it by name again")]
+    TableDropped {
+        /// Its name when it was there.
+        table: String,
+    },
+    /// A database is never without a default schema.
+    #[error(
+        "schema \"{schema}\" is the default schema of \"{database}\"; make another schema the default one first, or drop the database"
+    )]
+    DefaultSchemaInUse {
+        /// The database.
+        database: String,
+        /// Its default schema.
+        schema: String,
+    },
+    /// A setting out of its range.
+    #[error("{what} must be {range}, not {value}")]
+    InvalidSetting {
+        /// Which setting.
+        what: &'static str,
+        /// What is allowed.
+        range: &'static str,
+        /// What was asked for.
+        value: i64,
+    },
+    /// Only fields have a type that can change.
+    #[error("column \"{column}\" of table \"{table}\" is a tag, and tags are text; name a field")]
+    NotAField {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+    },
+    /// A stored value does not convert without loss.
+    #[error(
+        "cannot change \"{column}\" of table \"{table}\" from {from} to {to}: {value} at time {time} would not stay what it is; delete or overwrite such values first, or write to a new field"
+    )]
+    Lossy {
+        /// The table.
+        table: String,
+        /// The field.
+        column: String,
+        /// Its type.
+        from: &'static str,
+        /// The type asked for.
+        to: &'static str,
+        /// The first value that stands in the way.
+        value: String,
+        /// Its time in nanoseconds since 1970.
+        time: i64,
     },
     /// A name that the store cannot take.
     #[error("invalid {what} name \"{name}\": {reason}")]
@@ -94,14 +182,6 @@ pub enum Error {
         /// Why it is refused.
         reason: &'static str,
     },
-    /// The name belongs to something else.
-    #[error("there is a {what} called \"{name}\" already; use another name, or drop it first")]
-    NameTaken {
-        /// The name.
-        name: String,
-        /// What has it: a table or a relation.
-        what: &'static str,
-    },
     /// A relation whose columns and keys do not fit together.
     #[error("the relation \"{name}\" cannot be made: {reason}")]
     RelationDefinition {
@@ -110,11 +190,11 @@ pub enum Error {
         /// What does not fit.
         reason: String,
     },
-    /// No such relation; it may have been dropped meanwhile.
-    #[error("relation not found: {name}")]
-    UnknownRelation {
-        /// Its name or number.
-        name: String,
+    /// The relation was dropped after it was handed out.
+    #[error("relation {id} was dropped meanwhile; ask for it by name again")]
+    RelationDropped {
+        /// Its id.
+        id: u64,
     },
     /// A row that does not fit its relation.
     #[error(
@@ -141,6 +221,22 @@ pub enum Error {
         row: usize,
         /// The row's values in the key's columns.
         values: String,
+    },
+    /// The memory budget leaves no room for what was asked. Nothing of the call was done.
+    #[error(
+        "the memory for {usage} is limited to {limit} bytes of a budget of {total} (memory_bytes_max), this needs {needed}; {remedy}"
+    )]
+    Memory {
+        /// What the memory is for: "head", "index", "query", ...
+        usage: &'static str,
+        /// What this use may have now, in bytes.
+        limit: u64,
+        /// What it would have.
+        needed: u64,
+        /// The whole budget.
+        total: u64,
+        /// What to do about it.
+        remedy: &'static str,
     },
     /// A limit of the store would be passed.
     #[error("{what} is limited to {limit}, this needs {needed}; {remedy}")]

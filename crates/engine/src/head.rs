@@ -13,8 +13,10 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use rustc_hash::FxHashMap;
 
 use crate::batch::{Batch, Column, TableRows};
+use crate::cast::cast;
 use crate::order::sorted_order;
 use crate::schema::{Lsn, TableId};
+use crate::tombstone::Tombstone;
 
 /// Runs of this many rows are left alone.
 const MERGE_ROWS_MAX: usize = 8192;
@@ -82,6 +84,10 @@ pub(crate) fn append_rows(to: &mut TableRows, from: &TableRows) {
             to.columns.len() - 1
         });
         if let Some(known) = to.columns.get_mut(at) {
+            // The later rows were written after the field got its other type, and the earlier ones convert to it.
+            if known.values.kind() != column.values.kind() {
+                *known = cast(known, column.values.kind());
+            }
             known.extend_range(column, 0..added);
         }
     }
@@ -94,6 +100,8 @@ pub(crate) fn append_rows(to: &mut TableRows, from: &TableRows) {
 #[derive(Debug, Default)]
 pub(crate) struct Head {
     tables: Mutex<FxHashMap<TableId, Vec<Arc<Run>>>>,
+    /// Deletes since the last freeze, in LSN order.
+    tombstones: Mutex<Vec<Arc<Tombstone>>>,
     rows: AtomicU64,
     bytes: AtomicU64,
 }
@@ -101,6 +109,15 @@ pub(crate) struct Head {
 impl Head {
     /// Adds a batch. The caller holds the sequencer, so batches arrive in LSN order. `out_of_order` is a planted bug.
     pub(crate) fn insert(&self, lsn: Lsn, batch: Batch, out_of_order: bool) {
+        for tombstone in batch.tombstones {
+            self.bytes
+                .fetch_add(tombstone.bytes() as u64, Ordering::Relaxed);
+            let mut tombstones = self
+                .tombstones
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner);
+            tombstones.push(Arc::new(tombstone));
+        }
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         for rows in batch.tables {
             self.rows.fetch_add(rows.rows() as u64, Ordering::Relaxed);
@@ -120,6 +137,16 @@ impl Head {
             .map(|run| (Arc::clone(run), run.visible_rows(visible)))
             .filter(|(_, rows)| *rows > 0)
             .collect()
+    }
+
+    /// Deletes up to `visible`, in LSN order.
+    pub(crate) fn tombstones(&self, visible: Lsn) -> Vec<Arc<Tombstone>> {
+        let tombstones = self
+            .tombstones
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let concerned = tombstones.iter().take_while(|it| it.lsn <= visible);
+        concerned.map(Arc::clone).collect()
     }
 
     /// Tables with rows, ascending.
@@ -143,13 +170,22 @@ impl Head {
 fn merge_small(runs: &mut Vec<Arc<Run>>) {
     while let [.., before, last] = runs.as_slice() {
         let (a, b) = (before.rows.rows(), last.rows.rows());
-        if a.max(b) >= MERGE_ROWS_MAX || a > 2 * b {
+        if a.max(b) >= MERGE_ROWS_MAX || a > 2 * b || !same_types(&before.rows, &last.rows) {
             return;
         }
         let merged = Arc::new(before.followed_by(last));
         runs.truncate(runs.len() - 2);
         runs.push(merged);
     }
+}
+
+/// Whether both have the columns that they share as one type. A run keeps the type that its rows were written as: a
+/// snapshot from before a change of type may still see values that were overwritten since and do not convert.
+fn same_types(a: &TableRows, b: &TableRows) -> bool {
+    a.columns.iter().all(|column| {
+        let other = b.columns.iter().find(|other| other.id == column.id);
+        other.is_none_or(|other| other.values.kind() == column.values.kind())
+    })
 }
 
 #[cfg(test)]

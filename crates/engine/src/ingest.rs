@@ -21,7 +21,7 @@ use crate::definition::Definition;
 use crate::engine::{Engine, RelationChange, check_name};
 use crate::error::Error;
 use crate::schema::{
-    ColumnId, ColumnKind, DEFAULT_SCHEMA, Lsn, SchemaId, SeriesId, TIME_COLUMN, TableId, type_name,
+    ColumnId, ColumnKind, Lsn, SchemaId, SeriesId, TIME_COLUMN, TableId, type_name,
 };
 use memo::SeriesMemo;
 
@@ -79,6 +79,8 @@ pub struct Session {
     engine: Arc<Engine>,
     database: String,
     schema: SchemaId,
+    /// The catalogue's epoch at which all that it knows was looked up.
+    epoch: u64,
     memo: SeriesMemo,
     tables: Vec<TableSlot>,
     slots: FxHashMap<TableId, usize>,
@@ -124,23 +126,29 @@ enum RowError {
     },
     NoField,
     BadName(Error),
+    /// The table was dropped since it was looked up: the whole body is read again.
+    Stale,
+}
+
+/// What a series text stands for.
+enum Resolved {
+    Series(TableId, SeriesId),
+    /// The schema was dropped: the whole body is read again.
+    NoSchema,
+    /// Its measurement is the name of a relation.
+    Relation,
 }
 
 impl Session {
     /// A writer of `database`, which must exist.
     pub fn new(engine: Arc<Engine>, database: &str) -> Result<Self, Error> {
-        let schema = {
-            let catalogue = engine.catalogue();
-            let id = catalogue.database(database);
-            id.and_then(|id| catalogue.schema(id, DEFAULT_SCHEMA))
-        };
-        let schema = schema.ok_or_else(|| Error::UnknownDatabase {
-            name: database.to_owned(),
-        })?;
+        let epoch = engine.catalogue_epoch();
+        let schema = default_schema(&engine, database)?;
         Ok(Self {
             engine,
             database: database.to_owned(),
             schema,
+            epoch,
             memo: SeriesMemo::default(),
             tables: Vec::new(),
             slots: FxHashMap::default(),
@@ -155,7 +163,7 @@ impl Session {
     /// Writes the points of a body as one batch. Returns when they are durable and visible. Lines that cannot be kept
     /// are in the report, and the others are kept; an `Err` means that nothing was acknowledged.
     pub fn write_lines(&mut self, body: &[u8], precision: Precision) -> Result<WriteReport, Error> {
-        self.write_body(body, precision, Batch::default())
+        self.write_body(body, precision, &Batch::default())
     }
 
     /// As [`Self::write_lines`], but a body that was kept under this key lately is not written again: so a writer that
@@ -169,11 +177,11 @@ impl Session {
         body: &[u8],
         precision: Precision,
     ) -> Result<WriteReport, Error> {
-        let batch = Batch {
+        let with = Batch {
             key: Some(self.engine.batch_key(key)),
             ..Batch::default()
         };
-        self.write_body(body, precision, batch)
+        self.write_body(body, precision, &with)
     }
 
     /// As [`Self::write_lines`], with changes of relations, in one batch: both are visible or neither. A change that is
@@ -185,21 +193,50 @@ impl Session {
         changes: &[RelationChange],
         key: Option<[u8; 16]>,
     ) -> Result<WriteReport, Error> {
-        let batch = Batch {
+        let with = Batch {
             relations: self.engine.encode_relations(changes)?,
             key: key.map(|key| self.engine.batch_key(key)),
             ..Batch::default()
         };
-        self.write_body(body, precision, batch)
+        self.write_body(body, precision, &with)
     }
 
-    /// Writes the points of a body with what `batch` has already.
+    /// Writes the points of a body and what `with` has, which has no rows.
     fn write_body(
         &mut self,
         body: &[u8],
         precision: Precision,
-        mut batch: Batch,
+        with: &Batch,
     ) -> Result<WriteReport, Error> {
+        loop {
+            self.follow_changes()?;
+            // Whatever was dropped, renamed or retyped while the batch was built may have taken its ids away.
+            if let Some(report) = self.try_write(body, precision, with)? {
+                return Ok(report);
+            }
+        }
+    }
+
+    /// Forgets what a change of the catalogue may have made wrong.
+    fn follow_changes(&mut self) -> Result<(), Error> {
+        let epoch = self.engine.catalogue_epoch();
+        if epoch != self.epoch {
+            self.schema = default_schema(&self.engine, &self.database)?;
+            self.memo = SeriesMemo::default();
+            self.tables.clear();
+            self.slots.clear();
+            self.epoch = epoch;
+        }
+        Ok(())
+    }
+
+    /// `None` = the catalogue changed meanwhile, and nothing was written.
+    fn try_write(
+        &mut self,
+        body: &[u8],
+        precision: Precision,
+        with: &Batch,
+    ) -> Result<Option<WriteReport>, Error> {
         let now = precision.truncate(self.engine.clock().now_ns());
         let mut report = WriteReport::default();
         let mut builders: Vec<Option<Builder>> = Vec::new();
@@ -210,17 +247,24 @@ impl Session {
                 Err(error) => reject_parse(&error, &mut report),
             }
         }
+        let mut batch = with.clone();
         batch.tables = builders
             .into_iter()
             .flatten()
             .map(Builder::finish)
             .filter(|rows| rows.rows() > 0)
             .collect();
-        let written = self.engine.write(batch)?;
-        report.rows = written.rows;
-        report.lsn = written.lsn;
-        report.repeated = written.repeated;
-        Ok(report)
+        if batch.is_empty() && batch.key.is_none() {
+            let current = self.engine.catalogue_epoch() == self.epoch;
+            return Ok(current.then_some(report));
+        }
+        let written = self.engine.write(batch, self.epoch)?;
+        Ok(written.map(|written| {
+            report.rows = written.rows;
+            report.lsn = written.lsn;
+            report.repeated = written.repeated;
+            report
+        }))
     }
 
     fn add(
@@ -257,7 +301,7 @@ impl Session {
             report.reject(point.line_number, point.line, reason, false);
         }
         match added {
-            Ok(()) | Err(RowError::NoField) => {}
+            Ok(()) | Err(RowError::NoField | RowError::Stale) => {}
             Err(error) => {
                 report.reject(
                     point.line_number,
@@ -269,7 +313,8 @@ impl Session {
         }
     }
 
-    /// Parses and defines a series text that was not seen before; `None` = the line was rejected.
+    /// Parses and defines a series text that was not seen before; `None` = the line was rejected, or the schema was
+    /// dropped and the body will be read again.
     #[cold]
     fn resolve(
         &mut self,
@@ -301,9 +346,14 @@ impl Session {
         }
         let (schema, engine) = (self.schema, &self.engine);
         let resolved = engine.define_missing(|catalogue| {
+            if catalogue.schema_name(schema).is_none() {
+                return Ok(Resolved::NoSchema);
+            }
             let table = match catalogue.table_id(schema, &key.measurement) {
                 Some(table) => table,
-                None if engine.is_relation(schema, &key.measurement) => return Ok(None),
+                None if engine.is_relation(schema, &key.measurement) => {
+                    return Ok(Resolved::Relation);
+                }
                 None => return Err(catalogue.plan_table(schema, &key.measurement)),
             };
             let mut codes = Vec::with_capacity(key.tags.len());
@@ -322,17 +372,21 @@ impl Session {
             }
             codes.sort_unstable();
             match catalogue.series(table, &codes) {
-                Some(series) => Ok(Some((table, series))),
+                Some(series) => Ok(Resolved::Series(table, series)),
                 None => Err(catalogue.plan_series(table, codes)),
             }
         });
-        let Some((table, series)) = resolved else {
-            let reason = format!(
-                "measurement \"{}\" is a relation; write it as one, or use another name",
-                key.measurement
-            );
-            report.reject(point.line_number, point.line, reason, false);
-            return None;
+        let (table, series) = match resolved {
+            Resolved::Series(table, series) => (table, series),
+            Resolved::NoSchema => return None,
+            Resolved::Relation => {
+                let reason = format!(
+                    "measurement \"{}\" is a relation; write it as one, or use another name",
+                    key.measurement
+                );
+                report.reject(point.line_number, point.line, reason, false);
+                return None;
+            }
         };
         let tables = &mut self.tables;
         let slot = *self.slots.entry(table).or_insert_with(|| {
@@ -347,6 +401,16 @@ impl Session {
         self.memo.insert(point.series, slot, series);
         Some((slot, series))
     }
+}
+
+/// The schema that a database's lines go to.
+fn default_schema(engine: &Engine, database: &str) -> Result<SchemaId, Error> {
+    let catalogue = engine.catalogue();
+    let id = catalogue.database(database);
+    id.and_then(|id| catalogue.default_schema(id))
+        .ok_or_else(|| Error::UnknownDatabase {
+            name: database.to_owned(),
+        })
 }
 
 fn reject_parse(error: &LineError<'_>, report: &mut WriteReport) {
@@ -370,6 +434,7 @@ impl RowError {
                 "input field \"{field}\" on measurement \"{table}\" is too long, {bytes} > {FIELD_TEXT_BYTES_MAX}"
             ),
             Self::NoField => "the point has no field".to_owned(),
+            Self::Stale => "the table was dropped meanwhile".to_owned(),
             Self::BadName(error) => error.to_string(),
         }
     }
@@ -590,13 +655,16 @@ fn define_field(
     }
     let table = context.table.id;
     let kind = ColumnKind::Field(kind_of(value));
-    let (id, kind) = context.engine.define_missing(|catalogue| {
-        let field = catalogue.table(table).and_then(|known| known.field(&name));
-        match field.map(|field| (field.id, field.kind)) {
-            Some((id, ColumnKind::Field(kind))) => Ok((id, kind)),
+    let defined = context.engine.define_missing(|catalogue| {
+        let Some(known) = catalogue.table(table) else {
+            return Ok(None);
+        };
+        match known.field(&name).map(|field| (field.id, field.kind)) {
+            Some((id, ColumnKind::Field(kind))) => Ok(Some((id, kind))),
             _ => Err(catalogue.plan_column(table, kind, &name)),
         }
     });
+    let (id, kind) = defined.ok_or(RowError::Stale)?;
     let known = context.table.fields.len();
     context.table.by_key.insert(key.into(), known);
     context.table.fields.push(KnownField {

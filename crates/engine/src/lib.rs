@@ -42,9 +42,12 @@
 )]
 
 mod batch;
+mod budget;
+mod cast;
 mod catalogue;
 mod checked_file;
 mod clock;
+mod compaction;
 mod definition;
 mod definitions_file;
 pub mod disk;
@@ -59,6 +62,7 @@ mod manifest;
 mod order;
 mod record;
 mod relation;
+mod retention;
 mod sabotage;
 mod scan;
 mod schema;
@@ -66,12 +70,17 @@ mod segment;
 mod snapshot;
 mod tombstone;
 
+pub use budget::{Charge, MemoryBudget, MemoryUse};
 pub use clock::{Clock, SystemClock};
-pub use engine::{Engine, Maintained, Metrics, NewRelation, Options, RelationChange};
+pub use compaction::CompactionOptions;
+pub use engine::{
+    DeleteRequest, Engine, Maintained, Metrics, NewColumn, NewRelation, Options, RelationChange,
+};
 pub use error::Error;
 pub use relation::{
     RelationBatches, RelationColumn, RelationId, RelationReader, RelationSchema, Value,
 };
+pub use retention::RetentionTime;
 #[doc(hidden)]
 pub use sabotage::Sabotage;
 pub use scan::{MorselReader, Scan, ScanRequest, TagPredicate};

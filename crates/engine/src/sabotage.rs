@@ -15,4 +15,8 @@ pub enum Sabotage {
     LogTrimmedBeforeManifest,
     /// A sync that failed is tried again, and its second answer believed.
     RetryFailedSync,
+    /// A compaction writes rows that a delete had hidden, and says that it did not.
+    TombstoneDropped,
+    /// After a table is dropped its id and those of its series are given out again, if nothing live has higher ones.
+    SeriesIdReused,
 }

@@ -4,11 +4,12 @@
 //! build batches. Does not: spawn threads; callers read as many morsels at once as they like.
 //!
 //! A *morsel* is a range of series with about [`MORSEL_ROWS`] rows. Its rows come out ordered by (series, time), with
-//! duplicates merged: per field the value of the highest LSN that has one.
+//! what deletes hide left out, and duplicates treated as the table says.
 
-mod merge;
-mod output;
-mod source;
+mod loss;
+pub(crate) mod merge;
+pub(crate) mod output;
+pub(crate) mod source;
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -22,11 +23,14 @@ use crate::catalogue::Catalogue;
 use crate::engine::{Engine, State};
 use crate::error::Error;
 use crate::head::Run;
-use crate::schema::{ColumnId, ColumnKind, ColumnSource, Lsn, TableSchema};
+use crate::schema::{ColumnId, ColumnKind, ColumnSource, Duplicates, Lsn, TableSchema};
 use crate::segment::{GroupDirectory, Segment};
+use crate::tombstone::{Mask, Tombstone};
 use output::Output;
 pub(crate) use output::field_array;
 use source::{Cursor, GroupCursor, RunCursor};
+
+pub(crate) use loss::first_loss;
 
 /// Rows that a morsel aims at.
 const MORSEL_ROWS: u64 = 64 * 1024;
@@ -68,6 +72,7 @@ pub struct Scan {
 #[derive(Debug)]
 struct Plan {
     schema: SchemaRef,
+    duplicates: Duplicates,
     time: RangeInclusive<i64>,
     limit: Option<usize>,
     /// Ids of the series that qualify, ascending.
@@ -87,10 +92,12 @@ enum Source {
     Group {
         segment: Arc<Segment>,
         directory: Arc<GroupDirectory>,
+        mask: Mask,
     },
     Run {
         run: Arc<Run>,
         visible: usize,
+        mask: Mask,
     },
 }
 
@@ -117,7 +124,12 @@ impl Scan {
         let table = &request.table;
         let (series, columns, fields) = {
             let catalogue = engine.catalogue();
-            let series = find_series(&catalogue, request);
+            if catalogue.table(table.id).is_none() {
+                return Err(Error::TableDropped {
+                    table: table.name.clone(),
+                });
+            }
+            let series = find_series(&catalogue, &request.table, &request.tags);
             let (columns, fields) = plan_columns(&catalogue, request, &series);
             (series, columns, fields)
         };
@@ -135,6 +147,7 @@ impl Scan {
         Ok(Self {
             plan: Arc::new(Plan {
                 schema,
+                duplicates: table.settings.duplicates,
                 time: request.time.clone(),
                 limit: request.limit,
                 series,
@@ -184,10 +197,14 @@ impl Scan {
     }
 }
 
-fn find_series(catalogue: &Catalogue, request: &ScanRequest) -> Vec<u32> {
-    let table = &request.table;
+/// Ids of the series that every predicate keeps, ascending.
+pub(crate) fn find_series(
+    catalogue: &Catalogue,
+    table: &TableSchema,
+    tags: &[TagPredicate],
+) -> Vec<u32> {
     let mut series = catalogue.all_series(table.id).to_vec();
-    for predicate in &request.tags {
+    for predicate in tags {
         let Some(ColumnSource::Tag(at)) = table.source(predicate.column) else {
             continue;
         };
@@ -261,6 +278,7 @@ fn find_sources(
         return Ok(sources);
     };
     let table = request.table.id;
+    let tombstones = state.tombstones(table, visible);
     for segment in &state.version.segments {
         for (at, group) in segment.groups(table) {
             let apart = group.max_time < *request.time.start()
@@ -268,9 +286,16 @@ fn find_sources(
                 || group.last_series < first
                 || group.first_series > last;
             if !apart {
+                let mask = segment_mask(
+                    &tombstones,
+                    segment.meta.applied_lsn,
+                    group.first_series..=group.last_series,
+                    group.min_time..=group.max_time,
+                );
                 sources.push(Source::Group {
                     segment: Arc::clone(segment),
                     directory: segment.directory(at)?,
+                    mask,
                 });
             }
         }
@@ -278,10 +303,39 @@ fn find_sources(
     let frozen = state.frozen.as_ref().map(|frozen| &frozen.head);
     for head in frozen.into_iter().chain([&state.head]) {
         for (run, visible) in head.runs(table, visible) {
-            sources.push(Source::Run { run, visible });
+            let mask = run_mask(&tombstones, &run);
+            sources.push(Source::Run { run, visible, mask });
         }
     }
     Ok(sources)
+}
+
+/// What of a segment's rows with these series and times is hidden.
+pub(crate) fn segment_mask(
+    tombstones: &[Arc<Tombstone>],
+    applied_lsn: Lsn,
+    series: RangeInclusive<u32>,
+    time: RangeInclusive<i64>,
+) -> Mask {
+    let mut mask = Mask::default();
+    for tombstone in tombstones {
+        if tombstone.lsn > applied_lsn && tombstone.touches(series.clone(), time.clone()) {
+            mask.add(Arc::clone(tombstone), usize::MAX);
+        }
+    }
+    mask
+}
+
+/// What of a run's rows is hidden: a delete concerns those that were there before it.
+pub(crate) fn run_mask(tombstones: &[Arc<Tombstone>], run: &Run) -> Mask {
+    let mut mask = Mask::default();
+    for tombstone in tombstones {
+        mask.add(
+            Arc::clone(tombstone),
+            run.visible_rows(tombstone.lsn.saturating_sub(1)),
+        );
+    }
+    mask
 }
 
 fn estimate(sources: &[Source], series: &[u32], time: &RangeInclusive<i64>) -> u64 {
@@ -326,7 +380,8 @@ enum ReaderState {
 
 #[derive(Debug)]
 struct Reading {
-    cursors: Vec<Cursor>,
+    /// With what is hidden of their rows.
+    cursors: Vec<(Cursor, Mask)>,
     output: Output,
     ready: VecDeque<RecordBatch>,
     /// Position of the next series.
@@ -371,12 +426,18 @@ impl MorselReader {
                 break;
             };
             let mut pieces = Vec::new();
-            for (rank, cursor) in reading.cursors.iter_mut().enumerate() {
+            for (rank, (cursor, mask)) in reading.cursors.iter_mut().enumerate() {
+                let before = pieces.len();
                 cursor.take(series, rank, &plan.time, &mut pieces)?;
+                if !mask.is_empty() {
+                    let mut new = pieces.split_off(before);
+                    new.retain_mut(|piece| piece.hide(series, mask));
+                    pieces.append(&mut new);
+                }
             }
             if !pieces.is_empty() {
                 let before = reading.output.rows();
-                merge::append(pieces, reading.at, &mut reading.output);
+                merge::append(pieces, reading.at, plan.duplicates, &mut reading.output);
                 reading.rows += reading.output.rows() - before;
                 while reading.output.rows() >= BATCH_ROWS {
                     reading.ready.push_back(reading.output.take(plan));
@@ -398,16 +459,22 @@ impl MorselReader {
         let series = plan.series.get(self.start..self.end).unwrap_or_default();
         let mut cursors = Vec::new();
         for source in &plan.sources {
-            let cursor = match source {
-                Source::Run { run, visible } => {
-                    RunCursor::open(run, *visible, series, &plan.fields).map(Cursor::Run)
+            let (cursor, mask) = match source {
+                Source::Run { run, visible, mask } => {
+                    let cursor = RunCursor::open(run, *visible, series, &plan.fields);
+                    (cursor.map(Cursor::Run), mask)
                 }
-                Source::Group { segment, directory } => {
-                    GroupCursor::open(segment, directory, series, &plan.time, &plan.fields)?
-                        .map(|cursor| Cursor::Group(Box::new(cursor)))
+                Source::Group {
+                    segment,
+                    directory,
+                    mask,
+                } => {
+                    let cursor =
+                        GroupCursor::open(segment, directory, series, &plan.time, &plan.fields)?;
+                    (cursor.map(|cursor| Cursor::Group(Box::new(cursor))), mask)
                 }
             };
-            cursors.extend(cursor);
+            cursors.extend(cursor.map(|cursor| (cursor, mask.clone())));
         }
         Ok(Reading {
             cursors,

@@ -38,7 +38,8 @@ pub struct TableSettings {
     pub duplicates: Duplicates,
     /// Width of new partitions in nanoseconds, at least 1.
     pub partition_interval_ns: i64,
-    /// Rows older than this many nanoseconds may be dropped; `None` = kept for ever.
+    /// Rows older than this many nanoseconds may be dropped, `i64::MAX` = kept for ever; `None` = as its schema says,
+    /// which is for ever unless that was set.
     pub retention_ns: Option<i64>,
 }
 
@@ -143,22 +144,71 @@ impl TableSchema {
         }
     }
 
-    /// The same table with one column more.
-    pub(crate) fn with_column(&self, column: ColumnDef) -> Self {
-        let mut tags = self.tags.clone();
-        let mut fields = self.fields.clone();
-        match column.kind {
-            ColumnKind::Tag => tags.push(column),
-            ColumnKind::Field(_) => fields.push(column),
-        }
-        Self {
+    /// The same table after a change.
+    pub(crate) fn changed(&self, change: impl FnOnce(&mut Self)) -> Self {
+        let mut changed = Self {
             id: self.id,
             schema: self.schema,
             name: self.name.clone(),
             settings: self.settings,
-            tags,
-            fields,
+            tags: self.tags.clone(),
+            fields: self.fields.clone(),
             arrow: OnceLock::new(),
+        };
+        change(&mut changed);
+        changed
+    }
+
+    /// The same table with one column more.
+    pub(crate) fn with_column(&self, column: ColumnDef) -> Self {
+        self.changed(|table| match column.kind {
+            ColumnKind::Tag => table.tags.push(column),
+            ColumnKind::Field(_) => table.fields.push(column),
+        })
+    }
+
+    /// The same table without a column.
+    pub(crate) fn without_column(&self, id: ColumnId) -> Self {
+        self.changed(|table| {
+            table.tags.retain(|tag| tag.id != id);
+            table.fields.retain(|field| field.id != id);
+        })
+    }
+
+    /// The same table with something of a column changed.
+    pub(crate) fn with_changed_column(
+        &self,
+        id: ColumnId,
+        change: impl FnOnce(&mut ColumnDef),
+    ) -> Self {
+        self.changed(|table| {
+            let mut columns = table.tags.iter_mut().chain(&mut table.fields);
+            if let Some(column) = columns.find(|column| column.id == id) {
+                change(column);
+            }
+        })
+    }
+
+    /// The column of this id.
+    pub(crate) fn column(&self, id: ColumnId) -> Option<&ColumnDef> {
+        let mut columns = self.tags.iter().chain(&self.fields);
+        columns.find(|column| column.id == id)
+    }
+
+    /// The column of this name among those of its kind: a tag and a field may share one.
+    pub(crate) fn column_like(&self, kind: ColumnKind, name: &str) -> Option<&ColumnDef> {
+        match kind {
+            ColumnKind::Tag => self.tag(name),
+            ColumnKind::Field(_) => self.field(name),
+        }
+    }
+
+    /// The tag or field that [`Self::arrow_schema`] shows under this name; the time column is neither.
+    pub fn shown(&self, name: &str) -> Option<&ColumnDef> {
+        match self.source(self.arrow_schema().index_of(name).ok()?)? {
+            ColumnSource::Time => None,
+            ColumnSource::Tag(at) => self.tags.get(at),
+            ColumnSource::Field(at) => self.fields.get(at),
         }
     }
 

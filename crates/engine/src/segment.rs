@@ -1,24 +1,36 @@
 //! Segments: immutable files of sorted blocks. Layout: `docs/format/segment.md`.
 //!
 //! ```text
-//! header | group pages: column by column, block by block | group directory | next group ... | footer | tail
+//! header | pages of a group: column by column, block by block | directory | statistics | rollups | ... | footer | tail
 //! ```
 //!
 //! A *group* is up to [`GROUP_BLOCKS_MAX`] blocks of one partition of one table. Its pages are stored column by column,
 //! so one field of all series is one stretch of the file, and one series is one small page a column.
 
 mod directory;
+mod footer;
 mod meta;
 mod reader;
+mod rollup;
+mod statistics;
+mod summary;
 mod writer;
 
 pub(crate) use directory::{BlockEntry, GroupDirectory};
+pub(crate) use footer::SegmentKind;
 pub(crate) use meta::{Home, SegmentMeta, Window};
 pub(crate) use reader::Segment;
-pub(crate) use writer::{TableInput, write_segment};
+pub(crate) use rollup::{GroupRollups, HOUR_NS, HourEntry};
+pub(crate) use statistics::GroupStatistics;
+pub(crate) use summary::{Moment, Summary, Totals};
+pub(crate) use writer::{
+    BlockInput, CopiedBlock, CopiedPage, GroupInput, SegmentWriter, TableInput, block_ranges,
+};
 
 /// Blocks of one group at most.
 pub(crate) const GROUP_BLOCKS_MAX: usize = 256;
+/// Decoded rows of one group at most, unless one block has more: with thousands of columns a few blocks are much memory.
+pub(crate) const GROUP_BYTES_MAX: usize = 16 << 20;
 /// Series with fewer rows in a partition share blocks.
 pub(crate) const OWN_BLOCK_ROWS_MIN: usize = 128;
 /// A block's text in one column ends it when it passes this.
@@ -32,3 +44,6 @@ pub(crate) const SERIES_PAGE: u32 = u32::MAX;
 const MAGIC: [u8; 8] = *b"NILOSEG0";
 const HEADER_BYTES: usize = 64;
 const TAIL_BYTES: u64 = 40;
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@ use crate::engine::{Engine, State};
 use crate::error::Error;
 use crate::relation::Hold;
 use crate::scan::{Scan, ScanRequest};
-use crate::schema::{Lsn, TableSchema};
+use crate::schema::{Lsn, TableId, TableSchema};
 
 /// What was acknowledged when it was taken, unchanged by what comes later. Cheap to take, to clone and to share; it
 /// keeps the files and rows it sees alive, so drop it when the query is done.
@@ -55,6 +55,18 @@ impl Snapshot {
         Some(catalogue.schemas(id).map(str::to_owned).collect())
     }
 
+    /// The schema that a name without one means; `None` = no such database.
+    pub fn default_schema(&self, database: &str) -> Option<String> {
+        let catalogue = self.engine.catalogue();
+        let id = catalogue.default_schema(catalogue.database(database)?)?;
+        catalogue.schema_name(id).map(str::to_owned)
+    }
+
+    /// How long the rows of a table are kept in nanoseconds, by its own settings or its schema's; `None` = for ever.
+    pub fn retention_ns(&self, table: TableId) -> Option<i64> {
+        self.engine.catalogue().retention_ns(table)
+    }
+
     /// Names of a schema's tables, sorted; `None` = no such schema.
     pub fn tables(&self, database: &str, schema: &str) -> Option<Vec<String>> {
         let catalogue = self.engine.catalogue();
@@ -70,7 +82,9 @@ impl Snapshot {
         catalogue.table(id).cloned()
     }
 
-    /// Plans a read: finds the series, prunes segments, blocks and runs. Reads directories, no pages.
+    /// Plans a read: finds the series, prunes segments, blocks and runs. Reads directories, no pages. A table that was
+    /// dropped since its schema was asked for is an error, because its series are gone; a scan that is planned already
+    /// goes on to its end.
     pub fn scan(&self, request: &ScanRequest) -> Result<Scan, Error> {
         Scan::plan(&self.engine, &self.state, self.visible, request)
     }

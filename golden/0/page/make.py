@@ -8,6 +8,7 @@ In the JSON, integers and booleans are themselves, floats are their 64 bits in h
 hexadecimal, and null is null. `is_canonical` says that our writer, given the values, writes exactly these bytes.
 """
 
+import itertools
 import json
 import pathlib
 import struct
@@ -15,7 +16,7 @@ import struct
 HERE = pathlib.Path(__file__).parent
 I64, U64, F64, BOOL, TEXT, BYTES = range(6)
 TYPE_NAMES = ["i64", "u64", "f64", "bool", "text", "bytes"]
-CONST, STRIDE, FOR, DELTA, RAW, DECIMAL, IMAGE, BITMAP, PLAIN, DICTIONARY = 0, 1, 2, 3, 4, 8, 9, 12, 16, 17
+CONST, STRIDE, FOR, DELTA, RAW, RUNS, DECIMAL, IMAGE, BITMAP, PLAIN, DICTIONARY = 0, 1, 2, 3, 4, 5, 8, 9, 12, 16, 17
 PLAIN_ZSTD = 18
 
 
@@ -78,6 +79,11 @@ def delta(values, base, width):
 
 def raw(values):
     return RAW, b"".join(struct.pack("<q", v) for v in values)
+
+
+def runs(count, values, lengths):
+    """`values` and `lengths` are encoded, but not as runs."""
+    return RUNS, varint(count) + chunk(values) + chunk(lengths)
 
 
 def chunk(encoded):
@@ -182,6 +188,13 @@ def integers():
     write("delta_wraps", I64, wrap, delta(wrap, -3, 3), is_canonical=False)
     write("delta_one_row", I64, [9], delta([9], 0, 0), is_canonical=False)
     write("raw_extremes", I64, [MIN, 0, MAX, -1, 1, 123456789], raw([MIN, 0, MAX, -1, 1, 123456789]), is_canonical=False)
+    states = [x * x % 1009 for x in range(11, 800, 37)]
+    lengths = [20 + x * x % 31 for x in range(len(states))]
+    values = [state for state, length in zip(states, lengths) for _ in range(length)]
+    encoded = runs(len(states), frame(states, min(states), 10), frame(lengths, min(lengths), 5))
+    write("runs_states", I64, values, encoded)
+    write("runs_of_one", I64, [3] * 20, runs(1, const(3), const(20)), is_canonical=False)
+    write("runs_of_each", U64, [4, 9, 1], runs(3, raw([4, 9, 1]), const(1)), is_canonical=False)
     write("nulls", I64, [None, 4, None, 4, None, None, None, None, None, 4, None], const(4))
     write("nulls_only", I64, [None] * 9, (CONST, b""))
     write("nulls_only_text", TEXT, [None] * 3, (CONST, b""))
@@ -221,6 +234,10 @@ def floats():
 def booleans():
     thirds = [i * i % 3 == 1 and i % 7 != 2 for i in range(50)]
     write("bitmap", BOOL, thirds, bitmap(thirds))
+    on_off = [(x // 90 + x // 211) % 2 == 0 for x in range(1000)]
+    lengths = [len(list(run)) for _, run in itertools.groupby(on_off)]
+    alternating = [(1 + x) % 2 for x in range(len(lengths))]
+    write("runs_bool", BOOL, on_off, runs(len(lengths), frame(alternating, 0, 1), frame(lengths, min(lengths), bits(max(lengths) - min(lengths)))))
     write("bool_const", BOOL, [True] * 1000, const(1))
     write("bool_nulls", BOOL, [True, None, False, True, True, False, None, True], bitmap([1, 0, 1, 1, 0, 1]))
 

@@ -20,7 +20,9 @@ const POWERS: [f64; 19] = [
 const SCALE_MAX: i8 = POWERS.len() as i8 - 1;
 
 /// Integers are within -2^51 and 2^51, where adding `MAGIC` converts between integer and float without a branch.
-const LIMIT: i64 = 1 << 51;
+const LIMIT: i64 = 1 << (LIMIT_BITS - 1);
+/// Bits of an integer within the limit, plus the limit.
+const LIMIT_BITS: u32 = 52;
 /// 1.5 * 2^52: the bits of `MAGIC + x` are those of `MAGIC` plus `x`, for whole `x` within the limit.
 const MAGIC: f64 = 6_755_399_441_055_744.0;
 
@@ -149,9 +151,7 @@ impl Exceptions {
 
 pub(super) fn decode(input: &mut &[u8], latents: &mut [i64], out: &mut [f64]) -> Result<(), Error> {
     let scale = take_u8(input)?.cast_signed();
-    if scale.unsigned_abs() > SCALE_MAX.unsigned_abs() {
-        return Err(Error::corrupt("the scale of decimals is beyond 10^18"));
-    }
+    check_scale(scale)?;
     let exceptions = varint::get_u64(input)?;
     let exceptions = usize::try_from(exceptions).unwrap_or(usize::MAX);
     if exceptions > out.len() {
@@ -160,41 +160,95 @@ pub(super) fn decode(input: &mut &[u8], latents: &mut [i64], out: &mut [f64]) ->
     let positions = take(input, packed_bytes(exceptions, position_width(out.len())))?;
     let bits = take(input, 8 * exceptions)?;
     integer::decode_chunk(input, latents)?;
-    if latents
-        .iter()
-        .fold(0, |beyond, latent| beyond | beyond_limit(*latent))
-        != 0
-    {
-        return Err(Error::corrupt("a decimal is beyond 2^51"));
-    }
-    from_latents(latents, scale, out);
+    from_latents(latents, scale, out)?;
     let bits = bits.as_chunks().0;
     for_positions(positions, out.len(), exceptions, |index, position| {
         out[position] = f64::from_bits(u64::from_le_bytes(bits[index]));
     })
 }
 
-/// Zero if the integer is within the limit (-2^51 itself included, 2^51 not).
-fn beyond_limit(latent: i64) -> u64 {
-    (latent.wrapping_add(LIMIT) as u64) >> 52
+/// Floats that are decimals but for their last bits, as sums of decimals are.
+pub(crate) struct NearDecimals {
+    pub(crate) scale: i8,
+    /// The nearest decimals, as integers over the power of ten; 0 for floats beyond them all.
+    pub(crate) integers: Vec<i64>,
+    /// From the bits of the decimal to those of the float.
+    pub(crate) steps: Vec<i64>,
 }
 
-fn from_latents(latents: &[i64], scale: i8, out: &mut [f64]) {
-    let power = POWERS[usize::from(scale.unsigned_abs())];
-    match scale {
-        0 => out
-            .iter_mut()
-            .zip(latents)
-            .for_each(|(value, latent)| *value = to_float(*latent)),
-        1.. => out
-            .iter_mut()
-            .zip(latents)
-            .for_each(|(value, latent)| *value = to_float(*latent) / power),
-        _ => out
-            .iter_mut()
-            .zip(latents)
-            .for_each(|(value, latent)| *value = to_float(*latent) * power),
+impl NearDecimals {
+    /// The floats at the scale that suits `like`, or `None` if these are no decimals.
+    pub(crate) fn of(values: &[f64], like: &[f64]) -> Option<Self> {
+        let scale = choose_scale(like.iter().copied())?;
+        let mut integers = vec![0; values.len()];
+        to_latents(values, scale, &mut integers);
+        for integer in &mut integers {
+            if beyond_limit(*integer) != 0 {
+                *integer = 0;
+            }
+        }
+        let mut floats = vec![0.0; values.len()];
+        from_latents(&integers, scale, &mut floats).ok()?;
+        let step = |(value, near): (&f64, &f64)| {
+            let step = value.to_bits().wrapping_sub(near.to_bits());
+            step.cast_signed()
+        };
+        let steps = values.iter().zip(&floats).map(step).collect();
+        Some(Self {
+            scale,
+            integers,
+            steps,
+        })
     }
+
+    /// The floats; the parts may come from anywhere.
+    pub(crate) fn to_floats(&self) -> Result<Vec<f64>, Error> {
+        check_scale(self.scale)?;
+        let mut floats = vec![0.0; self.integers.len()];
+        from_latents(&self.integers, self.scale, &mut floats)?;
+        for (value, step) in floats.iter_mut().zip(&self.steps) {
+            *value = f64::from_bits(value.to_bits().wrapping_add_signed(*step));
+        }
+        Ok(floats)
+    }
+}
+
+fn check_scale(scale: i8) -> Result<(), Error> {
+    if scale.unsigned_abs() > SCALE_MAX.unsigned_abs() {
+        return Err(Error::corrupt("the scale of decimals is beyond 10^18"));
+    }
+    Ok(())
+}
+
+/// Zero if the integer is within the limit (-2^51 itself included, 2^51 not).
+fn beyond_limit(latent: i64) -> u64 {
+    (latent.wrapping_add(LIMIT) as u64) >> LIMIT_BITS
+}
+
+/// Fills `out`, with nonsense if an integer is beyond the limit, which is an error.
+fn from_latents(latents: &[i64], scale: i8, out: &mut [f64]) -> Result<(), Error> {
+    let power = POWERS[usize::from(scale.unsigned_abs())];
+    let beyond = match scale {
+        0 => convert(latents, out, to_float),
+        1.. => convert(latents, out, |latent| to_float(latent) / power),
+        _ => convert(latents, out, |latent| to_float(latent) * power),
+    };
+    if beyond >> LIMIT_BITS != 0 {
+        return Err(Error::corrupt("a decimal is beyond 2^51"));
+    }
+    Ok(())
+}
+
+/// Fills `out`, and answers with the union of the integers, moved so that those within the limit leave the bits from
+/// [`LIMIT_BITS`] on clear: one pass over the integers, and one look at the result, instead of one look at each.
+#[inline]
+fn convert(latents: &[i64], out: &mut [f64], to_value: impl Fn(i64) -> f64) -> u64 {
+    let mut union = 0;
+    for (value, latent) in out.iter_mut().zip(latents) {
+        union |= latent.wrapping_add(LIMIT) as u64;
+        *value = to_value(*latent);
+    }
+    union
 }
 
 /// The nearest integers; nonsense for values beyond the limit, which [`is_exact`] finds.

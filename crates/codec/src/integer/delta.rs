@@ -2,7 +2,8 @@
 //!
 //! Layout: zigzag varint of the first value, then a packing (see `patch.rs`) of the `n - 1` differences. Sums wrap.
 
-use super::patch::{self, Packing};
+use super::patch::{Packing, Parts};
+use crate::pack::{GROUP, group_bytes, unpack_sums};
 use crate::{Error, varint};
 
 pub(super) fn bytes(first: i64, packing: &Packing, n: usize) -> usize {
@@ -21,15 +22,50 @@ pub(super) fn deltas(values: &[i64]) -> impl ExactSizeIterator<Item = i64> + Clo
 }
 
 pub(super) fn decode(input: &mut &[u8], out: &mut [i64]) -> Result<(), Error> {
-    let Some((first, deltas)) = out.split_first_mut() else {
+    let Some((first, out)) = out.split_first_mut() else {
         return Ok(());
     };
     *first = varint::get_i64(input)?;
-    patch::decode(input, deltas)?;
-    let mut sum = *first;
-    for value in deltas {
-        sum = sum.wrapping_add(*value);
-        *value = sum;
-    }
+    let n = out.len();
+    let parts = Parts::take(input, n)?;
+    let mut sums = Sums {
+        packed: parts.packed,
+        width: parts.width,
+        base: parts.base,
+        sum: *first,
+        done: 0,
+    };
+    // A patch adds to all values from its own on: to the rest of its group here, to later ones through the sum.
+    parts.for_patches(n, |position, high| {
+        let end = (position / GROUP * GROUP + GROUP).min(n);
+        sums.advance(end, out);
+        for value in &mut out[position..end] {
+            *value = value.wrapping_add(high);
+        }
+        sums.sum = sums.sum.wrapping_add(high);
+    })?;
+    sums.advance(n, out);
     Ok(())
+}
+
+/// Running sums of packed differences. Summing while unpacking costs hardly more than unpacking: the additions that
+/// wait for each other fill the time that the shifts of the next values take.
+struct Sums<'a> {
+    packed: &'a [u8],
+    width: u32,
+    base: i64,
+    sum: i64,
+    done: usize,
+}
+
+impl Sums<'_> {
+    /// Fills `out` up to `end`, the end of a group or of all; up to there it may be filled already.
+    fn advance(&mut self, end: usize, out: &mut [i64]) {
+        if end > self.done {
+            let packed = &self.packed[self.done / GROUP * group_bytes(self.width)..];
+            let out = &mut out[self.done..end];
+            self.sum = unpack_sums(packed, self.width, self.base, self.sum, out);
+            self.done = end;
+        }
+    }
 }

@@ -2,7 +2,7 @@
 //!
 //! Layout: a packing (see `patch.rs`) of the values themselves.
 
-use super::patch::{self, Packing};
+use super::patch::{Packing, Parts};
 use crate::Error;
 
 pub(super) fn bytes(packing: &Packing, n: usize) -> usize {
@@ -14,5 +14,5 @@ pub(super) fn encode(values: &[i64], packing: &Packing, out: &mut Vec<u8>) {
 }
 
 pub(super) fn decode(input: &mut &[u8], out: &mut [i64]) -> Result<(), Error> {
-    patch::decode(input, out)
+    Parts::take(input, out.len())?.unpack(out)
 }

@@ -196,51 +196,94 @@ impl<I: Iterator<Item = u64>> Iterator for Counted<I> {
 
 impl<I: Iterator<Item = u64>> ExactSizeIterator for Counted<I> {}
 
-/// Fills `out` with the values of a packing, at most [`BLOCK_ROWS_MAX`].
-pub(super) fn decode(input: &mut &[u8], out: &mut [i64]) -> Result<(), Error> {
-    let width = u32::from(take_u8(input)?);
-    if width > 64 {
-        return Err(Error::corrupt("a packed value is wider than 64 bits"));
+/// The parts of a packing, before any value is unpacked.
+pub(super) struct Parts<'a> {
+    pub(super) width: u32,
+    pub(super) base: i64,
+    /// The low bits of every value.
+    pub(super) packed: &'a [u8],
+    patches: Option<Patches<'a>>,
+}
+
+struct Patches<'a> {
+    count: usize,
+    positions: &'a [u8],
+    high_width: u32,
+    highs: &'a [u8],
+}
+
+impl<'a> Parts<'a> {
+    /// Takes a packing of `n` values off the front of `input`.
+    pub(super) fn take(input: &mut &'a [u8], n: usize) -> Result<Self, Error> {
+        let width = u32::from(take_u8(input)?);
+        if width > 64 {
+            return Err(Error::corrupt("a packed value is wider than 64 bits"));
+        }
+        let patches = varint::get_u64(input)?;
+        let base = varint::get_i64(input)?;
+        let packed = take(input, packed_bytes(n, width))?;
+        let patches = match usize::try_from(patches) {
+            Ok(0) => None,
+            Ok(patches) if patches <= n => Some(Patches::take(input, n, width, patches)?),
+            _ => return Err(Error::corrupt("more patches than values")),
+        };
+        Ok(Self {
+            width,
+            base,
+            packed,
+            patches,
+        })
     }
-    let patches = varint::get_u64(input)?;
-    let base = varint::get_i64(input)?;
-    unpack(
-        take(input, packed_bytes(out.len(), width))?,
-        width,
-        base,
-        out,
-    );
-    match usize::try_from(patches) {
-        Ok(0) => Ok(()),
-        Ok(patches) if patches <= out.len() => patch(input, width, patches, out),
-        _ => Err(Error::corrupt("more patches than values")),
+
+    /// Fills `out` with the values.
+    pub(super) fn unpack(&self, out: &mut [i64]) -> Result<(), Error> {
+        unpack(self.packed, self.width, self.base, out);
+        self.for_patches(out.len(), |position, high| {
+            out[position] = out[position].wrapping_add(high);
+        })
+    }
+
+    /// Calls `at` with each position of a patch, in order, and what to add to the value there.
+    #[inline]
+    pub(super) fn for_patches(
+        &self,
+        n: usize,
+        mut at: impl FnMut(usize, i64),
+    ) -> Result<(), Error> {
+        let Some(patches) = &self.patches else {
+            return Ok(());
+        };
+        let mut highs = Groups {
+            packed: patches.highs,
+            width: patches.high_width,
+            left: patches.count,
+        };
+        let mut values = [0; GROUP];
+        for_positions(patches.positions, n, patches.count, |index, position| {
+            if index % GROUP == 0 {
+                highs.next(&mut values);
+            }
+            at(position, values[index % GROUP] << self.width);
+        })
     }
 }
 
-#[cold]
-fn patch(input: &mut &[u8], width: u32, patches: usize, out: &mut [i64]) -> Result<(), Error> {
-    let high_width = u32::from(take_u8(input)?);
-    if high_width == 0 || high_width > 64 - width {
-        return Err(Error::corrupt(
-            "the high bits of patches do not fit above the packed bits",
-        ));
-    }
-    let n = out.len();
-    let position_width = position_width(n);
-    let positions = take(input, packed_bytes(patches, position_width))?;
-    let highs = take(input, packed_bytes(patches, high_width))?;
-    let mut highs = Groups {
-        packed: highs,
-        width: high_width,
-        left: patches,
-    };
-    let mut values = [0; GROUP];
-    for_positions(positions, n, patches, |index, position| {
-        if index % GROUP == 0 {
-            highs.next(&mut values);
+impl<'a> Patches<'a> {
+    #[cold]
+    fn take(input: &mut &'a [u8], n: usize, width: u32, count: usize) -> Result<Self, Error> {
+        let high_width = u32::from(take_u8(input)?);
+        if high_width == 0 || high_width > 64 - width {
+            return Err(Error::corrupt(
+                "the high bits of patches do not fit above the packed bits",
+            ));
         }
-        out[position] = out[position].wrapping_add(values[index % GROUP] << width);
-    })
+        Ok(Self {
+            count,
+            positions: take(input, packed_bytes(count, position_width(n)))?,
+            high_width,
+            highs: take(input, packed_bytes(count, high_width))?,
+        })
+    }
 }
 
 /// Bits that hold any position in a list of `n` values.

@@ -6,12 +6,13 @@
 //! lost on its own. Fails chosen syncs the way Linux does: the pages count as clean afterwards, so a second sync
 //! returns `Ok` while some of the bytes are gone. Does not: model time or bit rot.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use super::memory::{lock, read_from, write_into};
+use super::memory::{fitting, lock, read_from, write_into};
 use super::{Disk, DiskFile, DiskLock};
 
 /// Smallest unit that a device writes whole.
@@ -49,7 +50,9 @@ struct State {
     durable_names: BTreeMap<PathBuf, u64>,
     /// Name changes since their folder's last sync, in order.
     pending_names: Vec<NameChange>,
-    locked: bool,
+    locks: BTreeSet<PathBuf>,
+    /// Bytes that all files together may hold.
+    capacity: u64,
     random: u64,
 }
 
@@ -83,7 +86,8 @@ impl FaultyDisk {
                 names: BTreeMap::new(),
                 durable_names: BTreeMap::new(),
                 pending_names: Vec::new(),
-                locked: false,
+                locks: BTreeSet::new(),
+                capacity: u64::MAX,
                 random: seed | 1,
             })),
         }
@@ -95,6 +99,12 @@ impl FaultyDisk {
         state.plan = plan;
         state.calls = 0;
         state.failures = 0;
+    }
+
+    /// Lets all files together hold this many bytes, in this life and the next ones. Bytes that are there already
+    /// stay, even if they are more.
+    pub fn set_capacity(&self, bytes: u64) {
+        lock(&self.state).capacity = bytes;
     }
 
     /// Changing calls since the plan was given.
@@ -121,14 +131,19 @@ impl FaultyDisk {
         let names = surviving_names(&old, &mut random);
         let mut inodes = BTreeMap::new();
         for &inode in names.values() {
-            if let Some(file) = old.inodes.get(&inode) {
-                let bytes = surviving_bytes(file, &mut random);
-                inodes.insert(inode, settled(bytes));
+            // A file may have several names, and one fate.
+            if let (Some(file), Entry::Vacant(place)) =
+                (old.inodes.get(&inode), inodes.entry(inode))
+            {
+                place.insert(settled(surviving_bytes(file, &mut random)));
             }
         }
-        drop_lock(old, |next_inode| {
-            Self::settled_disk(names, inodes, next_inode, random.next(), plan)
-        })
+        let rest = Rest {
+            next_inode: old.next_inode,
+            capacity: old.capacity,
+        };
+        drop(old);
+        Self::settled_disk(names, inodes, &rest, random.next(), plan)
     }
 
     /// The disk as a process that died leaves it: the kernel still has every write, so nothing is lost, but
@@ -147,7 +162,8 @@ impl FaultyDisk {
                 names: old.names.clone(),
                 durable_names: old.durable_names.clone(),
                 pending_names: old.pending_names.clone(),
-                locked: false,
+                locks: BTreeSet::new(),
+                capacity: old.capacity,
                 random: old.random,
             })),
         }
@@ -156,7 +172,7 @@ impl FaultyDisk {
     fn settled_disk(
         names: BTreeMap<PathBuf, u64>,
         inodes: BTreeMap<u64, Inode>,
-        next_inode: u64,
+        rest: &Rest,
         random: u64,
         plan: CrashPlan,
     ) -> Self {
@@ -166,22 +182,23 @@ impl FaultyDisk {
                 calls: 0,
                 failures: 0,
                 crashed: false,
-                next_inode,
+                next_inode: rest.next_inode,
                 inodes,
                 durable_names: names.clone(),
                 names,
                 pending_names: Vec::new(),
-                locked: false,
+                locks: BTreeSet::new(),
+                capacity: rest.capacity,
                 random: random | 1,
             })),
         }
     }
 }
 
-fn drop_lock<T>(state: std::sync::MutexGuard<'_, State>, then: impl FnOnce(u64) -> T) -> T {
-    let next_inode = state.next_inode;
-    drop(state);
-    then(next_inode)
+/// What a power cut leaves as it is.
+struct Rest {
+    next_inode: u64,
+    capacity: u64,
 }
 
 fn settled(bytes: Vec<u8>) -> Inode {
@@ -263,6 +280,17 @@ impl State {
         Ok(())
     }
 
+    /// Bytes that files may still grow by.
+    fn free(&self) -> u64 {
+        if self.capacity == u64::MAX {
+            return u64::MAX;
+        }
+        let inodes: BTreeSet<u64> = self.names.values().copied().collect();
+        let files = inodes.iter().filter_map(|inode| self.inodes.get(inode));
+        let used: u64 = files.map(|file| file.current.len() as u64).sum();
+        self.capacity.saturating_sub(used)
+    }
+
     /// Counts a changing call and applies the plan to it.
     fn count(&mut self, call: Call) -> io::Result<()> {
         self.alive()?;
@@ -335,6 +363,21 @@ impl Disk for FaultyDisk {
         Ok(())
     }
 
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut state = lock(&self.state);
+        state.count(Call::Name)?;
+        let inode = *state.names.get(from).ok_or(io::ErrorKind::NotFound)?;
+        if state.names.contains_key(to) {
+            return Err(io::Error::from(io::ErrorKind::AlreadyExists));
+        }
+        state.names.insert(to.to_owned(), inode);
+        state.pending_names.push(NameChange {
+            removed: None,
+            added: Some((to.to_owned(), inode)),
+        });
+        Ok(())
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         let mut state = lock(&self.state);
         state.count(Call::Name)?;
@@ -375,13 +418,28 @@ impl Disk for FaultyDisk {
         failed
     }
 
-    fn lock(&self, _path: &Path) -> io::Result<Box<dyn DiskLock>> {
+    fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
         let mut state = lock(&self.state);
         state.alive()?;
-        if std::mem::replace(&mut state.locked, true) {
+        if !state.locks.insert(path.to_owned()) {
             return Err(io::Error::from(io::ErrorKind::WouldBlock));
         }
-        Ok(Box::new(FaultyLock(Arc::clone(&self.state))))
+        Ok(Box::new(FaultyLock {
+            state: Arc::clone(&self.state),
+            path: path.to_owned(),
+        }))
+    }
+
+    fn free_bytes(&self, _path: &Path) -> io::Result<u64> {
+        let state = lock(&self.state);
+        state.alive()?;
+        Ok(state.free())
+    }
+
+    fn total_bytes(&self, _path: &Path) -> io::Result<u64> {
+        let state = lock(&self.state);
+        state.alive()?;
+        Ok(state.capacity)
     }
 }
 
@@ -395,13 +453,16 @@ impl FaultyDisk {
 }
 
 #[derive(Debug)]
-struct FaultyLock(Arc<Mutex<State>>);
+struct FaultyLock {
+    state: Arc<Mutex<State>>,
+    path: PathBuf,
+}
 
 impl DiskLock for FaultyLock {}
 
 impl Drop for FaultyLock {
     fn drop(&mut self) {
-        lock(&self.0).locked = false;
+        lock(&self.state).locks.remove(&self.path);
     }
 }
 
@@ -431,6 +492,9 @@ impl DiskFile for FaultyFile {
         let every = state.plan.short_write_every;
         let short = every > 0 && state.calls.is_multiple_of(every) && buf.len() > 1;
         let n = if short { buf.len() / 2 } else { buf.len() };
+        let free = state.free();
+        let size = self.with(&mut state, |file| file.current.len() as u64)?;
+        let n = fitting(size, n, offset, free)?;
         let data = buf.get(..n).unwrap_or_default();
         if counted.is_ok() || state.crashed {
             // A write that the crash interrupts may have reached the device in part.
@@ -465,5 +529,71 @@ impl DiskFile for FaultyFile {
         let mut state = lock(&self.state);
         state.alive()?;
         self.with(&mut state, |file| file.current.len() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(disk: &FaultyDisk) -> Vec<String> {
+        disk.list(Path::new("/d")).unwrap()
+    }
+
+    #[test]
+    fn a_link_survives_for_certain_only_after_its_folder_is_synced() {
+        let (from, to) = (Path::new("/d/a"), Path::new("/d/b"));
+        let mut seen = BTreeSet::new();
+        for seed in 0..64 {
+            let disk = FaultyDisk::new(seed, CrashPlan::default());
+            let file = disk.create(from).unwrap();
+            file.write_at(b"bytes", 0).unwrap();
+            file.sync().unwrap();
+            disk.sync_dir(Path::new("/d")).unwrap();
+            disk.link(from, to).unwrap();
+            let cut = disk.after_power_cut(seed, CrashPlan::default());
+            seen.insert(names(&cut).len());
+            disk.sync_dir(Path::new("/d")).unwrap();
+            disk.remove(from).unwrap();
+            disk.sync_dir(Path::new("/d")).unwrap();
+            let cut = disk.after_power_cut(seed, CrashPlan::default());
+            assert_eq!(names(&cut), ["b"]);
+            assert_eq!(cut.open(to).unwrap().size().unwrap(), 5);
+        }
+        assert_eq!(seen, BTreeSet::from([1, 2]));
+    }
+
+    #[test]
+    fn two_names_of_one_file_keep_the_same_bytes_in_a_power_cut() {
+        for seed in 0..64 {
+            let disk = FaultyDisk::new(seed, CrashPlan::default());
+            let file = disk.create(Path::new("/d/a")).unwrap();
+            disk.link(Path::new("/d/a"), Path::new("/d/b")).unwrap();
+            disk.sync_dir(Path::new("/d")).unwrap();
+            file.write_at(&[7; 5000], 0).unwrap();
+            let cut = disk.after_power_cut(seed, CrashPlan::default());
+            let read = |name: &str| {
+                let file = cut.open(&Path::new("/d").join(name)).unwrap();
+                let mut bytes = vec![0; 6000];
+                let n = file.read_at(&mut bytes, 0).unwrap();
+                bytes.truncate(n);
+                bytes
+            };
+            assert_eq!(read("a"), read("b"), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn a_capacity_holds_in_the_next_life_and_removing_makes_room() {
+        let disk = FaultyDisk::new(1, CrashPlan::default());
+        disk.set_capacity(1000);
+        let file = disk.create(Path::new("/d/a")).unwrap();
+        assert_eq!(file.write_at(&[1; 1500], 0).unwrap(), 1000);
+        let full = file.write_at(&[1], 1000).unwrap_err();
+        assert_eq!(full.kind(), io::ErrorKind::StorageFull);
+        let next = disk.after_kill(CrashPlan::default());
+        assert_eq!(next.free_bytes(Path::new("/d")).unwrap(), 0);
+        next.remove(Path::new("/d/a")).unwrap();
+        assert_eq!(next.free_bytes(Path::new("/d")).unwrap(), 1000);
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Disk, DiskFile, DiskLock};
@@ -15,8 +16,46 @@ pub struct MemoryDisk {
 
 #[derive(Debug, Default)]
 struct Tree {
-    files: BTreeMap<PathBuf, Arc<Mutex<Vec<u8>>>>,
+    files: BTreeMap<PathBuf, Arc<Bytes>>,
     locks: BTreeSet<PathBuf>,
+    room: Arc<Room>,
+}
+
+/// How much all files together may hold.
+#[derive(Debug)]
+struct Room {
+    capacity: AtomicU64,
+    used: AtomicU64,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self {
+            capacity: AtomicU64::new(u64::MAX),
+            used: AtomicU64::new(0),
+        }
+    }
+}
+
+impl Room {
+    fn free(&self) -> u64 {
+        let capacity = self.capacity.load(Ordering::Relaxed);
+        capacity.saturating_sub(self.used.load(Ordering::Relaxed))
+    }
+}
+
+/// A file's bytes. They take room until the last name and the last open file are gone, as anywhere.
+#[derive(Debug)]
+struct Bytes {
+    bytes: Mutex<Vec<u8>>,
+    room: Arc<Room>,
+}
+
+impl Drop for Bytes {
+    fn drop(&mut self) {
+        let length = lock(&self.bytes).len() as u64;
+        self.room.used.fetch_sub(length, Ordering::Relaxed);
+    }
 }
 
 /// A panic elsewhere leaves the maps as they were, so a poisoned mutex is still good here.
@@ -25,9 +64,15 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl MemoryDisk {
-    /// An empty file system.
+    /// An empty file system, as large as memory.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Lets all files together hold this many bytes. Bytes that are there already stay, even if they are more.
+    pub fn set_capacity(&self, bytes: u64) {
+        let tree = lock(&self.tree);
+        tree.room.capacity.store(bytes, Ordering::Relaxed);
     }
 }
 
@@ -37,7 +82,10 @@ impl Disk for MemoryDisk {
         if tree.files.contains_key(path) {
             return Err(io::Error::from(io::ErrorKind::AlreadyExists));
         }
-        let bytes = Arc::new(Mutex::new(Vec::new()));
+        let bytes = Arc::new(Bytes {
+            bytes: Mutex::new(Vec::new()),
+            room: Arc::clone(&tree.room),
+        });
         tree.files.insert(path.to_owned(), Arc::clone(&bytes));
         Ok(Arc::new(MemoryFile(bytes)))
     }
@@ -69,6 +117,16 @@ impl Disk for MemoryDisk {
         Ok(())
     }
 
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        let mut tree = lock(&self.tree);
+        let file = Arc::clone(tree.files.get(from).ok_or(io::ErrorKind::NotFound)?);
+        if tree.files.contains_key(to) {
+            return Err(io::Error::from(io::ErrorKind::AlreadyExists));
+        }
+        tree.files.insert(to.to_owned(), file);
+        Ok(())
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         let removed = lock(&self.tree).files.remove(path);
         removed
@@ -89,6 +147,14 @@ impl Disk for MemoryDisk {
             path: path.to_owned(),
         }))
     }
+
+    fn free_bytes(&self, _path: &Path) -> io::Result<u64> {
+        Ok(lock(&self.tree).room.free())
+    }
+
+    fn total_bytes(&self, _path: &Path) -> io::Result<u64> {
+        Ok(lock(&self.tree).room.capacity.load(Ordering::Relaxed))
+    }
 }
 
 #[derive(Debug)]
@@ -106,16 +172,22 @@ impl Drop for MemoryLock {
 }
 
 #[derive(Debug)]
-struct MemoryFile(Arc<Mutex<Vec<u8>>>);
+struct MemoryFile(Arc<Bytes>);
 
 impl DiskFile for MemoryFile {
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        Ok(read_from(&lock(&self.0), buf, offset))
+        Ok(read_from(&lock(&self.0.bytes), buf, offset))
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
-        write_into(&mut lock(&self.0), buf, offset);
-        Ok(buf.len())
+        let mut bytes = lock(&self.0.bytes);
+        let room = &self.0.room;
+        let before = bytes.len() as u64;
+        // Two files that grow at the same moment may pass the capacity by one write: no test depends on the last byte.
+        let n = write_within(&mut bytes, buf, offset, room.free())?;
+        let grown = bytes.len() as u64 - before;
+        room.used.fetch_add(grown, Ordering::Relaxed);
+        Ok(n)
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -123,8 +195,25 @@ impl DiskFile for MemoryFile {
     }
 
     fn size(&self) -> io::Result<u64> {
-        Ok(lock(&self.0).len() as u64)
+        Ok(lock(&self.0.bytes).len() as u64)
     }
+}
+
+/// How many bytes of a write of `length` bytes at `offset` fit, if a file of `size` bytes may grow by `free` bytes. A
+/// full disk takes the part that fits, and nothing of the next write.
+pub(super) fn fitting(size: u64, length: usize, offset: u64, free: u64) -> io::Result<usize> {
+    let end_max = size.saturating_add(free);
+    let fits = usize::try_from(end_max.saturating_sub(offset)).unwrap_or(usize::MAX);
+    if length > 0 && fits == 0 {
+        return Err(io::Error::from(io::ErrorKind::StorageFull));
+    }
+    Ok(length.min(fits))
+}
+
+fn write_within(bytes: &mut Vec<u8>, buf: &[u8], offset: u64, free: u64) -> io::Result<usize> {
+    let n = fitting(bytes.len() as u64, buf.len(), offset, free)?;
+    write_into(bytes, buf.get(..n).unwrap_or_default(), offset);
+    Ok(n)
 }
 
 pub(super) fn read_from(bytes: &[u8], buf: &mut [u8], offset: u64) -> usize {
@@ -145,5 +234,37 @@ pub(super) fn write_into(bytes: &mut Vec<u8>, buf: &[u8], offset: u64) {
     }
     if let Some(to) = bytes.get_mut(start..end) {
         to.copy_from_slice(buf);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_disk_takes_what_fits_and_removing_a_file_makes_room() {
+        let disk = MemoryDisk::new();
+        let (a, b) = (Path::new("/a"), Path::new("/b"));
+        disk.set_capacity(10);
+        let file = disk.create(a).unwrap();
+        assert_eq!(file.write_at(b"123456", 0).unwrap(), 6);
+        assert_eq!(file.write_at(b"123456", 6).unwrap(), 4);
+        let full = file.write_at(b"5", 10).unwrap_err();
+        assert_eq!(full.kind(), io::ErrorKind::StorageFull);
+        assert_eq!(
+            file.write_at(b"abc", 0).unwrap(),
+            3,
+            "overwriting needs none"
+        );
+        assert_eq!(disk.free_bytes(a).unwrap(), 0);
+
+        disk.link(a, b).unwrap();
+        assert_eq!(disk.free_bytes(a).unwrap(), 0, "a second name is free");
+        disk.remove(a).unwrap();
+        assert_eq!(disk.free_bytes(b).unwrap(), 0, "the other name has them");
+        disk.remove(b).unwrap();
+        assert_eq!(disk.free_bytes(b).unwrap(), 0, "an open file has them");
+        drop(file);
+        assert_eq!(disk.free_bytes(b).unwrap(), 10);
     }
 }

@@ -65,6 +65,13 @@ impl Disk for RealDisk {
         fs::rename(from, to)
     }
 
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        match fs::hard_link(from, to) {
+            Err(error) if cannot_link(error.kind()) => copy_whole(from, to),
+            other => other,
+        }
+    }
+
     fn remove(&self, path: &Path) -> io::Result<()> {
         fs::remove_file(path)
     }
@@ -87,6 +94,51 @@ impl Disk for RealDisk {
             Err(TryLockError::Error(error)) => Err(error),
         }
     }
+
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        // What is kept for the system's administrator is not ours: `f_bavail`, not `f_bfree`.
+        let space = rustix::fs::statvfs(path)?;
+        Ok(space.f_bavail.saturating_mul(space.f_frsize))
+    }
+
+    fn total_bytes(&self, path: &Path) -> io::Result<u64> {
+        let space = rustix::fs::statvfs(path)?;
+        Ok(space.f_blocks.saturating_mul(space.f_frsize))
+    }
+}
+
+/// Whether two names for one file are impossible here, rather than this once: another file system, one without links
+/// (which say "not permitted"), or one file with too many names.
+fn cannot_link(kind: io::ErrorKind) -> bool {
+    matches!(
+        kind,
+        io::ErrorKind::CrossesDevices
+            | io::ErrorKind::Unsupported
+            | io::ErrorKind::PermissionDenied
+            | io::ErrorKind::TooManyLinks
+    )
+}
+
+/// Copies a file to a new one and makes its bytes durable; leaves nothing behind when that fails.
+fn copy_whole(from: &Path, to: &Path) -> io::Result<()> {
+    let mut source = File::open(from)?;
+    let mut copy = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(FILE_MODE)
+        .open(to)?;
+    let copied = io::copy(&mut source, &mut copy).and_then(|_| copy.sync_all());
+    if copied.is_err() {
+        // The first error is the one to tell.
+        drop(fs::remove_file(to));
+    }
+    copied
+}
+
+/// A file in which the operating system says something about itself, such as those in `/proc`; `None` = it says
+/// nothing there. No file of a store is read like this.
+pub(crate) fn read_system_text(path: &Path) -> Option<String> {
+    fs::read_to_string(path).ok()
 }
 
 #[derive(Debug)]
@@ -128,3 +180,34 @@ struct RealLock {
 }
 
 impl DiskLock for RealLock {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_is_the_same_file_and_a_copy_has_the_same_bytes() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = |name: &str| scratch.path().join(name);
+        fs::write(path("a"), b"bytes").unwrap();
+        RealDisk.link(&path("a"), &path("b")).unwrap();
+        copy_whole(&path("a"), &path("c")).unwrap();
+        fs::write(path("a"), b"other").unwrap();
+        assert_eq!(fs::read(path("b")).unwrap(), b"other");
+        assert_eq!(fs::read(path("c")).unwrap(), b"bytes");
+        for taken in ["b", "c"] {
+            let error = RealDisk.link(&path("a"), &path(taken)).unwrap_err();
+            assert_eq!(error.kind(), io::ErrorKind::AlreadyExists);
+            assert!(copy_whole(&path("a"), &path(taken)).is_err());
+        }
+    }
+
+    #[test]
+    fn a_disk_has_more_room_in_all_than_is_free() {
+        let scratch = tempfile::tempdir().unwrap();
+        let free = RealDisk.free_bytes(scratch.path()).unwrap();
+        let total = RealDisk.total_bytes(scratch.path()).unwrap();
+        assert!(free <= total && total > 0, "{free} of {total}");
+        assert!(RealDisk.free_bytes(&scratch.path().join("none")).is_err());
+    }
+}

@@ -23,12 +23,11 @@ pub(super) struct SideCheckpoint {
 }
 
 impl Engine {
-    /// Writes and syncs what the log holds up to `lsn`, which is held, and no segment or definition file can, and adds it to `edit`.
-    /// An error changes nothing: the next flush does it again.
+    /// Writes and syncs what the log holds up to `lsn`, which is held, and no segment or definition file can, and adds
+    /// it to `edit`. An error changes nothing: the next flush does it again.
     pub(super) fn checkpoint_sides(
         &self,
         lsn: Lsn,
-        new_file_id: &mut dyn FnMut() -> u64,
         edit: &mut Edit,
     ) -> Result<SideCheckpoint, Error> {
         let dir = segment_dir(&self.dir);
@@ -41,7 +40,7 @@ impl Engine {
         replaced.extend(keys.removed.iter().map(|&id| (FileKind::Keys, id)));
         let mut keys_file = None;
         if !keys.taken.is_empty() {
-            let file_id = new_file_id();
+            let file_id = self.new_file_id();
             let path = dir.join(side_name(FileKind::Keys, file_id));
             self.remove_leftover(&path)?;
             let bytes =
@@ -62,7 +61,7 @@ impl Engine {
         );
         let mut relation_files = Vec::new();
         for changed in &relations.changed {
-            let file_id = new_file_id();
+            let file_id = self.new_file_id();
             let path = dir.join(side_name(FileKind::Relations, file_id));
             self.remove_leftover(&path)?;
             let bytes = relation::write(self.disk.as_ref(), &path, self.uuid, file_id, changed)?;
@@ -84,9 +83,11 @@ impl Engine {
         })
     }
 
-    /// Notes that the edit of a checkpoint holds, and removes the files that it replaced. One that cannot be removed is
-    /// not part of the store any more; opening it tries again.
-    pub(super) fn sides_checkpointed(&self, done: &SideCheckpoint) {
+    /// Notes that the edit of a checkpoint holds, and removes the files that the one before it replaced. Those of this one
+    /// stay until the next: should the last edit of the manifest not read one day, the store goes back to what it
+    /// was before, if the log reaches. A file that cannot be removed is not part of the store any more; opening it
+    /// tries again.
+    pub(super) fn sides_checkpointed(&self, done: SideCheckpoint) {
         lock(&self.keys).checkpointed(&done.keys, done.keys_file);
         let lowest = self.holds.lowest(|| self.log.durable());
         {
@@ -95,7 +96,8 @@ impl Engine {
             relations.prune(lowest);
         }
         let dir = segment_dir(&self.dir);
-        for &(kind, id) in &done.replaced {
+        let before = std::mem::replace(&mut *lock(&self.replaced), done.replaced);
+        for (kind, id) in before {
             drop(self.disk.remove(&dir.join(side_name(kind, id))));
         }
     }

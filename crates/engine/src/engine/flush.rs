@@ -1,17 +1,21 @@
-//! Head to segment: freeze, write, list in the manifest, recycle the log, in this order.
+//! Maintenance. Head to segment: freeze, write, list in the manifest, recycle the log, in this order.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
 use super::open::{definitions_name, segment_dir, segment_name};
 use super::{Engine, Frozen, Version, lock};
+use crate::batch::TableRows;
 use crate::definitions_file;
 use crate::error::Error;
-use crate::head::{Head, append_rows};
-use crate::manifest::{Contents, Edit, FileKind, FileMeta, Manifest};
+use crate::head::{Head, Run, append_rows};
+use crate::manifest::{Edit, FileKind, FileMeta};
 use crate::sabotage::Sabotage;
-use crate::segment::{Home, Segment, SegmentMeta, TableInput, write_segment};
+use crate::scan::run_mask;
+use crate::segment::{Home, Segment, SegmentMeta, SegmentWriter, TableInput, Window};
+use crate::tombstone::{Mask, Tombstone};
 
 /// What one call of [`Engine::maintain`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,33 +27,55 @@ pub enum Maintained {
         /// Its rows.
         rows: u64,
     },
+    /// Segments became fewer, larger or were split into partitions.
+    Compacted {
+        /// Segments read.
+        segments: usize,
+        /// Rows written.
+        rows: u64,
+    },
+}
+
+/// Who publishes an edit.
+pub(super) enum Published {
+    /// A flush: the frozen head is in files now.
+    Flush {
+        /// Its deletes; older files may still wait for them.
+        deletes: Vec<Arc<Tombstone>>,
+    },
+    /// A compaction.
+    Compaction,
 }
 
 impl Engine {
-    /// Does one job if one is due. Callers call it again and again, from one thread or several.
+    /// Does one job if one is due: a flush, a compaction, or what is left of a former one. Callers call it again and
+    /// again, from one thread or several; each call does another job.
     pub fn maintain(&self) -> Result<Maintained, Error> {
-        let Ok(manifest) = self.maintenance.try_lock() else {
-            return Ok(Maintained::Idle);
-        };
-        if !self.flush_is_due() {
-            return Ok(Maintained::Idle);
+        self.remove_files();
+        if let Ok(flushing) = self.flushing.try_lock()
+            && self.flush_is_due()
+        {
+            let rows = self.flush_holding(&flushing)?;
+            return Ok(Maintained::Flushed { rows });
         }
-        let rows = self.flush_holding(manifest)?;
-        Ok(Maintained::Flushed { rows })
+        self.compact_one(false)
     }
 
     /// Turns the head into a segment now, whatever its size.
     pub fn flush(&self) -> Result<(), Error> {
+        let flushing = lock(&self.flushing);
         // An earlier, failed flush may have left rows aside; they come first, and then what was written since.
         if lock(&self.state).frozen.is_some() {
-            self.flush_holding(lock(&self.maintenance))?;
+            self.flush_holding(&flushing)?;
         }
-        self.flush_holding(lock(&self.maintenance)).map(drop)
+        self.flush_holding(&flushing).map(drop)
     }
 
     /// Flushes for a graceful stop, so that the next start has nothing to replay.
     pub fn close(&self) -> Result<(), Error> {
-        self.flush()
+        self.flush()?;
+        self.remove_files();
+        Ok(())
     }
 
     fn flush_is_due(&self) -> bool {
@@ -60,22 +86,23 @@ impl Engine {
         let rows = state.head.rows();
         let log_full =
             self.counters.log_bytes.load(Ordering::Relaxed) >= self.options.log_bytes_max / 2;
-        let now = self.clock.monotonic_ms();
-        let idle_ms = now.saturating_sub(self.counters.last_write_ms.load(Ordering::Relaxed));
         let idle = self.options.flush_idle_ms > 0
-            && idle_ms >= self.options.flush_idle_ms
+            && self.idle_ms() >= self.options.flush_idle_ms
             && rows >= self.options.flush_idle_rows_min.max(1);
         rows >= self.options.flush_rows
-            || state.head.bytes() >= self.options.flush_bytes
+            || state.head.bytes() >= self.flush_bytes()
             || log_full
             || idle
     }
 
-    pub(super) fn flush_holding(
-        &self,
-        mut manifest: MutexGuard<'_, Manifest>,
-    ) -> Result<u64, Error> {
-        let Some(frozen) = self.freeze(manifest.contents.flushed_lsn)? else {
+    /// Milliseconds since the last write.
+    pub(super) fn idle_ms(&self) -> u64 {
+        let now = self.clock.monotonic_ms();
+        now.saturating_sub(self.counters.last_write_ms.load(Ordering::Relaxed))
+    }
+
+    pub(super) fn flush_holding(&self, _flushing: &MutexGuard<'_, ()>) -> Result<u64, Error> {
+        let Some(frozen) = self.freeze()? else {
             return Ok(0);
         };
         // A row that is not durable in the log must not become durable in a segment first.
@@ -83,13 +110,13 @@ impl Engine {
         if self.options.sabotage == Some(Sabotage::LogTrimmedBeforeManifest) {
             self.trim_after(&frozen)?;
         }
-        let rows = self.write_files(&frozen, &mut manifest)?;
+        let rows = self.write_files(&frozen)?;
         self.trim_after(&frozen)?;
         Ok(rows)
     }
 
     /// Takes the head aside, or the one that an earlier, failed flush took; `None` = nothing to flush.
-    fn freeze(&self, flushed_lsn: u64) -> Result<Option<Arc<Frozen>>, Error> {
+    fn freeze(&self) -> Result<Option<Arc<Frozen>>, Error> {
         let mut sequencer = lock(&self.sequencer);
         self.log_definitions(&mut sequencer)?;
         let lsn = sequencer.next_lsn - 1;
@@ -97,6 +124,7 @@ impl Engine {
         if let Some(frozen) = &state.frozen {
             return Ok(Some(Arc::clone(frozen)));
         }
+        let flushed_lsn = state.version.flushed_lsn;
         if lsn == flushed_lsn {
             return Ok(None);
         }
@@ -112,19 +140,14 @@ impl Engine {
         Ok(Some(frozen))
     }
 
-    fn write_files(&self, frozen: &Frozen, manifest: &mut Manifest) -> Result<u64, Error> {
+    fn write_files(&self, frozen: &Frozen) -> Result<u64, Error> {
         let dir = segment_dir(&self.dir);
         let mut edit = Edit {
-            next_file_id: manifest.contents.next_file_id,
             flushed_lsn: frozen.lsn,
             ..Edit::default()
         };
-        let mut next_file_id = || {
-            edit.next_file_id += 1;
-            edit.next_file_id - 1
-        };
         if !frozen.definitions.is_empty() {
-            let file_id = next_file_id();
+            let file_id = self.new_file_id();
             let path = dir.join(definitions_name(file_id));
             self.remove_leftover(&path)?;
             let bytes = definitions_file::write(
@@ -141,15 +164,17 @@ impl Engine {
             });
         }
         let mut segment = None;
-        if frozen.head.rows() > 0 {
-            let file_id = edit.next_file_id;
-            edit.next_file_id += 1;
+        let tables = self.table_inputs(&frozen.head);
+        if !tables.is_empty() {
+            let file_id = self.new_file_id();
             let path = dir.join(segment_name(file_id));
             self.remove_leftover(&path)?;
-            let tables = self.table_inputs(&frozen.head);
             let sync = self.options.sabotage != Some(Sabotage::ManifestBeforeDataSync);
-            let (bytes, rows) =
-                write_segment(self.disk.as_ref(), &path, self.uuid, file_id, &tables, sync)?;
+            let mut writer = SegmentWriter::create(self.disk.as_ref(), &path, self.uuid, file_id)?;
+            for table in &tables {
+                writer.write_table(table)?;
+            }
+            let (bytes, rows) = writer.finish(sync)?;
             let meta = SegmentMeta {
                 file_id,
                 bytes,
@@ -159,26 +184,89 @@ impl Engine {
                 applied_lsn: frozen.lsn,
                 home: Home::Mixed,
             };
-            edit.written_bytes = manifest.contents.written_bytes + bytes;
             edit.added_segments.push(meta.clone());
             segment = Some(Segment::open(self.disk.as_ref(), path, self.uuid, meta)?);
         }
-        let mut next_file_id = edit.next_file_id;
-        let mut new_file_id = || {
-            next_file_id += 1;
-            next_file_id - 1
-        };
-        let sides = self.checkpoint_sides(frozen.lsn, &mut new_file_id, &mut edit)?;
-        edit.next_file_id = next_file_id;
+        let sides = self.checkpoint_sides(frozen.lsn, &mut edit)?;
         self.disk.sync_dir(&dir).map_err(Error::io("sync", &dir))?;
+        let rows = segment.as_ref().map_or(0, |segment| segment.meta.rows);
+        let deletes = frozen.head.tombstones(u64::MAX);
+        self.publish(
+            edit,
+            segment.into_iter().collect(),
+            Published::Flush { deletes },
+        )?;
+        self.sides_checkpointed(sides);
+        Ok(rows)
+    }
+
+    /// An id for a file that is about to be written.
+    pub(super) fn new_file_id(&self) -> u64 {
+        let mut jobs = lock(&self.jobs);
+        jobs.next_file_id += 1;
+        jobs.next_file_id - 1
+    }
+
+    /// Makes an edit hold and shows what it says. The files that it adds are durable already, `added` are its segments,
+    /// open.
+    pub(super) fn publish(
+        &self,
+        mut edit: Edit,
+        added: Vec<Segment>,
+        by: Published,
+    ) -> Result<(), Error> {
+        let mut manifest = lock(&self.manifest);
+        edit.next_file_id = lock(&self.jobs).next_file_id;
+        let new_bytes: u64 = edit.added_segments.iter().map(|meta| meta.bytes).sum();
+        edit.written_bytes = manifest.contents.written_bytes + new_bytes;
+        let before = Arc::clone(&lock(&self.state).version);
+        let is_removed = |id: u64| edit.removed_segments.contains(&id);
+        let mut segments: Vec<Arc<Segment>> = Vec::new();
+        let mut removed = Vec::new();
+        for segment in &before.segments {
+            let list = if is_removed(segment.meta.file_id) {
+                &mut removed
+            } else {
+                &mut segments
+            };
+            list.push(Arc::clone(segment));
+        }
+        segments.extend(added.into_iter().map(Arc::new));
+        let waits = |tombstone: &Tombstone| segments.iter().any(|it| it.waits_for(tombstone));
+        let is_flush = matches!(by, Published::Flush { .. });
+        if let Published::Flush { deletes } = by {
+            edit.added_tombstones = deletes.into_iter().filter(|it| waits(it)).collect();
+        }
+        let done = before.tombstones.iter().filter(|it| !waits(it));
+        edit.removed_tombstones = done.map(|it| (it.lsn, it.table)).collect();
+        // A partition is there as long as a segment of it is.
+        if !is_flush {
+            settle_windows(&manifest.contents.windows, &segments, &mut edit);
+        }
         // From here on an error leaves it open what the manifest says: the store must be opened again to know.
         manifest
             .append(self.disk.as_ref(), edit)
             .inspect_err(|error| self.log.poison(&error.to_string()))?;
-        let rows = segment.as_ref().map_or(0, |segment| segment.meta.rows);
-        self.publish(segment, &manifest.contents);
-        self.sides_checkpointed(&sides);
-        Ok(rows)
+        let mut state = lock(&self.state);
+        let number = state.version.number + 1;
+        state.version = Arc::new(Version::new(number, segments, &manifest.contents));
+        if is_flush {
+            state.frozen = None;
+        }
+        drop(state);
+        drop(manifest);
+        lock(&self.jobs).removed.extend(removed);
+        Ok(())
+    }
+
+    /// Removes the files of segments that no snapshot reads any more. A file that cannot be removed is tried again, and
+    /// at the latest when the store is opened.
+    pub(super) fn remove_files(&self) {
+        let mut jobs = lock(&self.jobs);
+        jobs.removed.retain(|segment| {
+            let is_read = Arc::strong_count(segment) > 1;
+            is_read || self.disk.remove(segment.path()).is_err()
+        });
     }
 
     /// A file of this id can only be what an earlier, failed attempt of this life left.
@@ -191,39 +279,70 @@ impl Engine {
         }
     }
 
-    /// The rows of a head by table, each table's runs one after another in LSN order.
+    /// The rows of a head by table, each table's runs one after another in LSN order, without what its own deletes hide.
     fn table_inputs(&self, head: &Head) -> Vec<TableInput> {
         let catalogue = self.catalogue();
         let mut inputs = Vec::new();
+        let all_tombstones = head.tombstones(u64::MAX);
         for id in head.tables() {
             let Some(table) = catalogue.table(id) else {
+                // It was dropped, durably, and is read by nobody who does not hold the head.
                 continue;
             };
-            let mut runs = head.runs(id, u64::MAX).into_iter();
-            let Some((first, _)) = runs.next() else {
-                continue;
-            };
-            let mut rows = first.rows.clone();
-            for (run, _) in runs {
-                append_rows(&mut rows, &run.rows);
+            let own = all_tombstones.iter().filter(|it| it.table == id);
+            let tombstones: Vec<Arc<Tombstone>> = own.cloned().collect();
+            let mut rows: Option<TableRows> = None;
+            for (run, _) in head.runs(id, u64::MAX) {
+                let kept = shown_rows(&run, &run_mask(&tombstones, &run));
+                let kept = kept.as_ref().unwrap_or(&run.rows);
+                match &mut rows {
+                    None => rows = Some(kept.clone()),
+                    Some(rows) => append_rows(rows, kept),
+                }
             }
-            inputs.push(TableInput {
-                rows,
-                settings: table.settings,
-            });
+            if let Some(rows) = rows.filter(|rows| rows.rows() > 0) {
+                inputs.push(TableInput {
+                    rows,
+                    settings: table.settings,
+                });
+            }
         }
         inputs
-    }
-
-    fn publish(&self, segment: Option<Segment>, contents: &Contents) {
-        let mut state = lock(&self.state);
-        let mut segments = state.version.segments.clone();
-        segments.extend(segment.map(Arc::new));
-        state.version = Arc::new(Version::new(segments, contents));
-        state.frozen = None;
     }
 
     fn trim_after(&self, frozen: &Frozen) -> Result<(), Error> {
         self.log.trim(frozen.lsn)
     }
+}
+
+/// Adds to an edit the partitions that its segments are the first of, and takes away those that no segment is in.
+fn settle_windows(windows: &BTreeSet<Window>, segments: &[Arc<Segment>], edit: &mut Edit) {
+    let is_used = |window: &Window| segments.iter().any(|it| it.is_home(window));
+    let kept = windows.iter();
+    let kept = kept.filter(|window| !edit.removed_windows.contains(window));
+    let (used, unused): (Vec<Window>, Vec<Window>) = kept.partition(|window| is_used(window));
+    edit.removed_windows.extend(unused);
+    for segment in &edit.added_segments {
+        let Home::Partition(home) = segment.home else {
+            continue;
+        };
+        let mut known = used.iter().chain(&edit.added_windows);
+        if !known.any(|it| it.table == home.table && it.start <= home.start && home.end <= it.end) {
+            edit.added_windows.push(home);
+        }
+    }
+}
+
+/// The rows of a run that no delete hides; `None` = all of them.
+fn shown_rows(run: &Run, mask: &Mask) -> Option<TableRows> {
+    if mask.is_empty() {
+        return None;
+    }
+    let rows = &run.rows;
+    let keys = rows.series.iter().zip(&rows.times).enumerate();
+    let kept: Vec<u32> = keys
+        .filter(|&(row, (&series, &time))| !mask.hides(row, series, time))
+        .filter_map(|(row, _)| u32::try_from(row).ok())
+        .collect();
+    Some(rows.picked(&kept))
 }

@@ -1,10 +1,14 @@
 //! Opening a store: lock, manifest, definitions, segments, log, in this order.
 
 use std::path::Path;
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, RwLock};
 
+use super::memory::{Recovered, Round};
 use super::relations::read_relations;
-use super::{Counters, Engine, Options, Sequencer, State, Version};
+use super::space::Space;
+use super::{Counters, Engine, Jobs, Options, Sequencer, State, Version};
+use crate::budget::{MemoryBudget, MemoryUse};
 use crate::catalogue::Catalogue;
 use crate::clock::Clock;
 use crate::definitions_file;
@@ -14,7 +18,6 @@ use crate::head::Head;
 use crate::idempotency::KeySet;
 use crate::log::{Log, LogOptions};
 use crate::manifest::{FileKind, Manifest};
-use crate::record::{self, Record};
 use crate::relation::Holds;
 use crate::segment::Segment;
 
@@ -35,8 +38,11 @@ impl Engine {
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
         dir: &Path,
-        options: Options,
+        mut options: Options,
     ) -> Result<Self, Error> {
+        let budget = MemoryBudget::new(options.memory_bytes_max);
+        // A log larger than the head's share could not be replayed in one piece.
+        options.log_bytes_max = options.log_bytes_max.min(budget.limit(MemoryUse::Head));
         let log_dir = Log::dir_of(dir);
         let segment_dir = segment_dir(dir);
         disk.create_dir_all(dir).map_err(Error::io("create", dir))?;
@@ -55,7 +61,8 @@ impl Engine {
                 .map_err(Error::io("create", folder))?;
         }
         disk.sync_dir(dir).map_err(Error::io("sync", dir))?;
-        let mut catalogue = read_definitions(disk.as_ref(), &segment_dir, &manifest)?;
+        let mut catalogue = Catalogue::new(options.sabotage);
+        read_definitions(disk.as_ref(), &segment_dir, &manifest, &mut catalogue)?;
         let segments = open_segments(disk.as_ref(), &segment_dir, &manifest)?;
 
         let mut keys = KeySet::new(&options, clock.as_ref());
@@ -73,7 +80,7 @@ impl Engine {
             free_files_max: LOG_FREE_FILES_MAX,
             sabotage: options.sabotage,
         };
-        let mut log_bytes = 0;
+        let mut round = Round::new(&budget);
         let (log, replayed) = Log::open(
             Arc::clone(&disk),
             log_dir,
@@ -81,23 +88,14 @@ impl Engine {
             manifest.contents.flushed_lsn,
             log_options,
             &mut |lsn, payload: &[u8]| {
-                log_bytes += payload.len() as u64;
-                match record::decode(lsn, payload)? {
-                    Record::Definitions(definitions) => {
-                        for definition in &definitions {
-                            catalogue.apply(definition)?;
-                            definition.encode(&mut unfiled);
-                        }
-                    }
-                    Record::Batch(batch) => {
-                        relations.apply(lsn, &batch.relations)?;
-                        if let Some(key) = &batch.key {
-                            keys.insert(key, lsn, batch.rows() as u64);
-                        }
-                        head.insert(lsn, batch, false);
-                    }
-                }
-                Ok(())
+                let mut to = Recovered {
+                    catalogue: &mut catalogue,
+                    relations: &mut relations,
+                    keys: &mut keys,
+                    head: &head,
+                    unfiled: &mut unfiled,
+                };
+                round.visit(lsn, payload, &mut to)
             },
         )
         .map_err(|error| manifest.blame(error))?;
@@ -107,16 +105,24 @@ impl Engine {
         let counters = Counters::default();
         counters
             .log_bytes
-            .store(log_bytes, std::sync::atomic::Ordering::Relaxed);
-        let version = Version::new(segments, &manifest.contents);
-        Ok(Self {
+            .store(round.log_bytes, std::sync::atomic::Ordering::Relaxed);
+        let version = Version::new(0, segments, &manifest.contents);
+        let space = Space::new(
+            disk.as_ref(),
+            dir,
+            options.disk_reserve_bytes,
+            options.log_bytes_max,
+        );
+        let applied = round.applied.max(manifest.contents.flushed_lsn);
+        let engine = Self {
             uuid: manifest.uuid(),
             dir: dir.to_owned(),
             options,
             log,
+            epoch: AtomicU64::new(catalogue.epoch()),
             catalogue: RwLock::new(catalogue),
             sequencer: Mutex::new(Sequencer {
-                next_lsn: replayed.last_lsn + 1,
+                next_lsn: applied + 1,
                 unlogged: Vec::new(),
                 unfiled,
             }),
@@ -125,15 +131,25 @@ impl Engine {
                 frozen: None,
                 head: Arc::new(head),
             }),
-            maintenance: Mutex::new(manifest),
+            flushing: Mutex::new(()),
+            jobs: Mutex::new(Jobs {
+                next_file_id: manifest.contents.next_file_id,
+                ..Jobs::default()
+            }),
+            manifest: Mutex::new(manifest),
             keys: Mutex::new(keys),
             relations: RwLock::new(relations),
             holds: Holds::default(),
+            replaced: Mutex::default(),
             counters,
+            space,
+            budget,
             disk,
             clock,
             _lock: lock,
-        })
+        };
+        engine.replay_rest(applied, replayed.last_lsn)?;
+        Ok(engine)
     }
 }
 
@@ -231,8 +247,12 @@ fn is_file_name(name: &str) -> bool {
     id.is_some_and(|id| id.len() == 16 && id.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
-fn read_definitions(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<Catalogue, Error> {
-    let mut catalogue = Catalogue::default();
+fn read_definitions(
+    disk: &dyn Disk,
+    dir: &Path,
+    manifest: &Manifest,
+    catalogue: &mut Catalogue,
+) -> Result<(), Error> {
     for file in manifest.contents.files_of(FileKind::Definitions) {
         let path = dir.join(definitions_name(file.file_id));
         for definition in definitions_file::read(disk, &path, manifest.uuid(), file.file_id)? {
@@ -241,7 +261,7 @@ fn read_definitions(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<
                 .map_err(|what| what.at(&path, 0))?;
         }
     }
-    Ok(catalogue)
+    Ok(())
 }
 
 fn open_segments(

@@ -7,9 +7,11 @@ use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard};
 
 use nilometer_codec::PhysicalType;
 
+use super::ddl::{exists, find_schema, in_schema};
 use super::open::side_name;
-use super::{Engine, check_name};
+use super::{Engine, check_name, lock};
 use crate::batch::Batch;
+use crate::budget::MemoryUse;
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::manifest::{FileKind, Manifest};
@@ -61,7 +63,8 @@ impl Engine {
         for column in &new.columns {
             check_name("column", &column.name)?;
         }
-        let made = new.schema(self.schema_id(database, schema)?, name)?;
+        let (_, owner) = find_schema(&self.catalogue(), database, schema)?;
+        let made = new.schema(owner, name)?;
         // Bound first: the guard must be gone before the log is waited for.
         let known = self.relations().named(made.schema, name).cloned();
         if let Some(known) = known {
@@ -70,41 +73,38 @@ impl Engine {
                 ..made
             };
             if *known != same {
-                return Err(Error::NameTaken {
-                    name: name.to_owned(),
-                    what: "relation",
-                });
+                return Err(exists("relation", name, in_schema(database, schema)));
             }
             self.log.sync(known.id.0)?;
             return Ok(false);
         }
-        let batch = Batch {
-            relations: vec![Change::Create(made)],
-            ..Batch::default()
-        };
-        self.write(batch).map(|_| true)
+        self.change_relations(vec![Change::Create(made)])?;
+        Ok(true)
     }
 
     /// Drops a relation with its rows. Returns whether it was there; durable on return.
     pub fn drop_relation(&self, database: &str, schema: &str, name: &str) -> Result<bool, Error> {
-        let schema = self.schema_id(database, schema)?;
-        let Some(id) = self.relations().named(schema, name).map(|it| it.id) else {
+        let (_, owner) = find_schema(&self.catalogue(), database, schema)?;
+        let Some(id) = self.relations().named(owner, name).map(|it| it.id) else {
             return Ok(false);
         };
-        let batch = Batch {
-            relations: vec![Change::Drop(id)],
-            ..Batch::default()
-        };
-        self.write(batch).map(|_| true)
+        self.change_relations(vec![Change::Drop(id)])?;
+        Ok(true)
     }
 
     /// Changes relations: all of it, in this order, durable and visible on return, or nothing.
     pub fn write_relations(&self, changes: &[RelationChange]) -> Result<Lsn, Error> {
+        self.change_relations(self.encode_relations(changes)?)
+    }
+
+    fn change_relations(&self, relations: Vec<Change>) -> Result<Lsn, Error> {
         let batch = Batch {
-            relations: self.encode_relations(changes)?,
+            relations,
             ..Batch::default()
         };
-        Ok(self.write(batch)?.lsn)
+        // A batch without rows is written whatever has changed in the catalogue.
+        let written = self.write(batch, self.catalogue_epoch())?;
+        Ok(written.unwrap_or_default().lsn)
     }
 
     /// Changes as a batch carries them.
@@ -137,20 +137,40 @@ impl Engine {
             return Ok(());
         }
         for change in changes {
-            if let Change::Create(made) = change
-                && self.catalogue().table_id(made.schema, &made.name).is_some()
-            {
-                return Err(Error::NameTaken {
-                    name: made.name.clone(),
-                    what: "table",
-                });
+            if let Change::Create(made) = change {
+                self.check_place(made)?;
             }
         }
         let lowest = self.holds.lowest(|| self.log.durable());
-        let mut relations = self.relations_mut();
-        relations.prune(lowest);
-        relations.apply(lsn, changes)?;
+        self.relations_mut().prune(lowest);
+        let added: usize = changes.iter().map(Change::memory).sum();
+        if added > 0 {
+            let held = self.side_bytes().max(self.budget.used(MemoryUse::Index));
+            self.budget.check(MemoryUse::Index, held, added as u64)?;
+        }
+        self.relations_mut().apply(lsn, changes)?;
         Ok(())
+    }
+
+    /// Whether a relation may be made: its schema is there, and no table has its name.
+    fn check_place(&self, made: &RelationSchema) -> Result<(), Error> {
+        let catalogue = self.catalogue();
+        let Some(schema) = catalogue.schema_name(made.schema) else {
+            return Err(Error::RelationDefinition {
+                name: made.name.clone(),
+                reason: "its schema was dropped meanwhile".to_owned(),
+            });
+        };
+        match catalogue.table_id(made.schema, &made.name) {
+            Some(_) => Err(exists("table", &made.name, format!("schema \"{schema}\""))),
+            None => Ok(()),
+        }
+    }
+
+    /// Memory of relations and keys in bytes; a part of the index's share.
+    pub(crate) fn side_bytes(&self) -> u64 {
+        let (_, _, relations) = self.relations().counts();
+        relations + lock(&self.keys).bytes() as u64
     }
 
     /// Whether a relation has this name, so that no table may. The caller holds the sequencer, or asks again when it does.
@@ -168,18 +188,6 @@ impl Engine {
         self.relations
             .write()
             .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn schema_id(&self, database: &str, schema: &str) -> Result<SchemaId, Error> {
-        let catalogue = self.catalogue();
-        let unknown = |name: &str| Error::UnknownDatabase {
-            name: name.to_owned(),
-        };
-        let id = catalogue
-            .database(database)
-            .ok_or_else(|| unknown(database))?;
-        let found = catalogue.schema(id, schema);
-        found.ok_or_else(|| unknown(&format!("{database}.{schema}")))
     }
 }
 

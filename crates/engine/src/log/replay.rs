@@ -134,6 +134,50 @@ impl Log {
         Ok((log, replayed))
     }
 
+    /// Hands the records above `after` to `visit` once more, up to `last`, which is durable: for a store that opens
+    /// and could not take all of them at once.
+    pub(crate) fn replay<V>(&self, after: Lsn, last: Lsn, visit: &mut V) -> Result<(), Error>
+    where
+        V: FnMut(Lsn, &[u8]) -> Result<(), crate::error::Malformed>,
+    {
+        let files = super::lock(&self.files);
+        let Some(first) = files.live.first() else {
+            return Ok(());
+        };
+        let mut pass = Pass {
+            flushed: after,
+            expected: first.start_lsn,
+            durable: last,
+            in_doubt: Vec::new(),
+            records: 0,
+            visit,
+        };
+        for (at, live) in files.live.iter().enumerate() {
+            let header = FileHeader {
+                uuid: self.uuid,
+                number: live.number,
+                start_lsn: live.start_lsn,
+            };
+            let found = Found {
+                number: live.number,
+                path: live.path.clone(),
+                file: Arc::clone(&live.file),
+                header: Some(header),
+            };
+            let next_start = files.live.get(at + 1).map(|next| next.start_lsn);
+            pass.file(&found, &header, next_start)?;
+        }
+        if pass.expected == last + 1 {
+            return Ok(());
+        }
+        let path = files.live.last().map_or(&self.dir, |live| &live.path);
+        Err(Error::corrupt(
+            path,
+            0,
+            format!("LSN {} was there when the log was opened", pass.expected),
+        ))
+    }
+
     /// Writes records in doubt again, into a new file, and syncs them: only then may they be shown.
     ///
     /// Some of them may have been acknowledged, and the new file's header ends the old file's say over them. So the

@@ -99,6 +99,15 @@ impl Disk for SlowDisk {
     fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
         self.inner.lock(path)
     }
+    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.inner.link(from, to)
+    }
+    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
+        self.inner.free_bytes(path)
+    }
+    fn total_bytes(&self, path: &Path) -> io::Result<u64> {
+        self.inner.total_bytes(path)
+    }
 }
 
 impl DiskFile for SlowFile {

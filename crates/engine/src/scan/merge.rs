@@ -2,22 +2,28 @@
 
 use super::output::Output;
 use super::source::Piece;
+use crate::schema::Duplicates;
 
 /// Appends a series' rows. `position` is the series' place in the plan.
-pub(super) fn append(mut pieces: Vec<Piece>, position: usize, output: &mut Output) {
+pub(crate) fn append(
+    mut pieces: Vec<Piece>,
+    position: usize,
+    duplicates: Duplicates,
+    output: &mut Output,
+) {
     // Sorting by first time is enough to see whether pieces overlap; within a piece times ascend.
     pieces.sort_by_key(|piece| (time_at(piece, 0), piece.rank));
     let apart = pieces.windows(2).all(|pair| match pair {
         [a, b] => time_at(a, a.rows.len().saturating_sub(1)) < time_at(b, 0),
         _ => true,
     });
-    if apart && pieces.iter().all(strictly_ascending) {
+    if apart && (duplicates == Duplicates::Keep || pieces.iter().all(strictly_ascending)) {
         for piece in &pieces {
             output.extend(piece, position);
         }
         return;
     }
-    merge_overlapping(&pieces, position, output);
+    merge_overlapping(&pieces, position, duplicates, output);
 }
 
 fn time_at(piece: &Piece, at: usize) -> i64 {
@@ -39,8 +45,13 @@ fn strictly_ascending(piece: &Piece) -> bool {
     }
 }
 
-/// Sorts all rows by (time, age) and folds rows of one time: the newest value of each field wins.
-fn merge_overlapping(pieces: &[Piece], position: usize, output: &mut Output) {
+/// Sorts all rows by (time, age) and makes of rows of one time what the table says of duplicates.
+fn merge_overlapping(
+    pieces: &[Piece],
+    position: usize,
+    duplicates: Duplicates,
+    output: &mut Output,
+) {
     let mut order: Vec<(i64, usize, usize)> = Vec::new();
     for (at, piece) in pieces.iter().enumerate() {
         order.extend((0..piece.rows.len()).map(|row| (time_at(piece, row), at, row)));
@@ -48,14 +59,27 @@ fn merge_overlapping(pieces: &[Piece], position: usize, output: &mut Output) {
     // Stable, and rows of one piece and one time stand in LSN order already; pieces are ordered by rank here.
     let rank = |piece: usize| pieces.get(piece).map_or(0, |piece| piece.rank);
     order.sort_by_key(|&(time, piece, _)| (time, rank(piece)));
+    let version = |&(_, piece, row): &(i64, usize, usize)| {
+        let piece = pieces.get(piece)?;
+        Some((&*piece.data, piece.rows.get(row)))
+    };
     for same in order.chunk_by(|a, b| a.0 == b.0) {
-        let Some(&(time, _, _)) = same.last() else {
+        let Some(newest @ &(time, _, _)) = same.last() else {
             continue;
         };
-        let versions = same.iter().rev().filter_map(|&(_, piece, row)| {
-            let piece = pieces.get(piece)?;
-            Some((&*piece.data, piece.rows.get(row)))
-        });
-        output.push_merged(time, position, &versions);
+        match duplicates {
+            Duplicates::Last => {
+                let versions = same.iter().rev().filter_map(version);
+                output.push_merged(time, position, &versions);
+            }
+            Duplicates::Unique => {
+                output.push_merged(time, position, &version(newest).into_iter());
+            }
+            Duplicates::Keep => {
+                for row in same {
+                    output.push_merged(time, position, &version(row).into_iter());
+                }
+            }
+        }
     }
 }

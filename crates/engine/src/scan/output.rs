@@ -12,12 +12,12 @@ use nilometer_codec::PhysicalType;
 
 use super::source::{Data, Piece, Rows};
 use super::{OutputColumn, Plan};
-use crate::batch::{Column, Strings, Validity, Values};
-use crate::schema::ColumnId;
+use crate::batch::{Column, Strings, TableRows, Validity, Values};
+use crate::schema::{ColumnId, TableId};
 
 /// Rows on their way out.
 #[derive(Debug)]
-pub(super) struct Output {
+pub(crate) struct Output {
     times: Vec<i64>,
     /// (position in the plan's series, rows up to its end).
     series: Vec<(usize, usize)>,
@@ -26,7 +26,7 @@ pub(super) struct Output {
 }
 
 impl Output {
-    pub(super) fn new(fields: &[(ColumnId, PhysicalType)]) -> Self {
+    pub(crate) fn new(fields: &[(ColumnId, PhysicalType)]) -> Self {
         Self {
             times: Vec::new(),
             series: Vec::new(),
@@ -35,12 +35,12 @@ impl Output {
         }
     }
 
-    pub(super) fn rows(&self) -> usize {
+    pub(crate) fn rows(&self) -> usize {
         self.times.len()
     }
 
     /// Appends a piece as it is.
-    pub(super) fn extend(&mut self, piece: &Piece, position: usize) {
+    pub(crate) fn extend(&mut self, piece: &Piece, position: usize) {
         let times = piece.data.times();
         match &piece.rows {
             Rows::Range(range) => self
@@ -61,7 +61,7 @@ impl Output {
     }
 
     /// Appends one row: of each field the first value that `versions`, newest first, have.
-    pub(super) fn push_merged<'a>(
+    pub(crate) fn push_merged<'a>(
         &mut self,
         time: i64,
         position: usize,
@@ -86,6 +86,41 @@ impl Output {
         match self.series.last_mut() {
             Some((last, rows)) if *last == position => *rows = end,
             _ => self.series.push((position, end)),
+        }
+    }
+
+    /// Rows of the last series, as far as they were appended one after another.
+    pub(crate) fn last_stretch(&self) -> usize {
+        let before = self.series.len().checked_sub(2);
+        let start = before
+            .and_then(|at| self.series.get(at))
+            .map_or(0, |(_, end)| *end);
+        self.times.len() - start
+    }
+
+    /// Bytes of text so far.
+    pub(crate) fn text_bytes(&self) -> usize {
+        let text = |column: &Column| match &column.values {
+            Values::Text(strings) | Values::Bytes(strings) => strings.bytes.len(),
+            _ => 0,
+        };
+        self.fields.iter().map(text).sum()
+    }
+
+    /// Everything so far as rows of a table; `ids` are the series by position. Fields that no row has are left out.
+    pub(crate) fn take_rows(&mut self, table: TableId, ids: &[u32]) -> TableRows {
+        let rows = self.times.len();
+        let mut series = Vec::with_capacity(rows);
+        for (position, end) in std::mem::take(&mut self.series) {
+            series.resize(end, ids.get(position).copied().unwrap_or(0));
+        }
+        let mut columns = std::mem::replace(&mut self.fields, empty(&self.kinds));
+        columns.retain(|column| column.validity.nulls() < rows);
+        TableRows {
+            table,
+            series,
+            times: std::mem::take(&mut self.times),
+            columns,
         }
     }
 

@@ -6,36 +6,40 @@ use std::sync::Arc;
 use nilometer_codec::{ColumnBuf, PhysicalType};
 
 use crate::batch::{Column, Validity, Values};
+use crate::cast::cast;
 use crate::error::Error;
 use crate::head::Run;
 use crate::schema::ColumnId;
-use crate::segment::{BlockEntry, GroupDirectory, SERIES_PAGE, Segment, TIME_PAGE};
+use crate::segment::{
+    BlockEntry, CopiedBlock, CopiedPage, GroupDirectory, SERIES_PAGE, Segment, TIME_PAGE,
+};
+use crate::tombstone::Mask;
 
 /// Rows of one series from one source, ascending in time.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(crate) struct Piece {
     /// Position of the source; the higher one's values are newer.
-    pub(super) rank: usize,
-    pub(super) data: Arc<Data>,
-    pub(super) rows: Rows,
+    pub(crate) rank: usize,
+    pub(crate) data: Arc<Data>,
+    pub(crate) rows: Rows,
 }
 
 /// Which rows of `data`.
 #[derive(Debug)]
-pub(super) enum Rows {
+pub(crate) enum Rows {
     Range(std::ops::Range<usize>),
     Picked(Vec<u32>),
 }
 
 impl Rows {
-    pub(super) fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         match self {
             Self::Range(range) => range.len(),
             Self::Picked(rows) => rows.len(),
         }
     }
 
-    pub(super) fn get(&self, at: usize) -> usize {
+    pub(crate) fn get(&self, at: usize) -> usize {
         match self {
             Self::Range(range) => range.start + at,
             Self::Picked(rows) => rows.get(at).map_or(0, |&row| row as usize),
@@ -43,36 +47,68 @@ impl Rows {
     }
 }
 
+impl Piece {
+    /// Takes out the rows that a delete hides; false = none is left.
+    pub(crate) fn hide(&mut self, series: u32, mask: &Mask) -> bool {
+        let times = self.data.times();
+        let shown = |row: usize| {
+            let time = times.get(row).copied().unwrap_or(i64::MAX);
+            !mask.hides(row, series, time)
+        };
+        let kept: Vec<u32> = (0..self.rows.len())
+            .map(|at| self.rows.get(at))
+            .filter(|&row| shown(row))
+            .filter_map(|row| u32::try_from(row).ok())
+            .collect();
+        if kept.len() < self.rows.len() {
+            self.rows = Rows::Picked(kept);
+        }
+        self.rows.len() > 0
+    }
+}
+
 /// Decoded rows. `columns` are parallel to the scan's fields; `None` = null in every row.
 #[derive(Debug)]
-pub(super) struct Data {
-    pub(super) source: DataSource,
+pub(crate) struct Data {
+    pub(crate) source: DataSource,
 }
 
 #[derive(Debug)]
-pub(super) enum DataSource {
+pub(crate) enum DataSource {
     Block {
         times: Vec<i64>,
         columns: Vec<Option<Column>>,
     },
     Run {
         run: Arc<Run>,
-        columns: Vec<Option<usize>>,
+        columns: Vec<Option<RunColumn>>,
     },
 }
 
+/// A column of a run.
+#[derive(Debug)]
+pub(super) enum RunColumn {
+    /// Its position there.
+    At(usize),
+    /// It is older than its field's type.
+    Cast(Column),
+}
+
 impl Data {
-    pub(super) fn times(&self) -> &[i64] {
+    pub(crate) fn times(&self) -> &[i64] {
         match &self.source {
             DataSource::Block { times, .. } => times,
             DataSource::Run { run, .. } => &run.rows.times,
         }
     }
 
-    pub(super) fn column(&self, field: usize) -> Option<&Column> {
+    pub(crate) fn column(&self, field: usize) -> Option<&Column> {
         match &self.source {
             DataSource::Block { columns, .. } => columns.get(field)?.as_ref(),
-            DataSource::Run { run, columns } => run.rows.columns.get((*columns.get(field)?)?),
+            DataSource::Run { run, columns } => match columns.get(field)?.as_ref()? {
+                RunColumn::At(at) => run.rows.columns.get(*at),
+                RunColumn::Cast(column) => Some(column),
+            },
         }
     }
 }
@@ -125,7 +161,19 @@ impl RunCursor {
             .partition_point(|&row| series_at(run, row) < first);
         let columns = fields
             .iter()
-            .map(|(id, _)| run.rows.columns.iter().position(|column| column.id == *id))
+            .map(|(id, kind)| {
+                let at = run
+                    .rows
+                    .columns
+                    .iter()
+                    .position(|column| column.id == *id)?;
+                let column = run.rows.columns.get(at)?;
+                Some(if column.values.kind() == *kind {
+                    RunColumn::At(at)
+                } else {
+                    RunColumn::Cast(cast(column, *kind))
+                })
+            })
             .collect();
         Some(Self {
             data: Arc::new(Data {
@@ -190,15 +238,21 @@ fn series_at(run: &Run, row: u32) -> u32 {
         .unwrap_or(u32::MAX)
 }
 
-/// A group of a segment: the blocks that the morsel needs, fetched in few reads, decoded one after another.
+/// A group of a segment, its blocks taken in series order.
 #[derive(Debug)]
 pub(super) struct GroupCursor {
+    reader: GroupReader,
+    /// Position in the reader's blocks.
+    at: usize,
+}
+
+/// Some blocks of a group, fetched in few reads, decoded one after another.
+#[derive(Debug)]
+pub(crate) struct GroupReader {
     segment: Arc<Segment>,
     directory: Arc<GroupDirectory>,
     /// Blocks to read, ascending; a series' blocks are neighbours.
     blocks: Vec<usize>,
-    /// Position in `blocks`.
-    at: usize,
     /// Column numbers and types: time first, then the scan's fields.
     columns: Vec<(u32, PhysicalType)>,
     /// By column of `columns` (the last is the series page): stretches of the file.
@@ -214,12 +268,13 @@ struct Span {
     bytes: Vec<u8>,
 }
 
+/// A decoded block.
 #[derive(Debug)]
-struct Decoded {
+pub(crate) struct Decoded {
     block: usize,
     /// Of a shared block: the series of each row.
-    series: Option<Vec<u32>>,
-    data: Arc<Data>,
+    pub(crate) series: Option<Vec<u32>>,
+    pub(crate) data: Arc<Data>,
 }
 
 /// Pages with no more than this between them are read at once: a read call costs more than the bytes.
@@ -244,23 +299,8 @@ impl GroupCursor {
         if blocks.is_empty() {
             return Ok(None);
         }
-        let mut columns = vec![(TIME_PAGE, PhysicalType::I64)];
-        columns.extend(fields.iter().map(|(id, kind)| (id.0, *kind)));
-        columns.push((SERIES_PAGE, PhysicalType::I64));
-        let mut spans = Vec::new();
-        for (column, _) in &columns {
-            spans.push(fetch(segment, directory, *column, &blocks)?);
-        }
-        Ok(Some(Self {
-            segment: Arc::clone(segment),
-            directory: Arc::clone(directory),
-            blocks,
-            at: 0,
-            columns,
-            spans,
-            page: ColumnBuf::default(),
-            decoded: None,
-        }))
+        let reader = GroupReader::open(segment, directory, blocks, fields)?;
+        Ok(Some(Self { reader, at: 0 }))
     }
 
     fn take(
@@ -270,8 +310,8 @@ impl GroupCursor {
         time: &RangeInclusive<i64>,
         pieces: &mut Vec<Piece>,
     ) -> Result<(), Error> {
-        let directory = Arc::clone(&self.directory);
-        while let Some(&at) = self.blocks.get(self.at) {
+        let directory = Arc::clone(&self.reader.directory);
+        while let Some(&at) = self.reader.blocks.get(self.at) {
             let Some(block) = directory.blocks.get(at) else {
                 break;
             };
@@ -279,8 +319,8 @@ impl GroupCursor {
                 break;
             }
             if block.last_series >= series {
-                let decoded = self.decode(at)?;
-                if let Some(rows) = rows_of(decoded, series, time) {
+                let decoded = self.reader.decode(at)?;
+                if let Some(rows) = decoded.rows_of(series, time) {
                     pieces.push(Piece {
                         rank,
                         data: Arc::clone(&decoded.data),
@@ -296,8 +336,67 @@ impl GroupCursor {
         }
         Ok(())
     }
+}
 
-    fn decode(&mut self, at: usize) -> Result<&Decoded, Error> {
+impl GroupReader {
+    /// Fetches the time, the series and these fields of some blocks, which are positions in the directory, ascending.
+    pub(crate) fn open(
+        segment: &Arc<Segment>,
+        directory: &Arc<GroupDirectory>,
+        blocks: Vec<usize>,
+        fields: &[(ColumnId, PhysicalType)],
+    ) -> Result<Self, Error> {
+        let mut columns = vec![(TIME_PAGE, PhysicalType::I64)];
+        columns.extend(fields.iter().map(|(id, kind)| (id.0, *kind)));
+        columns.push((SERIES_PAGE, PhysicalType::I64));
+        let mut spans = Vec::new();
+        for (column, _) in &columns {
+            spans.push(fetch(segment, directory, *column, &blocks)?);
+        }
+        Ok(Self {
+            segment: Arc::clone(segment),
+            directory: Arc::clone(directory),
+            blocks,
+            columns,
+            spans,
+            page: ColumnBuf::default(),
+            decoded: None,
+        })
+    }
+
+    pub(crate) fn directory(&self) -> &GroupDirectory {
+        &self.directory
+    }
+
+    /// The pages of a block of one series as they are, checked; `None` = a page is of another type than asked for.
+    pub(crate) fn copy(&self, at: usize) -> Result<Option<CopiedBlock>, Error> {
+        let Some(&entry) = self.directory.blocks.get(at) else {
+            return Ok(None);
+        };
+        let mut pages = Vec::new();
+        for (index, &(column, kind)) in self.columns.iter().enumerate() {
+            let Some(chunk) = self.directory.chunk(column) else {
+                continue;
+            };
+            let Some((offset, length)) = chunk.page(at) else {
+                continue;
+            };
+            if chunk.kind != kind {
+                return Ok(None);
+            }
+            let bytes = stored(&self.segment, self.spans.get(index), offset, length)?;
+            self.segment.check_page(bytes, offset)?;
+            pages.push(CopiedPage {
+                column,
+                kind,
+                bytes: bytes.to_vec(),
+            });
+        }
+        Ok(Some(CopiedBlock { entry, pages }))
+    }
+
+    /// A block, which must be one of those fetched; the last one is kept.
+    pub(crate) fn decode(&mut self, at: usize) -> Result<&Decoded, Error> {
         if self
             .decoded
             .as_ref()
@@ -358,34 +457,31 @@ impl GroupCursor {
             return Ok(None);
         };
         let chunk = self.directory.chunk(column);
-        // A page of another type than the schema's belongs to a field that was retyped: null for this reader.
-        let Some((offset, length)) = chunk
-            .filter(|chunk| chunk.kind == kind)
-            .and_then(|c| c.page(block))
+        // A page of another type than the schema's is older or newer than a change of its field's type.
+        let Some((stored_kind, (offset, length))) =
+            chunk.and_then(|c| Some((c.kind, c.page(block)?)))
         else {
             return Ok(None);
         };
-        let missing = || Error::corrupt(self.segment.path(), offset, "a page is outside the file");
-        let span = self.spans.get(index).and_then(|spans| {
-            let at = spans.partition_point(|span| span.offset <= offset);
-            spans.get(at.checked_sub(1)?)
-        });
-        let span = span.ok_or_else(missing)?;
-        let start = usize::try_from(offset - span.offset).unwrap_or(usize::MAX);
-        let bytes = span.bytes.get(start..start.saturating_add(length as usize));
-        self.segment
-            .decode_page(bytes.ok_or_else(missing)?, offset, &mut self.page)?;
-        if self.page.rows() != rows || self.page.physical_type() != kind {
+        let bytes = stored(&self.segment, self.spans.get(index), offset, length)?;
+        self.segment.decode_page(bytes, offset, &mut self.page)?;
+        if self.page.rows() != rows || self.page.physical_type() != stored_kind {
             return Err(Error::corrupt(
                 self.segment.path(),
                 offset,
                 "a page has another type or row count than its directory says",
             ));
         }
-        Ok(Some(Column {
+        let decoded = Column {
             id: ColumnId(column),
             values: Values::from_page(&self.page),
             validity: Validity::from_bitmap(self.page.validity(), rows),
+        };
+        let of_rows = column != TIME_PAGE && column != SERIES_PAGE;
+        Ok(Some(if of_rows && stored_kind != kind {
+            cast(&decoded, kind)
+        } else {
+            decoded
         }))
     }
 }
@@ -398,23 +494,42 @@ fn needed(block: &BlockEntry, series: &[u32], time: &RangeInclusive<i64>) -> boo
     series.get(at).is_some_and(|&id| id <= block.last_series)
 }
 
-/// Rows of `series` in the time range; rows of a block are ordered by (series, time).
-fn rows_of(
-    decoded: &Decoded,
-    series: u32,
-    time: &RangeInclusive<i64>,
-) -> Option<std::ops::Range<usize>> {
-    let times = decoded.data.times();
-    let all = match &decoded.series {
-        None => 0..times.len(),
-        Some(ids) => {
-            ids.partition_point(|&id| id < series)..ids.partition_point(|&id| id <= series)
-        }
+impl Decoded {
+    /// Rows of `series` in the time range; rows of a block are ordered by (series, time).
+    pub(crate) fn rows_of(
+        &self,
+        series: u32,
+        time: &RangeInclusive<i64>,
+    ) -> Option<std::ops::Range<usize>> {
+        let times = self.data.times();
+        let all = match &self.series {
+            None => 0..times.len(),
+            Some(ids) => {
+                ids.partition_point(|&id| id < series)..ids.partition_point(|&id| id <= series)
+            }
+        };
+        let own = times.get(all.clone())?;
+        let start = all.start + own.partition_point(|at| at < time.start());
+        let end = all.start + own.partition_point(|at| at <= time.end());
+        (start < end).then_some(start..end)
+    }
+}
+
+/// The bytes of a page among those fetched.
+fn stored<'a>(
+    segment: &Segment,
+    spans: Option<&'a Vec<Span>>,
+    offset: u64,
+    length: u32,
+) -> Result<&'a [u8], Error> {
+    let find = || {
+        let spans = spans?;
+        let at = spans.partition_point(|span| span.offset <= offset);
+        let span = spans.get(at.checked_sub(1)?)?;
+        let start = usize::try_from(offset - span.offset).ok()?;
+        span.bytes.get(start..start.checked_add(length as usize)?)
     };
-    let own = times.get(all.clone())?;
-    let start = all.start + own.partition_point(|at| at < time.start());
-    let end = all.start + own.partition_point(|at| at <= time.end());
-    (start < end).then_some(start..end)
+    find().ok_or_else(|| Error::corrupt(segment.path(), offset, "a page is outside the file"))
 }
 
 /// Reads the pages of a column for some blocks, neighbours in one call.

@@ -18,6 +18,13 @@ pub(crate) struct BlockEntry {
     pub(crate) max_time: i64,
 }
 
+impl BlockEntry {
+    /// Whether it may have rows of several series, and so says of each row whose it is.
+    pub(crate) fn is_shared(&self) -> bool {
+        self.first_series != self.last_series
+    }
+}
+
 /// One column's pages in a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ColumnChunk {

@@ -3,22 +3,25 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
-use nilometer_codec::{ColumnBuf, crc32c, decode_page, varint};
+use nilometer_codec::{ColumnBuf, crc32c, decode_page};
 
 use super::directory::GroupDirectory;
-use super::meta::SegmentMeta;
-use super::writer::GroupMeta;
+use super::footer::{self, GroupMeta, Part, SegmentKind, Tail};
+use super::meta::{Home, SegmentMeta, Window};
+use super::rollup::GroupRollups;
+use super::statistics::GroupStatistics;
 use super::{HEADER_BYTES, MAGIC, TAIL_BYTES};
-use crate::definition::{take_bytes, take_u32};
 use crate::disk::{Disk, DiskFile, read_exact_at};
 use crate::error::{Error, Malformed};
 use crate::file_header;
 use crate::schema::TableId;
+use crate::tombstone::Tombstone;
 
 /// An open segment.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) meta: SegmentMeta,
+    pub(crate) kind: SegmentKind,
     path: PathBuf,
     file: Arc<dyn DiskFile>,
     groups: Vec<Group>,
@@ -55,8 +58,11 @@ impl Segment {
         check_header(&header, uuid, meta.file_id, &path)?;
         let tail_offset = bytes.saturating_sub(TAIL_BYTES);
         let tail = read(tail_offset, TAIL_BYTES)?;
-        let (offset, length, crc) =
-            decode_tail(&tail, meta.file_id).map_err(|what| what.at(&path, tail_offset))?;
+        let Tail {
+            offset,
+            length,
+            crc,
+        } = Tail::decode(&tail, meta.file_id).map_err(|what| what.at(&path, tail_offset))?;
         if offset
             .checked_add(length)
             .is_none_or(|end| end > tail_offset)
@@ -75,12 +81,17 @@ impl Segment {
                 "the footer fails its checksum",
             ));
         }
-        let groups = decode_footer(&footer).map_err(|what| what.at(&path, offset))?;
+        let (kind, groups) = footer::decode(&footer).map_err(|what| what.at(&path, offset))?;
+        let groups = groups.into_iter().map(|meta| Group {
+            meta,
+            directory: OnceLock::new(),
+        });
         Ok(Self {
             meta,
+            kind,
             path,
             file,
-            groups,
+            groups: groups.collect(),
         })
     }
 
@@ -93,6 +104,32 @@ impl Segment {
             .map(|(at, group)| (at, &group.meta))
     }
 
+    /// Footer entries of all groups.
+    pub(crate) fn all_groups(&self) -> impl Iterator<Item = &GroupMeta> {
+        self.groups.iter().map(|group| &group.meta)
+    }
+
+    /// Whether it belongs to a partition, which may have been widened since it was written.
+    pub(crate) fn is_home(&self, window: &Window) -> bool {
+        match self.meta.home {
+            Home::Mixed => false,
+            Home::Partition(home) => {
+                home.table == window.table && window.start <= home.start && home.end <= window.end
+            }
+        }
+    }
+
+    /// Whether rows of it may still have to be left out for a delete.
+    pub(crate) fn waits_for(&self, tombstone: &Tombstone) -> bool {
+        tombstone.lsn > self.meta.applied_lsn
+            && self.groups(tombstone.table).any(|(_, group)| {
+                tombstone.touches(
+                    group.first_series..=group.last_series,
+                    group.min_time..=group.max_time,
+                )
+            })
+    }
+
     /// The directory of a group, read and checked once.
     pub(crate) fn directory(&self, group: usize) -> Result<Arc<GroupDirectory>, Error> {
         let Some(group) = self.groups.get(group) else {
@@ -102,18 +139,53 @@ impl Segment {
             return Ok(Arc::clone(directory));
         }
         let meta = &group.meta;
-        let bytes = self.read_span(meta.offset, u64::from(meta.length))?;
-        if crc32c(0, &bytes) != meta.crc {
-            return Err(Error::corrupt(
-                &self.path,
-                meta.offset,
-                "a group directory fails its checksum",
-            ));
-        }
+        let offset = meta.directory_offset();
+        let bytes = self.read_part(offset, meta.directory, "a group directory")?;
         let directory =
-            GroupDirectory::decode(&bytes).map_err(|what| what.at(&self.path, meta.offset))?;
+            GroupDirectory::decode(&bytes).map_err(|what| what.at(&self.path, offset))?;
         let directory = Arc::new(directory);
         Ok(Arc::clone(group.directory.get_or_init(|| directory)))
+    }
+
+    /// The statistics of a group's blocks; `None` = it has none.
+    pub(crate) fn statistics(&self, group: usize) -> Result<Option<Arc<GroupStatistics>>, Error> {
+        let meta = self.group(group)?;
+        if meta.statistics.length == 0 {
+            return Ok(None);
+        }
+        let offset = meta.statistics_offset();
+        let bytes = self.read_part(offset, meta.statistics, "the statistics of a group")?;
+        let statistics = GroupStatistics::decode(&bytes);
+        let statistics = statistics.map_err(|what| what.at(&self.path, offset))?;
+        Ok(Some(Arc::new(statistics)))
+    }
+
+    /// The rollups of a group; `None` = it has none.
+    pub(crate) fn rollups(&self, group: usize) -> Result<Option<Arc<GroupRollups>>, Error> {
+        let meta = self.group(group)?;
+        if meta.rollups.length == 0 {
+            return Ok(None);
+        }
+        let offset = meta.rollups_offset();
+        let bytes = self.read_part(offset, meta.rollups, "the rollups of a group")?;
+        let rollups = GroupRollups::decode(&bytes);
+        let rollups = rollups.map_err(|what| what.at(&self.path, offset))?;
+        Ok(Some(Arc::new(rollups)))
+    }
+
+    /// What the footer says of a group.
+    pub(crate) fn group(&self, group: usize) -> Result<&GroupMeta, Error> {
+        let group = self.groups.get(group).map(|group| &group.meta);
+        group.ok_or_else(|| Error::corrupt(&self.path, 0, "no such group"))
+    }
+
+    fn read_part(&self, offset: u64, part: Part, what: &str) -> Result<Vec<u8>, Error> {
+        let bytes = self.read_span(offset, u64::from(part.length))?;
+        if crc32c(0, &bytes) != part.crc {
+            let reason = format!("{what} fails its checksum");
+            return Err(Error::corrupt(&self.path, offset, reason));
+        }
+        Ok(bytes)
     }
 
     /// Bytes `offset..offset + length` of the file: pages next to each other.
@@ -129,20 +201,18 @@ impl Segment {
         offset: u64,
         out: &mut ColumnBuf,
     ) -> Result<(), Error> {
+        decode_page(self.check_page(bytes, offset)?, out)
+            .map_err(Malformed::from)
+            .map_err(|what| what.at(&self.path, offset))
+    }
+
+    /// A page without its checksum, which it was checked against.
+    pub(crate) fn check_page<'a>(&self, bytes: &'a [u8], offset: u64) -> Result<&'a [u8], Error> {
         let checked = || {
             let (page, crc) = bytes.split_last_chunk::<4>()?;
             (crc32c(0, page) == u32::from_le_bytes(*crc)).then_some(page)
         };
-        let Some(page) = checked() else {
-            return Err(Error::corrupt(
-                &self.path,
-                offset,
-                "a page fails its checksum",
-            ));
-        };
-        decode_page(page, out)
-            .map_err(Malformed::from)
-            .map_err(|what| what.at(&self.path, offset))
+        checked().ok_or_else(|| Error::corrupt(&self.path, offset, "a page fails its checksum"))
     }
 
     /// The file, for errors.
@@ -181,56 +251,4 @@ fn check_header(bytes: &[u8], uuid: [u8; 16], file_id: u64, path: &Path) -> Resu
         ));
     }
     Ok(())
-}
-
-fn decode_tail(bytes: &[u8], file_id: u64) -> Result<(u64, u64, u32), Malformed> {
-    let mut input = bytes;
-    let covered = bytes.get(..28).unwrap_or_default();
-    let id = take_u64(&mut input)?;
-    let offset = take_u64(&mut input)?;
-    let length = take_u64(&mut input)?;
-    let footer_crc = take_fixed_u32(&mut input)?;
-    let crc = take_fixed_u32(&mut input)?;
-    if input != MAGIC || crc != crc32c(0, covered) || id != file_id {
-        return Err(Malformed::new("the tail fails its checksum"));
-    }
-    Ok((offset, length, footer_crc))
-}
-
-fn take_u64(input: &mut &[u8]) -> Result<u64, Malformed> {
-    let bytes = take_bytes(input, 8)?;
-    Ok(bytes.try_into().map_or(0, u64::from_le_bytes))
-}
-
-fn take_fixed_u32(input: &mut &[u8]) -> Result<u32, Malformed> {
-    let bytes = take_bytes(input, 4)?;
-    Ok(bytes.try_into().map_or(0, u32::from_le_bytes))
-}
-
-fn decode_footer(mut input: &[u8]) -> Result<Vec<Group>, Malformed> {
-    let input = &mut input;
-    let n = take_u32(input)?;
-    let mut groups = Vec::new();
-    for _ in 0..n {
-        let meta = GroupMeta {
-            table: TableId(take_u32(input)?),
-            partition_start: varint::get_i64(input)?,
-            first_series: take_u32(input)?,
-            last_series: take_u32(input)?,
-            min_time: varint::get_i64(input)?,
-            max_time: varint::get_i64(input)?,
-            rows: varint::get_u64(input)?,
-            offset: varint::get_u64(input)?,
-            length: take_u32(input)?,
-            crc: take_fixed_u32(input)?,
-        };
-        groups.push(Group {
-            meta,
-            directory: OnceLock::new(),
-        });
-    }
-    if !input.is_empty() {
-        return Err(Malformed::new("bytes after the footer's last group"));
-    }
-    Ok(groups)
 }

@@ -1,0 +1,251 @@
+//! Changes of what the catalogue holds: settings, names, types, drops.
+//!
+//! Does: apply the definitions that make nothing new. Does not: decide whether they may be (`engine/ddl.rs` does), or
+//! remove rows (compaction does, once [`Catalogue::is_dropped`] says so).
+//!
+//! A dropped thing is gone at once with everything in it, its series included; its ids stay taken, because the next ids
+//! never go back. A dropped tag is hidden only: the series that it told apart stay apart.
+
+use std::sync::Arc;
+
+use nilometer_codec::PhysicalType;
+
+use super::{Catalogue, take_name, taken, unknown};
+use crate::definition::Definition;
+use crate::error::Malformed;
+use crate::schema::{ColumnId, ColumnKind, DatabaseId, SchemaId, TableId, TableSchema};
+
+impl Catalogue {
+    pub(super) fn apply_change(&mut self, definition: &Definition) -> Result<(), Malformed> {
+        use Definition as D;
+        match definition {
+            // Nobody remembers settings, so they leave the epoch alone.
+            D::SetTable { id, settings } => {
+                self.change_table(*id, |table| {
+                    table.changed(|table| table.settings = *settings)
+                })?;
+                return Ok(());
+            }
+            D::SetSchema { id, retention_ns } => return self.set_schema(*id, *retention_ns),
+            D::DefaultSchema { database, schema } => self.point_default(*database, *schema)?,
+            D::RenameDatabase { id, name } => self.rename_database(*id, name)?,
+            D::RenameSchema { id, name } => self.rename_schema(*id, name)?,
+            D::RenameTable { id, name } => self.rename_table(*id, name)?,
+            D::RenameColumn { id, table, name } => self.rename_column(*id, *table, name)?,
+            D::ChangeType { id, table, to } => self.change_type(*id, *table, *to)?,
+            D::DropDatabase { id } => self.drop_database(*id)?,
+            D::DropSchema { id } => self.drop_schema(*id)?,
+            D::DropTable { id } => self.drop_table(*id)?,
+            D::DropColumn { id, table } => self.drop_column(*id, *table)?,
+            // The others make something new and were applied as such.
+            _ => return Ok(()),
+        }
+        self.epoch += 1;
+        Ok(())
+    }
+
+    fn set_schema(&mut self, id: SchemaId, retention_ns: Option<i64>) -> Result<(), Malformed> {
+        match self.by_schema.get_mut(&id) {
+            Some(schema) => schema.retention_ns = retention_ns,
+            None if self.dropped.schemas.contains(&id) => {}
+            None => return Err(unknown("settings of", "schema", id.0)),
+        }
+        Ok(())
+    }
+
+    fn point_default(&mut self, database: DatabaseId, schema: SchemaId) -> Result<(), Malformed> {
+        if self.dropped.databases.contains(&database) || self.dropped.schemas.contains(&schema) {
+            return Ok(());
+        }
+        let owner = self.by_schema.get(&schema).map(|schema| schema.database);
+        match self.by_database.get_mut(&database) {
+            Some(entry) if owner == Some(database) => entry.default_schema = Some(schema),
+            _ => return Err(unknown("default schema of", "database", database.0)),
+        }
+        Ok(())
+    }
+
+    fn rename_database(&mut self, id: DatabaseId, name: &str) -> Result<(), Malformed> {
+        let Some(entry) = self.by_database.get_mut(&id) else {
+            let known = self.dropped.databases.contains(&id);
+            return known_or(known, "name of", "database", id.0);
+        };
+        if entry.name != name {
+            take_name(&mut self.databases, name.to_owned(), id, name)?;
+            self.databases.remove(&entry.name);
+            name.clone_into(&mut entry.name);
+        }
+        Ok(())
+    }
+
+    fn rename_schema(&mut self, id: SchemaId, name: &str) -> Result<(), Malformed> {
+        let Some(entry) = self.by_schema.get_mut(&id) else {
+            let known = self.dropped.schemas.contains(&id);
+            return known_or(known, "name of", "schema", id.0);
+        };
+        if entry.name != name {
+            let key = (entry.database, name.to_owned());
+            take_name(&mut self.schemas, key, id, name)?;
+            let old = std::mem::replace(&mut entry.name, name.to_owned());
+            self.schemas.remove(&(entry.database, old));
+        }
+        Ok(())
+    }
+
+    fn rename_table(&mut self, id: TableId, name: &str) -> Result<(), Malformed> {
+        let Some(table) = self.by_table.get_mut(&id) else {
+            let known = self.dropped.tables.contains(&id);
+            return known_or(known, "name of", "table", id.0);
+        };
+        let old = Arc::clone(&table.schema);
+        if old.name != name {
+            take_name(&mut self.tables, (old.schema, name.to_owned()), id, name)?;
+            self.tables.remove(&(old.schema, old.name.clone()));
+            let renamed = old.changed(|table| name.clone_into(&mut table.name));
+            table.schema = Arc::new(renamed);
+        }
+        Ok(())
+    }
+
+    fn rename_column(&mut self, id: ColumnId, table: TableId, name: &str) -> Result<(), Malformed> {
+        let Some(kind) = self.column_kind(id, table)? else {
+            return Ok(());
+        };
+        let like = self.table(table).and_then(|t| t.column_like(kind, name));
+        if like.is_some_and(|other| other.id != id) {
+            return Err(taken(name));
+        }
+        self.change_table(table, |table| {
+            table.with_changed_column(id, |column| name.clone_into(&mut column.name))
+        })
+    }
+
+    fn change_type(
+        &mut self,
+        id: ColumnId,
+        table: TableId,
+        to: PhysicalType,
+    ) -> Result<(), Malformed> {
+        match self.column_kind(id, table)? {
+            None => Ok(()),
+            Some(ColumnKind::Tag) => Err(Malformed::new(format!("type of the tag {}", id.0))),
+            Some(ColumnKind::Field(_)) => self.change_table(table, |table| {
+                table.with_changed_column(id, |column| column.kind = ColumnKind::Field(to))
+            }),
+        }
+    }
+
+    fn drop_database(&mut self, id: DatabaseId) -> Result<(), Malformed> {
+        let Some(entry) = self.by_database.remove(&id) else {
+            let known = self.dropped.databases.contains(&id);
+            return known_or(known, "drop of", "database", id.0);
+        };
+        let inside: Vec<SchemaId> = self
+            .by_schema
+            .iter()
+            .filter(|(_, schema)| schema.database == id)
+            .map(|(&schema, _)| schema)
+            .collect();
+        for schema in inside {
+            self.drop_schema(schema)?;
+        }
+        self.databases.remove(&entry.name);
+        self.dropped.databases.insert(id);
+        Ok(())
+    }
+
+    fn drop_schema(&mut self, id: SchemaId) -> Result<(), Malformed> {
+        let Some(entry) = self.by_schema.remove(&id) else {
+            let known = self.dropped.schemas.contains(&id);
+            return known_or(known, "drop of", "schema", id.0);
+        };
+        let inside: Vec<TableId> = self
+            .by_table
+            .iter()
+            .filter(|(_, table)| table.schema.schema == id)
+            .map(|(&table, _)| table)
+            .collect();
+        for table in inside {
+            self.drop_table(table)?;
+        }
+        if let Some(database) = self.by_database.get_mut(&entry.database) {
+            database.default_schema.take_if(|default| *default == id);
+        }
+        self.schemas.remove(&(entry.database, entry.name));
+        self.dropped.schemas.insert(id);
+        Ok(())
+    }
+
+    fn drop_table(&mut self, id: TableId) -> Result<(), Malformed> {
+        let Some(table) = self.by_table.remove(&id) else {
+            return known_or(self.is_dropped(id), "drop of", "table", id.0);
+        };
+        let schema = &table.schema;
+        self.tables.remove(&(schema.schema, schema.name.clone()));
+        for tag in table.tag_ids() {
+            self.tags.remove(&tag);
+            self.dropped.columns.insert(tag);
+        }
+        let fields = schema.fields.iter().map(|field| field.id);
+        self.dropped.columns.extend(fields);
+        self.dropped.tables.insert(id);
+        if self.reuses_ids {
+            self.forget_ids_of(id);
+        }
+        Ok(())
+    }
+
+    fn drop_column(&mut self, id: ColumnId, table: TableId) -> Result<(), Malformed> {
+        if self.column_kind(id, table)?.is_none() {
+            return Ok(());
+        }
+        self.dropped.columns.insert(id);
+        self.change_table(table, |table| table.without_column(id))
+    }
+
+    /// What a column is; `None` = it or its table was dropped.
+    fn column_kind(&self, id: ColumnId, table: TableId) -> Result<Option<ColumnKind>, Malformed> {
+        if self.is_dropped(table) {
+            return Ok(None);
+        }
+        let schema = self
+            .table(table)
+            .ok_or_else(|| unknown("column of", "table", table.0))?;
+        match schema.column(id) {
+            Some(column) => Ok(Some(column.kind)),
+            None if self.dropped.columns.contains(&id) => Ok(None),
+            None => Err(unknown("change of", "column", id.0)),
+        }
+    }
+
+    fn change_table(
+        &mut self,
+        id: TableId,
+        change: impl FnOnce(&TableSchema) -> TableSchema,
+    ) -> Result<(), Malformed> {
+        let Some(table) = self.by_table.get_mut(&id) else {
+            return known_or(self.is_dropped(id), "change of", "table", id.0);
+        };
+        table.schema = Arc::new(change(&table.schema));
+        Ok(())
+    }
+
+    /// The planted bug: the next ids are taken from what is there now, as if nothing had ever been dropped.
+    fn forget_ids_of(&mut self, table: TableId) {
+        self.dropped.tables.remove(&table);
+        let highest = self.by_table.keys().map(|id| id.0).max();
+        self.next.table = highest.map_or(1, |id| id + 1);
+        let tables = self.by_table.keys();
+        let highest = tables.filter_map(|id| self.all_series(*id).last()).max();
+        self.next.series = highest.map_or(1, |id| id + 1);
+    }
+}
+
+/// A change of what was dropped changes nothing; of what never was it is damage.
+fn known_or(known: bool, role: &str, what: &str, id: u32) -> Result<(), Malformed> {
+    if known {
+        Ok(())
+    } else {
+        Err(unknown(role, what, id))
+    }
+}

@@ -1,0 +1,277 @@
+//! Compaction jobs: claimed under the jobs' lock, worked on without any, published as one edit.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::flush::{Maintained, Published};
+use super::open::{segment_dir, segment_name};
+use super::{Engine, State, lock};
+use crate::compaction::plan::{Job, Part, Situation, next_job};
+use crate::compaction::rewrite::Rewrite;
+use crate::error::Error;
+use crate::manifest::Edit;
+use crate::schema::{Lsn, TableId};
+use crate::segment::{Home, Segment, SegmentMeta, SegmentWriter};
+use crate::tombstone::Tombstone;
+
+/// A job with what it was planned on.
+struct Claim {
+    job: Job,
+    state: State,
+    /// Deletes up to this LSN are durable, and known to the job.
+    visible: Lsn,
+    tombstones: Vec<Arc<Tombstone>>,
+}
+
+/// A segment about to be written, and what goes into it.
+struct Target {
+    home: Home,
+    parts: Vec<Part>,
+}
+
+impl Engine {
+    /// Flushes, and compacts whatever can be compacted, as if nobody had written for a while.
+    pub fn settle(&self) -> Result<(), Error> {
+        self.flush()?;
+        while self.compact_one(true)? != Maintained::Idle {}
+        self.remove_files();
+        Ok(())
+    }
+
+    /// Does one compaction if one is due.
+    pub(super) fn compact_one(&self, settle: bool) -> Result<Maintained, Error> {
+        if self.check_poisoned().is_err() {
+            return Ok(Maintained::Idle);
+        }
+        let Some(claim) = self.claim(settle) else {
+            return Ok(Maintained::Idle);
+        };
+        let outcome = self.work(&claim);
+        let mut jobs = lock(&self.jobs);
+        for id in claim.job.segments() {
+            jobs.compacting.remove(id);
+        }
+        if claim.job.decides_windows() {
+            jobs.windows_busy = false;
+        }
+        if let Err(Error::Corrupt { path, .. }) = &outcome {
+            let inputs = claim.state.version.segments.iter();
+            let damaged = inputs.filter(|segment| segment.path() == path);
+            jobs.damaged
+                .extend(damaged.map(|segment| segment.meta.file_id));
+        }
+        outcome
+    }
+
+    fn claim(&self, settle: bool) -> Option<Claim> {
+        let mut jobs = lock(&self.jobs);
+        let (state, visible) = {
+            let state = lock(&self.state);
+            (state.clone(), self.log.durable())
+        };
+        let idle_ms = self.idle_ms();
+        let settle_ms = self.options.compaction.settle_ms;
+        let idle = settle || (settle_ms > 0 && idle_ms >= settle_ms);
+        // The same situation has the same answer.
+        let answered = (state.version.number, idle);
+        if jobs.idle_at == Some(answered) {
+            return None;
+        }
+        let tombstones = state.all_tombstones(visible);
+        let catalogue = self.catalogue();
+        let interval_of = |table: TableId| {
+            let table = catalogue.table(table)?;
+            Some(table.settings.partition_interval_ns.max(1))
+        };
+        let is_busy = |id: u64| jobs.compacting.contains(&id) || jobs.damaged.contains(&id);
+        let job = next_job(&Situation {
+            segments: &state.version.segments,
+            windows: &state.version.windows,
+            tombstones: &tombstones,
+            is_busy: &is_busy,
+            interval_of: &interval_of,
+            windows_busy: jobs.windows_busy,
+            idle,
+            flush_rows: self.options.flush_rows,
+            options: &self.options.compaction,
+        });
+        drop(catalogue);
+        let Some(job) = job else {
+            // A job that runs will change the situation without a new version if it fails.
+            if jobs.compacting.is_empty() && !jobs.windows_busy {
+                jobs.idle_at = Some(answered);
+            }
+            return None;
+        };
+        jobs.compacting.extend(job.segments());
+        jobs.windows_busy |= job.decides_windows();
+        Some(Claim {
+            job,
+            state,
+            visible,
+            tombstones,
+        })
+    }
+
+    fn work(&self, claim: &Claim) -> Result<Maintained, Error> {
+        match &claim.job {
+            Job::Drop { segments } => {
+                let edit = Edit {
+                    removed_segments: segments.clone(),
+                    ..Edit::default()
+                };
+                self.publish(edit, Vec::new(), Published::Compaction)?;
+                Ok(Maintained::Compacted {
+                    segments: segments.len(),
+                    rows: 0,
+                })
+            }
+            Job::Widen { from, to } => {
+                let edit = Edit {
+                    removed_windows: from.clone(),
+                    added_windows: vec![*to],
+                    ..Edit::default()
+                };
+                self.publish(edit, Vec::new(), Published::Compaction)?;
+                Ok(Maintained::Compacted {
+                    segments: 0,
+                    rows: 0,
+                })
+            }
+            Job::Rewrite { segments, parts } => self.rewrite(claim, segments, parts),
+        }
+    }
+
+    fn rewrite(
+        &self,
+        claim: &Claim,
+        segments: &[u64],
+        parts: &[Part],
+    ) -> Result<Maintained, Error> {
+        let mut written = Vec::new();
+        let outcome = self.write_targets(claim, targets(parts), &mut written);
+        let rows = written.iter().map(|segment| segment.meta.rows).sum();
+        let published = outcome.and_then(|()| {
+            let edit = Edit {
+                added_segments: written.iter().map(|it| it.meta.clone()).collect(),
+                removed_segments: segments.to_vec(),
+                ..Edit::default()
+            };
+            self.publish(edit, std::mem::take(&mut written), Published::Compaction)
+        });
+        // Files that no edit lists; the next open would remove them too.
+        for segment in written {
+            drop(self.disk.remove(segment.path()));
+        }
+        published?;
+        Ok(Maintained::Compacted {
+            segments: segments.len(),
+            rows,
+        })
+    }
+
+    fn write_targets(
+        &self,
+        claim: &Claim,
+        targets: Vec<Target>,
+        written: &mut Vec<Segment>,
+    ) -> Result<(), Error> {
+        let dir = segment_dir(&self.dir);
+        for target in targets {
+            written.extend(self.write_target(claim, &target)?);
+        }
+        self.disk.sync_dir(&dir).map_err(Error::io("sync", &dir))
+    }
+
+    /// Writes one segment; `None` = nothing is left of its rows.
+    fn write_target(&self, claim: &Claim, target: &Target) -> Result<Option<Segment>, Error> {
+        let file_id = self.new_file_id();
+        let path = segment_dir(&self.dir).join(segment_name(file_id));
+        self.remove_leftover(&path)?;
+        let mut writer = SegmentWriter::create(self.disk.as_ref(), &path, self.uuid, file_id)?;
+        let finished = self
+            .fill(claim, target, &mut writer)
+            .and_then(|()| writer.finish(true));
+        let (bytes, rows) = match finished {
+            Ok((bytes, rows)) if rows > 0 => (bytes, rows),
+            other => {
+                drop(self.disk.remove(&path));
+                return other.map(|_| None);
+            }
+        };
+        let inputs = || {
+            let ids = target.parts.iter().flat_map(|part| &part.segments);
+            ids.filter_map(|id| segment_of(&claim.state, *id))
+        };
+        let meta = SegmentMeta {
+            file_id,
+            bytes,
+            rows,
+            min_lsn: inputs().map(|it| it.meta.min_lsn).min().unwrap_or(0),
+            max_lsn: inputs().map(|it| it.meta.max_lsn).max().unwrap_or(0),
+            applied_lsn: claim.visible,
+            home: target.home,
+        };
+        Segment::open(self.disk.as_ref(), path, self.uuid, meta).map(Some)
+    }
+
+    fn fill(
+        &self,
+        claim: &Claim,
+        target: &Target,
+        writer: &mut SegmentWriter,
+    ) -> Result<(), Error> {
+        for part in &target.parts {
+            let table = self.catalogue().table(part.window.table).cloned();
+            // Dropped since: its rows are left out.
+            let Some(table) = table else { continue };
+            let segments: Vec<Arc<Segment>> = part
+                .segments
+                .iter()
+                .filter_map(|id| segment_of(&claim.state, *id).cloned())
+                .collect();
+            let tombstones: Vec<Arc<Tombstone>> = claim
+                .tombstones
+                .iter()
+                .filter(|it| it.table == table.id)
+                .cloned()
+                .collect();
+            Rewrite {
+                table: &table,
+                window: part.window,
+                segments: &segments,
+                tombstones: &tombstones,
+                rollups: part.own,
+                sabotage: self.options.sabotage,
+            }
+            .run(writer)?;
+        }
+        Ok(())
+    }
+}
+
+fn segment_of(state: &State, id: u64) -> Option<&Arc<Segment>> {
+    let mut segments = state.version.segments.iter();
+    segments.find(|segment| segment.meta.file_id == id)
+}
+
+/// One file for each part that is worth it, and one for all the others.
+fn targets(parts: &[Part]) -> Vec<Target> {
+    let (own, mixed): (Vec<&Part>, Vec<&Part>) = parts.iter().partition(|part| part.own);
+    let mut targets: Vec<Target> = own
+        .into_iter()
+        .map(|part| Target {
+            home: Home::Partition(part.window),
+            parts: vec![part.clone()],
+        })
+        .collect();
+    if !mixed.is_empty() {
+        // Groups stand by table and time in a segment.
+        let ordered: BTreeMap<_, _> = mixed.into_iter().map(|part| (part.window, part)).collect();
+        targets.push(Target {
+            home: Home::Mixed,
+            parts: ordered.into_values().cloned().collect(),
+        });
+    }
+    targets
+}

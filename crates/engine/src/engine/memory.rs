@@ -1,0 +1,178 @@
+//! The head's share of the memory budget: when it must become a segment, when writers wait, how much is replayed at once.
+//!
+//! Does: make writers help to flush when the head is full, refuse what does not fit even then, and replay a log that
+//! holds more than the head may in rounds, with a flush after each. Does not: count memory (the budget does) or decide
+//! about time (`flush.rs` does).
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::{Engine, lock};
+use crate::budget::{MemoryBudget, MemoryUse};
+use crate::catalogue::Catalogue;
+use crate::error::{Error, Malformed};
+use crate::head::Head;
+use crate::idempotency::KeySet;
+use crate::record::{self, Record};
+use crate::relation::Relations;
+use crate::schema::Lsn;
+
+/// Writers help to flush when the head holds this many times `flush_rows` or `flush_bytes`: memory stays bounded even when nobody
+/// drives maintenance fast enough.
+const HEAD_FULL_FACTOR: u64 = 4;
+
+/// A head becomes a segment when it has this part of its share: while it is flushed it counts twice, and as much again
+/// is left for the writers.
+const FLUSH_PART: u64 = 4;
+/// A round of replay has this part: all of the share, once its flush copies it.
+const ROUND_PART: u64 = 2;
+
+impl Engine {
+    /// The store's memory budget, for its caches and for the queries above it.
+    pub fn budget(&self) -> &MemoryBudget {
+        &self.budget
+    }
+
+    /// The head becomes a segment at this many bytes.
+    pub(super) fn flush_bytes(&self) -> u64 {
+        let share = self.budget.limit(MemoryUse::Head);
+        self.options.flush_bytes.min(share / FLUSH_PART)
+    }
+
+    /// Memory of the rows that are not in segments, with the copy that their flush makes.
+    pub(super) fn report_head(&self) -> u64 {
+        let state = lock(&self.state);
+        let frozen = state.frozen.as_ref().map_or(0, |it| it.head.bytes());
+        let held = state.head.bytes() + 2 * frozen;
+        drop(state);
+        self.budget.report(MemoryUse::Head, held);
+        held
+    }
+
+    /// Makes room for `bytes` of rows, or says that there is none.
+    pub(super) fn help_when_full(&self, bytes: u64) -> Result<(), Error> {
+        // What would not fit an empty head is not worth a flush.
+        self.budget.check(MemoryUse::Head, 0, bytes)?;
+        let is_full = || {
+            let head = Arc::clone(&lock(&self.state).head);
+            head.rows() >= self.options.flush_rows.saturating_mul(HEAD_FULL_FACTOR)
+                || head.bytes() >= self.options.flush_bytes.saturating_mul(HEAD_FULL_FACTOR)
+                || self.report_head() + bytes > self.budget.limit(MemoryUse::Head)
+        };
+        if !is_full() {
+            return Ok(());
+        }
+        // A head that an earlier flush could not write comes first, so it may take two.
+        for _ in 0..2 {
+            let flushing = lock(&self.flushing);
+            // Whoever held the lock before may have done it.
+            if !is_full() {
+                return Ok(());
+            }
+            self.flush_holding(&flushing)?;
+        }
+        self.budget
+            .check(MemoryUse::Head, self.report_head(), bytes)
+    }
+
+    /// Replays what is left of the log after `applied`, up to `last`. Before each round, what the one before has
+    /// brought becomes a segment. Called while the store is opened: nobody else has it yet.
+    pub(super) fn replay_rest(&self, mut applied: Lsn, last: Lsn) -> Result<(), Error> {
+        while applied < last {
+            self.flush_holding(&lock(&self.flushing))?;
+            let mut sequencer = lock(&self.sequencer);
+            let mut catalogue = self.catalogue_mut();
+            let mut relations = self.relations_mut();
+            let head = Arc::clone(&lock(&self.state).head);
+            let mut keys = lock(&self.keys);
+            let mut round = Round::new(&self.budget);
+            self.log.replay(applied, last, &mut |lsn, payload: &[u8]| {
+                let mut to = Recovered {
+                    catalogue: &mut catalogue,
+                    relations: &mut relations,
+                    keys: &mut keys,
+                    head: &head,
+                    unfiled: &mut sequencer.unfiled,
+                };
+                round.visit(lsn, payload, &mut to)
+            })?;
+            self.counters
+                .log_bytes
+                .fetch_add(round.log_bytes, Ordering::Relaxed);
+            // An empty head takes at least one record, so this ends.
+            applied = round.applied;
+            sequencer.next_lsn = applied + 1;
+        }
+        Ok(())
+    }
+}
+
+/// One round of replay: it applies records until the head has its part of the budget, and leaves the rest.
+#[derive(Debug)]
+pub(super) struct Round {
+    bytes_max: u64,
+    full: bool,
+    /// The last LSN that was applied; 0 = none.
+    pub(super) applied: Lsn,
+    /// Bytes of the records that were applied.
+    pub(super) log_bytes: u64,
+}
+
+impl Round {
+    pub(super) fn new(budget: &MemoryBudget) -> Self {
+        Self {
+            bytes_max: budget.limit(MemoryUse::Head) / ROUND_PART,
+            full: false,
+            applied: 0,
+            log_bytes: 0,
+        }
+    }
+
+    /// Applies a record, unless the round is over.
+    pub(super) fn visit(
+        &mut self,
+        lsn: Lsn,
+        payload: &[u8],
+        to: &mut Recovered<'_>,
+    ) -> Result<(), Malformed> {
+        self.full = self.full || to.head.bytes() + to.unfiled.len() as u64 >= self.bytes_max;
+        if self.full {
+            return Ok(());
+        }
+        self.log_bytes += payload.len() as u64;
+        self.applied = lsn;
+        match record::decode(lsn, payload)? {
+            Record::Definitions(definitions) => {
+                let epoch = to.catalogue.epoch();
+                for definition in &definitions {
+                    to.catalogue.apply(definition)?;
+                    definition.encode(to.unfiled);
+                }
+                // Only what takes something away makes an epoch.
+                if to.catalogue.epoch() != epoch {
+                    let catalogue = &*to.catalogue;
+                    let is_there = |schema| catalogue.schema_name(schema).is_some();
+                    to.relations.drop_without_schema(lsn, is_there);
+                }
+            }
+            Record::Batch(batch) => {
+                to.relations.apply(lsn, &batch.relations)?;
+                if let Some(key) = &batch.key {
+                    to.keys.insert(key, lsn, batch.rows() as u64);
+                }
+                to.head.insert(lsn, batch, false);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What replay brings back.
+#[derive(Debug)]
+pub(super) struct Recovered<'a> {
+    pub(super) catalogue: &'a mut Catalogue,
+    pub(super) relations: &'a mut Relations,
+    pub(super) keys: &'a mut KeySet,
+    pub(super) head: &'a Head,
+    pub(super) unfiled: &'a mut Vec<u8>,
+}

@@ -1,0 +1,274 @@
+//! Retention: which partitions are old enough to go, by a clock that does not believe everything.
+//!
+//! Does: compare the wall clock with the time that must have passed, and name the partitions whose last row is older
+//! than its table keeps. Does not: remove anything (maintenance does, by one edit of the manifest), look at rows, or
+//! read a clock: everything here is given.
+//!
+//! A wall clock that jumps a year ahead would make every row old, so retention believes no time later than the latest
+//! one it has believed, plus what the monotonic clock counted since, plus a day. That mark is kept in the manifest.
+//! When the wall clock says more, retention pauses until the clock is right again or somebody says that it is: after
+//! a machine was off for a week, both look the same from here.
+
+use crate::schema::TableId;
+use crate::segment::Window;
+
+const DAY_NS: i64 = 86_400_000_000_000;
+const MS_NS: i64 = 1_000_000;
+/// A mark in the manifest that is older than this is worth an edit: if it got a day behind, an ordinary restart would
+/// look like a jump.
+const PERSIST_AFTER_NS: i64 = DAY_NS / 24;
+
+/// What retention takes the time to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum RetentionTime {
+    /// This, in nanoseconds since 1970.
+    Believed(i64),
+    /// The wall clock is further ahead than time can have passed: nothing is removed until it is right or accepted.
+    Paused {
+        /// What the wall clock says.
+        wall: i64,
+        /// The latest time that could be believed.
+        believed: i64,
+    },
+}
+
+/// The guarded clock.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RetentionClock {
+    /// The latest time believed; 0 = none yet.
+    mark_ns: i64,
+    /// What the monotonic clock said then.
+    mark_ms: u64,
+    /// The mark that the manifest has.
+    persisted_ns: i64,
+}
+
+impl RetentionClock {
+    /// A clock that goes on from the manifest's mark; 0 = retention never ran, so the first time is believed.
+    pub(crate) fn new(persisted_ns: i64, monotonic_ms: u64) -> Self {
+        Self {
+            mark_ns: persisted_ns,
+            mark_ms: monotonic_ms,
+            persisted_ns,
+        }
+    }
+
+    /// What the time is. Moves the mark when it is believed and later; a clock that jumps back just makes fewer rows
+    /// old.
+    pub(crate) fn look(&mut self, wall_ns: i64, monotonic_ms: u64) -> RetentionTime {
+        let latest = self.latest(monotonic_ms);
+        if self.mark_ns != 0 && wall_ns > latest {
+            return RetentionTime::Paused {
+                wall: wall_ns,
+                believed: latest,
+            };
+        }
+        self.believe(wall_ns, monotonic_ms);
+        RetentionTime::Believed(wall_ns)
+    }
+
+    /// Takes the wall clock's word: the command of somebody who looked at it.
+    pub(crate) fn accept(&mut self, wall_ns: i64, monotonic_ms: u64) {
+        self.believe(wall_ns, monotonic_ms);
+    }
+
+    /// The mark, if the manifest's is so old that the next edit should carry it.
+    pub(crate) fn unpersisted(&self) -> Option<i64> {
+        let behind = self.mark_ns.saturating_sub(self.persisted_ns);
+        (behind >= PERSIST_AFTER_NS || (self.persisted_ns == 0 && self.mark_ns != 0))
+            .then_some(self.mark_ns)
+    }
+
+    /// The latest time believed: every edit of retention carries it.
+    pub(crate) fn mark_ns(&self) -> i64 {
+        self.mark_ns
+    }
+
+    /// Notes that the manifest has this mark now.
+    pub(crate) fn persisted(&mut self, mark_ns: i64) {
+        self.persisted_ns = self.persisted_ns.max(mark_ns);
+    }
+
+    fn latest(&self, monotonic_ms: u64) -> i64 {
+        let passed_ms = monotonic_ms.saturating_sub(self.mark_ms);
+        let passed = i64::try_from(passed_ms).map_or(i64::MAX, |ms| ms.saturating_mul(MS_NS));
+        self.mark_ns.saturating_add(passed).saturating_add(DAY_NS)
+    }
+
+    fn believe(&mut self, wall_ns: i64, monotonic_ms: u64) {
+        if wall_ns > self.mark_ns || self.mark_ns == 0 {
+            self.mark_ns = wall_ns;
+            self.mark_ms = monotonic_ms;
+        }
+    }
+}
+
+/// Rows before this time are older than `retention_ns`. What is kept for less than no time is kept for none.
+pub(crate) fn cutoff(now_ns: i64, retention_ns: i64) -> i64 {
+    now_ns.saturating_sub(retention_ns.max(0))
+}
+
+/// The partitions of which every possible row is older than its table keeps rows; `retention_of` is `None` for a table
+/// that keeps them for ever.
+pub(crate) fn expired_windows<'a>(
+    windows: impl IntoIterator<Item = &'a Window>,
+    retention_of: impl Fn(TableId) -> Option<i64>,
+    now_ns: i64,
+) -> Vec<Window> {
+    let is_expired = |window: &Window| {
+        let retention = retention_of(window.table);
+        retention.is_some_and(|ns| window.last() < cutoff(now_ns, ns))
+    };
+    let windows = windows.into_iter().copied();
+    windows.filter(is_expired).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use RetentionTime::{Believed, Paused};
+
+    const HOUR_MS: u64 = 3_600_000;
+    const HOUR_NS: i64 = DAY_NS / 24;
+    /// 2026-01-01.
+    const START: i64 = 1_767_225_600_000_000_000;
+
+    #[test]
+    fn time_that_passes_is_believed_and_a_jump_ahead_pauses_until_accepted() {
+        let mut clock = RetentionClock::new(START, 0);
+        for hours in 0..100 {
+            let wall = START + hours * HOUR_NS;
+            assert_eq!(clock.look(wall, hours as u64 * HOUR_MS), Believed(wall));
+        }
+        let (ms, at) = (99 * HOUR_MS, START + 99 * HOUR_NS);
+        assert_eq!(
+            clock.look(at + DAY_NS, ms),
+            Believed(at + DAY_NS),
+            "a day is leeway"
+        );
+
+        let at = at + DAY_NS;
+        let far = at + 365 * DAY_NS;
+        let believed = at + DAY_NS;
+        assert_eq!(
+            clock.look(far, ms),
+            Paused {
+                wall: far,
+                believed
+            }
+        );
+        // A mistake that is corrected ends by itself, one that is not does not.
+        let later = Paused {
+            wall: far + HOUR_NS,
+            believed: believed + HOUR_NS,
+        };
+        assert_eq!(clock.look(far + HOUR_NS, ms + HOUR_MS), later);
+        assert_eq!(
+            clock.look(at + HOUR_NS, ms + HOUR_MS),
+            Believed(at + HOUR_NS)
+        );
+        clock.accept(far, ms + HOUR_MS);
+        assert_eq!(clock.look(far, ms + HOUR_MS), Believed(far));
+    }
+
+    #[test]
+    fn a_jump_back_is_believed_and_does_not_lower_the_mark() {
+        let mut clock = RetentionClock::new(START, 0);
+        assert_eq!(
+            clock.look(START - 50 * DAY_NS, 5),
+            Believed(START - 50 * DAY_NS)
+        );
+        assert_eq!(clock.mark_ns(), START);
+        assert_eq!(clock.look(START + HOUR_NS, 6), Believed(START + HOUR_NS));
+        assert_eq!(clock.look(-1, 7), Believed(-1));
+    }
+
+    #[test]
+    fn a_machine_that_was_off_for_long_pauses_and_a_store_without_a_mark_does_not() {
+        let mut clock = RetentionClock::new(START, 77);
+        let week = START + 7 * DAY_NS;
+        let paused = Paused {
+            wall: week,
+            believed: START + DAY_NS,
+        };
+        assert_eq!(clock.look(week, 77), paused);
+        assert_eq!(
+            clock.mark_ns(),
+            START,
+            "what is not believed leaves no mark"
+        );
+        let mut fresh = RetentionClock::new(0, 77);
+        assert_eq!(fresh.look(week, 77), Believed(week));
+        assert!(matches!(fresh.look(week + 2 * DAY_NS, 77), Paused { .. }));
+    }
+
+    #[test]
+    fn the_mark_is_persisted_at_first_and_then_hourly() {
+        let mut clock = RetentionClock::new(0, 0);
+        assert_eq!(clock.unpersisted(), None);
+        clock.look(START, 0);
+        assert_eq!(clock.unpersisted(), Some(START));
+        clock.persisted(START);
+        clock.look(START + HOUR_NS - 1, HOUR_MS);
+        assert_eq!(clock.unpersisted(), None);
+        clock.look(START + HOUR_NS, HOUR_MS);
+        assert_eq!(clock.unpersisted(), Some(START + HOUR_NS));
+    }
+
+    #[test]
+    fn the_ends_of_time_overflow_nothing() {
+        for mark in [i64::MIN, -1, 0, 1, i64::MAX] {
+            for wall in [i64::MIN, -1, 0, 1, i64::MAX] {
+                for ms in [0, 1, u64::MAX] {
+                    let mut clock = RetentionClock::new(mark, 0);
+                    clock.look(wall, ms);
+                    clock.unpersisted();
+                    clock.accept(wall, ms);
+                    for retention in [i64::MIN, -1, 0, 1, i64::MAX] {
+                        assert!(cutoff(wall, retention) <= wall);
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_partition_goes_when_its_end_is_as_old_as_its_table_keeps_rows() {
+        let window = |table, start, end| Window {
+            table: TableId(table),
+            start,
+            end,
+        };
+        let windows = [
+            window(1, i64::MIN, 0),
+            window(1, 0, 100),
+            window(1, 100, 200),
+            window(1, 200, i64::MAX),
+            window(2, 0, 100),
+            window(3, 0, 100),
+        ];
+        let retention = |table: TableId| match table.0 {
+            1 => Some(50),
+            2 => Some(51),
+            _ => None,
+        };
+        let at = |now| expired_windows(&windows, retention, now);
+        assert_eq!(at(149), windows[..1]);
+        assert_eq!(at(150), windows[..2]);
+        assert_eq!(at(151), [windows[0], windows[1], windows[4]]);
+        // Its last partition holds the end of time itself, which is never past.
+        assert_eq!(
+            at(i64::MAX),
+            [windows[0], windows[1], windows[2], windows[4]]
+        );
+        assert_eq!(at(i64::MIN), []);
+        assert_eq!(
+            expired_windows(&windows, |_| Some(i64::MIN), 100),
+            windows[..2]
+                .iter()
+                .chain(&windows[4..])
+                .copied()
+                .collect::<Vec<_>>()
+        );
+    }
+}

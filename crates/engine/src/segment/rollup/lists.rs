@@ -1,0 +1,334 @@
+//! The rollups of one column, list by list: one number of every entry at a time goes through the integer pipeline.
+//!
+//! Numbers that are near others are written as differences: the first value of an hour is near the last one before.
+
+use nilometer_codec::{
+    BLOCK_ROWS_MAX, ColumnBuf, ColumnRef, PhysicalType, ValuesRef, decode_i64s, decode_page,
+    encode_i64s, encode_page, varint,
+};
+
+use super::HourEntry;
+use crate::definition::{take_byte, take_bytes, take_u32};
+use crate::error::Malformed;
+use crate::segment::summary::{Moment, Summary, Totals};
+
+/// By how much, in parts of what is known of the values' magnitude, a sum may be moved to a decimal that packs well:
+/// a tenth of the 1e-12 that sums of floats may be off.
+const SUM_TOLERANCE: f64 = 1e-13;
+/// Decimals that a sum is tried with.
+const SUM_DECIMALS_MAX: i32 = 9;
+
+/// Appends one number of every entry.
+pub(super) fn put(list: impl Iterator<Item = i64>, out: &mut Vec<u8>) {
+    encode_i64s(&list.collect::<Vec<_>>(), out);
+}
+
+pub(super) fn take(input: &mut &[u8], n: usize) -> Result<Vec<i64>, Malformed> {
+    let mut list = Vec::new();
+    decode_i64s(input, n, &mut list)?;
+    Ok(list)
+}
+
+pub(super) fn encode(
+    entries: &[HourEntry],
+    kind: PhysicalType,
+    values: &[Option<Summary>],
+    out: &mut Vec<u8>,
+) {
+    let counts = values.iter().map(|value| value.map_or(0, |v| v.count));
+    let nulls = entries.iter().zip(counts);
+    put(
+        nulls.map(|(entry, count)| i64::from(entry.rows) - count as i64),
+        out,
+    );
+    let known: Vec<(&HourEntry, Summary)> = entries
+        .iter()
+        .zip(values)
+        .filter_map(|(entry, value)| Some((entry, (*value)?)))
+        .collect();
+    let before = |(entry, value): &(&HourEntry, Summary)| value.first.time - entry.min_time;
+    let after = |(entry, value): &(&HourEntry, Summary)| entry.max_time - value.last.time;
+    put(known.iter().map(before), out);
+    put(known.iter().map(after), out);
+    let known: Vec<Summary> = known.into_iter().map(|(_, value)| value).collect();
+    let first: Vec<i64> = known.iter().map(|value| value.first.bits as i64).collect();
+    let last: Vec<i64> = known.iter().map(|value| value.last.bits as i64).collect();
+    match kind {
+        PhysicalType::I64 | PhysicalType::U64 => encode_integers(&known, &first, &last, out),
+        PhysicalType::F64 => encode_floats(&known, &first, &last, out),
+        PhysicalType::Bool | PhysicalType::Text | PhysicalType::Bytes => {
+            put(first.into_iter(), out);
+            put(last.into_iter(), out);
+            let trues = |value: &Summary| match value.totals {
+                Totals::Bool { trues } => trues as i64,
+                _ => 0,
+            };
+            put(known.iter().map(trues), out);
+        }
+    }
+}
+
+fn encode_integers(known: &[Summary], first: &[i64], last: &[i64], out: &mut Vec<u8>) {
+    let numbers = |value: &Summary| match value.totals {
+        Totals::Int { min, max, sum } => (min, max, sum, i128::from(min)),
+        Totals::Unsigned { min, max, sum } => {
+            (min as i64, max as i64, sum as i128, i128::from(min))
+        }
+        Totals::Float { .. } | Totals::Bool { .. } => (0, 0, 0, 0),
+    };
+    let numbers: Vec<_> = known.iter().map(numbers).collect();
+    let min: Vec<i64> = numbers.iter().map(|number| number.0).collect();
+    put(min.iter().copied(), out);
+    put(numbers.iter().map(|n| n.1.wrapping_sub(n.0)), out);
+    put_from(last, &min, out);
+    // Of a series that goes on from hour to hour the first value is near the last one; of others it is not.
+    let mut near = vec![1];
+    put_from(first, &before(last), &mut near);
+    let mut above = vec![0];
+    put_from(first, &min, &mut above);
+    out.extend(if near.len() < above.len() {
+        near
+    } else {
+        above
+    });
+    let above: Vec<i128> = numbers
+        .iter()
+        .zip(known)
+        .map(|(n, value)| n.2.wrapping_sub(n.3.wrapping_mul(i128::from(value.count))))
+        .collect();
+    let half = |shift: u32| above.iter().map(move |sum| low_half(*sum >> shift));
+    put(half(0), out);
+    put(half(64), out);
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "the other half is written apart"
+)]
+fn low_half(number: i128) -> i64 {
+    number as i64
+}
+
+fn put_from(values: &[i64], from: &[i64], out: &mut Vec<u8>) {
+    let pairs = values.iter().zip(from);
+    put(pairs.map(|(value, from)| value.wrapping_sub(*from)), out);
+}
+
+fn add(mut list: Vec<i64>, from: &[i64]) -> Vec<i64> {
+    for (value, from) in list.iter_mut().zip(from) {
+        *value = value.wrapping_add(*from);
+    }
+    list
+}
+
+/// The value before each, 0 before the first.
+fn before(list: &[i64]) -> Vec<i64> {
+    std::iter::once(0).chain(list.iter().copied()).collect()
+}
+
+fn encode_floats(known: &[Summary], first: &[i64], last: &[i64], out: &mut Vec<u8>) {
+    let numbers = |value: &Summary| match value.totals {
+        Totals::Float {
+            min,
+            max,
+            sum,
+            non_finite,
+        } => {
+            // None of the three is more than the sum of magnitudes.
+            let magnitude = min.abs().max(max.abs()).max(sum.abs());
+            (min, max, shortened(sum, magnitude), i64::from(non_finite))
+        }
+        _ => (0.0, 0.0, 0.0, 0),
+    };
+    let numbers: Vec<_> = known.iter().map(numbers).collect();
+    let floats =
+        |bits: &[i64]| -> Vec<f64> { bits.iter().map(|b| f64::from_bits(*b as u64)).collect() };
+    put_floats(&numbers.iter().map(|n| n.0).collect::<Vec<_>>(), out);
+    put_floats(&numbers.iter().map(|n| n.1).collect::<Vec<_>>(), out);
+    put_floats(&floats(last), out);
+    put_floats(&floats(first), out);
+    put_floats(&numbers.iter().map(|n| n.2).collect::<Vec<_>>(), out);
+    put(numbers.iter().map(|n| n.3), out);
+}
+
+/// The nearest decimal of few digits, if it is as good a sum.
+fn shortened(sum: f64, magnitude: f64) -> f64 {
+    (0..=SUM_DECIMALS_MAX)
+        .map(|decimals| {
+            let scale = 10f64.powi(decimals);
+            (sum * scale).round() / scale
+        })
+        .find(|short| (short - sum).abs() <= SUM_TOLERANCE * magnitude)
+        .unwrap_or(sum)
+}
+
+fn put_floats(values: &[f64], out: &mut Vec<u8>) {
+    let mut page = Vec::new();
+    for chunk in values.chunks(BLOCK_ROWS_MAX) {
+        page.clear();
+        let column = ColumnRef {
+            values: ValuesRef::F64(chunk),
+            validity: None,
+        };
+        encode_page(column, &mut page).expect("a page takes 1 to 1024 floats, whatever they are");
+        varint::put_u64(page.len() as u64, out);
+        out.extend_from_slice(&page);
+    }
+}
+
+fn take_floats(input: &mut &[u8], n: usize) -> Result<Vec<f64>, Malformed> {
+    let mut floats = Vec::new();
+    let mut page = ColumnBuf::default();
+    while floats.len() < n {
+        let bytes = take_u32(input)? as usize;
+        decode_page(take_bytes(input, bytes)?, &mut page)?;
+        let expected = BLOCK_ROWS_MAX.min(n - floats.len());
+        if page.f64s().len() != expected || page.validity().is_some() {
+            return Err(Malformed::new("floats of a rollup are of another number"));
+        }
+        floats.extend_from_slice(page.f64s());
+    }
+    Ok(floats)
+}
+
+/// Counts and times of an entry with values.
+struct Frame {
+    entry: usize,
+    count: u64,
+    first: i64,
+    last: i64,
+}
+
+pub(super) fn decode(
+    input: &mut &[u8],
+    entries: &[HourEntry],
+    kind: PhysicalType,
+) -> Result<Vec<Option<Summary>>, Malformed> {
+    let frames = decode_frames(input, entries)?;
+    let n = frames.len();
+    let (first, last, totals) = match kind {
+        PhysicalType::I64 | PhysicalType::U64 => decode_integers(input, &frames, kind)?,
+        PhysicalType::F64 => decode_floats(input, n)?,
+        PhysicalType::Bool => {
+            let (first, last) = (take(input, n)?, take(input, n)?);
+            let totals = take(input, n)?.into_iter().map(|trues| Totals::Bool {
+                trues: trues as u64,
+            });
+            (first, last, totals.collect())
+        }
+        PhysicalType::Text | PhysicalType::Bytes => {
+            return Err(Malformed::new("rollups of text"));
+        }
+    };
+    let mut values = vec![None; entries.len()];
+    for (((frame, totals), first), last) in frames.iter().zip(totals).zip(first).zip(last) {
+        if let Some(slot) = values.get_mut(frame.entry) {
+            *slot = Some(Summary {
+                count: frame.count,
+                first: Moment {
+                    time: frame.first,
+                    bits: first as u64,
+                },
+                last: Moment {
+                    time: frame.last,
+                    bits: last as u64,
+                },
+                totals,
+            });
+        }
+    }
+    Ok(values)
+}
+
+fn decode_frames(input: &mut &[u8], entries: &[HourEntry]) -> Result<Vec<Frame>, Malformed> {
+    let nulls = take(input, entries.len())?;
+    let mut known = Vec::new();
+    for (at, (entry, &nulls)) in entries.iter().zip(&nulls).enumerate() {
+        let nulls = u32::try_from(nulls).ok().filter(|n| *n <= entry.rows);
+        let nulls = nulls.ok_or_else(|| Malformed::new("an hour of more nulls than rows"))?;
+        if nulls < entry.rows {
+            known.push((at, entry, u64::from(entry.rows - nulls)));
+        }
+    }
+    let (before, after) = (take(input, known.len())?, take(input, known.len())?);
+    let mut frames = Vec::with_capacity(known.len());
+    for (((entry, hour, count), before), after) in known.into_iter().zip(before).zip(after) {
+        let duration = hour.max_time.wrapping_sub(hour.min_time);
+        let is_inside = |at: i64| (0..=duration).contains(&at);
+        if !is_inside(before) || !is_inside(after) || before > duration - after {
+            return Err(Malformed::new("a value of an hour lies outside its rows"));
+        }
+        frames.push(Frame {
+            entry,
+            count,
+            first: hour.min_time + before,
+            last: hour.max_time - after,
+        });
+    }
+    Ok(frames)
+}
+
+/// First values, last values and the rest.
+type Numbers = (Vec<i64>, Vec<i64>, Vec<Totals>);
+
+fn decode_integers(
+    input: &mut &[u8],
+    frames: &[Frame],
+    kind: PhysicalType,
+) -> Result<Numbers, Malformed> {
+    let n = frames.len();
+    let min = take(input, n)?;
+    let max = add(take(input, n)?, &min);
+    let last = add(take(input, n)?, &min);
+    let first = match take_byte(input)? {
+        0 => add(take(input, n)?, &min),
+        1 => add(take(input, n)?, &before(&last)),
+        _ => return Err(Malformed::new("first values of rollups refer to nothing")),
+    };
+    let (low, high) = (take(input, n)?, take(input, n)?);
+    let mut totals = Vec::with_capacity(n);
+    let extremes = min.iter().zip(&max);
+    for (((frame, (&min, &max)), low), high) in frames.iter().zip(extremes).zip(low).zip(high) {
+        let above = i128::from(high) << 64 | i128::from(low as u64);
+        let sum_from = |min: i128| {
+            min.wrapping_mul(i128::from(frame.count))
+                .wrapping_add(above)
+        };
+        totals.push(if kind == PhysicalType::U64 {
+            Totals::Unsigned {
+                min: min as u64,
+                max: max as u64,
+                sum: sum_from(i128::from(min as u64)) as u128,
+            }
+        } else {
+            Totals::Int {
+                min,
+                max,
+                sum: sum_from(i128::from(min)),
+            }
+        });
+    }
+    Ok((first, last, totals))
+}
+
+fn decode_floats(input: &mut &[u8], n: usize) -> Result<Numbers, Malformed> {
+    let (min, max) = (take_floats(input, n)?, take_floats(input, n)?);
+    let (last, first) = (take_floats(input, n)?, take_floats(input, n)?);
+    let sums = take_floats(input, n)?;
+    let flags = take(input, n)?;
+    let bits = |floats: Vec<f64>| floats.iter().map(|f| f.to_bits() as i64).collect();
+    let mut totals = Vec::with_capacity(n);
+    for (((min, max), sum), flag) in min.into_iter().zip(max).zip(sums).zip(flags) {
+        totals.push(Totals::Float {
+            min,
+            max,
+            sum,
+            non_finite: match flag {
+                0 => false,
+                1 => true,
+                _ => return Err(Malformed::new("a flag of rollups is neither 0 nor 1")),
+            },
+        });
+    }
+    Ok((bits(first), bits(last), totals))
+}

@@ -1,0 +1,348 @@
+//! Statistics and rollups say what a reader of the rows would find, and damage to them is noticed.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use nilometer_codec::stats::Statistics;
+
+use super::*;
+use crate::segment::{HOUR_NS, Summary, Totals};
+
+/// A table of integers, floats and booleans: every column has nulls, series 3 has few rows.
+fn sample() -> TableRows {
+    let mut keys = Vec::new();
+    for (series, rows, step) in [(1, 3000, 10), (2, 700, 30), (3, 50, 60), (4, 1200, 5)] {
+        keys.extend((0..rows).map(|at| (series, 5 * HOUR_NS + at * step * 1_000_000_000 - 7)));
+    }
+    let rows = keys.len() as i64;
+    let valid = |at: i64| at % 7 != 0 && !(200..1500).contains(&(at % 2000));
+    let numbers: Vec<_> = (0..rows)
+        .map(|at| valid(at).then_some((at * 7919) % 1000 - 300))
+        .collect();
+    let mut floats = integers(2, &numbers);
+    floats.values = Values::F64(
+        numbers
+            .iter()
+            .map(|n| n.unwrap_or(0) as f64 / 10.0)
+            .collect(),
+    );
+    let mut booleans = integers(3, &numbers);
+    booleans.values = Values::Bool(numbers.iter().map(|n| n.is_some_and(|n| n > 0)).collect());
+    let words: Vec<String> = (0..rows).map(|at| format!("w{at}")).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let columns = vec![integers(1, &numbers), floats, booleans, text(4, &words)];
+    table_rows(&keys, columns)
+}
+
+fn written_sample() -> (MemoryDisk, Segment) {
+    let input = TableInput {
+        rows: sample(),
+        settings: settings(Duplicates::Last),
+    };
+    written(|writer| writer.write_table(&input).unwrap())
+}
+
+/// (series, time, value of column 1) of rows that have one.
+fn numbers() -> Vec<(u32, i64, i64)> {
+    let rows = sample();
+    let Values::I64(values) = &rows.columns[0].values else {
+        panic!("integers")
+    };
+    let all = rows.series.iter().zip(&rows.times).zip(values).enumerate();
+    all.filter(|(row, _)| rows.columns[0].validity.is_valid(*row))
+        .map(|(_, ((&series, &time), &value))| (series, time, value))
+        .collect()
+}
+
+#[test]
+fn statistics_say_what_the_rows_of_each_own_block_have() {
+    let (_, segment) = written_sample();
+    let numbers = numbers();
+    let mut own = 0;
+    for (group, _) in segment.groups(TABLE) {
+        let directory = segment.directory(group).unwrap();
+        let statistics = segment.statistics(group).unwrap().expect("own blocks");
+        let n = directory.blocks.len();
+        let found = statistics.column(1, PhysicalType::I64, n).unwrap().unwrap();
+        assert!(
+            statistics
+                .column(1, PhysicalType::F64, n)
+                .unwrap()
+                .is_none()
+        );
+        for (block, found) in directory.blocks.iter().zip(found) {
+            // Series 3 is alone in its block because its neighbours have blocks of their own.
+            let expected: Vec<i64> = numbers
+                .iter()
+                .filter(|(series, time, _)| {
+                    *series == block.first_series
+                        && (block.min_time..=block.max_time).contains(time)
+                })
+                .map(|(_, _, value)| *value)
+                .collect();
+            let Some(found) = found else {
+                assert!(expected.is_empty(), "{block:?}");
+                continue;
+            };
+            own += 1;
+            assert_eq!(found.non_null as usize, expected.len());
+            let sum = expected.iter().map(|&value| i128::from(value)).sum();
+            let (min, max) = (expected.iter().min(), expected.iter().max());
+            let (min, max) = (*min.unwrap(), *max.unwrap());
+            assert_eq!(found.values, Statistics::Int { min, max, sum });
+            assert_eq!(found.first.unwrap().bits as i64, expected[0]);
+            assert_eq!(found.last.unwrap().bits as i64, *expected.last().unwrap());
+        }
+    }
+    assert!(own > 3, "{own}");
+}
+
+#[test]
+fn rollups_say_what_the_rows_of_each_hour_have() {
+    let (_, segment) = written_sample();
+    let mut expected: BTreeMap<(u32, i64), Vec<(i64, i64)>> = BTreeMap::new();
+    for (series, time, value) in numbers() {
+        let hour = expected
+            .entry((series, time.div_euclid(HOUR_NS)))
+            .or_default();
+        hour.push((time, value));
+    }
+    let mut rows = 0;
+    for (group, _) in segment.groups(TABLE) {
+        let rollups = segment.rollups(group).unwrap();
+        let Some(rollups) = rollups else { continue };
+        let columns = [
+            (1, PhysicalType::I64),
+            (2, PhysicalType::F64),
+            (3, PhysicalType::Bool),
+        ];
+        let columns = columns.map(|(id, kind)| rollups.column(id, kind).unwrap().unwrap());
+        assert!(rollups.column(4, PhysicalType::Text).unwrap().is_none());
+        for (at, entry) in rollups.entries.iter().enumerate() {
+            rows += u64::from(entry.rows);
+            let values = expected
+                .remove(&(entry.series, entry.hour))
+                .unwrap_or_default();
+            let found: [Option<Summary>; 3] = [0, 1, 2].map(|column| columns[column][at]);
+            if values.is_empty() {
+                assert_eq!(found, [None; 3]);
+                continue;
+            }
+            let numbers = || values.iter().map(|(_, value)| *value);
+            let (min, max) = (numbers().min().unwrap(), numbers().max().unwrap());
+            let sum: i64 = numbers().sum();
+            let sum_int = i128::from(sum);
+            let [ints, floats, booleans] = found.map(|summary| summary.expect("values"));
+            assert_eq!(
+                ints.totals,
+                Totals::Int {
+                    min,
+                    max,
+                    sum: sum_int
+                }
+            );
+            let trues = numbers().filter(|&value| value > 0).count() as u64;
+            assert_eq!(booleans.totals, Totals::Bool { trues });
+            let Totals::Float {
+                min: a,
+                max: b,
+                sum: c,
+                non_finite: false,
+            } = floats.totals
+            else {
+                panic!("{floats:?}")
+            };
+            assert_eq!((a, b), (min as f64 / 10.0, max as f64 / 10.0));
+            let magnitude: f64 = numbers().map(|value| (value as f64 / 10.0).abs()).sum();
+            assert!((c - sum as f64 / 10.0).abs() <= 1e-12 * magnitude);
+            let (first, last) = (values[0], *values.last().unwrap());
+            assert_eq!((ints.first.time, ints.first.bits as i64), first);
+            assert_eq!((ints.last.time, ints.last.bits as i64), last);
+            assert_eq!(floats.last.bits, (last.1 as f64 / 10.0).to_bits());
+            assert_eq!(floats.count as usize, values.len());
+        }
+    }
+    assert_eq!(rows, 3000 + 700 + 50 + 1200);
+    assert!(expected.is_empty(), "{} hours missing", expected.len());
+}
+
+#[test]
+fn few_rows_an_hour_have_no_rollups_and_shared_blocks_no_statistics() {
+    let keys: Vec<(u32, i64)> = (0..512).map(|at| (1, at * HOUR_NS / 60)).collect();
+    let values: Vec<_> = (0..512).map(Some).collect();
+    let input = TableInput {
+        rows: table_rows(&keys, vec![integers(1, &values)]),
+        settings: settings(Duplicates::Last),
+    };
+    let (_, segment) = written(|writer| writer.write_table(&input).unwrap());
+    assert!(segment.rollups(0).unwrap().is_none());
+    assert!(segment.statistics(0).unwrap().is_some());
+
+    let keys: Vec<(u32, i64)> = (0..512).map(|at| (at / 64, i64::from(at % 64))).collect();
+    let input = TableInput {
+        rows: table_rows(&keys, vec![integers(1, &values)]),
+        settings: settings(Duplicates::Last),
+    };
+    let (_, segment) = written(|writer| writer.write_table(&input).unwrap());
+    assert!(segment.rollups(0).unwrap().is_none());
+    assert!(segment.statistics(0).unwrap().is_none());
+}
+
+#[test]
+fn copied_blocks_have_the_statistics_and_rollups_of_their_rows() {
+    let rows = sample();
+    let (disk, source) = written_sample();
+    let groups: Vec<_> = source
+        .groups(TABLE)
+        .map(|(at, group)| (at, *group))
+        .collect();
+    let mut blocks = Vec::new();
+    for (group, _) in &groups {
+        let n = source.directory(*group).unwrap().blocks.len();
+        blocks.push(
+            (0..n)
+                .map(|at| copied(&source, *group, at))
+                .collect::<Vec<_>>(),
+        );
+    }
+    let no_rows = table_rows(&[], Vec::new());
+    let (other, _) = written(|writer| {
+        for ((_, meta), blocks) in groups.iter().zip(&blocks) {
+            let blocks: Vec<BlockInput> = blocks.iter().map(BlockInput::Copied).collect();
+            let group = GroupInput {
+                table: rows.table,
+                partition_start: meta.partition_start,
+                rows: &no_rows,
+                blocks: &blocks,
+                rollups: true,
+            };
+            writer.write_group(&group).unwrap();
+        }
+    });
+    assert_eq!(bytes_of(&disk), bytes_of(&other));
+}
+
+/// Everything that a reader can learn from a segment, or that it is damaged.
+fn read_all(disk: &MemoryDisk, bytes: u64, rows: u64) -> Result<String, crate::Error> {
+    let segment = opened(disk, bytes, rows)?;
+    let mut all = format!("{:?}", segment.kind);
+    for (group, meta) in segment.groups(TABLE) {
+        let directory = segment.directory(group)?;
+        let parts = (segment.statistics(group)?, segment.rollups(group)?);
+        write!(all, "{meta:?} {directory:?} {parts:?}").unwrap();
+        let mut page = ColumnBuf::default();
+        for chunk in &directory.chunks {
+            for block in 0..directory.blocks.len() {
+                let Some((offset, length)) = chunk.page(block) else {
+                    continue;
+                };
+                let bytes = segment.read_span(offset, u64::from(length))?;
+                segment.decode_page(&bytes, offset, &mut page)?;
+                write!(all, "{:?} {:?}", page.as_column(), page.rows()).unwrap();
+            }
+        }
+    }
+    Ok(all)
+}
+
+#[test]
+fn every_flipped_bit_is_noticed_or_changes_nothing() {
+    let keys: Vec<(u32, i64)> = (0..300)
+        .map(|at| (1 + at / 150, i64::from(at % 150)))
+        .collect();
+    let values: Vec<_> = (0..300).map(|at| (at % 3 > 0).then_some(at)).collect();
+    let input = TableInput {
+        rows: table_rows(&keys, vec![integers(1, &values), text(2, &["x"; 300])]),
+        settings: settings(Duplicates::Last),
+    };
+    let (disk, segment) = written(|writer| writer.write_table(&input).unwrap());
+    assert!(segment.rollups(0).unwrap().is_some());
+    let bytes = bytes_of(&disk);
+    let size = bytes.len() as u64;
+    let expected = read_all(&disk, size, 300).unwrap();
+    let file = disk.open(&path()).unwrap();
+    let mut harmless = 0;
+    for bit in 0..bytes.len() * 8 {
+        let (at, flip) = (bit / 8, 1 << (bit % 8));
+        file.write_at(&[bytes[at] ^ flip], at as u64).unwrap();
+        if let Ok(read) = read_all(&disk, size, 300) {
+            assert_eq!(read, expected, "bit {bit}");
+            harmless += 1;
+        }
+        file.write_at(&[bytes[at]], at as u64).unwrap();
+    }
+    // Zeros at the header's end, and the key id that plain files do not use, which its checksum covers.
+    assert_eq!(harmless, 20 * 8);
+}
+
+#[test]
+fn a_row_may_hold_as_much_text_as_a_page() {
+    let long = "x".repeat(nilometer_codec::TEXT_BYTES_MAX);
+    let words = ["a", &long, "b"];
+    let input = TableInput {
+        rows: table_rows(&[(1, 1), (1, 2), (1, 3)], vec![text(1, &words)]),
+        settings: settings(Duplicates::Last),
+    };
+    let (_, segment) = written(|writer| writer.write_table(&input).unwrap());
+    let rows = rows_of(&segment);
+    let read: Vec<&str> = rows.iter().map(|row| row.2[0].1.as_str()).collect();
+    assert!(
+        read == words,
+        "{:?}",
+        read.iter().map(|t| t.len()).collect::<Vec<_>>()
+    );
+    let sizes: Vec<u64> = segment.groups(TABLE).map(|(_, g)| g.rows).collect();
+    assert_eq!(sizes, [1, 1, 1]);
+}
+
+/// The benchmark's data: ten integers that walk at random between 0 and 100, a row every ten seconds.
+fn cpu_rows(series: u32, rows: usize) -> TableRows {
+    let mut state = 88_172_645_463_325_252_u64;
+    let mut step = || {
+        // Twelve uniform numbers add up to nearly a normal one of deviation 1.
+        let mut sum = 0.0;
+        for _ in 0..12 {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            sum += (state >> 11) as f64 / (1u64 << 53) as f64;
+        }
+        sum - 6.0
+    };
+    let keys: Vec<(u32, i64)> = (0..series)
+        .flat_map(|id| (0..rows).map(move |at| (1 + id, at as i64 * 10_000_000_000)))
+        .collect();
+    let mut column = |id: u32| {
+        let mut values = Vec::new();
+        for _ in 0..series {
+            let mut value: f64 = 50.0 + 10.0 * step();
+            for _ in 0..rows {
+                value = (value + step()).clamp(0.0, 100.0);
+                values.push(Some(value as i64));
+            }
+        }
+        integers(id, &values)
+    };
+    let columns = (1..=10).map(&mut column).collect();
+    table_rows(&keys, columns)
+}
+
+#[test]
+fn statistics_and_rollups_of_the_benchmarks_data_are_small() {
+    let input = TableInput {
+        rows: cpu_rows(20, 8640),
+        settings: settings(Duplicates::Last),
+    };
+    let (_, segment) = written(|writer| writer.write_table(&input).unwrap());
+    let sum = |of: &dyn Fn(&footer::GroupMeta) -> u64| -> f64 {
+        segment
+            .groups(TABLE)
+            .map(|(_, group)| of(group) as f64)
+            .sum()
+    };
+    let values = sum(&|group| group.rows) * 10.0;
+    let statistics = sum(&|group| u64::from(group.statistics.length)) / values;
+    let rollups = sum(&|group| u64::from(group.rollups.length)) / values;
+    assert!(statistics <= 0.01, "{statistics} bytes a value");
+    assert!(rollups <= 0.02, "{rollups} bytes a value");
+}

@@ -1,0 +1,372 @@
+//! Writing one group: pages column by column and block by block, then the directory.
+
+use std::ops::Range;
+
+use nilometer_codec::{ColumnRef, PhysicalType, ValuesRef, crc32c, encode_page};
+
+use super::known::Known;
+use super::table::Picks;
+use super::{Output, SegmentWriter, WRITE_BYTES};
+use crate::batch::{Column, TableRows, Values};
+use crate::error::{Error, Malformed};
+use crate::schema::{ColumnId, TableId};
+use crate::segment::directory::{BlockEntry, ColumnChunk, GroupDirectory};
+use crate::segment::footer::{GroupMeta, Part};
+use crate::segment::{SERIES_PAGE, TIME_PAGE};
+
+/// Blocks of one partition of one table.
+#[derive(Debug)]
+pub(crate) struct GroupInput<'a> {
+    pub(crate) table: TableId,
+    /// First time of the partition's window.
+    pub(crate) partition_start: i64,
+    /// What the blocks of rows are ranges of, ordered by (series, time), duplicates merged.
+    pub(crate) rows: &'a TableRows,
+    /// In the order of (series, time).
+    pub(crate) blocks: &'a [BlockInput<'a>],
+    /// Whether to keep sums of hours.
+    pub(crate) rollups: bool,
+}
+
+/// A block, however it comes.
+#[derive(Debug)]
+pub(crate) enum BlockInput<'a> {
+    /// Rows of the group's `rows`.
+    Rows(Range<usize>),
+    /// Pages that stay as they are.
+    Copied(&'a CopiedBlock),
+}
+
+/// A block of another segment.
+#[derive(Debug)]
+pub(crate) struct CopiedBlock {
+    pub(crate) entry: BlockEntry,
+    pub(crate) pages: Vec<CopiedPage>,
+}
+
+/// A page that was checked and is written as it is.
+#[derive(Debug)]
+pub(crate) struct CopiedPage {
+    /// A field's id, `TIME_PAGE` or `SERIES_PAGE`.
+    pub(crate) column: u32,
+    pub(crate) kind: PhysicalType,
+    /// The page and its checksum.
+    pub(crate) bytes: Vec<u8>,
+}
+
+/// Rows in the order in which blocks take them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct View<'a> {
+    pub(super) rows: &'a TableRows,
+    /// Which rows, and of each column which row's value; `None` = all as they stand.
+    picked: Option<(&'a Picks, &'a [u32])>,
+}
+
+/// Room that one block after the other is gathered in.
+#[derive(Debug)]
+struct Scratch {
+    picked: Vec<u32>,
+    column: Column,
+    numbers: Vec<i64>,
+    bitmap: Vec<u8>,
+}
+
+impl Default for Scratch {
+    fn default() -> Self {
+        Self {
+            picked: Vec::new(),
+            column: Column::new(ColumnId(0), PhysicalType::I64),
+            numbers: Vec::new(),
+            bitmap: Vec::new(),
+        }
+    }
+}
+
+impl<'a> View<'a> {
+    pub(super) fn whole(rows: &'a TableRows) -> Self {
+        Self { rows, picked: None }
+    }
+
+    /// `members` are positions in `picks`.
+    pub(super) fn picked(rows: &'a TableRows, picks: &'a Picks, members: &'a [u32]) -> Self {
+        Self {
+            rows,
+            picked: Some((picks, members)),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.picked
+            .map_or(self.rows.rows(), |(_, members)| members.len())
+    }
+
+    fn row(&self, at: usize) -> usize {
+        let Some((picks, members)) = self.picked else {
+            return at;
+        };
+        let pick = members.get(at).and_then(|&at| picks.rows.get(at as usize));
+        pick.map_or(usize::MAX, |&row| row as usize)
+    }
+
+    pub(super) fn series(&self, at: usize) -> u32 {
+        self.rows.series.get(self.row(at)).copied().unwrap_or(0)
+    }
+
+    pub(super) fn time(&self, at: usize) -> i64 {
+        self.rows.times.get(self.row(at)).copied().unwrap_or(0)
+    }
+
+    /// The rows of the batch that give a column its values.
+    fn sources(&self, column: usize, block: &Range<usize>) -> impl Iterator<Item = u32> {
+        let plain = self.picked.is_none().then(|| block.clone());
+        let picked = self.picked.map(|(picks, members)| {
+            let list = picks.of(column);
+            let members = members.get(block.clone()).unwrap_or_default();
+            members
+                .iter()
+                .filter_map(|&at| list.get(at as usize).copied())
+        });
+        let plain = plain.into_iter().flatten();
+        plain
+            .filter_map(|row| u32::try_from(row).ok())
+            .chain(picked.into_iter().flatten())
+    }
+
+    /// Memory that a block's rows take decoded, and the most text that one of its columns has.
+    pub(super) fn sizes(&self, block: &Range<usize>) -> (usize, usize) {
+        let (mut all, mut longest) = (block.len() * 12, 0);
+        for (at, column) in self.rows.columns.iter().enumerate() {
+            match &column.values {
+                Values::Text(strings) | Values::Bytes(strings) => {
+                    let lengths = self.sources(at, block);
+                    let text = lengths.map(|row| strings.get(row as usize).len()).sum();
+                    longest = longest.max(text);
+                    all += text + block.len() * 4;
+                }
+                Values::Bool(_) => all += block.len(),
+                Values::I64(_) | Values::U64(_) | Values::F64(_) => all += block.len() * 8,
+            }
+        }
+        (all, longest)
+    }
+
+    fn times<'s>(&'s self, block: &Range<usize>, scratch: &'s mut Scratch) -> ColumnRef<'s> {
+        scratch.numbers.clear();
+        scratch
+            .numbers
+            .extend(block.clone().map(|at| self.time(at)));
+        dense(&scratch.numbers)
+    }
+
+    fn series_ids<'s>(&'s self, block: &Range<usize>, scratch: &'s mut Scratch) -> ColumnRef<'s> {
+        scratch.numbers.clear();
+        let ids = block.clone().map(|at| i64::from(self.series(at)));
+        scratch.numbers.extend(ids);
+        dense(&scratch.numbers)
+    }
+
+    /// A block of a field; `None` = null in every row.
+    fn field<'s>(
+        &'s self,
+        column: usize,
+        block: &Range<usize>,
+        scratch: &'s mut Scratch,
+    ) -> Option<ColumnRef<'s>> {
+        let own = self.rows.columns.get(column)?;
+        if self.picked.is_none() {
+            let nulls = &own.validity;
+            let is_null = nulls.nulls() > 0 && !block.clone().any(|row| own.validity.is_valid(row));
+            return (!is_null).then(|| own.slice(block.clone(), &mut scratch.bitmap));
+        }
+        scratch.picked.clear();
+        scratch.picked.extend(self.sources(column, block));
+        let kind = own.values.kind();
+        if scratch.column.id != own.id || scratch.column.values.kind() != kind {
+            scratch.column = Column::new(own.id, kind);
+        }
+        scratch.column.truncate(0);
+        scratch.column.extend_picked(own, &scratch.picked);
+        let rows = scratch.picked.len();
+        if scratch.column.validity.nulls() == rows {
+            return None;
+        }
+        Some(scratch.column.slice(0..rows, &mut scratch.bitmap))
+    }
+
+    fn entry(&self, block: &Range<usize>) -> BlockEntry {
+        let times = || block.clone().map(|at| self.time(at));
+        BlockEntry {
+            first_series: self.series(block.start),
+            last_series: self.series(block.end.saturating_sub(1)),
+            rows: u32::try_from(block.len()).unwrap_or(u32::MAX),
+            min_time: times().min().unwrap_or(0),
+            max_time: times().max().unwrap_or(0),
+        }
+    }
+}
+
+fn dense(numbers: &[i64]) -> ColumnRef<'_> {
+    ColumnRef {
+        values: ValuesRef::I64(numbers),
+        validity: None,
+    }
+}
+
+/// A column of a group: what the directory calls it, its type, and where rows have it.
+type ColumnPlace = (u32, PhysicalType, Option<usize>);
+
+/// Columns of the rows, then those that only copied blocks have.
+fn columns_of(view: &View<'_>, blocks: &[BlockInput<'_>]) -> Vec<ColumnPlace> {
+    let mut columns = vec![
+        (SERIES_PAGE, PhysicalType::I64, None),
+        (TIME_PAGE, PhysicalType::I64, None),
+    ];
+    for (at, column) in view.rows.columns.iter().enumerate() {
+        columns.push((column.id.0, column.values.kind(), Some(at)));
+    }
+    for block in blocks {
+        let BlockInput::Copied(copied) = block else {
+            continue;
+        };
+        for page in &copied.pages {
+            let is_known = columns
+                .iter()
+                .any(|(column, kind, _)| (*column, *kind) == (page.column, page.kind));
+            if !is_known {
+                columns.push((page.column, page.kind, None));
+            }
+        }
+    }
+    columns
+}
+
+impl SegmentWriter {
+    /// Writes up to `GROUP_BLOCKS_MAX` blocks, which may be fewer than the group has.
+    pub(super) fn put_group(
+        &mut self,
+        group: &GroupInput<'_>,
+        view: &View<'_>,
+        blocks: &[BlockInput<'_>],
+    ) -> Result<(), Error> {
+        let offset = self.output.position();
+        let mut pages = Pages {
+            view,
+            blocks,
+            scratch: Scratch::default(),
+            known: Known::new(blocks.len(), group.rollups),
+        };
+        let entries = blocks.iter().map(|block| match block {
+            BlockInput::Rows(range) => view.entry(range),
+            BlockInput::Copied(copied) => copied.entry,
+        });
+        let mut directory = GroupDirectory {
+            table: group.table,
+            blocks: entries.collect(),
+            chunks: Vec::new(),
+        };
+        for column in columns_of(view, blocks) {
+            let chunk = pages
+                .put_chunk(column, &directory.blocks, &mut self.output)
+                .map_err(|what| what.at(&self.path, self.output.position()))?;
+            if chunk.lengths.iter().any(|&n| n > 0) {
+                directory.chunks.push(chunk);
+            }
+            self.output.spill(&self.path, WRITE_BYTES)?;
+        }
+        let pages_end = self.output.position();
+        let mut bytes = Vec::new();
+        let mut put = |encode: &dyn Fn(&mut Vec<u8>)| {
+            bytes.clear();
+            encode(&mut bytes);
+            self.output.buffer.extend_from_slice(&bytes);
+            Part::of(&bytes).map_err(|what| what.at(&self.path, offset))
+        };
+        let (statistics, rollups) = pages.known.finish();
+        let directory_part = put(&|out| directory.encode(out))?;
+        let statistics = put(&|out| statistics.iter().for_each(|s| s.encode(out)))?;
+        let rollups = put(&|out| rollups.iter().for_each(|r| r.encode(out)))?;
+        let blocks = &directory.blocks;
+        self.groups.push(GroupMeta {
+            table: group.table,
+            partition_start: group.partition_start,
+            first_series: blocks.iter().map(|b| b.first_series).min().unwrap_or(0),
+            last_series: blocks.iter().map(|b| b.last_series).max().unwrap_or(0),
+            min_time: blocks.iter().map(|b| b.min_time).min().unwrap_or(0),
+            max_time: blocks.iter().map(|b| b.max_time).max().unwrap_or(0),
+            rows: blocks.iter().map(|b| u64::from(b.rows)).sum(),
+            offset,
+            pages: pages_end - offset,
+            directory: directory_part,
+            statistics,
+            rollups,
+        });
+        self.output.spill(&self.path, WRITE_BYTES)
+    }
+}
+
+/// The pages of a group while they are written.
+struct Pages<'a> {
+    view: &'a View<'a>,
+    blocks: &'a [BlockInput<'a>],
+    scratch: Scratch,
+    known: Known,
+}
+
+impl Pages<'_> {
+    /// Writes the pages of one column.
+    fn put_chunk(
+        &mut self,
+        (column, kind, at): ColumnPlace,
+        entries: &[BlockEntry],
+        output: &mut Output,
+    ) -> Result<ColumnChunk, Malformed> {
+        let mut chunk = ColumnChunk {
+            column,
+            kind,
+            offset: output.position(),
+            lengths: Vec::new(),
+        };
+        for (index, (block, entry)) in self.blocks.iter().zip(entries).enumerate() {
+            let start = output.buffer.len();
+            match block {
+                BlockInput::Copied(copied) => {
+                    let mut pages = copied.pages.iter();
+                    let page = pages.find(|page| (page.column, page.kind) == (column, kind));
+                    if let Some(page) = page {
+                        output.buffer.extend_from_slice(&page.bytes);
+                        self.known.observe_page(column, index, entry, &page.bytes)?;
+                    }
+                }
+                BlockInput::Rows(range) => {
+                    let scratch = &mut self.scratch;
+                    let values = match column {
+                        SERIES_PAGE if entry.is_shared() => {
+                            Some(self.view.series_ids(range, scratch))
+                        }
+                        SERIES_PAGE => None,
+                        TIME_PAGE => Some(self.view.times(range, scratch)),
+                        _ => at.and_then(|at| self.view.field(at, range, scratch)),
+                    };
+                    if let Some(values) = values {
+                        put_page(values, &mut output.buffer)?;
+                        self.known.observe(column, index, entry, values);
+                    }
+                }
+            }
+            let length = u32::try_from(output.buffer.len() - start);
+            let length = length.map_err(|_| Malformed::new("page of 4 GiB"))?;
+            chunk.lengths.push(length);
+        }
+        self.known.end_column(column, kind);
+        Ok(chunk)
+    }
+}
+
+/// Appends a page and its checksum.
+fn put_page(column: ColumnRef<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
+    let start = out.len();
+    encode_page(column, out)?;
+    let crc = crc32c(0, out.get(start..).unwrap_or_default());
+    out.extend_from_slice(&crc.to_le_bytes());
+    Ok(())
+}

@@ -1,0 +1,381 @@
+//! The memory budget holds: a process that may have 512 or 128 MiB takes in millions of rows and many series, reads
+//! them, is opened again, and lives. The limit is a control group's where the machine lets us make one, else that of
+//! the address space. Rows that do not fit are refused by name, and a log that a larger machine left is replayed in
+//! the memory that this one has.
+
+#![expect(
+    clippy::print_stdout,
+    clippy::print_stderr,
+    reason = "which limit was in force and what was used under it is the result, and how the child tells its parent"
+)]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk};
+use nilometer_engine::ingest::Session;
+use nilometer_engine::{Engine, Error, Maintained, Options, ScanRequest, SystemClock};
+use nilometer_lineproto::Precision;
+
+const MIB: u64 = 1 << 20;
+
+fn count(engine: &Arc<Engine>, table: &str) -> u64 {
+    let snapshot = engine.snapshot();
+    let table = snapshot.table("d", "public", table).expect("the table");
+    let columns = table.arrow_schema().fields().len();
+    let request = ScanRequest {
+        table,
+        projection: (0..columns).collect(),
+        time: i64::MIN..=i64::MAX,
+        tags: Vec::new(),
+        limit: None,
+    };
+    let scan = snapshot.scan(&request).expect("the scan plans");
+    (0..scan.morsels())
+        .flat_map(|morsel| scan.read(morsel))
+        .map(|batch| batch.expect("the page reads").num_rows() as u64)
+        .sum()
+}
+
+// The process that lives under the limit.
+
+/// Set for that process: rows, series and folder of what it does.
+const CHILD: &str = "NILOMETER_TEST_MEMORY_CHILD";
+
+/// Rows of `series` series in turn, five fields each.
+fn body(table: &str, first: u64, rows: u64, series: u64) -> String {
+    let mut body = String::new();
+    for row in first..first + rows {
+        let (series, step) = (row % series, row / series);
+        let noise = row.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 44;
+        writeln!(
+            body,
+            "{table},host=host_{series},region=eu a={step}i,b={noise}i,c={},d={noise}.5,e={}i {}",
+            noise % 100,
+            step * 7,
+            step * 10_000_000_000,
+        )
+        .expect("text grows");
+    }
+    body
+}
+
+fn live_within(rows: u64, series: u64, dir: &Path) {
+    const BODY_ROWS: u64 = 5_000;
+    let engine = Engine::open_dir(dir, Options::default()).expect("a new store opens");
+    let engine = Arc::new(engine);
+    engine.create_database("d").expect("a new name");
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        // As the server does: one thread that does what is due.
+        scope.spawn(|| {
+            while !stop.load(Ordering::Relaxed) {
+                if engine.maintain().expect("maintenance works") == Maintained::Idle {
+                    std::thread::yield_now();
+                }
+            }
+        });
+        let mut session = Session::new(Arc::clone(&engine), "d").expect("it exists");
+        let mut write = |table: &str, rows: u64, series: u64| {
+            for first in (0..rows).step_by(5_000) {
+                let body = body(table, first, BODY_ROWS.min(rows - first), series);
+                let report = session.write_lines(body.as_bytes(), Precision::Nanosecond);
+                let report = report.expect("the writer helps to make room");
+                assert_eq!(report.rejected_total, 0, "{:?}", report.rejected);
+            }
+        };
+        write("cpu", rows, 1_000);
+        write("many", series, series);
+        stop.store(true, Ordering::Relaxed);
+    });
+    assert_eq!(
+        (count(&engine, "cpu"), count(&engine, "many")),
+        (rows, series)
+    );
+    let metrics = engine.metrics();
+    drop(engine);
+    let engine = Engine::open_dir(dir, Options::default()).expect("it opens again");
+    let engine = Arc::new(engine);
+    assert_eq!(
+        (count(&engine, "cpu"), count(&engine, "many")),
+        (rows, series)
+    );
+    println!("{metrics:?}");
+    println!("budget {}", metrics.memory_total_bytes);
+    println!("peak {}", peak_bytes());
+}
+
+/// The most memory that this process ever had.
+fn peak_bytes() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").expect("it is there on Linux");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kib.expect("the kernel says so") * 1024
+}
+
+// The process that sets the limit.
+
+/// A control group of this test's own, removed when dropped.
+struct Group(PathBuf);
+
+impl Group {
+    /// Makes a group under the one that this process is in; an error = the machine does not let us.
+    fn new(name: &str, bytes: u64) -> io::Result<Self> {
+        let groups = fs::read_to_string("/proc/self/cgroup")?;
+        let mut last = io::Error::from(io::ErrorKind::Unsupported);
+        for line in groups.lines() {
+            let mut parts = line.splitn(3, ':').skip(1);
+            let (Some(controllers), Some(path)) = (parts.next(), parts.next()) else {
+                continue;
+            };
+            let (root, file) = match controllers {
+                "" => ("/sys/fs/cgroup", "memory.max"),
+                "memory" => ("/sys/fs/cgroup/memory", "memory.limit_in_bytes"),
+                _ => continue,
+            };
+            let dir = Path::new(root).join(path.trim_start_matches('/'));
+            // Without a controller there is a folder, but not a file to set the limit with.
+            let group = dir.join(format!("nilometer-{}-{name}", std::process::id()));
+            match fs::create_dir(&group) {
+                Ok(()) => {}
+                Err(error) => {
+                    last = error;
+                    continue;
+                }
+            }
+            let group = Self(group);
+            match fs::metadata(group.0.join(file))
+                .and_then(|_| fs::write(group.0.join(file), bytes.to_string()))
+            {
+                Ok(()) => return Ok(group),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        drop(fs::remove_dir(&self.0));
+    }
+}
+
+/// Runs the test `name` in a process of its own under a limit; says what kind of limit that was.
+fn run_limited(name: &str, bytes: u64, work: &str) -> (Output, &'static str) {
+    let limited = |script: &str, place: &str| {
+        let mut command = Command::new("sh");
+        command.args(["-c", script, place]);
+        command.arg(std::env::current_exe().expect("a test knows its file"));
+        command.args(["--exact", name, "--nocapture", "--test-threads=1"]);
+        command.env(CHILD, work);
+        // Address space is reserved for each thread's allocator, and would count in full.
+        command.env("MALLOC_ARENA_MAX", "1");
+        command.output().expect("there is a shell")
+    };
+    match Group::new(name, bytes) {
+        Ok(group) => {
+            let script = "echo $$ > \"$0/cgroup.procs\" && exec \"$@\"";
+            let place = group.0.to_str().expect("the name is ours");
+            (limited(script, place), "a control group")
+        }
+        Err(error) => {
+            eprintln!("no control group: {error}");
+            let kib = (bytes / 1024).to_string();
+            (
+                limited("ulimit -v \"$0\" && exec \"$@\"", &kib),
+                "the address space",
+            )
+        }
+    }
+}
+
+fn lives_within(name: &str, bytes: u64, rows: u64, series: u64) {
+    if let Ok(work) = std::env::var(CHILD) {
+        return live_within(rows, series, Path::new(&work));
+    }
+    let scratch = tempfile::tempdir().expect("a folder");
+    let work = scratch.path().join("store");
+    let (output, kind) = run_limited(name, bytes, work.to_str().expect("a plain path"));
+    let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
+    assert!(
+        output.status.success(),
+        "{kind}: {:?}\n{text}",
+        output.status
+    );
+    let number = |what: &str| -> u64 {
+        let line = text.lines().find_map(|line| line.strip_prefix(what));
+        line.and_then(|line| line.trim().parse().ok())
+            .expect("the child says so")
+    };
+    let (budget, peak) = (number("budget"), number("peak"));
+    println!(
+        "{} MiB by {kind}: budget {} MiB, peak {} MiB",
+        bytes / MIB,
+        budget / MIB,
+        peak / MIB
+    );
+    assert_eq!(budget, bytes / 2);
+    assert!(peak < bytes, "{peak} of {bytes}");
+}
+
+#[test]
+fn millions_of_rows_and_many_series_fit_512_mib() {
+    lives_within(
+        "millions_of_rows_and_many_series_fit_512_mib",
+        512 * MIB,
+        4_000_000,
+        100_000,
+    );
+}
+
+#[test]
+fn millions_of_rows_and_many_series_fit_128_mib() {
+    lives_within(
+        "millions_of_rows_and_many_series_fit_128_mib",
+        128 * MIB,
+        2_000_000,
+        20_000,
+    );
+}
+
+// What needs no limit of the machine's.
+
+const ROW_BYTES: u64 = 4096;
+
+fn open(disk: &FaultyDisk, memory: u64) -> Result<Arc<Engine>, Error> {
+    let options = Options {
+        flush_rows: u64::MAX / 8,
+        flush_idle_ms: 0,
+        memory_bytes_max: memory,
+        ..Options::default()
+    };
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    let engine = Engine::open(disk, Arc::new(SystemClock), Path::new("/d"), options)?;
+    Ok(Arc::new(engine))
+}
+
+/// Rows of 4 KiB each, one batch.
+fn write_large(engine: &Arc<Engine>, first: u64, rows: u64) -> Result<u64, Error> {
+    let text = "x".repeat(usize::try_from(ROW_BYTES).expect("small"));
+    let lines: Vec<String> = (first..first + rows)
+        .map(|time| format!("m w=\"{text}\" {time}"))
+        .collect();
+    let mut session = Session::new(Arc::clone(engine), "d")?;
+    let report = session.write_lines(lines.join("\n").as_bytes(), Precision::Nanosecond)?;
+    Ok(report.rows)
+}
+
+#[test]
+fn a_batch_larger_than_the_heads_share_is_refused_by_name_and_smaller_ones_pass() {
+    let disk = FaultyDisk::new(1, CrashPlan::default());
+    // A quarter of it is the head's.
+    let engine = open(&disk, 16 * MIB).unwrap();
+    engine.create_database("d").unwrap();
+    let refused = write_large(&engine, 0, 5 * MIB / ROW_BYTES).unwrap_err();
+    let text = refused.to_string();
+    assert!(matches!(refused, Error::Memory { .. }), "{text}");
+    assert!(
+        text.contains("head") && text.contains("memory_bytes_max"),
+        "{text}"
+    );
+    assert_eq!(engine.metrics().memory_refusals, 1);
+
+    // Nobody maintains: the writers themselves flush, and what is in memory stays below the share.
+    for batch in 0..20 {
+        assert_eq!(write_large(&engine, batch * 256, 256).unwrap(), 256);
+        let metrics = engine.metrics();
+        assert!(metrics.memory_head_bytes <= 4 * MIB, "{metrics:?}");
+    }
+    assert!(engine.metrics().segments > 3);
+    assert_eq!(count(&engine, "m"), 20 * 256);
+}
+
+#[test]
+fn rows_that_cannot_be_flushed_are_refused_before_memory_is_full_and_not_lost() {
+    let disk = FaultyDisk::new(1, CrashPlan::default());
+    let engine = open(&disk, 16 * MIB).unwrap();
+    engine.create_database("d").unwrap();
+    let mut written = write_large(&engine, 0, 256).unwrap();
+    // No new file from here on; the log has one to write to.
+    disk.set_capacity(disk_bytes(&disk) + 8 * MIB);
+    let refused = loop {
+        match write_large(&engine, written, 64) {
+            Ok(rows) => written += rows,
+            Err(error) => break error,
+        }
+    };
+    let full = matches!(&refused, Error::DiskFull { .. });
+    assert!(full, "{refused}");
+    assert_eq!(count(&engine, "m"), written);
+    disk.set_capacity(u64::MAX);
+    assert_eq!(write_large(&engine, written, 64).unwrap(), 64);
+}
+
+fn disk_bytes(disk: &FaultyDisk) -> u64 {
+    let dirs = ["/d", "/d/log", "/d/segments"].map(Path::new);
+    let sizes = dirs.iter().flat_map(|dir| {
+        let names = disk.list(dir).expect("the disk lives");
+        names.into_iter().map(move |name| {
+            let file = disk.open(&dir.join(name)).expect("it is listed");
+            file.size().expect("the disk lives")
+        })
+    });
+    sizes.sum()
+}
+
+/// 8 MiB of rows in the log of a store that a machine with plenty of memory had open.
+fn large_log() -> FaultyDisk {
+    let disk = FaultyDisk::new(7, CrashPlan::default());
+    let engine = open(&disk, 1024 * MIB).expect("a new store opens");
+    engine.create_database("d").expect("a new name");
+    for batch in 0..32 {
+        write_large(&engine, batch * 64, 64).expect("there is memory");
+    }
+    assert_eq!(
+        engine.metrics().segments,
+        0,
+        "all of it is in the log alone"
+    );
+    disk.after_kill(CrashPlan::default())
+}
+
+#[test]
+fn a_log_larger_than_memory_is_replayed_in_rounds() {
+    let disk = large_log();
+    let engine = open(&disk, 8 * MIB).unwrap();
+    let metrics = engine.metrics();
+    // Half of the head's quarter is a round, and the batch that fills it belongs to it.
+    assert!(metrics.head_bytes <= MIB + MIB / 2, "{metrics:?}");
+    assert!(metrics.segments >= 5, "{metrics:?}");
+    assert_eq!(count(&engine, "m"), 32 * 64);
+    assert_eq!(write_large(&engine, 32 * 64, 64).unwrap(), 64);
+    let again = disk.after_kill(CrashPlan::default());
+    assert_eq!(count(&open(&again, 8 * MIB).unwrap(), "m"), 33 * 64);
+}
+
+#[test]
+fn a_crash_in_any_round_of_replay_loses_nothing() {
+    let disk = large_log();
+    let calls = {
+        let whole = disk.after_kill(CrashPlan::default());
+        drop(open(&whole, 8 * MIB).unwrap());
+        whole.calls()
+    };
+    assert!(calls > 30, "{calls} calls");
+    for crash_at in 1..=calls {
+        let crashing = disk.after_kill(CrashPlan {
+            crash_at: Some(crash_at),
+            ..CrashPlan::default()
+        });
+        open(&crashing, 8 * MIB).expect_err("the power goes");
+        let after = crashing.after_power_cut(crash_at, CrashPlan::default());
+        let engine = open(&after, 8 * MIB).unwrap();
+        assert_eq!(count(&engine, "m"), 32 * 64, "call {crash_at} of {calls}");
+    }
+}
