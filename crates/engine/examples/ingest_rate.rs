@@ -1,51 +1,123 @@
-//! Rows a second through the engine alone: line protocol from a file in, synced log, head, one segment out.
+//! Rows a second through the engine alone: line protocol from a file in, synced log, head, segments out, one thread.
 //!
 //! `cargo run --release -p nilometer-engine --example ingest_rate -- FILE SCRATCH_DIR [BATCH_ROWS]`
+//!
+//! The file is read piece by piece outside the measured time, so that it may be larger than memory. Afterwards the store
+//! is opened again, because what many series cost shows there too.
 #![expect(clippy::print_stdout, reason = "an example prints what it measured")]
 
+use std::fs::File;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use nilometer_engine::ingest::Session;
-use nilometer_engine::{Engine, Options};
+use nilometer_engine::{Engine, Metrics, Options};
 use nilometer_lineproto::Precision;
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
+type Failure = Box<dyn std::error::Error>;
+
+fn main() -> Result<(), Failure> {
     let mut arguments = std::env::args().skip(1);
     let (Some(file), Some(dir)) = (arguments.next(), arguments.next()) else {
         return Err("usage: ingest_rate FILE SCRATCH_DIR [BATCH_ROWS]".into());
     };
     let batch_rows: usize = arguments.next().map_or(Ok(10_000), |n| n.parse())?;
-    let text = std::fs::read(file)?;
-    let mut batches = Vec::new();
-    let (mut start, mut rows) = (0, 0);
-    for (at, byte) in text.iter().enumerate() {
-        rows += usize::from(*byte == b'\n');
-        if rows == batch_rows {
-            batches.push(&text[start..=at]);
-            (start, rows) = (at + 1, 0);
-        }
-    }
-    batches.push(&text[start..]);
+    let mut input = BufReader::with_capacity(1 << 20, File::open(file)?);
+    let mut body = Vec::new();
+    let resident_before = resident_bytes()?;
     let engine = Arc::new(Engine::open_dir(Path::new(&dir), Options::default())?);
     engine.create_database("d")?;
     let mut session = Session::new(Arc::clone(&engine), "d")?;
-    let begin = Instant::now();
     let mut written = 0;
-    for batch in batches {
-        written += session.write_lines(batch, Precision::Nanosecond)?.rows;
+    let (mut writing, mut flushing) = (Duration::ZERO, Duration::ZERO);
+    let mut first_pass: Option<(u64, Duration, u64)> = None;
+    while read_rows(&mut input, batch_rows, &mut body)? {
+        let begin = Instant::now();
+        written += session.write_lines(&body, Precision::Nanosecond)?.rows;
+        writing += begin.elapsed();
+        let begin = Instant::now();
+        engine.maintain()?;
+        flushing += begin.elapsed();
+        let series = engine.metrics().series;
+        if first_pass.is_none() && series < written {
+            first_pass = Some((written, writing, series));
+        }
     }
-    let seconds = begin.elapsed().as_secs_f64();
-    let flush = Instant::now();
-    engine.flush()?;
-    let flush_seconds = flush.elapsed().as_secs_f64();
+    if let Some((rows, time, series)) = first_pass {
+        println!(
+            "until every series was there: {series} series, {} without flushes",
+            rate(rows, time)
+        );
+    }
     let metrics = engine.metrics();
     println!(
-        "{written} rows in {seconds:.3} s = {:.0} rows/s, one thread, synced; flush {flush_seconds:.3} s; log {:.1} bytes/row; segments and definitions {:.2} bytes/row",
-        written as f64 / seconds,
+        "{written} rows of {} series: {} with flushes, {} without; log {:.1} bytes/row",
+        metrics.series,
+        rate(written, writing + flushing),
+        rate(written, writing),
         metrics.log_bytes_written as f64 / written as f64,
-        (metrics.segment_bytes + metrics.definition_bytes) as f64 / written as f64,
+    );
+    print_memory(&metrics, resident_before)?;
+    let begin = Instant::now();
+    engine.flush()?;
+    println!("last flush {:.3} s", begin.elapsed().as_secs_f64());
+    let metrics = engine.metrics();
+    println!(
+        "segments {:.2} bytes/row, definitions {:.2} bytes/series",
+        metrics.segment_bytes as f64 / written as f64,
+        metrics.definition_bytes as f64 / metrics.series as f64
+    );
+    print_memory(&metrics, resident_before)?;
+    drop(session);
+    drop(engine);
+    let begin = Instant::now();
+    let engine = Engine::open_dir(Path::new(&dir), Options::default())?;
+    println!(
+        "opened again in {:.3} s, {} series",
+        begin.elapsed().as_secs_f64(),
+        engine.metrics().series
     );
     Ok(())
+}
+
+fn rate(rows: u64, time: Duration) -> String {
+    format!(
+        "{rows} rows in {:.3} s = {:.0} rows/s",
+        time.as_secs_f64(),
+        rows as f64 / time.as_secs_f64()
+    )
+}
+
+/// The next rows of the file; false = there are none.
+fn read_rows(input: &mut impl BufRead, rows: usize, body: &mut Vec<u8>) -> Result<bool, Failure> {
+    body.clear();
+    for _ in 0..rows {
+        if input.read_until(b'\n', body)? == 0 {
+            break;
+        }
+    }
+    Ok(!body.is_empty())
+}
+
+fn print_memory(metrics: &Metrics, before: u64) -> Result<(), Failure> {
+    let resident = resident_bytes()?.saturating_sub(before);
+    let beside = resident.saturating_sub(metrics.head_bytes);
+    println!(
+        "memory {resident} bytes, of them head {}, series {}, memo {}; beside the head {:.0} bytes/series",
+        metrics.head_bytes,
+        metrics.series_bytes,
+        metrics.memo_bytes,
+        beside as f64 / metrics.series as f64
+    );
+    Ok(())
+}
+
+/// Memory of this process.
+fn resident_bytes() -> Result<u64, Failure> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kibibytes = line.and_then(|text| text.trim().strip_suffix(" kB"));
+    Ok(kibibytes.ok_or("no VmRSS")?.trim().parse::<u64>()? * 1024)
 }

@@ -5,6 +5,11 @@
 //! exists. Rebuilt at open from definition files and the log.
 
 mod changes;
+mod codes;
+mod dictionary;
+mod id_table;
+mod postings;
+mod selection;
 mod series;
 
 use std::collections::BTreeMap;
@@ -16,11 +21,12 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::definition::Definition;
 use crate::error::Malformed;
 use crate::sabotage::Sabotage;
-use crate::schema::{
-    ColumnDef, ColumnId, ColumnKind, DatabaseId, SchemaId, SeriesId, TableId, TableSchema,
-};
+use crate::schema::{ColumnDef, ColumnId, ColumnKind, DatabaseId, SchemaId, TableId, TableSchema};
+use crate::text_hash::TextHash;
+pub(crate) use dictionary::TagDictionary;
+pub(crate) use id_table::IdTable;
+pub(crate) use selection::{Condition, Selection};
 use series::Table;
-pub(crate) use series::{TagCodes, TagDictionary};
 
 /// Longest name of a database, schema, table, tag or field in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 1024;
@@ -34,6 +40,8 @@ pub(crate) struct Catalogue {
     by_schema: FxHashMap<SchemaId, Schema>,
     by_table: FxHashMap<TableId, Table>,
     tags: FxHashMap<ColumnId, TagDictionary>,
+    /// Of tag values.
+    text_hash: TextHash,
     dropped: Dropped,
     next: NextIds,
     epoch: u64,
@@ -227,15 +235,6 @@ impl Catalogue {
             table,
             kind,
             name: name.to_owned(),
-        }
-    }
-
-    /// The definition of a new series.
-    pub(crate) fn plan_series(&self, table: TableId, tags: TagCodes) -> Definition {
-        Definition::Series {
-            id: SeriesId(self.next.series),
-            table,
-            tags,
         }
     }
 

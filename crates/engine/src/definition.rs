@@ -152,12 +152,7 @@ impl Definition {
             }
             Self::TagValue { value, .. } => put_text(value, out),
             Self::Series { table, tags, .. } => {
-                varint::put_u64(u64::from(table.0), out);
-                varint::put_u64(tags.len() as u64, out);
-                for (tag, code) in tags {
-                    varint::put_u64(u64::from(tag.0), out);
-                    varint::put_u64(u64::from(*code), out);
-                }
+                put_series(*table, tags, out);
             }
             Self::SetTable { settings, .. } => put_settings(settings, out),
             Self::SetSchema { retention_ns, .. } => put_retention(*retention_ns, out),
@@ -306,6 +301,34 @@ impl Definition {
     }
 }
 
+/// Appends the entry of a tag's value. A value apart from [`Definition`], because a write may bring a million.
+pub(crate) fn encode_tag_value(tag: ColumnId, value: &str, out: &mut Vec<u8>) {
+    out.push(TAG_VALUE);
+    varint::put_u64(u64::from(tag.0), out);
+    put_text(value, out);
+}
+
+/// Appends the entry of a series.
+pub(crate) fn encode_series(
+    id: SeriesId,
+    table: TableId,
+    tags: &[(ColumnId, u32)],
+    out: &mut Vec<u8>,
+) {
+    out.push(SERIES);
+    varint::put_u64(u64::from(id.0), out);
+    put_series(table, tags, out);
+}
+
+fn put_series(table: TableId, tags: &[(ColumnId, u32)], out: &mut Vec<u8>) {
+    varint::put_u64(u64::from(table.0), out);
+    varint::put_u64(tags.len() as u64, out);
+    for (tag, code) in tags {
+        varint::put_u64(u64::from(tag.0), out);
+        varint::put_u64(u64::from(*code), out);
+    }
+}
+
 fn put_settings(settings: &TableSettings, out: &mut Vec<u8>) {
     out.push(match settings.duplicates {
         Duplicates::Last => 0,
@@ -386,7 +409,7 @@ pub(crate) fn take_text(input: &mut &[u8]) -> Result<String, Malformed> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use proptest::prelude::*;
 
     use super::*;
@@ -420,7 +443,8 @@ mod tests {
         )
     }
 
-    fn entry() -> impl Strategy<Value = Definition> {
+    /// Any entry; ids below 5 are frequent, so that some name the same thing.
+    pub(crate) fn entry() -> impl Strategy<Value = Definition> {
         use Definition as D;
         let number = || (id(), id());
         let named = || (id(), id(), ".{0,9}");

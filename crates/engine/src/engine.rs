@@ -3,9 +3,10 @@
 //! Does: open and recover, order batches, freeze and flush the head, hand out snapshots. Does not: spawn threads,
 //! parse text, or know SQL: callers write from as many threads as they like and drive [`Engine::maintain`].
 //!
-//! Locks, in the order in which they may be taken: flushing, manifest, jobs, sequencer, catalogue, relations, state,
-//! keys, replaced, holds, then the log's own.
+//! Locks, in the order in which they may be taken: memo, flushing, manifest, jobs, sequencer, catalogue, relations,
+//! state, keys, replaced, holds, then the log's own.
 
+mod backup;
 mod checkpoint;
 mod compact;
 mod ddl;
@@ -14,6 +15,7 @@ mod flush;
 mod memory;
 mod open;
 mod relations;
+mod restore;
 mod space;
 
 use std::collections::BTreeSet;
@@ -33,21 +35,25 @@ use crate::disk::{Disk, DiskLock, RealDisk};
 use crate::error::Error;
 use crate::head::Head;
 use crate::idempotency::KeySet;
+use crate::ingest::SeriesMemo;
 use crate::log::Log;
 use crate::manifest::{Contents, FileKind, Manifest};
 use crate::record;
 use crate::relation::{Hold, Holds, Relations};
 use crate::sabotage::Sabotage;
 use crate::schema::{Lsn, TableId};
-use crate::segment::{Segment, Window};
+use crate::segment::{Segment, SegmentCache, Window};
 use crate::snapshot::Snapshot;
 use crate::tombstone::Tombstone;
 use space::Space;
 
+pub use backup::BackupReport;
 pub use ddl::NewColumn;
 pub use delete::DeleteRequest;
 pub use flush::Maintained;
+pub(crate) use open::{read_definitions, segment_dir, segment_name};
 pub use relations::{NewRelation, RelationChange};
+pub use restore::RestoreReport;
 
 /// Settings of a store. [`Default`] is what a server runs with.
 #[derive(Debug, Clone)]
@@ -76,6 +82,12 @@ pub struct Options {
     pub key_age_ns: i64,
     /// So many keys are remembered at most; the oldest go first.
     pub keys_max: u64,
+    /// Memory of what writers remember of series texts, about 40 bytes each; with less they look series up again.
+    pub memo_bytes_max: usize,
+    /// Memory for directories, statistics and rollups of segments.
+    pub directory_cache_bytes_max: u64,
+    /// Segment files that are open at once.
+    pub open_files_max: u64,
     /// A planted bug, for the simulation only.
     #[doc(hidden)]
     pub sabotage: Option<Sabotage>,
@@ -95,6 +107,9 @@ impl Default for Options {
             memory_bytes_max: 0,
             key_age_ns: 24 * 3600 * 1_000_000_000,
             keys_max: 1_000_000,
+            memo_bytes_max: 256 << 20,
+            directory_cache_bytes_max: 64 << 20,
+            open_files_max: 512,
             sabotage: None,
         }
     }
@@ -136,12 +151,24 @@ pub struct Metrics {
     pub tombstones: u64,
     /// Segments that a compaction found damaged and left alone.
     pub segments_damaged: u64,
+    /// Segment files that are open.
+    pub open_files: u64,
+    /// Memory of directories, statistics and rollups of segments.
+    pub directory_cache_bytes: u64,
+    /// How often one of them was in memory when it was needed, since the store was opened.
+    pub directory_cache_hits: u64,
+    /// How often it was not.
+    pub directory_cache_misses: u64,
     /// Databases.
     pub databases: u64,
     /// Tables of all databases.
     pub tables: u64,
     /// Series of all tables.
     pub series: u64,
+    /// Memory of series and tag values in bytes.
+    pub series_bytes: u64,
+    /// Memory of what writers remember of series texts, in bytes.
+    pub memo_bytes: u64,
     /// Highest LSN that a snapshot sees.
     pub visible_lsn: Lsn,
     /// Highest LSN that is in segments.
@@ -189,9 +216,11 @@ pub struct Engine {
     options: Options,
     uuid: [u8; 16],
     log: Log,
+    segment_cache: Arc<SegmentCache>,
     catalogue: RwLock<Catalogue>,
     /// The catalogue's, set while it is locked for the change: who has seen the change sees the new number.
     epoch: AtomicU64,
+    memo: RwLock<SeriesMemo>,
     sequencer: Mutex<Sequencer>,
     state: Mutex<State>,
     /// Held by whoever turns a head into a segment.
@@ -208,6 +237,8 @@ pub struct Engine {
     counters: Counters,
     space: Space,
     budget: MemoryBudget,
+    /// Held by a backup: there is one at a time.
+    backups: Mutex<()>,
     /// Held until the last reference is gone.
     _lock: Box<dyn DiskLock>,
 }
@@ -234,8 +265,9 @@ struct Jobs {
     windows_busy: bool,
     /// Segments that could not be read, by file id: they stay as they are.
     damaged: FxHashSet<u64>,
-    /// The number of the version, and whether the store was idle, when there was nothing to compact.
-    idle_at: Option<(u64, bool)>,
+    /// The number of the version, the catalogue's epoch, and whether the store was idle, when there was nothing to
+    /// compact.
+    idle_at: Option<(u64, u64, bool)>,
     /// Segments that are in no manifest any more; each file goes when its last snapshot does.
     removed: Vec<Arc<Segment>>,
 }
@@ -364,8 +396,8 @@ impl Engine {
     }
 
     /// Makes a batch durable and visible, unless one with its key is already. Blocks until it is. `None` = nothing was
-    /// written, because something was dropped, renamed or retyped since `epoch`, at which the ids of its rows were
-    /// looked up: it must be built again.
+    /// written, because something was dropped, renamed or retyped since `epoch`, at which its ids were looked up: it
+    /// must be built again.
     pub(crate) fn write(&self, batch: Batch, epoch: u64) -> Result<Option<Written>, Error> {
         let rows = batch.rows() as u64;
         if rows > self.options.batch_rows_max {
@@ -391,14 +423,14 @@ impl Engine {
                 self.log.sync(taken.lsn)?;
                 return Ok(Some(taken));
             }
+            self.check_poisoned()?;
+            // What changes the epoch holds the sequencer, so from here to the log it stays what it is. An empty batch is
+            // no exception: its rows may have been left out because their table was dropped.
+            if self.catalogue_epoch() != epoch {
+                return Ok(None);
+            }
             if batch.is_empty() {
                 return Ok(Some(Written::default()));
-            }
-            self.check_poisoned()?;
-            // What changes the epoch holds the sequencer, so from here to the log it stays what it is. Only rows have
-            // ids that it could take away.
-            if !batch.tables.is_empty() && self.catalogue_epoch() != epoch {
-                return Ok(None);
             }
             self.log_definitions(&mut sequencer)?;
             let lsn = sequencer.next_lsn;
@@ -445,6 +477,7 @@ impl Engine {
     fn sequence(&self, sequencer: &mut Sequencer, mut batch: Batch, payload: Vec<u8>) -> Lsn {
         let lsn = sequencer.next_lsn;
         sequencer.next_lsn += 1;
+        // Once more for batches that come from elsewhere; it says the same.
         record::sequence(&mut batch, lsn);
         if let Some(key) = &batch.key {
             lock(&self.keys).insert(key, lsn, batch.rows() as u64);
@@ -475,6 +508,28 @@ impl Engine {
                 Err(missing) => self.define(&mut sequencer, &missing),
             }
         }
+    }
+
+    /// Gives many things their ids under one lock: `make` changes the catalogue and appends the entries of what it made.
+    /// What was made before an error stays. False = nothing was done, because something was dropped, renamed or retyped
+    /// since `epoch`.
+    pub(crate) fn define_together(
+        &self,
+        epoch: u64,
+        make: impl FnOnce(&mut Catalogue, &mut Vec<u8>) -> Result<(), Error>,
+    ) -> Result<bool, Error> {
+        let mut sequencer = lock(&self.sequencer);
+        // What changes the epoch holds the sequencer.
+        if self.catalogue_epoch() != epoch {
+            return Ok(false);
+        }
+        let start = sequencer.unlogged.len();
+        let result = make(&mut self.catalogue_mut(), &mut sequencer.unlogged);
+        let Sequencer {
+            unlogged, unfiled, ..
+        } = &mut *sequencer;
+        unfiled.extend_from_slice(unlogged.get(start..).unwrap_or_default());
+        result.map(|()| true)
     }
 
     /// Rises whenever something is dropped, renamed or retyped. Read it before looking ids up.
@@ -532,6 +587,10 @@ impl Engine {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    pub(crate) fn memo(&self) -> &RwLock<SeriesMemo> {
+        &self.memo
+    }
+
     pub(crate) fn clock(&self) -> &dyn Clock {
         self.clock.as_ref()
     }
@@ -546,6 +605,12 @@ impl Engine {
         self.report_head();
         let state = lock(&self.state).clone();
         let (databases, tables, series) = self.catalogue().counts();
+        let series_bytes = self.catalogue().series_bytes();
+        let memo_bytes = self
+            .memo
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .bytes();
         let (relations, relation_rows, relation_bytes) = self.relations().counts();
         let (keys, key_bytes) = {
             let keys = lock(&self.keys);
@@ -555,7 +620,12 @@ impl Engine {
         let segments_damaged = lock(&self.jobs).damaged.len() as u64;
         let segments = &state.version.segments;
         let frozen = state.frozen.as_ref();
+        let cache = self.segment_cache.counters();
         Metrics {
+            open_files: cache.files,
+            directory_cache_bytes: cache.bytes,
+            directory_cache_hits: cache.hits,
+            directory_cache_misses: cache.misses,
             rows_written: self.counters.rows.load(Ordering::Relaxed),
             batches_written: self.counters.batches.load(Ordering::Relaxed),
             log_bytes_written: log.bytes_written,
@@ -575,6 +645,8 @@ impl Engine {
             databases: databases as u64,
             tables: tables as u64,
             series: series as u64,
+            series_bytes: series_bytes as u64,
+            memo_bytes: memo_bytes as u64,
             visible_lsn: self.log.durable(),
             flushed_lsn: state.version.flushed_lsn,
             disk_free_bytes: self.space.free(),

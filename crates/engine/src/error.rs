@@ -36,6 +36,14 @@ pub enum Error {
         /// What is wrong with it.
         reason: String,
     },
+    /// The folder cannot take a backup, or has none.
+    #[error("{path} cannot be used for this backup: {reason}; give another folder")]
+    NotABackup {
+        /// The folder.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
     /// The file was written by a newer version.
     #[error(
         "{path} has format {found}, this version reads up to {supported}; open it with a newer Nilometer"
@@ -182,6 +190,22 @@ pub enum Error {
         /// Why it is refused.
         reason: &'static str,
     },
+    /// The memory budget leaves no room for what was asked. Nothing of the call was done.
+    #[error(
+        "the memory for {usage} is limited to {limit} bytes of a budget of {total} (memory_bytes_max), this needs {needed}; {remedy}"
+    )]
+    Memory {
+        /// What the memory is for: "head", "index", "query", ...
+        usage: &'static str,
+        /// What this use may have now, in bytes.
+        limit: u64,
+        /// What it would have.
+        needed: u64,
+        /// The whole budget.
+        total: u64,
+        /// What to do about it.
+        remedy: &'static str,
+    },
     /// A relation whose columns and keys do not fit together.
     #[error("the relation \"{name}\" cannot be made: {reason}")]
     RelationDefinition {
@@ -221,22 +245,6 @@ pub enum Error {
         row: usize,
         /// The row's values in the key's columns.
         values: String,
-    },
-    /// The memory budget leaves no room for what was asked. Nothing of the call was done.
-    #[error(
-        "the memory for {usage} is limited to {limit} bytes of a budget of {total} (memory_bytes_max), this needs {needed}; {remedy}"
-    )]
-    Memory {
-        /// What the memory is for: "head", "index", "query", ...
-        usage: &'static str,
-        /// What this use may have now, in bytes.
-        limit: u64,
-        /// What it would have.
-        needed: u64,
-        /// The whole budget.
-        total: u64,
-        /// What to do about it.
-        remedy: &'static str,
     },
     /// A limit of the store would be passed.
     #[error("{what} is limited to {limit}, this needs {needed}; {remedy}")]

@@ -3,12 +3,13 @@
 //! Does: resolve series and fields to ids through a memo, group columns by table, reject single rows. Does not: read
 //! sockets or decide status codes.
 //!
-//! The memo is what makes this fast: a series text that was seen before is compared, not parsed, and the series that
-//! followed it last time is tried first, so a steady stream costs one comparison a point.
+//! The memo is what makes this fast: a series text that was seen before is hashed, not parsed, and the series that
+//! followed it last time is tried first. Series that nobody saw before are collected and defined once for the body.
 
 mod memo;
+mod pending;
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use nilometer_codec::PhysicalType;
 use nilometer_lineproto::{
@@ -16,19 +17,23 @@ use nilometer_lineproto::{
 };
 use rustc_hash::FxHashMap;
 
-use crate::batch::{Batch, Column, TableRows, Values};
-use crate::definition::Definition;
+use crate::batch::{Batch, BatchKey, Column, TableRows, Values};
 use crate::engine::{Engine, RelationChange, check_name};
 use crate::error::Error;
+use crate::relation::Change;
 use crate::schema::{
     ColumnId, ColumnKind, Lsn, SchemaId, SeriesId, TIME_COLUMN, TableId, type_name,
 };
-use memo::SeriesMemo;
+use memo::Fingerprint;
+pub(crate) use memo::SeriesMemo;
+use pending::Pending;
 
 /// Rejected lines that a report shows; the rest are counted.
 pub const REJECTED_SHOWN_MAX: usize = 100;
 /// Bytes of a rejected line that a report shows.
 const LINE_SHOWN_BYTES: usize = 1024;
+/// Lines read while the memo is held: a fraction of a millisecond, so that who wants to teach it does not wait long.
+const LINES_OF_ONE_LOCK: usize = 256;
 
 /// What became of a body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -81,9 +86,11 @@ pub struct Session {
     schema: SchemaId,
     /// The catalogue's epoch at which all that it knows was looked up.
     epoch: u64,
-    memo: SeriesMemo,
+    /// Where the memo would have the next series.
+    expected: usize,
     tables: Vec<TableSlot>,
     slots: FxHashMap<TableId, usize>,
+    pending: Pending,
 }
 
 /// What a session knows of a table.
@@ -91,6 +98,7 @@ pub struct Session {
 struct TableSlot {
     id: TableId,
     name: String,
+    tags: Vec<(String, ColumnId)>,
     fields: Vec<KnownField>,
     by_key: FxHashMap<Box<[u8]>, usize>,
 }
@@ -107,10 +115,20 @@ struct KnownField {
 #[derive(Debug)]
 struct Builder {
     rows: TableRows,
+    /// Rows whose series is pending, and its position there.
+    unresolved: Vec<(usize, usize)>,
     /// By known field: its position in `rows.columns`.
     column_of: Vec<Option<usize>>,
     /// Known fields of the row before, in its order.
     template: Vec<usize>,
+}
+
+/// The series of a row.
+#[derive(Debug, Clone, Copy)]
+enum RowSeries {
+    Known(SeriesId),
+    /// Its position among the pending ones.
+    Pending(usize),
 }
 
 /// Why a row cannot be added.
@@ -130,15 +148,6 @@ enum RowError {
     Stale,
 }
 
-/// What a series text stands for.
-enum Resolved {
-    Series(TableId, SeriesId),
-    /// The schema was dropped: the whole body is read again.
-    NoSchema,
-    /// Its measurement is the name of a relation.
-    Relation,
-}
-
 impl Session {
     /// A writer of `database`, which must exist.
     pub fn new(engine: Arc<Engine>, database: &str) -> Result<Self, Error> {
@@ -149,9 +158,10 @@ impl Session {
             database: database.to_owned(),
             schema,
             epoch,
-            memo: SeriesMemo::default(),
+            expected: 0,
             tables: Vec::new(),
             slots: FxHashMap::default(),
+            pending: Pending::default(),
         })
     }
 
@@ -163,7 +173,7 @@ impl Session {
     /// Writes the points of a body as one batch. Returns when they are durable and visible. Lines that cannot be kept
     /// are in the report, and the others are kept; an `Err` means that nothing was acknowledged.
     pub fn write_lines(&mut self, body: &[u8], precision: Precision) -> Result<WriteReport, Error> {
-        self.write_body(body, precision, &Batch::default())
+        self.write_body(body, precision, None, &[])
     }
 
     /// As [`Self::write_lines`], but a body that was kept under this key lately is not written again: so a writer that
@@ -177,11 +187,8 @@ impl Session {
         body: &[u8],
         precision: Precision,
     ) -> Result<WriteReport, Error> {
-        let with = Batch {
-            key: Some(self.engine.batch_key(key)),
-            ..Batch::default()
-        };
-        self.write_body(body, precision, &with)
+        let key = self.engine.batch_key(key);
+        self.write_body(body, precision, Some(key), &[])
     }
 
     /// As [`Self::write_lines`], with changes of relations, in one batch: both are visible or neither. A change that is
@@ -193,25 +200,23 @@ impl Session {
         changes: &[RelationChange],
         key: Option<[u8; 16]>,
     ) -> Result<WriteReport, Error> {
-        let with = Batch {
-            relations: self.engine.encode_relations(changes)?,
-            key: key.map(|key| self.engine.batch_key(key)),
-            ..Batch::default()
-        };
-        self.write_body(body, precision, &with)
+        let relations = self.engine.encode_relations(changes)?;
+        let key = key.map(|key| self.engine.batch_key(key));
+        self.write_body(body, precision, key, &relations)
     }
 
-    /// Writes the points of a body and what `with` has, which has no rows.
+    /// Writes the points of a body, under a key if there is one.
     fn write_body(
         &mut self,
         body: &[u8],
         precision: Precision,
-        with: &Batch,
+        key: Option<BatchKey>,
+        relations: &[Change],
     ) -> Result<WriteReport, Error> {
         loop {
             self.follow_changes()?;
             // Whatever was dropped, renamed or retyped while the batch was built may have taken its ids away.
-            if let Some(report) = self.try_write(body, precision, with)? {
+            if let Some(report) = self.try_write(body, precision, key, relations)? {
                 return Ok(report);
             }
         }
@@ -222,7 +227,6 @@ impl Session {
         let epoch = self.engine.catalogue_epoch();
         if epoch != self.epoch {
             self.schema = default_schema(&self.engine, &self.database)?;
-            self.memo = SeriesMemo::default();
             self.tables.clear();
             self.slots.clear();
             self.epoch = epoch;
@@ -235,26 +239,20 @@ impl Session {
         &mut self,
         body: &[u8],
         precision: Precision,
-        with: &Batch,
+        key: Option<BatchKey>,
+        relations: &[Change],
     ) -> Result<Option<WriteReport>, Error> {
-        let now = precision.truncate(self.engine.clock().now_ns());
         let mut report = WriteReport::default();
-        let mut builders: Vec<Option<Builder>> = Vec::new();
-        let mut reader = Reader::new(body, precision);
-        while let Some(next) = reader.next() {
-            match next {
-                Ok(point) => self.add(&point, now, &mut builders, &mut report),
-                Err(error) => reject_parse(&error, &mut report),
-            }
-        }
-        let mut batch = with.clone();
-        batch.tables = builders
-            .into_iter()
-            .flatten()
-            .map(Builder::finish)
-            .filter(|rows| rows.rows() > 0)
-            .collect();
-        if batch.is_empty() && batch.key.is_none() {
+        let Some(tables) = self.read_lines(body, precision, &mut report)? else {
+            return Ok(None);
+        };
+        let batch = Batch {
+            tables,
+            relations: relations.to_vec(),
+            key,
+            ..Batch::default()
+        };
+        if batch.is_empty() && key.is_none() {
             let current = self.engine.catalogue_epoch() == self.epoch;
             return Ok(current.then_some(report));
         }
@@ -267,17 +265,68 @@ impl Session {
         }))
     }
 
+    /// The rows of a body by table; `None` = the catalogue changed meanwhile.
+    fn read_lines(
+        &mut self,
+        body: &[u8],
+        precision: Precision,
+        report: &mut WriteReport,
+    ) -> Result<Option<Vec<TableRows>>, Error> {
+        let engine = Arc::clone(&self.engine);
+        let now = precision.truncate(engine.clock().now_ns());
+        let mut builders: Vec<Option<Builder>> = Vec::new();
+        let mut reader = Reader::new(body, precision);
+        self.pending.clear();
+        let mut at_end = false;
+        while !at_end {
+            let memo = engine.memo().read().unwrap_or_else(PoisonError::into_inner);
+            for _ in 0..LINES_OF_ONE_LOCK {
+                match reader.next() {
+                    Some(Ok(point)) => self.add(&point, now, &memo, &mut builders, report),
+                    Some(Err(error)) => reject_parse(&error, report),
+                    None => {
+                        at_end = true;
+                        break;
+                    }
+                }
+            }
+        }
+        if !self.pending.is_empty() {
+            if !self.pending.resolve(&engine, self.epoch)? {
+                return Ok(None);
+            }
+            let mut memo = engine
+                .memo()
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
+            memo.follow(self.epoch);
+            self.pending.teach(self.epoch, &mut memo);
+        }
+        let tables = builders
+            .into_iter()
+            .flatten()
+            .map(|builder| builder.finish(&self.pending))
+            .filter(|rows| rows.rows() > 0);
+        Ok(Some(tables.collect()))
+    }
+
     fn add(
         &mut self,
         point: &Point<'_>,
         now: i64,
+        memo: &SeriesMemo,
         builders: &mut Vec<Option<Builder>>,
         report: &mut WriteReport,
     ) {
-        let known = self.memo.find(point.series);
-        let Some((slot, series)) = known.or_else(|| self.resolve(point, report)) else {
-            return;
+        let text = memo.fingerprint(self.schema, point.series);
+        let found = match memo.find(text, self.epoch, &mut self.expected) {
+            Some((table, series)) => (self.slot_of(table), RowSeries::Known(series)),
+            None => match self.wait_for(text, point, report) {
+                Some((slot, at)) => (slot, RowSeries::Pending(at)),
+                None => return,
+            },
         };
+        let (slot, series) = found;
         if builders.len() <= slot {
             builders.resize_with(slot + 1, || None);
         }
@@ -301,7 +350,12 @@ impl Session {
             report.reject(point.line_number, point.line, reason, false);
         }
         match added {
-            Ok(()) | Err(RowError::NoField | RowError::Stale) => {}
+            Ok(()) => {
+                if let RowSeries::Pending(at) = series {
+                    self.pending.mark_used(at);
+                }
+            }
+            Err(RowError::NoField | RowError::Stale) => {}
             Err(error) => {
                 report.reject(
                     point.line_number,
@@ -313,14 +367,41 @@ impl Session {
         }
     }
 
-    /// Parses and defines a series text that was not seen before; `None` = the line was rejected, or the schema was
-    /// dropped and the body will be read again.
+    /// The slot of a table that exists.
+    #[inline]
+    fn slot_of(&mut self, table: TableId) -> usize {
+        match self.slots.get(&table) {
+            Some(&slot) => slot,
+            None => self.new_slot(table),
+        }
+    }
+
     #[cold]
-    fn resolve(
+    fn new_slot(&mut self, table: TableId) -> usize {
+        let known = self.engine.catalogue().table(table).cloned();
+        self.tables.push(TableSlot {
+            id: table,
+            name: known.map_or_else(String::new, |known| known.name.clone()),
+            tags: Vec::new(),
+            fields: Vec::new(),
+            by_key: FxHashMap::default(),
+        });
+        self.slots.insert(table, self.tables.len() - 1);
+        self.tables.len() - 1
+    }
+
+    /// Takes apart a series text that the memo does not know, and waits for its id; `None` = the line was rejected, or
+    /// the schema or the table was dropped and the body will be read again.
+    #[cold]
+    fn wait_for(
         &mut self,
+        text: Fingerprint,
         point: &Point<'_>,
         report: &mut WriteReport,
-    ) -> Option<(usize, SeriesId)> {
+    ) -> Option<(usize, usize)> {
+        if let Some(found) = self.pending.find(text) {
+            return Some(found);
+        }
         let key = match SeriesKey::parse(point.series) {
             Ok(key) => key,
             Err(reason) => {
@@ -344,62 +425,59 @@ impl Session {
             report.reject(point.line_number, point.line, reason, false);
             return None;
         }
-        let (schema, engine) = (self.schema, &self.engine);
-        let resolved = engine.define_missing(|catalogue| {
+        let schema = self.schema;
+        let mut is_relation = false;
+        let table = self.engine.define_missing(|catalogue| {
             if catalogue.schema_name(schema).is_none() {
-                return Ok(Resolved::NoSchema);
+                return Ok(None);
             }
-            let table = match catalogue.table_id(schema, &key.measurement) {
-                Some(table) => table,
-                None if engine.is_relation(schema, &key.measurement) => {
-                    return Ok(Resolved::Relation);
-                }
-                None => return Err(catalogue.plan_table(schema, &key.measurement)),
+            let known = catalogue.table_id(schema, &key.measurement);
+            is_relation = known.is_none() && self.engine.is_relation(schema, &key.measurement);
+            if is_relation {
+                return Ok(None);
+            }
+            known
+                .map(Some)
+                .ok_or_else(|| catalogue.plan_table(schema, &key.measurement))
+        });
+        if is_relation {
+            let reason = format!(
+                "measurement \"{}\" is a relation; write it as one, or use another name",
+                key.measurement
+            );
+            report.reject(point.line_number, point.line, reason, false);
+        }
+        let table = table?;
+        let slot = self.slot_of(table);
+        let known = self.tables.get_mut(slot)?;
+        let mut tags = Vec::with_capacity(key.tags.len());
+        for (at, (name, value)) in key.tags.iter().enumerate() {
+            tags.push((known.tag_id(&self.engine, at, name)?, value.as_ref()));
+        }
+        Some((slot, self.pending.add(text, table, slot, &tags)))
+    }
+}
+
+impl TableSlot {
+    /// The id of a tag, defined if it is new; `None` = the table was dropped. The tags of a table tend to stand at the
+    /// same positions.
+    fn tag_id(&mut self, engine: &Engine, position: usize, name: &str) -> Option<ColumnId> {
+        let guess = self.tags.get(position).filter(|(known, _)| known == name);
+        let known = guess.or_else(|| self.tags.iter().find(|(known, _)| known == name));
+        if let Some((_, id)) = known {
+            return Some(*id);
+        }
+        let table = self.id;
+        let id = engine.define_missing(|catalogue| {
+            let Some(known) = catalogue.table(table) else {
+                return Ok(None);
             };
-            let mut codes = Vec::with_capacity(key.tags.len());
-            for (name, value) in &key.tags {
-                let tag = catalogue
-                    .table(table)
-                    .and_then(|known| known.tag(name))
-                    .map(|tag| tag.id)
-                    .ok_or_else(|| catalogue.plan_column(table, ColumnKind::Tag, name))?;
-                let code = catalogue.tag_code(tag, value);
-                let code = code.ok_or_else(|| Definition::TagValue {
-                    tag,
-                    value: value.to_string(),
-                })?;
-                codes.push((tag, code));
-            }
-            codes.sort_unstable();
-            match catalogue.series(table, &codes) {
-                Some(series) => Ok(Resolved::Series(table, series)),
-                None => Err(catalogue.plan_series(table, codes)),
-            }
-        });
-        let (table, series) = match resolved {
-            Resolved::Series(table, series) => (table, series),
-            Resolved::NoSchema => return None,
-            Resolved::Relation => {
-                let reason = format!(
-                    "measurement \"{}\" is a relation; write it as one, or use another name",
-                    key.measurement
-                );
-                report.reject(point.line_number, point.line, reason, false);
-                return None;
-            }
-        };
-        let tables = &mut self.tables;
-        let slot = *self.slots.entry(table).or_insert_with(|| {
-            tables.push(TableSlot {
-                id: table,
-                name: key.measurement.to_string(),
-                fields: Vec::new(),
-                by_key: FxHashMap::default(),
-            });
-            tables.len() - 1
-        });
-        self.memo.insert(point.series, slot, series);
-        Some((slot, series))
+            let tag = known.tag(name).map(|tag| tag.id);
+            tag.map(Some)
+                .ok_or_else(|| catalogue.plan_column(table, ColumnKind::Tag, name))
+        })?;
+        self.tags.push((name.to_owned(), id));
+        Some(id)
     }
 }
 
@@ -457,12 +535,18 @@ impl Builder {
                 times: Vec::new(),
                 columns: Vec::new(),
             },
+            unresolved: Vec::new(),
             column_of: Vec::new(),
             template: Vec::new(),
         }
     }
 
-    fn finish(mut self) -> TableRows {
+    fn finish(mut self, pending: &Pending) -> TableRows {
+        for (row, at) in self.unresolved {
+            if let (Some(slot), Some(id)) = (self.rows.series.get_mut(row), pending.id(at)) {
+                *slot = id.0;
+            }
+        }
         let rows = self.rows.rows();
         for column in &mut self.rows.columns {
             column.pad(rows);
@@ -476,7 +560,7 @@ impl Builder {
     fn add_row(
         &mut self,
         point: &Point<'_>,
-        series: SeriesId,
+        series: RowSeries,
         time: i64,
         context: &mut RowContext<'_>,
     ) -> Result<(), RowError> {
@@ -495,7 +579,14 @@ impl Builder {
         if kept == 0 {
             return Err(RowError::NoField);
         }
-        self.rows.series.push(series.0);
+        let series = match series {
+            RowSeries::Known(id) => id.0,
+            RowSeries::Pending(at) => {
+                self.unresolved.push((rows, at));
+                0
+            }
+        };
+        self.rows.series.push(series);
         self.rows.times.push(time);
         Ok(())
     }

@@ -57,9 +57,11 @@ mod file_header;
 mod head;
 mod idempotency;
 pub mod ingest;
+pub mod inspect;
 mod log;
 mod manifest;
 mod order;
+mod predicate;
 mod record;
 mod relation;
 mod retention;
@@ -68,22 +70,25 @@ mod scan;
 mod schema;
 mod segment;
 mod snapshot;
+mod text_hash;
 mod tombstone;
 
 pub use budget::{Charge, MemoryBudget, MemoryUse};
 pub use clock::{Clock, SystemClock};
 pub use compaction::CompactionOptions;
 pub use engine::{
-    DeleteRequest, Engine, Maintained, Metrics, NewColumn, NewRelation, Options, RelationChange,
+    BackupReport, DeleteRequest, Engine, Maintained, Metrics, NewColumn, NewRelation, Options,
+    RelationChange, RestoreReport,
 };
 pub use error::Error;
+pub use predicate::{TagMatch, TagPredicate};
 pub use relation::{
     RelationBatches, RelationColumn, RelationId, RelationReader, RelationSchema, Value,
 };
 pub use retention::RetentionTime;
 #[doc(hidden)]
 pub use sabotage::Sabotage;
-pub use scan::{MorselReader, Scan, ScanRequest, TagPredicate};
+pub use scan::{MorselReader, Scan, ScanRequest};
 pub use schema::{
     ColumnDef, ColumnId, ColumnKind, ColumnSource, DEFAULT_SCHEMA, DatabaseId, Duplicates, Lsn,
     SchemaId, SeriesId, TIME_COLUMN, TableId, TableSchema, TableSettings,

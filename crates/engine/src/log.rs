@@ -7,6 +7,7 @@
 //! A failed write or sync poisons the log: what was not durable then is never acknowledged, nothing is retried, and
 //! only opening the store again, from bytes read back and checked, makes it write again.
 
+mod copy;
 mod file;
 mod replay;
 #[cfg(test)]
@@ -20,8 +21,9 @@ use crate::error::Error;
 use crate::sabotage::Sabotage;
 use crate::schema::Lsn;
 
-pub(crate) use file::FileHeader;
-use file::{HEADER_BYTES, RECORD_ALIGN, RecordHeader, file_name};
+pub(crate) use file::{FileHeader, file_name, file_number};
+use file::{HEADER_BYTES, RECORD_ALIGN, RecordHeader};
+pub(crate) use replay::DRAFT;
 
 /// Longest payload of one record; a longer batch spans several.
 pub(crate) const RECORD_PAYLOAD_BYTES_MAX: usize = 4 << 20;

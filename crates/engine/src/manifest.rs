@@ -57,6 +57,17 @@ impl Manifest {
         Self::write_afresh(disk, dir, uuid, contents)
     }
 
+    /// Makes `dir`, in which the files are already, a store: the last step of a backup and of restoring one. An earlier
+    /// manifest there is replaced at once and whole.
+    pub(crate) fn write(
+        disk: &dyn Disk,
+        dir: &Path,
+        uuid: [u8; 16],
+        contents: Contents,
+    ) -> Result<(), Error> {
+        Self::write_afresh(disk, dir, uuid, contents).map(drop)
+    }
+
     /// Reads the manifest of `dir`. Nothing may rely on it before [`Self::rewrite`].
     pub(crate) fn open(disk: &dyn Disk, dir: &Path) -> Result<Self, Error> {
         let path = dir.join(NAME);

@@ -9,6 +9,7 @@
 mod loss;
 pub(crate) mod merge;
 pub(crate) mod output;
+pub(crate) mod series;
 pub(crate) mod source;
 
 use std::collections::VecDeque;
@@ -23,6 +24,7 @@ use crate::catalogue::Catalogue;
 use crate::engine::{Engine, State};
 use crate::error::Error;
 use crate::head::Run;
+use crate::predicate::TagPredicate;
 use crate::schema::{ColumnId, ColumnKind, ColumnSource, Duplicates, Lsn, TableSchema};
 use crate::segment::{GroupDirectory, Segment};
 use crate::tombstone::{Mask, Tombstone};
@@ -31,6 +33,7 @@ pub(crate) use output::field_array;
 use source::{Cursor, GroupCursor, RunCursor};
 
 pub(crate) use loss::first_loss;
+pub(crate) use series::find_series;
 
 /// Rows that a morsel aims at.
 const MORSEL_ROWS: u64 = 64 * 1024;
@@ -50,17 +53,6 @@ pub struct ScanRequest {
     pub tags: Vec<TagPredicate>,
     /// More rows than this are not needed; a scan may still return more.
     pub limit: Option<usize>,
-}
-
-/// Keeps the series whose tag is, or is not, one of some values.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TagPredicate {
-    /// Position of the tag in [`TableSchema::arrow_schema`].
-    pub column: usize,
-    /// The values; `None` = the tag is absent.
-    pub values: Vec<Option<String>>,
-    /// Keep the series whose tag has none of the values.
-    pub negated: bool,
 }
 
 /// A planned read. Clones share the plan.
@@ -195,31 +187,6 @@ impl Scan {
             state: ReaderState::Planned,
         }
     }
-}
-
-/// Ids of the series that every predicate keeps, ascending.
-pub(crate) fn find_series(
-    catalogue: &Catalogue,
-    table: &TableSchema,
-    tags: &[TagPredicate],
-) -> Vec<u32> {
-    let mut series = catalogue.all_series(table.id).to_vec();
-    for predicate in tags {
-        let Some(ColumnSource::Tag(at)) = table.source(predicate.column) else {
-            continue;
-        };
-        let Some(tag) = table.tags.get(at) else {
-            continue;
-        };
-        series = catalogue.filter_series(
-            table.id,
-            &series,
-            tag.id,
-            &predicate.values,
-            predicate.negated,
-        );
-    }
-    series
 }
 
 fn plan_columns(

@@ -7,6 +7,7 @@
 //! A *group* is up to [`GROUP_BLOCKS_MAX`] blocks of one partition of one table. Its pages are stored column by column,
 //! so one field of all series is one stretch of the file, and one series is one small page a column.
 
+mod cache;
 mod directory;
 mod footer;
 mod meta;
@@ -14,9 +15,11 @@ mod reader;
 mod rollup;
 mod statistics;
 mod summary;
+mod verify;
 mod writer;
 
-pub(crate) use directory::{BlockEntry, GroupDirectory};
+pub(crate) use cache::{CacheCounters, SegmentCache};
+pub(crate) use directory::{BlockEntry, ColumnChunk, GroupDirectory};
 pub(crate) use footer::SegmentKind;
 pub(crate) use meta::{Home, SegmentMeta, Window};
 pub(crate) use reader::Segment;

@@ -1,5 +1,7 @@
 //! A consistent view of the store.
 
+mod series;
+
 use std::sync::Arc;
 
 use crate::engine::{Engine, State};

@@ -17,7 +17,7 @@ use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{
     CompactionOptions, DeleteRequest, Engine, Maintained, Options, ScanRequest, SystemClock,
-    TagPredicate,
+    TagMatch, TagPredicate,
 };
 use nilometer_lineproto::Precision;
 
@@ -177,7 +177,7 @@ fn delete(engine: &Arc<Engine>, numbers: &mut Numbers, model: &mut Model) {
     });
     let tags = some.map(|some| TagPredicate {
         column: 1,
-        values: some.into_iter().map(Some).collect(),
+        matches: TagMatch::OneOf(some.into_iter().map(Some).collect()),
         negated: false,
     });
     engine

@@ -9,7 +9,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk, MemoryDisk, RealDisk};
 use nilometer_engine::ingest::Session;
-use nilometer_engine::{Clock, Engine, Error, Options, ScanRequest, SystemClock};
+use nilometer_engine::{
+    Clock, CompactionOptions, Engine, Error, Options, ScanRequest, SystemClock,
+};
 use nilometer_lineproto::Precision;
 
 const FLUSH_ROWS: u64 = 10;
@@ -108,6 +110,12 @@ fn open_with_reserve(disk: &Arc<dyn Disk>, dir: &Path) -> Arc<Engine> {
         flush_rows: 2_000,
         log_bytes_max: 64 << 10,
         disk_reserve_bytes: Some(RESERVE_BYTES),
+        // A compaction makes room, so writing would go on by itself before the test could look.
+        compaction: CompactionOptions {
+            fan_in: usize::MAX,
+            settle_ms: 0,
+            ..CompactionOptions::default()
+        },
         ..Options::default()
     };
     let clock = Arc::new(BusyClock::default());
@@ -127,9 +135,8 @@ fn write_many(engine: &Arc<Engine>, first: u64, rows: u64) -> Result<u64, Error>
     Ok(report.rows)
 }
 
-/// Writes until the disk has less than its reserve; returns the rows that were acknowledged, from time 0 on.
-fn fill(engine: &Arc<Engine>, rows_a_batch: u64) -> u64 {
-    let mut written = 0;
+/// Writes rows from time `written` on until the disk has less than its reserve; returns the next time.
+fn fill(engine: &Arc<Engine>, mut written: u64, rows_a_batch: u64) -> u64 {
     loop {
         match write_many(engine, written, rows_a_batch) {
             Ok(rows) => written += rows,
@@ -147,7 +154,7 @@ fn fill(engine: &Arc<Engine>, rows_a_batch: u64) -> u64 {
 fn a_disk_that_fills_up(disk: &Arc<dyn Disk>, dir: &Path, rows_a_batch: u64, free_some: impl Fn()) {
     let engine = open_with_reserve(disk, dir);
     engine.create_database("d").expect("its definition fits");
-    let written = fill(&engine, rows_a_batch);
+    let mut written = fill(&engine, 0, rows_a_batch);
     assert!(written > 1_000, "{written} rows");
 
     // What is there can be read, and memory can be flushed: the reserve is for that.
@@ -157,25 +164,16 @@ fn a_disk_that_fills_up(disk: &Arc<dyn Disk>, dir: &Path, rows_a_batch: u64, fre
     assert_eq!((metrics.head_rows, metrics.segment_rows), (0, written));
     assert_eq!((metrics.poisoned, metrics.disk_full_refusals), (None, 1));
     assert!(metrics.disk_free_bytes < metrics.disk_reserve_bytes);
-    assert!(matches!(
-        write_many(&engine, written, 1),
-        Err(Error::DiskFull { .. })
-    ));
 
-    // A full disk does not keep the store from opening.
+    // A full disk does not keep the store from opening; what compaction has freed meanwhile may be written.
     drop(engine);
     let engine = open_with_reserve(disk, dir);
     assert_eq!(count(&engine), written);
-    assert!(matches!(
-        write_many(&engine, written, 1),
-        Err(Error::DiskFull { .. })
-    ));
+    written = fill(&engine, written, rows_a_batch);
 
     free_some();
-    assert_eq!(
-        write_many(&engine, written, 100).expect("there is room again"),
-        100
-    );
+    let more = write_many(&engine, written, 100);
+    assert_eq!(more.expect("there is room again"), 100);
     engine.flush().expect("there is the reserve");
     drop(engine);
     assert_eq!(count(&open_with_reserve(disk, dir)), written + 100);
@@ -197,15 +195,13 @@ fn a_power_cut_on_a_full_disk_loses_nothing() {
         let disk: Arc<dyn Disk> = Arc::new(faulty.clone());
         let engine = open_with_reserve(&disk, Path::new("/d"));
         engine.create_database("d").unwrap();
-        let written = fill(&engine, 50);
+        let written = fill(&engine, 0, 50);
         let after = faulty.after_power_cut(seed, CrashPlan::default());
         let after: Arc<dyn Disk> = Arc::new(after);
         let engine = open_with_reserve(&after, Path::new("/d"));
         assert_eq!(count(&engine), written, "seed {seed}");
-        assert!(matches!(
-            write_many(&engine, written, 1),
-            Err(Error::DiskFull { .. })
-        ));
+        let written = fill(&engine, written, 50);
+        assert_eq!(count(&engine), written, "seed {seed}");
     }
 }
 

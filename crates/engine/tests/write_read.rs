@@ -15,7 +15,10 @@ use arrow_array::types::{Float64Type, Int32Type, Int64Type, TimestampNanosecondT
 use arrow_array::{Array, RecordBatch};
 use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::ingest::Session;
-use nilometer_engine::{Engine, Error, Options, ScanRequest, Snapshot, SystemClock, TagPredicate};
+use nilometer_engine::{
+    CompactionOptions, Engine, Error, Options, ScanRequest, Snapshot, SystemClock, TagMatch,
+    TagPredicate,
+};
 use nilometer_lineproto::Precision;
 
 fn open(disk: &MemoryDisk) -> Arc<Engine> {
@@ -161,7 +164,7 @@ fn tag_predicates_follow_presence() {
     ];
     let predicate = |values: &[Option<&str>], negated| TagPredicate {
         column: 2,
-        values: values.iter().map(|v| v.map(str::to_owned)).collect(),
+        matches: TagMatch::OneOf(values.iter().map(|v| v.map(str::to_owned)).collect()),
         negated,
     };
     // Tags are sorted by key when a point defines them, so column 1 is `dc` and column 2 is `host`.
@@ -243,7 +246,7 @@ fn series_of_all_sizes_share_and_own_blocks_without_mixing() {
             let found = scan(engine, |request| {
                 request.tags.push(TagPredicate {
                     column: 1,
-                    values: vec![Some(format!("h{host}"))],
+                    matches: TagMatch::OneOf(vec![Some(format!("h{host}"))]),
                     negated: false,
                 });
                 request.projection = vec![2];
@@ -403,6 +406,12 @@ fn the_log_is_recycled_and_stays_below_its_cap() {
         Options {
             flush_rows: 500,
             log_bytes_max: 64 << 10,
+            // So that each flush can be counted by its file.
+            compaction: CompactionOptions {
+                fan_in: usize::MAX,
+                settle_ms: 0,
+                ..CompactionOptions::default()
+            },
             ..Options::default()
         },
     );

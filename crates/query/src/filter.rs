@@ -10,7 +10,7 @@ use arrow::datatypes::{DataType, Schema, TimeUnit};
 use datafusion::common::{Column, ScalarValue};
 use datafusion::logical_expr::expr::{BinaryExpr, InList};
 use datafusion::logical_expr::{Between, Expr, Operator};
-use nilometer_engine::{ColumnSource, TableSchema, TagPredicate};
+use nilometer_engine::{ColumnSource, TableSchema, TagMatch, TagPredicate};
 
 const DAY_NS: i128 = 86_400_000_000_000;
 
@@ -53,10 +53,9 @@ impl Pushdown {
 
     pub(crate) fn is_nothing(&self) -> bool {
         self.time.is_empty()
-            || self
-                .tags
-                .iter()
-                .any(|tag| !tag.negated && tag.values.is_empty())
+            || self.tags.iter().any(|tag| {
+                !tag.negated && matches!(&tag.matches, TagMatch::OneOf(values) if values.is_empty())
+            })
     }
 
     pub(crate) fn and(mut self, other: Self) -> Self {
@@ -108,8 +107,10 @@ impl Pushdown {
             && right_covers == Coverage::Exact
             && let (Some(one), Some(other)) = (left.one_choice(), right.one_choice())
             && one.column == other.column
+            && let (TagMatch::OneOf(one), TagMatch::OneOf(other)) =
+                (&mut one.matches, &mut other.matches)
         {
-            one.values.append(&mut other.values);
+            one.append(other);
             return (left, Coverage::Exact);
         }
         (
@@ -149,21 +150,30 @@ impl Pushdown {
                 .map_or("?", |field| field.name().as_str());
             let not = if tag.negated { "NOT " } else { "" };
             // Writing to a string cannot fail.
-            let _ = write!(text, "{separator}{name} {not}IN (");
-            for (number, value) in tag.values.iter().take(VALUES_SHOWN_MAX).enumerate() {
-                let separator = if number > 0 { ", " } else { "" };
-                let _ = match value {
-                    Some(value) => write!(text, "{separator}'{value}'"),
-                    None => write!(text, "{separator}NULL"),
-                };
-            }
-            if tag.values.len() > VALUES_SHOWN_MAX {
-                let _ = write!(text, ", and {} more", tag.values.len() - VALUES_SHOWN_MAX);
-            }
-            text.push(')');
+            let _ = match &tag.matches {
+                TagMatch::Pattern(pattern) => write!(text, "{separator}{name} {not}~ /{pattern}/"),
+                TagMatch::OneOf(values) => {
+                    let _ = write!(text, "{separator}{name} {not}IN (");
+                    describe_values(values, &mut text);
+                    text.write_char(')')
+                }
+            };
         }
         text.push(']');
         text
+    }
+}
+
+fn describe_values(values: &[Option<String>], text: &mut String) {
+    for (number, value) in values.iter().take(VALUES_SHOWN_MAX).enumerate() {
+        let separator = if number > 0 { ", " } else { "" };
+        let _ = match value {
+            Some(value) => write!(text, "{separator}'{value}'"),
+            None => write!(text, "{separator}NULL"),
+        };
+    }
+    if values.len() > VALUES_SHOWN_MAX {
+        let _ = write!(text, ", and {} more", values.len() - VALUES_SHOWN_MAX);
     }
 }
 
@@ -283,7 +293,7 @@ fn exact_time(time: RangeInclusive<i64>) -> (Pushdown, Coverage) {
 fn exact_tag(column: usize, values: Vec<Option<String>>, negated: bool) -> (Pushdown, Coverage) {
     let tags = vec![TagPredicate {
         column,
-        values,
+        matches: TagMatch::OneOf(values),
         negated,
     }];
     let time = i64::MIN..=i64::MAX;

@@ -12,7 +12,7 @@ use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk};
 use nilometer_engine::ingest::{Session, WriteReport};
 use nilometer_engine::{
     Clock, ColumnKind, DEFAULT_SCHEMA, Engine, Error, Options, ScanRequest, Snapshot, TableSchema,
-    TagPredicate,
+    TagMatch, TagPredicate,
 };
 use nilometer_lineproto::Precision;
 
@@ -231,7 +231,7 @@ pub fn read_probe(
         time: probe.time.0..=probe.time.1,
         tags: vec![TagPredicate {
             column: 1 + tag_at,
-            values: values.clone(),
+            matches: TagMatch::OneOf(values.clone()),
             negated: *negated,
         }],
         limit: None,

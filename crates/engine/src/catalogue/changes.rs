@@ -249,3 +249,196 @@ fn known_or(known: bool, role: &str, what: &str, id: u32) -> Result<(), Malforme
         Err(unknown(role, what, id))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::definition::tests::entry;
+    use crate::schema::SeriesId;
+
+    /// Every name leads to the thing that has it, and nothing is both there and dropped.
+    fn check(catalogue: &Catalogue) {
+        assert_eq!(catalogue.databases.len(), catalogue.by_database.len());
+        for (name, id) in &catalogue.databases {
+            let database = &catalogue.by_database[id];
+            assert_eq!(&database.name, name);
+            assert!(!catalogue.dropped.databases.contains(id));
+            if let Some(schema) = database.default_schema {
+                assert_eq!(catalogue.by_schema[&schema].database, *id);
+            }
+        }
+        assert_eq!(catalogue.schemas.len(), catalogue.by_schema.len());
+        for ((database, name), id) in &catalogue.schemas {
+            assert_eq!(&catalogue.by_schema[id].name, name);
+            assert_eq!(&catalogue.by_schema[id].database, database);
+            assert!(catalogue.by_database.contains_key(database));
+            assert!(!catalogue.dropped.schemas.contains(id));
+        }
+        assert_eq!(catalogue.tables.len(), catalogue.by_table.len());
+        for ((schema, name), id) in &catalogue.tables {
+            let table = catalogue.table(*id).unwrap();
+            assert_eq!((&table.schema, &table.name), (schema, name));
+            assert!(catalogue.by_schema.contains_key(schema));
+            assert!(!catalogue.is_dropped(*id));
+            let columns = || table.tags.iter().chain(&table.fields);
+            let keys: BTreeSet<_> = columns()
+                .map(|column| (column.kind == ColumnKind::Tag, &column.name))
+                .collect();
+            assert_eq!(keys.len(), columns().count());
+            for column in columns() {
+                assert!(!catalogue.dropped.columns.contains(&column.id));
+                assert!(column.id.0 < catalogue.next.column);
+            }
+        }
+    }
+
+    /// Ids of everything that is there: databases, schemas, tables, columns.
+    fn ids(catalogue: &Catalogue) -> BTreeSet<(u8, u32)> {
+        let columns = catalogue.by_table.values().flat_map(|table| {
+            let columns = table.schema.tags.iter().chain(&table.schema.fields);
+            columns.map(|column| (3, column.id.0)).collect::<Vec<_>>()
+        });
+        let databases = catalogue.by_database.keys().map(|id| (0, id.0));
+        let schemas = catalogue.by_schema.keys().map(|id| (1, id.0));
+        let tables = catalogue.by_table.keys().map(|id| (2, id.0));
+        databases
+            .chain(schemas)
+            .chain(tables)
+            .chain(columns)
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn any_entries_are_applied_or_refused_and_nothing_comes_back(
+            entries in proptest::collection::vec(entry(), 0..200),
+        ) {
+            let mut catalogue = Catalogue::default();
+            let mut gone = BTreeSet::new();
+            for entry in &entries {
+                let before = ids(&catalogue);
+                let outcome = catalogue.apply(entry);
+                check(&catalogue);
+                let after = ids(&catalogue);
+                if outcome.is_err() {
+                    prop_assert_eq!(&before, &after);
+                }
+                gone.extend(before.difference(&after).copied());
+                prop_assert!(gone.is_disjoint(&after), "{:?} brought something back", entry);
+            }
+        }
+    }
+
+    fn story() -> Vec<Definition> {
+        use Definition as D;
+        let named = |name: &str| name.to_owned();
+        vec![
+            D::Database {
+                id: DatabaseId(1),
+                name: named("d"),
+            },
+            D::Schema {
+                id: SchemaId(1),
+                database: DatabaseId(1),
+                name: named("public"),
+            },
+            D::Table {
+                id: TableId(1),
+                schema: SchemaId(1),
+                name: named("m"),
+            },
+            D::Column {
+                id: ColumnId(1),
+                table: TableId(1),
+                kind: ColumnKind::Tag,
+                name: named("host"),
+            },
+            D::TagValue {
+                tag: ColumnId(1),
+                value: named("a"),
+            },
+            D::Series {
+                id: SeriesId(1),
+                table: TableId(1),
+                tags: vec![(ColumnId(1), 0)],
+            },
+            D::DropTable { id: TableId(1) },
+        ]
+    }
+
+    #[test]
+    fn entries_about_a_dropped_table_change_nothing() {
+        let mut catalogue = Catalogue::default();
+        for entry in story() {
+            catalogue.apply(&entry).unwrap();
+        }
+        assert!(catalogue.is_dropped(TableId(1)));
+        let again = story();
+        let late = [
+            Definition::Column {
+                id: ColumnId(2),
+                table: TableId(1),
+                kind: ColumnKind::Tag,
+                name: "late".to_owned(),
+            },
+            Definition::TagValue {
+                tag: ColumnId(2),
+                value: "b".to_owned(),
+            },
+            Definition::Series {
+                id: SeriesId(7),
+                table: TableId(1),
+                tags: vec![(ColumnId(2), 0)],
+            },
+            Definition::RenameTable {
+                id: TableId(1),
+                name: "n".to_owned(),
+            },
+            Definition::DropColumn {
+                id: ColumnId(1),
+                table: TableId(1),
+            },
+        ];
+        for entry in again.iter().chain(&late) {
+            catalogue.apply(entry).unwrap();
+            assert!(catalogue.table(TableId(1)).is_none(), "{entry:?}");
+            assert_eq!(catalogue.counts(), (1, 0, 0), "{entry:?}");
+        }
+        // Their ids are taken all the same.
+        assert_eq!(catalogue.next.column, 3);
+        assert_eq!(catalogue.next.series, 8);
+        check(&catalogue);
+    }
+
+    #[test]
+    fn entries_about_what_never_was_are_damage() {
+        let mut catalogue = Catalogue::default();
+        for entry in story() {
+            catalogue.apply(&entry).unwrap();
+        }
+        let entries = [
+            Definition::DropTable { id: TableId(2) },
+            Definition::DropSchema { id: SchemaId(2) },
+            Definition::DropDatabase { id: DatabaseId(2) },
+            Definition::DropColumn {
+                id: ColumnId(1),
+                table: TableId(9),
+            },
+            Definition::DefaultSchema {
+                database: DatabaseId(1),
+                schema: SchemaId(2),
+            },
+            Definition::Database {
+                id: DatabaseId(2),
+                name: "d".to_owned(),
+            },
+        ];
+        for entry in entries {
+            assert!(catalogue.apply(&entry).is_err(), "{entry:?}");
+        }
+    }
+}

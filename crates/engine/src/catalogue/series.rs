@@ -1,54 +1,45 @@
 //! The series part of the catalogue: tag values, their codes, and which series have which.
 //!
-//! Does: apply tag values and series, find a series by its tags, answer which series match tag predicates. Does not:
-//! know names of databases, schemas, tables or columns (`catalogue.rs` does).
+//! Does: apply tag values and series, find or make a series by its tags. Does not: know names of databases, schemas, tables
+//! or columns (`catalogue.rs` does), or select series by predicates (`selection.rs` does).
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError, RwLock};
 
-use arrow_array::StringArray;
-use hashbrown::HashTable;
-use rustc_hash::{FxBuildHasher, FxHashMap};
+use roaring::RoaringBitmap;
+use rustc_hash::FxBuildHasher;
 
+use super::codes::CodeColumn;
+use super::dictionary::TagDictionary;
+use super::id_table::IdTable;
+use super::postings::Postings;
 use super::{Catalogue, after};
+use crate::definition;
 use crate::error::Malformed;
 use crate::schema::{ColumnId, SeriesId, TableId, TableSchema};
-
-/// Code of an absent tag in a series' row of codes.
-const ABSENT: u32 = u32::MAX;
 
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) schema: Arc<TableSchema>,
     /// Ids of the table's series, ascending; a position here is a series' ordinal.
     series: Vec<u32>,
-    /// By tag: the code of each ordinal; shorter columns end in absent tags.
-    codes: BTreeMap<ColumnId, Vec<u32>>,
+    tags: BTreeMap<ColumnId, Tag>,
     /// Ordinals by their set of tags.
-    by_tags: HashTable<u32>,
+    by_tags: IdTable,
 }
 
-/// The values of one tag, in the order of their codes.
+/// What the series of a table have of one tag.
 #[derive(Debug, Default)]
-pub(crate) struct TagDictionary {
-    values: Vec<Arc<str>>,
-    codes: FxHashMap<Arc<str>, u32>,
-    arrow: Mutex<Option<Arc<StringArray>>>,
+pub(super) struct Tag {
+    pub(super) codes: CodeColumn,
+    pub(super) postings: RwLock<Postings>,
 }
 
-impl TagDictionary {
-    /// The values as Arrow shows them; built again only after a value appeared.
-    pub(crate) fn arrow(&self) -> Arc<StringArray> {
-        let mut cached = self.arrow.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(array) = cached.as_ref()
-            && arrow_array::Array::len(array.as_ref()) == self.values.len()
-        {
-            return Arc::clone(array);
-        }
-        let array = Arc::new(StringArray::from_iter_values(&self.values));
-        *cached = Some(Arc::clone(&array));
-        array
+impl Tag {
+    fn bytes(&self) -> usize {
+        let postings = self.postings.read().unwrap_or_else(PoisonError::into_inner);
+        self.codes.bytes() + postings.bytes()
     }
 }
 
@@ -58,19 +49,24 @@ impl Table {
         Self {
             schema: Arc::new(schema),
             series: Vec::new(),
-            codes: BTreeMap::new(),
-            by_tags: HashTable::new(),
+            tags: BTreeMap::new(),
+            by_tags: IdTable::default(),
         }
     }
 
     /// Makes room for a new tag.
     pub(super) fn add_tag(&mut self, tag: ColumnId) {
-        self.codes.entry(tag).or_default();
+        self.tags.entry(tag).or_default();
+    }
+
+    /// What its series have of a tag.
+    pub(super) fn tag(&self, tag: ColumnId) -> Option<&Tag> {
+        self.tags.get(&tag)
     }
 
     /// Every tag that its series have, also those that were dropped.
     pub(super) fn tag_ids(&self) -> impl Iterator<Item = ColumnId> {
-        self.codes.keys().copied()
+        self.tags.keys().copied()
     }
 
     /// Number of series.
@@ -78,16 +74,59 @@ impl Table {
         self.series.len()
     }
 
+    /// Number of series, as ordinals are counted.
+    pub(super) fn ordinal_count(&self) -> u32 {
+        u32::try_from(self.series.len()).unwrap_or(u32::MAX)
+    }
+
+    /// All ordinals.
+    pub(super) fn ordinals(&self) -> RoaringBitmap {
+        let mut all = RoaringBitmap::new();
+        all.insert_range(0..self.ordinal_count());
+        all
+    }
+
+    /// The ordinal of a series.
+    pub(super) fn ordinal(&self, series: SeriesId) -> Option<usize> {
+        self.series.binary_search(&series.0).ok()
+    }
+
     /// The (tag, code) pairs of an ordinal, by tag id.
     fn tags_of(&self, ordinal: usize) -> impl Iterator<Item = (ColumnId, u32)> {
-        self.codes.iter().filter_map(move |(&tag, codes)| {
-            let code = codes.get(ordinal).copied().unwrap_or(ABSENT);
-            (code != ABSENT).then_some((tag, code))
+        self.tags
+            .iter()
+            .filter_map(move |(&id, tag)| Some((id, tag.codes.get(ordinal)?)))
+    }
+
+    /// The ordinal of exactly these tags, which are sorted by tag id.
+    fn find(&self, hash: u64, tags: &[(ColumnId, u32)]) -> Option<u32> {
+        self.by_tags.find(hash, |ordinal| {
+            self.tags_of(ordinal as usize).eq(tags.iter().copied())
         })
+    }
+
+    /// Adds a series whose id is above all others, with tags that are sorted by tag id and known.
+    fn push(&mut self, id: u32, hash: u64, tags: &[(ColumnId, u32)]) -> Result<(), Malformed> {
+        let ordinal = self.series.len();
+        let short = u32::try_from(ordinal)
+            .ok()
+            .filter(|&ordinal| ordinal < u32::MAX)
+            .ok_or_else(|| Malformed::new("more than 2^32 - 1 series in a table"))?;
+        for &(tag, code) in tags {
+            self.tags.entry(tag).or_default().codes.push(ordinal, code);
+        }
+        self.series.push(id);
+        self.by_tags.insert(hash, short);
+        Ok(())
+    }
+
+    fn bytes(&self) -> usize {
+        let tags: usize = self.tags.values().map(Tag::bytes).sum();
+        tags + self.series.capacity() * size_of::<u32>() + self.by_tags.bytes()
     }
 }
 
-fn hash_tags(tags: impl Iterator<Item = (ColumnId, u32)>) -> u64 {
+fn hash_tags(tags: &[(ColumnId, u32)]) -> u64 {
     let mut hash = 0u64;
     for (tag, code) in tags {
         hash = FxBuildHasher.hash_one((hash, tag.0, code));
@@ -95,71 +134,62 @@ fn hash_tags(tags: impl Iterator<Item = (ColumnId, u32)>) -> u64 {
     hash
 }
 
-/// A tag as a write names it; sorted by tag id before look-up.
-pub(crate) type TagCodes = Vec<(ColumnId, u32)>;
-
 impl Catalogue {
-    pub(crate) fn tag_code(&self, tag: ColumnId, value: &str) -> Option<u32> {
-        self.tags.get(&tag)?.codes.get(value).copied()
-    }
-
     pub(crate) fn tag_dictionary(&self, tag: ColumnId) -> Option<&TagDictionary> {
         self.tags.get(&tag)
     }
 
+    /// Memory of series and tag values.
+    pub(crate) fn series_bytes(&self) -> usize {
+        let dictionaries: usize = self.tags.values().map(TagDictionary::bytes).sum();
+        dictionaries + self.by_table.values().map(Table::bytes).sum::<usize>()
+    }
+
     /// The series of a table with exactly these tags, which are sorted by tag id.
-    pub(crate) fn series(&self, table: TableId, tags: &[(ColumnId, u32)]) -> Option<SeriesId> {
+    pub(crate) fn series(&self, table: TableId, tags: &[(ColumnId, &str)]) -> Option<SeriesId> {
         let table = self.by_table.get(&table)?;
-        let hash = hash_tags(tags.iter().copied());
-        let ordinal = table.by_tags.find(hash, |&ordinal| {
-            table.tags_of(ordinal as usize).eq(tags.iter().copied())
-        })?;
-        table.series.get(*ordinal as usize).map(|&id| SeriesId(id))
+        let mut codes = Vec::with_capacity(tags.len());
+        for (tag, value) in tags {
+            codes.push((*tag, self.tags.get(tag)?.code(&self.text_hash, value)?));
+        }
+        let ordinal = table.find(hash_tags(&codes), &codes)?;
+        table.series.get(ordinal as usize).map(|&id| SeriesId(id))
+    }
+
+    /// The same, and makes it if there is none; the entries of what it made are appended to `made`.
+    pub(crate) fn define_series(
+        &mut self,
+        table: TableId,
+        tags: &[(ColumnId, &str)],
+        made: &mut Vec<u8>,
+    ) -> Result<SeriesId, Malformed> {
+        let mut codes = Vec::with_capacity(tags.len());
+        for &(tag, value) in tags {
+            let dictionary = self.tags.get_mut(&tag).ok_or_else(|| unknown_tag(tag))?;
+            let (code, new) = dictionary.insert(&self.text_hash, value)?;
+            if new {
+                definition::encode_tag_value(tag, value, made);
+            }
+            codes.push((tag, code));
+        }
+        let id = self.next.series;
+        let next = after(id)?;
+        let table_id = table;
+        let table = self.table_mut(table)?;
+        let hash = hash_tags(&codes);
+        if let Some(known) = table.find(hash, &codes) {
+            let id = table.series.get(known as usize).copied().unwrap_or(0);
+            return Ok(SeriesId(id));
+        }
+        table.push(id, hash, &codes)?;
+        self.next.series = next;
+        definition::encode_series(SeriesId(id), table_id, &codes, made);
+        Ok(SeriesId(id))
     }
 
     /// Ids of all series of a table, ascending.
     pub(crate) fn all_series(&self, table: TableId) -> &[u32] {
         self.by_table.get(&table).map_or(&[], |table| &table.series)
-    }
-
-    /// Ids, ascending, of the series whose tag has (or, negated, has not) one of `values`; `None` = absent.
-    pub(crate) fn filter_series(
-        &self,
-        table: TableId,
-        candidates: &[u32],
-        tag: ColumnId,
-        values: &[Option<String>],
-        negated: bool,
-    ) -> Vec<u32> {
-        let mut wanted: Vec<u32> = values
-            .iter()
-            .filter_map(|value| match value {
-                None => Some(ABSENT),
-                Some(value) => self.tag_code(tag, value),
-            })
-            .collect();
-        wanted.sort_unstable();
-        let Some(table) = self.by_table.get(&table) else {
-            return Vec::new();
-        };
-        let no_codes = Vec::new();
-        let codes = table.codes.get(&tag).unwrap_or(&no_codes);
-        let matches = |ordinal: usize| {
-            let code = codes.get(ordinal).copied().unwrap_or(ABSENT);
-            wanted.binary_search(&code).is_ok() != negated
-        };
-        // Both lists ascend, so one walk pairs them.
-        let mut kept = Vec::new();
-        let mut ordinal = 0;
-        for &candidate in candidates {
-            while table.series.get(ordinal).is_some_and(|&id| id < candidate) {
-                ordinal += 1;
-            }
-            if table.series.get(ordinal) == Some(&candidate) && matches(ordinal) {
-                kept.push(candidate);
-            }
-        }
-        kept
     }
 
     /// The code of a series' tag, `None` when absent.
@@ -172,30 +202,26 @@ impl Catalogue {
         let Some(table) = self.by_table.get(&table) else {
             return vec![None; series.len()];
         };
-        let codes = table.codes.get(&tag);
+        let codes = table.tag(tag).map(|tag| &tag.codes);
         series
             .iter()
             .map(|id| {
                 let ordinal = table.series.binary_search(id).ok()?;
-                let code = codes?.get(ordinal).copied()?;
-                (code != ABSENT).then_some(code)
+                codes?.get(ordinal)
             })
             .collect()
     }
 
     pub(super) fn apply_tag_value(&mut self, tag: ColumnId, value: &str) -> Result<(), Malformed> {
-        let dictionary = self
-            .tags
-            .get_mut(&tag)
-            .ok_or_else(|| Malformed::new(format!("value of unknown tag {}", tag.0)))?;
-        if !dictionary.codes.contains_key(value) {
-            let code = u32::try_from(dictionary.values.len())
-                .map_err(|_| Malformed::new("more than 2^32 values of a tag"))?;
-            let value: Arc<str> = value.into();
-            dictionary.codes.insert(Arc::clone(&value), code);
-            dictionary.values.push(value);
-        }
-        Ok(())
+        let hash = &self.text_hash;
+        let dictionary = self.tags.get_mut(&tag).ok_or_else(|| unknown_tag(tag))?;
+        dictionary.insert(hash, value).map(|_| ())
+    }
+
+    fn table_mut(&mut self, table: TableId) -> Result<&mut Table, Malformed> {
+        self.by_table
+            .get_mut(&table)
+            .ok_or_else(|| Malformed::new(format!("series of unknown table {}", table.0)))
     }
 
     pub(super) fn apply_series(
@@ -204,47 +230,38 @@ impl Catalogue {
         table: TableId,
         tags: &[(ColumnId, u32)],
     ) -> Result<(), Malformed> {
-        self.next.series = self.next.series.max(after(id.0)?);
-        let table = self
-            .by_table
-            .get_mut(&table)
-            .ok_or_else(|| Malformed::new(format!("series of unknown table {}", table.0)))?;
-        match table.series.last() {
-            Some(&last) if last >= id.0 => {
-                if table.series.binary_search(&id.0).is_ok() {
-                    return Ok(());
-                }
-                return Err(Malformed::new(format!(
-                    "series id {} is out of order",
-                    id.0
-                )));
-            }
-            _ => {}
-        }
-        let ordinal = table.series.len();
-        for &(tag, code) in tags {
-            let known = self
-                .tags
-                .get(&tag)
-                .is_some_and(|d| (code as usize) < d.values.len());
-            let codes = table.codes.get_mut(&tag).filter(|_| known);
-            let codes = codes.ok_or_else(|| {
-                Malformed::new(format!("series {} has an undefined tag value", id.0))
-            })?;
-            codes.resize(ordinal, ABSENT);
-            codes.push(code);
-        }
-        table.series.push(id.0);
-        let ordinal = u32::try_from(ordinal)
-            .map_err(|_| Malformed::new("more than 2^32 series in a table"))?;
-        let hash = hash_tags(tags.iter().copied());
-        let codes = &table.codes;
-        table.by_tags.insert_unique(hash, ordinal, |&other| {
-            hash_tags(codes.iter().filter_map(|(&tag, codes)| {
-                let code = codes.get(other as usize).copied().unwrap_or(ABSENT);
-                (code != ABSENT).then_some((tag, code))
-            }))
+        let known = tags.iter().all(|(tag, code)| {
+            self.tags
+                .get(tag)
+                .is_some_and(|dictionary| (*code as usize) < dictionary.len())
         });
-        Ok(())
+        self.next.series = self.next.series.max(after(id.0)?);
+        let table = self.table_mut(table)?;
+        if table.series.last().is_some_and(|&last| last >= id.0) {
+            if table.series.binary_search(&id.0).is_ok() {
+                return Ok(());
+            }
+            return Err(Malformed::new(format!(
+                "series id {} is out of order",
+                id.0
+            )));
+        }
+        if !known || !tags.iter().all(|(tag, _)| table.tags.contains_key(tag)) {
+            return Err(Malformed::new(format!(
+                "series {} has an undefined tag value",
+                id.0
+            )));
+        }
+        if !tags.is_sorted_by(|a, b| a.0 < b.0) {
+            return Err(Malformed::new(format!(
+                "the tags of series {} are out of order",
+                id.0
+            )));
+        }
+        table.push(id.0, hash_tags(tags), tags)
     }
+}
+
+fn unknown_tag(tag: ColumnId) -> Malformed {
+    Malformed::new(format!("value of unknown tag {}", tag.0))
 }

@@ -99,7 +99,7 @@ impl Situation<'_> {
     /// Segments of dropped tables, and those that a delete covers as a whole: they go without being read.
     fn drop_job(&self) -> Option<Job> {
         let gone = |segment: &Segment| {
-            segment.all_groups().all(|group| {
+            segment.all_groups().all(|(_, group)| {
                 (self.interval_of)(group.table).is_none()
                     || self.tombstones.iter().any(|it| {
                         it.table == group.table
@@ -129,7 +129,7 @@ impl Situation<'_> {
         let rows = |run: &[&Arc<Segment>]| run.iter().map(|it| it.meta.rows).sum::<u64>();
         let run = self.run_of(&mixed).or_else(|| {
             let worth = self.idle && rows(&mixed) >= self.options.partition_rows_min;
-            let some = mixed.get(..mixed.len().min(2 * self.options.fan_in))?;
+            let some = mixed.get(..mixed.len().min(self.options.fan_in.saturating_mul(2)))?;
             (worth && !some.is_empty()).then_some(some)
         })?;
         let parts = self.parts_of(run);
@@ -154,7 +154,9 @@ impl Situation<'_> {
         let highest = files.iter().map(|it| tier(it)).max()?;
         for level in 0..=highest {
             for run in files.split(|it| tier(it) > level) {
-                let run = run.get(..run.len().min(2 * fan_in)).unwrap_or(run);
+                let run = run
+                    .get(..run.len().min(fan_in.saturating_mul(2)))
+                    .unwrap_or(run);
                 let rows: u64 = run.iter().map(|it| it.meta.rows).sum();
                 let largest = run.iter().map(|it| it.meta.rows).max().unwrap_or(0);
                 let pays = largest <= 2 * (rows - largest);
@@ -171,7 +173,7 @@ impl Situation<'_> {
         // By table: rows of each default window.
         let mut tables: BTreeMap<TableId, BTreeMap<i64, u64>> = BTreeMap::new();
         for segment in run {
-            for group in segment.all_groups() {
+            for (_, group) in segment.all_groups() {
                 let Some(interval) = (self.interval_of)(group.table) else {
                     continue;
                 };

@@ -46,7 +46,12 @@ impl Engine {
         let Some(claim) = self.claim(settle) else {
             return Ok(Maintained::Idle);
         };
-        let outcome = self.work(&claim);
+        // What it writes is at most about what it reads. Without room for that it waits, rather than fill the disk.
+        let outcome = if self.has_room_for(&claim) {
+            self.work(&claim)
+        } else {
+            Ok(Maintained::Idle)
+        };
         let mut jobs = lock(&self.jobs);
         for id in claim.job.segments() {
             jobs.compacting.remove(id);
@@ -63,6 +68,18 @@ impl Engine {
         outcome
     }
 
+    fn has_room_for(&self, claim: &Claim) -> bool {
+        let Job::Rewrite { segments, .. } = &claim.job else {
+            return true;
+        };
+        let inputs = segments
+            .iter()
+            .filter_map(|id| segment_of(&claim.state, *id));
+        let bytes = inputs.map(|segment| segment.meta.bytes).sum();
+        self.space
+            .has_room_for(self.disk.as_ref(), &self.dir, bytes)
+    }
+
     fn claim(&self, settle: bool) -> Option<Claim> {
         let mut jobs = lock(&self.jobs);
         let (state, visible) = {
@@ -72,8 +89,8 @@ impl Engine {
         let idle_ms = self.idle_ms();
         let settle_ms = self.options.compaction.settle_ms;
         let idle = settle || (settle_ms > 0 && idle_ms >= settle_ms);
-        // The same situation has the same answer.
-        let answered = (state.version.number, idle);
+        // The same situation has the same answer; a drop makes another one.
+        let answered = (state.version.number, self.catalogue_epoch(), idle);
         if jobs.idle_at == Some(answered) {
             return None;
         }
@@ -212,7 +229,7 @@ impl Engine {
             applied_lsn: claim.visible,
             home: target.home,
         };
-        Segment::open(self.disk.as_ref(), path, self.uuid, meta).map(Some)
+        Segment::open(&self.segment_cache, path, self.uuid, meta).map(Some)
     }
 
     fn fill(

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use super::{Engine, lock};
 use crate::batch::Batch;
 use crate::error::Error;
+use crate::predicate::TagPredicate;
 use crate::record;
-use crate::scan::{TagPredicate, find_series};
+use crate::scan::find_series;
 use crate::schema::{Lsn, TableSchema};
 use crate::tombstone::{Deleted, Tombstone};
 
@@ -32,6 +33,11 @@ impl Engine {
         let lsn = {
             let mut sequencer = lock(&self.sequencer);
             self.check_poisoned()?;
+            if self.catalogue().table(request.table.id).is_none() {
+                return Err(Error::TableDropped {
+                    table: request.table.name.clone(),
+                });
+            }
             self.log_definitions(&mut sequencer)?;
             // Under the sequencer, so that no series appears between this look and the delete's place in the order.
             let series = if request.tags.is_empty() {

@@ -185,7 +185,7 @@ impl Engine {
                 home: Home::Mixed,
             };
             edit.added_segments.push(meta.clone());
-            segment = Some(Segment::open(self.disk.as_ref(), path, self.uuid, meta)?);
+            segment = Some(Segment::open(&self.segment_cache, path, self.uuid, meta)?);
         }
         let sides = self.checkpoint_sides(frozen.lsn, &mut edit)?;
         self.disk.sync_dir(&dir).map_err(Error::io("sync", &dir))?;

@@ -87,7 +87,7 @@ impl Engine {
             let mut keys = lock(&self.keys);
             let mut round = Round::new(&self.budget);
             self.log.replay(applied, last, &mut |lsn, payload: &[u8]| {
-                let mut to = Recovered {
+                let mut to = Replayed {
                     catalogue: &mut catalogue,
                     relations: &mut relations,
                     keys: &mut keys,
@@ -133,7 +133,7 @@ impl Round {
         &mut self,
         lsn: Lsn,
         payload: &[u8],
-        to: &mut Recovered<'_>,
+        to: &mut Replayed<'_>,
     ) -> Result<(), Malformed> {
         self.full = self.full || to.head.bytes() + to.unfiled.len() as u64 >= self.bytes_max;
         if self.full {
@@ -167,12 +167,13 @@ impl Round {
     }
 }
 
-/// What replay brings back.
+/// What replay fills.
 #[derive(Debug)]
-pub(super) struct Recovered<'a> {
+pub(super) struct Replayed<'a> {
     pub(super) catalogue: &'a mut Catalogue,
     pub(super) relations: &'a mut Relations,
     pub(super) keys: &'a mut KeySet,
     pub(super) head: &'a Head,
+    /// Definitions that are in no file yet.
     pub(super) unfiled: &'a mut Vec<u8>,
 }

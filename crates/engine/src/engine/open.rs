@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, RwLock};
 
-use super::memory::{Recovered, Round};
+use super::backup::{clear_staged, remove_marker};
+use super::memory::{Replayed, Round};
 use super::relations::read_relations;
 use super::space::Space;
 use super::{Counters, Engine, Jobs, Options, Sequencer, State, Version};
@@ -12,14 +13,15 @@ use crate::budget::{MemoryBudget, MemoryUse};
 use crate::catalogue::Catalogue;
 use crate::clock::Clock;
 use crate::definitions_file;
-use crate::disk::Disk;
+use crate::disk::{Disk, DiskLock};
 use crate::error::Error;
 use crate::head::Head;
 use crate::idempotency::KeySet;
+use crate::ingest::SeriesMemo;
 use crate::log::{Log, LogOptions};
 use crate::manifest::{FileKind, Manifest};
 use crate::relation::Holds;
-use crate::segment::Segment;
+use crate::segment::{Segment, SegmentCache};
 
 /// Log files that the cap is divided into.
 const LOG_FILES: u64 = 8;
@@ -46,15 +48,7 @@ impl Engine {
         let log_dir = Log::dir_of(dir);
         let segment_dir = segment_dir(dir);
         disk.create_dir_all(dir).map_err(Error::io("create", dir))?;
-        let lock = disk.lock(&dir.join(LOCK_FILE)).map_err(|error| {
-            if error.kind() == std::io::ErrorKind::WouldBlock {
-                Error::Locked {
-                    path: dir.to_owned(),
-                }
-            } else {
-                Error::io("lock", &dir.join(LOCK_FILE))(error)
-            }
-        })?;
+        let lock = lock_dir(disk.as_ref(), dir)?;
         let mut manifest = open_manifest(disk.as_ref(), dir)?;
         for folder in [&log_dir, &segment_dir] {
             disk.create_dir_all(folder)
@@ -63,44 +57,42 @@ impl Engine {
         disk.sync_dir(dir).map_err(Error::io("sync", dir))?;
         let mut catalogue = Catalogue::new(options.sabotage);
         read_definitions(disk.as_ref(), &segment_dir, &manifest, &mut catalogue)?;
-        let segments = open_segments(disk.as_ref(), &segment_dir, &manifest)?;
+        let segment_cache = Arc::new(SegmentCache::new(
+            Arc::clone(&disk),
+            options.directory_cache_bytes_max,
+            options.open_files_max,
+        ));
+        let segments = open_segments(&segment_cache, &segment_dir, &manifest)?;
 
         let mut keys = KeySet::new(&options, clock.as_ref());
-        for meta in manifest.contents.files_of(FileKind::Keys) {
-            let path = segment_dir.join(side_name(FileKind::Keys, meta.file_id));
-            keys.read(disk.as_ref(), &path, manifest.uuid(), meta)?;
-        }
-        keys.files_end_at(manifest.contents.flushed_lsn);
+        read_keys(disk.as_ref(), &segment_dir, &manifest, &mut keys)?;
         let mut relations = read_relations(disk.as_ref(), &segment_dir, &manifest)?;
 
         let head = Head::default();
         let mut unfiled = Vec::new();
-        let log_options = LogOptions {
-            file_bytes: (options.log_bytes_max / LOG_FILES).max(LOG_FILE_BYTES_MIN),
-            free_files_max: LOG_FREE_FILES_MAX,
-            sabotage: options.sabotage,
-        };
         let mut round = Round::new(&budget);
         let (log, replayed) = Log::open(
             Arc::clone(&disk),
             log_dir,
             manifest.uuid(),
             manifest.contents.flushed_lsn,
-            log_options,
+            log_options(&options),
             &mut |lsn, payload: &[u8]| {
-                let mut to = Recovered {
+                let mut parts = Replayed {
                     catalogue: &mut catalogue,
                     relations: &mut relations,
                     keys: &mut keys,
                     head: &head,
                     unfiled: &mut unfiled,
                 };
-                round.visit(lsn, payload, &mut to)
+                round.visit(lsn, payload, &mut parts)
             },
         )
         .map_err(|error| manifest.blame(error))?;
         // Only now that everything listed was found in order may anything be thrown away.
+        remove_marker(disk.as_ref(), dir)?;
         manifest.rewrite(disk.as_ref())?;
+        clear_staged(disk.as_ref(), dir)?;
         remove_orphans(disk.as_ref(), &segment_dir, &manifest)?;
         let counters = Counters::default();
         counters
@@ -117,9 +109,11 @@ impl Engine {
         let engine = Self {
             uuid: manifest.uuid(),
             dir: dir.to_owned(),
+            memo: RwLock::new(SeriesMemo::new(options.memo_bytes_max)),
             options,
             log,
             epoch: AtomicU64::new(catalogue.epoch()),
+            segment_cache,
             catalogue: RwLock::new(catalogue),
             sequencer: Mutex::new(Sequencer {
                 next_lsn: applied + 1,
@@ -144,6 +138,7 @@ impl Engine {
             counters,
             space,
             budget,
+            backups: Mutex::new(()),
             disk,
             clock,
             _lock: lock,
@@ -153,12 +148,34 @@ impl Engine {
     }
 }
 
+/// Makes sure that nobody else has `dir` open, for as long as the lock lives.
+pub(super) fn lock_dir(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DiskLock>, Error> {
+    let path = dir.join(LOCK_FILE);
+    disk.lock(&path).map_err(|error| {
+        if error.kind() == std::io::ErrorKind::WouldBlock {
+            Error::Locked {
+                path: dir.to_owned(),
+            }
+        } else {
+            Error::io("lock", &path)(error)
+        }
+    })
+}
+
+pub(super) fn log_options(options: &Options) -> LogOptions {
+    LogOptions {
+        file_bytes: (options.log_bytes_max / LOG_FILES).max(LOG_FILE_BYTES_MIN),
+        free_files_max: LOG_FREE_FILES_MAX,
+        sabotage: options.sabotage,
+    }
+}
+
 /// Folder of segments and definition files.
-pub(super) fn segment_dir(dir: &Path) -> std::path::PathBuf {
+pub(crate) fn segment_dir(dir: &Path) -> std::path::PathBuf {
     dir.join("segments")
 }
 
-pub(super) fn segment_name(file_id: u64) -> String {
+pub(crate) fn segment_name(file_id: u64) -> String {
     format!("{file_id:016}.seg")
 }
 
@@ -240,14 +257,14 @@ fn remove_orphans(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<()
 }
 
 /// Whether a file of the store could have this name.
-fn is_file_name(name: &str) -> bool {
+pub(super) fn is_file_name(name: &str) -> bool {
     let id = ["seg", "def", "key", "rel", "idx"]
         .iter()
         .find_map(|ending| name.strip_suffix(ending)?.strip_suffix('.'));
     id.is_some_and(|id| id.len() == 16 && id.bytes().all(|digit| digit.is_ascii_digit()))
 }
 
-fn read_definitions(
+pub(crate) fn read_definitions(
     disk: &dyn Disk,
     dir: &Path,
     manifest: &Manifest,
@@ -264,8 +281,22 @@ fn read_definitions(
     Ok(())
 }
 
-fn open_segments(
+fn read_keys(
     disk: &dyn Disk,
+    dir: &Path,
+    manifest: &Manifest,
+    keys: &mut KeySet,
+) -> Result<(), Error> {
+    for meta in manifest.contents.files_of(FileKind::Keys) {
+        let path = dir.join(side_name(FileKind::Keys, meta.file_id));
+        keys.read(disk, &path, manifest.uuid(), meta)?;
+    }
+    keys.files_end_at(manifest.contents.flushed_lsn);
+    Ok(())
+}
+
+fn open_segments(
+    cache: &Arc<SegmentCache>,
     dir: &Path,
     manifest: &Manifest,
 ) -> Result<Vec<Arc<Segment>>, Error> {
@@ -275,7 +306,7 @@ fn open_segments(
         .iter()
         .map(|meta| {
             let path = dir.join(segment_name(meta.file_id));
-            Segment::open(disk, path, manifest.uuid(), meta.clone()).map(Arc::new)
+            Segment::open(cache, path, manifest.uuid(), meta.clone()).map(Arc::new)
         })
         .collect()
 }

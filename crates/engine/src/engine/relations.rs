@@ -102,9 +102,12 @@ impl Engine {
             relations,
             ..Batch::default()
         };
-        // A batch without rows is written whatever has changed in the catalogue.
-        let written = self.write(batch, self.catalogue_epoch())?;
-        Ok(written.unwrap_or_default().lsn)
+        // No change of the catalogue can make a batch without rows wrong, so it is only tried again.
+        loop {
+            if let Some(written) = self.write(batch.clone(), self.catalogue_epoch())? {
+                return Ok(written.lsn);
+            }
+        }
     }
 
     /// Changes as a batch carries them.

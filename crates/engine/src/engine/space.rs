@@ -88,6 +88,13 @@ impl Space {
         Ok(())
     }
 
+    /// Whether a job that keeps its inputs until it has written `bytes` may start: half of the reserve is left to
+    /// flushes, which cannot wait.
+    pub(super) fn has_room_for(&self, disk: &dyn Disk, dir: &Path, bytes: u64) -> bool {
+        let free = disk.free_bytes(dir).unwrap_or(u64::MAX);
+        free >= bytes.saturating_add(self.reserve / 2)
+    }
+
     /// Notes bytes that are on their way to the disk.
     pub(super) fn wrote(&self, bytes: u64) {
         self.written.fetch_add(bytes, Ordering::Relaxed);
@@ -152,6 +159,15 @@ mod tests {
         check(106).unwrap();
         space.wrote(1);
         assert!(check(106).is_err(), "8 MiB after the last look");
+    }
+
+    #[test]
+    fn a_job_starts_only_if_it_leaves_flushes_half_of_the_reserve() {
+        let disk = MemoryDisk::new();
+        let space = space(&disk, 1000);
+        disk.set_capacity(700);
+        let has_room = |bytes| space.has_room_for(&disk, Path::new(DIR), bytes);
+        assert!(has_room(0) && has_room(200) && !has_room(201) && !has_room(u64::MAX));
     }
 
     #[test]

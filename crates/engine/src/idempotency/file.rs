@@ -31,7 +31,7 @@ pub(crate) fn write(
 }
 
 /// Reads a file of keys.
-pub(super) fn read(
+pub(crate) fn read(
     disk: &dyn Disk,
     path: &Path,
     uuid: [u8; 16],

@@ -19,11 +19,11 @@ const MAGIC: [u8; 8] = *b"NILOLOG0";
 const RECORD_MAGIC: u32 = u32::from_le_bytes(*b"NREC");
 const LAST_PART: u32 = 1;
 
-pub(super) fn file_name(number: u64) -> String {
+pub(crate) fn file_name(number: u64) -> String {
     format!("{number:016}.log")
 }
 
-pub(super) fn file_number(name: &str) -> Option<u64> {
+pub(crate) fn file_number(name: &str) -> Option<u64> {
     let digits = name.strip_suffix(".log")?;
     let is_number = digits.len() == 16 && digits.bytes().all(|digit| digit.is_ascii_digit());
     is_number.then(|| digits.parse().ok())?

@@ -24,24 +24,26 @@ pub(crate) struct Replayed {
 }
 
 /// A log file found at open.
-struct Found {
-    number: u64,
-    path: PathBuf,
-    file: Arc<dyn DiskFile>,
-    header: Option<FileHeader>,
+pub(super) struct Found {
+    pub(super) number: u64,
+    pub(super) path: PathBuf,
+    pub(super) file: Arc<dyn DiskFile>,
+    pub(super) header: Option<FileHeader>,
 }
 
 /// State of one pass over the files.
-struct Pass<'a, V> {
-    flushed: Lsn,
+pub(super) struct Pass<'a, V> {
+    pub(super) flushed: Lsn,
     /// LSN that the next record must have.
-    expected: Lsn,
+    pub(super) expected: Lsn,
+    /// No record above this is looked at.
+    pub(super) last: Lsn,
     /// Highest LSN known to have been durable.
-    durable: Lsn,
+    pub(super) durable: Lsn,
     /// Payloads above `durable`: in the page cache perhaps, on the device perhaps not.
-    in_doubt: Vec<(Lsn, Vec<u8>)>,
-    records: u64,
-    visit: &'a mut V,
+    pub(super) in_doubt: Vec<(Lsn, Vec<u8>)>,
+    pub(super) records: u64,
+    pub(super) visit: &'a mut V,
 }
 
 impl Log {
@@ -64,6 +66,7 @@ impl Log {
         let mut pass = Pass {
             flushed,
             expected: flushed + 1,
+            last: Lsn::MAX,
             durable: flushed,
             in_doubt: Vec::new(),
             records: 0,
@@ -134,50 +137,6 @@ impl Log {
         Ok((log, replayed))
     }
 
-    /// Hands the records above `after` to `visit` once more, up to `last`, which is durable: for a store that opens
-    /// and could not take all of them at once.
-    pub(crate) fn replay<V>(&self, after: Lsn, last: Lsn, visit: &mut V) -> Result<(), Error>
-    where
-        V: FnMut(Lsn, &[u8]) -> Result<(), crate::error::Malformed>,
-    {
-        let files = super::lock(&self.files);
-        let Some(first) = files.live.first() else {
-            return Ok(());
-        };
-        let mut pass = Pass {
-            flushed: after,
-            expected: first.start_lsn,
-            durable: last,
-            in_doubt: Vec::new(),
-            records: 0,
-            visit,
-        };
-        for (at, live) in files.live.iter().enumerate() {
-            let header = FileHeader {
-                uuid: self.uuid,
-                number: live.number,
-                start_lsn: live.start_lsn,
-            };
-            let found = Found {
-                number: live.number,
-                path: live.path.clone(),
-                file: Arc::clone(&live.file),
-                header: Some(header),
-            };
-            let next_start = files.live.get(at + 1).map(|next| next.start_lsn);
-            pass.file(&found, &header, next_start)?;
-        }
-        if pass.expected == last + 1 {
-            return Ok(());
-        }
-        let path = files.live.last().map_or(&self.dir, |live| &live.path);
-        Err(Error::corrupt(
-            path,
-            0,
-            format!("LSN {} was there when the log was opened", pass.expected),
-        ))
-    }
-
     /// Writes records in doubt again, into a new file, and syncs them: only then may they be shown.
     ///
     /// Some of them may have been acknowledged, and the new file's header ends the old file's say over them. So the
@@ -237,7 +196,7 @@ impl Log {
 }
 
 /// A settled file before it has its name.
-const DRAFT: &str = "settle.tmp";
+pub(crate) const DRAFT: &str = "settle.tmp";
 
 fn find_files(disk: &dyn Disk, dir: &Path) -> Result<Vec<Found>, Error> {
     let mut found = Vec::new();
@@ -353,7 +312,7 @@ where
     V: FnMut(Lsn, &[u8]) -> Result<(), crate::error::Malformed>,
 {
     /// Reads one file up to `next_start`, where the next file takes over, or up to its torn tail.
-    fn file(
+    pub(super) fn file(
         &mut self,
         file: &Found,
         header: &FileHeader,
@@ -365,7 +324,7 @@ where
         let mut at = HEADER_BYTES;
         let mut parts: Vec<u8> = Vec::new();
         let mut part_expected = 0;
-        while next_start.is_none_or(|next| self.expected < next) {
+        while next_start.is_none_or(|next| self.expected < next) && self.expected <= self.last {
             let Some((record, payload)) = intact_record(file.number, &bytes, at) else {
                 return self.tail(file, &bytes, at, next_start);
             };

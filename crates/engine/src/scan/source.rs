@@ -87,7 +87,7 @@ pub(crate) enum DataSource {
 
 /// A column of a run.
 #[derive(Debug)]
-pub(super) enum RunColumn {
+pub(crate) enum RunColumn {
     /// Its position there.
     At(usize),
     /// It is older than its field's type.

@@ -60,6 +60,15 @@ impl GroupDirectory {
         self.chunks.iter().find(|chunk| chunk.column == column)
     }
 
+    /// Memory in use, roughly.
+    pub(super) fn memory(&self) -> usize {
+        let lengths: usize = self.chunks.iter().map(|chunk| chunk.lengths.len()).sum();
+        size_of::<Self>()
+            + self.blocks.len() * size_of::<BlockEntry>()
+            + self.chunks.len() * size_of::<ColumnChunk>()
+            + lengths * size_of::<u32>()
+    }
+
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         varint::put_u64(u64::from(self.table.0), out);
         varint::put_u64(self.blocks.len() as u64, out);

@@ -1,10 +1,11 @@
-//! Reading a segment: footer at open, a group's directory at its first use, pages by `pread`.
+//! Reading a segment: footer at open, parts of groups when they are asked for, pages by `pread`.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use nilometer_codec::{ColumnBuf, crc32c, decode_page};
 
+use super::cache::{CachedPart, PartKind, SegmentCache};
 use super::directory::GroupDirectory;
 use super::footer::{self, GroupMeta, Part, SegmentKind, Tail};
 use super::meta::{Home, SegmentMeta, Window};
@@ -17,96 +18,121 @@ use crate::file_header;
 use crate::schema::TableId;
 use crate::tombstone::Tombstone;
 
-/// An open segment.
+/// A segment that was found in order. Its file is opened when it is read, and its parts decoded when they are asked for.
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) meta: SegmentMeta,
     pub(crate) kind: SegmentKind,
     path: PathBuf,
-    file: Arc<dyn DiskFile>,
-    groups: Vec<Group>,
+    access: Access,
+    groups: Vec<GroupMeta>,
 }
 
+/// How a segment comes to its file and keeps what it decoded.
 #[derive(Debug)]
-struct Group {
-    meta: GroupMeta,
-    directory: OnceLock<Arc<GroupDirectory>>,
+enum Access {
+    /// Through what all segments of a store share.
+    Shared(Arc<SegmentCache>),
+    /// The file is held open, and nothing is kept.
+    Alone(Arc<dyn DiskFile>),
+}
+
+impl Drop for Segment {
+    fn drop(&mut self) {
+        if let Access::Shared(cache) = &self.access {
+            cache.forget(self.meta.file_id);
+        }
+    }
 }
 
 impl Segment {
     /// Opens a segment that the manifest lists; checks header, tail and footer.
     pub(crate) fn open(
+        cache: &Arc<SegmentCache>,
+        path: PathBuf,
+        uuid: [u8; 16],
+        meta: SegmentMeta,
+    ) -> Result<Self, Error> {
+        Self::open_through(Access::Shared(Arc::clone(cache)), path, uuid, meta)
+    }
+
+    /// Opens a segment to look at it once.
+    pub(crate) fn open_alone(
         disk: &dyn Disk,
         path: PathBuf,
         uuid: [u8; 16],
         meta: SegmentMeta,
     ) -> Result<Self, Error> {
         let file = disk.open(&path).map_err(Error::io("open", &path))?;
-        let bytes = file.size().map_err(Error::io("read", &path))?;
-        if bytes != meta.bytes {
-            return Err(Error::corrupt(
-                &path,
-                bytes,
-                format!(
-                    "the file has {bytes} bytes, the manifest says {}",
-                    meta.bytes
-                ),
-            ));
+        Self::open_through(Access::Alone(file), path, uuid, meta)
+    }
+
+    fn open_through(
+        access: Access,
+        path: PathBuf,
+        uuid: [u8; 16],
+        meta: SegmentMeta,
+    ) -> Result<Self, Error> {
+        let mut segment = Self {
+            meta,
+            kind: SegmentKind::Mixed,
+            path,
+            access,
+            groups: Vec::new(),
+        };
+        (segment.kind, segment.groups) = segment.check(uuid)?;
+        Ok(segment)
+    }
+
+    fn check(&self, uuid: [u8; 16]) -> Result<(SegmentKind, Vec<GroupMeta>), Error> {
+        let path = &self.path;
+        let bytes = self.file()?.size().map_err(Error::io("read", path))?;
+        let listed = self.meta.bytes;
+        if bytes != listed {
+            let reason = format!("the file has {bytes} bytes, the manifest says {listed}");
+            return Err(Error::corrupt(path, bytes, reason));
         }
-        let read = |offset: u64, length: u64| read(file.as_ref(), &path, bytes, offset, length);
-        let header = read(0, HEADER_BYTES as u64)?;
-        check_header(&header, uuid, meta.file_id, &path)?;
+        let header = self.read_span(0, HEADER_BYTES as u64)?;
+        check_header(&header, uuid, self.meta.file_id, path)?;
         let tail_offset = bytes.saturating_sub(TAIL_BYTES);
-        let tail = read(tail_offset, TAIL_BYTES)?;
+        let tail = self.read_span(tail_offset, TAIL_BYTES)?;
         let Tail {
             offset,
             length,
             crc,
-        } = Tail::decode(&tail, meta.file_id).map_err(|what| what.at(&path, tail_offset))?;
+        } = Tail::decode(&tail, self.meta.file_id).map_err(|what| what.at(path, tail_offset))?;
         if offset
             .checked_add(length)
             .is_none_or(|end| end > tail_offset)
         {
             return Err(Error::corrupt(
-                &path,
+                path,
                 tail_offset,
                 "the footer's place is outside the file",
             ));
         }
-        let footer = read(offset, length)?;
+        let footer = self.read_span(offset, length)?;
         if crc32c(0, &footer) != crc {
             return Err(Error::corrupt(
-                &path,
+                path,
                 offset,
                 "the footer fails its checksum",
             ));
         }
-        let (kind, groups) = footer::decode(&footer).map_err(|what| what.at(&path, offset))?;
-        let groups = groups.into_iter().map(|meta| Group {
-            meta,
-            directory: OnceLock::new(),
-        });
-        Ok(Self {
-            meta,
-            kind,
-            path,
-            file,
-            groups: groups.collect(),
-        })
+        footer::decode(&footer).map_err(|what| what.at(path, offset))
+    }
+
+    fn file(&self) -> Result<Arc<dyn DiskFile>, Error> {
+        match &self.access {
+            Access::Shared(cache) => cache.file(self.meta.file_id, &self.path),
+            Access::Alone(file) => Ok(Arc::clone(file)),
+        }
     }
 
     /// Positions and footer entries of a table's groups.
     pub(crate) fn groups(&self, table: TableId) -> impl Iterator<Item = (usize, &GroupMeta)> {
-        self.groups
-            .iter()
-            .enumerate()
-            .filter(move |(_, group)| group.meta.table == table)
-            .map(|(at, group)| (at, &group.meta))
-    }
-
-    /// Footer entries of all groups.
-    pub(crate) fn all_groups(&self) -> impl Iterator<Item = &GroupMeta> {
-        self.groups.iter().map(|group| &group.meta)
+        self.all_groups()
+            .filter(move |(_, group)| group.table == table)
     }
 
     /// Whether it belongs to a partition, which may have been widened since it was written.
@@ -130,21 +156,25 @@ impl Segment {
             })
     }
 
-    /// The directory of a group, read and checked once.
+    /// Positions and footer entries of all groups.
+    pub(crate) fn all_groups(&self) -> impl Iterator<Item = (usize, &GroupMeta)> {
+        self.groups.iter().enumerate()
+    }
+
+    /// The directory of a group.
     pub(crate) fn directory(&self, group: usize) -> Result<Arc<GroupDirectory>, Error> {
-        let Some(group) = self.groups.get(group) else {
-            return Err(Error::corrupt(&self.path, 0, format!("no group {group}")));
-        };
-        if let Some(directory) = group.directory.get() {
-            return Ok(Arc::clone(directory));
-        }
-        let meta = &group.meta;
+        let meta = self.group(group)?;
         let offset = meta.directory_offset();
-        let bytes = self.read_part(offset, meta.directory, "a group directory")?;
-        let directory =
-            GroupDirectory::decode(&bytes).map_err(|what| what.at(&self.path, offset))?;
-        let directory = Arc::new(directory);
-        Ok(Arc::clone(group.directory.get_or_init(|| directory)))
+        let part = self.part(group, PartKind::Directory, || {
+            let bytes = self.read_part(offset, meta.directory, "a group directory")?;
+            let directory = GroupDirectory::decode(&bytes);
+            let directory = directory.map_err(|what| what.at(&self.path, offset))?;
+            Ok(CachedPart::Directory(Arc::new(directory)))
+        })?;
+        match part {
+            CachedPart::Directory(directory) => Ok(directory),
+            _ => Err(self.mixed_up(offset)),
+        }
     }
 
     /// The statistics of a group's blocks; `None` = it has none.
@@ -154,10 +184,16 @@ impl Segment {
             return Ok(None);
         }
         let offset = meta.statistics_offset();
-        let bytes = self.read_part(offset, meta.statistics, "the statistics of a group")?;
-        let statistics = GroupStatistics::decode(&bytes);
-        let statistics = statistics.map_err(|what| what.at(&self.path, offset))?;
-        Ok(Some(Arc::new(statistics)))
+        let part = self.part(group, PartKind::Statistics, || {
+            let bytes = self.read_part(offset, meta.statistics, "the statistics of a group")?;
+            let statistics = GroupStatistics::decode(&bytes);
+            let statistics = statistics.map_err(|what| what.at(&self.path, offset))?;
+            Ok(CachedPart::Statistics(Arc::new(statistics)))
+        })?;
+        match part {
+            CachedPart::Statistics(statistics) => Ok(Some(statistics)),
+            _ => Err(self.mixed_up(offset)),
+        }
     }
 
     /// The rollups of a group; `None` = it has none.
@@ -167,15 +203,39 @@ impl Segment {
             return Ok(None);
         }
         let offset = meta.rollups_offset();
-        let bytes = self.read_part(offset, meta.rollups, "the rollups of a group")?;
-        let rollups = GroupRollups::decode(&bytes);
-        let rollups = rollups.map_err(|what| what.at(&self.path, offset))?;
-        Ok(Some(Arc::new(rollups)))
+        let part = self.part(group, PartKind::Rollups, || {
+            let bytes = self.read_part(offset, meta.rollups, "the rollups of a group")?;
+            let rollups = GroupRollups::decode(&bytes);
+            let rollups = rollups.map_err(|what| what.at(&self.path, offset))?;
+            Ok(CachedPart::Rollups(Arc::new(rollups)))
+        })?;
+        match part {
+            CachedPart::Rollups(rollups) => Ok(Some(rollups)),
+            _ => Err(self.mixed_up(offset)),
+        }
+    }
+
+    fn part(
+        &self,
+        group: usize,
+        kind: PartKind,
+        read: impl FnOnce() -> Result<CachedPart, Error>,
+    ) -> Result<CachedPart, Error> {
+        let group = u32::try_from(group).unwrap_or(u32::MAX);
+        match &self.access {
+            Access::Shared(cache) => cache.part((self.meta.file_id, group, kind), read),
+            Access::Alone(_) => read(),
+        }
+    }
+
+    /// A part's key says what it is, so this is never seen.
+    fn mixed_up(&self, offset: u64) -> Error {
+        Error::corrupt(&self.path, offset, "a cached part of another kind")
     }
 
     /// What the footer says of a group.
     pub(crate) fn group(&self, group: usize) -> Result<&GroupMeta, Error> {
-        let group = self.groups.get(group).map(|group| &group.meta);
+        let group = self.groups.get(group);
         group.ok_or_else(|| Error::corrupt(&self.path, 0, "no such group"))
     }
 
@@ -190,8 +250,17 @@ impl Segment {
 
     /// Bytes `offset..offset + length` of the file: pages next to each other.
     pub(crate) fn read_span(&self, offset: u64, length: u64) -> Result<Vec<u8>, Error> {
-        let file = self.file.as_ref();
-        read(file, &self.path, self.meta.bytes, offset, length)
+        let file = self.file()?;
+        read(file.as_ref(), &self.path, self.meta.bytes, offset, length)
+    }
+
+    /// The page in `bytes`, which stand at `offset` of the file and end in its checksum.
+    pub(crate) fn check_page<'a>(&self, bytes: &'a [u8], offset: u64) -> Result<&'a [u8], Error> {
+        let page = bytes
+            .split_last_chunk::<4>()
+            .filter(|(page, crc)| crc32c(0, page) == u32::from_le_bytes(**crc));
+        let page = page.map(|(page, _)| page);
+        page.ok_or_else(|| Error::corrupt(&self.path, offset, "a page fails its checksum"))
     }
 
     /// Checks and decodes one page that stands at `offset` of the file.
@@ -204,15 +273,6 @@ impl Segment {
         decode_page(self.check_page(bytes, offset)?, out)
             .map_err(Malformed::from)
             .map_err(|what| what.at(&self.path, offset))
-    }
-
-    /// A page without its checksum, which it was checked against.
-    pub(crate) fn check_page<'a>(&self, bytes: &'a [u8], offset: u64) -> Result<&'a [u8], Error> {
-        let checked = || {
-            let (page, crc) = bytes.split_last_chunk::<4>()?;
-            (crc32c(0, page) == u32::from_le_bytes(*crc)).then_some(page)
-        };
-        checked().ok_or_else(|| Error::corrupt(&self.path, offset, "a page fails its checksum"))
     }
 
     /// The file, for errors.

@@ -1,6 +1,7 @@
 //! What a segment promises to its writers and readers, without an engine around it.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use nilometer_codec::{ColumnBuf, PhysicalType};
 
@@ -78,7 +79,8 @@ pub(super) fn opened(disk: &MemoryDisk, bytes: u64, rows: u64) -> Result<Segment
         applied_lsn: 1,
         home: Home::Mixed,
     };
-    Segment::open(disk, path(), UUID, meta)
+    let cache = SegmentCache::new(Arc::new(disk.clone()), 1 << 20, 8);
+    Segment::open(&Arc::new(cache), path(), UUID, meta)
 }
 
 /// A value of a page as text; `None` = null.

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use nilometer_engine::disk::MemoryDisk;
 use nilometer_engine::{
-    ColumnId, ColumnKind, NewColumn, Sabotage, SystemClock, TableId, TableSettings,
+    ColumnId, ColumnKind, DeleteRequest, Error, NewColumn, Sabotage, SystemClock, TableId,
+    TableSettings,
 };
 
 use super::{F64, everywhere, lines, open, open_with, rows, scan_all, session, table, write};
@@ -198,6 +199,44 @@ fn an_id_given_out_again_brings_old_rows_back() {
     let (live, reopened) = tell(Some(Sabotage::SeriesIdReused));
     assert_ne!(live, right);
     assert_ne!(reopened, right);
+}
+
+#[test]
+fn maintenance_frees_what_a_drop_left() {
+    let disk = MemoryDisk::new();
+    let engine = open(&disk);
+    write(&engine, "kept v=1 1");
+    engine.settle().unwrap();
+    write(&engine, "m v=1 10\nm v=2 20");
+    engine.settle().unwrap();
+    assert_eq!(engine.metrics().segments, 2);
+    // There was nothing more to do; a drop is a reason to look again.
+    engine.drop_table("d", "public", "m").unwrap();
+    engine.settle().unwrap();
+    assert_eq!(engine.metrics().segments, 1);
+    let kept = ["d.public.kept time=1 v=1.0"];
+    assert_eq!(rows(&engine), kept);
+    drop(engine);
+    let engine = open(&disk);
+    assert_eq!(rows(&engine), kept);
+    let refused = engine.drop_table("d", "public", "m");
+    assert!(matches!(refused, Err(Error::NotFound { .. })));
+}
+
+#[test]
+fn a_delete_from_a_dropped_table_says_so() {
+    let engine = open(&MemoryDisk::new());
+    write(&engine, "m v=1 10");
+    let request = DeleteRequest {
+        table: table(&engine, "m"),
+        time: 0..=100,
+        tags: Vec::new(),
+    };
+    engine.drop_table("d", "public", "m").unwrap();
+    assert!(matches!(
+        engine.delete(&request),
+        Err(Error::TableDropped { table }) if table == "m"
+    ));
 }
 
 #[test]

@@ -54,7 +54,7 @@ fn a_session_of_a_database_that_is_gone_says_so() {
     assert_eq!(rows(&engine), expected);
 }
 
-/// A clock that does something to the store when it is first asked: a session asks it after it has looked at the
+/// A clock that does something to the store when it is asked: a session asks it after it has looked at the
 /// catalogue's epoch and before it has built its batch.
 struct Meddler {
     engine: OnceLock<Weak<Engine>>,
@@ -83,12 +83,14 @@ impl Clock for Meddler {
     }
 }
 
-/// Writes `first` with a session, then `second`, while `deed` is done between its look at the epoch and its batch.
-fn meddle(
-    first: &str,
-    second: &str,
-    deed: impl FnOnce(&Engine) + Send + 'static,
-) -> (Arc<Engine>, Result<WriteReport, Error>) {
+impl Meddler {
+    fn arm(&self, deed: impl FnOnce(&Engine) + Send + 'static) {
+        *self.deed.lock().unwrap() = Some(Box::new(deed));
+    }
+}
+
+/// A store with a database, and its clock.
+fn meddled() -> (Arc<Engine>, Arc<Meddler>) {
     let clock = Arc::new(Meddler {
         engine: OnceLock::new(),
         deed: Mutex::new(None),
@@ -96,9 +98,19 @@ fn meddle(
     let engine = open_with(&MemoryDisk::new(), clock.clone(), None);
     clock.engine.set(Arc::downgrade(&engine)).unwrap();
     engine.create_database("d").unwrap();
+    (engine, clock)
+}
+
+/// Writes `first` with a session, then `second`, while `deed` is done between its look at the epoch and its batch.
+fn meddle(
+    first: &str,
+    second: &str,
+    deed: impl FnOnce(&Engine) + Send + 'static,
+) -> (Arc<Engine>, Result<WriteReport, Error>) {
+    let (engine, clock) = meddled();
     let mut writer = session(&engine, "d");
     lines(&mut writer, first);
-    *clock.deed.lock().unwrap() = Some(Box::new(deed));
+    clock.arm(deed);
     let result = writer.write_lines(second.as_bytes(), Precision::Nanosecond);
     assert!(clock.deed.lock().unwrap().is_none(), "the deed was done");
     (engine, result)
@@ -131,6 +143,22 @@ fn a_batch_that_a_change_overtakes_is_built_again() {
     assert_eq!(result.unwrap().rows, 1);
     let expected = ["d.public.m time=10 w=1.0", "d.public.m time=20 v=2.0"];
     assert_eq!(rows(&engine), expected);
+}
+
+#[test]
+fn a_batch_with_a_key_is_built_again_too() {
+    let (engine, clock) = meddled();
+    let mut writer = session(&engine, "d");
+    lines(&mut writer, "m,host=a v=1i 10");
+    // The table is known and the field is not, so that nothing is left of the body the first time.
+    clock.arm(|engine| engine.drop_table("d", "public", "m").unwrap());
+    let body = b"m,host=a w=2i 20";
+    let report = writer.write_lines_once([7; 16], body, Precision::Nanosecond);
+    assert!(clock.deed.lock().unwrap().is_none(), "the deed was done");
+    assert_eq!(report.unwrap().rows, 1);
+    let report = writer.write_lines_once([7; 16], body, Precision::Nanosecond);
+    assert!(report.unwrap().repeated);
+    assert_eq!(rows(&engine), ["d.public.m host=a time=20 w=2"]);
 }
 
 #[test]

@@ -1,0 +1,190 @@
+//! From a backup to a data directory, with every checksum looked at on the way.
+//!
+//! Does: copy what the backup's manifest lists and its log, check all of it, and only then make the copy a store. Does
+//! not: change the backup, merge into a store that exists, or repair anything.
+//!
+//! The copy keeps the backup's UUID, because every file carries it under its checksum: it is the same store at an
+//! earlier time, not another one, and its next backups belong into another folder than the original's.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::backup::{MARKER_FILE, listed, log_numbers, read_marker};
+use super::open::{LOCK_FILE, lock_dir, log_options, segment_dir, segment_name, side_name};
+use super::{Engine, Options};
+use crate::definitions_file;
+use crate::disk::{Disk, RealDisk, write_all_at};
+use crate::error::Error;
+use crate::idempotency;
+use crate::log::{self, Log};
+use crate::manifest::{FileKind, Manifest};
+use crate::record;
+use crate::schema::Lsn;
+use crate::segment::Segment;
+
+/// Bytes that are copied at once.
+const PIECE_BYTES: usize = 1 << 20;
+
+/// What restoring did.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct RestoreReport {
+    /// The restored store has every batch up to this LSN, and none above.
+    pub lsn: Lsn,
+    /// Files that were copied and checked, the log's not among them.
+    pub files: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Whether the last backup into that folder had not ended: what was restored may be the one before it.
+    pub interrupted: bool,
+}
+
+impl Engine {
+    /// Restores a backup on the machine's disk into `dest`, an empty or absent folder.
+    pub fn restore_dir(backup: &Path, dest: &Path) -> Result<RestoreReport, Error> {
+        Self::restore(&(Arc::new(RealDisk) as Arc<dyn Disk>), backup, dest)
+    }
+
+    /// Restores a backup into `dest`, an empty or absent folder. Until this returns `Ok` there is no store in `dest`;
+    /// after an error the folder can be thrown away.
+    pub fn restore(
+        disk: &Arc<dyn Disk>,
+        backup: &Path,
+        dest: &Path,
+    ) -> Result<RestoreReport, Error> {
+        let from = disk.as_ref();
+        check_empty(from, dest)?;
+        let (log_dir, files_dir) = (Log::dir_of(dest), segment_dir(dest));
+        for dir in [dest, &log_dir, &files_dir] {
+            from.create_dir_all(dir).map_err(Error::io("create", dir))?;
+        }
+        let _lock = lock_dir(from, dest)?;
+        // A store that somebody has open, or a backup that is being made, changes under our hands.
+        let _source = lock_dir(from, backup)?;
+        let names = from.list(backup).map_err(Error::io("list", backup))?;
+        let is_backup = names.iter().any(|name| name == MARKER_FILE);
+        let marker = is_backup.then(|| read_marker(from, backup)).transpose()?;
+        if !Manifest::exists(&names) {
+            return Err(Error::NotABackup {
+                path: backup.to_owned(),
+                reason: "it has no manifest: the first backup into it did not end".to_owned(),
+            });
+        }
+        let manifest = Manifest::open(from, backup)?;
+        let mut report = RestoreReport {
+            interrupted: marker.is_some_and(|(_, lsn)| lsn == 0),
+            ..RestoreReport::default()
+        };
+        for (name, bytes) in listed(&manifest.contents) {
+            let (source, copy) = (segment_dir(backup).join(&name), files_dir.join(&name));
+            copy_file(from, &source, &copy)?;
+            report.files += 1;
+            report.bytes += bytes;
+        }
+        verify_files(from, &files_dir, &manifest)?;
+        from.sync_dir(&files_dir)
+            .map_err(Error::io("sync", &files_dir))?;
+        report.lsn = restore_log(disk, backup, dest, &manifest)?;
+        if let Some((_, lsn)) = marker
+            && report.lsn < lsn
+        {
+            return Err(Error::corrupt(
+                &Log::dir_of(backup),
+                0,
+                format!("the log ends at LSN {}, the backup had {lsn}", report.lsn),
+            ));
+        }
+        Manifest::write(from, dest, manifest.uuid(), manifest.contents)?;
+        Ok(report)
+    }
+}
+
+fn check_empty(disk: &dyn Disk, dest: &Path) -> Result<(), Error> {
+    let names = match disk.list(dest) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        names => names.map_err(Error::io("list", dest))?,
+    };
+    let own = [LOCK_FILE, "lost+found"];
+    match names.iter().find(|name| !own.contains(&name.as_str())) {
+        Some(stranger) => Err(Error::NotABackup {
+            path: dest.to_owned(),
+            reason: format!(
+                "a backup is restored into an empty folder, and this has a \"{stranger}\""
+            ),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Reads the copies, not the originals: so what reached the new disk is what is checked.
+fn verify_files(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<(), Error> {
+    for meta in &manifest.contents.segments {
+        let path = dir.join(segment_name(meta.file_id));
+        Segment::open_alone(disk, path, manifest.uuid(), meta.clone())?.verify()?;
+    }
+    for file in &manifest.contents.files {
+        let path = dir.join(side_name(file.kind, file.file_id));
+        let copy = disk.open(&path).map_err(Error::io("open", &path))?;
+        let size = copy.size().map_err(Error::io("read", &path))?;
+        if size != file.bytes {
+            let reason = format!(
+                "the file has {size} bytes, the manifest says {}",
+                file.bytes
+            );
+            return Err(Error::corrupt(&path, size, reason));
+        }
+        match file.kind {
+            FileKind::Definitions => {
+                definitions_file::read(disk, &path, manifest.uuid(), file.file_id)?;
+            }
+            FileKind::Keys => {
+                idempotency::read(disk, &path, manifest.uuid(), file.file_id)?;
+            }
+            // No version writes these yet, so none can have been backed up.
+            FileKind::Relations | FileKind::Index => {}
+        }
+    }
+    Ok(())
+}
+
+/// Copies the log, and opens and reads it there; returns the last LSN.
+fn restore_log(
+    disk: &Arc<dyn Disk>,
+    backup: &Path,
+    dest: &Path,
+    manifest: &Manifest,
+) -> Result<Lsn, Error> {
+    let (from, to) = (Log::dir_of(backup), Log::dir_of(dest));
+    for number in log_numbers(disk.as_ref(), &from)? {
+        let name = log::file_name(number);
+        copy_file(disk.as_ref(), &from.join(&name), &to.join(&name))?;
+    }
+    disk.sync_dir(&to).map_err(Error::io("sync", &to))?;
+    let (_, replayed) = Log::open(
+        Arc::clone(disk),
+        to,
+        manifest.uuid(),
+        manifest.contents.flushed_lsn,
+        log_options(&Options::default()),
+        &mut |lsn, payload: &[u8]| record::decode(lsn, payload).map(drop),
+    )?;
+    Ok(replayed.last_lsn)
+}
+
+/// A file, whole, in another place; durable except for its name.
+fn copy_file(disk: &dyn Disk, from: &Path, to: &Path) -> Result<(), Error> {
+    let source = disk.open(from).map_err(Error::io("open", from))?;
+    let copy = disk.create(to).map_err(Error::io("create", to))?;
+    let mut piece = vec![0; PIECE_BYTES];
+    let mut at = 0;
+    loop {
+        let n = source
+            .read_at(&mut piece, at)
+            .map_err(Error::io("read", from))?;
+        if n == 0 {
+            return copy.sync().map_err(Error::io("sync", to));
+        }
+        let bytes = piece.get(..n).unwrap_or_default();
+        write_all_at(copy.as_ref(), bytes, at).map_err(Error::io("write", to))?;
+        at += n as u64;
+    }
+}

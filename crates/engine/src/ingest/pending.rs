@@ -1,0 +1,171 @@
+//! Series of the body at hand that the memo does not know.
+//!
+//! Does: collect their tags while the body is read, then find or define all of them at once, because a body may bring
+//! ten thousand new series and every lock is taken once for many. Does not: define tables or columns; those are few and
+//! are defined where they are met.
+
+use rustc_hash::FxHashMap;
+
+use super::memo::{Fingerprint, SeriesMemo};
+use crate::catalogue::Catalogue;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::schema::{ColumnId, SeriesId, TableId};
+
+/// Series defined under one lock: less than a millisecond, so that nobody waits long for it.
+const SERIES_OF_ONE_LOCK: usize = 512;
+
+#[derive(Debug, Default)]
+pub(super) struct Pending {
+    series: Vec<Wanted>,
+    /// Of all wanted series, one after the other: tag and where its value starts and ends in `text`.
+    tags: Vec<(ColumnId, usize, usize)>,
+    text: String,
+    by_text: FxHashMap<Fingerprint, usize>,
+}
+
+#[derive(Debug)]
+struct Wanted {
+    text: Fingerprint,
+    table: TableId,
+    slot: usize,
+    /// In `Pending::tags`.
+    tags_end: usize,
+    /// Whether a row was kept; otherwise nothing needs the series.
+    used: bool,
+    id: Option<SeriesId>,
+}
+
+/// A tag of a series and its value.
+type TagValues<'a> = Vec<(ColumnId, &'a str)>;
+
+impl Pending {
+    /// The table slot and the position of a series text, if it is waited for.
+    pub(super) fn find(&self, text: Fingerprint) -> Option<(usize, usize)> {
+        let at = *self.by_text.get(&text)?;
+        Some((self.series.get(at)?.slot, at))
+    }
+
+    /// Adds a series; returns its position.
+    pub(super) fn add(
+        &mut self,
+        text: Fingerprint,
+        table: TableId,
+        slot: usize,
+        tags: &[(ColumnId, &str)],
+    ) -> usize {
+        let start = self.tags.len();
+        for &(tag, value) in tags {
+            let value_start = self.text.len();
+            self.text.push_str(value);
+            self.tags.push((tag, value_start, self.text.len()));
+        }
+        if let Some(own) = self.tags.get_mut(start..) {
+            own.sort_unstable_by_key(|(tag, ..)| *tag);
+        }
+        let at = self.series.len();
+        self.series.push(Wanted {
+            text,
+            table,
+            slot,
+            tags_end: self.tags.len(),
+            used: false,
+            id: None,
+        });
+        self.by_text.insert(text, at);
+        at
+    }
+
+    /// A row of the series was kept.
+    pub(super) fn mark_used(&mut self, at: usize) {
+        if let Some(wanted) = self.series.get_mut(at) {
+            wanted.used = true;
+        }
+    }
+
+    /// The id of a used series, once [`Self::resolve`] returned.
+    pub(super) fn id(&self, at: usize) -> Option<SeriesId> {
+        self.series.get(at)?.id
+    }
+
+    /// Finds or defines all used series. False = something was dropped, renamed or retyped since `epoch`, at which they
+    /// were added.
+    pub(super) fn resolve(&mut self, engine: &Engine, epoch: u64) -> Result<bool, Error> {
+        let mut missing = self.find_known(&engine.catalogue());
+        while !missing.is_empty() {
+            let rest = missing.split_off(missing.len().min(SERIES_OF_ONE_LOCK));
+            let is_current = engine.define_together(epoch, |catalogue, made| {
+                for &at in &missing {
+                    let (table, tags) = self.tags_of(at);
+                    let id = catalogue
+                        .define_series(table, &tags, made)
+                        .map_err(|what| what.at(engine.dir(), 0))?;
+                    self.set_id(at, id);
+                }
+                Ok(())
+            })?;
+            if !is_current {
+                return Ok(false);
+            }
+            missing = rest;
+        }
+        Ok(true)
+    }
+
+    /// Remembers what was resolved.
+    pub(super) fn teach(&self, epoch: u64, memo: &mut SeriesMemo) {
+        for wanted in &self.series {
+            if let Some(id) = wanted.id {
+                memo.insert(wanted.text, epoch, wanted.table, id);
+            }
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.series.is_empty()
+    }
+
+    /// Makes room for the next body.
+    pub(super) fn clear(&mut self) {
+        self.series.clear();
+        self.tags.clear();
+        self.text.clear();
+        self.by_text.clear();
+    }
+
+    /// Positions of the used series that the catalogue does not have; the others get their ids.
+    fn find_known(&mut self, catalogue: &Catalogue) -> Vec<usize> {
+        let mut missing = Vec::new();
+        for at in 0..self.series.len() {
+            if !self.series.get(at).is_some_and(|wanted| wanted.used) {
+                continue;
+            }
+            let (table, tags) = self.tags_of(at);
+            match catalogue.series(table, &tags) {
+                Some(id) => self.set_id(at, id),
+                None => missing.push(at),
+            }
+        }
+        missing
+    }
+
+    fn set_id(&mut self, at: usize, id: SeriesId) {
+        if let Some(wanted) = self.series.get_mut(at) {
+            wanted.id = Some(id);
+        }
+    }
+
+    fn tags_of(&self, at: usize) -> (TableId, TagValues<'_>) {
+        let end_of = |at: usize| self.series.get(at).map_or(0, |wanted| wanted.tags_end);
+        let start = at.checked_sub(1).map_or(0, end_of);
+        let own = self.tags.get(start..end_of(at)).unwrap_or_default();
+        let value = |&(tag, start, end): &(ColumnId, usize, usize)| {
+            (tag, self.text.get(start..end).unwrap_or_default())
+        };
+        let table = self
+            .series
+            .get(at)
+            .map_or(TableId(0), |wanted| wanted.table);
+        (table, own.iter().map(value).collect())
+    }
+}
