@@ -9,9 +9,8 @@ use nilometer_codec::PhysicalType;
 
 use super::ddl::{exists, find_schema, in_schema};
 use super::open::side_name;
-use super::{Engine, check_name, lock};
+use super::{Engine, check_name};
 use crate::batch::Batch;
-use crate::budget::MemoryUse;
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::manifest::{FileKind, Manifest};
@@ -133,6 +132,19 @@ impl Engine {
         changes.iter().map(encode).collect()
     }
 
+    /// Whether the rows that changes add fit the memory for them, after what nobody sees any more was forgotten.
+    pub(super) fn check_relations(&self, changes: &[Change]) -> Result<(), Error> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let lowest = self.holds.lowest(|| self.log.durable());
+        self.relations_mut().prune(lowest);
+        match changes.iter().map(Change::memory).sum::<usize>() {
+            0 => Ok(()),
+            added => self.check_index(added as u64),
+        }
+    }
+
     /// Applies the changes of a batch at the LSN it gets, before anything else of it is done; after an error nothing has
     /// changed. The caller holds the sequencer.
     pub(super) fn apply_relations(&self, lsn: Lsn, changes: &[Change]) -> Result<(), Error> {
@@ -143,13 +155,6 @@ impl Engine {
             if let Change::Create(made) = change {
                 self.check_place(made)?;
             }
-        }
-        let lowest = self.holds.lowest(|| self.log.durable());
-        self.relations_mut().prune(lowest);
-        let added: usize = changes.iter().map(Change::memory).sum();
-        if added > 0 {
-            let held = self.side_bytes().max(self.budget.used(MemoryUse::Index));
-            self.budget.check(MemoryUse::Index, held, added as u64)?;
         }
         self.relations_mut().apply(lsn, changes)?;
         Ok(())
@@ -168,12 +173,6 @@ impl Engine {
             Some(_) => Err(exists("table", &made.name, format!("schema \"{schema}\""))),
             None => Ok(()),
         }
-    }
-
-    /// Memory of relations and keys in bytes; a part of the index's share.
-    pub(crate) fn side_bytes(&self) -> u64 {
-        let (_, _, relations) = self.relations().counts();
-        relations + lock(&self.keys).bytes() as u64
     }
 
     /// Whether a relation has this name, so that no table may. The caller holds the sequencer, or asks again when it does.
