@@ -4,7 +4,7 @@
 //! parse text, or know SQL: callers write from as many threads as they like and drive [`Engine::maintain`].
 //!
 //! Locks, in the order in which they may be taken: memo, flushing, manifest, jobs, sequencer, catalogue, relations,
-//! state, keys, retention, holds, then the log's own.
+//! state, keys, retention, replaced, holds, then the log's own.
 
 mod backup;
 mod checkpoint;
@@ -235,6 +235,8 @@ pub struct Engine {
     relations: RwLock<Relations>,
     /// What relations must remember.
     holds: Holds,
+    /// Side files that the last flush replaced; the next one removes them.
+    replaced: Mutex<Vec<(FileKind, u64)>>,
     counters: Counters,
     space: Space,
     budget: MemoryBudget,
@@ -399,7 +401,7 @@ impl Engine {
     /// Makes a batch durable and visible, unless one with its key is already. Blocks until it is. `None` = nothing was
     /// written, because something was dropped, renamed or retyped since `epoch`, at which its ids were looked up: it
     /// must be built again.
-    pub(crate) fn write(&self, mut batch: Batch, epoch: u64) -> Result<Option<Written>, Error> {
+    pub(crate) fn write(&self, batch: Batch, epoch: u64) -> Result<Option<Written>, Error> {
         let rows = batch.rows() as u64;
         if rows > self.options.batch_rows_max {
             return Err(Error::Limit {
@@ -409,9 +411,12 @@ impl Engine {
                 remedy: "send smaller batches",
             });
         }
-        self.space
-            .check(self.disk.as_ref(), &self.dir, self.clock.monotonic_ms())?;
+        if !batch.only_removes() {
+            self.space
+                .check(self.disk.as_ref(), &self.dir, self.clock.monotonic_ms())?;
+        }
         self.help_when_full(batch.bytes())?;
+        self.check_relations(&batch.relations)?;
         let payload = record::encode_batch(&batch).map_err(|what| what.at(&self.dir, 0))?;
         self.space.wrote(payload.len() as u64);
         let lsn = {
@@ -433,7 +438,6 @@ impl Engine {
             }
             self.log_definitions(&mut sequencer)?;
             let lsn = sequencer.next_lsn;
-            record::sequence(&mut batch, lsn);
             if let Err(refused) = self.apply_relations(lsn, &batch.relations) {
                 drop(sequencer);
                 // What it was refused for must not be lost after the refusal was heard.
@@ -477,7 +481,6 @@ impl Engine {
     fn sequence(&self, sequencer: &mut Sequencer, mut batch: Batch, payload: Vec<u8>) -> Lsn {
         let lsn = sequencer.next_lsn;
         sequencer.next_lsn += 1;
-        // Once more for batches that come from elsewhere; it says the same.
         record::sequence(&mut batch, lsn);
         if let Some(key) = &batch.key {
             lock(&self.keys).insert(key, lsn, batch.rows() as u64);

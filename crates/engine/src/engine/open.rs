@@ -37,6 +37,10 @@ const KNOWN_FILES: [&str; 3] = [LOCK_FILE, "manifest", "manifest.tmp"];
 impl Engine {
     /// Opens the store in `dir`, or starts one if the folder is empty or absent. Whatever crash came before, an
     /// acknowledged batch is there afterwards, whole and once; no repair by hand is needed.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one step after another, each of which needs what those before it opened"
+    )]
     pub fn open(
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
@@ -64,15 +68,9 @@ impl Engine {
             .map_err(|error| manifest.blame(error))?;
 
         let mut keys = KeySet::new(&options, clock.as_ref());
-        for meta in manifest.contents.files_of(FileKind::Keys) {
-            let path = segment_dir.join(side_name(FileKind::Keys, meta.file_id));
-            keys.read(disk.as_ref(), &path, manifest.uuid(), meta)
-                .map_err(|error| manifest.blame(error))?;
-        }
-        keys.files_end_at(manifest.contents.flushed_lsn);
-        let mut relations = read_relations(disk.as_ref(), &segment_dir, &manifest)
+        let mut relations = read_keys(disk.as_ref(), &segment_dir, &manifest, &mut keys)
+            .and_then(|()| read_relations(disk.as_ref(), &segment_dir, &manifest))
             .map_err(|error| manifest.blame(error))?;
-
         let head = Head::default();
         let mut unfiled = Vec::new();
         let mut round = Round::new(&budget);
@@ -141,6 +139,7 @@ impl Engine {
             retention: Mutex::new(Retention::new(clock_ns, clock.monotonic_ms())),
             relations: RwLock::new(relations),
             holds: Holds::default(),
+            replaced: Mutex::default(),
             counters,
             space,
             budget,
@@ -287,6 +286,20 @@ pub(crate) fn read_definitions(
             &mut |definition| catalogue.apply(definition),
         )?;
     }
+    Ok(())
+}
+
+fn read_keys(
+    disk: &dyn Disk,
+    dir: &Path,
+    manifest: &Manifest,
+    keys: &mut KeySet,
+) -> Result<(), Error> {
+    for meta in manifest.contents.files_of(FileKind::Keys) {
+        let path = dir.join(side_name(FileKind::Keys, meta.file_id));
+        keys.read(disk, &path, manifest.uuid(), meta)?;
+    }
+    keys.files_end_at(manifest.contents.flushed_lsn);
     Ok(())
 }
 
