@@ -542,4 +542,20 @@ impl Batch {
     pub(crate) fn bytes(&self) -> u64 {
         self.tables.iter().map(|rows| rows.bytes() as u64).sum()
     }
+
+    /// Whether it takes things away and adds none.
+    pub(crate) fn only_frees(&self) -> bool {
+        self.rows() == 0 && !self.adds_to_relations()
+    }
+
+    /// Whether relations need more memory after it.
+    pub(crate) fn adds_to_relations(&self) -> bool {
+        let frees = |change: &relation::Change| {
+            matches!(
+                change,
+                relation::Change::Drop(_) | relation::Change::Delete(..)
+            )
+        };
+        !self.relations.iter().all(frees)
+    }
 }

@@ -15,6 +15,7 @@ use crate::error::{Error, Malformed};
 use crate::head::Head;
 use crate::idempotency::KeySet;
 use crate::record::{self, Record};
+use crate::relation::Relations;
 use crate::schema::Lsn;
 
 /// Writers help to flush when the head holds this many times `flush_rows` or `flush_bytes`: memory stays bounded even when nobody
@@ -60,7 +61,7 @@ impl Engine {
         held
     }
 
-    /// Memory of series, of what writers remember of them, and of the keys of batches.
+    /// Memory of series, of what writers remember of them, of relations, and of the keys of batches.
     pub(super) fn report_index(&self) -> u64 {
         let series = self.catalogue().series_bytes();
         let memo = self
@@ -68,12 +69,13 @@ impl Engine {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .bytes();
-        let held = (series + memo + lock(&self.keys).bytes()) as u64;
+        let (.., relations) = self.relations().counts();
+        let held = (series + memo + lock(&self.keys).bytes()) as u64 + relations;
         self.budget.report(MemoryUse::Index, held);
         held
     }
 
-    /// Whether new series that need about `bytes` fit the memory for them.
+    /// Whether new series, or rows of relations, that need about `bytes` fit the memory for them.
     pub(crate) fn check_index(&self, bytes: u64) -> Result<(), Error> {
         self.budget
             .check(MemoryUse::Index, self.report_index(), bytes)
@@ -113,17 +115,18 @@ impl Engine {
             let mut sequencer = lock(&self.sequencer);
             let mut catalogue = self.catalogue_mut();
             let head = Arc::clone(&lock(&self.state).head);
+            let mut relations = self.relations_mut();
             let mut keys = lock(&self.keys);
             let mut round = Round::new(&self.budget);
             self.log.replay(applied, last, &mut |lsn, payload: &[u8]| {
-                round.visit(
-                    lsn,
-                    payload,
-                    &mut catalogue,
-                    &mut keys,
-                    &head,
-                    &mut sequencer.unfiled,
-                )
+                let mut to = Replayed {
+                    catalogue: &mut catalogue,
+                    relations: &mut relations,
+                    keys: &mut keys,
+                    head: &head,
+                    unfiled: &mut sequencer.unfiled,
+                };
+                round.visit(lsn, payload, &mut to)
             })?;
             self.counters
                 .log_bytes
@@ -131,6 +134,7 @@ impl Engine {
             // An empty head takes at least one record, so this ends.
             applied = round.applied;
             sequencer.next_lsn = applied + 1;
+            self.epoch.store(catalogue.epoch(), Ordering::Release);
         }
         Ok(())
     }
@@ -162,12 +166,9 @@ impl Round {
         &mut self,
         lsn: Lsn,
         payload: &[u8],
-        catalogue: &mut Catalogue,
-        keys: &mut KeySet,
-        head: &Head,
-        unfiled: &mut Vec<u8>,
+        to: &mut Replayed<'_>,
     ) -> Result<(), Malformed> {
-        self.full = self.full || head.bytes() + unfiled.len() as u64 >= self.bytes_max;
+        self.full = self.full || to.head.bytes() + to.unfiled.len() as u64 >= self.bytes_max;
         if self.full {
             return Ok(());
         }
@@ -176,17 +177,29 @@ impl Round {
         match record::decode(lsn, payload)? {
             Record::Definitions(definitions) => {
                 for definition in &definitions {
-                    catalogue.apply(definition)?;
-                    definition.encode(unfiled);
+                    to.catalogue.apply(definition)?;
+                    definition.encode(to.unfiled);
                 }
             }
             Record::Batch(batch) => {
+                to.relations.apply(lsn, &batch.relations)?;
                 if let Some(key) = &batch.key {
-                    keys.insert(key, lsn, batch.rows() as u64);
+                    to.keys.insert(key, lsn, batch.rows() as u64);
                 }
-                head.insert(lsn, batch, false);
+                to.head.insert(lsn, batch, false);
             }
         }
         Ok(())
     }
+}
+
+/// What replay fills.
+#[derive(Debug)]
+pub(super) struct Replayed<'a> {
+    pub(super) catalogue: &'a mut Catalogue,
+    pub(super) relations: &'a mut Relations,
+    pub(super) keys: &'a mut KeySet,
+    pub(super) head: &'a Head,
+    /// Definitions that are in no file yet.
+    pub(super) unfiled: &'a mut Vec<u8>,
 }
