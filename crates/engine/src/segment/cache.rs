@@ -16,18 +16,19 @@ use super::rollup::GroupRollups;
 use super::statistics::GroupStatistics;
 use crate::budget::{MemoryBudget, MemoryUse};
 use crate::disk::{Disk, DiskFile};
+use crate::engine::Options;
 use crate::error::Error;
 
 /// The caches of a store.
 #[derive(Debug)]
 pub(crate) struct SegmentCache {
     disk: Arc<dyn Disk>,
+    budget: MemoryBudget,
+    /// Whatever the budget leaves.
+    bytes_max: u64,
     /// By file id.
     files: Mutex<Bounded<u64, Arc<dyn DiskFile>>>,
     parts: Mutex<Bounded<PartKey, CachedPart>>,
-    bytes_max: u64,
-    /// What may make it smaller than `bytes_max`, and is told how large it is.
-    budget: Option<MemoryBudget>,
     hits: AtomicU64,
     misses: AtomicU64,
 }
@@ -79,24 +80,17 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl SegmentCache {
-    /// Room for so many bytes of decoded parts and so many open files.
-    pub(crate) fn new(disk: Arc<dyn Disk>, bytes_max: u64, files_max: u64) -> Self {
+    /// Room for so many bytes of decoded parts, if the budget leaves them, and so many open files.
+    pub(crate) fn new(disk: Arc<dyn Disk>, budget: MemoryBudget, options: &Options) -> Self {
         Self {
             disk,
-            files: Mutex::new(Bounded::new(files_max)),
-            parts: Mutex::new(Bounded::new(bytes_max)),
-            bytes_max,
-            budget: None,
+            budget,
+            bytes_max: options.directory_cache_bytes_max,
+            files: Mutex::new(Bounded::new(options.open_files_max)),
+            parts: Mutex::new(Bounded::new(options.directory_cache_bytes_max)),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
         }
-    }
-
-    /// Keeps the decoded parts within the cache's share of this budget too, which has less when others need more.
-    #[must_use]
-    pub(crate) fn within(mut self, budget: MemoryBudget) -> Self {
-        self.budget = Some(budget);
-        self
     }
 
     /// The file, opened if it is not.
@@ -124,20 +118,18 @@ impl SegmentCache {
         let part = read()?;
         let bytes = part.memory() + size_of::<Slot<CachedPart>>() + 2 * size_of::<PartKey>();
         let mut parts = lock(&self.parts);
-        if let Some(budget) = &self.budget {
-            parts.weight_max = self.bytes_max.min(budget.limit(MemoryUse::Cache));
-        }
+        parts.weight_max = self.bytes_max.min(self.budget.limit(MemoryUse::Cache));
         parts.insert(key, part.clone(), bytes as u64);
-        if let Some(budget) = &self.budget {
-            budget.report(MemoryUse::Cache, parts.weight);
-        }
+        self.budget.report(MemoryUse::Cache, parts.weight);
         Ok(part)
     }
 
     /// Closes the file and drops its parts: a removed file takes its room on the disk until it is closed.
     pub(super) fn forget(&self, file_id: u64) {
         lock(&self.files).forget(|key| *key == file_id);
-        lock(&self.parts).forget(|key| key.0 == file_id);
+        let mut parts = lock(&self.parts);
+        parts.forget(|key| key.0 == file_id);
+        self.budget.report(MemoryUse::Cache, parts.weight);
     }
 
     pub(crate) fn counters(&self) -> CacheCounters {
@@ -188,9 +180,10 @@ impl<K: Copy + Eq + Hash, V: Clone> Bounded<K, V> {
         if self.slots.contains_key(&key) {
             return;
         }
-        // The limit may have become less since the last time, also when this value is too heavy for it.
-        let wanted = if weight > self.weight_max { 0 } else { weight };
-        while self.weight + wanted > self.weight_max {
+        let is_kept = weight <= self.weight_max;
+        // What is not kept makes no room for itself, but the limit may have come down.
+        let needed = if is_kept { weight } else { 0 };
+        while self.weight + needed > self.weight_max {
             let Some(oldest) = self.clock.pop_front() else {
                 break;
             };
@@ -202,7 +195,7 @@ impl<K: Copy + Eq + Hash, V: Clone> Bounded<K, V> {
                 _ => self.remove(&oldest),
             }
         }
-        if weight > self.weight_max {
+        if !is_kept {
             return;
         }
         self.weight += weight;
@@ -239,21 +232,6 @@ impl<K: Copy + Eq + Hash, V: Clone> Bounded<K, V> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_map_whose_limit_became_less_lets_go_even_of_what_it_cannot_replace() {
-        let mut map = Bounded::new(10);
-        for key in 0..5 {
-            map.insert(key, key, 2);
-        }
-        map.weight_max = 4;
-        map.insert(5, 5, 9);
-        assert_eq!(map.weight, 4);
-        assert_eq!(map.get(5), None);
-        map.weight_max = 0;
-        map.insert(6, 6, 1);
-        assert_eq!((map.weight, map.slots.len(), map.clock.len()), (0, 0, 0));
-    }
 
     #[test]
     fn a_full_map_lets_go_of_what_was_not_asked_for() {
@@ -296,5 +274,8 @@ mod tests {
         map.insert(1, 1, 4);
         map.insert(2, 2, 11);
         assert_eq!((map.get(1), map.get(2)), (Some(1), None));
+        map.weight_max = 3;
+        map.insert(3, 3, 9);
+        assert_eq!((map.get(1), map.get(3), map.weight), (None, None, 0));
     }
 }
