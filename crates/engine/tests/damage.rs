@@ -407,7 +407,18 @@ fn assert_log_outcome(
         (Expected::Error, Err(error)) => {
             assert!(error.to_string().contains("/d/log/"), "{what}: {error}");
         }
-        (_, Ok(_)) => panic!("{what}: not noticed, expected {expected:?} flushed {} {:?}", store.flushed, log_records(store).iter().map(|r| (r.path.file_name().unwrap().to_owned(), r.lsn, r.bytes.clone())).collect::<Vec<_>>()),
+        (_, Ok(_)) => panic!(
+            "{what}: not noticed, expected {expected:?} flushed {} {:?}",
+            store.flushed,
+            log_records(store)
+                .iter()
+                .map(|r| (
+                    r.path.file_name().unwrap().to_owned(),
+                    r.lsn,
+                    r.bytes.clone()
+                ))
+                .collect::<Vec<_>>()
+        ),
         (_, Err(error)) => panic!("{what}: {error}, expected {expected:?}"),
     }
 }

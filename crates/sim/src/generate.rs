@@ -80,7 +80,7 @@ pub fn calm_plan(seed: u64) -> Plan {
 fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
     let mut random = Random::seed_from_u64(seed);
     let limits = Limits {
-        flush_rows: *pick(&mut random, &[20, 50, 100, 200, 500]),
+        flush_rows: *pick(&mut random, &[10, 20, 50, 100, 300]),
         flush_idle_rows_min: random.random_range(1..=100),
         log_bytes_max: random.random_range(32..=64) << 10,
         batch_rows_max: if random.random_bool(0.2) {
@@ -91,7 +91,7 @@ fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
         fan_in: random.random_range(2..=3),
         partition_rows_min: *pick(&mut random, &[5, 40, 300]),
         widen_rows_max: *pick(&mut random, &[0, 50, 500]),
-        settle_ms: *pick(&mut random, &[0, 1_000]),
+        settle_ms: *pick(&mut random, &[0, 1, 1_000]),
     };
     let mut draw = Draw {
         hosts: if random.random_bool(0.15) { 60 } else { 5 },
@@ -265,11 +265,11 @@ impl Draw {
 
     fn act(&mut self) -> Act {
         match self.random.random_range(0..100) {
-            0..50 => self.write(),
-            50..55 => Act::Flush,
-            55..62 => Act::Maintain,
-            62..68 => Act::MaintainAll,
-            68..70 => Act::Settle,
+            0..47 => self.write(),
+            47..53 => Act::Flush,
+            53..60 => Act::Maintain,
+            60..67 => Act::MaintainAll,
+            67..70 => Act::Settle,
             70..73 => Act::Advance {
                 ms: self.random.random_range(0..5_000),
                 jump_ns: if self.random.random_bool(0.2) {

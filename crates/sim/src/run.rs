@@ -49,8 +49,10 @@ pub struct Counts {
     pub changes: u64,
     /// Batches that were sent again and answered as before.
     pub repeats: u64,
-    /// Compactions.
+    /// Compactions, settling aside.
     pub compactions: u64,
+    /// Stores that were settled: flushed and compacted to the end.
+    pub settles: u64,
     /// Rows compared with the model.
     pub rows_compared: u64,
 }
@@ -69,6 +71,7 @@ impl AddAssign for Counts {
         self.changes += other.changes;
         self.repeats += other.repeats;
         self.compactions += other.compactions;
+        self.settles += other.settles;
         self.rows_compared += other.rows_compared;
     }
 }
@@ -78,7 +81,7 @@ impl fmt::Display for Counts {
         write!(
             f,
             "runs={} opens={} power_cuts={} kills={} crashes_at_a_call={} failed_calls={} batches={} in_doubt={} \
-             deletes={} changes={} repeats={} compactions={} rows_compared={}",
+             deletes={} changes={} repeats={} compactions={} settles={} rows_compared={}",
             self.runs,
             self.opens,
             self.power_cuts,
@@ -91,6 +94,7 @@ impl fmt::Display for Counts {
             self.changes,
             self.repeats,
             self.compactions,
+            self.settles,
             self.rows_compared
         )
     }
@@ -201,6 +205,7 @@ impl Run {
             Act::Settle => {
                 let outcome = self.engine()?.settle();
                 self.allow("settle", outcome)?;
+                self.counts.settles += 1;
             }
             Act::Advance { ms, jump_ns } => self.world.advance(*ms, *jump_ns),
             Act::Compare(probe) => self.compare(Some(probe))?,
@@ -295,7 +300,10 @@ impl Run {
 
     /// Does one job; true = there was one.
     fn maintain(&mut self) -> Result<bool, String> {
-        let outcome = self.engine()?.maintain();
+        let Some(engine) = self.world.engine() else {
+            return Ok(false);
+        };
+        let outcome = engine.maintain();
         let done = self.allow("maintain", outcome)?;
         self.counts.compactions += u64::from(matches!(done, Some(Maintained::Compacted { .. })));
         Ok(done.is_some_and(|done| done != Maintained::Idle))

@@ -21,6 +21,7 @@ use crate::ingest::SeriesMemo;
 use crate::log::{Log, LogOptions};
 use crate::manifest::{FileKind, Manifest};
 use crate::relation::Holds;
+use crate::sabotage;
 use crate::segment::{Segment, SegmentCache};
 
 /// Log files that the cap is divided into.
@@ -42,6 +43,7 @@ impl Engine {
         dir: &Path,
         mut options: Options,
     ) -> Result<Self, Error> {
+        let disk = sabotage::between(disk, options.sabotage);
         let budget = MemoryBudget::new(options.memory_bytes_max);
         // A log larger than the head's share could not be replayed in one piece.
         options.log_bytes_max = options.log_bytes_max.min(budget.limit(MemoryUse::Head));
