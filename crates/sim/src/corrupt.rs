@@ -12,7 +12,7 @@ use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::model::{self, Model, Op, State};
+use crate::model::{self, Model, Moment, Op};
 use crate::plan::{Act, Plan, Restart, spell};
 use crate::world::{DIR, World, delete_request, read_all};
 
@@ -33,7 +33,7 @@ pub struct Outcomes {
 struct Stopped {
     disk: FaultyDisk,
     model: Model,
-    without_last: State,
+    without_last: Moment,
 }
 
 /// Builds the plan's store once and flips one byte of a copy of it, `flips` times.
@@ -59,7 +59,7 @@ pub fn flip_bytes(plan: &Plan, flips: u32) -> Result<Outcomes, String> {
 fn build(plan: &Plan) -> Result<Stopped, String> {
     let mut world = World::new(plan.seed, plan.limits.options());
     let mut model = Model::default();
-    let mut without_last = State::default();
+    let mut without_last = Moment::default();
     for step in &plan.steps {
         let text = |error: nilometer_engine::Error| error.to_string();
         if let Act::Restart(how) = step.act {
@@ -83,7 +83,7 @@ fn build(plan: &Plan) -> Result<Stopped, String> {
                 if rows > 0 && rows <= plan.limits.batch_rows_max {
                     model.mention(database, lines);
                     world.write(database, &spell(lines), None).map_err(text)?;
-                    without_last = model.state().clone();
+                    without_last = model.moment();
                     model.acknowledge(&Op::Write(prediction.batch));
                 }
             }
@@ -91,7 +91,7 @@ fn build(plan: &Plan) -> Result<Stopped, String> {
                 if let Some(request) = delete_request(&engine.snapshot(), database, delete)
                     && engine.delete(&request).map_err(text)?.is_some()
                 {
-                    without_last = model.state().clone();
+                    without_last = model.moment();
                     model.acknowledge(&Op::Delete {
                         database: database.clone(),
                         delete: delete.clone(),
@@ -168,7 +168,7 @@ fn judge(
         Ok(found) => match stopped.model.check(&found) {
             Ok(()) => outcomes.same += 1,
             Err(what) => {
-                let without_last = stopped.model.check_against(&stopped.without_last, &found);
+                let without_last = stopped.without_last.check(&found);
                 if !in_log(path) || without_last.is_err() {
                     return Err(what);
                 }

@@ -11,7 +11,8 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::plan::{
-    Act, Change, Column, Delete, Limits, Line, Plan, Probe, Restart, Step, TagFilter, Tags, Value,
+    Act, Change, Column, Delete, Limits, Line, Plan, Probe, RESERVE_BYTES, Restart, Step,
+    TagFilter, Tags, Value, Visit,
 };
 
 type Random = Xoshiro256PlusPlus;
@@ -101,6 +102,8 @@ fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
         days: *pick(&mut random, &[1, 2, 5, 12]),
         day: 0,
         next_key: 0,
+        backed_up: false,
+        tight: false,
         sent: Vec::new(),
         random,
         weather,
@@ -137,6 +140,7 @@ pub fn closing_steps(seed: u64) -> Vec<Step> {
         time: Some(at * STEP_NS),
     };
     vec![
+        Step::new(Act::Room(None)),
         cut(),
         Step::new(Act::CreateDatabase(DATABASES[0].to_owned())),
         Step::new(Act::Write {
@@ -170,6 +174,8 @@ struct Draw {
     days: i64,
     day: i64,
     next_key: u8,
+    backed_up: bool,
+    tight: bool,
     /// Writes with a key, to be sent again.
     sent: Vec<Act>,
     steps: Vec<Step>,
@@ -185,13 +191,15 @@ impl Draw {
     fn push(&mut self, act: Act) {
         let faults = self.faults(&act);
         let crashes = faults.crash_at.is_some();
+        self.backed_up |= act == Act::Backup;
         let sent = match &act {
             Act::Write { key: Some(_), .. } => Some(act.clone()),
             _ => None,
         };
         let retries = matches!(act, Act::Flush | Act::Maintain)
             && !(faults.fail_sync_at.is_empty() && faults.fail_write_at.is_empty());
-        self.steps.push(Step { act, faults });
+        let visit = self.visit(&act);
+        self.steps.push(Step { act, faults, visit });
         if retries && !crashes && self.random.random_bool(0.4) {
             // What a failed flush leaves is most delicate while the next one replaces it.
             let mut again = Step::new(Act::Flush);
@@ -227,7 +235,9 @@ impl Draw {
             Act::Maintain => (14, 0.3),
             Act::MaintainAll | Act::Settle => (40, 0.4),
             Act::Restart(_) => (14, 0.25),
-            Act::Advance { .. } | Act::Compare(_) | Act::Hold => return faults,
+            Act::Backup => (30, 0.4),
+            Act::Restore => (20, 0.2),
+            Act::Advance { .. } | Act::Compare(_) | Act::Hold | Act::Room(_) => return faults,
         };
         if self.weather == Weather::Calm || !self.random.random_bool(chance) {
             return faults;
@@ -247,6 +257,26 @@ impl Draw {
             }
         }
         faults
+    }
+
+    /// Somebody who comes while a segment is written.
+    fn visit(&mut self, act: &Act) -> Option<Box<Visit>> {
+        let writes_segments = matches!(
+            act,
+            Act::Flush | Act::Maintain | Act::MaintainAll | Act::Settle
+        );
+        if !writes_segments || !self.random.random_bool(0.4) {
+            return None;
+        }
+        let act = match self.random.random_range(0..10) {
+            0..4 => self.write(),
+            4 | 5 => self.delete(),
+            6 => self.change(),
+            7 => Act::Maintain,
+            _ => Act::Compare(self.probe()),
+        };
+        let call = self.random.random_range(1..=10);
+        Some(Box::new(Visit { call, act }))
     }
 
     fn some_calls(&mut self, calls: u64) -> Vec<u64> {
@@ -270,6 +300,9 @@ impl Draw {
             53..60 => Act::Maintain,
             60..67 => Act::MaintainAll,
             67..70 => Act::Settle,
+            70 if self.random.random_bool(0.5) => self.room(),
+            71 => Act::Backup,
+            72 if self.backed_up => Act::Restore,
             70..73 => Act::Advance {
                 ms: self.random.random_range(0..5_000),
                 jump_ns: if self.random.random_bool(0.2) {
@@ -286,6 +319,18 @@ impl Draw {
             91..94 => Act::Restart(Restart::Clean),
             _ => Act::Restart(self.restart_after_crash()),
         }
+    }
+
+    fn room(&mut self) -> Act {
+        if self.weather == Weather::Calm {
+            return Act::Flush;
+        }
+        self.tight = !self.tight;
+        // From nothing at all to somewhat more than writes leave free.
+        Act::Room(
+            self.tight
+                .then(|| self.random.random_range(0..RESERVE_BYTES * 2)),
+        )
     }
 
     fn database(&mut self) -> String {

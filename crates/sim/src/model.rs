@@ -62,7 +62,7 @@ pub enum Fate {
 
 /// Names that may exist although nothing acknowledged needs them: a write that failed may have defined them.
 #[derive(Debug, Clone, Default)]
-pub struct Mentioned {
+struct Mentioned {
     tables: BTreeSet<Name>,
     /// A tag or not, and the column's name.
     columns: BTreeSet<(Name, bool, String)>,
@@ -136,6 +136,13 @@ impl Mentioned {
             }
         }
     }
+}
+
+/// What was known at some time.
+#[derive(Debug, Clone, Default)]
+pub struct Moment {
+    state: State,
+    mentioned: Mentioned,
 }
 
 /// What is known of the store's contents.
@@ -250,12 +257,27 @@ impl Model {
 
     /// Compares a read with what must be there.
     pub fn check(&self, found: &Found) -> Result<(), String> {
-        self.check_against(&self.state, found)
+        self.state.check(found, &self.mentioned)
     }
 
-    /// Compares a read with what was there at an earlier moment.
-    pub fn check_against(&self, state: &State, found: &Found) -> Result<(), String> {
-        state.check(found, &self.mentioned)
+    /// Compares what a snapshot of an earlier moment shows: the rows of then under the names of now.
+    pub fn check_held(&self, moment: &Moment, found: &Found) -> Result<(), String> {
+        moment.state.check(found, &self.mentioned)
+    }
+
+    /// What is known at this time, to be compared with later.
+    pub fn moment(&self) -> Moment {
+        Moment {
+            state: self.state.clone(),
+            mentioned: self.mentioned.clone(),
+        }
+    }
+}
+
+impl Moment {
+    /// Compares a read with what was there at the time.
+    pub fn check(&self, found: &Found) -> Result<(), String> {
+        self.state.check(found, &self.mentioned)
     }
 }
 

@@ -227,6 +227,12 @@ pub enum Act {
     Compare(Probe),
     /// Takes a snapshot, to be read again at later comparisons.
     Hold,
+    /// Backs the store up.
+    Backup,
+    /// Restores the last backup beside the store, and looks into it.
+    Restore,
+    /// Leaves so many bytes free on the disk; `None` = as many as anybody wants.
+    Room(Option<u64>),
     /// Ends the life and opens the store again.
     Restart(Restart),
 }
@@ -238,6 +244,17 @@ pub struct Step {
     pub act: Act,
     /// What goes wrong.
     pub faults: CrashPlan,
+    /// Who comes in while a step of maintenance writes a segment.
+    pub visit: Option<Box<Visit>>,
+}
+
+/// Something that happens within a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Visit {
+    /// Before this write or sync of a segment, counted from 1.
+    pub call: u64,
+    /// A write, a delete, a change, a read, or another job of maintenance.
+    pub act: Act,
 }
 
 impl Step {
@@ -246,6 +263,7 @@ impl Step {
         Self {
             act,
             faults: CrashPlan::default(),
+            visit: None,
         }
     }
 }

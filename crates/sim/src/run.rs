@@ -13,16 +13,18 @@
 use std::fmt;
 use std::ops::AddAssign;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
 
 use nilometer_engine::{Engine, Error, Maintained, Sabotage, Snapshot};
 
 mod acts;
+mod visit;
 
 use crate::generate::closing_steps;
-use crate::model::{self, Found, Model, State};
+use crate::model::{self, Found, Model, Moment};
 use crate::plan::{Act, Plan, Probe, Restart, Step};
-use crate::world::{World, read_all, read_probe};
+use crate::world::{BACKUP_DIR, World, read_all, read_probe};
 
 /// What runs added up to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -53,6 +55,12 @@ pub struct Counts {
     pub compactions: u64,
     /// Stores that were settled: flushed and compacted to the end.
     pub settles: u64,
+    /// Visits while a segment was written.
+    pub visits: u64,
+    /// Backups that ended well.
+    pub backups: u64,
+    /// Backups that were restored and compared.
+    pub restores: u64,
     /// Rows compared with the model.
     pub rows_compared: u64,
 }
@@ -72,6 +80,9 @@ impl AddAssign for Counts {
         self.repeats += other.repeats;
         self.compactions += other.compactions;
         self.settles += other.settles;
+        self.visits += other.visits;
+        self.backups += other.backups;
+        self.restores += other.restores;
         self.rows_compared += other.rows_compared;
     }
 }
@@ -81,7 +92,7 @@ impl fmt::Display for Counts {
         write!(
             f,
             "runs={} opens={} power_cuts={} kills={} crashes_at_a_call={} failed_calls={} batches={} in_doubt={} \
-             deletes={} changes={} repeats={} compactions={} settles={} rows_compared={}",
+             deletes={} changes={} repeats={} compactions={} settles={} visits={} backups={} restores={} rows_compared={}",
             self.runs,
             self.opens,
             self.power_cuts,
@@ -95,6 +106,9 @@ impl fmt::Display for Counts {
             self.repeats,
             self.compactions,
             self.settles,
+            self.visits,
+            self.backups,
+            self.restores,
             self.rows_compared
         )
     }
@@ -144,6 +158,9 @@ fn run_steps(plan: &Plan, sabotage: Option<Sabotage>, at: &mut usize) -> Result<
         world: World::new(plan.seed, options),
         model: Model::default(),
         batch_rows_max: plan.limits.batch_rows_max,
+        flush_rows: plan.limits.flush_rows,
+        backups: Vec::new(),
+        backup_whole: false,
         held: None,
         counts: Counts {
             runs: 1,
@@ -170,8 +187,13 @@ struct Run {
     world: World,
     model: Model,
     batch_rows_max: u64,
+    flush_rows: u64,
+    /// What the backup may hold: the last one, and those after it that did not end.
+    backups: Vec<Moment>,
+    /// A backup has ended well.
+    backup_whole: bool,
     /// A snapshot, and what it must show as long as it lives.
-    held: Option<(Snapshot, State)>,
+    held: Option<(Snapshot, Moment)>,
     counts: Counts,
 }
 
@@ -180,12 +202,31 @@ impl Run {
         if let Act::Restart(how) = step.act {
             return self.restart(how, step);
         }
+        // A disk is there whether the store is open or not.
+        if let Act::Room(bytes) = step.act {
+            self.world.leave_room(bytes);
+            return Ok(());
+        }
         if self.world.engine().is_none() {
             // Closed, or dead since a crash: the next restart opens it.
             return Ok(());
         }
         self.world.disk().set_plan(step.faults.clone());
-        match &step.act {
+        let visit = match &step.visit {
+            Some(visit) => self.send_visitor(visit)?,
+            None => None,
+        };
+        self.act(&step.act)?;
+        if let Some(visit) = visit {
+            self.judge_visit(visit)?;
+        }
+        self.counts.failed_calls += self.world.disk().failures();
+        self.counts.crashes_at_a_call += u64::from(self.world.disk().crashed());
+        Ok(())
+    }
+
+    fn act(&mut self, act: &Act) -> Result<(), String> {
+        match act {
             Act::CreateDatabase(name) => self.create_database(name)?,
             Act::Write {
                 database,
@@ -211,12 +252,45 @@ impl Run {
             Act::Compare(probe) => self.compare(Some(probe))?,
             Act::Hold => {
                 let snapshot = self.engine()?.snapshot();
-                self.held = Some((snapshot, self.model.state().clone()));
+                self.held = Some((snapshot, self.model.moment()));
             }
-            Act::Restart(_) => {}
+            Act::Backup => self.back_up()?,
+            Act::Restore => self.restore_backup()?,
+            Act::Room(_) | Act::Restart(_) => {}
         }
-        self.counts.failed_calls += self.world.disk().failures();
-        self.counts.crashes_at_a_call += u64::from(self.world.disk().crashed());
+        Ok(())
+    }
+
+    fn back_up(&mut self) -> Result<(), String> {
+        let outcome = self.engine()?.backup(Path::new(BACKUP_DIR));
+        if self.allow("backup", outcome)?.is_some() {
+            self.backups.clear();
+            self.backup_whole = true;
+            self.counts.backups += 1;
+        }
+        // One that did not end may be whole nevertheless.
+        self.backups.push(self.model.moment());
+        Ok(())
+    }
+
+    fn restore_backup(&mut self) -> Result<(), String> {
+        let found = match self.world.restore() {
+            Err(Error::NotABackup { .. }) if !self.backup_whole => return Ok(()),
+            outcome => match self.allow("restore", outcome)? {
+                Some(Ok(found)) => found,
+                Some(Err(what)) if !self.world.disk().crashed() => return Err(what),
+                _ => return Ok(()),
+            },
+        };
+        let misfits: Vec<String> = self
+            .backups
+            .iter()
+            .filter_map(|moment| moment.check(&found).err())
+            .collect();
+        if misfits.len() == self.backups.len() {
+            return Err(format!("the restored backup: {}", misfits.join("; or ")));
+        }
+        self.counts.restores += 1;
         Ok(())
     }
 
@@ -231,6 +305,7 @@ impl Run {
         match outcome {
             Ok(value) => Ok(Some(value)),
             Err(_) if self.world.disk().crashed() || self.world.disk().failures() > 0 => Ok(None),
+            Err(Error::DiskFull { .. } | Error::Io { .. }) if self.world.is_tight() => Ok(None),
             Err(Error::Poisoned { .. }) => Ok(None),
             Err(error) => Err(format!("{what} failed without a cause: {error}")),
         }
@@ -253,7 +328,9 @@ impl Run {
         self.counts.failed_calls += disk.failures();
         self.counts.crashes_at_a_call += u64::from(disk.crashed());
         match outcome {
-            Err(_) if disk.crashed() || disk.failures() > 0 => return Ok(()),
+            Err(_) if disk.crashed() || disk.failures() > 0 || self.world.is_tight() => {
+                return Ok(());
+            }
             Err(error) => return Err(format!("the store does not open: {error}")),
             Ok(()) => {}
         }
@@ -330,10 +407,10 @@ impl Run {
         if let Some(probe) = probe {
             self.probe(&snapshot, probe)?;
         }
-        if let Some((snapshot, state)) = &self.held {
+        if let Some((snapshot, moment)) = &self.held {
             let found = read_all(snapshot)?;
             self.model
-                .check_against(state, &found)
+                .check_held(moment, &found)
                 .map_err(|what| format!("a held snapshot changed: {what}"))?;
         }
         Ok(())

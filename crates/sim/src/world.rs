@@ -19,9 +19,17 @@ use nilometer_lineproto::Precision;
 use crate::model::{Found, FoundTable, Schema, Table, Types};
 use crate::plan::{Column, Delete, Probe, Restart, TagFilter};
 use crate::read::{Selection, read_rows};
+use crate::visitor::{VisitedDisk, Visitor};
 
 /// Where the store lives on the simulated disk.
 pub const DIR: &str = "/data";
+
+/// Where backups go.
+pub const BACKUP_DIR: &str = "/backup";
+/// Where they are restored.
+const RESTORED_DIR: &str = "/restored";
+/// More than any plan writes.
+const HUGE_BYTES: u64 = 1 << 40;
 
 /// Time that stands still until it is told to move.
 #[derive(Debug)]
@@ -48,6 +56,9 @@ pub struct World {
     options: Options,
     engine: Option<Arc<Engine>>,
     sessions: BTreeMap<String, Session>,
+    visitor: Visitor,
+    /// The disk may be full.
+    tight: bool,
 }
 
 impl World {
@@ -67,6 +78,8 @@ impl World {
             options,
             engine: None,
             sessions: BTreeMap::new(),
+            visitor: Visitor::default(),
+            tight: false,
         }
     }
 
@@ -84,6 +97,46 @@ impl World {
     pub fn poisoned(&self) -> bool {
         self.engine()
             .is_some_and(|engine| engine.metrics().poisoned.is_some())
+    }
+
+    /// Who may come in while a segment is written.
+    pub(crate) fn visitor(&self) -> &Visitor {
+        &self.visitor
+    }
+
+    /// Leaves so many bytes free on the disk, from now on.
+    pub fn leave_room(&mut self, bytes: Option<u64>) {
+        self.disk.set_capacity(HUGE_BYTES);
+        self.tight = bytes.is_some();
+        if let Some(bytes) = bytes {
+            let free = self.disk.free_bytes(Path::new(DIR)).unwrap_or(HUGE_BYTES);
+            self.disk.set_capacity(HUGE_BYTES - free + bytes);
+        }
+    }
+
+    /// Whether the disk may be full.
+    pub fn is_tight(&self) -> bool {
+        self.tight
+    }
+
+    /// Restores the backup beside the store and reads what it has.
+    pub fn restore(&self) -> Result<Result<Found, String>, Error> {
+        let (from, to) = (Path::new(BACKUP_DIR), Path::new(RESTORED_DIR));
+        for dir in ["log", "segments", ""] {
+            let dir = if dir.is_empty() {
+                to.to_owned()
+            } else {
+                to.join(dir)
+            };
+            for name in self.disk.list(&dir).unwrap_or_default() {
+                drop(self.disk.remove(&dir.join(name)));
+            }
+        }
+        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        Engine::restore(&disk, from, to)?;
+        let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as Arc<dyn Clock>;
+        let engine = Engine::open(disk, clock, to, self.options.clone())?;
+        Ok(read_all(&Arc::new(engine).snapshot()))
     }
 
     /// Lets time pass.
@@ -114,7 +167,10 @@ impl World {
             }
             Restart::Clean | Restart::Kill => self.disk = self.disk.after_kill(faults),
         }
-        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        let disk: Arc<dyn Disk> = Arc::new(VisitedDisk {
+            disk: self.disk.clone(),
+            visitor: self.visitor.clone(),
+        });
         let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as Arc<dyn Clock>;
         let engine = Engine::open(disk, clock, Path::new(DIR), self.options.clone())?;
         self.engine = Some(Arc::new(engine));

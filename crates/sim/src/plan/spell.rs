@@ -108,6 +108,10 @@ impl fmt::Display for Step {
         if faults.short_write_every > 0 {
             write!(f, " [every {}. write short]", faults.short_write_every)?;
         }
+        if let Some(visit) = &self.visit {
+            let within = Step::new(visit.act.clone());
+            write!(f, "\n        [at segment call {}: {within}]", visit.call)?;
+        }
         if let Act::Write { lines, .. } = &self.act {
             for line in lines.iter().take(LINES_SHOWN_MAX) {
                 let mut text = String::new();

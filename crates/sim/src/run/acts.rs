@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nilometer_engine::ingest::{REJECTED_SHOWN_MAX, WriteReport};
-use nilometer_engine::{DEFAULT_SCHEMA, Engine, Error, NewColumn, Snapshot, TableSettings};
+use nilometer_engine::{DEFAULT_SCHEMA, Engine, Error, Lsn, NewColumn, TableSchema, TableSettings};
 
 use super::Run;
 use crate::model::{self, Batch, Expected, Fate, Op, Prediction};
@@ -30,7 +30,7 @@ impl Run {
         self.judge_write(prediction, stopped, outcome)
     }
 
-    fn judge_write(
+    pub(super) fn judge_write(
         &mut self,
         prediction: Prediction,
         stopped: bool,
@@ -93,6 +93,7 @@ impl Run {
     ) -> Result<(), String> {
         match error {
             Error::Poisoned { .. } if stopped => Ok(()),
+            Error::DiskFull { .. } if self.world.is_tight() => Ok(()),
             error if stopped => Err(format!("a stopped store answered {error}")),
             error => {
                 self.allow::<()>(what, Err(error))?;
@@ -125,7 +126,16 @@ impl Run {
             database: database.to_owned(),
             delete: delete.clone(),
         };
-        match engine.delete(&request) {
+        self.judge_delete(op, stopped, engine.delete(&request))
+    }
+
+    pub(super) fn judge_delete(
+        &mut self,
+        op: Op,
+        stopped: bool,
+        outcome: Result<Option<Lsn>, Error>,
+    ) -> Result<(), String> {
+        match outcome {
             Ok(Some(_)) if stopped => {
                 Err("a delete was acknowledged after the store had stopped".to_owned())
             }
@@ -154,7 +164,19 @@ impl Run {
             change: change.clone(),
             before: live.get(change.table()).cloned(),
         };
-        match (ask(&engine, &snapshot, database, change), expected) {
+        let table = snapshot.table(database, DEFAULT_SCHEMA, change.table());
+        let outcome = ask(&engine, table.as_deref(), database, change);
+        self.judge_change(op, expected, stopped, outcome)
+    }
+
+    pub(super) fn judge_change(
+        &mut self,
+        op: Op,
+        expected: Expected,
+        stopped: bool,
+        outcome: Result<(), Error>,
+    ) -> Result<(), String> {
+        match (outcome, expected) {
             (Ok(()), Expected::Nothing) => {
                 self.model.acknowledge(&op);
                 Ok(())
@@ -167,7 +189,7 @@ impl Run {
                 self.counts.changes += 1;
                 Ok(())
             }
-            (Ok(()), expected) => Err(format!("{change:?} was made instead of {expected:?}")),
+            (Ok(()), expected) => Err(format!("{op:?} was made instead of {expected:?}")),
             (Err(Error::NotFound { .. }), Expected::NotFound)
             | (Err(Error::ExistsAlready { .. }), Expected::ExistsAlready)
             | (Err(Error::Lossy { .. }), Expected::Lossy) => Ok(()),
@@ -184,11 +206,16 @@ impl Run {
     }
 }
 
-fn ask(engine: &Engine, snapshot: &Snapshot, database: &str, change: &Change) -> Result<(), Error> {
+/// Asks the store for a change of a table, which may not exist.
+pub(super) fn ask(
+    engine: &Engine,
+    found: Option<&TableSchema>,
+    database: &str,
+    change: &Change,
+) -> Result<(), Error> {
     let schema = DEFAULT_SCHEMA;
-    let shown = |table: &str, column: &Column| {
-        let found = snapshot.table(database, schema, table);
-        found.map_or_else(|| column.name.clone(), |table| shown_name(&table, column))
+    let shown = |column: &Column| {
+        found.map_or_else(|| column.name.clone(), |table| shown_name(table, column))
     };
     match change {
         Change::CreateTable {
@@ -213,17 +240,17 @@ fn ask(engine: &Engine, snapshot: &Snapshot, database: &str, change: &Change) ->
         Change::DropTable { table } => engine.drop_table(database, schema, table),
         Change::RenameTable { table, to } => engine.rename_table(database, schema, table, to),
         Change::DropColumn { table, column } => {
-            engine.drop_column(database, schema, table, &shown(table, column))
+            engine.drop_column(database, schema, table, &shown(column))
         }
         Change::RenameColumn { table, column, to } => {
-            engine.rename_column(database, schema, table, &shown(table, column), to)
+            engine.rename_column(database, schema, table, &shown(column), to)
         }
         Change::ChangeType { table, field, to } => {
             let field = Column {
                 is_tag: false,
                 name: field.clone(),
             };
-            engine.change_type(database, schema, table, &shown(table, &field), *to)
+            engine.change_type(database, schema, table, &shown(&field), *to)
         }
     }
 }
