@@ -417,7 +417,7 @@ impl Engine {
         }
         self.help_when_full(batch.bytes())?;
         self.check_relations(&batch.relations)?;
-        let payload = record::encode_batch(&batch).map_err(|what| what.at(&self.dir, 0))?;
+        let mut payload = record::encode_batch(&batch).map_err(|what| what.at(&self.dir, 0))?;
         self.space.wrote(payload.len() as u64);
         let lsn = {
             let mut sequencer = lock(&self.sequencer);
@@ -437,6 +437,9 @@ impl Engine {
                 return Ok(Some(Written::default()));
             }
             self.log_definitions(&mut sequencer)?;
+            if self.options.sabotage == Some(Sabotage::PartialBatchVisible) {
+                self.sequence_first_table(&mut sequencer, &mut batch, &mut payload)?;
+            }
             let lsn = sequencer.next_lsn;
             if let Err(refused) = self.apply_relations(lsn, &batch.relations) {
                 drop(sequencer);
@@ -493,6 +496,27 @@ impl Engine {
         head.insert(lsn, batch, out_of_order);
         self.log.append(lsn, payload);
         lsn
+    }
+
+    /// A planted bug: the first table of several goes ahead as a batch of its own.
+    fn sequence_first_table(
+        &self,
+        sequencer: &mut Sequencer,
+        batch: &mut Batch,
+        payload: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        if batch.tables.len() < 2 {
+            return Ok(());
+        }
+        let first = Batch {
+            tables: vec![batch.tables.remove(0)],
+            ..Batch::default()
+        };
+        let encode = |batch| record::encode_batch(batch).map_err(|what| what.at(&self.dir, 0));
+        *payload = encode(batch)?;
+        let ahead = encode(&first)?;
+        self.sequence(sequencer, first, ahead);
+        Ok(())
     }
 
     /// Gives names their ids: `plan` sees the catalogue and says what is missing; it is asked again until nothing is.

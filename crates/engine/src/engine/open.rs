@@ -22,6 +22,7 @@ use crate::ingest::SeriesMemo;
 use crate::log::{Log, LogOptions};
 use crate::manifest::{FileKind, Manifest};
 use crate::relation::Holds;
+use crate::sabotage;
 use crate::segment::{Segment, SegmentCache};
 
 /// Log files that the cap is divided into.
@@ -47,6 +48,7 @@ impl Engine {
         dir: &Path,
         mut options: Options,
     ) -> Result<Self, Error> {
+        let disk = sabotage::between(disk, options.sabotage);
         let budget = MemoryBudget::new(options.memory_bytes_max);
         fit(&mut options, &budget);
         let log_dir = Log::dir_of(dir);
