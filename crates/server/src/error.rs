@@ -214,6 +214,9 @@ impl From<QueryError> for Refusal {
                 StatusCode::PAYLOAD_TOO_LARGE,
                 Some("query-memory-bytes-max"),
             ),
+            QueryError::Memory(nilometer_query::OverMemory::Budget { .. }) => {
+                (StatusCode::SERVICE_UNAVAILABLE, Some("memory-bytes-max"))
+            }
             QueryError::Memory(_) => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 Some("queries-memory-bytes-max"),

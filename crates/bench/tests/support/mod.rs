@@ -18,6 +18,8 @@ pub(crate) struct Faults {
     pub(crate) hide_rows: u64,
     /// Count every row twice.
     pub(crate) count_twice: bool,
+    /// Have a page of figures, with 10 bytes a row, each of which was written 2.5 times.
+    pub(crate) has_metrics: bool,
     /// Refuse queries of rows, but not of the row count.
     pub(crate) refuse_queries: bool,
 }
@@ -113,6 +115,16 @@ impl Conversation {
                 "",
                 r#"{"status":"pass","durability":"none at all"}"#.to_owned(),
             );
+        }
+        if target == "/metrics" && self.faults.has_metrics {
+            let rows = seen.rows;
+            let page = format!(
+                "nilometer_segments 1\nnilometer_segment_bytes {}\nnilometer_segment_bytes_written_total {}\n\
+                 nilometer_definition_bytes 0\nnilometer_head_rows 0\nnilometer_series 3\nnilometer_series_bytes 9\n",
+                rows * 10,
+                rows * 25,
+            );
+            return ("200 OK", "", page);
         }
         if target.starts_with("/api/v3/query_sql?") {
             if target.contains("count%28%2A%29") {
