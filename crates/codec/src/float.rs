@@ -3,15 +3,16 @@
 mod decimal;
 mod image;
 
-use crate::Error;
 use crate::page::Encoding;
 use crate::read::take;
+use crate::{BLOCK_ROWS_MAX, Error};
 pub(crate) use decimal::NearDecimals;
 
 /// Appends the body of 1 to `BLOCK_ROWS_MAX` values and answers with its encoding.
 pub(crate) fn encode(values: &[f64], out: &mut Vec<u8>) -> Encoding {
     let raw_bytes = 8 * values.len();
-    let decimal = decimal::Decimals::of(values);
+    let mut latents = [0; BLOCK_ROWS_MAX];
+    let decimal = decimal::Decimals::of(values, &mut latents);
     let decimal_bytes = decimal
         .as_ref()
         .map_or(usize::MAX, decimal::Decimals::bytes);
@@ -19,14 +20,14 @@ pub(crate) fn encode(values: &[f64], out: &mut Vec<u8>) -> Encoding {
     if let Some(decimal) = &decimal
         && decimal_bytes <= raw_bytes / 2
     {
-        decimal.encode(values, out);
+        decimal.encode(values, &latents, out);
         return Encoding::Decimal;
     }
     let image = image::Image::of(values);
     let image_bytes = image.bytes();
     match decimal {
         Some(decimal) if decimal_bytes <= image_bytes && decimal_bytes < raw_bytes => {
-            decimal.encode(values, out);
+            decimal.encode(values, &latents, out);
             Encoding::Decimal
         }
         _ if image_bytes < raw_bytes => {

@@ -7,6 +7,7 @@
 mod constant;
 mod delta;
 mod frame;
+mod narrow;
 mod patch;
 mod raw;
 mod runs;
@@ -180,13 +181,26 @@ pub(crate) fn plan(values: &[i64]) -> Plan {
 }
 
 fn plan_flat(values: &[i64]) -> Flat {
+    // Room is cleared when it is made: a few values are planned before that is done.
+    if values.len() < narrow::ROWS_MIN {
+        return plan_flat_of(values, None);
+    }
+    let mut room = [0; BLOCK_ROWS_MAX];
+    plan_flat_of(values, narrow::narrow(values, &mut room))
+}
+
+/// The plan is the same with the narrow values as without, only sooner made.
+fn plan_flat_of(values: &[i64], narrow: Option<&[i16]>) -> Flat {
     let first = values[0];
     let Extremes {
         value_min,
         value_max,
         delta_min,
         delta_max,
-    } = Extremes::of(values);
+    } = match narrow {
+        Some(narrow) => Extremes::of_narrow(first, narrow),
+        None => Extremes::of(values),
+    };
     if value_min == value_max {
         return Flat::Constant { value: first };
     }
@@ -211,11 +225,21 @@ fn plan_flat(values: &[i64]) -> Flat {
     // Differences of noise are one bit wider than the noise, those of anything that moves slowly are narrower. Patches
     // blur that by a little; beyond two bits the wider one is not worth a pass. At equal size the frame is faster to read.
     if value_width <= delta_width + 2 {
-        let packing = Packing::choose(&values.iter().copied(), value_min, value_width);
+        let packing = narrow
+            .and_then(|narrow| {
+                let offsets = narrow::offsets(first, narrow, value_min);
+                Packing::choose_narrow(&offsets[..n], value_min, value_width)
+            })
+            .unwrap_or_else(|| Packing::choose(&values.iter().copied(), value_min, value_width));
         consider(Flat::Frame(packing));
     }
     if delta_width <= value_width + 2 {
-        let packing = Packing::choose(&delta::deltas(values), delta_min, delta_width);
+        let packing = narrow
+            .and_then(|narrow| {
+                let offsets = narrow::delta_offsets(narrow, delta_min);
+                Packing::choose_narrow(&offsets[..n - 1], delta_min, delta_width)
+            })
+            .unwrap_or_else(|| Packing::choose(&delta::deltas(values), delta_min, delta_width));
         consider(Flat::Delta { first, packing });
     }
     best
@@ -248,5 +272,57 @@ impl Extremes {
                 delta_max: so_far.delta_max.max(delta),
             }
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::collection::vec;
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Walks, noise and outliers that stay within 16 bits of each other, above any base.
+    fn near() -> impl Strategy<Value = Vec<i64>> {
+        let rows = 1..=BLOCK_ROWS_MAX;
+        let above = |(base, values): (i64, Vec<i64>)| -> Vec<i64> {
+            values
+                .iter()
+                .map(|value| base.wrapping_add(*value))
+                .collect()
+        };
+        prop_oneof![
+            (0_u32..16, vec(any::<i16>(), rows.clone())).prop_map(|(shift, values)| {
+                values
+                    .iter()
+                    .map(|value| i64::from(value >> shift))
+                    .collect()
+            }),
+            vec(-9_i64..10, rows.clone()).prop_map(|steps| {
+                let mut at = 0;
+                steps
+                    .iter()
+                    .map(|step| {
+                        at += step;
+                        at
+                    })
+                    .collect()
+            }),
+            vec(
+                prop_oneof![30 => 1000_i64..1009, 1 => -16_384_i64..16_384],
+                rows
+            ),
+        ]
+        .prop_flat_map(move |values| (any::<i64>(), Just(values)).prop_map(above))
+    }
+
+    proptest! {
+        #[test]
+        fn narrow_values_are_planned_like_others(values in near()) {
+            let mut room = [0; BLOCK_ROWS_MAX];
+            let narrow = narrow::narrow(&values, &mut room);
+            let plan = plan_flat_of(&values, narrow);
+            prop_assert_eq!(format!("{plan:?}"), format!("{:?}", plan_flat_of(&values, None)));
+        }
     }
 }

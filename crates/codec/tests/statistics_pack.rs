@@ -357,6 +357,55 @@ fn statistics_that_contradict_themselves_are_dropped() {
 }
 
 #[test]
+fn the_example_of_the_format_page_is_what_is_written_and_read() {
+    let nulls = [0; 1];
+    let of = |validity| {
+        let values = ValuesRef::I64(&[5, 3, 9]);
+        Some(statistics(ColumnRef { values, validity }))
+    };
+    let pages = [None, of(Some(&nulls)), of(None)];
+    let bytes = [
+        1, 0, 2, 0, 6, 0, 0, 0, 0, 0, 6, 0, 12, 0, 0, 12, 0, 0, 4, 0, 16, 0, 0,
+    ];
+    assert_eq!(packed(&pages, PhysicalType::I64), bytes);
+    let found = decode_statistics(&mut bytes.as_slice(), 3, PhysicalType::I64).unwrap();
+    assert_eq!(found, pages);
+}
+
+#[test]
+fn sums_of_floats_are_decimals_and_steps() {
+    // One page of the two values 0.5 and 1.5, in RAW but for the sum: 20 tenths, and a step up.
+    let raw = |value: f64| [&[4], value.to_le_bytes().as_slice()].concat();
+    let lists = [raw(0.5), raw(1.5), raw(1.5), raw(0.5)].concat();
+    let bytes = [
+        &[0, 4, 0, 4, 0, 0, 0, 0],
+        lists.as_slice(),
+        &[0, 0],
+        &[1, 1, 0, 40, 0, 2],
+    ]
+    .concat();
+    let found = decode_statistics(&mut bytes.as_slice(), 1, PhysicalType::F64).unwrap();
+    let edge = |row, value: f64| {
+        Some(Edge {
+            row,
+            bits: value.to_bits(),
+        })
+    };
+    let expected = PageStatistics {
+        non_null: 2,
+        first: edge(0, 0.5),
+        last: edge(1, 1.5),
+        values: Statistics::Float {
+            min: 0.5,
+            max: 1.5,
+            sum: 2.0 + 2.0 * f64::EPSILON,
+            non_finite: false,
+        },
+    };
+    assert_eq!(found, [Some(expected)]);
+}
+
+#[test]
 fn too_many_pages_are_refused_before_memory_is_taken() {
     let pages = PAGES_MAX + 1;
     let answer = decode_statistics(&mut [0, 0].as_slice(), pages, PhysicalType::I64);

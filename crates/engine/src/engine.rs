@@ -3,8 +3,8 @@
 //! Does: open and recover, order batches, freeze and flush the head, hand out snapshots. Does not: spawn threads,
 //! parse text, or know SQL: callers write from as many threads as they like and drive [`Engine::maintain`].
 //!
-//! Locks, in the order in which they may be taken: memo, flushing, manifest, jobs, sequencer, catalogue, state,
-//! keys, then the log's own.
+//! Locks, in the order in which they may be taken: memo, flushing, manifest, jobs, sequencer, catalogue, relations,
+//! state, keys, holds, then the log's own.
 
 mod backup;
 mod checkpoint;
@@ -14,6 +14,7 @@ mod delete;
 mod flush;
 mod memory;
 mod open;
+mod relations;
 mod restore;
 mod space;
 
@@ -38,6 +39,7 @@ use crate::ingest::SeriesMemo;
 use crate::log::Log;
 use crate::manifest::{Contents, FileKind, Manifest};
 use crate::record;
+use crate::relation::{Hold, Holds, Relations};
 use crate::sabotage::Sabotage;
 use crate::schema::{Lsn, TableId};
 use crate::segment::{Segment, SegmentCache, Window};
@@ -50,6 +52,7 @@ pub use ddl::NewColumn;
 pub use delete::DeleteRequest;
 pub use flush::Maintained;
 pub(crate) use open::{read_definitions, segment_dir, segment_name};
+pub use relations::{NewRelation, RelationChange};
 pub use restore::RestoreReport;
 
 /// Settings of a store. [`Default`] is what a server runs with.
@@ -194,6 +197,12 @@ pub struct Metrics {
     pub keys: u64,
     /// Memory of those keys in bytes.
     pub key_bytes: u64,
+    /// Relations of all databases.
+    pub relations: u64,
+    /// Rows of all relations.
+    pub relation_rows: u64,
+    /// Memory of relations in bytes, with what only snapshots see.
+    pub relation_bytes: u64,
     /// Why writes are refused, if they are.
     pub poisoned: Option<String>,
 }
@@ -220,6 +229,9 @@ pub struct Engine {
     /// Held for one edit.
     manifest: Mutex<Manifest>,
     keys: Mutex<KeySet>,
+    relations: RwLock<Relations>,
+    /// What relations must remember.
+    holds: Holds,
     counters: Counters,
     space: Space,
     budget: MemoryBudget,
@@ -348,6 +360,8 @@ pub(crate) struct Frozen {
     lsn: Lsn,
     min_lsn: Lsn,
     definitions: Vec<u8>,
+    /// Keeps what relations were at `lsn`.
+    _hold: Arc<Hold>,
 }
 
 #[derive(Debug, Default)]
@@ -375,14 +389,14 @@ impl Engine {
         // The state and the visible LSN are read under one lock, and freezing takes it too: so every row up to the
         // visible LSN is in what this snapshot holds, once.
         let state = lock(&self.state);
-        let visible = self.log.durable();
-        Snapshot::new(Arc::clone(self), state.clone(), visible)
+        let hold = self.holds.hold(|| self.log.durable());
+        Snapshot::new(Arc::clone(self), state.clone(), hold)
     }
 
     /// Makes a batch durable and visible, unless one with its key is already. Blocks until it is. `None` = nothing was
     /// written, because something was dropped, renamed or retyped since `epoch`, at which its ids were looked up: it
     /// must be built again.
-    pub(crate) fn write(&self, batch: Batch, epoch: u64) -> Result<Option<Written>, Error> {
+    pub(crate) fn write(&self, mut batch: Batch, epoch: u64) -> Result<Option<Written>, Error> {
         let rows = batch.rows() as u64;
         if rows > self.options.batch_rows_max {
             return Err(Error::Limit {
@@ -415,6 +429,14 @@ impl Engine {
                 return Ok(Some(Written::default()));
             }
             self.log_definitions(&mut sequencer)?;
+            let lsn = sequencer.next_lsn;
+            record::sequence(&mut batch, lsn);
+            if let Err(refused) = self.apply_relations(lsn, &batch.relations) {
+                drop(sequencer);
+                // What it was refused for must not be lost after the refusal was heard.
+                self.log.sync(lsn - 1)?;
+                return Err(refused);
+            }
             self.sequence(&mut sequencer, batch, payload)
         };
         self.log.sync(lsn)?;
@@ -452,6 +474,7 @@ impl Engine {
     fn sequence(&self, sequencer: &mut Sequencer, mut batch: Batch, payload: Vec<u8>) -> Lsn {
         let lsn = sequencer.next_lsn;
         sequencer.next_lsn += 1;
+        // Once more for batches that come from elsewhere; it says the same.
         record::sequence(&mut batch, lsn);
         if let Some(key) = &batch.key {
             lock(&self.keys).insert(key, lsn, batch.rows() as u64);
@@ -585,6 +608,7 @@ impl Engine {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .bytes();
+        let (relations, relation_rows, relation_bytes) = self.relations().counts();
         let (keys, key_bytes) = {
             let keys = lock(&self.keys);
             (keys.len() as u64, keys.bytes() as u64)
@@ -634,6 +658,9 @@ impl Engine {
             memory_refusals: self.budget.refused(),
             keys,
             key_bytes,
+            relations,
+            relation_rows,
+            relation_bytes,
             poisoned: self.log.poisoned(),
         }
     }

@@ -206,6 +206,54 @@ pub enum Error {
         /// What to do about it.
         remedy: &'static str,
     },
+    /// The name belongs to something else.
+    #[error("there is a {what} called \"{name}\" already; use another name, or drop it first")]
+    NameTaken {
+        /// The name.
+        name: String,
+        /// What has it: a table or a relation.
+        what: &'static str,
+    },
+    /// A relation whose columns and keys do not fit together.
+    #[error("the relation \"{name}\" cannot be made: {reason}")]
+    RelationDefinition {
+        /// Its name.
+        name: String,
+        /// What does not fit.
+        reason: String,
+    },
+    /// No such relation; it may have been dropped meanwhile.
+    #[error("relation not found: {name}")]
+    UnknownRelation {
+        /// Its name or number.
+        name: String,
+    },
+    /// A row that does not fit its relation.
+    #[error(
+        "row {row} for the relation \"{relation}\" is refused: {reason}; nothing of the batch was written"
+    )]
+    RelationRow {
+        /// The relation.
+        relation: String,
+        /// The row, counted from 1 in its change.
+        row: usize,
+        /// What does not fit.
+        reason: String,
+    },
+    /// A row whose key another row has.
+    #[error(
+        "row {row} for the relation \"{relation}\" is refused: its {key} = ({values}) is there already; nothing of the batch was written: replace the row instead, or give it another key"
+    )]
+    RelationKey {
+        /// The relation.
+        relation: String,
+        /// The key with its columns.
+        key: String,
+        /// The row, counted from 1 in its change.
+        row: usize,
+        /// The row's values in the key's columns.
+        values: String,
+    },
     /// A limit of the store would be passed.
     #[error("{what} is limited to {limit}, this needs {needed}; {remedy}")]
     Limit {

@@ -18,8 +18,9 @@ use nilometer_lineproto::{
 use rustc_hash::FxHashMap;
 
 use crate::batch::{Batch, BatchKey, Column, TableRows, Values};
-use crate::engine::{Engine, check_name};
+use crate::engine::{Engine, RelationChange, check_name};
 use crate::error::Error;
+use crate::relation::Change;
 use crate::schema::{
     ColumnId, ColumnKind, Lsn, SchemaId, SeriesId, TIME_COLUMN, TableId, type_name,
 };
@@ -172,7 +173,7 @@ impl Session {
     /// Writes the points of a body as one batch. Returns when they are durable and visible. Lines that cannot be kept
     /// are in the report, and the others are kept; an `Err` means that nothing was acknowledged.
     pub fn write_lines(&mut self, body: &[u8], precision: Precision) -> Result<WriteReport, Error> {
-        self.write_body(body, precision, None)
+        self.write_body(body, precision, None, &[])
     }
 
     /// As [`Self::write_lines`], but a body that was kept under this key lately is not written again: so a writer that
@@ -187,7 +188,21 @@ impl Session {
         precision: Precision,
     ) -> Result<WriteReport, Error> {
         let key = self.engine.batch_key(key);
-        self.write_body(body, precision, Some(key))
+        self.write_body(body, precision, Some(key), &[])
+    }
+
+    /// As [`Self::write_lines`], with changes of relations, in one batch: both are visible or neither. A change that is
+    /// refused refuses the body. With a key it is as [`Self::write_lines_once`] says.
+    pub fn write_lines_with(
+        &mut self,
+        body: &[u8],
+        precision: Precision,
+        changes: &[RelationChange],
+        key: Option<[u8; 16]>,
+    ) -> Result<WriteReport, Error> {
+        let relations = self.engine.encode_relations(changes)?;
+        let key = key.map(|key| self.engine.batch_key(key));
+        self.write_body(body, precision, key, &relations)
     }
 
     /// Writes the points of a body, under a key if there is one.
@@ -196,11 +211,12 @@ impl Session {
         body: &[u8],
         precision: Precision,
         key: Option<BatchKey>,
+        relations: &[Change],
     ) -> Result<WriteReport, Error> {
         loop {
             self.follow_changes()?;
             // Whatever was dropped, renamed or retyped while the batch was built may have taken its ids away.
-            if let Some(report) = self.try_write(body, precision, key)? {
+            if let Some(report) = self.try_write(body, precision, key, relations)? {
                 return Ok(report);
             }
         }
@@ -224,6 +240,7 @@ impl Session {
         body: &[u8],
         precision: Precision,
         key: Option<BatchKey>,
+        relations: &[Change],
     ) -> Result<Option<WriteReport>, Error> {
         let mut report = WriteReport::default();
         let Some(tables) = self.read_lines(body, precision, &mut report)? else {
@@ -231,10 +248,11 @@ impl Session {
         };
         let batch = Batch {
             tables,
+            relations: relations.to_vec(),
             key,
             ..Batch::default()
         };
-        if batch.rows() == 0 && key.is_none() {
+        if batch.is_empty() && key.is_none() {
             let current = self.engine.catalogue_epoch() == self.epoch;
             return Ok(current.then_some(report));
         }
@@ -408,15 +426,28 @@ impl Session {
             return None;
         }
         let schema = self.schema;
+        let mut is_relation = false;
         let table = self.engine.define_missing(|catalogue| {
             if catalogue.schema_name(schema).is_none() {
                 return Ok(None);
             }
             let known = catalogue.table_id(schema, &key.measurement);
+            is_relation = known.is_none() && self.engine.is_relation(schema, &key.measurement);
+            if is_relation {
+                return Ok(None);
+            }
             known
                 .map(Some)
                 .ok_or_else(|| catalogue.plan_table(schema, &key.measurement))
-        })?;
+        });
+        if is_relation {
+            let reason = format!(
+                "measurement \"{}\" is a relation; write it as one, or use another name",
+                key.measurement
+            );
+            report.reject(point.line_number, point.line, reason, false);
+        }
+        let table = table?;
         let slot = self.slot_of(table);
         let known = self.tables.get_mut(slot)?;
         let mut tags = Vec::with_capacity(key.tags.len());

@@ -77,11 +77,14 @@ pub use budget::{Charge, MemoryBudget, MemoryUse};
 pub use clock::{Clock, SystemClock};
 pub use compaction::CompactionOptions;
 pub use engine::{
-    BackupReport, DeleteRequest, Engine, Maintained, Metrics, NewColumn, Options, RestoreReport,
+    BackupReport, DeleteRequest, Engine, Maintained, Metrics, NewColumn, NewRelation, Options,
+    RelationChange, RestoreReport,
 };
 pub use error::Error;
 pub use predicate::{TagMatch, TagPredicate};
-pub use relation::{RelationColumn, RelationId, RelationSchema};
+pub use relation::{
+    RelationBatches, RelationColumn, RelationId, RelationReader, RelationSchema, Value,
+};
 pub use retention::RetentionTime;
 #[doc(hidden)]
 pub use sabotage::Sabotage;

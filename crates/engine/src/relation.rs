@@ -7,6 +7,12 @@
 //! time-series tables in that batch, or not at all.
 
 mod bytes;
+mod file;
+mod holds;
+mod reader;
+mod set;
+mod value;
+mod versions;
 
 use nilometer_codec::PhysicalType;
 
@@ -14,7 +20,12 @@ use crate::batch::Column;
 use crate::error::Malformed;
 use crate::schema::{Lsn, SchemaId};
 
-pub(crate) use bytes::{decode_changes, encode_changes};
+pub(crate) use bytes::{ROWS_MAX, decode_changes, encode_changes};
+pub(crate) use file::{read, write};
+pub(crate) use holds::{Hold, Holds};
+pub use reader::{RelationBatches, RelationReader};
+pub(crate) use set::{RelationCheckpoint, Relations};
+pub use value::Value;
 
 /// A relation: the LSN of the batch that made it, so that no two ever have one id and no counter has to be kept.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

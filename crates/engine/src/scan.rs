@@ -29,6 +29,7 @@ use crate::schema::{ColumnId, ColumnKind, ColumnSource, Duplicates, Lsn, TableSc
 use crate::segment::{GroupDirectory, Segment};
 use crate::tombstone::{Mask, Tombstone};
 use output::Output;
+pub(crate) use output::field_array;
 use source::{Cursor, GroupCursor, RunCursor};
 
 pub(crate) use loss::first_loss;

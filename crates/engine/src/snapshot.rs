@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::engine::{Engine, State};
 use crate::error::Error;
+use crate::relation::Hold;
 use crate::scan::{Scan, ScanRequest};
 use crate::schema::{Lsn, TableId, TableSchema};
 
@@ -16,15 +17,26 @@ pub struct Snapshot {
     engine: Arc<Engine>,
     state: State,
     visible: Lsn,
+    /// Keeps what relations were at `visible`.
+    hold: Arc<Hold>,
 }
 
 impl Snapshot {
-    pub(crate) fn new(engine: Arc<Engine>, state: State, visible: Lsn) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, state: State, hold: Arc<Hold>) -> Self {
         Self {
             engine,
             state,
-            visible,
+            visible: hold.lsn(),
+            hold,
         }
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    pub(crate) fn hold(&self) -> &Arc<Hold> {
+        &self.hold
     }
 
     /// The last LSN that it sees.

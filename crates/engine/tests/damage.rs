@@ -13,18 +13,26 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nilometer_codec::crc32c;
+use nilometer_codec::{PhysicalType, crc32c};
 use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::ingest::Session;
-use nilometer_engine::{Engine, Error, Options, SystemClock};
+use nilometer_engine::{
+    Engine, Error, NewRelation, Options, RelationChange, RelationColumn, SystemClock,
+};
 use nilometer_lineproto::Precision;
 use support::{Answer, everything};
 
 /// Where every header has its format, its cipher and, by kind of file, its checksum.
 const FORMAT_AT: usize = 8;
 const CIPHER_AT: usize = 10;
-const CHECKSUM_AT: [(&str, usize); 4] =
-    [("manifest", 32), (".seg", 40), (".def", 48), (".log", 48)];
+const CHECKSUM_AT: [(&str, usize); 6] = [
+    ("manifest", 32),
+    (".seg", 40),
+    (".def", 48),
+    (".log", 48),
+    (".key", 48),
+    (".rel", 48),
+];
 const LOG_HEADER_BYTES: usize = 52;
 
 /// A store at rest: its files by their path inside the data directory.
@@ -45,10 +53,32 @@ fn options() -> Options {
     }
 }
 
+/// Writes a body and a row of a relation, under a key.
 fn write(engine: &Arc<Engine>, body: &str) -> u64 {
     engine.create_database("d").unwrap();
+    let column = |name: &str, kind, nullable| RelationColumn {
+        name: name.to_owned(),
+        kind,
+        nullable,
+    };
+    let new = NewRelation {
+        columns: vec![
+            column("id", PhysicalType::U64, false),
+            column("note", PhysicalType::Text, true),
+        ],
+        primary_key: vec!["id".to_owned()],
+        unique: Vec::new(),
+    };
+    engine.create_relation("d", "public", "r", &new).unwrap();
+    let before = engine.snapshot();
+    let relation = before.relation("d", "public", "r").unwrap();
+    let row = vec![(before.lsn() % 5).into(), body.get(..20).into()];
+    let change = RelationChange::Replace(Arc::clone(relation.schema()), vec![row]);
+    let mut key = [0; 16];
+    key[..8].copy_from_slice(&before.lsn().to_le_bytes());
     let mut session = Session::new(Arc::clone(engine), "d").unwrap();
-    let report = session.write_lines(body.as_bytes(), Precision::Nanosecond);
+    let report =
+        session.write_lines_with(body.as_bytes(), Precision::Nanosecond, &[change], Some(key));
     let report = report.unwrap();
     assert_eq!(report.rejected, []);
     report.lsn
@@ -232,6 +262,16 @@ fn damage_to_a_segment_is_named_or_harmless() {
 #[test]
 fn damage_to_definitions_is_named_or_harmless() {
     assert_damage_is_named_or_harmless(&build(6), ".def");
+}
+
+#[test]
+fn damage_to_keys_is_named_or_harmless() {
+    assert_damage_is_named_or_harmless(&build(6), ".key");
+}
+
+#[test]
+fn damage_to_relations_is_named_or_harmless() {
+    assert_damage_is_named_or_harmless(&build(6), ".rel");
 }
 
 #[test]

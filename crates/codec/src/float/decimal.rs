@@ -26,46 +26,64 @@ const LIMIT_BITS: u32 = 52;
 /// 1.5 * 2^52: the bits of `MAGIC + x` are those of `MAGIC` plus `x`, for whole `x` within the limit.
 const MAGIC: f64 = 6_755_399_441_055_744.0;
 
+/// Values compared at a time.
+const GLANCE: usize = 64;
+
 /// Values looked at to choose the scale.
 const SAMPLES_MAX: usize = 16;
 
 pub(super) struct Decimals {
     scale: i8,
     n: usize,
-    latents: [i64; BLOCK_ROWS_MAX],
     exceptions: Exceptions,
     plan: Plan,
 }
 
+/// Room for the integers. The caller's, because moving it about costs as much as filling it.
+pub(super) type Latents = [i64; BLOCK_ROWS_MAX];
+
 impl Decimals {
     /// The values as decimals, or `None` if too few of them are.
-    pub(super) fn of(values: &[f64]) -> Option<Self> {
+    pub(super) fn of(values: &[f64], latents: &mut Latents) -> Option<Self> {
         let scale = choose_scale(values.iter().copied())?;
-        let mut best = Self::at_scale(values, scale);
+        let best = Self::at_scale(values, scale, latents);
+        match &best {
+            Some(best) if best.exceptions.count == 0 => {}
+            _ => {
+                if let Some(finer) = Self::finer(values, scale, best.as_ref(), latents) {
+                    return Some(finer);
+                }
+            }
+        }
+        best
+    }
+
+    /// At a finer scale that suits the exceptions of this one, if that is smaller.
+    fn finer(
+        values: &[f64],
+        scale: i8,
+        coarse: Option<&Self>,
+        latents: &mut Latents,
+    ) -> Option<Self> {
         // A sample misses what is rare: the exceptions say whether a digit more would do.
         let exceptions = values
             .iter()
             .copied()
             .filter(|value| !is_exact(*value, to_latent(*value, scale), scale));
-        let finer = match &best {
-            Some(best) if best.exceptions.count == 0 => None,
-            _ => choose_scale(exceptions.take(SAMPLES_MAX)).filter(|finer| *finer > scale),
-        };
-        if let Some(finer) = finer.and_then(|finer| Self::at_scale(values, finer))
-            && best
-                .as_ref()
-                .is_none_or(|best| finer.bytes() < best.bytes())
-        {
-            best = Some(finer);
+        let finer = choose_scale(exceptions.take(SAMPLES_MAX)).filter(|finer| *finer > scale)?;
+        let mut finer_latents = [0; BLOCK_ROWS_MAX];
+        let finer = Self::at_scale(values, finer, &mut finer_latents)?;
+        if coarse.is_some_and(|coarse| coarse.bytes() <= finer.bytes()) {
+            return None;
         }
-        best
+        *latents = finer_latents;
+        Some(finer)
     }
 
-    fn at_scale(values: &[f64], scale: i8) -> Option<Self> {
+    fn at_scale(values: &[f64], scale: i8, latents: &mut Latents) -> Option<Self> {
         let n = values.len();
-        let mut latents = [0; BLOCK_ROWS_MAX];
         to_latents(values, scale, &mut latents[..n]);
-        let exceptions = Exceptions::of(values, &latents, scale);
+        let exceptions = Exceptions::of(values, &latents[..n], scale);
         if exceptions.count > n / 2 {
             return None;
         }
@@ -85,7 +103,6 @@ impl Decimals {
         Some(Self {
             scale,
             n,
-            latents,
             exceptions,
             plan,
         })
@@ -98,7 +115,7 @@ impl Decimals {
     }
 
     /// Appends the body of the values that these are the decimals of.
-    pub(super) fn encode(&self, values: &[f64], out: &mut Vec<u8>) {
+    pub(super) fn encode(&self, values: &[f64], latents: &Latents, out: &mut Vec<u8>) {
         let count = self.exceptions.count;
         out.push(self.scale.cast_unsigned());
         varint::put_u64(count as u64, out);
@@ -117,7 +134,7 @@ impl Decimals {
             );
         }
         out.push(self.plan.encoding() as u8);
-        self.plan.encode_body(&self.latents[..self.n], out);
+        self.plan.encode_body(&latents[..self.n], out);
     }
 }
 
@@ -130,6 +147,9 @@ struct Exceptions {
 impl Exceptions {
     fn of(values: &[f64], latents: &[i64], scale: i8) -> Self {
         let mut words = [0; BLOCK_ROWS_MAX / 64];
+        if all_exact(values, latents, scale) {
+            return Self { count: 0, words };
+        }
         for (word, (values, latents)) in words
             .iter_mut()
             .zip(values.chunks(64).zip(latents.chunks(64)))
@@ -280,6 +300,25 @@ fn is_exact(value: f64, latent: i64, scale: i8) -> bool {
         to_float(latent) * power
     };
     beyond_limit(latent) == 0 && decoded.to_bits() == value.to_bits()
+}
+
+/// Whether all values are exact. Says so of many values sooner than [`is_exact`] of each.
+fn all_exact(values: &[f64], latents: &[i64], scale: i8) -> bool {
+    let mut decoded = [0.0; GLANCE];
+    values
+        .chunks(GLANCE)
+        .zip(latents.chunks(GLANCE))
+        .all(|(values, latents)| {
+            let decoded = &mut decoded[..values.len()];
+            let differs = |(value, decoded): (&f64, &f64)| value.to_bits() ^ decoded.to_bits();
+            from_latents(&latents[..values.len()], scale, decoded).is_ok()
+                && values
+                    .iter()
+                    .zip(&*decoded)
+                    .map(differs)
+                    .fold(0, |union, differs| union | differs)
+                    == 0
+        })
 }
 
 fn to_float(latent: i64) -> f64 {

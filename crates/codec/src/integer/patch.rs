@@ -4,6 +4,7 @@
 //! packed; then, if there are patches: width of the high bits (1 byte), positions, packed in as many bits as the last
 //! position needs, and the high bits, packed. Offsets are modulo 2^64, so a value below the base is a patch like any.
 
+use super::narrow;
 use crate::pack::{GROUP, mask, pack, packed_bytes, unpack, width_of};
 use crate::read::{take, take_u8};
 use crate::{Error, varint};
@@ -13,6 +14,9 @@ const REBASES_MAX: usize = 4;
 
 /// Fewest values that are counted in turns.
 const TURNS_ROWS_MIN: usize = 128;
+
+/// Offsets of one bit are as good as from any other base.
+const CROWD_WIDTH_MIN: u32 = 2;
 
 /// Base and widths of a packing, and how many patches it takes.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +28,27 @@ pub(crate) struct Packing {
 }
 
 impl Packing {
+    /// The same as [`Self::choose`] for values above `min` by `offsets`, or `None` if a better base has to be looked for.
+    pub(super) fn choose_narrow(offsets: &[u16], min: i64, width_max: u32) -> Option<Self> {
+        let n = offsets.len();
+        // Most counts are never asked for: the widest offsets are many already, or the patches would be.
+        let mut counts = [None; 17];
+        let mut wider = |width: u32| {
+            *counts[width as usize].get_or_insert_with(|| narrow::wider(offsets, width))
+        };
+        for width in (CROWD_WIDTH_MIN..=width_max).rev() {
+            let crowd = wider(width - 1) - wider(width);
+            if is_crowd(crowd, n) {
+                return None;
+            }
+            if is_crowd(n - wider(width - 1), n) {
+                continue;
+            }
+            break;
+        }
+        Some(cheapest(min, n, width_max, wider))
+    }
+
     /// Chooses base and widths for values whose smallest is `min` and whose range takes `width_max` bits.
     pub(crate) fn choose<I: ExactSizeIterator<Item = i64> + Clone>(
         values: &I,
@@ -129,52 +154,60 @@ impl WidthCounts {
         }))
     }
 
-    /// The cheapest width for a base: each bit less saves one for every value and makes patches of the wider ones.
     fn cheapest(&self, base: i64, n: usize, width_max: u32) -> Packing {
         let counts = &self.0;
         let width_max = (0..=width_max)
             .rev()
             .find(|&width| counts[width as usize] > 0)
             .unwrap_or(0);
-        let mut best = Packing {
-            base,
-            width: width_max,
-            high_width: 0,
-            patches: 0,
-        };
-        let mut best_bits = n * width_max as usize;
-        let position_width = position_width(n) as usize;
         let mut patches = 0;
-        for width in (0..width_max).rev() {
+        cheapest(base, n, width_max, |width| {
             patches += usize::from(counts[width as usize + 1]);
-            let high_width = width_max - width;
-            let patch_bits = patches * (position_width + high_width as usize) + 8;
-            if patch_bits > best_bits {
-                break;
-            }
-            let bits = n * width as usize + patch_bits;
-            if bits < best_bits {
-                best_bits = bits;
-                best = Packing {
-                    base,
-                    width,
-                    high_width,
-                    patches,
-                };
-            }
-        }
-        best
+            patches
+        })
     }
 
     /// The width above 1 that three quarters of the offsets need exactly: a sign that the base is far below them.
     fn crowd(&self, n: usize) -> Option<u32> {
-        let crowded = |count: &u16| 4 * usize::from(*count) >= 3 * n;
-        self.0
-            .iter()
-            .skip(2)
-            .position(crowded)
-            .map(|index| index as u32 + 2)
+        (CROWD_WIDTH_MIN..=64).find(|width| is_crowd(usize::from(self.0[*width as usize]), n))
     }
+}
+
+/// Whether so many offsets are three quarters of all.
+fn is_crowd(count: usize, n: usize) -> bool {
+    4 * count >= 3 * n
+}
+
+/// The cheapest width for a base: each bit less saves one for every value and makes patches of the `wider` ones, which
+/// is asked about each width from `width_max - 1` down.
+fn cheapest(base: i64, n: usize, width_max: u32, mut wider: impl FnMut(u32) -> usize) -> Packing {
+    let mut best = Packing {
+        base,
+        width: width_max,
+        high_width: 0,
+        patches: 0,
+    };
+    let mut best_bits = n * width_max as usize;
+    let position_width = position_width(n) as usize;
+    for width in (0..width_max).rev() {
+        let patches = wider(width);
+        let high_width = width_max - width;
+        let patch_bits = patches * (position_width + high_width as usize) + 8;
+        if patch_bits > best_bits {
+            break;
+        }
+        let bits = n * width as usize + patch_bits;
+        if bits < best_bits {
+            best_bits = bits;
+            best = Packing {
+                base,
+                width,
+                high_width,
+                patches,
+            };
+        }
+    }
+    best
 }
 
 /// An iterator of which the caller knows the length.

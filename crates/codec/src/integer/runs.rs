@@ -6,7 +6,7 @@ use super::{Flat, decode_flat_chunk};
 use crate::{BLOCK_ROWS_MAX, Error, varint};
 
 /// Fewest values that are looked at: the parts of runs cost more than a few values ever do.
-const ROWS_MIN: usize = 16;
+const ROWS_MIN: usize = 64;
 
 /// Neighbours compared before all of them are.
 const SAMPLES: usize = 32;
@@ -20,7 +20,7 @@ pub(crate) struct Runs {
 }
 
 impl Runs {
-    /// The runs of `values`, or `None` if they are too many to be smaller than `bytes_max`.
+    /// The runs of `values`, or `None` if they are too many to save a quarter of `bytes_max`, the least without.
     ///
     /// Data without runs pays for a few comparisons only.
     pub(super) fn of(values: &[i64], bytes_max: usize) -> Option<Self> {
@@ -30,7 +30,7 @@ impl Runs {
         }
         // A run costs about what a value costs otherwise, and some bits for its length.
         let bits = 8 * bytes_max;
-        let pays = |changes: usize, of: usize| changes * (bits + 3 * n) < of * bits;
+        let pays = |changes: usize, of: usize| changes * (bits + 4 * n) < of * bits;
         let is_change = |pair: &[i64; 2]| pair[0] != pair[1];
         let pairs = || values.array_windows();
         let step = ((n - 1) / SAMPLES).max(1);
@@ -49,7 +49,8 @@ impl Runs {
             values: super::plan_flat(&of_values[..count]),
             lengths: super::plan_flat(&lengths[..count]),
         };
-        (runs.bytes() < bytes_max).then_some(runs)
+        // Short runs are slower to read than differences: a few bytes less are not worth that.
+        (4 * runs.bytes() <= 3 * bytes_max).then_some(runs)
     }
 
     pub(super) fn bytes(&self) -> usize {

@@ -8,6 +8,7 @@ use super::{Engine, lock};
 use crate::error::Error;
 use crate::idempotency::{self, KeyCheckpoint};
 use crate::manifest::{Edit, FileKind, FileMeta};
+use crate::relation::{self, RelationCheckpoint};
 use crate::schema::Lsn;
 
 /// Files that were written and those that they replace.
@@ -15,12 +16,14 @@ use crate::schema::Lsn;
 pub(super) struct SideCheckpoint {
     keys: KeyCheckpoint,
     keys_file: Option<u64>,
+    relations: RelationCheckpoint,
+    relation_files: Vec<u64>,
     /// Kind and id.
     replaced: Vec<(FileKind, u64)>,
 }
 
 impl Engine {
-    /// Writes and syncs what the log holds up to `lsn` and no segment or definition file can, and adds it to `edit`.
+    /// Writes and syncs what the log holds up to `lsn`, which is held, and no segment or definition file can, and adds it to `edit`.
     /// An error changes nothing: the next flush does it again.
     pub(super) fn checkpoint_sides(
         &self,
@@ -49,11 +52,33 @@ impl Engine {
             });
             keys_file = Some(file_id);
         }
+        let relations = self.relations().checkpoint(lsn);
+        replaced.extend(
+            relations
+                .removed
+                .iter()
+                .map(|&id| (FileKind::Relations, id)),
+        );
+        let mut relation_files = Vec::new();
+        for changed in &relations.changed {
+            let file_id = self.new_file_id();
+            let path = dir.join(side_name(FileKind::Relations, file_id));
+            self.remove_leftover(&path)?;
+            let bytes = relation::write(self.disk.as_ref(), &path, self.uuid, file_id, changed)?;
+            edit.added_files.push(FileMeta {
+                kind: FileKind::Relations,
+                file_id,
+                bytes,
+            });
+            relation_files.push(file_id);
+        }
         edit.removed_files
             .extend(replaced.iter().map(|&(_, id)| id));
         Ok(SideCheckpoint {
             keys,
             keys_file,
+            relations,
+            relation_files,
             replaced,
         })
     }
@@ -62,6 +87,12 @@ impl Engine {
     /// not part of the store any more; opening it tries again.
     pub(super) fn sides_checkpointed(&self, done: &SideCheckpoint) {
         lock(&self.keys).checkpointed(&done.keys, done.keys_file);
+        let lowest = self.holds.lowest(|| self.log.durable());
+        {
+            let mut relations = self.relations_mut();
+            relations.checkpointed(&done.relations, &done.relation_files);
+            relations.prune(lowest);
+        }
         let dir = segment_dir(&self.dir);
         for &(kind, id) in &done.replaced {
             drop(self.disk.remove(&dir.join(side_name(kind, id))));

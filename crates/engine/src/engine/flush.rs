@@ -142,6 +142,7 @@ impl Engine {
             lsn,
             min_lsn: flushed_lsn + 1,
             definitions: std::mem::take(&mut sequencer.unfiled),
+            _hold: self.holds.hold(|| lsn),
         });
         state.frozen = Some(Arc::clone(&frozen));
         self.counters.log_bytes.store(0, Ordering::Relaxed);

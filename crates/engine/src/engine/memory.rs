@@ -14,6 +14,7 @@ use crate::error::{Error, Malformed};
 use crate::head::Head;
 use crate::idempotency::KeySet;
 use crate::record::{self, Record};
+use crate::relation::Relations;
 use crate::schema::Lsn;
 
 /// Writers help to flush when the head holds this many times `flush_rows` or `flush_bytes`: memory stays bounded even when nobody
@@ -82,17 +83,18 @@ impl Engine {
             let mut sequencer = lock(&self.sequencer);
             let mut catalogue = self.catalogue_mut();
             let head = Arc::clone(&lock(&self.state).head);
+            let mut relations = self.relations_mut();
             let mut keys = lock(&self.keys);
             let mut round = Round::new(&self.budget);
             self.log.replay(applied, last, &mut |lsn, payload: &[u8]| {
-                round.visit(
-                    lsn,
-                    payload,
-                    &mut catalogue,
-                    &mut keys,
-                    &head,
-                    &mut sequencer.unfiled,
-                )
+                let mut to = Replayed {
+                    catalogue: &mut catalogue,
+                    relations: &mut relations,
+                    keys: &mut keys,
+                    head: &head,
+                    unfiled: &mut sequencer.unfiled,
+                };
+                round.visit(lsn, payload, &mut to)
             })?;
             self.counters
                 .log_bytes
@@ -131,12 +133,9 @@ impl Round {
         &mut self,
         lsn: Lsn,
         payload: &[u8],
-        catalogue: &mut Catalogue,
-        keys: &mut KeySet,
-        head: &Head,
-        unfiled: &mut Vec<u8>,
+        to: &mut Replayed<'_>,
     ) -> Result<(), Malformed> {
-        self.full = self.full || head.bytes() + unfiled.len() as u64 >= self.bytes_max;
+        self.full = self.full || to.head.bytes() + to.unfiled.len() as u64 >= self.bytes_max;
         if self.full {
             return Ok(());
         }
@@ -145,17 +144,29 @@ impl Round {
         match record::decode(lsn, payload)? {
             Record::Definitions(definitions) => {
                 for definition in &definitions {
-                    catalogue.apply(definition)?;
-                    definition.encode(unfiled);
+                    to.catalogue.apply(definition)?;
+                    definition.encode(to.unfiled);
                 }
             }
             Record::Batch(batch) => {
+                to.relations.apply(lsn, &batch.relations)?;
                 if let Some(key) = &batch.key {
-                    keys.insert(key, lsn, batch.rows() as u64);
+                    to.keys.insert(key, lsn, batch.rows() as u64);
                 }
-                head.insert(lsn, batch, false);
+                to.head.insert(lsn, batch, false);
             }
         }
         Ok(())
     }
+}
+
+/// What replay fills.
+#[derive(Debug)]
+pub(super) struct Replayed<'a> {
+    pub(super) catalogue: &'a mut Catalogue,
+    pub(super) relations: &'a mut Relations,
+    pub(super) keys: &'a mut KeySet,
+    pub(super) head: &'a Head,
+    /// Definitions that are in no file yet.
+    pub(super) unfiled: &'a mut Vec<u8>,
 }

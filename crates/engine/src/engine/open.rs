@@ -5,7 +5,8 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, RwLock};
 
 use super::backup::{clear_staged, remove_marker};
-use super::memory::Round;
+use super::memory::{Replayed, Round};
+use super::relations::read_relations;
 use super::space::Space;
 use super::{Counters, Engine, Jobs, Options, Sequencer, State, Version};
 use crate::budget::{MemoryBudget, MemoryUse};
@@ -19,6 +20,7 @@ use crate::idempotency::KeySet;
 use crate::ingest::SeriesMemo;
 use crate::log::{Log, LogOptions};
 use crate::manifest::{FileKind, Manifest};
+use crate::relation::Holds;
 use crate::segment::{Segment, SegmentCache};
 
 /// Log files that the cap is divided into.
@@ -68,6 +70,7 @@ impl Engine {
             keys.read(disk.as_ref(), &path, manifest.uuid(), meta)?;
         }
         keys.files_end_at(manifest.contents.flushed_lsn);
+        let mut relations = read_relations(disk.as_ref(), &segment_dir, &manifest)?;
 
         let head = Head::default();
         let mut unfiled = Vec::new();
@@ -79,7 +82,14 @@ impl Engine {
             manifest.contents.flushed_lsn,
             log_options(&options),
             &mut |lsn, payload: &[u8]| {
-                round.visit(lsn, payload, &mut catalogue, &mut keys, &head, &mut unfiled)
+                let mut parts = Replayed {
+                    catalogue: &mut catalogue,
+                    relations: &mut relations,
+                    keys: &mut keys,
+                    head: &head,
+                    unfiled: &mut unfiled,
+                };
+                round.visit(lsn, payload, &mut parts)
             },
         )
         .map_err(|error| manifest.blame(error))?;
@@ -126,6 +136,8 @@ impl Engine {
             }),
             manifest: Mutex::new(manifest),
             keys: Mutex::new(keys),
+            relations: RwLock::new(relations),
+            holds: Holds::default(),
             counters,
             space,
             budget,

@@ -17,7 +17,7 @@ const DELETE: u8 = 5;
 const NULLABLE: u8 = 1;
 
 /// Most rows that a change may claim before its bytes are looked at; as many as a batch has by default.
-const ROWS_MAX: usize = 4 << 20;
+pub(crate) const ROWS_MAX: usize = 4 << 20;
 
 /// Appends changes.
 pub(crate) fn encode_changes(changes: &[Change], out: &mut Vec<u8>) -> Result<(), Malformed> {

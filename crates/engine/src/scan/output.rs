@@ -185,7 +185,8 @@ fn nulls(validity: &Validity) -> Option<NullBuffer> {
     Some(NullBuffer::new(buffer))
 }
 
-fn field_array(column: Column) -> ArrayRef {
+/// The values of a column as Arrow holds them.
+pub(crate) fn field_array(column: Column) -> ArrayRef {
     let nulls = nulls(&column.validity);
     match column.values {
         Values::I64(values) => Arc::new(Int64Array::new(ScalarBuffer::from(values), nulls)),

@@ -24,6 +24,18 @@ pub(crate) fn everything(engine: &Arc<Engine>) -> Result<Answer, Error> {
                     answer.insert(format!("{database}.{schema}.{table}"), rows);
                 }
             }
+            for name in snapshot.relations(&database, &schema).unwrap_or_default() {
+                let reader = snapshot.relation(&database, &schema, &name);
+                let reader = reader.expect("it is listed");
+                let columns: Vec<usize> = (0..reader.schema().columns.len()).collect();
+                let mut rows = Vec::new();
+                for batch in reader.read(&columns) {
+                    rows.extend((0..batch.num_rows()).map(|row| row_of(&batch, row)));
+                }
+                // The order of a relation's rows means nothing.
+                rows.sort();
+                answer.insert(format!("{database}.{schema}.{name}"), rows);
+            }
         }
     }
     Ok(answer)

@@ -1,0 +1,63 @@
+//! Which LSNs are still looked at, so that no version that one of them sees is forgotten.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::schema::Lsn;
+
+/// The LSNs that snapshots and flushes hold. Clones share them.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Holds {
+    held: Arc<Mutex<BTreeMap<Lsn, usize>>>,
+}
+
+/// An LSN that is held until this is dropped.
+#[derive(Debug)]
+pub(crate) struct Hold {
+    lsn: Lsn,
+    holds: Holds,
+}
+
+impl Holds {
+    /// Holds the LSN that `lsn` says. It is asked under the lock that [`Self::lowest`] takes too: so what is durable
+    /// by then cannot be passed between the question and the hold.
+    pub(crate) fn hold(&self, lsn: impl FnOnce() -> Lsn) -> Arc<Hold> {
+        let mut held = self.lock();
+        let lsn = lsn();
+        *held.entry(lsn).or_default() += 1;
+        Arc::new(Hold {
+            lsn,
+            holds: self.clone(),
+        })
+    }
+
+    /// The lowest LSN that is held or will be: from now on none below `durable` is.
+    pub(crate) fn lowest(&self, durable: impl FnOnce() -> Lsn) -> Lsn {
+        let held = self.lock();
+        let durable = durable();
+        held.keys().next().map_or(durable, |&lsn| lsn.min(durable))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Lsn, usize>> {
+        // Nobody panics while holding it with half-made state behind it.
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Hold {
+    pub(crate) fn lsn(&self) -> Lsn {
+        self.lsn
+    }
+}
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut held = self.holds.lock();
+        if let Some(count) = held.get_mut(&self.lsn) {
+            *count -= 1;
+            if *count == 0 {
+                held.remove(&self.lsn);
+            }
+        }
+    }
+}

@@ -1,0 +1,140 @@
+//! Reading a relation as of one snapshot.
+
+use std::sync::Arc;
+
+use arrow_array::{RecordBatch, RecordBatchOptions};
+use arrow_schema::{Field, Schema, SchemaRef};
+
+use super::holds::Hold;
+use super::value::{Row, Value, push};
+use super::{RelationColumn, RelationSchema};
+use crate::batch::Column;
+use crate::engine::Engine;
+use crate::scan::field_array;
+use crate::schema::{ColumnId, field_type};
+
+/// Rows of one Arrow batch.
+const BATCH_ROWS: usize = 8192;
+/// Text of one Arrow batch, unless one row has more: its offsets are 32 bits.
+const BATCH_TEXT_BYTES: usize = 64 << 20;
+
+/// A relation as a snapshot sees it, unchanged by what comes later. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct RelationReader {
+    engine: Arc<Engine>,
+    schema: Arc<RelationSchema>,
+    hold: Arc<Hold>,
+}
+
+impl RelationReader {
+    pub(crate) fn new(engine: Arc<Engine>, schema: Arc<RelationSchema>, hold: Arc<Hold>) -> Self {
+        Self {
+            engine,
+            schema,
+            hold,
+        }
+    }
+
+    /// What the relation is.
+    pub fn schema(&self) -> &Arc<RelationSchema> {
+        &self.schema
+    }
+
+    /// The row with this primary key, its values in the order of the key's columns.
+    pub fn get(&self, key: &[Value]) -> Option<Row> {
+        self.find(0, key)
+    }
+
+    /// The row whose unique key of this number in [`RelationSchema::unique`] has these values.
+    pub fn get_unique(&self, unique: usize, key: &[Value]) -> Option<Row> {
+        self.find(unique + 1, key)
+    }
+
+    fn find(&self, key: usize, values: &[Value]) -> Option<Row> {
+        let relations = self.engine.relations();
+        relations.find(self.schema.id, key, values, self.hold.lsn())
+    }
+
+    /// All rows, in no order that means anything.
+    pub fn rows(&self) -> Vec<Row> {
+        self.engine
+            .relations()
+            .rows(self.schema.id, self.hold.lsn())
+    }
+
+    /// All rows as Arrow, of the columns at these positions.
+    pub fn read(&self, projection: &[usize]) -> RelationBatches {
+        let columns = projection.iter().filter_map(|&at| {
+            let position = u32::try_from(at).ok()?;
+            Some((position, self.schema.columns.get(at)?.clone()))
+        });
+        let columns: Vec<(u32, RelationColumn)> = columns.collect();
+        let fields: Vec<Field> = columns.iter().map(|(_, column)| column.arrow()).collect();
+        RelationBatches {
+            rows: self.rows(),
+            next: 0,
+            columns,
+            schema: Arc::new(Schema::new(fields)),
+        }
+    }
+}
+
+impl RelationColumn {
+    fn arrow(&self) -> Field {
+        Field::new(&self.name, field_type(self.kind), self.nullable)
+    }
+}
+
+impl RelationSchema {
+    /// The columns as Arrow names and types them.
+    pub fn arrow_schema(&self) -> SchemaRef {
+        let fields: Vec<Field> = self.columns.iter().map(RelationColumn::arrow).collect();
+        Arc::new(Schema::new(fields))
+    }
+}
+
+/// The rows of a relation, batch by batch.
+#[derive(Debug)]
+pub struct RelationBatches {
+    rows: Vec<Row>,
+    next: usize,
+    columns: Vec<(u32, RelationColumn)>,
+    schema: SchemaRef,
+}
+
+impl RelationBatches {
+    /// Arrow's schema of the batches.
+    pub fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+}
+
+impl Iterator for RelationBatches {
+    type Item = RecordBatch;
+
+    fn next(&mut self) -> Option<RecordBatch> {
+        let rest = self.rows.get(self.next..)?;
+        let mut bytes = 0;
+        let fits = rest.iter().take(BATCH_ROWS).take_while(|row| {
+            bytes += row.iter().map(Value::heap_bytes).sum::<usize>();
+            bytes <= BATCH_TEXT_BYTES
+        });
+        let n = fits.count().max(1);
+        let rows = rest.get(..n)?;
+        let arrays = self.columns.iter().map(|(position, column)| {
+            let mut values = Column::new(ColumnId(*position), column.kind);
+            for row in rows {
+                push(
+                    &mut values,
+                    row.get(*position as usize).unwrap_or(&Value::Null),
+                );
+            }
+            field_array(values)
+        });
+        let arrays = arrays.collect();
+        self.next += n;
+        let options = RecordBatchOptions::new().with_row_count(Some(n));
+        let batch = RecordBatch::try_new_with_options(Arc::clone(&self.schema), arrays, &options);
+        Some(batch.expect("the arrays are built from the columns that the schema is built from"))
+    }
+}
