@@ -262,7 +262,7 @@ fn a_database_with_figures_tells_size_and_amplification_and_another_does_not() {
     let files = files();
     let server = Server::start(
         Faults {
-            has_metrics: true,
+            row_bytes_shown: Some(10),
             ..Faults::default()
         },
         false,

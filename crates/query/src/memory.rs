@@ -71,7 +71,10 @@ impl SharedMemory {
     fn shrink(&self, bytes: usize) {
         let mut reserved = self.lock();
         reserved.bytes = reserved.bytes.saturating_sub(bytes);
-        let over = reserved.charge.bytes().saturating_sub(reserved.bytes as u64);
+        let over = reserved
+            .charge
+            .bytes()
+            .saturating_sub(reserved.bytes as u64);
         reserved.charge.shrink(over);
     }
 }
@@ -173,6 +176,9 @@ mod tests {
         assert_eq!(budget.used(MemoryUse::Query), 0);
         let small = SharedMemory::new(10, &budget);
         let refused = small.try_grow(11).unwrap_err();
-        assert!(refused.to_string().contains("queries-memory-bytes-max"), "{refused}");
+        assert!(
+            refused.to_string().contains("queries-memory-bytes-max"),
+            "{refused}"
+        );
     }
 }

@@ -167,8 +167,14 @@ nilometer_http_requests_total{route=\"/metrics\",status=\"200\"} 1
             ..before
         };
         let change = StoreChange::new(before, before, settled, Duration::ZERO, Some(3000));
-        assert_eq!((change.write_amplification, change.bytes_per_value), (2.5, 0.5));
+        assert_eq!(
+            (change.write_amplification, change.bytes_per_value),
+            (2.5, 0.5)
+        );
         let nothing = StoreChange::new(before, before, before, Duration::ZERO, None);
-        assert_eq!((nothing.write_amplification, nothing.bytes_per_value), (0.0, 0.0));
+        assert_eq!(
+            (nothing.write_amplification, nothing.bytes_per_value),
+            (0.0, 0.0)
+        );
     }
 }

@@ -108,7 +108,7 @@ fn assert_restarts_compacted(data: &Path, check: &impl Fn(&Server, &str)) {
     assert_is_flushed(&server, "settled and started");
     let (segments, partitions) = (segments(&server), server.metric("nilometer_partitions"));
     assert!(
-        partitions >= 1.0 && segments == partitions,
+        partitions >= 1.0 && segments <= partitions,
         "{segments} segments for {partitions} partitions"
     );
     check(&server, "settled (compacted) into partitions");

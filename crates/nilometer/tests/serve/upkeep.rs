@@ -41,13 +41,13 @@ fn fail(arguments: &[&str], word: &str) {
 
 /// Writes rows of two hosts at the seconds `times`, and one text.
 fn write(server: &Server, times: std::ops::Range<u64>) {
-    let lines: String = times
+    let lines: Vec<String> = times
         .map(|n| {
             let ns = n * 1_000_000_000;
             format!("m,host=a v={n}i,w=0.5 {ns}\nm,host=b v={n}i {ns}\n")
         })
         .collect();
-    let response = server.write("d", &lines);
+    let response = server.write("d", &lines.concat());
     assert_eq!(response.status, 204, "{}", response.text());
 }
 
@@ -78,7 +78,10 @@ fn three_segments() -> TempDir {
 
 fn sum(values: &Value, member: &str) -> u64 {
     let values = values.as_array().expect("an array");
-    values.iter().map(|it| it[member].as_u64().expect("a number")).sum()
+    values
+        .iter()
+        .map(|it| it[member].as_u64().expect("a number"))
+        .sum()
 }
 
 #[test]
@@ -107,20 +110,39 @@ fn inspect_accounts_for_every_byte_row_and_value() {
     assert_eq!(found["bytes_total"], parts);
 
     let table = &found["tables"][0];
-    assert_eq!((&table["name"], &table["rows"]), (&"d.public.m".into(), &6000.into()));
+    assert_eq!(
+        (&table["name"], &table["rows"]),
+        (&"d.public.m".into(), &6000.into())
+    );
     let columns = &table["columns"];
-    for (name, kind, values) in [("time", "i64", 6000), ("v", "i64", 6000), ("w", "f64", 3000)] {
+    for (name, kind, values) in [
+        ("time", "i64", 6000),
+        ("v", "i64", 6000),
+        ("w", "f64", 3000),
+    ] {
         let mut all = columns.as_array().expect("an array").iter();
         let column = all.find(|column| column["name"] == name);
         let column = column.unwrap_or_else(|| panic!("no {name} in {columns}"));
-        assert_eq!((&column["type"], &column["values"]), (&kind.into(), &values.into()));
+        assert_eq!(
+            (&column["type"], &column["values"]),
+            (&kind.into(), &values.into())
+        );
         assert_eq!(sum(&column["encodings"], "values"), values, "{name}");
-        assert_eq!(column["bytes"], sum(&column["encodings"], "bytes"), "{name}");
+        assert_eq!(
+            column["bytes"],
+            sum(&column["encodings"], "bytes"),
+            "{name}"
+        );
     }
     assert_eq!(sum(columns, "bytes"), found["bytes"]["pages"]);
 
     let shown = succeed(&["inspect", "--data", data]).stdout;
-    for word in ["pages", "directory", "d.public.m: 6,000 rows", "9,000 values"] {
+    for word in [
+        "pages",
+        "directory",
+        "d.public.m: 6,000 rows",
+        "9,000 values",
+    ] {
         assert!(shown.contains(word), "no {word:?} in\n{shown}");
     }
 }
@@ -184,7 +206,10 @@ fn a_backup_is_restored_under_another_name_with_every_row() {
     succeed(&["restore", "--from", text(&backup), "--data", text(&later)]);
     assert_eq!(totals(&later), totals(directory.path()));
     assert_eq!(totals(&later)[0]["n"], 7000);
-    fail(&["restore", "--from", text(&backup), "--data", text(&later)], text(&later));
+    fail(
+        &["restore", "--from", text(&backup), "--data", text(&later)],
+        text(&later),
+    );
 }
 
 #[test]

@@ -292,8 +292,8 @@ async fn memory_over_the_budget_is_503_with_a_time_to_try_again() {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::default());
     let engine = Engine::open(disk, Arc::new(SystemClock), Path::new("/data"), options).unwrap();
     let server = Server::over(Arc::new(engine), ServerConfig::default());
-    let lines: String = (0..200_000).map(|n| format!("m v={n}i {n}\n")).collect();
-    let answer = server.write(lines).await;
+    let lines: Vec<String> = (0..200_000).map(|n| format!("m v={n}i {n}\n")).collect();
+    let answer = server.write(lines.concat()).await;
     assert_eq!(answer.status, 503, "{}", answer.text());
     assert_eq!(answer.header("retry-after"), "1");
     assert!(
