@@ -4,13 +4,14 @@
 //! parse text, or know SQL: callers write from as many threads as they like and drive [`Engine::maintain`].
 //!
 //! Locks, in the order in which they may be taken: memo, flushing, manifest, jobs, sequencer, catalogue, relations,
-//! state, keys, holds, then the log's own.
+//! state, keys, retention, holds, then the log's own.
 
 mod backup;
 mod checkpoint;
 mod compact;
 mod ddl;
 mod delete;
+mod expire;
 mod flush;
 mod memory;
 mod open;
@@ -45,6 +46,7 @@ use crate::schema::{Lsn, TableId};
 use crate::segment::{Segment, SegmentCache, Window};
 use crate::snapshot::Snapshot;
 use crate::tombstone::Tombstone;
+use expire::Retention;
 use space::Space;
 
 pub use backup::BackupReport;
@@ -229,6 +231,7 @@ pub struct Engine {
     /// Held for one edit.
     manifest: Mutex<Manifest>,
     keys: Mutex<KeySet>,
+    retention: Mutex<Retention>,
     relations: RwLock<Relations>,
     /// What relations must remember.
     holds: Holds,
@@ -584,6 +587,11 @@ impl Engine {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The planted bug, if there is one.
+    pub(crate) fn sabotage(&self) -> Option<Sabotage> {
+        self.options.sabotage
+    }
+
     pub(crate) fn memo(&self) -> &RwLock<SeriesMemo> {
         &self.memo
     }
@@ -600,6 +608,7 @@ impl Engine {
     /// Figures for operators.
     pub fn metrics(&self) -> Metrics {
         self.report_head();
+        self.report_index();
         let state = lock(&self.state).clone();
         let (databases, tables, series) = self.catalogue().counts();
         let series_bytes = self.catalogue().series_bytes();
@@ -652,7 +661,7 @@ impl Engine {
             memory_total_bytes: self.budget.total(),
             memory_head_bytes: self.budget.used(MemoryUse::Head),
             memory_cache_bytes: self.budget.used(MemoryUse::Cache),
-            memory_index_bytes: self.budget.used(MemoryUse::Index),
+            memory_index_bytes: self.report_index(),
             memory_compaction_bytes: self.budget.used(MemoryUse::Compaction),
             memory_query_bytes: self.budget.used(MemoryUse::Query),
             memory_refusals: self.budget.refused(),

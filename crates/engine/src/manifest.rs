@@ -95,15 +95,19 @@ impl Manifest {
         Ok(())
     }
 
-    /// What is wrong with the store if `error` says that the log does not reach back to what the manifest says: when
-    /// the manifest ends in an edit that does not read, that edit was no torn one.
+    /// What is wrong with the store if `error` says that something the manifest relies on is missing: when the manifest
+    /// ends in an edit that does not read, that edit was no torn one, and what it removed is gone.
     pub(crate) fn blame(&self, error: Error) -> Error {
+        let is_missing = matches!(&error, Error::Io { source, .. }
+            if source.kind() == std::io::ErrorKind::NotFound);
         match (self.cut, &error) {
-            (Some(at), Error::Corrupt { .. }) => Error::corrupt(
-                &self.dir.join(NAME),
-                at,
-                format!("the last edit does not read, and the log cannot replace it: {error}"),
-            ),
+            (Some(at), _) if is_missing || matches!(error, Error::Corrupt { .. }) => {
+                Error::corrupt(
+                    &self.dir.join(NAME),
+                    at,
+                    format!("the last edit does not read, and nothing can replace it: {error}"),
+                )
+            }
             _ => error,
         }
     }

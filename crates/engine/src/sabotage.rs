@@ -19,4 +19,6 @@ pub enum Sabotage {
     TombstoneDropped,
     /// After a table is dropped its id and those of its series are given out again, if nothing live has higher ones.
     SeriesIdReused,
+    /// An aggregation lets a rollup stand for rows although another source has rows of the series in that hour.
+    RollupOverOverlap,
 }

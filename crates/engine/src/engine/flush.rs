@@ -34,6 +34,11 @@ pub enum Maintained {
         /// Rows written.
         rows: u64,
     },
+    /// Rows older than their tables keep were deleted; compactions remove their files.
+    Expired {
+        /// Tables that lost rows.
+        tables: usize,
+    },
 }
 
 /// Who publishes an edit.
@@ -52,8 +57,12 @@ impl Engine {
     /// again, from one thread or several; each call does another job.
     pub fn maintain(&self) -> Result<Maintained, Error> {
         self.remove_files();
-        match self.flush_if_due()? {
-            Maintained::Idle => self.compact_one(false),
+        let flushed = self.flush_if_due()?;
+        if flushed != Maintained::Idle {
+            return Ok(flushed);
+        }
+        match self.compact_one(false)? {
+            Maintained::Idle => self.expire(),
             done => Ok(done),
         }
     }

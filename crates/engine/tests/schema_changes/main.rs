@@ -21,7 +21,9 @@ use std::sync::Arc;
 use nilometer_codec::PhysicalType;
 use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::ingest::{Session, WriteReport};
-use nilometer_engine::{Clock, Engine, Options, Sabotage, ScanRequest, SystemClock, TableSchema};
+use nilometer_engine::{
+    Clock, CompactionOptions, Engine, Options, Sabotage, ScanRequest, SystemClock, TableSchema,
+};
 use nilometer_lineproto::Precision;
 use support::everything;
 
@@ -41,6 +43,12 @@ pub(crate) fn open_with(
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());
     let options = Options {
         sabotage,
+        // Every partition gets a file of its own, and two files are enough to be made one.
+        compaction: CompactionOptions {
+            fan_in: 2,
+            partition_rows_min: 1,
+            ..CompactionOptions::default()
+        },
         ..Options::default()
     };
     Arc::new(Engine::open(disk, clock, Path::new("/d"), options).unwrap())
@@ -90,7 +98,7 @@ pub(crate) fn scan_all(table: Arc<TableSchema>) -> ScanRequest {
 }
 
 /// Tells a story with its rows in every place: those of before the change in the head, in a segment or in a log that is
-/// replayed, those of after it in all three too. `check` gets the store and what happened to it.
+/// replayed, those of after it in all three too, and at last all of them in partitions. `check` gets the store and what happened to it.
 pub(crate) fn everywhere(
     before: impl Fn(&Arc<Engine>),
     change: impl Fn(&Arc<Engine>),
@@ -126,6 +134,9 @@ pub(crate) fn everywhere(
         check(&engine, &format!("{told}; then flushed"));
         engine.close().unwrap();
         drop(engine);
-        check(&open(&disk), &format!("{told}; then closed and opened"));
+        let engine = open(&disk);
+        check(&engine, &format!("{told}; then closed and opened"));
+        engine.settle().unwrap();
+        check(&engine, &format!("{told}; then compacted"));
     }
 }

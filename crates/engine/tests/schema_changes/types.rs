@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use arrow_array::cast::AsArray;
 use nilometer_codec::PhysicalType;
 use nilometer_engine::disk::{Disk, DiskFile, DiskLock, MemoryDisk};
+use nilometer_engine::inspect::{ColumnRole, inspect};
 use nilometer_engine::{ColumnKind, Engine, Options, SystemClock};
 
 use super::{F64, I64, TEXT, everywhere, lines, open, rows, scan_all, session, table, write};
@@ -169,6 +170,46 @@ fn writers_lose_nothing_while_a_field_changes_its_type() {
     assert_eq!(rows(&engine), expected);
     engine.flush().unwrap();
     assert_eq!(rows(&engine), expected);
+}
+
+#[test]
+fn compaction_rewrites_full_blocks_as_the_new_type_and_leaves_dropped_fields_out() {
+    const ROWS: usize = 3000;
+    let disk = MemoryDisk::new();
+    let engine = open(&disk);
+    let body = |suffix: &str, from: usize| {
+        let times = from..from + ROWS;
+        let points = times.map(|n| format!("m,host=a v={n}{suffix},w={n} {n}\n"));
+        points.collect::<String>()
+    };
+    write(&engine, &body("i", 0));
+    engine.flush().unwrap();
+    engine.change_type("d", "public", "m", "v", F64).unwrap();
+    engine.drop_column("d", "public", "m", "w").unwrap();
+    let stored = || {
+        let mut kinds = Vec::new();
+        for table in inspect(&disk, Path::new("/d")).unwrap().tables {
+            let fields = table.columns.into_iter();
+            let fields = fields.filter(|column| matches!(column.role, ColumnRole::Field(_)));
+            kinds.extend(fields.map(|column| column.kind));
+        }
+        kinds
+    };
+    assert_eq!(stored(), [I64, F64], "pages stay as they are");
+    write(&engine, &body(".0", ROWS).replace("w=", "x="));
+    engine.flush().unwrap();
+    engine.settle().unwrap();
+    assert_eq!(stored(), [F64, F64], "v and x");
+    let all = rows(&engine);
+    assert_eq!(all.len(), 2 * ROWS);
+    for (n, row) in all.iter().enumerate() {
+        let x = if n < ROWS {
+            String::new()
+        } else {
+            format!(" x={n}.0")
+        };
+        assert_eq!(row, &format!("d.public.m host=a time={n} v={n}.0{x}"));
+    }
 }
 
 /// A disk that does something to the store once a segment is read.

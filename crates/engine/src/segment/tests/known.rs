@@ -248,7 +248,7 @@ fn read_all(disk: &MemoryDisk, bytes: u64, rows: u64) -> Result<String, crate::E
 #[test]
 fn every_flipped_bit_is_noticed_or_changes_nothing() {
     let keys: Vec<(u32, i64)> = (0..300)
-        .map(|at| (1 + at / 150, i64::from(at % 150)))
+        .map(|at| (1 + at / 150, i64::from(at % 150) * 40_000_000_000))
         .collect();
     let values: Vec<_> = (0..300).map(|at| (at % 3 > 0).then_some(at)).collect();
     let input = TableInput {
