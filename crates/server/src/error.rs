@@ -155,12 +155,17 @@ impl From<EngineError> for Refusal {
         let (status, limit) = match &error {
             EngineError::UnknownDatabase { .. }
             | EngineError::NotFound { .. }
-            | EngineError::TableDropped { .. } => (StatusCode::NOT_FOUND, None),
+            | EngineError::TableDropped { .. }
+            | EngineError::UnknownRelation { .. } => (StatusCode::NOT_FOUND, None),
             EngineError::ExistsAlready { .. }
             | EngineError::DefaultSchemaInUse { .. }
+            | EngineError::NameTaken { .. }
+            | EngineError::RelationKey { .. }
             | EngineError::Lossy { .. } => (StatusCode::CONFLICT, None),
             EngineError::InvalidName { .. }
             | EngineError::InvalidSetting { .. }
+            | EngineError::RelationDefinition { .. }
+            | EngineError::RelationRow { .. }
             | EngineError::NotAField { .. } => (StatusCode::BAD_REQUEST, None),
             EngineError::Limit { .. } => (StatusCode::PAYLOAD_TOO_LARGE, Some("engine")),
             EngineError::Poisoned { .. } => (StatusCode::SERVICE_UNAVAILABLE, None),

@@ -149,6 +149,17 @@ fn rows_and_names(engine: &Metrics) -> Vec<Figure> {
         ("databases", "Databases.", engine.databases),
         ("tables", "Tables of all databases.", engine.tables),
         ("series", "Series of all tables.", engine.series),
+        ("relations", "Relations of all databases.", engine.relations),
+        (
+            "relation_rows",
+            "Rows of all relations.",
+            engine.relation_rows,
+        ),
+        (
+            "relation_bytes",
+            "Memory of relations, with what only running queries see.",
+            engine.relation_bytes,
+        ),
         (
             "series_bytes",
             "Memory of series and tag values.",

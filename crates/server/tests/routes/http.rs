@@ -158,10 +158,13 @@ async fn metrics_count_what_happened_and_every_value_has_help_and_type() {
         value("nilometer_segment_bytes_written_total ")
     );
     assert!(value("nilometer_memory_budget_bytes ") > 0);
-    let uses = ["head", "cache", "index", "compaction", "query"];
-    let used = uses.map(|it| value(&format!("nilometer_memory_bytes{{use=\"{it}\"}} ")));
-    let used: u64 = used.iter().sum();
-    assert!(used <= value("nilometer_memory_budget_bytes "), "{text}");
+    let parts = ["head", "cache", "index", "compaction", "query"];
+    let parts = parts.map(|it| value(&format!("nilometer_memory_bytes{{use=\"{it}\"}} ")));
+    let together: u64 = parts.iter().sum();
+    assert!(
+        together <= value("nilometer_memory_budget_bytes "),
+        "{text}"
+    );
     assert!(
         text.contains("nilometer_segments 1\n") && text.contains("nilometer_head_rows 0\n"),
         "{text}"
