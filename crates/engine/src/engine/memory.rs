@@ -63,7 +63,7 @@ impl Engine {
 
     /// Memory of series, of what writers remember of them, of the keys of batches, and of relations.
     pub(super) fn report_index(&self) -> u64 {
-        let series = self.catalogue().index_bytes();
+        let series = self.catalogue().series_bytes();
         let memo = self
             .memo
             .read()
