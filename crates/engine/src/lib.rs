@@ -56,6 +56,7 @@ mod error;
 mod file_header;
 mod head;
 mod idempotency;
+mod index;
 pub mod ingest;
 pub mod inspect;
 mod log;

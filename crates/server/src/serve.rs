@@ -53,7 +53,7 @@ pub async fn serve(
     ));
     let header_time_max = Duration::from_millis(config.header_read_ms_max.max(1));
     let service = router(Arc::clone(&engine), config)?;
-    let maintenance = Maintenance::start(Arc::clone(&engine), tick)?;
+    let maintenance = Maintenance::start(&engine, tick)?;
     tracing::info!(%address, "serving");
 
     let (stop, stopping) = watch::channel(false);

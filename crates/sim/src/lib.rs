@@ -15,6 +15,7 @@ pub mod plan;
 mod read;
 pub mod run;
 pub mod shrink;
+mod visitor;
 pub mod world;
 
 pub use corrupt::flip_bytes;
