@@ -9,7 +9,7 @@
 //! | use | share | over it |
 //! |---|---|---|
 //! | head | 1/4 | writers help to flush; then writes are refused |
-//! | index | 1/2 | new series are refused |
+//! | index | 1/2 | new series are refused; the growth that reached it, a doubling of tables, may have passed it |
 //! | compaction | 1/8 | the job waits or takes less at once |
 //! | query | 1/4 | the query ends with an error |
 //! | cache | 1/4 | the oldest entries go |

@@ -42,6 +42,8 @@ pub(crate) struct Catalogue {
     tags: FxHashMap<ColumnId, TagDictionary>,
     /// Of tag values.
     text_hash: TextHash,
+    /// Memory of tag values and series, as they are counted when they come.
+    index_bytes: usize,
     dropped: Dropped,
     next: NextIds,
     epoch: u64,
@@ -140,6 +142,11 @@ impl Catalogue {
             .keys()
             .filter(move |(owner, _)| *owner == schema)
             .map(|(_, name)| name.as_str())
+    }
+
+    /// Every table that was not dropped.
+    pub(crate) fn live_tables(&self) -> impl Iterator<Item = &Arc<TableSchema>> {
+        self.by_table.values().map(|table| &table.schema)
     }
 
     pub(crate) fn table(&self, id: TableId) -> Option<&Arc<TableSchema>> {

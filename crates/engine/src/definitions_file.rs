@@ -37,13 +37,14 @@ pub(crate) fn write(
     Ok(bytes.len() as u64)
 }
 
-/// Reads a file of definitions.
+/// Reads a file of definitions and hands them on one by one: a file may define a million series.
 pub(crate) fn read(
     disk: &dyn Disk,
     path: &Path,
     uuid: [u8; 16],
     file_id: u64,
-) -> Result<Vec<Definition>, Error> {
+    apply: &mut dyn FnMut(&Definition) -> Result<(), Malformed>,
+) -> Result<(), Error> {
     let file = disk.open(path).map_err(Error::io("open", path))?;
     let size = file.size().map_err(Error::io("read", path))?;
     let mut bytes = vec![0; usize::try_from(size).unwrap_or(usize::MAX)];
@@ -57,10 +58,12 @@ pub(crate) fn read(
             "the file belongs to another data directory or has another id",
         ));
     }
-    decode(&bytes, inflated).map_err(|what| what.at(path, HEADER_BYTES as u64))
+    let entries = inflate(&bytes, inflated).map_err(|what| what.at(path, HEADER_BYTES as u64))?;
+    drop(bytes);
+    decode(&entries, apply).map_err(|what| what.at(path, HEADER_BYTES as u64))
 }
 
-fn decode(bytes: &[u8], inflated: &[u8]) -> Result<Vec<Definition>, Malformed> {
+fn inflate(bytes: &[u8], inflated: &[u8]) -> Result<Vec<u8>, Malformed> {
     let (covered, crc) = bytes
         .split_last_chunk::<4>()
         .ok_or_else(|| Malformed::new("the file ends early"))?;
@@ -79,5 +82,15 @@ fn decode(bytes: &[u8], inflated: &[u8]) -> Result<Vec<Definition>, Malformed> {
             "the entries inflate to another size than the header says",
         ));
     }
-    Definition::decode_all(&entries)
+    Ok(entries)
+}
+
+fn decode(
+    mut entries: &[u8],
+    apply: &mut dyn FnMut(&Definition) -> Result<(), Malformed>,
+) -> Result<(), Malformed> {
+    while !entries.is_empty() {
+        apply(&Definition::decode(&mut entries)?)?;
+    }
+    Ok(())
 }

@@ -4,13 +4,14 @@
 //! parse text, or know SQL: callers write from as many threads as they like and drive [`Engine::maintain`].
 //!
 //! Locks, in the order in which they may be taken: memo, flushing, manifest, jobs, sequencer, catalogue, relations,
-//! state, keys, holds, then the log's own.
+//! state, keys, retention, replaced, holds, then the log's own.
 
 mod backup;
 mod checkpoint;
 mod compact;
 mod ddl;
 mod delete;
+mod expire;
 mod flush;
 mod memory;
 mod open;
@@ -45,6 +46,7 @@ use crate::schema::{Lsn, TableId};
 use crate::segment::{Segment, SegmentCache, Window};
 use crate::snapshot::Snapshot;
 use crate::tombstone::Tombstone;
+use expire::Retention;
 use space::Space;
 
 pub use backup::BackupReport;
@@ -229,9 +231,12 @@ pub struct Engine {
     /// Held for one edit.
     manifest: Mutex<Manifest>,
     keys: Mutex<KeySet>,
+    retention: Mutex<Retention>,
     relations: RwLock<Relations>,
     /// What relations must remember.
     holds: Holds,
+    /// Side files that the last flush replaced; the next one removes them.
+    replaced: Mutex<Vec<(FileKind, u64)>>,
     counters: Counters,
     space: Space,
     budget: MemoryBudget,
@@ -396,7 +401,7 @@ impl Engine {
     /// Makes a batch durable and visible, unless one with its key is already. Blocks until it is. `None` = nothing was
     /// written, because something was dropped, renamed or retyped since `epoch`, at which its ids were looked up: it
     /// must be built again.
-    pub(crate) fn write(&self, mut batch: Batch, epoch: u64) -> Result<Option<Written>, Error> {
+    pub(crate) fn write(&self, batch: Batch, epoch: u64) -> Result<Option<Written>, Error> {
         let rows = batch.rows() as u64;
         if rows > self.options.batch_rows_max {
             return Err(Error::Limit {
@@ -406,9 +411,12 @@ impl Engine {
                 remedy: "send smaller batches",
             });
         }
-        self.space
-            .check(self.disk.as_ref(), &self.dir, self.clock.monotonic_ms())?;
+        if !batch.only_removes() {
+            self.space
+                .check(self.disk.as_ref(), &self.dir, self.clock.monotonic_ms())?;
+        }
         self.help_when_full(batch.bytes())?;
+        self.check_relations(&batch.relations)?;
         let mut payload = record::encode_batch(&batch).map_err(|what| what.at(&self.dir, 0))?;
         self.space.wrote(payload.len() as u64);
         let lsn = {
@@ -433,7 +441,6 @@ impl Engine {
                 self.sequence_first_table(&mut sequencer, &mut batch, &mut payload)?;
             }
             let lsn = sequencer.next_lsn;
-            record::sequence(&mut batch, lsn);
             if let Err(refused) = self.apply_relations(lsn, &batch.relations) {
                 drop(sequencer);
                 // What it was refused for must not be lost after the refusal was heard.
@@ -477,7 +484,6 @@ impl Engine {
     fn sequence(&self, sequencer: &mut Sequencer, mut batch: Batch, payload: Vec<u8>) -> Lsn {
         let lsn = sequencer.next_lsn;
         sequencer.next_lsn += 1;
-        // Once more for batches that come from elsewhere; it says the same.
         record::sequence(&mut batch, lsn);
         if let Some(key) = &batch.key {
             lock(&self.keys).insert(key, lsn, batch.rows() as u64);
@@ -608,6 +614,11 @@ impl Engine {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The planted bug, if there is one.
+    pub(crate) fn sabotage(&self) -> Option<Sabotage> {
+        self.options.sabotage
+    }
+
     pub(crate) fn memo(&self) -> &RwLock<SeriesMemo> {
         &self.memo
     }
@@ -624,6 +635,7 @@ impl Engine {
     /// Figures for operators.
     pub fn metrics(&self) -> Metrics {
         self.report_head();
+        self.report_index();
         let state = lock(&self.state).clone();
         let (databases, tables, series) = self.catalogue().counts();
         let series_bytes = self.catalogue().series_bytes();
@@ -676,7 +688,7 @@ impl Engine {
             memory_total_bytes: self.budget.total(),
             memory_head_bytes: self.budget.used(MemoryUse::Head),
             memory_cache_bytes: self.budget.used(MemoryUse::Cache),
-            memory_index_bytes: self.budget.used(MemoryUse::Index),
+            memory_index_bytes: self.report_index(),
             memory_compaction_bytes: self.budget.used(MemoryUse::Compaction),
             memory_query_bytes: self.budget.used(MemoryUse::Query),
             memory_refusals: self.budget.refused(),

@@ -56,6 +56,7 @@ mod error;
 mod file_header;
 mod head;
 mod idempotency;
+mod index;
 pub mod ingest;
 pub mod inspect;
 mod log;
@@ -88,7 +89,10 @@ pub use relation::{
 pub use retention::RetentionTime;
 #[doc(hidden)]
 pub use sabotage::Sabotage;
-pub use scan::{MorselReader, Scan, ScanRequest};
+pub use scan::{
+    AggregateRequest, AggregateRow, AggregateSources, AggregateSum, AggregateValue, Aggregates,
+    Aggregation, FieldAggregate, MorselReader, Scan, ScanRequest,
+};
 pub use schema::{
     ColumnDef, ColumnId, ColumnKind, ColumnSource, DEFAULT_SCHEMA, DatabaseId, Duplicates, Lsn,
     SchemaId, SeriesId, TIME_COLUMN, TableId, TableSchema, TableSettings,

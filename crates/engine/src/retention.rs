@@ -1,16 +1,12 @@
-//! Retention: which partitions are old enough to go, by a clock that does not believe everything.
+//! Retention's clock, which does not believe everything.
 //!
-//! Does: compare the wall clock with the time that must have passed, and name the partitions whose last row is older
-//! than its table keeps. Does not: remove anything (maintenance does, by one edit of the manifest), look at rows, or
-//! read a clock: everything here is given.
+//! Does: compare the wall clock with the time that must have passed. Does not: delete anything (`engine/expire.rs`
+//! does) or read a clock: everything here is given.
 //!
 //! A wall clock that jumps a year ahead would make every row old, so retention believes no time later than the latest
 //! one it has believed, plus what the monotonic clock counted since, plus a day. That mark is kept in the manifest.
 //! When the wall clock says more, retention pauses until the clock is right again or somebody says that it is: after
 //! a machine was off for a week, both look the same from here.
-
-use crate::schema::TableId;
-use crate::segment::Window;
 
 const DAY_NS: i64 = 86_400_000_000_000;
 const MS_NS: i64 = 1_000_000;
@@ -106,21 +102,6 @@ impl RetentionClock {
 /// Rows before this time are older than `retention_ns`. What is kept for less than no time is kept for none.
 pub(crate) fn cutoff(now_ns: i64, retention_ns: i64) -> i64 {
     now_ns.saturating_sub(retention_ns.max(0))
-}
-
-/// The partitions of which every possible row is older than its table keeps rows; `retention_of` is `None` for a table
-/// that keeps them for ever.
-pub(crate) fn expired_windows<'a>(
-    windows: impl IntoIterator<Item = &'a Window>,
-    retention_of: impl Fn(TableId) -> Option<i64>,
-    now_ns: i64,
-) -> Vec<Window> {
-    let is_expired = |window: &Window| {
-        let retention = retention_of(window.table);
-        retention.is_some_and(|ns| window.last() < cutoff(now_ns, ns))
-    };
-    let windows = windows.into_iter().copied();
-    windows.filter(is_expired).collect()
 }
 
 #[cfg(test)]
@@ -230,45 +211,5 @@ mod tests {
                 }
             }
         }
-    }
-
-    #[test]
-    fn a_partition_goes_when_its_end_is_as_old_as_its_table_keeps_rows() {
-        let window = |table, start, end| Window {
-            table: TableId(table),
-            start,
-            end,
-        };
-        let windows = [
-            window(1, i64::MIN, 0),
-            window(1, 0, 100),
-            window(1, 100, 200),
-            window(1, 200, i64::MAX),
-            window(2, 0, 100),
-            window(3, 0, 100),
-        ];
-        let retention = |table: TableId| match table.0 {
-            1 => Some(50),
-            2 => Some(51),
-            _ => None,
-        };
-        let at = |now| expired_windows(&windows, retention, now);
-        assert_eq!(at(149), windows[..1]);
-        assert_eq!(at(150), windows[..2]);
-        assert_eq!(at(151), [windows[0], windows[1], windows[4]]);
-        // Its last partition holds the end of time itself, which is never past.
-        assert_eq!(
-            at(i64::MAX),
-            [windows[0], windows[1], windows[2], windows[4]]
-        );
-        assert_eq!(at(i64::MIN), []);
-        assert_eq!(
-            expired_windows(&windows, |_| Some(i64::MIN), 100),
-            windows[..2]
-                .iter()
-                .chain(&windows[4..])
-                .copied()
-                .collect::<Vec<_>>()
-        );
     }
 }

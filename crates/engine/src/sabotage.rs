@@ -29,4 +29,6 @@ pub enum Sabotage {
     DirectorySyncSkipped,
     /// The first table of a batch of several gets a record and an LSN of its own, so a crash may leave it alone.
     PartialBatchVisible,
+    /// An aggregation lets a rollup stand for rows although another source has rows of the series in that hour.
+    RollupOverOverlap,
 }

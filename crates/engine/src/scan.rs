@@ -6,6 +6,7 @@
 //! A *morsel* is a range of series with about [`MORSEL_ROWS`] rows. Its rows come out ordered by (series, time), with
 //! what deletes hide left out, and duplicates treated as the table says.
 
+mod aggregate;
 mod loss;
 pub(crate) mod merge;
 pub(crate) mod output;
@@ -32,6 +33,10 @@ use output::Output;
 pub(crate) use output::field_array;
 use source::{Cursor, GroupCursor, RunCursor};
 
+pub use aggregate::{
+    AggregateRequest, AggregateRow, AggregateSources, AggregateSum, AggregateValue, Aggregates,
+    Aggregation, FieldAggregate,
+};
 pub(crate) use loss::first_loss;
 pub(crate) use series::find_series;
 
@@ -83,6 +88,8 @@ struct Plan {
 enum Source {
     Group {
         segment: Arc<Segment>,
+        /// Its position in the segment.
+        group: usize,
         directory: Arc<GroupDirectory>,
         mask: Mask,
     },
@@ -261,6 +268,7 @@ fn find_sources(
                 );
                 sources.push(Source::Group {
                     segment: Arc::clone(segment),
+                    group: at,
                     directory: segment.directory(at)?,
                     mask,
                 });
@@ -435,6 +443,7 @@ impl MorselReader {
                     segment,
                     directory,
                     mask,
+                    ..
                 } => {
                     let cursor =
                         GroupCursor::open(segment, directory, series, &plan.time, &plan.fields)?;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::engine::{Engine, State};
 use crate::error::Error;
 use crate::relation::Hold;
-use crate::scan::{Scan, ScanRequest};
+use crate::scan::{AggregateRequest, Aggregation, Scan, ScanRequest};
 use crate::schema::{Lsn, TableId, TableSchema};
 
 /// What was acknowledged when it was taken, unchanged by what comes later. Cheap to take, to clone and to share; it
@@ -89,5 +89,10 @@ impl Snapshot {
     /// goes on to its end.
     pub fn scan(&self, request: &ScanRequest) -> Result<Scan, Error> {
         Scan::plan(&self.engine, &self.state, self.visible, request)
+    }
+
+    /// Plans aggregates of fields by series and bucket of time. Reads directories, no pages; see [`Self::scan`].
+    pub fn aggregate(&self, request: &AggregateRequest) -> Result<Aggregation, Error> {
+        Aggregation::plan(&self.engine, &self.state, self.visible, request)
     }
 }

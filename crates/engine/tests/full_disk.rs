@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk, MemoryDisk, RealDisk};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{
-    Clock, CompactionOptions, Engine, Error, Options, ScanRequest, SystemClock,
+    Clock, CompactionOptions, DeleteRequest, Engine, Error, Options, ScanRequest, SystemClock,
 };
 use nilometer_lineproto::Precision;
 
@@ -185,6 +185,31 @@ fn writes_stop_at_the_reserve_reads_and_flushes_go_on_and_room_ends_it() {
     memory.set_capacity(1 << 20);
     let disk: Arc<dyn Disk> = Arc::new(memory.clone());
     a_disk_that_fills_up(&disk, Path::new("/d"), 50, || memory.set_capacity(2 << 20));
+}
+
+#[test]
+fn deleting_works_on_a_full_disk_and_makes_room_for_writes() {
+    let memory = MemoryDisk::new();
+    memory.set_capacity(1 << 20);
+    let disk: Arc<dyn Disk> = Arc::new(memory);
+    let engine = open_with_reserve(&disk, Path::new("/d"));
+    engine.create_database("d").unwrap();
+    let written = fill(&engine, 0, 50);
+    let kept = 500;
+    let request = DeleteRequest {
+        table: engine.snapshot().table("d", "public", "m").unwrap(),
+        time: i64::MIN..=i64::try_from(written - kept).unwrap() - 1,
+        tags: Vec::new(),
+    };
+    assert!(engine.delete(&request).unwrap().is_some());
+    assert_eq!(count(&engine), kept);
+    engine.settle().unwrap();
+    assert_eq!(write_many(&engine, written, 100).unwrap(), 100);
+    drop(engine);
+    assert_eq!(
+        count(&open_with_reserve(&disk, Path::new("/d"))),
+        kept + 100
+    );
 }
 
 #[test]

@@ -297,6 +297,46 @@ fn a_batch_larger_than_the_heads_share_is_refused_by_name_and_smaller_ones_pass(
 }
 
 #[test]
+fn new_series_beyond_the_indexs_share_are_refused_by_name_and_known_ones_are_written() {
+    let disk = FaultyDisk::new(1, CrashPlan::default());
+    let engine = open(&disk, 8 * MIB).unwrap();
+    engine.create_database("d").unwrap();
+    let mut session = Session::new(Arc::clone(&engine), "d").unwrap();
+    let mut write = |from: u64, time: u64| {
+        let lines: Vec<String> = (from..from + 1_000)
+            .map(|host| format!("s,host=a_host_of_many_{host} v=1 {time}"))
+            .collect();
+        session.write_lines(lines.join("\n").as_bytes(), Precision::Nanosecond)
+    };
+    let mut series = 0;
+    let refused = loop {
+        match write(series, 1) {
+            Ok(report) => series += report.rows,
+            Err(error) => break error,
+        }
+        assert!(series < 1_000_000, "half of 8 MiB holds all of them");
+    };
+    let text = refused.to_string();
+    assert!(matches!(refused, Error::Memory { .. }), "{text}");
+    assert!(
+        text.contains("index") && text.contains("memory_bytes_max"),
+        "{text}"
+    );
+    assert!(series >= 10_000, "{series}");
+    let metrics = engine.metrics();
+    // Half of the budget is its share, and the tables that reached it grew by doubling.
+    let index = metrics.memory_index_bytes;
+    assert!(index > 2 * MIB && index <= 8 * MIB, "{metrics:?}");
+    assert_eq!(metrics.series, series, "what was refused left no series");
+
+    for from in (0..series).step_by(1_000) {
+        assert_eq!(write(from, 2).unwrap().rows, 1_000);
+    }
+    assert!(write(series, 2).is_err());
+    assert_eq!(count(&engine, "s"), 2 * series);
+}
+
+#[test]
 fn rows_that_cannot_be_flushed_are_refused_before_memory_is_full_and_not_lost() {
     let disk = FaultyDisk::new(1, CrashPlan::default());
     let engine = open(&disk, 16 * MIB).unwrap();

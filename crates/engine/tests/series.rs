@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use nilometer_engine::disk::MemoryDisk;
 use nilometer_engine::ingest::Session;
-use nilometer_engine::{Engine, Options, SystemClock, TableSchema, TagMatch, TagPredicate};
+use nilometer_engine::{Engine, Error, Options, SystemClock, TableSchema, TagMatch, TagPredicate};
 use nilometer_lineproto::Precision;
 use proptest::prelude::*;
 use regex::Regex;
@@ -27,8 +27,11 @@ struct Store {
 
 impl Store {
     fn new() -> Self {
+        Self::with(Options::default())
+    }
+
+    fn with(options: Options) -> Self {
         let disk = Arc::new(MemoryDisk::default());
-        let options = Options::default();
         let engine = Engine::open(disk, Arc::new(SystemClock), Path::new("d"), options).unwrap();
         let engine = Arc::new(engine);
         engine.create_database("d").unwrap();
@@ -199,4 +202,40 @@ fn live_series_are_those_with_rows_in_the_range() {
     assert_eq!(live(2 * day..=3 * day), expected(200..600));
     assert_eq!(live(4 * day..=i64::MAX), expected(0..0));
     assert_eq!(live(i64::MIN..=i64::MAX).len(), 601);
+}
+
+#[test]
+fn new_series_are_refused_when_their_memory_is_used_up_and_known_ones_go_on() {
+    let options = Options {
+        memory_bytes_max: 8 << 20,
+        ..Options::default()
+    };
+    let mut store = Store::with(options);
+    let mut series = 0;
+    let refusal = loop {
+        let body: String = (series..series + 1000)
+            .map(|n| line(&[Some(format!("host_{n}")), None], 1))
+            .collect();
+        let lines = store
+            .session
+            .write_lines(body.as_bytes(), Precision::Nanosecond);
+        match lines {
+            Ok(report) => series += report.rows,
+            Err(error) => break error,
+        }
+        store.engine.flush().unwrap();
+        assert!(series < 200_000, "nothing is refused");
+    };
+    assert!(
+        matches!(&refusal, Error::Memory { usage: "index", .. }),
+        "{refusal}"
+    );
+    // Half of the budget is theirs, and a series with one tag takes less than 200 bytes of it.
+    assert!(series > (4 << 20) / 200, "{series} series");
+    store.write(&line(&[Some("host_5".to_owned()), None], 2));
+    let table = store.table();
+    assert_eq!(
+        store.engine.snapshot().series_count(&table, &[]),
+        series + 1
+    );
 }

@@ -34,6 +34,11 @@ pub enum Maintained {
         /// Rows written.
         rows: u64,
     },
+    /// Rows older than their tables keep were deleted; compactions remove their files.
+    Expired {
+        /// Tables that lost rows.
+        tables: usize,
+    },
 }
 
 /// Who publishes an edit.
@@ -58,7 +63,10 @@ impl Engine {
             let rows = self.flush_holding(&flushing)?;
             return Ok(Maintained::Flushed { rows });
         }
-        self.compact_one(false)
+        match self.compact_one(false)? {
+            Maintained::Idle => self.expire(),
+            done => Ok(done),
+        }
     }
 
     /// Turns the head into a segment now, whatever its size.
@@ -196,7 +204,7 @@ impl Engine {
             segment.into_iter().collect(),
             Published::Flush { deletes },
         )?;
-        self.sides_checkpointed(&sides);
+        self.sides_checkpointed(sides);
         Ok(rows)
     }
 

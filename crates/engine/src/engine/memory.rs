@@ -1,13 +1,14 @@
-//! The head's share of the memory budget: when it must become a segment, when writers wait, how much is replayed at once.
+//! The store's side of the memory budget: when the head must become a segment, when writers wait, how much is replayed
+//! at once.
 //!
-//! Does: make writers help to flush when the head is full, refuse what does not fit even then, and replay a log that
-//! holds more than the head may in rounds, with a flush after each. Does not: count memory (the budget does) or decide
-//! about time (`flush.rs` does).
+//! Does: make writers help to flush when the head is full, refuse what does not fit even then, refuse new series when
+//! the index has its share, and replay a log that holds more than the head may in rounds, with a flush after each. Does
+//! not: count memory (the budget does) or decide about time (`flush.rs` does).
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
-use super::{Engine, lock};
+use super::{Engine, Options, lock};
 use crate::budget::{MemoryBudget, MemoryUse};
 use crate::catalogue::Catalogue;
 use crate::error::{Error, Malformed};
@@ -26,6 +27,17 @@ const HEAD_FULL_FACTOR: u64 = 4;
 const FLUSH_PART: u64 = 4;
 /// A round of replay has this part: all of the share, once its flush copies it.
 const ROUND_PART: u64 = 2;
+/// What writers remember of series texts has at most this part of the index's share: it can be looked up again.
+const MEMO_PART: u64 = 4;
+
+/// Makes the limits of single things fit the budget that they are part of.
+pub(super) fn fit(options: &mut Options, budget: &MemoryBudget) {
+    // A log larger than the head's share could not be replayed in one piece.
+    options.log_bytes_max = options.log_bytes_max.min(budget.limit(MemoryUse::Head));
+    let memo = budget.limit(MemoryUse::Index) / MEMO_PART;
+    let memo = usize::try_from(memo).unwrap_or(usize::MAX);
+    options.memo_bytes_max = options.memo_bytes_max.min(memo);
+}
 
 impl Engine {
     /// The store's memory budget, for its caches and for the queries above it.
@@ -47,6 +59,26 @@ impl Engine {
         drop(state);
         self.budget.report(MemoryUse::Head, held);
         held
+    }
+
+    /// Memory of series, of what writers remember of them, of the keys of batches, and of relations.
+    pub(super) fn report_index(&self) -> u64 {
+        let series = self.catalogue().series_bytes();
+        let memo = self
+            .memo
+            .read()
+            .unwrap_or_else(PoisonError::into_inner)
+            .bytes();
+        let (_, _, relations) = self.relations().counts();
+        let held = (series + memo + lock(&self.keys).bytes()) as u64 + relations;
+        self.budget.report(MemoryUse::Index, held);
+        held
+    }
+
+    /// Whether new series that need about `bytes` fit the memory for them.
+    pub(crate) fn check_index(&self, bytes: u64) -> Result<(), Error> {
+        self.budget
+            .check(MemoryUse::Index, self.report_index(), bytes)
     }
 
     /// Makes room for `bytes` of rows, or says that there is none.
@@ -82,8 +114,8 @@ impl Engine {
             self.flush_holding(&lock(&self.flushing))?;
             let mut sequencer = lock(&self.sequencer);
             let mut catalogue = self.catalogue_mut();
-            let head = Arc::clone(&lock(&self.state).head);
             let mut relations = self.relations_mut();
+            let head = Arc::clone(&lock(&self.state).head);
             let mut keys = lock(&self.keys);
             let mut round = Round::new(&self.budget);
             self.log.replay(applied, last, &mut |lsn, payload: &[u8]| {
@@ -143,9 +175,16 @@ impl Round {
         self.applied = lsn;
         match record::decode(lsn, payload)? {
             Record::Definitions(definitions) => {
+                let epoch = to.catalogue.epoch();
                 for definition in &definitions {
                     to.catalogue.apply(definition)?;
                     definition.encode(to.unfiled);
+                }
+                // Only what takes something away makes an epoch.
+                if to.catalogue.epoch() != epoch {
+                    let catalogue = &*to.catalogue;
+                    let is_there = |schema| catalogue.schema_name(schema).is_some();
+                    to.relations.drop_without_schema(lsn, is_there);
                 }
             }
             Record::Batch(batch) => {

@@ -5,11 +5,12 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, RwLock};
 
 use super::backup::{clear_staged, remove_marker};
-use super::memory::{Replayed, Round};
+use super::expire::Retention;
+use super::memory::{Replayed, Round, fit};
 use super::relations::read_relations;
 use super::space::Space;
 use super::{Counters, Engine, Jobs, Options, Sequencer, State, Version};
-use crate::budget::{MemoryBudget, MemoryUse};
+use crate::budget::MemoryBudget;
 use crate::catalogue::Catalogue;
 use crate::clock::Clock;
 use crate::definitions_file;
@@ -37,6 +38,10 @@ const KNOWN_FILES: [&str; 3] = [LOCK_FILE, "manifest", "manifest.tmp"];
 impl Engine {
     /// Opens the store in `dir`, or starts one if the folder is empty or absent. Whatever crash came before, an
     /// acknowledged batch is there afterwards, whole and once; no repair by hand is needed.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one step after another, each of which needs what those before it opened"
+    )]
     pub fn open(
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
@@ -45,8 +50,7 @@ impl Engine {
     ) -> Result<Self, Error> {
         let disk = sabotage::between(disk, options.sabotage);
         let budget = MemoryBudget::new(options.memory_bytes_max);
-        // A log larger than the head's share could not be replayed in one piece.
-        options.log_bytes_max = options.log_bytes_max.min(budget.limit(MemoryUse::Head));
+        fit(&mut options, &budget);
         let log_dir = Log::dir_of(dir);
         let segment_dir = segment_dir(dir);
         disk.create_dir_all(dir).map_err(Error::io("create", dir))?;
@@ -58,22 +62,17 @@ impl Engine {
         }
         disk.sync_dir(dir).map_err(Error::io("sync", dir))?;
         let mut catalogue = Catalogue::new(options.sabotage);
-        read_definitions(disk.as_ref(), &segment_dir, &manifest, &mut catalogue)?;
-        let segment_cache = Arc::new(SegmentCache::new(
-            Arc::clone(&disk),
-            options.directory_cache_bytes_max,
-            options.open_files_max,
-        ));
-        let segments = open_segments(&segment_cache, &segment_dir, &manifest)?;
+        read_definitions(disk.as_ref(), &segment_dir, &manifest, &mut catalogue)
+            .map_err(|error| manifest.blame(error))?;
+        let cache = SegmentCache::new(Arc::clone(&disk), budget.clone(), &options);
+        let segment_cache = Arc::new(cache);
+        let segments = open_segments(&segment_cache, &segment_dir, &manifest)
+            .map_err(|error| manifest.blame(error))?;
 
         let mut keys = KeySet::new(&options, clock.as_ref());
-        for meta in manifest.contents.files_of(FileKind::Keys) {
-            let path = segment_dir.join(side_name(FileKind::Keys, meta.file_id));
-            keys.read(disk.as_ref(), &path, manifest.uuid(), meta)?;
-        }
-        keys.files_end_at(manifest.contents.flushed_lsn);
-        let mut relations = read_relations(disk.as_ref(), &segment_dir, &manifest)?;
-
+        let mut relations = read_keys(disk.as_ref(), &segment_dir, &manifest, &mut keys)
+            .and_then(|()| read_relations(disk.as_ref(), &segment_dir, &manifest))
+            .map_err(|error| manifest.blame(error))?;
         let head = Head::default();
         let mut unfiled = Vec::new();
         let mut round = Round::new(&budget);
@@ -112,6 +111,7 @@ impl Engine {
             options.log_bytes_max,
         );
         let applied = round.applied.max(manifest.contents.flushed_lsn);
+        let clock_ns = manifest.contents.clock_ns;
         let engine = Self {
             uuid: manifest.uuid(),
             dir: dir.to_owned(),
@@ -138,8 +138,10 @@ impl Engine {
             }),
             manifest: Mutex::new(manifest),
             keys: Mutex::new(keys),
+            retention: Mutex::new(Retention::new(clock_ns, clock.monotonic_ms())),
             relations: RwLock::new(relations),
             holds: Holds::default(),
+            replaced: Mutex::default(),
             counters,
             space,
             budget,
@@ -149,6 +151,7 @@ impl Engine {
             _lock: lock,
         };
         engine.replay_rest(applied, replayed.last_lsn)?;
+        engine.report_index();
         Ok(engine)
     }
 }
@@ -277,12 +280,28 @@ pub(crate) fn read_definitions(
 ) -> Result<(), Error> {
     for file in manifest.contents.files_of(FileKind::Definitions) {
         let path = dir.join(definitions_name(file.file_id));
-        for definition in definitions_file::read(disk, &path, manifest.uuid(), file.file_id)? {
-            catalogue
-                .apply(&definition)
-                .map_err(|what| what.at(&path, 0))?;
-        }
+        definitions_file::read(
+            disk,
+            &path,
+            manifest.uuid(),
+            file.file_id,
+            &mut |definition| catalogue.apply(definition),
+        )?;
     }
+    Ok(())
+}
+
+fn read_keys(
+    disk: &dyn Disk,
+    dir: &Path,
+    manifest: &Manifest,
+    keys: &mut KeySet,
+) -> Result<(), Error> {
+    for meta in manifest.contents.files_of(FileKind::Keys) {
+        let path = dir.join(side_name(FileKind::Keys, meta.file_id));
+        keys.read(disk, &path, manifest.uuid(), meta)?;
+    }
+    keys.files_end_at(manifest.contents.flushed_lsn);
     Ok(())
 }
 

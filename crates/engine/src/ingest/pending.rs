@@ -15,6 +15,10 @@ use crate::schema::{ColumnId, SeriesId, TableId};
 /// Series defined under one lock: less than a millisecond, so that nobody waits long for it.
 const SERIES_OF_ONE_LOCK: usize = 512;
 
+/// What a series adds to the index beside new tag values: its id, its place in a hash table twice its size, and a code
+/// for each of a handful of tags.
+const SERIES_BYTES: usize = 64;
+
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     series: Vec<Wanted>,
@@ -92,6 +96,9 @@ impl Pending {
     /// were added.
     pub(super) fn resolve(&mut self, engine: &Engine, epoch: u64) -> Result<bool, Error> {
         let mut missing = self.find_known(&engine.catalogue());
+        if !missing.is_empty() {
+            engine.check_index((missing.len() * SERIES_BYTES + self.text.len()) as u64)?;
+        }
         while !missing.is_empty() {
             let rest = missing.split_off(missing.len().min(SERIES_OF_ONE_LOCK));
             let is_current = engine.define_together(epoch, |catalogue, made| {

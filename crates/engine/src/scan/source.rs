@@ -188,7 +188,7 @@ impl RunCursor {
         })
     }
 
-    fn take(
+    pub(super) fn take(
         &mut self,
         series: u32,
         rank: usize,

@@ -14,13 +14,18 @@ use rustc_hash::FxHashMap;
 use super::directory::GroupDirectory;
 use super::rollup::GroupRollups;
 use super::statistics::GroupStatistics;
+use crate::budget::{MemoryBudget, MemoryUse};
 use crate::disk::{Disk, DiskFile};
+use crate::engine::Options;
 use crate::error::Error;
 
 /// The caches of a store.
 #[derive(Debug)]
 pub(crate) struct SegmentCache {
     disk: Arc<dyn Disk>,
+    budget: MemoryBudget,
+    /// Whatever the budget leaves.
+    bytes_max: u64,
     /// By file id.
     files: Mutex<Bounded<u64, Arc<dyn DiskFile>>>,
     parts: Mutex<Bounded<PartKey, CachedPart>>,
@@ -75,12 +80,14 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl SegmentCache {
-    /// Room for so many bytes of decoded parts and so many open files.
-    pub(crate) fn new(disk: Arc<dyn Disk>, bytes_max: u64, files_max: u64) -> Self {
+    /// Room for so many bytes of decoded parts, if the budget leaves them, and so many open files.
+    pub(crate) fn new(disk: Arc<dyn Disk>, budget: MemoryBudget, options: &Options) -> Self {
         Self {
             disk,
-            files: Mutex::new(Bounded::new(files_max)),
-            parts: Mutex::new(Bounded::new(bytes_max)),
+            budget,
+            bytes_max: options.directory_cache_bytes_max,
+            files: Mutex::new(Bounded::new(options.open_files_max)),
+            parts: Mutex::new(Bounded::new(options.directory_cache_bytes_max)),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
         }
@@ -110,14 +117,19 @@ impl SegmentCache {
         self.misses.fetch_add(1, Ordering::Relaxed);
         let part = read()?;
         let bytes = part.memory() + size_of::<Slot<CachedPart>>() + 2 * size_of::<PartKey>();
-        lock(&self.parts).insert(key, part.clone(), bytes as u64);
+        let mut parts = lock(&self.parts);
+        parts.weight_max = self.bytes_max.min(self.budget.limit(MemoryUse::Cache));
+        parts.insert(key, part.clone(), bytes as u64);
+        self.budget.report(MemoryUse::Cache, parts.weight);
         Ok(part)
     }
 
     /// Closes the file and drops its parts: a removed file takes its room on the disk until it is closed.
     pub(super) fn forget(&self, file_id: u64) {
         lock(&self.files).forget(|key| *key == file_id);
-        lock(&self.parts).forget(|key| key.0 == file_id);
+        let mut parts = lock(&self.parts);
+        parts.forget(|key| key.0 == file_id);
+        self.budget.report(MemoryUse::Cache, parts.weight);
     }
 
     pub(crate) fn counters(&self) -> CacheCounters {
@@ -165,10 +177,13 @@ impl<K: Copy + Eq + Hash, V: Clone> Bounded<K, V> {
 
     /// Adds a value unless it is there or heavier than everything may be together.
     fn insert(&mut self, key: K, value: V, weight: u64) {
-        if weight > self.weight_max || self.slots.contains_key(&key) {
+        if self.slots.contains_key(&key) {
             return;
         }
-        while self.weight + weight > self.weight_max {
+        let is_kept = weight <= self.weight_max;
+        // What is not kept makes no room for itself, but the limit may have come down.
+        let needed = if is_kept { weight } else { 0 };
+        while self.weight + needed > self.weight_max {
             let Some(oldest) = self.clock.pop_front() else {
                 break;
             };
@@ -179,6 +194,9 @@ impl<K: Copy + Eq + Hash, V: Clone> Bounded<K, V> {
                 }
                 _ => self.remove(&oldest),
             }
+        }
+        if !is_kept {
+            return;
         }
         self.weight += weight;
         self.clock.push_back(key);
@@ -256,5 +274,8 @@ mod tests {
         map.insert(1, 1, 4);
         map.insert(2, 2, 11);
         assert_eq!((map.get(1), map.get(2)), (Some(1), None));
+        map.weight_max = 3;
+        map.insert(3, 3, 9);
+        assert_eq!((map.get(1), map.get(3), map.weight), (None, None, 0));
     }
 }

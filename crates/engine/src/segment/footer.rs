@@ -74,6 +74,8 @@ pub(crate) struct GroupMeta {
     pub(crate) min_time: i64,
     pub(crate) max_time: i64,
     pub(crate) rows: u64,
+    /// In blocks of one series, it has several rows of one time: the table keeps duplicates, or did when this was written.
+    pub(crate) has_duplicates: bool,
     /// Where its first page starts.
     pub(crate) offset: u64,
     /// Bytes of its pages; the parts follow, one after another.
@@ -106,6 +108,7 @@ impl GroupMeta {
         varint::put_i64(self.min_time, out);
         varint::put_i64(self.max_time, out);
         varint::put_u64(self.rows, out);
+        out.push(u8::from(self.has_duplicates));
         varint::put_u64(self.offset, out);
         varint::put_u64(self.pages, out);
         self.directory.encode(out);
@@ -122,6 +125,11 @@ impl GroupMeta {
             min_time: varint::get_i64(input)?,
             max_time: varint::get_i64(input)?,
             rows: varint::get_u64(input)?,
+            has_duplicates: match take_byte(input)? {
+                0 => false,
+                1 => true,
+                other => return Err(Malformed::new(format!("unknown group flags {other}"))),
+            },
             offset: varint::get_u64(input)?,
             pages: varint::get_u64(input)?,
             directory: Part::decode(input)?,

@@ -131,8 +131,8 @@ impl Segment {
 
     /// Positions and footer entries of a table's groups.
     pub(crate) fn groups(&self, table: TableId) -> impl Iterator<Item = (usize, &GroupMeta)> {
-        self.all_groups()
-            .filter(move |(_, group)| group.table == table)
+        let all = self.groups.iter().enumerate();
+        all.filter(move |(_, group)| group.table == table)
     }
 
     /// Whether it belongs to a partition, which may have been widened since it was written.

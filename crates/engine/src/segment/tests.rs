@@ -7,6 +7,7 @@ use nilometer_codec::{ColumnBuf, PhysicalType};
 
 use super::*;
 use crate::batch::{Column, Strings, TableRows, Validity, Values};
+use crate::budget::MemoryBudget;
 use crate::disk::{Disk, MemoryDisk};
 use crate::schema::{ColumnId, Duplicates, PARTITION_INTERVAL_NS, TableId, TableSettings};
 
@@ -79,7 +80,8 @@ pub(super) fn opened(disk: &MemoryDisk, bytes: u64, rows: u64) -> Result<Segment
         applied_lsn: 1,
         home: Home::Mixed,
     };
-    let cache = SegmentCache::new(Arc::new(disk.clone()), 1 << 20, 8);
+    let budget = MemoryBudget::new(1 << 30);
+    let cache = SegmentCache::new(Arc::new(disk.clone()), budget, &crate::Options::default());
     Segment::open(&Arc::new(cache), path(), UUID, meta)
 }
 

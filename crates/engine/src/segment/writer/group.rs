@@ -281,6 +281,7 @@ impl SegmentWriter {
             self.output.buffer.extend_from_slice(&bytes);
             Part::of(&bytes).map_err(|what| what.at(&self.path, offset))
         };
+        let has_duplicates = pages.known.has_duplicates();
         let (statistics, rollups) = pages.known.finish();
         let directory_part = put(&|out| directory.encode(out))?;
         let statistics = put(&|out| statistics.iter().for_each(|s| s.encode(out)))?;
@@ -294,6 +295,7 @@ impl SegmentWriter {
             min_time: blocks.iter().map(|b| b.min_time).min().unwrap_or(0),
             max_time: blocks.iter().map(|b| b.max_time).max().unwrap_or(0),
             rows: blocks.iter().map(|b| u64::from(b.rows)).sum(),
+            has_duplicates,
             offset,
             pages: pages_end - offset,
             directory: directory_part,

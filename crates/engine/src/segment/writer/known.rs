@@ -26,6 +26,9 @@ pub(super) struct Known {
     /// Made when the times are known, if wanted and worth it.
     rollups: Option<GroupRollups>,
     wants_rollups: bool,
+    /// Series and time of the last row of the last block of one series.
+    last_key: Option<(u32, i64)>,
+    has_duplicates: bool,
     /// Of the column being written, by block.
     of_blocks: Vec<Option<PageStatistics>>,
     /// Of the column being written, by entry of the rollups.
@@ -43,6 +46,8 @@ impl Known {
             statistics: GroupStatistics::default(),
             rollups: None,
             wants_rollups,
+            last_key: None,
+            has_duplicates: false,
             of_blocks: vec![None; blocks],
             of_hours: Vec::new(),
             page: ColumnBuf::default(),
@@ -117,6 +122,14 @@ impl Known {
         if let Some(slot) = self.times.get_mut(block) {
             times.clone_into(slot);
         }
+        self.has_duplicates |= times.windows(2).any(|pair| match pair {
+            [a, b] => a == b,
+            _ => false,
+        });
+        if let (Some(&first), Some(&last)) = (times.first(), times.last()) {
+            self.has_duplicates |= self.last_key == Some((series, first));
+            self.last_key = Some((series, last));
+        }
         if !self.wants_rollups {
             return;
         }
@@ -169,11 +182,18 @@ impl Known {
     fn decide(&mut self) {
         let entries = std::mem::take(&mut self.entries);
         let rows: usize = entries.iter().map(|entry| entry.rows as usize).sum();
+        // Where every block lies in one hour, its statistics say as much.
+        let is_finer = self.slices.iter().any(|slices| slices.len() > 1);
         let is_sorted = entries.is_sorted_by(|a, b| (a.series, a.hour) < (b.series, b.hour));
-        if is_sorted && !entries.is_empty() && rows >= entries.len() * HOUR_ROWS_MIN {
+        if is_sorted && is_finer && rows >= entries.len() * HOUR_ROWS_MIN {
             self.of_hours = vec![None; entries.len()];
             self.rollups = Some(GroupRollups::new(entries));
         }
+    }
+
+    /// Whether two rows in blocks of one series have one time.
+    pub(super) fn has_duplicates(&self) -> bool {
+        self.has_duplicates
     }
 
     /// Statistics and rollups, if there are any.

@@ -1,0 +1,167 @@
+//! Retention at work: rows older than their table keeps are deleted, whole partitions at a time.
+//!
+//! Does: ask the guarded clock, delete by the log like anybody else, persist the clock's mark. Does not: remove files:
+//! a compaction drops what a delete covers as a whole, and a replica that replays the log deletes the same.
+
+use std::sync::Arc;
+
+use super::flush::{Maintained, Published};
+use super::{Engine, State, lock};
+use crate::error::Error;
+use crate::manifest::Edit;
+use crate::retention::{RetentionClock, RetentionTime, cutoff};
+use crate::schema::TableSchema;
+use crate::segment::Home;
+use crate::tombstone::{Deleted, Tombstone};
+use crate::{DeleteRequest, Lsn};
+
+/// Looking costs a walk over all segments, and partitions are hours wide at least.
+const LOOK_MS: u64 = 10_000;
+
+/// When retention looked last, and what it takes the time to be.
+#[derive(Debug)]
+pub(super) struct Retention {
+    clock: RetentionClock,
+    /// Monotonic milliseconds; `None` = not yet.
+    looked_ms: Option<u64>,
+    time: Option<RetentionTime>,
+}
+
+impl Retention {
+    pub(super) fn new(persisted_ns: i64, monotonic_ms: u64) -> Self {
+        Self {
+            clock: RetentionClock::new(persisted_ns, monotonic_ms),
+            looked_ms: None,
+            time: None,
+        }
+    }
+}
+
+impl Engine {
+    /// What retention takes the time to be; `None` = it had no reason to look yet.
+    pub fn retention_time(&self) -> Option<RetentionTime> {
+        lock(&self.retention).time
+    }
+
+    /// Lets retention believe the wall clock as it is now: the command of somebody who has looked at it.
+    pub fn accept_clock(&self) {
+        let mut retention = lock(&self.retention);
+        let (wall_ns, now_ms) = (self.clock.now_ns(), self.clock.monotonic_ms());
+        retention.clock.accept(wall_ns, now_ms);
+        retention.time = Some(RetentionTime::Believed(wall_ns));
+        retention.looked_ms = None;
+    }
+
+    /// Deletes what is older than its table keeps, if it is time to look.
+    pub(super) fn expire(&self) -> Result<Maintained, Error> {
+        let now_ms = self.clock.monotonic_ms();
+        let keeping = self.tables_with_retention();
+        let time = {
+            let mut retention = lock(&self.retention);
+            let is_due = retention
+                .looked_ms
+                .is_none_or(|then| now_ms.saturating_sub(then) >= LOOK_MS);
+            if keeping.is_empty() || !is_due || self.check_poisoned().is_err() {
+                return Ok(Maintained::Idle);
+            }
+            retention.looked_ms = Some(now_ms);
+            let time = retention.clock.look(self.clock.now_ns(), now_ms);
+            retention.time = Some(time);
+            time
+        };
+        let RetentionTime::Believed(now_ns) = time else {
+            return Ok(Maintained::Idle);
+        };
+        self.persist_clock()?;
+        let (state, visible) = {
+            let state = lock(&self.state);
+            (state.clone(), self.log.durable())
+        };
+        let tombstones = state.all_tombstones(visible);
+        let mut tables = 0;
+        for (table, retention_ns) in keeping {
+            let Some(last) = last_expired(&state, &table, cutoff(now_ns, retention_ns)) else {
+                continue;
+            };
+            if is_deleted(&state, &tombstones, &table, last) {
+                continue;
+            }
+            self.delete(&DeleteRequest {
+                table,
+                time: i64::MIN..=last,
+                tags: Vec::new(),
+            })?;
+            tables += 1;
+        }
+        Ok(match tables {
+            0 => Maintained::Idle,
+            tables => Maintained::Expired { tables },
+        })
+    }
+
+    fn tables_with_retention(&self) -> Vec<(Arc<TableSchema>, i64)> {
+        let catalogue = self.catalogue();
+        let keeping = catalogue.live_tables();
+        keeping
+            .filter_map(|table| Some((Arc::clone(table), catalogue.retention_ns(table.id)?)))
+            .collect()
+    }
+
+    /// The mark goes into the manifest before anything is deleted by it, so that a restart does not look like a jump.
+    fn persist_clock(&self) -> Result<(), Error> {
+        let Some(mark_ns) = lock(&self.retention).clock.unpersisted() else {
+            return Ok(());
+        };
+        let edit = Edit {
+            clock_ns: mark_ns,
+            ..Edit::default()
+        };
+        self.publish(edit, Vec::new(), Published::Compaction)?;
+        lock(&self.retention).clock.persisted(mark_ns);
+        Ok(())
+    }
+}
+
+/// The last time of the last partition of a table whose every possible row is older than `cutoff`.
+fn last_expired(state: &State, table: &TableSchema, cutoff: i64) -> Option<i64> {
+    let interval = table.settings.partition_interval_ns.max(1);
+    let own = state.version.windows.iter();
+    let own = own.filter(|window| window.table == table.id);
+    let explicit = own.map(|window| window.last());
+    // Rows that have no partition of their own yet go by the one that they would have.
+    let mixed = state.version.segments.iter();
+    let mixed = mixed.filter(|segment| segment.meta.home == Home::Mixed);
+    let implied = mixed
+        .flat_map(|segment| segment.groups(table.id))
+        .map(|(_, group)| {
+            let next = group.max_time.div_euclid(interval).saturating_add(1);
+            next.saturating_mul(interval).saturating_sub(1)
+        });
+    explicit.chain(implied).filter(|&last| last < cutoff).max()
+}
+
+/// Whether every row up to `last` in segments is deleted already.
+fn is_deleted(
+    state: &State,
+    tombstones: &[Arc<Tombstone>],
+    table: &TableSchema,
+    last: i64,
+) -> bool {
+    let covers = |tombstone: &Tombstone, max_lsn: Lsn| {
+        tombstone.table == table.id
+            && tombstone.lsn > max_lsn
+            && matches!(
+                &tombstone.what,
+                Deleted::Range { series: None, time }
+                    if *time.start() == i64::MIN && *time.end() >= last
+            )
+    };
+    state.version.segments.iter().all(|segment| {
+        let mut groups = segment.groups(table.id);
+        let has_old = groups.any(|(_, group)| group.min_time <= last);
+        !has_old
+            || tombstones
+                .iter()
+                .any(|tombstone| covers(tombstone, segment.meta.max_lsn))
+    })
+}

@@ -1,0 +1,97 @@
+//! The tag index on disk: immutable files that say which series there are and what tags they have.
+//!
+//! Does: write a file of some tables' series, find a series by its tags, tags by series, series by tag values, values by
+//! prefix, and merge files; reads go block by block through a bounded cache. Does not: decide when files are written or
+//! merged, or know what is newer than they are. Layout: `docs/format/index.md`.
+//!
+//! Within a file, the series of a table have *ordinals*: their positions in the ascending order of their ids. A tag's
+//! values have *codes*: their positions in byte order, from 1; code 0 = the series has no such tag.
+
+#![cfg_attr(
+    not(test),
+    expect(
+        dead_code,
+        unused_imports,
+        reason = "the tests alone use it until flushes write index files in place of definitions of series"
+    )
+)]
+
+mod block;
+mod cache;
+mod footer;
+mod merge;
+mod reader;
+#[cfg(test)]
+mod tests;
+mod writer;
+
+use nilometer_codec::crc32c;
+
+use crate::error::Malformed;
+use crate::schema::{ColumnId, TableId};
+
+pub(crate) use cache::BlockCache;
+pub(crate) use merge::merge;
+pub(crate) use reader::Index;
+pub(crate) use writer::IndexWriter;
+
+const MAGIC: [u8; 8] = *b"NILOIDX0";
+const HEADER_BYTES: usize = 64;
+const TAIL_BYTES: usize = 40;
+
+/// Series of one block, and entries of one block of hashes: what is decoded to look at one of them.
+const SERIES_OF_ONE_BLOCK: usize = 1024;
+/// Values of one dictionary block, unless their text ends it.
+const VALUES_OF_ONE_BLOCK: usize = 64;
+/// Text that ends a dictionary block.
+const BLOCK_TEXT_BYTES: usize = 16 << 10;
+
+/// All series of one table, as a writer takes them and a merge makes them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TableSeries {
+    pub(crate) table: TableId,
+    /// Ascending.
+    pub(crate) ids: Vec<u32>,
+    /// By tag id.
+    pub(crate) tags: Vec<TagSeries>,
+}
+
+/// One tag of all series of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TagSeries {
+    pub(crate) tag: ColumnId,
+    /// In byte order, each once.
+    pub(crate) values: Vec<String>,
+    /// By ordinal: position of the value, from 1; 0 = absent.
+    pub(crate) codes: Vec<u32>,
+}
+
+impl TableSeries {
+    /// Whether lengths, orders and codes are as they must be.
+    fn check(&self) -> Result<(), Malformed> {
+        let tags_fit = self.tags.iter().all(|tag| {
+            let values = tag.values.len();
+            tag.codes.len() == self.ids.len()
+                && tag.codes.iter().all(|&code| code as usize <= values)
+                && tag.values.is_sorted_by(|a, b| a < b)
+        });
+        let sorted =
+            self.ids.is_sorted_by(|a, b| a < b) && self.tags.is_sorted_by(|a, b| a.tag < b.tag);
+        if tags_fit && sorted {
+            Ok(())
+        } else {
+            Err(Malformed::new("series of a table contradict each other"))
+        }
+    }
+}
+
+/// What a set of tags is looked up by; tags ascend by id. Different sets may share it.
+fn hash_tags<'a>(tags: impl Iterator<Item = (ColumnId, &'a str)>) -> u32 {
+    let mut crc = 0;
+    for (tag, value) in tags {
+        crc = crc32c(crc, &tag.0.to_le_bytes());
+        crc = crc32c(crc, &(value.len() as u64).to_le_bytes());
+        crc = crc32c(crc, value.as_bytes());
+    }
+    crc
+}

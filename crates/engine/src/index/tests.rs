@@ -1,0 +1,292 @@
+//! An index file against a list of series, whole, merged and damaged.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+use regex::Regex;
+
+use super::block::decode_dictionary;
+use super::*;
+use crate::disk::{Disk, MemoryDisk};
+use crate::error::Error;
+use crate::predicate::TagMatch;
+use crate::schema::SeriesId;
+
+const UUID: [u8; 16] = [7; 16];
+const TABLE: TableId = TableId(3);
+
+/// Tags of a series by tag id.
+type Tags = BTreeMap<u32, String>;
+/// Series by id.
+type Model = BTreeMap<u32, Tags>;
+
+fn table_of(table: TableId, model: &Model) -> TableSeries {
+    let ids: Vec<u32> = model.keys().copied().collect();
+    let tags: BTreeSet<u32> = model
+        .values()
+        .flat_map(|tags| tags.keys().copied())
+        .collect();
+    let tags = tags.into_iter().map(|tag| {
+        let values: BTreeSet<&String> = model.values().filter_map(|tags| tags.get(&tag)).collect();
+        let values: Vec<String> = values.into_iter().cloned().collect();
+        let code = |tags: &Tags| {
+            let value = tags.get(&tag);
+            value.map_or(0, |value| {
+                values.iter().position(|v| v == value).unwrap() as u32 + 1
+            })
+        };
+        let codes = model.values().map(code).collect();
+        TagSeries {
+            tag: ColumnId(tag),
+            values,
+            codes,
+        }
+    });
+    TableSeries {
+        table,
+        tags: tags.collect(),
+        ids,
+    }
+}
+
+fn write(disk: &MemoryDisk, file_id: u64, tables: &[TableSeries]) -> u64 {
+    let path = format!("/{file_id}.idx");
+    let mut writer = IndexWriter::create(disk, Path::new(&path), UUID, file_id).unwrap();
+    for table in tables {
+        writer.write_table(table).unwrap();
+    }
+    writer.finish().unwrap()
+}
+
+fn open(disk: &MemoryDisk, file_id: u64, bytes: u64) -> Result<Index, Error> {
+    let path = format!("/{file_id}.idx");
+    let cache = Arc::new(BlockCache::new(1 << 20));
+    Index::open(disk, Path::new(&path), UUID, file_id, bytes, cache)
+}
+
+fn index_of(tables: &[TableSeries]) -> Index {
+    let disk = MemoryDisk::new();
+    let bytes = write(&disk, 1, tables);
+    open(&disk, 1, bytes).unwrap()
+}
+
+fn ids(index: &Index, tag: u32, matches: &TagMatch, negated: bool) -> Vec<u32> {
+    let ordinals = index
+        .select(TABLE, ColumnId(tag), matches, negated)
+        .unwrap();
+    let ids = index.ids(TABLE, &ordinals).unwrap();
+    ids.into_iter().map(|id| id.0).collect()
+}
+
+fn check(index: &Index, model: &Model, questions: &[TagMatch]) {
+    assert_eq!(index.series_count(TABLE) as usize, model.len());
+    for (&id, tags) in model {
+        let named: Vec<(ColumnId, &str)> = tags
+            .iter()
+            .map(|(&tag, value)| (ColumnId(tag), value.as_str()))
+            .collect();
+        let found = index.find(TABLE, &named).unwrap().unwrap();
+        // Series of one file have different tags, but a model may repeat them.
+        assert_eq!(&model[&found.0], tags);
+        let own = index.tags_of(TABLE, SeriesId(id)).unwrap().unwrap();
+        let own: Tags = own.into_iter().map(|(tag, value)| (tag.0, value)).collect();
+        assert_eq!(&own, tags);
+    }
+    let unknown = [(ColumnId(1), "no such value")];
+    assert_eq!(index.find(TABLE, &unknown).unwrap(), None);
+    assert_eq!(index.tags_of(TABLE, SeriesId(u32::MAX)).unwrap(), None);
+    for tag in 0..4 {
+        for matches in questions {
+            for negated in [false, true] {
+                let kept =
+                    |tags: &Tags| matches.is_match(tags.get(&tag).map(String::as_str)) != negated;
+                let expected: Vec<u32> = model
+                    .iter()
+                    .filter(|(_, tags)| kept(tags))
+                    .map(|(&id, _)| id)
+                    .collect();
+                assert_eq!(
+                    ids(index, tag, matches, negated),
+                    expected,
+                    "{matches:?} {negated}"
+                );
+            }
+        }
+        for prefix in ["", "a", "ab", "v1", "zz"] {
+            let values: BTreeSet<&String> =
+                model.values().filter_map(|tags| tags.get(&tag)).collect();
+            let expected: Vec<&String> = values
+                .into_iter()
+                .filter(|value| value.starts_with(prefix))
+                .collect();
+            let found = index.values(TABLE, ColumnId(tag), prefix).unwrap();
+            assert_eq!(
+                found.iter().collect::<Vec<_>>(),
+                expected,
+                "prefix {prefix:?}"
+            );
+        }
+    }
+}
+
+fn questions() -> Vec<TagMatch> {
+    let some =
+        |values: &[&str]| TagMatch::OneOf(values.iter().map(|&v| Some(v.to_owned())).collect());
+    let pattern = |text: &str| TagMatch::Pattern(Regex::new(text).unwrap());
+    vec![
+        some(&["a"]),
+        some(&["ab", "v17", "v1", "none"]),
+        some(&[]),
+        TagMatch::OneOf(vec![None]),
+        TagMatch::OneOf(vec![None, Some("b".to_owned())]),
+        pattern("^v1"),
+        pattern("b$"),
+        pattern(""),
+        pattern("^$"),
+    ]
+}
+
+fn value() -> impl Strategy<Value = String> {
+    prop_oneof!["[ab]{1,3}", "v[0-9]{1,3}", "\\PC{1,8}"]
+}
+
+fn tags() -> impl Strategy<Value = Tags> {
+    proptest::collection::btree_map(0..4u32, value(), 0..4)
+}
+
+fn model() -> impl Strategy<Value = Model> {
+    proptest::collection::btree_map(1..100_000u32, tags(), 1..200)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn an_index_answers_as_a_look_at_every_series_does(model in model()) {
+        let other = table_of(TableId(9), &[(5, Tags::new())].into());
+        check(&index_of(&[table_of(TABLE, &model), other]), &model, &questions());
+    }
+
+    #[test]
+    fn a_merge_of_files_is_the_file_of_all_series(model in model(), cuts in proptest::collection::vec(0..100_000u32, 0..4)) {
+        let disk = MemoryDisk::new();
+        let mut cuts = cuts;
+        cuts.sort_unstable();
+        let mut files = Vec::new();
+        let mut start = 0;
+        for (file_id, end) in (1..).zip(cuts.into_iter().chain([u32::MAX])) {
+            let part: Model = model.range(start..end).map(|(&id, tags)| (id, tags.clone())).collect();
+            let dropped = table_of(TableId(2), &part);
+            let bytes = write(&disk, file_id, &[dropped, table_of(TABLE, &part)]);
+            files.push(open(&disk, file_id, bytes).unwrap());
+            start = end;
+        }
+        let mut output = IndexWriter::create(&disk, Path::new("/100.idx"), UUID, 100).unwrap();
+        let files: Vec<&Index> = files.iter().collect();
+        merge(&files, &|table| table == TABLE, &mut output).unwrap();
+        let bytes = output.finish().unwrap();
+        let merged = open(&disk, 100, bytes).unwrap();
+        prop_assert_eq!(merged.tables().collect::<Vec<_>>(), [TABLE]);
+        prop_assert_eq!(merged.load(TABLE).unwrap().unwrap(), table_of(TABLE, &model));
+        check(&merged, &model, &questions());
+    }
+
+    #[test]
+    fn any_bytes_decode_to_a_value_or_an_error(bytes in proptest::collection::vec(any::<u8>(), 0..400), n in 0..100usize) {
+        if let Ok(block) = decode_dictionary(&bytes, n) {
+            prop_assert_eq!(block.values.len(), n);
+        }
+        if let Ok(list) = super::block::decode_list(&bytes, n, 1000) {
+            prop_assert_eq!(list.len(), n);
+        }
+        if let Ok(tables) = super::footer::decode(&bytes) {
+            prop_assert!(tables.len() <= bytes.len());
+        }
+    }
+}
+
+/// More series than a block takes, long values, a tag that few series have.
+fn large() -> Model {
+    (0..5000u32)
+        .map(|n| {
+            let mut tags = Tags::new();
+            tags.insert(1, format!("v{n}"));
+            tags.insert(2, format!("ab{}", n % 3));
+            if n % 1000 == 7 {
+                tags.insert(3, "long".repeat(n as usize));
+            }
+            (n * 2 + 1, tags)
+        })
+        .collect()
+}
+
+#[test]
+fn many_blocks_are_as_good_as_one() {
+    let model = large();
+    let index = index_of(&[table_of(TABLE, &model)]);
+    let ends = TagMatch::Pattern(Regex::new("99$").unwrap());
+    // v99, v199, ..., v4999.
+    assert_eq!(ids(&index, 1, &ends, false).len(), 50);
+    assert_eq!(
+        ids(&index, 3, &TagMatch::OneOf(vec![None]), false).len(),
+        4995
+    );
+    for n in [0u32, 1023, 1024, 4007, 4999] {
+        let tags = &model[&(n * 2 + 1)];
+        let named: Vec<(ColumnId, &str)> = tags
+            .iter()
+            .map(|(&tag, value)| (ColumnId(tag), value.as_str()))
+            .collect();
+        assert_eq!(
+            index.find(TABLE, &named).unwrap(),
+            Some(SeriesId(n * 2 + 1))
+        );
+        assert_eq!(index.tags_of(TABLE, SeriesId(n * 2)).unwrap(), None);
+    }
+    assert_eq!(index.load(TABLE).unwrap().unwrap(), table_of(TABLE, &model));
+}
+
+/// Everything that the file is asked, or the first error.
+fn read_all(disk: &MemoryDisk, bytes: u64, model: &Model) -> Result<(), Error> {
+    let index = open(disk, 1, bytes)?;
+    index.load(TABLE)?;
+    let all = TagMatch::Pattern(Regex::new("").unwrap());
+    for tag in 1..4 {
+        index.select(TABLE, ColumnId(tag), &all, false)?;
+    }
+    for tags in model.values() {
+        let named: Vec<(ColumnId, &str)> = tags
+            .iter()
+            .map(|(&tag, value)| (ColumnId(tag), value.as_str()))
+            .collect();
+        index.find(TABLE, &named)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn a_changed_byte_anywhere_is_found() {
+    let model: Model = large().into_iter().take(300).collect();
+    let disk = MemoryDisk::new();
+    let bytes = write(&disk, 1, &[table_of(TABLE, &model)]);
+    read_all(&disk, bytes, &model).unwrap();
+    let file = disk.open(Path::new("/1.idx")).unwrap();
+    // Zeros that fill the header up to 64 bytes mean nothing; the 44 bytes before them and their checksum do.
+    let header_end = 44;
+    for offset in (0..header_end).chain(HEADER_BYTES as u64..bytes) {
+        let mut byte = [0];
+        assert_eq!(file.read_at(&mut byte, offset).unwrap(), 1);
+        file.write_at(&[byte[0] ^ 0x10], offset).unwrap();
+        assert!(
+            read_all(&disk, bytes, &model).is_err(),
+            "byte {offset} of {bytes}"
+        );
+        file.write_at(&byte, offset).unwrap();
+    }
+    for cut in [0, 1, 63, 64, 103, bytes - 1] {
+        assert!(open(&disk, 1, cut).is_err(), "{cut} bytes");
+    }
+    read_all(&disk, bytes, &model).unwrap();
+}

@@ -1,0 +1,320 @@
+//! Rows of the body at hand, column by column.
+//!
+//! Does: append the fields of points to the columns of their table, define fields that are new, take back what a refused
+//! row has added. Does not: know how series get their ids (`pending.rs` does).
+
+use nilometer_codec::PhysicalType;
+use nilometer_lineproto::{FIELD_TEXT_BYTES_MAX, FieldValue, Point};
+
+use super::pending::Pending;
+use super::{KnownField, TableSlot};
+use crate::batch::{Column, TableRows, Values};
+use crate::engine::{Engine, check_name};
+use crate::error::Error;
+use crate::schema::{ColumnKind, SeriesId, TIME_COLUMN, TableId, type_name};
+
+/// Rows of one table of the body at hand.
+#[derive(Debug)]
+pub(super) struct Builder {
+    rows: TableRows,
+    /// Rows whose series is pending, and its position there.
+    unresolved: Vec<(usize, usize)>,
+    /// By known field: its position in `rows.columns`.
+    column_of: Vec<Option<usize>>,
+    /// Known fields of the row before, in its order.
+    template: Vec<usize>,
+}
+
+/// The series of a row.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum RowSeries {
+    Known(SeriesId),
+    /// Its position among the pending ones.
+    Pending(usize),
+}
+
+/// Why a row cannot be added.
+pub(super) enum RowError {
+    Conflict {
+        field: String,
+        got: PhysicalType,
+        known: PhysicalType,
+    },
+    TooLong {
+        field: String,
+        bytes: usize,
+    },
+    NoField,
+    BadName(Error),
+    /// The table was dropped since it was looked up: the whole body is read again.
+    Stale,
+}
+
+impl RowError {
+    /// InfluxDB's words for it.
+    pub(super) fn text(&self, table: &str) -> String {
+        match self {
+            Self::Conflict { field, got, known } => format!(
+                "field type conflict: input field \"{field}\" on measurement \"{table}\" is type {}, already exists as type {}",
+                type_name(*got),
+                type_name(*known)
+            ),
+            Self::TooLong { field, bytes } => format!(
+                "input field \"{field}\" on measurement \"{table}\" is too long, {bytes} > {FIELD_TEXT_BYTES_MAX}"
+            ),
+            Self::NoField => "the point has no field".to_owned(),
+            Self::Stale => "the table was dropped meanwhile".to_owned(),
+            Self::BadName(error) => error.to_string(),
+        }
+    }
+}
+
+/// What adding a row needs beside the row.
+pub(super) struct RowContext<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) table: &'a mut TableSlot,
+    /// The point has a field named `time`, which is left out.
+    pub(super) stripped_time: bool,
+}
+
+impl Builder {
+    pub(super) fn new(table: TableId) -> Self {
+        Self {
+            rows: TableRows {
+                table,
+                series: Vec::new(),
+                times: Vec::new(),
+                columns: Vec::new(),
+            },
+            unresolved: Vec::new(),
+            column_of: Vec::new(),
+            template: Vec::new(),
+        }
+    }
+
+    /// The rows, with the ids that pending series got.
+    pub(super) fn finish(mut self, pending: &Pending) -> TableRows {
+        for (row, at) in self.unresolved {
+            if let (Some(slot), Some(id)) = (self.rows.series.get_mut(row), pending.id(at)) {
+                *slot = id.0;
+            }
+        }
+        let rows = self.rows.rows();
+        for column in &mut self.rows.columns {
+            column.pad(rows);
+        }
+        self.rows
+            .columns
+            .retain(|column| column.validity.nulls() < rows);
+        self.rows
+    }
+
+    /// Adds a point, or nothing of it.
+    pub(super) fn add_row(
+        &mut self,
+        point: &Point<'_>,
+        series: RowSeries,
+        time: i64,
+        context: &mut RowContext<'_>,
+    ) -> Result<(), RowError> {
+        let rows = self.rows.rows();
+        let mut kept = 0;
+        for field in point.fields {
+            match self.add_field(kept, rows, field.key, &field.value, context) {
+                Ok(true) => kept += 1,
+                Ok(false) => {}
+                Err(error) => {
+                    self.take_back(rows);
+                    return Err(error);
+                }
+            }
+        }
+        if kept == 0 {
+            return Err(RowError::NoField);
+        }
+        let series = match series {
+            RowSeries::Known(id) => id.0,
+            RowSeries::Pending(at) => {
+                self.unresolved.push((rows, at));
+                0
+            }
+        };
+        self.rows.series.push(series);
+        self.rows.times.push(time);
+        Ok(())
+    }
+
+    /// Adds one value to its column; false = the field is left out.
+    #[inline]
+    fn add_field(
+        &mut self,
+        at: usize,
+        rows: usize,
+        key: &[u8],
+        value: &FieldValue<'_>,
+        context: &mut RowContext<'_>,
+    ) -> Result<bool, RowError> {
+        let guess = self.template.get(at).copied();
+        let guess = guess.filter(|&known| {
+            let field = context.table.fields.get(known);
+            field.is_some_and(|field| &*field.key == key)
+        });
+        let known = match guess {
+            Some(known) => known,
+            None => match self.look_up(at, key, value, context)? {
+                Some(known) => known,
+                None => return Ok(false),
+            },
+        };
+        let position = match self.column_of.get(known) {
+            Some(Some(position)) => *position,
+            _ => self.start_column(known, context.table),
+        };
+        let Some(column) = self.rows.columns.get_mut(position) else {
+            return Ok(false);
+        };
+        if column.values.len() < rows {
+            column.pad(rows);
+        }
+        if push_value(column, value) {
+            return Ok(true);
+        }
+        Err(refusal(key, value, column.values.kind()))
+    }
+
+    #[cold]
+    fn look_up(
+        &mut self,
+        at: usize,
+        key: &[u8],
+        value: &FieldValue<'_>,
+        context: &mut RowContext<'_>,
+    ) -> Result<Option<usize>, RowError> {
+        let known = match context.table.by_key.get(key) {
+            Some(&known) => known,
+            None => match define_field(key, value, context)? {
+                Some(known) => known,
+                None => return Ok(None),
+            },
+        };
+        if at < self.template.len() {
+            if let Some(slot) = self.template.get_mut(at) {
+                *slot = known;
+            }
+        } else {
+            self.template.push(known);
+        }
+        Ok(Some(known))
+    }
+
+    #[cold]
+    fn start_column(&mut self, known: usize, table: &TableSlot) -> usize {
+        if self.column_of.len() <= known {
+            self.column_of.resize(known + 1, None);
+        }
+        let position = self.rows.columns.len();
+        if let (Some(field), Some(slot)) = (table.fields.get(known), self.column_of.get_mut(known))
+        {
+            self.rows.columns.push(Column::new(field.id, field.kind));
+            *slot = Some(position);
+        }
+        position
+    }
+
+    /// Undoes what the fields of a refused row added.
+    #[cold]
+    fn take_back(&mut self, rows: usize) {
+        for column in &mut self.rows.columns {
+            column.truncate(rows);
+        }
+    }
+}
+
+fn kind_of(value: &FieldValue<'_>) -> PhysicalType {
+    match value {
+        FieldValue::Float(_) => PhysicalType::F64,
+        FieldValue::Integer(_) => PhysicalType::I64,
+        FieldValue::Unsigned(_) => PhysicalType::U64,
+        FieldValue::Boolean(_) => PhysicalType::Bool,
+        FieldValue::Text(_) => PhysicalType::Text,
+    }
+}
+
+/// Adds a value of the column's type; another type or an overlong text adds nothing and returns false.
+#[inline]
+fn push_value(column: &mut Column, value: &FieldValue<'_>) -> bool {
+    match (&mut column.values, value) {
+        (Values::I64(to), FieldValue::Integer(value)) => to.push(*value),
+        (Values::F64(to), FieldValue::Float(value)) => to.push(*value),
+        (Values::U64(to), FieldValue::Unsigned(value)) => to.push(*value),
+        (Values::Bool(to), FieldValue::Boolean(value)) => to.push(*value),
+        (Values::Text(to), FieldValue::Text(value)) if value.len() <= FIELD_TEXT_BYTES_MAX => {
+            to.push(value.as_bytes());
+        }
+        _ => return false,
+    }
+    column.validity.push(true);
+    true
+}
+
+#[cold]
+fn refusal(key: &[u8], value: &FieldValue<'_>, known: PhysicalType) -> RowError {
+    let field = field_name(key);
+    match value {
+        FieldValue::Text(text) if known == PhysicalType::Text => RowError::TooLong {
+            field,
+            bytes: text.len(),
+        },
+        _ => RowError::Conflict {
+            field,
+            got: kind_of(value),
+            known,
+        },
+    }
+}
+
+fn field_name(key: &[u8]) -> String {
+    let field = nilometer_lineproto::Field {
+        key,
+        value: FieldValue::Boolean(true),
+    };
+    field.name().into_owned()
+}
+
+/// Learns a field by its key, defining it with the type at hand if the table has none of that name.
+fn define_field(
+    key: &[u8],
+    value: &FieldValue<'_>,
+    context: &mut RowContext<'_>,
+) -> Result<Option<usize>, RowError> {
+    let name = field_name(key);
+    if name == TIME_COLUMN {
+        context.stripped_time = true;
+        return Ok(None);
+    }
+    check_name("field", &name).map_err(RowError::BadName)?;
+    if matches!(value, FieldValue::Text(text) if text.len() > FIELD_TEXT_BYTES_MAX) {
+        // A value that will not be kept defines nothing.
+        return Err(refusal(key, value, PhysicalType::Text));
+    }
+    let table = context.table.id;
+    let kind = ColumnKind::Field(kind_of(value));
+    let defined = context.engine.define_missing(|catalogue| {
+        let Some(known) = catalogue.table(table) else {
+            return Ok(None);
+        };
+        match known.field(&name).map(|field| (field.id, field.kind)) {
+            Some((id, ColumnKind::Field(kind))) => Ok(Some((id, kind))),
+            _ => Err(catalogue.plan_column(table, kind, &name)),
+        }
+    });
+    let (id, kind) = defined.ok_or(RowError::Stale)?;
+    let known = context.table.fields.len();
+    context.table.by_key.insert(key.into(), known);
+    context.table.fields.push(KnownField {
+        key: key.into(),
+        id,
+        kind,
+    });
+    Ok(Some(known))
+}

@@ -1,0 +1,337 @@
+//! Which rollups and which statistics stand for the rows of a series, and which rows must be read.
+
+use std::ops::{Range, RangeInclusive};
+
+use super::Plan;
+use super::bucket::bucket_of;
+use super::group::Group;
+use crate::error::Error;
+use crate::sabotage::Sabotage;
+use crate::scan::source::Piece;
+use crate::schema::Duplicates;
+use crate::segment::HOUR_NS;
+
+/// A part of a series' rows and how it is had. Sources are numbered as in the plan.
+#[derive(Debug)]
+pub(super) enum Step {
+    /// A rollup stands for them.
+    Hour { source: usize, entry: usize },
+    /// The statistics of a block stand for them.
+    Block { source: usize, block: usize },
+    /// Rows of a block, all of the series without a range.
+    Rows {
+        source: usize,
+        block: usize,
+        rows: Option<Range<usize>>,
+    },
+    /// Rows in memory.
+    Piece(Piece),
+}
+
+/// Times in which more than one source may have rows of a series: disjoint, ascending.
+#[derive(Debug, Default)]
+pub(super) struct Conflicts {
+    spans: Vec<(i64, i64)>,
+}
+
+impl Conflicts {
+    pub(super) fn of<'g>(
+        series: u32,
+        time: &RangeInclusive<i64>,
+        groups: impl Iterator<Item = (usize, &'g Group<'g>)>,
+        pieces: &[Piece],
+    ) -> Self {
+        let mut extents: Vec<(i64, i64, usize)> = Vec::new();
+        for (source, group) in groups {
+            let blocks = group.blocks_of(series).filter_map(|at| group.block(at));
+            let blocks = blocks
+                .filter(|block| block.min_time <= *time.end() && block.max_time >= *time.start());
+            extents.extend(blocks.map(|block| (block.min_time, block.max_time, source)));
+        }
+        for piece in pieces {
+            let times = piece.data.times();
+            let time = |at: usize| times.get(piece.rows.get(at)).copied();
+            let last = piece.rows.len().saturating_sub(1);
+            if let (Some(first), Some(last)) = (time(0), time(last)) {
+                extents.push((first, last, piece.rank));
+            }
+        }
+        Self::between(extents)
+    }
+
+    /// From first time, last time and source.
+    fn between(mut extents: Vec<(i64, i64, usize)>) -> Self {
+        extents.sort_unstable();
+        let mut spans: Vec<(i64, i64)> = Vec::new();
+        // Of the extents so far: the latest end, and the latest of another source than that one's.
+        let mut latest: Option<(i64, usize)> = None;
+        let mut second: Option<i64> = None;
+        for (start, end, source) in extents {
+            let others = match latest {
+                Some((last, owner)) if owner != source => Some(last),
+                _ => second,
+            };
+            if let Some(others) = others.filter(|others| *others >= start) {
+                spans.push((start, end.min(others)));
+            }
+            match latest {
+                Some((last, owner)) if owner == source => {
+                    latest = Some((last.max(end), owner));
+                }
+                Some((last, _)) if end > last => {
+                    second = Some(last);
+                    latest = Some((end, source));
+                }
+                Some(_) => second = Some(second.map_or(end, |known| known.max(end))),
+                None => latest = Some((end, source)),
+            }
+        }
+        // Starts ascend already.
+        let mut merged: Vec<(i64, i64)> = Vec::new();
+        for (start, end) in spans {
+            match merged.last_mut() {
+                Some(last) if start <= last.1 => last.1 = last.1.max(end),
+                _ => merged.push((start, end)),
+            }
+        }
+        Self { spans: merged }
+    }
+
+    fn touches(&self, start: i64, end: i64) -> bool {
+        let at = self.spans.partition_point(|span| span.1 < start);
+        self.spans.get(at).is_some_and(|span| span.0 <= end)
+    }
+}
+
+/// Rows of a series in blocks of its own, counted from the first: a block or an hour of them.
+#[derive(Debug, Clone, Copy)]
+struct Stretch {
+    start: usize,
+    end: usize,
+    min_time: i64,
+    max_time: i64,
+    /// Position of the block, or of the entry of the rollups.
+    at: usize,
+}
+
+/// Adds what to do with the rows of a series in a group, in the order of time.
+pub(super) fn cover(
+    series: u32,
+    source: usize,
+    plan: &Plan,
+    group: &mut Group<'_>,
+    conflicts: &Conflicts,
+    steps: &mut Vec<Step>,
+) -> Result<(), Error> {
+    let blocks = group.blocks_of(series);
+    let overlaps = |min: i64, max: i64| min <= *plan.time.end() && max >= *plan.time.start();
+    let own = own_blocks(group, blocks.clone());
+    let keeps = plan.duplicates == Duplicates::Keep;
+    // A series that shares a block besides has rows between the others, in an order that only reading them tells.
+    if own.len() < blocks.len() || !group.may_stand(keeps)? {
+        for at in blocks {
+            if group
+                .block(at)
+                .is_some_and(|block| overlaps(block.min_time, block.max_time))
+            {
+                group.need(at);
+                steps.push(Step::Rows {
+                    source,
+                    block: at,
+                    rows: None,
+                });
+            }
+        }
+        return Ok(());
+    }
+    let first = own.partition_point(|block| block.max_time < *plan.time.start());
+    let last = own.partition_point(|block| block.min_time <= *plan.time.end());
+    let needed = own.get(first..last.max(first)).unwrap_or_default();
+    let (Some(from), Some(to)) = (needed.first(), needed.last()) else {
+        return Ok(());
+    };
+    let (mut row, end) = (from.start, to.end);
+    let hours = hours_of(series, plan, group, &own)?;
+    let mut unread: Option<Range<usize>> = None;
+    while row < end {
+        let (block, next_block) = at_row(needed, row);
+        let (hour, next_hour) = at_row(&hours, row);
+        let mut best: Option<(usize, Step)> = None;
+        if let Some(block) = block
+            && stands_alone(series, plan, group, conflicts, block)
+            && group.block_is_usable(block.at)?
+        {
+            let (to, block) = (block.end, block.at);
+            best = Some((to, Step::Block { source, block }));
+        }
+        let known = if plan.sabotage == Some(Sabotage::RollupOverOverlap) {
+            &Conflicts::default()
+        } else {
+            conflicts
+        };
+        if let Some(hour) = hour
+            && best.as_ref().is_none_or(|(end, _)| *end < hour.end)
+            && hour.end <= end
+            && stands_alone(series, plan, group, known, hour)
+            && group.hour_is_usable(hour.at)
+        {
+            let entry = hour.at;
+            best = Some((hour.end, Step::Hour { source, entry }));
+        }
+        if let Some((to, step)) = best {
+            read_rows(unread.take(), source, needed, group, steps);
+            steps.push(step);
+            row = to;
+            continue;
+        }
+        let next = next_hour.into_iter().chain(next_block);
+        let next = next.map(|stretch| stretch.start).min().unwrap_or(end);
+        let next = next.clamp(row + 1, end);
+        unread = Some(unread.map_or(row, |rows| rows.start)..next);
+        row = next;
+    }
+    read_rows(unread, source, needed, group, steps);
+    Ok(())
+}
+
+/// The stretch that starts at a row, and the first that starts after it.
+fn at_row(stretches: &[Stretch], row: usize) -> (Option<&Stretch>, Option<&Stretch>) {
+    let at = stretches.partition_point(|stretch| stretch.start < row);
+    match stretches.get(at) {
+        Some(here) if here.start == row => (Some(here), stretches.get(at + 1)),
+        next => (None, next),
+    }
+}
+
+/// Whether all rows of a stretch count, once, and in one bucket.
+fn stands_alone(
+    series: u32,
+    plan: &Plan,
+    group: &Group<'_>,
+    conflicts: &Conflicts,
+    stretch: &Stretch,
+) -> bool {
+    let (min, max) = (stretch.min_time, stretch.max_time);
+    *plan.time.start() <= min
+        && max <= *plan.time.end()
+        && bucket_of(min, plan.bucket_ns) == bucket_of(max, plan.bucket_ns)
+        && !conflicts.touches(min, max)
+        && !group.mask.touches(&(series..=series), &(min..=max))
+}
+
+/// Those of the blocks that have no other series.
+fn own_blocks(group: &Group<'_>, blocks: Range<usize>) -> Vec<Stretch> {
+    let mut own = Vec::new();
+    let mut row = 0;
+    for at in blocks {
+        let Some(block) = group.block(at).filter(|block| !block.is_shared()) else {
+            continue;
+        };
+        let end = row + block.rows as usize;
+        own.push(Stretch {
+            start: row,
+            end,
+            min_time: block.min_time,
+            max_time: block.max_time,
+            at,
+        });
+        row = end;
+    }
+    own
+}
+
+/// The hours of the rollups, if a bucket can hold one and they are of the same rows as the blocks.
+fn hours_of(
+    series: u32,
+    plan: &Plan,
+    group: &mut Group<'_>,
+    own: &[Stretch],
+) -> Result<Vec<Stretch>, Error> {
+    if plan.bucket_ns.is_some_and(|width| width % HOUR_NS != 0) {
+        return Ok(Vec::new());
+    }
+    let Some(rollups) = group.rollups()? else {
+        return Ok(Vec::new());
+    };
+    let mut hours = Vec::new();
+    let mut row = 0;
+    for at in rollups.of_series(series) {
+        let Some(entry) = rollups.entries.get(at) else {
+            continue;
+        };
+        let end = row + entry.rows as usize;
+        hours.push(Stretch {
+            start: row,
+            end,
+            min_time: entry.min_time,
+            max_time: entry.max_time,
+            at,
+        });
+        row = end;
+    }
+    if own.last().map(|block| block.end) != Some(row) {
+        hours.clear();
+    }
+    Ok(hours)
+}
+
+/// Adds the rows `rows` of the series, block by block.
+fn read_rows(
+    rows: Option<Range<usize>>,
+    source: usize,
+    blocks: &[Stretch],
+    group: &mut Group<'_>,
+    steps: &mut Vec<Step>,
+) {
+    let Some(rows) = rows else { return };
+    for block in blocks {
+        let start = rows.start.max(block.start);
+        let end = rows.end.min(block.end);
+        if start < end {
+            group.need(block.at);
+            steps.push(Step::Rows {
+                source,
+                block: block.at,
+                rows: Some(start - block.start..end - block.start),
+            });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conflicts_are_where_two_sources_may_have_rows() {
+        let mut state = 88_172_645_463_325_252_u64;
+        let mut next = |below: u64| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 20) % below
+        };
+        for _ in 0..2000 {
+            let extents: Vec<(i64, i64, usize)> = (0..next(8))
+                .map(|_| {
+                    let start = next(40) as i64;
+                    (start, start + next(12) as i64, next(3) as usize)
+                })
+                .collect();
+            let conflicts = Conflicts::between(extents.clone());
+            for time in 0..60 {
+                let here = extents.iter().filter(|e| e.0 <= time && time <= e.1);
+                let mut sources: Vec<usize> = here.map(|e| e.2).collect();
+                sources.sort_unstable();
+                sources.dedup();
+                let expected = sources.len() > 1;
+                assert_eq!(
+                    conflicts.touches(time, time),
+                    expected,
+                    "{extents:?} at {time}"
+                );
+            }
+            assert!(conflicts.spans.is_sorted_by(|a, b| a.1 < b.0));
+        }
+    }
+}
