@@ -75,7 +75,7 @@ impl Engine {
         held
     }
 
-    /// Whether new series that need about `bytes` fit the memory for them.
+    /// Whether new series, or rows of relations, that need about `bytes` fit the memory for them.
     pub(crate) fn check_index(&self, bytes: u64) -> Result<(), Error> {
         self.budget
             .check(MemoryUse::Index, self.report_index(), bytes)
@@ -134,6 +134,7 @@ impl Engine {
             // An empty head takes at least one record, so this ends.
             applied = round.applied;
             sequencer.next_lsn = applied + 1;
+            self.epoch.store(catalogue.epoch(), Ordering::Release);
         }
         Ok(())
     }

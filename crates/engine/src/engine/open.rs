@@ -103,13 +103,7 @@ impl Engine {
         counters
             .log_bytes
             .store(round.log_bytes, std::sync::atomic::Ordering::Relaxed);
-        let version = Version::new(0, segments, &manifest.contents);
-        let space = Space::new(
-            disk.as_ref(),
-            dir,
-            options.disk_reserve_bytes,
-            options.log_bytes_max,
-        );
+        let space = Space::new(disk.as_ref(), dir, &options);
         let applied = round.applied.max(manifest.contents.flushed_lsn);
         let clock_ns = manifest.contents.clock_ns;
         let engine = Self {
@@ -127,7 +121,7 @@ impl Engine {
                 unfiled,
             }),
             state: Mutex::new(State {
-                version: Arc::new(version),
+                version: Arc::new(Version::new(0, segments, &manifest.contents)),
                 frozen: None,
                 head: Arc::new(head),
             }),
