@@ -401,7 +401,7 @@ impl Engine {
     /// Makes a batch durable and visible, unless one with its key is already. Blocks until it is. `None` = nothing was
     /// written, because something was dropped, renamed or retyped since `epoch`, at which its ids were looked up: it
     /// must be built again.
-    pub(crate) fn write(&self, batch: Batch, epoch: u64) -> Result<Option<Written>, Error> {
+    pub(crate) fn write(&self, mut batch: Batch, epoch: u64) -> Result<Option<Written>, Error> {
         let rows = batch.rows() as u64;
         if rows > self.options.batch_rows_max {
             return Err(Error::Limit {

@@ -47,7 +47,8 @@ const BAD_LINES: [&str; 6] = [
     ",host=a busy=1 9",
 ];
 const STEP_NS: i64 = 10_000_000_000;
-const DAY_NS: i64 = 86_400_000_000_000;
+const HOUR_NS: i64 = 3_600_000_000_000;
+const DAY_NS: i64 = 24 * HOUR_NS;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -499,6 +500,10 @@ impl Draw {
             time: (from, to),
             tag: self.tag_filter(),
             field: pick(&mut self.random, &FIELDS).0.to_owned(),
+            bucket_ns: *pick(
+                &mut self.random,
+                &[None, Some(HOUR_NS), Some(DAY_NS), Some(7 * STEP_NS)],
+            ),
         }
     }
 

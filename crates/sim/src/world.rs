@@ -11,12 +11,13 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk};
 use nilometer_engine::ingest::{Session, WriteReport};
 use nilometer_engine::{
-    Clock, ColumnKind, DEFAULT_SCHEMA, DeleteRequest, Engine, Error, Options, ScanRequest,
-    Snapshot, TableSchema, TagPredicate,
+    AggregateRequest, Clock, ColumnKind, DEFAULT_SCHEMA, DeleteRequest, Engine, Error, Options,
+    ScanRequest, Snapshot, TableSchema, TagPredicate,
 };
 use nilometer_lineproto::Precision;
 
-use crate::model::{Found, FoundTable, Schema, Table, Types};
+use crate::aggregate::{self, Question};
+use crate::model::{Found, FoundTable, Name, Schema, Table, Types};
 use crate::plan::{Column, Delete, Probe, Restart, TagFilter};
 use crate::read::{Selection, read_rows};
 use crate::visitor::{VisitedDisk, Visitor};
@@ -342,6 +343,60 @@ fn count(snapshot: &Snapshot, request: &ScanRequest) -> Result<usize, String> {
         }
     }
     Ok(rows)
+}
+
+/// Compares aggregates of a table with its rows as they must be: of all its fields and rows, and of what a probe asks
+/// for. Says how many hours and blocks did not have to be read.
+pub fn compare_aggregates(
+    snapshot: &Snapshot,
+    name: &Name,
+    rows: &Table,
+    probe: &Probe,
+) -> Result<u64, String> {
+    let Some(schema) = snapshot.table(&name.0, DEFAULT_SCHEMA, &name.1) else {
+        return Ok(0);
+    };
+    let first_field = 1 + schema.tags.len();
+    let fields: Vec<String> = schema.fields.iter().map(|it| it.name.clone()).collect();
+    let whole = AggregateRequest {
+        table: Arc::clone(&schema),
+        fields: (first_field..first_field + fields.len()).collect(),
+        time: i64::MIN..=i64::MAX,
+        tags: Vec::new(),
+        bucket_ns: probe.bucket_ns,
+    };
+    let mut spared = aggregate::compare(
+        snapshot,
+        &Question {
+            schema: &schema,
+            request: &whole,
+            fields: &fields,
+            rows,
+        },
+    )?;
+    if let Some(predicate) = predicate(&schema, &probe.tag) {
+        let part = AggregateRequest {
+            time: probe.time.0..=probe.time.1,
+            tags: vec![predicate],
+            ..whole
+        };
+        let kept = rows.iter().filter(|((tags, time), _)| {
+            (probe.time.0..=probe.time.1).contains(time) && probe.tag.keeps(tags)
+        });
+        let kept: Table = kept
+            .map(|(key, rows)| (key.clone(), rows.clone()))
+            .collect();
+        spared += aggregate::compare(
+            snapshot,
+            &Question {
+                schema: &schema,
+                request: &part,
+                fields: &fields,
+                rows: &kept,
+            },
+        )?;
+    }
+    Ok(spared)
 }
 
 /// What a probe finds in a database's table; `None` = there is no such table, tag or field to ask for.
