@@ -406,17 +406,18 @@ impl Draw {
         }
     }
 
-    /// Enough rows of one series for blocks of its own.
+    /// Enough rows of one series for blocks of its own and for rollups of hours, from few series, so that they meet.
     fn one_series(&mut self) -> Vec<Line> {
-        let tags = self.tags();
-        let count = self.random.random_range(120..=400);
+        let host = format!("h{}", self.random.random_range(0..2));
+        let tags = Tags::from([("host".to_owned(), host)]);
+        let count = self.random.random_range(150..=600);
         let start = self.random.random_range(0..60) + self.day * (DAY_NS / STEP_NS);
         (0..count)
             .map(|at| Line::Point {
                 table: TABLES[3].to_owned(),
                 tags: tags.clone(),
                 fields: vec![("ticks".to_owned(), self.value(Kind::Integer))],
-                time: Some((start + at) * STEP_NS),
+                time: Some((start + at * 2) * STEP_NS),
             })
             .collect()
     }

@@ -8,6 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
+use nilometer_codec::PhysicalType;
 use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk};
 use nilometer_engine::ingest::{Session, WriteReport};
 use nilometer_engine::{
@@ -356,45 +357,44 @@ pub fn compare_aggregates(
     let Some(schema) = snapshot.table(&name.0, DEFAULT_SCHEMA, &name.1) else {
         return Ok(0);
     };
-    let first_field = 1 + schema.tags.len();
-    let fields: Vec<String> = schema.fields.iter().map(|it| it.name.clone()).collect();
-    let whole = AggregateRequest {
-        table: Arc::clone(&schema),
-        fields: (first_field..first_field + fields.len()).collect(),
-        time: i64::MIN..=i64::MAX,
-        tags: Vec::new(),
-        bucket_ns: probe.bucket_ns,
-    };
-    let mut spared = aggregate::compare(
-        snapshot,
-        &Question {
-            schema: &schema,
-            request: &whole,
-            fields: &fields,
-            rows,
-        },
-    )?;
-    if let Some(predicate) = predicate(&schema, &probe.tag) {
-        let part = AggregateRequest {
+    let kept = rows.iter().filter(|((tags, time), _)| {
+        (probe.time.0..=probe.time.1).contains(time) && probe.tag.keeps(tags)
+    });
+    let kept: Table = kept
+        .map(|(key, rows)| (key.clone(), rows.clone()))
+        .collect();
+    let mut spared = 0;
+    // Texts must be read; what is asked together with one is read too.
+    for with_texts in [false, true] {
+        let wanted =
+            schema.fields.iter().enumerate().filter(|(_, field)| {
+                with_texts || field.kind != ColumnKind::Field(PhysicalType::Text)
+            });
+        let (fields, names): (Vec<usize>, Vec<String>) = wanted
+            .map(|(at, field)| (1 + schema.tags.len() + at, field.name.clone()))
+            .unzip();
+        let whole = AggregateRequest {
+            table: Arc::clone(&schema),
+            fields,
+            time: i64::MIN..=i64::MAX,
+            tags: Vec::new(),
+            bucket_ns: probe.bucket_ns,
+        };
+        let part = predicate(&schema, &probe.tag).map(|predicate| AggregateRequest {
             time: probe.time.0..=probe.time.1,
             tags: vec![predicate],
-            ..whole
-        };
-        let kept = rows.iter().filter(|((tags, time), _)| {
-            (probe.time.0..=probe.time.1).contains(time) && probe.tag.keeps(tags)
+            ..whole.clone()
         });
-        let kept: Table = kept
-            .map(|(key, rows)| (key.clone(), rows.clone()))
-            .collect();
-        spared += aggregate::compare(
-            snapshot,
-            &Question {
+        let asked = std::iter::once((&whole, rows)).chain(part.iter().map(|part| (part, &kept)));
+        for (request, rows) in asked {
+            let question = Question {
                 schema: &schema,
-                request: &part,
-                fields: &fields,
-                rows: &kept,
-            },
-        )?;
+                request,
+                fields: &names,
+                rows,
+            };
+            spared += aggregate::compare(snapshot, &question)?;
+        }
     }
     Ok(spared)
 }
