@@ -47,7 +47,8 @@ const BAD_LINES: [&str; 6] = [
     ",host=a busy=1 9",
 ];
 const STEP_NS: i64 = 10_000_000_000;
-const DAY_NS: i64 = 86_400_000_000_000;
+const HOUR_NS: i64 = 3_600_000_000_000;
+const DAY_NS: i64 = 24 * HOUR_NS;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -405,17 +406,18 @@ impl Draw {
         }
     }
 
-    /// Enough rows of one series for blocks of its own.
+    /// Enough rows of one series for blocks of its own and for rollups of hours, from few series, so that they meet.
     fn one_series(&mut self) -> Vec<Line> {
-        let tags = self.tags();
-        let count = self.random.random_range(120..=400);
+        let host = format!("h{}", self.random.random_range(0..2));
+        let tags = Tags::from([("host".to_owned(), host)]);
+        let count = self.random.random_range(150..=600);
         let start = self.random.random_range(0..60) + self.day * (DAY_NS / STEP_NS);
         (0..count)
             .map(|at| Line::Point {
                 table: TABLES[3].to_owned(),
                 tags: tags.clone(),
                 fields: vec![("ticks".to_owned(), self.value(Kind::Integer))],
-                time: Some((start + at) * STEP_NS),
+                time: Some((start + at * 2) * STEP_NS),
             })
             .collect()
     }
@@ -499,6 +501,10 @@ impl Draw {
             time: (from, to),
             tag: self.tag_filter(),
             field: pick(&mut self.random, &FIELDS).0.to_owned(),
+            bucket_ns: *pick(
+                &mut self.random,
+                &[None, Some(HOUR_NS), Some(DAY_NS), Some(7 * STEP_NS)],
+            ),
         }
     }
 

@@ -73,6 +73,8 @@ pub struct Probe {
     pub tag: TagFilter,
     /// The one field to read.
     pub field: String,
+    /// Width of the buckets of aggregates; `None` = all time is one.
+    pub bucket_ns: Option<i64>,
 }
 
 /// Series by the value of one tag.

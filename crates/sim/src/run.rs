@@ -24,7 +24,7 @@ mod visit;
 use crate::generate::closing_steps;
 use crate::model::{self, Found, Model, Moment};
 use crate::plan::{Act, Plan, Probe, Restart, Step};
-use crate::world::{BACKUP_DIR, World, read_all, read_probe};
+use crate::world::{BACKUP_DIR, World, compare_aggregates, read_all, read_probe};
 
 /// What runs added up to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -61,6 +61,10 @@ pub struct Counts {
     pub backups: u64,
     /// Backups that were restored and compared.
     pub restores: u64,
+    /// Tables whose aggregates were compared.
+    pub aggregates: u64,
+    /// Hours and blocks that the store did not read for them.
+    pub spared: u64,
     /// Rows compared with the model.
     pub rows_compared: u64,
 }
@@ -83,6 +87,8 @@ impl AddAssign for Counts {
         self.visits += other.visits;
         self.backups += other.backups;
         self.restores += other.restores;
+        self.aggregates += other.aggregates;
+        self.spared += other.spared;
         self.rows_compared += other.rows_compared;
     }
 }
@@ -92,7 +98,7 @@ impl fmt::Display for Counts {
         write!(
             f,
             "runs={} opens={} power_cuts={} kills={} crashes_at_a_call={} failed_calls={} batches={} in_doubt={} \
-             deletes={} changes={} repeats={} compactions={} settles={} visits={} backups={} restores={} rows_compared={}",
+             deletes={} changes={} repeats={} compactions={} settles={} visits={} backups={} restores={} aggregates={} spared={} rows_compared={}",
             self.runs,
             self.opens,
             self.power_cuts,
@@ -109,6 +115,8 @@ impl fmt::Display for Counts {
             self.visits,
             self.backups,
             self.restores,
+            self.aggregates,
+            self.spared,
             self.rows_compared
         )
     }
@@ -406,6 +414,7 @@ impl Run {
         self.check_databases(&snapshot)?;
         if let Some(probe) = probe {
             self.probe(&snapshot, probe)?;
+            self.compare_aggregates(&snapshot, probe)?;
         }
         if let Some((snapshot, moment)) = &self.held {
             let found = read_all(snapshot)?;
@@ -426,6 +435,19 @@ impl Run {
                     return Err(format!("{probe:?}: {what}"));
                 }
             }
+        }
+        Ok(())
+    }
+
+    fn compare_aggregates(&mut self, snapshot: &Snapshot, probe: &Probe) -> Result<(), String> {
+        let state = self.model.state();
+        for name in state.names().filter(|name| state.tells_series_apart(name)) {
+            let spared =
+                compare_aggregates(snapshot, name, &state.shown(name), probe).map_err(|what| {
+                    format!("aggregates of {}.{}, {probe:?}: {what}", name.0, name.1)
+                })?;
+            self.counts.aggregates += 1;
+            self.counts.spared += spared;
         }
         Ok(())
     }

@@ -8,15 +8,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
+use nilometer_codec::PhysicalType;
 use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk};
 use nilometer_engine::ingest::{Session, WriteReport};
 use nilometer_engine::{
-    Clock, ColumnKind, DEFAULT_SCHEMA, DeleteRequest, Engine, Error, Options, ScanRequest,
-    Snapshot, TableSchema, TagPredicate,
+    AggregateRequest, Clock, ColumnKind, DEFAULT_SCHEMA, DeleteRequest, Engine, Error, Options,
+    ScanRequest, Snapshot, TableSchema, TagPredicate,
 };
 use nilometer_lineproto::Precision;
 
-use crate::model::{Found, FoundTable, Schema, Table, Types};
+use crate::aggregate::{self, Question};
+use crate::model::{Found, FoundTable, Name, Schema, Table, Types};
 use crate::plan::{Column, Delete, Probe, Restart, TagFilter};
 use crate::read::{Selection, read_rows};
 use crate::visitor::{VisitedDisk, Visitor};
@@ -342,6 +344,59 @@ fn count(snapshot: &Snapshot, request: &ScanRequest) -> Result<usize, String> {
         }
     }
     Ok(rows)
+}
+
+/// Compares aggregates of a table with its rows as they must be: of all its fields and rows, and of what a probe asks
+/// for. Says how many hours and blocks did not have to be read.
+pub fn compare_aggregates(
+    snapshot: &Snapshot,
+    name: &Name,
+    rows: &Table,
+    probe: &Probe,
+) -> Result<u64, String> {
+    let Some(schema) = snapshot.table(&name.0, DEFAULT_SCHEMA, &name.1) else {
+        return Ok(0);
+    };
+    let kept = rows.iter().filter(|((tags, time), _)| {
+        (probe.time.0..=probe.time.1).contains(time) && probe.tag.keeps(tags)
+    });
+    let kept: Table = kept
+        .map(|(key, rows)| (key.clone(), rows.clone()))
+        .collect();
+    let mut spared = 0;
+    // Texts must be read; what is asked together with one is read too.
+    for with_texts in [false, true] {
+        let wanted =
+            schema.fields.iter().enumerate().filter(|(_, field)| {
+                with_texts || field.kind != ColumnKind::Field(PhysicalType::Text)
+            });
+        let (fields, names): (Vec<usize>, Vec<String>) = wanted
+            .map(|(at, field)| (1 + schema.tags.len() + at, field.name.clone()))
+            .unzip();
+        let whole = AggregateRequest {
+            table: Arc::clone(&schema),
+            fields,
+            time: i64::MIN..=i64::MAX,
+            tags: Vec::new(),
+            bucket_ns: probe.bucket_ns,
+        };
+        let part = predicate(&schema, &probe.tag).map(|predicate| AggregateRequest {
+            time: probe.time.0..=probe.time.1,
+            tags: vec![predicate],
+            ..whole.clone()
+        });
+        let asked = std::iter::once((&whole, rows)).chain(part.iter().map(|part| (part, &kept)));
+        for (request, rows) in asked {
+            let question = Question {
+                schema: &schema,
+                request,
+                fields: &names,
+                rows,
+            };
+            spared += aggregate::compare(snapshot, &question)?;
+        }
+    }
+    Ok(spared)
 }
 
 /// What a probe finds in a database's table; `None` = there is no such table, tag or field to ask for.

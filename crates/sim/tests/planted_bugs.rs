@@ -93,3 +93,8 @@ fn a_batch_that_a_crash_may_split_is_found() {
         find_by_crashing_everywhere(Sabotage::PartialBatchVisible)
     );
 }
+
+#[test]
+fn a_rollup_that_stands_for_rows_of_two_files_is_found() {
+    println!("{}", find(Sabotage::RollupOverOverlap));
+}

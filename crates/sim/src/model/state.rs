@@ -138,6 +138,12 @@ impl State {
         })
     }
 
+    /// Whether what a reader sees of a row's tags says which series it is of.
+    pub fn tells_series_apart(&self, name: &Name) -> bool {
+        let kept = self.tables.get(name);
+        kept.is_none_or(|kept| kept.dropped_tags == 0)
+    }
+
     /// Rows of all tables.
     pub fn rows(&self) -> usize {
         let rows = self.tables.values().flat_map(|kept| kept.rows.values());
