@@ -538,6 +538,13 @@ impl Batch {
         self.tables.is_empty() && self.tombstones.is_empty() && self.relations.is_empty()
     }
 
+    /// Whether it makes nothing that was not there: such a batch is written even when the disk is nearly full.
+    pub(crate) fn only_removes(&self) -> bool {
+        use relation::Change;
+        let removes = |it: &Change| matches!(it, Change::Drop(_) | Change::Delete(..));
+        self.tables.is_empty() && self.relations.iter().all(removes)
+    }
+
     /// Memory in use, roughly.
     pub(crate) fn bytes(&self) -> u64 {
         self.tables.iter().map(|rows| rows.bytes() as u64).sum()

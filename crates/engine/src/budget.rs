@@ -9,8 +9,8 @@
 //! | use | share | over it |
 //! |---|---|---|
 //! | head | 1/4 | writers help to flush; then writes are refused |
-//! | index | 1/2 | new series are refused; the growth that reached it, a doubling of tables, may have passed it |
-//! | compaction | 1/8 | the job waits or takes less at once |
+//! | index | 1/2 | new series and rows of relations are refused; the growth that reached it, a doubling of tables, may have passed it |
+//! | compaction | a group of each input and one that is written | nothing: it is counted, and the others have less |
 //! | query | 1/4 | the query ends with an error |
 //! | cache | 1/4 | the oldest entries go |
 //!
@@ -32,7 +32,7 @@ pub enum MemoryUse {
     Head,
     /// Directories and other parts of files that can be read again.
     Cache,
-    /// Names, tags and series.
+    /// Series and their tags, relations, keys of batches.
     Index,
     /// Compaction at work.
     Compaction,
@@ -76,7 +76,7 @@ impl MemoryUse {
             Self::Head => "send smaller batches, or raise memory_bytes_max",
             Self::Cache => "raise memory_bytes_max",
             Self::Index => {
-                "write fewer series, drop tables that are not needed, or raise memory_bytes_max"
+                "write fewer series or rows of relations, drop tables that are not needed, or raise memory_bytes_max"
             }
             Self::Compaction => "it is tried again; raise memory_bytes_max if it stays",
             Self::Query => "ask for less at once, or raise memory_bytes_max",
@@ -155,6 +155,17 @@ impl MemoryBudget {
         };
         charge.grow(bytes)?;
         Ok(charge)
+    }
+
+    /// Takes memory that cannot be refused, because the work makes memory or room on the disk free: the others then have
+    /// less.
+    pub fn take(&self, usage: MemoryUse, bytes: u64) -> Charge {
+        self.counter(usage).fetch_add(bytes, Ordering::Relaxed);
+        Charge {
+            budget: self.clone(),
+            usage,
+            bytes,
+        }
     }
 
     /// Says that a use whose memory is counted elsewhere, such as the head's, has so much now. It is never refused

@@ -4,7 +4,7 @@
 //! parse text, or know SQL: callers write from as many threads as they like and drive [`Engine::maintain`].
 //!
 //! Locks, in the order in which they may be taken: memo, flushing, manifest, jobs, sequencer, catalogue, relations,
-//! state, keys, retention, holds, then the log's own.
+//! state, keys, retention, replaced, holds, then the log's own.
 
 mod backup;
 mod checkpoint;
@@ -235,6 +235,8 @@ pub struct Engine {
     relations: RwLock<Relations>,
     /// What relations must remember.
     holds: Holds,
+    /// Side files that the last flush replaced; the next one removes them.
+    replaced: Mutex<Vec<(FileKind, u64)>>,
     counters: Counters,
     space: Space,
     budget: MemoryBudget,
@@ -409,10 +411,13 @@ impl Engine {
                 remedy: "send smaller batches",
             });
         }
-        self.space
-            .check(self.disk.as_ref(), &self.dir, self.clock.monotonic_ms())?;
+        if !batch.only_removes() {
+            self.space
+                .check(self.disk.as_ref(), &self.dir, self.clock.monotonic_ms())?;
+        }
         self.help_when_full(batch.bytes())?;
-        let payload = record::encode_batch(&batch).map_err(|what| what.at(&self.dir, 0))?;
+        self.check_relations(&batch.relations)?;
+        let mut payload = record::encode_batch(&batch).map_err(|what| what.at(&self.dir, 0))?;
         self.space.wrote(payload.len() as u64);
         let lsn = {
             let mut sequencer = lock(&self.sequencer);
@@ -432,8 +437,10 @@ impl Engine {
                 return Ok(Some(Written::default()));
             }
             self.log_definitions(&mut sequencer)?;
+            if self.options.sabotage == Some(Sabotage::PartialBatchVisible) {
+                self.sequence_first_table(&mut sequencer, &mut batch, &mut payload)?;
+            }
             let lsn = sequencer.next_lsn;
-            record::sequence(&mut batch, lsn);
             if let Err(refused) = self.apply_relations(lsn, &batch.relations) {
                 drop(sequencer);
                 // What it was refused for must not be lost after the refusal was heard.
@@ -477,7 +484,6 @@ impl Engine {
     fn sequence(&self, sequencer: &mut Sequencer, mut batch: Batch, payload: Vec<u8>) -> Lsn {
         let lsn = sequencer.next_lsn;
         sequencer.next_lsn += 1;
-        // Once more for batches that come from elsewhere; it says the same.
         record::sequence(&mut batch, lsn);
         if let Some(key) = &batch.key {
             lock(&self.keys).insert(key, lsn, batch.rows() as u64);
@@ -490,6 +496,27 @@ impl Engine {
         head.insert(lsn, batch, out_of_order);
         self.log.append(lsn, payload);
         lsn
+    }
+
+    /// A planted bug: the first table of several goes ahead as a batch of its own.
+    fn sequence_first_table(
+        &self,
+        sequencer: &mut Sequencer,
+        batch: &mut Batch,
+        payload: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        if batch.tables.len() < 2 {
+            return Ok(());
+        }
+        let first = Batch {
+            tables: vec![batch.tables.remove(0)],
+            ..Batch::default()
+        };
+        let encode = |batch| record::encode_batch(batch).map_err(|what| what.at(&self.dir, 0));
+        *payload = encode(batch)?;
+        let ahead = encode(&first)?;
+        self.sequence(sequencer, first, ahead);
+        Ok(())
     }
 
     /// Gives names their ids: `plan` sees the catalogue and says what is missing; it is asked again until nothing is.

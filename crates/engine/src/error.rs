@@ -206,14 +206,6 @@ pub enum Error {
         /// What to do about it.
         remedy: &'static str,
     },
-    /// The name belongs to something else.
-    #[error("there is a {what} called \"{name}\" already; use another name, or drop it first")]
-    NameTaken {
-        /// The name.
-        name: String,
-        /// What has it: a table or a relation.
-        what: &'static str,
-    },
     /// A relation whose columns and keys do not fit together.
     #[error("the relation \"{name}\" cannot be made: {reason}")]
     RelationDefinition {
@@ -222,11 +214,11 @@ pub enum Error {
         /// What does not fit.
         reason: String,
     },
-    /// No such relation; it may have been dropped meanwhile.
-    #[error("relation not found: {name}")]
-    UnknownRelation {
-        /// Its name or number.
-        name: String,
+    /// The relation was dropped after it was handed out.
+    #[error("relation {id} was dropped meanwhile; ask for it by name again")]
+    RelationDropped {
+        /// Its id.
+        id: u64,
     },
     /// A row that does not fit its relation.
     #[error(

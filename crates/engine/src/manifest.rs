@@ -98,14 +98,19 @@ impl Manifest {
     /// What is wrong with the store if `error` says that something the manifest relies on is missing: when the manifest
     /// ends in an edit that does not read, that edit was no torn one, and what it removed is gone.
     pub(crate) fn blame(&self, error: Error) -> Error {
-        let is_missing = matches!(&error, Error::Io { source, .. }
-            if source.kind() == std::io::ErrorKind::NotFound);
+        let path = self.dir.join(NAME);
         match (self.cut, &error) {
-            (Some(at), _) if is_missing || matches!(error, Error::Corrupt { .. }) => {
+            (Some(at), Error::Corrupt { .. }) => Error::corrupt(
+                &path,
+                at,
+                format!("the last edit does not read, and nothing can replace it: {error}"),
+            ),
+            (_, Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                // Without a trace of a last edit it may as well be the file that somebody removed.
                 Error::corrupt(
-                    &self.dir.join(NAME),
-                    at,
-                    format!("the last edit does not read, and nothing can replace it: {error}"),
+                    &path,
+                    self.cut.unwrap_or(self.end),
+                    format!("it lists a file that is not there, or its end is lost: {error}"),
                 )
             }
             _ => error,

@@ -104,6 +104,9 @@ pub(crate) struct Rows {
     pub(crate) columns: Vec<Column>,
 }
 
+/// Memory of a row beside its values: its counters, its version, its entries in indexes.
+const ROW_BYTES: usize = 80;
+
 /// What happens to a relation.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Change {
@@ -117,4 +120,18 @@ pub(crate) enum Change {
     Replace(RelationId, Rows),
     /// The rows with these primary keys are gone; those that are not there do not matter.
     Delete(RelationId, Rows),
+}
+
+impl Change {
+    /// Memory that it takes when it is applied, roughly; a change that only removes takes none worth counting.
+    pub(crate) fn memory(&self) -> usize {
+        match self {
+            Self::Insert(_, rows) | Self::Replace(_, rows) => {
+                let values = rows.columns.len() * size_of::<Value>() + ROW_BYTES;
+                let text = rows.columns.iter().map(|it| it.values.bytes());
+                rows.rows * values + text.sum::<usize>()
+            }
+            Self::Create(_) | Self::Drop(_) | Self::Delete(..) => 0,
+        }
+    }
 }

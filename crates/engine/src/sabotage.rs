@@ -3,6 +3,10 @@
 //! Each names a rule of the engine and breaks it. No setting, flag or variable reaches this: only a program that
 //! links the engine and fills in [`crate::Options::sabotage`] can, and the simulation is the only one that does.
 
+mod disk;
+
+pub(crate) use disk::between;
+
 /// A rule to break.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -21,4 +25,10 @@ pub enum Sabotage {
     SeriesIdReused,
     /// An aggregation lets a rollup stand for rows although another source has rows of the series in that hour.
     RollupOverOverlap,
+    /// A write that wrote less than it was asked to is taken for a whole one.
+    ShortWriteIgnored,
+    /// New, renamed and removed names are not made durable.
+    DirectorySyncSkipped,
+    /// The first table of a batch of several gets a record and an LSN of its own, so a crash may leave it alone.
+    PartialBatchVisible,
 }

@@ -18,14 +18,12 @@ mod summary;
 mod verify;
 mod writer;
 
-pub(crate) use cache::{CacheCounters, SegmentCache};
+pub(crate) use cache::SegmentCache;
 pub(crate) use directory::{BlockEntry, ColumnChunk, GroupDirectory};
-pub(crate) use footer::SegmentKind;
 pub(crate) use meta::{Home, SegmentMeta, Window};
 pub(crate) use reader::Segment;
-pub(crate) use rollup::{GroupRollups, HOUR_NS, HourEntry};
-pub(crate) use statistics::GroupStatistics;
-pub(crate) use summary::{Moment, Summary, Totals};
+pub(crate) use rollup::{GroupRollups, HOUR_NS};
+pub(crate) use summary::{Summary, Totals};
 pub(crate) use writer::{
     BlockInput, CopiedBlock, CopiedPage, GroupInput, SegmentWriter, TableInput, block_ranges,
 };

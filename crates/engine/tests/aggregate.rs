@@ -17,6 +17,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type, TimestampNanosecondType, UInt64Type};
 use arrow_array::{Array, RecordBatch};
+use nilometer_codec::PhysicalType;
 use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{
@@ -539,6 +540,28 @@ fn a_table_that_kept_duplicates_counts_them_as_it_says_now() {
     for question in questions() {
         assert_agrees(&engine, &question, "unique");
     }
+}
+
+#[test]
+fn a_field_of_another_type_than_before_is_read_from_rows() {
+    let engine = open();
+    let lines = |from: i64| -> String {
+        let mut lines = String::new();
+        for at in from..from + 1000 {
+            lines += &format!("m,host=a v={at}i {}\n", START + at * 10 * SECOND);
+        }
+        lines
+    };
+    write(&engine, &lines(0));
+    engine.flush().unwrap();
+    let question = Question::everything(Some(HOUR));
+    let used = assert_agrees(&engine, &question, "integers");
+    assert_eq!((used.rollups, used.rows), (3, 0));
+    engine
+        .change_type("d", "public", "m", "v", PhysicalType::F64)
+        .unwrap();
+    let used = assert_agrees(&engine, &question, "floats");
+    assert_eq!((used.rollups, used.rows), (0, 1000));
 }
 
 #[test]

@@ -54,6 +54,15 @@ fn send(engine: &Arc<Engine>, key: u8, body: &str) -> WriteReport {
         .unwrap()
 }
 
+/// So that there is something to flush; a flush removes the files that the one before it replaced.
+fn write_other(engine: &Arc<Engine>, time: i64) {
+    let mut session = Session::new(Arc::clone(engine), "d").unwrap();
+    let line = format!("other v=1 {time}");
+    session
+        .write_lines(line.as_bytes(), Precision::Nanosecond)
+        .unwrap();
+}
+
 fn key_files(disk: &impl Disk) -> Vec<String> {
     let mut names = disk.list(Path::new("/d/segments")).unwrap();
     names.retain(|name| Path::new(name).extension().is_some_and(|it| it == "key"));
@@ -130,15 +139,15 @@ fn a_key_is_forgotten_after_a_day_and_its_file_goes() {
     let second = send(&engine, 1, "m v=1 1");
     assert!(!second.repeated && second.lsn > first.lsn);
     engine.flush().unwrap();
+    write_other(&engine, 1);
+    engine.flush().unwrap();
     assert_eq!(key_files(&disk).len(), 1, "the old file is replaced");
     clock.advance(24 * 3600 + 1);
-    let mut session = Session::new(Arc::clone(&engine), "d").unwrap();
-    session
-        .write_lines(b"m v=1 2", Precision::Nanosecond)
-        .unwrap();
-    engine.flush().unwrap();
+    for time in 2..=3 {
+        write_other(&engine, time);
+        engine.flush().unwrap();
+    }
     assert_eq!(key_files(&disk), [] as [String; 0]);
-    drop(session);
     drop(engine);
     let engine = open(&disk, &clock, Options::default());
     assert_eq!(engine.metrics().keys, 0);

@@ -400,6 +400,27 @@ fn a_log_larger_than_memory_is_replayed_in_rounds() {
 }
 
 #[test]
+fn changes_of_names_in_a_later_round_of_replay_hold_and_writing_goes_on() {
+    let disk = FaultyDisk::new(7, CrashPlan::default());
+    let engine = open(&disk, 1024 * MIB).unwrap();
+    for name in ["d", "early", "late"] {
+        engine.create_database(name).unwrap();
+    }
+    engine.rename_database("early", "earlier").unwrap();
+    for batch in 0..12 {
+        write_large(&engine, batch * 64, 64).unwrap();
+    }
+    engine.rename_database("late", "later").unwrap();
+    drop(engine);
+    let engine = open(&disk, 8 * MIB).unwrap();
+    assert!(engine.metrics().segments > 0, "it took several rounds");
+    let names = engine.snapshot().databases();
+    assert_eq!(names, ["d", "earlier", "later"]);
+    assert_eq!(write_large(&engine, 12 * 64, 64).unwrap(), 64);
+    assert_eq!(count(&engine, "m"), 13 * 64);
+}
+
+#[test]
 fn a_crash_in_any_round_of_replay_loses_nothing() {
     let disk = large_log();
     let calls = {

@@ -15,7 +15,7 @@ use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk, MemoryDisk};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{
     Engine, Error, NewRelation, Options, RelationChange, RelationColumn, RelationSchema,
-    ScanRequest, Snapshot, SystemClock, Value,
+    ScanRequest, Snapshot, SystemClock, TableSettings, Value,
 };
 use nilometer_lineproto::Precision;
 use proptest::collection::vec;
@@ -292,7 +292,7 @@ impl Run {
         };
         match (written, expected) {
             (Ok(_), Some(next)) => self.model = next,
-            (Err(Error::RelationKey { .. } | Error::UnknownRelation { .. }), None) => {}
+            (Err(Error::RelationKey { .. } | Error::RelationDropped { .. }), None) => {}
             (written, expected) => panic!("{written:?}, expected {expected:?}"),
         }
     }
@@ -346,10 +346,10 @@ proptest! {
 /// batches.
 #[test]
 fn after_a_power_cut_points_and_relations_are_of_the_same_batches() {
-    let life = |disk: &FaultyDisk| -> Result<usize, usize> {
-        let engine = open_on(Arc::new(disk.clone())).map_err(|_| 0usize)?;
+    let life = |disk: &FaultyDisk| -> Result<i64, i64> {
+        let engine = open_on(Arc::new(disk.clone())).map_err(|_| 0)?;
         let made = engine.create_relation("d", "public", "r", &definition());
-        made.map_err(|_| 0usize)?;
+        made.map_err(|_| 0)?;
         let schema = schema_of(&engine, "r");
         let mut session = Session::new(Arc::clone(&engine), "d").unwrap();
         for n in 1..=7 {
@@ -364,9 +364,9 @@ fn after_a_power_cut_points_and_relations_are_of_the_same_batches() {
             let line = format!("m v=1 {n}");
             let report =
                 session.write_lines_with(line.as_bytes(), Precision::Nanosecond, &changes, None);
-            report.map_err(|_| n as usize - 1)?;
+            report.map_err(|_| n - 1)?;
             if n % 3 == 0 {
-                engine.flush().map_err(|_| n as usize)?;
+                engine.flush().map_err(|_| n)?;
             }
         }
         Ok(7)
@@ -383,7 +383,7 @@ fn after_a_power_cut_points_and_relations_are_of_the_same_batches() {
         let disk = disk.after_power_cut(crash_at, CrashPlan::default());
         let engine = open_on(Arc::new(disk)).unwrap();
         let snapshot = engine.snapshot();
-        let there = points(&snapshot);
+        let there = i64::try_from(points(&snapshot)).unwrap();
         assert!(there >= acknowledged, "call {crash_at}");
         let reader = snapshot.relation("d", "public", "r");
         let Some(reader) = reader else {
@@ -391,7 +391,7 @@ fn after_a_power_cut_points_and_relations_are_of_the_same_batches() {
             continue;
         };
         let mut expected = Rows::new();
-        for n in 1..=there as i64 {
+        for n in 1..=there {
             expected.insert(n % 2, (None, Some(n as f64)));
             expected.insert(100 + n, (None, None));
             expected.remove(&(98 + n));
@@ -477,6 +477,16 @@ fn of_many_writers_of_one_key_one_succeeds() {
     }
 }
 
+fn is_relation(error: &Error) -> bool {
+    matches!(
+        error,
+        Error::ExistsAlready {
+            what: "relation",
+            ..
+        }
+    )
+}
+
 #[test]
 fn a_table_and_a_relation_never_have_one_name() {
     let disk = MemoryDisk::new();
@@ -489,10 +499,8 @@ fn a_table_and_a_relation_never_have_one_name() {
     };
     write(&engine, "m v=1 1");
     let refused = engine.create_relation("d", "public", "m", &definition());
-    assert!(matches!(
-        refused,
-        Err(Error::NameTaken { what: "table", .. })
-    ));
+    let is_table = |error: &Error| matches!(error, Error::ExistsAlready { what: "table", .. });
+    assert!(refused.is_err_and(|error| is_table(&error)));
     engine
         .create_relation("d", "public", "r", &definition())
         .unwrap();
@@ -501,6 +509,11 @@ fn a_table_and_a_relation_never_have_one_name() {
         assert_eq!((report.rows, report.rejected_total), (1, 1), "{state}");
         let reason = &report.rejected[0].reason;
         assert!(reason.contains("\"r\" is a relation"), "{reason}");
+        let settings = TableSettings::default();
+        let made = engine.create_table("d", "public", "r", &[], settings);
+        assert!(made.is_err_and(|error| is_relation(&error)), "{state}");
+        let renamed = engine.rename_table("d", "public", "m", "r");
+        assert!(renamed.is_err_and(|error| is_relation(&error)), "{state}");
         if state == "replayed" {
             engine.flush().unwrap();
         }
@@ -559,13 +572,7 @@ fn an_error_names_the_relation_the_row_and_what_is_wrong() {
     let mut other = definition();
     other.unique.clear();
     let refused = engine.create_relation("d", "public", "r", &other);
-    assert!(matches!(
-        refused,
-        Err(Error::NameTaken {
-            what: "relation",
-            ..
-        })
-    ));
+    assert!(refused.is_err_and(|error| is_relation(&error)));
     let wrong: [fn(&mut NewRelation); 4] = [
         |it| it.primary_key.clear(),
         |it| it.primary_key = vec!["text".to_owned()],
@@ -606,6 +613,95 @@ fn a_keyed_batch_changes_relations_once() {
     assert_eq!(repeated, [false, true, true]);
 }
 
+/// Before and after the change that dropped the schema is in files, and when only it is not.
+#[test]
+fn a_relation_goes_with_its_schema() {
+    for flushes in 0..8 {
+        let disk = MemoryDisk::new();
+        let mut engine = open(&disk);
+        let flush = |engine: &Arc<Engine>, at: i32| {
+            if flushes >> at & 1 == 1 {
+                engine.flush().unwrap();
+            }
+        };
+        engine.create_schema("d", "other").unwrap();
+        engine
+            .create_relation("d", "other", "r", &definition())
+            .unwrap();
+        let held = engine.snapshot();
+        let reader = held.relation("d", "other", "r").unwrap();
+        flush(&engine, 0);
+        let insert =
+            |id| RelationChange::Insert(Arc::clone(reader.schema()), vec![row(id, None, None)]);
+        engine.write_relations(&[insert(1)]).unwrap();
+        flush(&engine, 1);
+        let late = engine.snapshot().relation("d", "other", "r").unwrap();
+        engine.drop_schema("d", "other").unwrap();
+        let refused = engine.write_relations(&[insert(2)]);
+        assert!(matches!(refused, Err(Error::RelationDropped { .. })));
+        let none = engine.create_relation("d", "other", "r", &definition());
+        assert!(matches!(none, Err(Error::NotFound { .. })));
+        assert_eq!((reader.rows().len(), late.rows().len()), (0, 1));
+        flush(&engine, 2);
+        assert_eq!(engine.metrics().relations, 0);
+        drop((held, reader, late, engine));
+        engine = open(&disk);
+        assert_eq!(engine.metrics().relations, 0, "flushes {flushes}");
+        engine.create_schema("d", "other").unwrap();
+        assert_eq!(
+            engine.snapshot().relations("d", "other").unwrap(),
+            [] as [&str; 0]
+        );
+        engine
+            .create_relation("d", "other", "r", &definition())
+            .unwrap();
+        engine.flush().unwrap();
+        drop(engine);
+        drop(open(&disk));
+        let names = disk.list(Path::new("/d/segments")).unwrap();
+        let ours = |name: &&String| Path::new(name).extension().is_some_and(|it| it == "rel");
+        assert_eq!(names.iter().filter(ours).count(), 1, "flushes {flushes}");
+    }
+}
+
+#[test]
+fn a_full_budget_refuses_rows_and_takes_deletes() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let options = Options {
+        memory_bytes_max: 8 << 20,
+        ..Options::default()
+    };
+    let clock = Arc::new(SystemClock);
+    let engine = Engine::open(disk, clock, Path::new("/d"), options).unwrap();
+    let engine = Arc::new(engine);
+    engine.create_database("d").unwrap();
+    engine
+        .create_relation("d", "public", "r", &definition())
+        .unwrap();
+    let schema = schema_of(&engine, "r");
+    let mut next = 0;
+    let refused = loop {
+        let rows = (next..next + 1000).map(|id| row(id, None, None)).collect();
+        let change = RelationChange::Insert(Arc::clone(&schema), rows);
+        match engine.write_relations(&[change]) {
+            Ok(_) => next += 1000,
+            Err(error) => break error,
+        }
+        assert!(engine.metrics().relation_bytes < 8 << 20);
+    };
+    assert!(
+        matches!(refused, Error::Memory { usage: "index", .. }),
+        "{refused}"
+    );
+    assert!(next > 10_000, "{next} rows fit");
+    let keys = (0..next).map(|id| vec![id.into()]).collect();
+    engine
+        .write_relations(&[RelationChange::Delete(Arc::clone(&schema), keys)])
+        .unwrap();
+    let change = RelationChange::Insert(schema, vec![row(1, None, None)]);
+    engine.write_relations(&[change]).unwrap();
+}
+
 #[test]
 fn an_unchanged_relation_keeps_its_file_and_a_changed_one_has_one() {
     let disk = MemoryDisk::new();
@@ -620,15 +716,26 @@ fn an_unchanged_relation_keeps_its_file_and_a_changed_one_has_one() {
         names.retain(|name| Path::new(name).extension().is_some_and(|it| it == "rel"));
         names.into_iter().collect::<BTreeSet<String>>()
     };
+    // So that there is something to flush; a flush removes the files that the one before it replaced.
+    let write_point = || {
+        let mut session = Session::new(Arc::clone(&engine), "d").unwrap();
+        session
+            .write_lines(b"m v=1 1", Precision::Nanosecond)
+            .unwrap();
+    };
     engine.flush().unwrap();
     let first = files();
     assert_eq!(first.len(), 2);
     let change = RelationChange::Insert(schema_of(&engine, "r"), vec![row(1, None, None)]);
     engine.write_relations(&[change]).unwrap();
     engine.flush().unwrap();
+    write_point();
+    engine.flush().unwrap();
     let second = files();
     assert_eq!((second.len(), first.intersection(&second).count()), (2, 1));
     engine.drop_relation("d", "public", "s").unwrap();
+    engine.flush().unwrap();
+    write_point();
     engine.flush().unwrap();
     assert_eq!(files().len(), 1);
     assert!(files().is_subset(&second));

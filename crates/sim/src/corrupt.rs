@@ -12,9 +12,9 @@ use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::model::{self, Model, Rows};
+use crate::model::{self, Model, Moment, Op};
 use crate::plan::{Act, Plan, Restart, spell};
-use crate::world::{DIR, World, read_all};
+use crate::world::{DIR, World, delete_request, read_all};
 
 /// What the store made of the damage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -32,8 +32,8 @@ pub struct Outcomes {
 /// A stopped store and what it holds.
 struct Stopped {
     disk: FaultyDisk,
-    rows: Rows,
-    without_last: Rows,
+    model: Model,
+    without_last: Moment,
 }
 
 /// Builds the plan's store once and flips one byte of a copy of it, `flips` times.
@@ -59,7 +59,7 @@ pub fn flip_bytes(plan: &Plan, flips: u32) -> Result<Outcomes, String> {
 fn build(plan: &Plan) -> Result<Stopped, String> {
     let mut world = World::new(plan.seed, plan.limits.options());
     let mut model = Model::default();
-    let mut without_last = Rows::new();
+    let mut without_last = Moment::default();
     for step in &plan.steps {
         let text = |error: nilometer_engine::Error| error.to_string();
         if let Act::Restart(how) = step.act {
@@ -71,17 +71,35 @@ fn build(plan: &Plan) -> Result<Stopped, String> {
                 engine.create_database(name).map_err(text)?;
                 model.acknowledge_database(name);
             }
-            (Act::Write { database, lines }, _) if model.databases().contains(database) => {
+            (
+                Act::Write {
+                    database, lines, ..
+                },
+                _,
+            ) if model.databases().contains(database) => {
                 let types = world.types(database);
                 let prediction = model::predict(database, lines, types, world.now_ns());
                 let rows = prediction.batch.rows();
                 if rows > 0 && rows <= plan.limits.batch_rows_max {
-                    world.write(database, &spell(lines)).map_err(text)?;
-                    without_last = model.rows().clone();
-                    model.acknowledge(&prediction.batch);
+                    model.mention(database, lines);
+                    world.write(database, &spell(lines), None).map_err(text)?;
+                    without_last = model.moment();
+                    model.acknowledge(&Op::Write(prediction.batch));
+                }
+            }
+            (Act::Delete { database, delete }, Some(engine)) => {
+                if let Some(request) = delete_request(&engine.snapshot(), database, delete)
+                    && engine.delete(&request).map_err(text)?.is_some()
+                {
+                    without_last = model.moment();
+                    model.acknowledge(&Op::Delete {
+                        database: database.clone(),
+                        delete: delete.clone(),
+                    });
                 }
             }
             (Act::Flush, Some(engine)) => engine.flush().map_err(text)?,
+            (Act::MaintainAll | Act::Settle, Some(engine)) => engine.settle().map_err(text)?,
             (Act::Maintain, Some(engine)) => {
                 engine.maintain().map_err(text)?;
             }
@@ -91,7 +109,7 @@ fn build(plan: &Plan) -> Result<Stopped, String> {
     world.close();
     Ok(Stopped {
         disk: world.disk().clone(),
-        rows: model.rows().clone(),
+        model,
         without_last,
     })
 }
@@ -147,9 +165,16 @@ fn judge(
     match read_all(&engine.snapshot()) {
         Err(error) if names_the_file(&error) => outcomes.refused_at_read += 1,
         Err(error) => return Err(format!("the refusal does not name the file: {error}")),
-        Ok(found) if found == stopped.rows => outcomes.same += 1,
-        Ok(found) if in_log(path) && found == stopped.without_last => outcomes.tail_cut += 1,
-        Ok(found) => return Err(model::difference(&stopped.rows, &found)),
+        Ok(found) => match stopped.model.check(&found) {
+            Ok(()) => outcomes.same += 1,
+            Err(what) => {
+                let without_last = stopped.without_last.check(&found);
+                if !in_log(path) || without_last.is_err() {
+                    return Err(what);
+                }
+                outcomes.tail_cut += 1;
+            }
+        },
     }
     Ok(())
 }

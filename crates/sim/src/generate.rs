@@ -3,12 +3,17 @@
 //! Does: draw steps, points and faults so that duplicates, recycled log files, flushes, and crashes in all of them
 //! are common. Does not: look at the store; a plan is fixed before it runs.
 
+use nilometer_codec::PhysicalType;
 use nilometer_engine::disk::CrashPlan;
+use nilometer_engine::{ColumnKind, Duplicates};
 use nilometer_lineproto::{FIELD_TEXT_BYTES_MAX, TIME_NS_MAX, TIME_NS_MIN};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use crate::plan::{Act, Limits, Line, Plan, Probe, Restart, Step, Tags, Value};
+use crate::plan::{
+    Act, Change, Column, Delete, Limits, Line, Plan, Probe, RESERVE_BYTES, Restart, Step,
+    TagFilter, Tags, Value, Visit,
+};
 
 type Random = Xoshiro256PlusPlus;
 
@@ -25,6 +30,13 @@ const FIELDS: [(&str, Kind); 7] = [
     ("note", Kind::Text),
     ("host", Kind::Text),
 ];
+const TYPES: [PhysicalType; 5] = [
+    PhysicalType::F64,
+    PhysicalType::I64,
+    PhysicalType::U64,
+    PhysicalType::Bool,
+    PhysicalType::Text,
+];
 const TAG_VALUES: [&str; 5] = ["a b", "x,y", "p=q", "\u{fc}ber", "\"quoted\""];
 const BAD_LINES: [&str; 6] = [
     "cpu,host= busy=1 5",
@@ -35,7 +47,8 @@ const BAD_LINES: [&str; 6] = [
     ",host=a busy=1 9",
 ];
 const STEP_NS: i64 = 10_000_000_000;
-const DAY_NS: i64 = 86_400_000_000_000;
+const HOUR_NS: i64 = 3_600_000_000_000;
+const DAY_NS: i64 = 24 * HOUR_NS;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -69,7 +82,7 @@ pub fn calm_plan(seed: u64) -> Plan {
 fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
     let mut random = Random::seed_from_u64(seed);
     let limits = Limits {
-        flush_rows: *pick(&mut random, &[20, 50, 100, 200, 500]),
+        flush_rows: *pick(&mut random, &[10, 20, 50, 100, 300]),
         flush_idle_rows_min: random.random_range(1..=100),
         log_bytes_max: random.random_range(32..=64) << 10,
         batch_rows_max: if random.random_bool(0.2) {
@@ -77,18 +90,34 @@ fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
         } else {
             1 << 20
         },
+        fan_in: random.random_range(2..=3),
+        partition_rows_min: *pick(&mut random, &[5, 40, 300]),
+        widen_rows_max: *pick(&mut random, &[0, 50, 500]),
+        settle_ms: *pick(&mut random, &[0, 1, 1_000]),
     };
     let mut draw = Draw {
         hosts: if random.random_bool(0.15) { 60 } else { 5 },
         rows_typical: *pick(&mut random, &[4, 12, 30, 60]),
         ballast_bytes: *pick(&mut random, &[0, 0, 1_000, 3_000]),
         giant: weather == Weather::Stormy && random.random_bool(0.005),
+        days: *pick(&mut random, &[1, 2, 5, 12]),
+        day: 0,
+        next_key: 0,
+        backed_up: false,
+        tight: false,
+        sent: Vec::new(),
         random,
         weather,
         steps: Vec::new(),
     };
     draw.push(Act::Restart(Restart::Kill));
     draw.push(Act::CreateDatabase(DATABASES[0].to_owned()));
+    for table in TABLES {
+        if draw.random.random_bool(0.3) {
+            let create = draw.create_table(table);
+            draw.push(create);
+        }
+    }
     let count = draw.random.random_range(steps);
     while draw.steps.len() < count {
         let act = draw.act();
@@ -112,11 +141,13 @@ pub fn closing_steps(seed: u64) -> Vec<Step> {
         time: Some(at * STEP_NS),
     };
     vec![
+        Step::new(Act::Room(None)),
         cut(),
         Step::new(Act::CreateDatabase(DATABASES[0].to_owned())),
         Step::new(Act::Write {
             database: DATABASES[0].to_owned(),
             lines: (0..5).map(line).collect(),
+            key: None,
         }),
         cut(),
     ]
@@ -140,6 +171,14 @@ struct Draw {
     ballast_bytes: usize,
     /// A batch that one record of the log cannot hold is still to come. Rare, because it is slow.
     giant: bool,
+    /// Rows lie in so many days, a batch mostly in one of them.
+    days: i64,
+    day: i64,
+    next_key: u8,
+    backed_up: bool,
+    tight: bool,
+    /// Writes with a key, to be sent again.
+    sent: Vec<Act>,
     steps: Vec<Step>,
 }
 
@@ -153,9 +192,15 @@ impl Draw {
     fn push(&mut self, act: Act) {
         let faults = self.faults(&act);
         let crashes = faults.crash_at.is_some();
+        self.backed_up |= act == Act::Backup;
+        let sent = match &act {
+            Act::Write { key: Some(_), .. } => Some(act.clone()),
+            _ => None,
+        };
         let retries = matches!(act, Act::Flush | Act::Maintain)
             && !(faults.fail_sync_at.is_empty() && faults.fail_write_at.is_empty());
-        self.steps.push(Step { act, faults });
+        let visit = self.visit(&act);
+        self.steps.push(Step { act, faults, visit });
         if retries && !crashes && self.random.random_bool(0.4) {
             // What a failed flush leaves is most delicate while the next one replaces it.
             let mut again = Step::new(Act::Flush);
@@ -168,6 +213,13 @@ impl Draw {
             let restart = self.restart_after_crash();
             self.push(Act::Restart(restart));
         }
+        if let Some(sent) = sent {
+            // A writer that has heard no answer sends again.
+            if crashes && self.random.random_bool(0.8) {
+                self.push(sent.clone());
+            }
+            self.sent.push(sent);
+        }
     }
 
     fn faults(&mut self, act: &Act) -> CrashPlan {
@@ -178,10 +230,15 @@ impl Draw {
             Act::Write { .. } if self.random.random_bool(0.6) => (2, 0.12),
             Act::Write { .. } => (8, 0.12),
             Act::CreateDatabase(_) => (8, 0.15),
+            Act::Delete { .. } => (3, 0.2),
+            Act::Change { .. } => (4, 0.2),
             Act::Flush => (14, 0.4),
             Act::Maintain => (14, 0.3),
+            Act::MaintainAll | Act::Settle => (40, 0.4),
             Act::Restart(_) => (14, 0.25),
-            Act::Advance { .. } | Act::Compare(_) | Act::Hold => return faults,
+            Act::Backup => (30, 0.4),
+            Act::Restore => (20, 0.2),
+            Act::Advance { .. } | Act::Compare(_) | Act::Hold | Act::Room(_) => return faults,
         };
         if self.weather == Weather::Calm || !self.random.random_bool(chance) {
             return faults;
@@ -203,6 +260,26 @@ impl Draw {
         faults
     }
 
+    /// Somebody who comes while a segment is written.
+    fn visit(&mut self, act: &Act) -> Option<Box<Visit>> {
+        let writes_segments = matches!(
+            act,
+            Act::Flush | Act::Maintain | Act::MaintainAll | Act::Settle
+        );
+        if !writes_segments || !self.random.random_bool(0.4) {
+            return None;
+        }
+        let act = match self.random.random_range(0..10) {
+            0..4 => self.write(),
+            4 | 5 => self.delete(),
+            6 => self.change(),
+            7 => Act::Maintain,
+            _ => Act::Compare(self.probe()),
+        };
+        let call = self.random.random_range(1..=10);
+        Some(Box::new(Visit { call, act }))
+    }
+
     fn some_calls(&mut self, calls: u64) -> Vec<u64> {
         let first = self.random.random_range(1..=calls);
         let count = if self.random.random_bool(0.3) { 4 } else { 1 };
@@ -219,10 +296,15 @@ impl Draw {
 
     fn act(&mut self) -> Act {
         match self.random.random_range(0..100) {
-            0..62 => self.write(),
-            62..68 => Act::Flush,
-            68..80 => Act::Maintain,
-            80..83 => Act::Advance {
+            0..47 => self.write(),
+            47..53 => Act::Flush,
+            53..60 => Act::Maintain,
+            60..67 => Act::MaintainAll,
+            67..70 => Act::Settle,
+            70 if self.random.random_bool(0.5) => self.room(),
+            71 => Act::Backup,
+            72 if self.backed_up => Act::Restore,
+            70..73 => Act::Advance {
                 ms: self.random.random_range(0..5_000),
                 jump_ns: if self.random.random_bool(0.2) {
                     self.random.random_range(-DAY_NS..DAY_NS)
@@ -230,17 +312,39 @@ impl Draw {
                     0
                 },
             },
-            83..88 => Act::Compare(self.probe()),
-            88..90 => Act::Hold,
-            90..92 => Act::CreateDatabase((*pick(&mut self.random, &DATABASES)).to_owned()),
-            92..95 => Act::Restart(Restart::Clean),
+            73..78 => Act::Compare(self.probe()),
+            78..80 => Act::Hold,
+            80 => Act::CreateDatabase((*pick(&mut self.random, &DATABASES)).to_owned()),
+            81..86 => self.delete(),
+            86..91 => self.change(),
+            91..94 => Act::Restart(Restart::Clean),
             _ => Act::Restart(self.restart_after_crash()),
         }
     }
 
+    fn room(&mut self) -> Act {
+        if self.weather == Weather::Calm {
+            return Act::Flush;
+        }
+        self.tight = !self.tight;
+        // From nothing at all to somewhat more than writes leave free.
+        Act::Room(
+            self.tight
+                .then(|| self.random.random_range(0..RESERVE_BYTES * 2)),
+        )
+    }
+
+    fn database(&mut self) -> String {
+        let second = usize::from(self.random.random_bool(0.1));
+        let database = DATABASES.get(second).copied();
+        database.unwrap_or(DATABASES[0]).to_owned()
+    }
+
     fn write(&mut self) -> Act {
-        let database = usize::from(self.random.random_bool(0.1));
-        let database = DATABASES.get(database).copied().unwrap_or(DATABASES[0]);
+        if !self.sent.is_empty() && self.random.random_bool(0.08) {
+            return pick(&mut self.random, &self.sent).clone();
+        }
+        self.day = self.random.random_range(0..self.days);
         let mut lines = match self.random.random_range(0..1000) {
             0..60 => self.one_series(),
             60..160 => vec![self.line(TABLES[0])],
@@ -266,9 +370,12 @@ impl Draw {
             let text = self.text(self.ballast_bytes);
             lines.push(long_text(0, text));
         }
+        let key = self.random.random_bool(0.15).then_some(self.next_key);
+        self.next_key = self.next_key.wrapping_add(u8::from(key.is_some()));
         Act::Write {
-            database: database.to_owned(),
+            database: self.database(),
             lines,
+            key,
         }
     }
 
@@ -299,17 +406,18 @@ impl Draw {
         }
     }
 
-    /// Enough rows of one series for blocks of its own.
+    /// Enough rows of one series for blocks of its own and for rollups of hours, from few series, so that they meet.
     fn one_series(&mut self) -> Vec<Line> {
-        let tags = self.tags();
-        let count = self.random.random_range(120..=400);
-        let start = self.random.random_range(0..60);
+        let host = format!("h{}", self.random.random_range(0..2));
+        let tags = Tags::from([("host".to_owned(), host)]);
+        let count = self.random.random_range(150..=600);
+        let start = self.random.random_range(0..60) + self.day * (DAY_NS / STEP_NS);
         (0..count)
             .map(|at| Line::Point {
                 table: TABLES[3].to_owned(),
                 tags: tags.clone(),
                 fields: vec![("ticks".to_owned(), self.value(Kind::Integer))],
-                time: Some((start + at) * STEP_NS),
+                time: Some((start + at * 2) * STEP_NS),
             })
             .collect()
     }
@@ -340,7 +448,7 @@ impl Draw {
     }
 
     fn time(&mut self) -> Option<i64> {
-        let near = self.random.random_range(0..60) * STEP_NS;
+        let near = self.random.random_range(0..60) * STEP_NS + self.day * DAY_NS;
         match self.random.random_range(0..100) {
             0..3 => None,
             3..10 => Some(near + DAY_NS * self.random.random_range(-2..4)),
@@ -382,13 +490,26 @@ impl Draw {
     }
 
     fn probe(&mut self) -> Probe {
-        let from = self.random.random_range(-5..55) * STEP_NS;
+        let from = self.random.random_range(-5..55) * STEP_NS + self.day * DAY_NS;
         let to = if self.random.random_bool(0.2) {
             i64::MAX
         } else {
             from + self.random.random_range(0..40) * STEP_NS
         };
-        let tag = if self.random.random_bool(0.8) {
+        Probe {
+            table: (*pick(&mut self.random, &TABLES)).to_owned(),
+            time: (from, to),
+            tag: self.tag_filter(),
+            field: pick(&mut self.random, &FIELDS).0.to_owned(),
+            bucket_ns: *pick(
+                &mut self.random,
+                &[None, Some(HOUR_NS), Some(DAY_NS), Some(7 * STEP_NS)],
+            ),
+        }
+    }
+
+    fn tag_filter(&mut self) -> TagFilter {
+        let name = if self.random.random_bool(0.8) {
             "host"
         } else {
             "dc"
@@ -401,11 +522,95 @@ impl Draw {
                 n => Some(format!("h{n}")),
             });
         }
-        Probe {
+        TagFilter {
+            name: name.to_owned(),
+            values,
+            negated: self.random.random_bool(0.3),
+        }
+    }
+
+    fn delete(&mut self) -> Act {
+        let day = self.random.random_range(0..self.days) * DAY_NS;
+        let time = match self.random.random_range(0..4) {
+            0 => (i64::MIN, i64::MAX),
+            1 => (day, day + DAY_NS - 1),
+            _ => {
+                let from = day + self.random.random_range(0..60) * STEP_NS;
+                (from, from + self.random.random_range(0..30) * STEP_NS)
+            }
+        };
+        let delete = Delete {
             table: (*pick(&mut self.random, &TABLES)).to_owned(),
-            time: (from, to),
-            tag: (tag.to_owned(), values, self.random.random_bool(0.3)),
-            field: pick(&mut self.random, &FIELDS).0.to_owned(),
+            time,
+            tag: self.random.random_bool(0.7).then(|| self.tag_filter()),
+        };
+        Act::Delete {
+            database: self.database(),
+            delete,
+        }
+    }
+
+    fn create_table(&mut self, table: &str) -> Act {
+        let kinds = [Duplicates::Last, Duplicates::Keep, Duplicates::Unique];
+        let columns = match self.random.random_range(0..3) {
+            0 => vec![("host".to_owned(), ColumnKind::Tag)],
+            1 => vec![("up".to_owned(), ColumnKind::Field(PhysicalType::Bool))],
+            _ => Vec::new(),
+        };
+        let change = Change::CreateTable {
+            table: table.to_owned(),
+            duplicates: *pick(&mut self.random, &kinds),
+            interval_ns: *pick(&mut self.random, &[DAY_NS / 24, DAY_NS, 4 * DAY_NS]),
+            columns,
+        };
+        let database = self.database();
+        Act::Change { database, change }
+    }
+
+    fn change(&mut self) -> Act {
+        let table = (*pick(&mut self.random, &TABLES)).to_owned();
+        let change = match self.random.random_range(0..10) {
+            0 | 1 => return self.create_table(&table),
+            2 | 3 => Change::DropTable { table },
+            4 => Change::RenameTable {
+                table,
+                to: (*pick(&mut self.random, &TABLES)).to_owned(),
+            },
+            5 => Change::DropColumn {
+                table,
+                column: self.column(),
+            },
+            6 | 7 => Change::RenameColumn {
+                table,
+                column: self.column(),
+                to: if self.random.random_bool(0.5) {
+                    "other".to_owned()
+                } else {
+                    self.column().name
+                },
+            },
+            _ => Change::ChangeType {
+                table,
+                field: pick(&mut self.random, &FIELDS).0.to_owned(),
+                to: *pick(&mut self.random, &TYPES),
+            },
+        };
+        Act::Change {
+            database: self.database(),
+            change,
+        }
+    }
+
+    fn column(&mut self) -> Column {
+        let is_tag = self.random.random_bool(0.4);
+        let name = if is_tag {
+            *pick(&mut self.random, &["host", "dc"])
+        } else {
+            pick(&mut self.random, &FIELDS).0
+        };
+        Column {
+            is_tag,
+            name: name.to_owned(),
         }
     }
 }

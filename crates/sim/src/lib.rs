@@ -7,6 +7,7 @@
 //! Start at [`plan`] for what a run is, at [`run()`] for the rules. `NILOMETER_SIM_SEED=n` makes the tests run one
 //! seed, `NILOMETER_SIM_SEEDS=n` that many; `cargo run --release -p nilometer-sim -- soak` runs until it is stopped.
 
+mod aggregate;
 pub mod corrupt;
 pub mod exhaustive;
 pub mod generate;
@@ -15,6 +16,7 @@ pub mod plan;
 mod read;
 pub mod run;
 pub mod shrink;
+mod visitor;
 pub mod world;
 
 pub use corrupt::flip_bytes;

@@ -1,127 +1,164 @@
 //! What the store must hold, in plain maps.
 //!
-//! Does: say which lines of a body the store takes, merge acknowledged batches, keep batches whose fate is open apart
-//! and settle them by what the first read after a restart shows. Does not: call the store or the disk.
+//! Does: keep what was acknowledged, keep apart what a failure left open, and settle that by what the first read after
+//! a restart shows. Does not: call the store or the disk.
+//! Next: `state.rs` for what one operation does to the rows, `predict.rs` for what the store takes of a body.
+
+mod convert;
+mod difference;
+mod predict;
+mod state;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 
 use nilometer_codec::PhysicalType;
 
-use crate::plan::{Fields, Line, Probe, Tags, Value};
+use crate::plan::{Change, Fields, Line, Probe, Tags};
 
-/// Rows of one table by series and time.
-pub type Table = BTreeMap<(Tags, i64), Fields>;
-/// Tables that have rows, by database and name.
-pub type Rows = BTreeMap<(String, String), Table>;
+pub use difference::difference;
+pub use predict::{Batch, Prediction, predict};
+pub use state::{Expected, Op, Schema, State, same_rows};
+
+/// Rows of one table by what a reader sees of their series, and time: more than one if the table keeps duplicates, or
+/// if a tag that told series apart was dropped.
+pub type Table = BTreeMap<(Tags, i64), Vec<Fields>>;
+/// A database and a table in it.
+pub type Name = (String, String);
 /// Types of a database's fields, by table and field name.
 pub type Types = BTreeMap<(String, String), PhysicalType>;
 
-/// The points of a body that the store takes.
-#[derive(Debug, Clone)]
-pub struct Batch {
-    database: String,
-    points: Vec<Taken>,
+/// A table as it was read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FoundTable {
+    /// Its settings and columns.
+    pub schema: Schema,
+    /// Its rows.
+    pub rows: Table,
+    /// Rows of one series that were not together or not ascending.
+    pub disorder: Option<String>,
 }
 
-#[derive(Debug, Clone)]
-struct Taken {
-    table: String,
-    tags: Tags,
-    time: i64,
-    fields: Vec<(String, Value)>,
+/// All tables as they were read.
+pub type Found = BTreeMap<Name, FoundTable>;
+
+/// What became of a batch with a key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Fate {
+    /// It is there, with so many rows, under this LSN if it was ever told.
+    Taken {
+        /// Rows.
+        rows: u64,
+        /// The LSN of the first answer.
+        lsn: Option<u64>,
+    },
+    /// It may be there; no read can tell.
+    Open {
+        /// Rows if it is.
+        rows: u64,
+    },
 }
 
-impl Batch {
-    /// Rows, duplicates counted each.
-    pub fn rows(&self) -> u64 {
-        self.points.len() as u64
+/// Names that may exist although nothing acknowledged needs them: a write that failed may have defined them.
+#[derive(Debug, Clone, Default)]
+struct Mentioned {
+    tables: BTreeSet<Name>,
+    /// A tag or not, and the column's name.
+    columns: BTreeSet<(Name, bool, String)>,
+}
+
+impl Mentioned {
+    fn table(&mut self, name: &Name) {
+        self.tables.insert(name.clone());
     }
-}
 
-/// What becomes of a body.
-#[derive(Debug, Clone)]
-pub struct Prediction {
-    /// What is taken.
-    pub batch: Batch,
-    /// Numbers of the lines that are not, counted from 1.
-    pub rejected: Vec<usize>,
-}
-
-fn type_of(value: &Value) -> PhysicalType {
-    match value {
-        Value::Float(_) => PhysicalType::F64,
-        Value::Integer(_) => PhysicalType::I64,
-        Value::Unsigned(_) => PhysicalType::U64,
-        Value::Boolean(_) => PhysicalType::Bool,
-        Value::Text(_) => PhysicalType::Text,
+    fn column(&mut self, name: &Name, is_tag: bool, column: &str) {
+        self.columns
+            .insert((name.clone(), is_tag, column.to_owned()));
     }
-}
 
-/// What the store makes of a body at this time, given the types that its fields have. A field keeps the type that it
-/// is first seen with, even if the line that brought it is refused for a later field.
-pub fn predict(database: &str, lines: &[Line], mut types: Types, now_ns: i64) -> Prediction {
-    let mut batch = Batch {
-        database: database.to_owned(),
-        points: Vec::new(),
-    };
-    let mut rejected = Vec::new();
-    for (at, line) in lines.iter().enumerate() {
-        let Line::Point {
-            table,
-            tags,
-            fields,
-            time,
-        } = line
-        else {
-            rejected.push(at + 1);
-            continue;
-        };
-        let fits = fields.iter().all(|(name, value)| {
-            let wanted = type_of(value);
-            let known = types.entry((table.clone(), name.clone())).or_insert(wanted);
-            *known == wanted
-        });
-        if fits {
-            batch.points.push(Taken {
-                table: table.clone(),
-                tags: tags.clone(),
-                time: time.unwrap_or(now_ns),
-                fields: fields.clone(),
-            });
-        } else {
-            rejected.push(at + 1);
+    /// Notes what a body names, taken or not.
+    fn body(&mut self, database: &str, lines: &[Line]) {
+        for line in lines {
+            match line {
+                Line::Point {
+                    table,
+                    tags,
+                    fields,
+                    ..
+                } => {
+                    let name = (database.to_owned(), table.clone());
+                    self.table(&name);
+                    for tag in tags.keys() {
+                        self.column(&name, true, tag);
+                    }
+                    for (field, _) in fields {
+                        self.column(&name, false, field);
+                    }
+                }
+                Line::Bad(text) => {
+                    // What comes before the mistake may have been taken in.
+                    let table = text.split([',', ' ']).next().unwrap_or_default();
+                    let name = (database.to_owned(), table.to_owned());
+                    self.table(&name);
+                    self.column(&name, true, "host");
+                    self.column(&name, false, "busy");
+                }
+            }
         }
     }
-    Prediction { batch, rejected }
-}
 
-fn apply(rows: &mut Rows, batch: &Batch) {
-    for point in &batch.points {
-        let table = (batch.database.clone(), point.table.clone());
-        let row = rows
-            .entry(table)
-            .or_default()
-            .entry((point.tags.clone(), point.time))
-            .or_default();
-        for (name, value) in &point.fields {
-            row.insert(name.clone(), value.clone());
+    fn forget_table(&mut self, name: &Name) {
+        self.tables.remove(name);
+        self.columns.retain(|(table, _, _)| table != name);
+    }
+
+    /// Follows a change that was acknowledged.
+    fn follow(&mut self, database: &str, change: &Change) {
+        let name = (database.to_owned(), change.table().to_owned());
+        match change {
+            Change::CreateTable { .. } | Change::ChangeType { .. } => {}
+            Change::DropTable { .. } => self.forget_table(&name),
+            Change::RenameTable { to, .. } => {
+                let new = (database.to_owned(), to.clone());
+                let columns = self.columns.iter().filter(|(table, _, _)| *table == name);
+                let moved: Vec<_> = columns
+                    .map(|(_, is_tag, column)| (new.clone(), *is_tag, column.clone()))
+                    .collect();
+                self.forget_table(&name);
+                self.tables.insert(new);
+                self.columns.extend(moved);
+            }
+            Change::DropColumn { column, .. } | Change::RenameColumn { column, .. } => {
+                self.columns
+                    .remove(&(name, column.is_tag, column.name.clone()));
+            }
         }
     }
+}
+
+/// What was known at some time.
+#[derive(Debug, Clone, Default)]
+pub struct Moment {
+    state: State,
+    mentioned: Mentioned,
 }
 
 /// What is known of the store's contents.
 #[derive(Debug, Default)]
 pub struct Model {
     databases: BTreeSet<String>,
-    rows: Rows,
-    in_doubt: Vec<Batch>,
+    state: State,
+    mentioned: Mentioned,
+    in_doubt: Vec<Op>,
+    fates: BTreeMap<u8, Fate>,
 }
 
 impl Model {
-    /// Rows that every read must show, and no others.
-    pub fn rows(&self) -> &Rows {
-        &self.rows
+    /// What every read must show.
+    pub fn state(&self) -> &State {
+        &self.state
     }
 
     /// Databases that must exist.
@@ -134,188 +171,129 @@ impl Model {
         self.databases.insert(name.to_owned());
     }
 
-    /// A batch was acknowledged.
-    pub fn acknowledge(&mut self, batch: &Batch) {
-        apply(&mut self.rows, batch);
+    /// A body is about to be sent.
+    pub fn mention(&mut self, database: &str, lines: &[Line]) {
+        self.mentioned.body(database, lines);
     }
 
-    /// A batch may survive or not; the next restart tells. It must not be seen before.
-    pub fn doubt(&mut self, batch: Batch) {
-        self.in_doubt.push(batch);
+    /// What became of the batch with this key, if anything did.
+    pub fn fate(&self, key: u8) -> Option<&Fate> {
+        self.fates.get(&key)
     }
 
-    /// Settles what was in doubt by the first read of a new life: the log is a prefix, so a batch may be there only
-    /// if all before it are. From here on the answer stands.
-    pub fn settle(&mut self, found: &Rows) -> Result<(), String> {
-        let mut candidate = self.rows.clone();
-        let mut in_doubt = std::mem::take(&mut self.in_doubt).into_iter();
-        loop {
-            if candidate == *found {
-                self.rows = candidate;
-                return Ok(());
-            }
-            match in_doubt.next() {
-                Some(batch) => apply(&mut candidate, &batch),
-                None => break,
+    /// A batch with a key was acknowledged under this LSN.
+    pub fn acknowledge_key(&mut self, key: u8, rows: u64, lsn: u64) {
+        let lsn = Some(lsn);
+        self.fates.insert(key, Fate::Taken { rows, lsn });
+    }
+
+    /// An operation was acknowledged.
+    pub fn acknowledge(&mut self, op: &Op) {
+        if let Op::Change {
+            database, change, ..
+        } = op
+        {
+            self.mentioned.follow(database, change);
+        }
+        self.state.apply(op);
+    }
+
+    /// An operation may survive or not; the next restart tells. It must not be seen before.
+    pub fn doubt(&mut self, op: Op) {
+        if let Op::Change {
+            database, change, ..
+        } = &op
+        {
+            match change {
+                Change::CreateTable { table, .. } | Change::RenameTable { to: table, .. } => {
+                    self.mentioned.table(&(database.clone(), table.clone()));
+                }
+                _ => {}
             }
         }
-        Err(difference(&self.rows, found))
+        self.in_doubt.push(op);
+    }
+
+    /// Settles what was in doubt by the first read of a new life: the log is a prefix, so an operation may be there
+    /// only if all before it are. From here on the answer stands.
+    pub fn settle(&mut self, found: &Found) -> Result<(), String> {
+        let in_doubt = std::mem::take(&mut self.in_doubt);
+        let mut candidate = self.state.clone();
+        let mut first_misfit = None;
+        // The states that fit, by how many operations they have; with more than one, no read can tell them apart.
+        let mut fitting: Option<(State, usize, usize)> = None;
+        for applied in 0..=in_doubt.len() {
+            if let Some(op) = applied.checked_sub(1).and_then(|at| in_doubt.get(at)) {
+                candidate.apply(op);
+            }
+            match (candidate.check(found, &self.mentioned), &mut fitting) {
+                (Ok(()), None) => fitting = Some((candidate.clone(), applied, applied)),
+                (Ok(()), Some((state, _, last))) => {
+                    // The later one: what it knows more of names and types holds in both.
+                    *state = candidate.clone();
+                    *last = applied;
+                }
+                (Err(what), _) => {
+                    first_misfit.get_or_insert(what);
+                }
+            }
+        }
+        let Some((state, first, last)) = fitting else {
+            return Err(first_misfit.unwrap_or_default());
+        };
+        self.state = state;
+        for (at, op) in in_doubt.iter().enumerate() {
+            let Some((key, rows)) = op.key() else {
+                continue;
+            };
+            if at < first {
+                self.fates.insert(key, Fate::Taken { rows, lsn: None });
+            } else if at < last {
+                self.fates.insert(key, Fate::Open { rows });
+            }
+        }
+        Ok(())
     }
 
     /// Compares a read with what must be there.
-    pub fn check(&self, found: &Rows) -> Result<(), String> {
-        if self.rows == *found {
-            return Ok(());
+    pub fn check(&self, found: &Found) -> Result<(), String> {
+        self.state.check(found, &self.mentioned)
+    }
+
+    /// Compares what a snapshot of an earlier moment shows: the rows of then under the names of now.
+    pub fn check_held(&self, moment: &Moment, found: &Found) -> Result<(), String> {
+        moment.state.check(found, &self.mentioned)
+    }
+
+    /// What is known at this time, to be compared with later.
+    pub fn moment(&self) -> Moment {
+        Moment {
+            state: self.state.clone(),
+            mentioned: self.mentioned.clone(),
         }
-        Err(difference(&self.rows, found))
+    }
+}
+
+impl Moment {
+    /// Compares a read with what was there at the time.
+    pub fn check(&self, found: &Found) -> Result<(), String> {
+        self.state.check(found, &self.mentioned)
     }
 }
 
 /// The part of a table that a probe asks for: its rows, each with the one field if it has it.
 pub fn probed(table: &Table, probe: &Probe) -> Table {
     let (from, to) = probe.time;
-    let (tag, values, negated) = &probe.tag;
+    let one_field = |row: &Fields| -> Fields {
+        let field = row.get_key_value(&probe.field);
+        field
+            .map(|(name, value)| (name.clone(), value.clone()))
+            .into_iter()
+            .collect()
+    };
     table
         .iter()
-        .filter(|((tags, time), _)| {
-            let value = tags.get(tag).cloned();
-            (from..=to).contains(time) && values.contains(&value) != *negated
-        })
-        .map(|(key, fields)| {
-            let field = fields.get_key_value(&probe.field);
-            let kept = field.map(|(name, value)| (name.clone(), value.clone()));
-            (key.clone(), kept.into_iter().collect())
-        })
+        .filter(|((tags, time), _)| (from..=to).contains(time) && probe.tag.keeps(tags))
+        .map(|(key, rows)| (key.clone(), rows.iter().map(one_field).collect()))
         .collect()
-}
-
-/// Rows of a difference that are shown.
-const SHOWN_MAX: usize = 4;
-
-/// Says in a few lines where two states differ.
-pub fn difference(expected: &Rows, found: &Rows) -> String {
-    let mut out = String::from("the rows differ:");
-    let names: BTreeSet<_> = expected.keys().chain(found.keys()).collect();
-    let empty = Table::new();
-    for name in names {
-        let want = expected.get(name).unwrap_or(&empty);
-        let got = found.get(name).unwrap_or(&empty);
-        if want != got {
-            describe_table(name, want, got, &mut out);
-        }
-    }
-    out
-}
-
-fn describe_table(name: &(String, String), want: &Table, got: &Table, out: &mut String) {
-    let keys: BTreeSet<_> = want.keys().chain(got.keys()).collect();
-    let differing: Vec<_> = keys
-        .into_iter()
-        .filter(|key| want.get(*key) != got.get(*key))
-        .collect();
-    write!(
-        out,
-        "\n  {}.{}: {} rows expected, {} found, {} differ",
-        name.0,
-        name.1,
-        want.len(),
-        got.len(),
-        differing.len()
-    )
-    .expect("a string takes any text");
-    for key in differing.iter().take(SHOWN_MAX) {
-        write!(
-            out,
-            "\n    {key:?}\n      expected {:?}\n      found    {:?}",
-            want.get(*key),
-            got.get(*key)
-        )
-        .expect("a string takes any text");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn line(field: &str, value: Value, time: i64) -> Line {
-        Line::Point {
-            table: "t".to_owned(),
-            tags: Tags::new(),
-            fields: vec![(field.to_owned(), value)],
-            time: Some(time),
-        }
-    }
-
-    fn taken(lines: &[Line]) -> Batch {
-        predict("d", lines, Types::new(), 0).batch
-    }
-
-    #[test]
-    fn a_newer_value_wins_and_an_absent_one_overwrites_nothing() {
-        let mut model = Model::default();
-        model.acknowledge(&taken(&[
-            line("a", Value::Integer(1), 1),
-            line("b", Value::Integer(2), 1),
-        ]));
-        model.acknowledge(&taken(&[line("a", Value::Integer(3), 1)]));
-        let rows: Vec<_> = model.rows().values().flatten().collect();
-        let fields = Fields::from([
-            ("a".to_owned(), Value::Integer(3)),
-            ("b".to_owned(), Value::Integer(2)),
-        ]);
-        assert_eq!(rows, [(&(Tags::new(), 1), &fields)]);
-    }
-
-    #[test]
-    fn a_line_of_another_type_is_refused_and_the_others_are_kept() {
-        let lines = [
-            line("a", Value::Integer(1), 1),
-            line("a", Value::Boolean(true), 2),
-            Line::Bad("?".to_owned()),
-            line("a", Value::Integer(4), 4),
-        ];
-        let prediction = predict("d", &lines, Types::new(), 0);
-        assert_eq!(prediction.rejected, [2, 3]);
-        assert_eq!(prediction.batch.rows(), 2);
-    }
-
-    #[test]
-    fn a_batch_in_doubt_is_there_whole_or_not_at_all_and_in_order() {
-        let first = taken(&[
-            line("a", Value::Integer(1), 1),
-            line("a", Value::Integer(2), 2),
-        ]);
-        let second = taken(&[line("a", Value::Integer(3), 3)]);
-        let state = |batches: &[&Batch]| {
-            let mut model = Model::default();
-            for batch in batches {
-                model.acknowledge(batch);
-            }
-            model.rows
-        };
-        let settles = |found: &Rows| {
-            let mut model = Model::default();
-            model.doubt(first.clone());
-            model.doubt(second.clone());
-            model.settle(found).is_ok()
-        };
-        assert!(settles(&Rows::new()));
-        assert!(settles(&state(&[&first])));
-        assert!(settles(&state(&[&first, &second])));
-        assert!(!settles(&state(&[&second])));
-        let half = taken(&[line("a", Value::Integer(1), 1)]);
-        assert!(!settles(&state(&[&half])));
-    }
-
-    #[test]
-    fn a_settled_batch_may_not_change_its_mind() {
-        let batch = taken(&[line("a", Value::Integer(1), 1)]);
-        let mut model = Model::default();
-        model.doubt(batch.clone());
-        model.settle(&Rows::new()).unwrap();
-        let mut later = Model::default();
-        later.acknowledge(&batch);
-        assert!(model.settle(later.rows()).is_err());
-    }
 }

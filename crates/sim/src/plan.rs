@@ -1,14 +1,17 @@
 //! What one run does, as data: it prints, it shrinks, and it runs again.
 //!
-//! Does: name the steps, the points of a write and the faults, and spell points as line protocol. Does not: draw
-//! plans (see [`crate::generate`]), run them (see [`crate::run()`]), or know what a store answers.
+//! Does: name the steps, the points of a write and the faults. Does not: draw plans (see [`crate::generate`]), run them
+//! (see [`crate::run()`]), or know what a store answers.
 
 use std::collections::BTreeMap;
-use std::fmt;
-use std::fmt::Write as _;
 
-use nilometer_engine::Options;
+use nilometer_codec::PhysicalType;
 use nilometer_engine::disk::CrashPlan;
+use nilometer_engine::{ColumnKind, CompactionOptions, Duplicates, Options};
+
+mod spell;
+
+pub(crate) use spell::spell_lines as spell;
 
 /// Tags of a point: sorted by key, no empty value.
 pub type Tags = BTreeMap<String, String>;
@@ -16,7 +19,7 @@ pub type Tags = BTreeMap<String, String>;
 pub type Fields = BTreeMap<String, Value>;
 
 /// A field's value; floats by their bits, so that equal means the same to the last one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Value {
     /// Bits of an `f64`.
     Float(u64),
@@ -66,10 +69,117 @@ pub struct Probe {
     pub table: String,
     /// First and last time.
     pub time: (i64, i64),
-    /// A tag, values of it (`None` = absent), and whether they are the ones to leave out.
-    pub tag: (String, Vec<Option<String>>, bool),
+    /// Which series.
+    pub tag: TagFilter,
     /// The one field to read.
     pub field: String,
+    /// Width of the buckets of aggregates; `None` = all time is one.
+    pub bucket_ns: Option<i64>,
+}
+
+/// Series by the value of one tag.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TagFilter {
+    /// The tag.
+    pub name: String,
+    /// Values of it; `None` = absent.
+    pub values: Vec<Option<String>>,
+    /// They are the ones to leave out.
+    pub negated: bool,
+}
+
+impl TagFilter {
+    /// Whether a series with these tags is meant.
+    pub fn keeps(&self, tags: &Tags) -> bool {
+        self.values.contains(&tags.get(&self.name).cloned()) != self.negated
+    }
+}
+
+/// Rows to delete.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Delete {
+    /// The table.
+    pub table: String,
+    /// First and last time.
+    pub time: (i64, i64),
+    /// Which series; `None` = all.
+    pub tag: Option<TagFilter>,
+}
+
+/// A tag or a field.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Column {
+    /// A tag.
+    pub is_tag: bool,
+    /// Its name; a tag and a field may share one.
+    pub name: String,
+}
+
+/// A change of tables and columns.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Makes a table unless it exists.
+    CreateTable {
+        /// Its name.
+        table: String,
+        /// What two rows of one series and time are in it.
+        duplicates: Duplicates,
+        /// Width of its partitions.
+        interval_ns: i64,
+        /// Its columns.
+        columns: Vec<(String, ColumnKind)>,
+    },
+    /// Drops a table.
+    DropTable {
+        /// Its name.
+        table: String,
+    },
+    /// Gives a table another name.
+    RenameTable {
+        /// Its name.
+        table: String,
+        /// Its new name.
+        to: String,
+    },
+    /// Drops a column.
+    DropColumn {
+        /// The table.
+        table: String,
+        /// The column.
+        column: Column,
+    },
+    /// Gives a column another name.
+    RenameColumn {
+        /// The table.
+        table: String,
+        /// The column.
+        column: Column,
+        /// Its new name.
+        to: String,
+    },
+    /// Gives a field another type.
+    ChangeType {
+        /// The table.
+        table: String,
+        /// The field.
+        field: String,
+        /// Its new type.
+        to: PhysicalType,
+    },
+}
+
+impl Change {
+    /// The table that is changed.
+    pub fn table(&self) -> &str {
+        match self {
+            Self::CreateTable { table, .. }
+            | Self::DropTable { table }
+            | Self::RenameTable { table, .. }
+            | Self::DropColumn { table, .. }
+            | Self::RenameColumn { table, .. }
+            | Self::ChangeType { table, .. } => table,
+        }
+    }
 }
 
 /// What a step does.
@@ -83,11 +193,31 @@ pub enum Act {
         database: String,
         /// The body.
         lines: Vec<Line>,
+        /// The body is written at most once under this number, however often it comes.
+        key: Option<u8>,
+    },
+    /// Deletes rows of a table.
+    Delete {
+        /// The database.
+        database: String,
+        /// The rows.
+        delete: Delete,
+    },
+    /// Changes tables and columns.
+    Change {
+        /// The database.
+        database: String,
+        /// The change.
+        change: Change,
     },
     /// Turns the head into a segment.
     Flush,
     /// Does one job of maintenance if one is due.
     Maintain,
+    /// Does all jobs of maintenance that are due.
+    MaintainAll,
+    /// Flushes, and compacts as if nobody wrote any more.
+    Settle,
     /// Lets time pass, and lets the wall clock jump besides.
     Advance {
         /// On both clocks.
@@ -99,6 +229,12 @@ pub enum Act {
     Compare(Probe),
     /// Takes a snapshot, to be read again at later comparisons.
     Hold,
+    /// Backs the store up.
+    Backup,
+    /// Restores the last backup beside the store, and looks into it.
+    Restore,
+    /// Leaves so many bytes free on the disk; `None` = as many as anybody wants.
+    Room(Option<u64>),
     /// Ends the life and opens the store again.
     Restart(Restart),
 }
@@ -110,6 +246,17 @@ pub struct Step {
     pub act: Act,
     /// What goes wrong.
     pub faults: CrashPlan,
+    /// Who comes in while a step of maintenance writes a segment.
+    pub visit: Option<Box<Visit>>,
+}
+
+/// Something that happens within a step.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Visit {
+    /// Before this write or sync of a segment, counted from 1.
+    pub call: u64,
+    /// A write, a delete, a change, a read, or another job of maintenance.
+    pub act: Act,
 }
 
 impl Step {
@@ -118,9 +265,15 @@ impl Step {
         Self {
             act,
             faults: CrashPlan::default(),
+            visit: None,
         }
     }
 }
+
+/// Memory of every simulated store.
+const MEMORY_BYTES: u64 = 4 << 30;
+/// Bytes that its writes leave free on the disk.
+pub(crate) const RESERVE_BYTES: u64 = 256 << 10;
 
 /// Settings of the store that a plan chooses.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -133,6 +286,14 @@ pub struct Limits {
     pub log_bytes_max: u64,
     /// [`Options::batch_rows_max`].
     pub batch_rows_max: u64,
+    /// [`CompactionOptions::fan_in`].
+    pub fan_in: usize,
+    /// [`CompactionOptions::partition_rows_min`].
+    pub partition_rows_min: u64,
+    /// [`CompactionOptions::widen_rows_max`].
+    pub widen_rows_max: u64,
+    /// [`CompactionOptions::settle_ms`].
+    pub settle_ms: u64,
 }
 
 impl Limits {
@@ -143,6 +304,18 @@ impl Limits {
             flush_idle_rows_min: self.flush_idle_rows_min,
             log_bytes_max: self.log_bytes_max,
             batch_rows_max: self.batch_rows_max,
+            compaction: CompactionOptions {
+                fan_in: self.fan_in,
+                partition_rows_min: self.partition_rows_min,
+                widen_rows_max: self.widen_rows_max,
+                settle_ms: self.settle_ms,
+                ..CompactionOptions::default()
+            },
+            // Not the machine's: a seed runs the same everywhere.
+            memory_bytes_max: MEMORY_BYTES,
+            disk_reserve_bytes: Some(RESERVE_BYTES),
+            // Keys outlive every plan, however its clock jumps.
+            key_age_ns: i64::MAX / 2,
             ..Options::default()
         }
     }
@@ -157,121 +330,4 @@ pub struct Plan {
     pub limits: Limits,
     /// What happens, in order. The store is closed before the first [`Act::Restart`].
     pub steps: Vec<Step>,
-}
-
-impl Value {
-    fn spell(&self, out: &mut String) {
-        let written = match self {
-            Self::Float(bits) => write!(out, "{:?}", f64::from_bits(*bits)),
-            Self::Integer(value) => write!(out, "{value}i"),
-            Self::Unsigned(value) => write!(out, "{value}u"),
-            Self::Boolean(value) => write!(out, "{value}"),
-            Self::Text(text) => {
-                let text = text.replace('\\', "\\\\").replace('"', "\\\"");
-                write!(out, "\"{text}\"")
-            }
-        };
-        written.expect("a string takes any text");
-    }
-}
-
-impl Line {
-    /// Appends the line as line protocol, with its line end.
-    pub fn spell(&self, out: &mut String) {
-        match self {
-            Self::Bad(text) => out.push_str(text),
-            Self::Point {
-                table,
-                tags,
-                fields,
-                time,
-            } => {
-                out.push_str(table);
-                for (key, value) in tags {
-                    out.push(',');
-                    out.push_str(key);
-                    out.push('=');
-                    for c in value.chars() {
-                        if matches!(c, ' ' | ',' | '=') {
-                            out.push('\\');
-                        }
-                        out.push(c);
-                    }
-                }
-                for (at, (key, value)) in fields.iter().enumerate() {
-                    out.push(if at == 0 { ' ' } else { ',' });
-                    out.push_str(key);
-                    out.push('=');
-                    value.spell(out);
-                }
-                if let Some(time) = time {
-                    write!(out, " {time}").expect("a string takes any text");
-                }
-            }
-        }
-        out.push('\n');
-    }
-}
-
-/// A body as line protocol.
-pub fn spell(lines: &[Line]) -> String {
-    let mut out = String::new();
-    for line in lines {
-        line.spell(&mut out);
-    }
-    out
-}
-
-/// Lines of a body that a printed plan shows.
-const LINES_SHOWN_MAX: usize = 12;
-/// Characters of a line that a printed plan shows.
-const LINE_CHARS_MAX: usize = 160;
-
-impl fmt::Display for Step {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.act {
-            Act::Write { database, lines } => write!(f, "write {database}, {} lines", lines.len())?,
-            Act::CreateDatabase(name) => write!(f, "create database {name}")?,
-            Act::Advance { ms, jump_ns } => write!(f, "advance {ms} ms, jump {jump_ns} ns")?,
-            Act::Compare(probe) => write!(f, "compare, probe {probe:?}")?,
-            Act::Flush | Act::Maintain | Act::Hold | Act::Restart(_) => {
-                write!(f, "{:?}", self.act)?;
-            }
-        }
-        let faults = &self.faults;
-        if let Some(at) = faults.crash_at {
-            write!(f, " [crash at call {at}]")?;
-        }
-        if !faults.fail_sync_at.is_empty() {
-            write!(f, " [syncs fail at calls {:?}]", faults.fail_sync_at)?;
-        }
-        if !faults.fail_write_at.is_empty() {
-            write!(f, " [no space at calls {:?}]", faults.fail_write_at)?;
-        }
-        if faults.short_write_every > 0 {
-            write!(f, " [every {}. write short]", faults.short_write_every)?;
-        }
-        if let Act::Write { lines, .. } = &self.act {
-            for line in lines.iter().take(LINES_SHOWN_MAX) {
-                let mut text = String::new();
-                line.spell(&mut text);
-                let shown: String = text.trim_end().chars().take(LINE_CHARS_MAX).collect();
-                write!(f, "\n        {shown}")?;
-            }
-            if lines.len() > LINES_SHOWN_MAX {
-                write!(f, "\n        ... {} more", lines.len() - LINES_SHOWN_MAX)?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl fmt::Display for Plan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "seed {}, {:?}", self.seed, self.limits)?;
-        for (at, step) in self.steps.iter().enumerate() {
-            writeln!(f, "{at:4}  {step}")?;
-        }
-        Ok(())
-    }
 }

@@ -1,14 +1,14 @@
 //! From record batches to plain maps.
 //!
-//! Does: name the columns of a scan, take their values out bit for bit, check that rows come by series and ascending
-//! time, each once. Does not: compare with anything.
+//! Does: name the columns of a scan, take their values out bit for bit, note where rows do not come by series and ascending
+//! time. Does not: compare with anything.
 
 use std::collections::BTreeSet;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type, TimestampNanosecondType, UInt64Type};
 use arrow_array::{Array, BooleanArray, RecordBatch, StringArray};
-use nilometer_engine::{ScanRequest, Snapshot, TableSchema};
+use nilometer_engine::{Duplicates, ScanRequest, Snapshot, TableSchema};
 
 use crate::model::Table;
 use crate::plan::{Fields, Tags, Value};
@@ -54,16 +54,19 @@ pub(crate) fn read_rows(
     snapshot: &Snapshot,
     request: &ScanRequest,
     selection: &Selection,
-) -> Result<Table, String> {
+) -> Result<(Table, Option<String>), String> {
     let scan = snapshot.scan(request).map_err(|error| error.to_string())?;
-    let mut rows = Rows::default();
+    let mut rows = Rows {
+        keeps: request.table.settings.duplicates == Duplicates::Keep,
+        ..Rows::default()
+    };
     for morsel in 0..scan.morsels() {
         for batch in scan.read(morsel) {
             let batch = batch.map_err(|error| error.to_string())?;
             rows.take(&batch, selection)?;
         }
     }
-    Ok(rows.table)
+    Ok((rows.table, rows.disorder))
 }
 
 #[derive(Default)]
@@ -72,6 +75,9 @@ struct Rows {
     /// The row before, and the series before its own.
     last: Option<(Tags, i64)>,
     done: BTreeSet<Tags>,
+    /// Two rows may have one series and time.
+    keeps: bool,
+    disorder: Option<String>,
 }
 
 impl Rows {
@@ -102,25 +108,26 @@ impl Rows {
                     found.insert(name.clone(), value.clone());
                 }
             }
-            self.add((key, time), found)?;
+            self.add((key, time), found);
         }
         Ok(())
     }
 
-    fn add(&mut self, key: (Tags, i64), fields: Fields) -> Result<(), String> {
+    fn add(&mut self, key: (Tags, i64), fields: Fields) {
         if let Some((tags, time)) = self.last.take() {
+            let ascends = time < key.1 || (self.keeps && time == key.1);
+            if tags == key.0 && !ascends {
+                self.disorder = Some(format!("{tags:?} has time {} after {time}", key.1));
+            }
             if tags != key.0 {
                 self.done.insert(tags);
-            } else if time >= key.1 {
-                return Err(format!("{tags:?} has time {} after {time}", key.1));
             }
         }
         if self.done.contains(&key.0) {
-            return Err(format!("rows of {:?} are not together", key.0));
+            self.disorder = Some(format!("rows of {:?} are not together", key.0));
         }
         self.last = Some(key.clone());
-        self.table.insert(key, fields);
-        Ok(())
+        self.table.entry(key).or_default().push(fields);
     }
 }
 

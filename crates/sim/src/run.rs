@@ -3,22 +3,28 @@
 //! Does: decide for each answer of the store whether it was allowed, and compare what is read after every restart.
 //! Does not: draw or shrink plans.
 //!
-//! The rules. An acknowledged batch is in every read from then on, whole and once. A batch whose write failed is in no
-//! read before the next restart; after it, either there or not, and then for good, unless the store had refused it
-//! before touching the log: then never. A call fails only if the disk failed it, or the store had said that it takes
-//! no more. Opening fails only if the disk fails while it opens.
+//! The rules. An acknowledged batch is in every read from then on, whole and once, until a delete or a drop takes rows
+//! of it; what was deleted or dropped never comes back. An operation that failed is in no read before the next restart;
+//! after it, either there as a whole or not, and then for good, unless the store had refused it before touching the log:
+//! then never. A batch with a key is there once, however often it is sent. Maintenance changes no answer and comes to an
+//! end. A call fails only if the disk failed it, the store had said that it takes no more, or the call was wrong. Opening
+//! fails only if the disk fails while it opens.
 
 use std::fmt;
 use std::ops::AddAssign;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
 
-use nilometer_engine::{Engine, Error, Sabotage, Snapshot};
+use nilometer_engine::{Engine, Error, Maintained, Sabotage, Snapshot};
+
+mod acts;
+mod visit;
 
 use crate::generate::closing_steps;
-use crate::model::{self, Model, Prediction, Rows};
-use crate::plan::{Act, Line, Plan, Probe, Restart, Step, spell};
-use crate::world::{World, read_all, read_probe};
+use crate::model::{self, Found, Model, Moment};
+use crate::plan::{Act, Plan, Probe, Restart, Step};
+use crate::world::{BACKUP_DIR, World, compare_aggregates, read_all, read_probe};
 
 /// What runs added up to.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -39,6 +45,26 @@ pub struct Counts {
     pub batches: u64,
     /// Batches that a failure left in doubt.
     pub in_doubt: u64,
+    /// Deletes that were acknowledged.
+    pub deletes: u64,
+    /// Changes of tables and columns that were acknowledged.
+    pub changes: u64,
+    /// Batches that were sent again and answered as before.
+    pub repeats: u64,
+    /// Compactions, settling aside.
+    pub compactions: u64,
+    /// Stores that were settled: flushed and compacted to the end.
+    pub settles: u64,
+    /// Visits while a segment was written.
+    pub visits: u64,
+    /// Backups that ended well.
+    pub backups: u64,
+    /// Backups that were restored and compared.
+    pub restores: u64,
+    /// Tables whose aggregates were compared.
+    pub aggregates: u64,
+    /// Hours and blocks that the store did not read for them.
+    pub spared: u64,
     /// Rows compared with the model.
     pub rows_compared: u64,
 }
@@ -53,6 +79,16 @@ impl AddAssign for Counts {
         self.failed_calls += other.failed_calls;
         self.batches += other.batches;
         self.in_doubt += other.in_doubt;
+        self.deletes += other.deletes;
+        self.changes += other.changes;
+        self.repeats += other.repeats;
+        self.compactions += other.compactions;
+        self.settles += other.settles;
+        self.visits += other.visits;
+        self.backups += other.backups;
+        self.restores += other.restores;
+        self.aggregates += other.aggregates;
+        self.spared += other.spared;
         self.rows_compared += other.rows_compared;
     }
 }
@@ -62,7 +98,7 @@ impl fmt::Display for Counts {
         write!(
             f,
             "runs={} opens={} power_cuts={} kills={} crashes_at_a_call={} failed_calls={} batches={} in_doubt={} \
-             rows_compared={}",
+             deletes={} changes={} repeats={} compactions={} settles={} visits={} backups={} restores={} aggregates={} spared={} rows_compared={}",
             self.runs,
             self.opens,
             self.power_cuts,
@@ -71,6 +107,16 @@ impl fmt::Display for Counts {
             self.failed_calls,
             self.batches,
             self.in_doubt,
+            self.deletes,
+            self.changes,
+            self.repeats,
+            self.compactions,
+            self.settles,
+            self.visits,
+            self.backups,
+            self.restores,
+            self.aggregates,
+            self.spared,
             self.rows_compared
         )
     }
@@ -120,6 +166,9 @@ fn run_steps(plan: &Plan, sabotage: Option<Sabotage>, at: &mut usize) -> Result<
         world: World::new(plan.seed, options),
         model: Model::default(),
         batch_rows_max: plan.limits.batch_rows_max,
+        flush_rows: plan.limits.flush_rows,
+        backups: Vec::new(),
+        backup_whole: false,
         held: None,
         counts: Counts {
             runs: 1,
@@ -139,12 +188,20 @@ fn run_steps(plan: &Plan, sabotage: Option<Sabotage>, at: &mut usize) -> Result<
     })
 }
 
+/// Far more jobs of maintenance than any plan's rows can give.
+const JOBS_MAX: u32 = 1000;
+
 struct Run {
     world: World,
     model: Model,
     batch_rows_max: u64,
-    /// A snapshot, and the rows that it must show as long as it lives.
-    held: Option<(Snapshot, Rows)>,
+    flush_rows: u64,
+    /// What the backup may hold: the last one, and those after it that did not end.
+    backups: Vec<Moment>,
+    /// A backup has ended well.
+    backup_whole: bool,
+    /// A snapshot, and what it must show as long as it lives.
+    held: Option<(Snapshot, Moment)>,
     counts: Counts,
 }
 
@@ -153,32 +210,95 @@ impl Run {
         if let Act::Restart(how) = step.act {
             return self.restart(how, step);
         }
+        // A disk is there whether the store is open or not.
+        if let Act::Room(bytes) = step.act {
+            self.world.leave_room(bytes);
+            return Ok(());
+        }
         if self.world.engine().is_none() {
             // Closed, or dead since a crash: the next restart opens it.
             return Ok(());
         }
         self.world.disk().set_plan(step.faults.clone());
-        match &step.act {
+        let visit = match &step.visit {
+            Some(visit) => self.send_visitor(visit)?,
+            None => None,
+        };
+        self.act(&step.act)?;
+        if let Some(visit) = visit {
+            self.judge_visit(visit)?;
+        }
+        self.counts.failed_calls += self.world.disk().failures();
+        self.counts.crashes_at_a_call += u64::from(self.world.disk().crashed());
+        Ok(())
+    }
+
+    fn act(&mut self, act: &Act) -> Result<(), String> {
+        match act {
             Act::CreateDatabase(name) => self.create_database(name)?,
-            Act::Write { database, lines } => self.write(database, lines)?,
+            Act::Write {
+                database,
+                lines,
+                key,
+            } => self.write(database, lines, *key)?,
+            Act::Delete { database, delete } => self.delete(database, delete)?,
+            Act::Change { database, change } => self.change(database, change)?,
             Act::Flush => {
                 let outcome = self.engine()?.flush();
                 self.allow("flush", outcome)?;
             }
             Act::Maintain => {
-                let outcome = self.engine()?.maintain();
-                self.allow("maintain", outcome)?;
+                self.maintain()?;
+            }
+            Act::MaintainAll => self.maintain_all()?,
+            Act::Settle => {
+                let outcome = self.engine()?.settle();
+                self.allow("settle", outcome)?;
+                self.counts.settles += 1;
             }
             Act::Advance { ms, jump_ns } => self.world.advance(*ms, *jump_ns),
             Act::Compare(probe) => self.compare(Some(probe))?,
             Act::Hold => {
                 let snapshot = self.engine()?.snapshot();
-                self.held = Some((snapshot, self.model.rows().clone()));
+                self.held = Some((snapshot, self.model.moment()));
             }
-            Act::Restart(_) => {}
+            Act::Backup => self.back_up()?,
+            Act::Restore => self.restore_backup()?,
+            Act::Room(_) | Act::Restart(_) => {}
         }
-        self.counts.failed_calls += self.world.disk().failures();
-        self.counts.crashes_at_a_call += u64::from(self.world.disk().crashed());
+        Ok(())
+    }
+
+    fn back_up(&mut self) -> Result<(), String> {
+        let outcome = self.engine()?.backup(Path::new(BACKUP_DIR));
+        if self.allow("backup", outcome)?.is_some() {
+            self.backups.clear();
+            self.backup_whole = true;
+            self.counts.backups += 1;
+        }
+        // One that did not end may be whole nevertheless.
+        self.backups.push(self.model.moment());
+        Ok(())
+    }
+
+    fn restore_backup(&mut self) -> Result<(), String> {
+        let found = match self.world.restore() {
+            Err(Error::NotABackup { .. }) if !self.backup_whole => return Ok(()),
+            outcome => match self.allow("restore", outcome)? {
+                Some(Ok(found)) => found,
+                Some(Err(what)) if !self.world.disk().crashed() => return Err(what),
+                _ => return Ok(()),
+            },
+        };
+        let misfits: Vec<String> = self
+            .backups
+            .iter()
+            .filter_map(|moment| moment.check(&found).err())
+            .collect();
+        if misfits.len() == self.backups.len() {
+            return Err(format!("the restored backup: {}", misfits.join("; or ")));
+        }
+        self.counts.restores += 1;
         Ok(())
     }
 
@@ -193,6 +313,7 @@ impl Run {
         match outcome {
             Ok(value) => Ok(Some(value)),
             Err(_) if self.world.disk().crashed() || self.world.disk().failures() > 0 => Ok(None),
+            Err(Error::DiskFull { .. } | Error::Io { .. }) if self.world.is_tight() => Ok(None),
             Err(Error::Poisoned { .. }) => Ok(None),
             Err(error) => Err(format!("{what} failed without a cause: {error}")),
         }
@@ -215,7 +336,9 @@ impl Run {
         self.counts.failed_calls += disk.failures();
         self.counts.crashes_at_a_call += u64::from(disk.crashed());
         match outcome {
-            Err(_) if disk.crashed() || disk.failures() > 0 => return Ok(()),
+            Err(_) if disk.crashed() || disk.failures() > 0 || self.world.is_tight() => {
+                return Ok(());
+            }
             Err(error) => return Err(format!("the store does not open: {error}")),
             Ok(()) => {}
         }
@@ -260,50 +383,24 @@ impl Run {
         }
     }
 
-    fn write(&mut self, database: &str, lines: &[Line]) -> Result<(), String> {
-        let known = self.engine()?.snapshot().databases();
-        if !known.iter().any(|name| name == database) {
-            return self.write_nowhere(database);
-        }
-        let types = self.world.types(database);
-        let prediction = model::predict(database, lines, types, self.world.now_ns());
-        let stopped = self.world.poisoned();
-        let outcome = self.world.write(database, &spell(lines));
-        let rows = prediction.batch.rows();
-        let too_large = rows > self.batch_rows_max;
-        match outcome {
-            Ok(_) if too_large => Err(format!("a batch of {rows} rows passed the limit")),
-            Ok(_) if stopped && rows > 0 => {
-                Err("a write was acknowledged after the store had stopped".to_owned())
-            }
-            Ok(report) => {
-                check_report(&report, &prediction)?;
-                self.model.acknowledge(&prediction.batch);
-                self.counts.batches += u64::from(rows > 0);
-                Ok(())
-            }
-            Err(Error::Limit { .. }) if too_large => Ok(()),
-            Err(Error::Poisoned { .. }) if stopped => Ok(()),
-            Err(error) if stopped => Err(format!("a stopped store answered {error}")),
-            Err(error) => {
-                self.allow::<()>("write", Err(error))?;
-                // A store that goes on had not touched the log for this batch.
-                if self.world.disk().crashed() || self.world.poisoned() {
-                    self.model.doubt(prediction.batch);
-                    self.counts.in_doubt += 1;
-                }
-                Ok(())
-            }
-        }
+    /// Does one job; true = there was one.
+    fn maintain(&mut self) -> Result<bool, String> {
+        let Some(engine) = self.world.engine() else {
+            return Ok(false);
+        };
+        let outcome = engine.maintain();
+        let done = self.allow("maintain", outcome)?;
+        self.counts.compactions += u64::from(matches!(done, Some(Maintained::Compacted { .. })));
+        Ok(done.is_some_and(|done| done != Maintained::Idle))
     }
 
-    fn write_nowhere(&mut self, database: &str) -> Result<(), String> {
-        match self.world.write(database, "cpu busy=1 1\n") {
-            Err(Error::UnknownDatabase { .. }) => Ok(()),
-            other => Err(format!(
-                "database {database} does not exist, yet: {other:?}"
-            )),
+    fn maintain_all(&mut self) -> Result<(), String> {
+        for _ in 0..JOBS_MAX {
+            if !self.maintain()? {
+                return Ok(());
+            }
         }
+        Err(format!("{JOBS_MAX} jobs did not end maintenance"))
     }
 
     fn compare(&mut self, probe: Option<&Probe>) -> Result<(), String> {
@@ -317,28 +414,24 @@ impl Run {
         self.check_databases(&snapshot)?;
         if let Some(probe) = probe {
             self.probe(&snapshot, probe)?;
+            self.compare_aggregates(&snapshot, probe)?;
         }
-        if let Some((snapshot, rows)) = &self.held {
+        if let Some((snapshot, moment)) = &self.held {
             let found = read_all(snapshot)?;
-            if *rows != found {
-                let what = model::difference(rows, &found);
-                return Err(format!("a held snapshot changed: {what}"));
-            }
+            self.model
+                .check_held(moment, &found)
+                .map_err(|what| format!("a held snapshot changed: {what}"))?;
         }
         Ok(())
     }
 
     fn probe(&self, snapshot: &Snapshot, probe: &Probe) -> Result<(), String> {
-        for ((database, table), rows) in self.model.rows() {
-            if *table != probe.table {
-                continue;
-            }
-            if let Some(found) = read_probe(snapshot, database, probe)? {
-                let name = (database.clone(), table.clone());
-                let expected = Rows::from([(name.clone(), model::probed(rows, probe))]);
-                let found = Rows::from([(name, found)]);
-                if expected != found {
-                    let what = model::difference(&expected, &found);
+        let state = self.model.state();
+        for name in state.names().filter(|name| name.1 == probe.table) {
+            if let Some(found) = read_probe(snapshot, &name.0, probe)? {
+                let expected = model::probed(&state.shown(name), probe);
+                if !model::same_rows(&expected, &found) {
+                    let what = model::difference(name, &expected, &found);
                     return Err(format!("{probe:?}: {what}"));
                 }
             }
@@ -346,33 +439,21 @@ impl Run {
         Ok(())
     }
 
-    fn count_rows(&mut self, found: &Rows) {
-        let rows: usize = found.values().map(std::collections::BTreeMap::len).sum();
-        self.counts.rows_compared += rows as u64;
+    fn compare_aggregates(&mut self, snapshot: &Snapshot, probe: &Probe) -> Result<(), String> {
+        let state = self.model.state();
+        for name in state.names().filter(|name| state.tells_series_apart(name)) {
+            let spared =
+                compare_aggregates(snapshot, name, &state.shown(name), probe).map_err(|what| {
+                    format!("aggregates of {}.{}, {probe:?}: {what}", name.0, name.1)
+                })?;
+            self.counts.aggregates += 1;
+            self.counts.spared += spared;
+        }
+        Ok(())
     }
-}
 
-fn check_report(
-    report: &nilometer_engine::ingest::WriteReport,
-    prediction: &Prediction,
-) -> Result<(), String> {
-    let rejected: Vec<usize> = report
-        .rejected
-        .iter()
-        .map(|line| line.line_number)
-        .collect();
-    let shown: Vec<usize> = prediction
-        .rejected
-        .iter()
-        .copied()
-        .take(nilometer_engine::ingest::REJECTED_SHOWN_MAX)
-        .collect();
-    let wanted = (prediction.batch.rows(), prediction.rejected.len() as u64);
-    if (report.rows, report.rejected_total) != wanted || rejected != shown {
-        return Err(format!(
-            "{} rows and lines {shown:?} refused were expected, but {} rows were kept and lines {rejected:?} refused",
-            wanted.0, report.rows
-        ));
+    fn count_rows(&mut self, found: &Found) {
+        let rows = found.values().flat_map(|table| table.rows.values());
+        self.counts.rows_compared += rows.map(|rows| rows.len() as u64).sum::<u64>();
     }
-    Ok(())
 }

@@ -8,20 +8,30 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
+use nilometer_codec::PhysicalType;
 use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk};
 use nilometer_engine::ingest::{Session, WriteReport};
 use nilometer_engine::{
-    Clock, ColumnKind, DEFAULT_SCHEMA, Engine, Error, Options, ScanRequest, Snapshot, TableSchema,
-    TagMatch, TagPredicate,
+    AggregateRequest, Clock, ColumnKind, DEFAULT_SCHEMA, DeleteRequest, Engine, Error, Options,
+    ScanRequest, Snapshot, TableSchema, TagPredicate,
 };
 use nilometer_lineproto::Precision;
 
-use crate::model::{Rows, Table, Types};
-use crate::plan::{Probe, Restart};
+use crate::aggregate::{self, Question};
+use crate::model::{Found, FoundTable, Name, Schema, Table, Types};
+use crate::plan::{Column, Delete, Probe, Restart, TagFilter};
 use crate::read::{Selection, read_rows};
+use crate::visitor::{VisitedDisk, Visitor};
 
 /// Where the store lives on the simulated disk.
 pub const DIR: &str = "/data";
+
+/// Where backups go.
+pub const BACKUP_DIR: &str = "/backup";
+/// Where they are restored.
+const RESTORED_DIR: &str = "/restored";
+/// More than any plan writes.
+const HUGE_BYTES: u64 = 1 << 40;
 
 /// Time that stands still until it is told to move.
 #[derive(Debug)]
@@ -48,6 +58,9 @@ pub struct World {
     options: Options,
     engine: Option<Arc<Engine>>,
     sessions: BTreeMap<String, Session>,
+    visitor: Visitor,
+    /// The disk may be full.
+    tight: bool,
 }
 
 impl World {
@@ -67,6 +80,8 @@ impl World {
             options,
             engine: None,
             sessions: BTreeMap::new(),
+            visitor: Visitor::default(),
+            tight: false,
         }
     }
 
@@ -84,6 +99,46 @@ impl World {
     pub fn poisoned(&self) -> bool {
         self.engine()
             .is_some_and(|engine| engine.metrics().poisoned.is_some())
+    }
+
+    /// Who may come in while a segment is written.
+    pub(crate) fn visitor(&self) -> &Visitor {
+        &self.visitor
+    }
+
+    /// Leaves so many bytes free on the disk, from now on.
+    pub fn leave_room(&mut self, bytes: Option<u64>) {
+        self.disk.set_capacity(HUGE_BYTES);
+        self.tight = bytes.is_some();
+        if let Some(bytes) = bytes {
+            let free = self.disk.free_bytes(Path::new(DIR)).unwrap_or(HUGE_BYTES);
+            self.disk.set_capacity(HUGE_BYTES - free + bytes);
+        }
+    }
+
+    /// Whether the disk may be full.
+    pub fn is_tight(&self) -> bool {
+        self.tight
+    }
+
+    /// Restores the backup beside the store and reads what it has.
+    pub fn restore(&self) -> Result<Result<Found, String>, Error> {
+        let (from, to) = (Path::new(BACKUP_DIR), Path::new(RESTORED_DIR));
+        for dir in ["log", "segments", ""] {
+            let dir = if dir.is_empty() {
+                to.to_owned()
+            } else {
+                to.join(dir)
+            };
+            for name in self.disk.list(&dir).unwrap_or_default() {
+                drop(self.disk.remove(&dir.join(name)));
+            }
+        }
+        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        Engine::restore(&disk, from, to)?;
+        let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as Arc<dyn Clock>;
+        let engine = Engine::open(disk, clock, to, self.options.clone())?;
+        Ok(read_all(&Arc::new(engine).snapshot()))
     }
 
     /// Lets time pass.
@@ -114,7 +169,10 @@ impl World {
             }
             Restart::Clean | Restart::Kill => self.disk = self.disk.after_kill(faults),
         }
-        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        let disk: Arc<dyn Disk> = Arc::new(VisitedDisk {
+            disk: self.disk.clone(),
+            visitor: self.visitor.clone(),
+        });
         let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as Arc<dyn Clock>;
         let engine = Engine::open(disk, clock, Path::new(DIR), self.options.clone())?;
         self.engine = Some(Arc::new(engine));
@@ -127,15 +185,36 @@ impl World {
         self.engine = None;
     }
 
-    /// Writes a body through the database's session.
-    pub fn write(&mut self, database: &str, body: &str) -> Result<WriteReport, Error> {
+    /// Writes a body through the database's session, under a key if there is one.
+    pub fn write(
+        &mut self,
+        database: &str,
+        body: &str,
+        key: Option<u8>,
+    ) -> Result<WriteReport, Error> {
         let engine = self.engine.as_ref().expect("the caller looked");
         if !self.sessions.contains_key(database) {
             let session = Session::new(Arc::clone(engine), database)?;
             self.sessions.insert(database.to_owned(), session);
         }
         let session = self.sessions.get_mut(database).expect("inserted above");
-        session.write_lines(body.as_bytes(), Precision::Nanosecond)
+        let body = body.as_bytes();
+        match key {
+            Some(key) => session.write_lines_once([key; 16], body, Precision::Nanosecond),
+            None => session.write_lines(body, Precision::Nanosecond),
+        }
+    }
+
+    /// The tables of a database as they are now, by name.
+    pub fn schemas(&self, database: &str) -> BTreeMap<String, Schema> {
+        let Some(engine) = self.engine() else {
+            return BTreeMap::new();
+        };
+        let tables = tables(&engine.snapshot(), database);
+        let named = tables
+            .iter()
+            .map(|table| (table.name.clone(), schema_of(table)));
+        named.collect()
     }
 
     /// The types of a database's fields.
@@ -165,9 +244,66 @@ fn tables(snapshot: &Snapshot, database: &str) -> Vec<Arc<TableSchema>> {
         .collect()
 }
 
+fn schema_of(table: &TableSchema) -> Schema {
+    let fields = table.fields.iter().filter_map(|field| match field.kind {
+        ColumnKind::Field(kind) => Some((field.name.clone(), kind)),
+        ColumnKind::Tag => None,
+    });
+    Schema {
+        duplicates: table.settings.duplicates,
+        interval_ns: table.settings.partition_interval_ns,
+        tags: table.tags.iter().map(|tag| tag.name.clone()).collect(),
+        fields: fields.collect(),
+    }
+}
+
+/// The name under which a table shows a column; for one that it does not have, a name that no column has.
+pub fn shown_name(table: &TableSchema, column: &Column) -> String {
+    let columns = if column.is_tag {
+        &table.tags
+    } else {
+        &table.fields
+    };
+    let before = if column.is_tag {
+        1
+    } else {
+        1 + table.tags.len()
+    };
+    let at = columns.iter().position(|known| known.name == column.name);
+    let schema = table.arrow_schema();
+    let shown = at.and_then(|at| schema.fields().get(before + at));
+    shown.map_or_else(|| "absent".to_owned(), |field| field.name().clone())
+}
+
+/// What a delete asks of the store; `None` = its table or its tag does not exist.
+pub fn delete_request(
+    snapshot: &Snapshot,
+    database: &str,
+    delete: &Delete,
+) -> Option<DeleteRequest> {
+    let table = snapshot.table(database, DEFAULT_SCHEMA, &delete.table)?;
+    let tag = delete.tag.as_ref();
+    let tags = match tag.map(|tag| predicate(&table, tag)) {
+        Some(predicate) => vec![predicate?],
+        None => Vec::new(),
+    };
+    Some(DeleteRequest {
+        table,
+        time: delete.time.0..=delete.time.1,
+        tags,
+    })
+}
+
+fn predicate(table: &TableSchema, tag: &TagFilter) -> Option<TagPredicate> {
+    let at = table.tags.iter().position(|known| known.name == tag.name)?;
+    let mut predicate = TagPredicate::one_of(1 + at, tag.values.clone());
+    predicate.negated = tag.negated;
+    Some(predicate)
+}
+
 /// Everything that a snapshot shows. Besides reading each table whole, it counts its rows.
-pub fn read_all(snapshot: &Snapshot) -> Result<Rows, String> {
-    let mut rows = Rows::new();
+pub fn read_all(snapshot: &Snapshot) -> Result<Found, String> {
+    let mut found = Found::new();
     for database in snapshot.databases() {
         for schema in tables(snapshot, &database) {
             let name = schema.name.clone();
@@ -179,21 +315,24 @@ pub fn read_all(snapshot: &Snapshot) -> Result<Rows, String> {
                 limit: None,
             };
             let selection = Selection::whole(&schema);
-            let table = read_rows(snapshot, &whole(selection.projection()), &selection)
+            let (rows, disorder) = read_rows(snapshot, &whole(selection.projection()), &selection)
                 .map_err(|what| format!("reading {database}.{name}: {what}"))?;
             let counted = count(snapshot, &whole(Vec::new()))?;
-            if counted != table.len() {
+            let total: usize = rows.values().map(Vec::len).sum();
+            if counted != total {
                 return Err(format!(
-                    "{database}.{name} has {} rows, but an empty projection counts {counted}",
-                    table.len()
+                    "{database}.{name} has {total} rows, but an empty projection counts {counted}",
                 ));
             }
-            if !table.is_empty() {
-                rows.insert((database.clone(), name), table);
-            }
+            let table = FoundTable {
+                schema: schema_of(&schema),
+                rows,
+                disorder,
+            };
+            found.insert((database.clone(), name), table);
         }
     }
-    Ok(rows)
+    Ok(found)
 }
 
 fn count(snapshot: &Snapshot, request: &ScanRequest) -> Result<usize, String> {
@@ -207,6 +346,59 @@ fn count(snapshot: &Snapshot, request: &ScanRequest) -> Result<usize, String> {
     Ok(rows)
 }
 
+/// Compares aggregates of a table with its rows as they must be: of all its fields and rows, and of what a probe asks
+/// for. Says how many hours and blocks did not have to be read.
+pub fn compare_aggregates(
+    snapshot: &Snapshot,
+    name: &Name,
+    rows: &Table,
+    probe: &Probe,
+) -> Result<u64, String> {
+    let Some(schema) = snapshot.table(&name.0, DEFAULT_SCHEMA, &name.1) else {
+        return Ok(0);
+    };
+    let kept = rows.iter().filter(|((tags, time), _)| {
+        (probe.time.0..=probe.time.1).contains(time) && probe.tag.keeps(tags)
+    });
+    let kept: Table = kept
+        .map(|(key, rows)| (key.clone(), rows.clone()))
+        .collect();
+    let mut spared = 0;
+    // Texts must be read; what is asked together with one is read too.
+    for with_texts in [false, true] {
+        let wanted =
+            schema.fields.iter().enumerate().filter(|(_, field)| {
+                with_texts || field.kind != ColumnKind::Field(PhysicalType::Text)
+            });
+        let (fields, names): (Vec<usize>, Vec<String>) = wanted
+            .map(|(at, field)| (1 + schema.tags.len() + at, field.name.clone()))
+            .unzip();
+        let whole = AggregateRequest {
+            table: Arc::clone(&schema),
+            fields,
+            time: i64::MIN..=i64::MAX,
+            tags: Vec::new(),
+            bucket_ns: probe.bucket_ns,
+        };
+        let part = predicate(&schema, &probe.tag).map(|predicate| AggregateRequest {
+            time: probe.time.0..=probe.time.1,
+            tags: vec![predicate],
+            ..whole.clone()
+        });
+        let asked = std::iter::once((&whole, rows)).chain(part.iter().map(|part| (part, &kept)));
+        for (request, rows) in asked {
+            let question = Question {
+                schema: &schema,
+                request,
+                fields: &names,
+                rows,
+            };
+            spared += aggregate::compare(snapshot, &question)?;
+        }
+    }
+    Ok(spared)
+}
+
 /// What a probe finds in a database's table; `None` = there is no such table, tag or field to ask for.
 pub fn read_probe(
     snapshot: &Snapshot,
@@ -216,8 +408,7 @@ pub fn read_probe(
     let Some(schema) = snapshot.table(database, DEFAULT_SCHEMA, &probe.table) else {
         return Ok(None);
     };
-    let (tag, values, negated) = &probe.tag;
-    let Some(tag_at) = schema.tags.iter().position(|known| known.name == *tag) else {
+    let Some(predicate) = predicate(&schema, &probe.tag) else {
         return Ok(None);
     };
     let field_at = schema.fields.iter().position(|f| f.name == probe.field);
@@ -229,14 +420,10 @@ pub fn read_probe(
         table: Arc::clone(&schema),
         projection: selection.projection(),
         time: probe.time.0..=probe.time.1,
-        tags: vec![TagPredicate {
-            column: 1 + tag_at,
-            matches: TagMatch::OneOf(values.clone()),
-            negated: *negated,
-        }],
+        tags: vec![predicate],
         limit: None,
     };
     read_rows(snapshot, &request, &selection)
-        .map(Some)
+        .map(|(rows, _)| Some(rows))
         .map_err(|what| format!("probing {database}.{}: {what}", probe.table))
 }

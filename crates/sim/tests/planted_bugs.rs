@@ -60,3 +60,41 @@ fn a_log_trimmed_before_the_manifest_is_found() {
 fn a_failed_sync_that_is_tried_again_is_found() {
     println!("{}", find(Sabotage::RetryFailedSync));
 }
+
+#[test]
+fn a_delete_that_a_compaction_forgets_is_found() {
+    println!("{}", find(Sabotage::TombstoneDropped));
+}
+
+#[test]
+fn an_id_given_to_a_second_owner_is_found() {
+    println!("{}", find(Sabotage::SeriesIdReused));
+}
+
+#[test]
+fn a_short_write_taken_for_a_whole_one_is_found() {
+    println!("{}", find(Sabotage::ShortWriteIgnored));
+}
+
+#[test]
+fn a_name_that_is_not_made_durable_is_found() {
+    println!("{}", find(Sabotage::DirectorySyncSkipped));
+    println!(
+        "{}",
+        find_by_crashing_everywhere(Sabotage::DirectorySyncSkipped)
+    );
+}
+
+#[test]
+fn a_batch_that_a_crash_may_split_is_found() {
+    println!("{}", find(Sabotage::PartialBatchVisible));
+    println!(
+        "{}",
+        find_by_crashing_everywhere(Sabotage::PartialBatchVisible)
+    );
+}
+
+#[test]
+fn a_rollup_that_stands_for_rows_of_two_files_is_found() {
+    println!("{}", find(Sabotage::RollupOverOverlap));
+}

@@ -23,8 +23,8 @@ pub(super) struct SideCheckpoint {
 }
 
 impl Engine {
-    /// Writes and syncs what the log holds up to `lsn`, which is held, and no segment or definition file can, and adds it to `edit`.
-    /// An error changes nothing: the next flush does it again.
+    /// Writes and syncs what the log holds up to `lsn`, which is held, and no segment or definition file can, and adds
+    /// it to `edit`. An error changes nothing: the next flush does it again.
     pub(super) fn checkpoint_sides(
         &self,
         lsn: Lsn,
@@ -83,9 +83,11 @@ impl Engine {
         })
     }
 
-    /// Notes that the edit of a checkpoint holds, and removes the files that it replaced. One that cannot be removed is
-    /// not part of the store any more; opening it tries again.
-    pub(super) fn sides_checkpointed(&self, done: &SideCheckpoint) {
+    /// Notes that the edit of a checkpoint holds, and removes the files that the one before it replaced. Those of this one
+    /// stay until the next: should the last edit of the manifest not read one day, the store goes back to what it
+    /// was before, if the log reaches. A file that cannot be removed is not part of the store any more; opening it
+    /// tries again.
+    pub(super) fn sides_checkpointed(&self, done: SideCheckpoint) {
         lock(&self.keys).checkpointed(&done.keys, done.keys_file);
         let lowest = self.holds.lowest(|| self.log.durable());
         {
@@ -94,7 +96,8 @@ impl Engine {
             relations.prune(lowest);
         }
         let dir = segment_dir(&self.dir);
-        for &(kind, id) in &done.replaced {
+        let before = std::mem::replace(&mut *lock(&self.replaced), done.replaced);
+        for (kind, id) in before {
             drop(self.disk.remove(&dir.join(side_name(kind, id))));
         }
     }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use super::flush::{Maintained, Published};
 use super::open::{segment_dir, segment_name};
 use super::{Engine, State, lock};
+use crate::budget::MemoryUse;
 use crate::compaction::plan::{Job, Part, Situation, next_job};
 use crate::compaction::rewrite::Rewrite;
 use crate::error::Error;
 use crate::manifest::Edit;
 use crate::schema::{Lsn, TableId};
-use crate::segment::{Home, Segment, SegmentMeta, SegmentWriter};
+use crate::segment::{GROUP_BYTES_MAX, Home, Segment, SegmentMeta, SegmentWriter};
 use crate::tombstone::Tombstone;
 
 /// A job with what it was planned on.
@@ -48,6 +49,7 @@ impl Engine {
         };
         // What it writes is at most about what it reads. Without room for that it waits, rather than fill the disk.
         let outcome = if self.has_room_for(&claim) {
+            let _memory = self.budget.take(MemoryUse::Compaction, memory_of(&claim));
             self.work(&claim)
         } else {
             Ok(Maintained::Idle)
@@ -206,6 +208,9 @@ impl Engine {
         let path = segment_dir(&self.dir).join(segment_name(file_id));
         self.remove_leftover(&path)?;
         let mut writer = SegmentWriter::create(self.disk.as_ref(), &path, self.uuid, file_id)?;
+        if matches!(target.home, Home::Partition(_)) {
+            writer = writer.of_partition();
+        }
         let finished = self
             .fill(claim, target, &mut writer)
             .and_then(|()| writer.finish(true));
@@ -265,6 +270,21 @@ impl Engine {
         }
         Ok(())
     }
+}
+
+/// About what a job holds at once: a group of each input as it is in the file, and one group of rows.
+fn memory_of(claim: &Claim) -> u64 {
+    let Job::Rewrite { segments, .. } = &claim.job else {
+        return 0;
+    };
+    let inputs = segments
+        .iter()
+        .filter_map(|id| segment_of(&claim.state, *id));
+    let groups = inputs.map(|segment| {
+        let pages = segment.all_groups().map(|(_, group)| group.pages);
+        pages.max().unwrap_or(0)
+    });
+    groups.sum::<u64>() + GROUP_BYTES_MAX as u64
 }
 
 fn segment_of(state: &State, id: u64) -> Option<&Arc<Segment>> {

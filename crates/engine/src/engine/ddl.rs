@@ -143,10 +143,14 @@ impl Engine {
                 return Err(exists("column", column.name, in_table(table)));
             }
         }
+        let schema_name = schema;
         self.alter(|catalogue| {
-            let (_, schema) = find_schema(catalogue, database, schema)?;
+            let (_, schema) = find_schema(catalogue, database, schema_name)?;
             if catalogue.table_id(schema, table).is_some() {
                 return Ok(Vec::new());
+            }
+            if self.is_relation(schema, table) {
+                return Err(exists("relation", table, in_schema(database, schema_name)));
             }
             let mut planned = vec![catalogue.plan_table(schema, table)];
             let Some(Definition::Table { id, .. }) = planned.first() else {
@@ -193,6 +197,9 @@ impl Engine {
             let found = find_table(catalogue, database, schema, table)?;
             if catalogue.table_id(found.schema, to).is_some() {
                 return Err(exists("table", to, in_schema(database, schema)));
+            }
+            if self.is_relation(found.schema, to) {
+                return Err(exists("relation", to, in_schema(database, schema)));
             }
             Ok(Definition::RenameTable {
                 id: found.id,
@@ -391,6 +398,9 @@ impl Engine {
                 .apply(definition)
                 .expect("a definition planned from the catalogue fits it");
         }
+        let is_there = |schema| catalogue.schema_name(schema).is_some();
+        self.relations_mut()
+            .drop_without_schema(sequencer.next_lsn - 1, is_there);
         self.epoch.store(catalogue.epoch(), Ordering::Release);
         Ok(())
     }
@@ -403,7 +413,7 @@ fn find_database(catalogue: &Catalogue, name: &str) -> Result<DatabaseId, Error>
     catalogue.database(name).ok_or_else(unknown)
 }
 
-fn find_schema(
+pub(super) fn find_schema(
     catalogue: &Catalogue,
     database: &str,
     name: &str,
@@ -469,7 +479,7 @@ fn in_database(database: &str) -> String {
     format!("database \"{database}\"")
 }
 
-fn in_schema(database: &str, schema: &str) -> String {
+pub(super) fn in_schema(database: &str, schema: &str) -> String {
     format!("\"{database}\".\"{schema}\"")
 }
 
@@ -477,7 +487,7 @@ fn in_table(table: &str) -> String {
     format!("table \"{table}\"")
 }
 
-fn exists(what: &'static str, name: &str, place: String) -> Error {
+pub(super) fn exists(what: &'static str, name: &str, place: String) -> Error {
     Error::ExistsAlready {
         what,
         name: name.to_owned(),

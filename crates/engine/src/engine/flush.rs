@@ -214,7 +214,7 @@ impl Engine {
             segment.into_iter().collect(),
             Published::Flush { deletes },
         )?;
-        self.sides_checkpointed(&sides);
+        self.sides_checkpointed(sides);
         Ok(rows)
     }
 

@@ -61,7 +61,7 @@ impl Engine {
         held
     }
 
-    /// Memory of series, of what writers remember of them, and of the keys of batches.
+    /// Memory of series, of what writers remember of them, of the keys of batches, and of relations.
     pub(super) fn report_index(&self) -> u64 {
         let series = self.catalogue().series_bytes();
         let memo = self
@@ -69,12 +69,13 @@ impl Engine {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .bytes();
-        let held = (series + memo + lock(&self.keys).bytes()) as u64;
+        let (_, _, relations) = self.relations().counts();
+        let held = (series + memo + lock(&self.keys).bytes()) as u64 + relations;
         self.budget.report(MemoryUse::Index, held);
         held
     }
 
-    /// Whether new series that need about `bytes` fit the memory for them.
+    /// Whether new series, or rows of relations, that need about `bytes` fit the memory for them.
     pub(crate) fn check_index(&self, bytes: u64) -> Result<(), Error> {
         self.budget
             .check(MemoryUse::Index, self.report_index(), bytes)
@@ -113,8 +114,8 @@ impl Engine {
             self.flush_holding(&lock(&self.flushing))?;
             let mut sequencer = lock(&self.sequencer);
             let mut catalogue = self.catalogue_mut();
-            let head = Arc::clone(&lock(&self.state).head);
             let mut relations = self.relations_mut();
+            let head = Arc::clone(&lock(&self.state).head);
             let mut keys = lock(&self.keys);
             let mut round = Round::new(&self.budget);
             self.log.replay(applied, last, &mut |lsn, payload: &[u8]| {
@@ -133,6 +134,7 @@ impl Engine {
             // An empty head takes at least one record, so this ends.
             applied = round.applied;
             sequencer.next_lsn = applied + 1;
+            self.epoch.store(catalogue.epoch(), Ordering::Release);
         }
         Ok(())
     }
@@ -174,9 +176,16 @@ impl Round {
         self.applied = lsn;
         match record::decode(lsn, payload)? {
             Record::Definitions(definitions) => {
+                let epoch = to.catalogue.epoch();
                 for definition in &definitions {
                     to.catalogue.apply(definition)?;
                     definition.encode(to.unfiled);
+                }
+                // Only what takes something away makes an epoch.
+                if to.catalogue.epoch() != epoch {
+                    let catalogue = &*to.catalogue;
+                    let is_there = |schema| catalogue.schema_name(schema).is_some();
+                    to.relations.drop_without_schema(lsn, is_there);
                 }
             }
             Record::Batch(batch) => {

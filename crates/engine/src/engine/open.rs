@@ -22,6 +22,7 @@ use crate::ingest::SeriesMemo;
 use crate::log::{Log, LogOptions};
 use crate::manifest::{FileKind, Manifest};
 use crate::relation::Holds;
+use crate::sabotage;
 use crate::segment::{Segment, SegmentCache};
 
 /// Log files that the cap is divided into.
@@ -43,6 +44,7 @@ impl Engine {
         dir: &Path,
         mut options: Options,
     ) -> Result<Self, Error> {
+        let disk = sabotage::between(disk, options.sabotage);
         let budget = MemoryBudget::new(options.memory_bytes_max);
         fit(&mut options, &budget);
         let log_dir = Log::dir_of(dir);
@@ -64,15 +66,9 @@ impl Engine {
             .map_err(|error| manifest.blame(error))?;
 
         let mut keys = KeySet::new(&options, clock.as_ref());
-        for meta in manifest.contents.files_of(FileKind::Keys) {
-            let path = segment_dir.join(side_name(FileKind::Keys, meta.file_id));
-            keys.read(disk.as_ref(), &path, manifest.uuid(), meta)
-                .map_err(|error| manifest.blame(error))?;
-        }
-        keys.files_end_at(manifest.contents.flushed_lsn);
-        let mut relations = read_relations(disk.as_ref(), &segment_dir, &manifest)
+        let mut relations = read_keys(disk.as_ref(), &segment_dir, &manifest, &mut keys)
+            .and_then(|()| read_relations(disk.as_ref(), &segment_dir, &manifest))
             .map_err(|error| manifest.blame(error))?;
-
         let head = Head::default();
         let mut unfiled = Vec::new();
         let mut round = Round::new(&budget);
@@ -103,13 +99,7 @@ impl Engine {
         counters
             .log_bytes
             .store(round.log_bytes, std::sync::atomic::Ordering::Relaxed);
-        let version = Version::new(0, segments, &manifest.contents);
-        let space = Space::new(
-            disk.as_ref(),
-            dir,
-            options.disk_reserve_bytes,
-            options.log_bytes_max,
-        );
+        let space = Space::new(disk.as_ref(), dir, &options);
         let applied = round.applied.max(manifest.contents.flushed_lsn);
         let clock_ns = manifest.contents.clock_ns;
         let engine = Self {
@@ -127,7 +117,7 @@ impl Engine {
                 unfiled,
             }),
             state: Mutex::new(State {
-                version: Arc::new(version),
+                version: Arc::new(Version::new(0, segments, &manifest.contents)),
                 frozen: None,
                 head: Arc::new(head),
             }),
@@ -141,6 +131,7 @@ impl Engine {
             retention: Mutex::new(Retention::new(clock_ns, clock.monotonic_ms())),
             relations: RwLock::new(relations),
             holds: Holds::default(),
+            replaced: Mutex::default(),
             counters,
             space,
             budget,
@@ -287,6 +278,20 @@ pub(crate) fn read_definitions(
             &mut |definition| catalogue.apply(definition),
         )?;
     }
+    Ok(())
+}
+
+fn read_keys(
+    disk: &dyn Disk,
+    dir: &Path,
+    manifest: &Manifest,
+    keys: &mut KeySet,
+) -> Result<(), Error> {
+    for meta in manifest.contents.files_of(FileKind::Keys) {
+        let path = dir.join(side_name(FileKind::Keys, meta.file_id));
+        keys.read(disk, &path, manifest.uuid(), meta)?;
+    }
+    keys.files_end_at(manifest.contents.flushed_lsn);
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard};
 
 use nilometer_codec::PhysicalType;
 
+use super::ddl::{exists, find_schema, in_schema};
 use super::open::side_name;
 use super::{Engine, check_name};
 use crate::batch::Batch;
@@ -48,15 +49,6 @@ pub enum RelationChange {
 }
 
 impl Engine {
-    /// Writes a batch without rows of tables, which no change of the catalogue can make wrong.
-    fn write_relations_only(&self, batch: Batch) -> Result<Lsn, Error> {
-        loop {
-            if let Some(written) = self.write(batch.clone(), self.catalogue_epoch())? {
-                return Ok(written.lsn);
-            }
-        }
-    }
-
     /// Makes a relation. Returns whether it is new: one that is the same already is fine, another of the name, or a
     /// table, is not. Durable on return.
     pub fn create_relation(
@@ -70,7 +62,8 @@ impl Engine {
         for column in &new.columns {
             check_name("column", &column.name)?;
         }
-        let made = new.schema(self.schema_id(database, schema)?, name)?;
+        let (_, owner) = find_schema(&self.catalogue(), database, schema)?;
+        let made = new.schema(owner, name)?;
         // Bound first: the guard must be gone before the log is waited for.
         let known = self.relations().named(made.schema, name).cloned();
         if let Some(known) = known {
@@ -79,41 +72,41 @@ impl Engine {
                 ..made
             };
             if *known != same {
-                return Err(Error::NameTaken {
-                    name: name.to_owned(),
-                    what: "relation",
-                });
+                return Err(exists("relation", name, in_schema(database, schema)));
             }
             self.log.sync(known.id.0)?;
             return Ok(false);
         }
-        let batch = Batch {
-            relations: vec![Change::Create(made)],
-            ..Batch::default()
-        };
-        self.write_relations_only(batch).map(|_| true)
+        self.change_relations(vec![Change::Create(made)])?;
+        Ok(true)
     }
 
     /// Drops a relation with its rows. Returns whether it was there; durable on return.
     pub fn drop_relation(&self, database: &str, schema: &str, name: &str) -> Result<bool, Error> {
-        let schema = self.schema_id(database, schema)?;
-        let Some(id) = self.relations().named(schema, name).map(|it| it.id) else {
+        let (_, owner) = find_schema(&self.catalogue(), database, schema)?;
+        let Some(id) = self.relations().named(owner, name).map(|it| it.id) else {
             return Ok(false);
         };
-        let batch = Batch {
-            relations: vec![Change::Drop(id)],
-            ..Batch::default()
-        };
-        self.write_relations_only(batch).map(|_| true)
+        self.change_relations(vec![Change::Drop(id)])?;
+        Ok(true)
     }
 
     /// Changes relations: all of it, in this order, durable and visible on return, or nothing.
     pub fn write_relations(&self, changes: &[RelationChange]) -> Result<Lsn, Error> {
+        self.change_relations(self.encode_relations(changes)?)
+    }
+
+    fn change_relations(&self, relations: Vec<Change>) -> Result<Lsn, Error> {
         let batch = Batch {
-            relations: self.encode_relations(changes)?,
+            relations,
             ..Batch::default()
         };
-        self.write_relations_only(batch)
+        // No change of the catalogue can make a batch without rows wrong, so it is only tried again.
+        loop {
+            if let Some(written) = self.write(batch.clone(), self.catalogue_epoch())? {
+                return Ok(written.lsn);
+            }
+        }
     }
 
     /// Changes as a batch carries them.
@@ -139,6 +132,19 @@ impl Engine {
         changes.iter().map(encode).collect()
     }
 
+    /// Whether the rows that changes add fit the memory for them, after what nobody sees any more was forgotten.
+    pub(super) fn check_relations(&self, changes: &[Change]) -> Result<(), Error> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let lowest = self.holds.lowest(|| self.log.durable());
+        self.relations_mut().prune(lowest);
+        match changes.iter().map(Change::memory).sum::<usize>() {
+            0 => Ok(()),
+            added => self.check_index(added as u64),
+        }
+    }
+
     /// Applies the changes of a batch at the LSN it gets, before anything else of it is done; after an error nothing has
     /// changed. The caller holds the sequencer.
     pub(super) fn apply_relations(&self, lsn: Lsn, changes: &[Change]) -> Result<(), Error> {
@@ -146,20 +152,27 @@ impl Engine {
             return Ok(());
         }
         for change in changes {
-            if let Change::Create(made) = change
-                && self.catalogue().table_id(made.schema, &made.name).is_some()
-            {
-                return Err(Error::NameTaken {
-                    name: made.name.clone(),
-                    what: "table",
-                });
+            if let Change::Create(made) = change {
+                self.check_place(made)?;
             }
         }
-        let lowest = self.holds.lowest(|| self.log.durable());
-        let mut relations = self.relations_mut();
-        relations.prune(lowest);
-        relations.apply(lsn, changes)?;
+        self.relations_mut().apply(lsn, changes)?;
         Ok(())
+    }
+
+    /// Whether a relation may be made: its schema is there, and no table has its name.
+    fn check_place(&self, made: &RelationSchema) -> Result<(), Error> {
+        let catalogue = self.catalogue();
+        let Some(schema) = catalogue.schema_name(made.schema) else {
+            return Err(Error::RelationDefinition {
+                name: made.name.clone(),
+                reason: "its schema was dropped meanwhile".to_owned(),
+            });
+        };
+        match catalogue.table_id(made.schema, &made.name) {
+            Some(_) => Err(exists("table", &made.name, format!("schema \"{schema}\""))),
+            None => Ok(()),
+        }
     }
 
     /// Whether a relation has this name, so that no table may. The caller holds the sequencer, or asks again when it does.
@@ -177,18 +190,6 @@ impl Engine {
         self.relations
             .write()
             .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn schema_id(&self, database: &str, schema: &str) -> Result<SchemaId, Error> {
-        let catalogue = self.catalogue();
-        let unknown = |name: &str| Error::UnknownDatabase {
-            name: name.to_owned(),
-        };
-        let id = catalogue
-            .database(database)
-            .ok_or_else(|| unknown(database))?;
-        let found = catalogue.schema(id, schema);
-        found.ok_or_else(|| unknown(&format!("{database}.{schema}")))
     }
 }
 

@@ -19,6 +19,7 @@ use crate::idempotency;
 use crate::log::{self, Log};
 use crate::manifest::{FileKind, Manifest};
 use crate::record;
+use crate::relation;
 use crate::schema::Lsn;
 use crate::segment::Segment;
 
@@ -145,8 +146,11 @@ fn verify_files(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<(), 
             FileKind::Keys => {
                 idempotency::read(disk, &path, manifest.uuid(), file.file_id)?;
             }
+            FileKind::Relations => {
+                relation::read(disk, &path, manifest.uuid(), file.file_id)?;
+            }
             // No version writes these yet, so none can have been backed up.
-            FileKind::Relations | FileKind::Index => {}
+            FileKind::Index => {}
         }
     }
     Ok(())

@@ -7,6 +7,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
+use super::Options;
 use crate::disk::Disk;
 use crate::error::Error;
 
@@ -36,18 +37,13 @@ pub(super) struct Space {
 }
 
 impl Space {
-    /// `reserve` as set by the operator, or else one that fits the disk and the log: everything in the log may have to
-    /// become segments before its files can be reused, and one compaction must be able to end.
-    pub(super) fn new(
-        disk: &dyn Disk,
-        dir: &Path,
-        reserve: Option<u64>,
-        log_bytes_max: u64,
-    ) -> Self {
-        let reserve = reserve.unwrap_or_else(|| {
+    /// The reserve is as set by the operator, or else one that fits the disk and the log: everything in the log may have
+    /// to become segments before its files can be reused, and one compaction must be able to end.
+    pub(super) fn new(disk: &dyn Disk, dir: &Path, options: &Options) -> Self {
+        let reserve = options.disk_reserve_bytes.unwrap_or_else(|| {
             // A disk that does not say how large it is gets the reserve of a large one.
             let total = disk.total_bytes(dir).unwrap_or(u64::MAX);
-            default_reserve(total, log_bytes_max)
+            default_reserve(total, options.log_bytes_max)
         });
         Self {
             reserve,
@@ -128,7 +124,11 @@ mod tests {
     const DIR: &str = "/d";
 
     fn space(disk: &MemoryDisk, reserve: u64) -> Space {
-        Space::new(disk, Path::new(DIR), Some(reserve), 0)
+        let options = Options {
+            disk_reserve_bytes: Some(reserve),
+            ..Options::default()
+        };
+        Space::new(disk, Path::new(DIR), &options)
     }
 
     #[test]

@@ -57,12 +57,11 @@ pub(crate) enum Refused {
 impl From<Refused> for Error {
     fn from(refused: Refused) -> Self {
         match refused {
-            Refused::Unknown(id) => Self::UnknownRelation {
-                name: format!("number {}", id.0),
-            },
-            Refused::NameTaken(name) => Self::NameTaken {
-                name,
+            Refused::Unknown(id) => Self::RelationDropped { id: id.0 },
+            Refused::NameTaken(name) => Self::ExistsAlready {
                 what: "relation",
+                name,
+                place: "the schema".to_owned(),
             },
             Refused::Shape { relation, reason } => Self::RelationRow {
                 relation,
@@ -150,14 +149,16 @@ impl Relations {
     ) -> Result<(), Refused> {
         let (id, rows, replace) = match change {
             Change::Create(schema) => {
-                if self.by_id.contains_key(&schema.id) {
-                    return Err(Refused::NameTaken(schema.name.clone()));
+                let made = RelationSchema {
+                    id: RelationId(lsn),
+                    ..schema.clone()
+                };
+                let is_second = self.by_id.contains_key(&made.id);
+                if is_second || self.named(made.schema, &made.name).is_some() {
+                    return Err(Refused::NameTaken(made.name));
                 }
-                if self.named(schema.schema, &schema.name).is_some() {
-                    return Err(Refused::NameTaken(schema.name.clone()));
-                }
-                self.insert(Relation::new(Arc::new(schema.clone())));
-                done.push(Done::Created(schema.id));
+                done.push(Done::Created(made.id));
+                self.insert(Relation::new(Arc::new(made)));
                 return Ok(());
             }
             Change::Drop(id) => {
@@ -213,6 +214,15 @@ impl Relations {
                 if let Some(relation) = self.by_id.get_mut(&id) {
                     relation.rows.unend(slot);
                 }
+            }
+        }
+    }
+
+    /// Drops the relations whose schema is gone, at the LSN that took it away.
+    pub(crate) fn drop_without_schema(&mut self, lsn: Lsn, is_there: impl Fn(SchemaId) -> bool) {
+        for relation in self.by_id.values_mut() {
+            if relation.to == LIVE && !is_there(relation.schema.schema) {
+                relation.to = lsn;
             }
         }
     }

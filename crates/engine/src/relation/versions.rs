@@ -196,6 +196,14 @@ impl Versions {
             self.ended.pop_front();
             self.forget(slot);
         }
+        if self.free.len() == self.slots.len() {
+            // Nothing is left, so the memory goes too.
+            self.slots = Vec::new();
+            self.free = Vec::new();
+            for index in &mut self.indexes {
+                index.slots = HashTable::new();
+            }
+        }
     }
 
     fn forget(&mut self, slot: u32) {
@@ -242,6 +250,7 @@ impl Versions {
         let indexes = self.indexes.iter().map(|it| it.slots.allocation_size());
         self.row_bytes
             + self.slots.capacity() * size_of::<Option<Version>>()
+            + self.free.capacity() * size_of::<u32>()
             + self.ended.capacity() * size_of::<(Lsn, u32)>()
             + indexes.sum::<usize>()
     }

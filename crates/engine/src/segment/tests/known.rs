@@ -4,8 +4,11 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use nilometer_codec::stats::Statistics;
+use proptest::collection::vec;
+use proptest::prelude::*;
 
 use super::*;
+use crate::segment::statistics::GroupStatistics;
 use crate::segment::{HOUR_NS, Summary, Totals};
 
 /// A table of integers, floats and booleans: every column has nulls, series 3 has few rows.
@@ -245,8 +248,8 @@ fn read_all(disk: &MemoryDisk, bytes: u64, rows: u64) -> Result<String, crate::E
     Ok(all)
 }
 
-#[test]
-fn every_flipped_bit_is_noticed_or_changes_nothing() {
+/// Two series with statistics, rollups, nulls and text.
+fn small() -> (MemoryDisk, Segment) {
     let keys: Vec<(u32, i64)> = (0..300)
         .map(|at| (1 + at / 150, i64::from(at % 150) * 40_000_000_000))
         .collect();
@@ -255,7 +258,12 @@ fn every_flipped_bit_is_noticed_or_changes_nothing() {
         rows: table_rows(&keys, vec![integers(1, &values), text(2, &["x"; 300])]),
         settings: settings(Duplicates::Last),
     };
-    let (disk, segment) = written(|writer| writer.write_table(&input).unwrap());
+    written(|writer| writer.write_table(&input).unwrap())
+}
+
+#[test]
+fn every_flipped_bit_is_noticed_or_changes_nothing() {
+    let (disk, segment) = small();
     assert!(segment.rollups(0).unwrap().is_some());
     let bytes = bytes_of(&disk);
     let size = bytes.len() as u64;
@@ -345,4 +353,37 @@ fn statistics_and_rollups_of_the_benchmarks_data_are_small() {
     let rollups = sum(&|group| u64::from(group.rollups.length)) / values;
     assert!(statistics <= 0.01, "{statistics} bytes a value");
     assert!(rollups <= 0.02, "{rollups} bytes a value");
+}
+
+proptest! {
+    #[test]
+    fn any_bytes_are_an_error_or_parts_of_a_segment(
+        noise in vec(any::<u8>(), 0..300),
+        at in any::<prop::sample::Index>(),
+        byte in any::<u8>(),
+    ) {
+        let (disk, segment) = small();
+        let group = segment.group(0).unwrap();
+        let bytes = bytes_of(&disk);
+        let part = |offset: u64, length: u64| {
+            let mut part = bytes[offset as usize..(offset + length) as usize].to_vec();
+            let at = at.index(part.len());
+            part[at] = byte;
+            [part[..at].to_vec(), part]
+        };
+        for bytes in part(group.directory_offset(), u64::from(group.directory.length)).iter().chain([&noise]) {
+            drop(GroupDirectory::decode(bytes));
+        }
+        for bytes in part(group.statistics_offset(), u64::from(group.statistics.length)).iter().chain([&noise]) {
+            if let Ok(read) = GroupStatistics::decode(bytes) {
+                drop(read.column(1, PhysicalType::I64, 2));
+                drop(read.column(2, PhysicalType::Text, 256));
+            }
+        }
+        let end = bytes.len() as u64 - TAIL_BYTES;
+        let start = group.rollups_offset() + u64::from(group.rollups.length);
+        for bytes in part(start, end - start).iter().chain([&noise]) {
+            drop(footer::decode(bytes));
+        }
+    }
 }

@@ -1,0 +1,88 @@
+//! What the store takes of a body.
+
+use nilometer_codec::PhysicalType;
+
+use super::Types;
+use crate::plan::{Line, Tags, Value};
+
+/// The points of a body that the store takes.
+#[derive(Debug, Clone)]
+pub struct Batch {
+    pub(super) database: String,
+    pub(super) points: Vec<Taken>,
+    /// The key that it is sent under.
+    pub key: Option<u8>,
+}
+
+#[derive(Debug, Clone)]
+pub(super) struct Taken {
+    pub(super) table: String,
+    pub(super) tags: Tags,
+    pub(super) time: i64,
+    pub(super) fields: Vec<(String, Value)>,
+}
+
+impl Batch {
+    /// Rows, duplicates counted each.
+    pub fn rows(&self) -> u64 {
+        self.points.len() as u64
+    }
+}
+
+/// What becomes of a body.
+#[derive(Debug, Clone)]
+pub struct Prediction {
+    /// What is taken.
+    pub batch: Batch,
+    /// Numbers of the lines that are not, counted from 1.
+    pub rejected: Vec<usize>,
+}
+
+pub(super) fn type_of(value: &Value) -> PhysicalType {
+    match value {
+        Value::Float(_) => PhysicalType::F64,
+        Value::Integer(_) => PhysicalType::I64,
+        Value::Unsigned(_) => PhysicalType::U64,
+        Value::Boolean(_) => PhysicalType::Bool,
+        Value::Text(_) => PhysicalType::Text,
+    }
+}
+
+/// What the store makes of a body at this time, given the types that its fields have. A field keeps the type that it
+/// is first seen with, even if the line that brought it is refused for a later field.
+pub fn predict(database: &str, lines: &[Line], mut types: Types, now_ns: i64) -> Prediction {
+    let mut batch = Batch {
+        database: database.to_owned(),
+        points: Vec::new(),
+        key: None,
+    };
+    let mut rejected = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let Line::Point {
+            table,
+            tags,
+            fields,
+            time,
+        } = line
+        else {
+            rejected.push(at + 1);
+            continue;
+        };
+        let fits = fields.iter().all(|(name, value)| {
+            let wanted = type_of(value);
+            let known = types.entry((table.clone(), name.clone())).or_insert(wanted);
+            *known == wanted
+        });
+        if fits {
+            batch.points.push(Taken {
+                table: table.clone(),
+                tags: tags.clone(),
+                time: time.unwrap_or(now_ns),
+                fields: fields.clone(),
+            });
+        } else {
+            rejected.push(at + 1);
+        }
+    }
+    Prediction { batch, rejected }
+}

@@ -1,0 +1,454 @@
+//! Tables and rows, and what each operation does to them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nilometer_codec::PhysicalType;
+use nilometer_engine::{ColumnKind, Duplicates, TableSettings};
+
+use super::convert::convert;
+use super::difference::describe_table;
+use super::predict::{Batch, type_of};
+use super::{Found, FoundTable, Mentioned, Name, Table};
+use crate::plan::{Change, Column, Delete, Fields, Tags};
+
+/// Settings and columns of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Schema {
+    /// Rows of one series and time.
+    pub duplicates: Duplicates,
+    /// Width of new partitions.
+    pub interval_ns: i64,
+    /// Names of its tags.
+    pub tags: BTreeSet<String>,
+    /// Its fields and their types.
+    pub fields: BTreeMap<String, PhysicalType>,
+}
+
+impl Default for Schema {
+    fn default() -> Self {
+        let settings = TableSettings::default();
+        Self {
+            duplicates: settings.duplicates,
+            interval_ns: settings.partition_interval_ns,
+            tags: BTreeSet::new(),
+            fields: BTreeMap::new(),
+        }
+    }
+}
+
+impl Schema {
+    fn has(&self, column: &Column) -> bool {
+        if column.is_tag {
+            self.tags.contains(&column.name)
+        } else {
+            self.fields.contains_key(&column.name)
+        }
+    }
+}
+
+/// Tags that were dropped: nobody sees them, and the series that they told apart stay apart.
+type Hidden = BTreeMap<u32, String>;
+
+/// A table: its columns as far as something acknowledged needs them, and its rows in the order of their writes.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Kept {
+    schema: Schema,
+    rows: BTreeMap<(Tags, i64, Hidden), Vec<Fields>>,
+    dropped_tags: u32,
+}
+
+/// Something that the store does as a whole or not at all.
+#[derive(Debug, Clone)]
+pub enum Op {
+    /// Points.
+    Write(Batch),
+    /// Rows go.
+    Delete {
+        /// The database.
+        database: String,
+        /// The rows.
+        delete: Delete,
+    },
+    /// Names or types change.
+    Change {
+        /// The database.
+        database: String,
+        /// The change.
+        change: Change,
+        /// The table before it, if there was one: what it says is as durable as the change.
+        before: Option<Schema>,
+    },
+}
+
+impl Op {
+    /// The key of a write and how many rows it has.
+    pub(super) fn key(&self) -> Option<(u8, u64)> {
+        match self {
+            Self::Write(batch) if batch.rows() > 0 => batch.key.map(|key| (key, batch.rows())),
+            Self::Write(_) | Self::Delete { .. } | Self::Change { .. } => None,
+        }
+    }
+}
+
+/// What a change must be answered with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Expected {
+    /// It is made.
+    Done,
+    /// There is nothing to do.
+    Nothing,
+    /// Something that it names does not exist.
+    NotFound,
+    /// Something of the new name exists.
+    ExistsAlready,
+    /// A value would not stay what it is.
+    Lossy,
+}
+
+/// Everything that is known to hold.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct State {
+    tables: BTreeMap<Name, Kept>,
+}
+
+impl State {
+    /// Names of the tables that must exist.
+    pub fn names(&self) -> impl Iterator<Item = &Name> {
+        self.tables.keys()
+    }
+
+    /// What a reader sees of a table.
+    pub fn shown(&self, name: &Name) -> Table {
+        let mut shown = Table::new();
+        for ((tags, time, _), rows) in self.tables.get(name).iter().flat_map(|kept| &kept.rows) {
+            let place = shown.entry((tags.clone(), *time)).or_default();
+            place.extend(rows.iter().cloned());
+        }
+        shown
+    }
+
+    /// A table as a store that is right shows it.
+    #[cfg(test)]
+    pub(super) fn found(&self, name: &Name) -> Option<FoundTable> {
+        let kept = self.tables.get(name)?;
+        Some(FoundTable {
+            schema: kept.schema.clone(),
+            rows: self.shown(name),
+            disorder: None,
+        })
+    }
+
+    /// Whether what a reader sees of a row's tags says which series it is of.
+    pub fn tells_series_apart(&self, name: &Name) -> bool {
+        let kept = self.tables.get(name);
+        kept.is_none_or(|kept| kept.dropped_tags == 0)
+    }
+
+    /// Rows of all tables.
+    pub fn rows(&self) -> usize {
+        let rows = self.tables.values().flat_map(|kept| kept.rows.values());
+        rows.map(Vec::len).sum()
+    }
+
+    /// Does what an operation does.
+    pub fn apply(&mut self, op: &Op) {
+        match op {
+            Op::Write(batch) => self.write(batch),
+            Op::Delete { database, delete } => {
+                let name = (database.clone(), delete.table.clone());
+                if let Some(kept) = self.tables.get_mut(&name) {
+                    kept.delete(delete);
+                }
+            }
+            Op::Change {
+                database,
+                change,
+                before,
+            } => {
+                let name = (database.clone(), change.table().to_owned());
+                if let Some(before) = before {
+                    self.tables.entry(name.clone()).or_default().schema = before.clone();
+                }
+                self.change(name, change);
+            }
+        }
+    }
+
+    fn write(&mut self, batch: &Batch) {
+        for point in &batch.points {
+            let name = (batch.database.clone(), point.table.clone());
+            let kept = self.tables.entry(name).or_default();
+            kept.schema.tags.extend(point.tags.keys().cloned());
+            for (field, value) in &point.fields {
+                kept.schema.fields.insert(field.clone(), type_of(value));
+            }
+            let key = (point.tags.clone(), point.time, Hidden::new());
+            let rows = kept.rows.entry(key).or_default();
+            let fields = point.fields.iter().cloned();
+            match (kept.schema.duplicates, rows.last_mut()) {
+                (Duplicates::Last, Some(row)) => row.extend(fields),
+                (Duplicates::Unique, Some(row)) => *row = fields.collect(),
+                (_, None) | (Duplicates::Keep, _) => rows.push(fields.collect()),
+            }
+        }
+    }
+
+    fn change(&mut self, name: Name, change: &Change) {
+        match change {
+            Change::CreateTable {
+                duplicates,
+                interval_ns,
+                columns,
+                ..
+            } => {
+                self.tables.entry(name).or_insert_with(|| {
+                    let mut kept = Kept::default();
+                    kept.schema.duplicates = *duplicates;
+                    kept.schema.interval_ns = *interval_ns;
+                    for (column, kind) in columns {
+                        match kind {
+                            ColumnKind::Tag => drop(kept.schema.tags.insert(column.clone())),
+                            ColumnKind::Field(kind) => {
+                                kept.schema.fields.insert(column.clone(), *kind);
+                            }
+                        }
+                    }
+                    kept
+                });
+            }
+            Change::DropTable { .. } => {
+                self.tables.remove(&name);
+            }
+            Change::RenameTable { to, .. } => {
+                let new = (name.0.clone(), to.clone());
+                if let Some(kept) = self.tables.remove(&name) {
+                    self.tables.insert(new, kept);
+                }
+            }
+            Change::DropColumn { column, .. } => {
+                if let Some(kept) = self.tables.get_mut(&name) {
+                    kept.drop_column(column);
+                }
+            }
+            Change::RenameColumn { column, to, .. } => {
+                if let Some(kept) = self.tables.get_mut(&name) {
+                    kept.rename_column(column, to);
+                }
+            }
+            Change::ChangeType { field, to, .. } => {
+                if let Some(kept) = self.tables.get_mut(&name) {
+                    kept.change_type(field, *to);
+                }
+            }
+        }
+    }
+
+    /// What the store must answer to a change, given the tables that it has by now.
+    pub fn expect(
+        &self,
+        database: &str,
+        change: &Change,
+        live: &BTreeMap<String, Schema>,
+    ) -> Expected {
+        let found = live.get(change.table());
+        if let Change::CreateTable { .. } = change {
+            return match found {
+                Some(_) => Expected::Nothing,
+                None => Expected::Done,
+            };
+        }
+        let Some(found) = found else {
+            return Expected::NotFound;
+        };
+        match change {
+            Change::CreateTable { .. } | Change::DropTable { .. } => Expected::Done,
+            Change::RenameTable { to, .. } if live.contains_key(to) => Expected::ExistsAlready,
+            Change::RenameTable { .. } => Expected::Done,
+            Change::DropColumn { column, .. } | Change::RenameColumn { column, .. }
+                if !found.has(column) =>
+            {
+                Expected::NotFound
+            }
+            Change::DropColumn { .. } => Expected::Done,
+            Change::RenameColumn { column, to, .. } => {
+                let new = Column {
+                    is_tag: column.is_tag,
+                    name: to.clone(),
+                };
+                if found.has(&new) {
+                    Expected::ExistsAlready
+                } else {
+                    Expected::Done
+                }
+            }
+            Change::ChangeType { table, field, to } => match found.fields.get(field) {
+                None => Expected::NotFound,
+                Some(kind) if kind == to => Expected::Nothing,
+                Some(_) => {
+                    let kept = self.tables.get(&(database.to_owned(), table.clone()));
+                    let mut values = kept
+                        .into_iter()
+                        .flat_map(|kept| kept.rows.values().flatten())
+                        .filter_map(|row| row.get(field));
+                    if values.any(|value| convert(value, *to).is_none()) {
+                        Expected::Lossy
+                    } else {
+                        Expected::Done
+                    }
+                }
+            },
+        }
+    }
+
+    /// Compares a read with this state: what must be there is there, and nothing else but names that a failed write may
+    /// have left.
+    pub(super) fn check(&self, found: &Found, mentioned: &Mentioned) -> Result<(), String> {
+        let mut out = String::new();
+        for (name, table) in found {
+            let kept = self.tables.get(name);
+            if kept.is_none() && !mentioned.tables.contains(name) {
+                return Err(format!("{}.{} came from nowhere", name.0, name.1));
+            }
+            let nothing = Kept::default();
+            let kept = kept.unwrap_or(&nothing);
+            kept.check_schema(name, table, mentioned)?;
+            let want = self.shown(name);
+            let same =
+                want == table.rows || (kept.dropped_tags > 0 && same_rows(&want, &table.rows));
+            if !same {
+                describe_table(name, &want, &table.rows, &mut out);
+            }
+            if let (Some(disorder), 0) = (&table.disorder, kept.dropped_tags) {
+                return Err(format!("{}.{}: {disorder}", name.0, name.1));
+            }
+        }
+        if let Some(missing) = self.tables.keys().find(|name| !found.contains_key(*name)) {
+            return Err(format!("table {}.{} is missing", missing.0, missing.1));
+        }
+        if out.is_empty() {
+            return Ok(());
+        }
+        Err(format!("the rows differ:{out}"))
+    }
+}
+
+/// Whether two tables have the same rows, in any order among those of one key: series that a dropped tag told apart have
+/// none.
+pub fn same_rows(want: &Table, got: &Table) -> bool {
+    let sorted = |rows: &Vec<Fields>| {
+        let mut rows = rows.clone();
+        rows.sort_unstable();
+        rows
+    };
+    want.len() == got.len()
+        && want
+            .iter()
+            .zip(got)
+            .all(|(a, b)| a.0 == b.0 && sorted(a.1) == sorted(b.1))
+}
+
+impl Kept {
+    fn delete(&mut self, delete: &Delete) {
+        let (from, to) = delete.time;
+        self.rows.retain(|(tags, time, _), _| {
+            let meant = delete.tag.as_ref().is_none_or(|tag| tag.keeps(tags));
+            !(meant && (from..=to).contains(time))
+        });
+    }
+
+    fn drop_column(&mut self, column: &Column) {
+        if !column.is_tag {
+            self.schema.fields.remove(&column.name);
+            for row in self.rows.values_mut().flatten() {
+                row.remove(&column.name);
+            }
+            return;
+        }
+        self.schema.tags.remove(&column.name);
+        self.dropped_tags += 1;
+        let hidden_as = self.dropped_tags;
+        self.rows = std::mem::take(&mut self.rows)
+            .into_iter()
+            .map(|((mut tags, time, mut hidden), rows)| {
+                if let Some(value) = tags.remove(&column.name) {
+                    hidden.insert(hidden_as, value);
+                }
+                ((tags, time, hidden), rows)
+            })
+            .collect();
+    }
+
+    fn rename_column(&mut self, column: &Column, to: &str) {
+        if column.is_tag {
+            self.schema.tags.remove(&column.name);
+            self.schema.tags.insert(to.to_owned());
+            self.rows = std::mem::take(&mut self.rows)
+                .into_iter()
+                .map(|((mut tags, time, hidden), rows)| {
+                    if let Some(value) = tags.remove(&column.name) {
+                        tags.insert(to.to_owned(), value);
+                    }
+                    ((tags, time, hidden), rows)
+                })
+                .collect();
+            return;
+        }
+        if let Some(kind) = self.schema.fields.remove(&column.name) {
+            self.schema.fields.insert(to.to_owned(), kind);
+        }
+        for row in self.rows.values_mut().flatten() {
+            if let Some(value) = row.remove(&column.name) {
+                row.insert(to.to_owned(), value);
+            }
+        }
+    }
+
+    fn change_type(&mut self, field: &str, to: PhysicalType) {
+        self.schema.fields.insert(field.to_owned(), to);
+        for row in self.rows.values_mut().flatten() {
+            if let Some(value) = row.get_mut(field)
+                && let Some(converted) = convert(value, to)
+            {
+                *value = converted;
+            }
+        }
+    }
+
+    fn check_schema(
+        &self,
+        name: &Name,
+        found: &FoundTable,
+        mentioned: &Mentioned,
+    ) -> Result<(), String> {
+        let (want, got) = (&self.schema, &found.schema);
+        let told = |what: String| Err(format!("{}.{}: {what}", name.0, name.1));
+        if (want.duplicates, want.interval_ns) != (got.duplicates, got.interval_ns) {
+            return told(format!("its settings are {got:?} instead of {want:?}"));
+        }
+        if let Some(missing) = want.tags.difference(&got.tags).next() {
+            return told(format!("the tag {missing} is missing"));
+        }
+        for (field, kind) in &want.fields {
+            if got.fields.get(field) != Some(kind) {
+                let got = got.fields.get(field);
+                return told(format!("the field {field} is {got:?} instead of {kind:?}"));
+            }
+        }
+        let known = |is_tag: bool, column: &str| {
+            let place = (name.clone(), is_tag, column.to_owned());
+            mentioned.columns.contains(&place)
+        };
+        let tags = got.tags.difference(&want.tags);
+        let fields = got
+            .fields
+            .keys()
+            .filter(|it| !want.fields.contains_key(*it));
+        let mut strangers = tags
+            .filter(|tag| !known(true, tag))
+            .chain(fields.filter(|field| !known(false, field)));
+        match strangers.next() {
+            Some(stranger) => told(format!("the column {stranger} came from nowhere")),
+            None => Ok(()),
+        }
+    }
+}

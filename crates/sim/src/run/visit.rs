@@ -1,0 +1,157 @@
+//! What another writer does while the store writes a segment.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nilometer_engine::ingest::{Session, WriteReport};
+use nilometer_engine::{DEFAULT_SCHEMA, Engine, Error, Lsn, Maintained};
+use nilometer_lineproto::Precision;
+
+use super::Run;
+use super::acts::ask;
+use crate::model::{self, Expected, Found, Op, Prediction};
+use crate::plan::{Act, Visit, spell};
+use crate::world::{delete_request, read_all};
+
+/// Writers help to flush a head of so many times `flush_rows`, which nobody can while its flush waits for the visit.
+const HEAD_FULL_FACTOR: u64 = 4;
+
+/// What is expected of a visit.
+pub(super) enum Expectation {
+    Write(Prediction),
+    Delete(Op),
+    Change(Op, Expected),
+    Maintain,
+    Read,
+}
+
+/// What the store answered.
+enum Answer {
+    Write(Result<WriteReport, Error>),
+    Delete(Result<Option<Lsn>, Error>),
+    Change(Result<(), Error>),
+    Maintain(Result<Maintained, Error>),
+    Read(Result<Found, String>),
+}
+
+type Asked = Box<dyn FnOnce(&Arc<Engine>) -> Option<Answer> + Send>;
+
+/// A visit that is to come, and what became of it: whether the store had stopped by then, and its answer.
+pub(super) struct Awaited {
+    expectation: Expectation,
+    answer: Arc<Mutex<Option<(bool, Answer)>>>,
+}
+
+impl Run {
+    /// Sends somebody to wait for the call; `None` = nothing can be done at this time.
+    pub(super) fn send_visitor(&mut self, visit: &Visit) -> Result<Option<Awaited>, String> {
+        let engine = Arc::clone(self.engine()?);
+        let Some((expectation, asked)) = self.prepare(&engine, &visit.act) else {
+            return Ok(None);
+        };
+        let answer = Arc::new(Mutex::new(None));
+        let place = Arc::clone(&answer);
+        let come = Box::new(move || {
+            let stopped = engine.metrics().poisoned.is_some();
+            let answered = asked(&engine).map(|answer| (stopped, answer));
+            *place.lock().unwrap_or_else(PoisonError::into_inner) = answered;
+        });
+        self.world.visitor().wait(Some((visit.call, come)));
+        Ok(Some(Awaited {
+            expectation,
+            answer,
+        }))
+    }
+
+    fn prepare(&mut self, engine: &Arc<Engine>, act: &Act) -> Option<(Expectation, Asked)> {
+        let snapshot = engine.snapshot();
+        let exists = |database: &str| snapshot.databases().iter().any(|name| name == database);
+        match act {
+            Act::Write {
+                database, lines, ..
+            } if exists(database) => {
+                let types = self.world.types(database);
+                let prediction = model::predict(database, lines, types, self.world.now_ns());
+                self.model.mention(database, lines);
+                let (database, body) = (database.clone(), spell(lines));
+                let head_rows_max = self.flush_rows * HEAD_FULL_FACTOR;
+                let asked = move |engine: &Arc<Engine>| {
+                    if engine.metrics().head_rows >= head_rows_max {
+                        return None;
+                    }
+                    let session = Session::new(Arc::clone(engine), &database);
+                    let written = session.and_then(|mut session| {
+                        session.write_lines(body.as_bytes(), Precision::Nanosecond)
+                    });
+                    Some(Answer::Write(written))
+                };
+                Some((Expectation::Write(prediction), Box::new(asked)))
+            }
+            Act::Delete { database, delete } if exists(database) => {
+                let request = delete_request(&snapshot, database, delete)?;
+                let op = Op::Delete {
+                    database: database.clone(),
+                    delete: delete.clone(),
+                };
+                let asked =
+                    move |engine: &Arc<Engine>| Some(Answer::Delete(engine.delete(&request)));
+                Some((Expectation::Delete(op), Box::new(asked)))
+            }
+            Act::Change { database, change } if exists(database) => {
+                self.held = None;
+                let live = self.world.schemas(database);
+                let expected = self.model.state().expect(database, change, &live);
+                let op = Op::Change {
+                    database: database.clone(),
+                    change: change.clone(),
+                    before: live.get(change.table()).cloned(),
+                };
+                let (database, change) = (database.clone(), change.clone());
+                let table = snapshot.table(&database, DEFAULT_SCHEMA, change.table());
+                let asked = move |engine: &Arc<Engine>| {
+                    let done = ask(engine, table.as_deref(), &database, &change);
+                    Some(Answer::Change(done))
+                };
+                Some((Expectation::Change(op, expected), Box::new(asked)))
+            }
+            Act::Maintain => {
+                let asked = |engine: &Arc<Engine>| Some(Answer::Maintain(engine.maintain()));
+                Some((Expectation::Maintain, Box::new(asked)))
+            }
+            Act::Compare(_) => {
+                let asked = |engine: &Arc<Engine>| Some(Answer::Read(read_all(&engine.snapshot())));
+                Some((Expectation::Read, Box::new(asked)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Judges the visit, if it came to it.
+    pub(super) fn judge_visit(&mut self, visit: Awaited) -> Result<(), String> {
+        self.world.visitor().wait(None);
+        let mut place = visit.answer.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some((stopped, answer)) = place.take() else {
+            return Ok(());
+        };
+        self.counts.visits += 1;
+        let judged = match (visit.expectation, answer) {
+            (Expectation::Write(prediction), Answer::Write(outcome)) => {
+                self.judge_write(prediction, stopped, outcome)
+            }
+            (Expectation::Delete(op), Answer::Delete(outcome)) => {
+                self.judge_delete(op, stopped, outcome)
+            }
+            (Expectation::Change(op, expected), Answer::Change(outcome)) => {
+                self.judge_change(op, expected, stopped, outcome)
+            }
+            (Expectation::Maintain, Answer::Maintain(outcome)) => {
+                self.allow("maintain", outcome).map(drop)
+            }
+            (Expectation::Read, Answer::Read(Ok(found))) => self.model.check(&found),
+            (Expectation::Read, Answer::Read(Err(what))) if !self.world.disk().crashed() => {
+                Err(what)
+            }
+            _ => Ok(()),
+        };
+        judged.map_err(|what| format!("a visit while a segment was written: {what}"))
+    }
+}

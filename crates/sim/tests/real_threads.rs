@@ -1,0 +1,224 @@
+//! Writers, readers, deletes and maintenance at once, on threads of the machine: not repeatable to the step, so what is
+//! checked must hold in any order of things.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use nilometer_engine::disk::{Disk, MemoryDisk};
+use nilometer_engine::ingest::Session;
+use nilometer_engine::{
+    CompactionOptions, DeleteRequest, Engine, Lsn, Options, Snapshot, SystemClock,
+};
+use nilometer_lineproto::Precision;
+use nilometer_sim::model::Found;
+use nilometer_sim::plan::Value;
+use nilometer_sim::world::read_all;
+
+const WRITERS: usize = 3;
+const BATCHES: i64 = 400;
+const HOSTS: i64 = 3;
+/// Times of the series that all writers write.
+const SHARED_TIMES: i64 = 20;
+/// Batches lie in so many days.
+const DAYS: i64 = 4;
+const DAY_NS: i64 = 86_400_000_000_000;
+
+fn options() -> Options {
+    Options {
+        flush_rows: 300,
+        flush_idle_ms: 0,
+        compaction: CompactionOptions {
+            fan_in: 2,
+            partition_rows_min: 50,
+            widen_rows_max: 100,
+            settle_ms: 1,
+            ..CompactionOptions::default()
+        },
+        ..Options::default()
+    }
+}
+
+fn open(disk: &MemoryDisk) -> Arc<Engine> {
+    let disk: Arc<dyn Disk> = Arc::new(disk.clone());
+    Arc::new(Engine::open(disk, Arc::new(SystemClock), Path::new("/d"), options()).unwrap())
+}
+
+fn time_of(batch: i64) -> i64 {
+    (batch % DAYS) * DAY_NS + batch
+}
+
+/// Rows of one batch in two tables, and one of the series that all write.
+fn body(writer: usize, batch: i64) -> String {
+    let mut body = String::new();
+    let time = time_of(batch);
+    for table in ["a", "b"] {
+        for host in 0..HOSTS {
+            writeln!(body, "{table},w=w{writer},host=h{host} v={batch}i {time}").unwrap();
+        }
+    }
+    let value = batch * 10 + i64::try_from(writer).unwrap();
+    writeln!(body, "shared v={value}i {}", batch % SHARED_TIMES).unwrap();
+    body
+}
+
+/// What the writers know: by time of the shared series, the LSN and value of the last write.
+type Newest = Mutex<BTreeMap<i64, (Lsn, i64)>>;
+
+fn write(engine: &Arc<Engine>, writer: usize, acknowledged: &AtomicI64, newest: &Newest) {
+    let mut session = Session::new(Arc::clone(engine), "d").unwrap();
+    for batch in 0..BATCHES {
+        let body = body(writer, batch);
+        let report = session
+            .write_lines(body.as_bytes(), Precision::Nanosecond)
+            .unwrap();
+        let value = batch * 10 + i64::try_from(writer).unwrap();
+        let mut newest = newest.lock().unwrap();
+        let last = newest.entry(batch % SHARED_TIMES).or_default();
+        *last = (*last).max((report.lsn, value));
+        drop(newest);
+        acknowledged.store(batch, Ordering::Release);
+    }
+}
+
+/// Writes rows and deletes them, and never finds one again.
+fn delete(engine: &Arc<Engine>) {
+    let mut session = Session::new(Arc::clone(engine), "d").unwrap();
+    for round in 0..BATCHES / 4 {
+        let line = format!("gone,host=h{} v=1i {}", round % 3, time_of(round));
+        session
+            .write_lines(line.as_bytes(), Precision::Nanosecond)
+            .unwrap();
+        let table = engine.snapshot().table("d", "public", "gone").unwrap();
+        let request = DeleteRequest {
+            table,
+            time: i64::MIN..=i64::MAX,
+            tags: Vec::new(),
+        };
+        engine.delete(&request).unwrap();
+        let found = read_all(&engine.snapshot()).unwrap();
+        assert_eq!(rows_of(&found, "gone"), 0, "round {round}");
+    }
+}
+
+fn rows_of(found: &Found, table: &str) -> usize {
+    let table = found.get(&("d".to_owned(), table.to_owned()));
+    table.map_or(0, |table| table.rows.len())
+}
+
+/// Every batch up to the one acknowledged is there, and every one that is there is whole.
+fn check_batches(snapshot: &Snapshot, acknowledged: &[i64]) -> Found {
+    let found = read_all(snapshot).unwrap();
+    let mut batches: BTreeMap<(String, i64), usize> = BTreeMap::new();
+    for table in ["a", "b"] {
+        let table = found.get(&("d".to_owned(), table.to_owned()));
+        for ((tags, time), rows) in table.iter().flat_map(|table| &table.rows) {
+            assert_eq!(rows.len(), 1);
+            let batch = time % DAY_NS;
+            assert_eq!(rows[0].get("v"), Some(&Value::Integer(batch)));
+            *batches.entry((tags["w"].clone(), batch)).or_default() += 1;
+        }
+    }
+    let whole = usize::try_from(HOSTS).unwrap() * 2;
+    for (batch, rows) in &batches {
+        assert_eq!(*rows, whole, "{batch:?}");
+    }
+    for (writer, &last) in acknowledged.iter().enumerate() {
+        for batch in 0..=last {
+            let name = (format!("w{writer}"), batch);
+            assert!(batches.contains_key(&name), "{name:?} is missing");
+        }
+    }
+    found
+}
+
+fn check_shared(found: &Found, newest: &Newest) {
+    let table = &found[&("d".to_owned(), "shared".to_owned())];
+    let newest = newest.lock().unwrap();
+    assert_eq!(table.rows.len(), newest.len());
+    for ((_, time), rows) in &table.rows {
+        let (lsn, value) = newest[time];
+        assert_eq!(rows[0].get("v"), Some(&Value::Integer(value)), "LSN {lsn}");
+    }
+}
+
+#[test]
+fn every_promise_holds_while_many_threads_work() {
+    let disk = MemoryDisk::new();
+    let engine = open(&disk);
+    engine.create_database("d").unwrap();
+    let acknowledged: Vec<AtomicI64> = (0..WRITERS).map(|_| AtomicI64::new(-1)).collect();
+    let newest = Newest::default();
+    let working = AtomicUsize::new(WRITERS + 1);
+    let reads = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for (writer, acknowledged) in acknowledged.iter().enumerate() {
+            let (engine, newest, working) = (&engine, &newest, &working);
+            scope.spawn(move || {
+                let _done = Done(working);
+                write(engine, writer, acknowledged, newest);
+            });
+        }
+        scope.spawn(|| {
+            let _done = Done(&working);
+            delete(&engine);
+        });
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while working.load(Ordering::Acquire) > 0 {
+                    engine.maintain().unwrap();
+                    std::thread::yield_now();
+                }
+            });
+        }
+        scope.spawn(|| {
+            let mut held: Vec<(Snapshot, Found)> = Vec::new();
+            while working.load(Ordering::Acquire) > 0 {
+                let known: Vec<i64> = acknowledged
+                    .iter()
+                    .map(|last| last.load(Ordering::Acquire))
+                    .collect();
+                let snapshot = engine.snapshot();
+                let found = check_batches(&snapshot, &known);
+                if reads.fetch_add(1, Ordering::Relaxed) % 8 == 0 {
+                    held.push((snapshot, found));
+                }
+            }
+            for (snapshot, found) in &held {
+                let again = read_all(snapshot).unwrap();
+                for (name, table) in found {
+                    assert_eq!(again[name].rows, table.rows, "{name:?}");
+                }
+            }
+        });
+    });
+    assert!(reads.load(Ordering::Relaxed) > 0);
+    let all: Vec<i64> = acknowledged
+        .iter()
+        .map(|last| last.load(Ordering::Acquire))
+        .collect();
+    let check = |engine: &Arc<Engine>| {
+        let found = check_batches(&engine.snapshot(), &all);
+        check_shared(&found, &newest);
+        assert_eq!(rows_of(&found, "gone"), 0);
+    };
+    check(&engine);
+    drop(engine);
+    let engine = open(&disk);
+    check(&engine);
+    engine.settle().unwrap();
+    check(&engine);
+}
+
+/// Counts down even if its thread panics, so that the others end.
+struct Done<'a>(&'a AtomicUsize);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Release);
+    }
+}
