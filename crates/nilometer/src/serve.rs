@@ -83,7 +83,7 @@ limits! {
     answer_rows_max: usize, "N", "NILOMETER_ANSWER_ROWS_MAX", answer_rows_max;
     /// Rows of an answer in the format pretty.
     answer_pretty_rows_max: usize, "N", "NILOMETER_ANSWER_PRETTY_ROWS_MAX", answer_pretty_rows_max;
-    /// Milliseconds that running requests have after a stop was asked for.
+    /// Milliseconds that running requests have after a stop was asked for, and a compaction after them.
     shutdown_ms_max: u64, "MS", "NILOMETER_SHUTDOWN_MS_MAX", shutdown_ms_max;
     /// Memory of one query in bytes.
     query_memory_bytes_max: usize, "BYTES", "NILOMETER_QUERY_MEMORY_BYTES_MAX", sql.query_memory_bytes_max;

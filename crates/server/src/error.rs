@@ -156,10 +156,9 @@ impl From<EngineError> for Refusal {
             EngineError::UnknownDatabase { .. }
             | EngineError::NotFound { .. }
             | EngineError::TableDropped { .. }
-            | EngineError::UnknownRelation { .. } => (StatusCode::NOT_FOUND, None),
+            | EngineError::RelationDropped { .. } => (StatusCode::NOT_FOUND, None),
             EngineError::ExistsAlready { .. }
             | EngineError::DefaultSchemaInUse { .. }
-            | EngineError::NameTaken { .. }
             | EngineError::RelationKey { .. }
             | EngineError::Lossy { .. } => (StatusCode::CONFLICT, None),
             EngineError::InvalidName { .. }

@@ -5,9 +5,9 @@
 //! faster than clients do.
 
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use nilometer_engine::{Engine, Error as EngineError, Maintained};
 
@@ -33,6 +33,8 @@ pub(crate) struct Maintenance {
 #[derive(Debug)]
 struct Worker {
     stop: SyncSender<()>,
+    /// Closed when the thread has ended.
+    ended: Receiver<()>,
     thread: JoinHandle<()>,
 }
 
@@ -45,16 +47,22 @@ impl Maintenance {
         Ok(Self { workers })
     }
 
-    /// Ends each thread after the job it is at. Blocks.
-    pub(crate) fn stop(self) {
-        let (stops, threads): (Vec<_>, Vec<_>) = self
-            .workers
-            .into_iter()
-            .map(|worker| (worker.stop, worker.thread))
-            .unzip();
-        drop(stops);
-        for thread in threads {
-            if thread.join().is_err() {
+    /// Ends each thread after the job it is at. Blocks, at most so long; a compaction that takes longer is left to end
+    /// with the process, which loses nothing but its work.
+    pub(crate) fn stop(self, time_max: Duration) {
+        let deadline = Instant::now() + time_max;
+        let mut running = Vec::new();
+        for worker in self.workers {
+            drop(worker.stop);
+            running.push((worker.ended, worker.thread));
+        }
+        for (ended, thread) in running {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if ended.recv_timeout(left) == Err(RecvTimeoutError::Timeout) {
+                tracing::warn!(
+                    "maintenance did not end in time and is cut off; it begins anew after the next start (setting shutdown-ms-max)"
+                );
+            } else if thread.join().is_err() {
                 tracing::error!("a maintenance thread had panicked");
             }
         }
@@ -69,7 +77,9 @@ impl Worker {
         work: Work,
     ) -> Result<Self, Error> {
         let (stop, stopped) = mpsc::sync_channel(1);
+        let (ending, ended) = mpsc::sync_channel(1);
         let run = move || {
+            let _ending: SyncSender<()> = ending;
             let mut pause = Duration::ZERO;
             // A pause is a wait for the order to stop, which also comes when the sender is gone.
             while matches!(stopped.recv_timeout(pause), Err(RecvTimeoutError::Timeout)) {
@@ -93,6 +103,10 @@ impl Worker {
                 what: "maintenance",
                 source,
             })?;
-        Ok(Self { stop, thread })
+        Ok(Self {
+            stop,
+            ended,
+            thread,
+        })
     }
 }

@@ -89,7 +89,7 @@ pub async fn serve(
     // The routes hold the engine too; it closes after the last write that they started.
     drop(service);
     let close = move || {
-        maintenance.stop();
+        maintenance.stop(shutdown_time_max);
         engine.close()
     };
     match tokio::task::spawn_blocking(close).await {

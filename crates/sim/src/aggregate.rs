@@ -105,12 +105,12 @@ fn check(group: &Group, row: &AggregateRow, names: &[String]) -> Result<(), Stri
 fn check_field(values: &[(i64, Value)], found: &FieldAggregate) -> Option<bool> {
     let (first, last) = (values.first()?, values.last()?);
     let ordered = |a: &&Value, b: &&Value| compare_values(a, b);
-    let least = values.iter().map(|(_, value)| value).min_by(ordered)?;
-    let most = values.iter().map(|(_, value)| value).max_by(ordered)?;
+    let smallest = values.iter().map(|(_, value)| value).min_by(ordered)?;
+    let largest = values.iter().map(|(_, value)| value).max_by(ordered)?;
     Some(
         found.count == values.len() as u64
-            && is(least, &found.min)
-            && is(most, &found.max)
+            && is(smallest, &found.min)
+            && is(largest, &found.max)
             && first.0 == found.first.0
             && is(&first.1, &found.first.1)
             && last.0 == found.last.0

@@ -1,8 +1,9 @@
 //! Seeded simulation of the store over a disk that fails and a clock that stands still.
 //!
 //! Does: draw a plan from a seed, run it against the engine and against plain maps, compare after every restart, and
-//! shrink what fails. One seed is one run: single-threaded, the same each time. Does not: model time, threads or bit
-//! rot on its own; nothing here is part of a release.
+//! shrink what fails. One seed is one run: single-threaded, the same each time; other writers come in while a segment is
+//! written, at calls that the plan chooses. Does not: model time or bit rot on its own, or run threads (one test does);
+//! nothing here is part of a release.
 //!
 //! Start at [`plan`] for what a run is, at [`run()`] for the rules. `NILOMETER_SIM_SEED=n` makes the tests run one
 //! seed, `NILOMETER_SIM_SEEDS=n` that many; `cargo run --release -p nilometer-sim -- soak` runs until it is stopped.

@@ -201,15 +201,12 @@ impl Model {
     /// An operation may survive or not; the next restart tells. It must not be seen before.
     pub fn doubt(&mut self, op: Op) {
         if let Op::Change {
-            database, change, ..
+            database,
+            change: Change::CreateTable { table, .. } | Change::RenameTable { to: table, .. },
+            ..
         } = &op
         {
-            match change {
-                Change::CreateTable { table, .. } | Change::RenameTable { to: table, .. } => {
-                    self.mentioned.table(&(database.clone(), table.clone()));
-                }
-                _ => {}
-            }
+            self.mentioned.table(&(database.clone(), table.clone()));
         }
         self.in_doubt.push(op);
     }

@@ -184,7 +184,7 @@ fn every_promise_holds_while_many_threads_work() {
                     .collect();
                 let snapshot = engine.snapshot();
                 let found = check_batches(&snapshot, &known);
-                if reads.fetch_add(1, Ordering::Relaxed) % 8 == 0 {
+                if reads.fetch_add(1, Ordering::Relaxed).is_multiple_of(8) {
                     held.push((snapshot, found));
                 }
             }

@@ -261,15 +261,16 @@ impl State {
             return Expected::NotFound;
         };
         match change {
-            Change::CreateTable { .. } | Change::DropTable { .. } => Expected::Done,
             Change::RenameTable { to, .. } if live.contains_key(to) => Expected::ExistsAlready,
-            Change::RenameTable { .. } => Expected::Done,
             Change::DropColumn { column, .. } | Change::RenameColumn { column, .. }
                 if !found.has(column) =>
             {
                 Expected::NotFound
             }
-            Change::DropColumn { .. } => Expected::Done,
+            Change::CreateTable { .. }
+            | Change::DropTable { .. }
+            | Change::RenameTable { .. }
+            | Change::DropColumn { .. } => Expected::Done,
             Change::RenameColumn { column, to, .. } => {
                 let new = Column {
                     is_tag: column.is_tag,

@@ -100,7 +100,7 @@ fn a_delete_takes_what_is_there_and_nothing_later() {
         },
     };
     let two = (2, vec![row(&[("a", 2)])]);
-    assert_eq!(shown(&[&write, &delete]), [two.clone()]);
+    assert_eq!(shown(&[&write, &delete]), std::slice::from_ref(&two));
     let one = (1, vec![row(&[("a", 1)])]);
     assert_eq!(shown(&[&write, &delete, &write]), [one, two]);
 }
