@@ -22,8 +22,9 @@ use crate::segment::{
 };
 use crate::tombstone::{Mask, Tombstone};
 
-/// A block with fewer rows is worth joining with others.
-const COPY_ROWS_MIN: u32 = 512;
+/// A block with fewer rows is worth joining with others: flushes of half a million rows of a thousand
+/// series make blocks of little more than 512 rows each, and those would stay half full for ever.
+const COPY_ROWS_MIN: u32 = 768;
 
 /// What to rewrite.
 pub(crate) struct Rewrite<'a> {
