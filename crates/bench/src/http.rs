@@ -109,6 +109,11 @@ impl Client {
 
     /// Status and whole body of a GET; the error is a text for people.
     pub(crate) fn get(&self, target: &str) -> std::result::Result<(u16, Vec<u8>), String> {
+        // A kept connection may have been closed by the server meanwhile. Asking twice is harmless: this only reads.
+        self.get_once(target).or_else(|_| self.get_once(target))
+    }
+
+    fn get_once(&self, target: &str) -> std::result::Result<(u16, Vec<u8>), String> {
         let mut response = self
             .agent
             .get(self.address.url(target))

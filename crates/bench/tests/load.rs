@@ -258,6 +258,39 @@ fn a_database_with_rows_in_it_can_be_loaded() {
 }
 
 #[test]
+fn a_database_with_figures_tells_size_and_amplification_and_another_does_not() {
+    let files = files();
+    let server = Server::start(
+        Faults {
+            row_bytes_shown: Some(10),
+            ..Faults::default()
+        },
+        false,
+    );
+    server.seen().rows = 1000;
+    let patient = LoadOptions {
+        settle_wait: Duration::from_mins(1),
+        settle_quiet: Duration::from_millis(1),
+        ..options(&server, &files.batches)
+    };
+    let report = load(&patient, |_| {}).unwrap();
+    let store = report.store.unwrap();
+    assert_eq!(store.before.segment_bytes, 10_000);
+    assert_eq!(store.settled.segment_bytes, 13_600);
+    // 360 rows of ten values in 3600 bytes.
+    assert_eq!(
+        (store.write_amplification, store.bytes_per_value),
+        (2.5, 1.0)
+    );
+    let table = report.table();
+    assert!(table.contains("1.0000 bytes a value"), "{table}");
+
+    let server = Server::start(Faults::default(), false);
+    let report = load(&options(&server, &files.batches), |_| {}).unwrap();
+    assert_eq!(report.store, None);
+}
+
+#[test]
 fn limits_end_a_load_at_a_whole_batch() {
     let files = files();
     let server = Server::start(Faults::default(), false);

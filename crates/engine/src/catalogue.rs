@@ -42,8 +42,6 @@ pub(crate) struct Catalogue {
     tags: FxHashMap<ColumnId, TagDictionary>,
     /// Of tag values.
     text_hash: TextHash,
-    /// Memory of tag values and series, as they are counted when they come.
-    index_bytes: usize,
     dropped: Dropped,
     next: NextIds,
     epoch: u64,

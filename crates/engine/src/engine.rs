@@ -14,6 +14,7 @@ mod delete;
 mod expire;
 mod flush;
 mod memory;
+mod metrics;
 mod open;
 mod relations;
 mod restore;
@@ -27,7 +28,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, Rw
 use rustc_hash::FxHashSet;
 
 use crate::batch::{Batch, BatchKey};
-use crate::budget::{MemoryBudget, MemoryUse};
+use crate::budget::MemoryBudget;
 use crate::catalogue::{Catalogue, NAME_BYTES_MAX};
 use crate::clock::{Clock, SystemClock};
 use crate::compaction::CompactionOptions;
@@ -53,6 +54,7 @@ pub use backup::BackupReport;
 pub use ddl::NewColumn;
 pub use delete::DeleteRequest;
 pub use flush::Maintained;
+pub use metrics::Metrics;
 pub(crate) use open::{read_definitions, segment_dir, segment_name};
 pub use relations::{NewRelation, RelationChange};
 pub use restore::RestoreReport;
@@ -115,98 +117,6 @@ impl Default for Options {
             sabotage: None,
         }
     }
-}
-
-/// What `/metrics` shows of the store.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Metrics {
-    /// Rows acknowledged since the store was opened.
-    pub rows_written: u64,
-    /// Batches acknowledged since the store was opened.
-    pub batches_written: u64,
-    /// Bytes written to log files since the store was opened.
-    pub log_bytes_written: u64,
-    /// Syncs of log files since the store was opened.
-    pub log_syncs: u64,
-    /// Log files, in use or kept for reuse.
-    pub log_files: u64,
-    /// Bytes of log records that are not in segments yet, encoded.
-    pub log_bytes: u64,
-    /// Rows in memory.
-    pub head_rows: u64,
-    /// Memory of those rows in bytes.
-    pub head_bytes: u64,
-    /// Segment files.
-    pub segments: u64,
-    /// Bytes of segment files.
-    pub segment_bytes: u64,
-    /// Bytes of definition files.
-    pub definition_bytes: u64,
-    /// Rows in segment files.
-    pub segment_rows: u64,
-    /// Bytes of segment files ever written, those removed since included: over `segment_bytes`, the write
-    /// amplification.
-    pub segment_bytes_written: u64,
-    /// Partitions of all tables.
-    pub partitions: u64,
-    /// Deletes that rows in segments still wait for.
-    pub tombstones: u64,
-    /// Segments that a compaction found damaged and left alone.
-    pub segments_damaged: u64,
-    /// Segment files that are open.
-    pub open_files: u64,
-    /// Memory of directories, statistics and rollups of segments.
-    pub directory_cache_bytes: u64,
-    /// How often one of them was in memory when it was needed, since the store was opened.
-    pub directory_cache_hits: u64,
-    /// How often it was not.
-    pub directory_cache_misses: u64,
-    /// Databases.
-    pub databases: u64,
-    /// Tables of all databases.
-    pub tables: u64,
-    /// Series of all tables.
-    pub series: u64,
-    /// Memory of series and tag values in bytes.
-    pub series_bytes: u64,
-    /// Memory of what writers remember of series texts, in bytes.
-    pub memo_bytes: u64,
-    /// Highest LSN that a snapshot sees.
-    pub visible_lsn: Lsn,
-    /// Highest LSN that is in segments.
-    pub flushed_lsn: Lsn,
-    /// Bytes free on the disk when a write last looked; 0 = none has.
-    pub disk_free_bytes: u64,
-    /// Bytes that must be free for a write.
-    pub disk_reserve_bytes: u64,
-    /// Batches refused for want of room since the store was opened.
-    pub disk_full_refusals: u64,
-    /// The memory budget in bytes, and what each use of it has.
-    pub memory_total_bytes: u64,
-    /// Rows in memory, with the copies that a flush makes.
-    pub memory_head_bytes: u64,
-    /// Parts of files that can be read again.
-    pub memory_cache_bytes: u64,
-    /// Names, tags and series.
-    pub memory_index_bytes: u64,
-    /// Compaction at work.
-    pub memory_compaction_bytes: u64,
-    /// Queries at work.
-    pub memory_query_bytes: u64,
-    /// Times that the budget refused something since the store was opened.
-    pub memory_refusals: u64,
-    /// Keys of batches that are remembered.
-    pub keys: u64,
-    /// Memory of those keys in bytes.
-    pub key_bytes: u64,
-    /// Relations of all databases.
-    pub relations: u64,
-    /// Rows of all relations.
-    pub relation_rows: u64,
-    /// Memory of relations in bytes, with what only snapshots see.
-    pub relation_bytes: u64,
-    /// Why writes are refused, if they are.
-    pub poisoned: Option<String>,
 }
 
 /// An open store. Shared by reference between threads; everything in it is synchronous.
@@ -630,75 +540,6 @@ impl Engine {
     /// The data directory.
     pub fn dir(&self) -> &Path {
         &self.dir
-    }
-
-    /// Figures for operators.
-    pub fn metrics(&self) -> Metrics {
-        self.report_head();
-        self.report_index();
-        let state = lock(&self.state).clone();
-        let (databases, tables, series) = self.catalogue().counts();
-        let series_bytes = self.catalogue().series_bytes();
-        let memo_bytes = self
-            .memo
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .bytes();
-        let (relations, relation_rows, relation_bytes) = self.relations().counts();
-        let (keys, key_bytes) = {
-            let keys = lock(&self.keys);
-            (keys.len() as u64, keys.bytes() as u64)
-        };
-        let log = self.log.counters();
-        let segments_damaged = lock(&self.jobs).damaged.len() as u64;
-        let segments = &state.version.segments;
-        let frozen = state.frozen.as_ref();
-        let cache = self.segment_cache.counters();
-        Metrics {
-            open_files: cache.files,
-            directory_cache_bytes: cache.bytes,
-            directory_cache_hits: cache.hits,
-            directory_cache_misses: cache.misses,
-            rows_written: self.counters.rows.load(Ordering::Relaxed),
-            batches_written: self.counters.batches.load(Ordering::Relaxed),
-            log_bytes_written: log.bytes_written,
-            log_syncs: log.syncs,
-            log_files: log.files,
-            log_bytes: self.counters.log_bytes.load(Ordering::Relaxed),
-            head_rows: state.head.rows() + frozen.map_or(0, |frozen| frozen.head.rows()),
-            head_bytes: state.head.bytes() + frozen.map_or(0, |frozen| frozen.head.bytes()),
-            segments: segments.len() as u64,
-            segment_bytes: segments.iter().map(|segment| segment.meta.bytes).sum(),
-            definition_bytes: state.version.definition_bytes,
-            segment_rows: segments.iter().map(|segment| segment.meta.rows).sum(),
-            segment_bytes_written: state.version.written_bytes,
-            partitions: state.version.windows.len() as u64,
-            tombstones: state.version.tombstones.len() as u64,
-            segments_damaged,
-            databases: databases as u64,
-            tables: tables as u64,
-            series: series as u64,
-            series_bytes: series_bytes as u64,
-            memo_bytes: memo_bytes as u64,
-            visible_lsn: self.log.durable(),
-            flushed_lsn: state.version.flushed_lsn,
-            disk_free_bytes: self.space.free(),
-            disk_reserve_bytes: self.space.reserve(),
-            disk_full_refusals: self.space.refused(),
-            memory_total_bytes: self.budget.total(),
-            memory_head_bytes: self.budget.used(MemoryUse::Head),
-            memory_cache_bytes: self.budget.used(MemoryUse::Cache),
-            memory_index_bytes: self.report_index(),
-            memory_compaction_bytes: self.budget.used(MemoryUse::Compaction),
-            memory_query_bytes: self.budget.used(MemoryUse::Query),
-            memory_refusals: self.budget.refused(),
-            keys,
-            key_bytes,
-            relations,
-            relation_rows,
-            relation_bytes,
-            poisoned: self.log.poisoned(),
-        }
     }
 }
 

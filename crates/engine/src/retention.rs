@@ -75,11 +75,6 @@ impl RetentionClock {
             .then_some(self.mark_ns)
     }
 
-    /// The latest time believed: every edit of retention carries it.
-    pub(crate) fn mark_ns(&self) -> i64 {
-        self.mark_ns
-    }
-
     /// Notes that the manifest has this mark now.
     pub(crate) fn persisted(&mut self, mark_ns: i64) {
         self.persisted_ns = self.persisted_ns.max(mark_ns);
@@ -159,7 +154,7 @@ mod tests {
             clock.look(START - 50 * DAY_NS, 5),
             Believed(START - 50 * DAY_NS)
         );
-        assert_eq!(clock.mark_ns(), START);
+        assert_eq!(clock.mark_ns, START);
         assert_eq!(clock.look(START + HOUR_NS, 6), Believed(START + HOUR_NS));
         assert_eq!(clock.look(-1, 7), Believed(-1));
     }
@@ -173,11 +168,7 @@ mod tests {
             believed: START + DAY_NS,
         };
         assert_eq!(clock.look(week, 77), paused);
-        assert_eq!(
-            clock.mark_ns(),
-            START,
-            "what is not believed leaves no mark"
-        );
+        assert_eq!(clock.mark_ns, START, "what is not believed leaves no mark");
         let mut fresh = RetentionClock::new(0, 77);
         assert_eq!(fresh.look(week, 77), Believed(week));
         assert!(matches!(fresh.look(week + 2 * DAY_NS, 77), Paused { .. }));

@@ -23,12 +23,12 @@ pub enum Sabotage {
     TombstoneDropped,
     /// After a table is dropped its id and those of its series are given out again, if nothing live has higher ones.
     SeriesIdReused,
+    /// An aggregation lets a rollup stand for rows although another source has rows of the series in that hour.
+    RollupOverOverlap,
     /// A write that wrote less than it was asked to is taken for a whole one.
     ShortWriteIgnored,
     /// New, renamed and removed names are not made durable.
     DirectorySyncSkipped,
     /// The first table of a batch of several gets a record and an LSN of its own, so a crash may leave it alone.
     PartialBatchVisible,
-    /// An aggregation lets a rollup stand for rows although another source has rows of the series in that hour.
-    RollupOverOverlap,
 }

@@ -51,7 +51,7 @@ fn every_byte_of_a_running_store_has_its_place() {
     let dir = tempfile::tempdir().unwrap();
     let engine = Arc::new(Engine::open_dir(dir.path(), Options::default()).unwrap());
     let own: String = (0..2000)
-        .map(|at| format!("m,h=a v={}i,w={} {at}\n", at % 50, at))
+        .map(|at| format!("m,h=a v={}i,w={at} {}\n", at % 50, 3 * at))
         .collect();
     let few: String = (0..60)
         .map(|at| format!("m,h=b{} v={at}i {at}\n", at % 3))

@@ -140,7 +140,8 @@ fn old_partitions_go_as_time_passes_and_stay_away() {
     assert_eq!(maintain(&engine), 1);
     assert_eq!(rows(&engine), 48, "days 9 and 10");
     let files = disk.list(Path::new("/d/segments")).unwrap();
-    let segments = files.iter().filter(|name| name.ends_with(".seg")).count();
+    let is_segment = |name: &&String| Path::new(name).extension().is_some_and(|it| it == "seg");
+    let segments = files.iter().filter(is_segment).count();
     assert_eq!(segments as u64, engine.metrics().segments, "{files:?}");
 
     drop(engine);

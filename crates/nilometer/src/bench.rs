@@ -1,6 +1,7 @@
 //! `nilometer bench`: data, load, queries.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
@@ -108,6 +109,12 @@ pub(crate) struct LoadArgs {
     /// Stop after this many rows.
     #[arg(long)]
     rows_max: Option<u64>,
+    /// Table whose rows are counted, for line protocol; may be there more than once.
+    #[arg(long = "table", value_name = "NAME", default_value = "cpu")]
+    tables: Vec<String>,
+    /// Wait at most this long after the load for the store to settle, for its size and write amplification.
+    #[arg(long, value_name = "SPAN", default_value = "0s", value_parser = parse_span)]
+    settle_wait: i64,
     #[command(flatten)]
     record: RecordArgs,
 }
@@ -192,6 +199,8 @@ fn run_load(args: &LoadArgs) -> anyhow::Result<()> {
     options.workers = args.workers;
     options.batch_rows = args.batch_rows;
     options.rows_max = args.rows_max;
+    options.tables.clone_from(&args.tables);
+    options.settle_wait = Duration::from_nanos(args.settle_wait.unsigned_abs());
     let bar = print::row_bar("load", 0);
     let report = load(&options, |rows| bar.set_position(rows))?;
     bar.finish_and_clear();

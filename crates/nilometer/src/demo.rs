@@ -13,7 +13,7 @@ use nilometer_engine::{Engine, Options};
 use nilometer_server::ServerConfig;
 use tokio::sync::oneshot;
 
-use crate::print;
+use crate::print::{self, grouped, thousands};
 
 const DATABASE: &str = "demo";
 const START_NS: i64 = 1_451_606_400_000_000_000;
@@ -191,39 +191,5 @@ fn show_next(args: &DemoArgs) {
     );
     if args.keep.is_none() {
         print::line("the demo's own data are gone; `nilometer demo --keep DIR` keeps them");
-    }
-}
-
-/// `1234567` as `1,234,567`.
-fn thousands(number: u64) -> String {
-    grouped(&number.to_string())
-}
-
-fn grouped(digits: &str) -> String {
-    let mut out = String::new();
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-#[cfg(test)]
-mod tests {
-    use super::thousands;
-
-    #[test]
-    fn numbers_are_grouped_from_the_right() {
-        let cases = [
-            (0, "0"),
-            (999, "999"),
-            (1000, "1,000"),
-            (1_234_567, "1,234,567"),
-        ];
-        for (number, text) in cases {
-            assert_eq!(thousands(number), text);
-        }
     }
 }

@@ -1,13 +1,17 @@
-//! The program: a server, a shell command for SQL, a demo, and the benchmark.
+//! The program: a server, a shell command for SQL, what an operator does with a data directory, a demo, and the
+//! benchmark.
 //!
 //! Does: read the command line and the environment, open stores, print. Does not: hold logic that a library could
 //! want; that is in the crates below.
 
 mod bench;
 mod demo;
+mod inspect;
 mod print;
 mod serve;
 mod sql;
+mod store;
+mod upkeep;
 
 use std::process::ExitCode;
 
@@ -27,6 +31,14 @@ enum Command {
     Serve(Box<serve::ServeArgs>),
     /// Ask one SQL statement of a server, or of a data directory that no server has open.
     Sql(sql::SqlArgs),
+    /// Show what a data directory is made of: segments, encodings, bytes a value by column.
+    Inspect(inspect::InspectArgs),
+    /// Compact all that can be compacted in a data directory that no server has open.
+    Settle(Box<upkeep::SettleArgs>),
+    /// Back a data directory that no server has open up into a folder.
+    Backup(Box<upkeep::BackupArgs>),
+    /// Make a data directory from a backup, with every checksum looked at.
+    Restore(upkeep::RestoreArgs),
     /// Start a server on loopback, load benchmark data into it, ask it a dozen questions, and show what it took.
     Demo(demo::DemoArgs),
     /// Make benchmark data, load it, time queries.
@@ -39,6 +51,10 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Serve(args) => serve::run(&args),
         Command::Sql(args) => sql::run(&args),
+        Command::Inspect(args) => inspect::run(&args),
+        Command::Settle(args) => upkeep::settle(&args),
+        Command::Backup(args) => upkeep::backup(&args),
+        Command::Restore(args) => upkeep::restore(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Bench(command) => bench::run(command),
     };

@@ -1,6 +1,7 @@
 //! The one place that writes to the terminal.
 #![expect(clippy::print_stderr, reason = "printing is what this module is for")]
 
+use std::fmt;
 use std::io::Write;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -34,4 +35,96 @@ pub(crate) fn row_bar(what: &'static str, total: u64) -> ProgressBar {
     }
     bar.set_prefix(what);
     bar
+}
+
+/// Words and numbers in columns: the first to the left, numbers to the right.
+pub(crate) struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    pub(crate) fn new(head: &[&str]) -> Self {
+        let head = head.iter().map(|&name| name.to_owned()).collect();
+        Self { rows: vec![head] }
+    }
+
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = String>) {
+        self.rows.push(cells.into_iter().collect());
+    }
+
+    /// A column is one of numbers if every cell below its head is.
+    fn is_number(&self, column: usize) -> bool {
+        let cells = self.rows.iter().skip(1).filter_map(|row| row.get(column));
+        cells
+            .map(|cell| cell.chars().next())
+            .all(|first| first.is_none_or(|first| first.is_ascii_digit() || first == '-'))
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width_of = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<(usize, bool)> = (0..columns)
+            .map(|column| (width_of(column), self.is_number(column)))
+            .collect();
+        for row in &self.rows {
+            let mut line = String::new();
+            for (cell, &(width, is_number)) in row.iter().zip(&widths) {
+                let padding = " ".repeat(width.saturating_sub(cell.chars().count()));
+                line.push_str(if is_number { &padding } else { "" });
+                line.push_str(cell);
+                line.push_str(if is_number { "" } else { &padding });
+                line.push_str("  ");
+            }
+            writeln!(f, "{}", line.trim_end())?;
+        }
+        Ok(())
+    }
+}
+
+/// `1234567` as `1,234,567`.
+pub(crate) fn thousands(number: u64) -> String {
+    grouped(&number.to_string())
+}
+
+pub(crate) fn grouped(digits: &str) -> String {
+    let mut out = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Table, thousands};
+
+    #[test]
+    fn numbers_are_grouped_from_the_right() {
+        let cases = [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ];
+        for (number, text) in cases {
+            assert_eq!(thousands(number), text);
+        }
+    }
+
+    #[test]
+    fn a_table_has_words_to_the_left_and_numbers_to_the_right() {
+        let mut table = Table::new(&["name", "n", "kind"]);
+        table.row(["a", "1", "x"].map(str::to_owned));
+        table.row(["long name", "1,000", "y"].map(str::to_owned));
+        let want = "name           n  kind\na              1  x\nlong name  1,000  y\n";
+        assert_eq!(table.to_string(), want);
+    }
 }

@@ -7,11 +7,12 @@ use std::sync::Arc;
 
 use anyhow::Context;
 use clap::Args;
-use nilometer_engine::{Engine, Options};
+use nilometer_engine::Engine;
 use nilometer_server::ServerConfig;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::print;
+use crate::store::StoreArgs;
 
 /// Settings of a server; each has an environment variable too.
 #[derive(Debug, Args)]
@@ -32,44 +33,6 @@ pub(crate) struct ServeArgs {
     store: StoreArgs,
     #[command(flatten)]
     limits: LimitArgs,
-}
-
-/// Settings of the store.
-#[derive(Debug, Args)]
-#[command(next_help_heading = "Store")]
-pub(crate) struct StoreArgs {
-    /// Rows in memory that become a segment.
-    #[arg(long, value_name = "N", env = "NILOMETER_FLUSH_ROWS", default_value_t = Options::default().flush_rows)]
-    flush_rows: u64,
-    /// Memory in bytes of rows that become a segment, however few they are.
-    #[arg(long, value_name = "BYTES", env = "NILOMETER_FLUSH_BYTES", default_value_t = Options::default().flush_bytes)]
-    flush_bytes: u64,
-    /// Milliseconds without a write after which rows in memory become a segment; 0 = never for this reason.
-    #[arg(long, value_name = "MS", env = "NILOMETER_FLUSH_IDLE_MS", default_value_t = Options::default().flush_idle_ms)]
-    flush_idle_ms: u64,
-    /// Fewer rows than this stay in memory however idle the store is.
-    #[arg(long, value_name = "N", env = "NILOMETER_FLUSH_IDLE_ROWS_MIN", default_value_t = Options::default().flush_idle_rows_min)]
-    flush_idle_rows_min: u64,
-    /// Bytes of log files.
-    #[arg(long, value_name = "BYTES", env = "NILOMETER_LOG_BYTES_MAX", default_value_t = Options::default().log_bytes_max)]
-    log_bytes_max: u64,
-    /// Rows of one write.
-    #[arg(long, value_name = "N", env = "NILOMETER_BATCH_ROWS_MAX", default_value_t = Options::default().batch_rows_max)]
-    batch_rows_max: u64,
-}
-
-impl StoreArgs {
-    fn options(&self) -> Options {
-        Options {
-            flush_rows: self.flush_rows,
-            flush_bytes: self.flush_bytes,
-            flush_idle_ms: self.flush_idle_ms,
-            flush_idle_rows_min: self.flush_idle_rows_min,
-            log_bytes_max: self.log_bytes_max,
-            batch_rows_max: self.batch_rows_max,
-            ..Options::default()
-        }
-    }
 }
 
 macro_rules! limits {
@@ -120,7 +83,7 @@ limits! {
     answer_rows_max: usize, "N", "NILOMETER_ANSWER_ROWS_MAX", answer_rows_max;
     /// Rows of an answer in the format pretty.
     answer_pretty_rows_max: usize, "N", "NILOMETER_ANSWER_PRETTY_ROWS_MAX", answer_pretty_rows_max;
-    /// Milliseconds that running requests have after a stop was asked for.
+    /// Milliseconds that running requests have after a stop was asked for, and a compaction after them.
     shutdown_ms_max: u64, "MS", "NILOMETER_SHUTDOWN_MS_MAX", shutdown_ms_max;
     /// Memory of one query in bytes.
     query_memory_bytes_max: usize, "BYTES", "NILOMETER_QUERY_MEMORY_BYTES_MAX", sql.query_memory_bytes_max;

@@ -6,10 +6,11 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use nilometer_engine::{Engine, Options};
+use nilometer_engine::Options;
 use nilometer_server::{Asked, ServerConfig};
 
 use crate::print;
+use crate::store::open_existing;
 
 /// What to ask, and of whom.
 #[derive(Debug, Args)]
@@ -105,12 +106,7 @@ fn ask_server(args: &SqlArgs, statement: &str) -> anyhow::Result<()> {
 
 /// The same request, answered by the same code, without a socket.
 fn ask_store(dir: &Path, args: &SqlArgs, statement: &str) -> anyhow::Result<()> {
-    anyhow::ensure!(
-        dir.is_dir(),
-        "there is no data directory {}; `nilometer serve --data DIR` makes one",
-        dir.display()
-    );
-    let engine = Engine::open_dir(dir, Options::default())?;
+    let engine = open_existing(dir, Options::default())?;
     let asked = nilometer_server::ask(
         Arc::new(engine),
         ServerConfig::default(),

@@ -131,6 +131,16 @@ pub enum OverMemory {
         /// The limit in force.
         bytes_max: usize,
     },
+    /// What the store's memory budget leaves to queries.
+    #[error(
+        "the running queries need more memory than the {limit} bytes that a budget of {total} leaves them now; try again later, narrow them or raise memory-bytes-max"
+    )]
+    Budget {
+        /// What queries may have now, in bytes.
+        limit: u64,
+        /// The whole budget.
+        total: u64,
+    },
 }
 
 fn suggestion(nearest: Option<&str>) -> String {

@@ -84,7 +84,10 @@ impl Sql {
             .with_runtime_env(Arc::clone(&runtime))
             .build();
         function::register(&mut session)?;
-        let memory = Arc::new(SharedMemory::new(options.queries_memory_bytes_max));
+        let memory = Arc::new(SharedMemory::new(
+            options.queries_memory_bytes_max,
+            engine.budget(),
+        ));
         Ok(Self {
             engine,
             options,

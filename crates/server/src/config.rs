@@ -34,7 +34,7 @@ pub struct ServerConfig {
     pub answer_rows_max: usize,
     /// Rows of an answer in the format `pretty`, which is kept whole in memory.
     pub answer_pretty_rows_max: usize,
-    /// How long running requests may take to end after a stop was asked for.
+    /// How long running requests may take to end after a stop was asked for, and a compaction after them.
     pub shutdown_ms_max: u64,
     /// How often the engine is asked whether there is maintenance to do.
     pub maintain_tick_ms: u64,

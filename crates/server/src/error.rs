@@ -150,17 +150,39 @@ impl IntoResponse for Refusal {
 
 impl From<EngineError> for Refusal {
     fn from(error: EngineError) -> Self {
-        let status = match &error {
-            EngineError::UnknownDatabase { .. } => StatusCode::NOT_FOUND,
-            EngineError::InvalidName { .. } => StatusCode::BAD_REQUEST,
-            EngineError::Limit { .. } => StatusCode::PAYLOAD_TOO_LARGE,
-            EngineError::Poisoned { .. } => StatusCode::SERVICE_UNAVAILABLE,
-            EngineError::Io { source, .. } if is_disk_full(source) => {
-                StatusCode::INSUFFICIENT_STORAGE
+        // What a later attempt may find otherwise is 503 with a time, which clients of InfluxDB keep their rows for; they
+        // throw them away after a 4xx.
+        let (status, limit) = match &error {
+            EngineError::UnknownDatabase { .. }
+            | EngineError::NotFound { .. }
+            | EngineError::TableDropped { .. }
+            | EngineError::RelationDropped { .. } => (StatusCode::NOT_FOUND, None),
+            EngineError::ExistsAlready { .. }
+            | EngineError::DefaultSchemaInUse { .. }
+            | EngineError::RelationKey { .. }
+            | EngineError::Lossy { .. } => (StatusCode::CONFLICT, None),
+            EngineError::InvalidName { .. }
+            | EngineError::InvalidSetting { .. }
+            | EngineError::RelationDefinition { .. }
+            | EngineError::RelationRow { .. }
+            | EngineError::NotAField { .. } => (StatusCode::BAD_REQUEST, None),
+            EngineError::Limit { .. } => (StatusCode::PAYLOAD_TOO_LARGE, Some("engine")),
+            EngineError::Poisoned { .. } => (StatusCode::SERVICE_UNAVAILABLE, None),
+            EngineError::Memory { .. } => {
+                return Self {
+                    limit: Some("memory-bytes-max"),
+                    retry_after_s: Some(1),
+                    ..Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+                };
             }
-            _ => StatusCode::INTERNAL_SERVER_ERROR,
+            EngineError::DiskFull { .. } => {
+                (StatusCode::INSUFFICIENT_STORAGE, Some("disk-reserve-bytes"))
+            }
+            EngineError::Io { source, .. } if is_disk_full(source) => {
+                (StatusCode::INSUFFICIENT_STORAGE, None)
+            }
+            _ => (StatusCode::INTERNAL_SERVER_ERROR, None),
         };
-        let limit = matches!(error, EngineError::Limit { .. }).then_some("engine");
         Self {
             limit,
             ..Self::new(status, error.to_string())
@@ -196,6 +218,9 @@ impl From<QueryError> for Refusal {
                 StatusCode::PAYLOAD_TOO_LARGE,
                 Some("query-memory-bytes-max"),
             ),
+            QueryError::Memory(nilometer_query::OverMemory::Budget { .. }) => {
+                (StatusCode::SERVICE_UNAVAILABLE, Some("memory-bytes-max"))
+            }
             QueryError::Memory(_) => (
                 StatusCode::SERVICE_UNAVAILABLE,
                 Some("queries-memory-bytes-max"),
@@ -237,15 +262,33 @@ mod tests {
             needed: 2,
             remedy: "split",
         };
+        let memory = EngineError::Memory {
+            usage: "index",
+            limit: 1,
+            needed: 2,
+            total: 3,
+            remedy: "write fewer series",
+        };
+        let full = EngineError::DiskFull {
+            free: 1,
+            reserve: 2,
+            path: "x".into(),
+        };
+        let dropped = EngineError::TableDropped { table: "t".into() };
         for (error, status) in [
             (io(io::ErrorKind::StorageFull), 507),
             (io(io::ErrorKind::Other), 500),
             (poisoned, 503),
+            (memory, 503),
+            (full, 507),
+            (dropped, 404),
             (unknown, 404),
             (limit, 413),
         ] {
             let text = error.to_string();
             let refusal = Refusal::from(error);
+            let waits = text.contains("memory_bytes_max");
+            assert_eq!(refusal.retry_after_s.is_some(), waits, "{text}");
             assert_eq!(refusal.status.as_u16(), status, "{text}");
             assert_eq!(refusal.error, text);
         }

@@ -12,6 +12,7 @@ mod config;
 mod error;
 mod format;
 mod http;
+mod idempotency;
 mod maintenance;
 mod metrics;
 mod parameters;

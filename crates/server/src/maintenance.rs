@@ -1,58 +1,112 @@
-//! The thread that gives the engine its maintenance. The engine starts none of its own.
+//! The threads that give the engine its maintenance. The engine starts none of its own.
+//!
+//! There are two. One only flushes, so that a full head never waits for the end of a compaction, however long that
+//! takes. The other does whatever is due, compaction above all; one at a time is enough, because a compaction writes
+//! faster than clients do.
 
 use std::sync::Arc;
-use std::sync::mpsc::{self, RecvTimeoutError, SyncSender};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender};
 use std::thread::{Builder, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use nilometer_engine::{Engine, Maintained};
+use nilometer_engine::{Engine, Error as EngineError, Maintained};
 
 use crate::error::Error;
 
 /// Pause after a failed attempt: a full disk or a poisoned store does not get better by asking faster.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
 
+/// Does one job if one of its kind is due.
+type Work = fn(&Engine) -> Result<Maintained, EngineError>;
+
+/// The threads by name.
+const THREADS: [(&str, Work); 2] = [
+    ("flush", Engine::flush_if_due),
+    ("maintenance", Engine::maintain),
+];
+
 #[derive(Debug)]
 pub(crate) struct Maintenance {
+    workers: Vec<Worker>,
+}
+
+#[derive(Debug)]
+struct Worker {
     stop: SyncSender<()>,
+    /// Closed when the thread has ended.
+    ended: Receiver<()>,
     thread: JoinHandle<()>,
 }
 
 impl Maintenance {
-    pub(crate) fn start(engine: Arc<Engine>, tick: Duration) -> Result<Self, Error> {
+    pub(crate) fn start(engine: &Arc<Engine>, tick: Duration) -> Result<Self, Error> {
+        let workers = THREADS
+            .into_iter()
+            .map(|(name, work)| Worker::start(Arc::clone(engine), tick, name, work))
+            .collect::<Result<_, _>>()?;
+        Ok(Self { workers })
+    }
+
+    /// Ends each thread after the job it is at. Blocks, at most so long; a compaction that takes longer is left to end
+    /// with the process, which loses nothing but its work.
+    pub(crate) fn stop(self, time_max: Duration) {
+        let deadline = Instant::now() + time_max;
+        let mut running = Vec::new();
+        for worker in self.workers {
+            drop(worker.stop);
+            running.push((worker.ended, worker.thread));
+        }
+        for (ended, thread) in running {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if ended.recv_timeout(left) == Err(RecvTimeoutError::Timeout) {
+                tracing::warn!(
+                    "maintenance did not end in time and is cut off; it begins anew after the next start (setting shutdown-ms-max)"
+                );
+            } else if thread.join().is_err() {
+                tracing::error!("a maintenance thread had panicked");
+            }
+        }
+    }
+}
+
+impl Worker {
+    fn start(
+        engine: Arc<Engine>,
+        tick: Duration,
+        name: &'static str,
+        work: Work,
+    ) -> Result<Self, Error> {
         let (stop, stopped) = mpsc::sync_channel(1);
-        let work = move || {
+        let (ending, ended) = mpsc::sync_channel(1);
+        let run = move || {
+            let _ending: SyncSender<()> = ending;
             let mut pause = Duration::ZERO;
             // A pause is a wait for the order to stop, which also comes when the sender is gone.
             while matches!(stopped.recv_timeout(pause), Err(RecvTimeoutError::Timeout)) {
-                pause = match engine.maintain() {
+                pause = match work(&engine) {
                     Ok(Maintained::Idle) => tick,
                     Ok(done) => {
-                        tracing::debug!(?done, "maintenance");
+                        tracing::debug!(?done, "{name}");
                         Duration::ZERO
                     }
                     Err(error) => {
-                        tracing::warn!(%error, "maintenance failed");
+                        tracing::warn!(%error, "{name} failed");
                         PAUSE_AFTER_ERROR
                     }
                 };
             }
         };
         let thread = Builder::new()
-            .name("maintenance".to_owned())
-            .spawn(work)
+            .name(name.to_owned())
+            .spawn(run)
             .map_err(|source| Error::Threads {
                 what: "maintenance",
                 source,
             })?;
-        Ok(Self { stop, thread })
-    }
-
-    /// Ends the thread after the job it is at. Blocks.
-    pub(crate) fn stop(self) {
-        drop(self.stop);
-        if self.thread.join().is_err() {
-            tracing::error!("the maintenance thread had panicked");
-        }
+        Ok(Self {
+            stop,
+            ended,
+            thread,
+        })
     }
 }

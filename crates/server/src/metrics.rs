@@ -1,5 +1,7 @@
 //! `/metrics`: what the engine and the server count, in the text format of Prometheus.
 
+mod store;
+
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -94,7 +96,7 @@ impl Metrics {
     /// Everything as text.
     pub(crate) fn print(&self, engine: &EngineMetrics) -> String {
         let mut page = Page::default();
-        print_engine(&mut page, engine);
+        store::print(&mut page, engine);
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         page.counter(
             "write_body_bytes_total",
@@ -154,79 +156,6 @@ impl Metrics {
         }
         page.text
     }
-}
-
-fn print_engine(page: &mut Page, engine: &EngineMetrics) {
-    page.counter(
-        "rows_written_total",
-        "Rows acknowledged since the start.",
-        engine.rows_written,
-    );
-    page.counter(
-        "batches_written_total",
-        "Batches acknowledged since the start.",
-        engine.batches_written,
-    );
-    page.counter(
-        "log_bytes_written_total",
-        "Bytes written to the log since the start.",
-        engine.log_bytes_written,
-    );
-    page.counter(
-        "log_syncs_total",
-        "Syncs of the log since the start.",
-        engine.log_syncs,
-    );
-    page.gauge(
-        "log_files",
-        "Log files, in use or kept for reuse.",
-        engine.log_files,
-    );
-    page.gauge(
-        "log_bytes",
-        "Bytes of log records that are not in segments yet.",
-        engine.log_bytes,
-    );
-    page.gauge(
-        "head_rows",
-        "Rows in memory that are not in segments yet.",
-        engine.head_rows,
-    );
-    page.gauge("head_bytes", "Memory of those rows.", engine.head_bytes);
-    page.gauge("segments", "Segment files.", engine.segments);
-    page.gauge(
-        "segment_bytes",
-        "Bytes of segment files.",
-        engine.segment_bytes,
-    );
-    page.gauge(
-        "segment_rows",
-        "Rows in segment files.",
-        engine.segment_rows,
-    );
-    page.gauge(
-        "definition_bytes",
-        "Bytes of definition files.",
-        engine.definition_bytes,
-    );
-    page.gauge("databases", "Databases.", engine.databases);
-    page.gauge("tables", "Tables of all databases.", engine.tables);
-    page.gauge("series", "Series of all tables.", engine.series);
-    page.gauge(
-        "visible_lsn",
-        "Highest batch number that queries see.",
-        engine.visible_lsn,
-    );
-    page.gauge(
-        "flushed_lsn",
-        "Highest batch number that is in segments.",
-        engine.flushed_lsn,
-    );
-    page.gauge(
-        "poisoned",
-        "1 if writes are refused after a failed disk operation.",
-        u64::from(engine.poisoned.is_some()),
-    );
 }
 
 fn print_latency(page: &mut Page, route: &str, latency: &Latency) {

@@ -53,7 +53,7 @@ pub async fn serve(
     ));
     let header_time_max = Duration::from_millis(config.header_read_ms_max.max(1));
     let service = router(Arc::clone(&engine), config)?;
-    let maintenance = Maintenance::start(Arc::clone(&engine), tick)?;
+    let maintenance = Maintenance::start(&engine, tick)?;
     tracing::info!(%address, "serving");
 
     let (stop, stopping) = watch::channel(false);
@@ -89,7 +89,7 @@ pub async fn serve(
     // The routes hold the engine too; it closes after the last write that they started.
     drop(service);
     let close = move || {
-        maintenance.stop();
+        maintenance.stop(shutdown_time_max);
         engine.close()
     };
     match tokio::task::spawn_blocking(close).await {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{RawQuery, Request, State};
-use axum::http::StatusCode;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
 use nilometer_engine::ingest::WriteReport;
 use nilometer_lineproto::Precision;
 use serde_json::{Value, json};
@@ -12,15 +13,17 @@ use serde_json::{Value, json};
 use crate::body::{InflateLimits, Received, receive};
 use crate::error::Refusal;
 use crate::http::App;
+use crate::idempotency;
 use crate::parameters::Parameters;
 
 pub(crate) async fn write_lp(
     State(app): State<Arc<App>>,
     RawQuery(query): RawQuery,
     request: Request,
-) -> Result<StatusCode, Refusal> {
+) -> Result<Response, Refusal> {
     let (head, body) = request.into_parts();
-    let target = Target::of(&Parameters::parse(query.unwrap_or_default().as_bytes()));
+    let parameters = Parameters::parse(query.unwrap_or_default().as_bytes());
+    let target = Target::of(&parameters, &head.headers);
     // The body is read even if the parameters are wrong: a client that is still sending would not see the answer.
     let received = receive(&head.headers, body, &app.body_memory, &app.config).await?;
     let target = target?;
@@ -42,10 +45,12 @@ pub(crate) async fn write_lp(
 struct Target {
     database: String,
     precision: Precision,
+    /// Names the body, so that it is stored once however often it is sent.
+    key: Option<[u8; 16]>,
 }
 
 impl Target {
-    fn of(parameters: &Parameters) -> Result<Self, Refusal> {
+    fn of(parameters: &Parameters, headers: &HeaderMap) -> Result<Self, Refusal> {
         let database = parameters.required("db")?.to_owned();
         let precision = parameters.get("precision").unwrap_or("auto");
         let precision = Precision::from_v3(precision).ok_or_else(|| {
@@ -60,9 +65,11 @@ impl Target {
         }
         // Every write is synced, which is more than no_sync=true asks for.
         parameters.flag("no_sync", false)?;
+        let key = idempotency::key_of(headers, &database)?;
         Ok(Self {
             database,
             precision,
+            key,
         })
     }
 }
@@ -84,7 +91,10 @@ async fn write(app: &Arc<App>, target: Target, received: Received) -> Result<Wri
         let _permit = permit;
         let (body, _held) = received.inflate(limits)?;
         let mut session = app.sessions.take(&target.database)?;
-        let report = session.write_lines(&body, target.precision)?;
+        let report = match target.key {
+            None => session.write_lines(&body, target.precision)?,
+            Some(key) => session.write_lines_once(key, &body, target.precision)?,
+        };
         app.sessions.put_back(&target.database, session);
         app.metrics.count_write(body.len(), &report);
         Ok(report)
@@ -102,9 +112,15 @@ async fn write(app: &Arc<App>, target: Target, received: Received) -> Result<Wri
 }
 
 /// The words and members are `InfluxDB` 3's: its client libraries look for them.
-fn answer(report: &WriteReport) -> Result<StatusCode, Refusal> {
+fn answer(report: &WriteReport) -> Result<Response, Refusal> {
     if report.rejected_total == 0 {
-        return Ok(StatusCode::NO_CONTENT);
+        let mut response = StatusCode::NO_CONTENT.into_response();
+        if report.repeated {
+            let replayed = HeaderValue::from_static("true");
+            let headers = response.headers_mut();
+            headers.insert(idempotency::REPLAYED_HEADER, replayed);
+        }
+        return Ok(response);
     }
     let lines: Vec<Value> = report
         .rejected

@@ -10,6 +10,7 @@
 //! Next: `worker` for one thread's life, `report` for what comes out.
 
 mod report;
+mod store;
 mod target;
 mod worker;
 
@@ -21,6 +22,7 @@ use std::time::{Duration, Instant};
 
 pub(crate) use report::grouped;
 pub use report::{LatencyMs, LoadReport, Visible};
+pub use store::{StoreChange, StoreFigures};
 
 use crate::source::{Batch, Source};
 use crate::{Error, Result};
@@ -72,17 +74,22 @@ pub struct LoadOptions {
     pub rows_max: Option<u64>,
     /// Send no new batch after this time.
     pub time_max: Option<Duration>,
-    /// The table whose rows are counted, for plain line protocol. A batch file names its own.
-    pub table: String,
+    /// The tables whose rows are counted, for plain line protocol. A batch file names its own.
+    pub tables: Vec<String>,
     /// How long to wait for a database that does not answer yet.
     pub reach_wait: Duration,
     /// How long acknowledged rows may stay out of sight. Nilometer's are there at once; other databases take their time,
     /// which is then part of the report.
     pub visible_wait: Duration,
+    /// How long to wait at most after the load until the store has settled; zero = not at all.
+    pub settle_wait: Duration,
+    /// A store has settled when nothing of it has changed for this long. The default is more than the time without
+    /// writes after which a server compacts what is left (`settle-ms`).
+    pub settle_quiet: Duration,
 }
 
 impl LoadOptions {
-    /// Two workers, batches of 10,000 rows, nanoseconds, table `cpu`, no limits.
+    /// Two workers, batches of 10,000 rows, nanoseconds, table `cpu`, no limits, no wait for the store to settle.
     pub fn new(
         url: impl Into<String>,
         database: impl Into<String>,
@@ -97,9 +104,11 @@ impl LoadOptions {
             precision: Precision::Nanoseconds,
             rows_max: None,
             time_max: None,
-            table: "cpu".to_owned(),
+            tables: vec!["cpu".to_owned()],
             reach_wait: Duration::from_secs(10),
             visible_wait: Duration::from_mins(1),
+            settle_wait: Duration::ZERO,
+            settle_quiet: Duration::from_secs(15),
         }
     }
 }
@@ -120,20 +129,18 @@ pub fn load(options: &LoadOptions, mut progress: impl FnMut(u64)) -> Result<Load
             .iter()
             .map(|table| (*table).to_owned())
             .collect(),
-        None => vec![options.table.clone()],
+        None => options.tables.clone(),
     };
     let target = Target::reach(options, tables)?;
     let rows_before = target.count_rows()?.unwrap_or(0);
     let durability = target.durability();
+    let store_before = StoreFigures::of(&target);
     let run = send_all(options, source, &target, &mut progress)?;
     let visible = target.await_rows(rows_before, run.rows)?;
-    Ok(LoadReport::new(
-        options,
-        header.as_ref(),
-        durability,
-        &run,
-        visible,
-    ))
+    let mut report = LoadReport::new(options, header.as_ref(), durability, &run, visible);
+    report.store = store_before
+        .and_then(|before| StoreChange::follow(before, &target, options, report.values));
+    Ok(report)
 }
 
 /// What all workers did together.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{LoadOptions, Run};
+use super::{LoadOptions, Run, StoreChange};
 use crate::batch_file::Header;
 
 /// How long requests took, in milliseconds.
@@ -96,6 +96,8 @@ pub struct LoadReport {
     pub loader_cpu_seconds: f64,
     /// The count after the load.
     pub visible: Visible,
+    /// What the load did to the store, if the database says.
+    pub store: Option<StoreChange>,
 }
 
 impl LoadReport {
@@ -137,6 +139,7 @@ impl LoadReport {
             retries: run.retries,
             loader_cpu_seconds: run.cpu.as_secs_f64(),
             visible,
+            store: None,
         }
     }
 
@@ -190,11 +193,39 @@ impl LoadReport {
         if self.retries > 0 {
             lines.push(("retries", grouped(self.retries)));
         }
+        if let Some(store) = &self.store {
+            lines.extend(store_lines(store));
+        }
         lines.iter().fold(String::new(), |mut out, (name, value)| {
             writeln!(out, "{name:<11} {value}").expect("writing to memory does not fail");
             out
         })
     }
+}
+
+fn store_lines(store: &StoreChange) -> [(&'static str, String); 3] {
+    let settled = &store.settled;
+    [
+        (
+            "store",
+            format!(
+                "{} bytes in {} segments, {} of definitions, {} rows in memory, {:.1} s after the count",
+                grouped(settled.segment_bytes),
+                grouped(settled.segments),
+                grouped(settled.definition_bytes),
+                grouped(settled.head_rows),
+                store.settle_seconds
+            ),
+        ),
+        (
+            "size",
+            format!("{:.4} bytes a value", store.bytes_per_value),
+        ),
+        (
+            "amplified",
+            format!("{:.2} bytes written a byte kept", store.write_amplification),
+        ),
+    ]
 }
 
 /// `4320000` as `4,320,000`.

@@ -73,6 +73,12 @@ impl Target {
             .unwrap_or_else(|| "unknown".to_owned())
     }
 
+    /// The page of figures, if there is one.
+    pub(super) fn metrics(&self) -> Option<String> {
+        let (status, body) = self.client.get("/metrics").ok()?;
+        (status == 200).then(|| String::from_utf8_lossy(&body).into_owned())
+    }
+
     /// Rows of all tables, or `None` if the database or a table is not there yet.
     pub(super) fn count_rows(&self) -> Result<Option<u64>> {
         let mut sum = 0;

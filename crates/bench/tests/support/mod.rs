@@ -18,6 +18,8 @@ pub(crate) struct Faults {
     pub(crate) hide_rows: u64,
     /// Count every row twice.
     pub(crate) count_twice: bool,
+    /// Have a page of figures, with so many bytes a row, each of which was written twice and a half.
+    pub(crate) row_bytes_shown: Option<u64>,
     /// Refuse queries of rows, but not of the row count.
     pub(crate) refuse_queries: bool,
 }
@@ -113,6 +115,16 @@ impl Conversation {
                 "",
                 r#"{"status":"pass","durability":"none at all"}"#.to_owned(),
             );
+        }
+        if let ("/metrics", Some(row_bytes)) = (target, self.faults.row_bytes_shown) {
+            let bytes = seen.rows * row_bytes;
+            let page = format!(
+                "nilometer_segments 1\nnilometer_segment_bytes {}\nnilometer_segment_bytes_written_total {}\n\
+                 nilometer_definition_bytes 0\nnilometer_head_rows 0\nnilometer_series 3\nnilometer_series_bytes 9\n",
+                bytes,
+                bytes * 5 / 2,
+            );
+            return ("200 OK", "", page);
         }
         if target.starts_with("/api/v3/query_sql?") {
             if target.contains("count%28%2A%29") {

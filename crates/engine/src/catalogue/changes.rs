@@ -189,7 +189,6 @@ impl Catalogue {
         let fields = schema.fields.iter().map(|field| field.id);
         self.dropped.columns.extend(fields);
         self.dropped.tables.insert(id);
-        self.index_bytes = self.series_bytes();
         if self.reuses_ids {
             self.forget_ids_of(id);
         }

@@ -19,13 +19,6 @@ use crate::definition;
 use crate::error::Malformed;
 use crate::schema::{ColumnId, SeriesId, TableId, TableSchema};
 
-/// What a value of a tag takes beside its text: its end, and a slot in a table that is half full.
-const VALUE_BYTES: usize = 24;
-/// What a series takes beside its codes: its id, and such a slot.
-const SERIES_BYTES: usize = 24;
-/// What a code takes: most tags have few values.
-const CODE_BYTES: usize = 2;
-
 #[derive(Debug)]
 pub(super) struct Table {
     pub(super) schema: Arc<TableSchema>,
@@ -146,11 +139,6 @@ impl Catalogue {
         self.tags.get(&tag)
     }
 
-    /// Memory of series and tag values, as it was counted when they came: cheap to ask.
-    pub(crate) fn index_bytes(&self) -> usize {
-        self.index_bytes
-    }
-
     /// Memory of series and tag values, asked of each.
     pub(crate) fn series_bytes(&self) -> usize {
         let dictionaries: usize = self.tags.values().map(TagDictionary::bytes).sum();
@@ -180,7 +168,6 @@ impl Catalogue {
             let dictionary = self.tags.get_mut(&tag).ok_or_else(|| unknown_tag(tag))?;
             let (code, new) = dictionary.insert(&self.text_hash, value)?;
             if new {
-                self.index_bytes += VALUE_BYTES + value.len();
                 definition::encode_tag_value(tag, value, made);
             }
             codes.push((tag, code));
@@ -195,7 +182,6 @@ impl Catalogue {
             return Ok(SeriesId(id));
         }
         table.push(id, hash, &codes)?;
-        self.index_bytes += SERIES_BYTES + codes.len() * CODE_BYTES;
         self.next.series = next;
         definition::encode_series(SeriesId(id), table_id, &codes, made);
         Ok(SeriesId(id))
@@ -229,9 +215,7 @@ impl Catalogue {
     pub(super) fn apply_tag_value(&mut self, tag: ColumnId, value: &str) -> Result<(), Malformed> {
         let hash = &self.text_hash;
         let dictionary = self.tags.get_mut(&tag).ok_or_else(|| unknown_tag(tag))?;
-        let (_, new) = dictionary.insert(hash, value)?;
-        self.index_bytes += if new { VALUE_BYTES + value.len() } else { 0 };
-        Ok(())
+        dictionary.insert(hash, value).map(|_| ())
     }
 
     fn table_mut(&mut self, table: TableId) -> Result<&mut Table, Malformed> {
@@ -274,9 +258,7 @@ impl Catalogue {
                 id.0
             )));
         }
-        table.push(id.0, hash_tags(tags), tags)?;
-        self.index_bytes += SERIES_BYTES + tags.len() * CODE_BYTES;
-        Ok(())
+        table.push(id.0, hash_tags(tags), tags)
     }
 }
 

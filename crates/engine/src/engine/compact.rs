@@ -208,6 +208,9 @@ impl Engine {
         let path = segment_dir(&self.dir).join(segment_name(file_id));
         self.remove_leftover(&path)?;
         let mut writer = SegmentWriter::create(self.disk.as_ref(), &path, self.uuid, file_id)?;
+        if matches!(target.home, Home::Partition(_)) {
+            writer = writer.of_partition();
+        }
         let finished = self
             .fill(claim, target, &mut writer)
             .and_then(|()| writer.finish(true));

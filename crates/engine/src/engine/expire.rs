@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::manifest::Edit;
 use crate::retention::{RetentionClock, RetentionTime, cutoff};
 use crate::schema::TableSchema;
-use crate::segment::Home;
+use crate::segment::{Home, Window};
 use crate::tombstone::{Deleted, Tombstone};
 use crate::{DeleteRequest, Lsn};
 
@@ -54,18 +54,18 @@ impl Engine {
 
     /// Deletes what is older than its table keeps, if it is time to look.
     pub(super) fn expire(&self) -> Result<Maintained, Error> {
-        let now_ms = self.clock.monotonic_ms();
+        let monotonic_ms = self.clock.monotonic_ms();
         let keeping = self.tables_with_retention();
         let time = {
             let mut retention = lock(&self.retention);
             let is_due = retention
                 .looked_ms
-                .is_none_or(|then| now_ms.saturating_sub(then) >= LOOK_MS);
+                .is_none_or(|then| monotonic_ms.saturating_sub(then) >= LOOK_MS);
             if keeping.is_empty() || !is_due || self.check_poisoned().is_err() {
                 return Ok(Maintained::Idle);
             }
-            retention.looked_ms = Some(now_ms);
-            let time = retention.clock.look(self.clock.now_ns(), now_ms);
+            retention.looked_ms = Some(monotonic_ms);
+            let time = retention.clock.look(self.clock.now_ns(), monotonic_ms);
             retention.time = Some(time);
             time
         };
@@ -127,7 +127,7 @@ fn last_expired(state: &State, table: &TableSchema, cutoff: i64) -> Option<i64> 
     let interval = table.settings.partition_interval_ns.max(1);
     let own = state.version.windows.iter();
     let own = own.filter(|window| window.table == table.id);
-    let explicit = own.map(|window| window.last());
+    let explicit = own.map(Window::last);
     // Rows that have no partition of their own yet go by the one that they would have.
     let mixed = state.version.segments.iter();
     let mixed = mixed.filter(|segment| segment.meta.home == Home::Mixed);

@@ -57,16 +57,26 @@ impl Engine {
     /// again, from one thread or several; each call does another job.
     pub fn maintain(&self) -> Result<Maintained, Error> {
         self.remove_files();
+        let flushed = self.flush_if_due()?;
+        if flushed != Maintained::Idle {
+            return Ok(flushed);
+        }
+        match self.compact_one(false)? {
+            Maintained::Idle => self.expire(),
+            done => Ok(done),
+        }
+    }
+
+    /// Turns the head into a segment if that is due, and does nothing else: for a thread that shall not be busy with a
+    /// compaction when the head is full. Not needed where [`Self::maintain`] is called often enough.
+    pub fn flush_if_due(&self) -> Result<Maintained, Error> {
         if let Ok(flushing) = self.flushing.try_lock()
             && self.flush_is_due()
         {
             let rows = self.flush_holding(&flushing)?;
             return Ok(Maintained::Flushed { rows });
         }
-        match self.compact_one(false)? {
-            Maintained::Idle => self.expire(),
-            done => Ok(done),
-        }
+        Ok(Maintained::Idle)
     }
 
     /// Turns the head into a segment now, whatever its size.

@@ -38,10 +38,6 @@ const KNOWN_FILES: [&str; 3] = [LOCK_FILE, "manifest", "manifest.tmp"];
 impl Engine {
     /// Opens the store in `dir`, or starts one if the folder is empty or absent. Whatever crash came before, an
     /// acknowledged batch is there afterwards, whole and once; no repair by hand is needed.
-    #[expect(
-        clippy::too_many_lines,
-        reason = "one step after another, each of which needs what those before it opened"
-    )]
     pub fn open(
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,

@@ -63,6 +63,11 @@ fn every_cpu_only_query_of_the_suite_answers_as_others_did_through_live_flushes(
     states::through_live_flushes(|server| tsbs::CPU_ONLY.load(server), check_all);
 }
 
+#[test]
+fn every_cpu_only_query_of_the_suite_answers_as_others_did_through_live_compaction() {
+    states::through_live_compaction(|server| tsbs::CPU_ONLY.load(server), check_all);
+}
+
 fn check_all(server: &Server, state: &str) {
     let tag_sets = tag_sets();
     for (file, statements) in ANSWERS {

@@ -23,6 +23,11 @@ fn every_count_sum_min_and_max_of_real_data_is_right_through_live_flushes() {
     states::through_live_flushes(load, check);
 }
 
+#[test]
+fn every_count_sum_min_and_max_of_real_data_is_right_through_live_compaction() {
+    states::through_live_compaction(load, check);
+}
+
 fn load(server: &Server) -> usize {
     USE_CASES.iter().map(|use_case| use_case.load(server)).sum()
 }

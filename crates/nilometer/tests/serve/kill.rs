@@ -19,8 +19,19 @@ use crate::support::{Server, wait_for};
 
 /// How often the server is killed.
 const KILLS: u64 = 100;
-/// Few rows make a segment, so that most kills fall near a flush.
-const FLAGS: &[&str] = &["--flush-rows", "150"];
+/// Few rows make a segment and few segments a compaction, so that most kills fall near either.
+const FLAGS: &[&str] = &[
+    "--flush-rows",
+    "150",
+    "--compaction-fan-in",
+    "2",
+    "--partition-rows-min",
+    "100",
+    "--widen-rows-max",
+    "1000",
+    "--settle-ms",
+    "1",
+];
 /// A round ends after this many acknowledged batches at most.
 const ROUND_BATCHES_MAX: u64 = 40;
 /// One start in this many is killed before the server is up.
@@ -37,6 +48,7 @@ fn acknowledged_batches_survive_a_hundred_kills_once_and_whole() {
     let directory = TempDir::new().expect("a directory for the data");
     let mut ledger = Ledger::default();
     let mut segments_max = 0.0_f64;
+    let mut partitions_max = 0.0_f64;
     let mut kills = 0;
 
     let server = Server::start(directory.path(), FLAGS);
@@ -51,6 +63,7 @@ fn acknowledged_batches_survive_a_hundred_kills_once_and_whole() {
         let server = Server::start(directory.path(), FLAGS);
         ledger.check(&server, &format!("after {kills} kills"));
         segments_max = segments_max.max(server.metric("nilometer_segments"));
+        partitions_max = partitions_max.max(server.metric("nilometer_partitions"));
         ledger = load_until_killed(server, ledger, &mut random);
         kills += 1;
     }
@@ -62,12 +75,16 @@ fn acknowledged_batches_survive_a_hundred_kills_once_and_whole() {
     ledger.check(&server, "after the last kill and a graceful stop");
     server.stop();
     println!(
-        "kills={kills} segments_max={segments_max} {}",
+        "kills={kills} segments_max={segments_max} partitions_max={partitions_max} {}",
         ledger.summary()
     );
     assert!(
         segments_max >= 1.0,
         "no round saw a segment, so flushing was never interrupted"
+    );
+    assert!(
+        partitions_max >= 1.0,
+        "no round saw a partition, so compaction was never interrupted"
     );
     assert!(
         ledger.acknowledged() >= kills,

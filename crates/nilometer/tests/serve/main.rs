@@ -1,7 +1,8 @@
 //! The binary `nilometer` as its users meet it: a process, a port, a data directory.
 //!
 //! Does: start the real binary, talk to it over HTTP, stop or kill it, and compare what it answers with what other
-//! programs computed. Does not: link a crate of the workspace, nor look into the files of a data directory.
+//! programs computed. Does not: link a crate of the workspace, nor look into the files of a data directory
+//! (their sizes are no secret).
 //! The real input and the answers of other databases lie in `testdata/tsbs/`.
 
 mod answers;
@@ -13,3 +14,4 @@ mod kill;
 mod states;
 mod support;
 mod tsbs;
+mod upkeep;

@@ -1,12 +1,14 @@
 //! What holds for every route, and the routes about the server itself.
 
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::support::Server;
 use axum::body::Body;
 use axum::http::Request;
-use nilometer_engine::Engine;
-use nilometer_engine::disk::{CrashPlan, FaultyDisk};
+use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk, MemoryDisk};
+use nilometer_engine::{Clock, Engine, Options, SystemClock};
 use nilometer_server::ServerConfig;
 
 #[tokio::test]
@@ -120,6 +122,11 @@ async fn metrics_count_what_happened_and_every_value_has_help_and_type() {
         "nilometer_http_request_seconds_count{route=\"/api/v3/write_lp\"} 1",
         "nilometer_http_requests_running 1",
         "nilometer_poisoned 0",
+        "nilometer_memory_refusals_total 0",
+        "nilometer_segments_damaged 0",
+        "nilometer_tombstones 0",
+        "nilometer_partitions 0",
+        "nilometer_idempotency_keys 0",
     ] {
         assert!(
             text.lines().any(|found| found == line),
@@ -140,6 +147,24 @@ async fn metrics_count_what_happened_and_every_value_has_help_and_type() {
     }
     server.engine.flush().unwrap();
     let text = server.get("/metrics").await.text().to_owned();
+    let value = |name: &str| {
+        let mut lines = text.lines().filter_map(|line| line.strip_prefix(name));
+        let value: u64 = lines.next().unwrap().trim().parse().unwrap();
+        value
+    };
+    assert!(value("nilometer_segment_bytes ") > 0);
+    assert_eq!(
+        value("nilometer_segment_bytes "),
+        value("nilometer_segment_bytes_written_total ")
+    );
+    assert!(value("nilometer_memory_budget_bytes ") > 0);
+    let parts = ["head", "cache", "index", "compaction", "query"];
+    let parts = parts.map(|it| value(&format!("nilometer_memory_bytes{{use=\"{it}\"}} ")));
+    let together: u64 = parts.iter().sum();
+    assert!(
+        together <= value("nilometer_memory_budget_bytes "),
+        "{text}"
+    );
     assert!(
         text.contains("nilometer_segments 1\n") && text.contains("nilometer_head_rows 0\n"),
         "{text}"
@@ -213,4 +238,74 @@ async fn a_full_disk_refuses_the_write_with_its_reason_and_reads_go_on() {
         server.query("SELECT v FROM m", "jsonl").await,
         "{\"v\":1}\n"
     );
+}
+
+/// A second passes whenever somebody looks.
+#[derive(Debug, Default)]
+struct Hurried(AtomicU64);
+
+impl Clock for Hurried {
+    fn now_ns(&self) -> i64 {
+        0
+    }
+
+    fn monotonic_ms(&self) -> u64 {
+        self.0.fetch_add(1000, Ordering::Relaxed)
+    }
+}
+
+#[tokio::test]
+async fn a_disk_below_its_reserve_refuses_writes_with_507_and_takes_them_again_by_itself() {
+    let disk = MemoryDisk::default();
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let options = Options {
+        disk_reserve_bytes: Some(1 << 30),
+        ..Options::default()
+    };
+    let clock = Arc::new(Hurried::default());
+    let engine = Engine::open(shared, clock, Path::new("/data"), options).unwrap();
+    let server = Server::over(Arc::new(engine), ServerConfig::default());
+    assert_eq!(server.write("m v=1i 1").await.status, 204);
+    disk.set_capacity(1 << 29);
+    let answer = server.write("m v=1i 1").await;
+    assert_eq!(answer.status, 507, "{}", answer.text());
+    assert!(
+        answer.error().contains("disk_reserve_bytes"),
+        "{}",
+        answer.error()
+    );
+    assert_eq!(
+        server.query("SELECT v FROM m", "jsonl").await,
+        "{\"v\":1}\n"
+    );
+    let text = server.get("/metrics").await.text().to_owned();
+    for line in [
+        "nilometer_disk_full_refusals_total 1\n",
+        "nilometer_limits_hit_total{setting=\"disk-reserve-bytes\"} 1\n",
+    ] {
+        assert!(text.contains(line), "no {line} in\n{text}");
+    }
+    disk.set_capacity(u64::MAX);
+    assert_eq!(server.write("m v=2i 2").await.status, 204);
+}
+
+#[tokio::test]
+async fn memory_over_the_budget_is_503_with_a_time_to_try_again() {
+    let options = Options {
+        memory_bytes_max: 8 << 20,
+        ..Options::default()
+    };
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::default());
+    let engine = Engine::open(disk, Arc::new(SystemClock), Path::new("/data"), options).unwrap();
+    let server = Server::over(Arc::new(engine), ServerConfig::default());
+    let lines: Vec<String> = (0..200_000).map(|n| format!("m v={n}i {n}\n")).collect();
+    let answer = server.write(lines.concat()).await;
+    assert_eq!(answer.status, 503, "{}", answer.text());
+    assert_eq!(answer.header("retry-after"), "1");
+    assert!(
+        answer.error().contains("memory_bytes_max"),
+        "{}",
+        answer.error()
+    );
+    assert_eq!(server.write("m v=1i 1").await.status, 204);
 }

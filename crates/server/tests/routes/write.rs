@@ -339,3 +339,53 @@ async fn writes_at_the_same_time_all_arrive() {
     let rows = server.try_query(SUMS, "json").await.json();
     assert_eq!(rows, json!([{"n": 50, "total": 1225}]));
 }
+
+/// Sends one line under a key and says whether it was told that this had been done before.
+async fn write_under(server: &Server, key: &str, path: &str, line: &'static str) -> bool {
+    let answer = server.post(path, &[("idempotency-key", key)], line).await;
+    assert_eq!(answer.status, 204, "{}", answer.text());
+    answer.header("idempotency-replayed") == "true"
+}
+
+#[tokio::test]
+async fn a_body_that_is_sent_again_under_its_key_is_stored_once() {
+    const PATH: &str = "/api/v3/write_lp?db=d&precision=ns";
+    let server = Server::new();
+    let uuid = "8e03978e-40d5-43dd-bc93-6894a57f9324";
+    for (key, line) in [("batch-1", "m v=1i 1"), (uuid, "m v=20i 2")] {
+        assert!(!write_under(&server, key, PATH, line).await, "{key}");
+        assert!(write_under(&server, key, PATH, line).await, "{key}");
+    }
+    // It is the key that counts: the same digits in another spelling, and another body.
+    let bare = "8E03978E40D543DDBC936894A57F9324";
+    assert!(write_under(&server, bare, PATH, "m v=300i 3").await);
+    assert!(!write_under(&server, "batch-2", PATH, "m v=4000i 4").await);
+    assert_eq!(
+        server.query(SUMS, "jsonl").await,
+        "{\"n\":3,\"total\":4021}\n"
+    );
+    // A text is another key in another database.
+    let other = "/api/v3/write_lp?db=e&precision=ns";
+    assert!(!write_under(&server, "batch-1", other, "m v=1i 1").await);
+    let text = server.get("/metrics").await.text().to_owned();
+    assert!(text.contains("nilometer_idempotency_keys 4\n"), "{text}");
+}
+
+#[tokio::test]
+async fn a_key_that_is_none_is_refused_and_nothing_is_stored() {
+    let server = Server::new();
+    let long = "k".repeat(257);
+    for key in ["", long.as_str()] {
+        let headers = [("idempotency-key", key)];
+        let answer = server
+            .post("/api/v3/write_lp?db=d", &headers, "m v=1i 1")
+            .await;
+        assert_eq!(answer.status, 400, "{key:?}");
+        assert!(
+            answer.error().starts_with("invalid Idempotency-Key: "),
+            "{}",
+            answer.error()
+        );
+    }
+    assert_eq!(server.try_query("SELECT 1", "json").await.status, 404);
+}

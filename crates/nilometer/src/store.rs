@@ -1,0 +1,124 @@
+//! Flags of the store, for every command that opens one.
+
+use std::path::Path;
+
+use anyhow::ensure;
+use clap::Args;
+use nilometer_engine::{CompactionOptions, Engine, Options};
+
+const NS_PER_MS: i64 = 1_000_000;
+
+/// Settings of the store.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Store")]
+pub(crate) struct StoreArgs {
+    /// Rows in memory that become a segment.
+    #[arg(long, value_name = "N", env = "NILOMETER_FLUSH_ROWS", default_value_t = Options::default().flush_rows)]
+    flush_rows: u64,
+    /// Memory in bytes of rows that become a segment, however few they are.
+    #[arg(long, value_name = "BYTES", env = "NILOMETER_FLUSH_BYTES", default_value_t = Options::default().flush_bytes)]
+    flush_bytes: u64,
+    /// Milliseconds without a write after which rows in memory become a segment; 0 = never for this reason.
+    #[arg(long, value_name = "MS", env = "NILOMETER_FLUSH_IDLE_MS", default_value_t = Options::default().flush_idle_ms)]
+    flush_idle_ms: u64,
+    /// Fewer rows than this stay in memory however idle the store is.
+    #[arg(long, value_name = "N", env = "NILOMETER_FLUSH_IDLE_ROWS_MIN", default_value_t = Options::default().flush_idle_rows_min)]
+    flush_idle_rows_min: u64,
+    /// Bytes of log files.
+    #[arg(long, value_name = "BYTES", env = "NILOMETER_LOG_BYTES_MAX", default_value_t = Options::default().log_bytes_max)]
+    log_bytes_max: u64,
+    /// Rows of one write.
+    #[arg(long, value_name = "N", env = "NILOMETER_BATCH_ROWS_MAX", default_value_t = Options::default().batch_rows_max)]
+    batch_rows_max: u64,
+    /// Memory in bytes for rows, caches, names, compaction and queries together; 0 = half of what the machine, or the
+    /// control group of the process, has.
+    #[arg(long, value_name = "BYTES", env = "NILOMETER_MEMORY_BYTES_MAX", default_value_t = Options::default().memory_bytes_max)]
+    memory_bytes_max: u64,
+    /// Bytes of the disk that writes leave free; without it, what the log and one compaction may need, at most a
+    /// twentieth of the disk, at least 64 MiB.
+    #[arg(long, value_name = "BYTES", env = "NILOMETER_DISK_RESERVE_BYTES")]
+    disk_reserve_bytes: Option<u64>,
+    /// Memory in bytes for directories, statistics and rollups of segments.
+    #[arg(long, value_name = "BYTES", env = "NILOMETER_DIRECTORY_CACHE_BYTES_MAX", default_value_t = Options::default().directory_cache_bytes_max)]
+    directory_cache_bytes_max: u64,
+    /// Memory in bytes of what writers remember of series texts.
+    #[arg(long, value_name = "BYTES", env = "NILOMETER_MEMO_BYTES_MAX", default_value_t = Options::default().memo_bytes_max)]
+    memo_bytes_max: usize,
+    /// Segment files that are open at one time.
+    #[arg(long, value_name = "N", env = "NILOMETER_OPEN_FILES_MAX", default_value_t = Options::default().open_files_max)]
+    open_files_max: u64,
+    /// Milliseconds for which the Idempotency-Key of a write is remembered.
+    #[arg(long, value_name = "MS", env = "NILOMETER_KEY_AGE_MS", default_value_t = Options::default().key_age_ns / NS_PER_MS,
+        value_parser = clap::value_parser!(i64).range(0..=i64::MAX / NS_PER_MS))]
+    key_age_ms: i64,
+    /// Keys that are remembered; the oldest go first.
+    #[arg(long, value_name = "N", env = "NILOMETER_KEYS_MAX", default_value_t = Options::default().keys_max)]
+    keys_max: u64,
+    #[command(flatten)]
+    compaction: CompactionArgs,
+}
+
+/// Settings of compaction.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Compaction")]
+struct CompactionArgs {
+    /// Milliseconds without a write after which segments are compacted that are too few otherwise; 0 = never for this
+    /// reason.
+    #[arg(long, value_name = "MS", env = "NILOMETER_SETTLE_MS", default_value_t = CompactionOptions::default().settle_ms)]
+    settle_ms: u64,
+    /// Neighbouring segments of a like size that become one.
+    #[arg(long, value_name = "N", env = "NILOMETER_COMPACTION_FAN_IN", default_value_t = CompactionOptions::default().fan_in)]
+    compaction_fan_in: usize,
+    /// Rows that one compaction reads at most.
+    #[arg(long, value_name = "N", env = "NILOMETER_COMPACTION_ROWS_MAX", default_value_t = CompactionOptions::default().job_rows_max)]
+    compaction_rows_max: u64,
+    /// Rows of a table and window that make a partition worth a file of its own.
+    #[arg(long, value_name = "N", env = "NILOMETER_PARTITION_ROWS_MIN", default_value_t = CompactionOptions::default().partition_rows_min)]
+    partition_rows_min: u64,
+    /// Neighbouring partitions with fewer rows than this together become one wider partition.
+    #[arg(long, value_name = "N", env = "NILOMETER_WIDEN_ROWS_MAX", default_value_t = CompactionOptions::default().widen_rows_max)]
+    widen_rows_max: u64,
+}
+
+impl StoreArgs {
+    pub(crate) fn options(&self) -> Options {
+        Options {
+            flush_rows: self.flush_rows,
+            flush_bytes: self.flush_bytes,
+            flush_idle_ms: self.flush_idle_ms,
+            flush_idle_rows_min: self.flush_idle_rows_min,
+            log_bytes_max: self.log_bytes_max,
+            batch_rows_max: self.batch_rows_max,
+            memory_bytes_max: self.memory_bytes_max,
+            disk_reserve_bytes: self.disk_reserve_bytes,
+            directory_cache_bytes_max: self.directory_cache_bytes_max,
+            memo_bytes_max: self.memo_bytes_max,
+            open_files_max: self.open_files_max,
+            key_age_ns: self.key_age_ms.saturating_mul(NS_PER_MS),
+            keys_max: self.keys_max,
+            compaction: CompactionOptions {
+                settle_ms: self.compaction.settle_ms,
+                fan_in: self.compaction.compaction_fan_in,
+                job_rows_max: self.compaction.compaction_rows_max,
+                partition_rows_min: self.compaction.partition_rows_min,
+                widen_rows_max: self.compaction.widen_rows_max,
+            },
+            ..Options::default()
+        }
+    }
+}
+
+/// Opens a store that is there. A command that is not about making one shall not make one of a wrong path.
+pub(crate) fn open_existing(dir: &Path, options: Options) -> anyhow::Result<Engine> {
+    check_exists(dir)?;
+    Ok(Engine::open_dir(dir, options)?)
+}
+
+pub(crate) fn check_exists(dir: &Path) -> anyhow::Result<()> {
+    ensure!(
+        dir.join("manifest").is_file(),
+        "there is no data directory {}; `nilometer serve --data DIR` makes one",
+        dir.display()
+    );
+    Ok(())
+}
