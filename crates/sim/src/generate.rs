@@ -75,7 +75,7 @@ fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
         hosts: if random.random_bool(0.15) { 60 } else { 5 },
         rows_typical: *pick(&mut random, &[4, 12, 30, 60]),
         ballast_bytes: *pick(&mut random, &[0, 0, 1_000, 3_000]),
-        giant: weather == Weather::Stormy && random.random_bool(0.005),
+        giants: u32::from(weather == Weather::Stormy && random.random_bool(0.005)),
         days: *pick(&mut random, &[1, 2, 5, 12]),
         day: 0,
         next_key: 0,
@@ -144,8 +144,8 @@ struct Draw {
     rows_typical: usize,
     /// A text of this length goes with each batch, so that log files fill up and are recycled soon.
     ballast_bytes: usize,
-    /// A batch that one record of the log cannot hold is still to come. Rare, because it is slow.
-    giant: bool,
+    /// Batches to come that one record of the log cannot hold. Rare, because it is slow.
+    giants: u32,
     /// Rows lie in so many days, a batch mostly in one of them.
     days: i64,
     day: i64,
@@ -361,8 +361,8 @@ impl Draw {
                     .collect()
             }
         };
-        if self.giant && self.random.random_bool(0.1) {
-            self.giant = false;
+        if self.giants > 0 && self.random.random_bool(0.1) {
+            self.giants -= 1;
             lines = (0..6)
                 .map(|at| long_text(at, self.text(FIELD_TEXT_BYTES_MAX)))
                 .collect();

@@ -10,6 +10,7 @@ const MS_NS: i64 = 1_000_000;
 
 /// What retention took the time to be.
 #[derive(Debug)]
+#[expect(clippy::struct_field_names, reason = "units come last")]
 pub(super) struct Believed {
     /// The latest time of all lives.
     pub(super) latest_ns: i64,
