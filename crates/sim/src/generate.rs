@@ -75,11 +75,12 @@ fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
         hosts: if random.random_bool(0.15) { 60 } else { 5 },
         rows_typical: *pick(&mut random, &[4, 12, 30, 60]),
         ballast_bytes: *pick(&mut random, &[0, 0, 1_000, 3_000]),
-        giant: weather == Weather::Stormy && random.random_bool(0.005),
+        giants: u32::from(weather == Weather::Stormy && random.random_bool(0.005)),
         days: *pick(&mut random, &[1, 2, 5, 12]),
         day: 0,
         next_key: 0,
         backed_up: false,
+        retention: random.random_bool(0.15),
         tight: false,
         sent: Vec::new(),
         random,
@@ -88,6 +89,13 @@ fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
     };
     draw.push(Act::Restart(Restart::Kill));
     draw.push(Act::CreateDatabase(DATABASES[0].to_owned()));
+    if draw.retention {
+        let days = draw.random.random_range(0..12);
+        draw.push(Act::Advance {
+            ms: 0,
+            jump_ns: days * DAY_NS,
+        });
+    }
     for table in TABLES {
         if draw.random.random_bool(0.3) {
             let create = draw.create_table(table);
@@ -136,13 +144,15 @@ struct Draw {
     rows_typical: usize,
     /// A text of this length goes with each batch, so that log files fill up and are recycled soon.
     ballast_bytes: usize,
-    /// A batch that one record of the log cannot hold is still to come. Rare, because it is slow.
-    giant: bool,
+    /// Batches to come that one record of the log cannot hold. Rare, because it is slow.
+    giants: u32,
     /// Rows lie in so many days, a batch mostly in one of them.
     days: i64,
     day: i64,
     next_key: u8,
     backed_up: bool,
+    /// Some tables keep their rows for a while only.
+    retention: bool,
     tight: bool,
     /// Writes with a key, to be sent again.
     sent: Vec<Act>,
@@ -233,7 +243,8 @@ impl Draw {
             act,
             Act::Flush | Act::Maintain | Act::MaintainAll | Act::Settle
         );
-        if !writes_segments || !self.random.random_bool(0.4) {
+        // A row that comes in while retention takes others could be one of either.
+        if self.retention || !writes_segments || !self.random.random_bool(0.4) {
             return None;
         }
         let act = match self.random.random_range(0..10) {
@@ -262,6 +273,9 @@ impl Draw {
     }
 
     fn act(&mut self) -> Act {
+        if self.retention && self.random.random_bool(0.15) {
+            return self.retain();
+        }
         if self.backed_up && self.random.random_bool(0.05) {
             return Act::Restore;
         }
@@ -289,6 +303,24 @@ impl Draw {
             91..94 => Act::Restart(Restart::Clean),
             _ => Act::Restart(self.restart_after_crash()),
         }
+    }
+
+    /// Settings of retention, and time that passes or seems to.
+    fn retain(&mut self) -> Act {
+        if self.random.random_bool(0.5) {
+            let days = *pick(&mut self.random, &[0, 0, 1, 3, 40]);
+            return Act::Advance {
+                ms: self.random.random_range(0..30_000),
+                jump_ns: days * DAY_NS / 2,
+            };
+        }
+        let keeps = [None, Some(HOUR_NS), Some(DAY_NS), Some(3 * DAY_NS)];
+        let change = Change::SetRetention {
+            table: (*pick(&mut self.random, &TABLES)).to_owned(),
+            retention_ns: *pick(&mut self.random, &keeps),
+        };
+        let database = self.database();
+        Act::Change { database, change }
     }
 
     fn room(&mut self) -> Act {
@@ -329,8 +361,8 @@ impl Draw {
                     .collect()
             }
         };
-        if self.giant && self.random.random_bool(0.1) {
-            self.giant = false;
+        if self.giants > 0 && self.random.random_bool(0.1) {
+            self.giants -= 1;
             lines = (0..6)
                 .map(|at| long_text(at, self.text(FIELD_TEXT_BYTES_MAX)))
                 .collect();

@@ -118,7 +118,9 @@ impl Mentioned {
     fn follow(&mut self, database: &str, change: &Change) {
         let name = (database.to_owned(), change.table().to_owned());
         match change {
-            Change::CreateTable { .. } | Change::ChangeType { .. } => {}
+            Change::CreateTable { .. }
+            | Change::ChangeType { .. }
+            | Change::SetRetention { .. } => {}
             Change::DropTable { .. } => self.forget_table(&name),
             Change::RenameTable { to, .. } => {
                 let new = (database.to_owned(), to.clone());
@@ -213,7 +215,8 @@ impl Model {
 
     /// Settles what was in doubt by the first read of a new life: the log is a prefix, so an operation may be there
     /// only if all before it are. From here on the answer stands.
-    pub fn settle(&mut self, found: &Found) -> Result<(), String> {
+    /// Retention may have taken what was old at `now_ns`.
+    pub fn settle(&mut self, found: &Found, now_ns: i64) -> Result<(), String> {
         let in_doubt = std::mem::take(&mut self.in_doubt);
         let mut candidate = self.state.clone();
         let mut first_misfit = None;
@@ -223,11 +226,13 @@ impl Model {
             if let Some(op) = applied.checked_sub(1).and_then(|at| in_doubt.get(at)) {
                 candidate.apply(op);
             }
-            match (candidate.check(found, &self.mentioned), &mut fitting) {
-                (Ok(()), None) => fitting = Some((candidate.clone(), applied, applied)),
+            let mut left = candidate.clone();
+            left.expire(found, now_ns);
+            match (left.check(found, &self.mentioned), &mut fitting) {
+                (Ok(()), None) => fitting = Some((left, applied, applied)),
                 (Ok(()), Some((state, _, last))) => {
                     // The later one: what it knows more of names and types holds in both.
-                    *state = candidate.clone();
+                    *state = left;
                     *last = applied;
                 }
                 (Err(what), _) => {
@@ -250,6 +255,11 @@ impl Model {
             }
         }
         Ok(())
+    }
+
+    /// Notes what retention has taken, which believed that it is `now_ns` at the latest.
+    pub fn expire(&mut self, found: &Found, now_ns: i64) {
+        self.state.expire(found, now_ns);
     }
 
     /// Compares a read with what must be there.

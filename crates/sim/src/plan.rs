@@ -166,6 +166,13 @@ pub enum Change {
         /// Its new type.
         to: PhysicalType,
     },
+    /// Says how long rows are kept.
+    SetRetention {
+        /// The table.
+        table: String,
+        /// In nanoseconds; `None` = for ever.
+        retention_ns: Option<i64>,
+    },
 }
 
 impl Change {
@@ -177,7 +184,8 @@ impl Change {
             | Self::RenameTable { table, .. }
             | Self::DropColumn { table, .. }
             | Self::RenameColumn { table, .. }
-            | Self::ChangeType { table, .. } => table,
+            | Self::ChangeType { table, .. }
+            | Self::SetRetention { table, .. } => table,
         }
     }
 }

@@ -19,8 +19,10 @@ use std::sync::Arc;
 use nilometer_engine::{Engine, Error, Maintained, Sabotage, Snapshot};
 
 mod acts;
+mod retention;
 mod visit;
 
+use self::retention::Believed;
 use crate::generate::closing_steps;
 use crate::model::{self, Found, Model, Moment};
 use crate::plan::{Act, Plan, Probe, Restart, Step};
@@ -61,6 +63,8 @@ pub struct Counts {
     pub backups: u64,
     /// Backups that were restored and compared.
     pub restores: u64,
+    /// Rows that retention took.
+    pub expired: u64,
     /// Tables whose aggregates were compared.
     pub aggregates: u64,
     /// Hours and blocks that the store did not read for them.
@@ -87,6 +91,7 @@ impl AddAssign for Counts {
         self.visits += other.visits;
         self.backups += other.backups;
         self.restores += other.restores;
+        self.expired += other.expired;
         self.aggregates += other.aggregates;
         self.spared += other.spared;
         self.rows_compared += other.rows_compared;
@@ -98,7 +103,7 @@ impl fmt::Display for Counts {
         write!(
             f,
             "runs={} opens={} power_cuts={} kills={} crashes_at_a_call={} failed_calls={} batches={} in_doubt={} \
-             deletes={} changes={} repeats={} compactions={} settles={} visits={} backups={} restores={} aggregates={} spared={} rows_compared={}",
+             deletes={} changes={} repeats={} compactions={} settles={} visits={} backups={} restores={} expired={} aggregates={} spared={} rows_compared={}",
             self.runs,
             self.opens,
             self.power_cuts,
@@ -115,6 +120,7 @@ impl fmt::Display for Counts {
             self.visits,
             self.backups,
             self.restores,
+            self.expired,
             self.aggregates,
             self.spared,
             self.rows_compared
@@ -169,6 +175,7 @@ fn run_steps(plan: &Plan, sabotage: Option<Sabotage>, at: &mut usize) -> Result<
         flush_rows: plan.limits.flush_rows,
         backups: Vec::new(),
         backup_whole: false,
+        believed: Believed::default(),
         held: None,
         counts: Counts {
             runs: 1,
@@ -200,6 +207,7 @@ struct Run {
     backups: Vec<Moment>,
     /// A backup has ended well.
     backup_whole: bool,
+    believed: Believed,
     /// A snapshot, and what it must show as long as it lives.
     held: Option<(Snapshot, Moment)>,
     counts: Counts,
@@ -225,6 +233,9 @@ impl Run {
             None => None,
         };
         self.act(&step.act)?;
+        if matches!(step.act, Act::Maintain | Act::MaintainAll) {
+            self.note_expired()?;
+        }
         if let Some(visit) = visit {
             self.judge_visit(visit)?;
         }
@@ -328,6 +339,7 @@ impl Run {
                 .map_err(|what| format!("before the restart, {what}"))?;
         }
         self.held = None;
+        self.believed.start_life();
         match how {
             Restart::PowerCut(_) => self.counts.power_cuts += 1,
             Restart::Kill => self.counts.kills += 1,
@@ -352,7 +364,7 @@ impl Run {
         let found = read_all(&snapshot)?;
         self.count_rows(&found);
         self.model
-            .settle(&found)
+            .settle(&found, self.believed.latest_ns)
             .map_err(|what| format!("after {how:?}, {what}"))?;
         self.check_databases(&snapshot)
     }

@@ -151,6 +151,11 @@ impl World {
         self.clock.monotonic_ms.fetch_add(ms, Ordering::Relaxed);
     }
 
+    /// The clock that never jumps, in milliseconds.
+    pub fn monotonic_ms(&self) -> u64 {
+        self.clock.monotonic_ms()
+    }
+
     /// The wall clock.
     pub fn now_ns(&self) -> i64 {
         self.clock.now_ns()
@@ -252,6 +257,7 @@ fn schema_of(table: &TableSchema) -> Schema {
     Schema {
         duplicates: table.settings.duplicates,
         interval_ns: table.settings.partition_interval_ns,
+        retention_ns: table.settings.retention_ns,
         tags: table.tags.iter().map(|tag| tag.name.clone()).collect(),
         fields: fields.collect(),
     }

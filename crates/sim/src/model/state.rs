@@ -18,6 +18,8 @@ pub struct Schema {
     pub duplicates: Duplicates,
     /// Width of new partitions.
     pub interval_ns: i64,
+    /// How long rows are kept.
+    pub retention_ns: Option<i64>,
     /// Names of its tags.
     pub tags: BTreeSet<String>,
     /// Its fields and their types.
@@ -30,6 +32,7 @@ impl Default for Schema {
         Self {
             duplicates: settings.duplicates,
             interval_ns: settings.partition_interval_ns,
+            retention_ns: settings.retention_ns,
             tags: BTreeSet::new(),
             fields: BTreeMap::new(),
         }
@@ -144,6 +147,29 @@ impl State {
         kept.is_none_or(|kept| kept.dropped_tags == 0)
     }
 
+    /// Whether rows of some table go by themselves.
+    pub fn has_retention(&self) -> bool {
+        let mut tables = self.tables.values();
+        tables.any(|kept| kept.schema.retention_ns.is_some())
+    }
+
+    /// Takes away what a read shows that retention took: rows older than their table keeps at this time, from the oldest
+    /// on, and with them all rows of the table that are no younger.
+    pub(super) fn expire(&mut self, found: &Found, now_ns: i64) {
+        for (name, kept) in &mut self.tables {
+            let (Some(retention), Some(table)) = (kept.schema.retention_ns, found.get(name)) else {
+                continue;
+            };
+            let limit = now_ns.saturating_sub(retention);
+            let gone = kept.rows.keys().filter(|(tags, time, _)| {
+                *time < limit && !table.rows.contains_key(&(tags.clone(), *time))
+            });
+            if let Some(last) = gone.map(|(_, time, _)| *time).max() {
+                kept.rows.retain(|(_, time, _), _| *time > last);
+            }
+        }
+    }
+
     /// Rows of all tables.
     pub fn rows(&self) -> usize {
         let rows = self.tables.values().flat_map(|kept| kept.rows.values());
@@ -235,6 +261,11 @@ impl State {
                     kept.rename_column(column, to);
                 }
             }
+            Change::SetRetention { retention_ns, .. } => {
+                if let Some(kept) = self.tables.get_mut(&name) {
+                    kept.schema.retention_ns = *retention_ns;
+                }
+            }
             Change::ChangeType { field, to, .. } => {
                 if let Some(kept) = self.tables.get_mut(&name) {
                     kept.change_type(field, *to);
@@ -270,7 +301,8 @@ impl State {
             Change::CreateTable { .. }
             | Change::DropTable { .. }
             | Change::RenameTable { .. }
-            | Change::DropColumn { .. } => Expected::Done,
+            | Change::DropColumn { .. }
+            | Change::SetRetention { .. } => Expected::Done,
             Change::RenameColumn { column, to, .. } => {
                 let new = Column {
                     is_tag: column.is_tag,
@@ -423,7 +455,8 @@ impl Kept {
     ) -> Result<(), String> {
         let (want, got) = (&self.schema, &found.schema);
         let told = |what: String| Err(format!("{}.{}: {what}", name.0, name.1));
-        if (want.duplicates, want.interval_ns) != (got.duplicates, got.interval_ns) {
+        let settings = |it: &Schema| (it.duplicates, it.interval_ns, it.retention_ns);
+        if settings(want) != settings(got) {
             return told(format!("its settings are {got:?} instead of {want:?}"));
         }
         if let Some(missing) = want.tags.difference(&got.tags).next() {

@@ -175,7 +175,7 @@ fn a_batch_in_doubt_is_there_whole_or_not_at_all_and_in_order() {
         let mut model = Model::default();
         model.doubt(first.clone());
         model.doubt(second.clone());
-        model.settle(found).is_ok()
+        model.settle(found, 0).is_ok()
     };
     assert!(settles(&Found::new()));
     assert!(settles(&found(&[&first])));
@@ -190,6 +190,6 @@ fn a_settled_batch_may_not_change_its_mind() {
     let batch = taken(&[line("a", Value::Integer(1), 1)]);
     let mut model = Model::default();
     model.doubt(batch.clone());
-    model.settle(&Found::new()).unwrap();
-    assert!(model.settle(&found(&[&batch])).is_err());
+    model.settle(&Found::new(), 0).unwrap();
+    assert!(model.settle(&found(&[&batch]), 0).is_err());
 }

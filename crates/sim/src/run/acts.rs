@@ -237,6 +237,16 @@ pub(super) fn ask(
                 .create_table(database, schema, table, &columns, settings)
                 .map(drop)
         }
+        Change::SetRetention {
+            table,
+            retention_ns,
+        } => {
+            let settings = TableSettings {
+                retention_ns: *retention_ns,
+                ..found.map_or_else(TableSettings::default, |table| table.settings)
+            };
+            engine.set_table(database, schema, table, settings)
+        }
         Change::DropTable { table } => engine.drop_table(database, schema, table),
         Change::RenameTable { table, to } => engine.rename_table(database, schema, table, to),
         Change::DropColumn { table, column } => {
