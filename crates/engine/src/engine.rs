@@ -50,6 +50,8 @@ use crate::tombstone::Tombstone;
 use expire::Retention;
 use space::Space;
 
+use compact::Answered;
+
 pub use backup::BackupReport;
 pub use ddl::NewColumn;
 pub use delete::DeleteRequest;
@@ -178,9 +180,8 @@ struct Jobs {
     windows_busy: bool,
     /// Segments that could not be read, by file id: they stay as they are.
     damaged: FxHashSet<u64>,
-    /// The number of the version, the catalogue's epoch, and whether the store was idle, when there was nothing to
-    /// compact.
-    idle_at: Option<(u64, u64, bool)>,
+    /// When there was nothing to compact.
+    idle_at: Option<Answered>,
     /// Segments that are in no manifest any more; each file goes when its last snapshot does.
     removed: Vec<Arc<Segment>>,
 }

@@ -2,6 +2,7 @@
 
 #![expect(
     clippy::unwrap_used,
+    clippy::format_collect,
     clippy::format_push_string,
     reason = "a failed unwrap is the report, and the bodies are small"
 )]
@@ -251,4 +252,31 @@ fn answers_stay_the_same_through_flushes_compactions_deletes_and_restarts() {
     }
     assert!(compacted > 8, "{compacted} compactions");
     assert!(partitions > 8, "{partitions} partitions");
+}
+
+/// Compaction remembers that it had nothing to do until the files change. A delete changes no file, so after one its rows
+/// stayed on the disk until the next flush.
+#[test]
+fn a_delete_is_carried_out_although_nothing_else_changes() {
+    let disk = MemoryDisk::new();
+    let engine = open(&disk);
+    engine.create_database("d").unwrap();
+    let mut session = Session::new(Arc::clone(&engine), "d").unwrap();
+    let body: String = (0..1000)
+        .map(|at| format!("m,s=a i={at}i {at}\n"))
+        .collect();
+    let report = session.write_lines(body.as_bytes(), Precision::Nanosecond);
+    assert_eq!(report.unwrap().rows, 1000);
+    engine.settle().unwrap();
+    while engine.maintain().unwrap() != Maintained::Idle {}
+    let table = engine.snapshot().table("d", "public", "m").unwrap();
+    engine
+        .delete(&DeleteRequest {
+            table,
+            time: i64::MIN..=i64::MAX,
+            tags: Vec::new(),
+        })
+        .unwrap();
+    while engine.maintain().unwrap() != Maintained::Idle {}
+    assert_eq!(engine.metrics().segments, 0);
 }

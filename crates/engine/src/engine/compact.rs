@@ -24,6 +24,18 @@ struct Claim {
     tombstones: Vec<Arc<Tombstone>>,
 }
 
+/// The situation in which there was nothing to compact.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Answered {
+    /// Number of the version.
+    version: u64,
+    /// The catalogue's.
+    epoch: u64,
+    /// LSN of the last delete that segments may wait for.
+    deleted: Lsn,
+    idle: bool,
+}
+
 /// A segment about to be written, and what goes into it.
 struct Target {
     home: Home,
@@ -91,12 +103,17 @@ impl Engine {
         let idle_ms = self.idle_ms();
         let settle_ms = self.options.compaction.settle_ms;
         let idle = settle || (settle_ms > 0 && idle_ms >= settle_ms);
-        // The same situation has the same answer; a drop makes another one.
-        let answered = (state.version.number, self.catalogue_epoch(), idle);
+        let tombstones = state.all_tombstones(visible);
+        // The same situation has the same answer; a drop or a delete makes another one.
+        let answered = Answered {
+            version: state.version.number,
+            epoch: self.catalogue_epoch(),
+            deleted: tombstones.last().map_or(0, |it| it.lsn),
+            idle,
+        };
         if jobs.idle_at == Some(answered) {
             return None;
         }
-        let tombstones = state.all_tombstones(visible);
         let catalogue = self.catalogue();
         let interval_of = |table: TableId| {
             let table = catalogue.table(table)?;
