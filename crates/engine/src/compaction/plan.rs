@@ -56,17 +56,6 @@ impl Job {
             Self::Widen { .. } => &[],
         }
     }
-
-    /// Whether it may make or change partitions.
-    pub(crate) fn decides_windows(&self) -> bool {
-        match self {
-            Self::Drop { .. } => false,
-            Self::Widen { .. } => true,
-            Self::Rewrite { segments, parts } => {
-                parts.len() != 1 || parts.iter().any(|part| part.segments != *segments)
-            }
-        }
-    }
 }
 
 /// Rows of one table and window.

@@ -42,6 +42,20 @@ struct Target {
     parts: Vec<Part>,
 }
 
+impl Claim {
+    /// Whether it may make or change partitions: two that do must not run at once, or their windows could overlap.
+    fn decides_windows(&self) -> bool {
+        match &self.job {
+            Job::Drop { .. } => false,
+            Job::Widen { .. } => true,
+            Job::Rewrite { segments, .. } => segments
+                .iter()
+                .filter_map(|id| segment_of(&self.state, *id))
+                .any(|segment| segment.meta.home == Home::Mixed),
+        }
+    }
+}
+
 impl Engine {
     /// Flushes, and compacts whatever can be compacted, as if nobody had written for a while.
     pub fn settle(&self) -> Result<(), Error> {
@@ -70,7 +84,7 @@ impl Engine {
         for id in claim.job.segments() {
             jobs.compacting.remove(id);
         }
-        if claim.job.decides_windows() {
+        if claim.decides_windows() {
             jobs.windows_busy = false;
         }
         if let Err(Error::Corrupt { path, .. }) = &outcome {
@@ -140,13 +154,14 @@ impl Engine {
             return None;
         };
         jobs.compacting.extend(job.segments());
-        jobs.windows_busy |= job.decides_windows();
-        Some(Claim {
+        let claim = Claim {
             job,
             state,
             visible,
             tombstones,
-        })
+        };
+        jobs.windows_busy |= claim.decides_windows();
+        Some(claim)
     }
 
     fn work(&self, claim: &Claim) -> Result<Maintained, Error> {
