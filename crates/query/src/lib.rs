@@ -13,6 +13,7 @@ mod filter;
 mod function;
 mod memory;
 mod nearest;
+mod parameter;
 mod scan;
 mod sql;
 mod statement;
@@ -20,4 +21,5 @@ mod table;
 
 pub use answer::Answer;
 pub use error::{Error, OverMemory, Position};
+pub use parameter::{Parameter, Parameters};
 pub use sql::{Sql, SqlOptions};
