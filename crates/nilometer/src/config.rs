@@ -13,7 +13,7 @@ use std::path::PathBuf;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
-use file::{ConfigFile, Entry};
+use file::ConfigFile;
 pub(crate) use show::{ConfigArgs, run};
 
 /// Commands that take the file, and the one whose flags it may set.
