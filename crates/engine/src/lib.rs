@@ -79,7 +79,7 @@ pub use clock::{Clock, SystemClock};
 pub use compaction::CompactionOptions;
 pub use engine::{
     BackupReport, DeleteRequest, Engine, Maintained, Metrics, NewColumn, NewRelation, Options,
-    RelationChange, RestoreReport,
+    RelationChange, RestoreReport, RowKey,
 };
 pub use error::Error;
 pub use predicate::{TagMatch, TagPredicate};
