@@ -164,6 +164,16 @@ impl Head {
         concerned.map(Arc::clone).collect()
     }
 
+    /// Deletes above `lsn`, in LSN order.
+    pub(crate) fn tombstones_after(&self, lsn: Lsn) -> Vec<Arc<Tombstone>> {
+        let tombstones = self
+            .tombstones
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let start = tombstones.partition_point(|it| it.lsn <= lsn);
+        tombstones.get(start..).unwrap_or_default().to_vec()
+    }
+
     /// Tables with rows, ascending.
     pub(crate) fn tables(&self) -> Vec<TableId> {
         let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);

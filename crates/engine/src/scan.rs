@@ -26,10 +26,10 @@ use crate::catalogue::Catalogue;
 use crate::engine::{Engine, State};
 use crate::error::Error;
 use crate::head::Run;
+use crate::mask::{Deletes, Mask};
 use crate::predicate::TagPredicate;
 use crate::schema::{ColumnId, ColumnKind, ColumnSource, Duplicates, Lsn, TableId, TableSchema};
 use crate::segment::{GroupDirectory, Segment};
-use crate::tombstone::{Mask, Tombstone};
 use output::Output;
 pub(crate) use output::field_array;
 use source::{Cursor, GroupCursor, RunCursor};
@@ -297,7 +297,7 @@ fn find_sources(
         return Ok(sources);
     };
     let table = request.table.id;
-    let tombstones = state.tombstones(table, visible);
+    let deletes = Deletes::new(&state.tombstones(table, visible));
     for segment in &state.version.segments {
         for (at, group) in segment.groups(table) {
             let apart = group.max_time < *request.time.start()
@@ -305,8 +305,8 @@ fn find_sources(
                 || group.last_series < first
                 || group.first_series > last;
             if !apart {
-                let mask = segment_mask(
-                    &tombstones,
+                let mask = Mask::of_segment(
+                    &deletes,
                     segment.meta.applied_lsn,
                     group.first_series..=group.last_series,
                     group.min_time..=group.max_time,
@@ -323,39 +323,11 @@ fn find_sources(
     let frozen = state.frozen.as_ref().map(|frozen| &frozen.head);
     for head in frozen.into_iter().chain([&state.head]) {
         for (run, visible) in head.runs(table, visible) {
-            let mask = run_mask(&tombstones, &run);
+            let mask = Mask::of_run(&deletes, &run);
             sources.push(Source::Run { run, visible, mask });
         }
     }
     Ok(sources)
-}
-
-/// What of a segment's rows with these series and times is hidden.
-pub(crate) fn segment_mask(
-    tombstones: &[Arc<Tombstone>],
-    applied_lsn: Lsn,
-    series: RangeInclusive<u32>,
-    time: RangeInclusive<i64>,
-) -> Mask {
-    let mut mask = Mask::default();
-    for tombstone in tombstones {
-        if tombstone.lsn > applied_lsn && tombstone.touches(series.clone(), time.clone()) {
-            mask.add(Arc::clone(tombstone), usize::MAX);
-        }
-    }
-    mask
-}
-
-/// What of a run's rows is hidden: a delete concerns those that were there before it.
-pub(crate) fn run_mask(tombstones: &[Arc<Tombstone>], run: &Run) -> Mask {
-    let mut mask = Mask::default();
-    for tombstone in tombstones {
-        mask.add(
-            Arc::clone(tombstone),
-            run.visible_rows(tombstone.lsn.saturating_sub(1)),
-        );
-    }
-    mask
 }
 
 fn estimate(sources: &[Source], series: &[u32], time: &RangeInclusive<i64>) -> u64 {

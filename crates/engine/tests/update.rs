@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
 
+#[path = "update/model.rs"]
+mod model;
 #[path = "support/typed.rs"]
 mod typed;
 

@@ -86,8 +86,7 @@ impl State {
         let is_key = |key: &Key| keys.keys.binary_search(key).is_ok();
         let frozen = self.frozen.as_ref().map(|frozen| &frozen.head);
         frozen.into_iter().chain([&self.head]).any(|head| {
-            let deleted = head.tombstones(Lsn::MAX).into_iter().rev();
-            let deleted = deleted.take_while(|it| it.lsn > lsn);
+            let deleted = head.tombstones_after(lsn).into_iter();
             let mut deleted = deleted.filter(|it| it.table == keys.table);
             let written = |(run, rows): &(Arc<Run>, usize)| {
                 let new = run.visible_rows(lsn)..*rows;
