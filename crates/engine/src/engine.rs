@@ -61,7 +61,7 @@ pub use delete::DeleteRequest;
 pub use flush::Maintained;
 pub use metrics::Metrics;
 pub(crate) use open::{read_definitions, segment_dir, segment_name};
-pub(crate) use presence::{Key, Keys, Presence};
+pub(crate) use presence::{Key, Keys, Presence, Since};
 pub use relations::{NewRelation, RelationChange};
 pub use restore::RestoreReport;
 pub use rows::RowKey;

@@ -226,6 +226,65 @@ fn what_was_written_or_deleted_after_the_read_is_not_lost() {
 }
 
 #[test]
+fn a_flush_after_the_read_is_nobodys_concern() {
+    for duplicates in ALL {
+        let engine = store(duplicates);
+        prepare(&engine);
+        let gone = [key_of(&engine, "a", 20), key_of(&engine, "b", 10)];
+        let snapshot = engine.snapshot();
+        // Others write other rows, and a new series gives the log one record more.
+        write(
+            &engine,
+            &points(&[("z", 1, None, Some(1))]),
+            OnConflict::Replace,
+        )
+        .unwrap();
+        engine.flush().unwrap();
+        write(
+            &engine,
+            &points(&[("z", 2, None, Some(1))]),
+            OnConflict::Replace,
+        )
+        .unwrap();
+        let table = table(&snapshot);
+        engine
+            .delete_rows(&snapshot, &table, &gone[..1])
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            points_of(&engine),
+            ["10 a 1 1", "10 b 3 3", "1 z - 1", "2 z - 1"]
+        );
+        // What that delete took is not there any more, although the head that it was in is a file now.
+        engine.flush().unwrap();
+        let refused = engine.delete_rows(&snapshot, &table, &gone[..1]);
+        assert!(matches!(
+            refused,
+            Err(Error::ChangedMeanwhile { time: 20, .. })
+        ));
+    }
+}
+
+#[test]
+fn what_a_flush_has_deleted_for_good_is_missed() {
+    let engine = store(Duplicates::Last);
+    prepare(&engine);
+    let snapshot = engine.snapshot();
+    let table = table(&snapshot);
+    let gone = [key_of(&engine, "a", 20)];
+    engine
+        .delete_rows(&snapshot, &table, &gone)
+        .unwrap()
+        .unwrap();
+    engine.flush().unwrap();
+    let refused = engine.delete_rows(&snapshot, &table, &gone);
+    assert!(matches!(
+        refused,
+        Err(Error::ChangedMeanwhile { time: 20, .. })
+    ));
+}
+
+#[test]
 fn an_update_of_a_unique_table_does_not_run_into_rows_that_stay() {
     in_every_state(Duplicates::Unique, prepare, |engine, state| {
         let snapshot = engine.snapshot();

@@ -146,6 +146,7 @@ impl Engine {
         if lsn == flushed_lsn {
             return Ok(None);
         }
+        state.head.freeze(lsn);
         let frozen = Arc::new(Frozen {
             head: std::mem::take(&mut state.head),
             lsn,

@@ -9,7 +9,7 @@
 
 use std::sync::Arc;
 
-use super::{Engine, Key, Keys, Presence, Written};
+use super::{Engine, Key, Keys, Presence, Since, Written};
 use crate::batch::{Batch, TableRows};
 use crate::error::Error;
 use crate::head::append_rows;
@@ -120,7 +120,7 @@ impl Engine {
         keys.dedup();
         let table = change.table;
         let id = table.id;
-        let look = self.look_up(asked(id, &keys), change.snapshot.lsn())?;
+        let look = self.look_up(asked(id, &keys), Since::snapshot(change.snapshot))?;
         let changed = look.found.iter().position(|it| *it != Presence::Old);
         if let Some(&(series, time)) = changed.and_then(|at| keys.get(at)) {
             // So that a new snapshot shows what has changed.
@@ -131,7 +131,7 @@ impl Engine {
                 time,
             }));
         }
-        let there = self.look_up(asked(id, change.unwanted), Lsn::MAX)?;
+        let there = self.look_up(asked(id, change.unwanted), Since::default())?;
         let mut unwanted = there.found.iter().zip(change.unwanted);
         let is_in_the_way = |(found, key): (&Presence, &Key)| {
             *found != Presence::Absent && keys.binary_search(key).is_err()

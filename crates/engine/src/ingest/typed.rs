@@ -17,7 +17,7 @@ use arrow_array::RecordBatch;
 
 use super::Session;
 use crate::batch::{Batch, BatchKey, TableRows};
-use crate::engine::{Engine, Key, Keys, Presence, State, find_table};
+use crate::engine::{Engine, Key, Keys, Presence, Since, State, find_table};
 use crate::error::Error;
 use crate::order::sorted_order;
 use crate::schema::{ColumnId, ColumnKind, Duplicates, Lsn, SeriesId, TIME_COLUMN, TableSchema};
@@ -406,7 +406,7 @@ fn decide(
         table: table.id,
         keys: &keys,
     };
-    let look = engine.look_up(asked, Lsn::MAX)?;
+    let look = engine.look_up(asked, Since::default())?;
     let mut kept: Vec<u32> = Vec::with_capacity(rows.rows());
     let mut replaced = 0;
     // The first row in the way, and whether the other is of the batch.

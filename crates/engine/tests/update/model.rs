@@ -24,8 +24,8 @@ enum Step {
     Update(u64, Vec<Row>),
     /// As an update without new rows.
     Delete(u64),
-    /// The same on a snapshot from before this write, which must be refused if it touches one of its rows.
-    Late(u64, Vec<Row>),
+    /// The same on a snapshot from before this write, and maybe a flush: refused if the write touches one of its rows.
+    Late(u64, Vec<Row>, bool),
     Flush,
     Settle,
     Reopen,
@@ -47,7 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
         6 => (rows(), on_conflict).prop_map(|(rows, on)| Step::Write(rows, on)),
         3 => (any::<u64>(), rows()).prop_map(|(which, rows)| Step::Update(which, rows)),
         2 => any::<u64>().prop_map(Step::Delete),
-        1 => (any::<u64>(), rows()).prop_map(|(which, rows)| Step::Late(which, rows)),
+        1 => (any::<u64>(), rows(), any::<bool>()).prop_map(|(which, rows, flush)| Step::Late(which, rows, flush)),
         2 => Just(Step::Flush),
         1 => Just(Step::Settle),
         1 => Just(Step::Reopen),
@@ -219,7 +219,7 @@ fn run(duplicates: Duplicates, steps: &[Step]) {
                 assert_eq!(lsn.is_some(), !gone.is_empty());
                 model = left;
             }
-            Step::Late(which, rows) => {
+            Step::Late(which, rows, flush) => {
                 let (gone, _) = pick(&engine, &model, *which);
                 let keys: Vec<_> = read(&engine)
                     .into_iter()
@@ -228,12 +228,21 @@ fn run(duplicates: Duplicates, steps: &[Step]) {
                 let snapshot = engine.snapshot();
                 write(&engine, &batch_of(rows), OnConflict::Replace).unwrap();
                 write_model(&mut model, duplicates, rows, OnConflict::Replace).unwrap();
+                if *flush {
+                    engine.flush().unwrap();
+                }
                 let touched = keys
                     .iter()
                     .any(|(_, key, _)| rows.iter().any(|row| (row.0, row.1) == *key));
+                let deleted = engine.delete_rows(&snapshot, &table(&snapshot), &gone);
                 if touched {
-                    let refused = engine.delete_rows(&snapshot, &table(&snapshot), &gone);
-                    assert!(matches!(refused, Err(Error::ChangedMeanwhile { .. })));
+                    assert!(matches!(deleted, Err(Error::ChangedMeanwhile { .. })));
+                } else {
+                    assert_eq!(deleted.unwrap().is_some(), !gone.is_empty());
+                    for (_, key, nth) in keys.iter().rev() {
+                        model.get_mut(key).unwrap().remove(*nth);
+                    }
+                    model.retain(|_, rows| !rows.is_empty());
                 }
             }
             Step::Flush => engine.flush().unwrap(),
