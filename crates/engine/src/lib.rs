@@ -61,6 +61,7 @@ pub mod ingest;
 pub mod inspect;
 mod log;
 mod manifest;
+mod mask;
 mod order;
 mod predicate;
 mod record;
@@ -79,7 +80,7 @@ pub use clock::{Clock, SystemClock};
 pub use compaction::CompactionOptions;
 pub use engine::{
     BackupReport, DeleteRequest, Engine, Maintained, Metrics, NewColumn, NewRelation, Options,
-    RelationChange, RestoreReport,
+    RelationChange, RestoreReport, RowKey,
 };
 pub use error::Error;
 pub use predicate::{TagMatch, TagPredicate};
