@@ -83,6 +83,7 @@ pub use engine::{
     RelationChange, RestoreReport, RowKey,
 };
 pub use error::Error;
+pub use nilometer_codec::PhysicalType;
 pub use predicate::{TagMatch, TagPredicate};
 pub use relation::{
     RelationBatches, RelationColumn, RelationId, RelationReader, RelationSchema, Value,
