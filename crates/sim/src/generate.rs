@@ -83,7 +83,7 @@ fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
         backed_up: false,
         retention: random.random_bool(0.15),
         tight: false,
-        unique: false,
+        kinds: &[Duplicates::Last, Duplicates::Keep, Duplicates::Unique],
         sent: Vec::new(),
         random,
         weather,
@@ -99,9 +99,14 @@ fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
         });
     }
     // In some plans most rows meet others that are in their way.
-    draw.unique = draw.random.random_bool(0.15);
+    if draw.random.random_bool(0.15) {
+        draw.kinds = &[Duplicates::Unique];
+    }
     for table in TABLES {
-        if draw.random.random_bool(if draw.unique { 0.9 } else { 0.3 }) {
+        if draw
+            .random
+            .random_bool(if draw.is_unique() { 0.9 } else { 0.3 })
+        {
             let create = draw.create_table(table);
             draw.push(create);
         }
@@ -158,8 +163,8 @@ struct Draw {
     /// Some tables keep their rows for a while only.
     retention: bool,
     tight: bool,
-    /// Tables are made unique.
-    unique: bool,
+    /// What new tables make of duplicates.
+    kinds: &'static [Duplicates],
     /// Writes with a key, to be sent again.
     sent: Vec<Act>,
     steps: Vec<Step>,
@@ -453,11 +458,6 @@ impl Draw {
     }
 
     fn create_table(&mut self, table: &str) -> Act {
-        let kinds: &[Duplicates] = if self.unique {
-            &[Duplicates::Unique]
-        } else {
-            &[Duplicates::Last, Duplicates::Keep, Duplicates::Unique]
-        };
         let columns = match self.random.random_range(0..3) {
             0 => vec![("host".to_owned(), ColumnKind::Tag)],
             1 => vec![("up".to_owned(), ColumnKind::Field(PhysicalType::Bool))],
@@ -465,7 +465,7 @@ impl Draw {
         };
         let change = Change::CreateTable {
             table: table.to_owned(),
-            duplicates: *pick(&mut self.random, kinds),
+            duplicates: *pick(&mut self.random, self.kinds),
             interval_ns: *pick(&mut self.random, &[DAY_NS / 24, DAY_NS, 4 * DAY_NS]),
             columns,
         };

@@ -1,5 +1,6 @@
 //! Typed writes, updates and deletes of rows.
 
+use nilometer_engine::Duplicates;
 use nilometer_engine::ingest::OnConflict;
 use rand::RngExt;
 
@@ -10,7 +11,7 @@ impl Draw {
     pub(super) fn write_typed(&mut self) -> Act {
         let choices = [OnConflict::Error, OnConflict::Skip, OnConflict::Replace];
         // Tables that merge or keep take nothing else.
-        let plain = if self.unique { 0.1 } else { 0.5 };
+        let plain = if self.is_unique() { 0.1 } else { 0.5 };
         let on_conflict = if self.random.random_bool(plain) {
             OnConflict::Replace
         } else {
@@ -45,6 +46,11 @@ impl Draw {
             lines: self.points(&table, rows),
             table,
         }
+    }
+
+    /// Whether every table that is made is unique.
+    pub(super) fn is_unique(&self) -> bool {
+        self.kinds == [Duplicates::Unique]
     }
 
     fn table(&mut self) -> String {
