@@ -57,6 +57,7 @@ pub use backup::BackupReport;
 pub use compact::DamagedSegment;
 pub use ddl::NewColumn;
 pub use delete::DeleteRequest;
+pub use expire::RetentionPause;
 pub use flush::Maintained;
 pub use metrics::Metrics;
 pub(crate) use open::{read_definitions, segment_dir, segment_name};

@@ -80,6 +80,7 @@ pub use compaction::CompactionOptions;
 pub use engine::{
     BackupReport, DamagedSegment, DeleteRequest, Engine, Maintained, Metrics, NewColumn,
     NewRelation, OnDamage, Options, Quarantined, QuarantinedTable, RelationChange, RestoreReport,
+    RetentionPause,
 };
 pub use error::Error;
 pub use predicate::{TagMatch, TagPredicate};
