@@ -7,13 +7,19 @@
 //! Where next: `sql.rs` is the way in; `filter.rs` decides what a scan may skip; `scan.rs` reads the engine.
 
 mod answer;
+mod asof;
 mod catalogue;
 mod error;
 mod filter;
 mod function;
+mod gapfill;
+mod lateral;
 mod memory;
 mod nearest;
+mod planner;
+mod round;
 mod scan;
+mod spelling;
 mod sql;
 mod statement;
 mod table;

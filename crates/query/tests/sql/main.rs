@@ -6,6 +6,8 @@
 )]
 
 mod functions;
+mod guide;
+mod slt;
 mod statements;
 mod support;
 mod tags;
