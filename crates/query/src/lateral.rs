@@ -85,15 +85,34 @@ impl Inner {
         else {
             return None;
         };
-        let (mut sort, plan) = match limit.input.as_ref() {
+        // A sort by what is not selected has a projection above it that takes the column away again.
+        let (selected, plan) = match limit.input.as_ref() {
+            LogicalPlan::Projection(selected)
+                if matches!(selected.input.as_ref(), LogicalPlan::Sort(_)) =>
+            {
+                (Some(selected), selected.input.as_ref())
+            }
+            plan => (None, plan),
+        };
+        let (mut sort, plan) = match plan {
             LogicalPlan::Sort(sort) if sort.fetch.is_none() => {
                 (sort.expr.clone(), sort.input.as_ref())
             }
             plan => (Vec::new(), plan),
         };
-        // A sort by what is not selected has a projection above it that takes the column away again.
         let LogicalPlan::Projection(projection) = plan else {
             return None;
+        };
+        let exprs = match selected {
+            None => projection.expr.clone(),
+            Some(selected) => selected
+                .expr
+                .iter()
+                .map(|expr| {
+                    let (relation, name) = expr.qualified_name();
+                    Some(below(expr, projection)?.alias_qualified(relation, name))
+                })
+                .collect::<Option<_>>()?,
         };
         for key in &mut sort {
             key.expr = below(&key.expr, projection)?;
@@ -113,7 +132,7 @@ impl Inner {
             || sort.iter().any(|key| key.expr.contains_outer());
         (!keys.is_empty() && !has_outer).then(|| Self {
             alias,
-            exprs: projection.expr.clone(),
+            exprs,
             sort,
             skip,
             fetch,

@@ -9,8 +9,8 @@ mod power;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    self, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    Ident, ObjectName, TimezoneInfo, Value, visit_expressions_mut,
+    self, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, Ident, ObjectName, TimezoneInfo, Value, visit_expressions_mut,
 };
 
 use crate::function::{APPROX_PERCENTILE, GAPFILL, INTERPOLATE, LOCF, PERCENTILE_AGG, TIME_BUCKET};
@@ -21,6 +21,7 @@ pub(crate) use join::asof_joins;
 pub(crate) fn rewrite(statement: &mut ast::Statement) {
     let _: ControlFlow<()> = visit_expressions_mut(statement, |expr| {
         power::rebalance(expr);
+        name_tuple(expr);
         if let Expr::Function(function) = expr {
             match function.name.to_string().to_lowercase().as_str() {
                 TIME_BUCKET => name_time_bucket_arguments(function),
@@ -32,6 +33,34 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) {
             }
         }
         ControlFlow::Continue(())
+    });
+}
+
+/// `(a, b)` as a call of `struct`: the planner takes a tuple only if it begins with a name or a literal.
+fn name_tuple(expr: &mut Expr) {
+    let Expr::Tuple(values) = expr else {
+        return;
+    };
+    if let None | Some(Expr::Identifier(_) | Expr::Value(_)) = values.first() {
+        return;
+    }
+    let args = std::mem::take(values).into_iter();
+    let args = args
+        .map(|value| FunctionArg::Unnamed(FunctionArgExpr::Expr(value)))
+        .collect();
+    *expr = Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new("struct")]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args,
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
     });
 }
 
