@@ -7,6 +7,7 @@
 
 mod functions;
 mod guide;
+mod operators;
 mod slt;
 mod statements;
 mod support;
