@@ -57,14 +57,26 @@ async fn gaps_of_groups_that_span_batches_are_filled_on_their_lines() {
         .rows(&format!("EXPLAIN {filled} ORDER BY host, b"))
         .await
         .join("\n");
-    assert!(
-        plan.contains("groups=[host]"),
-        "{plan}"
-    );
+    assert!(plan.contains("groups=[host]"), "{plan}");
     // What is filled is in order already; only what is grouped is sorted.
     let before = plan.split("GapFillExec").next().unwrap();
     let physical = before.rsplit("physical_plan").next().unwrap();
     assert!(!physical.contains("SortExec"), "{plan}");
+}
+
+#[tokio::test]
+async fn hours_that_statistics_answer_are_filled_as_any_others() {
+    let store = store("m", 4);
+    let rows = store
+        .rows(
+            "SELECT count(*), count(n), sum(n), sum(CASE WHEN b = '1970-01-01 06:00:00' AND carried = 19996 THEN 1 ELSE 0 END) FROM (
+                SELECT host, time_bucket_gapfill('1 hour', time) AS b, count(v) AS n, locf(max(v)) AS carried
+                FROM m WHERE time >= '1970-01-01' AND time < '1970-01-01 07:00:00' GROUP BY b, host)",
+        )
+        .await;
+    // 20000 seconds are in 6 hours, the seventh is a gap.
+    let (all, known, points) = (HOSTS * 7, HOSTS * 6, HOSTS * SECONDS / 4);
+    assert_eq!(rows, [format!("{all}|{known}|{points}|{HOSTS}")]);
 }
 
 #[tokio::test]
