@@ -240,9 +240,8 @@ impl GapFillStream {
         self.has_rows = true;
         let starts = self.starts(&batch)?;
         let Some(&last) = starts.last() else {
-            self.reservation.try_grow(batch.get_array_memory_size())?;
             self.pending.push(batch);
-            return Ok(());
+            return self.charge();
         };
         let mut whole: VecDeque<RecordBatch> = std::mem::take(&mut self.pending).into();
         // Groups start at 0 of the rows kept, unless there are none, and where the batch says.
@@ -257,12 +256,16 @@ impl GapFillStream {
         self.pending
             .push(batch.slice(last, batch.num_rows() - last));
         self.start(whole.make_contiguous(), bounds)?;
-        self.reservation.try_resize(
-            self.pending
-                .iter()
-                .map(RecordBatch::get_array_memory_size)
-                .sum(),
-        )
+        self.charge()
+    }
+
+    /// Counts what is held as the query's memory.
+    fn charge(&mut self) -> Result<()> {
+        let pending = self.pending.iter().map(RecordBatch::get_array_memory_size);
+        let written = self.cursor.as_ref().map_or(0, Cursor::bytes);
+        let grid = self.filler.as_ref().map_or(0, Filler::bytes);
+        self.reservation
+            .try_resize(pending.sum::<usize>() + written + grid)
     }
 
     fn start(&mut self, batches: &[RecordBatch], bounds: Vec<usize>) -> Result<()> {
@@ -334,7 +337,7 @@ impl GapFillStream {
             self.start(&[empty], vec![0])?;
         }
         self.has_rows = true;
-        Ok(())
+        self.charge()
     }
 
     fn next_written(&mut self) -> Result<Option<RecordBatch>> {

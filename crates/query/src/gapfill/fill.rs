@@ -41,6 +41,12 @@ pub(super) struct Cursor {
     bucket: usize,
 }
 
+impl Cursor {
+    pub(super) fn bytes(&self) -> usize {
+        self.rows.get_array_memory_size() + self.times.get_array_memory_size()
+    }
+}
+
 /// A row of the answer.
 #[derive(Debug, Clone, Copy)]
 struct Place {
@@ -126,6 +132,10 @@ impl Filler {
             grid,
             once,
         })
+    }
+
+    pub(super) fn bytes(&self) -> usize {
+        self.grid.capacity() * size_of::<i64>()
     }
 
     pub(super) fn cursor(&self, rows: RecordBatch, bounds: Vec<usize>) -> Result<Cursor> {

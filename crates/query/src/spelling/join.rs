@@ -6,7 +6,8 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Whitespace, Wo
 
 use crate::asof::MARKER;
 
-/// Rewrites every `ASOF` join among the tokens.
+/// Rewrites every `ASOF` join among the tokens. If one of them has no condition, all stay as they are, for the parser to
+/// refuse: without the word it would be a join of another kind.
 pub(crate) fn asof_joins(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
     if !tokens.iter().any(|token| is(token, Keyword::ASOF)) {
         return tokens;
@@ -47,6 +48,8 @@ pub(crate) fn asof_joins(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
         match &token.token {
             Token::LParen => depth += 1,
             Token::RParen => depth = depth.saturating_sub(1),
+            Token::Comma if is_awaited => return tokens,
+            _ if is_awaited && is(token, Keyword::USING) => return tokens,
             _ => {}
         }
         rewritten.push(token.clone());
@@ -65,7 +68,11 @@ pub(crate) fn asof_joins(tokens: Vec<TokenWithSpan>) -> Vec<TokenWithSpan> {
             );
         }
     }
-    rewritten
+    if waiting.is_empty() {
+        rewritten
+    } else {
+        tokens
+    }
 }
 
 fn is(token: &TokenWithSpan, keyword: Keyword) -> bool {
