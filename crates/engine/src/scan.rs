@@ -17,11 +17,11 @@ use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, StringArray};
+use arrow_array::RecordBatch;
 use arrow_schema::{Schema, SchemaRef};
 use nilometer_codec::PhysicalType;
 
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Layers, TagColumn};
 use crate::engine::{Engine, State};
 use crate::error::Error;
 use crate::head::Run;
@@ -104,11 +104,8 @@ enum Source {
 #[derive(Debug, Clone)]
 enum OutputColumn {
     Time,
-    Tag {
-        /// By position in `Plan::series`.
-        codes: Arc<Vec<Option<u32>>>,
-        values: Arc<StringArray>,
-    },
+    /// By position in `Plan::series`.
+    Tag(Arc<TagColumn>),
     /// Position in `Plan::fields`.
     Field(usize),
 }
@@ -121,17 +118,17 @@ impl Scan {
         request: &ScanRequest,
     ) -> Result<Self, Error> {
         let table = &request.table;
-        let (series, columns, fields) = {
+        let layers = {
             let catalogue = engine.catalogue();
             if catalogue.table(table.id).is_none() {
                 return Err(Error::TableDropped {
                     table: table.name.clone(),
                 });
             }
-            let series = find_series(&catalogue, &request.table, &request.tags);
-            let (columns, fields) = plan_columns(&catalogue, request, &series);
-            (series, columns, fields)
+            Arc::clone(catalogue.layers())
         };
+        let series = find_series(&layers, table, &request.tags)?;
+        let (columns, fields) = plan_columns(&layers, request, &series)?;
         let sources = find_sources(state, visible, request, &series)?;
         let rows_estimate = estimate(&sources, &series, &request.time);
         let arrow = table.arrow_schema();
@@ -197,10 +194,10 @@ impl Scan {
 }
 
 fn plan_columns(
-    catalogue: &Catalogue,
+    layers: &Layers,
     request: &ScanRequest,
     series: &[u32],
-) -> (Vec<OutputColumn>, Vec<(ColumnId, PhysicalType)>) {
+) -> Result<(Vec<OutputColumn>, Vec<(ColumnId, PhysicalType)>), Error> {
     let table = &request.table;
     let mut fields: Vec<(ColumnId, PhysicalType)> = Vec::new();
     let mut columns = Vec::new();
@@ -212,14 +209,8 @@ fn plan_columns(
                 let Some(tag) = table.tags.get(at) else {
                     continue;
                 };
-                let dictionary = catalogue.tag_dictionary(tag.id);
-                columns.push(OutputColumn::Tag {
-                    codes: Arc::new(catalogue.codes_of(table.id, tag.id, series)),
-                    values: dictionary.map_or_else(
-                        || Arc::new(StringArray::from_iter_values([""; 0])),
-                        crate::catalogue::TagDictionary::arrow,
-                    ),
-                });
+                let column = layers.tag_column(table.id, tag.id, series)?;
+                columns.push(OutputColumn::Tag(Arc::new(column)));
             }
             Some(ColumnSource::Field(at)) => {
                 let Some(field) = table.fields.get(at) else {
@@ -237,7 +228,7 @@ fn plan_columns(
             }
         }
     }
-    (columns, fields)
+    Ok((columns, fields))
 }
 
 /// Groups and runs that may hold a row of the answer, oldest first.

@@ -61,6 +61,7 @@ impl Engine {
     pub fn settle(&self) -> Result<(), Error> {
         self.flush()?;
         while self.compact_one(true)? != Maintained::Idle {}
+        while self.merge_index(true)? != Maintained::Idle {}
         self.remove_files();
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Opening a store: lock, manifest, definitions, segments, log, in this order.
+//! Opening a store: lock, manifest, definitions, index files, segments, log, in this order.
 
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -11,13 +11,15 @@ use super::relations::read_relations;
 use super::space::Space;
 use super::{Counters, Engine, Jobs, Options, Sequencer, State, Version};
 use crate::budget::MemoryBudget;
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Entries};
 use crate::clock::Clock;
+use crate::definition::Definition;
 use crate::definitions_file;
 use crate::disk::{Disk, DiskLock};
-use crate::error::Error;
+use crate::error::{Error, Malformed};
 use crate::head::Head;
 use crate::idempotency::KeySet;
+use crate::index::{BlockCache, Index};
 use crate::ingest::SeriesMemo;
 use crate::log::{Log, LogOptions};
 use crate::manifest::{FileKind, Manifest};
@@ -59,6 +61,11 @@ impl Engine {
         disk.sync_dir(dir).map_err(Error::io("sync", dir))?;
         let mut catalogue = Catalogue::new(options.sabotage);
         read_definitions(disk.as_ref(), &segment_dir, &manifest, &mut catalogue)
+            .map_err(|error| manifest.blame(error))?;
+        let index_cache = BlockCache::new(options.index_cache_bytes_max, &budget);
+        let index_cache = Arc::new(index_cache);
+        open_index(disk.as_ref(), &segment_dir, &manifest, &index_cache)
+            .map(|files| catalogue.open_files(files))
             .map_err(|error| manifest.blame(error))?;
         let cache = SegmentCache::new(Arc::clone(&disk), budget.clone(), &options);
         let segment_cache = Arc::new(cache);
@@ -110,10 +117,11 @@ impl Engine {
             log,
             epoch: AtomicU64::new(catalogue.epoch()),
             segment_cache,
+            index_cache,
             catalogue: RwLock::new(catalogue),
             sequencer: Mutex::new(Sequencer {
                 next_lsn: applied + 1,
-                unlogged: Vec::new(),
+                unlogged: Entries::default(),
                 unfiled,
             }),
             state: Mutex::new(State {
@@ -275,10 +283,40 @@ pub(crate) fn read_definitions(
             &path,
             manifest.uuid(),
             file.file_id,
-            &mut |definition| catalogue.apply(definition),
+            &mut |definition| match definition {
+                Definition::TagValue { .. } | Definition::Series { .. } => {
+                    Err(Malformed::new("a series in a definition file"))
+                }
+                definition => catalogue.apply(definition),
+            },
         )?;
     }
     Ok(())
+}
+
+/// Opens the index files, reading no more than what says where things are.
+fn open_index(
+    disk: &dyn Disk,
+    dir: &Path,
+    manifest: &Manifest,
+    cache: &Arc<BlockCache>,
+) -> Result<Vec<Arc<Index>>, Error> {
+    let files = manifest.contents.files_of(FileKind::Index);
+    files
+        .map(|file| {
+            let path = dir.join(side_name(FileKind::Index, file.file_id));
+            let cache = Arc::clone(cache);
+            Index::open(
+                disk,
+                &path,
+                manifest.uuid(),
+                file.file_id,
+                file.bytes,
+                cache,
+            )
+            .map(Arc::new)
+        })
+        .collect()
 }
 
 fn read_keys(
