@@ -193,13 +193,16 @@ impl Scan {
     }
 }
 
+/// Field columns to read, each once.
+type Fields = Vec<(ColumnId, PhysicalType)>;
+
 fn plan_columns(
     layers: &Layers,
     request: &ScanRequest,
     series: &[u32],
-) -> Result<(Vec<OutputColumn>, Vec<(ColumnId, PhysicalType)>), Error> {
+) -> Result<(Vec<OutputColumn>, Fields), Error> {
     let table = &request.table;
-    let mut fields: Vec<(ColumnId, PhysicalType)> = Vec::new();
+    let mut fields = Fields::new();
     let mut columns = Vec::new();
     for &position in &request.projection {
         match table.source(position) {

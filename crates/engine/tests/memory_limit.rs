@@ -308,6 +308,9 @@ fn thousand_series(from: u64, time: u64) -> String {
     lines.join("\n")
 }
 
+/// Half of 8 MiB would hold a part of them.
+const SERIES: u64 = 150_000;
+
 #[test]
 fn series_beyond_the_indexs_share_become_files_and_are_all_found_again() {
     let disk = FaultyDisk::new(1, CrashPlan::default());
@@ -318,8 +321,6 @@ fn series_beyond_the_indexs_share_become_files_and_are_all_found_again() {
         let body = thousand_series(from, time);
         session.write_lines(body.as_bytes(), Precision::Nanosecond)
     };
-    // Half of 8 MiB would hold a part of them.
-    const SERIES: u64 = 150_000;
     for time in 1..=2 {
         for from in (0..SERIES).step_by(1_000) {
             assert_eq!(write(from, time).unwrap().rows, 1_000);

@@ -143,11 +143,8 @@ impl TagDictionary {
 
 /// The first eight bytes as a number that orders as they do.
 fn first_bytes(value: &str) -> u64 {
-    let mut first = [0; 8];
-    for (to, from) in first.iter_mut().zip(value.as_bytes()) {
-        *to = *from;
-    }
-    u64::from_be_bytes(first)
+    let bytes = value.bytes().chain(std::iter::repeat(0)).take(8);
+    bytes.fold(0, |number, byte| number << 8 | u64::from(byte))
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
+use super::dictionary::TagDictionary;
 use super::selection::Condition;
 use super::series::Generation;
 use super::tag_column::{Names, Renamed, TagColumn};
@@ -101,7 +102,7 @@ impl Layer<'_> {
     fn value_count(&self, table: TableId, tag: ColumnId) -> usize {
         match self {
             Self::File(file) => file.value_count(table, tag),
-            Self::Memory(memory) => memory.dictionary(tag).map_or(0, |it| it.len()),
+            Self::Memory(memory) => memory.dictionary(tag).map_or(0, TagDictionary::len),
         }
     }
 

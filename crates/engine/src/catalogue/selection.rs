@@ -10,6 +10,7 @@ use std::sync::PoisonError;
 
 use roaring::RoaringBitmap;
 
+use super::dictionary::TagDictionary;
 use super::series::{Generation, Table, Tag};
 use crate::predicate::TagMatch;
 use crate::schema::{ColumnId, TableId};
@@ -160,7 +161,7 @@ impl Generation {
     pub(super) fn values(&self, tag: ColumnId, prefix: &str, limit: usize) -> Vec<&str> {
         // A value is defined with the first series that has it.
         let dictionary = self.dictionary(tag).into_iter();
-        let values = dictionary.flat_map(|dictionary| dictionary.values());
+        let values = dictionary.flat_map(TagDictionary::values);
         let mut values: Vec<&str> = values.filter(|value| value.starts_with(prefix)).collect();
         if limit < values.len() {
             values.select_nth_unstable(limit);

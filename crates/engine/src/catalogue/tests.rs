@@ -118,8 +118,8 @@ impl Pair {
                 writer.write_table(&series.filed(table).unwrap()).unwrap();
             }
         };
-        let file = self.write(fill, aside.next_series);
-        self.filed.filed(file);
+        let written = self.write(fill, aside.next_series);
+        self.filed.filed(written);
     }
 
     fn define(&mut self, table: TableId, values: &[Option<String>; 3]) {

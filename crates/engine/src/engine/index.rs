@@ -243,7 +243,7 @@ fn next_merge(sizes: &[Option<u64>], fan_in: usize, idle: bool) -> Option<Range<
             // Writing a file again must make it a good deal larger, or it is written again and again.
             size <= newer.saturating_mul(factor)
         } else {
-            largest <= (newer + size) / 2
+            largest <= newer.midpoint(size)
         };
         newer = newer.saturating_add(size);
         if is_worth_it && sizes.len() - at >= least {

@@ -60,12 +60,9 @@ impl Engine {
         }
         disk.sync_dir(dir).map_err(Error::io("sync", dir))?;
         let mut catalogue = Catalogue::new(options.sabotage);
-        read_definitions(disk.as_ref(), &segment_dir, &manifest, &mut catalogue)
-            .map_err(|error| manifest.blame(error))?;
-        let index_cache = BlockCache::new(options.index_cache_bytes_max, &budget);
-        let index_cache = Arc::new(index_cache);
-        open_index(disk.as_ref(), &segment_dir, &manifest, &index_cache)
-            .map(|files| catalogue.open_files(files))
+        let index_cache = Arc::new(BlockCache::new(options.index_cache_bytes_max, &budget));
+        let names = (disk.as_ref(), segment_dir.as_path());
+        read_names(names, &manifest, &index_cache, &mut catalogue)
             .map_err(|error| manifest.blame(error))?;
         let cache = SegmentCache::new(Arc::clone(&disk), budget.clone(), &options);
         let segment_cache = Arc::new(cache);
@@ -294,15 +291,16 @@ pub(crate) fn read_definitions(
     Ok(())
 }
 
-/// Opens the index files, reading no more than what says where things are.
-fn open_index(
-    disk: &dyn Disk,
-    dir: &Path,
+/// Reads definitions and opens the index files, of which it reads no more than what says where things are.
+fn read_names(
+    (disk, dir): (&dyn Disk, &Path),
     manifest: &Manifest,
     cache: &Arc<BlockCache>,
-) -> Result<Vec<Arc<Index>>, Error> {
+    catalogue: &mut Catalogue,
+) -> Result<(), Error> {
+    read_definitions(disk, dir, manifest, catalogue)?;
     let files = manifest.contents.files_of(FileKind::Index);
-    files
+    let files: Result<Vec<Arc<Index>>, Error> = files
         .map(|file| {
             let path = dir.join(side_name(FileKind::Index, file.file_id));
             let cache = Arc::clone(cache);
@@ -316,7 +314,9 @@ fn open_index(
             )
             .map(Arc::new)
         })
-        .collect()
+        .collect();
+    catalogue.open_files(files?);
+    Ok(())
 }
 
 fn read_keys(

@@ -58,6 +58,10 @@ fn join(mut parts: Vec<TableSeries>) -> Option<TableSeries> {
     })
 }
 
+#[expect(
+    clippy::stable_sort_primitive,
+    reason = "a stable sort finds the runs that the parts' values are and merges them"
+)]
 fn join_tag(tag: ColumnId, parts: &[TableSeries]) -> TagSeries {
     let own: Vec<Option<&TagSeries>> = parts
         .iter()
@@ -68,7 +72,6 @@ fn join_tag(tag: ColumnId, parts: &[TableSeries]) -> TagSeries {
         .iter()
         .map(|tag| tag.map(used_codes).unwrap_or_default())
         .collect();
-    // A stable sort, which finds the runs that the parts' values are.
     let mut all: Vec<&str> = Vec::new();
     for (tag, used) in own.iter().zip(&used) {
         let values = tag.iter().flat_map(|tag| tag.values.iter());

@@ -20,25 +20,27 @@ impl Index {
         table: TableId,
         conditions: &[Condition<'_>],
     ) -> Result<RoaringBitmap, Error> {
-        let mut selected = RoaringBitmap::new();
         let Some(table) = self.table(table) else {
-            return Ok(selected);
+            return Ok(RoaringBitmap::new());
         };
-        selected.insert_range(0..table.series);
+        // None = all of them.
+        let mut selected: Option<RoaringBitmap> = None;
         for (tag, matches, negated) in in_order(conditions) {
             let tag = tag_of(table, *tag);
-            if selected.len() <= FEW {
-                selected = self.sieve(table, tag, matches, *negated, &selected)?;
-                continue;
-            }
-            let matching = self.matching(table, tag, matches)?;
-            if *negated {
-                selected -= matching;
-            } else {
-                selected &= matching;
-            }
+            selected = Some(match selected {
+                Some(few) if few.len() <= FEW => self.sieve(table, tag, matches, *negated, &few)?,
+                selected => {
+                    let matching = self.matching(table, tag, matches)?;
+                    match (selected, negated) {
+                        (None, false) => matching,
+                        (None, true) => all(table) - matching,
+                        (Some(selected), false) => selected & matching,
+                        (Some(selected), true) => selected - matching,
+                    }
+                }
+            });
         }
-        Ok(selected)
+        Ok(selected.unwrap_or_else(|| all(table)))
     }
 
     /// Tests series one by one.
@@ -82,10 +84,8 @@ impl Index {
         let mut found = Found::default();
         let Some(tag) = tag else {
             // A tag that no series has.
-            if matches.is_match(None) {
-                found.set.insert_range(0..table.series);
-            }
-            return Ok(found.set);
+            let is_match = matches.is_match(None);
+            return Ok(if is_match { all(table) } else { found.set });
         };
         match matches {
             TagMatch::OneOf(values) => {
@@ -196,6 +196,13 @@ impl Index {
 struct Found {
     set: RoaringBitmap,
     single: Vec<u32>,
+}
+
+/// All ordinals of a table.
+fn all(table: &TableMeta) -> RoaringBitmap {
+    let mut all = RoaringBitmap::new();
+    all.insert_range(0..table.series);
+    all
 }
 
 /// The dictionary block that would hold a value.
