@@ -344,20 +344,26 @@ fn new_series_that_find_the_indexs_share_taken_are_refused_by_name_and_known_one
     let report = session.write_lines(known.as_bytes(), Precision::Nanosecond);
     assert_eq!(report.unwrap().rows, 1_000);
     // Rows of relations stay in memory.
+    let column = |name: &str, kind| RelationColumn {
+        name: name.to_owned(),
+        kind,
+        nullable: false,
+    };
     let new = NewRelation {
-        columns: vec![RelationColumn {
-            name: "note".to_owned(),
-            kind: PhysicalType::Text,
-            nullable: false,
-        }],
-        primary_key: Vec::new(),
+        columns: vec![
+            column("id", PhysicalType::U64),
+            column("note", PhysicalType::Text),
+        ],
+        primary_key: vec!["id".to_owned()],
         unique: Vec::new(),
     };
     engine.create_relation("d", "public", "r", &new).unwrap();
     let snapshot = engine.snapshot();
     let relation = snapshot.relation("d", "public", "r").unwrap();
+    let mut id = 0u64;
     let refused = loop {
-        let rows = (0..100).map(|_| vec!["x".repeat(100).as_str().into()]);
+        let rows = (id..id + 100).map(|id| vec![id.into(), "x".repeat(100).as_str().into()]);
+        id += 100;
         let change = RelationChange::Insert(Arc::clone(relation.schema()), rows.collect());
         if let Err(error) = session.write_lines_with(b"", Precision::Nanosecond, &[change], None) {
             break error;
