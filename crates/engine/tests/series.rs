@@ -260,8 +260,8 @@ fn more_series_than_fit_their_memory_become_files_and_keep_their_ids() {
         ..Options::default()
     };
     let mut store = Store::with(options);
-    // A series with one tag takes about a hundred bytes, and half of the budget is theirs.
-    let series = 60_000;
+    // A series with one tag takes about sixty bytes, and half of the budget is theirs.
+    let series = 120_000;
     for from in (0..series).step_by(5000) {
         let body: String = (from..from + 5000)
             .map(|n| line(&[Some(format!("host_{n}")), None], 1))
