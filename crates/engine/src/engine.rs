@@ -17,11 +17,14 @@ mod index;
 mod memory;
 mod metrics;
 mod open;
+mod presence;
+mod quarantine;
 mod relations;
 mod restore;
+mod rows;
 mod space;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -55,14 +58,21 @@ use space::Space;
 use compact::Answered;
 
 pub use backup::BackupReport;
+pub use compact::DamagedSegment;
 pub use ddl::NewColumn;
+pub(crate) use ddl::find_table;
 pub use delete::DeleteRequest;
+pub use expire::RetentionPause;
 pub use flush::Maintained;
 pub(crate) use memory::SERIES_BYTES;
 pub use metrics::Metrics;
 pub(crate) use open::{read_definitions, segment_dir, segment_name};
+pub(crate) use presence::{Key, Keys, Presence, Since};
+pub use quarantine::{OnDamage, Quarantined, QuarantinedTable};
 pub use relations::{NewRelation, RelationChange};
 pub use restore::RestoreReport;
+pub use rows::RowKey;
+pub(crate) use rows::{Refused, RowChange};
 
 /// Settings of a store. [`Default`] is what a server runs with.
 #[derive(Debug, Clone)]
@@ -99,6 +109,10 @@ pub struct Options {
     pub index_cache_bytes_max: u64,
     /// Segment files that are open at once.
     pub open_files_max: u64,
+    /// What becomes of damaged segments and files of keys.
+    pub on_damage: OnDamage,
+    /// What becomes of a damaged log. Put aside, it takes every batch with it that came after the damage.
+    pub on_log_damage: OnDamage,
     /// A planted bug, for the simulation only.
     #[doc(hidden)]
     pub sabotage: Option<Sabotage>,
@@ -122,6 +136,8 @@ impl Default for Options {
             directory_cache_bytes_max: 64 << 20,
             index_cache_bytes_max: 128 << 20,
             open_files_max: 512,
+            on_damage: OnDamage::Quarantine,
+            on_log_damage: OnDamage::Refuse,
             sabotage: None,
         }
     }
@@ -159,6 +175,8 @@ pub struct Engine {
     counters: Counters,
     space: Space,
     budget: MemoryBudget,
+    /// Damaged files that were put aside, now or earlier.
+    quarantined: Vec<Quarantined>,
     /// Held by a backup: there is one at a time.
     backups: Mutex<()>,
     /// Held until the last reference is gone.
@@ -185,8 +203,8 @@ struct Jobs {
     compacting: FxHashSet<u64>,
     /// A job is deciding where partitions begin and end.
     windows_busy: bool,
-    /// Segments that could not be read, by file id: they stay as they are.
-    damaged: FxHashSet<u64>,
+    /// Segments that a compaction could not read, by file id: they stay as they are.
+    damaged: BTreeMap<u64, DamagedSegment>,
     /// When there was nothing to compact.
     idle_at: Option<Answered>,
     /// Segments that are in no manifest any more; each file goes when its last snapshot does.
@@ -340,16 +358,20 @@ impl Engine {
     /// Makes a batch durable and visible, unless one with its key is already. Blocks until it is. `None` = nothing was
     /// written, because something was dropped, renamed or retyped since `epoch`, at which its ids were looked up: it
     /// must be built again.
-    pub(crate) fn write(&self, mut batch: Batch, epoch: u64) -> Result<Option<Written>, Error> {
+    pub(crate) fn write(&self, batch: Batch, epoch: u64) -> Result<Option<Written>, Error> {
+        self.write_if(batch, epoch, |_| true)
+    }
+
+    /// As [`Self::write`], if what the batch was made from still holds: that is asked under the sequencer, where
+    /// nothing else gets an LSN. `None` also if it does not.
+    pub(crate) fn write_if(
+        &self,
+        mut batch: Batch,
+        epoch: u64,
+        still_holds: impl FnOnce(&State) -> bool,
+    ) -> Result<Option<Written>, Error> {
         let rows = batch.rows() as u64;
-        if rows > self.options.batch_rows_max {
-            return Err(Error::Limit {
-                what: "the rows of one batch",
-                limit: self.options.batch_rows_max,
-                needed: rows,
-                remedy: "send smaller batches",
-            });
-        }
+        self.check_batch_rows(rows)?;
         if !batch.only_removes() {
             self.space
                 .check(self.disk.as_ref(), &self.dir, self.clock.monotonic_ms())?;
@@ -370,6 +392,10 @@ impl Engine {
             // What changes the epoch holds the sequencer, so from here to the log it stays what it is. An empty batch is
             // no exception: its rows may have been left out because their table was dropped.
             if self.catalogue_epoch() != epoch {
+                return Ok(None);
+            }
+            let state = lock(&self.state).clone();
+            if !still_holds(&state) {
                 return Ok(None);
             }
             if batch.is_empty() {
@@ -398,6 +424,39 @@ impl Engine {
             lsn,
             rows,
             repeated: false,
+        }))
+    }
+
+    /// Whether a batch may have so many rows.
+    pub(crate) fn check_batch_rows(&self, rows: u64) -> Result<(), Error> {
+        if rows <= self.options.batch_rows_max {
+            return Ok(());
+        }
+        Err(Error::Limit {
+            what: "the rows of one batch",
+            limit: self.options.batch_rows_max,
+            needed: rows,
+            remedy: "send smaller batches",
+        })
+    }
+
+    /// Waits until everything up to an LSN is durable, and so visible.
+    pub(crate) fn wait_for(&self, lsn: Lsn) -> Result<(), Error> {
+        self.log.sync(lsn)
+    }
+
+    /// What became of the batch that was taken under a key, once that is durable.
+    pub(crate) fn taken_under(&self, key: &BatchKey) -> Result<Option<Written>, Error> {
+        // Bound first: the guard must be gone before the log is waited for.
+        let taken = lock(&self.keys).find(key);
+        let Some(taken) = taken else {
+            return Ok(None);
+        };
+        self.log.sync(taken.lsn)?;
+        Ok(Some(Written {
+            lsn: taken.lsn,
+            rows: taken.rows,
+            repeated: true,
         }))
     }
 

@@ -1,4 +1,4 @@
-//! Points to batches: line protocol in, one atomic batch out, bad lines named.
+//! Points to batches: line protocol in, one atomic batch out, bad lines named. Typed rows come in through `typed.rs`.
 //!
 //! Does: resolve series and fields to ids through a memo, group columns by table, reject single rows. Does not: read
 //! sockets or decide status codes.
@@ -9,6 +9,7 @@
 mod memo;
 mod pending;
 mod rows;
+mod typed;
 
 use std::sync::{Arc, PoisonError};
 
@@ -25,6 +26,7 @@ use memo::Fingerprint;
 pub(crate) use memo::SeriesMemo;
 use pending::Pending;
 use rows::{Builder, RowContext, RowError, RowSeries};
+pub use typed::{OnConflict, Target, TypedReport};
 
 /// Rejected lines that a report shows; the rest are counted.
 pub const REJECTED_SHOWN_MAX: usize = 100;

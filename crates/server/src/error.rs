@@ -160,11 +160,16 @@ impl From<EngineError> for Refusal {
             EngineError::ExistsAlready { .. }
             | EngineError::DefaultSchemaInUse { .. }
             | EngineError::RelationKey { .. }
+            | EngineError::RowConflict { .. }
+            | EngineError::ChangedMeanwhile { .. }
             | EngineError::Lossy { .. } => (StatusCode::CONFLICT, None),
             EngineError::InvalidName { .. }
             | EngineError::InvalidSetting { .. }
             | EngineError::RelationDefinition { .. }
             | EngineError::RelationRow { .. }
+            | EngineError::TypedColumn { .. }
+            | EngineError::TypedRow { .. }
+            | EngineError::NoConflicts { .. }
             | EngineError::NotAField { .. } => (StatusCode::BAD_REQUEST, None),
             EngineError::Limit { .. } => (StatusCode::PAYLOAD_TOO_LARGE, Some("engine")),
             EngineError::Poisoned { .. } => (StatusCode::SERVICE_UNAVAILABLE, None),

@@ -13,10 +13,10 @@ use crate::error::Error;
 use crate::head::{Head, Run, append_rows};
 use crate::index::Index;
 use crate::manifest::{Edit, FileKind, FileMeta};
+use crate::mask::{Deletes, Mask};
 use crate::sabotage::Sabotage;
-use crate::scan::run_mask;
 use crate::segment::{Home, Segment, SegmentMeta, SegmentWriter, TableInput, Window};
-use crate::tombstone::{Mask, Tombstone};
+use crate::tombstone::{Tombstone, joined};
 
 /// What one call of [`Engine::maintain`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,6 +164,7 @@ impl Engine {
         // Every series that is defined by now is in the log up to here.
         let series = self.catalogue_mut().set_aside();
         let mut state = lock(&self.state);
+        state.head.freeze(lsn);
         let frozen = Arc::new(Frozen {
             head: std::mem::take(&mut state.head),
             lsn,
@@ -228,7 +229,7 @@ impl Engine {
         let sides = self.checkpoint_sides(frozen.lsn, &mut edit)?;
         self.disk.sync_dir(&dir).map_err(Error::io("sync", &dir))?;
         let rows = segment.as_ref().map_or(0, |segment| segment.meta.rows);
-        let deletes = frozen.head.tombstones(u64::MAX);
+        let deletes = joined(frozen.head.tombstones(u64::MAX));
         self.publish(
             edit,
             segment.into_iter().collect(),
@@ -337,10 +338,10 @@ impl Engine {
                 continue;
             };
             let own = all_tombstones.iter().filter(|it| it.table == id);
-            let tombstones: Vec<Arc<Tombstone>> = own.cloned().collect();
+            let deletes = Deletes::new(&own.cloned().collect::<Vec<_>>());
             let mut rows: Option<TableRows> = None;
             for (run, _) in head.runs(id, u64::MAX) {
-                let kept = shown_rows(&run, &run_mask(&tombstones, &run));
+                let kept = shown_rows(&run, &Mask::of_run(&deletes, &run));
                 let kept = kept.as_ref().unwrap_or(&run.rows);
                 match &mut rows {
                     None => rows = Some(kept.clone()),

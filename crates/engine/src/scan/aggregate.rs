@@ -195,7 +195,7 @@ impl Aggregation {
             match column {
                 OutputColumn::Tag(tag) => tags.push(tag),
                 OutputColumn::Field(slot) => slots.push(slot),
-                OutputColumn::Time => {}
+                OutputColumn::Time | OutputColumn::Series | OutputColumn::Nth => {}
             }
         }
         let sources = find_sources(state, visible, &scan, &series)?;
