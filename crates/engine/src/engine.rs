@@ -17,6 +17,7 @@ mod memory;
 mod metrics;
 mod open;
 mod relations;
+mod report;
 mod restore;
 mod space;
 
@@ -59,6 +60,7 @@ pub use flush::Maintained;
 pub use metrics::Metrics;
 pub(crate) use open::{read_definitions, segment_dir, segment_name};
 pub use relations::{NewRelation, RelationChange};
+pub use report::{JobsReport, SegmentReport};
 pub use restore::RestoreReport;
 
 /// Settings of a store. [`Default`] is what a server runs with.

@@ -78,10 +78,11 @@ pub use budget::{Charge, MemoryBudget, MemoryUse};
 pub use clock::{Clock, SystemClock};
 pub use compaction::CompactionOptions;
 pub use engine::{
-    BackupReport, DeleteRequest, Engine, Maintained, Metrics, NewColumn, NewRelation, Options,
-    RelationChange, RestoreReport,
+    BackupReport, DeleteRequest, Engine, JobsReport, Maintained, Metrics, NewColumn, NewRelation,
+    Options, RelationChange, RestoreReport, SegmentReport,
 };
 pub use error::Error;
+pub use nilometer_codec::PhysicalType;
 pub use predicate::{TagMatch, TagPredicate};
 pub use relation::{
     RelationBatches, RelationColumn, RelationId, RelationReader, RelationSchema, Value,
