@@ -7,6 +7,7 @@
 //! are merged like an LSM tree's levels: a million one-row writes leave a few dozen runs, and each row is copied a
 //! logarithmic number of times.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -28,6 +29,8 @@ pub(crate) struct Run {
     /// (LSN, rows up to its end), ascending.
     marks: Vec<(Lsn, usize)>,
     order: OnceLock<Vec<u32>>,
+    /// First and last time.
+    times: OnceLock<(i64, i64)>,
 }
 
 impl Run {
@@ -36,6 +39,7 @@ impl Run {
             marks: vec![(lsn, rows.rows())],
             rows,
             order: OnceLock::new(),
+            times: OnceLock::new(),
         }
     }
 
@@ -47,11 +51,21 @@ impl Run {
 
     /// How many rows, from the start, have an LSN up to `visible`.
     pub(crate) fn visible_rows(&self, visible: Lsn) -> usize {
-        self.marks
-            .iter()
-            .take_while(|(lsn, _)| *lsn <= visible)
-            .last()
-            .map_or(0, |(_, end)| *end)
+        let marks = self.marks.partition_point(|(lsn, _)| *lsn <= visible);
+        let last = marks.checked_sub(1).and_then(|at| self.marks.get(at));
+        last.map_or(0, |(_, end)| *end)
+    }
+
+    /// First and last time of its rows; looked for once, when first asked.
+    pub(crate) fn times(&self) -> RangeInclusive<i64> {
+        let (first, last) = *self.times.get_or_init(|| {
+            let times = || self.rows.times.iter().copied();
+            (
+                times().min().unwrap_or(i64::MAX),
+                times().max().unwrap_or(i64::MIN),
+            )
+        });
+        first..=last
     }
 
     /// One run with the rows of both, `self` first.
@@ -65,6 +79,7 @@ impl Run {
             rows,
             marks,
             order: OnceLock::new(),
+            times: OnceLock::new(),
         }
     }
 }

@@ -9,6 +9,7 @@
 mod memo;
 mod pending;
 mod rows;
+mod typed;
 
 use std::sync::{Arc, PoisonError};
 
@@ -25,6 +26,7 @@ use memo::Fingerprint;
 pub(crate) use memo::SeriesMemo;
 use pending::Pending;
 use rows::{Builder, RowContext, RowError, RowSeries};
+pub use typed::{OnConflict, Target, TypedReport};
 
 /// Rejected lines that a report shows; the rest are counted.
 pub const REJECTED_SHOWN_MAX: usize = 100;

@@ -79,7 +79,7 @@ pub use clock::{Clock, SystemClock};
 pub use compaction::CompactionOptions;
 pub use engine::{
     BackupReport, DeleteRequest, Engine, JobsReport, Maintained, Metrics, NewColumn, NewRelation,
-    Options, RelationChange, RestoreReport, SegmentReport,
+    Options, RelationChange, RestoreReport, RowKey, SegmentReport,
 };
 pub use error::Error;
 pub use nilometer_codec::PhysicalType;

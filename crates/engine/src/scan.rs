@@ -18,15 +18,16 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, StringArray};
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use nilometer_codec::PhysicalType;
 
+use crate::batch::TableRows;
 use crate::catalogue::Catalogue;
 use crate::engine::{Engine, State};
 use crate::error::Error;
 use crate::head::Run;
 use crate::predicate::TagPredicate;
-use crate::schema::{ColumnId, ColumnKind, ColumnSource, Duplicates, Lsn, TableSchema};
+use crate::schema::{ColumnId, ColumnKind, ColumnSource, Duplicates, Lsn, TableId, TableSchema};
 use crate::segment::{GroupDirectory, Segment};
 use crate::tombstone::{Mask, Tombstone};
 use output::Output;
@@ -58,6 +59,14 @@ pub struct ScanRequest {
     pub tags: Vec<TagPredicate>,
     /// More rows than this are not needed; a scan may still return more.
     pub limit: Option<usize>,
+}
+
+impl ScanRequest {
+    /// A position for the projection beside those of the schema: the id of the row's series, as `_series` of type `UInt32`.
+    pub const SERIES: usize = usize::MAX;
+    /// Another: the row's place among those of the same series and time, from 0, as `_nth` of type `UInt32`. With the
+    /// series and the time it makes a [`crate::RowKey`].
+    pub const NTH: usize = usize::MAX - 1;
 }
 
 /// A planned read. Clones share the plan.
@@ -104,6 +113,8 @@ enum Source {
 #[derive(Debug, Clone)]
 enum OutputColumn {
     Time,
+    Series,
+    Nth,
     Tag {
         /// By position in `Plan::series`.
         codes: Arc<Vec<Option<u32>>>,
@@ -120,25 +131,36 @@ impl Scan {
         visible: Lsn,
         request: &ScanRequest,
     ) -> Result<Self, Error> {
+        let series = find_series(&engine.catalogue(), &request.table, &request.tags);
+        Self::of_series(engine, state, visible, request, series)
+    }
+
+    /// A scan of these series, ascending; the request's conditions on tags are not looked at.
+    pub(crate) fn of_series(
+        engine: &Engine,
+        state: &State,
+        visible: Lsn,
+        request: &ScanRequest,
+        series: Vec<u32>,
+    ) -> Result<Self, Error> {
         let table = &request.table;
-        let (series, columns, fields) = {
+        let (columns, fields) = {
             let catalogue = engine.catalogue();
             if catalogue.table(table.id).is_none() {
                 return Err(Error::TableDropped {
                     table: table.name.clone(),
                 });
             }
-            let series = find_series(&catalogue, &request.table, &request.tags);
-            let (columns, fields) = plan_columns(&catalogue, request, &series);
-            (series, columns, fields)
+            plan_columns(&catalogue, request, &series)
         };
         let sources = find_sources(state, visible, request, &series)?;
         let rows_estimate = estimate(&sources, &series, &request.time);
         let arrow = table.arrow_schema();
-        let kept = request
-            .projection
-            .iter()
-            .filter_map(|&at| arrow.fields().get(at).cloned());
+        let kept = request.projection.iter().filter_map(|&at| match at {
+            ScanRequest::SERIES => Some(hidden_field("_series")),
+            ScanRequest::NTH => Some(hidden_field("_nth")),
+            at => arrow.fields().get(at).cloned(),
+        });
         let schema = Arc::new(Schema::new(kept.collect::<Vec<_>>()));
         let morsels = usize::try_from(rows_estimate.div_ceil(MORSEL_ROWS)).unwrap_or(usize::MAX);
         let morsels = morsels.clamp(1, series.len().max(1));
@@ -179,6 +201,23 @@ impl Scan {
         self.plan.rows_estimate
     }
 
+    /// Reads everything as rows of a table: series, times and the fields of the request.
+    pub(crate) fn read_rows(
+        &self,
+        table: TableId,
+        mut visit: impl FnMut(TableRows),
+    ) -> Result<(), Error> {
+        for morsel in 0..self.morsels() {
+            let reader = self.read(morsel);
+            let mut reading = reader.open()?;
+            while reading.at < reader.end {
+                reading.add_series(&self.plan)?;
+            }
+            visit(reading.output.take_rows(table, &self.plan.series));
+        }
+        Ok(())
+    }
+
     /// Reads one morsel, numbered from 0. A number past the last gives no batch.
     pub fn read(&self, morsel: usize) -> MorselReader {
         let ends = &self.plan.morsel_ends;
@@ -196,6 +235,10 @@ impl Scan {
     }
 }
 
+fn hidden_field(name: &str) -> FieldRef {
+    Arc::new(Field::new(name, DataType::UInt32, false))
+}
+
 fn plan_columns(
     catalogue: &Catalogue,
     request: &ScanRequest,
@@ -206,6 +249,8 @@ fn plan_columns(
     let mut columns = Vec::new();
     for &position in &request.projection {
         match table.source(position) {
+            None if position == ScanRequest::SERIES => columns.push(OutputColumn::Series),
+            None if position == ScanRequest::NTH => columns.push(OutputColumn::Nth),
             None => {}
             Some(ColumnSource::Time) => columns.push(OutputColumn::Time),
             Some(ColumnSource::Tag(at)) => {
@@ -397,28 +442,10 @@ impl MorselReader {
                 reading.at = self.end;
                 break;
             }
-            let Some(&series) = plan.series.get(reading.at) else {
-                break;
-            };
-            let mut pieces = Vec::new();
-            for (rank, (cursor, mask)) in reading.cursors.iter_mut().enumerate() {
-                let before = pieces.len();
-                cursor.take(series, rank, &plan.time, &mut pieces)?;
-                if !mask.is_empty() {
-                    let mut new = pieces.split_off(before);
-                    new.retain_mut(|piece| piece.hide(series, mask));
-                    pieces.append(&mut new);
-                }
+            reading.add_series(plan)?;
+            while reading.output.rows() >= BATCH_ROWS {
+                reading.ready.push_back(reading.output.take(plan));
             }
-            if !pieces.is_empty() {
-                let before = reading.output.rows();
-                merge::append(pieces, reading.at, plan.duplicates, &mut reading.output);
-                reading.rows += reading.output.rows() - before;
-                while reading.output.rows() >= BATCH_ROWS {
-                    reading.ready.push_back(reading.output.take(plan));
-                }
-            }
-            reading.at += 1;
         }
         if let Some(batch) = reading.ready.pop_front() {
             return Ok(Some(batch));
@@ -459,5 +486,32 @@ impl MorselReader {
             at: self.start,
             rows: 0,
         })
+    }
+}
+
+impl Reading {
+    /// Adds the rows of the next series.
+    fn add_series(&mut self, plan: &Plan) -> Result<(), Error> {
+        let position = self.at;
+        self.at += 1;
+        let Some(&series) = plan.series.get(position) else {
+            return Ok(());
+        };
+        let mut pieces = Vec::new();
+        for (rank, (cursor, mask)) in self.cursors.iter_mut().enumerate() {
+            let before = pieces.len();
+            cursor.take(series, rank, &plan.time, &mut pieces)?;
+            if !mask.is_empty() {
+                let mut new = pieces.split_off(before);
+                new.retain_mut(|piece| piece.hide(series, mask));
+                pieces.append(&mut new);
+            }
+        }
+        if !pieces.is_empty() {
+            let before = self.output.rows();
+            merge::append(pieces, position, plan.duplicates, &mut self.output);
+            self.rows += self.output.rows() - before;
+        }
+        Ok(())
     }
 }
