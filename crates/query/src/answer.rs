@@ -68,6 +68,11 @@ impl Answer {
         Self::of_batch(batch, running, options)
     }
 
+    /// The statement, to go on with.
+    pub(crate) fn into_running(self) -> Running {
+        self.running
+    }
+
     /// Names and types of the columns.
     pub fn schema(&self) -> SchemaRef {
         SchemaRef::clone(&self.schema)

@@ -34,6 +34,8 @@ pub(crate) struct Reading {
     depth: usize,
     /// A view that is about to be made, and so must not be in its own query.
     making: Option<TableName>,
+    /// A table whose rows are about to change, and so say which they are.
+    changing: Option<TableName>,
     /// What was wrong with the first view that could not be expanded.
     trouble: Arc<Mutex<Option<Trouble>>>,
 }
@@ -60,6 +62,7 @@ impl Reading {
             snapshot: Arc::new(shared.engine.snapshot()),
             depth: 0,
             making: None,
+            changing: None,
             trouble: Arc::default(),
         }
     }
@@ -68,6 +71,14 @@ impl Reading {
     pub(crate) fn making(&self, view: TableName) -> Self {
         Self {
             making: Some(view),
+            ..self.clone()
+        }
+    }
+
+    /// The same, for a statement that changes rows of a table.
+    pub(crate) fn changing(&self, table: TableName) -> Self {
+        Self {
+            changing: Some(table),
             ..self.clone()
         }
     }
@@ -142,12 +153,17 @@ impl Reading {
             .snapshot
             .table(&name.database, &name.schema, &name.table);
         if let Some(schema) = found {
-            return Some(Arc::new(Table::new(
+            let table = Table::new(
                 Arc::clone(&self.snapshot),
                 schema,
                 name.shown(),
                 self.shared.options.threads,
-            )));
+            );
+            let changes = self.changing.as_ref();
+            return Some(Arc::new(match changes.is_some_and(|it| is_same(it, name)) {
+                true => table.with_row_columns(),
+                false => table,
+            }));
         }
         let query = view::definition(&self.snapshot, &name.database, &name.schema, &name.table)?;
         let plan = self.expand(name, &query).await?;

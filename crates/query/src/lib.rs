@@ -25,6 +25,7 @@ mod statement;
 mod system;
 mod table;
 mod view;
+mod write;
 
 pub use answer::Answer;
 pub use error::{Error, OverMemory, Position};

@@ -22,6 +22,7 @@ use crate::options::SqlOptions;
 use crate::running::{Running, Statements};
 use crate::statement::name::{INFORMATION_SCHEMA, Place, SYSTEM_SCHEMA, TableName};
 use crate::statement::{self, Change, Params, Show, Statement};
+use crate::write::{self, Writing};
 use crate::{describe, function, names};
 
 /// SQL over an engine. Cheap to share and to clone; each statement is on its own.
@@ -117,10 +118,22 @@ impl Sql {
             Arc::clone(&shared.memory),
         );
         let running = shared.statements.start(database, sql, Arc::new(memory));
-        let reading = Reading::new(shared);
+        let reading = self.reading();
         let place = self.place(&reading, database, &statement)?;
         match statement {
             Statement::Query(statement) => self.read(&reading, &place, statement, running).await,
+            Statement::Insert(insert) => {
+                let writing = self.writing(reading, place, running);
+                self.written(write::insert(writing, *insert).await?)
+            }
+            Statement::Update(update) => {
+                let writing = self.writing(reading, place, running);
+                self.written(write::update(writing, *update).await?)
+            }
+            Statement::Delete(delete) => {
+                let writing = self.writing(reading, place, running);
+                self.written(write::delete(writing, *delete).await?)
+            }
             Statement::Show(show) => self.show(&reading, &place, show, running).await,
             Statement::Change(change) => {
                 self.change(&reading, place, change).await?;
@@ -136,6 +149,32 @@ impl Sql {
                 }),
             },
         }
+    }
+
+    /// The newest snapshot.
+    pub(crate) fn reading(&self) -> Reading {
+        Reading::new(&self.shared)
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.shared.engine
+    }
+
+    pub(crate) fn options(&self) -> &SqlOptions {
+        &self.shared.options
+    }
+
+    fn writing(&self, reading: Reading, place: Place, running: Running) -> Writing<'_> {
+        Writing {
+            sql: self,
+            reading,
+            place,
+            running,
+        }
+    }
+
+    fn written(&self, (rows, writing): (u64, Writing<'_>)) -> Result<Answer, Error> {
+        Ok(Answer::of_rows(rows, writing.running, &self.shared.options))
     }
 
     /// Where names without a place are looked up. What concerns whole databases needs none.
@@ -244,7 +283,7 @@ impl Sql {
 }
 
 /// Does what waits for the disk where waiting is allowed. It goes on to its end even if nobody waits for it any more.
-async fn blocking<T: Send + 'static>(
+pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
     match tokio::task::spawn_blocking(work).await {

@@ -45,6 +45,9 @@ pub(crate) struct Bounds {
 pub(crate) enum Statement {
     /// The planner: it only reads.
     Query(DfStatement),
+    Insert(Box<ast::Insert>),
+    Update(Box<ast::Update>),
+    Delete(Box<ast::Delete>),
     Show(Show),
     Change(Change),
     /// Ends the query of this number.
@@ -54,7 +57,7 @@ pub(crate) enum Statement {
 impl Statement {
     /// Whether it changes something.
     pub(crate) fn writes(&self) -> bool {
-        matches!(self, Self::Change(_) | Self::Kill(_))
+        !matches!(self, Self::Query(_) | Self::Show(_))
     }
 }
 
@@ -92,7 +95,15 @@ pub(crate) fn parse(sql: &str, bounds: Bounds, params: &Params) -> Result<Statem
         });
     }
     prepare(&mut statement, bounds, params)?;
-    Ok(Statement::Query(statement))
+    let DfStatement::Statement(inner) = statement else {
+        return Ok(Statement::Query(statement));
+    };
+    Ok(match *inner {
+        ast::Statement::Insert(insert) => Statement::Insert(Box::new(insert)),
+        ast::Statement::Update(update) => Statement::Update(Box::new(update)),
+        ast::Statement::Delete(delete) => Statement::Delete(Box::new(delete)),
+        query => Statement::Query(DfStatement::Statement(Box::new(query))),
+    })
 }
 
 /// The statement, if it is one that the planner's parser does not know as we do.
@@ -140,13 +151,25 @@ fn own(
 /// Checks a statement of the planner's, and puts values and types where they are missing.
 fn prepare(statement: &mut DfStatement, bounds: Bounds, params: &Params) -> Result<(), Error> {
     let mut inner = statement;
+    let mut writes_too = true;
     while let DfStatement::Explain(explain) = inner {
         inner = &mut explain.statement;
+        writes_too = false;
     }
     let DfStatement::Statement(statement) = inner else {
         return Err(unsupported(&first_word(&inner.to_string())));
     };
-    if !reads(statement) {
+    let writes = matches!(
+        statement.as_ref(),
+        ast::Statement::Insert(_) | ast::Statement::Update(_) | ast::Statement::Delete(_)
+    );
+    if writes && !writes_too {
+        return Err(Error::Unsupported {
+            statement: format!("EXPLAIN {}", first_word(&statement.to_string())),
+            instead: "explain the SELECT that finds the rows",
+        });
+    }
+    if !writes && !reads(statement) {
         return Err(unsupported(&first_word(&statement.to_string())));
     }
     params.fill(statement.as_mut())?;
@@ -167,7 +190,7 @@ fn unsupported(statement: &str) -> Error {
         "MERGE" => "write INSERT ... ON CONFLICT",
         "ROLE" | "USER" | "GRANT" | "REVOKE" | "POLICY" => "there are no roles yet",
         _ => {
-            "what runs is SELECT, EXPLAIN, SHOW, DESCRIBE, CREATE, ALTER and DROP of databases, schemas, tables and views"
+            "what runs is SELECT, EXPLAIN, SHOW, DESCRIBE, INSERT, UPDATE, DELETE, and CREATE, ALTER and DROP of databases, schemas, tables and views"
         }
     };
     Error::Unsupported {

@@ -6,7 +6,7 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::grammar::Grammar;
 use super::name::{Name, Path, Place, literal};
-use crate::error::{Error, Position};
+use crate::error::Error;
 
 /// What to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -235,20 +235,6 @@ impl Show {
             Self::Columns { .. } | Self::Create { .. } => return Ok(None),
         };
         Ok(Some(query))
-    }
-
-    /// Where the name of what is shown stands.
-    pub(crate) fn position(&self) -> Option<Position> {
-        match self {
-            Self::Schemas { database, .. } => database.as_ref()?.position,
-            Self::Tables { from, .. } => from.as_ref()?.last.position,
-            Self::Columns { table }
-            | Self::Tags { table }
-            | Self::Series { table, .. }
-            | Self::Create { table } => table.last.position,
-            Self::Setting(name) => name.position,
-            Self::Databases { .. } | Self::Whole(_) => None,
-        }
     }
 }
 

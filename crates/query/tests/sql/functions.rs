@@ -21,7 +21,7 @@ fn path(name: &str) -> PathBuf {
         .join(name)
 }
 
-fn read_gzip(name: &str) -> String {
+pub(crate) fn read_gzip(name: &str) -> String {
     let mut text = String::new();
     MultiGzDecoder::new(File::open(path(name)).unwrap())
         .read_to_string(&mut text)

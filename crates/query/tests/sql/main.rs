@@ -6,7 +6,10 @@
 )]
 
 mod functions;
+mod slt;
 mod statements;
+mod statements_params;
+mod statements_write;
 mod support;
 mod tags;
 mod time_range;
