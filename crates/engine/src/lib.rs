@@ -92,7 +92,7 @@ pub use retention::RetentionTime;
 pub use sabotage::Sabotage;
 pub use scan::{
     AggregateRequest, AggregateRow, AggregateSources, AggregateSum, AggregateValue, Aggregates,
-    Aggregation, FieldAggregate, MorselReader, Scan, ScanRequest,
+    Aggregation, FieldAggregate, MorselReader, Scan, ScanReport, ScanRequest,
 };
 pub use schema::{
     ColumnDef, ColumnId, ColumnKind, ColumnSource, DEFAULT_SCHEMA, DatabaseId, Duplicates, Lsn,

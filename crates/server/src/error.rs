@@ -160,11 +160,16 @@ impl From<EngineError> for Refusal {
             EngineError::ExistsAlready { .. }
             | EngineError::DefaultSchemaInUse { .. }
             | EngineError::RelationKey { .. }
+            | EngineError::RowConflict { .. }
+            | EngineError::ChangedMeanwhile { .. }
             | EngineError::Lossy { .. } => (StatusCode::CONFLICT, None),
             EngineError::InvalidName { .. }
             | EngineError::InvalidSetting { .. }
             | EngineError::RelationDefinition { .. }
             | EngineError::RelationRow { .. }
+            | EngineError::TypedColumn { .. }
+            | EngineError::TypedRow { .. }
+            | EngineError::NoConflicts { .. }
             | EngineError::NotAField { .. } => (StatusCode::BAD_REQUEST, None),
             EngineError::Limit { .. } => (StatusCode::PAYLOAD_TOO_LARGE, Some("engine")),
             EngineError::Poisoned { .. } => (StatusCode::SERVICE_UNAVAILABLE, None),
@@ -210,8 +215,13 @@ impl From<QueryError> for Refusal {
             | QueryError::Unsupported { .. }
             | QueryError::UnknownTable { .. }
             | QueryError::UnknownColumn { .. }
+            | QueryError::UnknownName { .. }
+            | QueryError::Parameter { .. }
+            | QueryError::View { .. }
             | QueryError::Plan { .. }
             | QueryError::Execution { .. } => (StatusCode::BAD_REQUEST, None),
+            QueryError::ReadOnly => (StatusCode::FORBIDDEN, None),
+            QueryError::Killed { .. } => (StatusCode::CONFLICT, None),
             QueryError::TooLong { .. } => (StatusCode::PAYLOAD_TOO_LARGE, Some("sql-bytes-max")),
             QueryError::TooDeep { .. } => (StatusCode::BAD_REQUEST, Some("sql-operators-max")),
             QueryError::Memory(nilometer_query::OverMemory::Query { .. }) => (

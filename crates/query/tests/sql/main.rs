@@ -8,6 +8,7 @@
 mod functions;
 mod slt;
 mod statements;
+mod statements_explain;
 mod statements_params;
 mod statements_write;
 mod support;

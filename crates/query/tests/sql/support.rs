@@ -9,7 +9,7 @@ use nilometer_engine::disk::MemoryDisk;
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{Engine, Options, SystemClock};
 use nilometer_lineproto::Precision;
-use nilometer_query::{Error, Params, Sql, SqlOptions};
+use nilometer_query::{Answer, Error, Params, Sql, SqlOptions};
 
 /// An engine on a disk in memory, with SQL over it.
 pub(crate) struct Store {
@@ -51,6 +51,11 @@ impl Store {
         let engine = Arc::new(engine.unwrap());
         let sql = Sql::new(Arc::clone(&engine), SqlOptions::default()).unwrap();
         Self { engine, sql, disk }
+    }
+
+    /// An answer that is not read yet.
+    pub(crate) async fn start(&self, sql: &str) -> Answer {
+        self.sql.query("d", sql).await.unwrap()
     }
 
     /// As [`Self::rows`], with parameters.
