@@ -8,6 +8,7 @@
 //! Where next: `sql.rs` is the way in; `statement.rs` reads the text; `catalogue.rs` has the names; `filter.rs` decides
 //! what a scan may skip; `scan.rs` reads the engine.
 
+mod aggregate;
 mod answer;
 mod catalogue;
 mod describe;

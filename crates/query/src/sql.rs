@@ -9,11 +9,14 @@ use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::{DdlStatement, DmlStatement, LogicalPlan};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::{SendableRecordBatchStream, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement as DfStatement;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine};
 
+use crate::aggregate::AggregateFromStatistics;
 use crate::answer::Answer;
 use crate::catalogue::Reading;
 use crate::error::Error;
@@ -65,6 +68,7 @@ impl Sql {
             .with_default_features()
             .with_config(config(&options))
             .with_runtime_env(Arc::clone(&runtime))
+            .with_physical_optimizer_rules(physical_rules())
             .build();
         function::register(&mut session)?;
         let memory = Arc::new(SharedMemory::new(
@@ -290,6 +294,14 @@ pub(crate) async fn blocking<T: Send + 'static>(
         Ok(done) => done,
         Err(stopped) => Err(Error::internal(stopped.to_string())),
     }
+}
+
+/// The planner's rules, and first ours: what it recognises is plainest before others have changed it.
+fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> =
+        vec![Arc::new(AggregateFromStatistics)];
+    rules.extend(PhysicalOptimizer::new().rules);
+    rules
 }
 
 fn config(options: &SqlOptions) -> SessionConfig {
