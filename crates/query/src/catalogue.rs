@@ -113,7 +113,11 @@ impl Reading {
     async fn expand(&self, name: &TableName, query: &str) -> Option<LogicalPlan> {
         let problem = if self.depth >= VIEWS_NESTED_MAX {
             format!("views nest deeper than {VIEWS_NESTED_MAX}")
-        } else if self.making.as_ref().is_some_and(|making| is_same(making, name)) {
+        } else if self
+            .making
+            .as_ref()
+            .is_some_and(|making| is_same(making, name))
+        {
             "its query would contain itself".to_owned()
         } else {
             match self.plan_view(name, query).await {
@@ -125,7 +129,11 @@ impl Reading {
         None
     }
 
-    async fn plan_view(&self, name: &TableName, query: &str) -> std::result::Result<LogicalPlan, Error> {
+    async fn plan_view(
+        &self,
+        name: &TableName,
+        query: &str,
+    ) -> std::result::Result<LogicalPlan, Error> {
         let deeper = Self {
             depth: self.depth + 1,
             ..self.clone()
@@ -160,10 +168,12 @@ impl Reading {
                 self.shared.options.threads,
             );
             let changes = self.changing.as_ref();
-            return Some(Arc::new(match changes.is_some_and(|it| is_same(it, name)) {
-                true => table.with_row_columns(),
-                false => table,
-            }));
+            return Some(Arc::new(
+                match changes.is_some_and(|it| is_same(it, name)) {
+                    true => table.with_row_columns(),
+                    false => table,
+                },
+            ));
         }
         let query = view::definition(&self.snapshot, &name.database, &name.schema, &name.table)?;
         let plan = self.expand(name, &query).await?;
@@ -210,7 +220,11 @@ struct Database {
 
 impl CatalogProvider for Database {
     fn schema_names(&self) -> Vec<String> {
-        let mut schemas = self.reading.snapshot.schemas(&self.name).unwrap_or_default();
+        let mut schemas = self
+            .reading
+            .snapshot
+            .schemas(&self.name)
+            .unwrap_or_default();
         schemas.retain(|schema| schema != SYSTEM_SCHEMA);
         schemas.push(SYSTEM_SCHEMA.to_owned());
         schemas
@@ -253,7 +267,9 @@ impl SchemaProvider for Schema {
             return system::TABLES.map(str::to_owned).to_vec();
         }
         let snapshot = &self.reading.snapshot;
-        let mut names = snapshot.tables(&self.database, &self.name).unwrap_or_default();
+        let mut names = snapshot
+            .tables(&self.database, &self.name)
+            .unwrap_or_default();
         for view in view::list(snapshot, &self.database, &self.name) {
             if !names.contains(&view) {
                 names.push(view);
@@ -272,7 +288,11 @@ impl SchemaProvider for Schema {
             .snapshot
             .table(&self.database, &self.name, name)
             .is_some();
-        let kind = if is_table { TableType::Base } else { TableType::View };
+        let kind = if is_table {
+            TableType::Base
+        } else {
+            TableType::View
+        };
         Ok(self.table_exist(name).then_some(kind))
     }
 

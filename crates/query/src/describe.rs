@@ -12,7 +12,9 @@ use crate::error::Error;
 use crate::names;
 use crate::nearest::nearest;
 use crate::sql::plan;
-use crate::statement::name::{INFORMATION_SCHEMA, Place, SYSTEM_SCHEMA, TableName, literal, quoted};
+use crate::statement::name::{
+    INFORMATION_SCHEMA, Place, SYSTEM_SCHEMA, TableName, literal, quoted,
+};
 use crate::statement::settings::duration_text;
 use crate::statement::types::{kind_of, name_of_arrow, type_of};
 use crate::statement::{Params, Show, Statement, parse, unknown_setting};
@@ -78,11 +80,19 @@ pub(crate) async fn columns(reading: &Reading, name: &TableName) -> Result<Recor
         let columns = arrow.fields().iter().enumerate();
         rows = columns
             .map(|(at, field)| {
-                let texts = [field.name().as_str(), type_of(&table, at), kind_of(&table, at)];
+                let texts = [
+                    field.name().as_str(),
+                    type_of(&table, at),
+                    kind_of(&table, at),
+                ];
                 texts.map(str::to_owned)
             })
             .collect();
-        nullable = arrow.fields().iter().map(|field| field.is_nullable()).collect();
+        nullable = arrow
+            .fields()
+            .iter()
+            .map(|field| field.is_nullable())
+            .collect();
     } else {
         let provider = provider(reading, name).await?;
         let arrow = provider.schema();
@@ -93,7 +103,11 @@ pub(crate) async fn columns(reading: &Reading, name: &TableName) -> Result<Recor
                 [field.name().clone(), kind, "column".to_owned()]
             })
             .collect();
-        nullable = arrow.fields().iter().map(|field| field.is_nullable()).collect();
+        nullable = arrow
+            .fields()
+            .iter()
+            .map(|field| field.is_nullable())
+            .collect();
     }
     let schema = Schema::new(vec![
         Field::new("column_name", DataType::Utf8, false),
@@ -151,7 +165,9 @@ async fn provider(
 /// The statement that would make a table or a view again, as one row.
 pub(crate) fn create(reading: &Reading, name: &TableName) -> Result<RecordBatch, Error> {
     let snapshot = &reading.snapshot;
-    let shown = [&name.schema, &name.table].map(|part| quoted(part)).join(".");
+    let shown = [&name.schema, &name.table]
+        .map(|part| quoted(part))
+        .join(".");
     let query = view::definition(snapshot, &name.database, &name.schema, &name.table);
     let statement = match snapshot.table(&name.database, &name.schema, &name.table) {
         Some(table) => create_table(&shown, &table),
@@ -200,7 +216,10 @@ fn create_table(shown: &str, table: &TableSchema) -> String {
 
 fn settings(table: &TableSchema) -> Vec<(&'static str, String)> {
     let mut all = vec![
-        ("duplicates", duplicates_text(table.settings.duplicates).to_owned()),
+        (
+            "duplicates",
+            duplicates_text(table.settings.duplicates).to_owned(),
+        ),
         (
             "partition_interval",
             duration_text(table.settings.partition_interval_ns),

@@ -345,7 +345,10 @@ fn convert_external(
     };
     match inner.downcast::<DataFusionError>() {
         Ok(nested) => convert(*nested, position),
-        Err(other) => Error::internal(other.to_string()),
+        // What a function's library says of its arguments, such as a regular expression that is none.
+        Err(other) => Error::Execution {
+            message: tidy(&other.to_string()),
+        },
     }
 }
 

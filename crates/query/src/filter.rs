@@ -365,7 +365,11 @@ fn like(like: &Like, table: &TableSchema) -> Found {
         return None;
     };
     let escape = like.escape_char.unwrap_or('\\');
-    let mut expression = String::from(if like.case_insensitive { "(?is)^" } else { "(?s)^" });
+    let mut expression = String::from(if like.case_insensitive {
+        "(?is)^"
+    } else {
+        "(?s)^"
+    });
     let mut letters = pattern.chars();
     while let Some(letter) = letters.next() {
         let literal = match letter {

@@ -63,16 +63,16 @@ pub(crate) fn unknown_table(snapshot: &Snapshot, name: &TableName) -> Error {
     let views = view::list(snapshot, &name.database, &name.schema);
     Error::UnknownTable {
         name: name.shown(),
-        nearest: nearest(&name.table, tables.unwrap_or_default().into_iter().chain(views)),
+        nearest: nearest(
+            &name.table,
+            tables.unwrap_or_default().into_iter().chain(views),
+        ),
         position: name.position,
     }
 }
 
 /// A table; a view is none.
-pub(crate) fn find_table(
-    snapshot: &Snapshot,
-    name: &TableName,
-) -> Result<Arc<TableSchema>, Error> {
+pub(crate) fn find_table(snapshot: &Snapshot, name: &TableName) -> Result<Arc<TableSchema>, Error> {
     if let Some(table) = snapshot.table(&name.database, &name.schema, &name.table) {
         return Ok(table);
     }

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use datafusion::common::TableReference;
+use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::TaskContext;
 use datafusion::execution::context::SessionState;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::execution::SessionStateBuilder;
 use datafusion::logical_expr::{DdlStatement, DmlStatement, LogicalPlan};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
@@ -255,13 +255,13 @@ impl Sql {
             if reading.snapshot.schemas(&place.database).is_none() {
                 match reading.snapshot.databases().into_iter().next() {
                     Some(any) => place.database = any,
-                    None => return Ok(Answer::of_batch(describe::no_databases(), running, options)),
+                    None => {
+                        return Ok(Answer::of_batch(describe::no_databases(), running, options));
+                    }
                 }
             }
             return match statement {
-                Statement::Query(statement) => {
-                    self.read(reading, &place, statement, running).await
-                }
+                Statement::Query(statement) => self.read(reading, &place, statement, running).await,
                 _ => Err(Error::internal("what shows something is a query")),
             };
         }

@@ -119,7 +119,11 @@ fn own(
     });
     let words: Vec<String> = words.take(2).collect();
     let first = words.first().map_or("", String::as_str);
-    if !["create", "alter", "drop", "show", "describe", "desc", "kill"].contains(&first) {
+    if ![
+        "create", "alter", "drop", "show", "describe", "desc", "kill",
+    ]
+    .contains(&first)
+    {
         return Ok(None);
     }
     let mut grammar = Grammar::new(tokens.to_vec(), dialect);
@@ -185,7 +189,9 @@ fn unsupported(statement: &str) -> Error {
         "BEGIN" | "START" | "COMMIT" | "ROLLBACK" | "SAVEPOINT" => {
             "each statement is a transaction of its own; leave it out"
         }
-        "SET" | "RESET" => "settings are the server's, see SHOW SETTINGS; those of a table are ALTER TABLE ... SET (...)",
+        "SET" | "RESET" => {
+            "settings are the server's, see SHOW SETTINGS; those of a table are ALTER TABLE ... SET (...)"
+        }
         "TRUNCATE" => "write DELETE FROM and the table",
         "MERGE" => "write INSERT ... ON CONFLICT",
         "ROLE" | "USER" | "GRANT" | "REVOKE" | "POLICY" => "there are no roles yet",
@@ -341,7 +347,7 @@ fn name_time_bucket_arguments(statement: &mut ast::Statement) {
 }
 
 /// The type of the time column.
-fn timestamp_type() -> DataType {
+pub(crate) fn timestamp_type() -> DataType {
     DataType::Timestamp(None, TimezoneInfo::Tz)
 }
 
@@ -359,7 +365,7 @@ fn interval(expr: Expr) -> Expr {
     }
 }
 
-fn cast(expr: Expr, data_type: DataType) -> Expr {
+pub(crate) fn cast(expr: Expr, data_type: DataType) -> Expr {
     Expr::Cast {
         kind: CastKind::Cast,
         expr: Box::new(expr),

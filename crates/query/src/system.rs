@@ -29,8 +29,16 @@ pub(crate) use store::setting_names;
 
 /// The tables of the schema.
 pub(crate) const TABLES: [&str; 10] = [
-    "columns", "databases", "jobs", "metrics", "queries", "schemas", "segments", "series",
-    "settings", "tables",
+    "columns",
+    "databases",
+    "jobs",
+    "metrics",
+    "queries",
+    "schemas",
+    "segments",
+    "series",
+    "settings",
+    "tables",
 ];
 
 /// A table of the schema; `None` = it has none of this name.

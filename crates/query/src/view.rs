@@ -34,7 +34,10 @@ pub(crate) fn list(snapshot: &Snapshot, database: &str, schema: &str) -> Vec<Str
         return Vec::new();
     };
     let rows = relation.rows();
-    let mut names: Vec<String> = rows.iter().filter_map(|row| row.first().and_then(text)).collect();
+    let mut names: Vec<String> = rows
+        .iter()
+        .filter_map(|row| row.first().and_then(text))
+        .collect();
     names.sort();
     names
 }
@@ -65,13 +68,17 @@ pub(crate) fn store(engine: &Arc<Engine>, name: &TableName, query: &str) -> Resu
     };
     engine.create_relation(&name.database, &name.schema, RELATION, &relation)?;
     let row = vec![Value::from(name.table.as_str()), Value::from(query)];
-    write(engine, name, |schema| RelationChange::Replace(schema, vec![row]))
+    write(engine, name, |schema| {
+        RelationChange::Replace(schema, vec![row])
+    })
 }
 
 /// Forgets a view.
 pub(crate) fn remove(engine: &Arc<Engine>, name: &TableName) -> Result<(), Error> {
     let key = vec![Value::from(name.table.as_str())];
-    write(engine, name, |schema| RelationChange::Delete(schema, vec![key]))
+    write(engine, name, |schema| {
+        RelationChange::Delete(schema, vec![key])
+    })
 }
 
 fn write(

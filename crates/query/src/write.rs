@@ -128,18 +128,44 @@ impl Kept {
         }
     }
 
-    fn add(&mut self, batch: RecordBatch) -> Result<(), Error> {
+    fn add(&mut self, batch: &RecordBatch) -> Result<(), Error> {
+        let batch = plain(batch)?;
         // Twice: they are put together before they are written.
         self.memory.try_grow(batch.get_array_memory_size() * 2)?;
         self.batches.push(batch);
         Ok(())
     }
 
-    /// All of them as one, with the memory that they are held in.
-    fn together(self, schema: &SchemaRef) -> Result<(RecordBatch, MemoryReservation), Error> {
-        let all = concat_batches(schema, &self.batches).map_err(execution)?;
+    /// All of them as one, with the memory that they are held in; `empty` = the columns, if there is none.
+    fn together(self, empty: &SchemaRef) -> Result<(RecordBatch, MemoryReservation), Error> {
+        let schema = self
+            .batches
+            .first()
+            .map_or_else(|| Arc::clone(empty), RecordBatch::schema);
+        let all = concat_batches(&schema, &self.batches).map_err(execution)?;
         Ok((all, self.memory))
     }
+}
+
+/// A batch with the texts of its tags in the place of their codes: every batch has the whole dictionary, and each of them
+/// would be counted with it.
+fn plain(batch: &RecordBatch) -> Result<RecordBatch, Error> {
+    let schema = batch.schema();
+    let mut fields = Vec::with_capacity(batch.num_columns());
+    let mut arrays = Vec::with_capacity(batch.num_columns());
+    for (field, array) in schema.fields().iter().zip(batch.columns()) {
+        let array = match array.data_type() {
+            DataType::Dictionary(_, value) => {
+                cast_with_options(array, value, &CastOptions::default()).map_err(execution)?
+            }
+            _ => Arc::clone(array),
+        };
+        fields.push(Field::new(field.name(), array.data_type().clone(), true));
+        arrays.push(array);
+    }
+    let rows = arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &rows)
+        .map_err(|error| Error::internal(error.to_string()))
 }
 
 fn execution(error: impl std::fmt::Display) -> Error {
@@ -154,7 +180,7 @@ fn fitted(array: &ArrayRef, field: &Field, position: Option<Position>) -> Result
     let wrong = |message: String| Error::Plan { message, position };
     let wanted = field.data_type();
     let is_time = field.name() == TIME_COLUMN;
-    let is_text = is_text(array.data_type());
+    let is_text = array.data_type().is_string();
     if is_time && array.data_type().is_integer() {
         return Err(wrong(
             "a number is no time: write it as text, such as '2026-01-31T12:00:00Z', or to_timestamp_nanos(...)"
@@ -175,23 +201,8 @@ fn fitted(array: &ArrayRef, field: &Field, position: Option<Position>) -> Result
         safe: false,
         format_options: FormatOptions::default(),
     };
-    // A dictionary of texts is read by its values.
-    let plain = match array.data_type() {
-        DataType::Dictionary(..) => {
-            cast_with_options(array, &DataType::Utf8, &options).map_err(execution)?
-        }
-        _ => Arc::clone(array),
-    };
-    cast_with_options(&plain, &target, &options).map_err(|error| {
-        wrong(format!("column \"{}\": {error}", field.name()))
-    })
-}
-
-fn is_text(kind: &DataType) -> bool {
-    match kind {
-        DataType::Dictionary(_, value) => is_text(value),
-        kind => kind.is_string(),
-    }
+    cast_with_options(array, &target, &options)
+        .map_err(|error| wrong(format!("column \"{}\": {error}", field.name())))
 }
 
 /// Columns with their names in a table, as a batch for the engine.
@@ -210,7 +221,8 @@ fn batch_of(columns: Vec<(Field, ArrayRef)>, rows: usize) -> Result<RecordBatch,
 
 /// Which rows a batch names: the columns of the series, the time and the place among equals, in this order.
 fn row_keys(batch: &RecordBatch, keys: &mut Vec<RowKey>) -> Result<(), Error> {
-    let wrong = || Error::internal("a scan for changing rows has other columns than it was asked for");
+    let wrong =
+        || Error::internal("a scan for changing rows has other columns than it was asked for");
     let [series, time, nth] = [0, 1, 2].map(|at| batch.columns().get(at));
     let series = series.and_then(|it| it.as_primitive_opt::<UInt32Type>());
     let time = time.and_then(|it| it.as_primitive_opt::<TimestampNanosecondType>());

@@ -316,7 +316,10 @@ impl GroupCursor {
         for chunk in &reader.directory.chunks {
             let lengths = reader.blocks.iter().map(|&at| chunk.lengths.get(at));
             let pages = lengths.filter(|length| length.is_some_and(|&length| length > 0));
-            let is_read = reader.columns.iter().any(|(column, _)| *column == chunk.column);
+            let is_read = reader
+                .columns
+                .iter()
+                .any(|(column, _)| *column == chunk.column);
             match is_read {
                 true => read.pages += pages.count() as u64,
                 false => read.pages_skipped += pages.count() as u64,

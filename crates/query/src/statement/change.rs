@@ -275,11 +275,7 @@ fn alter_table(grammar: &mut Grammar<'_>) -> Result<TableChange, Error> {
     Ok(change)
 }
 
-fn create_view(
-    grammar: &mut Grammar<'_>,
-    sql: &str,
-    or_replace: bool,
-) -> Result<Change, Error> {
+fn create_view(grammar: &mut Grammar<'_>, sql: &str, or_replace: bool) -> Result<Change, Error> {
     let if_not_exists = grammar.if_not_exists();
     let path = grammar.path()?;
     if grammar.next_shown() == "(" {
@@ -493,8 +489,14 @@ fn column(
 
 /// Makes a tag of a column that the list of tags names.
 fn make_tag(columns: &mut [Column], tag: &Name) -> Result<(), Error> {
-    let names: Vec<String> = columns.iter().map(|column| column.name.text.clone()).collect();
-    match columns.iter_mut().find(|column| column.name.text == tag.text) {
+    let names: Vec<String> = columns
+        .iter()
+        .map(|column| column.name.text.clone())
+        .collect();
+    match columns
+        .iter_mut()
+        .find(|column| column.name.text == tag.text)
+    {
         None => Err(Error::UnknownColumn {
             name: tag.text.clone(),
             nearest: crate::nearest::nearest(&tag.text, names),

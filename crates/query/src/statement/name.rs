@@ -75,7 +75,9 @@ impl Path {
             })?;
             names.push(Name::from(ident));
         }
-        let last = names.pop().ok_or_else(|| Error::internal("an empty name"))?;
+        let last = names
+            .pop()
+            .ok_or_else(|| Error::internal("an empty name"))?;
         Ok(Self {
             before: names,
             last,
@@ -142,7 +144,10 @@ pub(crate) fn quoted(name: &str) -> String {
     let plain = name
         .chars()
         .all(|letter| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_')
-        && name.chars().next().is_some_and(|first| !first.is_ascii_digit())
+        && name
+            .chars()
+            .next()
+            .is_some_and(|first| !first.is_ascii_digit())
         && !is_keyword(name);
     if plain {
         return name.to_owned();

@@ -95,10 +95,7 @@ impl Params {
     /// The value of `$name`; the name may be given with its `$`.
     pub fn set(&mut self, name: impl Into<String>, value: impl Into<Param>) -> &mut Self {
         let name: String = name.into();
-        let name = name
-            .strip_prefix('$')
-            .map(str::to_owned)
-            .unwrap_or(name);
+        let name = name.strip_prefix('$').map(str::to_owned).unwrap_or(name);
         self.named.insert(name, value.into());
         self
     }
@@ -118,10 +115,14 @@ impl Params {
     }
 
     fn literal(&self, placeholder: &str, position: Option<Position>) -> Result<Expr, Error> {
-        let Some(name) = placeholder.strip_prefix('$').filter(|name| !name.is_empty()) else {
+        let Some(name) = placeholder
+            .strip_prefix('$')
+            .filter(|name| !name.is_empty())
+        else {
             return Err(Error::Parameter {
                 name: placeholder.to_owned(),
-                reason: "write $name for a value by name, or $1 for the first one by number".to_owned(),
+                reason: "write $name for a value by name, or $1 for the first one by number"
+                    .to_owned(),
                 position,
             });
         };
@@ -162,10 +163,11 @@ impl Param {
             }
             Self::F64(value) => cast(text(&value.to_string()), ast::DataType::DoublePrecision),
             Self::Text(value) => text(value),
-            Self::Time(value) => cast(
-                number(value.unsigned_abs().to_string(), *value < 0),
-                timestamp_type(),
-            ),
+            // As text: a cast would take a number for seconds.
+            Self::Time(value) => {
+                let time = chrono::DateTime::from_timestamp_nanos(*value);
+                cast(text(&time.to_rfc3339()), timestamp_type())
+            }
             Self::Bytes(value) => {
                 let digits = value.iter().map(|byte| format!("{byte:02X}"));
                 Expr::value(Value::HexStringLiteral(digits.collect()))

@@ -99,14 +99,19 @@ impl Setting {
     }
 
     fn text(&self) -> Result<&str, Error> {
-        self.value
-            .as_deref()
-            .ok_or_else(|| self.refuse("it has no value; write a name, = and a text in single quotes"))
+        self.value.as_deref().ok_or_else(|| {
+            self.refuse("it has no value; write a name, = and a text in single quotes")
+        })
     }
 
     /// Whether it is switched on; alone means so.
     fn is_on(&self) -> Result<bool, Error> {
-        match self.value.as_deref().map(str::to_ascii_lowercase).as_deref() {
+        match self
+            .value
+            .as_deref()
+            .map(str::to_ascii_lowercase)
+            .as_deref()
+        {
             None | Some("true" | "on" | "1") => Ok(true),
             Some("false" | "off" | "0") => Ok(false),
             Some(_) => Err(self.refuse("write true or false")),
@@ -129,8 +134,13 @@ impl Setting {
     fn names(&self) -> Result<Vec<Name>, Error> {
         let text = self.text()?;
         let names = text.split(',').map(str::trim).map(|name| {
-            let bare = name.strip_prefix('"').and_then(|name| name.strip_suffix('"'));
-            let text = bare.map_or_else(|| name.to_ascii_lowercase(), |bare| bare.replace("\"\"", "\""));
+            let bare = name
+                .strip_prefix('"')
+                .and_then(|name| name.strip_suffix('"'));
+            let text = bare.map_or_else(
+                || name.to_ascii_lowercase(),
+                |bare| bare.replace("\"\"", "\""),
+            );
             match text.is_empty() {
                 true => Err(self.refuse("a name is empty; write names with commas between them")),
                 false => Ok(Name {
@@ -180,12 +190,17 @@ pub(crate) fn of_new_table(list: &[Setting]) -> Result<TableWish, Error> {
             "tsdb.orderby" => {
                 let order = setting.text()?.to_ascii_lowercase();
                 if !order.starts_with(TIME_COLUMN) || order.contains(',') {
-                    return Err(setting.refuse("rows are ordered by their tags and time; leave it out"));
+                    return Err(
+                        setting.refuse("rows are ordered by their tags and time; leave it out")
+                    );
                 }
             }
             name if OF_TABLE.contains(&name) => change(setting, &mut wish.settings)?,
             _ => {
-                return Err(setting.unknown("setting of a table", OF_TABLE.into_iter().chain(OF_NEW_TABLE)));
+                return Err(setting.unknown(
+                    "setting of a table",
+                    OF_TABLE.into_iter().chain(OF_NEW_TABLE),
+                ));
             }
         }
     }
@@ -196,7 +211,9 @@ pub(crate) fn of_new_table(list: &[Setting]) -> Result<TableWish, Error> {
 pub(crate) fn of_table(list: &[Setting], settings: &mut TableSettings) -> Result<(), Error> {
     for setting in list {
         if OF_NEW_TABLE.contains(&setting.name.as_str()) {
-            return Err(setting.refuse("only a new table has it; see ALTER TABLE ... ADD COLUMN for tags"));
+            return Err(
+                setting.refuse("only a new table has it; see ALTER TABLE ... ADD COLUMN for tags")
+            );
         }
         change(setting, settings)?;
     }
@@ -211,7 +228,9 @@ fn change(setting: &Setting, settings: &mut TableSettings) -> Result<(), Error> 
                 "keep" => Duplicates::Keep,
                 "unique" => Duplicates::Unique,
                 other => {
-                    return Err(setting.refuse(format!("{other:?} is none of last, keep and unique")));
+                    return Err(
+                        setting.refuse(format!("{other:?} is none of last, keep and unique"))
+                    );
                 }
             };
         }
@@ -268,7 +287,9 @@ pub(crate) fn duration_ns(text: &str) -> Result<i64, String> {
     }
     let mut sum = 0i64;
     while !rest.is_empty() {
-        let digits = rest.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(rest.len());
+        let digits = rest
+            .find(|letter: char| !letter.is_ascii_digit())
+            .unwrap_or(rest.len());
         let (number, after) = rest.split_at(digits);
         let after = after.trim_start();
         let letters = after
@@ -277,7 +298,10 @@ pub(crate) fn duration_ns(text: &str) -> Result<i64, String> {
         let (unit, after) = after.split_at(letters);
         let number: i64 = number.parse().map_err(|_| wrong())?;
         let unit = unit.to_lowercase();
-        if matches!(unit.as_str(), "month" | "months" | "mon" | "year" | "years" | "y") {
+        if matches!(
+            unit.as_str(),
+            "month" | "months" | "mon" | "year" | "years" | "y"
+        ) {
             return Err(format!("a {unit} has no fixed length; write days"));
         }
         let known = UNITS
@@ -298,10 +322,8 @@ pub(crate) fn duration_ns(text: &str) -> Result<i64, String> {
 
 /// A length of time as [`duration_ns`] reads it.
 pub(crate) fn duration_text(ns: i64) -> String {
-    let fits = UNITS.iter().find(|(unit, name, _)| {
-        // Weeks are read, but a month of days is not four of them and a bit.
-        ns % unit == 0 && (*name != "week" || ns / unit == 1)
-    });
+    // Weeks are read only: 30 days would else be days, and 28 weeks.
+    let fits = UNITS.iter().skip(1).find(|(unit, ..)| ns % unit == 0);
     match fits {
         Some((unit, name, _)) if ns == *unit => format!("1 {name}"),
         Some((unit, name, _)) => format!("{} {name}s", ns / unit),
@@ -327,7 +349,17 @@ mod tests {
             assert_eq!(duration_ns(text), Ok(ns), "{text}");
             assert_eq!(duration_ns(&duration_text(ns)), Ok(ns), "{text}");
         }
-        for text in ["", "day", "1", "1 month", "-1 day", "0 days", "1 fortnight", "300 years x", "999999999 weeks"] {
+        for text in [
+            "",
+            "day",
+            "1",
+            "1 month",
+            "-1 day",
+            "0 days",
+            "1 fortnight",
+            "300 years x",
+            "999999999 weeks",
+        ] {
             assert!(duration_ns(text).is_err(), "{text}");
         }
         assert_eq!(duration_text(30 * 86_400_000_000_000), "30 days");

@@ -43,8 +43,20 @@ pub(crate) enum Show {
 
 /// Things that SHOW knows, for who misspells one.
 const THINGS: [&str; 14] = [
-    "columns", "create", "databases", "functions", "jobs", "metrics", "queries", "schemas",
-    "segments", "series", "settings", "tables", "tags", "views",
+    "columns",
+    "create",
+    "databases",
+    "functions",
+    "jobs",
+    "metrics",
+    "queries",
+    "schemas",
+    "segments",
+    "series",
+    "settings",
+    "tables",
+    "tags",
+    "views",
 ];
 
 /// Reads what follows SHOW; `None` = the planner knows it.
@@ -105,7 +117,9 @@ pub(crate) fn show(grammar: &mut Grammar<'_>) -> Result<Option<Show>, Error> {
 
 /// Reads what follows DESCRIBE; `None` = a statement, which it explains.
 pub(crate) fn describe(grammar: &mut Grammar<'_>) -> Result<Option<Show>, Error> {
-    let explains = ["select", "with", "insert", "update", "delete", "analyze", "verbose", "("];
+    let explains = [
+        "select", "with", "insert", "update", "delete", "analyze", "verbose", "(",
+    ];
     let next = grammar.next_shown().to_ascii_lowercase();
     if explains.contains(&next.as_str()) {
         return Ok(None);
@@ -210,7 +224,11 @@ impl Show {
                     }
                     None => format!("database_name = {}", literal(&place.database)),
                 };
-                let views = if *only_views { " AND kind = 'view'" } else { "" };
+                let views = if *only_views {
+                    " AND kind = 'view'"
+                } else {
+                    ""
+                };
                 format!(
                     "SELECT database_name, schema_name, table_name, kind FROM system.tables WHERE {condition}{views}{} ORDER BY 1, 2, 3",
                     like_condition("table_name", like.as_ref())

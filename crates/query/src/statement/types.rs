@@ -79,9 +79,7 @@ fn refusal(written: &DataType) -> String {
         T::Varchar(_) | T::CharacterVarying(_) | T::Char(_) | T::Character(_) | T::String(_) => {
             "a length is not checked; write TEXT"
         }
-        T::Numeric(_) | T::Decimal(_) | T::Dec(_) => {
-            "numbers are DOUBLE PRECISION or BIGINT"
-        }
+        T::Numeric(_) | T::Decimal(_) | T::Dec(_) => "numbers are DOUBLE PRECISION or BIGINT",
         T::Date | T::Time(..) | T::Datetime(_) | T::Interval { .. } => {
             "the column time is TIMESTAMPTZ; keep other times as BIGINT"
         }

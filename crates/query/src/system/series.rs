@@ -81,7 +81,10 @@ fn only_name(filter: &Expr) -> Option<(usize, String)> {
 }
 
 /// The rows, batch by batch.
-pub(super) fn batches(reading: &Reading, wanted: &Wanted) -> impl Iterator<Item = RecordBatch> + use<> {
+pub(super) fn batches(
+    reading: &Reading,
+    wanted: &Wanted,
+) -> impl Iterator<Item = RecordBatch> + use<> {
     let snapshot = Arc::clone(&reading.snapshot);
     let mut tables = VecDeque::new();
     for database in snapshot.databases() {
@@ -202,7 +205,13 @@ mod tests {
 
     #[test]
     fn any_text_is_a_json_string_that_reads_back() {
-        for text in ["", "plain", "a\"b\\c", "line\nnext\ttab\u{1}", "\u{e9}\u{1f980}"] {
+        for text in [
+            "",
+            "plain",
+            "a\"b\\c",
+            "line\nnext\ttab\u{1}",
+            "\u{e9}\u{1f980}",
+        ] {
             let mut json = String::new();
             push_json(text, &mut json);
             let read: String = serde_json::from_str(&json).unwrap();

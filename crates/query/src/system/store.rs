@@ -326,7 +326,10 @@ fn all_settings(reading: &Reading) -> Vec<ShownSetting> {
         ("batch-rows-max", &store.batch_rows_max),
         ("memory-bytes-max", &store.memory_bytes_max),
         ("memo-bytes-max", &store.memo_bytes_max),
-        ("directory-cache-bytes-max", &store.directory_cache_bytes_max),
+        (
+            "directory-cache-bytes-max",
+            &store.directory_cache_bytes_max,
+        ),
         ("open-files-max", &store.open_files_max),
         ("keys-max", &store.keys_max),
         ("key-age-ns", &store.key_age_ns),

@@ -31,12 +31,18 @@ pub(crate) async fn insert(
     let table = writing.table(&name)?;
     let columns = columns(&insert, &table, name.position)?;
     let on_conflict = on_conflict(insert.on.take(), &table, &columns)?;
-    let source = insert.source.take().ok_or_else(|| {
-        unsupported("INSERT without rows", "write VALUES (...) or a SELECT")
-    })?;
-    let literal = match source.body.as_ref() {
-        SetExpr::Values(rows) if source.order_by.is_none() && source.limit_clause.is_none() => {
-            values::read(rows, &columns)?
+    let mut source = insert
+        .source
+        .take()
+        .ok_or_else(|| unsupported("INSERT without rows", "write VALUES (...) or a SELECT"))?;
+    let is_bare = source.order_by.is_none() && source.limit_clause.is_none();
+    let literal = match source.body.as_mut() {
+        SetExpr::Values(rows) if is_bare => {
+            let literal = values::read(rows, &columns)?;
+            if literal.is_none() {
+                values::typed(rows, &columns);
+            }
+            literal
         }
         _ => None,
     };
@@ -95,7 +101,11 @@ fn columns(
 ) -> Result<Vec<Field>, Error> {
     let arrow = table.arrow_schema();
     if insert.columns.is_empty() {
-        return Ok(arrow.fields().iter().map(|field| field.as_ref().clone()).collect());
+        return Ok(arrow
+            .fields()
+            .iter()
+            .map(|field| field.as_ref().clone())
+            .collect());
     }
     let mut fields: Vec<Field> = Vec::new();
     for path in &insert.columns {
@@ -134,7 +144,10 @@ fn on_conflict(
         });
     };
     let OnInsert::OnConflict(on) = on else {
-        return Err(unsupported("ON DUPLICATE KEY", "write ON CONFLICT DO UPDATE"));
+        return Err(unsupported(
+            "ON DUPLICATE KEY",
+            "write ON CONFLICT DO UPDATE",
+        ));
     };
     match &on.conflict_target {
         Some(ConflictTarget::Columns(named)) => check_target(named, table)?,
@@ -210,7 +223,9 @@ fn check_assignments(
     }
     let arrow = table.arrow_schema();
     let fields = arrow.fields().iter().enumerate().skip(1);
-    let mut fields = fields.filter(|(at, _)| !table.is_tag(*at)).map(|(_, field)| field.name());
+    let mut fields = fields
+        .filter(|(at, _)| !table.is_tag(*at))
+        .map(|(_, field)| field.name());
     let is_written = |name: &String| columns.iter().any(|column| column.name() == name);
     let merges = table.settings.duplicates == Duplicates::Last;
     // Where rows merge, what is not written stays as it is, and there is nothing to say about it.
@@ -263,14 +278,10 @@ async fn selected(
         });
     }
     let mut kept = Kept::new(writing.reserve());
-    let mut found = None;
     let writing = writing
-        .run(&session, &plan, |batch| {
-            found = Some(batch.schema());
-            kept.add(batch)
-        })
+        .run(&session, &plan, |batch| kept.add(&batch))
         .await?;
-    let (batch, memory) = kept.together(&found.unwrap_or(schema))?;
+    let (batch, memory) = kept.together(&schema)?;
     let rows = batch.num_rows();
     let fitted: Result<Vec<(Field, ArrayRef)>, Error> = columns
         .into_iter()

@@ -111,18 +111,16 @@ async fn once<'a>(
     let schema = Arc::clone(plan.schema().inner());
     let mut kept = Kept::new(writing.reserve());
     let mut keys: Vec<RowKey> = Vec::new();
-    let mut found = None;
     let writing = writing
         .run(&session, &plan, |batch| {
             row_keys(&batch, &mut keys)?;
-            found = Some(batch.schema());
-            kept.add(batch)
+            kept.add(&batch)
         })
         .await?;
     if keys.is_empty() {
         return Ok((Ok(0), writing));
     }
-    let (batch, memory) = kept.together(&found.unwrap_or(schema))?;
+    let (batch, memory) = kept.together(&schema)?;
     let arrow = table.arrow_schema();
     let columns: Result<Vec<(Field, ArrayRef)>, Error> = arrow
         .fields()

@@ -9,11 +9,12 @@ use arrow::array::{
     ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, StringArray, UInt64Array,
 };
 use arrow::datatypes::{DataType, Field};
-use datafusion::sql::sqlparser::ast::{Expr, UnaryOperator, Value, ValueWithSpan, Values};
+use datafusion::sql::sqlparser::ast::{self, Expr, UnaryOperator, Value, ValueWithSpan, Values};
 
 use super::fitted;
 use crate::error::{Error, Position};
 use crate::statement::name::position;
+use crate::statement::{cast, timestamp_type};
 
 /// A literal.
 struct Literal<'a> {
@@ -25,7 +26,8 @@ struct Literal<'a> {
 /// The columns of rows that are literals, in the order of `fields`; `None` = one is none, or a row has another length.
 pub(super) fn read(values: &Values, fields: &[Field]) -> Result<Option<Vec<ArrayRef>>, Error> {
     let is_literal = |row: &Vec<Expr>| {
-        row.len() == fields.len() && row.iter().all(|value| literal(value).is_some())
+        let mut values = row.iter().zip(fields);
+        row.len() == fields.len() && values.all(|(value, field)| literal(value, field).is_some())
     };
     if !values.rows.iter().all(|row| is_literal(&row.content)) {
         return Ok(None);
@@ -35,15 +37,24 @@ pub(super) fn read(values: &Values, fields: &[Field]) -> Result<Option<Vec<Array
         let literals = values
             .rows
             .iter()
-            .filter_map(|row| literal(row.content.get(at)?));
+            .filter_map(|row| literal(row.content.get(at)?, field));
         columns.push(column(literals, field)?);
     }
     Ok(Some(columns))
 }
 
-fn literal(expr: &Expr) -> Option<Literal<'_>> {
+fn literal<'a>(expr: &'a Expr, field: &Field) -> Option<Literal<'a>> {
     let (value, negative) = match expr {
         Expr::Value(value) => (value, false),
+        // A parameter that is a time.
+        Expr::Cast {
+            expr,
+            data_type: ast::DataType::Timestamp(None, ast::TimezoneInfo::Tz),
+            ..
+        } if matches!(field.data_type(), DataType::Timestamp(..)) => match expr.as_ref() {
+            Expr::Value(value) => (value, false),
+            _ => return None,
+        },
         Expr::UnaryOp {
             op: UnaryOperator::Minus,
             expr,
@@ -99,6 +110,28 @@ fn column<'a>(
         }
         _ => Arc::new(all(literals, field, text)?.collect::<StringArray>()),
     })
+}
+
+/// Gives texts among values that are not all literals the types of their columns, as they have alone.
+pub(super) fn typed(values: &mut Values, fields: &[Field]) {
+    for row in &mut values.rows {
+        for (value, field) in row.content.iter_mut().zip(fields) {
+            let kind = match field.data_type() {
+                DataType::Timestamp(..) => timestamp_type(),
+                DataType::Float64 => ast::DataType::DoublePrecision,
+                DataType::Int64 => ast::DataType::BigInt(None),
+                DataType::UInt64 => ast::DataType::BigIntUnsigned(None),
+                DataType::Boolean => ast::DataType::Boolean,
+                _ => continue,
+            };
+            if let Expr::Value(text) = value
+                && matches!(text.value, Value::SingleQuotedString(_))
+            {
+                let text = Expr::Value(text.clone());
+                *value = cast(text, kind);
+            }
+        }
+    }
 }
 
 /// The values, each read by `read`; `None` = NULL.
@@ -191,7 +224,11 @@ fn bytes(literal: &Literal<'_>) -> Option<Vec<u8>> {
 fn unhex(digits: &str) -> Option<Vec<u8>> {
     let nibbles: Option<Vec<u8>> = digits
         .chars()
-        .map(|digit| digit.to_digit(16).and_then(|nibble| u8::try_from(nibble).ok()))
+        .map(|digit| {
+            digit
+                .to_digit(16)
+                .and_then(|nibble| u8::try_from(nibble).ok())
+        })
         .collect();
     let nibbles = nibbles?;
     let (pairs, rest) = nibbles.as_chunks::<2>();

@@ -7,6 +7,7 @@
 
 mod aggregates;
 mod functions;
+mod guide;
 mod slt;
 mod statements;
 mod statements_explain;

@@ -101,7 +101,11 @@ async fn errors_say_what_is_wrong_and_where() {
             at(1, 44),
             "no value for the column",
         ),
-        ("UPDATE cpu SET usag = 1", at(1, 16), "did you mean \"usage\"?"),
+        (
+            "UPDATE cpu SET usag = 1",
+            at(1, 16),
+            "did you mean \"usage\"?",
+        ),
         (
             "DELETE FROM cpu WHERE hots = 'a'",
             at(1, 23),
@@ -145,7 +149,11 @@ async fn statements_that_do_not_run_are_refused_by_name_with_what_to_do_and_chan
         ("EXPLAIN DELETE FROM cpu", "EXPLAIN DELETE", "SELECT"),
         ("BEGIN", "BEGIN", "transaction of its own"),
         ("GRANT SELECT ON cpu TO x", "GRANT", "no roles"),
-        ("DELETE FROM cpu USING other", "this form of DELETE", "sub-select"),
+        (
+            "DELETE FROM cpu USING other",
+            "this form of DELETE",
+            "sub-select",
+        ),
         (
             "UPDATE cpu SET usage = 1 RETURNING usage",
             "this form of UPDATE",
@@ -197,10 +205,7 @@ async fn the_catalogue_can_be_read() {
             .any(|row| row.contains("d|public|cpu"))
     );
     let columns = store.rows("DESCRIBE cpu").await.join("\n");
-    assert!(
-        columns.contains("time|TIMESTAMPTZ|time|false"),
-        "{columns}"
-    );
+    assert!(columns.contains("time|TIMESTAMPTZ|time|false"), "{columns}");
     assert_eq!(
         store.rows("SELECT time FROM cpu ORDER BY 1 LIMIT 1").await,
         ["1970-01-01T00:00:01Z"]

@@ -17,7 +17,7 @@ fn store() -> Store {
     let mut lines = String::new();
     for host in 0..HOSTS {
         for second in 0..ROWS {
-            let time_ns = second * 1_000_000_000;
+            let time_ns = second as u64 * 1_000_000_000;
             writeln!(lines, "m,host=h{host} a={second},b={host}i {time_ns}").unwrap();
         }
     }
@@ -56,24 +56,40 @@ async fn conditions_on_time_and_tags_and_limits_reach_the_store() {
     ] {
         let text = plan(&store, &format!("SELECT * FROM m WHERE {condition}")).await;
         assert!(text.contains(shown), "{condition}: {text}");
-        let counted = format!("blocks={blocks} of {BLOCKS}");
-        assert!(text.contains(&counted), "{condition}: no {counted} in {text}");
+        // Where no series is left, no file is looked at.
+        let all = if blocks == 0 { 0 } else { BLOCKS };
+        let counted = format!("blocks={blocks} of {all}");
+        assert!(
+            text.contains(&counted),
+            "{condition}: no {counted} in {text}"
+        );
     }
     let text = plan(&store, "SELECT * FROM m LIMIT 7").await;
     assert!(text.contains("limit=7"), "{text}");
     let text = plan(&store, "SELECT * FROM m WHERE host = 'h1' LIMIT 7").await;
     assert!(text.contains("limit=7"), "{text}");
     let text = plan(&store, "SELECT a FROM m WHERE b = 1 LIMIT 7").await;
-    assert!(!text.contains("limit=7"), "fields are checked above the scan: {text}");
+    assert!(
+        !text.contains("limit=7"),
+        "fields are checked above the scan: {text}"
+    );
     let text = plan(&store, "SELECT a FROM m ORDER BY time DESC LIMIT 7").await;
-    assert!(text.contains("fetch=7") && text.contains("columns=[time, a]"), "{text}");
+    assert!(
+        text.contains("fetch=7") && text.contains("columns=[time, a]"),
+        "{text}"
+    );
 }
 
 #[tokio::test]
 async fn patterns_answer_as_a_filter_over_everything_does() {
     let store = Store::new();
     let mut lines = String::new();
-    for (n, host) in ["a", "A", "ab", "a.b", "a_b", "a%b", "b<c>", "h\u{e9}", "x\\\\y"].iter().enumerate() {
+    for (n, host) in [
+        "a", "A", "ab", "a.b", "a_b", "a%b", "b<c>", "h\u{e9}", "x\\\\y",
+    ]
+    .iter()
+    .enumerate()
+    {
         writeln!(lines, "m,host={host} v={n}i {n}").unwrap();
     }
     writeln!(lines, "m v=100i 100").unwrap();
@@ -98,7 +114,9 @@ async fn patterns_answer_as_a_filter_over_everything_does() {
         "host LIKE 'a%' OR host IS NULL",
         "host LIKE 'a%' OR v = 100",
     ] {
-        let pruned = store.set(&format!("SELECT v FROM m WHERE {condition}")).await;
+        let pruned = store
+            .set(&format!("SELECT v FROM m WHERE {condition}"))
+            .await;
         let opaque = condition.replace("host ", "concat(host, CAST(NULL AS TEXT)) ");
         // concat makes '' of NULL, which only the rows without the tag have.
         let filtered = store
@@ -121,7 +139,7 @@ async fn explain_analyze_counts_what_the_scan_read_and_what_it_skipped() {
     let store = store();
     store.write("m,host=h1 a=1 3000000000000");
     let text = store
-        .rows("EXPLAIN ANALYZE SELECT max(a) FROM m WHERE host = 'h1' AND time < '1970-01-01T00:10:00Z'")
+        .rows("EXPLAIN ANALYZE SELECT a FROM m WHERE host = 'h1' AND time < '1970-01-01T00:10:00Z'")
         .await
         .join("\n");
     // One block of the series has these times, with a page of times and one of the field asked for.

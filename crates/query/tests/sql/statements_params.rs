@@ -14,14 +14,24 @@ fn store() -> Store {
 async fn named_and_numbered_values_stand_where_their_placeholders_do() {
     let store = store();
     let mut params = Params::new();
-    params.set("host", "a").set("$low", 1.0).set("time", "1970-01-01T00:00:02Z").set("n", 1_i64);
+    params
+        .set("host", "a")
+        .set("$low", 1.0)
+        .set("time", "1970-01-01T00:00:02Z")
+        .set("n", 1_i64);
     params.push("b").push(1_i64);
     for (sql, rows) in [
         ("SELECT usage FROM cpu WHERE host = $host", vec!["1.5"]),
         ("SELECT usage FROM cpu WHERE host = $1", vec!["2.5"]),
         ("SELECT host FROM cpu WHERE time < $time", vec!["a"]),
-        ("SELECT host FROM cpu WHERE usage > $low ORDER BY host LIMIT $2", vec!["a"]),
-        ("SELECT host FROM cpu WHERE host IN ($1, $host) AND usage > -$low AND n = $n", vec!["a"]),
+        (
+            "SELECT host FROM cpu WHERE usage > $low ORDER BY host LIMIT $2",
+            vec!["a"],
+        ),
+        (
+            "SELECT host FROM cpu WHERE host IN ($1, $host) AND usage > -$low AND n = $n",
+            vec!["a"],
+        ),
         ("SELECT $low + 1", vec!["2.0"]),
     ] {
         assert_eq!(store.rows_with(sql, &params).await, rows, "{sql}");
@@ -43,13 +53,23 @@ async fn every_kind_of_value_arrives_as_it_is() {
         (Param::F64(-0.1), "Float64", "-0.1"),
         (Param::F64(3.0), "Float64", "3.0"),
         (Param::F64(f64::INFINITY), "Float64", "inf"),
-        (Param::Text("x'; DROP TABLE cpu; --$1".to_owned()), "Utf8", "x'; DROP TABLE cpu; --$1"),
-        (Param::Time(-1), "Timestamp(ns, \"UTC\")", "1969-12-31T23:59:59.999999999Z"),
+        (
+            Param::Text("x'; DROP TABLE cpu; --$1".to_owned()),
+            "Utf8",
+            "x'; DROP TABLE cpu; --$1",
+        ),
+        (
+            Param::Time(-1),
+            "Timestamp(ns, \"UTC\")",
+            "1969-12-31T23:59:59.999999999Z",
+        ),
         (Param::Bytes(vec![0, 255]), "Binary", "00ff"),
     ] {
         let mut params = Params::new();
         params.push(value);
-        let rows = store.rows_with("SELECT arrow_typeof($1), $1", &params).await;
+        let rows = store
+            .rows_with("SELECT arrow_typeof($1), $1", &params)
+            .await;
         assert_eq!(rows, [format!("{kind}|{shown}")]);
     }
     assert_eq!(store.rows("SELECT count(*) FROM cpu").await, ["2"]);
@@ -62,13 +82,21 @@ async fn a_value_that_is_missing_is_named_with_its_place() {
     params.set("host", "a").push(1_i64);
     for (sql, words, column) in [
         ("SELECT $hots", "did you mean \"$host\"?", 8),
-        ("SELECT $1, $2", "parameter $2: 1 values were given by number", 12),
+        (
+            "SELECT $1, $2",
+            "parameter $2: 1 values were given by number",
+            12,
+        ),
         ("SELECT ?", "write $name", 8),
     ] {
         let error = store.error_with(sql, &params).await;
         assert!(matches!(error, Error::Parameter { .. }), "{sql}: {error:?}");
         assert!(error.to_string().contains(words), "{sql}: {error}");
-        assert_eq!(error.position(), Some(Position { line: 1, column }), "{sql}");
+        assert_eq!(
+            error.position(),
+            Some(Position { line: 1, column }),
+            "{sql}"
+        );
     }
 }
 
@@ -80,12 +108,17 @@ async fn values_can_be_written() {
     let insert = "INSERT INTO cpu (time, host, usage) VALUES ($1, $2, $3)";
     assert_eq!(store.rows_with(insert, &params).await, ["1"]);
     assert_eq!(
-        store.rows_with("SELECT usage FROM cpu WHERE host = $2", &params).await,
+        store
+            .rows_with("SELECT usage FROM cpu WHERE host = $2", &params)
+            .await,
         ["7.5"]
     );
     let update = "UPDATE cpu SET usage = $3 + 1 WHERE host = $2";
     assert_eq!(store.rows_with(update, &params).await, ["1"]);
-    assert_eq!(store.rows("SELECT usage FROM cpu WHERE host = 'c'").await, ["8.5"]);
+    assert_eq!(
+        store.rows("SELECT usage FROM cpu WHERE host = 'c'").await,
+        ["8.5"]
+    );
     let delete = "DELETE FROM cpu WHERE host = $2";
     assert_eq!(store.rows_with(delete, &params).await, ["1"]);
     assert_eq!(store.rows("SELECT count(*) FROM cpu").await, ["2"]);

@@ -8,7 +8,7 @@ use crate::support::Store;
 
 fn store() -> Store {
     let store = Store::new();
-    let lines: Vec<String> = (0..100)
+    let lines: Vec<String> = (0..100_i64)
         .map(|n| format!("cpu,host=h{} usage={n},n={n}i {}", n % 4, n * 1_000_000_000))
         .collect();
     store.write(&lines.join("\n"));
@@ -64,7 +64,9 @@ async fn what_was_written_is_there_after_the_store_was_opened_again() {
         ["a|10.0", "b|3.0"]
     );
     assert_eq!(
-        store.rows("SELECT duplicates FROM system.tables WHERE table_name = 'm'").await,
+        store
+            .rows("SELECT duplicates FROM system.tables WHERE table_name = 'm'")
+            .await,
         ["unique"]
     );
 }
@@ -72,8 +74,14 @@ async fn what_was_written_is_there_after_the_store_was_opened_again() {
 #[tokio::test]
 async fn a_statement_that_fails_writes_nothing() {
     let store = store();
-    store.rows("CREATE TABLE u (time TIMESTAMPTZ, host TEXT TAG, v REAL) WITH (duplicates = 'unique')").await;
-    store.rows("INSERT INTO u VALUES ('2026-01-01', 'a', 1)").await;
+    store
+        .rows(
+            "CREATE TABLE u (time TIMESTAMPTZ, host TEXT TAG, v REAL) WITH (duplicates = 'unique')",
+        )
+        .await;
+    store
+        .rows("INSERT INTO u VALUES ('2026-01-01', 'a', 1)")
+        .await;
     for sql in [
         "INSERT INTO u VALUES ('2026-01-02', 'a', 2), ('2026-01-01', 'a', 2)",
         "INSERT INTO u VALUES ('2026-01-02', 'a', 2), (NULL, 'a', 2)",
@@ -110,9 +118,15 @@ async fn a_write_over_its_memory_ends_with_the_setting_and_writes_nothing() {
         let error = store.error(sql).await;
         assert!(matches!(error, Error::Memory(_)), "{sql}: {error:?}");
     }
-    assert_eq!(store.rows("SELECT count(*), sum(v) FROM m").await, ["50000|1249975000"]);
+    assert_eq!(
+        store.rows("SELECT count(*), sum(v) FROM m").await,
+        ["50000|1249975000"]
+    );
     // By time and tags there is nothing to hold.
-    assert_eq!(store.rows("DELETE FROM m WHERE host = 'h0'").await, ["7143"]);
+    assert_eq!(
+        store.rows("DELETE FROM m WHERE host = 'h0'").await,
+        ["7143"]
+    );
 }
 
 #[tokio::test]
@@ -135,7 +149,9 @@ async fn deletes_and_updates_of_everything_agree_with_a_count() {
             if flushed {
                 store.engine.flush().unwrap();
             }
-            let matching = store.rows(&format!("SELECT count(*) FROM cpu WHERE {condition}")).await;
+            let matching = store
+                .rows(&format!("SELECT count(*) FROM cpu WHERE {condition}"))
+                .await;
             let rest = format!("SELECT count(*), sum(usage) FROM cpu WHERE NOT ({condition})");
             let rest_before = store.rows(&rest).await;
             let update = format!("UPDATE cpu SET n = -1 WHERE {condition}");
@@ -145,7 +161,11 @@ async fn deletes_and_updates_of_everything_agree_with_a_count() {
                 matching,
                 "{update}"
             );
-            assert_eq!(store.rows("SELECT count(*) FROM cpu").await, ["100"], "{update}");
+            assert_eq!(
+                store.rows("SELECT count(*) FROM cpu").await,
+                ["100"],
+                "{update}"
+            );
             let delete = format!("DELETE FROM cpu WHERE {condition}");
             assert_eq!(store.rows(&delete).await, matching, "{delete}");
             let all = store.rows("SELECT count(*), sum(usage) FROM cpu").await;

@@ -29,7 +29,11 @@ pub(crate) fn run(engine: &Arc<Engine>, place: &Place, change: Change) -> Result
             if snapshot.schemas(&name.text).is_none() {
                 return match if_exists {
                     true => Ok(()),
-                    false => Err(names::unknown_database(&snapshot, &name.text, name.position)),
+                    false => Err(names::unknown_database(
+                        &snapshot,
+                        &name.text,
+                        name.position,
+                    )),
                 };
             }
             Ok(engine.drop_database(&name.text)?)
@@ -156,7 +160,12 @@ fn place_for(engine: &Arc<Engine>, place: &Place, path: Path) -> Result<TableNam
     let last = path.last.clone();
     let name = path.table(place)?;
     refuse_reserved(&name.schema, &last)?;
-    names::find_schema(&engine.snapshot(), &name.database, &name.schema, name.position)?;
+    names::find_schema(
+        &engine.snapshot(),
+        &name.database,
+        &name.schema,
+        name.position,
+    )?;
     Ok(name)
 }
 
