@@ -208,7 +208,7 @@ fn check_assignments(
         let (AssignmentTarget::ColumnName(target), Expr::CompoundIdentifier(value)) =
             (&assignment.target, &assignment.value)
         else {
-            return Err(not_whole(None));
+            return Err(not_whole(place_of(assignments)));
         };
         let target = Path::of(target)?.last;
         let value: Vec<Name> = value.iter().map(Name::from).collect();
@@ -239,8 +239,15 @@ fn check_assignments(
             message: format!(
                 "a row is replaced as a whole, and \"{name}\" is left out: insert every field and write DO UPDATE SET \"{name}\" = excluded.\"{name}\" and so on, or UPDATE the row"
             ),
-            position: None,
+            position: place_of(assignments),
         }),
+    }
+}
+
+fn place_of(assignments: &[Assignment]) -> Option<Position> {
+    match &assignments.first()?.target {
+        AssignmentTarget::ColumnName(target) => Path::of(target).ok()?.last.position,
+        AssignmentTarget::Tuple(_) => None,
     }
 }
 
