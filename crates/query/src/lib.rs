@@ -10,17 +10,23 @@
 
 mod aggregate;
 mod answer;
+mod asof;
 mod catalogue;
 mod describe;
 mod error;
 mod filter;
 mod function;
+mod gapfill;
+mod lateral;
 mod memory;
 mod names;
 mod nearest;
 mod options;
+mod planner;
+mod round;
 mod running;
 mod scan;
+mod spelling;
 mod sql;
 mod statement;
 mod system;

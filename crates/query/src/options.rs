@@ -17,6 +17,8 @@ pub struct SqlOptions {
     pub sql_bytes_max: usize,
     /// Operators in one chain (`a OR b OR c` has two).
     pub sql_operators_max: usize,
+    /// Buckets that `time_bucket_gapfill` makes of a range, for each group.
+    pub gapfill_buckets_max: usize,
     /// Refuse what changes something; see also [`crate::Sql::read_only`].
     pub read_only: bool,
     /// Settings of the program around it, for SHOW SETTINGS; one of a name that is here too stands in its place.
@@ -43,6 +45,7 @@ impl Default for SqlOptions {
             query_ms_max: 60_000,
             sql_bytes_max: 1 << 20,
             sql_operators_max: 1000,
+            gapfill_buckets_max: 1_000_000,
             read_only: false,
             settings: Vec::new(),
         }

@@ -26,7 +26,7 @@ use crate::running::{Running, Statements};
 use crate::statement::name::{INFORMATION_SCHEMA, Place, SYSTEM_SCHEMA, TableName};
 use crate::statement::{self, Change, Params, Show, Statement};
 use crate::write::{self, Writing};
-use crate::{describe, function, names};
+use crate::{describe, function, names, planner};
 
 /// SQL over an engine. Cheap to share and to clone; each statement is on its own.
 #[derive(Clone)]
@@ -64,12 +64,12 @@ impl Sql {
                 DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled),
             )
             .build_arc()?;
-        let mut session = SessionStateBuilder::new()
+        let session = SessionStateBuilder::new()
             .with_default_features()
             .with_config(config(&options))
             .with_runtime_env(Arc::clone(&runtime))
-            .with_physical_optimizer_rules(physical_rules())
-            .build();
+            .with_physical_optimizer_rules(physical_rules());
+        let mut session = planner::extend(session, options.gapfill_buckets_max).build();
         function::register(&mut session)?;
         let memory = Arc::new(SharedMemory::new(
             options.queries_memory_bytes_max,

@@ -12,15 +12,14 @@ use std::ops::ControlFlow;
 
 use datafusion::sql::parser::{DFParserBuilder, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
-    self, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    TableFactor, TimezoneInfo, Visit, Visitor, visit_expressions_mut,
+    self, CastKind, DataType, Expr, TableFactor, TimezoneInfo, Visit, Visitor,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::error::{Error, Position, syntax};
-use crate::function::TIME_BUCKET;
+use crate::spelling;
 use grammar::Grammar;
 
 pub(crate) use change::{Change, run::run as run_change};
@@ -73,6 +72,7 @@ pub(crate) fn parse(sql: &str, bounds: Bounds, params: &Params) -> Result<Statem
     let tokens = Tokenizer::new(&dialect, sql)
         .tokenize_with_location()
         .map_err(|error| syntax(&error.to_string()))?;
+    let tokens = spelling::asof_joins(tokens);
     bound_chains(&tokens, bounds.operators_max)?;
     if let Some(own) = own(&tokens, sql, &dialect)? {
         return Ok(own);
@@ -177,7 +177,7 @@ fn prepare(statement: &mut DfStatement, bounds: Bounds, params: &Params) -> Resu
         return Err(unsupported(&first_word(&statement.to_string())));
     }
     params.fill(statement.as_mut())?;
-    name_time_bucket_arguments(statement);
+    spelling::rewrite(statement);
     bound_tables(statement, bounds.operators_max)
 }
 
@@ -308,61 +308,9 @@ fn chains(token: &Token) -> bool {
     }
 }
 
-/// Gives the named arguments of `time_bucket` their types. `PostgreSQL` finds the overload by the name and so knows
-/// that a text after `origin =>` is a time; here a function's arguments are told apart by type alone.
-fn name_time_bucket_arguments(statement: &mut ast::Statement) {
-    let _: ControlFlow<()> = visit_expressions_mut(statement, |expr| {
-        if let Expr::Function(Function {
-            name,
-            args: FunctionArguments::List(list),
-            ..
-        }) = expr
-            && name.to_string().eq_ignore_ascii_case(TIME_BUCKET)
-        {
-            for argument in &mut list.args {
-                let (FunctionArg::Named {
-                    name,
-                    arg: FunctionArgExpr::Expr(value),
-                    ..
-                }
-                | FunctionArg::ExprNamed {
-                    name: Expr::Identifier(name),
-                    arg: FunctionArgExpr::Expr(value),
-                    ..
-                }) = argument
-                else {
-                    continue;
-                };
-                let value = std::mem::replace(value, Expr::value(ast::Value::Null));
-                let value = match name.value.to_lowercase().as_str() {
-                    "origin" => cast(value, timestamp_type()),
-                    "offset" => interval(value),
-                    _ => value,
-                };
-                *argument = FunctionArg::Unnamed(FunctionArgExpr::Expr(value));
-            }
-        }
-        ControlFlow::Continue(())
-    });
-}
-
 /// The type of the time column.
 pub(crate) fn timestamp_type() -> DataType {
     DataType::Timestamp(None, TimezoneInfo::Tz)
-}
-
-/// A text as an interval; an integer offset of an integer time keeps its type.
-fn interval(expr: Expr) -> Expr {
-    match &expr {
-        Expr::Value(value) if matches!(value.value, ast::Value::SingleQuotedString(_)) => cast(
-            expr,
-            DataType::Interval {
-                fields: None,
-                precision: None,
-            },
-        ),
-        _ => expr,
-    }
 }
 
 pub(crate) fn cast(expr: Expr, data_type: DataType) -> Expr {

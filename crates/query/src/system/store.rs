@@ -311,13 +311,14 @@ fn all_settings(reading: &Reading) -> Vec<ShownSetting> {
     let sql = &reading.shared.options;
     let store = reading.shared.engine.options();
     let compaction = &store.compaction;
-    let own: [(&str, &dyn Debug); 21] = [
+    let own: [(&str, &dyn Debug); 22] = [
         ("query-threads", &sql.threads),
         ("query-memory-bytes-max", &sql.query_memory_bytes_max),
         ("queries-memory-bytes-max", &sql.queries_memory_bytes_max),
         ("query-ms-max", &sql.query_ms_max),
         ("sql-bytes-max", &sql.sql_bytes_max),
         ("sql-operators-max", &sql.sql_operators_max),
+        ("gapfill-buckets-max", &sql.gapfill_buckets_max),
         ("flush-rows", &store.flush_rows),
         ("flush-bytes", &store.flush_bytes),
         ("flush-idle-ms", &store.flush_idle_ms),

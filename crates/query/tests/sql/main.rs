@@ -8,6 +8,7 @@
 mod aggregates;
 mod functions;
 mod guide;
+mod operators;
 mod slt;
 mod statements;
 mod statements_explain;
