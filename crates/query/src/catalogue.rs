@@ -168,12 +168,11 @@ impl Reading {
                 self.shared.options.threads,
             );
             let changes = self.changing.as_ref();
-            return Some(Arc::new(
-                match changes.is_some_and(|it| is_same(it, name)) {
-                    true => table.with_row_columns(),
-                    false => table,
-                },
-            ));
+            return Some(Arc::new(if changes.is_some_and(|it| is_same(it, name)) {
+                table.with_row_columns()
+            } else {
+                table
+            }));
         }
         let query = view::definition(&self.snapshot, &name.database, &name.schema, &name.table)?;
         let plan = self.expand(name, &query).await?;

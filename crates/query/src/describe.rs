@@ -41,9 +41,10 @@ pub(crate) fn check(reading: &Reading, place: &Place, show: &Show) -> Result<(),
         Show::Setting(name) => {
             let wanted = name.text.replace('_', "-");
             let mut known = system::setting_names(reading);
-            match known.iter().any(|setting| *setting == wanted) {
-                true => Ok(()),
-                false => Err(unknown_setting(name, known.drain(..))),
+            if known.contains(&wanted) {
+                Ok(())
+            } else {
+                Err(unknown_setting(name, known.drain(..)))
             }
         }
         _ => Ok(()),
@@ -156,9 +157,10 @@ async fn provider(
             position: name.position,
         });
     }
-    Err(match name.schema == SYSTEM_SCHEMA {
-        true => unknown_system_table(name).unwrap_or_else(|| Error::internal("a table is missing")),
-        false => names::unknown_table(&reading.snapshot, name),
+    Err(if name.schema == SYSTEM_SCHEMA {
+        unknown_system_table(name).unwrap_or_else(|| Error::internal("a table is missing"))
+    } else {
+        names::unknown_table(&reading.snapshot, name)
     })
 }
 

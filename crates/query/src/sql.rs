@@ -123,35 +123,41 @@ impl Sql {
         );
         let running = shared.statements.start(database, sql, Arc::new(memory));
         let reading = self.reading();
-        let place = self.place(&reading, database, &statement)?;
+        let place = place_of(&reading, database, &statement)?;
         match statement {
-            Statement::Query(statement) => self.read(&reading, &place, statement, running).await,
+            // Boxed, because what waits for one of these would else be as large as the largest of them.
+            Statement::Query(statement) => {
+                Box::pin(self.read(&reading, &place, statement, running)).await
+            }
             Statement::Insert(insert) => {
                 let writing = self.writing(reading, place, running);
-                self.written(write::insert(writing, *insert).await?)
+                Ok(self.written(Box::pin(write::insert(writing, *insert)).await?))
             }
             Statement::Update(update) => {
                 let writing = self.writing(reading, place, running);
-                self.written(write::update(writing, *update).await?)
+                Ok(self.written(Box::pin(write::update(writing, *update)).await?))
             }
             Statement::Delete(delete) => {
                 let writing = self.writing(reading, place, running);
-                self.written(write::delete(writing, *delete).await?)
+                Ok(self.written(Box::pin(write::delete(writing, *delete)).await?))
             }
-            Statement::Show(show) => self.show(&reading, &place, show, running).await,
+            Statement::Show(show) => Box::pin(self.show(&reading, &place, show, running)).await,
             Statement::Change(change) => {
-                self.change(&reading, place, change).await?;
+                Box::pin(self.change(&reading, place, change)).await?;
                 Ok(Answer::of_rows(0, running, &shared.options))
             }
-            Statement::Kill(id) => match shared.statements.kill(id) {
-                true => Ok(Answer::of_rows(0, running, &shared.options)),
-                false => Err(Error::UnknownName {
-                    what: "running query",
-                    name: id.to_string(),
-                    nearest: None,
-                    position: None,
-                }),
-            },
+            Statement::Kill(id) => {
+                if shared.statements.kill(id) {
+                    Ok(Answer::of_rows(0, running, &shared.options))
+                } else {
+                    Err(Error::UnknownName {
+                        what: "running query",
+                        name: id.to_string(),
+                        nearest: None,
+                        position: None,
+                    })
+                }
+            }
         }
     }
 
@@ -177,37 +183,8 @@ impl Sql {
         }
     }
 
-    fn written(&self, (rows, writing): (u64, Writing<'_>)) -> Result<Answer, Error> {
-        Ok(Answer::of_rows(rows, writing.running, &self.shared.options))
-    }
-
-    /// Where names without a place are looked up. What concerns whole databases needs none.
-    fn place(
-        &self,
-        reading: &Reading,
-        database: &str,
-        statement: &Statement,
-    ) -> Result<Place, Error> {
-        let schema = reading.snapshot.default_schema(database);
-        let of_databases = matches!(
-            statement,
-            Statement::Change(
-                Change::CreateDatabase { .. }
-                    | Change::DropDatabase { .. }
-                    | Change::RenameDatabase { .. }
-            ) | Statement::Show(Show::Databases { .. })
-                | Statement::Kill(_)
-        );
-        if schema.is_none() && !of_databases {
-            return Err(nilometer_engine::Error::UnknownDatabase {
-                name: database.to_owned(),
-            }
-            .into());
-        }
-        Ok(Place {
-            database: database.to_owned(),
-            schema: schema.unwrap_or_else(|| DEFAULT_SCHEMA.to_owned()),
-        })
+    fn written(&self, (rows, writing): (u64, Writing<'_>)) -> Answer {
+        Answer::of_rows(rows, writing.running, &self.shared.options)
     }
 
     async fn read(
@@ -284,6 +261,30 @@ impl Sql {
         let engine = Arc::clone(&self.shared.engine);
         blocking(move || statement::run_change(&engine, &place, change)).await
     }
+}
+
+/// Where names without a place are looked up. What concerns whole databases needs none.
+fn place_of(reading: &Reading, database: &str, statement: &Statement) -> Result<Place, Error> {
+    let schema = reading.snapshot.default_schema(database);
+    let of_databases = matches!(
+        statement,
+        Statement::Change(
+            Change::CreateDatabase { .. }
+                | Change::DropDatabase { .. }
+                | Change::RenameDatabase { .. }
+        ) | Statement::Show(Show::Databases { .. })
+            | Statement::Kill(_)
+    );
+    if schema.is_none() && !of_databases {
+        return Err(nilometer_engine::Error::UnknownDatabase {
+            name: database.to_owned(),
+        }
+        .into());
+    }
+    Ok(Place {
+        database: database.to_owned(),
+        schema: schema.unwrap_or_else(|| DEFAULT_SCHEMA.to_owned()),
+    })
 }
 
 /// Does what waits for the disk where waiting is allowed. It goes on to its end even if nobody waits for it any more.

@@ -74,7 +74,7 @@ pub(crate) fn parse(sql: &str, bounds: Bounds, params: &Params) -> Result<Statem
         .map_err(|error| syntax(&error.to_string()))?;
     let tokens = spelling::asof_joins(tokens);
     bound_chains(&tokens, bounds.operators_max)?;
-    if let Some(own) = own(&tokens, sql, &dialect)? {
+    if let Some(own) = own(&tokens, sql)? {
         return Ok(own);
     }
     let mut statements = DFParserBuilder::new(tokens)
@@ -107,11 +107,7 @@ pub(crate) fn parse(sql: &str, bounds: Bounds, params: &Params) -> Result<Statem
 }
 
 /// The statement, if it is one that the planner's parser does not know as we do.
-fn own(
-    tokens: &[TokenWithSpan],
-    sql: &str,
-    dialect: &GenericDialect,
-) -> Result<Option<Statement>, Error> {
+fn own(tokens: &[TokenWithSpan], sql: &str) -> Result<Option<Statement>, Error> {
     let words = tokens.iter().filter_map(|token| match &token.token {
         Token::Word(word) if word.quote_style.is_none() => Some(word.value.to_ascii_lowercase()),
         Token::Whitespace(_) => None,
@@ -126,7 +122,8 @@ fn own(
     {
         return Ok(None);
     }
-    let mut grammar = Grammar::new(tokens.to_vec(), dialect);
+    let dialect = GenericDialect {};
+    let mut grammar = Grammar::new(tokens.to_vec(), &dialect);
     grammar.word(first);
     let found = match first {
         "create" => change::create(&mut grammar, sql)?.map(Statement::Change),

@@ -107,9 +107,12 @@ impl TableProvider for SystemTable {
         &self,
         filters: &[&Expr],
     ) -> Result<Vec<TableProviderFilterPushDown>> {
-        let pushed = |filter: &&Expr| match self.name == "series" && Wanted::takes(filter) {
-            true => TableProviderFilterPushDown::Exact,
-            false => TableProviderFilterPushDown::Unsupported,
+        let pushed = |filter: &&Expr| {
+            if self.name == "series" && Wanted::takes(filter) {
+                TableProviderFilterPushDown::Exact
+            } else {
+                TableProviderFilterPushDown::Unsupported
+            }
         };
         Ok(filters.iter().map(pushed).collect())
     }

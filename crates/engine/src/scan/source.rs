@@ -320,9 +320,10 @@ impl GroupCursor {
                 .columns
                 .iter()
                 .any(|(column, _)| *column == chunk.column);
-            match is_read {
-                true => read.pages += pages.count() as u64,
-                false => read.pages_skipped += pages.count() as u64,
+            if is_read {
+                read.pages += pages.count() as u64;
+            } else {
+                read.pages_skipped += pages.count() as u64;
             }
         }
         read

@@ -121,9 +121,10 @@ pub(crate) fn create(grammar: &mut Grammar<'_>, sql: &str) -> Result<Option<Chan
     if grammar.word("schema") {
         let if_not_exists = grammar.if_not_exists();
         let path = grammar.path()?;
-        let retention_ns = match grammar.word("with") {
-            true => settings::of_schema(&settings::parse(grammar)?)?,
-            false => None,
+        let retention_ns = if grammar.word("with") {
+            settings::of_schema(&settings::parse(grammar)?)?
+        } else {
+            None
         };
         return Ok(Some(Change::CreateSchema {
             path,
@@ -360,9 +361,10 @@ fn create_table(grammar: &mut Grammar<'_>) -> Result<Change, Error> {
             start,
         ));
     }
-    let list = match grammar.word("with") {
-        true => settings::parse(grammar)?,
-        false => Vec::new(),
+    let list = if grammar.word("with") {
+        settings::parse(grammar)?
+    } else {
+        Vec::new()
     };
     let wish = settings::of_new_table(&list)?;
     for tag in wish.tags {

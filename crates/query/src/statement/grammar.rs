@@ -45,7 +45,9 @@ impl<'a> Grammar<'a> {
             )
         });
         if all {
-            wanted.iter().for_each(|_| self.parser.advance_token());
+            for _ in wanted {
+                self.parser.advance_token();
+            }
         }
         all
     }
@@ -63,13 +65,18 @@ impl<'a> Grammar<'a> {
     }
 
     pub(crate) fn expect(&mut self, wanted: &Token) -> Result<(), Error> {
-        self.parser.expect_token(wanted).map(drop).map_err(place)
+        self.parser
+            .expect_token(wanted)
+            .map(drop)
+            .map_err(|error| place(&error))
     }
 
     /// The error that something else should stand here.
     pub(crate) fn expected<T>(&self, wanted: &str) -> Result<T, Error> {
         let next = self.parser.peek_token();
-        self.parser.expected(wanted, next).map_err(place)
+        self.parser
+            .expected(wanted, next)
+            .map_err(|error| place(&error))
     }
 
     /// Where the next token stands.
@@ -91,7 +98,10 @@ impl<'a> Grammar<'a> {
         if !matches!(self.parser.peek_token_ref().token, Token::Word(_)) {
             return self.expected("a name");
         }
-        let ident = self.parser.parse_identifier().map_err(place)?;
+        let ident = self
+            .parser
+            .parse_identifier()
+            .map_err(|error| place(&error))?;
         Ok(Name::from(&ident))
     }
 
@@ -99,14 +109,20 @@ impl<'a> Grammar<'a> {
         if !matches!(self.parser.peek_token_ref().token, Token::Word(_)) {
             return self.expected("a name");
         }
-        let name = self.parser.parse_object_name(false).map_err(place)?;
+        let name = self
+            .parser
+            .parse_object_name(false)
+            .map_err(|error| place(&error))?;
         Path::of(&name)
     }
 
     /// A type, and where it stands.
     pub(crate) fn data_type(&mut self) -> Result<(DataType, Option<Position>), Error> {
         let at = self.position();
-        let kind = self.parser.parse_data_type().map_err(place)?;
+        let kind = self
+            .parser
+            .parse_data_type()
+            .map_err(|error| place(&error))?;
         Ok((kind, at))
     }
 
@@ -122,11 +138,13 @@ impl<'a> Grammar<'a> {
     }
 
     pub(crate) fn number(&mut self) -> Result<u64, Error> {
-        self.parser.parse_literal_uint().map_err(place)
+        self.parser
+            .parse_literal_uint()
+            .map_err(|error| place(&error))
     }
 
     pub(crate) fn query(&mut self) -> Result<Box<Query>, Error> {
-        self.parser.parse_query().map_err(place)
+        self.parser.parse_query().map_err(|error| place(&error))
     }
 
     /// `IF EXISTS`.
@@ -166,6 +184,6 @@ impl<'a> Grammar<'a> {
     }
 }
 
-fn place(error: ParserError) -> Error {
+fn place(error: &ParserError) -> Error {
     syntax(&error.to_string())
 }

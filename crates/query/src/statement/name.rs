@@ -86,9 +86,10 @@ impl Path {
 
     /// As the name of a database.
     pub(crate) fn database(self) -> Result<Name, Error> {
-        match self.before.is_empty() {
-            true => Ok(self.last),
-            false => Err(self.too_long("a database has one name")),
+        if self.before.is_empty() {
+            Ok(self.last)
+        } else {
+            Err(self.too_long("a database has one name"))
         }
     }
 

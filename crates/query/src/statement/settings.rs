@@ -141,12 +141,13 @@ impl Setting {
                 || name.to_ascii_lowercase(),
                 |bare| bare.replace("\"\"", "\""),
             );
-            match text.is_empty() {
-                true => Err(self.refuse("a name is empty; write names with commas between them")),
-                false => Ok(Name {
+            if text.is_empty() {
+                Err(self.refuse("a name is empty; write names with commas between them"))
+            } else {
+                Ok(Name {
                     text,
                     position: self.value_position,
-                }),
+                })
             }
         });
         names.collect()

@@ -65,9 +65,10 @@ pub(crate) fn show(grammar: &mut Grammar<'_>) -> Result<Option<Show>, Error> {
         let like = like(grammar)?;
         Show::Databases { like }
     } else if grammar.word("schemas") {
-        let database = match from(grammar) {
-            true => Some(grammar.path()?.database()?),
-            false => None,
+        let database = if from(grammar) {
+            Some(grammar.path()?.database()?)
+        } else {
+            None
         };
         let like = like(grammar)?;
         Show::Schemas { database, like }
@@ -86,9 +87,10 @@ pub(crate) fn show(grammar: &mut Grammar<'_>) -> Result<Option<Show>, Error> {
     } else if grammar.word("series") {
         expect_from(grammar)?;
         let table = grammar.path()?;
-        let limit = match grammar.word("limit") {
-            true => Some(grammar.number()?),
-            false => None,
+        let limit = if grammar.word("limit") {
+            Some(grammar.number()?)
+        } else {
+            None
         };
         Show::Series { table, limit }
     } else if grammar.word("segments") {
@@ -130,9 +132,10 @@ pub(crate) fn describe(grammar: &mut Grammar<'_>) -> Result<Option<Show>, Error>
 }
 
 fn tables(grammar: &mut Grammar<'_>, only_views: bool) -> Result<Show, Error> {
-    let from = match from(grammar) {
-        true => Some(grammar.path()?),
-        false => None,
+    let from = if from(grammar) {
+        Some(grammar.path()?)
+    } else {
+        None
     };
     let like = like(grammar)?;
     Ok(Show::Tables {
@@ -147,16 +150,18 @@ fn from(grammar: &mut Grammar<'_>) -> bool {
 }
 
 fn expect_from(grammar: &mut Grammar<'_>) -> Result<(), Error> {
-    match from(grammar) {
-        true => Ok(()),
-        false => grammar.expected("FROM and a table"),
+    if from(grammar) {
+        Ok(())
+    } else {
+        grammar.expected("FROM and a table")
     }
 }
 
 fn like(grammar: &mut Grammar<'_>) -> Result<Option<String>, Error> {
-    match grammar.word("like") {
-        true => grammar.text().map(Some),
-        false => Ok(None),
+    if grammar.word("like") {
+        grammar.text().map(Some)
+    } else {
+        Ok(None)
     }
 }
 

@@ -94,9 +94,10 @@ fn range(plan: &LogicalPlan, table: &TableSchema) -> Option<Found> {
                 }
                 all = all.and(pushdown);
             }
-            Some(match all.is_nothing() {
-                true => Found::Nothing,
-                false => Found::Range(all),
+            Some(if all.is_nothing() {
+                Found::Nothing
+            } else {
+                Found::Range(all)
             })
         }
         _ => None,

@@ -174,15 +174,15 @@ fn on_conflict(
     }
 }
 
-fn check_target(named: &[ast::Ident], table: &TableSchema) -> Result<(), Error> {
-    let names: Vec<Name> = named.iter().map(Name::from).collect();
+fn check_target(target: &[ast::Ident], table: &TableSchema) -> Result<(), Error> {
+    let columns: Vec<Name> = target.iter().map(Name::from).collect();
     let arrow = table.arrow_schema();
     let fields = arrow.fields().iter().enumerate();
     let mut wanted: Vec<&str> = fields
         .filter(|(at, _)| *at == 0 || table.is_tag(*at))
         .map(|(_, field)| field.name().as_str())
         .collect();
-    let mut given: Vec<&str> = names.iter().map(|name| name.text.as_str()).collect();
+    let mut given: Vec<&str> = columns.iter().map(|name| name.text.as_str()).collect();
     wanted.sort_unstable();
     given.sort_unstable();
     if wanted == given {
@@ -193,7 +193,7 @@ fn check_target(named: &[ast::Ident], table: &TableSchema) -> Result<(), Error> 
             "what tells rows of this table apart is ({}); name these or leave the list out",
             wanted.join(", ")
         ),
-        position: names.first().and_then(|name| name.position),
+        position: columns.first().and_then(|name| name.position),
     })
 }
 

@@ -27,13 +27,14 @@ pub(crate) fn run(engine: &Arc<Engine>, place: &Place, change: Change) -> Result
         Change::DropDatabase { name, if_exists } => {
             let snapshot = engine.snapshot();
             if snapshot.schemas(&name.text).is_none() {
-                return match if_exists {
-                    true => Ok(()),
-                    false => Err(names::unknown_database(
+                return if if_exists {
+                    Ok(())
+                } else {
+                    Err(names::unknown_database(
                         &snapshot,
                         &name.text,
                         name.position,
-                    )),
+                    ))
                 };
             }
             Ok(engine.drop_database(&name.text)?)
