@@ -119,9 +119,21 @@ pub(crate) struct Head {
     tombstones: Mutex<Vec<Arc<Tombstone>>>,
     rows: AtomicU64,
     bytes: AtomicU64,
+    /// The last LSN that it may hold, once it takes no more.
+    end: OnceLock<Lsn>,
 }
 
 impl Head {
+    /// It takes no more rows, and holds none above `lsn`.
+    pub(crate) fn freeze(&self, lsn: Lsn) {
+        self.end.get_or_init(|| lsn);
+    }
+
+    /// The last LSN that it may hold; `None` = it still takes rows.
+    pub(crate) fn end(&self) -> Option<Lsn> {
+        self.end.get().copied()
+    }
+
     /// Adds a batch. The caller holds the sequencer, so batches arrive in LSN order. `out_of_order` is a planted bug.
     pub(crate) fn insert(&self, lsn: Lsn, batch: Batch, out_of_order: bool) {
         for tombstone in batch.tombstones {
@@ -162,6 +174,16 @@ impl Head {
             .unwrap_or_else(PoisonError::into_inner);
         let concerned = tombstones.iter().take_while(|it| it.lsn <= visible);
         concerned.map(Arc::clone).collect()
+    }
+
+    /// Deletes above `lsn`, in LSN order.
+    pub(crate) fn tombstones_after(&self, lsn: Lsn) -> Vec<Arc<Tombstone>> {
+        let tombstones = self
+            .tombstones
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let start = tombstones.partition_point(|it| it.lsn <= lsn);
+        tombstones.get(start..).unwrap_or_default().to_vec()
     }
 
     /// Tables with rows, ascending.

@@ -61,6 +61,7 @@ pub mod ingest;
 pub mod inspect;
 mod log;
 mod manifest;
+mod mask;
 mod order;
 mod predicate;
 mod record;

@@ -15,7 +15,7 @@ use crate::definition::take_bytes;
 use crate::disk::{Disk, DiskFile, read_exact_at, write_all_at};
 use crate::error::Error;
 use crate::file_header;
-pub(crate) use edit::{Contents, Edit, FileKind, FileMeta};
+pub(crate) use edit::{BackupLog, Contents, Edit, FileKind, FileMeta};
 
 const MAGIC: [u8; 8] = *b"NILOMAN0";
 const HEADER_BYTES: usize = 64;
@@ -115,6 +115,11 @@ impl Manifest {
             }
             _ => error,
         }
+    }
+
+    /// Whether bytes at its end do not read, and were taken for an edit that a crash tore.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.cut.is_some()
     }
 
     /// Which store this is.

@@ -1,4 +1,4 @@
-//! Reading a table: from a request to record batches. The only place where Arrow appears.
+//! Reading a table: from a request to record batches. Where Arrow leaves the engine.
 //!
 //! Does: find series by tags, prune, cut the work into morsels, merge what segments and head hold of a series, and
 //! build batches. Does not: spawn threads; callers read as many morsels at once as they like.
@@ -18,19 +18,19 @@ use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, StringArray};
+use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use nilometer_codec::PhysicalType;
 
 use crate::batch::TableRows;
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Layers, TagColumn};
 use crate::engine::{Engine, State};
 use crate::error::Error;
 use crate::head::Run;
+use crate::mask::{Deletes, Mask};
 use crate::predicate::TagPredicate;
 use crate::schema::{ColumnId, ColumnKind, ColumnSource, Duplicates, Lsn, TableId, TableSchema};
 use crate::segment::{GroupDirectory, Segment};
-use crate::tombstone::{Mask, Tombstone};
 use output::Output;
 pub(crate) use output::field_array;
 use source::{Cursor, GroupCursor, RunCursor};
@@ -53,7 +53,8 @@ const BATCH_ROWS: usize = 8192;
 pub struct ScanRequest {
     /// The table.
     pub table: Arc<TableSchema>,
-    /// Positions in [`TableSchema::arrow_schema`], in the order in which they shall come out.
+    /// Positions in [`TableSchema::arrow_schema`], or [`Self::SERIES`] or [`Self::NTH`], in the order in which they shall
+    /// come out.
     pub projection: Vec<usize>,
     /// First and last time in nanoseconds, both included.
     pub time: RangeInclusive<i64>,
@@ -119,11 +120,8 @@ enum OutputColumn {
     Time,
     Series,
     Nth,
-    Tag {
-        /// By position in `Plan::series`.
-        codes: Arc<Vec<Option<u32>>>,
-        values: Arc<StringArray>,
-    },
+    /// By position in `Plan::series`.
+    Tag(Arc<TagColumn>),
     /// Position in `Plan::fields`.
     Field(usize),
 }
@@ -135,7 +133,8 @@ impl Scan {
         visible: Lsn,
         request: &ScanRequest,
     ) -> Result<Self, Error> {
-        let series = find_series(&engine.catalogue(), &request.table, &request.tags);
+        let layers = Arc::clone(engine.catalogue().layers());
+        let series = find_series(&layers, &request.table, &request.tags)?;
         Self::of_series(engine, state, visible, request, series)
     }
 
@@ -148,15 +147,16 @@ impl Scan {
         series: Vec<u32>,
     ) -> Result<Self, Error> {
         let table = &request.table;
-        let (columns, fields) = {
+        let layers = {
             let catalogue = engine.catalogue();
             if catalogue.table(table.id).is_none() {
                 return Err(Error::TableDropped {
                     table: table.name.clone(),
                 });
             }
-            plan_columns(&catalogue, request, &series)
+            Arc::clone(catalogue.layers())
         };
+        let (columns, fields) = plan_columns(&layers, request, &series)?;
         let sources = find_sources(state, visible, request, &series)?;
         let rows_estimate = estimate(&sources, &series, &request.time);
         let arrow = table.arrow_schema();
@@ -250,13 +250,16 @@ fn hidden_field(name: &str) -> FieldRef {
     Arc::new(Field::new(name, DataType::UInt32, false))
 }
 
+/// Field columns to read, each once.
+type Fields = Vec<(ColumnId, PhysicalType)>;
+
 fn plan_columns(
-    catalogue: &Catalogue,
+    layers: &Layers,
     request: &ScanRequest,
     series: &[u32],
-) -> (Vec<OutputColumn>, Vec<(ColumnId, PhysicalType)>) {
+) -> Result<(Vec<OutputColumn>, Fields), Error> {
     let table = &request.table;
-    let mut fields: Vec<(ColumnId, PhysicalType)> = Vec::new();
+    let mut fields = Fields::new();
     let mut columns = Vec::new();
     for &position in &request.projection {
         match table.source(position) {
@@ -268,14 +271,8 @@ fn plan_columns(
                 let Some(tag) = table.tags.get(at) else {
                     continue;
                 };
-                let dictionary = catalogue.tag_dictionary(tag.id);
-                columns.push(OutputColumn::Tag {
-                    codes: Arc::new(catalogue.codes_of(table.id, tag.id, series)),
-                    values: dictionary.map_or_else(
-                        || Arc::new(StringArray::from_iter_values([""; 0])),
-                        crate::catalogue::TagDictionary::arrow,
-                    ),
-                });
+                let column = layers.tag_column(table.id, tag.id, series)?;
+                columns.push(OutputColumn::Tag(Arc::new(column)));
             }
             Some(ColumnSource::Field(at)) => {
                 let Some(field) = table.fields.get(at) else {
@@ -293,7 +290,7 @@ fn plan_columns(
             }
         }
     }
-    (columns, fields)
+    Ok((columns, fields))
 }
 
 /// Groups and runs that may hold a row of the answer, oldest first.
@@ -308,7 +305,7 @@ fn find_sources(
         return Ok(sources);
     };
     let table = request.table.id;
-    let tombstones = state.tombstones(table, visible);
+    let deletes = Deletes::new(&state.tombstones(table, visible));
     for segment in &state.version.segments {
         for (at, group) in segment.groups(table) {
             let apart = group.max_time < *request.time.start()
@@ -316,8 +313,8 @@ fn find_sources(
                 || group.last_series < first
                 || group.first_series > last;
             if !apart {
-                let mask = segment_mask(
-                    &tombstones,
+                let mask = Mask::of_segment(
+                    &deletes,
                     segment.meta.applied_lsn,
                     group.first_series..=group.last_series,
                     group.min_time..=group.max_time,
@@ -334,39 +331,11 @@ fn find_sources(
     let frozen = state.frozen.as_ref().map(|frozen| &frozen.head);
     for head in frozen.into_iter().chain([&state.head]) {
         for (run, visible) in head.runs(table, visible) {
-            let mask = run_mask(&tombstones, &run);
+            let mask = Mask::of_run(&deletes, &run);
             sources.push(Source::Run { run, visible, mask });
         }
     }
     Ok(sources)
-}
-
-/// What of a segment's rows with these series and times is hidden.
-pub(crate) fn segment_mask(
-    tombstones: &[Arc<Tombstone>],
-    applied_lsn: Lsn,
-    series: RangeInclusive<u32>,
-    time: RangeInclusive<i64>,
-) -> Mask {
-    let mut mask = Mask::default();
-    for tombstone in tombstones {
-        if tombstone.lsn > applied_lsn && tombstone.touches(series.clone(), time.clone()) {
-            mask.add(Arc::clone(tombstone), usize::MAX);
-        }
-    }
-    mask
-}
-
-/// What of a run's rows is hidden: a delete concerns those that were there before it.
-pub(crate) fn run_mask(tombstones: &[Arc<Tombstone>], run: &Run) -> Mask {
-    let mut mask = Mask::default();
-    for tombstone in tombstones {
-        mask.add(
-            Arc::clone(tombstone),
-            run.visible_rows(tombstone.lsn.saturating_sub(1)),
-        );
-    }
-    mask
 }
 
 fn estimate(sources: &[Source], series: &[u32], time: &RangeInclusive<i64>) -> u64 {

@@ -171,6 +171,10 @@ fn every_unit_of_time_is_taken() {
 }
 
 #[test]
+#[expect(
+    clippy::too_many_lines,
+    reason = "a list of mistakes and what is said of each"
+)]
 fn what_is_wrong_is_named_with_its_column_or_row() {
     let one: fn() -> (&'static str, ArrayRef) = || ("time", times(&[1]));
     let busy = |values: Vec<f64>| -> (&'static str, ArrayRef) {

@@ -3,13 +3,19 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
 
+#[path = "support/counting.rs"]
+mod counting;
 #[path = "support/typed.rs"]
 mod typed;
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Barrier};
 
+use counting::CountingDisk;
+use nilometer_engine::disk::Disk;
+
 use nilometer_engine::ingest::{OnConflict, Session, TypedReport};
-use nilometer_engine::{DeleteRequest, Duplicates, Engine, Error};
+use nilometer_engine::{DeleteRequest, Duplicates, Engine, Error, Options, SystemClock};
 use nilometer_lineproto::Precision;
 use typed::{in_every_state, points, points_of, store, write};
 
@@ -235,4 +241,69 @@ fn writers_who_try_the_next_key_until_it_is_theirs_leave_no_gap() {
         .filter_map(|row| row.split(' ').next())
         .collect();
     assert_eq!(found, times);
+}
+
+/// A store of twenty segments, each with an hour of every series at each second; and what it read so far.
+fn hours(hosts: usize) -> (Arc<Engine>, CountingDisk) {
+    let disk = CountingDisk::default();
+    let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+    let path = std::path::Path::new("/d");
+    let engine = Engine::open(shared, Arc::new(SystemClock), path, Options::default());
+    let engine = Arc::new(engine.unwrap());
+    typed::make_table(&engine, Duplicates::Unique);
+    let names: Vec<String> = (0..hosts).map(|host| format!("h{host}")).collect();
+    for hour in 0..20 {
+        let all = (0..3600).flat_map(|second| {
+            let time = (hour * 3600 + second) * 1_000_000_000;
+            names
+                .iter()
+                .map(move |name| (name.as_str(), time, Some(1.0), None))
+        });
+        let rows: Vec<_> = all.collect();
+        let report = write(&engine, &points(&rows), OnConflict::Error).unwrap();
+        assert_eq!(report.written, rows.len() as u64);
+        engine.flush().unwrap();
+    }
+    (engine, disk)
+}
+
+#[test]
+fn rows_newer_than_all_of_their_series_cost_no_read() {
+    for hosts in [1, 3] {
+        let (engine, disk) = hours(hosts);
+        let read = || disk.counts.bytes_read.load(Ordering::SeqCst);
+        let choices = [OnConflict::Error, OnConflict::Skip, OnConflict::Replace];
+        let before = read();
+        for (time, on_conflict) in (20 * 3600 * 1_000_000_000..).zip(choices) {
+            let rows = points(&[("h0", time, Some(1.0), None), ("new", 5, None, None)]);
+            let report = write(&engine, &rows, on_conflict).unwrap();
+            assert!(report.written >= 1);
+        }
+        assert_eq!(read(), before, "{hosts} hosts");
+    }
+}
+
+#[test]
+fn a_row_that_may_be_there_costs_the_pages_of_one_block() {
+    let (engine, disk) = hours(1);
+    let read = || disk.counts.bytes_read.load(Ordering::SeqCst);
+    let between = (7 * 3600 + 1800) * 1_000_000_000 + 1;
+    let report = write(
+        &engine,
+        &points(&[("h0", between, None, None)]),
+        OnConflict::Error,
+    );
+    assert_eq!(report.unwrap().written, 1);
+    let warm = read();
+    let report = write(
+        &engine,
+        &points(&[("h0", between + 1, None, None)]),
+        OnConflict::Skip,
+    );
+    assert_eq!(report.unwrap().written, 1);
+    // One page of 1024 times at a fixed distance, which takes a few dozen bytes.
+    assert!(read() - warm < 200, "{} bytes", read() - warm);
+    let there = points(&[("h0", between - 1, None, None)]);
+    let refused = write(&engine, &there, OnConflict::Error);
+    assert!(matches!(refused, Err(Error::RowConflict { row: 1, .. })));
 }

@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
 
+#[path = "update/model.rs"]
+mod model;
 #[path = "support/typed.rs"]
 mod typed;
 
@@ -221,6 +223,94 @@ fn what_was_written_or_deleted_after_the_read_is_not_lost() {
             ));
         }
     }
+}
+
+#[test]
+fn a_flush_after_the_read_is_nobodys_concern() {
+    for duplicates in ALL {
+        let engine = store(duplicates);
+        prepare(&engine);
+        let gone = [key_of(&engine, "a", 20), key_of(&engine, "b", 10)];
+        let snapshot = engine.snapshot();
+        // Others write other rows, and a new series gives the log one record more.
+        write(
+            &engine,
+            &points(&[("z", 1, None, Some(1))]),
+            OnConflict::Replace,
+        )
+        .unwrap();
+        engine.flush().unwrap();
+        write(
+            &engine,
+            &points(&[("z", 2, None, Some(1))]),
+            OnConflict::Replace,
+        )
+        .unwrap();
+        let table = table(&snapshot);
+        engine
+            .delete_rows(&snapshot, &table, &gone[..1])
+            .unwrap()
+            .unwrap();
+        assert_eq!(
+            points_of(&engine),
+            ["10 a 1 1", "10 b 3 3", "1 z - 1", "2 z - 1"]
+        );
+        // What that delete took is not there any more, although the head that it was in is a file now.
+        engine.flush().unwrap();
+        let refused = engine.delete_rows(&snapshot, &table, &gone[..1]);
+        assert!(matches!(
+            refused,
+            Err(Error::ChangedMeanwhile { time: 20, .. })
+        ));
+    }
+}
+
+#[test]
+fn a_row_that_came_between_two_deletes_of_one_head_is_there() {
+    let engine = store(Duplicates::Unique);
+    prepare(&engine);
+    // So that the deletes have something to wait for.
+    engine.flush().unwrap();
+    let table = table(&engine.snapshot());
+    let gone = [key_of(&engine, "a", 20), key_of(&engine, "b", 10)];
+    engine
+        .delete_rows(&engine.snapshot(), &table, &gone[..1])
+        .unwrap();
+    write(
+        &engine,
+        &points(&[("a", 20, None, Some(7))]),
+        OnConflict::Error,
+    )
+    .unwrap();
+    engine
+        .delete_rows(&engine.snapshot(), &table, &gone[1..])
+        .unwrap();
+    let snapshot = engine.snapshot();
+    engine.flush().unwrap();
+    let new = points(&[("a", 20, None, Some(8))]);
+    session(&engine)
+        .update_rows(&snapshot, &table, &gone[..1], &new)
+        .unwrap();
+    assert_eq!(points_of(&engine), ["10 a 1 1", "20 a - 8"]);
+}
+
+#[test]
+fn what_a_flush_has_deleted_for_good_is_missed() {
+    let engine = store(Duplicates::Last);
+    prepare(&engine);
+    let snapshot = engine.snapshot();
+    let table = table(&snapshot);
+    let gone = [key_of(&engine, "a", 20)];
+    engine
+        .delete_rows(&snapshot, &table, &gone)
+        .unwrap()
+        .unwrap();
+    engine.flush().unwrap();
+    let refused = engine.delete_rows(&snapshot, &table, &gone);
+    assert!(matches!(
+        refused,
+        Err(Error::ChangedMeanwhile { time: 20, .. })
+    ));
 }
 
 #[test]

@@ -16,6 +16,7 @@ use crate::plan::{
 };
 
 mod points;
+mod typed;
 
 use points::{FIELDS, TAG_VALUES, long_text};
 
@@ -82,6 +83,7 @@ fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
         backed_up: false,
         retention: random.random_bool(0.15),
         tight: false,
+        kinds: &[Duplicates::Last, Duplicates::Keep, Duplicates::Unique],
         sent: Vec::new(),
         random,
         weather,
@@ -96,8 +98,15 @@ fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
             jump_ns: days * DAY_NS,
         });
     }
+    // In some plans most rows meet others that are in their way.
+    if draw.random.random_bool(0.15) {
+        draw.kinds = &[Duplicates::Unique];
+    }
     for table in TABLES {
-        if draw.random.random_bool(0.3) {
+        if draw
+            .random
+            .random_bool(if draw.is_unique() { 0.9 } else { 0.3 })
+        {
             let create = draw.create_table(table);
             draw.push(create);
         }
@@ -154,6 +163,8 @@ struct Draw {
     /// Some tables keep their rows for a while only.
     retention: bool,
     tight: bool,
+    /// What new tables make of duplicates.
+    kinds: &'static [Duplicates],
     /// Writes with a key, to be sent again.
     sent: Vec<Act>,
     steps: Vec<Step>,
@@ -207,7 +218,8 @@ impl Draw {
             Act::Write { .. } if self.random.random_bool(0.6) => (2, 0.12),
             Act::Write { .. } => (8, 0.12),
             Act::CreateDatabase(_) => (8, 0.15),
-            Act::Delete { .. } => (3, 0.2),
+            Act::WriteTyped { .. } => (4, 0.12),
+            Act::Delete { .. } | Act::Update { .. } => (3, 0.2),
             Act::Change { .. } => (4, 0.2),
             Act::Flush => (14, 0.4),
             Act::Maintain => (14, 0.3),
@@ -248,7 +260,9 @@ impl Draw {
             return None;
         }
         let act = match self.random.random_range(0..10) {
-            0..4 => self.write(),
+            0..3 => self.write(),
+            3 if self.random.random_bool(0.5) => self.write_typed(),
+            3 => self.update(),
             4 | 5 => self.delete(),
             6 => self.change(),
             7 => Act::Maintain,
@@ -280,7 +294,9 @@ impl Draw {
             return Act::Restore;
         }
         match self.random.random_range(0..100) {
-            0..47 => self.write(),
+            0..37 => self.write(),
+            37..43 => self.write_typed(),
+            43..47 => self.update(),
             47..53 => Act::Flush,
             53..60 => Act::Maintain,
             60..67 => Act::MaintainAll,
@@ -442,7 +458,6 @@ impl Draw {
     }
 
     fn create_table(&mut self, table: &str) -> Act {
-        let kinds = [Duplicates::Last, Duplicates::Keep, Duplicates::Unique];
         let columns = match self.random.random_range(0..3) {
             0 => vec![("host".to_owned(), ColumnKind::Tag)],
             1 => vec![("up".to_owned(), ColumnKind::Field(PhysicalType::Bool))],
@@ -450,7 +465,7 @@ impl Draw {
         };
         let change = Change::CreateTable {
             table: table.to_owned(),
-            duplicates: *pick(&mut self.random, &kinds),
+            duplicates: *pick(&mut self.random, self.kinds),
             interval_ns: *pick(&mut self.random, &[DAY_NS / 24, DAY_NS, 4 * DAY_NS]),
             columns,
         };

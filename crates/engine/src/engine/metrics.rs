@@ -1,9 +1,9 @@
 //! Figures for operators: what the store holds, what it did, what it has left.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
-use super::{Engine, lock};
+use super::{Engine, RetentionPause, lock};
 use crate::budget::MemoryUse;
 use crate::schema::Lsn;
 
@@ -30,7 +30,7 @@ pub struct Metrics {
     pub segments: u64,
     /// Bytes of segment files.
     pub segment_bytes: u64,
-    /// Bytes of definition files.
+    /// Bytes of definition and index files.
     pub definition_bytes: u64,
     /// Rows in segment files.
     pub segment_rows: u64,
@@ -43,6 +43,12 @@ pub struct Metrics {
     pub tombstones: u64,
     /// Segments that a compaction found damaged and left alone.
     pub segments_damaged: u64,
+    /// Files that were found damaged when the store was opened, now or earlier, and put aside.
+    pub quarantined_files: u64,
+    /// Their bytes.
+    pub quarantined_bytes: u64,
+    /// Rows that are lost with them, as far as it is known.
+    pub quarantined_rows: u64,
     /// Segment files that are open.
     pub open_files: u64,
     /// Memory of directories, statistics and rollups of segments.
@@ -51,6 +57,10 @@ pub struct Metrics {
     pub directory_cache_hits: u64,
     /// How often it was not.
     pub directory_cache_misses: u64,
+    /// Index files, which series are found in.
+    pub index_files: u64,
+    /// Memory of blocks of index files.
+    pub index_cache_bytes: u64,
     /// Databases.
     pub databases: u64,
     /// Tables of all databases.
@@ -95,6 +105,8 @@ pub struct Metrics {
     pub relation_rows: u64,
     /// Memory of relations in bytes, with what only snapshots see.
     pub relation_bytes: u64,
+    /// Why retention removes nothing, if the wall clock keeps it from it.
+    pub retention_pause: Option<RetentionPause>,
     /// Why writes are refused, if they are.
     pub poisoned: Option<String>,
 }
@@ -106,7 +118,8 @@ impl Engine {
         self.report_index();
         let state = lock(&self.state).clone();
         let (databases, tables, series) = self.catalogue().counts();
-        let series_bytes = self.catalogue().series_bytes();
+        let layers = Arc::clone(self.catalogue().layers());
+        let series_bytes = layers.bytes();
         let memo_bytes = self
             .memo
             .read()
@@ -143,6 +156,11 @@ impl Engine {
             partitions: state.version.windows.len() as u64,
             tombstones: state.version.tombstones.len() as u64,
             segments_damaged,
+            index_files: layers.files().len() as u64,
+            index_cache_bytes: self.index_cache.bytes(),
+            quarantined_files: self.quarantined.len() as u64,
+            quarantined_bytes: self.quarantined.iter().map(|it| it.bytes).sum(),
+            quarantined_rows: self.quarantined.iter().filter_map(|it| it.rows).sum(),
             databases: databases as u64,
             tables: tables as u64,
             series: series as u64,
@@ -165,6 +183,7 @@ impl Engine {
             relations,
             relation_rows,
             relation_bytes,
+            retention_pause: self.retention_pause(),
             poisoned: self.log.poisoned(),
         }
     }

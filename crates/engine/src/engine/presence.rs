@@ -11,10 +11,11 @@ use std::sync::Arc;
 
 use super::{Engine, State, lock};
 use crate::error::Error;
-use crate::head::Run;
+use crate::head::{Head, Run};
 use crate::scan::source::GroupReader;
 use crate::schema::{Lsn, TableId};
 use crate::segment::{GroupDirectory, Segment};
+use crate::snapshot::Snapshot;
 use crate::tombstone::{Deleted, Tombstone};
 
 /// Series and time of a row.
@@ -25,9 +26,10 @@ pub(crate) type Key = (u32, i64);
 pub(crate) enum Presence {
     /// There is no such row.
     Absent,
-    /// There is, and its newest version is not newer than was asked about.
+    /// There is, and a snapshot sees its newest version, if one was given.
     Old,
-    /// There is, and its newest version is newer, or may be: a file says of its rows only between which LSNs they are.
+    /// There is, and its newest version is newer, or may be: after two flushes the LSNs of rows are forgotten, and a
+    /// file says only between which ones they are.
     New,
 }
 
@@ -39,6 +41,45 @@ pub(crate) struct Look {
     pub(crate) found: Vec<Presence>,
 }
 
+/// What the asker knows already.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Since<'a> {
+    /// Where he has read, if that matters.
+    pub(crate) snapshot: Option<(&'a State, Lsn)>,
+}
+
+impl<'a> Since<'a> {
+    pub(crate) fn snapshot(snapshot: &'a Snapshot) -> Self {
+        Self {
+            snapshot: Some((snapshot.state(), snapshot.lsn())),
+        }
+    }
+
+    fn lsn(self) -> Lsn {
+        self.snapshot.map_or(Lsn::MAX, |(_, lsn)| lsn)
+    }
+
+    /// The heads that became segments since, in which rows still have their LSNs, newest first. `None` = there were
+    /// others, which are gone.
+    fn heads(self, state: &State) -> Option<Vec<&'a Arc<Head>>> {
+        let Some((read, lsn)) = self.snapshot else {
+            return Some(Vec::new());
+        };
+        let now: Vec<&Arc<Head>> = heads(state).collect();
+        let is_gone = |head: &&Arc<Head>| !now.iter().any(|it| Arc::ptr_eq(it, head));
+        let gone: Vec<&Arc<Head>> = heads(read).filter(is_gone).collect();
+        let ends = gone.iter().filter_map(|head| head.end());
+        let covered = ends.max().unwrap_or(0).max(lsn);
+        (state.version.flushed_lsn <= covered).then_some(gone)
+    }
+}
+
+/// Newest first.
+fn heads(state: &State) -> impl Iterator<Item = &Arc<Head>> {
+    let frozen = state.frozen.as_ref().map(|frozen| &frozen.head);
+    std::iter::once(&state.head).chain(frozen)
+}
+
 /// Keys of one table: ascending, each once.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Keys<'a> {
@@ -47,20 +88,36 @@ pub(crate) struct Keys<'a> {
 }
 
 impl Engine {
-    /// Looks keys up among all rows that have an LSN by now. A row above `since` is new.
-    pub(crate) fn look_up(&self, keys: Keys<'_>, since: Lsn) -> Result<Look, Error> {
+    /// Looks keys up among all rows that have an LSN by now. A row that a snapshot does not see is new.
+    pub(crate) fn look_up(&self, keys: Keys<'_>, since: Since<'_>) -> Result<Look, Error> {
         let (state, lsn) = {
             // Rows enter the head under the sequencer, so here the state has every row up to the last LSN.
             let sequencer = lock(&self.sequencer);
             let state = lock(&self.state).clone();
             (state, sequencer.next_lsn - 1)
         };
-        let mut search = Search::new(&state, lsn, since, keys);
-        let frozen = state.frozen.as_ref().map(|frozen| &frozen.head);
-        for head in [Some(&state.head), frozen].into_iter().flatten() {
+        let mut search = Search::new(since.lsn(), keys);
+        // Of a row in a segment nobody knows when it was written, of one that is still in a head somebody does.
+        let before = since.heads(&state);
+        search.new_after = match &before {
+            Some(_) => Lsn::MAX,
+            None => since.lsn(),
+        };
+        let heads: Vec<&Arc<Head>> = heads(&state).chain(before.unwrap_or_default()).collect();
+        let of_table = |it: &&Arc<Tombstone>| it.table == keys.table;
+        for head in &heads {
+            for tombstone in head.tombstones(lsn).iter().filter(of_table) {
+                search.note_deleted(tombstone);
+            }
+        }
+        for head in heads {
             for (run, visible) in head.runs(keys.table, lsn).iter().rev() {
                 search.look_into_run(run, *visible);
             }
+        }
+        // Only now: a flush joins deletes under the last one's LSN, which is not what its head's rows go by.
+        for tombstone in state.version.tombstones.iter().filter(of_table) {
+            search.note_deleted(tombstone);
         }
         for segment in state.version.segments.iter().rev() {
             search.look_into_segment(segment)?;
@@ -79,15 +136,13 @@ impl State {
         if keys.keys.is_empty() {
             return false;
         }
-        // Rows above the LSN may be in a segment already, where no row has its own.
+        // Rows above the LSN may be in a segment already, where nobody looks for them here.
         if self.version.flushed_lsn > lsn {
             return true;
         }
         let is_key = |key: &Key| keys.keys.binary_search(key).is_ok();
-        let frozen = self.frozen.as_ref().map(|frozen| &frozen.head);
-        frozen.into_iter().chain([&self.head]).any(|head| {
-            let deleted = head.tombstones(Lsn::MAX).into_iter().rev();
-            let deleted = deleted.take_while(|it| it.lsn > lsn);
+        heads(self).any(|head| {
+            let deleted = head.tombstones_after(lsn).into_iter();
             let mut deleted = deleted.filter(|it| it.table == keys.table);
             let written = |(run, rows): &(Arc<Run>, usize)| {
                 let new = run.visible_rows(lsn)..*rows;
@@ -113,7 +168,10 @@ impl State {
 struct Search<'a> {
     keys: &'a [Key],
     table: TableId,
+    /// Rows of a head above this LSN are new.
     since: Lsn,
+    /// Rows of a segment with an LSN above this one may be new.
+    new_after: Lsn,
     /// By key: rows below this LSN are deleted.
     deleted: Vec<Lsn>,
     /// By key; `None` = not met yet.
@@ -125,22 +183,19 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn new(state: &State, lsn: Lsn, since: Lsn, keys: Keys<'a>) -> Self {
+    fn new(since: Lsn, keys: Keys<'a>) -> Self {
         let times = keys.keys.iter().map(|(_, time)| *time);
-        let mut search = Self {
+        Self {
             keys: keys.keys,
             table: keys.table,
             since,
+            new_after: Lsn::MAX,
             deleted: vec![0; keys.keys.len()],
             met: vec![None; keys.keys.len()],
             missing: keys.keys.len(),
             first: times.clone().min().unwrap_or(i64::MAX),
             last: times.max().unwrap_or(i64::MIN),
-        };
-        for tombstone in state.tombstones(keys.table, lsn) {
-            search.note_deleted(&tombstone);
         }
-        search
     }
 
     fn finish(self) -> Vec<Presence> {
@@ -148,7 +203,6 @@ impl<'a> Search<'a> {
         met.map(|met| met.unwrap_or(Presence::Absent)).collect()
     }
 
-    /// Later tombstones come later.
     fn note_deleted(&mut self, tombstone: &Tombstone) {
         if let Deleted::Rows { series, times } = &tombstone.what
             && series.len() < self.keys.len()
@@ -157,14 +211,14 @@ impl<'a> Search<'a> {
                 if let Ok(at) = self.keys.binary_search(&(series, time))
                     && let Some(deleted) = self.deleted.get_mut(at)
                 {
-                    *deleted = tombstone.lsn;
+                    *deleted = tombstone.lsn.max(*deleted);
                 }
             }
             return;
         }
         for (&(series, time), deleted) in self.keys.iter().zip(&mut self.deleted) {
             if tombstone.hides(series, time) {
-                *deleted = tombstone.lsn;
+                *deleted = tombstone.lsn.max(*deleted);
             }
         }
     }
@@ -274,7 +328,7 @@ impl<'a> Search<'a> {
                 if decoded.rows_of(series, &(time..=time)).is_some() {
                     let deleted = self.deleted.get(at).copied().unwrap_or(0);
                     let is_deleted = deleted > segment.meta.applied_lsn;
-                    self.meet(at, is_deleted, segment.meta.max_lsn > self.since);
+                    self.meet(at, is_deleted, segment.meta.max_lsn > self.new_after);
                 }
             }
         }

@@ -9,13 +9,15 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::backup::{MARKER_FILE, listed, log_numbers, read_marker};
+use super::backup::{MARKER_FILE, check_log_end, listed, log_numbers, read_marker};
 use super::open::{LOCK_FILE, lock_dir, log_options, segment_dir, segment_name, side_name};
 use super::{Engine, Options};
+use crate::budget::MemoryBudget;
 use crate::definitions_file;
 use crate::disk::{Disk, RealDisk, write_all_at};
 use crate::error::Error;
 use crate::idempotency;
+use crate::index::{BlockCache, Index};
 use crate::log::{self, Log};
 use crate::manifest::{FileKind, Manifest};
 use crate::record;
@@ -70,7 +72,7 @@ impl Engine {
                 reason: "it has no manifest: the first backup into it did not end".to_owned(),
             });
         }
-        let manifest = Manifest::open(from, backup)?;
+        let mut manifest = Manifest::open(from, backup)?;
         let mut report = RestoreReport {
             interrupted: marker.is_some_and(|(_, lsn)| lsn == 0),
             ..RestoreReport::default()
@@ -85,6 +87,8 @@ impl Engine {
         from.sync_dir(&files_dir)
             .map_err(Error::io("sync", &files_dir))?;
         report.lsn = restore_log(disk, backup, dest, &manifest)?;
+        check_log_end(backup, &manifest.contents, report.lsn)?;
+        manifest.contents.backup_log = None;
         if let Some((_, lsn)) = marker
             && report.lsn < lsn
         {
@@ -149,8 +153,11 @@ fn verify_files(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<(), 
             FileKind::Relations => {
                 relation::read(disk, &path, manifest.uuid(), file.file_id)?;
             }
-            // No version writes these yet, so none can have been backed up.
-            FileKind::Index => {}
+            FileKind::Index => {
+                let cache = BlockCache::new(0, &MemoryBudget::new(0));
+                let (id, uuid) = (file.file_id, manifest.uuid());
+                Index::open(disk, &path, uuid, id, file.bytes, Arc::new(cache))?.verify()?;
+            }
         }
     }
     Ok(())
@@ -164,7 +171,10 @@ fn restore_log(
     manifest: &Manifest,
 ) -> Result<Lsn, Error> {
     let (from, to) = (Log::dir_of(backup), Log::dir_of(dest));
-    for number in log_numbers(disk.as_ref(), &from)? {
+    let only = manifest.contents.backup_log.map(|log| log.number);
+    let mut numbers = log_numbers(disk.as_ref(), &from)?;
+    numbers.retain(|number| only.is_none_or(|only| *number == only));
+    for number in numbers {
         let name = log::file_name(number);
         copy_file(disk.as_ref(), &from.join(&name), &to.join(&name))?;
     }
@@ -181,7 +191,7 @@ fn restore_log(
 }
 
 /// A file, whole, in another place; durable except for its name.
-fn copy_file(disk: &dyn Disk, from: &Path, to: &Path) -> Result<(), Error> {
+pub(super) fn copy_file(disk: &dyn Disk, from: &Path, to: &Path) -> Result<(), Error> {
     let source = disk.open(from).map_err(Error::io("open", from))?;
     let copy = disk.create(to).map_err(Error::io("create", to))?;
     let mut piece = vec![0; PIECE_BYTES];

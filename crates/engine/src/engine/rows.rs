@@ -9,12 +9,12 @@
 
 use std::sync::Arc;
 
-use super::{Engine, Key, Keys, Presence, Written};
+use super::{Engine, Key, Keys, Presence, Since, Written};
 use crate::batch::{Batch, TableRows};
 use crate::error::Error;
 use crate::head::append_rows;
 use crate::scan::{Scan, ScanRequest};
-use crate::schema::{ColumnId, Duplicates, Lsn, SeriesId, TableId, TableSchema};
+use crate::schema::{Duplicates, Lsn, SeriesId, TableId, TableSchema};
 use crate::snapshot::Snapshot;
 use crate::tombstone::{Deleted, Tombstone};
 
@@ -94,12 +94,15 @@ impl Engine {
 
     /// The tags of a series for a person.
     pub(crate) fn shown_tags(&self, table: &TableSchema, series: SeriesId) -> String {
-        let ids: Vec<ColumnId> = table.tags.iter().map(|tag| tag.id).collect();
-        let values = self.catalogue().tags_of(table.id, &ids, series);
-        let tags = table.tags.iter().zip(values);
-        let shown: Vec<String> = tags
-            .filter_map(|(tag, value)| Some(format!("{}={}", tag.name, value?)))
-            .collect();
+        let layers = Arc::clone(self.catalogue().layers());
+        let mut shown = Vec::new();
+        for tag in &table.tags {
+            // This is for the text of another error; a file that does not read will be one of its own.
+            let Ok(column) = layers.tag_column(table.id, tag.id, &[series.0]) else {
+                return format!("those of series {}", series.0);
+            };
+            shown.extend(column.value(0).map(|value| format!("{}={value}", tag.name)));
+        }
         if shown.is_empty() {
             return "no tag".to_owned();
         }
@@ -120,7 +123,7 @@ impl Engine {
         keys.dedup();
         let table = change.table;
         let id = table.id;
-        let look = self.look_up(asked(id, &keys), change.snapshot.lsn())?;
+        let look = self.look_up(asked(id, &keys), Since::snapshot(change.snapshot))?;
         let changed = look.found.iter().position(|it| *it != Presence::Old);
         if let Some(&(series, time)) = changed.and_then(|at| keys.get(at)) {
             // So that a new snapshot shows what has changed.
@@ -131,7 +134,7 @@ impl Engine {
                 time,
             }));
         }
-        let there = self.look_up(asked(id, change.unwanted), Lsn::MAX)?;
+        let there = self.look_up(asked(id, change.unwanted), Since::default())?;
         let mut unwanted = there.found.iter().zip(change.unwanted);
         let is_in_the_way = |(found, key): (&Presence, &Key)| {
             *found != Presence::Absent && keys.binary_search(key).is_err()

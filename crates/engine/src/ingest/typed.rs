@@ -17,7 +17,7 @@ use arrow_array::RecordBatch;
 
 use super::Session;
 use crate::batch::{Batch, BatchKey, TableRows};
-use crate::engine::{Engine, Key, Keys, Presence, State, find_table};
+use crate::engine::{Engine, Key, Keys, Presence, Since, State, find_table};
 use crate::error::Error;
 use crate::order::sorted_order;
 use crate::schema::{ColumnId, ColumnKind, Duplicates, Lsn, SeriesId, TIME_COLUMN, TableSchema};
@@ -406,7 +406,7 @@ fn decide(
         table: table.id,
         keys: &keys,
     };
-    let look = engine.look_up(asked, Lsn::MAX)?;
+    let look = engine.look_up(asked, Since::default())?;
     let mut kept: Vec<u32> = Vec::with_capacity(rows.rows());
     let mut replaced = 0;
     // The first row in the way, and whether the other is of the batch.
@@ -435,7 +435,7 @@ fn decide(
     if let (OnConflict::Error, Some((row, in_batch))) = (on_conflict, conflict) {
         // What it is refused for must not be lost after the refusal was heard.
         engine.wait_for(look.lsn)?;
-        return Err(conflict_of(engine, table, &rows, row, in_batch));
+        return Err(conflict_of(engine, table, key_of(row), row, in_batch));
     }
     let left_out = (rows.rows() - kept.len()) as u64;
     let skipped = if on_conflict == OnConflict::Skip {
@@ -467,11 +467,10 @@ fn key_at(rows: &TableRows, row: u32) -> Key {
 fn conflict_of(
     engine: &Engine,
     table: &TableSchema,
-    rows: &TableRows,
+    (series, time): Key,
     row: u32,
     in_batch: bool,
 ) -> Error {
-    let (series, time) = key_at(rows, row);
     let (place, remedy) = if in_batch {
         ("earlier in the batch", "give each series and time once")
     } else {
