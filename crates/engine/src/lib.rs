@@ -79,8 +79,9 @@ pub use budget::{Charge, MemoryBudget, MemoryUse};
 pub use clock::{Clock, SystemClock};
 pub use compaction::CompactionOptions;
 pub use engine::{
-    BackupReport, DeleteRequest, Engine, JobsReport, Maintained, Metrics, NewColumn, NewRelation,
-    Options, RelationChange, RestoreReport, RowKey, SegmentReport,
+    BackupReport, DamagedSegment, DeleteRequest, Engine, JobsReport, Maintained, Metrics,
+    NewColumn, NewRelation, OnDamage, Options, Quarantined, QuarantinedTable, RelationChange,
+    RestoreReport, RetentionPause, RowKey, SegmentReport,
 };
 pub use error::Error;
 pub use nilometer_codec::PhysicalType;

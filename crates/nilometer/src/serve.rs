@@ -95,7 +95,7 @@ limits! {
     sql_bytes_max: usize, "BYTES", "NILOMETER_SQL_BYTES_MAX", sql.sql_bytes_max;
     /// Operators in a statement, a measure of its depth.
     sql_operators_max: usize, "N", "NILOMETER_SQL_OPERATORS_MAX", sql.sql_operators_max;
-    /// Buckets that time_bucket_gapfill makes of a range.
+    /// Buckets that gap filling makes of a range.
     gapfill_buckets_max: usize, "N", "NILOMETER_GAPFILL_BUCKETS_MAX", sql.gapfill_buckets_max;
 }
 

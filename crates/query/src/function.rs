@@ -21,7 +21,8 @@ use datafusion::execution::context::SessionState;
 use datafusion::functions_aggregate::variance::var_samp_udaf;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
-pub(crate) use bucket::{Buckets, DAY_NS, ORIGIN_NS as BUCKET_ORIGIN_NS, Shift};
+pub(crate) use bucket::ORIGIN_NS as BUCKET_ORIGIN_NS;
+pub(crate) use bucket::{Buckets, DAY_NS, Shift};
 pub(crate) use gapfill::{GAPFILL, INTERPOLATE, LOCF, misplaced};
 pub(crate) use time_bucket::{NAME as TIME_BUCKET, TimeBucket, width, zone};
 

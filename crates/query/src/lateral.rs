@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, NullEquality, Result, ScalarValue, TableReference};
 use datafusion::functions_window::row_number::row_number_udwf;
 use datafusion::logical_expr::expr::{BinaryExpr, Sort, WindowFunction, WindowFunctionParams};
@@ -30,6 +30,14 @@ impl AnalyzerRule for FirstOfEach {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut has_lateral = false;
+        plan.apply_with_subqueries(|node| {
+            has_lateral |= matches!(node, LogicalPlan::Subquery(_));
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        if !has_lateral {
+            return Ok(plan);
+        }
         let joined = plan.transform_up_with_subqueries(|node| {
             let LogicalPlan::Join(join) = &node else {
                 return Ok(Transformed::no(node));

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow::array::AsArray;
 use arrow::datatypes::{DataType, Float64Type};
 use datafusion::common::config::ConfigOptions;
-use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, internal_err};
 use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
@@ -54,6 +54,10 @@ impl AnalyzerRule for RoundCasts {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        // Most statements have no such cast, and looking is cheaper than taking them apart.
+        if !casts_to_integer(&plan)? {
+            return Ok(plan);
+        }
         let rounded = plan.transform_up_with_subqueries(|node| {
             let schema = merge_schema(&node.inputs());
             let names = NamePreserver::new(&node);
@@ -65,6 +69,19 @@ impl AnalyzerRule for RoundCasts {
         })?;
         Ok(rounded.data)
     }
+}
+
+fn casts_to_integer(plan: &LogicalPlan) -> Result<bool> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        node.apply_expressions(|expr| {
+            found |= expr.exists(|inner| {
+                Ok(matches!(inner, Expr::Cast(cast) if cast.field.data_type().is_integer()))
+            })?;
+            Ok(TreeNodeRecursion::Continue)
+        })
+    })?;
+    Ok(found)
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]

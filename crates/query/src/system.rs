@@ -12,7 +12,7 @@ use std::sync::Arc;
 use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::Result;
+use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::TableType;
 use datafusion::execution::TaskContext;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
@@ -71,8 +71,8 @@ fn empty(name: &str) -> Option<Rows> {
     })
 }
 
-fn filled(name: &str, reading: &Reading) -> Option<Rows> {
-    Some(match name {
+fn filled(name: &str, reading: &Reading) -> Option<Result<Rows>> {
+    Some(Ok(match name {
         "columns" => store::columns(reading),
         "databases" => store::databases(reading),
         "jobs" => store::jobs(reading),
@@ -81,9 +81,13 @@ fn filled(name: &str, reading: &Reading) -> Option<Rows> {
         "schemas" => store::schemas(reading),
         "segments" => store::segments(reading),
         "settings" => store::settings(reading),
-        "tables" => store::tables(reading),
+        "tables" => return Some(store::tables(reading).map_err(external)),
         _ => return None,
-    })
+    }))
+}
+
+fn external(error: nilometer_engine::Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
 }
 
 #[derive(Debug)]
@@ -161,10 +165,10 @@ impl PartitionStream for SystemRows {
             let batches = series::batches(&self.reading, &self.wanted);
             return Box::pin(RecordBatchStreamAdapter::new(
                 schema,
-                stream::iter(batches.map(Ok)),
+                stream::iter(batches.map(|batch| batch.map_err(external))),
             ));
         }
-        let batch = filled(self.name, &self.reading).map(|rows| Ok(rows.batch()));
+        let batch = filled(self.name, &self.reading).map(|rows| Ok(rows?.batch()));
         Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(batch)))
     }
 }

@@ -37,6 +37,8 @@ pub struct JobsReport {
     pub damaged_segments: u64,
     /// Deletes that rows in segments still wait for.
     pub waiting_deletes: u64,
+    /// An index of series is being written.
+    pub is_indexing: bool,
     /// Segment files that go when their last reader is done.
     pub removed_segments: u64,
 }
@@ -57,6 +59,7 @@ impl Engine {
             compacting_segments: jobs.compacting.len() as u64,
             damaged_segments: jobs.damaged.len() as u64,
             waiting_deletes: state.version.tombstones.len() as u64,
+            is_indexing: jobs.indexing,
             removed_segments: jobs.removed.len() as u64,
         }
     }
@@ -79,7 +82,7 @@ impl Snapshot {
                     Home::Mixed => None,
                     Home::Partition(window) => Some((window.table, window.start, window.end)),
                 },
-                is_damaged: damaged.contains(&meta.file_id),
+                is_damaged: damaged.contains_key(&meta.file_id),
             }
         });
         reports.collect()

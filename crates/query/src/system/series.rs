@@ -9,7 +9,7 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{Column, ScalarValue};
 use datafusion::logical_expr::expr::BinaryExpr;
 use datafusion::logical_expr::{Expr, Operator};
-use nilometer_engine::{SeriesId, Snapshot, TableSchema};
+use nilometer_engine::{Error, SeriesId, Snapshot, TableSchema};
 
 use crate::catalogue::Reading;
 
@@ -84,7 +84,7 @@ fn only_name(filter: &Expr) -> Option<(usize, String)> {
 pub(super) fn batches(
     reading: &Reading,
     wanted: &Wanted,
-) -> impl Iterator<Item = RecordBatch> + use<> {
+) -> impl Iterator<Item = Result<RecordBatch, Error>> + use<> {
     let snapshot = Arc::clone(&reading.snapshot);
     let mut tables = VecDeque::new();
     for database in snapshot.databases() {
@@ -107,12 +107,21 @@ pub(super) fn batches(
         while left > 0 {
             let Some(table) = &mut current else {
                 let place = tables.pop_front()?;
-                current = Current::of(&snapshot, place);
+                match Current::of(&snapshot, place) {
+                    Ok(found) => current = found,
+                    Err(error) => {
+                        left = 0;
+                        return Some(Err(error));
+                    }
+                }
                 continue;
             };
             match table.next(&snapshot, left.min(BATCH_SERIES)) {
                 Some(batch) => {
-                    left = left.saturating_sub(batch.num_rows());
+                    left = match &batch {
+                        Ok(batch) => left.saturating_sub(batch.num_rows()),
+                        Err(_) => 0,
+                    };
                     return Some(batch);
                 }
                 None => current = None,
@@ -131,19 +140,22 @@ struct Current {
 }
 
 impl Current {
-    fn of(snapshot: &Snapshot, place: [String; 3]) -> Option<Self> {
+    /// `None` = it was dropped meanwhile.
+    fn of(snapshot: &Snapshot, place: [String; 3]) -> Result<Option<Self>, Error> {
         let [database, schema, name] = &place;
-        let table = snapshot.table(database, schema, name)?;
-        let series = snapshot.series(&table, &[]);
-        Some(Self {
+        let Some(table) = snapshot.table(database, schema, name) else {
+            return Ok(None);
+        };
+        let series = snapshot.series(&table, &[])?;
+        Ok(Some(Self {
             place,
             table,
             series,
             next: 0,
-        })
+        }))
     }
 
-    fn next(&mut self, snapshot: &Snapshot, rows_max: usize) -> Option<RecordBatch> {
+    fn next(&mut self, snapshot: &Snapshot, rows_max: usize) -> Option<Result<RecordBatch, Error>> {
         let rest = self.series.get(self.next..)?;
         let series = rest.get(..rows_max).unwrap_or(rest);
         if series.is_empty() {
@@ -157,11 +169,16 @@ impl Current {
         }
         let ids = series.iter().map(|id| i64::from(id.0));
         columns.push(Arc::new(Int64Array::from_iter_values(ids)));
-        let tags = snapshot.series_tags(&self.table, series);
+        let tags = match snapshot.series_tags(&self.table, series) {
+            Ok(tags) => tags,
+            Err(error) => return Some(Err(error)),
+        };
         let tags = tags.iter().map(|values| self.json(values));
         columns.push(Arc::new(StringArray::from_iter_values(tags)));
         let batch = RecordBatch::try_new(schema(), columns);
-        Some(batch.expect("three names, a number and a text for each series"))
+        Some(Ok(
+            batch.expect("three names, a number and a text for each series")
+        ))
     }
 
     /// The tags of a series as JSON; one that it has not is left out.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Debug;
 
-use nilometer_engine::{RetentionTime, Snapshot, TableId, TableSchema};
+use nilometer_engine::{Error, RetentionTime, Snapshot, TableId, TableSchema};
 
 use super::rows::{Cell, Of, Rows};
 use crate::catalogue::Reading;
@@ -108,10 +108,13 @@ pub(super) fn no_tables() -> Rows {
     ])
 }
 
-pub(super) fn tables(reading: &Reading) -> Rows {
+pub(super) fn tables(reading: &Reading) -> Result<Rows, Error> {
     let snapshot = &reading.snapshot;
     let mut rows = no_tables();
+    let mut failed = None;
     each_table(snapshot, |database, schema, name, table| {
+        let series = snapshot.series_count(table, &[]);
+        let series = series.map_err(|error| failed.get_or_insert(error)).ok();
         rows.push([
             Cell::from(database),
             schema.into(),
@@ -122,7 +125,7 @@ pub(super) fn tables(reading: &Reading) -> Rows {
             snapshot.retention_ns(table.id).map(retention_text).into(),
             table.tags.len().into(),
             table.fields.len().into(),
-            snapshot.series_count(table, &[]).into(),
+            series.into(),
         ]);
     });
     for (database, schema) in all_schemas(snapshot) {
@@ -141,7 +144,10 @@ pub(super) fn tables(reading: &Reading) -> Rows {
             ]);
         }
     }
-    rows
+    match failed {
+        None => Ok(rows),
+        Some(error) => Err(error),
+    }
 }
 
 pub(super) fn no_columns() -> Rows {
@@ -245,6 +251,11 @@ pub(super) fn jobs(reading: &Reading) -> Rows {
             jobs.compacting_segments, jobs.damaged_segments, jobs.waiting_deletes
         )
         .into(),
+    ]);
+    rows.push([
+        Cell::from("index"),
+        jobs.is_indexing.into(),
+        "writes the index of series".into(),
     ]);
     let retention = match reading.shared.engine.retention_time() {
         None => "no table has had a retention since the store was opened".to_owned(),
@@ -386,6 +397,11 @@ pub(super) fn metrics(reading: &Reading) -> Rows {
         ("directory_cache_bytes", metrics.directory_cache_bytes),
         ("directory_cache_hits", metrics.directory_cache_hits),
         ("directory_cache_misses", metrics.directory_cache_misses),
+        ("quarantined_files", metrics.quarantined_files),
+        ("quarantined_bytes", metrics.quarantined_bytes),
+        ("quarantined_rows", metrics.quarantined_rows),
+        ("index_files", metrics.index_files),
+        ("index_cache_bytes", metrics.index_cache_bytes),
         ("databases", metrics.databases),
         ("tables", metrics.tables),
         ("series", metrics.series),

@@ -7,6 +7,7 @@
 
 mod aggregates;
 mod functions;
+mod gapfill;
 mod guide;
 mod operators;
 mod slt;

@@ -65,6 +65,21 @@ async fn gaps_of_groups_that_span_batches_are_filled_on_their_lines() {
 }
 
 #[tokio::test]
+async fn hours_that_statistics_answer_are_filled_as_any_others() {
+    let store = store("m", 4);
+    let rows = store
+        .rows(
+            "SELECT count(*), count(n), sum(n), sum(CASE WHEN b = '1970-01-01 06:00:00' AND carried = 19996 THEN 1 ELSE 0 END) FROM (
+                SELECT host, time_bucket_gapfill('1 hour', time) AS b, count(v) AS n, locf(max(v)) AS carried
+                FROM m WHERE time >= '1970-01-01' AND time < '1970-01-01 07:00:00' GROUP BY b, host)",
+        )
+        .await;
+    // 20000 seconds are in 6 hours, the seventh is a gap.
+    let (all, known, points) = (HOSTS * 7, HOSTS * 6, HOSTS * SECONDS / 4);
+    assert_eq!(rows, [format!("{all}|{known}|{points}|{HOSTS}")]);
+}
+
+#[tokio::test]
 async fn an_asof_join_over_many_batches_finds_the_latest_row_of_each() {
     let store = store("a", 3);
     write(&store, "b", 7);
