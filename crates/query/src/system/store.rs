@@ -113,8 +113,13 @@ pub(super) fn tables(reading: &Reading) -> Result<Rows, Error> {
     let mut rows = no_tables();
     let mut failed = None;
     each_table(snapshot, |database, schema, name, table| {
-        let series = snapshot.series_count(table, &[]);
-        let series = series.map_err(|error| failed.get_or_insert(error)).ok();
+        let series = match snapshot.series_count(table, &[]) {
+            Ok(series) => Some(series),
+            Err(error) => {
+                failed.get_or_insert(error);
+                None
+            }
+        };
         rows.push([
             Cell::from(database),
             schema.into(),
