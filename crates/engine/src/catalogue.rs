@@ -169,6 +169,11 @@ impl Catalogue {
         self.by_schema.get(&id).map(|schema| schema.name.as_str())
     }
 
+    /// What a schema says of how long its tables' rows are kept.
+    pub(crate) fn schema_retention_ns(&self, schema: SchemaId) -> Option<i64> {
+        self.by_schema.get(&schema)?.retention_ns
+    }
+
     /// How long rows of a table are kept in nanoseconds; `None` = for ever.
     pub(crate) fn retention_ns(&self, table: TableId) -> Option<i64> {
         let table = self.by_table.get(&table)?;

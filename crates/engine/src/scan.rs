@@ -10,6 +10,7 @@ mod aggregate;
 mod loss;
 pub(crate) mod merge;
 pub(crate) mod output;
+mod report;
 pub(crate) mod series;
 pub(crate) mod source;
 
@@ -39,6 +40,7 @@ pub use aggregate::{
     Aggregation, FieldAggregate,
 };
 pub(crate) use loss::first_loss;
+pub use report::ScanReport;
 pub(crate) use series::find_series;
 
 /// Rows that a morsel aims at.
@@ -91,6 +93,8 @@ struct Plan {
     fields: Vec<(ColumnId, PhysicalType)>,
     columns: Vec<OutputColumn>,
     rows_estimate: u64,
+    whole: report::Whole,
+    counters: report::Counters,
 }
 
 /// Where rows come from, in LSN order: a later source wins.
@@ -177,6 +181,8 @@ impl Scan {
                 fields,
                 columns,
                 rows_estimate,
+                whole: report::Whole::of(state, table.id),
+                counters: report::Counters::default(),
             }),
         })
     }
@@ -194,6 +200,11 @@ impl Scan {
     /// Number of series that qualify.
     pub fn series(&self) -> usize {
         self.plan.series.len()
+    }
+
+    /// What it reads and what it leaves alone.
+    pub fn report(&self) -> ScanReport {
+        report::report(&self.plan)
     }
 
     /// Rows that may come out, counting duplicates and the whole of blocks at the edges.
@@ -443,6 +454,9 @@ impl MorselReader {
                 } => {
                     let cursor =
                         GroupCursor::open(segment, directory, series, &plan.time, &plan.fields)?;
+                    if let Some(cursor) = &cursor {
+                        plan.counters.add(cursor.reads());
+                    }
                     (cursor.map(|cursor| Cursor::Group(Box::new(cursor))), mask)
                 }
             };
