@@ -5,6 +5,7 @@
 //! want; that is in the crates below.
 
 mod bench;
+mod config;
 mod demo;
 mod inspect;
 mod print;
@@ -15,7 +16,7 @@ mod upkeep;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// A time-series database that answers to the clients people already have.
 #[derive(Debug, Parser)]
@@ -29,6 +30,8 @@ struct Cli {
 enum Command {
     /// Run a server on a data directory.
     Serve(Box<serve::ServeArgs>),
+    /// Show the settings of a server, and where each came from: flag, variable, file or default.
+    Config(Box<config::ConfigArgs>),
     /// Ask one SQL statement of a server, or of a data directory that no server has open.
     Sql(sql::SqlArgs),
     /// Show what a data directory is made of: segments, encodings, bytes a value by column.
@@ -47,9 +50,18 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let command = Cli::command();
+    let merged = match config::merge(&command, std::env::args_os().collect()) {
+        Ok(merged) => merged,
+        Err(error) => {
+            print::error(&error);
+            return ExitCode::from(2);
+        }
+    };
+    let cli = Cli::from_arg_matches(&merged.matches).unwrap_or_else(|error| error.exit());
     let outcome = match cli.command {
         Command::Serve(args) => serve::run(&args),
+        Command::Config(args) => config::run(&args, &command, &merged),
         Command::Sql(args) => sql::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Settle(args) => upkeep::settle(&args),

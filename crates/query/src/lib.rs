@@ -12,6 +12,7 @@ mod aggregate;
 mod answer;
 mod asof;
 mod catalogue;
+mod cooperate;
 mod describe;
 mod error;
 mod filter;

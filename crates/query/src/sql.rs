@@ -19,6 +19,7 @@ use nilometer_engine::{DEFAULT_SCHEMA, Engine};
 use crate::aggregate::AggregateFromStatistics;
 use crate::answer::Answer;
 use crate::catalogue::Reading;
+use crate::cooperate::cooperate;
 use crate::error::Error;
 use crate::memory::{QueryMemory, SharedMemory};
 use crate::options::SqlOptions;
@@ -207,7 +208,7 @@ impl Sql {
         plan: &LogicalPlan,
         running: &Running,
     ) -> Result<SendableRecordBatchStream, Error> {
-        let plan = session.create_physical_plan(plan).await?;
+        let plan = cooperate(session.create_physical_plan(plan).await?)?;
         let memory = Arc::clone(running.memory());
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.shared.runtime)
             .with_memory_pool(memory)

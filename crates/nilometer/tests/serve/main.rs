@@ -5,12 +5,15 @@
 //! (their sizes are no secret).
 //! The real input and the answers of other databases lie in `testdata/tsbs/`.
 
+mod access;
 mod answers;
 mod bad_input;
 mod command_line;
 mod counts;
 mod data_directory;
 mod kill;
+mod logs;
+mod settings;
 mod states;
 mod support;
 mod tsbs;

@@ -5,7 +5,14 @@
     reason = "what fails to unwrap fails the test, with the line"
 )]
 
+mod access;
+mod arrow;
+mod cancel;
+mod formats;
 mod http;
+mod influx;
+mod metrics;
+mod parameters;
 mod query;
 mod serve;
 mod support;
