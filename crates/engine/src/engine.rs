@@ -19,6 +19,7 @@ mod open;
 mod relations;
 mod restore;
 mod space;
+mod verify;
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -60,6 +61,7 @@ pub use metrics::Metrics;
 pub(crate) use open::{read_definitions, segment_dir, segment_name};
 pub use relations::{NewRelation, RelationChange};
 pub use restore::RestoreReport;
+pub use verify::{Damage, Verified};
 
 /// Settings of a store. [`Default`] is what a server runs with.
 #[derive(Debug, Clone)]

@@ -78,8 +78,8 @@ pub use budget::{Charge, MemoryBudget, MemoryUse};
 pub use clock::{Clock, SystemClock};
 pub use compaction::CompactionOptions;
 pub use engine::{
-    BackupReport, DeleteRequest, Engine, Maintained, Metrics, NewColumn, NewRelation, Options,
-    RelationChange, RestoreReport,
+    BackupReport, Damage, DeleteRequest, Engine, Maintained, Metrics, NewColumn, NewRelation,
+    Options, RelationChange, RestoreReport, Verified,
 };
 pub use error::Error;
 pub use predicate::{TagMatch, TagPredicate};

@@ -27,4 +27,5 @@ pub use ask::{Asked, ask};
 pub use config::ServerConfig;
 pub use error::Error;
 pub use http::router;
+pub use maintenance::Maintenance;
 pub use serve::{check_bind, serve};
