@@ -6,6 +6,7 @@
 
 mod constant;
 mod delta;
+mod distinct;
 mod frame;
 mod narrow;
 mod patch;
@@ -18,6 +19,7 @@ use crate::read::take_u8;
 use crate::{BLOCK_ROWS_MAX, Error, pack};
 pub(crate) use patch::{for_positions, position_width};
 
+use distinct::Distinct;
 use patch::Packing;
 use runs::Runs;
 
@@ -26,9 +28,10 @@ use runs::Runs;
 pub(crate) enum Plan {
     Flat(Flat),
     Runs(Runs),
+    Distinct(Distinct),
 }
 
-/// A plan for the values themselves, not for runs of them.
+/// A plan for the values themselves, not for parts of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Flat {
     Constant { value: i64 },
@@ -83,11 +86,12 @@ pub(crate) fn decode_body(
     );
     match encoding {
         Encoding::RunLength => runs::decode(input, out),
+        Encoding::Distinct => distinct::decode(input, out),
         _ => decode_flat(encoding, input, out),
     }
 }
 
-/// Decodes a chunk that is part of another one, and so not of runs: input cannot make decoding recur.
+/// Decodes a chunk that is part of another one, and so has no parts itself: input cannot make decoding recur.
 fn decode_flat_chunk(input: &mut &[u8], out: &mut [i64]) -> Result<(), Error> {
     let encoding = Encoding::try_from(take_u8(input)?)?;
     decode_flat(encoding, input, out)
@@ -109,6 +113,7 @@ impl Plan {
         match self {
             Self::Flat(plan) => plan.encoding(),
             Self::Runs(_) => Encoding::RunLength,
+            Self::Distinct(_) => Encoding::Distinct,
         }
     }
 
@@ -117,6 +122,7 @@ impl Plan {
         match self {
             Self::Flat(plan) => plan.body_bytes(n),
             Self::Runs(runs) => runs.bytes(),
+            Self::Distinct(distinct) => distinct.bytes(n),
         }
     }
 
@@ -125,6 +131,7 @@ impl Plan {
         match self {
             Self::Flat(plan) => plan.encode_body(values, out),
             Self::Runs(runs) => runs.encode(values, out),
+            Self::Distinct(distinct) => distinct.encode(values, out),
         }
     }
 }
@@ -172,12 +179,15 @@ impl Flat {
 /// Chooses the smallest encoding of 1 to [`BLOCK_ROWS_MAX`] values.
 pub(crate) fn plan(values: &[i64]) -> Plan {
     let flat = plan_flat(values);
-    match flat {
-        // Nothing is smaller than these.
-        Flat::Constant { .. } | Flat::Stride { .. } => None,
-        _ => Runs::of(values, flat.body_bytes(values.len())),
+    // Nothing is smaller than these.
+    if matches!(flat, Flat::Constant { .. } | Flat::Stride { .. }) {
+        return Plan::Flat(flat);
     }
-    .map_or(Plan::Flat(flat), Plan::Runs)
+    let bytes = flat.body_bytes(values.len());
+    if let Some(runs) = Runs::of(values, bytes) {
+        return Plan::Runs(runs);
+    }
+    Distinct::of(values, bytes).map_or(Plan::Flat(flat), Plan::Distinct)
 }
 
 fn plan_flat(values: &[i64]) -> Flat {

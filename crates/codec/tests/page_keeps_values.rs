@@ -74,6 +74,12 @@ fn integers() -> impl Strategy<Value = Vec<i64>> {
                 .flat_map(|(value, length)| vec![*value; *length]);
             values.take(n).collect()
         }),
+        // A few values of any size, again and again.
+        (
+            vec(edge.clone(), 1..300),
+            vec(any::<prop::sample::Index>(), rows.clone())
+        )
+            .prop_map(|(few, picks)| picks.iter().map(|pick| *pick.get(&few)).collect()),
         vec(edge, rows),
     ]
 }
@@ -430,6 +436,22 @@ fn a_walk_of_360_rows_takes_less_than_half_a_byte_a_value() {
         .collect();
     let page = page_of(ValuesRef::I64(&walk));
     assert!(page.len() <= 360 * 42 / 100, "{} bytes", page.len());
+}
+
+#[test]
+fn times_of_series_that_tick_together_take_bits_not_bytes() {
+    // Series of a few rows each, one after the other, as in a shared block: jumps back to the first time are frequent.
+    for rows_each in [2, 4, 12] {
+        let times: Vec<i64> = (0..1024)
+            .map(|row| 1_700_000_000_000_000_000 + row % rows_each * 10_000_000_000)
+            .collect();
+        let page = page_of(ValuesRef::I64(&times));
+        assert!(
+            page.len() <= 1024 / 2 + 40,
+            "{} bytes for series of {rows_each} rows",
+            page.len()
+        );
+    }
 }
 
 #[test]

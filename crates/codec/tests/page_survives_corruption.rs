@@ -39,6 +39,7 @@ fn sample_pages() -> Vec<(&'static str, Vec<u8>)> {
     let singles = f64s(&|index| f64::from((index as f32).sqrt()));
     let raw = f64s(&|index| f64::from_bits(noise(index) as u64));
     let runs = i64s(&|index| (index / 25 * 7919) % 1000);
+    let ticks = i64s(&|index| 1_000_000_007 * (index % 12));
     let bools: Vec<bool> = (0..100).map(|index| index % 3 == 0).collect();
     let states: Vec<bool> = (0..100).map(|index| index / 40 % 2 == 0).collect();
     let repeated: Vec<String> = (0..100)
@@ -65,6 +66,7 @@ fn sample_pages() -> Vec<(&'static str, Vec<u8>)> {
         ),
         ("raw", page(ValuesRef::I64(&i64s(&noise)), None)),
         ("runs", page(ValuesRef::I64(&runs), None)),
+        ("distinct", page(ValuesRef::I64(&ticks), None)),
         ("runs of booleans", page(ValuesRef::Bool(&states), None)),
         ("frame with nulls", page(ValuesRef::I64(&squares), validity)),
         ("decimal", page(ValuesRef::F64(&decimals), None)),
@@ -190,7 +192,7 @@ fn every_bit_flip_is_an_error_or_a_column() {
 #[test]
 fn unknown_ids_are_named() {
     let mut page = page(ValuesRef::I64(&[1, 2, 4]), None);
-    for id in [6, 7, 10, 11, 13, 15, 20, 255] {
+    for id in [7, 10, 11, 13, 15, 20, 255] {
         page[0] = id;
         assert_eq!(page_header(&page), Err(Error::UnknownEncoding(id)));
         assert_eq!(
@@ -266,12 +268,35 @@ fn runs_that_do_not_fill_the_page_are_an_error() {
 }
 
 #[test]
-fn runs_of_runs_are_an_error() {
+fn codes_beyond_the_entries_are_an_error() {
+    // DISTINCT of I64, four rows: the number of entries, entries 7, 8 and so on, constant codes.
+    let page = |entries: u8, code: i8| {
+        let code = (code << 1 ^ code >> 7) as u8;
+        [6, 0, 4, 0, entries, 1, 14, 2, 0, code]
+    };
+    let mut out = ColumnBuf::default();
+    for (entries, code) in [(1, 0), (2, 1), (4, 3), (4, 0)] {
+        assert_eq!(decode_page(&page(entries, code), &mut out), Ok(()));
+        assert_eq!(out.i64s(), [7 + i64::from(code); 4]);
+    }
+    for (entries, code) in [(0, 0), (1, 1), (4, 4), (4, -1), (5, 0)] {
+        let answer = decode_page(&page(entries, code), &mut out);
+        assert!(
+            matches!(answer, Err(Error::Corrupt { .. })),
+            "code {code} of {entries} entries"
+        );
+    }
+}
+
+#[test]
+fn parts_inside_parts_are_an_error() {
     // However deep the input nests, decoding does not.
-    let mut page = vec![5, 0, 4, 0];
-    page.extend([1, 5].repeat(10_000));
-    let answer = decode_page(&page, &mut ColumnBuf::default());
-    assert!(matches!(answer, Err(Error::Corrupt { .. })));
+    for (outer, inner) in [(5, 5), (5, 6), (6, 5), (6, 6)] {
+        let mut page = vec![outer, 0, 4, 0];
+        page.extend([1, inner].repeat(10_000));
+        let answer = decode_page(&page, &mut ColumnBuf::default());
+        assert!(matches!(answer, Err(Error::Corrupt { .. })));
+    }
 }
 
 #[test]

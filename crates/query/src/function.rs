@@ -12,6 +12,7 @@ use datafusion::execution::context::SessionState;
 use datafusion::functions_aggregate::variance::var_samp_udaf;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
+pub(crate) use bucket::ORIGIN_NS as BUCKET_ORIGIN_NS;
 pub(crate) use time_bucket::NAME as TIME_BUCKET;
 
 /// Makes the functions known to a session.

@@ -6,6 +6,7 @@
 //!
 //! Where next: `sql.rs` is the way in; `filter.rs` decides what a scan may skip; `scan.rs` reads the engine.
 
+mod aggregate;
 mod answer;
 mod catalogue;
 mod error;

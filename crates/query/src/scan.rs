@@ -25,11 +25,15 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions, SendableRecordBatchStream,
 };
 use futures::Stream;
-use nilometer_engine::{MorselReader, Scan};
+use nilometer_engine::{MorselReader, Scan, ScanRequest, Snapshot};
 
 #[derive(Debug)]
 pub(crate) struct SeriesScan {
     scan: Scan,
+    /// What was planned, for an operator that answers it in another way.
+    snapshot: Arc<Snapshot>,
+    request: ScanRequest,
+    threads: usize,
     /// Rows after which a partition may stop.
     limit: Option<usize>,
     /// Table and pruning, for EXPLAIN.
@@ -65,7 +69,14 @@ impl Run {
 }
 
 impl SeriesScan {
-    pub(crate) fn new(scan: Scan, partitions: usize, limit: Option<usize>, shown: String) -> Self {
+    /// A scan that was planned from `request` on `snapshot`, in so many partitions; `threads` is how many there may be.
+    pub(crate) fn new(
+        (snapshot, request, scan): (Arc<Snapshot>, ScanRequest, Scan),
+        partitions: usize,
+        threads: usize,
+        shown: String,
+    ) -> Self {
+        let limit = request.limit;
         let properties = PlanProperties::new(
             EquivalenceProperties::new(scan.schema()),
             Partitioning::UnknownPartitioning(partitions),
@@ -75,12 +86,37 @@ impl SeriesScan {
         .with_scheduling_type(SchedulingType::Cooperative);
         Self {
             scan,
+            snapshot,
+            request,
+            threads,
             limit,
             shown,
             properties: Arc::new(properties),
             run: Mutex::new(Run::new(partitions)),
             metrics: ExecutionPlanMetricsSet::new(),
         }
+    }
+
+    pub(crate) fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
+    pub(crate) fn request(&self) -> &ScanRequest {
+        &self.request
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Table and pruning, for EXPLAIN.
+    pub(crate) fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// The position in the table's schema of a column of this scan.
+    pub(crate) fn table_position(&self, column: usize) -> Option<usize> {
+        self.request.projection.get(column).copied()
     }
 
     fn partitions(&self) -> usize {
@@ -142,6 +178,9 @@ impl ExecutionPlan for SeriesScan {
     ) -> Result<Arc<dyn ExecutionPlan>> {
         Ok(Arc::new(Self {
             scan: self.scan.clone(),
+            snapshot: Arc::clone(&self.snapshot),
+            request: self.request.clone(),
+            threads: self.threads,
             limit: self.limit,
             shown: self.shown.clone(),
             properties: Arc::clone(&self.properties),

@@ -8,12 +8,15 @@ use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::execution::{SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::{DdlStatement, DmlStatement, LogicalPlan};
+use datafusion::physical_optimizer::PhysicalOptimizerRule;
+use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::physical_plan::execute_stream;
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine, Snapshot};
 use tokio::time::Instant;
 
+use crate::aggregate::AggregateFromStatistics;
 use crate::answer::Answer;
 use crate::catalogue::Databases;
 use crate::error::Error;
@@ -82,6 +85,7 @@ impl Sql {
             .with_default_features()
             .with_config(config(&options))
             .with_runtime_env(Arc::clone(&runtime))
+            .with_physical_optimizer_rules(physical_rules())
             .build();
         function::register(&mut session)?;
         let memory = Arc::new(SharedMemory::new(
@@ -148,6 +152,14 @@ impl Sql {
         session.mark_start_execution();
         session
     }
+}
+
+/// The planner's rules, and first ours: what it recognises is plainest before others have changed it.
+fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
+    let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> =
+        vec![Arc::new(AggregateFromStatistics)];
+    rules.extend(PhysicalOptimizer::new().rules);
+    rules
 }
 
 fn config(options: &SqlOptions) -> SessionConfig {

@@ -109,6 +109,12 @@ impl TableProvider for Table {
             usize::try_from(scan.rows_estimate() / ROWS_PER_THREAD + 1).unwrap_or(usize::MAX);
         let partitions = self.threads.min(scan.morsels()).min(worth).max(1);
         let shown = format!("table={}, {shown}", self.name);
-        Ok(Arc::new(SeriesScan::new(scan, partitions, limit, shown)))
+        let planned = (Arc::clone(&self.snapshot), request, scan);
+        Ok(Arc::new(SeriesScan::new(
+            planned,
+            partitions,
+            self.threads,
+            shown,
+        )))
     }
 }

@@ -16,7 +16,7 @@ import struct
 HERE = pathlib.Path(__file__).parent
 I64, U64, F64, BOOL, TEXT, BYTES = range(6)
 TYPE_NAMES = ["i64", "u64", "f64", "bool", "text", "bytes"]
-CONST, STRIDE, FOR, DELTA, RAW, RUNS, DECIMAL, IMAGE, BITMAP, PLAIN, DICTIONARY = 0, 1, 2, 3, 4, 5, 8, 9, 12, 16, 17
+CONST, STRIDE, FOR, DELTA, RAW, RUNS, DISTINCT, DECIMAL, IMAGE, BITMAP, PLAIN, DICTIONARY = 0, 1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 17
 PLAIN_ZSTD = 18
 
 
@@ -84,6 +84,11 @@ def raw(values):
 def runs(count, values, lengths):
     """`values` and `lengths` are encoded, but not as runs."""
     return RUNS, varint(count) + chunk(values) + chunk(lengths)
+
+
+def distinct(count, entries, codes):
+    """`entries` and `codes` are encoded, but not as runs and not as distinct ones."""
+    return DISTINCT, varint(count) + chunk(entries) + chunk(codes)
 
 
 def chunk(encoded):
@@ -195,6 +200,15 @@ def integers():
     write("runs_states", I64, values, encoded)
     write("runs_of_one", I64, [3] * 20, runs(1, const(3), const(20)), is_canonical=False)
     write("runs_of_each", U64, [4, 9, 1], runs(3, raw([4, 9, 1]), const(1)), is_canonical=False)
+    # Twenty series that tick together, one after the other; one of them starts late.
+    ticks = [1_700_000_000 * 10**9 + i * 10**10 for i in range(12)]
+    codes = list(range(3, 12)) + list(range(12)) * 19
+    encoded = distinct(12, stride(ticks[0], 10**10), frame(codes, 0, 4))
+    write("distinct_times", I64, [ticks[code] for code in codes], encoded)
+    prices = [float_bits(x) for x in (19.99, 4.5, 0.35)]
+    codes = [(i * i + i // 7) % 3 for i in range(100)]
+    write("distinct_unsorted", U64, [prices[code] for code in codes], distinct(3, raw([signed(p) for p in prices]), frame(codes, 0, 2)), is_canonical=False)
+    write("distinct_unused", I64, [5, 5, 5], distinct(3, stride(4, 1), const(1)), is_canonical=False)
     write("nulls", I64, [None, 4, None, 4, None, None, None, None, None, 4, None], const(4))
     write("nulls_only", I64, [None] * 9, (CONST, b""))
     write("nulls_only_text", TEXT, [None] * 3, (CONST, b""))

@@ -4,7 +4,7 @@ use arrow::array::timezone::Tz;
 use chrono::{DateTime, Datelike, MappedLocalTime, NaiveDate, NaiveDateTime, Offset, TimeZone};
 
 /// 2000-01-03T00:00:00Z, a Monday, so that weeks start on Mondays.
-pub(super) const ORIGIN_NS: i128 = 946_857_600_000_000_000;
+pub(crate) const ORIGIN_NS: i128 = 946_857_600_000_000_000;
 
 pub(super) const DAY_NS: i128 = 86_400_000_000_000;
 
