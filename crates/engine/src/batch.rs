@@ -187,6 +187,17 @@ impl Values {
         }
     }
 
+    /// Makes the number of a null row what null rows have; text of a null row is empty already.
+    pub(crate) fn clear(&mut self, row: usize) {
+        match self {
+            Self::I64(values) => put_default(values, row),
+            Self::U64(values) => put_default(values, row),
+            Self::F64(values) => put_default(values, row),
+            Self::Bool(values) => put_default(values, row),
+            Self::Text(_) | Self::Bytes(_) => {}
+        }
+    }
+
     /// Takes the values that a page decoded to.
     pub(crate) fn from_page(page: &ColumnBuf) -> Self {
         match page.physical_type() {
@@ -229,6 +240,12 @@ fn strings_of(page: &ColumnBuf) -> Strings {
     Strings {
         offsets: offsets.to_vec(),
         bytes: bytes.to_vec(),
+    }
+}
+
+fn put_default<T: Default>(values: &mut [T], row: usize) {
+    if let Some(value) = values.get_mut(row) {
+        *value = T::default();
     }
 }
 
@@ -547,6 +564,8 @@ impl Batch {
 
     /// Memory in use, roughly.
     pub(crate) fn bytes(&self) -> u64 {
-        self.tables.iter().map(|rows| rows.bytes() as u64).sum()
+        let rows = self.tables.iter().map(TableRows::bytes);
+        let deletes = self.tombstones.iter().map(Tombstone::bytes);
+        rows.chain(deletes).map(|bytes| bytes as u64).sum()
     }
 }

@@ -16,8 +16,10 @@ mod flush;
 mod memory;
 mod metrics;
 mod open;
+mod presence;
 mod relations;
 mod restore;
+mod rows;
 mod space;
 mod verify;
 
@@ -55,12 +57,16 @@ use compact::Answered;
 
 pub use backup::BackupReport;
 pub use ddl::NewColumn;
+pub(crate) use ddl::find_table;
 pub use delete::DeleteRequest;
 pub use flush::Maintained;
 pub use metrics::Metrics;
 pub(crate) use open::{read_definitions, segment_dir, segment_name};
+pub(crate) use presence::{Key, Keys, Presence, Since};
 pub use relations::{NewRelation, RelationChange};
 pub use restore::RestoreReport;
+pub use rows::RowKey;
+pub(crate) use rows::{Refused, RowChange};
 pub use verify::{Damage, Verified};
 
 /// Settings of a store. [`Default`] is what a server runs with.
@@ -314,16 +320,20 @@ impl Engine {
     /// Makes a batch durable and visible, unless one with its key is already. Blocks until it is. `None` = nothing was
     /// written, because something was dropped, renamed or retyped since `epoch`, at which its ids were looked up: it
     /// must be built again.
-    pub(crate) fn write(&self, mut batch: Batch, epoch: u64) -> Result<Option<Written>, Error> {
+    pub(crate) fn write(&self, batch: Batch, epoch: u64) -> Result<Option<Written>, Error> {
+        self.write_if(batch, epoch, |_| true)
+    }
+
+    /// As [`Self::write`], if what the batch was made from still holds: that is asked under the sequencer, where
+    /// nothing else gets an LSN. `None` also if it does not.
+    pub(crate) fn write_if(
+        &self,
+        mut batch: Batch,
+        epoch: u64,
+        still_holds: impl FnOnce(&State) -> bool,
+    ) -> Result<Option<Written>, Error> {
         let rows = batch.rows() as u64;
-        if rows > self.options.batch_rows_max {
-            return Err(Error::Limit {
-                what: "the rows of one batch",
-                limit: self.options.batch_rows_max,
-                needed: rows,
-                remedy: "send smaller batches",
-            });
-        }
+        self.check_batch_rows(rows)?;
         if !batch.only_removes() {
             self.space
                 .check(self.disk.as_ref(), &self.dir, self.clock.monotonic_ms())?;
@@ -344,6 +354,10 @@ impl Engine {
             // What changes the epoch holds the sequencer, so from here to the log it stays what it is. An empty batch is
             // no exception: its rows may have been left out because their table was dropped.
             if self.catalogue_epoch() != epoch {
+                return Ok(None);
+            }
+            let state = lock(&self.state).clone();
+            if !still_holds(&state) {
                 return Ok(None);
             }
             if batch.is_empty() {
@@ -372,6 +386,39 @@ impl Engine {
             lsn,
             rows,
             repeated: false,
+        }))
+    }
+
+    /// Whether a batch may have so many rows.
+    pub(crate) fn check_batch_rows(&self, rows: u64) -> Result<(), Error> {
+        if rows <= self.options.batch_rows_max {
+            return Ok(());
+        }
+        Err(Error::Limit {
+            what: "the rows of one batch",
+            limit: self.options.batch_rows_max,
+            needed: rows,
+            remedy: "send smaller batches",
+        })
+    }
+
+    /// Waits until everything up to an LSN is durable, and so visible.
+    pub(crate) fn wait_for(&self, lsn: Lsn) -> Result<(), Error> {
+        self.log.sync(lsn)
+    }
+
+    /// What became of the batch that was taken under a key, once that is durable.
+    pub(crate) fn taken_under(&self, key: &BatchKey) -> Result<Option<Written>, Error> {
+        // Bound first: the guard must be gone before the log is waited for.
+        let taken = lock(&self.keys).find(key);
+        let Some(taken) = taken else {
+            return Ok(None);
+        };
+        self.log.sync(taken.lsn)?;
+        Ok(Some(Written {
+            lsn: taken.lsn,
+            rows: taken.rows,
+            repeated: true,
         }))
     }
 

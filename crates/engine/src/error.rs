@@ -246,6 +246,72 @@ pub enum Error {
         /// The row's values in the key's columns.
         values: String,
     },
+    /// A column of a typed write that its table does not take.
+    #[error(
+        "column \"{column}\" cannot be written to table \"{table}\": {reason}; nothing of the batch was written"
+    )]
+    TypedColumn {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// Why, and what is taken.
+        reason: String,
+    },
+    /// A row of a typed write that its table does not take.
+    #[error(
+        "row {row} for table \"{table}\" is refused, in column \"{column}\": {reason}; nothing of the batch was written"
+    )]
+    TypedRow {
+        /// The table.
+        table: String,
+        /// The column.
+        column: String,
+        /// The row, counted from 1.
+        row: usize,
+        /// What does not fit.
+        reason: String,
+    },
+    /// A row whose series and time another row of a `unique` table has.
+    #[error(
+        "row {row} for table \"{table}\" is refused: its series ({tags}) has a row at time {time} {place}; nothing of the batch was written: {remedy}, or write with another choice for conflicts: skip or replace"
+    )]
+    RowConflict {
+        /// The table.
+        table: String,
+        /// The row, counted from 1.
+        row: usize,
+        /// The tags of its series.
+        tags: String,
+        /// Its time in nanoseconds since 1970.
+        time: i64,
+        /// Where the other row is.
+        place: &'static str,
+        /// What to do about it.
+        remedy: &'static str,
+    },
+    /// Conflicts of keys are for `unique` tables.
+    #[error(
+        "table \"{table}\" has no conflicts that could be refused or skipped, because its duplicates are \"{duplicates}\"; write with replace, or set its duplicates to \"unique\""
+    )]
+    NoConflicts {
+        /// The table.
+        table: String,
+        /// Its kind of duplicates.
+        duplicates: &'static str,
+    },
+    /// Rows that an update or a delete has read are not the same any more.
+    #[error(
+        "a row of table \"{table}\", series ({tags}), time {time}, was written or deleted after this statement had read it; nothing was changed: run the statement again"
+    )]
+    ChangedMeanwhile {
+        /// The table.
+        table: String,
+        /// The tags of its series.
+        tags: String,
+        /// Its time in nanoseconds since 1970.
+        time: i64,
+    },
     /// A limit of the store would be passed.
     #[error("{what} is limited to {limit}, this needs {needed}; {remedy}")]
     Limit {

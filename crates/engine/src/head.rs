@@ -7,6 +7,7 @@
 //! are merged like an LSM tree's levels: a million one-row writes leave a few dozen runs, and each row is copied a
 //! logarithmic number of times.
 
+use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -28,6 +29,8 @@ pub(crate) struct Run {
     /// (LSN, rows up to its end), ascending.
     marks: Vec<(Lsn, usize)>,
     order: OnceLock<Vec<u32>>,
+    /// First and last time.
+    times: OnceLock<(i64, i64)>,
 }
 
 impl Run {
@@ -36,6 +39,7 @@ impl Run {
             marks: vec![(lsn, rows.rows())],
             rows,
             order: OnceLock::new(),
+            times: OnceLock::new(),
         }
     }
 
@@ -47,11 +51,21 @@ impl Run {
 
     /// How many rows, from the start, have an LSN up to `visible`.
     pub(crate) fn visible_rows(&self, visible: Lsn) -> usize {
-        self.marks
-            .iter()
-            .take_while(|(lsn, _)| *lsn <= visible)
-            .last()
-            .map_or(0, |(_, end)| *end)
+        let marks = self.marks.partition_point(|(lsn, _)| *lsn <= visible);
+        let last = marks.checked_sub(1).and_then(|at| self.marks.get(at));
+        last.map_or(0, |(_, end)| *end)
+    }
+
+    /// First and last time of its rows; looked for once, when first asked.
+    pub(crate) fn times(&self) -> RangeInclusive<i64> {
+        let (first, last) = *self.times.get_or_init(|| {
+            let times = || self.rows.times.iter().copied();
+            (
+                times().min().unwrap_or(i64::MAX),
+                times().max().unwrap_or(i64::MIN),
+            )
+        });
+        first..=last
     }
 
     /// One run with the rows of both, `self` first.
@@ -65,6 +79,7 @@ impl Run {
             rows,
             marks,
             order: OnceLock::new(),
+            times: OnceLock::new(),
         }
     }
 }
@@ -104,9 +119,21 @@ pub(crate) struct Head {
     tombstones: Mutex<Vec<Arc<Tombstone>>>,
     rows: AtomicU64,
     bytes: AtomicU64,
+    /// The last LSN that it may hold, once it takes no more.
+    end: OnceLock<Lsn>,
 }
 
 impl Head {
+    /// It takes no more rows, and holds none above `lsn`.
+    pub(crate) fn freeze(&self, lsn: Lsn) {
+        self.end.get_or_init(|| lsn);
+    }
+
+    /// The last LSN that it may hold; `None` = it still takes rows.
+    pub(crate) fn end(&self) -> Option<Lsn> {
+        self.end.get().copied()
+    }
+
     /// Adds a batch. The caller holds the sequencer, so batches arrive in LSN order. `out_of_order` is a planted bug.
     pub(crate) fn insert(&self, lsn: Lsn, batch: Batch, out_of_order: bool) {
         for tombstone in batch.tombstones {
@@ -147,6 +174,16 @@ impl Head {
             .unwrap_or_else(PoisonError::into_inner);
         let concerned = tombstones.iter().take_while(|it| it.lsn <= visible);
         concerned.map(Arc::clone).collect()
+    }
+
+    /// Deletes above `lsn`, in LSN order.
+    pub(crate) fn tombstones_after(&self, lsn: Lsn) -> Vec<Arc<Tombstone>> {
+        let tombstones = self
+            .tombstones
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let start = tombstones.partition_point(|it| it.lsn <= lsn);
+        tombstones.get(start..).unwrap_or_default().to_vec()
     }
 
     /// Tables with rows, ascending.

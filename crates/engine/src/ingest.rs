@@ -9,6 +9,7 @@
 mod memo;
 mod pending;
 mod rows;
+mod typed;
 
 use std::sync::{Arc, PoisonError};
 
@@ -25,6 +26,7 @@ use memo::Fingerprint;
 pub(crate) use memo::SeriesMemo;
 use pending::Pending;
 use rows::{Builder, RowContext, RowError, RowSeries};
+pub use typed::{OnConflict, Target, TypedReport};
 
 /// Rejected lines that a report shows; the rest are counted.
 pub const REJECTED_SHOWN_MAX: usize = 100;
@@ -46,6 +48,8 @@ pub struct WriteReport {
     pub rejected: Vec<Rejected>,
     /// All of them.
     pub rejected_total: u64,
+    /// Points that are line protocol, but clash with their table and were not kept.
+    pub dropped: u64,
 }
 
 /// A line that was not kept, or not whole.
@@ -64,6 +68,7 @@ pub struct Rejected {
 impl WriteReport {
     fn reject(&mut self, line_number: usize, line: &[u8], reason: String, parse: bool) {
         self.rejected_total += 1;
+        self.dropped += u64::from(!parse);
         if self.rejected.len() < REJECTED_SHOWN_MAX {
             let shown = line.get(..LINE_SHOWN_BYTES).unwrap_or(line);
             self.rejected.push(Rejected {
@@ -81,6 +86,8 @@ impl WriteReport {
 pub struct Session {
     engine: Arc<Engine>,
     database: String,
+    /// The schema it was made for; `None` = whichever is the default one.
+    named: Option<String>,
     schema: SchemaId,
     /// The catalogue's epoch at which all that it knows was looked up.
     epoch: u64,
@@ -110,13 +117,23 @@ struct KnownField {
 }
 
 impl Session {
-    /// A writer of `database`, which must exist.
+    /// A writer of the default schema of `database`, which must exist.
     pub fn new(engine: Arc<Engine>, database: &str) -> Result<Self, Error> {
+        Self::in_schema(engine, database, None)
+    }
+
+    /// A writer of a schema of `database`; both must exist. `None` = the default schema.
+    pub fn in_schema(
+        engine: Arc<Engine>,
+        database: &str,
+        named: Option<&str>,
+    ) -> Result<Self, Error> {
         let epoch = engine.catalogue_epoch();
-        let schema = default_schema(&engine, database)?;
+        let schema = schema_of(&engine, database, named)?;
         Ok(Self {
             engine,
             database: database.to_owned(),
+            named: named.map(str::to_owned),
             schema,
             epoch,
             expected: 0,
@@ -187,7 +204,7 @@ impl Session {
     fn follow_changes(&mut self) -> Result<(), Error> {
         let epoch = self.engine.catalogue_epoch();
         if epoch != self.epoch {
-            self.schema = default_schema(&self.engine, &self.database)?;
+            self.schema = schema_of(&self.engine, &self.database, self.named.as_deref())?;
             self.tables.clear();
             self.slots.clear();
             self.epoch = epoch;
@@ -309,6 +326,8 @@ impl Session {
                 table.name
             );
             report.reject(point.line_number, point.line, reason, false);
+            // The field goes, the point stays, unless it has no other.
+            report.dropped -= u64::from(added.is_ok());
         }
         match added {
             Ok(()) => {
@@ -442,14 +461,24 @@ impl TableSlot {
     }
 }
 
-/// The schema that a database's lines go to.
-fn default_schema(engine: &Engine, database: &str) -> Result<SchemaId, Error> {
+/// The schema that lines go to.
+fn schema_of(engine: &Engine, database: &str, named: Option<&str>) -> Result<SchemaId, Error> {
     let catalogue = engine.catalogue();
-    let id = catalogue.database(database);
-    id.and_then(|id| catalogue.default_schema(id))
-        .ok_or_else(|| Error::UnknownDatabase {
+    let Some(id) = catalogue.database(database) else {
+        return Err(Error::UnknownDatabase {
             name: database.to_owned(),
-        })
+        });
+    };
+    let schema = match named {
+        Some(name) => catalogue.schema(id, name),
+        None => catalogue.default_schema(id),
+    };
+    schema.ok_or_else(|| Error::NotFound {
+        what: "schema",
+        name: named.unwrap_or_default().to_owned(),
+        place: format!("database \"{database}\""),
+        hint: "create it first".to_owned(),
+    })
 }
 
 fn reject_parse(error: &LineError<'_>, report: &mut WriteReport) {

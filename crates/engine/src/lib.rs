@@ -61,6 +61,7 @@ pub mod ingest;
 pub mod inspect;
 mod log;
 mod manifest;
+mod mask;
 mod order;
 mod predicate;
 mod record;
@@ -79,7 +80,7 @@ pub use clock::{Clock, SystemClock};
 pub use compaction::CompactionOptions;
 pub use engine::{
     BackupReport, Damage, DeleteRequest, Engine, Maintained, Metrics, NewColumn, NewRelation,
-    Options, RelationChange, RestoreReport, Verified,
+    Options, RelationChange, RestoreReport, RowKey, Verified,
 };
 pub use error::Error;
 pub use predicate::{TagMatch, TagPredicate};

@@ -18,17 +18,18 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use arrow_array::{RecordBatch, StringArray};
-use arrow_schema::{Schema, SchemaRef};
+use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use nilometer_codec::PhysicalType;
 
+use crate::batch::TableRows;
 use crate::catalogue::Catalogue;
 use crate::engine::{Engine, State};
 use crate::error::Error;
 use crate::head::Run;
+use crate::mask::{Deletes, Mask};
 use crate::predicate::TagPredicate;
-use crate::schema::{ColumnId, ColumnKind, ColumnSource, Duplicates, Lsn, TableSchema};
+use crate::schema::{ColumnId, ColumnKind, ColumnSource, Duplicates, Lsn, TableId, TableSchema};
 use crate::segment::{GroupDirectory, Segment};
-use crate::tombstone::{Mask, Tombstone};
 use output::Output;
 pub(crate) use output::field_array;
 use source::{Cursor, GroupCursor, RunCursor};
@@ -58,6 +59,14 @@ pub struct ScanRequest {
     pub tags: Vec<TagPredicate>,
     /// More rows than this are not needed; a scan may still return more.
     pub limit: Option<usize>,
+}
+
+impl ScanRequest {
+    /// A position for the projection beside those of the schema: the id of the row's series, as `_series` of type `UInt32`.
+    pub const SERIES: usize = usize::MAX;
+    /// Another: the row's place among those of the same series and time, from 0, as `_nth` of type `UInt32`. With the
+    /// series and the time it makes a [`crate::RowKey`].
+    pub const NTH: usize = usize::MAX - 1;
 }
 
 /// A planned read. Clones share the plan.
@@ -104,6 +113,8 @@ enum Source {
 #[derive(Debug, Clone)]
 enum OutputColumn {
     Time,
+    Series,
+    Nth,
     Tag {
         /// By position in `Plan::series`.
         codes: Arc<Vec<Option<u32>>>,
@@ -120,25 +131,36 @@ impl Scan {
         visible: Lsn,
         request: &ScanRequest,
     ) -> Result<Self, Error> {
+        let series = find_series(&engine.catalogue(), &request.table, &request.tags);
+        Self::of_series(engine, state, visible, request, series)
+    }
+
+    /// A scan of these series, ascending; the request's conditions on tags are not looked at.
+    pub(crate) fn of_series(
+        engine: &Engine,
+        state: &State,
+        visible: Lsn,
+        request: &ScanRequest,
+        series: Vec<u32>,
+    ) -> Result<Self, Error> {
         let table = &request.table;
-        let (series, columns, fields) = {
+        let (columns, fields) = {
             let catalogue = engine.catalogue();
             if catalogue.table(table.id).is_none() {
                 return Err(Error::TableDropped {
                     table: table.name.clone(),
                 });
             }
-            let series = find_series(&catalogue, &request.table, &request.tags);
-            let (columns, fields) = plan_columns(&catalogue, request, &series);
-            (series, columns, fields)
+            plan_columns(&catalogue, request, &series)
         };
         let sources = find_sources(state, visible, request, &series)?;
         let rows_estimate = estimate(&sources, &series, &request.time);
         let arrow = table.arrow_schema();
-        let kept = request
-            .projection
-            .iter()
-            .filter_map(|&at| arrow.fields().get(at).cloned());
+        let kept = request.projection.iter().filter_map(|&at| match at {
+            ScanRequest::SERIES => Some(hidden_field("_series")),
+            ScanRequest::NTH => Some(hidden_field("_nth")),
+            at => arrow.fields().get(at).cloned(),
+        });
         let schema = Arc::new(Schema::new(kept.collect::<Vec<_>>()));
         let morsels = usize::try_from(rows_estimate.div_ceil(MORSEL_ROWS)).unwrap_or(usize::MAX);
         let morsels = morsels.clamp(1, series.len().max(1));
@@ -179,6 +201,23 @@ impl Scan {
         self.plan.rows_estimate
     }
 
+    /// Reads everything as rows of a table: series, times and the fields of the request.
+    pub(crate) fn read_rows(
+        &self,
+        table: TableId,
+        mut visit: impl FnMut(TableRows),
+    ) -> Result<(), Error> {
+        for morsel in 0..self.morsels() {
+            let reader = self.read(morsel);
+            let mut reading = reader.open()?;
+            while reading.at < reader.end {
+                reading.add_series(&self.plan)?;
+            }
+            visit(reading.output.take_rows(table, &self.plan.series));
+        }
+        Ok(())
+    }
+
     /// Reads one morsel, numbered from 0. A number past the last gives no batch.
     pub fn read(&self, morsel: usize) -> MorselReader {
         let ends = &self.plan.morsel_ends;
@@ -196,6 +235,10 @@ impl Scan {
     }
 }
 
+fn hidden_field(name: &str) -> FieldRef {
+    Arc::new(Field::new(name, DataType::UInt32, false))
+}
+
 fn plan_columns(
     catalogue: &Catalogue,
     request: &ScanRequest,
@@ -206,6 +249,8 @@ fn plan_columns(
     let mut columns = Vec::new();
     for &position in &request.projection {
         match table.source(position) {
+            None if position == ScanRequest::SERIES => columns.push(OutputColumn::Series),
+            None if position == ScanRequest::NTH => columns.push(OutputColumn::Nth),
             None => {}
             Some(ColumnSource::Time) => columns.push(OutputColumn::Time),
             Some(ColumnSource::Tag(at)) => {
@@ -252,7 +297,7 @@ fn find_sources(
         return Ok(sources);
     };
     let table = request.table.id;
-    let tombstones = state.tombstones(table, visible);
+    let deletes = Deletes::new(&state.tombstones(table, visible));
     for segment in &state.version.segments {
         for (at, group) in segment.groups(table) {
             let apart = group.max_time < *request.time.start()
@@ -260,8 +305,8 @@ fn find_sources(
                 || group.last_series < first
                 || group.first_series > last;
             if !apart {
-                let mask = segment_mask(
-                    &tombstones,
+                let mask = Mask::of_segment(
+                    &deletes,
                     segment.meta.applied_lsn,
                     group.first_series..=group.last_series,
                     group.min_time..=group.max_time,
@@ -278,39 +323,11 @@ fn find_sources(
     let frozen = state.frozen.as_ref().map(|frozen| &frozen.head);
     for head in frozen.into_iter().chain([&state.head]) {
         for (run, visible) in head.runs(table, visible) {
-            let mask = run_mask(&tombstones, &run);
+            let mask = Mask::of_run(&deletes, &run);
             sources.push(Source::Run { run, visible, mask });
         }
     }
     Ok(sources)
-}
-
-/// What of a segment's rows with these series and times is hidden.
-pub(crate) fn segment_mask(
-    tombstones: &[Arc<Tombstone>],
-    applied_lsn: Lsn,
-    series: RangeInclusive<u32>,
-    time: RangeInclusive<i64>,
-) -> Mask {
-    let mut mask = Mask::default();
-    for tombstone in tombstones {
-        if tombstone.lsn > applied_lsn && tombstone.touches(series.clone(), time.clone()) {
-            mask.add(Arc::clone(tombstone), usize::MAX);
-        }
-    }
-    mask
-}
-
-/// What of a run's rows is hidden: a delete concerns those that were there before it.
-pub(crate) fn run_mask(tombstones: &[Arc<Tombstone>], run: &Run) -> Mask {
-    let mut mask = Mask::default();
-    for tombstone in tombstones {
-        mask.add(
-            Arc::clone(tombstone),
-            run.visible_rows(tombstone.lsn.saturating_sub(1)),
-        );
-    }
-    mask
 }
 
 fn estimate(sources: &[Source], series: &[u32], time: &RangeInclusive<i64>) -> u64 {
@@ -397,28 +414,10 @@ impl MorselReader {
                 reading.at = self.end;
                 break;
             }
-            let Some(&series) = plan.series.get(reading.at) else {
-                break;
-            };
-            let mut pieces = Vec::new();
-            for (rank, (cursor, mask)) in reading.cursors.iter_mut().enumerate() {
-                let before = pieces.len();
-                cursor.take(series, rank, &plan.time, &mut pieces)?;
-                if !mask.is_empty() {
-                    let mut new = pieces.split_off(before);
-                    new.retain_mut(|piece| piece.hide(series, mask));
-                    pieces.append(&mut new);
-                }
+            reading.add_series(plan)?;
+            while reading.output.rows() >= BATCH_ROWS {
+                reading.ready.push_back(reading.output.take(plan));
             }
-            if !pieces.is_empty() {
-                let before = reading.output.rows();
-                merge::append(pieces, reading.at, plan.duplicates, &mut reading.output);
-                reading.rows += reading.output.rows() - before;
-                while reading.output.rows() >= BATCH_ROWS {
-                    reading.ready.push_back(reading.output.take(plan));
-                }
-            }
-            reading.at += 1;
         }
         if let Some(batch) = reading.ready.pop_front() {
             return Ok(Some(batch));
@@ -459,5 +458,32 @@ impl MorselReader {
             at: self.start,
             rows: 0,
         })
+    }
+}
+
+impl Reading {
+    /// Adds the rows of the next series.
+    fn add_series(&mut self, plan: &Plan) -> Result<(), Error> {
+        let position = self.at;
+        self.at += 1;
+        let Some(&series) = plan.series.get(position) else {
+            return Ok(());
+        };
+        let mut pieces = Vec::new();
+        for (rank, (cursor, mask)) in self.cursors.iter_mut().enumerate() {
+            let before = pieces.len();
+            cursor.take(series, rank, &plan.time, &mut pieces)?;
+            if !mask.is_empty() {
+                let mut new = pieces.split_off(before);
+                new.retain_mut(|piece| piece.hide(series, mask));
+                pieces.append(&mut new);
+            }
+        }
+        if !pieces.is_empty() {
+            let before = self.output.rows();
+            merge::append(pieces, position, plan.duplicates, &mut self.output);
+            self.rows += self.output.rows() - before;
+        }
+        Ok(())
     }
 }

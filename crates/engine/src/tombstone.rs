@@ -1,12 +1,13 @@
 //! Tombstones: what was deleted, until the rows are gone from every file.
 //!
 //! Does: say which rows a delete hides, and turn into bytes and back. Does not: know files or heads; whoever reads rows
-//! knows their LSN and asks only the tombstones that are newer.
+//! knows their LSN and asks only the tombstones that are newer, through `mask.rs`.
 //!
 //! A tombstone of LSN d hides rows below d. A flush leaves out what the head's older rows lost; compaction what its
 //! inputs lost. A file says up to which LSN that was done to it (`SegmentMeta::applied_lsn`), so a tombstone
 //! concerns the files below it only, and goes when there is none.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -103,6 +104,15 @@ impl Tombstone {
         }
     }
 
+    /// The keys that it names, ascending; none if it is a range.
+    pub(crate) fn rows(&self) -> impl ExactSizeIterator<Item = (u32, i64)> {
+        let (series, times) = match &self.what {
+            Deleted::Range { .. } => ([].as_slice(), [].as_slice()),
+            Deleted::Rows { series, times } => (series.as_slice(), times.as_slice()),
+        };
+        series.iter().copied().zip(times.iter().copied())
+    }
+
     /// Memory in use, roughly.
     pub(crate) fn bytes(&self) -> usize {
         let lists = match &self.what {
@@ -193,39 +203,36 @@ fn take_series(input: &mut &[u8]) -> Result<Vec<u32>, Malformed> {
         .collect()
 }
 
-/// The tombstones that concern one source of rows, and which of its rows are older than each.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Mask {
-    /// With the number of rows, from the source's start, that are below the tombstone's LSN.
-    tombstones: Vec<(Arc<Tombstone>, usize)>,
-}
-
-impl Mask {
-    /// Adds a tombstone that concerns the first `older` rows.
-    pub(crate) fn add(&mut self, tombstone: Arc<Tombstone>, older: usize) {
-        if older > 0 {
-            self.tombstones.push((tombstone, older));
+/// The deletes of a head as few as can be: its lists of rows become one a table, of the last LSN. To what is older than
+/// the head, and to what is newer, that is the same.
+pub(crate) fn joined(tombstones: Vec<Arc<Tombstone>>) -> Vec<Arc<Tombstone>> {
+    let mut kept = Vec::new();
+    let mut lists: BTreeMap<TableId, Vec<Arc<Tombstone>>> = BTreeMap::new();
+    for tombstone in tombstones {
+        match &tombstone.what {
+            Deleted::Rows { .. } => lists.entry(tombstone.table).or_default().push(tombstone),
+            Deleted::Range { .. } => kept.push(tombstone),
         }
     }
-
-    /// Whether nothing is hidden at all.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.tombstones.is_empty()
+    for list in lists.into_values() {
+        let rows: usize = list.iter().map(|it| it.rows().len()).sum();
+        let last = list.last().map(|it| (it.lsn, it.table));
+        let (Some((lsn, table)), 2.., ..=ENTRIES_MAX) = (last, list.len(), rows) else {
+            kept.extend(list);
+            continue;
+        };
+        let mut keys: Vec<(u32, i64)> = list.iter().flat_map(|it| it.rows()).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        let (series, times) = keys.into_iter().unzip();
+        kept.push(Arc::new(Tombstone {
+            lsn,
+            table,
+            what: Deleted::Rows { series, times },
+        }));
     }
-
-    /// Whether the row `row` of the source, with this key, is hidden.
-    pub(crate) fn hides(&self, row: usize, series: u32, time: i64) -> bool {
-        self.tombstones
-            .iter()
-            .any(|(tombstone, older)| row < *older && tombstone.hides(series, time))
-    }
-
-    /// Whether a row of one of these series in this time could be hidden; sure about no.
-    pub(crate) fn touches(&self, series: &RangeInclusive<u32>, time: &RangeInclusive<i64>) -> bool {
-        self.tombstones
-            .iter()
-            .any(|(tombstone, _)| tombstone.touches(series.clone(), time.clone()))
-    }
+    kept.sort_by_key(|it| it.lsn);
+    kept
 }
 
 #[cfg(test)]
@@ -292,13 +299,34 @@ mod tests {
     }
 
     #[test]
-    fn a_mask_hides_older_rows_only() {
-        let mut mask = Mask::default();
-        assert!(mask.is_empty());
-        mask.add(Arc::new(samples().swap_remove(1)), 3);
-        assert!(mask.hides(2, 7, 15));
-        assert!(!mask.hides(3, 7, 15));
-        mask.add(Arc::new(samples().swap_remove(0)), 0);
-        assert!(!mask.hides(0, 7, -100));
+    fn joined_lists_of_rows_hide_what_they_hid_apart() {
+        let rows = |lsn, table, keys: &[(u32, i64)]| {
+            let (series, times) = keys.iter().copied().unzip();
+            Arc::new(Tombstone {
+                lsn,
+                table: TableId(table),
+                what: Deleted::Rows { series, times },
+            })
+        };
+        let range = Arc::new(Tombstone {
+            lsn: 4,
+            table: TableId(1),
+            what: Deleted::Range {
+                series: None,
+                time: 0..=1,
+            },
+        });
+        let apart = vec![
+            rows(2, 1, &[(1, 5), (2, 5)]),
+            rows(3, 2, &[(9, 9)]),
+            Arc::clone(&range),
+            rows(5, 1, &[(1, 4), (1, 5)]),
+        ];
+        let expected = [
+            rows(3, 2, &[(9, 9)]),
+            range,
+            rows(5, 1, &[(1, 4), (1, 5), (2, 5)]),
+        ];
+        assert_eq!(joined(apart), expected);
     }
 }

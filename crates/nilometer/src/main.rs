@@ -7,6 +7,7 @@
 mod bench;
 mod check;
 mod client;
+mod config;
 mod demo;
 mod export;
 mod import;
@@ -26,7 +27,7 @@ mod upkeep;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// A time-series database that answers to the clients people already have.
 #[derive(Debug, Parser)]
@@ -40,6 +41,8 @@ struct Cli {
 enum Command {
     /// Run a server on a data directory.
     Serve(Box<serve::ServeArgs>),
+    /// Show the settings of a server, and where each came from: flag, variable, file or default.
+    Config(Box<config::ConfigArgs>),
     /// Ask SQL of a server, or of a data directory that no server has open: a statement, a script, or in a shell.
     Sql(Box<sql::SqlArgs>),
     /// Bring files in: line protocol, CSV, Parquet.
@@ -70,9 +73,18 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let command = Cli::command();
+    let merged = match config::merge(&command, std::env::args_os().collect()) {
+        Ok(merged) => merged,
+        Err(error) => {
+            print::error(&error);
+            return ExitCode::from(2);
+        }
+    };
+    let cli = Cli::from_arg_matches(&merged.matches).unwrap_or_else(|error| error.exit());
     let outcome = match cli.command {
         Command::Serve(args) => serve::run(&args),
+        Command::Config(args) => config::run(&args, &command, &merged),
         Command::Sql(args) => sql::run(&args),
         Command::Import(args) => import::run(&args),
         Command::Export(args) => export::run(&args),

@@ -1,38 +1,91 @@
 //! `nilometer serve`.
 
-use std::io::IsTerminal;
+mod log;
+
+use std::env::VarError;
+use std::fs::File;
+use std::io::Read;
 use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::Context;
-use clap::Args;
+use anyhow::{Context, bail};
+use clap::{Args, ValueEnum};
 use nilometer_engine::Engine;
-use nilometer_server::ServerConfig;
+use nilometer_server::{AccessLog, PemFile, ServerConfig, Tls, Token};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::print;
 use crate::store::StoreArgs;
 
-/// Settings of a server; each has an environment variable too.
+/// Holds the token itself, where a file is more trouble than it is worth: in containers.
+pub(crate) const TOKEN_VARIABLE: &str = "NILOMETER_TOKEN";
+
+/// Certificates and tokens are small; what is larger is some other file.
+const SECRET_BYTES_MAX: u64 = 1 << 20;
+
+/// Settings of a server; each has an environment variable too, and may stand in a file.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  nilometer serve --data ./data --http-bind 127.0.0.1:8086\n  curl --data-binary 'm,host=a v=1.5' 'localhost:8086/api/v3/write_lp?db=d'"
+    after_help = "Example:\n  nilometer serve --data ./data --http-bind 127.0.0.1:8086\n  curl --data-binary 'm,host=a v=1.5' 'localhost:8086/api/v3/write_lp?db=d'\n\nA flag counts before its environment variable, that before the file, that before the default;\n`nilometer config` shows what is in force. NILOMETER_TOKEN may hold the token itself."
 )]
 pub(crate) struct ServeArgs {
+    /// TOML file with settings under the names of their flags.
+    #[arg(long, value_name = "FILE", env = "NILOMETER_CONFIG")]
+    config: Option<PathBuf>,
     /// Data directory; made if absent.
     #[arg(long, value_name = "DIR", env = "NILOMETER_DATA")]
-    data: PathBuf,
+    data: Option<PathBuf>,
     /// Address to listen on for HTTP; port 0 = any free one.
     #[arg(long, value_name = "ADDRESS", env = "NILOMETER_HTTP_BIND", default_value = "127.0.0.1:8086", value_parser = parse_address)]
     http_bind: SocketAddr,
-    /// Allow an address that other machines reach, although nobody is asked who they are.
+    /// Allow an address that other machines reach without TLS or without a token.
     #[arg(long, env = "NILOMETER_INSECURE")]
     insecure: bool,
+    #[command(flatten)]
+    access: AccessArgs,
+    #[command(flatten)]
+    log: LogArgs,
     #[command(flatten)]
     store: StoreArgs,
     #[command(flatten)]
     limits: LimitArgs,
+}
+
+/// Who may connect.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Access")]
+struct AccessArgs {
+    /// PEM file with the certificate that the server shows, those that vouch for it after it.
+    #[arg(long, value_name = "FILE", env = "NILOMETER_TLS_CERT")]
+    tls_cert: Option<PathBuf>,
+    /// PEM file with the certificate's key.
+    #[arg(long, value_name = "FILE", env = "NILOMETER_TLS_KEY")]
+    tls_key: Option<PathBuf>,
+    /// File with the token that every request but /health and /ping must show.
+    #[arg(long, value_name = "FILE", env = "NILOMETER_TOKEN_FILE")]
+    token_file: Option<PathBuf>,
+}
+
+/// What is logged, to standard error.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "Log")]
+struct LogArgs {
+    /// How lines look.
+    #[arg(long, value_enum, env = "NILOMETER_LOG_FORMAT", default_value_t = log::Format::Text)]
+    log_format: log::Format,
+    /// What is logged: error, warn, info, debug, trace, or a list of `target=level`.
+    #[arg(long, value_name = "LEVEL", env = "NILOMETER_LOG", default_value = "info", value_parser = log::parse_filter)]
+    log_level: log::Filter,
+    /// Level of requests that went well.
+    #[arg(long, value_enum, env = "NILOMETER_ACCESS_LOG", default_value_t = AccessLevel::Debug)]
+    access_log: AccessLevel,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum AccessLevel {
+    Info,
+    Debug,
 }
 
 macro_rules! limits {
@@ -65,6 +118,10 @@ limits! {
     body_ratio_max: usize, "N", "NILOMETER_BODY_RATIO_MAX", body_ratio_max;
     /// Bytes of all request bodies in memory at one time.
     bodies_bytes_max: usize, "BYTES", "NILOMETER_BODIES_BYTES_MAX", bodies_bytes_max;
+    /// Bytes of a request's path and query; a longer statement goes into a body.
+    url_bytes_max: usize, "BYTES", "NILOMETER_URL_BYTES_MAX", url_bytes_max;
+    /// Bytes of a request's headers.
+    header_bytes_max: usize, "BYTES", "NILOMETER_HEADER_BYTES_MAX", header_bytes_max;
     /// Milliseconds a client may take to send a body.
     body_read_ms_max: u64, "MS", "NILOMETER_BODY_READ_MS_MAX", body_read_ms_max;
     /// Milliseconds a client may take to send the head of a request.
@@ -108,22 +165,98 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
 }
 
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
-    let mut config = args.limits.config();
-    config.insecure = args.insecure;
-    nilometer_server::check_bind(args.http_bind, args.insecure)?;
-    tracing_subscriber::fmt()
-        .with_writer(std::io::stderr)
-        .with_ansi(std::io::stderr().is_terminal())
-        .with_env_filter(log_filter())
-        .init();
+    let data = args.data.as_deref().context(
+        "no data directory; give --data DIR, set NILOMETER_DATA, or put data = \"DIR\" into the file of --config",
+    )?;
+    let config = args.config()?;
+    nilometer_server::check_bind(args.http_bind, &config)?;
+    log::start(args.log.log_format, &args.log.log_level);
     raise_file_limit();
-    let engine = Engine::open_dir(&args.data, args.store.options())?;
+    let engine = match Engine::open_dir(data, args.store.options()) {
+        Err(error @ nilometer_engine::Error::Io { .. }) => {
+            return Err(error).with_context(|| {
+                format!(
+                    "cannot open the data directory {}; it must be a folder that the server's user may write, or a path at which one can be made: check --data",
+                    data.display()
+                )
+            });
+        }
+        opened => opened?,
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
         .build()
         .context("cannot start threads for sockets")?;
     runtime.block_on(listen(args.http_bind, Arc::new(engine), config))
+}
+
+impl ServeArgs {
+    fn config(&self) -> anyhow::Result<ServerConfig> {
+        let mut config = self.limits.config();
+        config.insecure = self.insecure;
+        config.tls = self.access.tls()?;
+        config.token = self.access.token()?;
+        config.access_log = match self.log.access_log {
+            AccessLevel::Info => AccessLog::Info,
+            AccessLevel::Debug => AccessLog::Debug,
+        };
+        Ok(config)
+    }
+
+    /// Whether a server would start with this, as far as settings go.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        Ok(nilometer_server::check_bind(
+            self.http_bind,
+            &self.config()?,
+        )?)
+    }
+}
+
+impl AccessArgs {
+    fn tls(&self) -> anyhow::Result<Option<Tls>> {
+        match (&self.tls_cert, &self.tls_key) {
+            (None, None) => Ok(None),
+            (Some(_), None) => bail!("--tls-cert is set and --tls-key is not; TLS needs both"),
+            (None, Some(_)) => bail!("--tls-key is set and --tls-cert is not; TLS needs both"),
+            (Some(cert), Some(key)) => {
+                let cert = read("--tls-cert", cert)?;
+                let key = read("--tls-key", key)?;
+                Ok(Some(Tls::new(&cert, &key)?))
+            }
+        }
+    }
+
+    /// The token of the file, or of the variable that holds it where no file is named.
+    fn token(&self) -> anyhow::Result<Option<Token>> {
+        if let Some(path) = &self.token_file {
+            let file = read("--token-file", path)?;
+            let text = String::from_utf8_lossy(&file.bytes);
+            return Ok(Some(Token::new(&text, &path.display().to_string())?));
+        }
+        match std::env::var(TOKEN_VARIABLE) {
+            Ok(text) => Ok(Some(Token::new(&text, TOKEN_VARIABLE)?)),
+            Err(VarError::NotPresent) => Ok(None),
+            Err(VarError::NotUnicode(_)) => bail!("{TOKEN_VARIABLE} is not text"),
+        }
+    }
+}
+
+/// A small file that a flag names.
+fn read(flag: &str, path: &Path) -> anyhow::Result<PemFile> {
+    let mut bytes = Vec::new();
+    File::open(path)
+        .and_then(|file| file.take(SECRET_BYTES_MAX).read_to_end(&mut bytes))
+        .with_context(|| {
+            format!(
+                "cannot read {} of {flag}; check the path, and that the server's user may read the file",
+                path.display()
+            )
+        })?;
+    Ok(PemFile {
+        path: path.to_owned(),
+        bytes,
+    })
 }
 
 /// Segments and connections need files; the usual soft limit of 1024 is for programs that use select(2).
@@ -145,13 +278,14 @@ async fn listen(
         .await
         .with_context(|| {
             format!(
-                "cannot listen on {address}; is another server there? choose another --http-bind"
+                "cannot listen on {address}; if another server is there, stop it or choose another --http-bind, such as 127.0.0.1:0 for any free port"
             )
         })?;
     let address = listener.local_addr().context("cannot tell the port")?;
     // Before anybody can know that the server is there: a stop asked for at once is a graceful stop too.
     let stop = stop_signal().context("cannot listen for signals")?;
-    print::line(format!("listening on http://{address}"));
+    let scheme = config.tls.as_ref().map_or("http", |_| "https");
+    print::line(format!("listening on {scheme}://{address}"));
     nilometer_server::serve(listener, engine, config, stop).await?;
     Ok(())
 }
@@ -166,9 +300,4 @@ fn stop_signal() -> std::io::Result<impl Future<Output = ()>> {
             _ = terminate.recv() => {}
         }
     })
-}
-
-fn log_filter() -> tracing_subscriber::EnvFilter {
-    tracing_subscriber::EnvFilter::try_from_env("NILOMETER_LOG")
-        .unwrap_or_else(|_| tracing_subscriber::EnvFilter::new("info"))
 }

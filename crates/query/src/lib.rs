@@ -14,6 +14,7 @@ mod filter;
 mod function;
 mod memory;
 mod nearest;
+mod parameter;
 mod scan;
 mod sql;
 mod statement;
@@ -21,4 +22,5 @@ mod table;
 
 pub use answer::Answer;
 pub use error::{Error, OverMemory, Position};
+pub use parameter::{Parameter, Parameters};
 pub use sql::{Sql, SqlOptions};

@@ -22,6 +22,7 @@ use crate::catalogue::Databases;
 use crate::error::Error;
 use crate::memory::{QueryMemory, SharedMemory};
 use crate::nearest::nearest;
+use crate::parameter::{self, Parameters};
 use crate::{function, statement};
 
 /// Limits of queries. Each is named in the error that it causes.
@@ -104,6 +105,16 @@ impl Sql {
     /// Plans a statement on the newest snapshot and starts to run it. `database` is where names without one are
     /// looked up; others are reached as `database.schema.table`.
     pub async fn query(&self, database: &str, sql: &str) -> Result<Answer, Error> {
+        self.query_with(database, sql, &Parameters::new()).await
+    }
+
+    /// As [`Self::query`], with values for the statement's placeholders.
+    pub async fn query_with(
+        &self,
+        database: &str,
+        sql: &str,
+        parameters: &Parameters,
+    ) -> Result<Answer, Error> {
         let started = Instant::now();
         let statement = statement::parse(
             sql,
@@ -131,6 +142,7 @@ impl Sql {
             }
         };
         only_reading(&plan)?;
+        let plan = parameter::fill(plan, sql, parameters)?;
         let plan = session.create_physical_plan(&plan).await?;
         let memory = QueryMemory::new(
             self.options.query_memory_bytes_max,

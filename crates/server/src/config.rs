@@ -3,11 +3,33 @@
 
 use nilometer_query::SqlOptions;
 
+use crate::auth::Token;
+use crate::tls::Tls;
+
+/// The level of a log line for a request that went well; others are at info or above whatever this says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AccessLog {
+    /// Every request is a line of an ordinary log.
+    Info,
+    /// Only who asks for details sees them.
+    Debug,
+}
+
 /// Settings of a server.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
     /// Listen on addresses that other machines reach, although nobody is asked who they are.
     pub insecure: bool,
+    /// What every route but `/health` and `/ping` asks for; `None` = nothing.
+    pub token: Option<Token>,
+    /// Certificate and key; `None` = plain HTTP.
+    pub tls: Option<Tls>,
+    /// At which level requests that went well are logged.
+    pub access_log: AccessLog,
+    /// Bytes of a request's path and query.
+    pub url_bytes_max: usize,
+    /// Bytes of a request's header names and values together.
+    pub header_bytes_max: usize,
     /// Bytes of a request body after inflation.
     pub body_bytes_max: usize,
     /// Bytes of a compressed request body as it is sent.
@@ -46,6 +68,11 @@ impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             insecure: false,
+            token: None,
+            tls: None,
+            access_log: AccessLog::Debug,
+            url_bytes_max: 32 << 10,
+            header_bytes_max: 32 << 10,
             body_bytes_max: 256 << 20,
             body_compressed_bytes_max: 32 << 20,
             body_ratio_max: 100,

@@ -2,8 +2,9 @@
 
 use std::io;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
-use axum::http::{HeaderValue, StatusCode, header};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use nilometer_engine::Error as EngineError;
 use nilometer_query::Error as QueryError;
@@ -13,13 +14,33 @@ use serde_json::{Map, Value, json};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The address is reachable from other machines, and there is no authentication yet.
+    /// The address is reachable from other machines, without TLS or without a token.
     #[error(
-        "{address} is reachable from other machines and this server asks nobody who they are; bind to 127.0.0.1, or add --insecure if the network is trusted"
+        "{address} is reachable from other machines and this server {lack}; set --tls-cert, --tls-key and --token-file, or bind to 127.0.0.1, or add --insecure if the network is trusted"
     )]
     Insecure {
         /// The address.
         address: SocketAddr,
+        /// What it does without.
+        lack: &'static str,
+    },
+    /// The certificate or the key is not what TLS needs.
+    #[error("{path} ({setting}) {reason}")]
+    Tls {
+        /// The flag that names the file.
+        setting: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it, and what to do.
+        reason: String,
+    },
+    /// The token is unfit. Its text is never said.
+    #[error("the token of {origin} {reason}; make one with `openssl rand -hex 32`")]
+    Token {
+        /// Where it came from.
+        origin: String,
+        /// What is wrong with it.
+        reason: &'static str,
     },
     /// The system refused something about the listening socket.
     #[error("cannot {op} the listening socket: {source}")]
@@ -64,11 +85,21 @@ pub(crate) struct Refusal {
     /// The setting whose limit was reached.
     pub(crate) limit: Option<&'static str>,
     retry_after_s: Option<u32>,
+    words: Words,
 }
 
-/// Travels with a response so that the metrics know which limit it was.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct LimitHit(pub(crate) &'static str);
+/// Whose words an error is in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) enum Words {
+    /// Our own: the request's id is a member of the body.
+    #[default]
+    Own,
+    /// Those of `InfluxDB` 1, whose clients know the body and a header with the same text.
+    Influx,
+}
+
+/// Bytes of an error's text in the header that repeats it, as in `InfluxDB` 1.
+const ERROR_HEADER_BYTES_MAX: usize = 1024;
 
 impl Refusal {
     pub(crate) fn new(status: StatusCode, error: impl Into<String>) -> Self {
@@ -78,6 +109,7 @@ impl Refusal {
             members: Map::new(),
             limit: None,
             retry_after_s: None,
+            words: Words::Own,
         }
     }
 
@@ -119,31 +151,106 @@ impl Refusal {
     pub(crate) fn internal(error: impl Into<String>) -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, error)
     }
+
+    /// The setting whose limit was reached.
+    pub(crate) fn limit_hit(&self) -> Option<&'static str> {
+        self.limit
+    }
+
+    /// The same in the words that clients of `InfluxDB` 1 act upon.
+    ///
+    /// They keep rows for a later attempt after 5xx only, and loaders slow down when a 500 says that a cache is full or
+    /// that time ran out; anything else ends them.
+    pub(crate) fn in_words_of_influxdb(mut self) -> Self {
+        self.words = Words::Influx;
+        let prefix = match (self.status, self.limit) {
+            (StatusCode::PAYLOAD_TOO_LARGE, _) => "Request Entity Too Large: ",
+            (StatusCode::SERVICE_UNAVAILABLE, Some("memory-bytes-max")) => {
+                self.status = StatusCode::INTERNAL_SERVER_ERROR;
+                "engine: cache maximum memory size exceeded: "
+            }
+            (StatusCode::SERVICE_UNAVAILABLE | StatusCode::GATEWAY_TIMEOUT, Some(_)) => {
+                self.status = StatusCode::INTERNAL_SERVER_ERROR;
+                "timeout: "
+            }
+            _ => "",
+        };
+        self.error.insert_str(0, prefix);
+        self
+    }
+
+    fn body(&self, request_id: Option<&str>) -> String {
+        let mut body = Map::new();
+        body.insert("error".to_owned(), Value::String(self.error.clone()));
+        body.extend(self.members.clone());
+        if let (Words::Own, Some(id)) = (self.words, request_id) {
+            body.insert("request_id".to_owned(), Value::String(id.to_owned()));
+        }
+        format!("{}\n", Value::Object(body))
+    }
+
+    /// The response; a refusal that has not got its request's id yet travels with it until [`Self::name_request`].
+    fn response(&self, request_id: Option<&str>) -> Response {
+        let content_type = HeaderValue::from_static("application/json");
+        let mut response = (
+            self.status,
+            [(header::CONTENT_TYPE, content_type)],
+            self.body(request_id),
+        )
+            .into_response();
+        let headers = response.headers_mut();
+        if let Some(seconds) = self.retry_after_s {
+            headers.insert(header::RETRY_AFTER, seconds.into());
+        }
+        if self.words == Words::Influx
+            && let Some(text) = header_text(&self.error)
+        {
+            headers.insert(ERROR_HEADER, text);
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            for challenge in CHALLENGES {
+                headers.append(
+                    header::WWW_AUTHENTICATE,
+                    HeaderValue::from_static(challenge),
+                );
+            }
+        }
+        response
+    }
+
+    /// Puts the request's id into the body of a refusal, if the response is one, and tells which limit it was about.
+    pub(crate) fn name_request(response: &mut Response, id: &str) -> Option<&'static str> {
+        let refusal = response.extensions_mut().remove::<Self>()?;
+        let named = refusal.response(Some(id));
+        // What outer layers have added meanwhile, such as Allow, stays.
+        *response.body_mut() = named.into_body();
+        response.headers_mut().remove(header::CONTENT_LENGTH);
+        refusal.limit_hit()
+    }
+}
+
+const ERROR_HEADER: HeaderName = HeaderName::from_static("x-influxdb-error");
+
+/// The ways to show a token; old clients know the second only.
+const CHALLENGES: [&str; 2] = ["Bearer realm=\"nilometer\"", "Basic realm=\"nilometer\""];
+
+/// The start of a text as a header: one line, no control characters.
+fn header_text(text: &str) -> Option<HeaderValue> {
+    let one_line: String = text
+        .chars()
+        .map(|char| if char.is_control() { ' ' } else { char })
+        .collect();
+    let mut end = one_line.len().min(ERROR_HEADER_BYTES_MAX);
+    while !one_line.is_char_boundary(end) {
+        end -= 1;
+    }
+    HeaderValue::from_str(one_line.get(..end)?).ok()
 }
 
 impl IntoResponse for Refusal {
     fn into_response(self) -> Response {
-        let mut body = Map::new();
-        body.insert("error".to_owned(), Value::String(self.error));
-        body.extend(self.members);
-        let text = format!("{}\n", Value::Object(body));
-        let mut response = (
-            self.status,
-            [(
-                header::CONTENT_TYPE,
-                HeaderValue::from_static("application/json"),
-            )],
-            text,
-        )
-            .into_response();
-        if let Some(seconds) = self.retry_after_s {
-            response
-                .headers_mut()
-                .insert(header::RETRY_AFTER, seconds.into());
-        }
-        if let Some(setting) = self.limit {
-            response.extensions_mut().insert(LimitHit(setting));
-        }
+        let mut response = self.response(None);
+        response.extensions_mut().insert(self);
         response
     }
 }
@@ -160,11 +267,16 @@ impl From<EngineError> for Refusal {
             EngineError::ExistsAlready { .. }
             | EngineError::DefaultSchemaInUse { .. }
             | EngineError::RelationKey { .. }
+            | EngineError::RowConflict { .. }
+            | EngineError::ChangedMeanwhile { .. }
             | EngineError::Lossy { .. } => (StatusCode::CONFLICT, None),
             EngineError::InvalidName { .. }
             | EngineError::InvalidSetting { .. }
             | EngineError::RelationDefinition { .. }
             | EngineError::RelationRow { .. }
+            | EngineError::TypedColumn { .. }
+            | EngineError::TypedRow { .. }
+            | EngineError::NoConflicts { .. }
             | EngineError::NotAField { .. } => (StatusCode::BAD_REQUEST, None),
             EngineError::Limit { .. } => (StatusCode::PAYLOAD_TOO_LARGE, Some("engine")),
             EngineError::Poisoned { .. } => (StatusCode::SERVICE_UNAVAILABLE, None),

@@ -1,14 +1,20 @@
-//! Answers as text: columnar loops that append to a buffer, batch by batch.
+//! Answers as bytes: what a client may ask for, and writers that take a batch and append to a buffer.
+//!
+//! None holds more than a part of an answer, except the table for people, which is limited. Tags come as dictionaries
+//! and stay so up to here; Arrow streams carry them on.
 
-use arrow::array::{Array, ArrayRef, RecordBatch, StructArray};
-use arrow::csv::WriterBuilder;
-use arrow::datatypes::{DataType, Field, Schema};
-use arrow::error::ArrowError;
-use arrow::json::writer::{EncoderOptions, make_encoder};
-use arrow::util::pretty::pretty_format_batches_with_schema;
-use axum::http::{HeaderMap, StatusCode, header};
+mod binary;
+mod text;
+
+use std::fmt::Display;
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use axum::http::{HeaderMap, header};
 
 use crate::error::Refusal;
+use binary::{Parquet, Stream};
+use text::Text;
 
 /// How rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -21,177 +27,137 @@ pub(crate) enum Format {
     Csv,
     /// A table for people.
     Pretty,
+    /// A stream of Arrow's IPC format.
+    Arrow,
+    /// A Parquet file.
+    Parquet,
 }
+
+/// Names and media types; the first type of a format is what its answers say they are.
+const FORMATS: [(Format, &str, &[&str]); 6] = [
+    (
+        Format::Json,
+        "json",
+        &["application/json", "*/*", "application/*"],
+    ),
+    (
+        Format::JsonLines,
+        "jsonl",
+        &["application/jsonl", "application/x-ndjson"],
+    ),
+    (
+        Format::Csv,
+        "csv",
+        &["text/csv; charset=utf-8", "text/csv", "application/csv"],
+    ),
+    (
+        Format::Pretty,
+        "pretty",
+        &["text/plain; charset=utf-8", "text/plain", "text/*"],
+    ),
+    (
+        Format::Arrow,
+        "arrow",
+        &["application/vnd.apache.arrow.stream"],
+    ),
+    (
+        Format::Parquet,
+        "parquet",
+        &["application/vnd.apache.parquet"],
+    ),
+];
 
 impl Format {
     /// What the parameter says, else what the client accepts, else JSON.
     pub(crate) fn of(parameter: Option<&str>, headers: &HeaderMap) -> Result<Self, Refusal> {
-        match parameter {
-            Some("json") => Ok(Self::Json),
-            Some("jsonl" | "json_lines") => Ok(Self::JsonLines),
-            Some("csv") => Ok(Self::Csv),
-            Some("pretty") => Ok(Self::Pretty),
-            Some(other) => Err(Refusal::bad_request(format!(
-                "unknown format '{other}': use json, jsonl, csv or pretty"
-            ))),
-            None => Self::accepted(headers),
-        }
+        let Some(name) = parameter else {
+            return Self::accepted(headers);
+        };
+        // Another name of InfluxDB 3.
+        let name = if name == "json_lines" { "jsonl" } else { name };
+        let known = FORMATS.iter().find(|(_, known, _)| *known == name);
+        known.map(|(format, _, _)| *format).ok_or_else(|| {
+            Refusal::bad_request(format!(
+                "unknown format '{name}': use json, jsonl, csv, arrow, parquet or pretty"
+            ))
+        })
     }
 
+    /// The first that is known of what the client accepts. Weights are not looked at: clients list what they want first.
     fn accepted(headers: &HeaderMap) -> Result<Self, Refusal> {
         let Some(accept) = headers.get(header::ACCEPT) else {
             return Ok(Self::Json);
         };
         let accept = accept.to_str().unwrap_or_default();
-        let kinds = accept
+        if accept.trim().is_empty() {
+            return Ok(Self::Json);
+        }
+        let mut kinds = accept
             .split(',')
             .map(|kind| kind.split(';').next().unwrap_or_default().trim());
-        for kind in kinds {
-            match kind.to_ascii_lowercase().as_str() {
-                "" | "*/*" | "application/*" | "application/json" => return Ok(Self::Json),
-                "application/jsonl" | "application/x-ndjson" => return Ok(Self::JsonLines),
-                "text/csv" | "application/csv" => return Ok(Self::Csv),
-                "text/plain" | "text/*" => return Ok(Self::Pretty),
-                _ => {}
-            }
-        }
-        Err(Refusal::bad_request(format!(
-            "nothing in Accept '{accept}' is known: use application/json, application/jsonl, text/csv or text/plain, or the parameter format=json, jsonl, csv or pretty"
-        )))
+        let found = kinds.find_map(|kind| {
+            FORMATS
+                .iter()
+                .find(|(_, _, types)| types.iter().any(|known| known.eq_ignore_ascii_case(kind)))
+        });
+        found.map(|(format, _, _)| *format).ok_or_else(|| {
+            Refusal::bad_request(format!(
+                "nothing in Accept '{accept}' is known: use application/json, application/jsonl, text/csv, text/plain, application/vnd.apache.arrow.stream or application/vnd.apache.parquet, or the parameter format=json, jsonl, csv, arrow, parquet or pretty"
+            ))
+        })
     }
 
     pub(crate) fn content_type(self) -> &'static str {
-        match self {
-            Self::Json => "application/json",
-            Self::JsonLines => "application/jsonl",
-            Self::Csv => "text/csv; charset=utf-8",
-            Self::Pretty => "text/plain; charset=utf-8",
-        }
+        let known = FORMATS.iter().find(|(format, _, _)| *format == self);
+        known
+            .and_then(|(_, _, types)| types.first())
+            .copied()
+            .unwrap_or("application/octet-stream")
     }
 }
 
 /// Writes one answer.
-pub(crate) struct Writer {
-    format: Format,
-    schema: Schema,
-    rows: usize,
-    pretty_rows_max: usize,
-    /// Kept for [`Format::Pretty`], whose columns are as wide as their widest value.
-    batches: Vec<RecordBatch>,
+pub(crate) enum Writer {
+    Text(Text),
+    Stream(Box<Stream>),
+    Parquet(Box<Parquet>),
 }
 
 impl Writer {
-    pub(crate) fn new(format: Format, schema: Schema, pretty_rows_max: usize) -> Self {
-        Self {
-            format,
-            schema,
-            rows: 0,
-            pretty_rows_max,
-            batches: Vec::new(),
-        }
+    pub(crate) fn new(
+        format: Format,
+        schema: SchemaRef,
+        pretty_rows_max: usize,
+    ) -> Result<Self, Refusal> {
+        Ok(match format {
+            Format::Arrow => Self::Stream(Box::new(Stream::new(&schema)?)),
+            Format::Parquet => Self::Parquet(Box::new(Parquet::new(schema)?)),
+            Format::Json | Format::JsonLines | Format::Csv | Format::Pretty => {
+                Self::Text(Text::new(format, schema, pretty_rows_max))
+            }
+        })
     }
 
-    /// Appends the rows of a batch to `out`.
+    /// Appends the rows of a batch to `out`, now or with a later batch.
     pub(crate) fn batch(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), Refusal> {
-        match self.format {
-            Format::Json | Format::JsonLines => {
-                self.json(batch, out).map_err(|error| cannot(&error))?;
-            }
-            Format::Csv => self.csv(batch, out).map_err(|error| cannot(&error))?,
-            Format::Pretty => {
-                if self.rows + batch.num_rows() > self.pretty_rows_max {
-                    let limit = self.pretty_rows_max;
-                    let what = format!(
-                        "the format pretty is for at most {limit} rows; use LIMIT, or format=csv"
-                    );
-                    return Err(Refusal::limit(
-                        StatusCode::PAYLOAD_TOO_LARGE,
-                        what,
-                        "answer-pretty-rows-max",
-                    ));
-                }
-                self.batches.push(batch.clone());
-            }
+        match self {
+            Self::Text(text) => text.batch(batch, out),
+            Self::Stream(stream) => stream.batch(batch, out),
+            Self::Parquet(parquet) => parquet.batch(batch, out),
         }
-        self.rows += batch.num_rows();
-        Ok(())
     }
 
     /// Appends what comes after the last row.
     pub(crate) fn finish(self, out: &mut Vec<u8>) -> Result<(), Refusal> {
-        match self.format {
-            Format::Json => out.extend_from_slice(if self.rows == 0 { b"[]\n" } else { b"]\n" }),
-            Format::Csv if self.rows == 0 => {
-                let nothing = RecordBatch::new_empty(self.schema.clone().into());
-                write_csv(&nothing, true, out).map_err(|error| cannot(&error))?;
-            }
-            Format::JsonLines | Format::Csv => {}
-            Format::Pretty => {
-                let table = pretty_format_batches_with_schema(self.schema.into(), &self.batches)
-                    .map_err(|error| cannot(&error))?;
-                out.extend_from_slice(table.to_string().as_bytes());
-                out.push(b'\n');
-            }
+        match self {
+            Self::Text(text) => text.finish(out),
+            Self::Stream(stream) => stream.finish(out),
+            Self::Parquet(parquet) => parquet.finish(out),
         }
-        Ok(())
-    }
-
-    fn json(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowError> {
-        let options = EncoderOptions::default().with_explicit_nulls(true);
-        let rows = StructArray::from(batch.clone());
-        let field = Field::new_struct("row", batch.schema().fields().clone(), false).into();
-        let mut encoder = make_encoder(&field, &rows, &options)?;
-        for row in 0..batch.num_rows() {
-            match self.format {
-                Format::Json if self.rows + row == 0 => out.push(b'['),
-                Format::Json => out.extend_from_slice(b",\n"),
-                _ => {}
-            }
-            encoder.encode(row, out);
-            if self.format == Format::JsonLines {
-                out.push(b'\n');
-            }
-        }
-        Ok(())
-    }
-
-    fn csv(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowError> {
-        write_csv(batch, self.rows == 0, out)
     }
 }
 
-fn write_csv(batch: &RecordBatch, has_header: bool, out: &mut Vec<u8>) -> Result<(), ArrowError> {
-    let batch = flat(batch)?;
-    WriterBuilder::new()
-        .with_header(has_header)
-        .build(out)
-        .write(&batch)
-}
-
-/// CSV has no lists and structures: they become their text.
-fn flat(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
-    let mut fields = Vec::with_capacity(batch.num_columns());
-    let mut columns: Vec<ArrayRef> = Vec::with_capacity(batch.num_columns());
-    for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
-        let column = match column.data_type() {
-            DataType::List(_)
-            | DataType::LargeList(_)
-            | DataType::FixedSizeList(..)
-            | DataType::Struct(_)
-            | DataType::Map(..) => arrow::compute::cast(column, &DataType::Utf8)?,
-            _ => ArrayRef::clone(column),
-        };
-        fields.push(Field::new(field.name(), column.data_type().clone(), true));
-        columns.push(column);
-    }
-    RecordBatch::try_new_with_options(
-        Schema::new(fields).into(),
-        columns,
-        &arrow::array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows())),
-    )
-}
-
-fn cannot(error: &ArrowError) -> Refusal {
+fn cannot(error: &impl Display) -> Refusal {
     Refusal::bad_request(format!(
         "the answer cannot be written in this format: {error}; cast the column to text"
     ))

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use axum::Router;
-use axum::extract::{Request, State};
+use axum::extract::{RawQuery, Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
 use nilometer_engine::Engine;
 use nilometer_query::Sql;
 use serde_json::json;
@@ -15,13 +15,14 @@ use tokio::sync::Semaphore;
 
 use crate::body::BodyMemory;
 use crate::config::ServerConfig;
-use crate::error::{Error, Refusal};
+use crate::error::{Error, Refusal, Words};
 use crate::metrics::Metrics;
+use crate::parameters::Parameters;
 use crate::query::{Turns, query_sql};
 use crate::request;
 use crate::runtime::QueryRuntime;
 use crate::sessions::Sessions;
-use crate::write::write_lp;
+use crate::write::{write_lp, write_v1, write_v2};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const VERSION_HEADER: HeaderName = HeaderName::from_static("x-nilometer-version");
@@ -40,37 +41,136 @@ pub(crate) struct App {
     pub(crate) metrics: Metrics,
 }
 
+impl App {
+    pub(crate) fn new(engine: Arc<Engine>, config: ServerConfig) -> Result<Arc<Self>, Error> {
+        Ok(Arc::new(Self {
+            sql: Sql::new(Arc::clone(&engine), config.sql.clone())?,
+            query_runtime: QueryRuntime::start(config.sql.threads)?,
+            turns: Turns::new(config.queries_max, config.queries_waiting_max),
+            writes: Arc::new(Semaphore::new(
+                config.writes_max.clamp(1, Semaphore::MAX_PERMITS),
+            )),
+            sessions: Sessions::new(Arc::clone(&engine)),
+            body_memory: BodyMemory::new(config.bodies_bytes_max),
+            metrics: Metrics::default(),
+            engine,
+            config,
+        }))
+    }
+}
+
 /// The routes over an engine, without a socket. Needs a tokio runtime around it when it is called.
 pub fn router(engine: Arc<Engine>, config: ServerConfig) -> Result<Router, Error> {
-    let app = Arc::new(App {
-        sql: Sql::new(Arc::clone(&engine), config.sql.clone())?,
-        query_runtime: QueryRuntime::start(config.sql.threads)?,
-        turns: Turns::new(config.queries_max, config.queries_waiting_max),
-        writes: Arc::new(Semaphore::new(
-            config.writes_max.clamp(1, Semaphore::MAX_PERMITS),
-        )),
-        sessions: Sessions::new(Arc::clone(&engine)),
-        body_memory: BodyMemory::new(config.bodies_bytes_max),
-        metrics: Metrics::default(),
-        engine,
-        config,
-    });
-    Ok(Router::new()
-        .route("/api/v3/write_lp", post(write_lp))
-        .route("/api/v3/query_sql", get(query_sql).post(query_sql))
-        .route(
-            "/health",
-            get(async |State(app): State<Arc<App>>| health(&app)),
-        )
-        .route("/ping", get(async || ping()))
-        .route(
-            "/metrics",
-            get(async |State(app): State<Arc<App>>| metrics(&app)),
-        )
+    Ok(routes_of(&App::new(engine, config)?))
+}
+
+pub(crate) fn routes_of(app: &Arc<App>) -> Router {
+    let mut router = Router::new();
+    for route in &ROUTES {
+        router = router.route(route.path, (route.handler)());
+    }
+    router
         .fallback(async |request: Request| unknown(&request))
         .method_not_allowed_fallback(async |request: Request| wrong_method(&request))
-        .layer(from_fn_with_state(Arc::clone(&app), request::around))
-        .with_state(app))
+        .layer(from_fn_with_state(Arc::clone(app), request::around))
+        .with_state(Arc::clone(app))
+}
+
+/// One address and what holds for it.
+pub(crate) struct Route {
+    path: &'static str,
+    methods: &'static [&'static str],
+    /// Nobody is asked for the token.
+    pub(crate) is_open: bool,
+    pub(crate) words: Words,
+    handler: fn() -> MethodRouter<Arc<App>>,
+}
+
+impl Route {
+    pub(crate) fn path(&self) -> &'static str {
+        self.path
+    }
+}
+
+/// Every route. What is not here does not exist, and needs the token to be told so.
+static ROUTES: [Route; 7] = [
+    Route {
+        path: "/api/v3/write_lp",
+        methods: &["POST"],
+        is_open: false,
+        words: Words::Own,
+        handler: || post(write_lp),
+    },
+    Route {
+        path: "/api/v2/write",
+        methods: &["POST"],
+        is_open: false,
+        words: Words::Influx,
+        handler: || post(write_v2),
+    },
+    Route {
+        path: "/write",
+        methods: &["POST"],
+        is_open: false,
+        words: Words::Influx,
+        handler: || post(write_v1),
+    },
+    Route {
+        path: "/api/v3/query_sql",
+        methods: &["GET", "POST"],
+        is_open: false,
+        words: Words::Own,
+        handler: || get(query_sql).post(query_sql),
+    },
+    Route {
+        path: "/health",
+        methods: &["GET"],
+        is_open: true,
+        words: Words::Own,
+        handler: || get(async |State(app): State<Arc<App>>| health(&app)),
+    },
+    Route {
+        path: "/ping",
+        methods: &["GET"],
+        is_open: true,
+        words: Words::Influx,
+        handler: || get(async |RawQuery(query): RawQuery| ping(query.as_deref())),
+    },
+    Route {
+        path: "/metrics",
+        methods: &["GET"],
+        is_open: false,
+        words: Words::Own,
+        handler: || get(async |State(app): State<Arc<App>>| metrics(&app)),
+    },
+];
+
+/// The route with this path.
+pub(crate) fn route(path: &str) -> Option<&'static Route> {
+    ROUTES.iter().find(|route| route.path == path)
+}
+
+/// What a test, or a page about the routes, can know of one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RouteInfo {
+    /// The method; HEAD comes with GET.
+    pub method: &'static str,
+    /// The path.
+    pub path: &'static str,
+    /// Whether it answers without the token.
+    pub is_open: bool,
+}
+
+/// All routes of the router.
+pub fn routes() -> impl Iterator<Item = RouteInfo> {
+    ROUTES.iter().flat_map(|route| {
+        route.methods.iter().map(|&method| RouteInfo {
+            method,
+            path: route.path,
+            is_open: route.is_open,
+        })
+    })
 }
 
 fn health(app: &App) -> Response {
@@ -108,12 +208,23 @@ fn health(app: &App) -> Response {
         .into_response()
 }
 
-fn ping() -> Response {
-    (
-        StatusCode::NO_CONTENT,
-        [(VERSION_HEADER, HeaderValue::from_static(VERSION))],
-    )
-        .into_response()
+/// As `InfluxDB` 1 has it: nothing, or with `verbose` the version.
+fn ping(query: Option<&str>) -> Response {
+    let parameters = Parameters::parse(query.unwrap_or_default().as_bytes());
+    let mut response = match parameters.get("verbose") {
+        None | Some("" | "0" | "false") => StatusCode::NO_CONTENT.into_response(),
+        Some(_) => (
+            [(
+                header::CONTENT_TYPE,
+                HeaderValue::from_static("application/json"),
+            )],
+            format!("{}\n", json!({ "version": VERSION })),
+        )
+            .into_response(),
+    };
+    let version = HeaderValue::from_static(VERSION);
+    response.headers_mut().insert(VERSION_HEADER, version);
+    response
 }
 
 fn metrics(app: &App) -> Response {

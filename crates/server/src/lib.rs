@@ -6,7 +6,9 @@
 //!
 //! Start at [`serve`]. `http.rs` has the routes, `error.rs` the statuses.
 
+mod access;
 mod ask;
+mod auth;
 mod body;
 mod config;
 mod error;
@@ -21,11 +23,14 @@ mod request;
 mod runtime;
 mod serve;
 mod sessions;
+mod tls;
 mod write;
 
 pub use ask::{Asked, ask};
-pub use config::ServerConfig;
+pub use auth::Token;
+pub use config::{AccessLog, ServerConfig};
 pub use error::Error;
-pub use http::router;
+pub use http::{RouteInfo, router, routes};
 pub use maintenance::Maintenance;
 pub use serve::{check_bind, serve};
+pub use tls::{PemFile, Tls};

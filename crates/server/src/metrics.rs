@@ -24,6 +24,10 @@ pub(crate) struct Metrics {
     body_bytes: AtomicU64,
     lines_rejected: AtomicU64,
     rows_answered: AtomicU64,
+    bytes_sent: AtomicU64,
+    queries_running: AtomicU64,
+    queries_cancelled: AtomicU64,
+    connections: AtomicU64,
     by_request: Mutex<ByRequest>,
 }
 
@@ -42,19 +46,25 @@ struct Latency {
     sum_us: u64,
 }
 
-/// Counts as a running request until dropped.
-pub(crate) struct Running<'a>(&'a Metrics);
+/// Counts as one until dropped.
+pub(crate) struct Counted<'a>(&'a AtomicU64);
 
-impl Drop for Running<'_> {
+impl<'a> Counted<'a> {
+    fn new(gauge: &'a AtomicU64) -> Self {
+        gauge.fetch_add(1, Ordering::Relaxed);
+        Self(gauge)
+    }
+}
+
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
-        self.0.running.fetch_sub(1, Ordering::Relaxed);
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 impl Metrics {
-    pub(crate) fn start_request(&self) -> Running<'_> {
-        self.running.fetch_add(1, Ordering::Relaxed);
-        Running(self)
+    pub(crate) fn start_request(&self) -> Counted<'_> {
+        Counted::new(&self.running)
     }
 
     pub(crate) fn end_request(
@@ -93,31 +103,30 @@ impl Metrics {
         self.rows_answered.fetch_add(rows as u64, Ordering::Relaxed);
     }
 
+    pub(crate) fn count_sent(&self, bytes: u64) {
+        self.bytes_sent.fetch_add(bytes, Ordering::Relaxed);
+    }
+
+    /// A query runs until what this returns is dropped.
+    pub(crate) fn start_query(&self) -> Counted<'_> {
+        Counted::new(&self.queries_running)
+    }
+
+    /// A query whose client went before its answer was whole.
+    pub(crate) fn count_cancelled(&self) {
+        self.queries_cancelled.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A connection is open until what this returns is dropped.
+    pub(crate) fn start_connection(&self) -> Counted<'_> {
+        Counted::new(&self.connections)
+    }
+
     /// Everything as text.
     pub(crate) fn print(&self, engine: &EngineMetrics) -> String {
         let mut page = Page::default();
         store::print(&mut page, engine);
-        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        page.counter(
-            "write_body_bytes_total",
-            "Bytes of line protocol taken in, inflated.",
-            load(&self.body_bytes),
-        );
-        page.counter(
-            "write_lines_rejected_total",
-            "Lines refused in writes.",
-            load(&self.lines_rejected),
-        );
-        page.counter(
-            "query_rows_total",
-            "Rows answered to queries.",
-            load(&self.rows_answered),
-        );
-        page.gauge(
-            "http_requests_running",
-            "Requests that have no answer yet.",
-            load(&self.running),
-        );
+        self.print_own(&mut page);
         let by = self
             .by_request
             .lock()
@@ -155,6 +164,65 @@ impl Metrics {
             print_latency(&mut page, route, latency);
         }
         page.text
+    }
+}
+
+impl Metrics {
+    /// What has no labels.
+    fn print_own(&self, page: &mut Page) {
+        let counters: [(&str, &str, &AtomicU64); 5] = [
+            (
+                "write_body_bytes_total",
+                "Bytes of written bodies taken in, inflated.",
+                &self.body_bytes,
+            ),
+            (
+                "write_lines_rejected_total",
+                "Lines refused in writes.",
+                &self.lines_rejected,
+            ),
+            (
+                "query_rows_total",
+                "Rows answered to queries.",
+                &self.rows_answered,
+            ),
+            (
+                "queries_cancelled_total",
+                "Queries stopped because their client went.",
+                &self.queries_cancelled,
+            ),
+            (
+                "http_response_bytes_total",
+                "Bytes of answers taken by clients, without heads.",
+                &self.bytes_sent,
+            ),
+        ];
+        for (name, help, value) in counters {
+            page.counter(name, help, value.load(Ordering::Relaxed));
+        }
+        let gauges: [(&str, &str, &AtomicU64); 3] = [
+            (
+                "queries_running",
+                "Queries that compute or wait for their client.",
+                &self.queries_running,
+            ),
+            (
+                "http_requests_running",
+                "Requests that have no answer yet.",
+                &self.running,
+            ),
+            (
+                "http_connections",
+                "Connections that are open.",
+                &self.connections,
+            ),
+        ];
+        for (name, help, value) in gauges {
+            page.gauge(name, help, value.load(Ordering::Relaxed));
+        }
+        page.head("build_info", "1, with the version as a label.", "gauge");
+        let version = env!("CARGO_PKG_VERSION");
+        page.value("build_info", &format!("{{version=\"{version}\"}}"), 1);
     }
 }
 

@@ -9,8 +9,9 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, stream};
-use nilometer_query::Answer;
+use nilometer_query::{Answer, Parameter, Parameters as QueryParameters};
 use serde::Deserialize;
+use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::body::{InflateLimits, receive};
@@ -38,15 +39,72 @@ pub(crate) async fn query_sql(
         read_posted(&app, &head.headers, body, &mut parameters).await?;
     }
     let database = parameters.required("db")?.to_owned();
-    let sql = parameters.required("q")?.to_owned();
-    let format = Format::of(parameters.get("format"), &head.headers)?;
+    let question = Question {
+        database,
+        sql: parameters.required("q")?.to_owned(),
+        values: values_of(parameters.get("params"))?,
+        format: Format::of(parameters.get("format"), &head.headers)?,
+    };
+    let format = question.format;
     let turn = app.turns.take().await?;
     let (sender, receiver) = mpsc::channel(CHUNKS_WAITING_MAX);
     let runtime = Arc::clone(&app);
     runtime
         .query_runtime
-        .spawn(run(app, database, sql, format, sender, turn));
+        .spawn(run(app, question, sender, turn));
     respond(receiver, format).await
+}
+
+/// What is asked, and how it is to be answered.
+#[derive(Debug)]
+struct Question {
+    database: String,
+    sql: String,
+    values: QueryParameters,
+    format: Format,
+}
+
+/// The values of placeholders: an object for `$name`, an array for `$1`, `$2`, ...
+fn values_of(text: Option<&str>) -> Result<QueryParameters, Refusal> {
+    let wrong = |why: String| {
+        Refusal::bad_request(format!(
+            "params must be a JSON object such as {{\"host\": \"a\"}} for $host, or an array for $1, $2, ...: {why}"
+        ))
+    };
+    let Some(text) = text.filter(|text| !text.trim().is_empty()) else {
+        return Ok(QueryParameters::new());
+    };
+    let named: Vec<(String, Value)> = match serde_json::from_str(text) {
+        Ok(Value::Null) => Vec::new(),
+        Ok(Value::Object(values)) => values.into_iter().collect(),
+        Ok(Value::Array(values)) => values
+            .into_iter()
+            .enumerate()
+            .map(|(at, value)| ((at + 1).to_string(), value))
+            .collect(),
+        Ok(_) => return Err(wrong("it is neither".to_owned())),
+        Err(error) => return Err(wrong(error.to_string())),
+    };
+    let typed = named.into_iter().map(|(name, value)| {
+        let value = match value {
+            Value::Null => Parameter::Null,
+            Value::Bool(value) => Parameter::Boolean(value),
+            Value::String(value) => Parameter::Text(value),
+            Value::Number(number) => number
+                .as_i64()
+                .map(Parameter::Integer)
+                .or_else(|| number.as_u64().map(Parameter::Unsigned))
+                .or_else(|| number.as_f64().map(Parameter::Float))
+                .ok_or_else(|| wrong(format!("the number of ${name} is too large")))?,
+            Value::Array(_) | Value::Object(_) => {
+                return Err(wrong(format!(
+                    "${name} is no text, number, true, false or null"
+                )));
+            }
+        };
+        Ok((name, value))
+    });
+    typed.collect()
 }
 
 /// The parameters in a posted body: JSON or a form, by its type.
@@ -67,7 +125,7 @@ async fn read_posted(
         .unwrap_or_default();
     if kind.starts_with("application/x-www-form-urlencoded") {
         let form = Parameters::parse(&body);
-        for name in ["db", "q", "format"] {
+        for name in ["db", "q", "format", "params"] {
             if let Some(value) = form.get(name) {
                 parameters.push(name, value.to_owned());
             }
@@ -79,18 +137,11 @@ async fn read_posted(
             "the body must be JSON such as {{\"db\": \"...\", \"q\": \"SELECT ...\", \"format\": \"json\"}}: {error}"
         ))
     })?;
-    if posted
-        .params
-        .is_some_and(|params| params.as_object().is_none_or(|params| !params.is_empty()))
-    {
-        return Err(Refusal::bad_request(
-            "params are not supported yet: write the values into the statement",
-        ));
-    }
     for (name, value) in [
         ("db", posted.db),
         ("q", posted.q),
         ("format", posted.format),
+        ("params", posted.params.map(|params| params.to_string())),
     ] {
         if let Some(value) = value {
             parameters.push(name, value);
@@ -104,7 +155,7 @@ struct Posted {
     db: Option<String>,
     q: Option<String>,
     format: Option<String>,
-    params: Option<serde_json::Value>,
+    params: Option<Value>,
 }
 
 /// The first chunk decides the status; an answer that fits one chunk has a length.
@@ -135,23 +186,34 @@ async fn respond(mut receiver: mpsc::Receiver<Chunk>, format: Format) -> Result<
 /// Runs on the runtime for queries, until the answer is sent or nobody wants it any more.
 async fn run(
     app: Arc<App>,
-    database: String,
-    sql: String,
-    format: Format,
+    question: Question,
     sender: mpsc::Sender<Chunk>,
     turn: OwnedSemaphorePermit,
 ) {
     let _turn = turn;
+    let _running = app.metrics.start_query();
     let work = async {
-        let answer = app.sql.query(&database, &sql).await?;
-        send(&app, answer, format, &sender).await
+        let Question {
+            database,
+            sql,
+            values,
+            format,
+        } = &question;
+        let answer = app.sql.query_with(database, sql, values).await?;
+        send(&app, answer, *format, &sender).await
     };
     let result = tokio::select! {
-        () = sender.closed() => return,
+        // Dropping the work drops the plan, and with it tasks, memory and the snapshot.
+        () = sender.closed() => Ok(Ok(Sent::Unwanted)),
         result = std::panic::AssertUnwindSafe(work).catch_unwind() => result,
     };
     let refusal = match result {
-        Ok(Ok(())) => return,
+        Ok(Ok(Sent::Whole)) => return,
+        Ok(Ok(Sent::Unwanted)) => {
+            app.metrics.count_cancelled();
+            tracing::debug!("a query was stopped because its client went");
+            return;
+        }
         Ok(Err(refusal)) => refusal,
         Err(_) => Refusal::internal("the server failed on this query; its log has the details"),
     };
@@ -160,14 +222,21 @@ async fn run(
     let _ = sender.send(Err(refusal)).await;
 }
 
+/// What became of an answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Sent {
+    Whole,
+    /// The client went before.
+    Unwanted,
+}
+
 async fn send(
     app: &App,
     mut answer: Answer,
     format: Format,
     sender: &mpsc::Sender<Chunk>,
-) -> Result<(), Refusal> {
-    let schema = answer.schema().as_ref().clone();
-    let mut writer = Writer::new(format, schema, app.config.answer_pretty_rows_max);
+) -> Result<Sent, Refusal> {
+    let mut writer = Writer::new(format, answer.schema(), app.config.answer_pretty_rows_max)?;
     let mut out = Vec::new();
     let mut rows = 0usize;
     while let Some(batch) = answer.next().await {
@@ -185,20 +254,19 @@ async fn send(
             ));
         }
         writer.batch(&batch, &mut out)?;
-        if out.len() >= CHUNK_BYTES
-            && sender
-                .send(Ok(std::mem::take(&mut out).into()))
-                .await
-                .is_err()
-        {
-            return Ok(());
+        if out.len() >= CHUNK_BYTES {
+            let chunk = std::mem::take(&mut out).into();
+            if sender.send(Ok(chunk)).await.is_err() {
+                return Ok(Sent::Unwanted);
+            }
         }
     }
     writer.finish(&mut out)?;
     app.metrics.count_answer(rows);
-    // The client is gone, and so is the reason to tell it anything.
-    let _ = sender.send(Ok(out.into())).await;
-    Ok(())
+    match sender.send(Ok(out.into())).await {
+        Ok(()) => Ok(Sent::Whole),
+        Err(_) => Ok(Sent::Unwanted),
+    }
 }
 
 /// Who may run, and how many may wait for that.

@@ -1,4 +1,5 @@
-//! What happens around every request: an id, a log line, metrics, and a panic that becomes a 500.
+//! What happens around every request: an id, limits of its head, the token, metrics, a log line, and a panic that
+//! becomes a 500.
 
 use std::hash::{BuildHasher, RandomState};
 use std::panic::AssertUnwindSafe;
@@ -6,51 +7,126 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
-use axum::http::{HeaderMap, HeaderName, HeaderValue};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 
-use crate::error::{LimitHit, Refusal};
-use crate::http::App;
+use crate::access::{Line, Logged};
+use crate::config::ServerConfig;
+use crate::error::{Refusal, Words};
+use crate::http::{App, Route, route};
 
-pub(crate) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 const REQUEST_ID_OF_INFLUXDB: HeaderName = HeaderName::from_static("request-id");
 
 /// Longest id that is taken from a client; it goes into logs.
 const REQUEST_ID_BYTES_MAX: usize = 128;
 
+/// Clients of `InfluxDB` 1 look for a version that they know: the one whose surface this is.
+const INFLUXDB_HEADERS: [(HeaderName, HeaderValue); 2] = [
+    (
+        HeaderName::from_static("x-influxdb-version"),
+        HeaderValue::from_static("1.12.0"),
+    ),
+    (
+        HeaderName::from_static("x-influxdb-build"),
+        HeaderValue::from_static("OSS"),
+    ),
+];
+
 pub(crate) async fn around(State(app): State<Arc<App>>, request: Request, next: Next) -> Response {
     let started = Instant::now();
-    let id = request_id(request.headers());
-    let method = request.method().clone();
-    let route = request
-        .extensions()
+    let (head, body) = request.into_parts();
+    let id = request_id(&head.headers);
+    let method = head.method.clone();
+    let route = head
+        .extensions
         .get::<MatchedPath>()
-        .map_or_else(|| "other".to_owned(), |path| path.as_str().to_owned());
-    let _running = app.metrics.start_request();
-    let answer = AssertUnwindSafe(next.run(request)).catch_unwind().await;
-    let mut response = answer.unwrap_or_else(|_| {
-        Refusal::internal("the server failed on this request; its log has the details")
-            .into_response()
-    });
+        .and_then(|path| route(path.as_str()));
+    let path = route.map_or("other", |route| route.path());
+    let running = app.metrics.start_request();
+    let mut response = match admit(&app.config, route, &head) {
+        Ok(()) => {
+            let answer = next.run(Request::from_parts(head, body));
+            let answer = AssertUnwindSafe(answer).catch_unwind().await;
+            answer.unwrap_or_else(|_| {
+                Refusal::internal("the server failed on this request; its log has the details")
+                    .into_response()
+            })
+        }
+        Err(refusal) => in_words_of(route, refusal).into_response(),
+    };
+    drop(running);
     let elapsed = started.elapsed();
-    let status = response.status();
-    let limit = response.extensions().get::<LimitHit>().map(|hit| hit.0);
-    app.metrics
-        .end_request(&route, status.as_u16(), elapsed, limit);
+    let status = response.status().as_u16();
+    let request_id = id.to_str().unwrap_or_default().to_owned();
+    let limit = Refusal::name_request(&mut response, &request_id);
+    app.metrics.end_request(path, status, elapsed, limit);
 
-    let request_id = id.to_str().unwrap_or_default();
-    let ms = elapsed.as_secs_f64() * 1e3;
-    let status = status.as_u16();
-    match status {
-        500.. => tracing::warn!(request_id, %method, route, status, ms, limit, "request failed"),
-        400.. => tracing::info!(request_id, %method, route, status, ms, limit, "request refused"),
-        _ => tracing::debug!(request_id, %method, route, status, ms, "request"),
+    let headers = response.headers_mut();
+    headers.insert(REQUEST_ID, id.clone());
+    headers.insert(REQUEST_ID_OF_INFLUXDB, id);
+    if route.is_some_and(|route| route.words == Words::Influx) {
+        for (name, value) in INFLUXDB_HEADERS {
+            headers.insert(name, value);
+        }
     }
-    response.headers_mut().insert(REQUEST_ID, id);
-    response
+    let line = Line {
+        request_id,
+        method,
+        route: path,
+        status,
+        limit,
+        started,
+    };
+    response.map(|body| Body::new(Logged::new(body, line, app)))
+}
+
+/// Whether a request may reach its handler.
+fn admit(config: &ServerConfig, route: Option<&Route>, head: &Parts) -> Result<(), Refusal> {
+    let url_bytes = head.uri.path_and_query().map_or(0, |it| it.as_str().len());
+    let over = |status, what: &str, bytes, limit, setting| {
+        let what = format!("{what} {bytes} bytes, more than the {limit} they may have");
+        Err(Refusal::limit(status, what, setting))
+    };
+    if url_bytes > config.url_bytes_max {
+        return over(
+            StatusCode::URI_TOO_LONG,
+            "path and query of the request have",
+            url_bytes,
+            config.url_bytes_max,
+            "url-bytes-max",
+        );
+    }
+    let header_bytes = head
+        .headers
+        .iter()
+        .map(|(name, value)| name.as_str().len() + value.len())
+        .sum::<usize>();
+    if header_bytes > config.header_bytes_max {
+        return over(
+            StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
+            "the headers of the request have",
+            header_bytes,
+            config.header_bytes_max,
+            "header-bytes-max",
+        );
+    }
+    match &config.token {
+        Some(token) if !route.is_some_and(|route| route.is_open) => token.check(head),
+        _ => Ok(()),
+    }
+}
+
+fn in_words_of(route: Option<&Route>, refusal: Refusal) -> Refusal {
+    match route {
+        Some(route) if route.words == Words::Influx => refusal.in_words_of_influxdb(),
+        _ => refusal,
+    }
 }
 
 /// The client's id if it sent a sane one, else a new one.

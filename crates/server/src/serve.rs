@@ -10,24 +10,44 @@ use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use nilometer_engine::Engine;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
+use tokio_rustls::TlsAcceptor;
 
 use crate::config::ServerConfig;
 use crate::error::Error;
-use crate::http::router;
+use crate::http::{App, routes_of};
 use crate::maintenance::Maintenance;
+use crate::tls::Tls;
 
 /// Pause after a refused accept: mostly "too many open files", which asking again at once does not cure.
 const PAUSE_AFTER_REFUSED_ACCEPT: Duration = Duration::from_millis(50);
 
-/// Refuses an address that other machines reach, unless that was asked for.
-pub fn check_bind(address: SocketAddr, insecure: bool) -> Result<(), Error> {
-    if address.ip().is_loopback() || insecure {
-        Ok(())
-    } else {
-        Err(Error::Insecure { address })
+/// How far a head may be over its limits and still be read, so that the answer can name the limit.
+const HEAD_BYTES_BEYOND: usize = 64 << 10;
+
+/// Bodies come through the same buffer; a smaller one would make them slow.
+const BUFFER_BYTES_MIN: usize = 512 << 10;
+
+/// Refuses an address that other machines reach without TLS and a token, unless that was asked for.
+pub fn check_bind(address: SocketAddr, config: &ServerConfig) -> Result<(), Error> {
+    match lack(config) {
+        Some(lack) if !address.ip().is_loopback() && !config.insecure => {
+            Err(Error::Insecure { address, lack })
+        }
+        _ => Ok(()),
+    }
+}
+
+/// What a server that other machines reach should have and this one has not.
+fn lack(config: &ServerConfig) -> Option<&'static str> {
+    match (&config.tls, &config.token) {
+        (Some(_), Some(_)) => None,
+        (Some(_), None) => Some("asks nobody for a token"),
+        (None, Some(_)) => Some("does not encrypt what it is sent, the token included"),
+        (None, None) => Some("asks nobody for a token and does not encrypt"),
     }
 }
 
@@ -42,17 +62,26 @@ pub async fn serve(
         op: "read the address of",
         source,
     })?;
-    check_bind(address, config.insecure)?;
-    if !address.ip().is_loopback() {
-        tracing::warn!(%address, "reachable from other machines without authentication (--insecure)");
+    check_bind(address, &config)?;
+    if let Some(lack) = lack(&config)
+        && !address.ip().is_loopback()
+    {
+        tracing::warn!(%address, "reachable from other machines, and this server {lack} (--insecure)");
     }
     let tick = Duration::from_millis(config.maintain_tick_ms.max(1));
     let shutdown_time_max = Duration::from_millis(config.shutdown_ms_max);
     let connections = Arc::new(Semaphore::new(
         config.connections_max.clamp(1, Semaphore::MAX_PERMITS),
     ));
-    let header_time_max = Duration::from_millis(config.header_read_ms_max.max(1));
-    let service = router(Arc::clone(&engine), config)?;
+    let kind = Kind {
+        header_time_max: Duration::from_millis(config.header_read_ms_max.max(1)),
+        // What is over a limit by less than this gets an answer with the limit's name; beyond, the connection's reader
+        // has its own.
+        head_bytes_max: config.url_bytes_max + config.header_bytes_max + HEAD_BYTES_BEYOND,
+        tls: config.tls.as_ref().map(Tls::acceptor),
+    };
+    let app = App::new(Arc::clone(&engine), config)?;
+    let service = routes_of(&app);
     let maintenance = Maintenance::start(&engine, tick)?;
     tracing::info!(%address, "serving");
 
@@ -68,7 +97,8 @@ pub async fn serve(
                 }
             }
             (stream, permit) = accept(&listener, &connections) => {
-                tasks.spawn(connection(stream, service.clone(), header_time_max, stopping.clone(), permit));
+                let open = OpenConnection { app: Arc::clone(&app), _permit: permit };
+                tasks.spawn(connection(stream, service.clone(), kind.clone(), stopping.clone(), open));
             }
         }
     }
@@ -87,7 +117,7 @@ pub async fn serve(
         tasks.shutdown().await;
     }
     // The routes hold the engine too; it closes after the last write that they started.
-    drop(service);
+    drop((service, app));
     let close = move || {
         maintenance.stop(shutdown_time_max);
         engine.close()
@@ -119,20 +149,57 @@ async fn accept(
     }
 }
 
+/// How connections are spoken to.
+#[derive(Clone)]
+struct Kind {
+    header_time_max: Duration,
+    head_bytes_max: usize,
+    tls: Option<TlsAcceptor>,
+}
+
+/// A place among the connections, left when dropped.
+struct OpenConnection {
+    app: Arc<App>,
+    _permit: Option<OwnedSemaphorePermit>,
+}
+
 async fn connection(
     stream: TcpStream,
     service: Router,
-    header_time_max: Duration,
-    mut stopping: watch::Receiver<bool>,
-    permit: Option<OwnedSemaphorePermit>,
+    kind: Kind,
+    stopping: watch::Receiver<bool>,
+    open: OpenConnection,
 ) {
-    let _permit = permit;
+    let _counted = open.app.metrics.start_connection();
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
+    let Some(acceptor) = &kind.tls else {
+        speak(stream, service, &kind, stopping).await;
+        return;
+    };
+    // A client that does not speak TLS would hold its place for ever.
+    match tokio::time::timeout(kind.header_time_max, acceptor.accept(stream)).await {
+        Ok(Ok(stream)) => speak(stream, service, &kind, stopping).await,
+        Ok(Err(error)) => {
+            tracing::debug!(%error, "a client and this server found no TLS in common")
+        }
+        Err(_) => tracing::debug!(
+            "a client did not finish its TLS handshake (setting header-read-ms-max)"
+        ),
+    }
+}
+
+async fn speak(
+    stream: impl AsyncRead + AsyncWrite + Unpin,
+    service: Router,
+    kind: &Kind,
+    mut stopping: watch::Receiver<bool>,
+) {
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(header_time_max)
+        .header_read_timeout(kind.header_time_max)
+        .max_buf_size(kind.head_bytes_max.max(BUFFER_BYTES_MIN))
         .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
     let mut connection = std::pin::pin!(connection);
     let result = tokio::select! {

@@ -6,16 +6,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{Engine, Error};
 
-/// Idle sessions that are kept for one database; each holds memory for its series.
-const IDLE_PER_DATABASE_MAX: usize = 32;
+use crate::write::Target;
 
-/// Databases for which sessions are kept.
-const DATABASES_MAX: usize = 64;
+/// Idle sessions that are kept for one schema; each holds memory for its series.
+const IDLE_PER_SCHEMA_MAX: usize = 32;
+
+/// Schemas for which sessions are kept.
+const SCHEMAS_MAX: usize = 64;
+
+/// A database, and a schema if it is not the default one.
+type Key = (String, Option<String>);
 
 #[derive(Debug)]
 pub(crate) struct Sessions {
     engine: Arc<Engine>,
-    idle: Mutex<HashMap<String, Vec<Session>>>,
+    idle: Mutex<HashMap<Key, Vec<Session>>>,
 }
 
 impl Sessions {
@@ -26,35 +31,50 @@ impl Sessions {
         }
     }
 
-    /// A session for a database, which is created if there is none of that name. Blocks.
-    pub(crate) fn take(&self, database: &str) -> Result<Session, Error> {
+    /// A session for a schema of a database. Blocks.
+    pub(crate) fn take(&self, target: &Target) -> Result<Session, Error> {
         let idle = self
             .idle
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .get_mut(database)
+            .get_mut(&key(target))
             .and_then(Vec::pop);
         if let Some(session) = idle {
             return Ok(session);
         }
-        match Session::new(Arc::clone(&self.engine), database) {
-            Err(Error::UnknownDatabase { .. }) => {
-                self.engine.create_database(database)?;
-                Session::new(Arc::clone(&self.engine), database)
+        let new = || {
+            let engine = Arc::clone(&self.engine);
+            Session::in_schema(engine, &target.database, target.schema.as_deref())
+        };
+        match new() {
+            Err(Error::UnknownDatabase { .. }) if target.creates => {
+                self.engine.create_database(&target.database)?;
+                new()
             }
             result => result,
         }
     }
 
-    /// Keeps a session for the next write.
-    pub(crate) fn put_back(&self, database: &str, session: Session) {
+    /// Drops the sessions of a schema, which know one that is gone.
+    pub(crate) fn forget(&self, target: &Target) {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sessions) = idle.get_mut(database) {
-            if sessions.len() < IDLE_PER_DATABASE_MAX {
+        idle.remove(&key(target));
+    }
+
+    /// Keeps a session for the next write.
+    pub(crate) fn put_back(&self, target: &Target, session: Session) {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = key(target);
+        if let Some(sessions) = idle.get_mut(&key) {
+            if sessions.len() < IDLE_PER_SCHEMA_MAX {
                 sessions.push(session);
             }
-        } else if idle.len() < DATABASES_MAX {
-            idle.insert(database.to_owned(), vec![session]);
+        } else if idle.len() < SCHEMAS_MAX {
+            idle.insert(key, vec![session]);
         }
     }
+}
+
+fn key(target: &Target) -> Key {
+    (target.database.clone(), target.schema.clone())
 }

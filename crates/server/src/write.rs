@@ -1,11 +1,15 @@
-//! `POST /api/v3/write_lp`: line protocol in, 204 when every row is durable and visible.
+//! Line protocol in, 204 when every row is durable and visible: what the routes share, and `POST /api/v3/write_lp`.
+
+mod influx;
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::body::Body;
 use axum::extract::{RawQuery, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use nilometer_engine::Error as EngineError;
 use nilometer_engine::ingest::WriteReport;
 use nilometer_lineproto::Precision;
 use serde_json::{Value, json};
@@ -16,6 +20,8 @@ use crate::http::App;
 use crate::idempotency;
 use crate::parameters::Parameters;
 
+pub(crate) use influx::{write_v1, write_v2};
+
 pub(crate) async fn write_lp(
     State(app): State<Arc<App>>,
     RawQuery(query): RawQuery,
@@ -23,34 +29,25 @@ pub(crate) async fn write_lp(
 ) -> Result<Response, Refusal> {
     let (head, body) = request.into_parts();
     let parameters = Parameters::parse(query.unwrap_or_default().as_bytes());
-    let target = Target::of(&parameters, &head.headers);
-    // The body is read even if the parameters are wrong: a client that is still sending would not see the answer.
-    let received = receive(&head.headers, body, &app.body_memory, &app.config).await?;
-    let target = target?;
-    let limit = || {
-        let what = format!(
-            "the write did not finish within {} ms; it may still be stored",
-            app.config.write_ms_max
-        );
-        Refusal::busy(StatusCode::GATEWAY_TIMEOUT, what, "write-ms-max")
-    };
-    let time_max = Duration::from_millis(app.config.write_ms_max);
-    let report = tokio::time::timeout(time_max, write(&app, target, received))
-        .await
-        .map_err(|_| limit())??;
-    answer(&report)
+    let target = Target::of_v3(&parameters, &head.headers);
+    answer(&write_body(&app, target, &head.headers, body).await?)
 }
 
-/// What the parameters ask for.
-struct Target {
-    database: String,
+/// Where a body goes, and how it is read.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) database: String,
+    /// `None` = the default one.
+    pub(crate) schema: Option<String>,
+    /// Whether a database that is not there is made.
+    pub(crate) creates: bool,
     precision: Precision,
     /// Names the body, so that it is stored once however often it is sent.
     key: Option<[u8; 16]>,
 }
 
 impl Target {
-    fn of(parameters: &Parameters, headers: &HeaderMap) -> Result<Self, Refusal> {
+    fn of_v3(parameters: &Parameters, headers: &HeaderMap) -> Result<Self, Refusal> {
         let database = parameters.required("db")?.to_owned();
         let precision = parameters.get("precision").unwrap_or("auto");
         let precision = Precision::from_v3(precision).ok_or_else(|| {
@@ -68,10 +65,35 @@ impl Target {
         let key = idempotency::key_of(headers, &database)?;
         Ok(Self {
             database,
+            schema: None,
+            creates: true,
             precision,
             key,
         })
     }
+}
+
+/// Reads a body of line protocol and stores it, each under its limits.
+async fn write_body(
+    app: &Arc<App>,
+    target: Result<Target, Refusal>,
+    headers: &HeaderMap,
+    body: Body,
+) -> Result<WriteReport, Refusal> {
+    // The body is read even if the parameters are wrong: a client that is still sending would not see the answer.
+    let received = receive(headers, body, &app.body_memory, &app.config).await?;
+    let target = target?;
+    let limit = || {
+        let what = format!(
+            "the write did not finish within {} ms; it may still be stored",
+            app.config.write_ms_max
+        );
+        Refusal::busy(StatusCode::GATEWAY_TIMEOUT, what, "write-ms-max")
+    };
+    let time_max = Duration::from_millis(app.config.write_ms_max);
+    tokio::time::timeout(time_max, write(app, target, received))
+        .await
+        .map_err(|_| limit())?
 }
 
 async fn write(app: &Arc<App>, target: Target, received: Received) -> Result<WriteReport, Refusal> {
@@ -90,12 +112,14 @@ async fn write(app: &Arc<App>, target: Target, received: Received) -> Result<Wri
     let work = move || {
         let _permit = permit;
         let (body, _held) = received.inflate(limits)?;
-        let mut session = app.sessions.take(&target.database)?;
-        let report = match target.key {
-            None => session.write_lines(&body, target.precision)?,
-            Some(key) => session.write_lines_once(key, &body, target.precision)?,
+        let report = match write_lines(&app, &target, &body) {
+            // A session that waited knows a database that was dropped since; a new one finds or makes its successor.
+            Err(EngineError::UnknownDatabase { .. } | EngineError::NotFound { .. }) => {
+                app.sessions.forget(&target);
+                write_lines(&app, &target, &body)?
+            }
+            result => result?,
         };
-        app.sessions.put_back(&target.database, session);
         app.metrics.count_write(body.len(), &report);
         Ok(report)
     };
@@ -111,16 +135,20 @@ async fn write(app: &Arc<App>, target: Target, received: Received) -> Result<Wri
     }
 }
 
+fn write_lines(app: &App, target: &Target, body: &[u8]) -> Result<WriteReport, EngineError> {
+    let mut session = app.sessions.take(target)?;
+    let report = match target.key {
+        None => session.write_lines(body, target.precision)?,
+        Some(key) => session.write_lines_once(key, body, target.precision)?,
+    };
+    app.sessions.put_back(target, session);
+    Ok(report)
+}
+
 /// The words and members are `InfluxDB` 3's: its client libraries look for them.
 fn answer(report: &WriteReport) -> Result<Response, Refusal> {
     if report.rejected_total == 0 {
-        let mut response = StatusCode::NO_CONTENT.into_response();
-        if report.repeated {
-            let replayed = HeaderValue::from_static("true");
-            let headers = response.headers_mut();
-            headers.insert(idempotency::REPLAYED_HEADER, replayed);
-        }
-        return Ok(response);
+        return Ok(replayed(report));
     }
     let lines: Vec<Value> = report
         .rejected
@@ -138,4 +166,15 @@ fn answer(report: &WriteReport) -> Result<Response, Refusal> {
         .member("rejected_total", json!(report.rejected_total))
         .member("rows_written", json!(report.rows));
     Err(refusal)
+}
+
+/// Success without a body, which says whether it was one before.
+fn replayed(report: &WriteReport) -> Response {
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    if report.repeated {
+        let replayed = HeaderValue::from_static("true");
+        let headers = response.headers_mut();
+        headers.insert(idempotency::REPLAYED_HEADER, replayed);
+    }
+    response
 }

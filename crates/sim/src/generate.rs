@@ -16,6 +16,7 @@ use crate::plan::{
 };
 
 mod points;
+mod typed;
 
 use points::{FIELDS, TAG_VALUES, long_text};
 
@@ -207,7 +208,8 @@ impl Draw {
             Act::Write { .. } if self.random.random_bool(0.6) => (2, 0.12),
             Act::Write { .. } => (8, 0.12),
             Act::CreateDatabase(_) => (8, 0.15),
-            Act::Delete { .. } => (3, 0.2),
+            Act::WriteTyped { .. } => (4, 0.12),
+            Act::Delete { .. } | Act::Update { .. } => (3, 0.2),
             Act::Change { .. } => (4, 0.2),
             Act::Flush => (14, 0.4),
             Act::Maintain => (14, 0.3),
@@ -248,7 +250,9 @@ impl Draw {
             return None;
         }
         let act = match self.random.random_range(0..10) {
-            0..4 => self.write(),
+            0..3 => self.write(),
+            3 if self.random.random_bool(0.5) => self.write_typed(),
+            3 => self.update(),
             4 | 5 => self.delete(),
             6 => self.change(),
             7 => Act::Maintain,
@@ -280,7 +284,9 @@ impl Draw {
             return Act::Restore;
         }
         match self.random.random_range(0..100) {
-            0..47 => self.write(),
+            0..37 => self.write(),
+            37..43 => self.write_typed(),
+            43..47 => self.update(),
             47..53 => Act::Flush,
             53..60 => Act::Maintain,
             60..67 => Act::MaintainAll,

@@ -17,6 +17,7 @@ pub mod plan;
 mod read;
 pub mod run;
 pub mod shrink;
+mod typed;
 mod visitor;
 pub mod world;
 

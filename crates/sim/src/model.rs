@@ -10,6 +10,7 @@ mod predict;
 mod state;
 #[cfg(test)]
 mod tests;
+mod typed;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,8 +19,10 @@ use nilometer_codec::PhysicalType;
 use crate::plan::{Change, Fields, Line, Probe, Tags};
 
 pub use difference::difference;
-pub use predict::{Batch, Prediction, predict};
+pub(crate) use predict::type_of;
+pub use predict::{Batch, Point, Prediction, predict};
 pub use state::{Expected, Op, Schema, State, same_rows};
+pub use typed::{Decided, Place};
 
 /// Rows of one table by what a reader sees of their series, and time: more than one if the table keeps duplicates, or
 /// if a tag that told series apart was dropped.

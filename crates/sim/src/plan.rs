@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 
 use nilometer_codec::PhysicalType;
 use nilometer_engine::disk::CrashPlan;
+use nilometer_engine::ingest::OnConflict;
 use nilometer_engine::{ColumnKind, CompactionOptions, Duplicates, Options};
 
 mod spell;
@@ -203,6 +204,28 @@ pub enum Act {
         lines: Vec<Line>,
         /// The body is written at most once under this number, however often it comes.
         key: Option<u8>,
+    },
+    /// Writes points as typed rows, as far as the table has columns for them.
+    WriteTyped {
+        /// The database.
+        database: String,
+        /// The table, whatever the points say.
+        table: String,
+        /// The points.
+        lines: Vec<Line>,
+        /// What becomes of rows whose key is there.
+        on_conflict: OnConflict,
+    },
+    /// Takes rows away by their keys and writes others.
+    Update {
+        /// The database.
+        database: String,
+        /// The table, whatever the points say.
+        table: String,
+        /// Rows whose number gives 1 in this pattern go.
+        which: u64,
+        /// Points that come; none = a delete.
+        lines: Vec<Line>,
     },
     /// Deletes rows of a table.
     Delete {

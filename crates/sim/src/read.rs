@@ -131,7 +131,7 @@ impl Rows {
     }
 }
 
-fn values(column: &dyn Array) -> Result<Vec<Option<Value>>, String> {
+pub(crate) fn values(column: &dyn Array) -> Result<Vec<Option<Value>>, String> {
     if let Some(column) = column.as_primitive_opt::<Float64Type>() {
         let bits = |value: f64| Value::Float(value.to_bits());
         return Ok(column.iter().map(|value| value.map(bits)).collect());

@@ -20,6 +20,7 @@ use nilometer_engine::{Engine, Error, Maintained, Sabotage, Snapshot};
 
 mod acts;
 mod retention;
+mod typed;
 mod visit;
 
 use self::retention::Believed;
@@ -51,6 +52,12 @@ pub struct Counts {
     pub deletes: u64,
     /// Changes of tables and columns that were acknowledged.
     pub changes: u64,
+    /// Typed writes that were acknowledged.
+    pub typed: u64,
+    /// Updates and deletes of single rows that were acknowledged.
+    pub updates: u64,
+    /// Typed writes and updates that were refused for a row in their way.
+    pub conflicts: u64,
     /// Batches that were sent again and answered as before.
     pub repeats: u64,
     /// Compactions, settling aside.
@@ -85,6 +92,9 @@ impl AddAssign for Counts {
         self.in_doubt += other.in_doubt;
         self.deletes += other.deletes;
         self.changes += other.changes;
+        self.typed += other.typed;
+        self.updates += other.updates;
+        self.conflicts += other.conflicts;
         self.repeats += other.repeats;
         self.compactions += other.compactions;
         self.settles += other.settles;
@@ -103,7 +113,7 @@ impl fmt::Display for Counts {
         write!(
             f,
             "runs={} opens={} power_cuts={} kills={} crashes_at_a_call={} failed_calls={} batches={} in_doubt={} \
-             deletes={} changes={} repeats={} compactions={} settles={} visits={} backups={} restores={} expired={} aggregates={} spared={} rows_compared={}",
+             deletes={} changes={} typed={} updates={} conflicts={} repeats={} compactions={} settles={} visits={} backups={} restores={} expired={} aggregates={} spared={} rows_compared={}",
             self.runs,
             self.opens,
             self.power_cuts,
@@ -114,6 +124,9 @@ impl fmt::Display for Counts {
             self.in_doubt,
             self.deletes,
             self.changes,
+            self.typed,
+            self.updates,
+            self.conflicts,
             self.repeats,
             self.compactions,
             self.settles,
@@ -252,6 +265,24 @@ impl Run {
                 lines,
                 key,
             } => self.write(database, lines, *key)?,
+            Act::WriteTyped {
+                database,
+                table,
+                lines,
+                on_conflict,
+            } => {
+                let prepared = self.prepare_write(database, table, lines, *on_conflict)?;
+                self.typed(prepared)?;
+            }
+            Act::Update {
+                database,
+                table,
+                which,
+                lines,
+            } => {
+                let prepared = self.prepare_update(database, table, *which, lines)?;
+                self.typed(prepared)?;
+            }
             Act::Delete { database, delete } => self.delete(database, delete)?,
             Act::Change { database, change } => self.change(database, change)?,
             Act::Flush => {

@@ -111,8 +111,11 @@ impl Shrinking {
                 while end > 0 {
                     let from = end.saturating_sub(length);
                     let mut candidate = self.best.clone();
-                    if let Some(Act::Write { lines, .. }) =
-                        candidate.steps.get_mut(at).map(|step| &mut step.act)
+                    if let Some(
+                        Act::Write { lines, .. }
+                        | Act::WriteTyped { lines, .. }
+                        | Act::Update { lines, .. },
+                    ) = candidate.steps.get_mut(at).map(|step| &mut step.act)
                     {
                         lines.drain(from..end.min(lines.len()));
                     }
@@ -126,7 +129,11 @@ impl Shrinking {
 
     fn lines(&self, at: usize) -> usize {
         match self.best.steps.get(at).map(|step| &step.act) {
-            Some(Act::Write { lines, .. }) => lines.len(),
+            Some(
+                Act::Write { lines, .. }
+                | Act::WriteTyped { lines, .. }
+                | Act::Update { lines, .. },
+            ) => lines.len(),
             _ => 0,
         }
     }

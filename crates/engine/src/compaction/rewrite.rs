@@ -10,17 +10,17 @@ use std::sync::Arc;
 use nilometer_codec::PhysicalType;
 
 use crate::error::Error;
+use crate::mask::{Deletes, Mask};
 use crate::sabotage::Sabotage;
 use crate::scan::merge;
 use crate::scan::output::Output;
-use crate::scan::segment_mask;
 use crate::scan::source::{GroupReader, Piece, Rows};
 use crate::schema::{ColumnId, ColumnKind, TableSchema};
 use crate::segment::{
     BlockEntry, BlockInput, CopiedBlock, GROUP_BLOCKS_MAX, GROUP_BYTES_MAX, GroupInput, Segment,
     SegmentWriter, Window, block_ranges,
 };
-use crate::tombstone::{Mask, Tombstone};
+use crate::tombstone::Tombstone;
 
 /// A block with fewer rows is worth joining with others: flushes of half a million rows of a thousand
 /// series make blocks of little more than 512 rows each, and those would stay half full for ever.
@@ -99,8 +99,8 @@ impl Rewrite<'_> {
         let mask = if self.sabotage == Some(Sabotage::TombstoneDropped) {
             Mask::default()
         } else {
-            segment_mask(
-                self.tombstones,
+            Mask::of_segment(
+                &Deletes::new(self.tombstones),
                 segment.meta.applied_lsn,
                 0..=u32::MAX,
                 time.clone(),

@@ -430,7 +430,7 @@ pub(super) fn find_schema(
     }
 }
 
-fn find_table(
+pub(crate) fn find_table(
     catalogue: &Catalogue,
     database: &str,
     schema: &str,

@@ -12,10 +12,10 @@ use crate::definitions_file;
 use crate::error::Error;
 use crate::head::{Head, Run, append_rows};
 use crate::manifest::{Edit, FileKind, FileMeta};
+use crate::mask::{Deletes, Mask};
 use crate::sabotage::Sabotage;
-use crate::scan::run_mask;
 use crate::segment::{Home, Segment, SegmentMeta, SegmentWriter, TableInput, Window};
-use crate::tombstone::{Mask, Tombstone};
+use crate::tombstone::{Tombstone, joined};
 
 /// What one call of [`Engine::maintain`] did.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -146,6 +146,7 @@ impl Engine {
         if lsn == flushed_lsn {
             return Ok(None);
         }
+        state.head.freeze(lsn);
         let frozen = Arc::new(Frozen {
             head: std::mem::take(&mut state.head),
             lsn,
@@ -208,7 +209,7 @@ impl Engine {
         let sides = self.checkpoint_sides(frozen.lsn, &mut edit)?;
         self.disk.sync_dir(&dir).map_err(Error::io("sync", &dir))?;
         let rows = segment.as_ref().map_or(0, |segment| segment.meta.rows);
-        let deletes = frozen.head.tombstones(u64::MAX);
+        let deletes = joined(frozen.head.tombstones(u64::MAX));
         self.publish(
             edit,
             segment.into_iter().collect(),
@@ -308,10 +309,10 @@ impl Engine {
                 continue;
             };
             let own = all_tombstones.iter().filter(|it| it.table == id);
-            let tombstones: Vec<Arc<Tombstone>> = own.cloned().collect();
+            let deletes = Deletes::new(&own.cloned().collect::<Vec<_>>());
             let mut rows: Option<TableRows> = None;
             for (run, _) in head.runs(id, u64::MAX) {
-                let kept = shown_rows(&run, &run_mask(&tombstones, &run));
+                let kept = shown_rows(&run, &Mask::of_run(&deletes, &run));
                 let kept = kept.as_ref().unwrap_or(&run.rows);
                 match &mut rows {
                     None => rows = Some(kept.clone()),

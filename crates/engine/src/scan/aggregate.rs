@@ -198,7 +198,7 @@ impl Aggregation {
             match column {
                 OutputColumn::Tag { codes, values } => tags.push((codes, values)),
                 OutputColumn::Field(slot) => slots.push(slot),
-                OutputColumn::Time => {}
+                OutputColumn::Time | OutputColumn::Series | OutputColumn::Nth => {}
             }
         }
         let sources = find_sources(state, visible, &scan, &series)?;

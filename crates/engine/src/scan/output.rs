@@ -5,7 +5,8 @@ use std::sync::Arc;
 use arrow_array::types::Int32Type;
 use arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array,
-    RecordBatch, RecordBatchOptions, StringArray, TimestampNanosecondArray, UInt64Array,
+    RecordBatch, RecordBatchOptions, StringArray, TimestampNanosecondArray, UInt32Array,
+    UInt64Array,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use nilometer_codec::PhysicalType;
@@ -134,11 +135,21 @@ impl Output {
                 .collect();
         let times = std::mem::take(&mut self.times);
         let series = std::mem::take(&mut self.series);
+        let nth = plan
+            .columns
+            .iter()
+            .any(|it| matches!(it, OutputColumn::Nth));
+        let mut nth = nth.then(|| nth_array(&times, &series));
         let mut times = Some(times);
         let mut arrays: Vec<ArrayRef> = Vec::new();
         for column in &plan.columns {
             arrays.push(match column {
                 OutputColumn::Time => time_array(times.take().unwrap_or_default()),
+                OutputColumn::Series => series_array(&series, &plan.series),
+                OutputColumn::Nth => match nth.take() {
+                    Some(array) => array,
+                    None => continue,
+                },
                 OutputColumn::Tag { codes, values } => tag_array(&series, codes, values),
                 OutputColumn::Field(at) => match fields.get(*at).and_then(Clone::clone) {
                     Some(array) => array,
@@ -162,6 +173,31 @@ fn empty(fields: &[(ColumnId, PhysicalType)]) -> Vec<Column> {
 
 fn time_array(times: Vec<i64>) -> ArrayRef {
     Arc::new(TimestampNanosecondArray::from(times).with_timezone("UTC"))
+}
+
+fn series_array(series: &[(usize, usize)], ids: &[u32]) -> ArrayRef {
+    let mut all: Vec<u32> = Vec::new();
+    for &(position, end) in series {
+        all.resize(end, ids.get(position).copied().unwrap_or(0));
+    }
+    Arc::new(UInt32Array::from(all))
+}
+
+/// The place of each row among those of its series and time, which stand together; a batch never parts them.
+fn nth_array(times: &[i64], series: &[(usize, usize)]) -> ArrayRef {
+    let mut all: Vec<u32> = Vec::with_capacity(times.len());
+    for &(_, end) in series {
+        let mut before: Option<(i64, u32)> = None;
+        for &time in times.get(all.len()..end).unwrap_or_default() {
+            let nth = match before {
+                Some((same, nth)) if same == time => nth + 1,
+                _ => 0,
+            };
+            before = Some((time, nth));
+            all.push(nth);
+        }
+    }
+    Arc::new(UInt32Array::from(all))
 }
 
 fn tag_array(

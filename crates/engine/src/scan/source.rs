@@ -9,11 +9,11 @@ use crate::batch::{Column, Validity, Values};
 use crate::cast::cast;
 use crate::error::Error;
 use crate::head::Run;
+use crate::mask::Mask;
 use crate::schema::ColumnId;
 use crate::segment::{
     BlockEntry, CopiedBlock, CopiedPage, GroupDirectory, SERIES_PAGE, Segment, TIME_PAGE,
 };
-use crate::tombstone::Mask;
 
 /// Rows of one series from one source, ascending in time.
 #[derive(Debug)]

@@ -5,6 +5,7 @@
 //! (their sizes are no secret).
 //! The real input and the answers of other databases lie in `testdata/tsbs/`.
 
+mod access;
 mod answers;
 mod bad_input;
 mod command_line;
@@ -17,6 +18,8 @@ mod health;
 mod help;
 mod import;
 mod kill;
+mod logs;
+mod settings;
 mod shell;
 mod states;
 mod support;

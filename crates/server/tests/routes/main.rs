@@ -5,7 +5,13 @@
     reason = "what fails to unwrap fails the test, with the line"
 )]
 
+mod access;
+mod cancel;
+mod formats;
 mod http;
+mod influx;
+mod metrics;
+mod parameters;
 mod query;
 mod serve;
 mod support;

@@ -115,20 +115,6 @@ async fn the_question_may_come_in_the_address_in_json_or_in_a_form() {
         .post(path, &[("content-type", "application/json")], "{\"db\": 1}")
         .await;
     assert_eq!(answer.status, 400);
-    let answer = server
-        .post(
-            path,
-            &[],
-            json!({"db": "d", "q": sql, "params": {"a": 1}}).to_string(),
-        )
-        .await;
-    assert_eq!(
-        (
-            answer.status,
-            answer.error().starts_with("params are not supported yet")
-        ),
-        (400, true)
-    );
 }
 
 #[tokio::test]
@@ -151,11 +137,11 @@ async fn the_format_follows_the_parameter_then_accept_then_json() {
             "{accept}"
         );
     }
-    let answer = server.try_query("SELECT 1", "parquet").await;
+    let answer = server.try_query("SELECT 1", "xml").await;
     assert_eq!(answer.status, 400);
     assert_eq!(
         answer.error(),
-        "unknown format 'parquet': use json, jsonl, csv or pretty"
+        "unknown format 'xml': use json, jsonl, csv, arrow, parquet or pretty"
     );
     let body = json!({"db": "d", "q": "SELECT 1"}).to_string();
     let answer = server
@@ -163,7 +149,9 @@ async fn the_format_follows_the_parameter_then_accept_then_json() {
         .await;
     assert_eq!(answer.status, 400);
     assert!(
-        answer.error().contains("format=json, jsonl, csv or pretty"),
+        answer
+            .error()
+            .contains("format=json, jsonl, csv, arrow, parquet or pretty"),
         "{}",
         answer.error()
     );

@@ -5,15 +5,20 @@ use std::sync::Arc;
 
 use crate::support::engine_on;
 use nilometer_engine::disk::MemoryDisk;
-use nilometer_server::{Error, ServerConfig, check_bind, serve};
+use nilometer_server::{Error, ServerConfig, Token, check_bind, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
 #[test]
 fn only_loopback_is_served_without_asking_for_more() {
-    let check =
-        |address: &str, insecure| check_bind(address.parse::<SocketAddr>().unwrap(), insecure);
+    let check = |address: &str, insecure| {
+        let config = ServerConfig {
+            insecure,
+            ..ServerConfig::default()
+        };
+        check_bind(address.parse::<SocketAddr>().unwrap(), &config)
+    };
     for address in ["127.0.0.1:0", "127.8.8.8:80", "[::1]:8181"] {
         assert!(check(address, false).is_ok(), "{address}");
     }
@@ -25,12 +30,18 @@ fn only_loopback_is_served_without_asking_for_more() {
     ] {
         let error = check(address, false).unwrap_err();
         assert!(matches!(error, Error::Insecure { .. }));
-        assert!(
-            error.to_string().contains(address) && error.to_string().contains("--insecure"),
-            "{error}"
-        );
+        for word in [address, "--insecure", "--tls-cert", "--token-file"] {
+            assert!(error.to_string().contains(word), "{word}: {error}");
+        }
         assert!(check(address, true).is_ok(), "{address}");
     }
+    // A token alone travels in plain text.
+    let config = ServerConfig {
+        token: Some(Token::new("0123456789abcdef", "the test").unwrap()),
+        ..ServerConfig::default()
+    };
+    let error = check_bind("0.0.0.0:0".parse().unwrap(), &config).unwrap_err();
+    assert!(error.to_string().contains("does not encrypt"), "{error}");
 }
 
 async fn read_answer(stream: &mut TcpStream) -> String {

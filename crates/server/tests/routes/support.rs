@@ -7,6 +7,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request};
+use axum::response::Response;
 use http_body_util::BodyExt;
 use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::{Engine, Options, SystemClock};
@@ -73,8 +74,13 @@ impl Server {
         Self { engine, router }
     }
 
+    /// The answer with its body still to be read.
+    pub(crate) async fn respond(&self, request: Request<Body>) -> Response {
+        self.router.clone().oneshot(request).await.unwrap()
+    }
+
     pub(crate) async fn send(&self, request: Request<Body>) -> Answer {
-        let response = self.router.clone().oneshot(request).await.unwrap();
+        let response = self.respond(request).await;
         let (head, body) = response.into_parts();
         let body = body.collect().await.unwrap().to_bytes().to_vec();
         Answer {

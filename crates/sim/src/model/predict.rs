@@ -9,20 +9,34 @@ use crate::plan::{Line, Tags, Value};
 #[derive(Debug, Clone)]
 pub struct Batch {
     pub(super) database: String,
-    pub(super) points: Vec<Taken>,
+    pub(super) points: Vec<Point>,
     /// The key that it is sent under.
     pub key: Option<u8>,
 }
 
+/// A row to be.
 #[derive(Debug, Clone)]
-pub(super) struct Taken {
-    pub(super) table: String,
-    pub(super) tags: Tags,
-    pub(super) time: i64,
-    pub(super) fields: Vec<(String, Value)>,
+pub struct Point {
+    /// Its table.
+    pub table: String,
+    /// Its tags.
+    pub tags: Tags,
+    /// Its time.
+    pub time: i64,
+    /// Its fields.
+    pub fields: Vec<(String, Value)>,
 }
 
 impl Batch {
+    /// No points.
+    pub(super) fn new(database: &str) -> Self {
+        Self {
+            database: database.to_owned(),
+            points: Vec::new(),
+            key: None,
+        }
+    }
+
     /// Rows, duplicates counted each.
     pub fn rows(&self) -> u64 {
         self.points.len() as u64
@@ -38,7 +52,8 @@ pub struct Prediction {
     pub rejected: Vec<usize>,
 }
 
-pub(super) fn type_of(value: &Value) -> PhysicalType {
+/// The type of a field that holds a value.
+pub(crate) fn type_of(value: &Value) -> PhysicalType {
     match value {
         Value::Float(_) => PhysicalType::F64,
         Value::Integer(_) => PhysicalType::I64,
@@ -51,11 +66,7 @@ pub(super) fn type_of(value: &Value) -> PhysicalType {
 /// What the store makes of a body at this time, given the types that its fields have. A field keeps the type that it
 /// is first seen with, even if the line that brought it is refused for a later field.
 pub fn predict(database: &str, lines: &[Line], mut types: Types, now_ns: i64) -> Prediction {
-    let mut batch = Batch {
-        database: database.to_owned(),
-        points: Vec::new(),
-        key: None,
-    };
+    let mut batch = Batch::new(database);
     let mut rejected = Vec::new();
     for (at, line) in lines.iter().enumerate() {
         let Line::Point {
@@ -74,7 +85,7 @@ pub fn predict(database: &str, lines: &[Line], mut types: Types, now_ns: i64) ->
             *known == wanted
         });
         if fits {
-            batch.points.push(Taken {
+            batch.points.push(Point {
                 table: table.clone(),
                 tags: tags.clone(),
                 time: time.unwrap_or(now_ns),

@@ -8,6 +8,7 @@ use nilometer_engine::{ColumnKind, Duplicates, TableSettings};
 use super::convert::convert;
 use super::difference::describe_table;
 use super::predict::{Batch, type_of};
+use super::typed::Place;
 use super::{Found, FoundTable, Mentioned, Name, Table};
 use crate::plan::{Change, Column, Delete, Fields, Tags};
 
@@ -50,13 +51,13 @@ impl Schema {
 }
 
 /// Tags that were dropped: nobody sees them, and the series that they told apart stay apart.
-type Hidden = BTreeMap<u32, String>;
+pub(super) type Hidden = BTreeMap<u32, String>;
 
 /// A table: its columns as far as something acknowledged needs them, and its rows in the order of their writes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Kept {
+pub(super) struct Kept {
     schema: Schema,
-    rows: BTreeMap<(Tags, i64, Hidden), Vec<Fields>>,
+    pub(super) rows: BTreeMap<(Tags, i64, Hidden), Vec<Fields>>,
     dropped_tags: u32,
 }
 
@@ -71,6 +72,15 @@ pub enum Op {
         database: String,
         /// The rows.
         delete: Delete,
+    },
+    /// Some rows go and others come.
+    Update {
+        /// The table.
+        name: Name,
+        /// Where the rows are that go, in order.
+        gone: Vec<Place>,
+        /// The rows that come.
+        batch: Batch,
     },
     /// Names or types change.
     Change {
@@ -88,7 +98,9 @@ impl Op {
     pub(super) fn key(&self) -> Option<(u8, u64)> {
         match self {
             Self::Write(batch) if batch.rows() > 0 => batch.key.map(|key| (key, batch.rows())),
-            Self::Write(_) | Self::Delete { .. } | Self::Change { .. } => None,
+            Self::Write(_) | Self::Delete { .. } | Self::Update { .. } | Self::Change { .. } => {
+                None
+            }
         }
     }
 }
@@ -186,6 +198,10 @@ impl State {
                     kept.delete(delete);
                 }
             }
+            Op::Update { name, gone, batch } => {
+                self.remove(name, gone);
+                self.write(batch);
+            }
             Op::Change {
                 database,
                 change,
@@ -198,6 +214,14 @@ impl State {
                 self.change(name, change);
             }
         }
+    }
+
+    pub(super) fn kept(&self, name: &Name) -> Option<&Kept> {
+        self.tables.get(name)
+    }
+
+    pub(super) fn kept_mut(&mut self, name: &Name) -> Option<&mut Kept> {
+        self.tables.get_mut(name)
     }
 
     fn write(&mut self, batch: &Batch) {

@@ -88,6 +88,26 @@ impl fmt::Display for Step {
                     write!(f, ", key {key}")?;
                 }
             }
+            Act::WriteTyped {
+                database,
+                table,
+                lines,
+                on_conflict,
+            } => write!(
+                f,
+                "write {database}.{table} typed, {} rows, on conflict {on_conflict:?}",
+                lines.len()
+            )?,
+            Act::Update {
+                database,
+                table,
+                which,
+                lines,
+            } => write!(
+                f,
+                "update {database}.{table}, rows {which:#x}, {} new",
+                lines.len()
+            )?,
             Act::Delete { database, delete } => write!(f, "delete in {database}: {delete:?}")?,
             Act::Change { database, change } => write!(f, "change {database}: {change:?}")?,
             Act::CreateDatabase(name) => write!(f, "create database {name}")?,
@@ -112,7 +132,10 @@ impl fmt::Display for Step {
             let within = Step::new(visit.act.clone());
             write!(f, "\n        [at segment call {}: {within}]", visit.call)?;
         }
-        if let Act::Write { lines, .. } = &self.act {
+        if let Act::Write { lines, .. }
+        | Act::WriteTyped { lines, .. }
+        | Act::Update { lines, .. } = &self.act
+        {
             for line in lines.iter().take(LINES_SHOWN_MAX) {
                 let mut text = String::new();
                 line.spell(&mut text);

@@ -84,7 +84,7 @@ impl Run {
     }
 
     /// What failed may be there after the next restart if the store gave up at it; otherwise the store had refused it.
-    fn judge_failure(
+    pub(super) fn judge_failure(
         &mut self,
         what: &str,
         stopped: bool,

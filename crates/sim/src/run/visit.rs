@@ -2,12 +2,13 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nilometer_engine::ingest::{Session, WriteReport};
+use nilometer_engine::ingest::{Session, TypedReport, WriteReport};
 use nilometer_engine::{DEFAULT_SCHEMA, Engine, Error, Lsn, Maintained};
 use nilometer_lineproto::Precision;
 
 use super::Run;
 use super::acts::ask;
+use super::typed::{AskTyped, Typed};
 use crate::model::{self, Expected, Found, Op, Prediction};
 use crate::plan::{Act, Visit, spell};
 use crate::world::{delete_request, read_all};
@@ -19,6 +20,7 @@ const HEAD_FULL_FACTOR: u64 = 4;
 pub(super) enum Expectation {
     Write(Prediction),
     Delete(Op),
+    Typed(Typed),
     Change(Op, Expected),
     Maintain,
     Read,
@@ -28,6 +30,7 @@ pub(super) enum Expectation {
 enum Answer {
     Write(Result<WriteReport, Error>),
     Delete(Result<Option<Lsn>, Error>),
+    Typed(Result<TypedReport, Error>),
     Change(Result<(), Error>),
     Maintain(Result<Maintained, Error>),
     Read(Result<Found, String>),
@@ -96,6 +99,24 @@ impl Run {
                     move |engine: &Arc<Engine>| Some(Answer::Delete(engine.delete(&request)));
                 Some((Expectation::Delete(op), Box::new(asked)))
             }
+            Act::WriteTyped {
+                database,
+                table,
+                lines,
+                on_conflict,
+            } => {
+                let prepared = self.prepare_write(database, table, lines, *on_conflict);
+                Some(self.typed_visit(prepared.ok().flatten()?))
+            }
+            Act::Update {
+                database,
+                table,
+                which,
+                lines,
+            } => {
+                let prepared = self.prepare_update(database, table, *which, lines);
+                Some(self.typed_visit(prepared.ok().flatten()?))
+            }
             Act::Change { database, change } if exists(database) => {
                 self.held = None;
                 let live = self.world.schemas(database);
@@ -125,6 +146,17 @@ impl Run {
         }
     }
 
+    fn typed_visit(&self, (expected, ask): (Typed, AskTyped)) -> (Expectation, Asked) {
+        let head_rows_max = self.flush_rows * HEAD_FULL_FACTOR;
+        let asked = move |engine: &Arc<Engine>| {
+            if engine.metrics().head_rows >= head_rows_max {
+                return None;
+            }
+            Some(Answer::Typed(ask(engine)))
+        };
+        (Expectation::Typed(expected), Box::new(asked))
+    }
+
     /// Judges the visit, if it came to it.
     pub(super) fn judge_visit(&mut self, visit: Awaited) -> Result<(), String> {
         self.world.visitor().wait(None);
@@ -139,6 +171,9 @@ impl Run {
             }
             (Expectation::Delete(op), Answer::Delete(outcome)) => {
                 self.judge_delete(op, stopped, outcome)
+            }
+            (Expectation::Typed(expected), Answer::Typed(outcome)) => {
+                self.judge_typed(expected, stopped, outcome)
             }
             (Expectation::Change(op, expected), Answer::Change(outcome)) => {
                 self.judge_change(op, expected, stopped, outcome)

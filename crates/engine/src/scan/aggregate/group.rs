@@ -9,10 +9,10 @@ use nilometer_codec::stats::PageStatistics;
 
 use super::bucket::Buckets;
 use crate::error::Error;
+use crate::mask::Mask;
 use crate::scan::source::{GroupReader, Piece, Rows};
 use crate::schema::ColumnId;
 use crate::segment::{BlockEntry, GroupDirectory, GroupRollups, Segment, Summary};
-use crate::tombstone::Mask;
 
 #[derive(Debug)]
 pub(super) struct Group<'a> {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 pub(crate) use command::{Run, bash, nilometer, nilometer_with};
 pub(crate) use http::{Response, Row, gzip};
 pub(crate) use instant::nanoseconds;
-pub(crate) use server::{Outcome, Server, rows, run};
+pub(crate) use server::{Outcome, Server, binary, finish, rows, run, serve};
 
 /// How long any single wait may take before the test fails. Generous, because no promise is about speed here.
 pub(crate) const WAIT_MAX: Duration = Duration::from_mins(1);

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -36,7 +37,14 @@ pub(crate) struct Outcome {
 impl Server {
     /// Starts a server on a data directory and a free port, and waits until it is healthy.
     pub(crate) fn start(data: &Path, flags: &[&str]) -> Self {
-        let (mut process, stdout) = Process::spawn(serve(data, flags));
+        let server = Self::launch(serve(data, flags));
+        wait_for("a healthy server", || server.is_healthy().then_some(()));
+        server
+    }
+
+    /// Starts a server and waits until it listens, with which protocol soever.
+    pub(crate) fn launch(command: Command) -> Self {
+        let (mut process, stdout) = Process::spawn(command);
         let (sender, first_line) = mpsc::sync_channel(1);
         process.readers.push(thread::spawn(move || {
             let mut lines = BufReader::new(stdout).lines().map_while(Result::ok);
@@ -45,13 +53,11 @@ impl Server {
             lines.for_each(drop);
         }));
         let url = Self::learn_url(&mut process, &first_line);
-        let server = Self {
+        Self {
             process,
             url,
             agent: http::agent(),
-        };
-        wait_for("a healthy server", || server.is_healthy().then_some(()));
-        server
+        }
     }
 
     /// Starts a server and kills it before it is known to be up: while it opens the directory, or soon after.
@@ -80,8 +86,10 @@ impl Server {
             .strip_prefix(GREETING)
             .unwrap_or_else(|| panic!("unexpected first line {line:?}"));
         let port = url
-            .strip_prefix("http://127.0.0.1:")
-            .and_then(|port| port.parse::<u16>().ok());
+            .strip_prefix("http://")
+            .or_else(|| url.strip_prefix("https://"))
+            .and_then(|address| address.parse::<SocketAddr>().ok())
+            .map(|address| address.port());
         assert!(
             port.is_some_and(|port| port != 0),
             "no port in the first line {line:?}"
@@ -89,7 +97,7 @@ impl Server {
         url.to_owned()
     }
 
-    /// Where the server listens: `http://127.0.0.1:PORT`.
+    /// Where the server listens: `http://127.0.0.1:PORT`, or `https`.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
@@ -246,10 +254,20 @@ pub(crate) fn rows(sql: &str, response: &Response) -> Vec<Row> {
         .collect()
 }
 
+/// The binary, to be given arguments and variables.
+pub(crate) fn binary() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_nilometer"))
+}
+
 /// Runs the binary, or another program, to its end.
 pub(crate) fn run<S: AsRef<OsStr>>(program: Option<&str>, arguments: &[S]) -> Outcome {
-    let mut command = Command::new(program.unwrap_or(env!("CARGO_BIN_EXE_nilometer")));
+    let mut command = program.map_or_else(binary, Command::new);
     command.args(arguments);
+    finish(command)
+}
+
+/// Runs a command to its end.
+pub(crate) fn finish(command: Command) -> Outcome {
     let (mut process, mut stdout) = Process::spawn(command);
     let reader = thread::spawn(move || {
         let mut text = String::new();
@@ -268,8 +286,9 @@ pub(crate) fn run<S: AsRef<OsStr>>(program: Option<&str>, arguments: &[S]) -> Ou
     }
 }
 
-fn serve(data: &Path, flags: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_nilometer"));
+/// `nilometer serve` on a data directory and a free port.
+pub(crate) fn serve(data: &Path, flags: &[&str]) -> Command {
+    let mut command = binary();
     command
         .arg("serve")
         .arg("--data")

@@ -1,0 +1,117 @@
+//! TLS: what a server shows of itself, and what is wrong with it if it does not do.
+//!
+//! Does not: read files, make certificates, or take new ones while the server runs; a new certificate takes a restart.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls;
+use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+
+use crate::error::Error;
+
+const CERT: &str = "--tls-cert";
+const KEY: &str = "--tls-key";
+
+/// A file that was read; its path goes into errors, its bytes do not.
+pub struct PemFile {
+    /// Where it was read.
+    pub path: PathBuf,
+    /// What is in it.
+    pub bytes: Vec<u8>,
+}
+
+impl fmt::Debug for PemFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.fmt(f)
+    }
+}
+
+/// What a server shows of itself to clients that encrypt.
+#[derive(Clone)]
+pub struct Tls {
+    config: Arc<rustls::ServerConfig>,
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("(set)")
+    }
+}
+
+impl Tls {
+    /// Takes a certificate, with those that vouch for it after it, and its key.
+    pub fn new(cert: &PemFile, key: &PemFile) -> Result<Self, Error> {
+        let certificates = chain(cert)?;
+        let secret = private_key(key)?;
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let mut config = rustls::ServerConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()
+            .map_err(|error| unfit(CERT, cert, format!("cannot be used: {error}")))?
+            .with_no_client_auth()
+            .with_single_cert(certificates, secret)
+            .map_err(|error| why(&error, cert, key))?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self {
+            config: Arc::new(config),
+        })
+    }
+
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(Arc::clone(&self.config))
+    }
+}
+
+fn unfit(setting: &'static str, file: &PemFile, reason: String) -> Error {
+    Error::Tls {
+        setting,
+        path: file.path.clone(),
+        reason,
+    }
+}
+
+/// Which of the two files is wrong, and what to do about it.
+fn why(error: &rustls::Error, cert: &PemFile, key: &PemFile) -> Error {
+    match error {
+        rustls::Error::InconsistentKeys(_) => {
+            let reason = format!(
+                "is not the key of the certificate in {}; give the key that the certificate was made for",
+                cert.path.display()
+            );
+            unfit(KEY, key, reason)
+        }
+        rustls::Error::InvalidCertificate(reason) => {
+            let reason = format!("holds no usable certificate ({reason}); ask for it again in PEM");
+            unfit(CERT, cert, reason)
+        }
+        other => {
+            let reason = format!(
+                "holds a key that TLS cannot use ({other}); take an ECDSA P-256, RSA (2048 bits or more) or Ed25519 key"
+            );
+            unfit(KEY, key, reason)
+        }
+    }
+}
+
+fn chain(file: &PemFile) -> Result<Vec<CertificateDer<'static>>, Error> {
+    const MUST: &str = "it must have a part that starts with -----BEGIN CERTIFICATE-----";
+    let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&file.bytes).collect();
+    match chain {
+        Ok(chain) if !chain.is_empty() => Ok(chain),
+        Ok(_) => Err(unfit(CERT, file, format!("holds no certificate; {MUST}"))),
+        Err(error) => Err(unfit(CERT, file, format!("is not PEM ({error}); {MUST}"))),
+    }
+}
+
+fn private_key(file: &PemFile) -> Result<PrivateKeyDer<'static>, Error> {
+    const MUST: &str =
+        "it must have a part that starts with -----BEGIN PRIVATE KEY----- and is not encrypted";
+    PrivateKeyDer::from_pem_slice(&file.bytes).map_err(|error| match error {
+        pem::Error::NoItemsFound => unfit(KEY, file, format!("holds no private key; {MUST}")),
+        // What else the library says may repeat bytes of the file, which is a secret.
+        _ => unfit(KEY, file, format!("is not PEM; {MUST}")),
+    })
+}

@@ -1,0 +1,106 @@
+//! A query ends when its client goes: its turn, its memory and its threads are free for the next one.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use nilometer_engine::disk::MemoryDisk;
+use nilometer_server::{ServerConfig, serve};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+
+use crate::support::{Server, engine_on};
+
+/// 2.7e10 combinations: minutes of work, hardly any memory.
+const LONG: &str = "SELECT sum(a.v + b.v + c.v) AS s FROM m a, m b, m c";
+/// As many rows, which a client that reads slowly holds up.
+const WIDE: &str = "SELECT a.v, b.v AS w, c.v AS x FROM m a, m b, m c";
+
+async fn fill(server: &Server) {
+    let lines: Vec<String> = (0..3000).map(|n| format!("m v={n} {n}")).collect();
+    assert_eq!(server.write(lines.join("\n")).await.status, 204);
+}
+
+async fn metric(address: SocketAddr, name: &str) -> u64 {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    stream.write_all(request).await.unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    let mut lines = text.lines().filter_map(|line| line.strip_prefix(name));
+    lines
+        .next()
+        .unwrap_or_else(|| panic!("no {name}"))
+        .trim()
+        .parse()
+        .unwrap()
+}
+
+async fn until(address: SocketAddr, name: &str, wanted: u64) {
+    while metric(address, name).await != wanted {}
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_query_whose_client_goes_is_stopped_and_frees_what_it_had() {
+    let engine = engine_on(Arc::new(MemoryDisk::default()));
+    fill(&Server::over(Arc::clone(&engine), ServerConfig::default())).await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let (stop, stopped) = oneshot::channel::<()>();
+    let config = ServerConfig {
+        queries_max: 1,
+        queries_waiting_max: 2,
+        ..ServerConfig::default()
+    };
+    let server = tokio::spawn(serve(listener, engine, config, stopped));
+    for (n, sql) in [LONG, WIDE, LONG, WIDE].into_iter().enumerate() {
+        let query = form_urlencoded::Serializer::new(String::new())
+            .append_pair("db", "d")
+            .append_pair("q", sql)
+            .append_pair("format", "csv")
+            .finish();
+        let mut client = TcpStream::connect(address).await.unwrap();
+        let request = format!("GET /api/v3/query_sql?{query} HTTP/1.1\r\nHost: x\r\n\r\n");
+        client.write_all(request.as_bytes()).await.unwrap();
+        until(address, "nilometer_queries_running", 1).await;
+        if sql == WIDE {
+            let mut first = [0; 1000];
+            client.read_exact(&mut first).await.unwrap();
+        }
+        // The only turn is taken, so another query waits, and goes too.
+        let mut waiting = TcpStream::connect(address).await.unwrap();
+        waiting.write_all(request.as_bytes()).await.unwrap();
+        drop(waiting);
+        drop(client);
+        until(address, "nilometer_queries_running", 0).await;
+        until(address, "nilometer_memory_bytes{use=\"query\"}", 0).await;
+        let cancelled = metric(address, "nilometer_queries_cancelled_total").await;
+        assert!(cancelled > n as u64, "{cancelled} after {n}");
+        // The turn is free.
+        let mut next = TcpStream::connect(address).await.unwrap();
+        let request = "GET /api/v3/query_sql?db=d&q=SELECT+1+AS+one&format=csv HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        next.write_all(request.as_bytes()).await.unwrap();
+        let mut text = String::new();
+        next.read_to_string(&mut text).await.unwrap();
+        assert!(text.ends_with("one\n1\n"), "{text}");
+    }
+    stop.send(()).unwrap();
+    server.await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn whole_answers_are_not_counted_as_cancelled() {
+    let server = Server::new();
+    fill(&server).await;
+    for format in ["json", "csv", "arrow", "parquet"] {
+        assert_eq!(
+            server.try_query("SELECT v FROM m", format).await.status,
+            200
+        );
+    }
+    let text = server.get("/metrics").await.text().to_owned();
+    assert!(
+        text.contains("nilometer_queries_cancelled_total 0\n"),
+        "{text}"
+    );
+}

@@ -1,0 +1,59 @@
+//! Typed writes, updates and deletes of rows.
+
+use nilometer_engine::ingest::OnConflict;
+use rand::RngExt;
+
+use super::{Draw, TABLES, pick};
+use crate::plan::{Act, Line};
+
+impl Draw {
+    pub(super) fn write_typed(&mut self) -> Act {
+        let choices = [OnConflict::Error, OnConflict::Skip, OnConflict::Replace];
+        // Tables that merge or keep take nothing else.
+        let on_conflict = if self.random.random_bool(0.4) {
+            OnConflict::Replace
+        } else {
+            *pick(&mut self.random, &choices)
+        };
+        let rows = match on_conflict {
+            // One row in the way is enough to refuse them all.
+            OnConflict::Error => self.random.random_range(1..=3),
+            OnConflict::Skip | OnConflict::Replace => {
+                self.random.random_range(1..=self.rows_typical)
+            }
+        };
+        let table = self.table();
+        Act::WriteTyped {
+            database: self.database(),
+            lines: self.points(&table, rows),
+            table,
+            on_conflict,
+        }
+    }
+
+    pub(super) fn update(&mut self) -> Act {
+        // A few rows, about half of them, or all.
+        let which = match self.random.random_range(0..10) {
+            0..6 => 1 << self.random.random_range(0..64),
+            6..9 => self.random.random(),
+            _ => u64::MAX,
+        };
+        let rows = *pick(&mut self.random, &[0, 0, 1, 2, 10]);
+        let table = self.table();
+        Act::Update {
+            database: self.database(),
+            which,
+            lines: self.points(&table, rows),
+            table,
+        }
+    }
+
+    fn table(&mut self) -> String {
+        (*pick(&mut self.random, &TABLES)).to_owned()
+    }
+
+    fn points(&mut self, table: &str, rows: usize) -> Vec<Line> {
+        self.day = self.random.random_range(0..self.days);
+        (0..rows).map(|_| self.line(table)).collect()
+    }
+}
