@@ -17,13 +17,14 @@ mod memory;
 mod metrics;
 mod open;
 mod presence;
+mod quarantine;
 mod relations;
 mod restore;
 mod rows;
 mod space;
 mod verify;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -56,6 +57,7 @@ use space::Space;
 use compact::Answered;
 
 pub use backup::BackupReport;
+pub use compact::DamagedSegment;
 pub use ddl::NewColumn;
 pub(crate) use ddl::find_table;
 pub use delete::DeleteRequest;
@@ -63,6 +65,7 @@ pub use flush::Maintained;
 pub use metrics::Metrics;
 pub(crate) use open::{read_definitions, segment_dir, segment_name};
 pub(crate) use presence::{Key, Keys, Presence, Since};
+pub use quarantine::{OnDamage, Quarantined, QuarantinedTable};
 pub use relations::{NewRelation, RelationChange};
 pub use restore::RestoreReport;
 pub use rows::RowKey;
@@ -102,6 +105,10 @@ pub struct Options {
     pub directory_cache_bytes_max: u64,
     /// Segment files that are open at once.
     pub open_files_max: u64,
+    /// What becomes of damaged segments and files of keys.
+    pub on_damage: OnDamage,
+    /// What becomes of a damaged log. Put aside, it takes every batch with it that came after the damage.
+    pub on_log_damage: OnDamage,
     /// A planted bug, for the simulation only.
     #[doc(hidden)]
     pub sabotage: Option<Sabotage>,
@@ -124,6 +131,8 @@ impl Default for Options {
             memo_bytes_max: 256 << 20,
             directory_cache_bytes_max: 64 << 20,
             open_files_max: 512,
+            on_damage: OnDamage::Quarantine,
+            on_log_damage: OnDamage::Refuse,
             sabotage: None,
         }
     }
@@ -160,6 +169,8 @@ pub struct Engine {
     counters: Counters,
     space: Space,
     budget: MemoryBudget,
+    /// Damaged files that were put aside, now or earlier.
+    quarantined: Vec<Quarantined>,
     /// Held by a backup: there is one at a time.
     backups: Mutex<()>,
     /// Held until the last reference is gone.
@@ -186,8 +197,8 @@ struct Jobs {
     compacting: FxHashSet<u64>,
     /// A job is deciding where partitions begin and end.
     windows_busy: bool,
-    /// Segments that could not be read, by file id: they stay as they are.
-    damaged: FxHashSet<u64>,
+    /// Segments that a compaction could not read, by file id: they stay as they are.
+    damaged: BTreeMap<u64, DamagedSegment>,
     /// When there was nothing to compact.
     idle_at: Option<Answered>,
     /// Segments that are in no manifest any more; each file goes when its last snapshot does.

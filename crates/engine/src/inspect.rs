@@ -388,7 +388,8 @@ fn name_all(catalogue: &Catalogue, tables: &mut [InspectedTable]) {
     tables.sort_by_key(|table| table.id);
 }
 
-fn full_name(catalogue: &Catalogue, id: TableId) -> Option<[String; 3]> {
+/// Database, schema and table.
+pub(crate) fn full_name(catalogue: &Catalogue, id: TableId) -> Option<[String; 3]> {
     for database in catalogue.databases() {
         let owner = catalogue.database(database)?;
         for schema in catalogue.schemas(owner) {

@@ -79,8 +79,9 @@ pub use budget::{Charge, MemoryBudget, MemoryUse};
 pub use clock::{Clock, SystemClock};
 pub use compaction::CompactionOptions;
 pub use engine::{
-    BackupReport, Damage, DeleteRequest, Engine, Maintained, Metrics, NewColumn, NewRelation,
-    Options, RelationChange, RestoreReport, RowKey, Verified,
+    BackupReport, Damage, DamagedSegment, DeleteRequest, Engine, Maintained, Metrics, NewColumn,
+    NewRelation, OnDamage, Options, Quarantined, QuarantinedTable, RelationChange, RestoreReport,
+    RowKey, Verified,
 };
 pub use error::Error;
 pub use predicate::{TagMatch, TagPredicate};

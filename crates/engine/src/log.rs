@@ -9,6 +9,7 @@
 
 mod copy;
 mod file;
+mod hole;
 mod replay;
 #[cfg(test)]
 mod tests;
@@ -23,6 +24,7 @@ use crate::schema::Lsn;
 
 pub(crate) use file::{FileHeader, file_name, file_number};
 use file::{HEADER_BYTES, RECORD_ALIGN, RecordHeader};
+pub(crate) use hole::{Hole, end_before, find_hole};
 pub(crate) use replay::DRAFT;
 
 /// Longest payload of one record; a longer batch spans several.
@@ -294,6 +296,12 @@ impl Log {
             }
         }
         Ok(())
+    }
+
+    /// Numbers of the files with records that are still needed, ascending.
+    pub(crate) fn live_numbers(&self) -> Vec<u64> {
+        let files = lock(&self.files);
+        files.live.iter().map(|file| file.number).collect()
     }
 
     /// Highest LSN on stable storage.

@@ -117,6 +117,11 @@ impl Manifest {
         }
     }
 
+    /// Whether bytes at its end do not read, and were taken for an edit that a crash tore.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.cut.is_some()
+    }
+
     /// Which store this is.
     pub(crate) fn uuid(&self) -> [u8; 16] {
         self.uuid

@@ -1,4 +1,5 @@
-//! Promise: a damaged store says so and names the file, or answers as before; never a panic, never another answer.
+//! Promise: a damaged store says so and names the file, or answers as before, or puts the file aside, lists it, and answers
+//! without exactly its rows; never a panic, never another answer.
 //!
 //! One store is written on the real disk. Then each of its files is damaged, byte by byte, and the store is opened and
 //! read whole. The only damage that may go unnoticed is to the end of the log: what stands after the last intact record
@@ -17,8 +18,8 @@ use nilometer_codec::{PhysicalType, crc32c};
 use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{
-    AggregateRequest, Engine, Error, NewRelation, Options, RelationChange, RelationColumn,
-    SystemClock,
+    AggregateRequest, DeleteRequest, Engine, Error, NewRelation, OnDamage, Options, Quarantined,
+    RelationChange, RelationColumn, SystemClock,
 };
 use nilometer_lineproto::Precision;
 use support::{Answer, everything};
@@ -42,8 +43,17 @@ struct Store {
     files: BTreeMap<PathBuf, Vec<u8>>,
     /// What it answers after each LSN of the live log.
     answers: BTreeMap<u64, Answer>,
+    /// What it answers without the rows of a file that can be put aside.
+    without: BTreeMap<PathBuf, Answer>,
     /// The last LSN that is in segments.
     flushed: u64,
+}
+
+/// What a store that opened says.
+#[derive(Debug)]
+struct Opened {
+    answer: Answer,
+    quarantined: Vec<Quarantined>,
 }
 
 /// Small log files, so that a few batches fill several.
@@ -128,11 +138,51 @@ fn build(rounds: i64) -> Store {
     answers.insert(lsn, answer_of(&engine).unwrap());
     assert_eq!(engine.metrics().segments, 2);
     drop(engine);
-    Store {
+    let mut store = Store {
         files: read_files(dir.path(), Path::new("")),
         answers,
+        without: BTreeMap::new(),
         flushed,
+    };
+    let segments: Vec<PathBuf> = store.names(".seg").into_iter().cloned().collect();
+    for (path, round) in segments.into_iter().zip(1..) {
+        let answer = answer_without(store.answer(), round, rounds);
+        store.without.insert(path, answer);
     }
+    let keys: Vec<PathBuf> = store.names(".key").into_iter().cloned().collect();
+    for path in keys {
+        store.without.insert(path, store.answer().clone());
+    }
+    store
+}
+
+/// What the store of [`build`] answers if the rows of a round, and only they, were never written: a store in which the
+/// first rounds have given everything the same ids, were deleted, and all but that one are written again.
+fn answer_without(whole: &Answer, skipped: i64, rounds: i64) -> Answer {
+    let dir = tempfile::tempdir().unwrap();
+    let engine = Arc::new(Engine::open_dir(dir.path(), options()).unwrap());
+    for round in 1..=2 {
+        write(&engine, &body(round));
+    }
+    let snapshot = engine.snapshot();
+    for name in snapshot.tables("d", "public").unwrap() {
+        let request = DeleteRequest {
+            table: snapshot.table("d", "public", &name).unwrap(),
+            time: i64::MIN..=i64::MAX,
+            tags: Vec::new(),
+        };
+        engine.delete(&request).unwrap();
+    }
+    for round in (1..=rounds)
+        .filter(|round| *round != skipped)
+        .chain([rounds])
+    {
+        write(&engine, &body(round));
+    }
+    let mut answer = answer_of(&engine).unwrap();
+    // Relations have files of their own.
+    answer.insert("d.public.r".to_owned(), whole["d.public.r"].clone());
+    answer
 }
 
 fn read_files(root: &Path, inside: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
@@ -197,14 +247,25 @@ fn answer_of(engine: &Arc<Engine>) -> Result<Answer, Error> {
 }
 
 /// Opens the store and reads all of it.
-fn read_store(disk: &MemoryDisk) -> Result<Answer, Error> {
+fn read_store(disk: &MemoryDisk, options: Options) -> Result<Opened, Error> {
     let engine = Engine::open(
         Arc::new(disk.clone()),
         Arc::new(SystemClock),
         Path::new(ROOT),
-        options(),
+        options,
     )?;
-    answer_of(&Arc::new(engine))
+    let engine = Arc::new(engine);
+    Ok(Opened {
+        answer: answer_of(&engine)?,
+        quarantined: engine.quarantined().to_vec(),
+    })
+}
+
+fn read_file(disk: &MemoryDisk, path: &Path) -> Vec<u8> {
+    let file = disk.open(path).unwrap();
+    let mut bytes = vec![0; usize::try_from(file.size().unwrap()).unwrap()];
+    assert_eq!(file.read_at(&mut bytes, 0).unwrap(), bytes.len());
+    bytes
 }
 
 impl Store {
@@ -249,21 +310,32 @@ impl Store {
         disk
     }
 
-    /// What becomes of the store with one file replaced. After an error the file is put back: nothing else may have
-    /// suffered.
+    /// What becomes of the store with one file replaced, if nothing may be put aside. After an error the file is put
+    /// back: nothing else may have suffered.
     fn outcome(&self, path: &Path, bytes: Option<&[u8]>, what: &str) -> Result<Answer, Error> {
         let disk = self.disk_with(path, bytes);
-        let outcome = read_store(&disk);
+        let refusing = Options {
+            on_damage: OnDamage::Refuse,
+            ..options()
+        };
+        let outcome = read_store(&disk, refusing);
         if outcome.is_err() {
             put(&disk, path, &self.files[path]);
-            let again = read_store(&disk);
+            let again = read_store(&disk, options());
             let again = again.unwrap_or_else(|error| panic!("{what}, then undone: {error}"));
-            assert!(again == *self.answer(), "{what}, then undone: other rows");
+            assert!(
+                again.answer == *self.answer(),
+                "{what}, then undone: other rows"
+            );
         }
-        outcome
+        outcome.map(|opened| {
+            assert_eq!(opened.quarantined, [], "{what}");
+            opened.answer
+        })
     }
 
-    /// Checks that the damage is reported with the file's name, or makes no difference.
+    /// Checks that the damage is reported with the file's name, or makes no difference; and that a store that may put
+    /// files aside opens exactly when only that file is damaged, and answers without it.
     fn assert_named_or_harmless(&self, path: &Path, bytes: Option<&[u8]>, what: &str) {
         match self.outcome(path, bytes, what) {
             Ok(answer) => assert!(answer == *self.answer(), "{what}: another answer"),
@@ -271,8 +343,45 @@ impl Store {
                 let name = Path::new(ROOT).join(path);
                 let text = error.to_string();
                 assert!(text.contains(name.to_str().unwrap()), "{what}: {text}");
+                self.assert_put_aside(path, bytes, &text, what);
             }
         }
+    }
+
+    fn assert_put_aside(&self, path: &Path, bytes: Option<&[u8]>, refusal: &str, what: &str) {
+        let disk = self.disk_with(path, bytes);
+        let opened = match read_store(&disk, options()) {
+            Ok(opened) => opened,
+            // Damage inside a segment shows when it is read; what nothing can do without is never put aside.
+            Err(error) => return assert_eq!(error.to_string(), refusal, "{what}"),
+        };
+        let (name, without) = (Path::new(ROOT).join(path), &self.without[path]);
+        assert!(opened.answer == *without, "{what}: other rows are missing");
+        let [aside] = opened.quarantined.as_slice() else {
+            panic!("{what}: {:?}", opened.quarantined);
+        };
+        assert_eq!(aside.file, name, "{what}");
+        let is_named = refusal.contains(&aside.reason) || bytes.is_none();
+        assert!(is_named, "{what}: {refusal}, {aside:?}");
+        if let Some(bytes) = bytes {
+            let kept = aside.kept.as_ref().unwrap();
+            assert!(read_file(&disk, kept) == *bytes, "{what}: not kept");
+            assert!(refusal.contains(&format!("byte {}:", aside.offset)));
+        } else {
+            assert_eq!(aside.kept, None, "{what}");
+        }
+        // It stays so, and even a store that is told to refuse opens now: nothing that it needs is damaged. Tried now and
+        // then, because each open costs the same again.
+        if !what.ends_with('0') && bytes.is_some() {
+            return;
+        }
+        let refusing = Options {
+            on_damage: OnDamage::Refuse,
+            ..options()
+        };
+        let again = read_store(&disk, refusing).unwrap();
+        assert!(again.answer == *without, "{what}: not the same again");
+        assert_eq!(again.quarantined, opened.quarantined, "{what}");
     }
 }
 
@@ -305,7 +414,8 @@ fn assert_damage_is_named_or_harmless(store: &Store, ending: &str) {
         }
         let what = format!("{} removed", path.display());
         let removed = store.outcome(path, None, &what);
-        assert!(removed.is_err(), "{what}: not noticed");
+        let error = removed.expect_err(&what).to_string();
+        store.assert_put_aside(path, None, &error, &what);
     }
 }
 
@@ -354,6 +464,7 @@ fn damage_to_the_last_edit_is_the_manifests_when_the_log_is_recycled() {
     let store = Store {
         files: read_files(dir.path(), Path::new("")),
         answers,
+        without: BTreeMap::new(),
         flushed,
     };
     let path = Path::new("manifest");
@@ -429,16 +540,10 @@ enum Expected {
     EndsWith(u64),
 }
 
-fn expected(records: &[LogRecord], path: &Path, hit: &Range<usize>) -> Expected {
+fn expected(records: &[LogRecord], flushed: u64, path: &Path, hit: &Range<usize>) -> Expected {
     let overlaps = |bytes: &Range<usize>| bytes.start < hit.end && hit.start < bytes.end;
     let is_hit = |record: &&LogRecord| record.path == path && overlaps(&record.bytes);
-    let is_needed = records.iter().any(|record| record.path == path);
-    let first_hit = if is_needed && overlaps(&(0..LOG_HEADER_BYTES)) {
-        records.iter().find(|record| record.path == path)
-    } else {
-        records.iter().find(is_hit)
-    };
-    let Some(first) = first_hit else {
+    let Some(first) = first_hit(records, flushed, path, hit) else {
         return Expected::TheSame;
     };
     let mut later = records.iter().filter(|record| record.lsn >= first.lsn);
@@ -448,6 +553,52 @@ fn expected(records: &[LogRecord], path: &Path, hit: &Range<usize>) -> Expected 
         return Expected::Error;
     }
     Expected::EndsWith(first.lsn - 1)
+}
+
+/// Told to end a damaged log before the damage, the store is what it was before the first record that was hit, and has
+/// put aside what it gave up.
+fn assert_log_ends_before(store: &Store, disk: &MemoryDisk, first: &LogRecord, what: &str) -> bool {
+    let repairing = Options {
+        on_log_damage: OnDamage::Quarantine,
+        ..options()
+    };
+    let opened = match read_store(disk, repairing) {
+        Ok(opened) => opened,
+        // Without a trace of its beginning it may as well be the manifest's end that is lost, and nothing is given up.
+        Err(error) => {
+            let text = error.to_string();
+            assert!(text.contains("segments end at"), "{what}: {text}");
+            return false;
+        }
+    };
+    let before = store.answer_at(first.lsn - 1);
+    assert!(opened.answer == *before, "{what}: not up to {}", first.lsn);
+    let named = |it: &Quarantined| {
+        it.kept
+            .as_ref()
+            .is_some_and(|kept| !read_file(disk, kept).is_empty())
+    };
+    assert!(!opened.quarantined.is_empty(), "{what}: not listed");
+    assert!(opened.quarantined.iter().all(named), "{what}: not kept");
+    let again = read_store(disk, options()).unwrap();
+    assert!(again.answer == *before, "{what}: not the same again");
+    assert_eq!(again.quarantined, opened.quarantined, "{what}");
+    true
+}
+
+/// The first record that is hit and not in segments, if any is.
+fn first_hit<'a>(
+    records: &'a [LogRecord],
+    flushed: u64,
+    path: &Path,
+    hit: &Range<usize>,
+) -> Option<&'a LogRecord> {
+    let overlaps = |bytes: &Range<usize>| bytes.start < hit.end && hit.start < bytes.end;
+    let is_header = overlaps(&(0..LOG_HEADER_BYTES));
+    let mut of_file = records
+        .iter()
+        .filter(|it| it.path == path && it.lsn > flushed);
+    of_file.find(|record| is_header || overlaps(&record.bytes))
 }
 
 fn assert_log_outcome(
@@ -479,7 +630,7 @@ fn damage_to_the_log_is_an_error_unless_nothing_intact_follows() {
     let last = records.last().expect("a live log");
     let live: BTreeSet<&PathBuf> = records.iter().map(|record| &record.path).collect();
     assert!(live.len() >= 3, "{live:?}");
-    let mut seen = [0; 3];
+    let (mut seen, mut ended) = ([0; 3], 0);
     for path in store.names(".log") {
         let bytes = &store.files[path];
         for at in 0..bytes.len() {
@@ -494,21 +645,27 @@ fn damage_to_the_log_is_an_error_unless_nothing_intact_follows() {
                     damaged.len() != bytes.len() || damaged[hit.clone()] != bytes[hit.clone()];
                 let hit = if changed { hit } else { 0..0 };
                 let outcome = store.outcome(path, Some(&damaged), &what);
-                let expected = expected(&records, path, &hit);
+                let expected = expected(&records, store.flushed, path, &hit);
                 seen[match expected {
                     Expected::TheSame => 0,
                     Expected::Error => 1,
                     Expected::EndsWith(_) => 2,
                 }] += 1;
                 assert_log_outcome(&store, &expected, outcome, &what);
+                let first = first_hit(&records, store.flushed, path, &hit);
+                if let (Expected::Error, Some(first), 0) = (&expected, first, at % 7) {
+                    let disk = store.disk_with(path, Some(&damaged));
+                    ended += usize::from(assert_log_ends_before(&store, &disk, first, &what));
+                }
             }
         }
         let what = format!("{} removed", path.display());
         let outcome = store.outcome(path, None, &what);
-        let expected = expected(&records, path, &(0..bytes.len()));
+        let expected = expected(&records, store.flushed, path, &(0..bytes.len()));
         assert_log_outcome(&store, &expected, outcome, &what);
     }
     assert!(seen.iter().all(|&cases| cases > 100), "{seen:?}");
+    assert!(ended > 100, "{ended}");
 }
 
 #[test]
@@ -522,6 +679,7 @@ fn after_a_clean_close_the_log_holds_nothing_that_is_needed() {
     engine.close().unwrap();
     let store = Store {
         answers: BTreeMap::from([(lsn, answer_of(&engine).unwrap())]),
+        without: BTreeMap::new(),
         flushed: lsn,
         files: {
             drop(engine);
@@ -609,6 +767,8 @@ fn a_file_of_another_store_is_refused() {
             matches!(outcome, Err(Error::Corrupt { .. })),
             "{what}: {outcome:?}"
         );
+        let refusal = outcome.unwrap_err().to_string();
+        store.assert_put_aside(path, Some(&other.files[path]), &refusal, &what);
     }
 }
 
@@ -629,10 +789,20 @@ fn damage_on_the_real_disk_is_named_or_harmless() {
                     std::fs::create_dir_all(target.parent().unwrap()).unwrap();
                     std::fs::write(target, if other == path { &damaged } else { kept }).unwrap();
                 }
-                let engine = Engine::open_dir(dir.path(), options());
-                let outcome = engine.and_then(|engine| answer_of(&Arc::new(engine)));
+                let outcome = Engine::open_dir(dir.path(), options()).and_then(|engine| {
+                    let engine = Arc::new(engine);
+                    Ok((answer_of(&engine)?, engine.quarantined().to_vec()))
+                });
                 match outcome {
-                    Ok(answer) => assert!(answer == *store.answer(), "{what}: another answer"),
+                    Ok((answer, aside)) if aside.is_empty() => {
+                        assert!(answer == *store.answer(), "{what}: another answer");
+                    }
+                    Ok((answer, aside)) => {
+                        assert!(answer == store.without[path], "{what}: other rows");
+                        assert_eq!(aside[0].file, dir.path().join(path), "{what}");
+                        let kept = aside[0].kept.as_ref().unwrap();
+                        assert_eq!(std::fs::read(kept).unwrap(), damaged, "{what}");
+                    }
                     Err(error) => {
                         let name = dir.path().join(path);
                         let text = error.to_string();

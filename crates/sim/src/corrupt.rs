@@ -4,11 +4,13 @@
 //! notices or answers as before. Does not: damage two places at once, or repair.
 //!
 //! One loss is allowed, because no checksum can tell it from a write that a crash tore: the newest batch, when the
-//! byte is in the log. Everything older is either right or refused, and the refusal names the file.
+//! byte is in the log. Everything older is either right or refused, and the refusal names the file. A store that may put
+//! damaged files aside then either refuses as well, or opens, lists that file, and shows no row that was not there.
 
 use std::path::{Path, PathBuf};
 
 use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk};
+use nilometer_engine::{OnDamage, Options};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -21,6 +23,8 @@ use crate::world::{DIR, World, delete_request, read_all};
 pub struct Outcomes {
     /// Opening was refused, and the error named the file.
     pub refused: u64,
+    /// Of these, those in which the file could be put aside and the rest was served.
+    pub put_aside: u64,
     /// Opening went well, reading was refused, and the error named the file.
     pub refused_at_read: u64,
     /// Every row was as before.
@@ -151,7 +155,11 @@ fn judge(
     path: &Path,
     outcomes: &mut Outcomes,
 ) -> Result<(), String> {
-    let mut world = World::on(disk, plan.limits.options());
+    let refusing = Options {
+        on_damage: OnDamage::Refuse,
+        ..plan.limits.options()
+    };
+    let mut world = World::on(disk, refusing);
     let names_the_file = |error: &str| error.contains(&path.display().to_string());
     if let Err(error) = world.restart(Restart::Clean, CrashPlan::default()) {
         let error = error.to_string();
@@ -159,7 +167,7 @@ fn judge(
             return Err(format!("the refusal does not name the file: {error}"));
         }
         outcomes.refused += 1;
-        return Ok(());
+        return judge_the_rest(plan, stopped, world.disk(), path, outcomes);
     }
     let engine = world.engine().ok_or("the store is closed")?;
     match read_all(&engine.snapshot()) {
@@ -176,6 +184,37 @@ fn judge(
             }
         },
     }
+    Ok(())
+}
+
+fn judge_the_rest(
+    plan: &Plan,
+    stopped: &Stopped,
+    disk: &FaultyDisk,
+    path: &Path,
+    outcomes: &mut Outcomes,
+) -> Result<(), String> {
+    let mut world = World::on(disk.clone(), plan.limits.options());
+    if world.restart(Restart::Kill, CrashPlan::default()).is_err() {
+        return Ok(());
+    }
+    let engine = world.engine().ok_or("the store is closed")?;
+    let aside: Vec<&Path> = engine
+        .quarantined()
+        .iter()
+        .map(|it| it.file.as_path())
+        .collect();
+    if aside != [path] {
+        return Err(format!("{aside:?} were put aside"));
+    }
+    let found = read_all(&engine.snapshot())?;
+    for (name, table) in &found {
+        let known = stopped.model.state().shown(name);
+        if let Some((key, _)) = table.rows.iter().find(|(key, _)| !known.contains_key(key)) {
+            return Err(format!("{}.{}: {key:?} came back", name.0, name.1));
+        }
+    }
+    outcomes.put_aside += 1;
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use nilometer_engine::{Engine, Error, Maintained, Sabotage, Snapshot};
+use nilometer_engine::{Engine, Error, Maintained, OnDamage, Sabotage, Snapshot};
 
 mod acts;
 mod retention;
@@ -181,6 +181,8 @@ pub fn run(plan: &Plan, sabotage: Option<Sabotage>) -> Result<Report, Failure> {
 fn run_steps(plan: &Plan, sabotage: Option<Sabotage>, at: &mut usize) -> Result<Report, String> {
     let mut options = plan.limits.options();
     options.sabotage = sabotage;
+    // No crash damages a file, so nothing may ever be found to put aside.
+    options.on_damage = OnDamage::Refuse;
     let mut run = Run {
         world: World::new(plan.seed, options),
         model: Model::default(),

@@ -21,8 +21,11 @@ pub(crate) struct Situation<'a> {
     pub(crate) windows: &'a BTreeSet<Window>,
     /// Durable deletes.
     pub(crate) tombstones: &'a [Arc<Tombstone>],
-    /// Segments that must be left alone: another job has them, or they are damaged.
+    /// Segments that another job has.
     pub(crate) is_busy: &'a dyn Fn(u64) -> bool,
+    /// Segments that cannot be read: they stay where they are in the order of the others, and go only when every row of
+    /// them is deleted.
+    pub(crate) is_damaged: &'a dyn Fn(u64) -> bool,
     /// Width of a table's partitions, at least 1; `None` = the table was dropped.
     pub(crate) interval_of: &'a dyn Fn(TableId) -> Option<i64>,
     /// Another job is deciding where partitions begin and end.
@@ -115,9 +118,16 @@ impl Situation<'_> {
         if self.windows_busy || mixed.iter().any(|it| (self.is_busy)(it.meta.file_id)) {
             return None;
         }
+        // Neighbours of a damaged segment may not be joined over it: the rows of one may be newer than its, of the other
+        // older.
+        let mut stretches = mixed.split(|it| (self.is_damaged)(it.meta.file_id));
+        stretches.find_map(|mixed| self.mixed_run(mixed))
+    }
+
+    fn mixed_run(&self, mixed: &[&Arc<Segment>]) -> Option<Job> {
         let rows = |run: &[&Arc<Segment>]| run.iter().map(|it| it.meta.rows).sum::<u64>();
-        let run = self.run_of(&mixed).or_else(|| {
-            let worth = self.idle && rows(&mixed) >= self.options.partition_rows_min;
+        let run = self.run_of(mixed).or_else(|| {
+            let worth = self.idle && rows(mixed) >= self.options.partition_rows_min;
             let some = mixed.get(..mixed.len().min(self.options.fan_in.saturating_mul(2)))?;
             (worth && !some.is_empty()).then_some(some)
         })?;
@@ -332,7 +342,8 @@ impl Situation<'_> {
                 .filter(|segment| shares(segment, &window))
                 .collect();
             let barrier = |segment: &Segment| {
-                segment.meta.home == Home::Mixed || (self.is_busy)(segment.meta.file_id)
+                let id = segment.meta.file_id;
+                segment.meta.home == Home::Mixed || (self.is_busy)(id) || (self.is_damaged)(id)
             };
             for files in sharing.split(|segment| barrier(segment)) {
                 let Some(run) = self.run_of(files) else {
@@ -422,6 +433,7 @@ impl Situation<'_> {
         }
         let segment = self
             .free()
+            .filter(|segment| !(self.is_damaged)(segment.meta.file_id))
             .find(|segment| self.tombstones.iter().any(|it| segment.waits_for(it)))?;
         let id = segment.meta.file_id;
         let parts = match segment.meta.home {

@@ -12,11 +12,13 @@
 //! place while it moves again: so a backup to another disk, which must copy, holds nobody up.
 
 use std::collections::BTreeMap;
+use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use super::open::{LOCK_FILE, is_file_name, segment_dir, segment_name, side_name};
+use super::quarantine::remove_if_there;
 use super::{Engine, lock};
 use crate::disk::{Disk, read_exact_at, write_all_at};
 use crate::error::Error;
@@ -100,7 +102,7 @@ impl Engine {
         self.add_files(dest, &frame)?;
         Manifest::write(disk, dest, self.uuid, frame.contents.clone())?;
         name_log(disk, dest, frame.log_number)?;
-        remove_unlisted(disk, dest, &frame.contents, &mut report)?;
+        self.remove_unlisted(dest, &frame.contents, &mut report)?;
         write_marker(disk, dest, self.uuid, frame.lsn)?;
         clear_staged(disk, &self.dir)?;
         Ok(report)
@@ -163,6 +165,32 @@ impl Engine {
             disk.remove(&staged).map_err(Error::io("remove", &staged))?;
         }
         disk.sync_dir(&to).map_err(Error::io("sync", &to))
+    }
+
+    /// Removes the files that the manifest of the backup does not list. What the store has put aside since stays: the
+    /// earlier backup may have the only copy that is whole.
+    fn remove_unlisted(
+        &self,
+        dest: &Path,
+        contents: &Contents,
+        report: &mut BackupReport,
+    ) -> Result<(), Error> {
+        let (disk, dir) = (self.disk.as_ref(), segment_dir(dest));
+        let listed = listed(contents);
+        let aside: Vec<&OsStr> = self
+            .quarantined
+            .iter()
+            .filter_map(|it| it.file.file_name())
+            .collect();
+        for name in disk.list(&dir).map_err(Error::io("list", &dir))? {
+            let is_ours = is_file_name(name.strip_suffix(DRAFT_ENDING).unwrap_or(&name));
+            if is_ours && !listed.contains_key(&name) && !aside.contains(&OsStr::new(&name)) {
+                let path = dir.join(&name);
+                disk.remove(&path).map_err(Error::io("remove", &path))?;
+                report.files_removed += 1;
+            }
+        }
+        disk.sync_dir(&dir).map_err(Error::io("sync", &dir))
     }
 }
 
@@ -298,26 +326,6 @@ fn name_log(disk: &dyn Disk, dest: &Path, copied: Option<u64>) -> Result<(), Err
     disk.sync_dir(&dir).map_err(Error::io("sync", &dir))
 }
 
-/// Removes the files that the manifest of the backup does not list.
-fn remove_unlisted(
-    disk: &dyn Disk,
-    dest: &Path,
-    contents: &Contents,
-    report: &mut BackupReport,
-) -> Result<(), Error> {
-    let dir = segment_dir(dest);
-    let listed = listed(contents);
-    for name in disk.list(&dir).map_err(Error::io("list", &dir))? {
-        let is_ours = is_file_name(name.strip_suffix(DRAFT_ENDING).unwrap_or(&name));
-        if is_ours && !listed.contains_key(&name) {
-            let path = dir.join(&name);
-            disk.remove(&path).map_err(Error::io("remove", &path))?;
-            report.files_removed += 1;
-        }
-    }
-    disk.sync_dir(&dir).map_err(Error::io("sync", &dir))
-}
-
 /// Removes what an interrupted backup has left linked: it takes no room of its own until the store removes a file.
 pub(super) fn clear_staged(disk: &dyn Disk, dir: &Path) -> Result<(), Error> {
     let staged = dir.join(STAGED_DIR);
@@ -329,13 +337,4 @@ pub(super) fn clear_staged(disk: &dyn Disk, dir: &Path) -> Result<(), Error> {
         remove_if_there(disk, &staged.join(name))?;
     }
     Ok(())
-}
-
-fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<(), Error> {
-    match disk.remove(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(Error::io("remove", path)(error))
-        }
-        _ => Ok(()),
-    }
 }

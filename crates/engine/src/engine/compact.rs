@@ -1,6 +1,7 @@
 //! Compaction jobs: claimed under the jobs' lock, worked on without any, published as one edit.
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::flush::{Maintained, Published};
@@ -22,6 +23,17 @@ struct Claim {
     /// Deletes up to this LSN are durable, and known to the job.
     visible: Lsn,
     tombstones: Vec<Arc<Tombstone>>,
+}
+
+/// A segment that a compaction could not read. It stays as it is, and queries go on reading what of it reads.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DamagedSegment {
+    /// The file.
+    pub file: PathBuf,
+    /// The byte at which the damaged part starts.
+    pub offset: u64,
+    /// Which check failed.
+    pub reason: String,
 }
 
 /// The situation in which there was nothing to compact.
@@ -57,12 +69,30 @@ impl Claim {
 }
 
 impl Engine {
-    /// Flushes, and compacts whatever can be compacted, as if nobody had written for a while.
+    /// Flushes, and compacts whatever can be compacted, as if nobody had written for a while. A damaged segment is left
+    /// alone and the rest is compacted; the error then is the first damage that was found.
     pub fn settle(&self) -> Result<(), Error> {
         self.flush()?;
-        while self.compact_one(true)? != Maintained::Idle {}
+        let mut damage = None;
+        loop {
+            let known = lock(&self.jobs).damaged.len();
+            match self.compact_one(true) {
+                Ok(Maintained::Idle) => break,
+                Ok(_) => {}
+                // Each damaged segment ends one job only, so this ends.
+                Err(error) if lock(&self.jobs).damaged.len() > known => {
+                    damage.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
         self.remove_files();
-        Ok(())
+        damage.map_or(Ok(()), Err)
+    }
+
+    /// Segments that compactions found damaged since the store was opened.
+    pub fn damaged_segments(&self) -> Vec<DamagedSegment> {
+        lock(&self.jobs).damaged.values().cloned().collect()
     }
 
     /// Does one compaction if one is due.
@@ -87,11 +117,21 @@ impl Engine {
         if claim.decides_windows() {
             jobs.windows_busy = false;
         }
-        if let Err(Error::Corrupt { path, .. }) = &outcome {
-            let inputs = claim.state.version.segments.iter();
-            let damaged = inputs.filter(|segment| segment.path() == path);
-            jobs.damaged
-                .extend(damaged.map(|segment| segment.meta.file_id));
+        if let Err(Error::Corrupt {
+            path,
+            offset,
+            reason,
+        }) = &outcome
+        {
+            let mut inputs = claim.state.version.segments.iter();
+            if let Some(damaged) = inputs.find(|segment| segment.path() == path) {
+                let damage = DamagedSegment {
+                    file: path.clone(),
+                    offset: *offset,
+                    reason: reason.clone(),
+                };
+                jobs.damaged.insert(damaged.meta.file_id, damage);
+            }
         }
         outcome
     }
@@ -133,12 +173,14 @@ impl Engine {
             let table = catalogue.table(table)?;
             Some(table.settings.partition_interval_ns.max(1))
         };
-        let is_busy = |id: u64| jobs.compacting.contains(&id) || jobs.damaged.contains(&id);
+        let is_busy = |id: u64| jobs.compacting.contains(&id);
+        let is_damaged = |id: u64| jobs.damaged.contains_key(&id);
         let job = next_job(&Situation {
             segments: &state.version.segments,
             windows: &state.version.windows,
             tombstones: &tombstones,
             is_busy: &is_busy,
+            is_damaged: &is_damaged,
             interval_of: &interval_of,
             windows_busy: jobs.windows_busy,
             idle,

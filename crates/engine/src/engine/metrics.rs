@@ -43,6 +43,12 @@ pub struct Metrics {
     pub tombstones: u64,
     /// Segments that a compaction found damaged and left alone.
     pub segments_damaged: u64,
+    /// Files that were found damaged when the store was opened, now or earlier, and put aside.
+    pub quarantined_files: u64,
+    /// Their bytes.
+    pub quarantined_bytes: u64,
+    /// Rows that are lost with them, as far as it is known.
+    pub quarantined_rows: u64,
     /// Segment files that are open.
     pub open_files: u64,
     /// Memory of directories, statistics and rollups of segments.
@@ -143,6 +149,9 @@ impl Engine {
             partitions: state.version.windows.len() as u64,
             tombstones: state.version.tombstones.len() as u64,
             segments_damaged,
+            quarantined_files: self.quarantined.len() as u64,
+            quarantined_bytes: self.quarantined.iter().map(|it| it.bytes).sum(),
+            quarantined_rows: self.quarantined.iter().filter_map(|it| it.rows).sum(),
             databases: databases as u64,
             tables: tables as u64,
             series: series as u64,

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, RwLock};
 use super::backup::{clear_staged, remove_marker};
 use super::expire::Retention;
 use super::memory::{Replayed, Round, fit};
+use super::quarantine::{OnDamage, Quarantine, Quarantined, put_log_aside};
 use super::relations::read_relations;
 use super::space::Space;
 use super::{Counters, Engine, Jobs, Options, Sequencer, State, Version};
@@ -19,7 +20,7 @@ use crate::error::Error;
 use crate::head::Head;
 use crate::idempotency::KeySet;
 use crate::ingest::SeriesMemo;
-use crate::log::{Log, LogOptions};
+use crate::log::{self, Log, LogOptions};
 use crate::manifest::{FileKind, Manifest};
 use crate::relation::Holds;
 use crate::sabotage;
@@ -62,13 +63,15 @@ impl Engine {
             .map_err(|error| manifest.blame(error))?;
         let cache = SegmentCache::new(Arc::clone(&disk), budget.clone(), &options);
         let segment_cache = Arc::new(cache);
-        let segments = open_segments(&segment_cache, &segment_dir, &manifest)
+        let mut quarantine = Quarantine::new(disk.as_ref(), dir, options.on_damage);
+        let segments = open_segments(&segment_cache, &segment_dir, &manifest, &mut quarantine)
             .map_err(|error| manifest.blame(error))?;
 
         let mut keys = KeySet::new(&options, clock.as_ref());
-        let mut relations = read_keys(disk.as_ref(), &segment_dir, &manifest, &mut keys)
+        let mut relations = read_keys(&segment_dir, &manifest, &mut keys, &mut quarantine)
             .and_then(|()| read_relations(disk.as_ref(), &segment_dir, &manifest))
             .map_err(|error| manifest.blame(error))?;
+        end_log_before_damage(disk.as_ref(), clock.as_ref(), dir, &options, &manifest)?;
         let head = Head::default();
         let mut unfiled = Vec::new();
         let mut round = Round::new(&budget);
@@ -90,11 +93,10 @@ impl Engine {
             },
         )
         .map_err(|error| manifest.blame(error))?;
-        // Only now that everything listed was found in order may anything be thrown away.
-        remove_marker(disk.as_ref(), dir)?;
-        manifest.rewrite(disk.as_ref())?;
-        clear_staged(disk.as_ref(), dir)?;
-        remove_orphans(disk.as_ref(), &segment_dir, &manifest)?;
+        // Only now that everything listed was found in order, or found damaged, may anything be thrown away.
+        quarantine.put_aside(&mut manifest, &catalogue, clock.now_ns())?;
+        let live = log.live_numbers();
+        let quarantined = clear_away(disk.as_ref(), dir, &mut manifest, quarantine, &live)?;
         let counters = Counters::default();
         counters
             .log_bytes
@@ -135,6 +137,7 @@ impl Engine {
             counters,
             space,
             budget,
+            quarantined,
             backups: Mutex::new(()),
             disk,
             clock,
@@ -143,6 +146,46 @@ impl Engine {
         engine.replay_rest(applied, replayed.last_lsn)?;
         engine.report_index();
         Ok(engine)
+    }
+}
+
+/// Makes the manifest hold, and removes what it does not list; returns what was put aside.
+fn clear_away(
+    disk: &dyn Disk,
+    dir: &Path,
+    manifest: &mut Manifest,
+    quarantine: Quarantine<'_>,
+    live: &[u64],
+) -> Result<Vec<Quarantined>, Error> {
+    remove_marker(disk, dir)?;
+    manifest.rewrite(disk)?;
+    quarantine.remove_first_names()?;
+    let quarantined = quarantine.list(manifest, live)?;
+    clear_staged(disk, dir)?;
+    remove_orphans(disk, &segment_dir(dir), manifest, &quarantined)?;
+    Ok(quarantined)
+}
+
+/// Ends a damaged log before the damage, after what is given up was put aside, if that is what shall be done.
+fn end_log_before_damage(
+    disk: &dyn Disk,
+    clock: &dyn Clock,
+    dir: &Path,
+    options: &Options,
+    manifest: &Manifest,
+) -> Result<(), Error> {
+    // With an edit missing, what the log lacks may be the manifest's fault, and nothing may be given up for it.
+    if options.on_log_damage == OnDamage::Refuse || manifest.is_cut() {
+        return Ok(());
+    }
+    let log_dir = Log::dir_of(dir);
+    let (uuid, flushed) = (manifest.uuid(), manifest.contents.flushed_lsn);
+    match log::find_hole(disk, &log_dir, uuid, flushed)? {
+        Some(hole) => {
+            put_log_aside(disk, dir, &hole, clock.now_ns())?;
+            log::end_before(disk, &log_dir, uuid, flushed, &hole)
+        }
+        None => Ok(()),
     }
 }
 
@@ -234,7 +277,12 @@ fn new_uuid() -> [u8; 16] {
 }
 
 /// Files that a crash left before the manifest listed them.
-fn remove_orphans(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<(), Error> {
+fn remove_orphans(
+    disk: &dyn Disk,
+    dir: &Path,
+    manifest: &Manifest,
+    quarantined: &[Quarantined],
+) -> Result<(), Error> {
     let contents = &manifest.contents;
     for name in disk.list(dir).map_err(Error::io("list", dir))? {
         let listed = contents
@@ -245,9 +293,11 @@ fn remove_orphans(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<()
                 .files
                 .iter()
                 .any(|file| side_name(file.kind, file.file_id) == name);
-        // What has no name of ours was put there by somebody else, and is not ours to remove.
-        if !listed && is_file_name(&name) {
-            let path = dir.join(&name);
+        let path = dir.join(&name);
+        // A file that was put aside and is there again was put there by somebody, and is not ours to remove. Neither is
+        // what has no name of ours.
+        let returned = quarantined.iter().any(|it| it.file == path);
+        if !listed && !returned && is_file_name(&name) {
             disk.remove(&path).map_err(Error::io("remove", &path))?;
         }
     }
@@ -282,14 +332,16 @@ pub(crate) fn read_definitions(
 }
 
 fn read_keys(
-    disk: &dyn Disk,
     dir: &Path,
     manifest: &Manifest,
     keys: &mut KeySet,
+    quarantine: &mut Quarantine<'_>,
 ) -> Result<(), Error> {
     for meta in manifest.contents.files_of(FileKind::Keys) {
         let path = dir.join(side_name(FileKind::Keys, meta.file_id));
-        keys.read(disk, &path, manifest.uuid(), meta)?;
+        if let Err(error) = keys.read(quarantine.disk, &path, manifest.uuid(), meta) {
+            quarantine.keys(manifest, meta, error)?;
+        }
     }
     keys.files_end_at(manifest.contents.flushed_lsn);
     Ok(())
@@ -299,14 +351,15 @@ fn open_segments(
     cache: &Arc<SegmentCache>,
     dir: &Path,
     manifest: &Manifest,
+    quarantine: &mut Quarantine<'_>,
 ) -> Result<Vec<Arc<Segment>>, Error> {
-    manifest
-        .contents
-        .segments
-        .iter()
-        .map(|meta| {
-            let path = dir.join(segment_name(meta.file_id));
-            Segment::open(cache, path, manifest.uuid(), meta.clone()).map(Arc::new)
-        })
-        .collect()
+    let mut segments = Vec::new();
+    for meta in &manifest.contents.segments {
+        let path = dir.join(segment_name(meta.file_id));
+        match Segment::open(cache, path, manifest.uuid(), meta.clone()) {
+            Ok(segment) => segments.push(Arc::new(segment)),
+            Err(error) => quarantine.segment(manifest, meta, error)?,
+        }
+    }
+    Ok(segments)
 }

@@ -181,7 +181,7 @@ fn restore_log(
 }
 
 /// A file, whole, in another place; durable except for its name.
-fn copy_file(disk: &dyn Disk, from: &Path, to: &Path) -> Result<(), Error> {
+pub(super) fn copy_file(disk: &dyn Disk, from: &Path, to: &Path) -> Result<(), Error> {
     let source = disk.open(from).map_err(Error::io("open", from))?;
     let copy = disk.create(to).map_err(Error::io("create", to))?;
     let mut piece = vec![0; PIECE_BYTES];

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use super::file::FileHeader;
 use super::replay::{Found, Pass};
 use super::{Log, encode_batch_records};
-use crate::disk::write_all_at;
+use crate::disk::{Disk, write_all_at};
 use crate::error::{Error, Malformed};
 use crate::schema::Lsn;
 
@@ -67,38 +67,53 @@ impl Log {
         number: u64,
         path: &Path,
     ) -> Result<u64, Error> {
-        let file = self.disk.create(path).map_err(Error::io("create", path))?;
         let header = FileHeader {
             uuid: self.uuid,
             number,
             start_lsn: after + 1,
         };
-        let mut piece = header.encode();
-        let mut end = 0;
-        let mut failed = None;
-        let mut write = |piece: &mut Vec<u8>| {
-            let written = write_all_at(file.as_ref(), piece, end);
-            end += piece.len() as u64;
-            piece.clear();
-            written.map_err(Error::io("write", path))
-        };
-        self.replay(after, last, &mut |lsn, payload: &[u8]| {
-            if failed.is_none() {
-                // All before it is durable, so only damage to the last record could be taken for a torn tail.
-                encode_batch_records(number, lsn, lsn - 1, payload, &mut piece);
-                if piece.len() >= PIECE_BYTES {
-                    failed = write(&mut piece).err();
-                }
-            }
-            Ok(())
-        })?;
-        match failed {
-            Some(error) => return Err(error),
-            None => write(&mut piece)?,
-        }
-        file.sync().map_err(Error::io("sync", path))?;
-        Ok(end)
+        write_file(self.disk.as_ref(), path, &header, |visit| {
+            self.replay(after, last, &mut |lsn, payload: &[u8]| visit(lsn, payload))
+        })
     }
+}
+
+/// Takes a record; what is wrong with it is its own to remember.
+pub(super) type Take<'a> = dyn FnMut(Lsn, &[u8]) -> Result<(), Malformed> + 'a;
+
+/// Writes the log file `header` with the records that `replay` hands over, and syncs it; returns how many bytes it has.
+pub(super) fn write_file(
+    disk: &dyn Disk,
+    path: &Path,
+    header: &FileHeader,
+    replay: impl FnOnce(&mut Take<'_>) -> Result<(), Error>,
+) -> Result<u64, Error> {
+    let file = disk.create(path).map_err(Error::io("create", path))?;
+    let mut piece = header.encode();
+    let mut end = 0;
+    let mut failed = None;
+    let mut write = |piece: &mut Vec<u8>| {
+        let written = write_all_at(file.as_ref(), piece, end);
+        end += piece.len() as u64;
+        piece.clear();
+        written.map_err(Error::io("write", path))
+    };
+    replay(&mut |lsn, payload: &[u8]| {
+        if failed.is_none() {
+            // All before it is durable, so only damage to the last record could be taken for a torn tail.
+            encode_batch_records(header.number, lsn, lsn - 1, payload, &mut piece);
+            if piece.len() >= PIECE_BYTES {
+                failed = write(&mut piece).err();
+            }
+        }
+        Ok(())
+    })?;
+    match failed {
+        Some(error) => return Err(error),
+        None => write(&mut piece)?,
+    }
+    file.sync().map_err(Error::io("sync", path))?;
+    Ok(end)
 }
 
 impl Found {

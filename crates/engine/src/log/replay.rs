@@ -62,7 +62,14 @@ impl Log {
     {
         let found = find_files(disk.as_ref(), &dir)?;
         let next_number = found.iter().map(|file| file.number).max().unwrap_or(0) + 1;
-        let (mut needed, mut free) = classify(found, uuid, flushed)?;
+        let Classified {
+            mut needed,
+            mut free,
+            unreadable,
+        } = classify(found, uuid, flushed)?;
+        if let Some((file, at)) = unreadable.first() {
+            return Err(Error::corrupt(&file.path, 0, at.reason()));
+        }
         let mut pass = Pass {
             flushed,
             expected: flushed + 1,
@@ -198,7 +205,7 @@ impl Log {
 /// A settled file before it has its name.
 pub(crate) const DRAFT: &str = "settle.tmp";
 
-fn find_files(disk: &dyn Disk, dir: &Path) -> Result<Vec<Found>, Error> {
+pub(super) fn find_files(disk: &dyn Disk, dir: &Path) -> Result<Vec<Found>, Error> {
     let mut found = Vec::new();
     for name in disk.list(dir).map_err(Error::io("list", dir))? {
         if name == DRAFT {
@@ -234,18 +241,42 @@ fn find_files(disk: &dyn Disk, dir: &Path) -> Result<Vec<Found>, Error> {
     Ok(found)
 }
 
-/// Splits files into those that hold records above `flushed`, in order, and the numbers of those that do not.
-#[expect(
-    clippy::type_complexity,
-    reason = "two lists that are taken apart at once"
-)]
-fn classify(
+/// Log files by what they are for.
+pub(super) struct Classified {
+    /// Those that hold records above the flushed LSN, in order.
+    pub(super) needed: Vec<(Found, FileHeader)>,
+    /// Numbers of those that do not.
+    pub(super) free: Vec<u64>,
+    /// Those whose header does not read although such a record stands in them.
+    pub(super) unreadable: Vec<(Found, FirstRecord)>,
+}
+
+/// The first record above the flushed LSN in a file.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct FirstRecord {
+    offset: usize,
+    pub(super) lsn: Lsn,
+}
+
+impl FirstRecord {
+    /// What is wrong with a file that has it and no header.
+    pub(super) fn reason(self) -> String {
+        format!(
+            "the header is unreadable, but a record stands at byte {}",
+            self.offset
+        )
+    }
+}
+
+/// Splits files into those that hold records above `flushed`, those that do not, and those that nobody can tell.
+pub(super) fn classify(
     found: Vec<Found>,
     uuid: [u8; 16],
     flushed: Lsn,
-) -> Result<(Vec<(Found, FileHeader)>, Vec<u64>), Error> {
+) -> Result<Classified, Error> {
     let mut valid: Vec<(Found, FileHeader)> = Vec::new();
     let mut free = Vec::new();
+    let mut unreadable = Vec::new();
     for file in found {
         match file.header {
             Some(header) if header.number == file.number && header.uuid == uuid => {
@@ -257,14 +288,10 @@ fn classify(
             }
             _ => {
                 // A crash while the file was made leaves a bad or an old header and no record of its own.
-                if let Some(offset) = first_needed(&file, flushed)? {
-                    return Err(Error::corrupt(
-                        &file.path,
-                        0,
-                        format!("the header is unreadable, but a record stands at byte {offset}"),
-                    ));
+                match first_needed(&file, flushed)? {
+                    Some(first) => unreadable.push((file, first)),
+                    None => free.push(file.number),
                 }
-                free.push(file.number);
             }
         }
     }
@@ -275,10 +302,14 @@ fn classify(
     for (file, _) in valid.drain(..keep) {
         free.push(file.number);
     }
-    Ok((valid, free))
+    Ok(Classified {
+        needed: valid,
+        free,
+        unreadable,
+    })
 }
 
-fn read_all(file: &Found) -> Result<Vec<u8>, Error> {
+pub(super) fn read_all(file: &Found) -> Result<Vec<u8>, Error> {
     let size = file.file.size().map_err(Error::io("read", &file.path))?;
     let size = usize::try_from(size).unwrap_or(usize::MAX);
     let mut bytes = vec![0; size];
@@ -287,12 +318,15 @@ fn read_all(file: &Found) -> Result<Vec<u8>, Error> {
 }
 
 /// Where the first record above `flushed` stands.
-fn first_needed(file: &Found, flushed: Lsn) -> Result<Option<usize>, Error> {
+fn first_needed(file: &Found, flushed: Lsn) -> Result<Option<FirstRecord>, Error> {
     let bytes = read_all(file)?;
     let mut from = HEADER_BYTES;
     while let Some((at, record)) = scan(file.number, &bytes, from) {
         if record.lsn > flushed {
-            return Ok(Some(at));
+            return Ok(Some(FirstRecord {
+                offset: at,
+                lsn: record.lsn,
+            }));
         }
         from = at + RECORD_ALIGN;
     }
@@ -300,7 +334,7 @@ fn first_needed(file: &Found, flushed: Lsn) -> Result<Option<usize>, Error> {
 }
 
 /// The first intact record header of this file at or after `from`.
-fn scan(number: u64, bytes: &[u8], from: usize) -> Option<(usize, RecordHeader)> {
+pub(super) fn scan(number: u64, bytes: &[u8], from: usize) -> Option<(usize, RecordHeader)> {
     let start = from.next_multiple_of(RECORD_ALIGN);
     (start..bytes.len())
         .step_by(RECORD_ALIGN)
@@ -325,12 +359,17 @@ where
         let mut parts: Vec<u8> = Vec::new();
         let mut part_expected = 0;
         while next_start.is_none_or(|next| self.expected < next) && self.expected <= self.last {
-            let Some((record, payload)) = intact_record(file.number, &bytes, at) else {
-                return self.tail(file, &bytes, at, next_start);
+            let found = intact_record(file.number, &bytes, at)
+                .filter(|(it, _)| it.lsn == self.expected && it.part == part_expected);
+            let Some((record, payload)) = found else {
+                let Some(later) = self.skip_flushed(file.number, &bytes, at) else {
+                    return self.tail(file, &bytes, at, next_start);
+                };
+                at = later;
+                parts.clear();
+                part_expected = 0;
+                continue;
             };
-            if record.lsn != self.expected || record.part != part_expected {
-                return self.tail(file, &bytes, at, next_start);
-            }
             self.know_durable(record.durable_lsn);
             at += usize::try_from(RecordHeader::padded(payload.len())).unwrap_or(usize::MAX);
             parts.extend_from_slice(payload);
@@ -365,6 +404,23 @@ where
         }
     }
 
+    /// The record at `at` does not read. If it is in segments anyway, the place of the first record that is not.
+    fn skip_flushed(&mut self, number: u64, bytes: &[u8], at: usize) -> Option<usize> {
+        let first = self.flushed + 1;
+        if self.expected >= first {
+            return None;
+        }
+        let mut from = at + RECORD_ALIGN;
+        while let Some((later, record)) = scan(number, bytes, from) {
+            if record.lsn == first && record.part == 0 {
+                self.expected = first;
+                return Some(later);
+            }
+            from = later + RECORD_ALIGN;
+        }
+        None
+    }
+
     /// The record at `at` does not read. Fine at the end of the log, damage if anything durable came after.
     fn tail(
         &mut self,
@@ -373,7 +429,9 @@ where
         at: usize,
         next_start: Option<Lsn>,
     ) -> Result<(), Error> {
-        if let Some(next) = next_start {
+        // What is in segments is not missed.
+        self.expected = self.expected.max(self.flushed + 1);
+        if let Some(next) = next_start.filter(|next| *next > self.expected) {
             return Err(Error::corrupt(
                 &file.path,
                 at as u64,

@@ -94,6 +94,32 @@ impl Segment {
         }
         let header = self.read_span(0, HEADER_BYTES as u64)?;
         check_header(&header, uuid, self.meta.file_id, path)?;
+        self.footer()
+    }
+
+    /// What the footer of a segment that does not open lists, if that much of it can be read.
+    pub(crate) fn groups_left(
+        disk: &dyn Disk,
+        path: &Path,
+        meta: &SegmentMeta,
+    ) -> Result<Vec<GroupMeta>, Error> {
+        let file = disk.open(path).map_err(Error::io("open", path))?;
+        let bytes = file.size().map_err(Error::io("read", path))?;
+        let segment = Self {
+            meta: SegmentMeta {
+                bytes,
+                ..meta.clone()
+            },
+            kind: SegmentKind::Mixed,
+            path: path.to_owned(),
+            access: Access::Alone(file),
+            groups: Vec::new(),
+        };
+        segment.footer().map(|(_, groups)| groups)
+    }
+
+    fn footer(&self) -> Result<(SegmentKind, Vec<GroupMeta>), Error> {
+        let (path, bytes) = (&self.path, self.meta.bytes);
         let tail_offset = bytes.saturating_sub(TAIL_BYTES);
         let tail = self.read_span(tail_offset, TAIL_BYTES)?;
         let Tail {

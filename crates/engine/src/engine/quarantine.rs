@@ -1,0 +1,359 @@
+//! Quarantine: damaged files that were put aside so that the rest of the store opens.
+//!
+//! Does: give a damaged file a second name in the folder `quarantine/`, write beside it what is known of it, take it
+//! out of the manifest, and list at every later open what was put aside. Does not: remove what it put aside, guess what
+//! was in it, or take a file back.
+//!
+//! The order: the second name and the note are durable first, then the manifest stops listing the file, and only then
+//! does it lose its first name. A crash in between opens again as before: as long as the manifest lists the file, what
+//! is in the folder does not count. Layout: `docs/format/quarantine.md`.
+
+mod note;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use crate::catalogue::Catalogue;
+use crate::disk::Disk;
+use crate::error::Error;
+use crate::inspect::full_name;
+use crate::log;
+use crate::manifest::{FileMeta, Manifest};
+use crate::schema::{Lsn, TableId};
+use crate::segment::{Home, Segment, SegmentMeta};
+
+use super::Engine;
+use super::open::{segment_dir, segment_name, side_name};
+use super::restore::copy_file;
+
+/// What becomes of damage that is found while a store opens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum OnDamage {
+    /// The damaged file is put aside, [`Engine::quarantined`] lists it, and the rest is served.
+    #[default]
+    Quarantine,
+    /// The store does not open.
+    Refuse,
+}
+
+/// A file that was put aside, and what is known to be lost with it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Quarantined {
+    /// Where it was.
+    pub file: PathBuf,
+    /// Where it is now; `None` = it was missing.
+    pub kept: Option<PathBuf>,
+    /// The byte at which the damaged part starts.
+    pub offset: u64,
+    /// Which check failed.
+    pub reason: String,
+    /// When, by the wall clock, in nanoseconds since 1970.
+    pub time_ns: i64,
+    /// Its size as the store knew it.
+    pub bytes: u64,
+    /// Rows that it held; `None` = it held none, or nobody knows how many.
+    pub rows: Option<u64>,
+    /// First and last LSN of what it held, as far as it is known.
+    pub lsns: Option<(Lsn, Lsn)>,
+    /// Tables whose rows it held, as far as it could be told.
+    pub tables: Vec<QuarantinedTable>,
+}
+
+/// Rows of a table in a file that was put aside.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QuarantinedTable {
+    /// Its id.
+    pub id: TableId,
+    /// Database, schema and table, when it was put aside.
+    pub name: Option<String>,
+    /// How many; `None` = unknown.
+    pub rows: Option<u64>,
+    /// First and last time that they may have.
+    pub times: (i64, i64),
+}
+
+/// Folder of what was put aside.
+pub(super) fn quarantine_dir(dir: &Path) -> PathBuf {
+    dir.join("quarantine")
+}
+
+/// What an open has put aside, and what earlier ones have.
+#[derive(Debug)]
+pub(super) struct Quarantine<'a> {
+    pub(super) disk: &'a dyn Disk,
+    dir: &'a Path,
+    on_damage: OnDamage,
+    /// Files of the manifest that must leave it.
+    found: Vec<Damaged>,
+}
+
+#[derive(Debug)]
+struct Damaged {
+    name: String,
+    file_id: u64,
+    entry: Quarantined,
+}
+
+impl<'a> Quarantine<'a> {
+    pub(super) fn new(disk: &'a dyn Disk, dir: &'a Path, on_damage: OnDamage) -> Self {
+        Self {
+            disk,
+            dir,
+            on_damage,
+            found: Vec::new(),
+        }
+    }
+
+    /// Notes that a segment does not open, or gives the error back if it says something else.
+    pub(super) fn segment(
+        &mut self,
+        manifest: &Manifest,
+        meta: &SegmentMeta,
+        error: Error,
+    ) -> Result<(), Error> {
+        let name = segment_name(meta.file_id);
+        let mut entry = self.entry(manifest, &name, meta.bytes, error)?;
+        entry.rows = Some(meta.rows);
+        entry.lsns = Some((meta.min_lsn, meta.max_lsn));
+        entry.tables = tables_of(self.disk, &entry.file, meta);
+        self.found.push(Damaged {
+            name,
+            file_id: meta.file_id,
+            entry,
+        });
+        Ok(())
+    }
+
+    /// Notes that a file of keys does not read, or gives the error back if it says something else.
+    pub(super) fn keys(
+        &mut self,
+        manifest: &Manifest,
+        meta: &FileMeta,
+        error: Error,
+    ) -> Result<(), Error> {
+        let name = side_name(meta.kind, meta.file_id);
+        let entry = self.entry(manifest, &name, meta.bytes, error)?;
+        self.found.push(Damaged {
+            name,
+            file_id: meta.file_id,
+            entry,
+        });
+        Ok(())
+    }
+
+    fn entry(
+        &self,
+        manifest: &Manifest,
+        name: &str,
+        bytes: u64,
+        error: Error,
+    ) -> Result<Quarantined, Error> {
+        let segments = segment_dir(self.dir);
+        let file = segments.join(name);
+        let is_missing = matches!(&error, Error::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound);
+        let (offset, reason) = match error {
+            _ if self.on_damage == OnDamage::Refuse => return Err(error),
+            Error::Corrupt { offset, reason, .. } => (offset, reason),
+            // A manifest that lost its last edits lists files that those had replaced. Then it is the manifest that is
+            // damaged, and what replaced them must not be taken for what a crash left.
+            _ if is_missing
+                && !manifest.is_cut()
+                && !has_unlisted_segments(self.disk, &segments, manifest)? =>
+            {
+                (0, "the file is missing".to_owned())
+            }
+            // A disk that does not answer, or a newer format, says nothing about the bytes.
+            other => return Err(other),
+        };
+        Ok(Quarantined {
+            file,
+            kept: (!is_missing).then(|| quarantine_dir(self.dir).join(name)),
+            offset,
+            reason,
+            time_ns: 0,
+            bytes,
+            rows: None,
+            lsns: None,
+            tables: Vec::new(),
+        })
+    }
+
+    /// Puts aside what was found, durably, and takes it out of the manifest's contents. The manifest is the caller's to
+    /// write; until then nothing has happened.
+    pub(super) fn put_aside(
+        &mut self,
+        manifest: &mut Manifest,
+        catalogue: &Catalogue,
+        now_ns: i64,
+    ) -> Result<(), Error> {
+        if self.found.is_empty() {
+            return Ok(());
+        }
+        let to = make_dir(self.disk, self.dir)?;
+        for damaged in &mut self.found {
+            damaged.entry.time_ns = now_ns;
+            for table in &mut damaged.entry.tables {
+                table.name = full_name(catalogue, table.id).map(|name| name.join("."));
+            }
+            if let Some(kept) = &damaged.entry.kept {
+                // The manifest lists the file, so what has its name there is what a crash left of an earlier attempt.
+                remove_if_there(self.disk, kept)?;
+                let file = &damaged.entry.file;
+                self.disk
+                    .link(file, kept)
+                    .map_err(Error::io("link", file))?;
+            }
+            note::write(self.disk, &to, &damaged.name, self.dir, &damaged.entry)?;
+        }
+        self.disk.sync_dir(&to).map_err(Error::io("sync", &to))?;
+        let is_aside = |id: u64| self.found.iter().any(|damaged| damaged.file_id == id);
+        let contents = &mut manifest.contents;
+        contents.segments.retain(|it| !is_aside(it.file_id));
+        contents.files.retain(|it| !is_aside(it.file_id));
+        Ok(())
+    }
+
+    /// Takes their first names from the files that were put aside now, once the manifest does not list them any more.
+    pub(super) fn remove_first_names(&self) -> Result<(), Error> {
+        for damaged in &self.found {
+            remove_if_there(self.disk, &damaged.entry.file)?;
+        }
+        Ok(())
+    }
+
+    /// Everything that counts as put aside, once the manifest and the log are in force; `live` are the log's files.
+    /// What does not count, because a crash came before it was, goes: it is a second name of a file of the store.
+    pub(super) fn list(self, manifest: &Manifest, live: &[u64]) -> Result<Vec<Quarantined>, Error> {
+        let dir = quarantine_dir(self.dir);
+        let names = match self.disk.list(&dir) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            names => names.map_err(Error::io("list", &dir))?,
+        };
+        let listed: BTreeSet<String> = super::backup::listed(&manifest.contents)
+            .into_keys()
+            .collect();
+        let is_live = |name: &str| {
+            let number = log::file_number(name);
+            listed.contains(name) || number.is_some_and(|number| live.contains(&number))
+        };
+        let mut all = Vec::new();
+        let subjects: BTreeSet<&str> = names
+            .iter()
+            .map(|name| note::subject(name).unwrap_or(name))
+            .collect();
+        for name in subjects {
+            if is_live(name) {
+                remove_if_there(self.disk, &dir.join(name))?;
+                remove_if_there(self.disk, &dir.join(note::name_of(name)))?;
+            } else {
+                all.push(note::read(self.disk, self.dir, &dir, name)?);
+            }
+        }
+        all.sort_by(|a, b| (a.time_ns, &a.file).cmp(&(b.time_ns, &b.file)));
+        Ok(all)
+    }
+}
+
+/// Puts log files aside as copies, because a log file is written again once it is not needed, whoever else has it.
+pub(super) fn put_log_aside(
+    disk: &dyn Disk,
+    dir: &Path,
+    hole: &log::Hole,
+    now_ns: i64,
+) -> Result<(), Error> {
+    let to = make_dir(disk, dir)?;
+    for file in &hole.files {
+        let name = log::file_name(file.number);
+        let kept = to.join(&name);
+        remove_if_there(disk, &kept)?;
+        copy_file(disk, &file.path, &kept)?;
+        let is_first = file.path == hole.path;
+        let (offset, reason) = if is_first {
+            (hole.offset, hole.reason.clone())
+        } else {
+            let of = hole.path.display();
+            (
+                0,
+                format!("it follows LSN {}, which {of} has lost", hole.lsn),
+            )
+        };
+        let entry = Quarantined {
+            file: file.path.clone(),
+            kept: Some(kept),
+            offset,
+            reason,
+            time_ns: now_ns,
+            bytes: file.bytes,
+            rows: None,
+            lsns: file.lsns,
+            tables: Vec::new(),
+        };
+        note::write(disk, &to, &name, dir, &entry)?;
+    }
+    disk.sync_dir(&to).map_err(Error::io("sync", &to))
+}
+
+fn make_dir(disk: &dyn Disk, dir: &Path) -> Result<PathBuf, Error> {
+    let to = quarantine_dir(dir);
+    disk.create_dir_all(&to).map_err(Error::io("create", &to))?;
+    Ok(to)
+}
+
+pub(super) fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<(), Error> {
+    match disk.remove(path) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(Error::io("remove", path)(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn has_unlisted_segments(
+    disk: &dyn Disk,
+    segments: &Path,
+    manifest: &Manifest,
+) -> Result<bool, Error> {
+    let listed = super::backup::listed(&manifest.contents);
+    let names = disk.list(segments).map_err(Error::io("list", segments))?;
+    let mut names = names.iter();
+    Ok(names.any(|name| name.strip_suffix(".seg").is_some() && !listed.contains_key(name)))
+}
+
+/// What the footer says, if that much can be read, or what the manifest knows.
+fn tables_of(disk: &dyn Disk, path: &Path, meta: &SegmentMeta) -> Vec<QuarantinedTable> {
+    let groups = Segment::groups_left(disk, path, meta).unwrap_or_default();
+    let mut tables: Vec<QuarantinedTable> = Vec::new();
+    for group in groups {
+        match tables.iter_mut().find(|table| table.id == group.table) {
+            Some(table) => {
+                table.rows = table.rows.map(|rows| rows.saturating_add(group.rows));
+                let (first, last) = &mut table.times;
+                *first = (*first).min(group.min_time);
+                *last = (*last).max(group.max_time);
+            }
+            None => tables.push(QuarantinedTable {
+                id: group.table,
+                name: None,
+                rows: Some(group.rows),
+                times: (group.min_time, group.max_time),
+            }),
+        }
+    }
+    if let (true, Home::Partition(window)) = (tables.is_empty(), meta.home) {
+        tables.push(QuarantinedTable {
+            id: window.table,
+            name: None,
+            rows: Some(meta.rows),
+            times: (window.start, window.last()),
+        });
+    }
+    tables
+}
+
+impl Engine {
+    /// Files that were found damaged when the store was opened, now or earlier, and put aside, oldest first. The rows
+    /// that they held are in no answer.
+    pub fn quarantined(&self) -> &[Quarantined] {
+        &self.quarantined
+    }
+}
