@@ -7,7 +7,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use nilometer_engine::ingest::{Session, WriteReport};
+use arrow::array::RecordBatch;
+use nilometer_engine::ingest::{OnConflict, Session, Target, TypedReport, WriteReport};
 use nilometer_engine::{Engine, Error as EngineError};
 use nilometer_lineproto::Precision;
 use nilometer_query::{Sql, SqlOptions};
@@ -186,6 +187,40 @@ impl Database {
         })
     }
 
+    /// Writes the rows of a record batch to a table, which must be there with all columns that are written: all rows, but
+    /// for those that `on_conflict` leaves out, or none. Columns are found by their names, and `time` must be one of them.
+    ///
+    /// ```
+    /// # let scratch = tempfile::tempdir()?;
+    /// # let database = nilometer::open(scratch.path().join("data"))?;
+    /// use std::sync::Arc;
+    ///
+    /// use nilometer::arrow::array::{Float64Array, RecordBatch, StringArray, TimestampNanosecondArray};
+    /// use nilometer::{OnConflict, Precision, Target};
+    ///
+    /// // The first line makes the table and its columns.
+    /// database.write_line_protocol("d", b"air,city=Cairo temperature=31.5 1", Precision::Second)?;
+    /// let rows = RecordBatch::try_from_iter([
+    ///     ("time", Arc::new(TimestampNanosecondArray::from(vec![2_000_000_000, 3_000_000_000])) as _),
+    ///     ("city", Arc::new(StringArray::from(vec!["Cairo", "Aswan"])) as _),
+    ///     ("temperature", Arc::new(Float64Array::from(vec![32.0, 36.5])) as _),
+    /// ])?;
+    /// let report = database.write_arrow("d", Target::table("air"), &rows, OnConflict::Replace)?;
+    /// assert_eq!(report.written, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn write_arrow(
+        &self,
+        database: &str,
+        target: Target<'_>,
+        rows: &RecordBatch,
+        on_conflict: OnConflict,
+    ) -> Result<TypedReport, Error> {
+        self.with_session(database, |session| {
+            session.write_arrow(target, rows, on_conflict)
+        })
+    }
+
     /// Runs one statement and waits for its first row. Names without a database are looked up in `database`.
     ///
     /// The rest is computed while the rows are read; dropping them stops the query. Not to be called from a runtime's
@@ -251,11 +286,11 @@ impl Database {
         begin(runtime, &self.sql, database, statement)
     }
 
-    fn with_session(
+    fn with_session<T>(
         &self,
         database: &str,
-        write: impl FnOnce(&mut Session) -> Result<WriteReport, EngineError>,
-    ) -> Result<WriteReport, Error> {
+        write: impl FnOnce(&mut Session) -> Result<T, EngineError>,
+    ) -> Result<T, Error> {
         let mut session = self.session(database)?;
         let report = write(&mut session)?;
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);

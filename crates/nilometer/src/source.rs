@@ -10,6 +10,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use clap::Args;
 use nilometer::{Database, Options};
+use nilometer_engine::OnDamage;
 
 use crate::client::{Server, ServerArgs, ServerRows};
 
@@ -49,6 +50,10 @@ impl SourceArgs {
             maintain: purpose == Purpose::Write,
             ..Options::default()
         };
+        if purpose == Purpose::Read {
+            // Putting damaged files aside changes the directory; `nilometer check --repair` does it when asked to.
+            options.store.on_damage = OnDamage::Refuse;
+        }
         // Whoever sits before it can stop it.
         options.sql.query_ms_max = u64::MAX >> 16;
         Ok(Source::Store(Arc::new(Database::open(dir, options)?)))

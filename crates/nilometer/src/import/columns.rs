@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use anyhow::bail;
 use csv::StringRecord;
+use nilometer_lineproto::Precision;
 
 use super::times::TimeFormat;
 use crate::lines::{Kind, Role};
@@ -161,13 +162,25 @@ fn time_of(
             },
         };
     }
+    // A column that is called so and mostly has times is it; its other rows are named one by one.
+    let mostly = |at: usize| {
+        let known = wishes.time_format.clone().into_iter();
+        let known = known.chain([TimeFormat::Iso, TimeFormat::Number(Precision::Auto)]);
+        let all = present(sample, at).count();
+        let fitting = |format: &TimeFormat| {
+            present(sample, at)
+                .filter(|cell| format.read(cell).is_some())
+                .count()
+        };
+        known.into_iter().find(|format| fitting(format) * 2 > all)
+    };
     let by_name = TIME_NAMES.iter().filter_map(|wanted| {
         names
             .iter()
             .position(|name| name.eq_ignore_ascii_case(wanted))
     });
     for at in by_name {
-        if let Some(format) = format_of(at) {
+        if let Some(format) = format_of(at).or_else(|| mostly(at)) {
             return Ok(Some((at, format)));
         }
     }
@@ -282,6 +295,13 @@ mod tests {
         }
         let columns = decided(&text, &ColumnWishes::default()).unwrap();
         assert_eq!(columns.all[1].role, Role::Field(Kind::Text));
+    }
+
+    #[test]
+    fn a_few_bad_times_do_not_hide_the_time_column() {
+        let text = "v,time\n1,2024-05-01\n2,soon\n3,2024-05-02\n";
+        let columns = decided(text, &ColumnWishes::default()).unwrap();
+        assert_eq!(columns.time, Some((1, TimeFormat::Iso)));
     }
 
     #[test]

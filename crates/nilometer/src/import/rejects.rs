@@ -86,21 +86,24 @@ impl Rejects {
         for shown in &self.shown {
             print::note(format!("{shown}\n"));
         }
-        let total = thousands(self.total);
+        let total = match self.total {
+            1 => "1 line was".to_owned(),
+            n => format!("{} lines were", thousands(n)),
+        };
         let unnamed = match self.unnamed {
             0 => String::new(),
             n => format!("; {} of them the server only counted", thousands(n)),
         };
         match &self.file {
             Some((path, _)) => bail!(
-                "{total} lines were rejected, the rest is imported{unnamed}; {} has them",
+                "{total} rejected, the rest is imported{unnamed}; {} has them",
                 path.display()
             ),
             None if self.shown.len() as u64 == self.total => {
-                bail!("{total} lines were rejected, the rest is imported")
+                bail!("{total} rejected, the rest is imported")
             }
             None => bail!(
-                "{total} lines were rejected, the rest is imported{unnamed}; --rejects FILE lists them"
+                "{total} rejected, the rest is imported{unnamed}; --rejects FILE lists them"
             ),
         }
     }

@@ -127,7 +127,13 @@ fn every_block_of_the_guide_runs_and_prints_what_is_shown() {
             "{name} has no shell"
         );
         let dir = TempDir::new().expect("a scratch folder");
-        let run = bash(dir.path(), &script(&blocks, free_port()), &[]);
+        let port = free_port();
+        let url = format!("http://127.0.0.1:{port}");
+        let run = bash(
+            dir.path(),
+            &script(&blocks, port),
+            &[("NILOMETER_URL", &url)],
+        );
         let read = |what: &str, at: usize| {
             std::fs::read_to_string(dir.path().join(format!("{what}-{at}"))).unwrap_or_default()
         };

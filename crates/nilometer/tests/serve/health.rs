@@ -43,7 +43,7 @@ fn check_finds_what_is_damaged_and_only_that() {
     let dir = TempDir::new().expect("a scratch folder");
     let server = written(&dir);
     let stderr = nilometer(dir.path(), &["check", "--data", "data"]).failed();
-    assert!(stderr.contains("open"), "{stderr}");
+    assert!(stderr.contains("in use"), "{stderr}");
     server.stop();
     let out = nilometer(dir.path(), &["check", "--data", "data"]).succeeded();
     assert!(out.contains("all in order"), "{out}");
@@ -67,6 +67,22 @@ fn check_finds_what_is_damaged_and_only_that() {
         run.stdout
     );
     assert!(run.failed().contains("restore"));
+    // A page that does not read stays where it is, because the rest of its file does; a file that does not open goes.
+    let stderr = nilometer(dir.path(), &["check", "--data", "data", "--repair"]).failed();
+    assert!(stderr.contains("left in files that open"), "{stderr}");
+    let size = std::fs::metadata(&segment).expect("a segment").len();
+    let file = std::fs::File::options()
+        .write(true)
+        .open(&segment)
+        .expect("a segment");
+    file.set_len(size - 1).expect("a shorter segment");
+    let out = nilometer(dir.path(), &["check", "--data", "data", "--repair"]).succeeded();
+    assert!(
+        out.contains("put aside: ") && out.contains("d.public.m"),
+        "{out}"
+    );
+    let out = nilometer(dir.path(), &["check", "--data", "data"]).succeeded();
+    assert!(out.contains("all in order"), "{out}");
     let stderr = nilometer(dir.path(), &["check", "--data", "nowhere"]).failed();
     assert!(stderr.contains("nowhere"), "{stderr}");
 }

@@ -21,6 +21,7 @@ const COMMANDS: &[&[&str]] = &[
     &["bench", "queries"],
     &["completions"],
     &["man"],
+    &["config"],
     &["settle"],
     &["check"],
     &["inspect"],
@@ -109,6 +110,7 @@ fn prepare(dir: &Path, server: &Server) {
         "measurements.csv",
         b"when,city,station,temperature\n2024-01-01T00:00:00Z,Cairo,A,14.5\n2024-01-01T01:00:00Z,Aswan,B,16\n",
     );
+    file("nilometer.toml", b"data = \"./data\"\n");
     let points = b"m,host=a v=1.5 1700000000\nm,host=b v=2.5 1700000000\n";
     file("points.lp.gz", &gzip(points));
     std::fs::create_dir(dir.join("exported")).expect("a folder");
@@ -130,7 +132,7 @@ fn examples(dir: &Path, command: &[&str]) -> Vec<String> {
     let after = help.split_once("Example").map_or("", |(_, after)| after);
     let lines = after.lines().skip(1).map(str::trim);
     lines
-        .filter(|line| !line.is_empty())
+        .take_while(|line| !line.is_empty())
         .map(str::to_owned)
         .collect()
 }
