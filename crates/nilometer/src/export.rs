@@ -3,6 +3,8 @@
 //! Does: make the statement from a table and a range, stream the answer, tell how far it is. Does not: hold more than a
 //! few batches, whatever the table's size.
 
+mod windows;
+
 use std::io::Write;
 use std::path::PathBuf;
 use std::time::Instant;
@@ -11,6 +13,7 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
 
+use self::windows::{Window, Windows};
 use crate::lines::{LinePrinter, Printed, Wishes};
 use crate::output::destination::{Destination, unless_closed};
 use crate::output::{self, Compression, Format};
@@ -80,10 +83,17 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<()> {
         );
     }
     let source = args.source.open(Purpose::Read)?;
-    let statement = args.statement()?;
     let begun = Instant::now();
-    let answer = source.query(&args.database, &statement)?;
-    let bar = print::row_counter("export");
+    let (answer, bar) = if let (Source::Server(_), None) = (&source, &args.query) {
+        let windows = Windows::of(&source, args)?;
+        let bar = print::row_bar("export", windows.rows);
+        let parts = windows.open()?;
+        (Answer::new(parts.schema(), parts), bar)
+    } else {
+        let statement = args.statement(None)?;
+        let answer = source.query(&args.database, &statement)?;
+        (answer, print::row_counter("export"))
+    };
     let mut destination = Destination::open(Some(&args.output), format.shown())?;
     let mut printed = Printed::default();
     let written = match format.rows() {
@@ -140,19 +150,32 @@ impl ExportArgs {
         )
     }
 
-    fn statement(&self) -> anyhow::Result<String> {
-        if let Some(query) = &self.query {
-            return Ok(query.clone());
+    /// All rows, or those of a window.
+    fn statement(&self, window: Option<Window>) -> anyhow::Result<String> {
+        match &self.query {
+            Some(query) => Ok(query.clone()),
+            None => self.select("*", window),
         }
+    }
+
+    /// What is asked for of the rows in the range of the arguments and in the window.
+    fn select(&self, what: &str, window: Option<Window>) -> anyhow::Result<String> {
         let table = self.table.as_deref().context("give a table or a query")?;
         let (schema, table) = (identifier(&self.schema), identifier(table));
-        let mut statement = format!("SELECT * FROM {schema}.{table}");
+        let mut statement = format!("SELECT {what} FROM {schema}.{table}");
         let bounds = [("time >=", &self.from), ("time <", &self.to)];
         let bounds = bounds.into_iter().filter_map(|(what, time)| {
             let time = time.as_ref()?;
             Some(format!("{what} TIMESTAMP {}", literal(time)))
         });
-        let bounds: Vec<String> = bounds.collect();
+        let mut bounds: Vec<String> = bounds.collect();
+        if let Some(Window { first, last }) = window {
+            for (what, time) in [(">=", first), ("<=", last)] {
+                let time = chrono::DateTime::from_timestamp_nanos(time);
+                let time = time.to_rfc3339_opts(chrono::SecondsFormat::Nanos, true);
+                bounds.push(format!("time {what} TIMESTAMP {}", literal(&time)));
+            }
+        }
         if !bounds.is_empty() {
             statement.push_str(" WHERE ");
             statement.push_str(&bounds.join(" AND "));

@@ -69,7 +69,7 @@ pub(crate) struct Answer<'a> {
 enum Batches<'a> {
     Server(Box<ServerRows>),
     Store(nilometer::Rows),
-    Others(&'a mut dyn Iterator<Item = anyhow::Result<RecordBatch>>),
+    Others(Box<dyn Iterator<Item = anyhow::Result<RecordBatch>> + 'a>),
 }
 
 impl Source {
@@ -139,11 +139,11 @@ impl<'a> Answer<'a> {
     /// Rows from elsewhere.
     pub(crate) fn new(
         schema: SchemaRef,
-        batches: &'a mut dyn Iterator<Item = anyhow::Result<RecordBatch>>,
+        batches: impl Iterator<Item = anyhow::Result<RecordBatch>> + 'a,
     ) -> Self {
         Self {
             schema,
-            batches: Batches::Others(batches),
+            batches: Batches::Others(Box::new(batches)),
         }
     }
 

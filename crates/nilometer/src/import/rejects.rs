@@ -102,9 +102,9 @@ impl Rejects {
             None if self.shown.len() as u64 == self.total => {
                 bail!("{total} rejected, the rest is imported")
             }
-            None => bail!(
-                "{total} rejected, the rest is imported{unnamed}; --rejects FILE lists them"
-            ),
+            None => {
+                bail!("{total} rejected, the rest is imported{unnamed}; --rejects FILE lists them")
+            }
         }
     }
 }

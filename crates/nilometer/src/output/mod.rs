@@ -172,8 +172,8 @@ mod tests {
 
     fn written(format: Format) -> Vec<u8> {
         let rows = rows();
-        let mut batches = [rows.slice(0, 1), rows.slice(1, 1)].into_iter().map(Ok);
-        let answer = Answer::new(rows.schema(), &mut batches);
+        let batches = [rows.slice(0, 1), rows.slice(1, 1)].into_iter().map(Ok);
+        let answer = Answer::new(rows.schema(), batches);
         let mut out = Vec::new();
         let mut seen = Vec::new();
         let count = write(answer, format, Compression::None, &mut out, &mut |rows| {

@@ -334,7 +334,7 @@ mod tests {
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "v host=a");
         assert!(
-            lines[1].starts_with("2.500 |") && lines[5].starts_with("1.000 |"),
+            lines[1].starts_with("2.500 |") && lines[5].starts_with("    1 |"),
             "{text}"
         );
         let empty = char::from_u32(BRAILLE).unwrap();

@@ -126,10 +126,8 @@ impl Shell {
                 kept.push(batch.clone());
             }
         });
-        let mut kept_too = kept_too;
-        let known = Answer::new(SchemaRef::clone(&schema), &mut kept_too);
-        output::write(known, self.format, Compression::default(), out, &mut |_| {})?;
-        drop(kept_too);
+        let shown = Answer::new(SchemaRef::clone(&schema), kept_too);
+        output::write(shown, self.format, Compression::default(), out, &mut |_| {})?;
         self.last = Some((schema, kept));
         Ok(())
     }

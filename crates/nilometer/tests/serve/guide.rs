@@ -63,7 +63,7 @@ fn script(blocks: &[Block], port: u16) -> String {
         if is_server {
             let _ = writeln!(
                 script,
-                "for _ in $(seq 600); do nilometer sql --url http://127.0.0.1:{port} -d none 'select 1' 2>&1 | grep -q 'cannot reach' || break; sleep 0.1; done"
+                "for _ in $(seq 600); do said=$(nilometer sql -d none 'select 1' 2>&1 || true); case \"$said\" in *'cannot reach'*) sleep 0.1;; *) break;; esac; done"
             );
         }
     }
