@@ -204,7 +204,7 @@ impl Refused {
         let said = self.body.get("error").and_then(Value::as_str);
         let said = said.unwrap_or(self.text.trim());
         let place = match (self.number("line"), self.number("column")) {
-            (Some(line), Some(column)) => format!(" (line {line}, column {column})"),
+            (Some(line), Some(column)) => crate::source::place(said, line, column),
             _ => String::new(),
         };
         match self.status {

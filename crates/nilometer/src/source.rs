@@ -125,13 +125,27 @@ impl Source {
 
 /// The error of a query with the place it names, as a server's error has it.
 fn positioned(error: nilometer::Error) -> anyhow::Error {
-    let place = match &error {
+    let position = match &error {
         nilometer::Error::Query(error) => error.position(),
         _ => None,
     };
-    match place {
-        Some(place) => anyhow::anyhow!("{error} (line {}, column {})", place.line, place.column),
+    match position {
+        Some(at) => {
+            let said = error.to_string();
+            let place = place(&said, at.line, at.column);
+            anyhow::anyhow!("{said}{place}")
+        }
         None => error.into(),
+    }
+}
+
+/// The place of an error, unless what is said names it already.
+pub(crate) fn place(said: &str, line: u64, column: u64) -> String {
+    let place = format!("line {line}, column {column}");
+    if said.contains(&place) {
+        String::new()
+    } else {
+        format!(" ({place})")
     }
 }
 

@@ -135,6 +135,11 @@ pub(crate) fn complete(names: &Names, text: &str, cursor: usize) -> (usize, Vec<
         .filter(|(table, _)| mentions(text, table));
     let columns = mentioned.flat_map(|(_, columns)| columns.iter().map(String::as_str));
     let mut found = fitting(columns, "column", word);
+    if !names.tables.keys().any(|table| mentions(text, table)) {
+        // The tables come later in the line, so it may be a column of any.
+        let columns = names.tables.values().flatten().map(String::as_str);
+        found = fitting(columns, "column", word);
+    }
     found.extend(fitting(tables, "table", word));
     let functions = names.functions.iter().map(String::as_str);
     for mut function in fitting(functions, "function", word) {
@@ -296,7 +301,12 @@ mod tests {
             ["usage_user", "usage_system"]
         );
         assert_eq!(texts("select \"P| from \"Disk Use\""), ["\"Path\""]);
-        assert!(texts("select usage_| from nowhere").is_empty());
+        assert_eq!(texts("select usage_|"), ["usage_user", "usage_system"]);
+        assert!(
+            texts("select fr| from cpu")
+                .iter()
+                .all(|text| text != "free")
+        );
     }
 
     #[test]

@@ -8,6 +8,7 @@
 mod access;
 mod answers;
 mod bad_input;
+mod client;
 mod command_line;
 mod counts;
 mod data_directory;
