@@ -84,6 +84,7 @@ pub use engine::{
     RowKey, Verified,
 };
 pub use error::Error;
+pub use nilometer_codec::PhysicalType;
 pub use predicate::{TagMatch, TagPredicate};
 pub use relation::{
     RelationBatches, RelationColumn, RelationId, RelationReader, RelationSchema, Value,

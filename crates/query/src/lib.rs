@@ -9,6 +9,7 @@
 mod aggregate;
 mod answer;
 mod catalogue;
+mod cooperate;
 mod error;
 mod filter;
 mod function;
@@ -22,5 +23,5 @@ mod table;
 
 pub use answer::Answer;
 pub use error::{Error, OverMemory, Position};
-pub use parameter::{Parameter, Parameters};
+pub use parameter::{Param, Params};
 pub use sql::{Sql, SqlOptions};

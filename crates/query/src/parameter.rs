@@ -1,4 +1,5 @@
-//! Values for placeholders: `$name` and `$1` in a statement become literals of the plan, never text of the statement.
+//! Values that come beside a statement: `$name` and `$1` stand for them. They become literals of the plan, never text of
+//! the statement.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,34 +11,99 @@ use datafusion::sql::sqlparser::tokenizer::{Token, Tokenizer};
 use crate::error::{Error, Position};
 use crate::nearest::nearest;
 
-/// A value for a placeholder.
+/// One value.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Parameter {
-    /// No value, of no type.
+#[non_exhaustive]
+pub enum Param {
+    /// No value.
     Null,
-    /// True or false.
-    Boolean(bool),
-    /// A whole number.
-    Integer(i64),
-    /// A whole number that may be above the largest signed one.
-    Unsigned(u64),
-    /// A number.
-    Float(f64),
-    /// A text; compared with a time it is one.
+    /// A boolean.
+    Bool(bool),
+    /// A signed integer.
+    I64(i64),
+    /// An unsigned integer.
+    U64(u64),
+    /// A float.
+    F64(f64),
+    /// Text; where a time is wanted, it is read as one.
     Text(String),
 }
 
-/// Values by the names of their placeholders without the `$`: `name` for `$name`, `1` for `$1`.
-pub type Parameters = BTreeMap<String, Parameter>;
+impl From<bool> for Param {
+    fn from(value: bool) -> Self {
+        Self::Bool(value)
+    }
+}
 
-/// Puts values where their placeholders are. Both must be there: a value too many is a misspelt name most likely.
-pub(crate) fn fill(
-    plan: LogicalPlan,
-    sql: &str,
-    parameters: &Parameters,
-) -> Result<LogicalPlan, Error> {
-    let placeholders: BTreeSet<String> = plan.get_parameter_names()?.into_iter().collect();
-    for placeholder in &placeholders {
+impl From<i64> for Param {
+    fn from(value: i64) -> Self {
+        Self::I64(value)
+    }
+}
+
+impl From<u64> for Param {
+    fn from(value: u64) -> Self {
+        Self::U64(value)
+    }
+}
+
+impl From<f64> for Param {
+    fn from(value: f64) -> Self {
+        Self::F64(value)
+    }
+}
+
+impl From<String> for Param {
+    fn from(value: String) -> Self {
+        Self::Text(value)
+    }
+}
+
+/// The values of a statement's parameters, by name and by number. More than the statement asks for do no harm.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Params {
+    /// Numbers are names too.
+    named: BTreeMap<String, Param>,
+    numbered: usize,
+}
+
+impl Params {
+    /// No values.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The value of `$name`.
+    pub fn set(&mut self, name: impl Into<String>, value: impl Into<Param>) -> &mut Self {
+        self.named.insert(name.into(), value.into());
+        self
+    }
+
+    /// The value of the next number: `$1` first.
+    pub fn push(&mut self, value: impl Into<Param>) -> &mut Self {
+        self.numbered += 1;
+        self.named.insert(self.numbered.to_string(), value.into());
+        self
+    }
+
+    /// Puts the values where their placeholders are.
+    pub(crate) fn fill(&self, plan: LogicalPlan, sql: &str) -> Result<LogicalPlan, Error> {
+        let placeholders: BTreeSet<String> = plan.get_parameter_names()?.into_iter().collect();
+        for placeholder in &placeholders {
+            self.check(placeholder, sql)?;
+        }
+        if placeholders.is_empty() {
+            return Ok(plan);
+        }
+        let values: Vec<(String, ScalarValue)> = self
+            .named
+            .iter()
+            .map(|(name, value)| (name.clone(), scalar(value)))
+            .collect();
+        Ok(plan.with_param_values(values)?)
+    }
+
+    fn check(&self, placeholder: &str, sql: &str) -> Result<(), Error> {
         let position = position_of(sql, placeholder);
         let name = placeholder.get(1..).unwrap_or_default();
         if name.is_empty() {
@@ -46,45 +112,27 @@ pub(crate) fn fill(
             );
             return Err(Error::Plan { message, position });
         }
-        if !parameters.contains_key(name) {
-            let meant = nearest(name, parameters.keys().cloned());
-            let hint = meant.map_or_else(
-                || "give one in params".to_owned(),
-                |meant| format!("did you mean ${meant}?"),
-            );
-            let message = format!("no value for the placeholder {placeholder}; {hint}");
-            return Err(Error::Plan { message, position });
+        if self.named.contains_key(name) {
+            return Ok(());
         }
+        let meant = nearest(name, self.named.keys().cloned());
+        let hint = meant.map_or_else(
+            || "give one in params".to_owned(),
+            |meant| format!("did you mean ${meant}?"),
+        );
+        let message = format!("no value for the placeholder {placeholder}; {hint}");
+        Err(Error::Plan { message, position })
     }
-    if let Some(name) = parameters
-        .keys()
-        .find(|name| !placeholders.contains(&format!("${name}")))
-    {
-        return Err(Error::Plan {
-            message: format!(
-                "params has a value for ${name}, which the statement does not have; leave it out"
-            ),
-            position: None,
-        });
-    }
-    if placeholders.is_empty() {
-        return Ok(plan);
-    }
-    let values: Vec<(String, ScalarValue)> = parameters
-        .iter()
-        .map(|(name, value)| (name.clone(), scalar(value)))
-        .collect();
-    Ok(plan.with_param_values(values)?)
 }
 
-fn scalar(value: &Parameter) -> ScalarValue {
+fn scalar(value: &Param) -> ScalarValue {
     match value {
-        Parameter::Null => ScalarValue::Null,
-        Parameter::Boolean(value) => ScalarValue::Boolean(Some(*value)),
-        Parameter::Integer(value) => ScalarValue::Int64(Some(*value)),
-        Parameter::Unsigned(value) => ScalarValue::UInt64(Some(*value)),
-        Parameter::Float(value) => ScalarValue::Float64(Some(*value)),
-        Parameter::Text(value) => ScalarValue::Utf8(Some(value.clone())),
+        Param::Null => ScalarValue::Null,
+        Param::Bool(value) => ScalarValue::Boolean(Some(*value)),
+        Param::I64(value) => ScalarValue::Int64(Some(*value)),
+        Param::U64(value) => ScalarValue::UInt64(Some(*value)),
+        Param::F64(value) => ScalarValue::Float64(Some(*value)),
+        Param::Text(value) => ScalarValue::Utf8(Some(value.clone())),
     }
 }
 

@@ -19,10 +19,11 @@ use tokio::time::Instant;
 use crate::aggregate::AggregateFromStatistics;
 use crate::answer::Answer;
 use crate::catalogue::Databases;
+use crate::cooperate::cooperate;
 use crate::error::Error;
 use crate::memory::{QueryMemory, SharedMemory};
 use crate::nearest::nearest;
-use crate::parameter::{self, Parameters};
+use crate::parameter::Params;
 use crate::{function, statement};
 
 /// Limits of queries. Each is named in the error that it causes.
@@ -105,7 +106,7 @@ impl Sql {
     /// Plans a statement on the newest snapshot and starts to run it. `database` is where names without one are
     /// looked up; others are reached as `database.schema.table`.
     pub async fn query(&self, database: &str, sql: &str) -> Result<Answer, Error> {
-        self.query_with(database, sql, &Parameters::new()).await
+        self.query_with(database, sql, &Params::new()).await
     }
 
     /// As [`Self::query`], with values for the statement's placeholders.
@@ -113,7 +114,7 @@ impl Sql {
         &self,
         database: &str,
         sql: &str,
-        parameters: &Parameters,
+        params: &Params,
     ) -> Result<Answer, Error> {
         let started = Instant::now();
         let statement = statement::parse(
@@ -142,8 +143,8 @@ impl Sql {
             }
         };
         only_reading(&plan)?;
-        let plan = parameter::fill(plan, sql, parameters)?;
-        let plan = session.create_physical_plan(&plan).await?;
+        let plan = params.fill(plan, sql)?;
+        let plan = cooperate(session.create_physical_plan(&plan).await?)?;
         let memory = QueryMemory::new(
             self.options.query_memory_bytes_max,
             Arc::clone(&self.memory),

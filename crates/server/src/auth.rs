@@ -154,8 +154,8 @@ fn decode_base64(text: &[u8]) -> Option<Vec<u8>> {
             _ => return None,
         };
         bits <<= 6 * (4 - group.len());
-        let [_, decoded @ ..] = bits.to_be_bytes();
-        bytes.extend_from_slice(decoded.get(..count)?);
+        let [low, middle, high, _] = bits.to_le_bytes();
+        bytes.extend_from_slice([high, middle, low].get(..count)?);
     }
     Some(bytes)
 }

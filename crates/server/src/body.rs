@@ -63,7 +63,7 @@ impl BodyMemory {
 
 impl Held {
     /// Makes the part cover `bytes`. Waiting for more while holding some could wait for ever, so it fails instead.
-    fn cover(&mut self, bytes: usize) -> Result<(), Refusal> {
+    pub(crate) fn cover(&mut self, bytes: usize) -> Result<(), Refusal> {
         let missing = bytes.saturating_sub(self.bytes).div_ceil(UNIT_BYTES);
         if missing == 0 {
             return Ok(());
@@ -171,12 +171,17 @@ pub(crate) async fn receive(
             ));
         }
     };
+    discard_rest(headers, &mut body).await;
+    Err(refusal)
+}
+
+/// Reads on after a refusal, so that a client that sends before it reads sees it.
+pub(crate) async fn discard_rest(headers: &HeaderMap, body: &mut Body) {
     // Who asked for permission first has not sent anything yet.
     if !headers.contains_key(header::EXPECT) {
         // A client too slow for this sees a broken connection instead, which is all that can be done.
-        let _ = tokio::time::timeout(DISCARD_TIME_MAX, discard(&mut body)).await;
+        let _ = tokio::time::timeout(DISCARD_TIME_MAX, discard(body)).await;
     }
-    Err(refusal)
 }
 
 async fn read(
@@ -234,7 +239,7 @@ fn announced(headers: &HeaderMap) -> Option<usize> {
         .ok()
 }
 
-async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Refusal> {
+pub(crate) async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Refusal> {
     loop {
         match body.frame().await {
             None => return Ok(None),

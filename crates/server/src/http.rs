@@ -22,7 +22,7 @@ use crate::query::{Turns, query_sql};
 use crate::request;
 use crate::runtime::QueryRuntime;
 use crate::sessions::Sessions;
-use crate::write::{write_lp, write_v1, write_v2};
+use crate::write::{write_arrow, write_lp, write_v1, write_v2};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const VERSION_HEADER: HeaderName = HeaderName::from_static("x-nilometer-version");
@@ -93,13 +93,20 @@ impl Route {
 }
 
 /// Every route. What is not here does not exist, and needs the token to be told so.
-static ROUTES: [Route; 7] = [
+static ROUTES: [Route; 8] = [
     Route {
         path: "/api/v3/write_lp",
         methods: &["POST"],
         is_open: false,
         words: Words::Own,
         handler: || post(write_lp),
+    },
+    Route {
+        path: "/api/v3/write_arrow",
+        methods: &["POST"],
+        is_open: false,
+        words: Words::Own,
+        handler: || post(write_arrow),
     },
     Route {
         path: "/api/v2/write",

@@ -48,6 +48,12 @@ pub(crate) fn key_of(headers: &HeaderMap, database: &str) -> Result<Option<[u8; 
     Ok(Some(digits(text).unwrap_or_else(|| hash(database, text))))
 }
 
+/// The key of the nth part of what has a key, for bodies that are stored part by part.
+pub(crate) fn key_of_part(key: [u8; 16], nth: u64) -> [u8; 16] {
+    let all = key.into_iter().chain(nth.to_le_bytes());
+    fnv(all).to_le_bytes()
+}
+
 fn refused(why: &str) -> Refusal {
     Refusal::bad_request(format!("invalid Idempotency-Key: {why}"))
 }

@@ -9,7 +9,6 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use nilometer_engine::Metrics as EngineMetrics;
-use nilometer_engine::ingest::WriteReport;
 
 /// Upper ends of the latency buckets in microseconds.
 const BUCKETS_US: [u64; 12] = [
@@ -92,11 +91,13 @@ impl Metrics {
         }
     }
 
-    pub(crate) fn count_write(&self, body_bytes: usize, report: &WriteReport) {
-        self.body_bytes
-            .fetch_add(body_bytes as u64, Ordering::Relaxed);
-        self.lines_rejected
-            .fetch_add(report.rejected_total, Ordering::Relaxed);
+    /// Bytes of a body, or of a part of it, that were written.
+    pub(crate) fn count_body(&self, bytes: usize) {
+        self.body_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(crate) fn count_rejected(&self, lines: u64) {
+        self.lines_rejected.fetch_add(lines, Ordering::Relaxed);
     }
 
     pub(crate) fn count_answer(&self, rows: usize) {

@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, stream};
-use nilometer_query::{Answer, Parameter, Parameters as QueryParameters};
+use nilometer_query::{Answer, Param, Params};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -60,51 +60,55 @@ pub(crate) async fn query_sql(
 struct Question {
     database: String,
     sql: String,
-    values: QueryParameters,
+    values: Params,
     format: Format,
 }
 
 /// The values of placeholders: an object for `$name`, an array for `$1`, `$2`, ...
-fn values_of(text: Option<&str>) -> Result<QueryParameters, Refusal> {
+fn values_of(text: Option<&str>) -> Result<Params, Refusal> {
     let wrong = |why: String| {
         Refusal::bad_request(format!(
             "params must be a JSON object such as {{\"host\": \"a\"}} for $host, or an array for $1, $2, ...: {why}"
         ))
     };
+    let mut params = Params::new();
     let Some(text) = text.filter(|text| !text.trim().is_empty()) else {
-        return Ok(QueryParameters::new());
+        return Ok(params);
     };
-    let named: Vec<(String, Value)> = match serde_json::from_str(text) {
-        Ok(Value::Null) => Vec::new(),
-        Ok(Value::Object(values)) => values.into_iter().collect(),
-        Ok(Value::Array(values)) => values
-            .into_iter()
-            .enumerate()
-            .map(|(at, value)| ((at + 1).to_string(), value))
-            .collect(),
+    match serde_json::from_str(text) {
+        Ok(Value::Null) => {}
+        Ok(Value::Object(values)) => {
+            for (name, value) in values {
+                let value = value_of(value).map_err(|why| wrong(format!("${name} {why}")))?;
+                params.set(name, value);
+            }
+        }
+        Ok(Value::Array(values)) => {
+            for (value, number) in values.into_iter().zip(1..) {
+                let value = value_of(value).map_err(|why| wrong(format!("${number} {why}")))?;
+                params.push(value);
+            }
+        }
         Ok(_) => return Err(wrong("it is neither".to_owned())),
         Err(error) => return Err(wrong(error.to_string())),
-    };
-    let typed = named.into_iter().map(|(name, value)| {
-        let value = match value {
-            Value::Null => Parameter::Null,
-            Value::Bool(value) => Parameter::Boolean(value),
-            Value::String(value) => Parameter::Text(value),
-            Value::Number(number) => number
-                .as_i64()
-                .map(Parameter::Integer)
-                .or_else(|| number.as_u64().map(Parameter::Unsigned))
-                .or_else(|| number.as_f64().map(Parameter::Float))
-                .ok_or_else(|| wrong(format!("the number of ${name} is too large")))?,
-            Value::Array(_) | Value::Object(_) => {
-                return Err(wrong(format!(
-                    "${name} is no text, number, true, false or null"
-                )));
-            }
-        };
-        Ok((name, value))
-    });
-    typed.collect()
+    }
+    Ok(params)
+}
+
+/// A value of JSON, or why it is none for a statement.
+fn value_of(value: Value) -> Result<Param, &'static str> {
+    match value {
+        Value::Null => Ok(Param::Null),
+        Value::Bool(value) => Ok(value.into()),
+        Value::String(value) => Ok(value.into()),
+        Value::Number(number) => number
+            .as_i64()
+            .map(Param::from)
+            .or_else(|| number.as_u64().map(Param::from))
+            .or_else(|| number.as_f64().map(Param::from))
+            .ok_or("is a number that is too large"),
+        Value::Array(_) | Value::Object(_) => Err("is no text, number, true, false or null"),
+    }
 }
 
 /// The parameters in a posted body: JSON or a form, by its type.

@@ -182,11 +182,13 @@ async fn connection(
     match tokio::time::timeout(kind.header_time_max, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => speak(stream, service, &kind, stopping).await,
         Ok(Err(error)) => {
-            tracing::debug!(%error, "a client and this server found no TLS in common")
+            tracing::debug!(%error, "a client and this server found no TLS in common");
         }
-        Err(_) => tracing::debug!(
-            "a client did not finish its TLS handshake (setting header-read-ms-max)"
-        ),
+        Err(_) => {
+            tracing::debug!(
+                "a client did not finish its TLS handshake (setting header-read-ms-max)"
+            );
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Line protocol in, 204 when every row is durable and visible: what the routes share, and `POST /api/v3/write_lp`.
 
+mod arrow;
 mod influx;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use crate::http::App;
 use crate::idempotency;
 use crate::parameters::Parameters;
 
+pub(crate) use arrow::write_arrow;
 pub(crate) use influx::{write_v1, write_v2};
 
 pub(crate) async fn write_lp(
@@ -47,6 +49,17 @@ pub(crate) struct Target {
 }
 
 impl Target {
+    /// For rows that are no line protocol, of a database that exists.
+    fn of_rows(database: String, schema: Option<String>) -> Self {
+        Self {
+            database,
+            schema,
+            creates: false,
+            precision: Precision::Nanosecond,
+            key: None,
+        }
+    }
+
     fn of_v3(parameters: &Parameters, headers: &HeaderMap) -> Result<Self, Refusal> {
         let database = parameters.required("db")?.to_owned();
         let precision = parameters.get("precision").unwrap_or("auto");
@@ -83,20 +96,36 @@ async fn write_body(
     // The body is read even if the parameters are wrong: a client that is still sending would not see the answer.
     let received = receive(headers, body, &app.body_memory, &app.config).await?;
     let target = target?;
-    let limit = || {
-        let what = format!(
-            "the write did not finish within {} ms; it may still be stored",
-            app.config.write_ms_max
-        );
-        Refusal::busy(StatusCode::GATEWAY_TIMEOUT, what, "write-ms-max")
-    };
     let time_max = Duration::from_millis(app.config.write_ms_max);
     tokio::time::timeout(time_max, write(app, target, received))
         .await
-        .map_err(|_| limit())?
+        .map_err(|_| time_limit(app))?
 }
 
 async fn write(app: &Arc<App>, target: Target, received: Received) -> Result<WriteReport, Refusal> {
+    let limits = InflateLimits::of(&app.config);
+    run_blocking(app, move |app| {
+        let (body, _held) = received.inflate(limits)?;
+        let report = match write_lines(app, &target, &body) {
+            // A session that waited knows a database that was dropped since; a new one finds or makes its successor.
+            Err(EngineError::UnknownDatabase { .. } | EngineError::NotFound { .. }) => {
+                app.sessions.forget(&target);
+                write_lines(app, &target, &body)?
+            }
+            result => result?,
+        };
+        app.metrics.count_body(body.len());
+        app.metrics.count_rejected(report.rejected_total);
+        Ok(report)
+    })
+    .await
+}
+
+/// Does what computes and waits for the disk on a thread of its own, when it is its turn among the writes.
+async fn run_blocking<T: Send + 'static>(
+    app: &Arc<App>,
+    work: impl FnOnce(&App) -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
     let closed = || {
         Refusal::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -107,21 +136,10 @@ async fn write(app: &Arc<App>, target: Target, received: Received) -> Result<Wri
         .acquire_owned()
         .await
         .map_err(|_| closed())?;
-    let limits = InflateLimits::of(&app.config);
     let app = Arc::clone(app);
     let work = move || {
         let _permit = permit;
-        let (body, _held) = received.inflate(limits)?;
-        let report = match write_lines(&app, &target, &body) {
-            // A session that waited knows a database that was dropped since; a new one finds or makes its successor.
-            Err(EngineError::UnknownDatabase { .. } | EngineError::NotFound { .. }) => {
-                app.sessions.forget(&target);
-                write_lines(&app, &target, &body)?
-            }
-            result => result?,
-        };
-        app.metrics.count_write(body.len(), &report);
-        Ok(report)
+        work(&app)
     };
     match tokio::task::spawn_blocking(work).await {
         Ok(result) => result,
@@ -133,6 +151,14 @@ async fn write(app: &Arc<App>, target: Target, received: Received) -> Result<Wri
         }
         Err(_) => Err(closed()),
     }
+}
+
+fn time_limit(app: &App) -> Refusal {
+    let what = format!(
+        "the write did not finish within {} ms; it may still be stored",
+        app.config.write_ms_max
+    );
+    Refusal::busy(StatusCode::GATEWAY_TIMEOUT, what, "write-ms-max")
 }
 
 fn write_lines(app: &App, target: &Target, body: &[u8]) -> Result<WriteReport, EngineError> {

@@ -141,7 +141,10 @@ async fn large_answers_leave_in_parts_and_are_whole() {
             assert!(groups > 1, "one row group");
             batches
         };
-        let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        let rows: i64 = batches
+            .iter()
+            .map(|batch| i64::try_from(batch.num_rows()).unwrap())
+            .sum();
         let sum: i64 = batches
             .iter()
             .flat_map(|batch| {
@@ -149,11 +152,7 @@ async fn large_answers_leave_in_parts_and_are_whole() {
                 values.as_primitive::<Int64Type>().values().to_vec()
             })
             .sum();
-        assert_eq!(
-            (rows, sum),
-            (ROWS as usize, ROWS * (ROWS - 1) / 2),
-            "{format}"
-        );
+        assert_eq!((rows, sum), (ROWS, ROWS * (ROWS - 1) / 2), "{format}");
     }
 }
 

@@ -14,7 +14,7 @@ use crate::support::{Answer, Server, gzip, zstd};
 
 const COUNT: &str = "SELECT count(*) AS n FROM m";
 
-async fn server() -> Server {
+fn server() -> Server {
     let server = Server::new();
     server.engine.create_database("d").unwrap();
     server
@@ -26,7 +26,7 @@ async fn v1(server: &Server, query: &str, body: impl Into<Body>) -> Answer {
 
 #[tokio::test]
 async fn both_generations_store_in_every_encoding_and_unit() {
-    let server = server().await;
+    let server = server();
     for (path, time) in [
         ("/write?db=d", "60000000000000"),
         ("/write?db=d&precision=", "60000000000000"),
@@ -77,7 +77,7 @@ async fn both_generations_store_in_every_encoding_and_unit() {
 
 #[tokio::test]
 async fn refusals_have_version_1s_codes_and_texts_and_store_nothing() {
-    let server = server().await;
+    let server = server();
     for (path, status, error) in [
         ("/write", 400, "database is required"),
         ("/write?db=", 400, "database is required"),
@@ -129,7 +129,7 @@ async fn refusals_have_version_1s_codes_and_texts_and_store_nothing() {
 
 #[tokio::test]
 async fn lines_that_do_not_parse_are_quoted_and_the_others_are_kept() {
-    let server = server().await;
+    let server = server();
     for body in ["", "\n\n", "# comment"] {
         assert_eq!(v1(&server, "db=d", body).await.status, 204, "{body:?}");
     }
@@ -163,7 +163,7 @@ async fn lines_that_do_not_parse_are_quoted_and_the_others_are_kept() {
 
 #[tokio::test]
 async fn lines_that_clash_with_their_table_are_counted_and_the_others_are_kept() {
-    let server = server().await;
+    let server = server();
     assert_eq!(v1(&server, "db=d", "m v=1 1").await.status, 204);
     for (body, error) in [
         (
@@ -197,7 +197,7 @@ async fn lines_that_clash_with_their_table_are_counted_and_the_others_are_kept()
 
 #[tokio::test]
 async fn a_retention_policy_is_a_schema() {
-    let server = server().await;
+    let server = server();
     server.engine.create_schema("d", "year").unwrap();
     assert_eq!(v1(&server, "db=d", "m v=1i 1").await.status, 204);
     assert_eq!(v1(&server, "db=d&rp=year", "m v=20i 1").await.status, 204);
@@ -266,7 +266,7 @@ async fn limits_are_said_in_words_that_loaders_slow_down_on() {
 
 #[tokio::test]
 async fn a_database_that_was_dropped_is_not_written_by_a_session_that_knew_it() {
-    let server = server().await;
+    let server = server();
     for n in 0..3 {
         assert_eq!(v1(&server, "db=d", format!("m v=1i {n}")).await.status, 204);
     }

@@ -6,6 +6,7 @@
 )]
 
 mod access;
+mod arrow;
 mod cancel;
 mod formats;
 mod http;

@@ -5,12 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::support::Server;
 
+type Labels = Vec<(String, String)>;
+/// Upper ends of buckets and what is in them.
+type Buckets = Vec<(f64, f64)>;
+
 /// One family: its kind, and its samples by name and labels.
 #[derive(Debug, Default)]
 struct Family {
     kind: String,
     help: String,
-    samples: Vec<(String, Vec<(String, String)>, f64)>,
+    samples: Vec<(String, Labels, f64)>,
 }
 
 fn is_name(text: &str) -> bool {
@@ -22,7 +26,7 @@ fn is_name(text: &str) -> bool {
 }
 
 /// `name="value",...`, with the three escapes that the format has.
-fn labels(text: &str) -> Vec<(String, String)> {
+fn labels(text: &str) -> Labels {
     let mut labels = Vec::new();
     let mut rest = text;
     while !rest.is_empty() {
@@ -59,8 +63,8 @@ fn parse(text: &str) -> BTreeMap<String, Family> {
         if let Some(rest) = line.strip_prefix("# HELP ") {
             let (name, help) = rest.split_once(' ').unwrap();
             assert!(!families.contains_key(name), "{name} stands in two places");
-            current = name.to_owned();
-            families.entry(current.clone()).or_default().help = help.to_owned();
+            name.clone_into(&mut current);
+            help.clone_into(&mut families.entry(current.clone()).or_default().help);
         } else if let Some(rest) = line.strip_prefix("# TYPE ") {
             let (name, kind) = rest.split_once(' ').unwrap();
             assert_eq!(name, current, "TYPE follows HELP");
@@ -69,7 +73,7 @@ fn parse(text: &str) -> BTreeMap<String, Family> {
                 family.samples.is_empty() && family.kind.is_empty(),
                 "{line}"
             );
-            family.kind = kind.to_owned();
+            kind.clone_into(&mut family.kind);
         } else {
             let (series, value) = line.rsplit_once(' ').unwrap();
             let (name, inside) = match series.split_once('{') {
@@ -98,7 +102,7 @@ fn parse(text: &str) -> BTreeMap<String, Family> {
 
 /// The promises of a histogram: buckets that grow, the last of them everything.
 fn check_histogram(name: &str, family: &Family) {
-    let mut by_labels: BTreeMap<Vec<(String, String)>, Vec<(f64, f64)>> = BTreeMap::new();
+    let mut by_labels: BTreeMap<Labels, Buckets> = BTreeMap::new();
     for (sample, labels, value) in &family.samples {
         if sample.ends_with("_bucket") {
             let mut others = labels.clone();

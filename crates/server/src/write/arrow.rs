@@ -1,0 +1,242 @@
+//! `POST /api/v3/write_arrow`: record batches of an Arrow stream into a table, each of them one atomic batch.
+//!
+//! Does: write a batch as soon as it is there, and say in the end, well or not, how much was written. Does not: make tables
+//! or columns, or take back what was written before an error.
+
+mod messages;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::array::RecordBatch;
+use arrow::buffer::Buffer;
+use arrow_ipc::reader::StreamDecoder;
+use axum::extract::{RawQuery, Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use nilometer_engine::ingest::{OnConflict, Target as TypedTarget, TypedReport};
+use nilometer_engine::{Duplicates, Error as EngineError};
+use serde_json::{Value, json};
+
+use super::{Target, run_blocking, time_limit};
+use crate::body::Encoding;
+use crate::error::Refusal;
+use crate::http::App;
+use crate::idempotency;
+use crate::parameters::Parameters;
+use messages::Messages;
+
+const CONTENT_TYPE: &str = "application/vnd.apache.arrow.stream";
+
+pub(crate) async fn write_arrow(
+    State(app): State<Arc<App>>,
+    RawQuery(query): RawQuery,
+    request: Request,
+) -> Result<Response, Refusal> {
+    let (head, body) = request.into_parts();
+    let parameters = Parameters::parse(query.unwrap_or_default().as_bytes());
+    let mut messages = Messages::new(body, &app);
+    let mut written = Written::default();
+    let outcome = match Place::of(&app, &parameters, &head.headers) {
+        Ok(place) => write_stream(&app, &Arc::new(place), &mut messages, &mut written).await,
+        Err(refusal) => Err(refusal),
+    };
+    if let Err(refusal) = outcome {
+        messages.discard(&head.headers).await;
+        return Err(written
+            .members()
+            .into_iter()
+            .fold(refusal, |refusal, (name, value)| {
+                refusal.member(name, value)
+            }));
+    }
+    let body: serde_json::Map<String, Value> = written
+        .members()
+        .into_iter()
+        .map(|(name, value)| (name.to_owned(), value))
+        .collect();
+    let content_type = HeaderValue::from_static("application/json");
+    let text = format!("{}\n", Value::Object(body));
+    Ok(([(header::CONTENT_TYPE, content_type)], text).into_response())
+}
+
+/// Where rows go.
+#[derive(Debug)]
+struct Place {
+    target: Target,
+    table: String,
+    on_conflict: OnConflict,
+    /// Names the stream; each of its batches has a name made of it.
+    key: Option<[u8; 16]>,
+}
+
+impl Place {
+    fn of(app: &App, parameters: &Parameters, headers: &HeaderMap) -> Result<Self, Refusal> {
+        check_headers(headers)?;
+        let database = parameters.required("db")?.to_owned();
+        let table = parameters.required("table")?.to_owned();
+        let snapshot = app.engine.snapshot();
+        let Some(default) = snapshot.default_schema(&database) else {
+            return Err(EngineError::UnknownDatabase { name: database }.into());
+        };
+        let schema = parameters.get("schema").filter(|schema| !schema.is_empty());
+        let named = schema.unwrap_or(&default);
+        let Some(found) = snapshot.table(&database, named, &table) else {
+            return Err(Refusal::new(
+                StatusCode::NOT_FOUND,
+                format!(
+                    "table not found: \"{database}.{named}.{table}\"; make it and its columns first"
+                ),
+            ));
+        };
+        let on_conflict = match (parameters.get("on_conflict"), found.settings.duplicates) {
+            (Some("error"), _) | (None, Duplicates::Unique) => OnConflict::Error,
+            (Some("skip"), _) => OnConflict::Skip,
+            (Some("replace") | None, _) => OnConflict::Replace,
+            (Some(other), _) => {
+                return Err(Refusal::bad_request(format!(
+                    "invalid on_conflict '{other}': use error, skip or replace"
+                )));
+            }
+        };
+        let key = idempotency::key_of(headers, &database)?;
+        Ok(Self {
+            target: Target::of_rows(database, schema.map(str::to_owned)),
+            table,
+            on_conflict,
+            key,
+        })
+    }
+}
+
+fn check_headers(headers: &HeaderMap) -> Result<(), Refusal> {
+    let kind = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok())
+        .unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    if !kind.eq_ignore_ascii_case(CONTENT_TYPE) {
+        return Err(Refusal::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            format!("unknown Content-Type '{kind}': send {CONTENT_TYPE}"),
+        ));
+    }
+    if Encoding::of(headers)? != Encoding::Identity {
+        return Err(Refusal::new(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "an Arrow stream is taken as it is: leave Content-Encoding out, and let the stream's writer compress its buffers with LZ4 or Zstandard",
+        ));
+    }
+    Ok(())
+}
+
+/// What was written so far.
+#[derive(Debug, Default)]
+struct Written {
+    batches: u64,
+    rows: u64,
+    skipped: u64,
+    replaced: u64,
+    repeated: u64,
+}
+
+impl Written {
+    fn add(&mut self, report: &TypedReport) {
+        self.batches += 1;
+        self.rows += report.written;
+        self.skipped += report.skipped;
+        self.replaced += report.replaced;
+        self.repeated += u64::from(report.repeated);
+    }
+
+    fn members(&self) -> [(&'static str, Value); 5] {
+        [
+            ("batches_written", json!(self.batches)),
+            ("rows_written", json!(self.rows)),
+            ("rows_skipped", json!(self.skipped)),
+            ("rows_replaced", json!(self.replaced)),
+            ("batches_repeated", json!(self.repeated)),
+        ]
+    }
+}
+
+async fn write_stream(
+    app: &Arc<App>,
+    place: &Arc<Place>,
+    messages: &mut Messages,
+    written: &mut Written,
+) -> Result<(), Refusal> {
+    let mut decoder = StreamDecoder::new();
+    let time_max = Duration::from_millis(app.config.write_ms_max);
+    while let Some(message) = messages.next().await? {
+        let bytes = message.len();
+        let (place, nth) = (Arc::clone(place), written.batches);
+        let work = write_message(app, place, decoder, message, nth);
+        let (back, reports) = tokio::time::timeout(time_max, work)
+            .await
+            .map_err(|_| time_limit(app))??;
+        decoder = back;
+        for report in &reports {
+            written.add(report);
+        }
+        app.metrics.count_body(bytes);
+    }
+    Ok(())
+}
+
+/// Decodes a message, and writes the batch that it is, if it is one. A batch without any buffer comes with the message
+/// after it.
+async fn write_message(
+    app: &Arc<App>,
+    place: Arc<Place>,
+    mut decoder: StreamDecoder,
+    message: Vec<u8>,
+    nth: u64,
+) -> Result<(StreamDecoder, Vec<TypedReport>), Refusal> {
+    run_blocking(app, move |app| {
+        let mut buffer = Buffer::from(message);
+        let mut reports = Vec::new();
+        while !buffer.is_empty() {
+            // The reader checks what it reads, but for some of what a schema can say it panics.
+            let outcome = catch_unwind(AssertUnwindSafe(|| decoder.decode(&mut buffer)));
+            let batch = match outcome {
+                Ok(Ok(batch)) => batch,
+                Ok(Err(error)) => return Err(unreadable(&error)),
+                Err(_) => return Err(unreadable(&"a message contradicts itself")),
+            };
+            if let Some(batch) = batch {
+                let nth = nth + reports.len() as u64;
+                reports.push(write_batch(app, &place, &batch, nth)?);
+            }
+        }
+        Ok((decoder, reports))
+    })
+    .await
+}
+
+fn unreadable(why: &dyn std::fmt::Display) -> Refusal {
+    Refusal::bad_request(format!("the body is no Arrow stream: {why}"))
+}
+
+fn write_batch(
+    app: &App,
+    place: &Place,
+    batch: &RecordBatch,
+    nth: u64,
+) -> Result<TypedReport, EngineError> {
+    let mut session = app.sessions.take(&place.target)?;
+    let target = TypedTarget {
+        schema: place.target.schema.as_deref(),
+        table: &place.table,
+    };
+    let report = match place.key {
+        None => session.write_arrow(target, batch, place.on_conflict)?,
+        Some(key) => {
+            let key = idempotency::key_of_part(key, nth);
+            session.write_arrow_once(key, target, batch, place.on_conflict)?
+        }
+    };
+    app.sessions.put_back(&place.target, session);
+    Ok(report)
+}

@@ -1,0 +1,190 @@
+//! The messages of an Arrow stream, one at a time, as large as the limits let them be.
+//!
+//! A message says how long it is, and its compressed buffers say how long they will be; both are held against the limits
+//! before anything is made that large. Nothing else of a message is understood here.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use arrow_ipc::{Message, RecordBatch, root_as_message};
+use axum::body::Body;
+use axum::http::{HeaderMap, StatusCode};
+
+use crate::body::{self, Held};
+use crate::error::Refusal;
+use crate::http::App;
+
+/// Starts a message; older writers leave it out.
+const CONTINUATION: [u8; 4] = [0xff; 4];
+
+/// What describes a batch: some hundred bytes a column.
+const HEAD_BYTES_MAX: usize = 16 << 20;
+
+/// Stands where a compressed buffer's length would, before one that is not compressed.
+const NOT_COMPRESSED: i64 = -1;
+
+pub(super) struct Messages {
+    body: Body,
+    /// What has come and was not handed out.
+    bytes: Vec<u8>,
+    held: Held,
+    /// Bytes of the dictionaries that the reader keeps, by their ids.
+    dictionaries: BTreeMap<i64, usize>,
+    message_bytes_max: usize,
+    read_ms_max: u64,
+}
+
+impl Messages {
+    pub(super) fn new(body: Body, app: &App) -> Self {
+        Self {
+            body,
+            bytes: Vec::new(),
+            held: app.body_memory.hold(),
+            dictionaries: BTreeMap::new(),
+            message_bytes_max: app.config.body_bytes_max,
+            read_ms_max: app.config.body_read_ms_max,
+        }
+    }
+
+    /// The bytes of the next message; `None` = the stream is at its end.
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<u8>>, Refusal> {
+        let time_max = Duration::from_millis(self.read_ms_max);
+        if let Ok(read) = tokio::time::timeout(time_max, self.read()).await {
+            return read;
+        }
+        let what = format!("a message did not arrive within {} ms", self.read_ms_max);
+        Err(Refusal::limit(
+            StatusCode::REQUEST_TIMEOUT,
+            what,
+            "body-read-ms-max",
+        ))
+    }
+
+    /// Reads on after a refusal, as far as that helps the client to see it.
+    pub(super) async fn discard(mut self, headers: &HeaderMap) {
+        self.bytes = Vec::new();
+        body::discard_rest(headers, &mut self.body).await;
+    }
+
+    async fn read(&mut self) -> Result<Option<Vec<u8>>, Refusal> {
+        if !self.fill(4).await? {
+            return if self.bytes.is_empty() {
+                Ok(None)
+            } else {
+                Err(broken())
+            };
+        }
+        let marked = self.bytes.starts_with(&CONTINUATION);
+        let prefix = if marked { 8 } else { 4 };
+        self.need(prefix).await?;
+        let head_bytes = le_u32(&self.bytes, prefix - 4).unwrap_or(0) as usize;
+        if head_bytes == 0 {
+            // The end mark. What comes after it is none of the stream.
+            return Ok(None);
+        }
+        check(head_bytes, HEAD_BYTES_MAX.min(self.message_bytes_max))?;
+        let body_at = prefix + head_bytes;
+        self.need(body_at).await?;
+        let body_bytes = self.message(prefix, body_at)?.bodyLength();
+        let body_bytes = usize::try_from(body_bytes).map_err(|_| broken())?;
+        check(body_bytes, self.message_bytes_max)?;
+        self.need(body_at + body_bytes).await?;
+        let body = self.bytes.get(body_at..).unwrap_or_default();
+        let inflated = inflated_bytes(&self.message(prefix, body_at)?, body);
+        check(inflated.unwrap_or(usize::MAX), self.message_bytes_max)?;
+        let inflated = inflated.unwrap_or(0);
+        let dictionary = self
+            .message(prefix, body_at)?
+            .header_as_dictionary_batch()
+            .map(|dictionary| (dictionary.id(), dictionary.isDelta()));
+        if let Some((id, is_delta)) = dictionary {
+            let kept = self.dictionaries.entry(id).or_default();
+            let before = if is_delta { *kept } else { 0 };
+            *kept = before + body_bytes.max(inflated);
+        }
+        let kept: usize = self.dictionaries.values().sum();
+        self.held.cover(self.bytes.len() + inflated + kept)?;
+        let rest = self.bytes.split_off(body_at + body_bytes);
+        Ok(Some(std::mem::replace(&mut self.bytes, rest)))
+    }
+
+    fn message(&self, from: usize, to: usize) -> Result<Message<'_>, Refusal> {
+        let head = self.bytes.get(from..to).unwrap_or_default();
+        root_as_message(head).map_err(|_| broken())
+    }
+
+    async fn need(&mut self, bytes: usize) -> Result<(), Refusal> {
+        if self.fill(bytes).await? {
+            Ok(())
+        } else {
+            Err(broken())
+        }
+    }
+
+    /// Waits for so many bytes; false = the body ended before.
+    async fn fill(&mut self, bytes: usize) -> Result<bool, Refusal> {
+        while self.bytes.len() < bytes {
+            let Some(chunk) = body::next_chunk(&mut self.body).await? else {
+                return Ok(false);
+            };
+            self.held.cover(self.bytes.len() + chunk.len())?;
+            self.bytes.extend_from_slice(&chunk);
+        }
+        Ok(true)
+    }
+}
+
+fn check(bytes: usize, bytes_max: usize) -> Result<(), Refusal> {
+    if bytes <= bytes_max {
+        return Ok(());
+    }
+    let what =
+        format!("a message of the stream is larger than {bytes_max} bytes; write smaller batches");
+    Err(Refusal::limit(
+        StatusCode::PAYLOAD_TOO_LARGE,
+        what,
+        "body-bytes-max",
+    ))
+}
+
+fn broken() -> Refusal {
+    Refusal::bad_request(
+        "the body is no Arrow stream, or broke off in the middle of a message; every batch before it was written",
+    )
+}
+
+/// What the buffers of a message are together without their compression; `None` = they contradict themselves.
+fn inflated_bytes(message: &Message<'_>, body: &[u8]) -> Option<usize> {
+    let batch = message.header_as_record_batch().or_else(|| {
+        let dictionary = message.header_as_dictionary_batch();
+        dictionary.and_then(|dictionary| dictionary.data())
+    });
+    let Some(batch) = batch.filter(|batch| batch.compression().is_some()) else {
+        return Some(0);
+    };
+    buffers_bytes(batch, body)
+}
+
+fn buffers_bytes(batch: RecordBatch<'_>, body: &[u8]) -> Option<usize> {
+    let mut total = 0usize;
+    for buffer in batch.buffers().into_iter().flatten() {
+        let at = usize::try_from(buffer.offset()).ok()?;
+        let length = usize::try_from(buffer.length()).ok()?;
+        if length == 0 {
+            continue;
+        }
+        let prefix = body.get(at..at.checked_add(8)?)?;
+        let inflated = i64::from_le_bytes(prefix.try_into().ok()?);
+        let bytes = match inflated {
+            NOT_COMPRESSED => length,
+            inflated => usize::try_from(inflated).ok()?,
+        };
+        total = total.checked_add(bytes)?;
+    }
+    Some(total)
+}
+
+fn le_u32(bytes: &[u8], at: usize) -> Option<u32> {
+    let bytes = bytes.get(at..at + 4)?;
+    Some(u32::from_le_bytes(bytes.try_into().ok()?))
+}
