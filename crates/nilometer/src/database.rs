@@ -332,3 +332,92 @@ impl Drop for Database {
         self.stop();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rows(database: &Database, statement: &str) -> usize {
+        let rows = database.sql("d", statement).unwrap();
+        rows.map(|batch| batch.unwrap().num_rows()).sum()
+    }
+
+    #[test]
+    fn a_directory_that_must_be_there_is_not_made() {
+        let scratch = tempfile::tempdir().unwrap();
+        let dir = scratch.path().join("data");
+        let options = Options {
+            create: false,
+            ..Options::default()
+        };
+        let error = Database::open(&dir, options.clone()).unwrap_err();
+        assert!(matches!(error, Error::NoStore { .. }), "{error}");
+        assert!(!dir.exists());
+        open(&dir).unwrap().close().unwrap();
+        Database::open(&dir, options).unwrap();
+    }
+
+    #[test]
+    fn a_directory_is_open_once_and_what_was_written_outlives_it() {
+        let scratch = tempfile::tempdir().unwrap();
+        let database = open(scratch.path()).unwrap();
+        let report = database.write_line_protocol("d", b"m v=1 1\nm v=2 2", Precision::Second);
+        assert_eq!(report.unwrap().rows, 2);
+        let error = open(scratch.path()).unwrap_err();
+        assert!(error.to_string().contains("in use"), "{error}");
+        // Without closing: the rows are in the log.
+        drop(database);
+        let database = open(scratch.path()).unwrap();
+        assert_eq!(rows(&database, "select * from m"), 2);
+    }
+
+    #[test]
+    fn rows_that_nobody_reads_to_the_end_stop_their_query() {
+        let scratch = tempfile::tempdir().unwrap();
+        // One thread: it would still be busy with the first, if that had not stopped.
+        let sql = SqlOptions {
+            threads: 1,
+            ..SqlOptions::default()
+        };
+        let options = Options {
+            sql,
+            ..Options::default()
+        };
+        let database = Database::open(scratch.path(), options).unwrap();
+        let lines = (0..5_000)
+            .map(|n| format!("m v={n} {n}\n"))
+            .collect::<Vec<_>>()
+            .concat();
+        let written = database.write_line_protocol("d", lines.as_bytes(), Precision::Second);
+        assert_eq!(written.unwrap().rows, 5_000);
+        for _ in 0..8 {
+            let many = "select a.v from m a cross join m b";
+            let mut rows = database.sql("d", many).unwrap();
+            assert!(rows.next().unwrap().unwrap().num_rows() > 0);
+        }
+        assert_eq!(rows(&database, "select * from m limit 10"), 10);
+    }
+
+    #[test]
+    fn a_wrong_statement_is_an_error_with_its_place() {
+        let scratch = tempfile::tempdir().unwrap();
+        let database = open(scratch.path()).unwrap();
+        database.create_database("d").unwrap();
+        let error = database.sql("d", "select 1 +").unwrap_err();
+        assert!(matches!(error, Error::Query(_)), "{error}");
+        let error = database.sql("nowhere", "select 1").unwrap_err();
+        assert!(error.to_string().contains("nowhere"), "{error}");
+    }
+
+    #[test]
+    fn an_error_on_the_way_is_the_last_item_and_not_a_silent_end() {
+        let scratch = tempfile::tempdir().unwrap();
+        let database = open(scratch.path()).unwrap();
+        database
+            .write_line_protocol("d", b"m v=0i 1", Precision::Second)
+            .unwrap();
+        let mut rows = database.sql("d", "select 1 / v from m").unwrap();
+        assert!(rows.next().unwrap().is_err());
+        assert!(rows.next().is_none());
+    }
+}

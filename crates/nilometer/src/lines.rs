@@ -322,3 +322,109 @@ fn names(schema: &Schema) -> String {
         .collect();
     names.join(", ")
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use arrow::array::{
+        BinaryArray, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array,
+        StringArray, TimestampMillisecondArray, UInt8Array,
+    };
+    use arrow::datatypes::Int32Type;
+
+    use super::*;
+
+    fn column(name: &str, values: impl Array + 'static) -> (String, ArrayRef, bool) {
+        (name.to_owned(), Arc::new(values), true)
+    }
+
+    fn printed(
+        columns: Vec<(String, ArrayRef, bool)>,
+        wishes: &Wishes,
+    ) -> anyhow::Result<(String, Printed, Vec<usize>)> {
+        let rows = RecordBatch::try_from_iter_with_nullable(columns)?;
+        let printer = LinePrinter::new(&rows.schema(), "t", wishes)?;
+        let (mut text, mut refused) = (Vec::new(), Vec::new());
+        let mut on_row = |row: usize, printed: Result<&[u8], String>| {
+            if printed.is_err() {
+                refused.push(row);
+            }
+        };
+        let counted = printer.print(&rows, &mut text, &mut on_row)?;
+        Ok((String::from_utf8(text)?, counted, refused))
+    }
+
+    #[test]
+    fn every_type_is_printed_as_its_own_kind_of_field() {
+        let hosts: DictionaryArray<Int32Type> = vec![Some("a b"), None].into_iter().collect();
+        let (text, counted, refused) = printed(
+            vec![
+                column("host", hosts),
+                column("f", Float64Array::from(vec![Some(1.5), Some(f64::NAN)])),
+                column("i", Int32Array::from(vec![Some(-3), None])),
+                column("u", UInt8Array::from(vec![255, 0])),
+                column("b", BooleanArray::from(vec![true, false])),
+                column("s", StringArray::from(vec!["x\"y", ""])),
+                column(
+                    "when",
+                    TimestampMillisecondArray::from(vec![1, 2]).with_timezone("+02:00"),
+                ),
+            ],
+            &Wishes::default(),
+        )
+        .unwrap();
+        let want = "t,host=a\\ b f=1.5,i=-3i,u=255u,b=true,s=\"x\\\"y\" 1000000\nt u=0u,b=false,s=\"\" 2000000\n";
+        assert_eq!(text, want);
+        assert_eq!((counted.rows, counted.values_left_out), (2, 1));
+        assert!(refused.is_empty());
+    }
+
+    #[test]
+    fn rows_without_value_or_time_are_left_out_and_named() {
+        let (text, counted, refused) = printed(
+            vec![
+                column(
+                    "time",
+                    Int64Array::from(vec![Some(1_700_000_000), None, Some(1_700_000_001)]),
+                ),
+                column("v", Float64Array::from(vec![None, Some(1.0), Some(2.0)])),
+            ],
+            &Wishes {
+                time: Some("time".to_owned()),
+                tags: None,
+            },
+        )
+        .unwrap();
+        assert_eq!(text, "t v=2 1700000001000000000\n");
+        assert_eq!((counted.rows, counted.rows_left_out), (1, 2));
+        assert_eq!(refused, [0, 1]);
+    }
+
+    #[test]
+    fn what_the_user_wants_of_columns_is_checked() {
+        let columns = || {
+            vec![
+                column("name", StringArray::from(vec!["a"])),
+                column("v", Int64Array::from(vec![1])),
+            ]
+        };
+        let wishes = |time: Option<&str>, tags: &[&str]| Wishes {
+            time: time.map(str::to_owned),
+            tags: Some(tags.iter().map(|&tag| tag.to_owned()).collect()),
+        };
+        let (text, ..) = printed(columns(), &wishes(None, &["name"])).unwrap();
+        assert_eq!(text, "t,name=a v=1i\n");
+        for (wishes, word) in [
+            (wishes(Some("nope"), &[]), "there are name, v"),
+            (wishes(None, &["nope"]), "there are name, v"),
+            (wishes(None, &["name", "v"]), "at least one"),
+        ] {
+            let error = printed(columns(), &wishes).unwrap_err().to_string();
+            assert!(error.contains(word), "{error}");
+        }
+        let bytes = vec![column("b", BinaryArray::from(vec![&b"x"[..]]))];
+        let error = printed(bytes, &Wishes::default()).unwrap_err().to_string();
+        assert!(error.contains("--query"), "{error}");
+    }
+}

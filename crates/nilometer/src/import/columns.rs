@@ -289,10 +289,8 @@ mod tests {
 
     #[test]
     fn a_text_that_never_repeats_is_a_field() {
-        let mut text = String::from("time,id,v\n");
-        for n in 0..100 {
-            text.push_str(&format!("{},id-{n},1\n", 1_700_000_000 + n));
-        }
+        let rows = (0..100).map(|n| format!("{},id-{n},1\n", 1_700_000_000 + n));
+        let text = "time,id,v\n".to_owned() + &rows.collect::<Vec<_>>().concat();
         let columns = decided(&text, &ColumnWishes::default()).unwrap();
         assert_eq!(columns.all[1].role, Role::Field(Kind::Text));
     }

@@ -220,7 +220,7 @@ mod tests {
             .unwrap()
             .collect::<Result<_, _>>()
             .unwrap();
-        let file = bytes(written(Format::Parquet));
+        let file = file_of(&written(Format::Parquet));
         let parquet = ::parquet::arrow::arrow_reader::ParquetRecordBatchReader::try_new(file, 10);
         read.extend(parquet.unwrap().map(Result::unwrap));
         let total: usize = read.iter().map(RecordBatch::num_rows).sum();
@@ -245,9 +245,9 @@ mod tests {
         }
     }
 
-    fn bytes(bytes: Vec<u8>) -> std::fs::File {
+    fn file_of(bytes: &[u8]) -> std::fs::File {
         let mut file = tempfile::tempfile().unwrap();
-        file.write_all(&bytes).unwrap();
+        file.write_all(bytes).unwrap();
         file
     }
 }

@@ -8,9 +8,10 @@ use crate::support::{Server, nilometer};
 
 fn written(dir: &TempDir) -> Server {
     let server = Server::start(&dir.path().join("data"), &[]);
-    let lines: String = (0..5000)
+    let lines = (0..5000)
         .map(|n| format!("m,host=h{} v={n} {n}\n", n % 4))
-        .collect();
+        .collect::<Vec<_>>()
+        .concat();
     assert_eq!(server.write("d", &lines).status, 204);
     server
 }

@@ -131,7 +131,8 @@ fn line_protocol_comes_in_from_files_folders_and_pipes_in_every_compression() {
     let lines = |table: &str| -> String {
         (0..25_000)
             .map(|n| format!("{table},host=h{} v={n}i {n}\n", n % 7))
-            .collect()
+            .collect::<Vec<_>>()
+            .concat()
     };
     std::fs::create_dir_all(scratch.path().join("in/deeper")).expect("folders");
     scratch.file("in/a.lp", lines("a").as_bytes());
@@ -153,7 +154,10 @@ fn line_protocol_comes_in_from_files_folders_and_pipes_in_every_compression() {
 #[test]
 fn bad_lines_are_named_by_their_place_in_the_whole_file() {
     let scratch = Scratch::new();
-    let mut text: String = (0..12_000).map(|n| format!("m v={n} {n}\n")).collect();
+    let mut text = (0..12_000)
+        .map(|n| format!("m v={n} {n}\n"))
+        .collect::<Vec<_>>()
+        .concat();
     text.push_str("m v=oops 1\n");
     text.push_str("m v=\"text\" 2\nm v=5 3\n");
     scratch.file("m.lp", text.as_bytes());
@@ -202,7 +206,10 @@ fn a_directory_takes_files_without_a_server() {
 #[test]
 fn an_import_that_broke_off_goes_on_with_the_same_keys_and_no_row_twice() {
     let dir = TempDir::new().expect("a scratch folder");
-    let text: String = (0..60_000).map(|n| format!("m v={n} {n}\n")).collect();
+    let text = (0..60_000)
+        .map(|n| format!("m v={n} {n}\n"))
+        .collect::<Vec<_>>()
+        .concat();
     std::fs::write(dir.path().join("m.lp"), &text).expect("a file");
     let fake = FakeServer::start();
     let url = fake.url();

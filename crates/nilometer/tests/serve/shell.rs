@@ -13,14 +13,15 @@ impl Scratch {
     fn new() -> Self {
         let dir = TempDir::new().expect("a scratch folder");
         let server = Server::start(&dir.path().join("data"), &[]);
-        let lines: String = (0..60)
+        let lines = (0..60)
             .map(|n| {
                 format!(
                     "cpu,host=a busy={n} {0}\ncpu,host=b busy=5,note=\"x\ty\" {0}\n",
                     n * 60_000_000_000u64
                 )
             })
-            .collect();
+            .collect::<Vec<_>>()
+            .concat();
         let response = server.write("d", &lines);
         assert_eq!(response.status, 204, "{}", response.text());
         Self { dir, server }
