@@ -61,6 +61,7 @@ pub use compact::DamagedSegment;
 pub use ddl::NewColumn;
 pub(crate) use ddl::find_table;
 pub use delete::DeleteRequest;
+pub use expire::RetentionPause;
 pub use flush::Maintained;
 pub use metrics::Metrics;
 pub(crate) use open::{read_definitions, segment_dir, segment_name};

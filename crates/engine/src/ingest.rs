@@ -1,4 +1,4 @@
-//! Points to batches: line protocol in, one atomic batch out, bad lines named.
+//! Points to batches: line protocol in, one atomic batch out, bad lines named. Typed rows come in through `typed.rs`.
 //!
 //! Does: resolve series and fields to ids through a memo, group columns by table, reject single rows. Does not: read
 //! sockets or decide status codes.

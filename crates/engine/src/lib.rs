@@ -81,7 +81,7 @@ pub use compaction::CompactionOptions;
 pub use engine::{
     BackupReport, Damage, DamagedSegment, DeleteRequest, Engine, Maintained, Metrics, NewColumn,
     NewRelation, OnDamage, Options, Quarantined, QuarantinedTable, RelationChange, RestoreReport,
-    RowKey, Verified,
+    RetentionPause, RowKey, Verified,
 };
 pub use error::Error;
 pub use nilometer_codec::PhysicalType;

@@ -15,7 +15,7 @@ use crate::definition::take_bytes;
 use crate::disk::{Disk, DiskFile, read_exact_at, write_all_at};
 use crate::error::Error;
 use crate::file_header;
-pub(crate) use edit::{Contents, Edit, FileKind, FileMeta};
+pub(crate) use edit::{BackupLog, Contents, Edit, FileKind, FileMeta};
 
 const MAGIC: [u8; 8] = *b"NILOMAN0";
 const HEADER_BYTES: usize = 64;

@@ -1,4 +1,4 @@
-//! Reading a table: from a request to record batches. The only place where Arrow appears.
+//! Reading a table: from a request to record batches. Where Arrow leaves the engine.
 //!
 //! Does: find series by tags, prune, cut the work into morsels, merge what segments and head hold of a series, and
 //! build batches. Does not: spawn threads; callers read as many morsels at once as they like.
@@ -51,7 +51,8 @@ const BATCH_ROWS: usize = 8192;
 pub struct ScanRequest {
     /// The table.
     pub table: Arc<TableSchema>,
-    /// Positions in [`TableSchema::arrow_schema`], in the order in which they shall come out.
+    /// Positions in [`TableSchema::arrow_schema`], or [`Self::SERIES`] or [`Self::NTH`], in the order in which they shall
+    /// come out.
     pub projection: Vec<usize>,
     /// First and last time in nanoseconds, both included.
     pub time: RangeInclusive<i64>,

@@ -13,8 +13,8 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{
-    Clock, CompactionOptions, Engine, Maintained, Options, RetentionTime, ScanRequest,
-    TableSettings,
+    Clock, CompactionOptions, Engine, Maintained, Options, RetentionPause, RetentionTime,
+    ScanRequest, TableSettings,
 };
 use nilometer_lineproto::Precision;
 
@@ -177,8 +177,50 @@ fn a_jump_of_the_clock_pauses_retention_until_somebody_accepts_it() {
         Some(RetentionTime::Paused { .. })
     ));
     assert_eq!(rows(&engine), 240);
+    // A minute has passed, and a day more is believed.
+    let mut pause = RetentionPause {
+        for_ms: 0,
+        wall_ns: START + 3660 * DAY,
+        ahead_ns: 3649 * DAY - 60_000_000_000,
+    };
+    assert_eq!(engine.retention_pause(), Some(pause));
+    clock.monotonic_ms.fetch_add(20_000, Ordering::Relaxed);
+    pause.for_ms = 20_000;
+    assert_eq!(engine.metrics().retention_pause, Some(pause));
+    assert_eq!(maintain(&engine), 0);
+    pause.ahead_ns -= 20_000_000_000;
+    assert_eq!(engine.retention_pause(), Some(pause));
 
     engine.accept_clock();
+    assert_eq!(engine.retention_pause(), None);
     assert_eq!(maintain(&engine), 1);
     assert_eq!(rows(&engine), 0);
+}
+
+#[test]
+fn a_clock_that_is_set_right_ends_the_pause_by_itself() {
+    let disk = MemoryDisk::new();
+    let clock = Arc::new(HandClock::default());
+    clock.wall.store(START + 10 * DAY, Ordering::Relaxed);
+    let engine = open(&disk, &clock);
+    engine.create_database("d").unwrap();
+    write(&engine, 0..1);
+    let settings = TableSettings {
+        retention_ns: Some(30 * DAY),
+        ..TableSettings::default()
+    };
+    engine.set_table("d", "public", "m", settings).unwrap();
+    maintain(&engine);
+    assert_eq!(engine.retention_pause(), None);
+    for _ in 0..2 {
+        clock.jump(40);
+        clock.monotonic_ms.fetch_add(60_000, Ordering::Relaxed);
+        maintain(&engine);
+        assert_eq!(engine.retention_pause().unwrap().for_ms, 0);
+        clock.jump(-40);
+        clock.monotonic_ms.fetch_add(60_000, Ordering::Relaxed);
+        maintain(&engine);
+        assert_eq!(engine.retention_pause(), None);
+    }
+    assert_eq!(rows(&engine), 24);
 }

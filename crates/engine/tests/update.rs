@@ -266,6 +266,35 @@ fn a_flush_after_the_read_is_nobodys_concern() {
 }
 
 #[test]
+fn a_row_that_came_between_two_deletes_of_one_head_is_there() {
+    let engine = store(Duplicates::Unique);
+    prepare(&engine);
+    // So that the deletes have something to wait for.
+    engine.flush().unwrap();
+    let table = table(&engine.snapshot());
+    let gone = [key_of(&engine, "a", 20), key_of(&engine, "b", 10)];
+    engine
+        .delete_rows(&engine.snapshot(), &table, &gone[..1])
+        .unwrap();
+    write(
+        &engine,
+        &points(&[("a", 20, None, Some(7))]),
+        OnConflict::Error,
+    )
+    .unwrap();
+    engine
+        .delete_rows(&engine.snapshot(), &table, &gone[1..])
+        .unwrap();
+    let snapshot = engine.snapshot();
+    engine.flush().unwrap();
+    let new = points(&[("a", 20, None, Some(8))]);
+    session(&engine)
+        .update_rows(&snapshot, &table, &gone[..1], &new)
+        .unwrap();
+    assert_eq!(points_of(&engine), ["10 a 1 1", "20 a - 8"]);
+}
+
+#[test]
 fn what_a_flush_has_deleted_for_good_is_missed() {
     let engine = store(Duplicates::Last);
     prepare(&engine);

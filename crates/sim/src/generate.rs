@@ -83,6 +83,7 @@ fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
         backed_up: false,
         retention: random.random_bool(0.15),
         tight: false,
+        kinds: &[Duplicates::Last, Duplicates::Keep, Duplicates::Unique],
         sent: Vec::new(),
         random,
         weather,
@@ -97,8 +98,15 @@ fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
             jump_ns: days * DAY_NS,
         });
     }
+    // In some plans most rows meet others that are in their way.
+    if draw.random.random_bool(0.15) {
+        draw.kinds = &[Duplicates::Unique];
+    }
     for table in TABLES {
-        if draw.random.random_bool(0.3) {
+        if draw
+            .random
+            .random_bool(if draw.is_unique() { 0.9 } else { 0.3 })
+        {
             let create = draw.create_table(table);
             draw.push(create);
         }
@@ -155,6 +163,8 @@ struct Draw {
     /// Some tables keep their rows for a while only.
     retention: bool,
     tight: bool,
+    /// What new tables make of duplicates.
+    kinds: &'static [Duplicates],
     /// Writes with a key, to be sent again.
     sent: Vec<Act>,
     steps: Vec<Step>,
@@ -448,7 +458,6 @@ impl Draw {
     }
 
     fn create_table(&mut self, table: &str) -> Act {
-        let kinds = [Duplicates::Last, Duplicates::Keep, Duplicates::Unique];
         let columns = match self.random.random_range(0..3) {
             0 => vec![("host".to_owned(), ColumnKind::Tag)],
             1 => vec![("up".to_owned(), ColumnKind::Field(PhysicalType::Bool))],
@@ -456,7 +465,7 @@ impl Draw {
         };
         let change = Change::CreateTable {
             table: table.to_owned(),
-            duplicates: *pick(&mut self.random, &kinds),
+            duplicates: *pick(&mut self.random, self.kinds),
             interval_ns: *pick(&mut self.random, &[DAY_NS / 24, DAY_NS, 4 * DAY_NS]),
             columns,
         };

@@ -5,7 +5,8 @@
 //!
 //! A backup holds every batch that was acknowledged when it was called, and exactly those up to the LSN it reports.
 //! At any moment, also after a crash, the folder opens as the earlier backup or as the new one: files are added first,
-//! the manifest changes hands in one step, and what only the earlier one needed goes last. The marker `backup` tells a
+//! the log's end among them; the manifest, which names the one log file that counts, changes hands in one step; and what
+//! only the earlier one needed goes last. The marker `backup` tells a
 //! backup from a store: opening the folder as a store takes the marker away, because its files then are that store's.
 //!
 //! Files are linked into a folder of the data directory while the manifest stands still, and go from there to their
@@ -24,7 +25,7 @@ use crate::disk::{Disk, read_exact_at, write_all_at};
 use crate::error::Error;
 use crate::file_header;
 use crate::log::{self, Log};
-use crate::manifest::{Contents, Manifest};
+use crate::manifest::{BackupLog, Contents, Manifest};
 use crate::schema::Lsn;
 
 /// Says that a folder is a backup.
@@ -69,8 +70,6 @@ struct Frame {
     lsn: Lsn,
     /// Names of files that the backup does not have yet.
     missing: Vec<String>,
-    /// The number of the log file that the copy of the log's end becomes.
-    log_number: Option<u64>,
 }
 
 impl Engine {
@@ -101,7 +100,7 @@ impl Engine {
         let frame = self.frame(dest, &mut report)?;
         self.add_files(dest, &frame)?;
         Manifest::write(disk, dest, self.uuid, frame.contents.clone())?;
-        name_log(disk, dest, frame.log_number)?;
+        keep_one_log(disk, dest, &frame.contents)?;
         self.remove_unlisted(dest, &frame.contents, &mut report)?;
         write_marker(disk, dest, self.uuid, frame.lsn)?;
         clear_staged(disk, &self.dir)?;
@@ -115,7 +114,7 @@ impl Engine {
         disk.create_dir_all(&to).map_err(Error::io("create", &to))?;
         let flushing = lock(&self.flushing);
         let manifest = lock(&self.manifest);
-        let contents = manifest.contents.clone();
+        let mut contents = manifest.contents.clone();
         let lsn = self.log.durable().max(contents.flushed_lsn);
         let mut missing = Vec::new();
         for (name, bytes) in listed(&contents) {
@@ -131,14 +130,15 @@ impl Engine {
             missing.push(name);
         }
         drop(manifest);
-        let mut log_number = None;
+        let number = new_log_number(disk, dest)?;
+        contents.backup_log = Some(BackupLog {
+            number,
+            last_lsn: lsn,
+        });
         if lsn > contents.flushed_lsn {
-            let dir = Log::dir_of(dest);
-            let draft = dir.join(log::DRAFT);
+            let draft = Log::dir_of(dest).join(log::DRAFT);
             remove_if_there(disk, &draft)?;
-            let number = log_numbers(disk, &dir)?.last().map_or(1, |last| last + 1);
             report.log_bytes = self.log.copy(contents.flushed_lsn, lsn, number, &draft)?;
-            log_number = Some(number);
         }
         drop(flushing);
         report.lsn = lsn;
@@ -146,11 +146,10 @@ impl Engine {
             contents,
             lsn,
             missing,
-            log_number,
         })
     }
 
-    /// Gives the missing files their places; each has its name only when it is whole.
+    /// Gives the missing files and the log's end their places; each has its name only when it is whole.
     fn add_files(&self, dest: &Path, frame: &Frame) -> Result<(), Error> {
         let disk = self.disk.as_ref();
         let (from, to) = (self.dir.join(STAGED_DIR), segment_dir(dest));
@@ -163,6 +162,16 @@ impl Engine {
             disk.rename(&draft, &place)
                 .map_err(Error::io("rename", &draft))?;
             disk.remove(&staged).map_err(Error::io("remove", &staged))?;
+        }
+        let contents = &frame.contents;
+        if let Some(log) = contents.backup_log
+            && log.last_lsn > contents.flushed_lsn
+        {
+            let dir = Log::dir_of(dest);
+            let (draft, path) = (dir.join(log::DRAFT), dir.join(log::file_name(log.number)));
+            disk.rename(&draft, &path)
+                .map_err(Error::io("rename", &draft))?;
+            disk.sync_dir(&dir).map_err(Error::io("sync", &dir))?;
         }
         disk.sync_dir(&to).map_err(Error::io("sync", &to))
     }
@@ -308,22 +317,50 @@ pub(super) fn log_numbers(disk: &dyn Disk, dir: &Path) -> Result<Vec<u64>, Error
     Ok(numbers)
 }
 
-/// Gives the copy of the log's end its name, if there is one, and removes the log files of the earlier backup. Their
-/// records are in files by now, or in the copy.
-fn name_log(disk: &dyn Disk, dest: &Path, copied: Option<u64>) -> Result<(), Error> {
-    let dir = Log::dir_of(dest);
-    let earlier = log_numbers(disk, &dir)?;
-    if let Some(number) = copied {
-        let (draft, path) = (dir.join(log::DRAFT), dir.join(log::file_name(number)));
-        disk.rename(&draft, &path)
-            .map_err(Error::io("rename", &draft))?;
-        disk.sync_dir(&dir).map_err(Error::io("sync", &dir))?;
-    }
-    for number in earlier {
-        let path = dir.join(log::file_name(number));
+/// A number that no log file in a backup has, nor the one that its manifest names, whether that has a file or not.
+fn new_log_number(disk: &dyn Disk, dest: &Path) -> Result<u64, Error> {
+    let named = match Manifest::open(disk, dest) {
+        Ok(manifest) => manifest.contents.backup_log,
+        // There is none, or it is damaged: then there is no earlier backup that could take the new file for its own.
+        Err(_) => None,
+    };
+    let there = log_numbers(disk, &Log::dir_of(dest))?;
+    let highest = there.last().copied().max(named.map(|log| log.number));
+    Ok(highest.unwrap_or(0) + 1)
+}
+
+/// Removes the log files that do not count in a backup: those of an earlier one, or of one that did not end. In a store
+/// all count.
+pub(super) fn keep_one_log(disk: &dyn Disk, dir: &Path, contents: &Contents) -> Result<(), Error> {
+    let Some(log) = contents.backup_log else {
+        return Ok(());
+    };
+    let dir = Log::dir_of(dir);
+    let mut others = log_numbers(disk, &dir)?;
+    others.retain(|number| *number != log.number);
+    for number in &others {
+        let path = dir.join(log::file_name(*number));
         disk.remove(&path).map_err(Error::io("remove", &path))?;
     }
+    if others.is_empty() {
+        return Ok(());
+    }
     disk.sync_dir(&dir).map_err(Error::io("sync", &dir))
+}
+
+/// Whether all of a backup's log was there, given the last LSN that was.
+pub(super) fn check_log_end(dir: &Path, contents: &Contents, last_lsn: Lsn) -> Result<(), Error> {
+    match contents.backup_log {
+        Some(log) if last_lsn < log.last_lsn => Err(Error::corrupt(
+            &Log::dir_of(dir).join(log::file_name(log.number)),
+            0,
+            format!(
+                "the log ends at LSN {last_lsn}, the backup had {}",
+                log.last_lsn
+            ),
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// Removes what an interrupted backup has left linked: it takes no room of its own until the store removes a file.

@@ -1,5 +1,8 @@
 //! Compaction jobs: claimed under the jobs' lock, worked on without any, published as one edit.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -110,6 +113,12 @@ impl Engine {
         } else {
             Ok(Maintained::Idle)
         };
+        self.release(&claim, &outcome);
+        outcome
+    }
+
+    /// Gives back what a job had claimed, and notes which of its segments did not read.
+    fn release(&self, claim: &Claim, outcome: &Result<Maintained, Error>) {
         let mut jobs = lock(&self.jobs);
         for id in claim.job.segments() {
             jobs.compacting.remove(id);
@@ -121,7 +130,7 @@ impl Engine {
             path,
             offset,
             reason,
-        }) = &outcome
+        }) = outcome
         {
             let mut inputs = claim.state.version.segments.iter();
             if let Some(damaged) = inputs.find(|segment| segment.path() == path) {
@@ -133,7 +142,6 @@ impl Engine {
                 jobs.damaged.insert(damaged.meta.file_id, damage);
             }
         }
-        outcome
     }
 
     fn has_room_for(&self, claim: &Claim) -> bool {

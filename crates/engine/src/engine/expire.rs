@@ -25,6 +25,19 @@ pub(super) struct Retention {
     /// Monotonic milliseconds; `None` = not yet.
     looked_ms: Option<u64>,
     time: Option<RetentionTime>,
+    /// Monotonic milliseconds of the first look that was not believed, if the last was not either.
+    paused_ms: Option<u64>,
+}
+
+/// Why retention removes nothing: the wall clock is further ahead than time can have passed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RetentionPause {
+    /// For how long, in milliseconds of a clock that does not jump, since this process noticed.
+    pub for_ms: u64,
+    /// What the wall clock said when retention looked last, in nanoseconds since 1970.
+    pub wall_ns: i64,
+    /// How far ahead of the latest time that could be believed that is, in nanoseconds.
+    pub ahead_ns: i64,
 }
 
 impl Retention {
@@ -33,6 +46,17 @@ impl Retention {
             clock: RetentionClock::new(persisted_ns, monotonic_ms),
             looked_ms: None,
             time: None,
+            paused_ms: None,
+        }
+    }
+
+    fn note(&mut self, time: RetentionTime, monotonic_ms: u64) {
+        self.time = Some(time);
+        match time {
+            RetentionTime::Believed(_) => self.paused_ms = None,
+            RetentionTime::Paused { .. } => {
+                self.paused_ms.get_or_insert(monotonic_ms);
+            }
         }
     }
 }
@@ -43,12 +67,29 @@ impl Engine {
         lock(&self.retention).time
     }
 
+    /// Whether retention waits for the wall clock to be right again, or for [`Self::accept_clock`]; `None` = it goes on, or
+    /// had no reason to look yet.
+    pub fn retention_pause(&self) -> Option<RetentionPause> {
+        let now_ms = self.clock.monotonic_ms();
+        let retention = lock(&self.retention);
+        let (Some(RetentionTime::Paused { wall, believed }), Some(since_ms)) =
+            (retention.time, retention.paused_ms)
+        else {
+            return None;
+        };
+        Some(RetentionPause {
+            for_ms: now_ms.saturating_sub(since_ms),
+            wall_ns: wall,
+            ahead_ns: wall.saturating_sub(believed),
+        })
+    }
+
     /// Lets retention believe the wall clock as it is now: the command of somebody who has looked at it.
     pub fn accept_clock(&self) {
         let mut retention = lock(&self.retention);
         let (wall_ns, now_ms) = (self.clock.now_ns(), self.clock.monotonic_ms());
         retention.clock.accept(wall_ns, now_ms);
-        retention.time = Some(RetentionTime::Believed(wall_ns));
+        retention.note(RetentionTime::Believed(wall_ns), now_ms);
         retention.looked_ms = None;
     }
 
@@ -66,7 +107,7 @@ impl Engine {
             }
             retention.looked_ms = Some(monotonic_ms);
             let time = retention.clock.look(self.clock.now_ns(), monotonic_ms);
-            retention.time = Some(time);
+            retention.note(time, monotonic_ms);
             time
         };
         let RetentionTime::Believed(now_ns) = time else {

@@ -3,7 +3,7 @@
 use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
 
-use super::{Engine, lock};
+use super::{Engine, RetentionPause, lock};
 use crate::budget::MemoryUse;
 use crate::schema::Lsn;
 
@@ -101,6 +101,8 @@ pub struct Metrics {
     pub relation_rows: u64,
     /// Memory of relations in bytes, with what only snapshots see.
     pub relation_bytes: u64,
+    /// Why retention removes nothing, if the wall clock keeps it from it.
+    pub retention_pause: Option<RetentionPause>,
     /// Why writes are refused, if they are.
     pub poisoned: Option<String>,
 }
@@ -174,6 +176,7 @@ impl Engine {
             relations,
             relation_rows,
             relation_bytes,
+            retention_pause: self.retention_pause(),
             poisoned: self.log.poisoned(),
         }
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, RwLock};
 
-use super::backup::{clear_staged, remove_marker};
+use super::backup::{check_log_end, clear_staged, keep_one_log, remove_marker};
 use super::expire::Retention;
 use super::memory::{Replayed, Round, fit};
 use super::quarantine::{OnDamage, Quarantine, Quarantined, put_log_aside};
@@ -71,7 +71,7 @@ impl Engine {
         let mut relations = read_keys(&segment_dir, &manifest, &mut keys, &mut quarantine)
             .and_then(|()| read_relations(disk.as_ref(), &segment_dir, &manifest))
             .map_err(|error| manifest.blame(error))?;
-        end_log_before_damage(disk.as_ref(), clock.as_ref(), dir, &options, &manifest)?;
+        prepare_log(disk.as_ref(), clock.as_ref(), dir, &options, &manifest)?;
         let head = Head::default();
         let mut unfiled = Vec::new();
         let mut round = Round::new(&budget);
@@ -93,6 +93,7 @@ impl Engine {
             },
         )
         .map_err(|error| manifest.blame(error))?;
+        check_log_end(dir, &manifest.contents, replayed.last_lsn)?;
         // Only now that everything listed was found in order, or found damaged, may anything be thrown away.
         quarantine.put_aside(&mut manifest, &catalogue, clock.now_ns())?;
         let live = log.live_numbers();
@@ -158,6 +159,7 @@ fn clear_away(
     live: &[u64],
 ) -> Result<Vec<Quarantined>, Error> {
     remove_marker(disk, dir)?;
+    manifest.contents.backup_log = None;
     manifest.rewrite(disk)?;
     quarantine.remove_first_names()?;
     let quarantined = quarantine.list(manifest, live)?;
@@ -166,14 +168,18 @@ fn clear_away(
     Ok(quarantined)
 }
 
-/// Ends a damaged log before the damage, after what is given up was put aside, if that is what shall be done.
-fn end_log_before_damage(
+/// Takes what does not count from a backup's log. Ends a damaged log of a store before the damage, after what is given up
+/// was put aside, if that is what shall be done.
+fn prepare_log(
     disk: &dyn Disk,
     clock: &dyn Clock,
     dir: &Path,
     options: &Options,
     manifest: &Manifest,
 ) -> Result<(), Error> {
+    if manifest.contents.backup_log.is_some() {
+        return keep_one_log(disk, dir, &manifest.contents);
+    }
     // With an edit missing, what the log lacks may be the manifest's fault, and nothing may be given up for it.
     if options.on_log_damage == OnDamage::Refuse || manifest.is_cut() {
         return Ok(());

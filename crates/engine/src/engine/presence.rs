@@ -97,27 +97,27 @@ impl Engine {
             (state, sequencer.next_lsn - 1)
         };
         let mut search = Search::new(since.lsn(), keys);
-        for tombstone in state.tombstones(keys.table, lsn) {
-            search.note_deleted(&tombstone);
-        }
         // Of a row in a segment nobody knows when it was written, of one that is still in a head somebody does.
         let before = since.heads(&state);
         search.new_after = match &before {
             Some(_) => Lsn::MAX,
             None => since.lsn(),
         };
-        let before = before.unwrap_or_default();
-        for head in &before {
-            // The flush has done what they say, so that they may be gone.
-            let own = head.tombstones(Lsn::MAX).into_iter();
-            for tombstone in own.filter(|it| it.table == keys.table) {
-                search.note_deleted(&tombstone);
+        let heads: Vec<&Arc<Head>> = heads(&state).chain(before.unwrap_or_default()).collect();
+        let of_table = |it: &&Arc<Tombstone>| it.table == keys.table;
+        for head in &heads {
+            for tombstone in head.tombstones(lsn).iter().filter(of_table) {
+                search.note_deleted(tombstone);
             }
         }
-        for head in heads(&state).chain(before) {
+        for head in heads {
             for (run, visible) in head.runs(keys.table, lsn).iter().rev() {
                 search.look_into_run(run, *visible);
             }
+        }
+        // Only now: a flush joins deletes under the last one's LSN, which is not what its head's rows go by.
+        for tombstone in state.version.tombstones.iter().filter(of_table) {
+            search.note_deleted(tombstone);
         }
         for segment in state.version.segments.iter().rev() {
             search.look_into_segment(segment)?;

@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::backup::{MARKER_FILE, listed, log_numbers, read_marker};
+use super::backup::{MARKER_FILE, check_log_end, listed, log_numbers, read_marker};
 use super::open::{LOCK_FILE, lock_dir, log_options, segment_dir, segment_name, side_name};
 use super::{Engine, Options};
 use crate::definitions_file;
@@ -70,7 +70,7 @@ impl Engine {
                 reason: "it has no manifest: the first backup into it did not end".to_owned(),
             });
         }
-        let manifest = Manifest::open(from, backup)?;
+        let mut manifest = Manifest::open(from, backup)?;
         let mut report = RestoreReport {
             interrupted: marker.is_some_and(|(_, lsn)| lsn == 0),
             ..RestoreReport::default()
@@ -85,6 +85,8 @@ impl Engine {
         from.sync_dir(&files_dir)
             .map_err(Error::io("sync", &files_dir))?;
         report.lsn = restore_log(disk, backup, dest, &manifest)?;
+        check_log_end(backup, &manifest.contents, report.lsn)?;
+        manifest.contents.backup_log = None;
         if let Some((_, lsn)) = marker
             && report.lsn < lsn
         {
@@ -164,7 +166,10 @@ fn restore_log(
     manifest: &Manifest,
 ) -> Result<Lsn, Error> {
     let (from, to) = (Log::dir_of(backup), Log::dir_of(dest));
-    for number in log_numbers(disk.as_ref(), &from)? {
+    let only = manifest.contents.backup_log.map(|log| log.number);
+    let mut numbers = log_numbers(disk.as_ref(), &from)?;
+    numbers.retain(|number| only.is_none_or(|only| *number == only));
+    for number in numbers {
         let name = log::file_name(number);
         copy_file(disk.as_ref(), &from.join(&name), &to.join(&name))?;
     }

@@ -435,7 +435,7 @@ fn decide(
     if let (OnConflict::Error, Some((row, in_batch))) = (on_conflict, conflict) {
         // What it is refused for must not be lost after the refusal was heard.
         engine.wait_for(look.lsn)?;
-        return Err(conflict_of(engine, table, &rows, row, in_batch));
+        return Err(conflict_of(engine, table, key_of(row), row, in_batch));
     }
     let left_out = (rows.rows() - kept.len()) as u64;
     let skipped = if on_conflict == OnConflict::Skip {
@@ -467,11 +467,10 @@ fn key_at(rows: &TableRows, row: u32) -> Key {
 fn conflict_of(
     engine: &Engine,
     table: &TableSchema,
-    rows: &TableRows,
+    (series, time): Key,
     row: u32,
     in_batch: bool,
 ) -> Error {
-    let (series, time) = key_at(rows, row);
     let (place, remedy) = if in_batch {
         ("earlier in the batch", "give each series and time once")
     } else {

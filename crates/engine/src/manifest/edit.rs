@@ -24,6 +24,7 @@ const REMOVED_WINDOWS: u8 = 9;
 const ADDED_TOMBSTONES: u8 = 10;
 const REMOVED_TOMBSTONES: u8 = 11;
 const WRITTEN_BYTES: u8 = 12;
+const BACKUP_LOG: u8 = 13;
 
 const HOME_MIXED: u8 = 0;
 const HOME_PARTITION: u8 = 1;
@@ -63,6 +64,15 @@ impl TryFrom<u8> for FileKind {
     }
 }
 
+/// The log of a backup.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BackupLog {
+    /// The number of the one file that it may have.
+    pub(crate) number: u64,
+    /// Where it ends; the flushed LSN = it has no file.
+    pub(crate) last_lsn: Lsn,
+}
+
 /// What the manifest says in sum.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Contents {
@@ -74,6 +84,8 @@ pub(crate) struct Contents {
     pub(crate) clock_ns: i64,
     /// Bytes of segments ever written, removed ones included.
     pub(crate) written_bytes: u64,
+    /// This is a backup, and of all log files only this one counts.
+    pub(crate) backup_log: Option<BackupLog>,
     /// In the order in which their rows count: by last LSN.
     pub(crate) segments: Vec<SegmentMeta>,
     /// In the order in which they must be read.
@@ -91,6 +103,7 @@ pub(crate) struct Edit {
     pub(crate) flushed_lsn: Lsn,
     pub(crate) clock_ns: i64,
     pub(crate) written_bytes: u64,
+    pub(crate) backup_log: Option<BackupLog>,
     pub(crate) added_segments: Vec<SegmentMeta>,
     /// File ids.
     pub(crate) removed_segments: Vec<u64>,
@@ -116,6 +129,7 @@ impl Contents {
         self.flushed_lsn = self.flushed_lsn.max(edit.flushed_lsn);
         self.clock_ns = self.clock_ns.max(edit.clock_ns);
         self.written_bytes = self.written_bytes.max(edit.written_bytes);
+        self.backup_log = edit.backup_log.or(self.backup_log);
         for id in &edit.removed_segments {
             let before = self.segments.len();
             self.segments.retain(|segment| segment.file_id != *id);
@@ -161,6 +175,7 @@ impl Contents {
             flushed_lsn: self.flushed_lsn,
             clock_ns: self.clock_ns,
             written_bytes: self.written_bytes,
+            backup_log: self.backup_log,
             added_segments: self.segments.clone(),
             added_files: self.files.clone(),
             added_windows: self.windows.iter().copied().collect(),
@@ -188,6 +203,11 @@ impl Edit {
         if self.clock_ns != 0 {
             out.push(CLOCK);
             varint::put_i64(self.clock_ns, out);
+        }
+        if let Some(log) = self.backup_log {
+            out.push(BACKUP_LOG);
+            varint::put_u64(log.number, out);
+            varint::put_u64(log.last_lsn, out);
         }
         put_list(ADDED_SEGMENTS, &self.added_segments, out, put_segment);
         put_list(REMOVED_SEGMENTS, &self.removed_segments, out, |id, out| {
@@ -229,6 +249,12 @@ impl Edit {
                 FLUSHED_LSN => edit.flushed_lsn = varint::get_u64(input)?,
                 WRITTEN_BYTES => edit.written_bytes = varint::get_u64(input)?,
                 CLOCK => edit.clock_ns = varint::get_i64(input)?,
+                BACKUP_LOG => {
+                    edit.backup_log = Some(BackupLog {
+                        number: varint::get_u64(input)?,
+                        last_lsn: varint::get_u64(input)?,
+                    });
+                }
                 ADDED_SEGMENTS => edit.added_segments = take_list(input, take_segment)?,
                 REMOVED_SEGMENTS => {
                     edit.removed_segments = take_list(input, |input| Ok(varint::get_u64(input)?))?;
@@ -380,6 +406,10 @@ mod tests {
             flushed_lsn: 40,
             clock_ns: -7,
             written_bytes: 123,
+            backup_log: Some(BackupLog {
+                number: 8,
+                last_lsn: 44,
+            }),
             added_segments: vec![segment(1, 3), segment(2, 1)],
             removed_segments: vec![5],
             added_files: vec![FileMeta {

@@ -1,5 +1,6 @@
 //! Typed writes, updates and deletes of rows.
 
+use nilometer_engine::Duplicates;
 use nilometer_engine::ingest::OnConflict;
 use rand::RngExt;
 
@@ -10,17 +11,16 @@ impl Draw {
     pub(super) fn write_typed(&mut self) -> Act {
         let choices = [OnConflict::Error, OnConflict::Skip, OnConflict::Replace];
         // Tables that merge or keep take nothing else.
-        let on_conflict = if self.random.random_bool(0.4) {
+        let plain = if self.is_unique() { 0.1 } else { 0.5 };
+        let on_conflict = if self.random.random_bool(plain) {
             OnConflict::Replace
         } else {
             *pick(&mut self.random, &choices)
         };
         let rows = match on_conflict {
             // One row in the way is enough to refuse them all.
-            OnConflict::Error => self.random.random_range(1..=3),
-            OnConflict::Skip | OnConflict::Replace => {
-                self.random.random_range(1..=self.rows_typical)
-            }
+            OnConflict::Error if self.random.random_bool(0.7) => self.random.random_range(1..=3),
+            _ => self.random.random_range(1..=self.rows_typical),
         };
         let table = self.table();
         Act::WriteTyped {
@@ -46,6 +46,11 @@ impl Draw {
             lines: self.points(&table, rows),
             table,
         }
+    }
+
+    /// Whether every table that is made is unique.
+    pub(super) fn is_unique(&self) -> bool {
+        self.kinds == [Duplicates::Unique]
     }
 
     fn table(&mut self) -> String {

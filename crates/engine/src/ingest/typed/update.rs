@@ -51,7 +51,10 @@ impl Session {
         let (unwanted, first_rows) = if table.settings.duplicates == Duplicates::Unique {
             match new_keys(&rows) {
                 Ok(found) => found,
-                Err(row) => return Err(conflict_of(&self.engine, &table, &rows, row, true)),
+                Err(row) => {
+                    let key = key_at(&rows, row);
+                    return Err(conflict_of(&self.engine, &table, key, row, true));
+                }
             }
         } else {
             (Vec::new(), Vec::new())
@@ -61,7 +64,7 @@ impl Session {
             snapshot,
             table: &table,
             gone,
-            new: Some(rows.clone()),
+            new: Some(rows),
             unwanted: &unwanted,
         };
         match self.engine.change_rows(change, self.epoch) {
@@ -75,7 +78,8 @@ impl Session {
             Err(Refused::Error(error)) => Err(error),
             Err(Refused::Unwanted(at)) => {
                 let row = first_rows.get(at).copied().unwrap_or(0);
-                Err(conflict_of(&self.engine, &table, &rows, row, false))
+                let key = unwanted.get(at).copied().unwrap_or_default();
+                Err(conflict_of(&self.engine, &table, key, row, false))
             }
         }
     }
