@@ -272,13 +272,12 @@ fn rows_newer_than_all_of_their_series_cost_no_read() {
     for hosts in [1, 3] {
         let (engine, disk) = hours(hosts);
         let read = || disk.counts.bytes_read.load(Ordering::SeqCst);
-        let mut time = 20 * 3600 * 1_000_000_000;
+        let choices = [OnConflict::Error, OnConflict::Skip, OnConflict::Replace];
         let before = read();
-        for on_conflict in [OnConflict::Error, OnConflict::Skip, OnConflict::Replace] {
+        for (time, on_conflict) in (20 * 3600 * 1_000_000_000..).zip(choices) {
             let rows = points(&[("h0", time, Some(1.0), None), ("new", 5, None, None)]);
             let report = write(&engine, &rows, on_conflict).unwrap();
             assert!(report.written >= 1);
-            time += 1;
         }
         assert_eq!(read(), before, "{hosts} hosts");
     }

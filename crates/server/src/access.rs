@@ -87,7 +87,8 @@ impl Drop for Logged {
             limit,
             started,
         } = &self.line;
-        let ms = started.elapsed().as_secs_f64() * 1e3;
+        // Whole microseconds: digits after them are noise.
+        let ms = started.elapsed().as_micros() as f64 / 1e3;
         let bytes = self.bytes;
         match status {
             500.. => {

@@ -98,6 +98,9 @@ pub(crate) enum Words {
     Influx,
 }
 
+/// What the engine calls its one limit that is a setting of its own.
+const ROWS_OF_ONE_BATCH: &str = "the rows of one batch";
+
 /// Bytes of an error's text in the header that repeats it, as in `InfluxDB` 1.
 const ERROR_HEADER_BYTES_MAX: usize = 1024;
 
@@ -278,6 +281,10 @@ impl From<EngineError> for Refusal {
             | EngineError::TypedRow { .. }
             | EngineError::NoConflicts { .. }
             | EngineError::NotAField { .. } => (StatusCode::BAD_REQUEST, None),
+            EngineError::Limit {
+                what: ROWS_OF_ONE_BATCH,
+                ..
+            } => return Self::limit(StatusCode::PAYLOAD_TOO_LARGE, error, "batch-rows-max"),
             EngineError::Limit { .. } => (StatusCode::PAYLOAD_TOO_LARGE, Some("engine")),
             EngineError::Poisoned { .. } => (StatusCode::SERVICE_UNAVAILABLE, None),
             EngineError::Memory { .. } => {

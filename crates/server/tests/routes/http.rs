@@ -290,6 +290,26 @@ async fn a_disk_below_its_reserve_refuses_writes_with_507_and_takes_them_again_b
 }
 
 #[tokio::test]
+async fn a_write_of_too_many_rows_is_413_with_the_settings_name() {
+    let options = Options {
+        batch_rows_max: 10,
+        ..Options::default()
+    };
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::default());
+    let engine = Engine::open(disk, Arc::new(SystemClock), Path::new("/data"), options).unwrap();
+    let server = Server::over(Arc::new(engine), ServerConfig::default());
+    let lines: Vec<String> = (0..11).map(|n| format!("m v={n}i {n}\n")).collect();
+    let answer = server.write(lines.concat()).await;
+    assert_eq!(answer.status, 413);
+    assert!(
+        answer.error().contains("limited to 10") && answer.error().contains("batch-rows-max"),
+        "{}",
+        answer.error()
+    );
+    assert_eq!(server.write(lines[1..].concat()).await.status, 204);
+}
+
+#[tokio::test]
 async fn memory_over_the_budget_is_503_with_a_time_to_try_again() {
     let options = Options {
         memory_bytes_max: 8 << 20,
