@@ -17,12 +17,12 @@ use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, StringArray};
+use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use nilometer_codec::PhysicalType;
 
 use crate::batch::TableRows;
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Layers, TagColumn};
 use crate::engine::{Engine, State};
 use crate::error::Error;
 use crate::head::Run;
@@ -116,11 +116,8 @@ enum OutputColumn {
     Time,
     Series,
     Nth,
-    Tag {
-        /// By position in `Plan::series`.
-        codes: Arc<Vec<Option<u32>>>,
-        values: Arc<StringArray>,
-    },
+    /// By position in `Plan::series`.
+    Tag(Arc<TagColumn>),
     /// Position in `Plan::fields`.
     Field(usize),
 }
@@ -132,7 +129,8 @@ impl Scan {
         visible: Lsn,
         request: &ScanRequest,
     ) -> Result<Self, Error> {
-        let series = find_series(&engine.catalogue(), &request.table, &request.tags);
+        let layers = Arc::clone(engine.catalogue().layers());
+        let series = find_series(&layers, &request.table, &request.tags)?;
         Self::of_series(engine, state, visible, request, series)
     }
 
@@ -145,15 +143,16 @@ impl Scan {
         series: Vec<u32>,
     ) -> Result<Self, Error> {
         let table = &request.table;
-        let (columns, fields) = {
+        let layers = {
             let catalogue = engine.catalogue();
             if catalogue.table(table.id).is_none() {
                 return Err(Error::TableDropped {
                     table: table.name.clone(),
                 });
             }
-            plan_columns(&catalogue, request, &series)
+            Arc::clone(catalogue.layers())
         };
+        let (columns, fields) = plan_columns(&layers, request, &series)?;
         let sources = find_sources(state, visible, request, &series)?;
         let rows_estimate = estimate(&sources, &series, &request.time);
         let arrow = table.arrow_schema();
@@ -240,13 +239,16 @@ fn hidden_field(name: &str) -> FieldRef {
     Arc::new(Field::new(name, DataType::UInt32, false))
 }
 
+/// Field columns to read, each once.
+type Fields = Vec<(ColumnId, PhysicalType)>;
+
 fn plan_columns(
-    catalogue: &Catalogue,
+    layers: &Layers,
     request: &ScanRequest,
     series: &[u32],
-) -> (Vec<OutputColumn>, Vec<(ColumnId, PhysicalType)>) {
+) -> Result<(Vec<OutputColumn>, Fields), Error> {
     let table = &request.table;
-    let mut fields: Vec<(ColumnId, PhysicalType)> = Vec::new();
+    let mut fields = Fields::new();
     let mut columns = Vec::new();
     for &position in &request.projection {
         match table.source(position) {
@@ -258,14 +260,8 @@ fn plan_columns(
                 let Some(tag) = table.tags.get(at) else {
                     continue;
                 };
-                let dictionary = catalogue.tag_dictionary(tag.id);
-                columns.push(OutputColumn::Tag {
-                    codes: Arc::new(catalogue.codes_of(table.id, tag.id, series)),
-                    values: dictionary.map_or_else(
-                        || Arc::new(StringArray::from_iter_values([""; 0])),
-                        crate::catalogue::TagDictionary::arrow,
-                    ),
-                });
+                let column = layers.tag_column(table.id, tag.id, series)?;
+                columns.push(OutputColumn::Tag(Arc::new(column)));
             }
             Some(ColumnSource::Field(at)) => {
                 let Some(field) = table.fields.get(at) else {
@@ -283,7 +279,7 @@ fn plan_columns(
             }
         }
     }
-    (columns, fields)
+    Ok((columns, fields))
 }
 
 /// Groups and runs that may hold a row of the answer, oldest first.

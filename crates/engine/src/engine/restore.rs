@@ -12,10 +12,12 @@ use std::sync::Arc;
 use super::backup::{MARKER_FILE, check_log_end, listed, log_numbers, read_marker};
 use super::open::{LOCK_FILE, lock_dir, log_options, segment_dir, segment_name, side_name};
 use super::{Engine, Options};
+use crate::budget::MemoryBudget;
 use crate::definitions_file;
 use crate::disk::{Disk, RealDisk, write_all_at};
 use crate::error::Error;
 use crate::idempotency;
+use crate::index::{BlockCache, Index};
 use crate::log::{self, Log};
 use crate::manifest::{FileKind, Manifest};
 use crate::record;
@@ -151,8 +153,11 @@ fn verify_files(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<(), 
             FileKind::Relations => {
                 relation::read(disk, &path, manifest.uuid(), file.file_id)?;
             }
-            // No version writes these yet, so none can have been backed up.
-            FileKind::Index => {}
+            FileKind::Index => {
+                let cache = BlockCache::new(0, &MemoryBudget::new(0));
+                let (id, uuid) = (file.file_id, manifest.uuid());
+                Index::open(disk, &path, uuid, id, file.bytes, Arc::new(cache))?.verify()?;
+            }
         }
     }
     Ok(())
