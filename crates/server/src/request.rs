@@ -49,6 +49,13 @@ pub(crate) async fn around(State(app): State<Arc<App>>, request: Request, next: 
         .and_then(|path| route(path.as_str()));
     let path = route.map_or("other", |route| route.path());
     let running = app.metrics.start_request();
+    let waiting = Waiting {
+        app: &app,
+        request_id: &id,
+        path,
+        started,
+        answered: false,
+    };
     let mut response = match admit(&app.config, route, &head) {
         Ok(()) => {
             let answer = next.run(Request::from_parts(head, body));
@@ -60,6 +67,7 @@ pub(crate) async fn around(State(app): State<Arc<App>>, request: Request, next: 
         }
         Err(refusal) => in_words_of(route, refusal).into_response(),
     };
+    waiting.end();
     drop(running);
     let elapsed = started.elapsed();
     let status = response.status().as_u16();
@@ -84,6 +92,46 @@ pub(crate) async fn around(State(app): State<Arc<App>>, request: Request, next: 
         started,
     };
     response.map(|body| Body::new(Logged::new(body, line, app)))
+}
+
+/// Proxies write this status of their own for a client that went before its answer; nobody is sent it.
+const STATUS_OF_NOBODY: u16 = 499;
+
+/// A request that has no answer yet. Its future is dropped when its client goes, and this is what tells.
+struct Waiting<'a> {
+    app: &'a App,
+    request_id: &'a HeaderValue,
+    path: &'static str,
+    started: Instant,
+    answered: bool,
+}
+
+impl Waiting<'_> {
+    fn end(mut self) {
+        self.answered = true;
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        if self.answered {
+            return;
+        }
+        let elapsed = self.started.elapsed();
+        self.app
+            .metrics
+            .end_request(self.path, STATUS_OF_NOBODY, elapsed, None);
+        let request_id = self.request_id.to_str().unwrap_or_default();
+        let ms = elapsed.as_micros() as f64 / 1e3;
+        let (route, status) = (self.path, STATUS_OF_NOBODY);
+        tracing::info!(
+            request_id,
+            route,
+            status,
+            ms,
+            "the client went before its answer"
+        );
+    }
 }
 
 /// Whether a request may reach its handler.

@@ -76,6 +76,8 @@ async fn a_query_whose_client_goes_is_stopped_and_frees_what_it_had() {
         until(address, "nilometer_memory_bytes{use=\"query\"}", 0).await;
         let cancelled = metric(address, "nilometer_queries_cancelled_total").await;
         assert!(cancelled > n as u64, "{cancelled} after {n}");
+        let name = "nilometer_http_requests_total{route=\"/api/v3/query_sql\",status=\"499\"}";
+        assert!(metric(address, name).await > 0, "nobody counted it");
         // The turn is free.
         let mut next = TcpStream::connect(address).await.unwrap();
         let request = "GET /api/v3/query_sql?db=d&q=SELECT+1+AS+one&format=csv HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
