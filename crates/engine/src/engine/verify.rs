@@ -10,15 +10,13 @@ use nilometer_codec::ColumnBuf;
 
 use super::backup::log_numbers;
 use super::open::{lock_dir, log_options, segment_dir, segment_name, side_name};
+use super::restore::verify_side_file;
 use super::{Engine, Options};
-use crate::definitions_file;
 use crate::disk::{Disk, MemoryDisk, RealDisk, read_exact_at, write_all_at};
 use crate::error::Error;
-use crate::idempotency;
 use crate::log::{self, Log};
-use crate::manifest::{FileKind, FileMeta, Manifest};
+use crate::manifest::Manifest;
 use crate::record;
-use crate::relation;
 use crate::segment::Segment;
 
 /// What was read, and what of it is damaged.
@@ -28,7 +26,7 @@ pub struct Verified {
     pub segments: u64,
     /// Pages of segments.
     pub pages: u64,
-    /// Files of definitions, keys and relations.
+    /// Files of definitions, series, keys and relations.
     pub files: u64,
     /// Files of the log.
     pub log_files: u64,
@@ -83,7 +81,7 @@ impl Engine {
             verified.files += 1;
             verified.bytes += file.bytes;
             let path = files_dir.join(side_name(file.kind, file.file_id));
-            if let Err(error) = side_file(from, &path, &manifest, file) {
+            if let Err(error) = verify_side_file(from, &path, manifest.uuid(), file) {
                 verified.note(&path, error);
             }
         }
@@ -152,7 +150,11 @@ impl Verified {
         memory
             .create_dir_all(dir)
             .map_err(Error::io("create", dir))?;
-        for number in log_numbers(disk.as_ref(), dir)? {
+        // Of a backup's log one file counts.
+        let only = manifest.contents.backup_log.map(|log| log.number);
+        let mut numbers = log_numbers(disk.as_ref(), dir)?;
+        numbers.retain(|number| only.is_none_or(|only| *number == only));
+        for number in numbers {
             let path = dir.join(log::file_name(number));
             let file = disk.open(&path).map_err(Error::io("open", &path))?;
             let size = file.size().map_err(Error::io("read", &path))?;
@@ -172,29 +174,5 @@ impl Verified {
             &mut |lsn, payload: &[u8]| record::decode(lsn, payload).map(drop),
         )
         .map(drop)
-    }
-}
-
-/// A file of definitions, keys or relations.
-fn side_file(
-    disk: &dyn Disk,
-    path: &Path,
-    manifest: &Manifest,
-    meta: &FileMeta,
-) -> Result<(), Error> {
-    let file = disk.open(path).map_err(Error::io("open", path))?;
-    let size = file.size().map_err(Error::io("read", path))?;
-    if size != meta.bytes {
-        let listed = meta.bytes;
-        let reason = format!("the file has {size} bytes, the manifest says {listed}");
-        return Err(Error::corrupt(path, size, reason));
-    }
-    let (uuid, file_id) = (manifest.uuid(), meta.file_id);
-    match meta.kind {
-        FileKind::Definitions => definitions_file::read(disk, path, uuid, file_id, &mut |_| Ok(())),
-        FileKind::Keys => idempotency::read(disk, path, uuid, file_id).map(drop),
-        FileKind::Relations => relation::read(disk, path, uuid, file_id).map(drop),
-        // No version writes these yet.
-        FileKind::Index => Ok(()),
     }
 }
