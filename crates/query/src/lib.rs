@@ -8,15 +8,21 @@
 
 mod aggregate;
 mod answer;
+mod asof;
 mod catalogue;
 mod cooperate;
 mod error;
 mod filter;
 mod function;
+mod gapfill;
+mod lateral;
 mod memory;
 mod nearest;
 mod parameter;
+mod planner;
+mod round;
 mod scan;
+mod spelling;
 mod sql;
 mod statement;
 mod table;

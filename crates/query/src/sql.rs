@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::memory::{QueryMemory, SharedMemory};
 use crate::nearest::nearest;
 use crate::parameter::Params;
-use crate::{function, statement};
+use crate::{function, planner, statement};
 
 /// Limits of queries. Each is named in the error that it causes.
 #[derive(Debug, Clone)]
@@ -41,6 +41,8 @@ pub struct SqlOptions {
     pub sql_bytes_max: usize,
     /// Operators in one chain (`a OR b OR c` has two).
     pub sql_operators_max: usize,
+    /// Buckets that `time_bucket_gapfill` makes of a range, for each group.
+    pub gapfill_buckets_max: usize,
 }
 
 impl Default for SqlOptions {
@@ -52,6 +54,7 @@ impl Default for SqlOptions {
             query_ms_max: 60_000,
             sql_bytes_max: 1 << 20,
             sql_operators_max: 1000,
+            gapfill_buckets_max: 1_000_000,
         }
     }
 }
@@ -83,12 +86,12 @@ impl Sql {
                 DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled),
             )
             .build_arc()?;
-        let mut session = SessionStateBuilder::new()
+        let session = SessionStateBuilder::new()
             .with_default_features()
             .with_config(config(&options))
             .with_runtime_env(Arc::clone(&runtime))
-            .with_physical_optimizer_rules(physical_rules())
-            .build();
+            .with_physical_optimizer_rules(physical_rules());
+        let mut session = planner::extend(session, options.gapfill_buckets_max).build();
         function::register(&mut session)?;
         let memory = Arc::new(SharedMemory::new(
             options.queries_memory_bytes_max,

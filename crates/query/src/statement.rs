@@ -3,16 +3,13 @@
 use std::ops::ControlFlow;
 
 use datafusion::sql::parser::{DFParserBuilder, Statement as DfStatement};
-use datafusion::sql::sqlparser::ast::{
-    self, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    TableFactor, TimezoneInfo, Visit, Visitor, visit_expressions_mut,
-};
+use datafusion::sql::sqlparser::ast::{self, TableFactor, Visit, Visitor};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::error::{Error, Position, syntax};
-use crate::function::TIME_BUCKET;
+use crate::spelling;
 
 /// Parentheses, sub-selects and the like inside each other.
 const NESTING_MAX: usize = 50;
@@ -33,6 +30,7 @@ pub(crate) fn parse(
     let tokens = Tokenizer::new(&dialect, sql)
         .tokenize_with_location()
         .map_err(|error| syntax(&error.to_string()))?;
+    let tokens = spelling::asof_joins(tokens);
     bound_chains(&tokens, operators_max)?;
     let mut statements = DFParserBuilder::new(tokens)
         .with_dialect(&dialect)
@@ -92,7 +90,7 @@ impl Visitor for Tables {
 fn only_reading(statement: DfStatement) -> Result<DfStatement, Error> {
     match statement {
         DfStatement::Statement(mut inner) if reads(&inner) => {
-            name_time_bucket_arguments(&mut inner);
+            spelling::rewrite(&mut inner);
             Ok(DfStatement::Statement(inner))
         }
         DfStatement::Explain(mut explain) => {
@@ -186,67 +184,5 @@ fn chains(token: &Token) -> bool {
         | Token::DoubleQuotedString(_)
         | Token::EscapedStringLiteral(_) => false,
         _ => true,
-    }
-}
-
-/// Gives the named arguments of `time_bucket` their types. `PostgreSQL` finds the overload by the name and so knows
-/// that a text after `origin =>` is a time; here a function's arguments are told apart by type alone.
-fn name_time_bucket_arguments(statement: &mut ast::Statement) {
-    let _: ControlFlow<()> = visit_expressions_mut(statement, |expr| {
-        if let Expr::Function(Function {
-            name,
-            args: FunctionArguments::List(list),
-            ..
-        }) = expr
-            && name.to_string().eq_ignore_ascii_case(TIME_BUCKET)
-        {
-            for argument in &mut list.args {
-                let (FunctionArg::Named {
-                    name,
-                    arg: FunctionArgExpr::Expr(value),
-                    ..
-                }
-                | FunctionArg::ExprNamed {
-                    name: Expr::Identifier(name),
-                    arg: FunctionArgExpr::Expr(value),
-                    ..
-                }) = argument
-                else {
-                    continue;
-                };
-                let value = std::mem::replace(value, Expr::value(ast::Value::Null));
-                let value = match name.value.to_lowercase().as_str() {
-                    "origin" => cast(value, DataType::Timestamp(None, TimezoneInfo::Tz)),
-                    "offset" => interval(value),
-                    _ => value,
-                };
-                *argument = FunctionArg::Unnamed(FunctionArgExpr::Expr(value));
-            }
-        }
-        ControlFlow::Continue(())
-    });
-}
-
-/// A text as an interval; an integer offset of an integer time keeps its type.
-fn interval(expr: Expr) -> Expr {
-    match &expr {
-        Expr::Value(value) if matches!(value.value, ast::Value::SingleQuotedString(_)) => cast(
-            expr,
-            DataType::Interval {
-                fields: None,
-                precision: None,
-            },
-        ),
-        _ => expr,
-    }
-}
-
-fn cast(expr: Expr, data_type: DataType) -> Expr {
-    Expr::Cast {
-        kind: CastKind::Cast,
-        expr: Box::new(expr),
-        data_type,
-        array: false,
-        format: None,
     }
 }

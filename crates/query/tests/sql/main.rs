@@ -7,6 +7,10 @@
 
 mod aggregates;
 mod functions;
+mod gapfill;
+mod guide;
+mod operators;
+mod slt;
 mod statements;
 mod support;
 mod tags;

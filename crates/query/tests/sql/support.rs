@@ -39,12 +39,27 @@ impl Store {
 
     /// Writes lines with times in nanoseconds into a database, which is created if need be.
     pub(crate) fn write_to(&self, database: &str, lines: &str) {
+        self.write_with(database, lines, Precision::Nanosecond);
+    }
+
+    /// Writes lines with times in seconds into the database `d`.
+    pub(crate) fn write_seconds(&self, lines: &str) {
+        self.write_with("d", lines, Precision::Second);
+    }
+
+    fn write_with(&self, database: &str, lines: &str, precision: Precision) {
         self.engine.create_database(database).unwrap();
         let mut session = Session::new(Arc::clone(&self.engine), database).unwrap();
-        let report = session
-            .write_lines(lines.as_bytes(), Precision::Nanosecond)
-            .unwrap();
+        let report = session.write_lines(lines.as_bytes(), precision).unwrap();
         assert_eq!(report.rejected_total, 0, "{:?}", report.rejected);
+    }
+
+    /// Names of the columns of an answer, and its batches.
+    pub(crate) async fn answer(&self, sql: &str) -> Result<(Vec<String>, Vec<RecordBatch>), Error> {
+        let answer = self.sql.query("d", sql).await?;
+        let schema = answer.schema();
+        let names = schema.fields().iter().map(|field| field.name().clone());
+        Ok((names.collect(), answer.collect().await?))
     }
 
     /// Writes lines into the database `d`.
