@@ -24,6 +24,7 @@ mod report;
 mod restore;
 mod rows;
 mod space;
+mod verify;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -75,6 +76,7 @@ pub use report::{JobsReport, SegmentReport};
 pub use restore::RestoreReport;
 pub use rows::RowKey;
 pub(crate) use rows::{Refused, RowChange};
+pub use verify::{Damage, Verified};
 
 /// Settings of a store. [`Default`] is what a server runs with.
 #[derive(Debug, Clone)]

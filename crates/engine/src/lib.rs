@@ -79,9 +79,9 @@ pub use budget::{Charge, MemoryBudget, MemoryUse};
 pub use clock::{Clock, SystemClock};
 pub use compaction::CompactionOptions;
 pub use engine::{
-    BackupReport, DamagedSegment, DeleteRequest, Engine, JobsReport, Maintained, Metrics,
+    BackupReport, Damage, DamagedSegment, DeleteRequest, Engine, JobsReport, Maintained, Metrics,
     NewColumn, NewRelation, OnDamage, Options, Quarantined, QuarantinedTable, RelationChange,
-    RestoreReport, RetentionPause, RowKey, SegmentReport,
+    RestoreReport, RetentionPause, RowKey, SegmentReport, Verified,
 };
 pub use error::Error;
 pub use nilometer_codec::PhysicalType;
