@@ -234,6 +234,17 @@ impl Charge {
             .fetch_sub(bytes, Ordering::Relaxed);
     }
 
+    /// Has so much from here on, more or less than before. It is never refused: who may not have more makes itself
+    /// smaller first.
+    pub(crate) fn set(&mut self, bytes: u64) {
+        let counter = self.budget.counter(self.usage);
+        match bytes.checked_sub(self.bytes) {
+            Some(more) => counter.fetch_add(more, Ordering::Relaxed),
+            None => counter.fetch_sub(self.bytes - bytes, Ordering::Relaxed),
+        };
+        self.bytes = bytes;
+    }
+
     /// What it has.
     pub fn bytes(&self) -> u64 {
         self.bytes

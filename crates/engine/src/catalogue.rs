@@ -1,16 +1,21 @@
-//! Every name, id and series of the data directory, in memory.
+//! Every name and id of the data directory, in memory, and where its series are.
 //!
 //! Does: apply definitions of new things, look names up; `catalogue/changes.rs` applies drops, renames and settings,
-//! `catalogue/series.rs` has tag values and series. Does not: log anything; the sequencer decides when a definition
-//! exists. Rebuilt at open from definition files and the log.
+//! `catalogue/define.rs` makes series, `catalogue/layers.rs` finds them. Does not: log anything; the sequencer decides when a
+//! definition exists. Rebuilt at open from definition files, the footers of index files and the log.
 
 mod changes;
 mod codes;
+mod define;
 mod dictionary;
 mod id_table;
+mod layers;
 mod postings;
 mod selection;
 mod series;
+mod tag_column;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -22,11 +27,12 @@ use crate::definition::Definition;
 use crate::error::Malformed;
 use crate::sabotage::Sabotage;
 use crate::schema::{ColumnDef, ColumnId, ColumnKind, DatabaseId, SchemaId, TableId, TableSchema};
-use crate::text_hash::TextHash;
-pub(crate) use dictionary::TagDictionary;
+pub(crate) use codes::CodeColumn;
+pub(crate) use define::{Entries, SetAside};
 pub(crate) use id_table::IdTable;
-pub(crate) use selection::{Condition, Selection};
-use series::Table;
+pub(crate) use layers::Layers;
+pub(crate) use selection::{Condition, FEW, in_order};
+pub(crate) use tag_column::TagColumn;
 
 /// Longest name of a database, schema, table, tag or field in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 1024;
@@ -38,10 +44,12 @@ pub(crate) struct Catalogue {
     tables: BTreeMap<(SchemaId, String), TableId>,
     by_database: FxHashMap<DatabaseId, Database>,
     by_schema: FxHashMap<SchemaId, Schema>,
-    by_table: FxHashMap<TableId, Table>,
-    tags: FxHashMap<ColumnId, TagDictionary>,
-    /// Of tag values.
-    text_hash: TextHash,
+    by_table: FxHashMap<TableId, Arc<TableSchema>>,
+    /// Tags, also dropped ones, of tables that are there.
+    tags: FxHashMap<ColumnId, TableId>,
+    layers: Arc<Layers>,
+    /// By tag: codes in the generation of the values that the log record at hand lists.
+    listed: FxHashMap<ColumnId, Vec<u32>>,
     dropped: Dropped,
     next: NextIds,
     epoch: u64,
@@ -144,11 +152,11 @@ impl Catalogue {
 
     /// Every table that was not dropped.
     pub(crate) fn live_tables(&self) -> impl Iterator<Item = &Arc<TableSchema>> {
-        self.by_table.values().map(|table| &table.schema)
+        self.by_table.values()
     }
 
     pub(crate) fn table(&self, id: TableId) -> Option<&Arc<TableSchema>> {
-        self.by_table.get(&id).map(|table| &table.schema)
+        self.by_table.get(&id)
     }
 
     /// The schema that a name without one means.
@@ -161,9 +169,14 @@ impl Catalogue {
         self.by_schema.get(&id).map(|schema| schema.name.as_str())
     }
 
+    /// What a schema says of how long its tables' rows are kept.
+    pub(crate) fn schema_retention_ns(&self, schema: SchemaId) -> Option<i64> {
+        self.by_schema.get(&schema)?.retention_ns
+    }
+
     /// How long rows of a table are kept in nanoseconds; `None` = for ever.
     pub(crate) fn retention_ns(&self, table: TableId) -> Option<i64> {
-        let table = &self.by_table.get(&table)?.schema;
+        let table = self.by_table.get(&table)?;
         let schema = self.by_schema.get(&table.schema);
         let inherited = schema.and_then(|schema| schema.retention_ns);
         let kept = table.settings.retention_ns.or(inherited);
@@ -181,7 +194,9 @@ impl Catalogue {
     }
 
     pub(crate) fn counts(&self) -> (usize, usize, usize) {
-        let series = self.by_table.values().map(Table::series_count).sum();
+        let tables = self.by_table.keys();
+        let series: u64 = tables.map(|table| self.layers.series_count(*table)).sum();
+        let series = usize::try_from(series).unwrap_or(usize::MAX);
         (self.databases.len(), self.by_table.len(), series)
     }
 
@@ -316,8 +331,8 @@ impl Catalogue {
             return Err(unknown("table of", "schema", schema.0));
         }
         take_name(&mut self.tables, (schema, name.to_owned()), id, name)?;
-        let table = Table::new(TableSchema::new(id, schema, name.to_owned()));
-        self.by_table.insert(id, table);
+        let table = TableSchema::new(id, schema, name.to_owned());
+        self.by_table.insert(id, Arc::new(table));
         Ok(())
     }
 
@@ -335,24 +350,23 @@ impl Catalogue {
         if self.dropped.columns.contains(&id) {
             return Ok(());
         }
-        let table = self
+        let schema = self
             .by_table
             .get_mut(&table)
             .ok_or_else(|| unknown("column of", "table", table.0))?;
-        if table.schema.column(id).is_some() {
+        if schema.column(id).is_some() {
             return Ok(());
         }
-        if table.schema.column_like(kind, name).is_some() {
+        if schema.column_like(kind, name).is_some() {
             return Err(taken(name));
         }
-        table.schema = Arc::new(table.schema.with_column(ColumnDef {
+        *schema = Arc::new(schema.with_column(ColumnDef {
             id,
             name: name.to_owned(),
             kind,
         }));
         if kind == ColumnKind::Tag {
-            self.tags.entry(id).or_default();
-            table.add_tag(id);
+            self.tags.insert(id, table);
         }
         Ok(())
     }

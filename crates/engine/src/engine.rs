@@ -13,15 +13,18 @@ mod ddl;
 mod delete;
 mod expire;
 mod flush;
+mod index;
 mod memory;
 mod metrics;
 mod open;
 mod presence;
 mod quarantine;
 mod relations;
+mod report;
 mod restore;
 mod rows;
 mod space;
+mod verify;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -32,7 +35,7 @@ use rustc_hash::FxHashSet;
 
 use crate::batch::{Batch, BatchKey};
 use crate::budget::MemoryBudget;
-use crate::catalogue::{Catalogue, NAME_BYTES_MAX};
+use crate::catalogue::{Catalogue, Entries, NAME_BYTES_MAX, SetAside};
 use crate::clock::{Clock, SystemClock};
 use crate::compaction::CompactionOptions;
 use crate::definition::Definition;
@@ -40,6 +43,7 @@ use crate::disk::{Disk, DiskLock, RealDisk};
 use crate::error::Error;
 use crate::head::Head;
 use crate::idempotency::KeySet;
+use crate::index::{BlockCache, Index};
 use crate::ingest::SeriesMemo;
 use crate::log::Log;
 use crate::manifest::{Contents, FileKind, Manifest};
@@ -62,14 +66,17 @@ pub(crate) use ddl::find_table;
 pub use delete::DeleteRequest;
 pub use expire::RetentionPause;
 pub use flush::Maintained;
+pub(crate) use memory::SERIES_BYTES;
 pub use metrics::Metrics;
 pub(crate) use open::{read_definitions, segment_dir, segment_name};
 pub(crate) use presence::{Key, Keys, Presence, Since};
 pub use quarantine::{OnDamage, Quarantined, QuarantinedTable};
 pub use relations::{NewRelation, RelationChange};
+pub use report::{JobsReport, SegmentReport};
 pub use restore::RestoreReport;
 pub use rows::RowKey;
 pub(crate) use rows::{Refused, RowChange};
+pub use verify::{Damage, Verified};
 
 /// Settings of a store. [`Default`] is what a server runs with.
 #[derive(Debug, Clone)]
@@ -102,6 +109,8 @@ pub struct Options {
     pub memo_bytes_max: usize,
     /// Memory for directories, statistics and rollups of segments.
     pub directory_cache_bytes_max: u64,
+    /// Memory for blocks of index files, which series are found in.
+    pub index_cache_bytes_max: u64,
     /// Segment files that are open at once.
     pub open_files_max: u64,
     /// What becomes of damaged segments and files of keys.
@@ -129,6 +138,7 @@ impl Default for Options {
             keys_max: 1_000_000,
             memo_bytes_max: 256 << 20,
             directory_cache_bytes_max: 64 << 20,
+            index_cache_bytes_max: 128 << 20,
             open_files_max: 512,
             on_damage: OnDamage::Quarantine,
             on_log_damage: OnDamage::Refuse,
@@ -147,6 +157,7 @@ pub struct Engine {
     uuid: [u8; 16],
     log: Log,
     segment_cache: Arc<SegmentCache>,
+    index_cache: Arc<BlockCache>,
     catalogue: RwLock<Catalogue>,
     /// The catalogue's, set while it is locked for the change: who has seen the change sees the new number.
     epoch: AtomicU64,
@@ -180,9 +191,9 @@ pub struct Engine {
 #[derive(Debug)]
 struct Sequencer {
     next_lsn: Lsn,
-    /// Encoded definitions that are not in the log yet; they go there before the next batch.
-    unlogged: Vec<u8>,
-    /// Encoded definitions that are not in a definition file yet, logged or not.
+    /// Definitions that are not in the log yet; they go there before the next batch.
+    unlogged: Entries,
+    /// Encoded definitions that are not in a definition file yet, logged or not; series go into index files.
     unfiled: Vec<u8>,
 }
 
@@ -202,6 +213,14 @@ struct Jobs {
     idle_at: Option<Answered>,
     /// Segments that are in no manifest any more; each file goes when its last snapshot does.
     removed: Vec<Arc<Segment>>,
+    /// An index job is at work.
+    indexing: bool,
+    /// The catalogue's epoch and the newest index file, when no index file had mostly series of dropped tables.
+    index_kept_at: Option<(u64, Option<u64>)>,
+    /// Index files that could not be read, by file id: they stay as they are.
+    damaged_index: FxHashSet<u64>,
+    /// Index files that are in no manifest any more; each file goes when its last reader does.
+    removed_index: Vec<Arc<Index>>,
 }
 
 /// What became of a batch.
@@ -257,12 +276,24 @@ impl Version {
             tombstones: contents.tombstones.clone(),
             windows: contents.windows.clone(),
             written_bytes: contents.written_bytes,
-            definition_bytes: contents
-                .files_of(FileKind::Definitions)
-                .map(|file| file.bytes)
-                .sum(),
+            definition_bytes: name_bytes(contents),
         }
     }
+
+    /// The same with other files beside the segments.
+    fn with_files(&self, contents: &Contents) -> Self {
+        Self {
+            definition_bytes: name_bytes(contents),
+            ..self.clone()
+        }
+    }
+}
+
+/// Bytes of the files that say what has which name.
+fn name_bytes(contents: &Contents) -> u64 {
+    let kinds = [FileKind::Definitions, FileKind::Index].into_iter();
+    let files = kinds.flat_map(|kind| contents.files_of(kind));
+    files.map(|file| file.bytes).sum()
 }
 
 impl State {
@@ -294,6 +325,7 @@ pub(crate) struct Frozen {
     lsn: Lsn,
     min_lsn: Lsn,
     definitions: Vec<u8>,
+    series: Option<SetAside>,
     /// Keeps what relations were at `lsn`.
     _hold: Arc<Hold>,
 }
@@ -507,26 +539,19 @@ impl Engine {
         }
     }
 
-    /// Gives many things their ids under one lock: `make` changes the catalogue and appends the entries of what it made.
-    /// What was made before an error stays. False = nothing was done, because something was dropped, renamed or retyped
+    /// Gives series their ids under one lock: `make` changes the catalogue and appends the entries of what it made. What was made before an error stays. False = nothing was done, because something was dropped, renamed or retyped
     /// since `epoch`.
     pub(crate) fn define_together(
         &self,
         epoch: u64,
-        make: impl FnOnce(&mut Catalogue, &mut Vec<u8>) -> Result<(), Error>,
+        make: impl FnOnce(&mut Catalogue, &mut Entries) -> Result<(), Error>,
     ) -> Result<bool, Error> {
         let mut sequencer = lock(&self.sequencer);
         // What changes the epoch holds the sequencer.
         if self.catalogue_epoch() != epoch {
             return Ok(false);
         }
-        let start = sequencer.unlogged.len();
-        let result = make(&mut self.catalogue_mut(), &mut sequencer.unlogged);
-        let Sequencer {
-            unlogged, unfiled, ..
-        } = &mut *sequencer;
-        unfiled.extend_from_slice(unlogged.get(start..).unwrap_or_default());
-        result.map(|()| true)
+        make(&mut self.catalogue_mut(), &mut sequencer.unlogged).map(|()| true)
     }
 
     /// Rises whenever something is dropped, renamed or retyped. Read it before looking ids up.
@@ -535,10 +560,8 @@ impl Engine {
     }
 
     fn define(&self, sequencer: &mut Sequencer, definition: &Definition) {
-        let start = sequencer.unlogged.len();
-        definition.encode(&mut sequencer.unlogged);
-        let entry = sequencer.unlogged.get(start..).unwrap_or_default();
-        sequencer.unfiled.extend_from_slice(entry);
+        definition.encode(&mut sequencer.unlogged.bytes);
+        definition.encode(&mut sequencer.unfiled);
         self.catalogue_mut()
             .apply(definition)
             .expect("a definition planned from the catalogue fits it");
@@ -547,10 +570,10 @@ impl Engine {
     /// Puts definitions into the log, before anything that uses their ids.
     fn log_definitions(&self, sequencer: &mut Sequencer) -> Result<(), Error> {
         self.check_poisoned()?;
-        if sequencer.unlogged.is_empty() {
+        if sequencer.unlogged.bytes.is_empty() {
             return Ok(());
         }
-        let payload = record::encode_definitions(&sequencer.unlogged);
+        let payload = record::encode_definitions(&sequencer.unlogged.bytes);
         sequencer.unlogged.clear();
         let lsn = sequencer.next_lsn;
         sequencer.next_lsn += 1;

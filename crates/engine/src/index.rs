@@ -7,22 +7,15 @@
 //! Within a file, the series of a table have *ordinals*: their positions in the ascending order of their ids. A tag's
 //! values have *codes*: their positions in byte order, from 1; code 0 = the series has no such tag.
 
-#![cfg_attr(
-    not(test),
-    expect(
-        dead_code,
-        unused_imports,
-        reason = "the tests alone use it until flushes write index files in place of definitions of series"
-    )
-)]
-
 mod block;
 mod cache;
 mod footer;
 mod merge;
 mod reader;
+mod select;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod writer;
 
 use nilometer_codec::crc32c;
@@ -33,6 +26,7 @@ use crate::schema::{ColumnId, TableId};
 pub(crate) use cache::BlockCache;
 pub(crate) use merge::merge;
 pub(crate) use reader::Index;
+pub(crate) use texts::Texts;
 pub(crate) use writer::IndexWriter;
 
 const MAGIC: [u8; 8] = *b"NILOIDX0";
@@ -61,7 +55,7 @@ pub(crate) struct TableSeries {
 pub(crate) struct TagSeries {
     pub(crate) tag: ColumnId,
     /// In byte order, each once.
-    pub(crate) values: Vec<String>,
+    pub(crate) values: Texts,
     /// By ordinal: position of the value, from 1; 0 = absent.
     pub(crate) codes: Vec<u32>,
 }
@@ -73,7 +67,7 @@ impl TableSeries {
             let values = tag.values.len();
             tag.codes.len() == self.ids.len()
                 && tag.codes.iter().all(|&code| code as usize <= values)
-                && tag.values.is_sorted_by(|a, b| a < b)
+                && tag.values.iter().is_sorted_by(|a, b| a < b)
         });
         let sorted =
             self.ids.is_sorted_by(|a, b| a < b) && self.tags.is_sorted_by(|a, b| a.tag < b.tag);
@@ -85,13 +79,16 @@ impl TableSeries {
     }
 }
 
-/// What a set of tags is looked up by; tags ascend by id. Different sets may share it.
-fn hash_tags<'a>(tags: impl Iterator<Item = (ColumnId, &'a str)>) -> u32 {
-    let mut crc = 0;
+/// What a set of tags is looked up by; tags ascend by id. Different sets may share it. `scratch` is only for its memory.
+pub(crate) fn hash_tags<'a>(
+    tags: impl Iterator<Item = (ColumnId, &'a str)>,
+    scratch: &mut Vec<u8>,
+) -> u32 {
+    scratch.clear();
     for (tag, value) in tags {
-        crc = crc32c(crc, &tag.0.to_le_bytes());
-        crc = crc32c(crc, &(value.len() as u64).to_le_bytes());
-        crc = crc32c(crc, value.as_bytes());
+        scratch.extend_from_slice(&tag.0.to_le_bytes());
+        scratch.extend_from_slice(&(value.len() as u64).to_le_bytes());
+        scratch.extend_from_slice(value.as_bytes());
     }
-    crc
+    crc32c(0, scratch)
 }

@@ -79,9 +79,9 @@ pub use budget::{Charge, MemoryBudget, MemoryUse};
 pub use clock::{Clock, SystemClock};
 pub use compaction::CompactionOptions;
 pub use engine::{
-    BackupReport, DamagedSegment, DeleteRequest, Engine, Maintained, Metrics, NewColumn,
-    NewRelation, OnDamage, Options, Quarantined, QuarantinedTable, RelationChange, RestoreReport,
-    RetentionPause, RowKey,
+    BackupReport, Damage, DamagedSegment, DeleteRequest, Engine, JobsReport, Maintained, Metrics,
+    NewColumn, NewRelation, OnDamage, Options, Quarantined, QuarantinedTable, RelationChange,
+    RestoreReport, RetentionPause, RowKey, SegmentReport, Verified,
 };
 pub use error::Error;
 pub use nilometer_codec::PhysicalType;
@@ -94,7 +94,7 @@ pub use retention::RetentionTime;
 pub use sabotage::Sabotage;
 pub use scan::{
     AggregateRequest, AggregateRow, AggregateSources, AggregateSum, AggregateValue, Aggregates,
-    Aggregation, FieldAggregate, MorselReader, Scan, ScanRequest,
+    Aggregation, FieldAggregate, MorselReader, Scan, ScanReport, ScanRequest,
 };
 pub use schema::{
     ColumnDef, ColumnId, ColumnKind, ColumnSource, DEFAULT_SCHEMA, DatabaseId, Duplicates, Lsn,

@@ -25,6 +25,17 @@ pub enum TagMatch {
 }
 
 impl TagPredicate {
+    /// Keeps the series in whose tag a regular expression is found somewhere, or, if `negated`, is not. The error says what
+    /// is wrong with the expression.
+    pub fn pattern(column: usize, pattern: &str, negated: bool) -> Result<Self, String> {
+        let pattern = Regex::new(pattern).map_err(|error| error.to_string())?;
+        Ok(Self {
+            column,
+            matches: TagMatch::Pattern(pattern),
+            negated,
+        })
+    }
+
     /// Keeps the series whose tag is one of some values; `None` = it is absent.
     pub fn one_of(column: usize, values: Vec<Option<String>>) -> Self {
         Self {

@@ -10,6 +10,7 @@ mod aggregate;
 mod loss;
 pub(crate) mod merge;
 pub(crate) mod output;
+mod report;
 pub(crate) mod series;
 pub(crate) mod source;
 
@@ -17,12 +18,12 @@ use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use arrow_array::{RecordBatch, StringArray};
+use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
 use nilometer_codec::PhysicalType;
 
 use crate::batch::TableRows;
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Layers, TagColumn};
 use crate::engine::{Engine, State};
 use crate::error::Error;
 use crate::head::Run;
@@ -39,6 +40,7 @@ pub use aggregate::{
     Aggregation, FieldAggregate,
 };
 pub(crate) use loss::first_loss;
+pub use report::ScanReport;
 pub(crate) use series::find_series;
 
 /// Rows that a morsel aims at.
@@ -91,6 +93,8 @@ struct Plan {
     fields: Vec<(ColumnId, PhysicalType)>,
     columns: Vec<OutputColumn>,
     rows_estimate: u64,
+    whole: report::Whole,
+    counters: report::Counters,
 }
 
 /// Where rows come from, in LSN order: a later source wins.
@@ -116,11 +120,8 @@ enum OutputColumn {
     Time,
     Series,
     Nth,
-    Tag {
-        /// By position in `Plan::series`.
-        codes: Arc<Vec<Option<u32>>>,
-        values: Arc<StringArray>,
-    },
+    /// By position in `Plan::series`.
+    Tag(Arc<TagColumn>),
     /// Position in `Plan::fields`.
     Field(usize),
 }
@@ -132,7 +133,8 @@ impl Scan {
         visible: Lsn,
         request: &ScanRequest,
     ) -> Result<Self, Error> {
-        let series = find_series(&engine.catalogue(), &request.table, &request.tags);
+        let layers = Arc::clone(engine.catalogue().layers());
+        let series = find_series(&layers, &request.table, &request.tags)?;
         Self::of_series(engine, state, visible, request, series)
     }
 
@@ -145,15 +147,16 @@ impl Scan {
         series: Vec<u32>,
     ) -> Result<Self, Error> {
         let table = &request.table;
-        let (columns, fields) = {
+        let layers = {
             let catalogue = engine.catalogue();
             if catalogue.table(table.id).is_none() {
                 return Err(Error::TableDropped {
                     table: table.name.clone(),
                 });
             }
-            plan_columns(&catalogue, request, &series)
+            Arc::clone(catalogue.layers())
         };
+        let (columns, fields) = plan_columns(&layers, request, &series)?;
         let sources = find_sources(state, visible, request, &series)?;
         let rows_estimate = estimate(&sources, &series, &request.time);
         let arrow = table.arrow_schema();
@@ -178,6 +181,8 @@ impl Scan {
                 fields,
                 columns,
                 rows_estimate,
+                whole: report::Whole::of(state, table.id),
+                counters: report::Counters::default(),
             }),
         })
     }
@@ -195,6 +200,11 @@ impl Scan {
     /// Number of series that qualify.
     pub fn series(&self) -> usize {
         self.plan.series.len()
+    }
+
+    /// What it reads and what it leaves alone.
+    pub fn report(&self) -> ScanReport {
+        report::report(&self.plan)
     }
 
     /// Rows that may come out, counting duplicates and the whole of blocks at the edges.
@@ -240,13 +250,16 @@ fn hidden_field(name: &str) -> FieldRef {
     Arc::new(Field::new(name, DataType::UInt32, false))
 }
 
+/// Field columns to read, each once.
+type Fields = Vec<(ColumnId, PhysicalType)>;
+
 fn plan_columns(
-    catalogue: &Catalogue,
+    layers: &Layers,
     request: &ScanRequest,
     series: &[u32],
-) -> (Vec<OutputColumn>, Vec<(ColumnId, PhysicalType)>) {
+) -> Result<(Vec<OutputColumn>, Fields), Error> {
     let table = &request.table;
-    let mut fields: Vec<(ColumnId, PhysicalType)> = Vec::new();
+    let mut fields = Fields::new();
     let mut columns = Vec::new();
     for &position in &request.projection {
         match table.source(position) {
@@ -258,14 +271,8 @@ fn plan_columns(
                 let Some(tag) = table.tags.get(at) else {
                     continue;
                 };
-                let dictionary = catalogue.tag_dictionary(tag.id);
-                columns.push(OutputColumn::Tag {
-                    codes: Arc::new(catalogue.codes_of(table.id, tag.id, series)),
-                    values: dictionary.map_or_else(
-                        || Arc::new(StringArray::from_iter_values([""; 0])),
-                        crate::catalogue::TagDictionary::arrow,
-                    ),
-                });
+                let column = layers.tag_column(table.id, tag.id, series)?;
+                columns.push(OutputColumn::Tag(Arc::new(column)));
             }
             Some(ColumnSource::Field(at)) => {
                 let Some(field) = table.fields.get(at) else {
@@ -283,7 +290,7 @@ fn plan_columns(
             }
         }
     }
-    (columns, fields)
+    Ok((columns, fields))
 }
 
 /// Groups and runs that may hold a row of the answer, oldest first.
@@ -447,6 +454,9 @@ impl MorselReader {
                 } => {
                     let cursor =
                         GroupCursor::open(segment, directory, series, &plan.time, &plan.fields)?;
+                    if let Some(cursor) = &cursor {
+                        plan.counters.add(cursor.reads());
+                    }
                     (cursor.map(|cursor| Cursor::Group(Box::new(cursor))), mask)
                 }
             };

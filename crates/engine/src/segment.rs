@@ -18,7 +18,7 @@ mod summary;
 mod verify;
 mod writer;
 
-pub(crate) use cache::SegmentCache;
+pub(crate) use cache::{Bounded, SegmentCache};
 pub(crate) use directory::{BlockEntry, ColumnChunk, GroupDirectory};
 pub(crate) use meta::{Home, SegmentMeta, Window};
 pub(crate) use reader::Segment;

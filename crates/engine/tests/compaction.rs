@@ -223,7 +223,9 @@ fn answers_stay_the_same_through_flushes_compactions_deletes_and_restarts() {
                 12..=14 => loop {
                     match engine.maintain().unwrap() {
                         Maintained::Idle => break,
-                        Maintained::Flushed { .. } | Maintained::Expired { .. } => {}
+                        Maintained::Flushed { .. }
+                        | Maintained::Expired { .. }
+                        | Maintained::Indexed { .. } => {}
                         Maintained::Compacted { .. } => compacted += 1,
                     }
                 },

@@ -27,9 +27,10 @@ use support::{Answer, everything};
 /// Where every header has its format, its cipher and, by kind of file, its checksum.
 const FORMAT_AT: usize = 8;
 const CIPHER_AT: usize = 10;
-const CHECKSUM_AT: [(&str, usize); 6] = [
+const CHECKSUM_AT: [(&str, usize); 7] = [
     ("manifest", 32),
     (".seg", 40),
+    (".idx", 40),
     (".def", 48),
     (".log", 48),
     (".key", 48),
@@ -427,6 +428,11 @@ fn damage_to_a_segment_is_named_or_harmless() {
 #[test]
 fn damage_to_definitions_is_named_or_harmless() {
     assert_damage_is_named_or_harmless(&build(6), ".def");
+}
+
+#[test]
+fn damage_to_the_index_is_named_or_harmless() {
+    assert_damage_is_named_or_harmless(&build(6), ".idx");
 }
 
 #[test]

@@ -81,7 +81,8 @@ fn every_byte_of_a_running_store_has_its_place() {
     let bytes = found.bytes;
     let segments: u64 = found.segments.iter().map(|segment| segment.bytes).sum();
     assert_eq!(segments, size_of(dir.path(), ".seg"));
-    assert_eq!(bytes.index, size_of(dir.path(), ".def"));
+    let names = size_of(dir.path(), ".def") + size_of(dir.path(), ".idx");
+    assert_eq!(bytes.index, names);
     assert_eq!(bytes.log, size_of(dir.path(), ".log"));
     let manifest = size_of(dir.path(), "manifest");
     assert_eq!(bytes.total(), segments + bytes.index + manifest);

@@ -17,9 +17,13 @@ use std::process::{Command, Output};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use nilometer_codec::PhysicalType;
 use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk};
 use nilometer_engine::ingest::Session;
-use nilometer_engine::{Engine, Error, Maintained, Options, ScanRequest, SystemClock};
+use nilometer_engine::{
+    Engine, Error, Maintained, NewRelation, Options, RelationChange, RelationColumn, ScanRequest,
+    SystemClock,
+};
 use nilometer_lineproto::Precision;
 
 const MIB: u64 = 1 << 20;
@@ -296,44 +300,88 @@ fn a_batch_larger_than_the_heads_share_is_refused_by_name_and_smaller_ones_pass(
     assert_eq!(count(&engine, "m"), 20 * 256);
 }
 
+/// Series from `from` on, a thousand of them.
+fn thousand_series(from: u64, time: u64) -> String {
+    let lines: Vec<String> = (from..from + 1_000)
+        .map(|host| format!("s,host=a_host_of_many_{host} v=1 {time}"))
+        .collect();
+    lines.join("\n")
+}
+
+/// Half of 8 MiB would hold a part of them.
+const SERIES: u64 = 150_000;
+
 #[test]
-fn new_series_beyond_the_indexs_share_are_refused_by_name_and_known_ones_are_written() {
+fn series_beyond_the_indexs_share_become_files_and_are_all_found_again() {
     let disk = FaultyDisk::new(1, CrashPlan::default());
     let engine = open(&disk, 8 * MIB).unwrap();
     engine.create_database("d").unwrap();
     let mut session = Session::new(Arc::clone(&engine), "d").unwrap();
     let mut write = |from: u64, time: u64| {
-        let lines: Vec<String> = (from..from + 1_000)
-            .map(|host| format!("s,host=a_host_of_many_{host} v=1 {time}"))
-            .collect();
-        session.write_lines(lines.join("\n").as_bytes(), Precision::Nanosecond)
+        let body = thousand_series(from, time);
+        session.write_lines(body.as_bytes(), Precision::Nanosecond)
     };
-    let mut series = 0;
-    let refused = loop {
-        match write(series, 1) {
-            Ok(report) => series += report.rows,
-            Err(error) => break error,
+    for time in 1..=2 {
+        for from in (0..SERIES).step_by(1_000) {
+            assert_eq!(write(from, time).unwrap().rows, 1_000);
+            let metrics = engine.metrics();
+            assert!(metrics.memory_index_bytes <= 8 * MIB, "{metrics:?}");
         }
-        assert!(series < 1_000_000, "half of 8 MiB holds all of them");
+    }
+    let metrics = engine.metrics();
+    assert_eq!(metrics.series, SERIES);
+    assert!(metrics.index_files > 1, "{metrics:?}");
+    assert_eq!(count(&engine, "s"), 2 * SERIES);
+}
+
+#[test]
+fn new_series_that_find_the_indexs_share_taken_are_refused_by_name_and_known_ones_are_written() {
+    let disk = FaultyDisk::new(1, CrashPlan::default());
+    let engine = open(&disk, 8 * MIB).unwrap();
+    engine.create_database("d").unwrap();
+    let mut session = Session::new(Arc::clone(&engine), "d").unwrap();
+    let known = thousand_series(0, 1);
+    let report = session.write_lines(known.as_bytes(), Precision::Nanosecond);
+    assert_eq!(report.unwrap().rows, 1_000);
+    // Rows of relations stay in memory.
+    let column = |name: &str, kind| RelationColumn {
+        name: name.to_owned(),
+        kind,
+        nullable: false,
     };
-    let text = refused.to_string();
-    assert!(matches!(refused, Error::Memory { .. }), "{text}");
+    let new = NewRelation {
+        columns: vec![
+            column("id", PhysicalType::U64),
+            column("note", PhysicalType::Text),
+        ],
+        primary_key: vec!["id".to_owned()],
+        unique: Vec::new(),
+    };
+    engine.create_relation("d", "public", "r", &new).unwrap();
+    let snapshot = engine.snapshot();
+    let relation = snapshot.relation("d", "public", "r").unwrap();
+    let mut id = 0u64;
+    let refused = loop {
+        let rows = (id..id + 100).map(|id| vec![id.into(), "x".repeat(100).as_str().into()]);
+        id += 100;
+        let change = RelationChange::Insert(Arc::clone(relation.schema()), rows.collect());
+        if let Err(error) = session.write_lines_with(b"", Precision::Nanosecond, &[change], None) {
+            break error;
+        }
+    };
+    assert!(matches!(refused, Error::Memory { .. }), "{refused}");
+    let new = thousand_series(5_000, 1);
+    let refused = session.write_lines(new.as_bytes(), Precision::Nanosecond);
+    let text = refused.unwrap_err().to_string();
     assert!(
         text.contains("index") && text.contains("memory_bytes_max"),
         "{text}"
     );
-    assert!(series >= 10_000, "{series}");
-    let metrics = engine.metrics();
-    // Half of the budget is its share, and the tables that reached it grew by doubling.
-    let index = metrics.memory_index_bytes;
-    assert!(index > 2 * MIB && index <= 8 * MIB, "{metrics:?}");
-    assert_eq!(metrics.series, series, "what was refused left no series");
-
-    for from in (0..series).step_by(1_000) {
-        assert_eq!(write(from, 2).unwrap().rows, 1_000);
-    }
-    assert!(write(series, 2).is_err());
-    assert_eq!(count(&engine, "s"), 2 * series);
+    assert_eq!(engine.metrics().series, 1_000, "what was refused left none");
+    let known = thousand_series(0, 2);
+    let report = session.write_lines(known.as_bytes(), Precision::Nanosecond);
+    assert_eq!(report.unwrap().rows, 1_000);
+    assert_eq!(count(&engine, "s"), 2_000);
 }
 
 #[test]

@@ -104,7 +104,9 @@ fn maintain(engine: &Arc<Engine>) -> usize {
         match engine.maintain().unwrap() {
             Maintained::Idle => return expired,
             Maintained::Expired { tables } => expired += tables,
-            Maintained::Flushed { .. } | Maintained::Compacted { .. } => {}
+            Maintained::Flushed { .. }
+            | Maintained::Compacted { .. }
+            | Maintained::Indexed { .. } => {}
         }
     }
 }

@@ -413,7 +413,8 @@ fn typed_rows_and_lines_meet_in_the_same_series() {
         ["0 a 1 7", "1 a 1 7", "0 b 2 8", "1 b 2 8"]
     );
     let snapshot = engine.snapshot();
-    assert_eq!(snapshot.series_count(&typed::table(&snapshot), &[]), 2);
+    let series = snapshot.series_count(&typed::table(&snapshot), &[]);
+    assert_eq!(series.unwrap(), 2);
 }
 
 #[test]

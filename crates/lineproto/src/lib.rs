@@ -61,7 +61,7 @@ mod reference;
 mod series;
 
 pub use error::{LineError, OwnedLineError, Reason, WriteError};
-pub use lines::Lines;
+pub use lines::{Lines, line_end};
 pub use point::{Field, FieldValue, OwnedPoint, Point};
 pub use precision::Precision;
 pub use print::write_line;

@@ -45,8 +45,9 @@ impl<'a> Iterator for Lines<'a> {
     }
 }
 
-/// How many bytes from the start of `text` belong to its first line, without the line feed.
-pub(crate) fn line_end(text: &[u8]) -> usize {
+/// How many bytes from the start of `text` belong to its first line, without the line feed. All of them = no line ends in
+/// `text`, or one does with its last byte.
+pub fn line_end(text: &[u8]) -> usize {
     let blanks = blanks(text);
     let line_feed = memchr(b'\n', text).unwrap_or(text.len());
     if text.get(blanks) == Some(&b'#') {

@@ -17,7 +17,7 @@ use crate::print;
 pub(crate) enum BenchCommand {
     /// Make a data set of the Time Series Benchmark Suite's kind at any scale.
     #[command(
-        after_help = "Example:\n  nilometer bench generate --hosts 1000 --duration 1h --out cpu.lpb"
+        after_help = "Example:\n  nilometer bench generate --hosts 100 --duration 1h --out cpu.lpb"
     )]
     Generate(GenerateArgs),
     /// Send a data set to a database over HTTP and time it until every row is visible.
@@ -25,7 +25,7 @@ pub(crate) enum BenchCommand {
     Load(LoadArgs),
     /// Time the suite's queries over a data set that was loaded.
     #[command(
-        after_help = "Example:\n  nilometer bench queries -d bench --hosts 1000 --duration 1h --repeats 10"
+        after_help = "Example:\n  nilometer bench queries -d bench --hosts 100 --duration 1h --repeats 2"
     )]
     Queries(QueriesArgs),
 }
@@ -92,7 +92,12 @@ enum Kind {
 #[derive(Debug, Args)]
 pub(crate) struct LoadArgs {
     /// Server to load.
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8086")]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "NILOMETER_URL",
+        default_value = "http://127.0.0.1:8086"
+    )]
     url: String,
     /// Database to write to; made if absent.
     #[arg(short, long, value_name = "NAME")]
@@ -152,7 +157,12 @@ pub(crate) struct QueriesArgs {
     #[command(flatten)]
     spec: SpecArgs,
     /// Server to ask.
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8086")]
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "NILOMETER_URL",
+        default_value = "http://127.0.0.1:8086"
+    )]
     url: String,
     /// Database that holds the data set.
     #[arg(short, long, value_name = "NAME")]

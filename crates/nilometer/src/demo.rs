@@ -22,6 +22,9 @@ const SEED: u64 = 123;
 
 /// How much to show.
 #[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  nilometer demo\n  nilometer demo --hosts 100 --keep ./demo-data"
+)]
 pub(crate) struct DemoArgs {
     /// Hosts that report every 10 seconds.
     #[arg(long, default_value_t = 1000)]

@@ -15,7 +15,9 @@ use crate::store::check_exists;
 
 /// What to look into.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  nilometer inspect --data ./data --json | jq .bytes")]
+#[command(
+    after_help = "Examples:\n  nilometer inspect --data ./data\n  nilometer inspect --data ./data --json"
+)]
 pub(crate) struct InspectArgs {
     /// Data directory, whether a server has it open or not.
     #[arg(long, value_name = "DIR", env = "NILOMETER_DATA")]

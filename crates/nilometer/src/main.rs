@@ -5,12 +5,23 @@
 //! want; that is in the crates below.
 
 mod bench;
+mod check;
+mod client;
 mod config;
 mod demo;
+mod export;
+mod import;
 mod inspect;
+mod lines;
+mod manual;
+mod output;
 mod print;
 mod serve;
+mod shell;
+mod source;
 mod sql;
+mod sql_text;
+mod status;
 mod store;
 mod upkeep;
 
@@ -32,10 +43,18 @@ enum Command {
     Serve(Box<serve::ServeArgs>),
     /// Show the settings of a server, and where each came from: flag, variable, file or default.
     Config(Box<config::ConfigArgs>),
-    /// Ask one SQL statement of a server, or of a data directory that no server has open.
-    Sql(sql::SqlArgs),
+    /// Ask SQL of a server, or of a data directory that no server has open: a statement, a script, or in a shell.
+    Sql(Box<sql::SqlArgs>),
+    /// Bring files in: line protocol, CSV, Parquet.
+    Import(Box<import::ImportArgs>),
+    /// Write a table, a range of it or the rows of a query to a file.
+    Export(Box<export::ExportArgs>),
+    /// Show how a server is.
+    Status(status::StatusArgs),
     /// Show what a data directory is made of: segments, encodings, bytes a value by column.
     Inspect(inspect::InspectArgs),
+    /// Read every checksum of a data directory that no server has open.
+    Check(check::CheckArgs),
     /// Compact all that can be compacted in a data directory that no server has open.
     Settle(Box<upkeep::SettleArgs>),
     /// Back a data directory that no server has open up into a folder.
@@ -47,6 +66,10 @@ enum Command {
     /// Make benchmark data, load it, time queries.
     #[command(subcommand)]
     Bench(bench::BenchCommand),
+    /// Print a script that completes the commands of this program in a shell.
+    Completions(manual::CompletionsArgs),
+    /// Print the manual page of this program.
+    Man(manual::ManArgs),
 }
 
 fn main() -> ExitCode {
@@ -63,12 +86,18 @@ fn main() -> ExitCode {
         Command::Serve(args) => serve::run(&args),
         Command::Config(args) => config::run(&args, &command, &merged),
         Command::Sql(args) => sql::run(&args),
+        Command::Import(args) => import::run(&args),
+        Command::Export(args) => export::run(&args),
+        Command::Status(args) => status::run(&args),
+        Command::Check(args) => check::run(&args),
         Command::Inspect(args) => inspect::run(&args),
         Command::Settle(args) => upkeep::settle(&args),
         Command::Backup(args) => upkeep::backup(&args),
         Command::Restore(args) => upkeep::restore(&args),
         Command::Demo(args) => demo::run(&args),
         Command::Bench(command) => bench::run(command),
+        Command::Completions(args) => manual::completions(&args, Cli::command()),
+        Command::Man(args) => manual::man(&args, Cli::command()),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -12,6 +12,16 @@ pub(crate) fn line(text: impl std::fmt::Display) {
     drop(writeln!(std::io::stdout(), "{text}"));
 }
 
+/// Something beside the answer: it goes to standard error, where it does not get between rows.
+pub(crate) fn note(text: impl std::fmt::Display) {
+    eprint!("{text}");
+}
+
+/// A question to whoever sits at the terminal.
+pub(crate) fn ask(question: &str) {
+    eprint!("{question}");
+}
+
 /// Part of the answer, as it is.
 pub(crate) fn raw(bytes: &[u8]) -> std::io::Result<()> {
     let mut out = std::io::stdout().lock();
@@ -30,6 +40,36 @@ pub(crate) fn error(error: &anyhow::Error) {
 pub(crate) fn row_bar(what: &'static str, total: u64) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::stderr());
     let template = "{prefix:>9} [{bar:40}] {human_pos}/{human_len} rows, {per_sec}, {eta} left";
+    if let Ok(style) = ProgressStyle::with_template(template) {
+        bar.set_style(style.progress_chars("=> "));
+    }
+    bar.set_prefix(what);
+    bar
+}
+
+/// A count of rows whose number is not known, on standard error, or nothing where that is no terminal.
+pub(crate) fn row_counter(what: &'static str) -> ProgressBar {
+    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr());
+    if let Ok(style) =
+        ProgressStyle::with_template("{prefix:>9} {human_pos} rows, {per_sec}, {elapsed}")
+    {
+        bar.set_style(style);
+    }
+    bar.set_prefix(what);
+    bar
+}
+
+/// A bar for `total` bytes with a message beside it, on standard error, or nothing where that is no terminal. Without a
+/// total it only counts.
+pub(crate) fn byte_bar(what: &'static str, total: u64) -> ProgressBar {
+    let length = (total > 0).then_some(total);
+    let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr());
+    let template = match length {
+        Some(_) => {
+            "{prefix:>9} [{bar:30}] {bytes}/{total_bytes}, {msg}, {bytes_per_sec}, {eta} left"
+        }
+        None => "{prefix:>9} {bytes}, {msg}, {bytes_per_sec}",
+    };
     if let Ok(style) = ProgressStyle::with_template(template) {
         bar.set_style(style.progress_chars("=> "));
     }

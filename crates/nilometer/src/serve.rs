@@ -152,6 +152,8 @@ limits! {
     sql_bytes_max: usize, "BYTES", "NILOMETER_SQL_BYTES_MAX", sql.sql_bytes_max;
     /// Operators in a statement, a measure of its depth.
     sql_operators_max: usize, "N", "NILOMETER_SQL_OPERATORS_MAX", sql.sql_operators_max;
+    /// Buckets that gap filling makes of a range.
+    gapfill_buckets_max: usize, "N", "NILOMETER_GAPFILL_BUCKETS_MAX", sql.gapfill_buckets_max;
 }
 
 /// Names such as `localhost` are fine too.

@@ -1,129 +1,98 @@
-//! `nilometer sql`: one statement to a server, or to a store that this process opens itself.
+//! `nilometer sql`: what the arguments mean for the shell.
 
-use std::io::Read;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::io::IsTerminal;
+use std::path::PathBuf;
 
 use anyhow::{Context, bail};
-use clap::{Args, ValueEnum};
-use nilometer_engine::Options;
-use nilometer_server::{Asked, ServerConfig};
+use clap::Args;
 
-use crate::print;
-use crate::store::open_existing;
+use crate::output::Format;
+use crate::output::destination::{Destination, unless_closed};
+use crate::shell::Shell;
+use crate::shell::split::split_all;
+use crate::shell::terminal::converse;
+use crate::source::{Purpose, Source, SourceArgs};
 
 /// What to ask, and of whom.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  nilometer sql -d d \"select time_bucket('1 hour', time) t, host, avg(v) from m group by t, host order by t\""
+    after_help = "Examples:\n  nilometer sql -d d\n  nilometer sql -d d \"select time_bucket('1 hour', time) t, host, avg(v) from m group by t, host order by t\"\n  nilometer sql -d d '\\chart select time, host, v from m'\n  nilometer sql -d d --format csv \"select * from m\"\n  nilometer sql -d d --format parquet --output m.parquet \"select * from m\"\n  echo 'select count(*) from m; select 1;' | nilometer sql -d d\n  nilometer sql -d d --data ./data \"select count(*) from m\""
 )]
 pub(crate) struct SqlArgs {
-    /// The statement; - reads it from standard input.
-    statement: String,
+    /// Statements, or a command such as '\d'; - reads them from standard input. Without it, a shell, or standard input where
+    /// that is no terminal.
+    statement: Option<String>,
     /// Database.
     #[arg(short, long, value_name = "NAME", env = "NILOMETER_DATABASE")]
-    database: String,
-    /// Server to ask.
-    #[arg(
-        long,
-        value_name = "URL",
-        env = "NILOMETER_URL",
-        default_value = "http://127.0.0.1:8086"
-    )]
-    url: String,
-    /// Open this data directory instead of asking a server.
-    #[arg(long, value_name = "DIR")]
-    data: Option<PathBuf>,
+    database: Option<String>,
+    #[command(flatten)]
+    source: SourceArgs,
     /// How to show the rows.
-    #[arg(long, value_enum, default_value_t = Format::Pretty)]
+    #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
-}
-
-#[derive(Debug, Clone, Copy, ValueEnum)]
-enum Format {
-    Pretty,
-    Csv,
-    Json,
-    Jsonl,
-}
-
-impl Format {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Pretty => "pretty",
-            Self::Csv => "csv",
-            Self::Json => "json",
-            Self::Jsonl => "jsonl",
-        }
-    }
+    /// Write the rows to this file.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// Show how long each statement takes.
+    #[arg(long)]
+    timing: bool,
 }
 
 pub(crate) fn run(args: &SqlArgs) -> anyhow::Result<()> {
-    let statement = match args.statement.as_str() {
-        "-" => std::io::read_to_string(std::io::stdin()).context("cannot read the statement")?,
-        text => text.to_owned(),
+    let is_shell = args.statement.is_none() && std::io::stdin().is_terminal();
+    if is_shell && (args.output.is_some() || args.format.is_binary()) {
+        bail!("the shell writes to the terminal; give a statement, or use `nilometer export`");
+    }
+    let source = args.source.open(Purpose::Read)?;
+    let database = database(args, &source)?;
+    let mut shell = Shell::new(source, &database, args.format);
+    shell.timing = args.timing || is_shell;
+    if is_shell {
+        converse(&mut shell)
+    } else {
+        script(args, &mut shell)
+    }
+}
+
+fn script(args: &SqlArgs, shell: &mut Shell) -> anyhow::Result<()> {
+    let text = match args.statement.as_deref() {
+        Some(text) if text != "-" => text.to_owned(),
+        _ => std::io::read_to_string(std::io::stdin()).context("cannot read the statements")?,
     };
-    match &args.data {
-        Some(dir) => ask_store(dir, args, &statement),
-        None => ask_server(args, &statement),
+    if args.format.is_binary() && split_all(&text).len() > 1 {
+        bail!(
+            "a file in the format {} has the rows of one statement; run the others on their own",
+            args.format.name()
+        );
     }
+    let mut destination = Destination::open(args.output.as_deref(), args.format)?;
+    let ran = shell.run_script(&text, destination.writer()).map(drop);
+    if ran.is_err() && args.output.is_none() {
+        // What came before the error was asked for and is shown.
+        unless_closed(destination.finish())?;
+        return unless_closed(ran);
+    }
+    unless_closed(ran.and_then(|()| destination.finish()))
 }
 
-fn ask_server(args: &SqlArgs, statement: &str) -> anyhow::Result<()> {
-    let agent = ureq::Agent::config_builder()
-        .http_status_as_error(false)
-        .build()
-        .new_agent();
-    let url = format!("{}/api/v3/query_sql", args.url.trim_end_matches('/'));
-    let request = agent
-        .get(&url)
-        .query("db", &args.database)
-        .query("q", statement)
-        .query("format", args.format.name());
-    let mut response = request.call().with_context(|| {
-        format!(
-            "cannot reach a server at {}; start one with `nilometer serve`, or open a stopped store with --data DIR",
-            args.url
-        )
-    })?;
-    let status = response.status().as_u16();
-    let mut body = response.body_mut().as_reader();
-    if status != 200 {
-        let mut text = String::new();
-        body.read_to_string(&mut text)
-            .context("the server's error broke off")?;
-        bail!("{}", error_of(&text));
+/// The database that was named, or the only one there is.
+fn database(args: &SqlArgs, source: &Source) -> anyhow::Result<String> {
+    if let Some(name) = &args.database {
+        return Ok(name.clone());
     }
-    let mut chunk = vec![0; 64 * 1024];
-    loop {
-        let n = body.read(&mut chunk).context("the answer broke off")?;
-        if n == 0 {
-            return Ok(());
-        }
-        print::raw(chunk.get(..n).unwrap_or_default())?;
+    let Source::Store(store) = source else {
+        bail!("which database? give its name with -d NAME or NILOMETER_DATABASE");
+    };
+    let mut names = store.engine().snapshot().databases();
+    match (names.pop(), names.as_slice()) {
+        (Some(only), []) => Ok(only),
+        (None, _) => bail!(
+            "there is no database in {} yet; `nilometer import -d NAME` makes one",
+            source.name()
+        ),
+        (Some(last), others) => bail!(
+            "which database? give its name with -d; there are {}, {last}",
+            others.join(", ")
+        ),
     }
-}
-
-/// The same request, answered by the same code, without a socket.
-fn ask_store(dir: &Path, args: &SqlArgs, statement: &str) -> anyhow::Result<()> {
-    let engine = open_existing(dir, Options::default())?;
-    let asked = nilometer_server::ask(
-        Arc::new(engine),
-        ServerConfig::default(),
-        &args.database,
-        statement,
-        args.format.name(),
-        &mut |chunk| print::raw(chunk),
-    )?;
-    match asked {
-        Asked::Answered => Ok(()),
-        Asked::Refused(body) => bail!("{}", error_of(&body)),
-    }
-}
-
-/// The sentence in an error body.
-fn error_of(body: &str) -> String {
-    let parsed: Option<serde_json::Value> = serde_json::from_str(body).ok();
-    let sentence = parsed.as_ref().and_then(|body| body.get("error")?.as_str());
-    sentence.unwrap_or(body.trim()).to_owned()
 }

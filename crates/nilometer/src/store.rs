@@ -41,6 +41,9 @@ pub(crate) struct StoreArgs {
     /// Memory in bytes for directories, statistics and rollups of segments.
     #[arg(long, value_name = "BYTES", env = "NILOMETER_DIRECTORY_CACHE_BYTES_MAX", default_value_t = Options::default().directory_cache_bytes_max)]
     directory_cache_bytes_max: u64,
+    /// Memory in bytes for blocks of index files, which series are found in.
+    #[arg(long, value_name = "BYTES", env = "NILOMETER_INDEX_CACHE_BYTES_MAX", default_value_t = Options::default().index_cache_bytes_max)]
+    index_cache_bytes_max: u64,
     /// Memory in bytes of what writers remember of series texts.
     #[arg(long, value_name = "BYTES", env = "NILOMETER_MEMO_BYTES_MAX", default_value_t = Options::default().memo_bytes_max)]
     memo_bytes_max: usize,
@@ -92,6 +95,7 @@ impl StoreArgs {
             memory_bytes_max: self.memory_bytes_max,
             disk_reserve_bytes: self.disk_reserve_bytes,
             directory_cache_bytes_max: self.directory_cache_bytes_max,
+            index_cache_bytes_max: self.index_cache_bytes_max,
             memo_bytes_max: self.memo_bytes_max,
             open_files_max: self.open_files_max,
             key_age_ns: self.key_age_ms.saturating_mul(NS_PER_MS),

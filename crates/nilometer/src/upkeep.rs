@@ -26,7 +26,7 @@ pub(crate) struct SettleArgs {
 /// From where to where.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  nilometer backup --data ./data --to /mnt/backup\n  nilometer restore --from /mnt/backup --data ./data2"
+    after_help = "Examples:\n  nilometer backup --data ./data --to ./backup\n  nilometer restore --from ./backup --data ./data2"
 )]
 pub(crate) struct BackupArgs {
     /// Data directory.
@@ -41,7 +41,7 @@ pub(crate) struct BackupArgs {
 
 /// From where to where.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  nilometer restore --from /mnt/backup --data ./data2")]
+#[command(after_help = "Example:\n  nilometer restore --from ./backup --data ./restored")]
 pub(crate) struct RestoreArgs {
     /// Folder with a backup.
     #[arg(long, value_name = "DIR")]

@@ -1,14 +1,18 @@
 //! What a query answers: a schema, then batches as they are computed.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::array::{Int64Array, RecordBatch};
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::physical_plan::SendableRecordBatchStream;
-use futures::{Stream, StreamExt};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::{FutureExt, Stream, StreamExt, stream};
 use tokio::time::{Instant, Sleep};
+
+use crate::running::Running;
 
 use crate::{Error, SqlOptions};
 
@@ -21,15 +25,17 @@ pub struct Answer {
     deadline: Pin<Box<Sleep>>,
     limit_ms: u64,
     memory_bytes_max: usize,
+    running: Running,
     ended: bool,
 }
 
 impl Answer {
     pub(crate) fn new(
         batches: SendableRecordBatchStream,
-        started: Instant,
+        running: Running,
         options: &SqlOptions,
     ) -> Self {
+        let started = running.started();
         let limit_ms = options.query_ms_max;
         let deadline = Box::pin(tokio::time::sleep_until(
             started + Duration::from_millis(limit_ms),
@@ -41,8 +47,30 @@ impl Answer {
             deadline,
             limit_ms,
             memory_bytes_max,
+            running,
             ended: false,
         }
+    }
+
+    /// The answer of a statement that is done: what it answers is there.
+    pub(crate) fn of_batch(batch: RecordBatch, running: Running, options: &SqlOptions) -> Self {
+        let schema = batch.schema();
+        let batches = RecordBatchStreamAdapter::new(schema, stream::iter([Ok(batch)]));
+        Self::new(Box::pin(batches), running, options)
+    }
+
+    /// The answer of a statement that wrote: how many rows.
+    pub(crate) fn of_rows(rows: u64, running: Running, options: &SqlOptions) -> Self {
+        let schema = Schema::new(vec![Field::new("rows", DataType::Int64, false)]);
+        let rows = Int64Array::from(vec![i64::try_from(rows).unwrap_or(i64::MAX)]);
+        let batch = RecordBatch::try_new(Arc::new(schema), vec![Arc::new(rows)])
+            .expect("one column of the type that the schema says");
+        Self::of_batch(batch, running, options)
+    }
+
+    /// The statement, to go on with.
+    pub(crate) fn into_running(self) -> Running {
+        self.running
     }
 
     /// Names and types of the columns.
@@ -82,6 +110,10 @@ impl Stream for Answer {
         let item = if is_over {
             Some(Err(Error::Time {
                 limit_ms: self.limit_ms,
+            }))
+        } else if self.running.killed().poll_unpin(context).is_ready() {
+            Some(Err(Error::Killed {
+                id: self.running.id(),
             }))
         } else {
             match self.batches.poll_next_unpin(context) {

@@ -1,33 +1,192 @@
-//! One snapshot's databases, schemas and tables, as the planner asks for them: by name, one at a time.
+//! One snapshot's databases, schemas, tables and views, as the planner asks for them: by name, one at a time.
+//!
+//! Does: hand out tables, expand views (their query is planned each time, in the place they are in), add the schema of
+//! what the store says of itself. Does not: hold rows.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
+use datafusion::catalog::view::ViewTable;
 use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
 use datafusion::common::Result;
 use datafusion::datasource::TableType;
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::LogicalPlan;
 use nilometer_engine::Snapshot;
 
+use crate::error::Error;
+use crate::sql::Shared;
+use crate::statement::name::{Place, SYSTEM_SCHEMA, TableName};
+use crate::statement::{Params, Statement, parse};
+use crate::system;
 use crate::table::Table;
+use crate::view;
+
+/// Views inside views. Each level plans a query.
+const VIEWS_NESTED_MAX: usize = 16;
+
+/// One snapshot, and what reading it needs.
+#[derive(Clone)]
+pub(crate) struct Reading {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) snapshot: Arc<Snapshot>,
+    /// Views around what is planned now.
+    depth: usize,
+    /// A view that is about to be made, and so must not be in its own query.
+    making: Option<TableName>,
+    /// A table whose rows are about to change, and so say which they are.
+    changing: Option<TableName>,
+    /// What was wrong with the first view that could not be expanded.
+    trouble: Arc<Mutex<Option<Trouble>>>,
+}
+
+/// A view that could not be expanded.
+#[derive(Debug, Clone)]
+pub(crate) struct Trouble {
+    pub(crate) view: String,
+    pub(crate) message: String,
+}
+
+impl std::fmt::Debug for Reading {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Reading")
+            .field("depth", &self.depth)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Reading {
+    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            snapshot: Arc::new(shared.engine.snapshot()),
+            depth: 0,
+            making: None,
+            changing: None,
+            trouble: Arc::default(),
+        }
+    }
+
+    /// The same, for the query of a view that is about to be made.
+    pub(crate) fn making(&self, view: TableName) -> Self {
+        Self {
+            making: Some(view),
+            ..self.clone()
+        }
+    }
+
+    /// The same, for a statement that changes rows of a table.
+    pub(crate) fn changing(&self, table: TableName) -> Self {
+        Self {
+            changing: Some(table),
+            ..self.clone()
+        }
+    }
+
+    /// What was wrong with a view, if one could not be expanded.
+    pub(crate) fn trouble(&self) -> Option<Trouble> {
+        let trouble = self.trouble.lock();
+        trouble.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn complain(&self, view: &TableName, message: String) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        trouble.get_or_insert(Trouble {
+            view: view.table.clone(),
+            message,
+        });
+    }
+
+    /// A session in which names without a place mean this one.
+    pub(crate) fn session(&self, place: &Place) -> SessionState {
+        let mut session = self.shared.session.clone();
+        session.register_catalog_list(Arc::new(Databases(self.clone())));
+        let names = &mut session.config_mut().options_mut().catalog;
+        names.default_catalog.clone_from(&place.database);
+        names.default_schema.clone_from(&place.schema);
+        // The time that now() means in this statement.
+        session.mark_start_execution();
+        session
+    }
+
+    /// The plan of a view, if it can be read.
+    async fn expand(&self, name: &TableName, query: &str) -> Option<LogicalPlan> {
+        let problem = if self.depth >= VIEWS_NESTED_MAX {
+            format!("views nest deeper than {VIEWS_NESTED_MAX}")
+        } else if self
+            .making
+            .as_ref()
+            .is_some_and(|making| is_same(making, name))
+        {
+            "its query would contain itself".to_owned()
+        } else {
+            match self.plan_view(name, query).await {
+                Ok(plan) => return Some(plan),
+                Err(error) => error.to_string(),
+            }
+        };
+        self.complain(name, problem);
+        None
+    }
+
+    async fn plan_view(
+        &self,
+        name: &TableName,
+        query: &str,
+    ) -> std::result::Result<LogicalPlan, Error> {
+        let deeper = Self {
+            depth: self.depth + 1,
+            ..self.clone()
+        };
+        let place = Place {
+            database: name.database.clone(),
+            schema: name.schema.clone(),
+        };
+        let bounds = self.shared.options.bounds();
+        match parse(query, bounds, &Params::new())? {
+            Statement::Query(statement) => {
+                let session = deeper.session(&place);
+                Ok(session.statement_to_plan(statement).await?)
+            }
+            _ => Err(Error::internal("the query of a view is none")),
+        }
+    }
+
+    /// A table, a view or one of the system's tables.
+    pub(crate) async fn provider(&self, name: &TableName) -> Option<Arc<dyn TableProvider>> {
+        if name.schema == SYSTEM_SCHEMA {
+            return system::table(self, &name.table);
+        }
+        let found = self
+            .snapshot
+            .table(&name.database, &name.schema, &name.table);
+        if let Some(schema) = found {
+            let table = Table::new(
+                Arc::clone(&self.snapshot),
+                schema,
+                name.shown(),
+                self.shared.options.threads,
+            );
+            let changes = self.changing.as_ref();
+            return Some(Arc::new(if changes.is_some_and(|it| is_same(it, name)) {
+                table.with_row_columns()
+            } else {
+                table
+            }));
+        }
+        let query = view::definition(&self.snapshot, &name.database, &name.schema, &name.table)?;
+        let plan = self.expand(name, &query).await?;
+        Some(Arc::new(ViewTable::new(plan, Some(query))))
+    }
+}
+
+fn is_same(one: &TableName, other: &TableName) -> bool {
+    one.shown() == other.shown()
+}
 
 /// All databases of a snapshot.
-pub(crate) struct Databases {
-    snapshot: Arc<Snapshot>,
-    /// What one scan may use, passed down to the tables.
-    threads: usize,
-}
-
-impl Databases {
-    pub(crate) fn new(snapshot: Arc<Snapshot>, threads: usize) -> Self {
-        Self { snapshot, threads }
-    }
-}
-
-impl std::fmt::Debug for Databases {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.snapshot.databases()).finish()
-    }
-}
+#[derive(Debug)]
+struct Databases(Reading);
 
 impl CatalogProviderList for Databases {
     /// Nothing registers itself in a snapshot; the planner never asks.
@@ -40,93 +199,108 @@ impl CatalogProviderList for Databases {
     }
 
     fn catalog_names(&self) -> Vec<String> {
-        self.snapshot.databases()
+        self.0.snapshot.databases()
     }
 
     fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
-        self.snapshot.schemas(name)?;
+        self.0.snapshot.schemas(name)?;
         Some(Arc::new(Database {
-            snapshot: Arc::clone(&self.snapshot),
-            threads: self.threads,
+            reading: self.0.clone(),
             name: name.to_owned(),
         }))
     }
 }
 
+#[derive(Debug)]
 struct Database {
-    snapshot: Arc<Snapshot>,
-    threads: usize,
+    reading: Reading,
     name: String,
-}
-
-impl std::fmt::Debug for Database {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Database")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
-    }
 }
 
 impl CatalogProvider for Database {
     fn schema_names(&self) -> Vec<String> {
-        self.snapshot.schemas(&self.name).unwrap_or_default()
+        let mut schemas = self
+            .reading
+            .snapshot
+            .schemas(&self.name)
+            .unwrap_or_default();
+        schemas.retain(|schema| schema != SYSTEM_SCHEMA);
+        schemas.push(SYSTEM_SCHEMA.to_owned());
+        schemas
     }
 
     fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
-        self.snapshot.tables(&self.name, name)?;
+        if name != SYSTEM_SCHEMA {
+            self.reading.snapshot.tables(&self.name, name)?;
+        }
         Some(Arc::new(Schema {
-            snapshot: Arc::clone(&self.snapshot),
-            threads: self.threads,
+            reading: self.reading.clone(),
             database: self.name.clone(),
             name: name.to_owned(),
         }))
     }
 }
 
+#[derive(Debug)]
 struct Schema {
-    snapshot: Arc<Snapshot>,
-    threads: usize,
+    reading: Reading,
     database: String,
     name: String,
 }
 
-impl std::fmt::Debug for Schema {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Schema")
-            .field("database", &self.database)
-            .field("name", &self.name)
-            .finish_non_exhaustive()
+impl Schema {
+    fn named(&self, table: &str) -> TableName {
+        TableName {
+            database: self.database.clone(),
+            schema: self.name.clone(),
+            table: table.to_owned(),
+            position: None,
+        }
     }
 }
 
 #[async_trait]
 impl SchemaProvider for Schema {
     fn table_names(&self) -> Vec<String> {
-        self.snapshot
+        if self.name == SYSTEM_SCHEMA {
+            return system::TABLES.map(str::to_owned).to_vec();
+        }
+        let snapshot = &self.reading.snapshot;
+        let mut names = snapshot
             .tables(&self.database, &self.name)
-            .unwrap_or_default()
+            .unwrap_or_default();
+        for view in view::list(snapshot, &self.database, &self.name) {
+            if !names.contains(&view) {
+                names.push(view);
+            }
+        }
+        names
     }
 
     async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
-        let schema = self.snapshot.table(&self.database, &self.name, name);
-        Ok(schema.map(|schema| {
-            let shown = format!("{}.{}.{name}", self.database, self.name);
-            Arc::new(Table::new(
-                Arc::clone(&self.snapshot),
-                schema,
-                shown,
-                self.threads,
-            )) as _
-        }))
+        Ok(self.reading.provider(&self.named(name)).await)
     }
 
     async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
-        Ok(self.table_exist(name).then_some(TableType::Base))
+        let is_table = self
+            .reading
+            .snapshot
+            .table(&self.database, &self.name, name)
+            .is_some();
+        let kind = if is_table {
+            TableType::Base
+        } else {
+            TableType::View
+        };
+        Ok(self.table_exist(name).then_some(kind))
     }
 
     fn table_exist(&self, name: &str) -> bool {
-        self.snapshot
-            .table(&self.database, &self.name, name)
-            .is_some()
+        if self.name == SYSTEM_SCHEMA {
+            return system::TABLES.contains(&name);
+        }
+        let snapshot = &self.reading.snapshot;
+        snapshot.table(&self.database, &self.name, name).is_some()
+            || view::definition(snapshot, &self.database, &self.name, name).is_some()
     }
 }

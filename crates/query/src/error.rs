@@ -28,12 +28,51 @@ pub enum Error {
         position: Option<Position>,
     },
     /// The statement is SQL, but of a kind that does not run here.
-    #[error(
-        "{statement} is not supported yet: queries read (SELECT, EXPLAIN, SHOW, DESCRIBE); to write, send line protocol to /api/v3/write_lp"
-    )]
+    #[error("{statement} is not supported: {instead}")]
     Unsupported {
-        /// Its first word.
+        /// Its first words.
         statement: String,
+        /// What to do instead.
+        instead: &'static str,
+    },
+    /// The statement changes something, and its sender may only read.
+    #[error(
+        "this statement changes something, and it came where only reading is allowed; send it with POST, as a user who may write"
+    )]
+    ReadOnly,
+    /// A parameter of the statement has no value.
+    #[error("parameter {name}: {reason}")]
+    Parameter {
+        /// The parameter as it is written.
+        name: String,
+        /// What is wrong with it.
+        reason: String,
+        /// Where it stands.
+        position: Option<Position>,
+    },
+    /// No such database, schema, view, function or setting.
+    #[error("{what} not found: \"{name}\"{}", suggestion(.nearest.as_deref()))]
+    UnknownName {
+        /// What was asked for.
+        what: &'static str,
+        /// The name asked for.
+        name: String,
+        /// The name that was probably meant.
+        nearest: Option<String>,
+        /// Where it stands.
+        position: Option<Position>,
+    },
+    /// A view whose query no longer fits what it reads.
+    #[error(
+        "the view \"{name}\" cannot be read: {message}; make it again with CREATE OR REPLACE VIEW or drop it"
+    )]
+    View {
+        /// The view.
+        name: String,
+        /// What is wrong with its query.
+        message: String,
+        /// Where the view is named.
+        position: Option<Position>,
     },
     /// No such table.
     #[error("table not found: \"{name}\"{}", suggestion(.nearest.as_deref()))]
@@ -100,6 +139,12 @@ pub enum Error {
         /// The limit in force.
         limit_ms: u64,
     },
+    /// Somebody ended the query.
+    #[error("the query was ended by KILL QUERY {id}")]
+    Killed {
+        /// Its number.
+        id: u64,
+    },
     /// The engine failed, or knows no such database.
     #[error(transparent)]
     Engine(nilometer_engine::Error),
@@ -163,6 +208,9 @@ impl Error {
             | Self::UnknownTable { position, .. }
             | Self::UnknownColumn { position, .. }
             | Self::TooDeep { position, .. }
+            | Self::Parameter { position, .. }
+            | Self::UnknownName { position, .. }
+            | Self::View { position, .. }
             | Self::Plan { position, .. } => *position,
             _ => None,
         }
@@ -236,6 +284,9 @@ fn convert(error: DataFusionError, position: Option<Position>) -> Error {
                 position,
             },
         },
+        DataFusionError::Plan(message) if message.starts_with(INVALID_FUNCTION) => {
+            unknown_function(&message, position)
+        }
         DataFusionError::Plan(message)
         | DataFusionError::NotImplemented(message)
         | DataFusionError::Configuration(message) => Error::Plan {
@@ -248,6 +299,19 @@ fn convert(error: DataFusionError, position: Option<Position>) -> Error {
         DataFusionError::ArrowError(arrow, _) => convert_arrow(*arrow, position),
         DataFusionError::External(inner) => convert_external(inner, position),
         other => Error::internal(tidy(&other.to_string())),
+    }
+}
+
+/// How the planner says that it does not know a function.
+const INVALID_FUNCTION: &str = "Invalid function '";
+
+fn unknown_function(message: &str, position: Option<Position>) -> Error {
+    let mut quoted = message.split('\'').skip(1).step_by(2);
+    Error::UnknownName {
+        what: "function",
+        name: quoted.next().unwrap_or_default().to_owned(),
+        nearest: quoted.next().map(str::to_owned),
+        position,
     }
 }
 
@@ -271,13 +335,20 @@ fn convert_external(
         Ok(engine) => return Error::Engine(*engine),
         Err(other) => other,
     };
+    let inner = match inner.downcast::<Error>() {
+        Ok(own) => return *own,
+        Err(other) => other,
+    };
     let inner = match inner.downcast::<OverMemory>() {
         Ok(memory) => return Error::Memory(*memory),
         Err(other) => other,
     };
     match inner.downcast::<DataFusionError>() {
         Ok(nested) => convert(*nested, position),
-        Err(other) => Error::internal(other.to_string()),
+        // What a function's library says of its arguments, such as a regular expression that is none.
+        Err(other) => Error::Execution {
+            message: tidy(&other.to_string()),
+        },
     }
 }
 

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 use arrow::datatypes::{DataType, Schema, TimeUnit};
 use datafusion::common::{Column, ScalarValue};
 use datafusion::logical_expr::expr::{BinaryExpr, InList};
-use datafusion::logical_expr::{Between, Expr, Operator};
+use datafusion::logical_expr::{Between, Expr, Like, Operator};
 use nilometer_engine::{ColumnSource, TableSchema, TagMatch, TagPredicate};
 
 const DAY_NS: i128 = 86_400_000_000_000;
@@ -76,6 +76,7 @@ impl Pushdown {
             },
             Expr::Between(between) => self::between(between, table),
             Expr::InList(list) => in_list(list, table),
+            Expr::Like(like) => self::like(like, table),
             Expr::IsNull(expr) => is_null(expr, false, table),
             Expr::IsNotNull(expr) => is_null(expr, true, table),
             Expr::Literal(scalar, _) => constant(scalar),
@@ -321,6 +322,14 @@ fn compare(left: &Expr, op: Operator, right: &Expr, table: &TableSchema) -> Foun
             // A comparison with NULL is not true for any row.
             let TagValue(value) = text(literal)?;
             match (op, value) {
+                (Operator::RegexMatch, Some(pattern)) => pattern_of(position, &pattern, false),
+                (Operator::RegexNotMatch, Some(pattern)) => pattern_of(position, &pattern, true),
+                (Operator::RegexIMatch, Some(pattern)) => {
+                    pattern_of(position, &format!("(?i:{pattern})"), false)
+                }
+                (Operator::RegexNotIMatch, Some(pattern)) => {
+                    pattern_of(position, &format!("(?i:{pattern})"), true)
+                }
                 (Operator::Eq | Operator::NotEq, None) => {
                     Some((Pushdown::nothing(), Coverage::Exact))
                 }
@@ -331,6 +340,57 @@ fn compare(left: &Expr, op: Operator, right: &Expr, table: &TableSchema) -> Foun
             }
         }
     }
+}
+
+/// Series by an expression that their tag matches. The planner filters again: what matches exactly is its to say.
+fn pattern_of(column: usize, pattern: &str, negated: bool) -> Found {
+    let matches = TagPredicate::pattern(column, pattern, negated).ok()?;
+    // An absent tag is NULL, which neither matches nor does not.
+    let is_there = TagPredicate {
+        negated: true,
+        ..TagPredicate::one_of(column, vec![None])
+    };
+    let pushdown = Pushdown {
+        time: i64::MIN..=i64::MAX,
+        tags: vec![matches, is_there],
+    };
+    Some((pushdown, Coverage::Inexact))
+}
+
+fn like(like: &Like, table: &TableSchema) -> Found {
+    let Operand::Tag(position) = operand(&like.expr, table)? else {
+        return None;
+    };
+    let TagValue(Some(pattern)) = text(&like.pattern)? else {
+        return None;
+    };
+    let escape = like.escape_char.unwrap_or('\\');
+    let mut expression = String::from(if like.case_insensitive {
+        "(?is)^"
+    } else {
+        "(?s)^"
+    });
+    let mut letters = pattern.chars();
+    while let Some(letter) = letters.next() {
+        let literal = match letter {
+            '%' => {
+                expression.push_str(".*");
+                continue;
+            }
+            '_' => {
+                expression.push('.');
+                continue;
+            }
+            letter if letter == escape => letters.next().unwrap_or(letter),
+            letter => letter,
+        };
+        if literal.is_ascii_punctuation() && !matches!(literal, '<' | '>') {
+            expression.push('\\');
+        }
+        expression.push(literal);
+    }
+    expression.push('$');
+    pattern_of(position, &expression, like.negated)
 }
 
 fn between(between: &Between, table: &TableSchema) -> Found {

@@ -2,6 +2,15 @@
 
 mod bookend;
 mod bucket;
+mod dense;
+mod ends;
+mod gapfill;
+mod histogram;
+mod pattern;
+mod percentile;
+mod postgres;
+mod samples;
+mod series;
 mod time_bucket;
 
 use std::sync::Arc;
@@ -13,7 +22,13 @@ use datafusion::functions_aggregate::variance::var_samp_udaf;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
 pub(crate) use bucket::ORIGIN_NS as BUCKET_ORIGIN_NS;
-pub(crate) use time_bucket::NAME as TIME_BUCKET;
+pub(crate) use bucket::{Buckets, DAY_NS, Shift};
+pub(crate) use gapfill::{GAPFILL, INTERPOLATE, LOCF, misplaced};
+pub(crate) use time_bucket::{NAME as TIME_BUCKET, TimeBucket, width, zone};
+
+/// The two halves of what `TimescaleDB` users write for a percentile that need not be exact.
+pub(crate) const APPROX_PERCENTILE: &str = "approx_percentile";
+pub(crate) const PERCENTILE_AGG: &str = "percentile_agg";
 
 /// Makes the functions known to a session.
 pub(crate) fn register(session: &mut SessionState) -> Result<()> {
@@ -23,6 +38,23 @@ pub(crate) fn register(session: &mut SessionState) -> Result<()> {
     for bookend in [bookend::Bookend::first(), bookend::Bookend::last()] {
         session.register_udaf(Arc::new(AggregateUDF::new_from_impl(bookend)))?;
     }
+    for placeholder in gapfill::functions() {
+        session.register_udf(placeholder)?;
+    }
+    for function in postgres::functions() {
+        session.register_udf(function)?;
+    }
+    session.register_udf(crate::asof::marker())?;
+    for aggregate in series::functions() {
+        session.register_udaf(aggregate)?;
+    }
+    session.register_udaf(Arc::new(AggregateUDF::new_from_impl(
+        histogram::Histogram::new(),
+    )))?;
+    session.register_udaf(Arc::new(AggregateUDF::new_from_impl(
+        percentile::PercentileDisc::new(),
+    )))?;
+    session.register_expr_planner(Arc::new(crate::planner::Caret))?;
     // PostgreSQL's name for it.
     let variance = var_samp_udaf().as_ref().clone().with_aliases(["variance"]);
     session.register_udaf(Arc::new(variance))?;

@@ -1,27 +1,42 @@
 //! SQL over the engine.
 //!
-//! Does: plan and run one read-only statement on one snapshot ([`Sql::query`]), with `DataFusion` and our own table
-//! provider, scan and functions; hold each query to its memory and its time; say where a statement is wrong. Does not:
-//! open sockets, encode answers, write, or let a `DataFusion` type out (Arrow is what leaves).
+//! Does: plan and run one statement ([`Sql::query`]): a query on one snapshot, with `DataFusion` and our own table
+//! provider, scan and functions; changes of names and rows through the engine. Holds each statement to its memory and its
+//! time; says where one is wrong. Does not: open sockets, encode answers, or let a `DataFusion` type out (Arrow is what
+//! leaves).
 //!
-//! Where next: `sql.rs` is the way in; `filter.rs` decides what a scan may skip; `scan.rs` reads the engine.
+//! Where next: `sql.rs` is the way in; `statement.rs` reads the text; `catalogue.rs` has the names; `filter.rs` decides
+//! what a scan may skip; `scan.rs` reads the engine.
 
 mod aggregate;
 mod answer;
+mod asof;
 mod catalogue;
 mod cooperate;
+mod describe;
 mod error;
 mod filter;
 mod function;
+mod gapfill;
+mod lateral;
 mod memory;
+mod names;
 mod nearest;
-mod parameter;
+mod options;
+mod planner;
+mod round;
+mod running;
 mod scan;
+mod spelling;
 mod sql;
 mod statement;
+mod system;
 mod table;
+mod view;
+mod write;
 
 pub use answer::Answer;
 pub use error::{Error, OverMemory, Position};
-pub use parameter::{Param, Params};
-pub use sql::{Sql, SqlOptions};
+pub use options::{ShownSetting, SqlOptions};
+pub use sql::Sql;
+pub use statement::{Param, Params};

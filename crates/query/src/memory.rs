@@ -95,6 +95,11 @@ impl QueryMemory {
             shared,
         }
     }
+
+    /// What it has reserved now.
+    pub(crate) fn bytes(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
 }
 
 fn try_add(used: &AtomicUsize, additional: usize, bytes_max: usize) -> bool {

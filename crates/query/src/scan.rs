@@ -18,7 +18,9 @@ use datafusion::execution::TaskContext;
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
-use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, Metric, MetricValue, MetricsSet,
+};
 use datafusion::physical_plan::statistics::StatisticsArgs;
 use datafusion::physical_plan::{
     DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, RecordBatchStream,
@@ -143,10 +145,20 @@ impl DisplayAs for SeriesScan {
             self.scan.morsels(),
             self.scan.rows_estimate()
         )?;
-        match self.limit {
-            Some(limit) => write!(f, ", limit={limit}"),
-            None => Ok(()),
+        if let Some(limit) = self.limit {
+            write!(f, ", limit={limit}")?;
         }
+        let report = self.scan.report();
+        write!(
+            f,
+            ", series={}, segments={} of {}, blocks={} of {}, rows in memory={}",
+            report.series,
+            report.segments,
+            report.segments + report.segments_skipped,
+            report.blocks,
+            report.blocks + report.blocks_skipped,
+            report.memory_rows,
+        )
     }
 }
 
@@ -222,8 +234,31 @@ impl ExecutionPlan for SeriesScan {
         })))
     }
 
+    /// The planner's own, and what the engine has counted.
     fn metrics(&self) -> Option<MetricsSet> {
-        Some(self.metrics.clone_inner())
+        let mut metrics = self.metrics.clone_inner();
+        let report = self.scan.report();
+        for (name, number) in [
+            ("partitions", report.partitions),
+            ("partitions_skipped", report.partitions_skipped),
+            ("segments", report.segments),
+            ("segments_skipped", report.segments_skipped),
+            ("blocks_read", report.blocks_read),
+            ("blocks_skipped", report.blocks_skipped),
+            ("pages_read", report.pages_read),
+            ("pages_skipped", report.pages_skipped),
+            ("bytes_read", report.bytes_read),
+            ("memory_rows", report.memory_rows),
+        ] {
+            let count = Count::new();
+            count.add(usize::try_from(number).unwrap_or(usize::MAX));
+            let value = MetricValue::Count {
+                name: name.into(),
+                count,
+            };
+            metrics.push(Arc::new(Metric::new(value, None)));
+        }
+        Some(metrics)
     }
 
     fn statistics_from_inputs(

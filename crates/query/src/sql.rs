@@ -3,79 +3,61 @@
 use std::sync::Arc;
 
 use datafusion::common::TableReference;
+use datafusion::execution::SessionStateBuilder;
+use datafusion::execution::TaskContext;
 use datafusion::execution::context::SessionState;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::execution::{SessionStateBuilder, TaskContext};
 use datafusion::logical_expr::{DdlStatement, DmlStatement, LogicalPlan};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
-use datafusion::physical_plan::execute_stream;
+use datafusion::physical_plan::{SendableRecordBatchStream, execute_stream};
 use datafusion::prelude::SessionConfig;
-use datafusion::sql::parser::Statement;
-use nilometer_engine::{DEFAULT_SCHEMA, Engine, Snapshot};
-use tokio::time::Instant;
+use datafusion::sql::parser::Statement as DfStatement;
+use nilometer_engine::{DEFAULT_SCHEMA, Engine};
 
 use crate::aggregate::AggregateFromStatistics;
 use crate::answer::Answer;
-use crate::catalogue::Databases;
+use crate::catalogue::Reading;
 use crate::cooperate::cooperate;
 use crate::error::Error;
 use crate::memory::{QueryMemory, SharedMemory};
-use crate::nearest::nearest;
-use crate::parameter::Params;
-use crate::{function, statement};
+use crate::options::SqlOptions;
+use crate::running::{Running, Statements};
+use crate::statement::name::{INFORMATION_SCHEMA, Place, SYSTEM_SCHEMA, TableName};
+use crate::statement::{self, Change, Params, Show, Statement};
+use crate::write::{self, Writing};
+use crate::{describe, function, names, planner};
 
-/// Limits of queries. Each is named in the error that it causes.
-#[derive(Debug, Clone)]
-pub struct SqlOptions {
-    /// Threads one query is spread over.
-    pub threads: usize,
-    /// Memory of one query.
-    pub query_memory_bytes_max: usize,
-    /// Memory of all queries together.
-    pub queries_memory_bytes_max: usize,
-    /// How long a query may run, from planning to its last batch.
-    pub query_ms_max: u64,
-    /// Length of a statement.
-    pub sql_bytes_max: usize,
-    /// Operators in one chain (`a OR b OR c` has two).
-    pub sql_operators_max: usize,
-}
-
-impl Default for SqlOptions {
-    fn default() -> Self {
-        Self {
-            threads: std::thread::available_parallelism().map_or(1, usize::from),
-            query_memory_bytes_max: 512 << 20,
-            queries_memory_bytes_max: 1 << 30,
-            query_ms_max: 60_000,
-            sql_bytes_max: 1 << 20,
-            sql_operators_max: 1000,
-        }
-    }
-}
-
-/// SQL over an engine. Cheap to share; each query is on its own.
+/// SQL over an engine. Cheap to share and to clone; each statement is on its own.
+#[derive(Clone)]
 pub struct Sql {
-    engine: Arc<Engine>,
-    options: SqlOptions,
-    /// Functions, rules and settings; what differs between queries is put into a copy.
-    session: SessionState,
+    shared: Arc<Shared>,
+    read_only: bool,
+}
+
+/// What all statements have in common.
+pub(crate) struct Shared {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) options: SqlOptions,
+    /// Functions, rules and settings; what differs between statements is put into a copy.
+    pub(crate) session: SessionState,
     runtime: Arc<RuntimeEnv>,
     memory: Arc<SharedMemory>,
+    pub(crate) statements: Arc<Statements>,
 }
 
 impl std::fmt::Debug for Sql {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Sql")
-            .field("options", &self.options)
+            .field("options", &self.shared.options)
+            .field("read_only", &self.read_only)
             .finish_non_exhaustive()
     }
 }
 
 impl Sql {
-    /// Prepares what all queries have in common.
+    /// Prepares what all statements have in common.
     pub fn new(engine: Arc<Engine>, options: SqlOptions) -> Result<Self, Error> {
         let runtime = RuntimeEnvBuilder::new()
             // A query over its memory ends with an error; it does not fill a disk that writes need.
@@ -83,87 +65,236 @@ impl Sql {
                 DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled),
             )
             .build_arc()?;
-        let mut session = SessionStateBuilder::new()
+        let session = SessionStateBuilder::new()
             .with_default_features()
             .with_config(config(&options))
             .with_runtime_env(Arc::clone(&runtime))
-            .with_physical_optimizer_rules(physical_rules())
-            .build();
+            .with_physical_optimizer_rules(physical_rules());
+        let mut session = planner::extend(session, options.gapfill_buckets_max).build();
         function::register(&mut session)?;
         let memory = Arc::new(SharedMemory::new(
             options.queries_memory_bytes_max,
             engine.budget(),
         ));
+        let read_only = options.read_only;
         Ok(Self {
-            engine,
-            options,
-            session,
-            runtime,
-            memory,
+            shared: Arc::new(Shared {
+                engine,
+                options,
+                session,
+                runtime,
+                memory,
+                statements: Arc::default(),
+            }),
+            read_only,
         })
     }
 
-    /// Plans a statement on the newest snapshot and starts to run it. `database` is where names without one are
-    /// looked up; others are reached as `database.schema.table`.
+    /// The same for who may only read: what changes something is an error.
+    #[must_use]
+    pub fn read_only(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+            read_only: true,
+        }
+    }
+
+    /// Carries out a statement without parameters; see [`Self::query_with`].
     pub async fn query(&self, database: &str, sql: &str) -> Result<Answer, Error> {
         self.query_with(database, sql, &Params::new()).await
     }
 
-    /// As [`Self::query`], with values for the statement's placeholders.
+    /// Carries out a statement. A query is planned on the newest snapshot and starts to run; what writes is durable when
+    /// this returns, and answers how many rows it wrote. `database` is where names without one are looked up; others are
+    /// reached as `database.schema.table`.
     pub async fn query_with(
         &self,
         database: &str,
         sql: &str,
         params: &Params,
     ) -> Result<Answer, Error> {
-        let started = Instant::now();
-        let statement = statement::parse(
-            sql,
-            self.options.sql_bytes_max,
-            self.options.sql_operators_max,
-        )?;
-        let snapshot = Arc::new(self.engine.snapshot());
-        if snapshot.schemas(database).is_none() {
-            return Err(nilometer_engine::Error::UnknownDatabase {
-                name: database.to_owned(),
-            }
-            .into());
+        let shared = &self.shared;
+        let statement = statement::parse(sql, shared.options.bounds(), params)?;
+        if self.read_only && statement.writes() {
+            return Err(Error::ReadOnly);
         }
-        let session = self.session(database, Arc::clone(&snapshot));
-        let plan = match session.statement_to_plan(statement.clone()).await {
-            Ok(plan) => plan,
-            Err(error) => {
-                return Err(explain(
-                    error.into(),
-                    &session,
-                    database,
-                    &snapshot,
-                    &statement,
-                ));
-            }
-        };
-        only_reading(&plan)?;
-        let plan = params.fill(plan, sql)?;
-        let plan = cooperate(session.create_physical_plan(&plan).await?)?;
         let memory = QueryMemory::new(
-            self.options.query_memory_bytes_max,
-            Arc::clone(&self.memory),
+            shared.options.query_memory_bytes_max,
+            Arc::clone(&shared.memory),
         );
-        let runtime = RuntimeEnvBuilder::from_runtime_env(&self.runtime)
-            .with_memory_pool(Arc::new(memory))
-            .build_arc()?;
-        let task = TaskContext::from(&session).with_runtime(runtime);
-        let batches = execute_stream(plan, Arc::new(task))?;
-        Ok(Answer::new(batches, started, &self.options))
+        let running = shared.statements.start(database, sql, Arc::new(memory));
+        let reading = self.reading();
+        let place = place_of(&reading, database, &statement)?;
+        match statement {
+            // Boxed, because what waits for one of these would else be as large as the largest of them.
+            Statement::Query(statement) => {
+                Box::pin(self.read(&reading, &place, statement, running)).await
+            }
+            Statement::Insert(insert) => {
+                let writing = self.writing(reading, place, running);
+                Ok(self.written(Box::pin(write::insert(writing, *insert)).await?))
+            }
+            Statement::Update(update) => {
+                let writing = self.writing(reading, place, running);
+                Ok(self.written(Box::pin(write::update(writing, *update)).await?))
+            }
+            Statement::Delete(delete) => {
+                let writing = self.writing(reading, place, running);
+                Ok(self.written(Box::pin(write::delete(writing, *delete)).await?))
+            }
+            Statement::Show(show) => Box::pin(self.show(&reading, &place, show, running)).await,
+            Statement::Change(change) => {
+                Box::pin(self.change(&reading, place, change)).await?;
+                Ok(Answer::of_rows(0, running, &shared.options))
+            }
+            Statement::Kill(id) => {
+                if shared.statements.kill(id) {
+                    Ok(Answer::of_rows(0, running, &shared.options))
+                } else {
+                    Err(Error::UnknownName {
+                        what: "running query",
+                        name: id.to_string(),
+                        nearest: None,
+                        position: None,
+                    })
+                }
+            }
+        }
     }
 
-    fn session(&self, database: &str, snapshot: Arc<Snapshot>) -> SessionState {
-        let mut session = self.session.clone();
-        session.register_catalog_list(Arc::new(Databases::new(snapshot, self.options.threads)));
-        database.clone_into(&mut session.config_mut().options_mut().catalog.default_catalog);
-        // The time that now() means in this statement.
-        session.mark_start_execution();
-        session
+    /// The newest snapshot.
+    pub(crate) fn reading(&self) -> Reading {
+        Reading::new(&self.shared)
+    }
+
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
+        &self.shared.engine
+    }
+
+    pub(crate) fn options(&self) -> &SqlOptions {
+        &self.shared.options
+    }
+
+    fn writing(&self, reading: Reading, place: Place, running: Running) -> Writing<'_> {
+        Writing {
+            sql: self,
+            reading,
+            place,
+            running,
+        }
+    }
+
+    fn written(&self, (rows, writing): (u64, Writing<'_>)) -> Answer {
+        Answer::of_rows(rows, writing.running, &self.shared.options)
+    }
+
+    async fn read(
+        &self,
+        reading: &Reading,
+        place: &Place,
+        statement: DfStatement,
+        running: Running,
+    ) -> Result<Answer, Error> {
+        let session = reading.session(place);
+        let plan = plan(reading, &session, place, statement).await?;
+        let batches = self.run(&session, &plan, &running).await?;
+        Ok(Answer::new(batches, running, &self.shared.options))
+    }
+
+    /// Starts a plan in the memory of a running statement.
+    pub(crate) async fn run(
+        &self,
+        session: &SessionState,
+        plan: &LogicalPlan,
+        running: &Running,
+    ) -> Result<SendableRecordBatchStream, Error> {
+        let plan = cooperate(session.create_physical_plan(plan).await?)?;
+        let memory = Arc::clone(running.memory());
+        let runtime = RuntimeEnvBuilder::from_runtime_env(&self.shared.runtime)
+            .with_memory_pool(memory)
+            .build_arc()?;
+        let task = TaskContext::from(session).with_runtime(runtime);
+        Ok(execute_stream(plan, Arc::new(task))?)
+    }
+
+    async fn show(
+        &self,
+        reading: &Reading,
+        place: &Place,
+        show: Show,
+        running: Running,
+    ) -> Result<Answer, Error> {
+        let options = &self.shared.options;
+        describe::check(reading, place, &show)?;
+        if let Some(query) = show.query(place)? {
+            let statement = statement::parse(&query, options.bounds(), &Params::new())?;
+            // Names of the system's schema mean the same everywhere, but a database must be there to look them up in.
+            let mut place = place.clone();
+            if reading.snapshot.schemas(&place.database).is_none() {
+                match reading.snapshot.databases().into_iter().next() {
+                    Some(any) => place.database = any,
+                    None => {
+                        return Ok(Answer::of_batch(describe::no_databases(), running, options));
+                    }
+                }
+            }
+            return match statement {
+                Statement::Query(statement) => self.read(reading, &place, statement, running).await,
+                _ => Err(Error::internal("what shows something is a query")),
+            };
+        }
+        let batch = match show {
+            Show::Columns { table } => {
+                let name = table.table(place)?;
+                describe::columns(reading, &name).await?
+            }
+            Show::Create { table } => describe::create(reading, &table.table(place)?)?,
+            _ => return Err(Error::internal("nothing to show")),
+        };
+        Ok(Answer::of_batch(batch, running, options))
+    }
+
+    async fn change(&self, reading: &Reading, place: Place, change: Change) -> Result<(), Error> {
+        if let Change::CreateView(view) = &change {
+            let name = view.path.clone().table(&place)?;
+            describe::check_view(reading, &name, &view.query).await?;
+        }
+        let engine = Arc::clone(&self.shared.engine);
+        blocking(move || statement::run_change(&engine, &place, change)).await
+    }
+}
+
+/// Where names without a place are looked up. What concerns whole databases needs none.
+fn place_of(reading: &Reading, database: &str, statement: &Statement) -> Result<Place, Error> {
+    let schema = reading.snapshot.default_schema(database);
+    let of_databases = matches!(
+        statement,
+        Statement::Change(
+            Change::CreateDatabase { .. }
+                | Change::DropDatabase { .. }
+                | Change::RenameDatabase { .. }
+        ) | Statement::Show(Show::Databases { .. })
+            | Statement::Kill(_)
+    );
+    if schema.is_none() && !of_databases {
+        return Err(nilometer_engine::Error::UnknownDatabase {
+            name: database.to_owned(),
+        }
+        .into());
+    }
+    Ok(Place {
+        database: database.to_owned(),
+        schema: schema.unwrap_or_else(|| DEFAULT_SCHEMA.to_owned()),
+    })
+}
+
+/// Does what waits for the disk where waiting is allowed. It goes on to its end even if nobody waits for it any more.
+pub(crate) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
+) -> Result<T, Error> {
+    match tokio::task::spawn_blocking(work).await {
+        Ok(done) => done,
+        Err(stopped) => Err(Error::internal(stopped.to_string())),
     }
 }
 
@@ -181,7 +312,6 @@ fn config(options: &SqlOptions) -> SessionConfig {
         .with_information_schema(true)
         .with_create_default_catalog_and_schema(false);
     let settings = config.options_mut();
-    DEFAULT_SCHEMA.clone_into(&mut settings.catalog.default_schema);
     settings.execution.time_zone = Some("UTC".to_owned());
     settings.sql_parser.dialect = datafusion::config::Dialect::Generic;
     settings.sql_parser.collect_spans = true;
@@ -192,73 +322,97 @@ fn config(options: &SqlOptions) -> SessionConfig {
     config
 }
 
+/// The plan of a query, or what is wrong with it.
+pub(crate) async fn plan(
+    reading: &Reading,
+    session: &SessionState,
+    place: &Place,
+    statement: DfStatement,
+) -> Result<LogicalPlan, Error> {
+    let plan = match session.statement_to_plan(statement.clone()).await {
+        Ok(plan) => plan,
+        Err(error) => {
+            return Err(explain(error.into(), session, reading, place, &statement));
+        }
+    };
+    only_reading(&plan)?;
+    Ok(plan)
+}
+
 /// Refuses what the statement's first word does not give away, such as `WITH ... INSERT`.
 fn only_reading(plan: &LogicalPlan) -> Result<(), Error> {
     let statement = match plan {
-        LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(_)) => "CREATE TABLE",
-        LogicalPlan::Ddl(_) => "DDL",
-        LogicalPlan::Dml(DmlStatement { op, .. }) => {
-            return Err(Error::Unsupported {
-                statement: op.to_string(),
-            });
-        }
-        LogicalPlan::Copy(_) => "COPY",
-        LogicalPlan::Statement(_) => "SET",
+        LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(_)) => "SELECT INTO".to_owned(),
+        LogicalPlan::Ddl(_) => "a definition in a query".to_owned(),
+        LogicalPlan::Dml(DmlStatement { op, .. }) => format!("{op} in a query"),
+        LogicalPlan::Copy(_) => "COPY".to_owned(),
+        LogicalPlan::Statement(_) => "SET".to_owned(),
         LogicalPlan::Explain(explain) => return only_reading(&explain.plan),
         LogicalPlan::Analyze(analyze) => return only_reading(&analyze.input),
         _ => return Ok(()),
     };
     Err(Error::Unsupported {
-        statement: statement.to_owned(),
+        statement,
+        instead: "write it as a statement of its own",
     })
 }
 
-/// Says which table is missing, where a table is; else leaves the error as it was.
+/// Says which table, schema or database is missing, where one is; else leaves the error as it was.
 fn explain(
     error: Error,
     session: &SessionState,
-    database: &str,
-    snapshot: &Snapshot,
-    statement: &Statement,
+    reading: &Reading,
+    place: &Place,
+    statement: &DfStatement,
 ) -> Error {
     if !matches!(error, Error::Plan { .. }) {
         return error;
     }
     let position = error.position();
-    for reference in session
-        .resolve_table_references(statement)
-        .unwrap_or_default()
-    {
-        if let Some(missing) = missing(&reference, database, snapshot) {
-            return match missing {
-                Error::UnknownTable { name, nearest, .. } => Error::UnknownTable {
-                    name,
-                    nearest,
-                    position,
-                },
-                other => other,
-            };
+    let references = session.resolve_table_references(statement);
+    for reference in references.unwrap_or_default() {
+        if let Some(missing) = missing(&reference, reading, place, position) {
+            return missing;
         }
     }
     error
 }
 
-fn missing(reference: &TableReference, database: &str, snapshot: &Snapshot) -> Option<Error> {
-    let resolved = reference.clone().resolve(database, DEFAULT_SCHEMA);
-    let (database, schema, table) = (&*resolved.catalog, &*resolved.schema, &*resolved.table);
-    if schema == "information_schema" || snapshot.table(database, schema, table).is_some() {
+fn missing(
+    reference: &TableReference,
+    reading: &Reading,
+    place: &Place,
+    position: Option<crate::Position>,
+) -> Option<Error> {
+    let resolved = reference.clone().resolve(&place.database, &place.schema);
+    let name = TableName {
+        database: resolved.catalog.to_string(),
+        schema: resolved.schema.to_string(),
+        table: resolved.table.to_string(),
+        position,
+    };
+    let snapshot = &reading.snapshot;
+    if let Err(missing) = names::find_database(snapshot, &name.database, position) {
+        return Some(missing);
+    }
+    if name.schema == INFORMATION_SCHEMA {
         return None;
     }
-    if snapshot.schemas(database).is_none() {
-        let name = database.to_owned();
-        return Some(Error::Engine(nilometer_engine::Error::UnknownDatabase {
-            name,
-        }));
+    if name.schema == SYSTEM_SCHEMA {
+        return describe::unknown_system_table(&name);
     }
-    let nearest = nearest(table, snapshot.tables(database, schema).unwrap_or_default());
-    Some(Error::UnknownTable {
-        name: format!("{database}.{schema}.{table}"),
-        nearest,
-        position: None,
-    })
+    let is_table = snapshot.table(&name.database, &name.schema, &name.table);
+    if is_table.is_some() {
+        return None;
+    }
+    let view = crate::view::definition(snapshot, &name.database, &name.schema, &name.table);
+    if view.is_some() {
+        let trouble = reading.trouble()?;
+        return Some(Error::View {
+            name: trouble.view,
+            message: trouble.message,
+            position,
+        });
+    }
+    Some(names::unknown_table(snapshot, &name))
 }

@@ -1,31 +1,70 @@
 //! From text to one statement that may run: its size and depth are bounded before anything recurses over it.
 
+mod change;
+mod grammar;
+pub(crate) mod name;
+mod params;
+pub(crate) mod settings;
+mod show;
+pub(crate) mod types;
+
 use std::ops::ControlFlow;
 
 use datafusion::sql::parser::{DFParserBuilder, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast::{
-    self, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArguments,
-    TableFactor, TimezoneInfo, Visit, Visitor, visit_expressions_mut,
+    self, CastKind, DataType, Expr, TableFactor, TimezoneInfo, Visit, Visitor,
 };
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::error::{Error, Position, syntax};
-use crate::function::TIME_BUCKET;
+use crate::spelling;
+use grammar::Grammar;
+
+pub(crate) use change::{Change, run::run as run_change};
+pub use params::{Param, Params};
+pub(crate) use show::{Show, unknown_setting};
 
 /// Parentheses, sub-selects and the like inside each other.
 const NESTING_MAX: usize = 50;
 
-/// The one statement in `sql`, if it only reads.
-pub(crate) fn parse(
-    sql: &str,
-    bytes_max: usize,
-    operators_max: usize,
-) -> Result<DfStatement, Error> {
-    if sql.len() > bytes_max {
+const ONE_STATEMENT: &str =
+    "only one statement at a time; send the others in requests of their own";
+
+/// How large a statement may be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    pub(crate) bytes_max: usize,
+    pub(crate) operators_max: usize,
+}
+
+/// One statement, by who carries it out.
+#[derive(Debug, Clone)]
+pub(crate) enum Statement {
+    /// The planner: it only reads.
+    Query(DfStatement),
+    Insert(Box<ast::Insert>),
+    Update(Box<ast::Update>),
+    Delete(Box<ast::Delete>),
+    Show(Show),
+    Change(Change),
+    /// Ends the query of this number.
+    Kill(u64),
+}
+
+impl Statement {
+    /// Whether it changes something.
+    pub(crate) fn writes(&self) -> bool {
+        !matches!(self, Self::Query(_) | Self::Show(_))
+    }
+}
+
+/// The one statement in `sql`, with the values of its parameters in place.
+pub(crate) fn parse(sql: &str, bounds: Bounds, params: &Params) -> Result<Statement, Error> {
+    if sql.len() > bounds.bytes_max {
         return Err(Error::TooLong {
-            limit: bytes_max,
+            limit: bounds.bytes_max,
             bytes: sql.len(),
         });
     }
@@ -33,41 +72,140 @@ pub(crate) fn parse(
     let tokens = Tokenizer::new(&dialect, sql)
         .tokenize_with_location()
         .map_err(|error| syntax(&error.to_string()))?;
-    bound_chains(&tokens, operators_max)?;
+    let tokens = spelling::asof_joins(tokens);
+    bound_chains(&tokens, bounds.operators_max)?;
+    if let Some(own) = own(&tokens, sql)? {
+        return Ok(own);
+    }
     let mut statements = DFParserBuilder::new(tokens)
         .with_dialect(&dialect)
         .with_recursion_limit(NESTING_MAX)
         .build()?
         .parse_statements()?;
-    let Some(statement) = statements.pop_front() else {
+    let Some(mut statement) = statements.pop_front() else {
         return Err(Error::Syntax {
             message: "the statement is empty".to_owned(),
             position: None,
         });
     };
     if !statements.is_empty() {
-        let message =
-            "only one statement at a time; send the others in requests of their own".to_owned();
         return Err(Error::Syntax {
-            message,
+            message: ONE_STATEMENT.to_owned(),
             position: None,
         });
     }
-    let statement = only_reading(statement)?;
-    bound_tables(&statement, operators_max)?;
-    Ok(statement)
+    prepare(&mut statement, bounds, params)?;
+    let DfStatement::Statement(inner) = statement else {
+        return Ok(Statement::Query(statement));
+    };
+    Ok(match *inner {
+        ast::Statement::Insert(insert) => Statement::Insert(Box::new(insert)),
+        ast::Statement::Update(update) => Statement::Update(Box::new(update)),
+        ast::Statement::Delete(delete) => Statement::Delete(Box::new(delete)),
+        query => Statement::Query(DfStatement::Statement(Box::new(query))),
+    })
+}
+
+/// The statement, if it is one that the planner's parser does not know as we do.
+fn own(tokens: &[TokenWithSpan], sql: &str) -> Result<Option<Statement>, Error> {
+    let words = tokens.iter().filter_map(|token| match &token.token {
+        Token::Word(word) if word.quote_style.is_none() => Some(word.value.to_ascii_lowercase()),
+        Token::Whitespace(_) => None,
+        _ => Some(String::new()),
+    });
+    let words: Vec<String> = words.take(2).collect();
+    let first = words.first().map_or("", String::as_str);
+    if ![
+        "create", "alter", "drop", "show", "describe", "desc", "kill",
+    ]
+    .contains(&first)
+    {
+        return Ok(None);
+    }
+    let dialect = GenericDialect {};
+    let mut grammar = Grammar::new(tokens.to_vec(), &dialect);
+    grammar.word(first);
+    let found = match first {
+        "create" => change::create(&mut grammar, sql)?.map(Statement::Change),
+        "alter" => change::alter(&mut grammar)?.map(Statement::Change),
+        "drop" => change::drop(&mut grammar)?.map(Statement::Change),
+        "show" => match show::show(&mut grammar)? {
+            Some(show) => Some(Statement::Show(show)),
+            None => return Ok(None),
+        },
+        "describe" | "desc" => match show::describe(&mut grammar)? {
+            Some(show) => Some(Statement::Show(show)),
+            None => return Ok(None),
+        },
+        _ => {
+            grammar.word("query");
+            Some(Statement::Kill(grammar.number()?))
+        }
+    };
+    let Some(found) = found else {
+        return Err(unsupported(&words.join(" ").to_uppercase()));
+    };
+    grammar.end()?;
+    Ok(Some(found))
+}
+
+/// Checks a statement of the planner's, and puts values and types where they are missing.
+fn prepare(statement: &mut DfStatement, bounds: Bounds, params: &Params) -> Result<(), Error> {
+    let mut inner = statement;
+    let mut writes_too = true;
+    while let DfStatement::Explain(explain) = inner {
+        inner = &mut explain.statement;
+        writes_too = false;
+    }
+    let DfStatement::Statement(statement) = inner else {
+        return Err(unsupported(&first_word(&inner.to_string())));
+    };
+    let writes = matches!(
+        statement.as_ref(),
+        ast::Statement::Insert(_) | ast::Statement::Update(_) | ast::Statement::Delete(_)
+    );
+    if writes && !writes_too {
+        return Err(Error::Unsupported {
+            statement: format!("EXPLAIN {}", first_word(&statement.to_string())),
+            instead: "explain the SELECT that finds the rows",
+        });
+    }
+    if !writes && !reads(statement) {
+        return Err(unsupported(&first_word(&statement.to_string())));
+    }
+    params.fill(statement.as_mut())?;
+    spelling::rewrite(statement);
+    bound_tables(statement, bounds.operators_max)
+}
+
+fn unsupported(statement: &str) -> Error {
+    let instead = match statement.split(' ').next_back().unwrap_or_default() {
+        "INDEX" => "tags are indexed and times are sorted as they are; leave it out",
+        "EXTENSION" => "there is nothing to install; leave it out",
+        "COPY" | "EXTERNAL" => "queries read and write no files; see nilometer import and export",
+        "BEGIN" | "START" | "COMMIT" | "ROLLBACK" | "SAVEPOINT" => {
+            "each statement is a transaction of its own; leave it out"
+        }
+        "SET" | "RESET" => {
+            "settings are the server's, see SHOW SETTINGS; those of a table are ALTER TABLE ... SET (...)"
+        }
+        "TRUNCATE" => "write DELETE FROM and the table",
+        "MERGE" => "write INSERT ... ON CONFLICT",
+        "ROLE" | "USER" | "GRANT" | "REVOKE" | "POLICY" => "there are no roles yet",
+        _ => {
+            "what runs is SELECT, EXPLAIN, SHOW, DESCRIBE, INSERT, UPDATE, DELETE, and CREATE, ALTER and DROP of databases, schemas, tables and views"
+        }
+    };
+    Error::Unsupported {
+        statement: statement.to_owned(),
+        instead,
+    }
 }
 
 /// Refuses more tables than the planner's recursion can join; commas join too.
-fn bound_tables(statement: &DfStatement, tables_max: usize) -> Result<(), Error> {
+fn bound_tables(statement: &ast::Statement, tables_max: usize) -> Result<(), Error> {
     let mut tables = Tables(0);
-    let mut inner = statement;
-    while let DfStatement::Explain(explain) = inner {
-        inner = &explain.statement;
-    }
-    if let DfStatement::Statement(statement) = inner {
-        let _: ControlFlow<()> = statement.visit(&mut tables);
-    }
+    let _: ControlFlow<()> = statement.visit(&mut tables);
     if tables.0 > tables_max {
         return Err(Error::TooDeep {
             limit: tables_max,
@@ -89,34 +227,11 @@ impl Visitor for Tables {
     }
 }
 
-fn only_reading(statement: DfStatement) -> Result<DfStatement, Error> {
-    match statement {
-        DfStatement::Statement(mut inner) if reads(&inner) => {
-            name_time_bucket_arguments(&mut inner);
-            Ok(DfStatement::Statement(inner))
-        }
-        DfStatement::Explain(mut explain) => {
-            *explain.statement = only_reading(*explain.statement)?;
-            Ok(DfStatement::Explain(explain))
-        }
-        other => Err(Error::Unsupported {
-            statement: first_word(&other.to_string()),
-        }),
-    }
-}
-
 fn reads(statement: &ast::Statement) -> bool {
-    use ast::Statement::{
-        Explain, ExplainTable, Query, ShowColumns, ShowFunctions, ShowTables, ShowVariable,
-    };
+    use ast::Statement::{Explain, Query, ShowFunctions};
     match statement {
         Explain { statement, .. } => reads(statement),
-        Query(_)
-        | ExplainTable { .. }
-        | ShowColumns { .. }
-        | ShowFunctions { .. }
-        | ShowTables { .. }
-        | ShowVariable { .. } => true,
+        Query(_) | ShowFunctions { .. } => true,
         _ => false,
     }
 }
@@ -180,6 +295,7 @@ fn chains(token: &Token) -> bool {
         ),
         Token::Whitespace(_)
         | Token::Number(..)
+        | Token::Placeholder(_)
         | Token::Period
         | Token::EOF
         | Token::SingleQuotedString(_)
@@ -189,59 +305,12 @@ fn chains(token: &Token) -> bool {
     }
 }
 
-/// Gives the named arguments of `time_bucket` their types. `PostgreSQL` finds the overload by the name and so knows
-/// that a text after `origin =>` is a time; here a function's arguments are told apart by type alone.
-fn name_time_bucket_arguments(statement: &mut ast::Statement) {
-    let _: ControlFlow<()> = visit_expressions_mut(statement, |expr| {
-        if let Expr::Function(Function {
-            name,
-            args: FunctionArguments::List(list),
-            ..
-        }) = expr
-            && name.to_string().eq_ignore_ascii_case(TIME_BUCKET)
-        {
-            for argument in &mut list.args {
-                let (FunctionArg::Named {
-                    name,
-                    arg: FunctionArgExpr::Expr(value),
-                    ..
-                }
-                | FunctionArg::ExprNamed {
-                    name: Expr::Identifier(name),
-                    arg: FunctionArgExpr::Expr(value),
-                    ..
-                }) = argument
-                else {
-                    continue;
-                };
-                let value = std::mem::replace(value, Expr::value(ast::Value::Null));
-                let value = match name.value.to_lowercase().as_str() {
-                    "origin" => cast(value, DataType::Timestamp(None, TimezoneInfo::Tz)),
-                    "offset" => interval(value),
-                    _ => value,
-                };
-                *argument = FunctionArg::Unnamed(FunctionArgExpr::Expr(value));
-            }
-        }
-        ControlFlow::Continue(())
-    });
+/// The type of the time column.
+pub(crate) fn timestamp_type() -> DataType {
+    DataType::Timestamp(None, TimezoneInfo::Tz)
 }
 
-/// A text as an interval; an integer offset of an integer time keeps its type.
-fn interval(expr: Expr) -> Expr {
-    match &expr {
-        Expr::Value(value) if matches!(value.value, ast::Value::SingleQuotedString(_)) => cast(
-            expr,
-            DataType::Interval {
-                fields: None,
-                precision: None,
-            },
-        ),
-        _ => expr,
-    }
-}
-
-fn cast(expr: Expr, data_type: DataType) -> Expr {
+pub(crate) fn cast(expr: Expr, data_type: DataType) -> Expr {
     Expr::Cast {
         kind: CastKind::Cast,
         expr: Box::new(expr),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::{DataFusionError, Result};
@@ -15,6 +15,9 @@ use nilometer_engine::{ScanRequest, Snapshot, TableSchema};
 use crate::filter::{Coverage, Pushdown};
 use crate::scan::SeriesScan;
 
+/// Columns that say which row it is, for statements that change rows. The engine's scan calls them so too.
+pub(crate) const ROW_COLUMNS: [&str; 2] = ["_series", "_nth"];
+
 /// Rows that pay for one more thread. Below, starting it costs more than it saves.
 const ROWS_PER_THREAD: u64 = 32_768;
 
@@ -24,6 +27,8 @@ pub(crate) struct Table {
     /// `database.schema.table`, for EXPLAIN.
     name: String,
     threads: usize,
+    /// With [`ROW_COLUMNS`] after its own.
+    arrow: SchemaRef,
 }
 
 impl Table {
@@ -35,9 +40,27 @@ impl Table {
     ) -> Self {
         Self {
             snapshot,
+            arrow: schema.arrow_schema(),
             schema,
             name,
             threads,
+        }
+    }
+
+    /// The same table, with the columns that say which row it is.
+    pub(crate) fn with_row_columns(self) -> Self {
+        let own = self.arrow.fields().iter().cloned();
+        let more = ROW_COLUMNS.map(|name| Arc::new(Field::new(name, DataType::UInt32, false)));
+        let arrow = Arc::new(Schema::new(own.chain(more).collect::<Vec<_>>()));
+        Self { arrow, ..self }
+    }
+
+    /// A column as a scan is asked for it.
+    fn position(&self, at: usize) -> usize {
+        match at.checked_sub(self.schema.arrow_schema().fields().len()) {
+            None => at,
+            Some(0) => ScanRequest::SERIES,
+            Some(_) => ScanRequest::NTH,
         }
     }
 }
@@ -53,7 +76,7 @@ impl std::fmt::Debug for Table {
 #[async_trait]
 impl TableProvider for Table {
     fn schema(&self) -> SchemaRef {
-        self.schema.arrow_schema()
+        Arc::clone(&self.arrow)
     }
 
     fn table_type(&self) -> TableType {
@@ -81,7 +104,7 @@ impl TableProvider for Table {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let arrow_schema = self.schema.arrow_schema();
+        let arrow_schema = &self.arrow;
         let projection = projection
             .cloned()
             .unwrap_or_else(|| (0..arrow_schema.fields().len()).collect());
@@ -93,10 +116,10 @@ impl TableProvider for Table {
                 arrow_schema.project(&projection)?,
             ))));
         }
-        let shown = pushdown.describe(&arrow_schema);
+        let shown = pushdown.describe(arrow_schema);
         let request = ScanRequest {
             table: Arc::clone(&self.schema),
-            projection,
+            projection: projection.into_iter().map(|at| self.position(at)).collect(),
             time: pushdown.time,
             tags: pushdown.tags,
             limit,

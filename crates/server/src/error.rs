@@ -329,8 +329,13 @@ impl From<QueryError> for Refusal {
             | QueryError::Unsupported { .. }
             | QueryError::UnknownTable { .. }
             | QueryError::UnknownColumn { .. }
+            | QueryError::UnknownName { .. }
+            | QueryError::Parameter { .. }
+            | QueryError::View { .. }
             | QueryError::Plan { .. }
             | QueryError::Execution { .. } => (StatusCode::BAD_REQUEST, None),
+            QueryError::ReadOnly => (StatusCode::FORBIDDEN, None),
+            QueryError::Killed { .. } => (StatusCode::CONFLICT, None),
             QueryError::TooLong { .. } => (StatusCode::PAYLOAD_TOO_LARGE, Some("sql-bytes-max")),
             QueryError::TooDeep { .. } => (StatusCode::BAD_REQUEST, Some("sql-operators-max")),
             QueryError::Memory(nilometer_query::OverMemory::Query { .. }) => (

@@ -31,5 +31,6 @@ pub use auth::Token;
 pub use config::{AccessLog, ServerConfig};
 pub use error::Error;
 pub use http::{RouteInfo, router, routes};
+pub use maintenance::Maintenance;
 pub use serve::{check_bind, serve};
 pub use tls::{PemFile, Tls};

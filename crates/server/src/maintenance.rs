@@ -25,8 +25,9 @@ const THREADS: [(&str, Work); 2] = [
     ("maintenance", Engine::maintain),
 ];
 
+/// The running threads.
 #[derive(Debug)]
-pub(crate) struct Maintenance {
+pub struct Maintenance {
     workers: Vec<Worker>,
 }
 
@@ -39,7 +40,8 @@ struct Worker {
 }
 
 impl Maintenance {
-    pub(crate) fn start(engine: &Arc<Engine>, tick: Duration) -> Result<Self, Error> {
+    /// Starts them; each asks the engine so often whether there is work.
+    pub fn start(engine: &Arc<Engine>, tick: Duration) -> Result<Self, Error> {
         let workers = THREADS
             .into_iter()
             .map(|(name, work)| Worker::start(Arc::clone(engine), tick, name, work))
@@ -49,7 +51,7 @@ impl Maintenance {
 
     /// Ends each thread after the job it is at. Blocks, at most so long; a compaction that takes longer is left to end
     /// with the process, which loses nothing but its work.
-    pub(crate) fn stop(self, time_max: Duration) {
+    pub fn stop(self, time_max: Duration) {
         let deadline = Instant::now() + time_max;
         let mut running = Vec::new();
         for worker in self.workers {

@@ -97,12 +97,12 @@ impl Catalogue {
             let known = self.dropped.tables.contains(&id);
             return known_or(known, "name of", "table", id.0);
         };
-        let old = Arc::clone(&table.schema);
+        let old = Arc::clone(table);
         if old.name != name {
             take_name(&mut self.tables, (old.schema, name.to_owned()), id, name)?;
             self.tables.remove(&(old.schema, old.name.clone()));
             let renamed = old.changed(|table| name.clone_into(&mut table.name));
-            table.schema = Arc::new(renamed);
+            *table = Arc::new(renamed);
         }
         Ok(())
     }
@@ -162,7 +162,7 @@ impl Catalogue {
         let inside: Vec<TableId> = self
             .by_table
             .iter()
-            .filter(|(_, table)| table.schema.schema == id)
+            .filter(|(_, table)| table.schema == id)
             .map(|(&table, _)| table)
             .collect();
         for table in inside {
@@ -180,13 +180,15 @@ impl Catalogue {
         let Some(table) = self.by_table.remove(&id) else {
             return known_or(self.is_dropped(id), "drop of", "table", id.0);
         };
-        let schema = &table.schema;
-        self.tables.remove(&(schema.schema, schema.name.clone()));
-        for tag in table.tag_ids() {
-            self.tags.remove(&tag);
-            self.dropped.columns.insert(tag);
-        }
-        let fields = schema.fields.iter().map(|field| field.id);
+        self.tables.remove(&(table.schema, table.name.clone()));
+        self.tags.retain(|tag, owner| {
+            let is_gone = *owner == id;
+            if is_gone {
+                self.dropped.columns.insert(*tag);
+            }
+            !is_gone
+        });
+        let fields = table.fields.iter().map(|field| field.id);
         self.dropped.columns.extend(fields);
         self.dropped.tables.insert(id);
         if self.reuses_ids {
@@ -226,7 +228,7 @@ impl Catalogue {
         let Some(table) = self.by_table.get_mut(&id) else {
             return known_or(self.is_dropped(id), "change of", "table", id.0);
         };
-        table.schema = Arc::new(change(&table.schema));
+        *table = Arc::new(change(table));
         Ok(())
     }
 
@@ -236,7 +238,7 @@ impl Catalogue {
         let highest = self.by_table.keys().map(|id| id.0).max();
         self.next.table = highest.map_or(1, |id| id + 1);
         let tables = self.by_table.keys();
-        let highest = tables.filter_map(|id| self.all_series(*id).last()).max();
+        let highest = tables.filter_map(|id| self.layers.last_id(*id)).max();
         self.next.series = highest.map_or(1, |id| id + 1);
     }
 }
@@ -299,7 +301,7 @@ mod tests {
     /// Ids of everything that is there: databases, schemas, tables, columns.
     fn ids(catalogue: &Catalogue) -> BTreeSet<(u8, u32)> {
         let columns = catalogue.by_table.values().flat_map(|table| {
-            let columns = table.schema.tags.iter().chain(&table.schema.fields);
+            let columns = table.tags.iter().chain(&table.fields);
             columns.map(|column| (3, column.id.0)).collect::<Vec<_>>()
         });
         let databases = catalogue.by_database.keys().map(|id| (0, id.0));

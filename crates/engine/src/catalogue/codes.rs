@@ -57,6 +57,22 @@ fn push<C: Code>(codes: &mut Vec<C>, ordinal: usize, code: u32) -> bool {
 }
 
 impl CodeColumn {
+    /// A column of codes that count from 1, where 0 is absent: each becomes one less.
+    pub(crate) fn from_ranks(ranks: &[u32]) -> Self {
+        fn stored<C: Code>(ranks: &[u32]) -> Vec<C> {
+            let code = |rank: &u32| rank.checked_sub(1).and_then(C::stored);
+            ranks
+                .iter()
+                .map(|rank| code(rank).unwrap_or(C::ABSENT))
+                .collect()
+        }
+        match ranks.iter().max().copied().unwrap_or(0) {
+            0..=0xFF => Self::Narrow(stored(ranks)),
+            0x100..=0xFFFF => Self::Middle(stored(ranks)),
+            _ => Self::Wide(stored(ranks)),
+        }
+    }
+
     /// The code of an ordinal.
     #[inline]
     pub(crate) fn get(&self, ordinal: usize) -> Option<u32> {
@@ -98,6 +114,17 @@ impl CodeColumn {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranks_of_every_width_become_codes() {
+        for greatest in [0, 1, 255, 256, 65_535, 65_536, u32::MAX] {
+            let ranks = [greatest, 0, 1, greatest.saturating_sub(1)];
+            let column = CodeColumn::from_ranks(&ranks);
+            for (at, rank) in ranks.into_iter().enumerate() {
+                assert_eq!(column.get(at), rank.checked_sub(1), "{greatest} {at}");
+            }
+        }
+    }
 
     #[test]
     fn codes_of_every_width_read_back_with_gaps_between() {

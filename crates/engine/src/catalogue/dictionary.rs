@@ -3,12 +3,9 @@
 //! Does: give a value its code and a code its value, at about thirty bytes a value beside its text. Does not: say which
 //! series have a value.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
-use arrow_array::{Array, StringArray};
-
 use super::id_table::IdTable;
 use crate::error::Malformed;
+use crate::index::Texts;
 use crate::text_hash::TextHash;
 
 /// Values whose ends are counted from the same place: so many of the longest ones (64 KiB) fit 32 bits.
@@ -22,7 +19,10 @@ pub(crate) struct TagDictionary {
     ends: Vec<u32>,
     bases: Vec<usize>,
     codes: IdTable,
-    arrow: Mutex<Option<Arc<StringArray>>>,
+    /// By code: the last log record that lists the value, and its code there.
+    listed: Vec<(u32, u32)>,
+    /// The last log record that lists a value, and how many it does.
+    last_list: (u32, u32),
 }
 
 impl TagDictionary {
@@ -89,26 +89,62 @@ impl TagDictionary {
         (0..self.ends.len()).filter_map(|code| self.value(u32::try_from(code).ok()?))
     }
 
-    /// The values as Arrow shows them; built again only after a value appeared.
-    pub(crate) fn arrow(&self) -> Arc<StringArray> {
-        let mut cached = self.arrow.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(array) = cached.as_ref()
-            && array.len() == self.len()
-        {
-            return Arc::clone(array);
+    /// The code that a value has in a log record, and whether the record does not list it yet. Records are numbered from
+    /// 1; their own codes count from 0 in the order of their lists.
+    pub(super) fn list(&mut self, code: u32, record: u32) -> (u32, bool) {
+        let at = code as usize;
+        if at >= self.listed.len() {
+            self.listed.resize(at + 1, (0, 0));
         }
-        let array = Arc::new(StringArray::from_iter_values(self.values()));
-        *cached = Some(Arc::clone(&array));
-        array
+        if self.last_list.0 != record {
+            self.last_list = (record, 0);
+        }
+        match self.listed.get_mut(at) {
+            Some((known, own)) if *known != record => {
+                (*known, *own) = self.last_list;
+                self.last_list.1 += 1;
+                (*own, true)
+            }
+            Some((_, own)) => (*own, false),
+            None => (0, true),
+        }
     }
 
-    /// Memory in use, without what Arrow shows.
+    /// The values in byte order, and by code the position of each among them, counted from 1.
+    pub(super) fn ranked(&self) -> (Texts, Vec<u32>) {
+        // Most comparisons end within the first bytes, which a number holds.
+        let mut order: Vec<(u64, u32)> = (0..)
+            .zip(self.values())
+            .map(|(code, value)| (first_bytes(value), code))
+            .collect();
+        order.sort_unstable_by(|a, b| {
+            let rest = || self.value(a.1).cmp(&self.value(b.1));
+            a.0.cmp(&b.0).then_with(rest)
+        });
+        let mut ranks = vec![0; order.len()];
+        for (rank, (_, code)) in (1..).zip(&order) {
+            if let Some(slot) = ranks.get_mut(*code as usize) {
+                *slot = rank;
+            }
+        }
+        let values = order.iter().filter_map(|(_, code)| self.value(*code));
+        (values.collect(), ranks)
+    }
+
+    /// Memory in use.
     pub(crate) fn bytes(&self) -> usize {
         self.text.capacity()
             + self.ends.capacity() * size_of::<u32>()
             + self.bases.capacity() * size_of::<usize>()
             + self.codes.bytes()
+            + self.listed.capacity() * size_of::<(u32, u32)>()
     }
+}
+
+/// The first eight bytes as a number that orders as they do.
+fn first_bytes(value: &str) -> u64 {
+    let bytes = value.bytes().chain(std::iter::repeat(0)).take(8);
+    bytes.fold(0, |number, byte| number << 8 | u64::from(byte))
 }
 
 #[cfg(test)]
@@ -130,6 +166,31 @@ mod tests {
         }
         assert_eq!(dictionary.code(&hash, "none"), None);
         assert_eq!(dictionary.value(10_000), None);
-        assert_eq!(dictionary.arrow().value(9_999), value(9_999));
+        let mut expected: Vec<String> = (0..10_000).map(value).collect();
+        expected.sort();
+        let (values, ranks) = dictionary.ranked();
+        assert!(values.iter().eq(expected.iter().map(String::as_str)));
+        for n in 0..10_000 {
+            let rank = ranks[n as usize] as usize;
+            assert_eq!(values.get(rank - 1), Some(value(n).as_str()));
+        }
+    }
+
+    #[test]
+    fn a_log_record_lists_a_value_once_and_counts_its_own() {
+        let mut dictionary = TagDictionary::default();
+        let listed = [(7, 1), (3, 1), (7, 1), (3, 2), (8, 2), (3, 2), (7, 3)];
+        let expected = [
+            (0, true),
+            (1, true),
+            (0, false),
+            (0, true),
+            (1, true),
+            (0, false),
+            (0, true),
+        ];
+        for ((code, record), expected) in listed.into_iter().zip(expected) {
+            assert_eq!(dictionary.list(code, record), expected, "{code} {record}");
+        }
     }
 }

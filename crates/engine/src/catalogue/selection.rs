@@ -1,4 +1,4 @@
-//! Which series match, by sets: dictionaries say which codes qualify, postings which series have them.
+//! Which series of a generation match, by sets: dictionaries say which codes qualify, postings which series have them.
 //!
 //! Does: select series by predicates, count them, list the values that they have. Does not: look at rows; a series
 //! whose rows are all gone is selected like any other.
@@ -10,13 +10,13 @@ use std::sync::PoisonError;
 
 use roaring::RoaringBitmap;
 
-use super::Catalogue;
-use super::series::{Table, Tag};
+use super::dictionary::TagDictionary;
+use super::series::{Generation, Table, Tag};
 use crate::predicate::TagMatch;
-use crate::schema::{ColumnId, SeriesId, TableId};
+use crate::schema::{ColumnId, TableId};
 
 /// Up to so many series are looked at one by one.
-const FEW: u64 = 1024;
+pub(crate) const FEW: u64 = 1024;
 
 /// Some series of a table.
 #[derive(Debug)]
@@ -29,21 +29,25 @@ pub(crate) enum Selection {
 /// One condition: a tag, what it is compared with, and whether the series that match are left out.
 pub(crate) type Condition<'a> = (ColumnId, &'a TagMatch, bool);
 
-impl Catalogue {
+/// What is likely to leave few series comes first.
+pub(crate) fn in_order<'a, 'b>(conditions: &'a [Condition<'b>]) -> Vec<&'a Condition<'b>> {
+    let mut ordered: Vec<&Condition<'_>> = conditions.iter().collect();
+    ordered.sort_by_key(|(_, matches, negated)| match matches {
+        TagMatch::OneOf(values) if !negated => (0, values.len()),
+        TagMatch::Pattern(_) if !negated => (1, 0),
+        _ => (2, 0),
+    });
+    ordered
+}
+
+impl Generation {
     /// The series of a table that meet every condition.
-    pub(crate) fn select(&self, table: TableId, conditions: &[Condition<'_>]) -> Selection {
-        let Some(known) = self.by_table.get(&table) else {
+    pub(super) fn select(&self, table: TableId, conditions: &[Condition<'_>]) -> Selection {
+        let Some(known) = self.table(table) else {
             return Selection::Some(RoaringBitmap::new());
         };
-        let mut ordered: Vec<&Condition<'_>> = conditions.iter().collect();
-        // What is likely to leave few series comes first.
-        ordered.sort_by_key(|(_, matches, negated)| match matches {
-            TagMatch::OneOf(values) if !negated => (0, values.len()),
-            TagMatch::Pattern(_) if !negated => (1, 0),
-            _ => (2, 0),
-        });
         let mut selected = Selection::All;
-        for condition in ordered {
+        for condition in in_order(conditions) {
             selected = match selected {
                 Selection::Some(few) if few.len() <= FEW => {
                     Selection::Some(self.sieve(known, few, condition))
@@ -58,7 +62,7 @@ impl Catalogue {
     fn sieve(&self, table: &Table, few: RoaringBitmap, condition: &Condition<'_>) -> RoaringBitmap {
         let (tag, matches, negated) = condition;
         let codes = table.tag(*tag).map(|tag| &tag.codes);
-        let dictionary = self.tag_dictionary(*tag);
+        let dictionary = self.dictionary(*tag);
         few.into_iter()
             .filter(|&ordinal| {
                 let code = codes.and_then(|codes| codes.get(ordinal as usize));
@@ -98,14 +102,14 @@ impl Catalogue {
         known: &Tag,
         matches: &TagMatch,
     ) -> RoaringBitmap {
-        let Some(dictionary) = self.tag_dictionary(tag) else {
+        let Some(dictionary) = self.dictionary(tag) else {
             return RoaringBitmap::new();
         };
         let codes: Vec<u32> = match matches {
             TagMatch::OneOf(values) => {
                 let present = values.iter().flatten();
                 present
-                    .filter_map(|value| dictionary.code(&self.text_hash, value))
+                    .filter_map(|value| dictionary.code(self.text_hash(), value))
                     .collect()
             }
             TagMatch::Pattern(pattern) => (0..)
@@ -133,73 +137,37 @@ impl Catalogue {
     }
 
     /// Number of selected series.
-    pub(crate) fn count_selected(&self, table: TableId, selected: &Selection) -> u64 {
+    pub(super) fn count_selected(&self, table: TableId, selected: &Selection) -> u64 {
         match selected {
             Selection::All => self.all_series(table).len() as u64,
             Selection::Some(ordinals) => ordinals.len(),
         }
     }
 
-    /// Ids of the selected series, ascending.
-    pub(crate) fn ids_of(&self, table: TableId, selected: &Selection) -> Vec<u32> {
+    /// Appends the ids of the selected series, ascending.
+    pub(super) fn ids_of(&self, table: TableId, selected: &Selection, out: &mut Vec<u32>) {
         let all = self.all_series(table);
         match selected {
-            Selection::All => all.to_vec(),
-            Selection::Some(ordinals) => ordinals
-                .iter()
-                .filter_map(|ordinal| all.get(ordinal as usize).copied())
-                .collect(),
+            Selection::All => out.extend_from_slice(all),
+            Selection::Some(ordinals) => out.extend(
+                ordinals
+                    .iter()
+                    .filter_map(|ordinal| all.get(ordinal as usize).copied()),
+            ),
         }
     }
 
-    /// Values of a tag that the selected series have, those that start with `prefix`, sorted, the first `limit` of them.
-    pub(crate) fn values_of(
-        &self,
-        table: TableId,
-        tag: ColumnId,
-        selected: &Selection,
-        prefix: &str,
-        limit: usize,
-    ) -> Vec<String> {
-        let known = self.by_table.get(&table).and_then(|table| table.tag(tag));
-        let (Some(known), Some(dictionary)) = (known, self.tag_dictionary(tag)) else {
-            return Vec::new();
-        };
-        let mut values: Vec<&str> = match selected {
-            // A value is defined with the first series that has it.
-            Selection::All => dictionary.values().collect(),
-            Selection::Some(ordinals) => {
-                let codes: RoaringBitmap = ordinals
-                    .iter()
-                    .filter_map(|ordinal| known.codes.get(ordinal as usize))
-                    .collect();
-                let values = codes.into_iter().filter_map(|code| dictionary.value(code));
-                values.collect()
-            }
-        };
-        values.retain(|value| value.starts_with(prefix));
+    /// Values of a tag that start with `prefix`, sorted, the first `limit` of them.
+    pub(super) fn values(&self, tag: ColumnId, prefix: &str, limit: usize) -> Vec<&str> {
+        // A value is defined with the first series that has it.
+        let dictionary = self.dictionary(tag).into_iter();
+        let values = dictionary.flat_map(TagDictionary::values);
+        let mut values: Vec<&str> = values.filter(|value| value.starts_with(prefix)).collect();
         if limit < values.len() {
             values.select_nth_unstable(limit);
             values.truncate(limit);
         }
         values.sort_unstable();
-        values.into_iter().map(str::to_owned).collect()
-    }
-
-    /// The tags of a series: value by tag, in the order of `tags`; `None` = it has no such tag.
-    pub(crate) fn tags_of(
-        &self,
-        table: TableId,
-        tags: &[ColumnId],
-        series: SeriesId,
-    ) -> Vec<Option<String>> {
-        let known = self.by_table.get(&table);
-        let ordinal = known.and_then(|table| table.ordinal(series));
-        tags.iter()
-            .map(|&tag| {
-                let code = known?.tag(tag)?.codes.get(ordinal?)?;
-                self.tag_dictionary(tag)?.value(code).map(str::to_owned)
-            })
-            .collect()
+        values
     }
 }

@@ -1,28 +1,41 @@
-//! The series part of the catalogue: tag values, their codes, and which series have which.
+//! Series that are in no index file yet: tag values, their codes, and which series have which.
 //!
-//! Does: apply tag values and series, find or make a series by its tags. Does not: know names of databases, schemas, tables
-//! or columns (`catalogue.rs` does), or select series by predicates (`selection.rs` does).
+//! Does: find or add a series by its tags, give the series of a table as an index file takes them. Does not: know names
+//! (`catalogue.rs` does), know series that are in files (`layers.rs` does), or select by predicates (`selection.rs` does).
+//!
+//! A *generation* begins empty when the one before is set aside for a flush, and ends when it is set aside itself.
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{PoisonError, RwLock};
 
 use roaring::RoaringBitmap;
-use rustc_hash::FxBuildHasher;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use super::codes::CodeColumn;
 use super::dictionary::TagDictionary;
 use super::id_table::IdTable;
 use super::postings::Postings;
-use super::{Catalogue, after};
-use crate::definition;
 use crate::error::Malformed;
-use crate::schema::{ColumnId, SeriesId, TableId, TableSchema};
+use crate::index::{TableSeries, TagSeries};
+use crate::schema::{ColumnId, SeriesId, TableId};
+use crate::text_hash::TextHash;
 
-#[derive(Debug)]
+/// Series of all tables that came between two flushes.
+#[derive(Debug, Default)]
+pub(crate) struct Generation {
+    tables: FxHashMap<TableId, Table>,
+    tags: FxHashMap<ColumnId, TagDictionary>,
+    /// Of tag values.
+    text_hash: TextHash,
+    /// Number of series.
+    series: usize,
+}
+
+/// The series of a table.
+#[derive(Debug, Default)]
 pub(super) struct Table {
-    pub(super) schema: Arc<TableSchema>,
-    /// Ids of the table's series, ascending; a position here is a series' ordinal.
+    /// Their ids, ascending; a position here is a series' ordinal.
     series: Vec<u32>,
     tags: BTreeMap<ColumnId, Tag>,
     /// Ordinals by their set of tags.
@@ -44,34 +57,14 @@ impl Tag {
 }
 
 impl Table {
-    /// A table without series.
-    pub(super) fn new(schema: TableSchema) -> Self {
-        Self {
-            schema: Arc::new(schema),
-            series: Vec::new(),
-            tags: BTreeMap::new(),
-            by_tags: IdTable::default(),
-        }
-    }
-
-    /// Makes room for a new tag.
-    pub(super) fn add_tag(&mut self, tag: ColumnId) {
-        self.tags.entry(tag).or_default();
-    }
-
     /// What its series have of a tag.
     pub(super) fn tag(&self, tag: ColumnId) -> Option<&Tag> {
         self.tags.get(&tag)
     }
 
-    /// Every tag that its series have, also those that were dropped.
-    pub(super) fn tag_ids(&self) -> impl Iterator<Item = ColumnId> {
-        self.tags.keys().copied()
-    }
-
-    /// Number of series.
-    pub(super) fn series_count(&self) -> usize {
-        self.series.len()
+    /// Ids of its series, ascending.
+    pub(super) fn series(&self) -> &[u32] {
+        &self.series
     }
 
     /// Number of series, as ordinals are counted.
@@ -86,11 +79,6 @@ impl Table {
         all
     }
 
-    /// The ordinal of a series.
-    pub(super) fn ordinal(&self, series: SeriesId) -> Option<usize> {
-        self.series.binary_search(&series.0).ok()
-    }
-
     /// The (tag, code) pairs of an ordinal, by tag id.
     fn tags_of(&self, ordinal: usize) -> impl Iterator<Item = (ColumnId, u32)> {
         self.tags
@@ -98,14 +86,15 @@ impl Table {
             .filter_map(move |(&id, tag)| Some((id, tag.codes.get(ordinal)?)))
     }
 
-    /// The ordinal of exactly these tags, which are sorted by tag id.
-    fn find(&self, hash: u64, tags: &[(ColumnId, u32)]) -> Option<u32> {
-        self.by_tags.find(hash, |ordinal| {
+    /// The id of exactly these tags, which are sorted by tag id.
+    fn find(&self, hash: u64, tags: &[(ColumnId, u32)]) -> Option<SeriesId> {
+        let ordinal = self.by_tags.find(hash, |ordinal| {
             self.tags_of(ordinal as usize).eq(tags.iter().copied())
-        })
+        })?;
+        self.series.get(ordinal as usize).map(|&id| SeriesId(id))
     }
 
-    /// Adds a series whose id is above all others, with tags that are sorted by tag id and known.
+    /// Adds a series whose id is above all others, with tags that are sorted by tag id.
     fn push(&mut self, id: u32, hash: u64, tags: &[(ColumnId, u32)]) -> Result<(), Malformed> {
         let ordinal = self.series.len();
         let short = u32::try_from(ordinal)
@@ -134,134 +123,131 @@ fn hash_tags(tags: &[(ColumnId, u32)]) -> u64 {
     hash
 }
 
-impl Catalogue {
-    pub(crate) fn tag_dictionary(&self, tag: ColumnId) -> Option<&TagDictionary> {
+impl Generation {
+    /// One whose tag values are hashed with `text_hash`.
+    pub(super) fn new(text_hash: TextHash) -> Self {
+        Self {
+            text_hash,
+            ..Self::default()
+        }
+    }
+
+    pub(super) fn table(&self, table: TableId) -> Option<&Table> {
+        self.tables.get(&table)
+    }
+
+    pub(super) fn dictionary(&self, tag: ColumnId) -> Option<&TagDictionary> {
         self.tags.get(&tag)
     }
 
+    pub(super) fn text_hash(&self) -> &TextHash {
+        &self.text_hash
+    }
+
+    /// Number of series of all tables.
+    pub(super) fn len(&self) -> usize {
+        self.series
+    }
+
+    /// Number of series of a table.
+    pub(super) fn series_count(&self, table: TableId) -> usize {
+        self.all_series(table).len()
+    }
+
+    /// Ids of all series of a table, ascending.
+    pub(super) fn all_series(&self, table: TableId) -> &[u32] {
+        self.table(table).map_or(&[], Table::series)
+    }
+
     /// Memory of series and tag values, asked of each.
-    pub(crate) fn series_bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         let dictionaries: usize = self.tags.values().map(TagDictionary::bytes).sum();
-        dictionaries + self.by_table.values().map(Table::bytes).sum::<usize>()
+        dictionaries + self.tables.values().map(Table::bytes).sum::<usize>()
     }
 
     /// The series of a table with exactly these tags, which are sorted by tag id.
-    pub(crate) fn series(&self, table: TableId, tags: &[(ColumnId, &str)]) -> Option<SeriesId> {
-        let table = self.by_table.get(&table)?;
+    pub(super) fn find(&self, table: TableId, tags: &[(ColumnId, &str)]) -> Option<SeriesId> {
+        let table = self.tables.get(&table)?;
         let mut codes = Vec::with_capacity(tags.len());
         for (tag, value) in tags {
             codes.push((*tag, self.tags.get(tag)?.code(&self.text_hash, value)?));
         }
-        let ordinal = table.find(hash_tags(&codes), &codes)?;
-        table.series.get(ordinal as usize).map(|&id| SeriesId(id))
+        table.find(hash_tags(&codes), &codes)
     }
 
-    /// The same, and makes it if there is none; the entries of what it made are appended to `made`.
-    pub(crate) fn define_series(
+    /// The dictionary of a tag, made if there is none.
+    pub(super) fn dictionary_mut(&mut self, tag: ColumnId) -> (&mut TagDictionary, &TextHash) {
+        (self.tags.entry(tag).or_default(), &self.text_hash)
+    }
+
+    /// Finds a series by codes of this generation, sorted by tag id, or adds it as `id`; returns its id.
+    pub(super) fn find_or_push(
         &mut self,
         table: TableId,
-        tags: &[(ColumnId, &str)],
-        made: &mut Vec<u8>,
+        id: SeriesId,
+        codes: &[(ColumnId, u32)],
     ) -> Result<SeriesId, Malformed> {
-        let mut codes = Vec::with_capacity(tags.len());
-        for &(tag, value) in tags {
-            let dictionary = self.tags.get_mut(&tag).ok_or_else(|| unknown_tag(tag))?;
-            let (code, new) = dictionary.insert(&self.text_hash, value)?;
-            if new {
-                definition::encode_tag_value(tag, value, made);
-            }
-            codes.push((tag, code));
+        let hash = hash_tags(codes);
+        let table = self.tables.entry(table).or_default();
+        if let Some(known) = table.find(hash, codes) {
+            return Ok(known);
         }
-        let id = self.next.series;
-        let next = after(id)?;
-        let table_id = table;
-        let table = self.table_mut(table)?;
-        let hash = hash_tags(&codes);
-        if let Some(known) = table.find(hash, &codes) {
-            let id = table.series.get(known as usize).copied().unwrap_or(0);
-            return Ok(SeriesId(id));
-        }
-        table.push(id, hash, &codes)?;
-        self.next.series = next;
-        definition::encode_series(SeriesId(id), table_id, &codes, made);
-        Ok(SeriesId(id))
+        table.push(id.0, hash, codes)?;
+        self.series += 1;
+        Ok(id)
     }
 
-    /// Ids of all series of a table, ascending.
-    pub(crate) fn all_series(&self, table: TableId) -> &[u32] {
-        self.by_table.get(&table).map_or(&[], |table| &table.series)
-    }
-
-    /// The code of a series' tag, `None` when absent.
-    pub(crate) fn codes_of(
+    /// Appends the codes that series have of a tag; ids ascend.
+    pub(super) fn codes_of(
         &self,
         table: TableId,
         tag: ColumnId,
         series: &[u32],
-    ) -> Vec<Option<u32>> {
-        let Some(table) = self.by_table.get(&table) else {
-            return vec![None; series.len()];
+        out: &mut Vec<Option<u32>>,
+    ) {
+        let table = self.table(table);
+        let Some((table, tag)) = table.and_then(|table| Some((table, table.tag(tag)?))) else {
+            out.resize(out.len() + series.len(), None);
+            return;
         };
-        let codes = table.tag(tag).map(|tag| &tag.codes);
-        series
-            .iter()
-            .map(|id| {
-                let ordinal = table.series.binary_search(id).ok()?;
-                codes?.get(ordinal)
+        if series == table.series {
+            out.extend((0..series.len()).map(|ordinal| tag.codes.get(ordinal)));
+            return;
+        }
+        out.extend(series.iter().map(|id| {
+            let ordinal = table.series.binary_search(id).ok()?;
+            tag.codes.get(ordinal)
+        }));
+    }
+
+    /// The series of a table as an index file takes them.
+    pub(crate) fn filed(&self, id: TableId) -> Option<TableSeries> {
+        let table = self.tables.get(&id)?;
+        let tags = table.tags.iter().filter_map(|(&tag, known)| {
+            let dictionary = self.tags.get(&tag)?;
+            let (values, ranks) = dictionary.ranked();
+            let rank = |ordinal| {
+                let code = known.codes.get(ordinal)? as usize;
+                ranks.get(code).copied()
+            };
+            let codes = (0..table.series.len()).map(|ordinal| rank(ordinal).unwrap_or(0));
+            Some(TagSeries {
+                tag,
+                values,
+                codes: codes.collect(),
             })
-            .collect()
-    }
-
-    pub(super) fn apply_tag_value(&mut self, tag: ColumnId, value: &str) -> Result<(), Malformed> {
-        let hash = &self.text_hash;
-        let dictionary = self.tags.get_mut(&tag).ok_or_else(|| unknown_tag(tag))?;
-        dictionary.insert(hash, value).map(|_| ())
-    }
-
-    fn table_mut(&mut self, table: TableId) -> Result<&mut Table, Malformed> {
-        self.by_table
-            .get_mut(&table)
-            .ok_or_else(|| Malformed::new(format!("series of unknown table {}", table.0)))
-    }
-
-    pub(super) fn apply_series(
-        &mut self,
-        id: SeriesId,
-        table: TableId,
-        tags: &[(ColumnId, u32)],
-    ) -> Result<(), Malformed> {
-        let known = tags.iter().all(|(tag, code)| {
-            self.tags
-                .get(tag)
-                .is_some_and(|dictionary| (*code as usize) < dictionary.len())
         });
-        self.next.series = self.next.series.max(after(id.0)?);
-        let table = self.table_mut(table)?;
-        if table.series.last().is_some_and(|&last| last >= id.0) {
-            if table.series.binary_search(&id.0).is_ok() {
-                return Ok(());
-            }
-            return Err(Malformed::new(format!(
-                "series id {} is out of order",
-                id.0
-            )));
-        }
-        if !known || !tags.iter().all(|(tag, _)| table.tags.contains_key(tag)) {
-            return Err(Malformed::new(format!(
-                "series {} has an undefined tag value",
-                id.0
-            )));
-        }
-        if !tags.is_sorted_by(|a, b| a.0 < b.0) {
-            return Err(Malformed::new(format!(
-                "the tags of series {} are out of order",
-                id.0
-            )));
-        }
-        table.push(id.0, hash_tags(tags), tags)
+        Some(TableSeries {
+            table: id,
+            tags: tags.collect(),
+            ids: table.series.clone(),
+        })
     }
-}
 
-fn unknown_tag(tag: ColumnId) -> Malformed {
-    Malformed::new(format!("value of unknown tag {}", tag.0))
+    /// Tables with series, ascending.
+    pub(crate) fn tables(&self) -> Vec<TableId> {
+        let mut tables: Vec<TableId> = self.tables.keys().copied().collect();
+        tables.sort_unstable();
+        tables
+    }
 }

@@ -89,6 +89,7 @@ impl Engine {
                 Err(error) => return Err(error),
             }
         }
+        while self.merge_index(true)? != Maintained::Idle {}
         self.remove_files();
         damage.map_or(Ok(()), Err)
     }

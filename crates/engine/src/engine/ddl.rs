@@ -374,7 +374,7 @@ impl Engine {
             return Ok(true);
         }
         // What is there already may be in nobody's log yet, or another thread may not have synced it.
-        if !sequencer.unlogged.is_empty() {
+        if !sequencer.unlogged.bytes.is_empty() {
             self.log_definitions(&mut sequencer)?;
         }
         let lsn = sequencer.next_lsn - 1;
@@ -387,7 +387,7 @@ impl Engine {
     fn commit(&self, sequencer: &mut Sequencer, planned: &[Definition]) -> Result<(), Error> {
         self.check_poisoned()?;
         for definition in planned {
-            definition.encode(&mut sequencer.unlogged);
+            definition.encode(&mut sequencer.unlogged.bytes);
             definition.encode(&mut sequencer.unfiled);
         }
         self.log_definitions(sequencer)?;

@@ -43,7 +43,8 @@ impl Engine {
             let series = if request.tags.is_empty() {
                 None
             } else {
-                let found = find_series(&self.catalogue(), &request.table, &request.tags);
+                let layers = Arc::clone(self.catalogue().layers());
+                let found = find_series(&layers, &request.table, &request.tags)?;
                 if found.is_empty() {
                     return Ok(None);
                 }

@@ -11,6 +11,7 @@ use crate::batch::TableRows;
 use crate::definitions_file;
 use crate::error::Error;
 use crate::head::{Head, Run, append_rows};
+use crate::index::Index;
 use crate::manifest::{Edit, FileKind, FileMeta};
 use crate::mask::{Deletes, Mask};
 use crate::sabotage::Sabotage;
@@ -26,6 +27,11 @@ pub enum Maintained {
     Flushed {
         /// Its rows.
         rows: u64,
+    },
+    /// Index files became one.
+    Indexed {
+        /// Files read.
+        files: usize,
     },
     /// Segments became fewer, larger or were split into partitions.
     Compacted {
@@ -47,6 +53,8 @@ pub(super) enum Published {
     Flush {
         /// Its deletes; older files may still wait for them.
         deletes: Vec<Arc<Tombstone>>,
+        /// Its series.
+        series: Option<Arc<Index>>,
     },
     /// A compaction.
     Compaction,
@@ -60,6 +68,10 @@ impl Engine {
         let flushed = self.flush_if_due()?;
         if flushed != Maintained::Idle {
             return Ok(flushed);
+        }
+        let indexed = self.merge_index(false)?;
+        if indexed != Maintained::Idle {
+            return Ok(indexed);
         }
         match self.compact_one(false)? {
             Maintained::Idle => self.expire(),
@@ -111,6 +123,7 @@ impl Engine {
             || state.head.bytes() >= self.flush_bytes()
             || log_full
             || idle
+            || self.series_are_many()
     }
 
     /// Milliseconds since the last write.
@@ -138,20 +151,26 @@ impl Engine {
         let mut sequencer = lock(&self.sequencer);
         self.log_definitions(&mut sequencer)?;
         let lsn = sequencer.next_lsn - 1;
-        let mut state = lock(&self.state);
-        if let Some(frozen) = &state.frozen {
-            return Ok(Some(Arc::clone(frozen)));
-        }
-        let flushed_lsn = state.version.flushed_lsn;
+        let flushed_lsn = {
+            let state = lock(&self.state);
+            if let Some(frozen) = &state.frozen {
+                return Ok(Some(Arc::clone(frozen)));
+            }
+            state.version.flushed_lsn
+        };
         if lsn == flushed_lsn {
             return Ok(None);
         }
+        // Every series that is defined by now is in the log up to here.
+        let series = self.catalogue_mut().set_aside();
+        let mut state = lock(&self.state);
         state.head.freeze(lsn);
         let frozen = Arc::new(Frozen {
             head: std::mem::take(&mut state.head),
             lsn,
             min_lsn: flushed_lsn + 1,
             definitions: std::mem::take(&mut sequencer.unfiled),
+            series,
             _hold: self.holds.hold(|| lsn),
         });
         state.frozen = Some(Arc::clone(&frozen));
@@ -182,6 +201,7 @@ impl Engine {
                 bytes,
             });
         }
+        let series = self.write_series(frozen.series.as_ref(), &mut edit)?;
         let mut segment = None;
         let tables = self.table_inputs(&frozen.head);
         if !tables.is_empty() {
@@ -213,7 +233,7 @@ impl Engine {
         self.publish(
             edit,
             segment.into_iter().collect(),
-            Published::Flush { deletes },
+            Published::Flush { deletes, series },
         )?;
         self.sides_checkpointed(sides);
         Ok(rows)
@@ -253,7 +273,9 @@ impl Engine {
         segments.extend(added.into_iter().map(Arc::new));
         let waits = |tombstone: &Tombstone| segments.iter().any(|it| it.waits_for(tombstone));
         let is_flush = matches!(by, Published::Flush { .. });
-        if let Published::Flush { deletes } = by {
+        let mut filed = None;
+        if let Published::Flush { deletes, series } = by {
+            filed = series;
             edit.added_tombstones = deletes.into_iter().filter(|it| waits(it)).collect();
         }
         let done = before.tombstones.iter().filter(|it| !waits(it));
@@ -266,6 +288,9 @@ impl Engine {
         manifest
             .append(self.disk.as_ref(), edit)
             .inspect_err(|error| self.log.poison(&error.to_string()))?;
+        if let Some(filed) = filed {
+            self.catalogue_mut().filed(filed);
+        }
         let mut state = lock(&self.state);
         let number = state.version.number + 1;
         state.version = Arc::new(Version::new(number, segments, &manifest.contents));
@@ -278,13 +303,17 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes the files of segments that no snapshot reads any more. A file that cannot be removed is tried again, and
+    /// Removes the files of segments and of the index that nobody reads any more. A file that cannot be removed is tried again, and
     /// at the latest when the store is opened.
     pub(super) fn remove_files(&self) {
         let mut jobs = lock(&self.jobs);
         jobs.removed.retain(|segment| {
             let is_read = Arc::strong_count(segment) > 1;
             is_read || self.disk.remove(segment.path()).is_err()
+        });
+        jobs.removed_index.retain(|index| {
+            let is_read = Arc::strong_count(index) > 1;
+            is_read || self.disk.remove(index.path()).is_err()
         });
     }
 

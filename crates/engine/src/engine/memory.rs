@@ -11,6 +11,7 @@ use std::sync::{Arc, PoisonError};
 use super::{Engine, Options, lock};
 use crate::budget::{MemoryBudget, MemoryUse};
 use crate::catalogue::Catalogue;
+use crate::definition::Definition;
 use crate::error::{Error, Malformed};
 use crate::head::Head;
 use crate::idempotency::KeySet;
@@ -29,6 +30,8 @@ const FLUSH_PART: u64 = 4;
 const ROUND_PART: u64 = 2;
 /// What writers remember of series texts has at most this part of the index's share: it can be looked up again.
 const MEMO_PART: u64 = 4;
+/// Series become a file when they have this part of the index's share: while they are written they count twice.
+const SERIES_PART: u64 = 4;
 
 /// Makes the limits of single things fit the budget that they are part of.
 pub(super) fn fit(options: &mut Options, budget: &MemoryBudget) {
@@ -38,6 +41,12 @@ pub(super) fn fit(options: &mut Options, budget: &MemoryBudget) {
     let memo = usize::try_from(memo).unwrap_or(usize::MAX);
     options.memo_bytes_max = options.memo_bytes_max.min(memo);
 }
+
+/// What a tag's value costs in memory beside its text.
+const VALUE_BYTES: usize = 32;
+/// What a series adds to the index beside new tag values: its id, its place in a hash table twice its size, and a code
+/// for each of a handful of tags.
+pub(crate) const SERIES_BYTES: usize = 64;
 
 impl Engine {
     /// The store's memory budget, for its caches and for the queries above it.
@@ -63,7 +72,7 @@ impl Engine {
 
     /// Memory of series, of what writers remember of them, of the keys of batches, and of relations.
     pub(super) fn report_index(&self) -> u64 {
-        let series = self.catalogue().series_bytes();
+        let series = Arc::clone(self.catalogue().layers()).bytes();
         let memo = self
             .memo
             .read()
@@ -77,8 +86,23 @@ impl Engine {
 
     /// Whether new series, or rows of relations, that need about `bytes` fit the memory for them.
     pub(crate) fn check_index(&self, bytes: u64) -> Result<(), Error> {
+        if self.report_index() + bytes > self.budget.limit(MemoryUse::Index)
+            && self.series_are_many()
+        {
+            // Series that are in a file need no memory of their own. Whoever held the lock before may have done it.
+            let flushing = lock(&self.flushing);
+            if self.series_are_many() {
+                self.flush_holding(&flushing)?;
+            }
+        }
         self.budget
             .check(MemoryUse::Index, self.report_index(), bytes)
+    }
+
+    /// Whether the series that are in no file have so much memory that a flush is worth it.
+    pub(super) fn series_are_many(&self) -> bool {
+        let layers = Arc::clone(self.catalogue().layers());
+        layers.recent_bytes() as u64 >= self.budget.limit(MemoryUse::Index) / SERIES_PART
     }
 
     /// Makes room for `bytes` of rows, or says that there is none.
@@ -149,6 +173,8 @@ pub(super) struct Round {
     pub(super) applied: Lsn,
     /// Bytes of the records that were applied.
     pub(super) log_bytes: u64,
+    /// About what the series have that they defined.
+    series_bytes: u64,
 }
 
 impl Round {
@@ -158,6 +184,7 @@ impl Round {
             full: false,
             applied: 0,
             log_bytes: 0,
+            series_bytes: 0,
         }
     }
 
@@ -168,7 +195,8 @@ impl Round {
         payload: &[u8],
         to: &mut Replayed<'_>,
     ) -> Result<(), Malformed> {
-        self.full = self.full || to.head.bytes() + to.unfiled.len() as u64 >= self.bytes_max;
+        let waiting = to.head.bytes() + to.unfiled.len() as u64 + self.series_bytes;
+        self.full = self.full || waiting >= self.bytes_max;
         if self.full {
             return Ok(());
         }
@@ -177,9 +205,16 @@ impl Round {
         match record::decode(lsn, payload)? {
             Record::Definitions(definitions) => {
                 let epoch = to.catalogue.epoch();
+                to.catalogue.begin_record();
                 for definition in &definitions {
                     to.catalogue.apply(definition)?;
-                    definition.encode(to.unfiled);
+                    match definition {
+                        Definition::TagValue { value, .. } => {
+                            self.series_bytes += (VALUE_BYTES + value.len()) as u64;
+                        }
+                        Definition::Series { .. } => self.series_bytes += SERIES_BYTES as u64,
+                        definition => definition.encode(to.unfiled),
+                    }
                 }
                 // Only what takes something away makes an epoch.
                 if to.catalogue.epoch() != epoch {
@@ -207,6 +242,6 @@ pub(super) struct Replayed<'a> {
     pub(super) relations: &'a mut Relations,
     pub(super) keys: &'a mut KeySet,
     pub(super) head: &'a Head,
-    /// Definitions that are in no file yet.
+    /// Definitions of other things than series that are in no file yet.
     pub(super) unfiled: &'a mut Vec<u8>,
 }

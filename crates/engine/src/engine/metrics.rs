@@ -1,7 +1,7 @@
 //! Figures for operators: what the store holds, what it did, what it has left.
 
-use std::sync::PoisonError;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, PoisonError};
 
 use super::{Engine, RetentionPause, lock};
 use crate::budget::MemoryUse;
@@ -30,7 +30,7 @@ pub struct Metrics {
     pub segments: u64,
     /// Bytes of segment files.
     pub segment_bytes: u64,
-    /// Bytes of definition files.
+    /// Bytes of definition and index files.
     pub definition_bytes: u64,
     /// Rows in segment files.
     pub segment_rows: u64,
@@ -57,6 +57,10 @@ pub struct Metrics {
     pub directory_cache_hits: u64,
     /// How often it was not.
     pub directory_cache_misses: u64,
+    /// Index files, which series are found in.
+    pub index_files: u64,
+    /// Memory of blocks of index files.
+    pub index_cache_bytes: u64,
     /// Databases.
     pub databases: u64,
     /// Tables of all databases.
@@ -114,7 +118,8 @@ impl Engine {
         self.report_index();
         let state = lock(&self.state).clone();
         let (databases, tables, series) = self.catalogue().counts();
-        let series_bytes = self.catalogue().series_bytes();
+        let layers = Arc::clone(self.catalogue().layers());
+        let series_bytes = layers.bytes();
         let memo_bytes = self
             .memo
             .read()
@@ -151,6 +156,8 @@ impl Engine {
             partitions: state.version.windows.len() as u64,
             tombstones: state.version.tombstones.len() as u64,
             segments_damaged,
+            index_files: layers.files().len() as u64,
+            index_cache_bytes: self.index_cache.bytes(),
             quarantined_files: self.quarantined.len() as u64,
             quarantined_bytes: self.quarantined.iter().map(|it| it.bytes).sum(),
             quarantined_rows: self.quarantined.iter().filter_map(|it| it.rows).sum(),

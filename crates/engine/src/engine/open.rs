@@ -1,4 +1,4 @@
-//! Opening a store: lock, manifest, definitions, segments, log, in this order.
+//! Opening a store: lock, manifest, definitions, index files, segments, log, in this order.
 
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
@@ -12,13 +12,15 @@ use super::relations::read_relations;
 use super::space::Space;
 use super::{Counters, Engine, Jobs, Options, Sequencer, State, Version};
 use crate::budget::MemoryBudget;
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, Entries};
 use crate::clock::Clock;
+use crate::definition::Definition;
 use crate::definitions_file;
 use crate::disk::{Disk, DiskLock};
-use crate::error::Error;
+use crate::error::{Error, Malformed};
 use crate::head::Head;
 use crate::idempotency::KeySet;
+use crate::index::{BlockCache, Index};
 use crate::ingest::SeriesMemo;
 use crate::log::{self, Log, LogOptions};
 use crate::manifest::{FileKind, Manifest};
@@ -39,6 +41,10 @@ const KNOWN_FILES: [&str; 3] = [LOCK_FILE, "manifest", "manifest.tmp"];
 impl Engine {
     /// Opens the store in `dir`, or starts one if the folder is empty or absent. Whatever crash came before, an
     /// acknowledged batch is there afterwards, whole and once; no repair by hand is needed.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one step after another, and then every field of the store once"
+    )]
     pub fn open(
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
@@ -59,7 +65,9 @@ impl Engine {
         }
         disk.sync_dir(dir).map_err(Error::io("sync", dir))?;
         let mut catalogue = Catalogue::new(options.sabotage);
-        read_definitions(disk.as_ref(), &segment_dir, &manifest, &mut catalogue)
+        let index_cache = Arc::new(BlockCache::new(options.index_cache_bytes_max, &budget));
+        let names = (disk.as_ref(), segment_dir.as_path());
+        read_names(names, &manifest, &index_cache, &mut catalogue)
             .map_err(|error| manifest.blame(error))?;
         let cache = SegmentCache::new(Arc::clone(&disk), budget.clone(), &options);
         let segment_cache = Arc::new(cache);
@@ -113,10 +121,11 @@ impl Engine {
             log,
             epoch: AtomicU64::new(catalogue.epoch()),
             segment_cache,
+            index_cache,
             catalogue: RwLock::new(catalogue),
             sequencer: Mutex::new(Sequencer {
                 next_lsn: applied + 1,
-                unlogged: Vec::new(),
+                unlogged: Entries::default(),
                 unfiled,
             }),
             state: Mutex::new(State {
@@ -331,9 +340,42 @@ pub(crate) fn read_definitions(
             &path,
             manifest.uuid(),
             file.file_id,
-            &mut |definition| catalogue.apply(definition),
+            &mut |definition| match definition {
+                Definition::TagValue { .. } | Definition::Series { .. } => {
+                    Err(Malformed::new("a series in a definition file"))
+                }
+                definition => catalogue.apply(definition),
+            },
         )?;
     }
+    Ok(())
+}
+
+/// Reads definitions and opens the index files, of which it reads no more than what says where things are.
+fn read_names(
+    (disk, dir): (&dyn Disk, &Path),
+    manifest: &Manifest,
+    cache: &Arc<BlockCache>,
+    catalogue: &mut Catalogue,
+) -> Result<(), Error> {
+    read_definitions(disk, dir, manifest, catalogue)?;
+    let files = manifest.contents.files_of(FileKind::Index);
+    let files: Result<Vec<Arc<Index>>, Error> = files
+        .map(|file| {
+            let path = dir.join(side_name(FileKind::Index, file.file_id));
+            let cache = Arc::clone(cache);
+            Index::open(
+                disk,
+                &path,
+                manifest.uuid(),
+                file.file_id,
+                file.bytes,
+                cache,
+            )
+            .map(Arc::new)
+        })
+        .collect();
+    catalogue.open_files(files?);
     Ok(())
 }
 

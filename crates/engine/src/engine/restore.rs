@@ -12,12 +12,14 @@ use std::sync::Arc;
 use super::backup::{MARKER_FILE, check_log_end, listed, log_numbers, read_marker};
 use super::open::{LOCK_FILE, lock_dir, log_options, segment_dir, segment_name, side_name};
 use super::{Engine, Options};
+use crate::budget::MemoryBudget;
 use crate::definitions_file;
 use crate::disk::{Disk, RealDisk, write_all_at};
 use crate::error::Error;
 use crate::idempotency;
+use crate::index::{BlockCache, Index};
 use crate::log::{self, Log};
-use crate::manifest::{FileKind, Manifest};
+use crate::manifest::{FileKind, FileMeta, Manifest};
 use crate::record;
 use crate::relation;
 use crate::schema::Lsn;
@@ -126,36 +128,37 @@ fn verify_files(disk: &dyn Disk, dir: &Path, manifest: &Manifest) -> Result<(), 
     }
     for file in &manifest.contents.files {
         let path = dir.join(side_name(file.kind, file.file_id));
-        let copy = disk.open(&path).map_err(Error::io("open", &path))?;
-        let size = copy.size().map_err(Error::io("read", &path))?;
-        if size != file.bytes {
-            let reason = format!(
-                "the file has {size} bytes, the manifest says {}",
-                file.bytes
-            );
-            return Err(Error::corrupt(&path, size, reason));
-        }
-        match file.kind {
-            FileKind::Definitions => {
-                definitions_file::read(
-                    disk,
-                    &path,
-                    manifest.uuid(),
-                    file.file_id,
-                    &mut |_| Ok(()),
-                )?;
-            }
-            FileKind::Keys => {
-                idempotency::read(disk, &path, manifest.uuid(), file.file_id)?;
-            }
-            FileKind::Relations => {
-                relation::read(disk, &path, manifest.uuid(), file.file_id)?;
-            }
-            // No version writes these yet, so none can have been backed up.
-            FileKind::Index => {}
-        }
+        verify_side_file(disk, &path, manifest.uuid(), file)?;
     }
     Ok(())
+}
+
+/// Reads all of a file of definitions, keys, relations or series.
+pub(super) fn verify_side_file(
+    disk: &dyn Disk,
+    path: &Path,
+    uuid: [u8; 16],
+    file: &FileMeta,
+) -> Result<(), Error> {
+    let copy = disk.open(path).map_err(Error::io("open", path))?;
+    let size = copy.size().map_err(Error::io("read", path))?;
+    if size != file.bytes {
+        let reason = format!(
+            "the file has {size} bytes, the manifest says {}",
+            file.bytes
+        );
+        return Err(Error::corrupt(path, size, reason));
+    }
+    let id = file.file_id;
+    match file.kind {
+        FileKind::Definitions => definitions_file::read(disk, path, uuid, id, &mut |_| Ok(())),
+        FileKind::Keys => idempotency::read(disk, path, uuid, id).map(drop),
+        FileKind::Relations => relation::read(disk, path, uuid, id).map(drop),
+        FileKind::Index => {
+            let cache = BlockCache::new(0, &MemoryBudget::new(0));
+            Index::open(disk, path, uuid, id, file.bytes, Arc::new(cache))?.verify()
+        }
+    }
 }
 
 /// Copies the log, and opens and reads it there; returns the last LSN.

@@ -14,7 +14,7 @@ use crate::batch::{Batch, TableRows};
 use crate::error::Error;
 use crate::head::append_rows;
 use crate::scan::{Scan, ScanRequest};
-use crate::schema::{ColumnId, Duplicates, Lsn, SeriesId, TableId, TableSchema};
+use crate::schema::{Duplicates, Lsn, SeriesId, TableId, TableSchema};
 use crate::snapshot::Snapshot;
 use crate::tombstone::{Deleted, Tombstone};
 
@@ -94,12 +94,15 @@ impl Engine {
 
     /// The tags of a series for a person.
     pub(crate) fn shown_tags(&self, table: &TableSchema, series: SeriesId) -> String {
-        let ids: Vec<ColumnId> = table.tags.iter().map(|tag| tag.id).collect();
-        let values = self.catalogue().tags_of(table.id, &ids, series);
-        let tags = table.tags.iter().zip(values);
-        let shown: Vec<String> = tags
-            .filter_map(|(tag, value)| Some(format!("{}={}", tag.name, value?)))
-            .collect();
+        let layers = Arc::clone(self.catalogue().layers());
+        let mut shown = Vec::new();
+        for tag in &table.tags {
+            // This is for the text of another error; a file that does not read will be one of its own.
+            let Ok(column) = layers.tag_column(table.id, tag.id, &[series.0]) else {
+                return format!("those of series {}", series.0);
+            };
+            shown.extend(column.value(0).map(|value| format!("{}={value}", tag.name)));
+        }
         if shown.is_empty() {
             return "no tag".to_owned();
         }

@@ -1,8 +1,9 @@
 //! Blocks of an index file: what stands between their checksums.
 
 use nilometer_codec::{decode_i64s, encode_i64s, varint};
+use roaring::RoaringBitmap;
 
-use super::{BLOCK_TEXT_BYTES, VALUES_OF_ONE_BLOCK};
+use super::{BLOCK_TEXT_BYTES, Texts, VALUES_OF_ONE_BLOCK};
 use crate::definition::{take_bytes, take_u32};
 use crate::error::Malformed;
 
@@ -12,8 +13,15 @@ const VALUE_BYTES_MAX: usize = 1 << 16;
 /// Values in byte order, and where the series of each are.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Dictionary {
-    pub(super) values: Vec<String>,
+    pub(super) values: Texts,
     pub(super) places: Vec<Place>,
+}
+
+impl Dictionary {
+    /// Memory in use.
+    pub(super) fn bytes(&self) -> usize {
+        self.values.bytes() + self.places.capacity() * size_of::<Place>()
+    }
 }
 
 /// The series of a value.
@@ -21,25 +29,31 @@ pub(super) struct Dictionary {
 pub(super) enum Place {
     /// The only one.
     One(u32),
-    /// So many, in a list of so many bytes with its checksum.
-    List { series: u32, bytes: u32 },
+    /// So many, in a list of so many bytes with its checksum, that stands so many bytes behind where those of the block
+    /// start.
+    List { series: u32, bytes: u32, at: u64 },
 }
 
-/// How many of the values, which are in byte order, the next block takes.
-pub(super) fn values_of_block(values: &[String]) -> usize {
+/// Where the block ends that starts with the value at `start`; values are in byte order.
+pub(super) fn block_end(values: &Texts, start: usize) -> usize {
+    let most = values.len().min(start + VALUES_OF_ONE_BLOCK);
     let mut text = 0;
-    for (at, value) in values.iter().take(VALUES_OF_ONE_BLOCK).enumerate() {
-        text += value.len();
+    for at in start..most {
+        text += values.get(at).map_or(0, str::len);
         if text > BLOCK_TEXT_BYTES {
-            return at.max(1);
+            return at.max(start + 1);
         }
     }
-    values.len().min(VALUES_OF_ONE_BLOCK)
+    most
 }
 
 /// Appends a dictionary block: front-coded values, then the number of series of each, then its only ordinal or the bytes
 /// of its list.
-pub(super) fn encode_dictionary(values: &[String], places: &[Place], out: &mut Vec<u8>) {
+pub(super) fn encode_dictionary<'a>(
+    values: impl Iterator<Item = &'a str>,
+    places: &[Place],
+    out: &mut Vec<u8>,
+) {
     let mut before = "";
     for value in values {
         let shared = before
@@ -57,7 +71,7 @@ pub(super) fn encode_dictionary(values: &[String], places: &[Place], out: &mut V
         .iter()
         .map(|place| match place {
             Place::One(ordinal) => (1, i64::from(*ordinal)),
-            Place::List { series, bytes } => (i64::from(*series), i64::from(*bytes)),
+            Place::List { series, bytes, .. } => (i64::from(*series), i64::from(*bytes)),
         })
         .unzip();
     encode_i64s(&counts, out);
@@ -71,6 +85,7 @@ pub(super) fn decode_dictionary(mut input: &[u8], n: usize) -> Result<Dictionary
     let input = &mut input;
     let mut block = Dictionary::default();
     let mut value = Vec::new();
+    block.places.reserve_exact(n);
     for _ in 0..n {
         let shared = take_u32(input)? as usize;
         let suffix = take_u32(input)? as usize;
@@ -80,17 +95,16 @@ pub(super) fn decode_dictionary(mut input: &[u8], n: usize) -> Result<Dictionary
         value.truncate(shared);
         value.extend_from_slice(take_bytes(input, suffix)?);
         let text = std::str::from_utf8(&value).map_err(|_| Malformed::new("text is not UTF-8"))?;
-        if block
-            .values
-            .last()
-            .is_some_and(|before| before.as_str() >= text)
-        {
+        let last = block.values.len().checked_sub(1);
+        let before = last.and_then(|last| block.values.get(last));
+        if before.is_some_and(|before| before >= text) {
             return Err(Malformed::new("values are out of order"));
         }
-        block.values.push(text.to_owned());
+        block.values.push(text);
     }
     let counts = take_u32s(input, n)?;
     let rest = take_u32s(input, n)?;
+    let mut at = 0;
     for (&series, &rest) in counts.iter().zip(&rest) {
         block.places.push(match series {
             0 => return Err(Malformed::new("a value without series")),
@@ -98,8 +112,10 @@ pub(super) fn decode_dictionary(mut input: &[u8], n: usize) -> Result<Dictionary
             _ => Place::List {
                 series,
                 bytes: rest,
+                at,
             },
         });
+        at += if series > 1 { u64::from(rest) } else { 0 };
     }
     ended(input)?;
     Ok(block)
@@ -122,7 +138,11 @@ pub(super) fn take_u32s(input: &mut &[u8], n: usize) -> Result<Vec<u32>, Malform
 }
 
 /// A list of ordinals, which ascend and are below `series`.
-pub(super) fn decode_list(mut input: &[u8], n: usize, series: u32) -> Result<Vec<u32>, Malformed> {
+pub(super) fn decode_list(
+    mut input: &[u8],
+    n: usize,
+    series: u32,
+) -> Result<RoaringBitmap, Malformed> {
     if n > series as usize {
         return Err(Malformed::new("a value has more series than there are"));
     }
@@ -132,6 +152,10 @@ pub(super) fn decode_list(mut input: &[u8], n: usize, series: u32) -> Result<Vec
     if !sorted || list.last().is_some_and(|&last| last >= series) {
         return Err(Malformed::new("a list of series is out of order"));
     }
+    let mut list = RoaringBitmap::from_sorted_iter(list)
+        .map_err(|_| Malformed::new("a list of series is out of order"))?;
+    // A value that nearly every series has is a few runs.
+    list.optimize();
     Ok(list)
 }
 

@@ -1,88 +1,102 @@
-//! Blocks that were read and checked, the recent ones, up to so many bytes.
-//!
-//! Two generations: what is asked for moves to the young one; when that is half of the limit it becomes the old one and
-//! the old one goes. So what was not asked for lately goes first, at no cost for what stays.
+//! Blocks that were read, checked and decoded: the recent ones, up to so many bytes of the memory budget.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use rustc_hash::FxHashMap;
+use roaring::RoaringBitmap;
+
+use super::block::Dictionary;
+use crate::budget::{Charge, MemoryBudget, MemoryUse};
+use crate::catalogue::CodeColumn;
+use crate::segment::Bounded;
 
 /// File id and offset.
 type Key = (u64, u64);
 
+/// What a block is once it is decoded.
+#[derive(Debug, Clone)]
+pub(super) enum Decoded {
+    /// Ids, or hashes and after them their ordinals.
+    Numbers(Arc<Vec<u32>>),
+    /// Codes of a tag, counted from 0.
+    Codes(Arc<CodeColumn>),
+    Dictionary(Arc<Dictionary>),
+    /// Ordinals that have a value.
+    List(Arc<RoaringBitmap>),
+}
+
+impl Decoded {
+    fn bytes(&self) -> usize {
+        let own = match self {
+            Self::Numbers(numbers) => numbers.capacity() * size_of::<u32>(),
+            Self::Codes(codes) => codes.bytes(),
+            Self::Dictionary(dictionary) => dictionary.bytes(),
+            Self::List(list) => {
+                let of = list.statistics();
+                let bytes = of.n_bytes_array_containers
+                    + of.n_bytes_run_containers
+                    + of.n_bytes_bitset_containers;
+                usize::try_from(bytes).unwrap_or(usize::MAX)
+            }
+        };
+        // The entry, its place in the order and the counters of the shared pointer.
+        own + 2 * size_of::<(Key, Self)>() + 64
+    }
+}
+
 /// Shared by all index files of a store.
 #[derive(Debug)]
 pub(crate) struct BlockCache {
-    bytes_max: usize,
-    generations: Mutex<Generations>,
+    budget: MemoryBudget,
+    bytes_max: u64,
+    inner: Mutex<Inner>,
 }
 
-#[derive(Debug, Default)]
-struct Generations {
-    young: FxHashMap<Key, Arc<Vec<u8>>>,
-    young_bytes: usize,
-    old: FxHashMap<Key, Arc<Vec<u8>>>,
-    old_bytes: usize,
+#[derive(Debug)]
+struct Inner {
+    blocks: Bounded<Key, Decoded>,
+    charge: Charge,
 }
 
 impl BlockCache {
-    /// A cache of at most so many bytes and one block.
-    pub(crate) fn new(bytes_max: usize) -> Self {
+    /// Room for so many bytes of decoded blocks, if half of what the budget leaves for caches is as much.
+    pub(crate) fn new(bytes_max: u64, budget: &MemoryBudget) -> Self {
         Self {
+            budget: budget.clone(),
             bytes_max,
-            generations: Mutex::default(),
+            inner: Mutex::new(Inner {
+                blocks: Bounded::new(bytes_max),
+                charge: budget.take(MemoryUse::Cache, 0),
+            }),
         }
     }
 
-    pub(super) fn get(&self, key: Key) -> Option<Arc<Vec<u8>>> {
-        let mut generations = self.lock();
-        if let Some(found) = generations.young.get(&key) {
-            return Some(Arc::clone(found));
-        }
-        let found = generations.old.remove(&key)?;
-        generations.old_bytes -= found.len();
-        generations.insert(key, Arc::clone(&found), self.bytes_max);
-        Some(found)
+    pub(super) fn get(&self, key: Key) -> Option<Decoded> {
+        self.lock().blocks.get(key)
     }
 
-    pub(super) fn insert(&self, key: Key, block: Arc<Vec<u8>>) {
-        self.lock().insert(key, block, self.bytes_max);
+    pub(super) fn insert(&self, key: Key, block: Decoded) {
+        let inner = &mut *self.lock();
+        let half = self.budget.limit(MemoryUse::Cache) / 2;
+        inner.blocks.limit(self.bytes_max.min(half));
+        let bytes = block.bytes() as u64;
+        inner.blocks.insert(key, block, bytes);
+        inner.charge.set(inner.blocks.weight());
     }
 
     /// Forgets the blocks of a file.
     pub(super) fn forget(&self, file_id: u64) {
-        let generations = &mut *self.lock();
-        generations.young.retain(|key, _| key.0 != file_id);
-        generations.old.retain(|key, _| key.0 != file_id);
-        let bytes = |blocks: &FxHashMap<Key, Arc<Vec<u8>>>| blocks.values().map(|b| b.len()).sum();
-        generations.young_bytes = bytes(&generations.young);
-        generations.old_bytes = bytes(&generations.old);
+        let inner = &mut *self.lock();
+        inner.blocks.forget(|key| key.0 == file_id);
+        inner.charge.set(inner.blocks.weight());
     }
 
     /// Memory of the blocks.
-    pub(crate) fn bytes(&self) -> usize {
-        let generations = self.lock();
-        generations.young_bytes + generations.old_bytes
+    pub(crate) fn bytes(&self) -> u64 {
+        self.lock().blocks.weight()
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Generations> {
-        self.generations
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Generations {
-    fn insert(&mut self, key: Key, block: Arc<Vec<u8>>, bytes_max: usize) {
-        let bytes = block.len();
-        if let Some(before) = self.young.insert(key, block) {
-            self.young_bytes -= before.len();
-        }
-        self.young_bytes += bytes;
-        if self.young_bytes > bytes_max / 2 {
-            self.old = std::mem::take(&mut self.young);
-            self.old_bytes = std::mem::take(&mut self.young_bytes);
-        }
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -90,19 +104,34 @@ impl Generations {
 mod tests {
     use super::*;
 
+    fn block() -> Decoded {
+        Decoded::Numbers(Arc::new(vec![0; 100]))
+    }
+
     #[test]
-    fn keeps_what_is_asked_for_and_stays_below_its_limit() {
-        let cache = BlockCache::new(1000);
+    fn keeps_what_is_asked_for_within_its_limit_and_the_budget_knows() {
+        let budget = MemoryBudget::new(64 << 20);
+        let cache = BlockCache::new(10_000, &budget);
         for n in 0..1000 {
-            cache.insert((1, n), Arc::new(vec![0; 10]));
-            assert!(cache.bytes() <= 1010, "{} bytes", cache.bytes());
-            assert!(
-                cache.get((1, 0)).is_some(),
-                "block 0 was asked for before block {n}"
-            );
+            cache.insert((1, n), block());
+            assert!(cache.bytes() <= 10_000, "{} bytes", cache.bytes());
+            assert_eq!(budget.used(MemoryUse::Cache), cache.bytes());
+            let kept = cache.get((1, 0)).is_some();
+            assert!(kept, "block 0 was asked for before block {n}");
         }
         assert!(cache.get((1, 500)).is_none());
         cache.forget(1);
-        assert_eq!(cache.bytes(), 0);
+        assert_eq!((cache.bytes(), budget.used(MemoryUse::Cache)), (0, 0));
+    }
+
+    #[test]
+    fn gives_way_to_what_else_needs_memory() {
+        let budget = MemoryBudget::new(8 << 20);
+        let cache = BlockCache::new(1 << 20, &budget);
+        cache.insert((1, 0), block());
+        assert!(cache.get((1, 0)).is_some());
+        let _head = budget.take(MemoryUse::Head, 8 << 20);
+        cache.insert((1, 1), block());
+        assert_eq!((cache.bytes(), budget.used(MemoryUse::Cache)), (0, 0));
     }
 }

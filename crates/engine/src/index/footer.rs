@@ -12,18 +12,28 @@ use crate::schema::{ColumnId, TableId};
 /// Blocks of one kind, one after the other in the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Blocks {
-    pub(super) offset: u64,
-    /// With their checksums.
-    pub(super) lengths: Vec<u32>,
+    offset: u64,
+    /// By block: where it ends, with its checksum.
+    ends: Vec<u64>,
+}
+
+/// What a footer says.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Footer {
+    /// Ids of series below this had been given away, also those that are in no file any more.
+    pub(super) next_series: u32,
+    pub(super) tables: Vec<TableMeta>,
 }
 
 /// What the footer says of a tag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TagMeta {
     pub(super) tag: ColumnId,
+    /// Codes by block of series.
+    pub(super) codes: Blocks,
     pub(super) dictionary: Blocks,
-    /// By dictionary block: number of values.
-    pub(super) values: Vec<u32>,
+    /// By dictionary block: number of values, the blocks before it included.
+    pub(super) value_ends: Vec<u32>,
     /// By dictionary block: the first value.
     pub(super) firsts: Vec<String>,
     /// By dictionary block: bytes of its lists.
@@ -38,9 +48,11 @@ pub(super) struct TagMeta {
 pub(super) struct TableMeta {
     pub(super) table: TableId,
     pub(super) series: u32,
-    pub(super) blocks: Blocks,
+    /// Ids by block of series.
+    pub(super) ids: Blocks,
     /// By block of series: the first id.
     pub(super) first_ids: Vec<u32>,
+    pub(super) last_id: u32,
     pub(super) hashes: Blocks,
     /// By block of hashes: the first one.
     pub(super) first_hashes: Vec<u32>,
@@ -48,30 +60,55 @@ pub(super) struct TableMeta {
 }
 
 impl Blocks {
+    /// No blocks yet; the first will stand at `offset`.
+    pub(super) fn at(offset: u64) -> Self {
+        Self {
+            offset,
+            ends: Vec::new(),
+        }
+    }
+
+    /// Adds a block of so many bytes.
+    pub(super) fn push(&mut self, length: u32) {
+        self.ends.push(self.end() + u64::from(length));
+    }
+
     /// Offset and length of a block.
-    pub(super) fn place(&self, block: usize) -> Option<(u64, u32)> {
-        let length = *self.lengths.get(block)?;
-        let before = self.lengths.get(..block)?.iter();
-        let before: u64 = before.map(|&n| u64::from(n)).sum();
-        Some((self.offset.checked_add(before)?, length))
+    pub(super) fn place(&self, block: usize) -> Option<(u64, u64)> {
+        let end = *self.ends.get(block)?;
+        let start = match block {
+            0 => self.offset,
+            _ => *self.ends.get(block - 1)?,
+        };
+        Some((start, end - start))
     }
 
     /// Where the next thing after all blocks stands.
     pub(super) fn end(&self) -> u64 {
-        let length: u64 = self.lengths.iter().map(|&n| u64::from(n)).sum();
-        self.offset.saturating_add(length)
+        self.ends.last().copied().unwrap_or(self.offset)
+    }
+
+    /// Where the first stands.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
     }
 
     fn encode(&self, out: &mut Vec<u8>) {
         varint::put_u64(self.offset, out);
-        put_u32s(self.lengths.iter().copied(), out);
+        let starts = std::iter::once(&self.offset).chain(&self.ends);
+        let lengths = self.ends.iter().zip(starts);
+        let lengths = lengths.map(|(end, start)| u32::try_from(end - start).unwrap_or(u32::MAX));
+        put_u32s(lengths, out);
     }
 
     fn decode(input: &mut &[u8], n: usize) -> Result<Self, Malformed> {
-        Ok(Self {
-            offset: varint::get_u64(input)?,
-            lengths: take_u32s(input, n)?,
-        })
+        let mut blocks = Self::at(varint::get_u64(input)?);
+        for length in take_u32s(input, n)? {
+            let end = blocks.end().checked_add(u64::from(length));
+            let end = end.ok_or_else(|| Malformed::new("a place is outside the file"))?;
+            blocks.ends.push(end);
+        }
+        Ok(blocks)
     }
 }
 
@@ -79,16 +116,20 @@ impl TableMeta {
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         varint::put_u64(u64::from(self.table.0), out);
         varint::put_u64(u64::from(self.series), out);
-        self.blocks.encode(out);
+        self.ids.encode(out);
         put_u32s(self.first_ids.iter().copied(), out);
+        varint::put_u64(u64::from(self.last_id), out);
         self.hashes.encode(out);
         put_u32s(self.first_hashes.iter().copied(), out);
         varint::put_u64(self.tags.len() as u64, out);
         for tag in &self.tags {
             varint::put_u64(u64::from(tag.tag.0), out);
-            varint::put_u64(tag.values.len() as u64, out);
+            tag.codes.encode(out);
+            varint::put_u64(tag.value_ends.len() as u64, out);
             tag.dictionary.encode(out);
-            put_u32s(tag.values.iter().copied(), out);
+            let starts = std::iter::once(&0).chain(&tag.value_ends);
+            let values = tag.value_ends.iter().zip(starts);
+            put_u32s(values.map(|(end, start)| end - start), out);
             tag.lists.encode(out);
             varint::put_u64(u64::from(tag.absent), out);
             varint::put_u64(u64::from(tag.absent_bytes), out);
@@ -105,16 +146,19 @@ impl TableMeta {
         let mut meta = Self {
             table,
             series,
-            blocks: Blocks::decode(input, blocks)?,
+            ids: Blocks::decode(input, blocks)?,
             first_ids: take_u32s(input, blocks)?,
+            last_id: take_u32(input)?,
             hashes: Blocks::decode(input, blocks)?,
             first_hashes: take_u32s(input, blocks)?,
             tags: Vec::new(),
         };
         for _ in 0..take_u32(input)? {
-            meta.tags.push(TagMeta::decode(input)?);
+            meta.tags.push(TagMeta::decode(input, blocks)?);
         }
+        let last = meta.first_ids.last().copied().unwrap_or(u32::MAX);
         let sorted = meta.first_ids.is_sorted_by(|a, b| a < b)
+            && last <= meta.last_id
             && meta.first_hashes.is_sorted()
             && meta.tags.is_sorted_by(|a, b| a.tag < b.tag);
         if !sorted {
@@ -125,13 +169,26 @@ impl TableMeta {
 }
 
 impl TagMeta {
-    fn decode(input: &mut &[u8]) -> Result<Self, Malformed> {
+    /// `blocks`: of series.
+    fn decode(input: &mut &[u8], blocks: usize) -> Result<Self, Malformed> {
         let tag = ColumnId(take_u32(input)?);
+        let codes = Blocks::decode(input, blocks)?;
         let n = take_u32(input)? as usize;
+        let dictionary = Blocks::decode(input, n)?;
+        let mut end = 0u32;
+        let mut value_ends = Vec::new();
+        for values in take_u32s(input, n)? {
+            let sum = end.checked_add(values);
+            end = sum
+                .filter(|_| values as usize <= VALUES_OF_ONE_BLOCK)
+                .ok_or_else(|| Malformed::new("a dictionary is out of order"))?;
+            value_ends.push(end);
+        }
         let mut meta = Self {
             tag,
-            dictionary: Blocks::decode(input, n)?,
-            values: take_u32s(input, n)?,
+            codes,
+            dictionary,
+            value_ends,
             lists: Blocks::decode(input, n)?,
             absent: take_u32(input)?,
             absent_bytes: take_u32(input)?,
@@ -140,35 +197,79 @@ impl TagMeta {
         for _ in 0..n {
             meta.firsts.push(take_text(input)?);
         }
-        let fits = meta
-            .values
-            .iter()
-            .all(|&n| n as usize <= VALUES_OF_ONE_BLOCK);
-        if !fits || !meta.firsts.is_sorted_by(|a, b| a < b) {
+        if !meta.firsts.is_sorted_by(|a, b| a < b) {
             return Err(Malformed::new("a dictionary is out of order"));
         }
         Ok(meta)
     }
+
+    /// Number of values.
+    pub(super) fn values(&self) -> u32 {
+        self.value_ends.last().copied().unwrap_or(0)
+    }
+
+    /// The dictionary block of a code, counted from 0, and the position in it.
+    pub(super) fn place_of(&self, code: u32) -> (usize, usize) {
+        let block = self.value_ends.partition_point(|&end| end <= code);
+        let before = block.checked_sub(1).and_then(|at| self.value_ends.get(at));
+        (block, (code - before.copied().unwrap_or(0)) as usize)
+    }
+
+    /// Number of values of a dictionary block, and of all before it.
+    pub(super) fn values_of(&self, block: usize) -> (u32, u32) {
+        let before = block.checked_sub(1).and_then(|at| self.value_ends.get(at));
+        let before = before.copied().unwrap_or(0);
+        let end = self.value_ends.get(block).copied().unwrap_or(before);
+        (end - before, before)
+    }
 }
 
-pub(super) fn encode(tables: &[TableMeta]) -> Vec<u8> {
-    let mut out = Vec::new();
-    varint::put_u64(tables.len() as u64, &mut out);
-    for table in tables {
-        table.encode(&mut out);
+impl Footer {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = Vec::new();
+        varint::put_u64(u64::from(self.next_series), &mut out);
+        varint::put_u64(self.tables.len() as u64, &mut out);
+        for table in &self.tables {
+            table.encode(&mut out);
+        }
+        out
     }
-    out
-}
 
-pub(super) fn decode(mut input: &[u8]) -> Result<Vec<TableMeta>, Malformed> {
-    let input = &mut input;
-    let mut tables = Vec::new();
-    for _ in 0..take_u32(input)? {
-        tables.push(TableMeta::decode(input)?);
+    pub(super) fn decode(mut input: &[u8]) -> Result<Self, Malformed> {
+        let input = &mut input;
+        let next_series = take_u32(input)?;
+        let mut tables = Vec::new();
+        for _ in 0..take_u32(input)? {
+            tables.push(TableMeta::decode(input)?);
+        }
+        ended(input)?;
+        if !tables.is_sorted_by(|a: &TableMeta, b| a.table < b.table) {
+            return Err(Malformed::new("tables are out of order"));
+        }
+        if tables.iter().any(|table| table.last_id >= next_series) {
+            return Err(Malformed::new("a series has an id that nobody was given"));
+        }
+        Ok(Self {
+            next_series,
+            tables,
+        })
     }
-    ended(input)?;
-    if !tables.is_sorted_by(|a: &TableMeta, b| a.table < b.table) {
-        return Err(Malformed::new("tables are out of order"));
+
+    /// Memory in use, about.
+    pub(super) fn bytes(&self) -> usize {
+        let blocks = |blocks: &Blocks| blocks.ends.capacity() * size_of::<u64>();
+        let tag = |tag: &TagMeta| {
+            let firsts = tag.firsts.iter();
+            let text: usize = firsts.map(|it| it.capacity() + size_of::<String>()).sum();
+            let places = blocks(&tag.codes) + blocks(&tag.dictionary) + blocks(&tag.lists);
+            text + places + tag.value_ends.capacity() * 4 + size_of::<TagMeta>()
+        };
+        let table = |table: &TableMeta| {
+            let tags: usize = table.tags.iter().map(tag).sum();
+            let firsts = table.first_ids.capacity() + table.first_hashes.capacity();
+            let places = blocks(&table.ids) + blocks(&table.hashes);
+            tags + places + firsts * 4 + size_of::<TableMeta>()
+        };
+        self.tables.iter().map(table).sum()
     }
-    Ok(tables)
 }

@@ -1,6 +1,6 @@
 //! Merging index files into one, table by table: memory is that of the largest table.
 
-use super::{Index, IndexWriter, TableSeries, TagSeries};
+use super::{Index, IndexWriter, TableSeries, TagSeries, Texts};
 use crate::error::Error;
 use crate::schema::{ColumnId, TableId};
 
@@ -28,6 +28,9 @@ pub(crate) fn merge(
 
 /// One table of several parts, oldest first.
 fn join(mut parts: Vec<TableSeries>) -> Option<TableSeries> {
+    if parts.len() < 2 {
+        return parts.pop();
+    }
     let table = parts.first()?.table;
     // What an earlier part has, a later one need not bring again.
     let mut last = None;
@@ -55,58 +58,65 @@ fn join(mut parts: Vec<TableSeries>) -> Option<TableSeries> {
     })
 }
 
+#[expect(
+    clippy::stable_sort_primitive,
+    reason = "a stable sort finds the runs that the parts' values are and merges them"
+)]
 fn join_tag(tag: ColumnId, parts: &[TableSeries]) -> TagSeries {
-    let find = |part: &'_ TableSeries| part.tags.iter().position(|own| own.tag == tag);
     let own: Vec<Option<&TagSeries>> = parts
         .iter()
-        .map(|part| part.tags.get(find(part)?))
+        .map(|part| part.tags.iter().find(|own| own.tag == tag))
         .collect();
-    // Only what a series still has.
-    let mut values: Vec<&String> = own
+    // By part and code: whether a series still has it.
+    let used: Vec<Vec<bool>> = own
         .iter()
-        .flatten()
-        .flat_map(|tag| used_values(tag))
+        .map(|tag| tag.map(used_codes).unwrap_or_default())
         .collect();
-    values.sort_unstable();
-    values.dedup();
+    let mut all: Vec<&str> = Vec::new();
+    for (tag, used) in own.iter().zip(&used) {
+        let values = tag.iter().flat_map(|tag| tag.values.iter());
+        let kept = values.zip(used.iter().skip(1)).filter(|(_, used)| **used);
+        all.extend(kept.map(|(value, _)| value));
+    }
+    all.sort();
+    all.dedup();
+    let values: Texts = all.iter().copied().collect();
     let mut codes = Vec::new();
-    for (part, tag) in parts.iter().zip(own) {
+    for ((part, tag), used) in parts.iter().zip(own).zip(&used) {
         let Some(tag) = tag else {
             codes.resize(codes.len() + part.ids.len(), 0);
             continue;
         };
-        // By code in the part: its code in the whole.
-        let new_code = |value: &String| {
-            let at = values.binary_search(&value).map_or(0, |at| at + 1);
-            u32::try_from(at).unwrap_or(0)
-        };
-        let new_codes: Vec<u32> = std::iter::once(0)
-            .chain(tag.values.iter().map(new_code))
-            .collect();
-        let renamed = tag
-            .codes
-            .iter()
-            .map(|&code| new_codes.get(code as usize).copied());
+        let new_codes = renamed(tag, used, &all);
+        let renamed = tag.codes.iter();
+        let renamed = renamed.map(|&code| new_codes.get(code as usize).copied());
         codes.extend(renamed.map(Option::unwrap_or_default));
     }
-    TagSeries {
-        tag,
-        values: values.into_iter().cloned().collect(),
-        codes,
-    }
+    TagSeries { tag, values, codes }
 }
 
-/// The values that a code names.
-fn used_values(tag: &TagSeries) -> Vec<&String> {
+fn used_codes(tag: &TagSeries) -> Vec<bool> {
     let mut used = vec![false; tag.values.len() + 1];
     for &code in &tag.codes {
         if let Some(slot) = used.get_mut(code as usize) {
             *slot = true;
         }
     }
-    let values = tag.values.iter().zip(used.into_iter().skip(1));
-    values
-        .filter(|(_, used)| *used)
-        .map(|(value, _)| value)
-        .collect()
+    used
+}
+
+/// By code of a part: its code in the whole, whose values are `all`. Both ascend, so one pass finds them.
+fn renamed(tag: &TagSeries, used: &[bool], all: &[&str]) -> Vec<u32> {
+    let mut new_codes = vec![0];
+    let mut at = 0;
+    for (value, used) in tag.values.iter().zip(used.iter().skip(1)) {
+        if *used {
+            while all.get(at).is_some_and(|whole| *whole < value) {
+                at += 1;
+            }
+        }
+        // A code that no series has is never looked up.
+        new_codes.push(u32::try_from(at + 1).unwrap_or(u32::MAX));
+    }
+    new_codes
 }

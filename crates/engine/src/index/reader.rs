@@ -1,4 +1,7 @@
 //! Reading an index file: header, tail and footer at open, blocks by `pread` when they are asked for.
+//!
+//! Does: open, find a series by its tags, tags and ids of series, everything of a table for a merge. Does not: select by
+//! predicates or list values (`select.rs` does).
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -6,17 +9,15 @@ use std::sync::Arc;
 use nilometer_codec::crc32c;
 use roaring::RoaringBitmap;
 
-use super::block::{Dictionary, Place, decode_dictionary, decode_list, ended, take_u32s};
-use super::cache::BlockCache;
-use super::footer::{self, Blocks, TableMeta, TagMeta};
-use super::{
-    HEADER_BYTES, MAGIC, SERIES_OF_ONE_BLOCK, TAIL_BYTES, TableSeries, TagSeries, hash_tags,
-};
+use super::block::{Dictionary, decode_dictionary, decode_list, ended, take_u32s};
+use super::cache::{BlockCache, Decoded};
+use super::footer::{Blocks, Footer, TableMeta, TagMeta};
+use super::{HEADER_BYTES, MAGIC, SERIES_OF_ONE_BLOCK, TAIL_BYTES, TableSeries, TagSeries, Texts};
+use crate::catalogue::CodeColumn;
 use crate::definition::take_bytes;
 use crate::disk::{Disk, DiskFile, read_exact_at};
 use crate::error::{Error, Malformed};
 use crate::file_header;
-use crate::predicate::TagMatch;
 use crate::schema::{ColumnId, SeriesId, TableId};
 
 /// An open index file.
@@ -25,17 +26,11 @@ pub(crate) struct Index {
     path: PathBuf,
     file: Arc<dyn DiskFile>,
     file_id: u64,
+    bytes: u64,
     /// Where the footer starts: no block reaches beyond.
     end: u64,
-    tables: Vec<TableMeta>,
+    footer: Footer,
     cache: Arc<BlockCache>,
-}
-
-/// A block of series, decoded.
-struct SeriesBlock {
-    ids: Vec<u32>,
-    /// By tag of the table: code by series.
-    codes: Vec<Vec<u32>>,
 }
 
 impl Drop for Index {
@@ -79,26 +74,47 @@ impl Index {
         let mut footer = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
         read(file.as_ref(), path, &mut footer, offset)?;
         if crc32c(0, &footer) != crc {
-            return Err(Error::corrupt(
-                path,
-                offset,
-                "the footer fails its checksum",
-            ));
+            let reason = "the footer fails its checksum";
+            return Err(Error::corrupt(path, offset, reason));
         }
-        let tables = footer::decode(&footer).map_err(|what| what.at(path, offset))?;
+        let footer = Footer::decode(&footer).map_err(|what| what.at(path, offset))?;
         Ok(Self {
             path: path.to_owned(),
             file,
             file_id,
+            bytes,
             end: offset,
-            tables,
+            footer,
             cache,
         })
     }
 
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(crate) fn file_id(&self) -> u64 {
+        self.file_id
+    }
+
+    /// Size of the file.
+    pub(crate) fn file_bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Memory that it holds beside the cache.
+    pub(crate) fn memory(&self) -> usize {
+        self.footer.bytes()
+    }
+
+    /// Ids of series below this were given away when it was written.
+    pub(crate) fn next_series(&self) -> u32 {
+        self.footer.next_series
+    }
+
     /// Tables with series, ascending.
     pub(crate) fn tables(&self) -> impl Iterator<Item = TableId> {
-        self.tables.iter().map(|table| table.table)
+        self.footer.tables.iter().map(|table| table.table)
     }
 
     /// Number of series of a table.
@@ -106,194 +122,199 @@ impl Index {
         self.table(table).map_or(0, |table| table.series)
     }
 
-    /// The series with exactly these tags, which ascend by id.
+    /// The lowest and the highest id of a table's series.
+    pub(crate) fn span(&self, table: TableId) -> Option<(u32, u32)> {
+        let table = self.table(table)?;
+        Some((*table.first_ids.first()?, table.last_id))
+    }
+
+    /// The series with exactly these tags, which ascend by id and have this hash.
     pub(crate) fn find(
         &self,
         table: TableId,
+        hash: u32,
         tags: &[(ColumnId, &str)],
     ) -> Result<Option<SeriesId>, Error> {
         let Some(table) = self.table(table) else {
             return Ok(None);
         };
-        let hash = hash_tags(tags.iter().copied());
         // Equal hashes may start in the block before the first that starts with them.
         let first = table.first_hashes.partition_point(|&first| first < hash);
-        let blocks = first.saturating_sub(1)..table.first_hashes.len();
-        for at in blocks {
-            if table
-                .first_hashes
-                .get(at)
-                .is_some_and(|&first| first > hash)
-            {
+        for at in first.saturating_sub(1)..table.first_hashes.len() {
+            let start = table.first_hashes.get(at);
+            if start.is_some_and(|&first| first > hash) {
                 break;
             }
-            let (hashes, ordinals) = self.hash_block(table, at)?;
+            let block = self.hashes(table, at)?;
+            let (hashes, ordinals) = block.split_at(block.len() / 2);
             let own = hashes.partition_point(|&h| h < hash)..hashes.partition_point(|&h| h <= hash);
             for &ordinal in ordinals.get(own).unwrap_or_default() {
-                if let Some(id) = self.id_if(table, ordinal, tags)? {
-                    return Ok(Some(id));
+                if self.has_tags(table, ordinal, tags)? {
+                    return self.id(table, ordinal).map(|id| Some(SeriesId(id)));
                 }
             }
         }
         Ok(None)
     }
 
-    /// The id of an ordinal, if it has exactly these tags.
-    fn id_if(
+    /// Whether an ordinal has exactly these tags.
+    fn has_tags(
         &self,
         table: &TableMeta,
         ordinal: u32,
         tags: &[(ColumnId, &str)],
-    ) -> Result<Option<SeriesId>, Error> {
-        let own = self.tags_at(table, ordinal)?;
-        let same = own.1.len() == tags.len()
-            && own
-                .1
-                .iter()
-                .zip(tags)
-                .all(|((tag, value), (t, v))| tag == t && value == v);
-        Ok(same.then_some(own.0))
+    ) -> Result<bool, Error> {
+        let mut wanted = tags.iter().peekable();
+        for meta in &table.tags {
+            let wanted = wanted.next_if(|(tag, _)| *tag == meta.tag);
+            let same = match (self.code(table, meta, ordinal)?, wanted) {
+                (None, None) => true,
+                (Some(code), Some((_, value))) => self.value_is(table, meta, code, value)?,
+                _ => false,
+            };
+            if !same {
+                return Ok(false);
+            }
+        }
+        // A tag that the file does not know is none of this series.
+        Ok(wanted.peek().is_none())
     }
 
-    /// The tags of a series, by tag id; `None` = it is not in this file.
-    pub(crate) fn tags_of(
-        &self,
-        table: TableId,
-        series: SeriesId,
-    ) -> Result<Option<Vec<(ColumnId, String)>>, Error> {
-        let Some(table) = self.table(table) else {
-            return Ok(None);
-        };
-        let block = table.first_ids.partition_point(|&first| first <= series.0);
-        let Some(block) = block.checked_sub(1) else {
-            return Ok(None);
-        };
-        let block = self.series_block(table, block)?;
-        let Ok(at) = block.ids.binary_search(&series.0) else {
-            return Ok(None);
-        };
-        Ok(Some(self.tags_in(table, &block, at)?))
-    }
-
-    /// Ordinals of the series whose tag matches, or does not.
-    pub(crate) fn select(
-        &self,
-        table: TableId,
-        tag: ColumnId,
-        matches: &TagMatch,
-        negated: bool,
-    ) -> Result<RoaringBitmap, Error> {
-        let mut all = RoaringBitmap::new();
-        let Some(table) = self.table(table) else {
-            return Ok(all);
-        };
-        all.insert_range(0..table.series);
-        let matching = match tag_of(table, tag) {
-            Some((_, meta)) => self.matching(table, meta, matches)?,
-            None if matches.is_match(None) => all.clone(),
-            None => RoaringBitmap::new(),
-        };
-        Ok(if negated { all - matching } else { matching })
-    }
-
-    fn matching(
+    /// The code, counted from 0, that an ordinal has of a tag.
+    pub(super) fn code(
         &self,
         table: &TableMeta,
         tag: &TagMeta,
-        matches: &TagMatch,
-    ) -> Result<RoaringBitmap, Error> {
-        let blocks: Vec<usize> = match matches {
-            TagMatch::Pattern(_) => (0..tag.firsts.len()).collect(),
-            TagMatch::OneOf(values) => {
-                let present = values.iter().flatten();
-                let mut blocks: Vec<usize> =
-                    present.filter_map(|value| block_of(tag, value)).collect();
-                blocks.sort_unstable();
-                blocks.dedup();
-                blocks
-            }
-        };
-        let mut single = Vec::new();
-        let mut set = RoaringBitmap::new();
-        for block in blocks {
-            let dictionary = self.dictionary(tag, block)?;
-            let mut lists_before = 0;
-            for (value, &place) in dictionary.values.iter().zip(&dictionary.places) {
-                let wanted = matches.is_match(Some(value));
-                match place {
-                    Place::One(ordinal) if wanted => single.push(ordinal),
-                    Place::One(_) => {}
-                    Place::List { series, bytes } => {
-                        if wanted {
-                            let list = self.list(table, tag, block, lists_before, series, bytes)?;
-                            set.extend(list);
-                        }
-                        lists_before += u64::from(bytes);
-                    }
-                }
-            }
-        }
-        if matches.is_match(None) && tag.absent > 0 {
-            let offset = tag.lists.end();
-            set.extend(self.list_at(table, offset, tag.absent, tag.absent_bytes)?);
-        }
-        set.extend(single.into_iter().filter(|&ordinal| ordinal < table.series));
-        Ok(set)
+        ordinal: u32,
+    ) -> Result<Option<u32>, Error> {
+        let (block, at) = place_of(ordinal);
+        Ok(self.codes(table, tag, block)?.get(at))
     }
 
-    /// Values of a tag that start with `prefix`, in byte order.
-    pub(crate) fn values(
+    fn value_is(
+        &self,
+        table: &TableMeta,
+        tag: &TagMeta,
+        code: u32,
+        value: &str,
+    ) -> Result<bool, Error> {
+        let (block, at) = tag.place_of(code);
+        let dictionary = self.dictionary(tag, block)?;
+        let own = dictionary.values.get(at);
+        own.map(|own| own == value)
+            .ok_or_else(|| self.damage(table))
+    }
+
+    /// Calls with each code, counted from 0 and ascending, and its value.
+    pub(crate) fn values_of(
         &self,
         table: TableId,
         tag: ColumnId,
-        prefix: &str,
-    ) -> Result<Vec<String>, Error> {
-        let mut values = Vec::new();
-        let Some((_, tag)) = self.table(table).and_then(|table| tag_of(table, tag)) else {
-            return Ok(values);
+        codes: impl Iterator<Item = u32>,
+        mut call: impl FnMut(u32, &str),
+    ) -> Result<(), Error> {
+        let Some(table) = self.table(table) else {
+            return Ok(());
         };
-        let first = block_of(tag, prefix).unwrap_or(0);
-        for block in first..tag.firsts.len() {
-            let ahead = |first: &String| !first.starts_with(prefix) && first.as_str() > prefix;
-            if tag.firsts.get(block).is_some_and(ahead) {
-                break;
+        let Some(tag) = tag_of(table, tag) else {
+            return Ok(());
+        };
+        let mut known: Option<(usize, Arc<Dictionary>)> = None;
+        for code in codes {
+            let (block, at) = tag.place_of(code);
+            if known.as_ref().is_none_or(|(known, _)| *known != block) {
+                known = Some((block, self.dictionary(tag, block)?));
             }
-            let dictionary = self.dictionary(tag, block)?;
-            values.extend(
-                dictionary
-                    .values
-                    .into_iter()
-                    .filter(|value| value.starts_with(prefix)),
-            );
+            let value = known
+                .as_ref()
+                .and_then(|(_, dictionary)| dictionary.values.get(at));
+            call(code, value.ok_or_else(|| self.damage(table))?);
         }
-        Ok(values)
+        Ok(())
     }
 
-    /// Ids of ordinals.
+    /// Number of values of a tag.
+    pub(crate) fn value_count(&self, table: TableId, tag: ColumnId) -> usize {
+        let tag = self.table(table).and_then(|table| tag_of(table, tag));
+        tag.map_or(0, |tag| tag.values() as usize)
+    }
+
+    /// Appends the codes, counted from 0, that series have of a tag; ids ascend. A series that is not in this file has
+    /// none.
+    pub(crate) fn codes_of(
+        &self,
+        table: TableId,
+        tag: ColumnId,
+        series: &[u32],
+        out: &mut Vec<Option<u32>>,
+    ) -> Result<(), Error> {
+        let meta = self.table(table);
+        let Some((table, tag)) = meta.and_then(|table| Some((table, tag_of(table, tag)?))) else {
+            out.resize(out.len() + series.len(), None);
+            return Ok(());
+        };
+        let mut rest = series;
+        while let Some(&id) = rest.first() {
+            // Series of one block at once.
+            let block = table.first_ids.partition_point(|&first| first <= id);
+            let next = table.first_ids.get(block).copied();
+            let n = next.map_or(rest.len(), |next| rest.partition_point(|&id| id < next));
+            let (own, after) = rest.split_at(n);
+            rest = after;
+            let Some(block) = block.checked_sub(1) else {
+                out.resize(out.len() + own.len(), None);
+                continue;
+            };
+            let (ids, codes) = (self.ids_of(table, block)?, self.codes(table, tag, block)?);
+            if own == ids.as_slice() {
+                out.extend((0..own.len()).map(|at| codes.get(at)));
+                continue;
+            }
+            let mut from = 0;
+            for id in own {
+                let found = ids.get(from..).unwrap_or_default().binary_search(id);
+                out.push(found.ok().and_then(|at| codes.get(from + at)));
+                from += found.unwrap_or_else(|at| at);
+            }
+        }
+        Ok(())
+    }
+
+    /// Ids of all series of a table, ascending.
+    pub(crate) fn all_ids(&self, table: TableId) -> Result<Vec<u32>, Error> {
+        let mut all = Vec::new();
+        let Some(table) = self.table(table) else {
+            return Ok(all);
+        };
+        for block in 0..table.first_ids.len() {
+            all.extend_from_slice(&self.ids_of(table, block)?);
+        }
+        Ok(all)
+    }
+
+    /// Appends the ids of ordinals, which are ordinals of the table's series.
     pub(crate) fn ids(
         &self,
         table: TableId,
         ordinals: &RoaringBitmap,
-    ) -> Result<Vec<SeriesId>, Error> {
-        let mut ids = Vec::new();
+        out: &mut Vec<u32>,
+    ) -> Result<(), Error> {
         let Some(table) = self.table(table) else {
-            return Ok(ids);
+            return Ok(());
         };
-        let mut at = None;
+        let mut known = None;
         for ordinal in ordinals {
-            let block = ordinal as usize / SERIES_OF_ONE_BLOCK;
-            if at.as_ref().is_none_or(|(known, _)| *known != block) {
-                at = Some((block, self.series_block(table, block)?.ids));
+            let (block, at) = place_of(ordinal);
+            if known.as_ref().is_none_or(|(known, _)| *known != block) {
+                known = Some((block, self.ids_of(table, block)?));
             }
-            let own = at
-                .as_ref()
-                .and_then(|(_, ids)| ids.get(ordinal as usize % SERIES_OF_ONE_BLOCK));
-            ids.extend(own.map(|&id| SeriesId(id)));
+            let id = known.as_ref().and_then(|(_, ids)| ids.get(at));
+            out.push(id.copied().ok_or_else(|| self.damage(table))?);
         }
-        Ok(ids)
+        Ok(())
     }
 
-    /// Everything of a table, for a merge.
+    /// Everything of a table, for a merge. Leaves the cache as it is.
     pub(crate) fn load(&self, table: TableId) -> Result<Option<TableSeries>, Error> {
         let Some(meta) = self.table(table) else {
             return Ok(None);
@@ -303,213 +324,262 @@ impl Index {
             ids: Vec::new(),
             tags: Vec::new(),
         };
+        for block in 0..meta.first_ids.len() {
+            all.ids.extend(self.read_ids(meta, block)?);
+        }
         for tag in &meta.tags {
-            let mut values = Vec::new();
+            let (mut values, mut codes) = (Texts::default(), Vec::new());
             for block in 0..tag.firsts.len() {
-                values.extend(self.dictionary(tag, block)?.values);
+                for value in self.read_dictionary(tag, block)?.values.iter() {
+                    values.push(value);
+                }
+            }
+            for block in 0..meta.first_ids.len() {
+                codes.extend(self.read_codes(meta, tag, block)?);
             }
             all.tags.push(TagSeries {
                 tag: tag.tag,
                 values,
-                codes: Vec::new(),
+                codes,
             });
         }
-        for block in 0..meta.first_ids.len() {
-            let block = self.series_block(meta, block)?;
-            all.ids.extend(block.ids);
-            for (tag, codes) in all.tags.iter_mut().zip(block.codes) {
-                tag.codes.extend(codes);
-            }
-        }
         all.check()
-            .map_err(|what| what.at(&self.path, meta.blocks.offset))?;
+            .map_err(|what| what.at(&self.path, meta.ids.offset()))?;
         Ok(Some(all))
     }
 
-    fn table(&self, table: TableId) -> Option<&TableMeta> {
-        let at = self
-            .tables
-            .binary_search_by_key(&table, |meta| meta.table)
-            .ok()?;
-        self.tables.get(at)
-    }
-
-    /// The id and the tags of an ordinal.
-    fn tags_at(
-        &self,
-        table: &TableMeta,
-        ordinal: u32,
-    ) -> Result<(SeriesId, Vec<(ColumnId, String)>), Error> {
-        let (block, at) = (
-            ordinal as usize / SERIES_OF_ONE_BLOCK,
-            ordinal as usize % SERIES_OF_ONE_BLOCK,
-        );
-        let series = self.series_block(table, block)?;
-        let id = series
-            .ids
-            .get(at)
-            .copied()
-            .ok_or_else(|| self.damage(table))?;
-        Ok((SeriesId(id), self.tags_in(table, &series, at)?))
-    }
-
-    /// The tags of a series at a position of a block.
-    fn tags_in(
-        &self,
-        table: &TableMeta,
-        series: &SeriesBlock,
-        at: usize,
-    ) -> Result<Vec<(ColumnId, String)>, Error> {
-        let mut tags = Vec::new();
-        for (meta, codes) in table.tags.iter().zip(&series.codes) {
-            if let Some(rank) = codes.get(at).copied().unwrap_or(0).checked_sub(1) {
-                tags.push((meta.tag, self.value_at(table, meta, rank)?));
+    /// Reads every block and finds each in order.
+    pub(crate) fn verify(&self) -> Result<(), Error> {
+        for table in &self.footer.tables {
+            self.load(table.table)?;
+            for block in 0..table.first_hashes.len() {
+                self.read_hashes(table, block)?;
+            }
+            for tag in &table.tags {
+                self.verify_lists(table, tag)?;
             }
         }
-        Ok(tags)
+        Ok(())
     }
 
-    /// The value at a position of a dictionary.
-    fn value_at(&self, table: &TableMeta, tag: &TagMeta, mut rank: u32) -> Result<String, Error> {
-        for (block, &values) in tag.values.iter().enumerate() {
-            if rank < values {
-                let mut dictionary = self.dictionary(tag, block)?;
-                return Ok(dictionary.values.swap_remove(rank as usize));
-            }
-            rank -= values;
+    pub(super) fn table(&self, table: TableId) -> Option<&TableMeta> {
+        let tables = &self.footer.tables;
+        let at = tables.binary_search_by_key(&table, |meta| meta.table);
+        tables.get(at.ok()?)
+    }
+
+    /// The id of an ordinal.
+    fn id(&self, table: &TableMeta, ordinal: u32) -> Result<u32, Error> {
+        let (block, at) = place_of(ordinal);
+        let ids = self.ids_of(table, block)?;
+        ids.get(at).copied().ok_or_else(|| self.damage(table))
+    }
+
+    pub(super) fn damage(&self, table: &TableMeta) -> Error {
+        let reason = "an ordinal or a code is beyond what the table has";
+        Error::corrupt(&self.path, table.ids.offset(), reason)
+    }
+
+    fn ids_of(&self, table: &TableMeta, block: usize) -> Result<Arc<Vec<u32>>, Error> {
+        self.numbers(&table.ids, block, || self.read_ids(table, block))
+    }
+
+    fn hashes(&self, table: &TableMeta, block: usize) -> Result<Arc<Vec<u32>>, Error> {
+        self.numbers(&table.hashes, block, || self.read_hashes(table, block))
+    }
+
+    fn numbers(
+        &self,
+        blocks: &Blocks,
+        block: usize,
+        read: impl FnOnce() -> Result<Vec<u32>, Error>,
+    ) -> Result<Arc<Vec<u32>>, Error> {
+        let key = self.key(blocks, block)?;
+        if let Some(Decoded::Numbers(numbers)) = self.cache.get(key) {
+            return Ok(numbers);
         }
-        Err(self.damage(table))
+        let numbers = Arc::new(read()?);
+        self.cache
+            .insert(key, Decoded::Numbers(Arc::clone(&numbers)));
+        Ok(numbers)
     }
 
-    fn damage(&self, table: &TableMeta) -> Error {
-        Error::corrupt(
-            &self.path,
-            table.blocks.offset,
-            "a series has a code of no value",
-        )
-    }
-
-    fn series_block(&self, table: &TableMeta, block: usize) -> Result<SeriesBlock, Error> {
-        let (bytes, offset) = self.block(&table.blocks, block)?;
-        let before = block.saturating_mul(SERIES_OF_ONE_BLOCK);
-        let n = (table.series as usize)
-            .saturating_sub(before)
-            .min(SERIES_OF_ONE_BLOCK);
-        let decode = |mut input: &[u8]| {
-            let ids = take_u32s(&mut input, n)?;
-            let mut codes = Vec::new();
-            for _ in &table.tags {
-                codes.push(take_u32s(&mut input, n)?);
-            }
-            ended(input)?;
-            if !ids.is_sorted_by(|a, b| a < b) {
-                return Err(Malformed::new("series ids are out of order"));
-            }
-            Ok(SeriesBlock { ids, codes })
-        };
-        decode(&bytes).map_err(|what| what.at(&self.path, offset))
-    }
-
-    fn hash_block(&self, table: &TableMeta, block: usize) -> Result<(Vec<u32>, Vec<u32>), Error> {
-        let (bytes, offset) = self.block(&table.hashes, block)?;
-        let before = block.saturating_mul(SERIES_OF_ONE_BLOCK);
-        let n = (table.series as usize)
-            .saturating_sub(before)
-            .min(SERIES_OF_ONE_BLOCK);
-        let decode = |mut input: &[u8]| {
-            let hashes = take_u32s(&mut input, n)?;
-            let ordinals = take_u32s(&mut input, n)?;
-            ended(input)?;
-            if !hashes.is_sorted() || ordinals.iter().any(|&ordinal| ordinal >= table.series) {
-                return Err(Malformed::new("hashes are out of order"));
-            }
-            Ok((hashes, ordinals))
-        };
-        decode(&bytes).map_err(|what: Malformed| what.at(&self.path, offset))
-    }
-
-    fn dictionary(&self, tag: &TagMeta, block: usize) -> Result<Dictionary, Error> {
-        let n = tag.values.get(block).copied().unwrap_or(0) as usize;
-        let (bytes, offset) = self.block(&tag.dictionary, block)?;
-        decode_dictionary(&bytes, n).map_err(|what| what.at(&self.path, offset))
-    }
-
-    fn list(
+    fn codes(
         &self,
         table: &TableMeta,
         tag: &TagMeta,
         block: usize,
-        before: u64,
-        series: u32,
-        bytes: u32,
-    ) -> Result<Vec<u32>, Error> {
-        let start = tag.lists.place(block).map_or(0, |(offset, _)| offset);
-        self.list_at(table, start.saturating_add(before), series, bytes)
+    ) -> Result<Arc<CodeColumn>, Error> {
+        let key = self.key(&tag.codes, block)?;
+        if let Some(Decoded::Codes(codes)) = self.cache.get(key) {
+            return Ok(codes);
+        }
+        let codes = CodeColumn::from_ranks(&self.read_codes(table, tag, block)?);
+        let codes = Arc::new(codes);
+        self.cache.insert(key, Decoded::Codes(Arc::clone(&codes)));
+        Ok(codes)
     }
 
-    fn list_at(
+    pub(super) fn dictionary(&self, tag: &TagMeta, block: usize) -> Result<Arc<Dictionary>, Error> {
+        let key = self.key(&tag.dictionary, block)?;
+        if let Some(Decoded::Dictionary(dictionary)) = self.cache.get(key) {
+            return Ok(dictionary);
+        }
+        let dictionary = Arc::new(self.read_dictionary(tag, block)?);
+        self.cache
+            .insert(key, Decoded::Dictionary(Arc::clone(&dictionary)));
+        Ok(dictionary)
+    }
+
+    /// The list of so many series at a place.
+    pub(super) fn list(
         &self,
         table: &TableMeta,
         offset: u64,
         series: u32,
         bytes: u32,
-    ) -> Result<Vec<u32>, Error> {
-        let block = self.fetch(offset, bytes)?;
+    ) -> Result<Arc<RoaringBitmap>, Error> {
+        let key = (self.file_id, offset);
+        if let Some(Decoded::List(list)) = self.cache.get(key) {
+            return Ok(list);
+        }
+        let list = Arc::new(self.read_list(table, offset, series, bytes)?);
+        self.cache.insert(key, Decoded::List(Arc::clone(&list)));
+        Ok(list)
+    }
+
+    pub(super) fn read_list(
+        &self,
+        table: &TableMeta,
+        offset: u64,
+        series: u32,
+        bytes: u32,
+    ) -> Result<RoaringBitmap, Error> {
+        let block = self.fetch(offset, u64::from(bytes))?;
         decode_list(&block, series as usize, table.series)
             .map_err(|what| what.at(&self.path, offset))
     }
 
-    fn block(&self, blocks: &Blocks, block: usize) -> Result<(Arc<Vec<u8>>, u64), Error> {
+    fn read_ids(&self, table: &TableMeta, block: usize) -> Result<Vec<u32>, Error> {
+        let n = series_of(table, block);
+        let first = table.first_ids.get(block).copied();
+        let next = table.first_ids.get(block + 1).copied();
+        let below = next.unwrap_or(table.last_id.saturating_add(1));
+        self.decode(&table.ids, block, |mut input| {
+            let ids = take_u32s(&mut input, n)?;
+            ended(input)?;
+            let ends = ids.first().copied() == first && ids.last().is_some_and(|&id| id < below);
+            if ends && ids.is_sorted_by(|a, b| a < b) {
+                Ok(ids)
+            } else {
+                Err(Malformed::new("series ids are out of order"))
+            }
+        })
+    }
+
+    /// Codes from 1, 0 = absent.
+    fn read_codes(
+        &self,
+        table: &TableMeta,
+        tag: &TagMeta,
+        block: usize,
+    ) -> Result<Vec<u32>, Error> {
+        let n = series_of(table, block);
+        self.decode(&tag.codes, block, |mut input| {
+            let codes = take_u32s(&mut input, n)?;
+            ended(input)?;
+            if codes.iter().any(|&code| code > tag.values()) {
+                return Err(Malformed::new("a series has a code of no value"));
+            }
+            Ok(codes)
+        })
+    }
+
+    /// Hashes, then the ordinal of each.
+    fn read_hashes(&self, table: &TableMeta, block: usize) -> Result<Vec<u32>, Error> {
+        let n = series_of(table, block);
+        self.decode(&table.hashes, block, |mut input| {
+            let mut hashes = take_u32s(&mut input, n)?;
+            let ordinals = take_u32s(&mut input, n)?;
+            ended(input)?;
+            if !hashes.is_sorted() || ordinals.iter().any(|&ordinal| ordinal >= table.series) {
+                return Err(Malformed::new("hashes are out of order"));
+            }
+            hashes.extend_from_slice(&ordinals);
+            Ok(hashes)
+        })
+    }
+
+    pub(super) fn read_dictionary(&self, tag: &TagMeta, block: usize) -> Result<Dictionary, Error> {
+        let (n, _) = tag.values_of(block);
+        let first = tag.firsts.get(block).map(String::as_str);
+        let next = tag.firsts.get(block + 1).map(String::as_str);
+        self.decode(&tag.dictionary, block, |input| {
+            let dictionary = decode_dictionary(input, n as usize)?;
+            let values = &dictionary.values;
+            let last = values.len().checked_sub(1).and_then(|at| values.get(at));
+            if values.get(0) != first || next.is_some_and(|next| last >= Some(next)) {
+                return Err(Malformed::new("a dictionary is out of order"));
+            }
+            Ok(dictionary)
+        })
+    }
+
+    fn decode<T>(
+        &self,
+        blocks: &Blocks,
+        block: usize,
+        decode: impl FnOnce(&[u8]) -> Result<T, Malformed>,
+    ) -> Result<T, Error> {
+        let (offset, length) = self.place(blocks, block)?;
+        let bytes = self.fetch(offset, length)?;
+        decode(&bytes).map_err(|what| what.at(&self.path, offset))
+    }
+
+    fn key(&self, blocks: &Blocks, block: usize) -> Result<(u64, u64), Error> {
+        Ok((self.file_id, self.place(blocks, block)?.0))
+    }
+
+    fn place(&self, blocks: &Blocks, block: usize) -> Result<(u64, u64), Error> {
         let place = blocks.place(block);
-        let (offset, length) =
-            place.ok_or_else(|| Error::corrupt(&self.path, blocks.offset, "no such block"))?;
-        Ok((self.fetch(offset, length)?, offset))
+        place.ok_or_else(|| Error::corrupt(&self.path, blocks.offset(), "no such block"))
     }
 
     /// A block without its checksum, which was checked.
-    fn fetch(&self, offset: u64, length: u32) -> Result<Arc<Vec<u8>>, Error> {
-        let key = (self.file_id, offset);
-        if let Some(block) = self.cache.get(key) {
-            return Ok(block);
-        }
-        let end = offset.checked_add(u64::from(length));
+    fn fetch(&self, offset: u64, length: u64) -> Result<Vec<u8>, Error> {
+        let end = offset.checked_add(length);
         if end.is_none_or(|end| end > self.end) || length < 4 {
-            return Err(Error::corrupt(
-                &self.path,
-                offset,
-                "a place is outside the file",
-            ));
+            let reason = "a place is outside the file";
+            return Err(Error::corrupt(&self.path, offset, reason));
         }
-        let mut bytes = vec![0; length as usize];
+        let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
         read(self.file.as_ref(), &self.path, &mut bytes, offset)?;
         let (block, crc) = bytes.split_at(bytes.len() - 4);
         if crc32c(0, block).to_le_bytes() != crc {
-            return Err(Error::corrupt(
-                &self.path,
-                offset,
-                "a block fails its checksum",
-            ));
+            let reason = "a block fails its checksum";
+            return Err(Error::corrupt(&self.path, offset, reason));
         }
         bytes.truncate(bytes.len() - 4);
-        let block = Arc::new(bytes);
-        self.cache.insert(key, Arc::clone(&block));
-        Ok(block)
+        Ok(bytes)
     }
 }
 
-/// The dictionary block that would hold a value.
-fn block_of(tag: &TagMeta, value: &str) -> Option<usize> {
-    tag.firsts
-        .partition_point(|first| first.as_str() <= value)
-        .checked_sub(1)
+/// The block of an ordinal and the position in it.
+fn place_of(ordinal: u32) -> (usize, usize) {
+    let at = ordinal as usize;
+    (at / SERIES_OF_ONE_BLOCK, at % SERIES_OF_ONE_BLOCK)
 }
 
-fn tag_of(table: &TableMeta, tag: ColumnId) -> Option<(usize, &TagMeta)> {
-    let at = table
-        .tags
-        .binary_search_by_key(&tag, |meta| meta.tag)
-        .ok()?;
-    Some((at, table.tags.get(at)?))
+/// Number of series of a block.
+fn series_of(table: &TableMeta, block: usize) -> usize {
+    let before = block.saturating_mul(SERIES_OF_ONE_BLOCK);
+    let rest = (table.series as usize).saturating_sub(before);
+    rest.min(SERIES_OF_ONE_BLOCK)
+}
+
+pub(super) fn tag_of(table: &TableMeta, tag: ColumnId) -> Option<&TagMeta> {
+    let at = table.tags.binary_search_by_key(&tag, |meta| meta.tag);
+    table.tags.get(at.ok()?)
 }
 
 fn read(file: &dyn DiskFile, path: &Path, bytes: &mut [u8], offset: u64) -> Result<(), Error> {

@@ -9,6 +9,7 @@ use regex::Regex;
 
 use super::block::decode_dictionary;
 use super::*;
+use crate::budget::MemoryBudget;
 use crate::disk::{Disk, MemoryDisk};
 use crate::error::Error;
 use crate::predicate::TagMatch;
@@ -16,6 +17,8 @@ use crate::schema::SeriesId;
 
 const UUID: [u8; 16] = [7; 16];
 const TABLE: TableId = TableId(3);
+/// Above all ids.
+const NEXT: u32 = 1_000_000;
 
 /// Tags of a series by tag id.
 type Tags = BTreeMap<u32, String>;
@@ -40,7 +43,7 @@ fn table_of(table: TableId, model: &Model) -> TableSeries {
         let codes = model.values().map(code).collect();
         TagSeries {
             tag: ColumnId(tag),
-            values,
+            values: values.iter().map(String::as_str).collect(),
             codes,
         }
     });
@@ -57,12 +60,12 @@ fn write(disk: &MemoryDisk, file_id: u64, tables: &[TableSeries]) -> u64 {
     for table in tables {
         writer.write_table(table).unwrap();
     }
-    writer.finish().unwrap()
+    writer.finish(NEXT).unwrap()
 }
 
 fn open(disk: &MemoryDisk, file_id: u64, bytes: u64) -> Result<Index, Error> {
     let path = format!("/{file_id}.idx");
-    let cache = Arc::new(BlockCache::new(1 << 20));
+    let cache = Arc::new(BlockCache::new(1 << 20, &MemoryBudget::new(64 << 20)));
     Index::open(disk, Path::new(&path), UUID, file_id, bytes, cache)
 }
 
@@ -74,10 +77,35 @@ fn index_of(tables: &[TableSeries]) -> Index {
 
 fn ids(index: &Index, tag: u32, matches: &TagMatch, negated: bool) -> Vec<u32> {
     let ordinals = index
-        .select(TABLE, ColumnId(tag), matches, negated)
+        .select(TABLE, &[(ColumnId(tag), matches, negated)])
         .unwrap();
-    let ids = index.ids(TABLE, &ordinals).unwrap();
-    ids.into_iter().map(|id| id.0).collect()
+    let mut ids = Vec::new();
+    index.ids(TABLE, &ordinals, &mut ids).unwrap();
+    ids
+}
+
+fn find(index: &Index, tags: &[(ColumnId, &str)]) -> Result<Option<SeriesId>, Error> {
+    index.find(
+        TABLE,
+        hash_tags(tags.iter().copied(), &mut Vec::new()),
+        tags,
+    )
+}
+
+/// What a series has of tags 0 to 3.
+fn tags_of(index: &Index, series: u32) -> Tags {
+    let mut tags = Tags::new();
+    for tag in 0..4 {
+        let mut codes = Vec::new();
+        let column = ColumnId(tag);
+        index
+            .codes_of(TABLE, column, &[series], &mut codes)
+            .unwrap();
+        let known = codes.into_iter().flatten();
+        let keep = |_, value: &str| drop(tags.insert(tag, value.to_owned()));
+        index.values_of(TABLE, column, known, keep).unwrap();
+    }
+    tags
 }
 
 fn check(index: &Index, model: &Model, questions: &[TagMatch]) {
@@ -87,16 +115,19 @@ fn check(index: &Index, model: &Model, questions: &[TagMatch]) {
             .iter()
             .map(|(&tag, value)| (ColumnId(tag), value.as_str()))
             .collect();
-        let found = index.find(TABLE, &named).unwrap().unwrap();
+        let found = find(index, &named).unwrap().unwrap();
         // Series of one file have different tags, but a model may repeat them.
         assert_eq!(&model[&found.0], tags);
-        let own = index.tags_of(TABLE, SeriesId(id)).unwrap().unwrap();
-        let own: Tags = own.into_iter().map(|(tag, value)| (tag.0, value)).collect();
-        assert_eq!(&own, tags);
+        assert_eq!(&tags_of(index, id), tags);
     }
     let unknown = [(ColumnId(1), "no such value")];
-    assert_eq!(index.find(TABLE, &unknown).unwrap(), None);
-    assert_eq!(index.tags_of(TABLE, SeriesId(u32::MAX)).unwrap(), None);
+    assert_eq!(find(index, &unknown).unwrap(), None);
+    assert_eq!(tags_of(index, u32::MAX), Tags::new());
+    let all: Vec<u32> = model.keys().copied().collect();
+    assert_eq!(index.all_ids(TABLE).unwrap(), all);
+    let ends = all.first().copied().zip(all.last().copied());
+    assert_eq!(index.span(TABLE), ends);
+    index.verify().unwrap();
     for tag in 0..4 {
         for matches in questions {
             for negated in [false, true] {
@@ -121,7 +152,12 @@ fn check(index: &Index, model: &Model, questions: &[TagMatch]) {
                 .into_iter()
                 .filter(|value| value.starts_with(prefix))
                 .collect();
-            let found = index.values(TABLE, ColumnId(tag), prefix).unwrap();
+            let mut found = Vec::new();
+            let keep = |value: &str| {
+                found.push(value.to_owned());
+                true
+            };
+            index.values(TABLE, ColumnId(tag), prefix, keep).unwrap();
             assert_eq!(
                 found.iter().collect::<Vec<_>>(),
                 expected,
@@ -186,7 +222,7 @@ proptest! {
         let mut output = IndexWriter::create(&disk, Path::new("/100.idx"), UUID, 100).unwrap();
         let files: Vec<&Index> = files.iter().collect();
         merge(&files, &|table| table == TABLE, &mut output).unwrap();
-        let bytes = output.finish().unwrap();
+        let bytes = output.finish(NEXT).unwrap();
         let merged = open(&disk, 100, bytes).unwrap();
         prop_assert_eq!(merged.tables().collect::<Vec<_>>(), [TABLE]);
         prop_assert_eq!(merged.load(TABLE).unwrap().unwrap(), table_of(TABLE, &model));
@@ -199,10 +235,10 @@ proptest! {
             prop_assert_eq!(block.values.len(), n);
         }
         if let Ok(list) = super::block::decode_list(&bytes, n, 1000) {
-            prop_assert_eq!(list.len(), n);
+            prop_assert_eq!(list.len(), n as u64);
         }
-        if let Ok(tables) = super::footer::decode(&bytes) {
-            prop_assert!(tables.len() <= bytes.len());
+        if let Ok(footer) = super::footer::Footer::decode(&bytes) {
+            prop_assert!(footer.tables.len() <= bytes.len());
         }
     }
 }
@@ -239,11 +275,8 @@ fn many_blocks_are_as_good_as_one() {
             .iter()
             .map(|(&tag, value)| (ColumnId(tag), value.as_str()))
             .collect();
-        assert_eq!(
-            index.find(TABLE, &named).unwrap(),
-            Some(SeriesId(n * 2 + 1))
-        );
-        assert_eq!(index.tags_of(TABLE, SeriesId(n * 2)).unwrap(), None);
+        assert_eq!(find(&index, &named).unwrap(), Some(SeriesId(n * 2 + 1)));
+        assert_eq!(tags_of(&index, n * 2), Tags::new());
     }
     assert_eq!(index.load(TABLE).unwrap().unwrap(), table_of(TABLE, &model));
 }
@@ -251,17 +284,17 @@ fn many_blocks_are_as_good_as_one() {
 /// Everything that the file is asked, or the first error.
 fn read_all(disk: &MemoryDisk, bytes: u64, model: &Model) -> Result<(), Error> {
     let index = open(disk, 1, bytes)?;
-    index.load(TABLE)?;
+    index.verify()?;
     let all = TagMatch::Pattern(Regex::new("").unwrap());
     for tag in 1..4 {
-        index.select(TABLE, ColumnId(tag), &all, false)?;
+        index.select(TABLE, &[(ColumnId(tag), &all, false)])?;
     }
     for tags in model.values() {
         let named: Vec<(ColumnId, &str)> = tags
             .iter()
             .map(|(&tag, value)| (ColumnId(tag), value.as_str()))
             .collect();
-        index.find(TABLE, &named)?;
+        find(&index, &named)?;
     }
     Ok(())
 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use nilometer_codec::crc32c;
 
-use super::block::{Place, encode_dictionary, put_u32s, values_of_block};
-use super::footer::{self, Blocks, TableMeta, TagMeta};
+use super::block::{Place, block_end, encode_dictionary, put_u32s};
+use super::footer::{Blocks, Footer, TableMeta, TagMeta};
 use super::{HEADER_BYTES, MAGIC, SERIES_OF_ONE_BLOCK, TableSeries, TagSeries, hash_tags};
 use crate::disk::{Disk, DiskFile, write_all_at};
 use crate::error::{Error, Malformed};
@@ -60,7 +60,7 @@ impl IndexWriter {
             in_order.then_some(()).ok_or_else(error)
         });
         checked.map_err(|what| what.at(&self.path, self.position()))?;
-        let (blocks, first_ids) = self.write_series(table)?;
+        let (ids, first_ids) = self.write_ids(table)?;
         let (hashes, first_hashes) = self.write_hashes(table)?;
         let mut tags = Vec::new();
         for tag in &table.tags {
@@ -69,8 +69,9 @@ impl IndexWriter {
         self.tables.push(TableMeta {
             table: table.table,
             series: u32::try_from(table.ids.len()).unwrap_or(u32::MAX),
-            blocks,
+            ids,
             first_ids,
+            last_id: table.ids.last().copied().unwrap_or(0),
             hashes,
             first_hashes,
             tags,
@@ -78,9 +79,15 @@ impl IndexWriter {
         Ok(())
     }
 
-    /// Writes the footer and syncs the file; returns its size. The folder's names are the caller's to sync.
-    pub(crate) fn finish(mut self) -> Result<u64, Error> {
-        let footer = footer::encode(&self.tables);
+    /// Writes the footer and syncs the file; returns its size. Ids below `next_series` were given away. The folder's
+    /// names are the caller's to sync.
+    pub(crate) fn finish(mut self, next_series: u32) -> Result<u64, Error> {
+        let tables = std::mem::take(&mut self.tables);
+        let footer = Footer {
+            next_series,
+            tables,
+        };
+        let footer = footer.encode();
         let offset = self.position();
         self.buffer.extend_from_slice(&footer);
         let mut tail = Vec::new();
@@ -110,10 +117,7 @@ impl IndexWriter {
     }
 
     fn start(&self) -> Blocks {
-        Blocks {
-            offset: self.position(),
-            lengths: Vec::new(),
-        }
+        Blocks::at(self.position())
     }
 
     /// Appends a block and its checksum.
@@ -123,35 +127,37 @@ impl IndexWriter {
             .extend_from_slice(&crc32c(0, block).to_le_bytes());
         let length = u32::try_from(block.len() + 4)
             .map_err(|_| Malformed::new("block of 4 GiB").at(&self.path, self.written))?;
-        blocks.lengths.push(length);
+        blocks.push(length);
         if self.buffer.len() >= BUFFER_BYTES {
             self.flush()?;
         }
         Ok(())
     }
 
-    /// Ids, then the codes of each tag, for some series at once.
-    fn write_series(&mut self, table: &TableSeries) -> Result<(Blocks, Vec<u32>), Error> {
-        let (mut blocks, mut first_ids) = (self.start(), Vec::new());
+    fn write_ids(&mut self, table: &TableSeries) -> Result<(Blocks, Vec<u32>), Error> {
+        let first_ids = table.ids.chunks(SERIES_OF_ONE_BLOCK);
+        let first_ids = first_ids.filter_map(|ids| ids.first().copied()).collect();
+        Ok((self.write_numbers(&table.ids)?, first_ids))
+    }
+
+    /// Numbers by ordinal, a block for some series each.
+    fn write_numbers(&mut self, numbers: &[u32]) -> Result<Blocks, Error> {
+        let mut blocks = self.start();
         let mut block = Vec::new();
-        for (n, ids) in table.ids.chunks(SERIES_OF_ONE_BLOCK).enumerate() {
+        for numbers in numbers.chunks(SERIES_OF_ONE_BLOCK) {
             block.clear();
-            put_u32s(ids.iter().copied(), &mut block);
-            for tag in &table.tags {
-                let codes = tag.codes.chunks(SERIES_OF_ONE_BLOCK).nth(n);
-                put_u32s(codes.unwrap_or_default().iter().copied(), &mut block);
-            }
-            first_ids.extend(ids.first());
+            put_u32s(numbers.iter().copied(), &mut block);
             self.put(&block, &mut blocks)?;
         }
-        Ok((blocks, first_ids))
+        Ok(blocks)
     }
 
     /// Hashes of the tag sets, ascending, and the ordinal of each.
     fn write_hashes(&mut self, table: &TableSeries) -> Result<(Blocks, Vec<u32>), Error> {
+        let mut scratch = Vec::new();
         let mut hashes: Vec<(u32, u32)> = (0..)
             .zip(0..table.ids.len())
-            .map(|(ordinal, at)| (hash_tags(tags_of(table, at)), ordinal))
+            .map(|(ordinal, at)| (hash_tags(tags_of(table, at), &mut scratch), ordinal))
             .collect();
         hashes.sort_unstable();
         let (mut blocks, mut first_hashes) = (self.start(), Vec::new());
@@ -166,41 +172,43 @@ impl IndexWriter {
         Ok((blocks, first_hashes))
     }
 
-    /// The lists of a tag's values, then its dictionary.
+    /// The codes of a tag, the lists of its values, then its dictionary.
     fn write_tag(&mut self, tag: &TagSeries) -> Result<TagMeta, Error> {
-        let lists = Lists::of(tag);
+        let codes = self.write_numbers(&tag.codes)?;
+        let ordinals = Lists::of(tag);
         let mut meta = TagMeta {
             tag: tag.tag,
+            codes,
             dictionary: Blocks::default(),
-            values: Vec::new(),
+            value_ends: Vec::new(),
             firsts: Vec::new(),
             lists: self.start(),
             absent: 0,
             absent_bytes: 0,
         };
         let mut dictionary = Vec::new();
-        let mut rest = tag.values.as_slice();
-        while !rest.is_empty() {
-            let (values, after) = rest.split_at(values_of_block(rest));
-            let code = tag.values.len() - rest.len() + 1;
+        let mut start = 0;
+        while start < tag.values.len() {
+            let end = block_end(&tag.values, start);
             let before = self.position();
             let mut places = Vec::new();
-            for at in code..code + values.len() {
-                places.push(self.write_list(lists.get(at))?);
+            for at in start..end {
+                places.push(self.write_list(ordinals.get(at + 1))?);
             }
             let bytes = u32::try_from(self.position() - before)
                 .map_err(|_| Malformed::new("lists of 4 GiB").at(&self.path, before))?;
-            meta.lists.lengths.push(bytes);
+            meta.lists.push(bytes);
             let mut block = Vec::new();
+            let values = (start..end).filter_map(|at| tag.values.get(at));
             encode_dictionary(values, &places, &mut block);
             dictionary.push(block);
-            meta.values
-                .push(u32::try_from(values.len()).unwrap_or(u32::MAX));
-            meta.firsts.extend(values.first().cloned());
-            rest = after;
+            meta.value_ends.push(u32::try_from(end).unwrap_or(u32::MAX));
+            meta.firsts.extend(tag.values.get(start).map(str::to_owned));
+            start = end;
         }
-        let absent = lists.get(0);
-        if let (false, Place::List { series, bytes }) = (absent.is_empty(), self.put_list(absent)?)
+        let absent = ordinals.get(0);
+        if !absent.is_empty()
+            && let Place::List { series, bytes, .. } = self.put_list(absent)?
         {
             (meta.absent, meta.absent_bytes) = (series, bytes);
         }
@@ -223,13 +231,13 @@ impl IndexWriter {
     fn put_list(&mut self, ordinals: &[u32]) -> Result<Place, Error> {
         let mut block = Vec::new();
         put_u32s(ordinals.iter().copied(), &mut block);
-        let mut place = Blocks::default();
-        if !ordinals.is_empty() {
-            self.put(&block, &mut place)?;
-        }
+        let mut place = self.start();
+        self.put(&block, &mut place)?;
+        let bytes = place.place(0).map_or(0, |(_, length)| length);
         Ok(Place::List {
             series: u32::try_from(ordinals.len()).unwrap_or(u32::MAX),
-            bytes: place.lengths.first().copied().unwrap_or(0),
+            bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
+            at: 0,
         })
     }
 }
@@ -278,6 +286,6 @@ impl Lists {
 fn tags_of(table: &TableSeries, ordinal: usize) -> impl Iterator<Item = (ColumnId, &str)> {
     table.tags.iter().filter_map(move |tag| {
         let code = *tag.codes.get(ordinal)? as usize;
-        Some((tag.tag, tag.values.get(code.checked_sub(1)?)?.as_str()))
+        Some((tag.tag, tag.values.get(code.checked_sub(1)?)?))
     })
 }

@@ -4,20 +4,18 @@
 //! ten thousand new series and every lock is taken once for many. Does not: define tables or columns; those are few and
 //! are defined where they are met.
 
+use std::sync::Arc;
+
 use rustc_hash::FxHashMap;
 
 use super::memo::{Fingerprint, SeriesMemo};
-use crate::catalogue::Catalogue;
-use crate::engine::Engine;
+use crate::catalogue::Layers;
+use crate::engine::{Engine, SERIES_BYTES};
 use crate::error::Error;
 use crate::schema::{ColumnId, SeriesId, TableId};
 
 /// Series defined under one lock: less than a millisecond, so that nobody waits long for it.
 const SERIES_OF_ONE_LOCK: usize = 512;
-
-/// What a series adds to the index beside new tag values: its id, its place in a hash table twice its size, and a code
-/// for each of a handful of tags.
-const SERIES_BYTES: usize = 64;
 
 #[derive(Debug, Default)]
 pub(super) struct Pending {
@@ -95,14 +93,42 @@ impl Pending {
     /// Finds or defines all used series. False = something was dropped, renamed or retyped since `epoch`, at which they
     /// were added.
     pub(super) fn resolve(&mut self, engine: &Engine, epoch: u64) -> Result<bool, Error> {
-        let mut missing = self.find_known(&engine.catalogue());
-        if !missing.is_empty() {
-            engine.check_index((missing.len() * SERIES_BYTES + self.text.len()) as u64)?;
-        }
+        let is_used = |at: &usize| self.series.get(*at).is_some_and(|wanted| wanted.used);
+        let mut missing: Vec<usize> = (0..self.series.len()).filter(is_used).collect();
+        let mut is_checked = false;
         while !missing.is_empty() {
+            // What is looked up below the recent series stays as it is until those are set aside for a flush.
+            let layers = Arc::clone(engine.catalogue().layers());
+            missing = self.find_known(&layers, missing)?;
+            if !missing.is_empty() && !is_checked {
+                engine.check_index((missing.len() * SERIES_BYTES + self.text.len()) as u64)?;
+                is_checked = true;
+            }
+            if !self.define(engine, epoch, &layers, &mut missing)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// Makes series that no layer below the recent one has, until none is missing or the layers are others. False =
+    /// something was dropped, renamed or retyped.
+    fn define(
+        &mut self,
+        engine: &Engine,
+        epoch: u64,
+        layers: &Layers,
+        missing: &mut Vec<usize>,
+    ) -> Result<bool, Error> {
+        let mut is_same = true;
+        while is_same && !missing.is_empty() {
             let rest = missing.split_off(missing.len().min(SERIES_OF_ONE_LOCK));
             let is_current = engine.define_together(epoch, |catalogue, made| {
-                for &at in &missing {
+                is_same = catalogue.layers().is_as_recent_as(layers);
+                if !is_same {
+                    return Ok(());
+                }
+                for &at in missing.iter() {
                     let (table, tags) = self.tags_of(at);
                     let id = catalogue
                         .define_series(table, &tags, made)
@@ -114,7 +140,11 @@ impl Pending {
             if !is_current {
                 return Ok(false);
             }
-            missing = rest;
+            if is_same {
+                *missing = rest;
+            } else {
+                missing.extend(rest);
+            }
         }
         Ok(true)
     }
@@ -140,20 +170,32 @@ impl Pending {
         self.by_text.clear();
     }
 
-    /// Positions of the used series that the catalogue does not have; the others get their ids.
-    fn find_known(&mut self, catalogue: &Catalogue) -> Vec<usize> {
+    /// Those positions whose series are nowhere; the others get their ids.
+    fn find_known(&mut self, layers: &Layers, wanted: Vec<usize>) -> Result<Vec<usize>, Error> {
         let mut missing = Vec::new();
-        for at in 0..self.series.len() {
-            if !self.series.get(at).is_some_and(|wanted| wanted.used) {
-                continue;
-            }
-            let (table, tags) = self.tags_of(at);
-            match catalogue.series(table, &tags) {
-                Some(id) => self.set_id(at, id),
-                None => missing.push(at),
+        {
+            let memory = layers.memory();
+            for at in wanted {
+                let (table, tags) = self.tags_of(at);
+                match memory.find(table, &tags) {
+                    Some(id) => self.set_id(at, id),
+                    None => missing.push(at),
+                }
             }
         }
-        missing
+        if layers.files().is_empty() {
+            return Ok(missing);
+        }
+        let mut nowhere = Vec::new();
+        let mut scratch = Vec::new();
+        for at in missing {
+            let (table, tags) = self.tags_of(at);
+            match layers.find_in_files(table, &tags, &mut scratch)? {
+                Some(id) => self.set_id(at, id),
+                None => nowhere.push(at),
+            }
+        }
+        Ok(nowhere)
     }
 
     fn set_id(&mut self, at: usize, id: SeriesId) {

@@ -15,7 +15,6 @@ mod group;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use arrow_array::{Array, StringArray};
 use nilometer_codec::PhysicalType;
 
 use super::source::{GroupReader, Piece, RunCursor};
@@ -23,6 +22,7 @@ use super::{
     MORSEL_ROWS, OutputColumn, ScanRequest, Source, TagPredicate, estimate, find_series,
     find_sources, merge, plan_columns,
 };
+use crate::catalogue::TagColumn;
 use crate::engine::{Engine, State};
 use crate::error::Error;
 use crate::sabotage::Sabotage;
@@ -69,12 +69,9 @@ struct Plan {
     /// By requested field: position in `fields`.
     slots: Vec<usize>,
     /// By tag of the table.
-    tags: Vec<TagOfSeries>,
+    tags: Vec<Arc<TagColumn>>,
     sabotage: Option<Sabotage>,
 }
-
-/// Codes by series, and the values that they are positions of.
-type TagOfSeries = (Arc<Vec<Option<u32>>>, Arc<StringArray>);
 
 /// Aggregates of some series, ordered by (series, bucket). A bucket without rows is not there.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -182,21 +179,21 @@ impl Aggregation {
             tags: request.tags.clone(),
             limit: None,
         };
-        let (series, columns, fields) = {
+        let layers = {
             let catalogue = engine.catalogue();
             if catalogue.table(table.id).is_none() {
                 return Err(Error::TableDropped {
                     table: table.name.clone(),
                 });
             }
-            let series = find_series(&catalogue, table, &scan.tags);
-            let (columns, fields) = plan_columns(&catalogue, &scan, &series);
-            (series, columns, fields)
+            Arc::clone(catalogue.layers())
         };
+        let series = find_series(&layers, table, &scan.tags)?;
+        let (columns, fields) = plan_columns(&layers, &scan, &series)?;
         let (mut tags, mut slots) = (Vec::new(), Vec::new());
         for column in columns {
             match column {
-                OutputColumn::Tag { codes, values } => tags.push((codes, values)),
+                OutputColumn::Tag(tag) => tags.push(tag),
                 OutputColumn::Field(slot) => slots.push(slot),
                 OutputColumn::Time | OutputColumn::Series | OutputColumn::Nth => {}
             }
@@ -234,9 +231,7 @@ impl Aggregation {
 
     /// The value of a tag, by its position in the table's list of tags, of the series at a position; `None` = absent.
     pub fn tag(&self, tag: usize, position: usize) -> Option<&str> {
-        let (codes, values) = self.plan.tags.get(tag)?;
-        let code = (*codes.get(position)?)? as usize;
-        (code < values.len()).then(|| values.value(code))
+        self.plan.tags.get(tag)?.value(position)
     }
 
     /// Aggregates one morsel, numbered from 0. A number past the last gives nothing.

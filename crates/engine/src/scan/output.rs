@@ -14,6 +14,7 @@ use nilometer_codec::PhysicalType;
 use super::source::{Data, Piece, Rows};
 use super::{OutputColumn, Plan};
 use crate::batch::{Column, Strings, TableRows, Validity, Values};
+use crate::catalogue::TagColumn;
 use crate::schema::{ColumnId, TableId};
 
 /// Rows on their way out.
@@ -150,7 +151,7 @@ impl Output {
                     Some(array) => array,
                     None => continue,
                 },
-                OutputColumn::Tag { codes, values } => tag_array(&series, codes, values),
+                OutputColumn::Tag(tag) => tag_array(&series, tag),
                 OutputColumn::Field(at) => match fields.get(*at).and_then(Clone::clone) {
                     Some(array) => array,
                     None => continue,
@@ -200,18 +201,14 @@ fn nth_array(times: &[i64], series: &[(usize, usize)]) -> ArrayRef {
     Arc::new(UInt32Array::from(all))
 }
 
-fn tag_array(
-    series: &[(usize, usize)],
-    codes: &[Option<u32>],
-    values: &Arc<StringArray>,
-) -> ArrayRef {
+fn tag_array(series: &[(usize, usize)], tag: &TagColumn) -> ArrayRef {
     let mut keys: Vec<Option<i32>> = Vec::new();
     for &(position, end) in series {
-        let code = codes.get(position).copied().flatten();
+        let code = tag.codes.get(position).copied().flatten();
         keys.resize(end, code.and_then(|code| i32::try_from(code).ok()));
     }
     let keys = Int32Array::from(keys);
-    let array = DictionaryArray::<Int32Type>::try_new(keys, Arc::clone(values) as ArrayRef);
+    let array = DictionaryArray::<Int32Type>::try_new(keys, Arc::clone(&tag.values) as ArrayRef);
     Arc::new(array.expect("codes are positions in the tag's dictionary"))
 }
 

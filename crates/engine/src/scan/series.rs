@@ -5,7 +5,7 @@ use std::ops::RangeInclusive;
 use nilometer_codec::ColumnBuf;
 use roaring::RoaringBitmap;
 
-use crate::catalogue::{Catalogue, Condition, Selection};
+use crate::catalogue::{Condition, Layers};
 use crate::engine::State;
 use crate::error::Error;
 use crate::head::Run;
@@ -13,33 +13,25 @@ use crate::predicate::TagPredicate;
 use crate::schema::{ColumnSource, Lsn, TableId, TableSchema};
 use crate::segment::{BlockEntry, GroupDirectory, SERIES_PAGE, Segment};
 
-/// The series that every predicate keeps.
-pub(crate) fn select_series(
-    catalogue: &Catalogue,
-    table: &TableSchema,
-    tags: &[TagPredicate],
-) -> Selection {
-    let conditions: Vec<Condition<'_>> = tags
-        .iter()
-        .filter_map(|predicate| {
-            let Some(ColumnSource::Tag(at)) = table.source(predicate.column) else {
-                return None;
-            };
-            let tag = table.tags.get(at)?;
-            Some((tag.id, &predicate.matches, predicate.negated))
-        })
-        .collect();
-    catalogue.select(table.id, &conditions)
+/// What predicates say about the tags of a table.
+pub(crate) fn conditions<'a>(table: &TableSchema, tags: &'a [TagPredicate]) -> Vec<Condition<'a>> {
+    let condition = |predicate: &'a TagPredicate| {
+        let Some(ColumnSource::Tag(at)) = table.source(predicate.column) else {
+            return None;
+        };
+        let tag = table.tags.get(at)?;
+        Some((tag.id, &predicate.matches, predicate.negated))
+    };
+    tags.iter().filter_map(condition).collect()
 }
 
 /// Ids of the series that every predicate keeps, ascending.
 pub(crate) fn find_series(
-    catalogue: &Catalogue,
+    layers: &Layers,
     table: &TableSchema,
     tags: &[TagPredicate],
-) -> Vec<u32> {
-    let selected = select_series(catalogue, table, tags);
-    catalogue.ids_of(table.id, &selected)
+) -> Result<Vec<u32>, Error> {
+    layers.select(table.id, &conditions(table, tags))
 }
 
 /// Ids of the series with a row in a range of time, to the block: of a block that touches the range every series

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use nilometer_codec::{ColumnBuf, PhysicalType};
 
+use super::report::GroupRead;
 use crate::batch::{Column, Validity, Values};
 use crate::cast::cast;
 use crate::error::Error;
@@ -301,6 +302,31 @@ impl GroupCursor {
         }
         let reader = GroupReader::open(segment, directory, blocks, fields)?;
         Ok(Some(Self { reader, at: 0 }))
+    }
+
+    /// What it has fetched, for EXPLAIN.
+    pub(super) fn reads(&self) -> GroupRead {
+        let reader = &self.reader;
+        let spans = reader.spans.iter().flatten();
+        let mut read = GroupRead {
+            blocks: reader.blocks.len() as u64,
+            bytes: spans.map(|span| span.bytes.len() as u64).sum(),
+            ..GroupRead::default()
+        };
+        for chunk in &reader.directory.chunks {
+            let lengths = reader.blocks.iter().map(|&at| chunk.lengths.get(at));
+            let pages = lengths.filter(|length| length.is_some_and(|&length| length > 0));
+            let is_read = reader
+                .columns
+                .iter()
+                .any(|(column, _)| *column == chunk.column);
+            if is_read {
+                read.pages += pages.count() as u64;
+            } else {
+                read.pages_skipped += pages.count() as u64;
+            }
+        }
+        read
     }
 
     fn take(

@@ -14,7 +14,7 @@ use rustc_hash::FxHashMap;
 use super::directory::GroupDirectory;
 use super::rollup::GroupRollups;
 use super::statistics::GroupStatistics;
-use crate::budget::{MemoryBudget, MemoryUse};
+use crate::budget::{Charge, MemoryBudget, MemoryUse};
 use crate::disk::{Disk, DiskFile};
 use crate::engine::Options;
 use crate::error::Error;
@@ -29,6 +29,7 @@ pub(crate) struct SegmentCache {
     /// By file id.
     files: Mutex<Bounded<u64, Arc<dyn DiskFile>>>,
     parts: Mutex<Bounded<PartKey, CachedPart>>,
+    charge: Mutex<Charge>,
     hits: AtomicU64,
     misses: AtomicU64,
 }
@@ -84,8 +85,9 @@ impl SegmentCache {
     pub(crate) fn new(disk: Arc<dyn Disk>, budget: MemoryBudget, options: &Options) -> Self {
         Self {
             disk,
-            budget,
             bytes_max: options.directory_cache_bytes_max,
+            charge: Mutex::new(budget.take(MemoryUse::Cache, 0)),
+            budget,
             files: Mutex::new(Bounded::new(options.open_files_max)),
             parts: Mutex::new(Bounded::new(options.directory_cache_bytes_max)),
             hits: AtomicU64::new(0),
@@ -118,9 +120,16 @@ impl SegmentCache {
         let part = read()?;
         let bytes = part.memory() + size_of::<Slot<CachedPart>>() + 2 * size_of::<PartKey>();
         let mut parts = lock(&self.parts);
-        parts.weight_max = self.bytes_max.min(self.budget.limit(MemoryUse::Cache));
+        let mut charge = lock(&self.charge);
+        // What other caches have is not this one's.
+        let others = self
+            .budget
+            .used(MemoryUse::Cache)
+            .saturating_sub(charge.bytes());
+        let limit = self.budget.limit(MemoryUse::Cache).saturating_sub(others);
+        parts.limit(self.bytes_max.min(limit));
         parts.insert(key, part.clone(), bytes as u64);
-        self.budget.report(MemoryUse::Cache, parts.weight);
+        charge.set(parts.weight);
         Ok(part)
     }
 
@@ -129,7 +138,7 @@ impl SegmentCache {
         lock(&self.files).forget(|key| *key == file_id);
         let mut parts = lock(&self.parts);
         parts.forget(|key| key.0 == file_id);
-        self.budget.report(MemoryUse::Cache, parts.weight);
+        lock(&self.charge).set(parts.weight);
     }
 
     pub(crate) fn counters(&self) -> CacheCounters {
@@ -144,7 +153,7 @@ impl SegmentCache {
 
 /// A map of limited weight. When it is full, what was not asked for since the clock's hand last passed goes first.
 #[derive(Debug)]
-struct Bounded<K, V> {
+pub(crate) struct Bounded<K, V> {
     slots: FxHashMap<K, Slot<V>>,
     /// Every key once, in the order in which the hand meets them.
     clock: VecDeque<K>,
@@ -160,7 +169,7 @@ struct Slot<V> {
 }
 
 impl<K: Copy + Eq + Hash, V: Clone> Bounded<K, V> {
-    fn new(weight_max: u64) -> Self {
+    pub(crate) fn new(weight_max: u64) -> Self {
         Self {
             slots: FxHashMap::default(),
             clock: VecDeque::new(),
@@ -169,14 +178,14 @@ impl<K: Copy + Eq + Hash, V: Clone> Bounded<K, V> {
         }
     }
 
-    fn get(&mut self, key: K) -> Option<V> {
+    pub(crate) fn get(&mut self, key: K) -> Option<V> {
         let slot = self.slots.get_mut(&key)?;
         slot.was_used = true;
         Some(slot.value.clone())
     }
 
     /// Adds a value unless it is there or heavier than everything may be together.
-    fn insert(&mut self, key: K, value: V, weight: u64) {
+    pub(crate) fn insert(&mut self, key: K, value: V, weight: u64) {
         if self.slots.contains_key(&key) {
             return;
         }
@@ -208,13 +217,23 @@ impl<K: Copy + Eq + Hash, V: Clone> Bounded<K, V> {
         self.slots.insert(key, slot);
     }
 
+    /// From the next insert on, everything together weighs at most this.
+    pub(crate) fn limit(&mut self, weight_max: u64) {
+        self.weight_max = weight_max;
+    }
+
+    /// What everything weighs together.
+    pub(crate) fn weight(&self) -> u64 {
+        self.weight
+    }
+
     fn remove(&mut self, key: &K) {
         if let Some(slot) = self.slots.remove(key) {
             self.weight -= slot.weight;
         }
     }
 
-    fn forget(&mut self, is_gone: impl Fn(&K) -> bool) {
+    pub(crate) fn forget(&mut self, is_gone: impl Fn(&K) -> bool) {
         let before = self.slots.len();
         let mut freed = 0;
         self.slots.retain(|key, slot| {

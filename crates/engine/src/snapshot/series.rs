@@ -1,27 +1,35 @@
 //! Questions about series that need no rows: how many, which values, which are in use.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use super::Snapshot;
+use crate::catalogue::Layers;
 use crate::error::Error;
 use crate::predicate::TagPredicate;
-use crate::scan::series::{live_series, select_series};
+use crate::scan::series::{conditions, find_series, live_series};
 use crate::schema::{ColumnId, SeriesId, TableSchema};
 
 impl Snapshot {
     /// Number of series of a table that every predicate keeps, whether or not they have rows now.
-    pub fn series_count(&self, table: &TableSchema, tags: &[TagPredicate]) -> u64 {
-        let catalogue = self.engine.catalogue();
-        let selected = select_series(&catalogue, table, tags);
-        catalogue.count_selected(table.id, &selected)
+    pub fn series_count(&self, table: &TableSchema, tags: &[TagPredicate]) -> Result<u64, Error> {
+        match self.layers_of(table) {
+            Some(layers) => layers.count(table.id, &conditions(table, tags)),
+            None => Ok(0),
+        }
     }
 
     /// The series of a table that every predicate keeps, ascending, whether or not they have rows now.
-    pub fn series(&self, table: &TableSchema, tags: &[TagPredicate]) -> Vec<SeriesId> {
-        let catalogue = self.engine.catalogue();
-        let selected = select_series(&catalogue, table, tags);
-        let ids = catalogue.ids_of(table.id, &selected);
-        ids.into_iter().map(SeriesId).collect()
+    pub fn series(
+        &self,
+        table: &TableSchema,
+        tags: &[TagPredicate],
+    ) -> Result<Vec<SeriesId>, Error> {
+        let Some(layers) = self.layers_of(table) else {
+            return Ok(Vec::new());
+        };
+        let ids = find_series(&layers, table, tags)?;
+        Ok(ids.into_iter().map(SeriesId).collect())
     }
 
     /// The tags of series: for each its values in the order of `table.tags`, `None` = it has no such tag.
@@ -29,13 +37,24 @@ impl Snapshot {
         &self,
         table: &TableSchema,
         series: &[SeriesId],
-    ) -> Vec<Vec<Option<String>>> {
-        let catalogue = self.engine.catalogue();
-        let tags: Vec<ColumnId> = table.tags.iter().map(|tag| tag.id).collect();
-        series
-            .iter()
-            .map(|&series| catalogue.tags_of(table.id, &tags, series))
-            .collect()
+    ) -> Result<Vec<Vec<Option<String>>>, Error> {
+        let mut all = vec![Vec::with_capacity(table.tags.len()); series.len()];
+        let mut ids: Vec<u32> = series.iter().map(|series| series.0).collect();
+        ids.sort_unstable();
+        ids.dedup();
+        let layers = self.layers_of(table);
+        for tag in &table.tags {
+            let column = match &layers {
+                Some(layers) => Some(layers.tag_column(table.id, tag.id, &ids)?),
+                None => None,
+            };
+            for (tags, series) in all.iter_mut().zip(series) {
+                let at = ids.binary_search(&series.0).unwrap_or(usize::MAX);
+                let value = column.as_ref().and_then(|column| column.value(at));
+                tags.push(value.map(str::to_owned));
+            }
+        }
+        Ok(all)
     }
 
     /// Values of a tag among the series that every predicate keeps: those that start with `prefix`, in the order of
@@ -47,10 +66,18 @@ impl Snapshot {
         tags: &[TagPredicate],
         prefix: &str,
         limit: usize,
-    ) -> Vec<String> {
+    ) -> Result<Vec<String>, Error> {
+        match self.layers_of(table) {
+            Some(layers) => layers.values(table.id, tag, &conditions(table, tags), prefix, limit),
+            None => Ok(Vec::new()),
+        }
+    }
+
+    /// Where the series of a table are; `None` = it was dropped.
+    fn layers_of(&self, table: &TableSchema) -> Option<Arc<Layers>> {
         let catalogue = self.engine.catalogue();
-        let selected = select_series(&catalogue, table, tags);
-        catalogue.values_of(table.id, tag, &selected, prefix, limit)
+        catalogue.table(table.id)?;
+        Some(Arc::clone(catalogue.layers()))
     }
 
     /// The series of a table that have a row in a range of time, ascending. Exact to the block: of a block that touches

@@ -160,7 +160,7 @@ fn unknown<'a>(entry: &Entry, names: impl Iterator<Item = &'a str>) -> String {
 
 /// The name closest to a misspelt one, if it is close.
 pub(super) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let edits_max = name.chars().count().div_ceil(3);
+    let edits_max = (name.chars().count() / 3).max(1);
     names
         .map(|known| (strsim::damerau_levenshtein(name, known), known))
         .filter(|(edits, _)| *edits <= edits_max)

@@ -6,44 +6,107 @@ use chrono::{DateTime, Datelike, MappedLocalTime, NaiveDate, NaiveDateTime, Offs
 /// 2000-01-03T00:00:00Z, a Monday, so that weeks start on Mondays.
 pub(crate) const ORIGIN_NS: i128 = 946_857_600_000_000_000;
 
-pub(super) const DAY_NS: i128 = 86_400_000_000_000;
+pub(crate) const DAY_NS: i128 = 86_400_000_000_000;
+
+/// No country has set its clocks by more at once than a day (Samoa's, in 2011).
+const CLOCKS_SET_NS_MAX: i128 = DAY_NS;
 
 /// How wide a bucket is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Width {
+pub(crate) enum Width {
     /// Nanoseconds, or units of an integer time.
     Fixed(i128),
     /// Calendar months.
     Months(i32),
 }
 
+/// How far the edges of the buckets are moved: months of the calendar first, then nanoseconds.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Shift {
+    pub(crate) months: i32,
+    pub(crate) fixed: i128,
+}
+
+impl Shift {
+    fn back(self, time_ns: i128) -> Option<i128> {
+        Some(add_months(time_ns, self.months.checked_neg()?)? - self.fixed)
+    }
+
+    fn forth(self, time_ns: i128) -> Option<i128> {
+        Some(add_months(time_ns, self.months)? + self.fixed)
+    }
+}
+
 /// Width, and what shifts the edges of the buckets.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Buckets {
-    pub(super) width: Width,
-    pub(super) origin: Option<i128>,
-    pub(super) offset: i128,
-    pub(super) zone: Option<Tz>,
+pub(crate) struct Buckets {
+    pub(crate) width: Width,
+    pub(crate) origin: Option<i128>,
+    pub(crate) offset: Shift,
+    pub(crate) zone: Option<Tz>,
 }
 
 impl Buckets {
+    /// First instants of the buckets from the one of `start_ns` up to, without, `finish_ns`, sorted. `None` if there
+    /// are more than `buckets_max`, or some are beyond the calendar.
+    pub(crate) fn grid(
+        &self,
+        start_ns: i128,
+        finish_ns: i128,
+        buckets_max: usize,
+    ) -> Option<Vec<i128>> {
+        let shifted = |time_ns: i128| match self.zone {
+            Some(zone) => to_local(time_ns, zone),
+            None => Some(time_ns),
+        };
+        let (mut local, _) = self.around_local(shifted(start_ns)?)?;
+        // Where clocks are set, buckets of local time may begin at one instant or swap places, by no more than this.
+        let slack = self.zone.map_or(0, |_| CLOCKS_SET_NS_MAX);
+        let mut grid = Vec::new();
+        loop {
+            let bucket = match self.zone {
+                Some(zone) => from_local(local, zone)?,
+                None => local,
+            };
+            if bucket >= finish_ns + slack {
+                break;
+            }
+            if bucket < finish_ns && grid.last() != Some(&bucket) {
+                if grid.len() == buckets_max {
+                    return None;
+                }
+                grid.push(bucket);
+            }
+            local = match self.width {
+                Width::Fixed(width) => local + width,
+                Width::Months(months) => {
+                    let start = self.offset.back(local)?;
+                    self.offset.forth(add_months(start, months)?)?
+                }
+            };
+        }
+        grid.sort_unstable();
+        grid.dedup();
+        Some(grid)
+    }
+
     /// First instant of the bucket of `time_ns` and first instant of the next one, or `None` beyond the calendar.
     /// In a time zone, the second may come too early (never too late): clocks are set in the middle of buckets.
-    pub(super) fn around(&self, time_ns: i128) -> Option<(i128, i128)> {
+    pub(crate) fn around(&self, time_ns: i128) -> Option<(i128, i128)> {
         let Some(zone) = self.zone else {
-            let (start, end) = self.around_local(time_ns, self.origin)?;
-            return Some((start, end));
+            return self.around_local(time_ns);
         };
-        let origin = match self.origin {
-            Some(origin) => Some(to_local(origin, zone)?),
-            None => None,
-        };
-        let (start, _) = self.around_local(to_local(time_ns, zone)?, origin)?;
+        let (start, _) = self.around_local(to_local(time_ns, zone)?)?;
         Some((from_local(start, zone)?, time_ns + 1))
     }
 
-    fn around_local(&self, time_ns: i128, origin: Option<i128>) -> Option<(i128, i128)> {
-        let time_ns = time_ns - self.offset;
+    /// The same in the time that the clocks of the zone show.
+    fn around_local(&self, unshifted_ns: i128) -> Option<(i128, i128)> {
+        let origin = match (self.origin, self.zone) {
+            (Some(origin), Some(zone)) => Some(to_local(origin, zone)?),
+            (origin, _) => origin,
+        };
+        let time_ns = self.offset.back(unshifted_ns)?;
         let (start, end) = match self.width {
             Width::Fixed(width) => {
                 let start = time_ns - (time_ns - origin.unwrap_or(ORIGIN_NS)).rem_euclid(width);
@@ -56,7 +119,14 @@ impl Buckets {
                 (month_start(start)?, month_start(start + width)?)
             }
         };
-        Some((start + self.offset, end + self.offset))
+        let start = self.offset.forth(start)?;
+        // Months have lengths of their own, so where the next bucket starts does not say which times are in this one.
+        let end = if self.offset.months == 0 {
+            self.offset.forth(end)?
+        } else {
+            unshifted_ns + 1
+        };
+        Some((start, end))
     }
 }
 
@@ -82,6 +152,21 @@ fn month_start(month: i32) -> Option<i128> {
     let of_year = u32::try_from(month.rem_euclid(12)).ok()? + 1;
     let date = NaiveDate::from_ymd_opt(month.div_euclid(12), of_year, 1)?;
     Some(nanoseconds(date.and_hms_opt(0, 0, 0)?))
+}
+
+/// As `PostgreSQL` adds months: the day of the month stays, or becomes the month's last.
+fn add_months(time_ns: i128, months: i32) -> Option<i128> {
+    if months == 0 {
+        return Some(time_ns);
+    }
+    let civil = civil(time_ns)?;
+    let count = chrono::Months::new(months.unsigned_abs());
+    let moved = if months > 0 {
+        civil.checked_add_months(count)?
+    } else {
+        civil.checked_sub_months(count)?
+    };
+    Some(nanoseconds(moved))
 }
 
 fn to_local(time_ns: i128, zone: Tz) -> Option<i128> {

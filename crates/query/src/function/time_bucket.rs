@@ -2,6 +2,7 @@
 //!
 //! As in `TimescaleDB`: buckets of a fixed width count from Monday 2000-01-03, months from January 2000, integers from
 //! 0, all in both directions. The optional arguments are told apart by their types. Months do not mix with days.
+//! After a time zone, NULL is an origin or an offset that was left out; anywhere else NULL makes NULL.
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -9,8 +10,8 @@ use std::sync::Arc;
 use arrow::array::timezone::Tz;
 use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
 use arrow::datatypes::{
-    ArrowPrimitiveType, DataType, Date32Type, Int64Type, IntervalUnit, TimeUnit,
-    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    ArrowPrimitiveType, DataType, Date32Type, Int16Type, Int32Type, Int64Type, IntervalUnit,
+    TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
     TimestampSecondType,
 };
 use datafusion::common::{Result, ScalarValue, exec_err, plan_err};
@@ -18,19 +19,19 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
-use super::bucket::{Buckets, DAY_NS, Width};
+use super::bucket::{Buckets, DAY_NS, Shift, Width};
 
 pub(crate) const NAME: &str = "time_bucket";
 
 const USAGE: &str = "time_bucket(width, time [, timezone] [, origin] [, offset]): width is an interval such as '5 minutes', time a timestamp or a date; or all are integers";
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-pub(super) struct TimeBucket {
+pub(crate) struct TimeBucket {
     signature: Signature,
 }
 
 impl TimeBucket {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self {
             signature: Signature::user_defined(Volatility::Immutable),
         }
@@ -58,7 +59,7 @@ impl ScalarUDFImpl for TimeBucket {
             {
                 return plan_err!("{USAGE}");
             }
-            return Ok(vec![DataType::Int64; arg_types.len()]);
+            return Ok(vec![signed(time); arg_types.len()]);
         }
         if arg_types.len() > 5
             || !(width.is_string() || width.is_null() || matches!(width, DataType::Interval(_)))
@@ -114,18 +115,26 @@ impl ScalarUDFImpl for TimeBucket {
     }
 }
 
-/// What the arguments other than the time say, or `None` if one of them is NULL.
-fn buckets(
-    width: &ColumnarValue,
-    optional: &[ColumnarValue],
-    time_type: &DataType,
-) -> Result<Option<Buckets>> {
-    let width = constant(width)?;
-    if width.is_null() {
-        return Ok(None);
+/// The signed integer type that holds the times of a type; for unsigned ones the next wider.
+pub(crate) fn signed(kind: &DataType) -> DataType {
+    match kind {
+        DataType::Int8 | DataType::UInt8 | DataType::Int16 => DataType::Int16,
+        DataType::UInt16 | DataType::Int32 => DataType::Int32,
+        _ => DataType::Int64,
     }
+}
+
+/// A width, and the origin it has by itself; `None` if it is NULL.
+pub(crate) fn width(
+    width: &ScalarValue,
+    time_type: &DataType,
+    function: &str,
+) -> Result<Option<(Width, Option<i128>)>> {
     let (width, origin) = match width {
-        ScalarValue::Int64(Some(width)) => (Width::Fixed(i128::from(width)), Some(0)),
+        width if width.is_null() => return Ok(None),
+        ScalarValue::Int16(Some(width)) => (Width::Fixed(i128::from(*width)), Some(0)),
+        ScalarValue::Int32(Some(width)) => (Width::Fixed(i128::from(*width)), Some(0)),
+        ScalarValue::Int64(Some(width)) => (Width::Fixed(i128::from(*width)), Some(0)),
         ScalarValue::IntervalMonthDayNano(Some(interval)) => {
             let fixed = i128::from(interval.days) * DAY_NS + i128::from(interval.nanoseconds);
             match (interval.months, fixed) {
@@ -133,48 +142,67 @@ fn buckets(
                 (months, 0) => (Width::Months(months), None),
                 _ => {
                     return exec_err!(
-                        "time_bucket: a width of months cannot have days or hours as well"
+                        "{function}: a width of months cannot have days or hours as well"
                     );
                 }
             }
         }
-        other => return exec_err!("time_bucket: {other} is no width"),
+        other => return exec_err!("{function}: {other} is no width"),
     };
     match width {
         Width::Fixed(..=0) | Width::Months(..=0) => {
-            return exec_err!("time_bucket: the width must be greater than 0");
+            exec_err!("{function}: the width must be greater than 0")
         }
         Width::Fixed(width) if *time_type == DataType::Date32 && width % DAY_NS != 0 => {
-            return exec_err!("time_bucket: the width of a bucket of dates must be whole days");
+            exec_err!("{function}: the width of a bucket of dates must be whole days")
         }
-        _ => {}
+        width => Ok(Some((width, origin))),
     }
+}
+
+/// A time zone by its name or offset.
+pub(crate) fn zone(name: &str, function: &str) -> Result<Tz> {
+    Tz::from_str(name).or_else(|_| {
+        exec_err!(
+            "{function}: unknown time zone '{name}'; for an offset, an origin, a start or a finish write its name and =>"
+        )
+    })
+}
+
+/// What the arguments other than the time say, or `None` if one of them is NULL.
+fn buckets(
+    width: &ColumnarValue,
+    optional: &[ColumnarValue],
+    time_type: &DataType,
+) -> Result<Option<Buckets>> {
+    let Some((width, origin)) = self::width(&constant(width)?, time_type, NAME)? else {
+        return Ok(None);
+    };
     let mut buckets = Buckets {
         width,
         origin,
-        offset: 0,
+        offset: Shift::default(),
         zone: None,
     };
+    let has_zone = optional
+        .iter()
+        .any(|argument| matches!(argument, ColumnarValue::Scalar(ScalarValue::Utf8(Some(_)))));
     for argument in optional {
         match constant(argument)? {
-            ScalarValue::Int64(Some(offset)) => buckets.offset = i128::from(offset),
+            ScalarValue::Int16(Some(offset)) => buckets.offset.fixed = i128::from(offset),
+            ScalarValue::Int32(Some(offset)) => buckets.offset.fixed = i128::from(offset),
+            ScalarValue::Int64(Some(offset)) => buckets.offset.fixed = i128::from(offset),
             ScalarValue::TimestampNanosecond(Some(origin), _) => {
                 buckets.origin = Some(i128::from(origin));
             }
-            ScalarValue::IntervalMonthDayNano(Some(offset)) if offset.months == 0 => {
-                buckets.offset = i128::from(offset.days) * DAY_NS + i128::from(offset.nanoseconds);
+            ScalarValue::IntervalMonthDayNano(Some(offset)) => {
+                buckets.offset = Shift {
+                    months: offset.months,
+                    fixed: i128::from(offset.days) * DAY_NS + i128::from(offset.nanoseconds),
+                };
             }
-            ScalarValue::IntervalMonthDayNano(Some(_)) => {
-                return exec_err!("time_bucket: an offset of months is not supported; use origin");
-            }
-            ScalarValue::Utf8(Some(zone)) => match Tz::from_str(&zone) {
-                Ok(zone) => buckets.zone = Some(zone),
-                Err(_) => {
-                    return exec_err!(
-                        "time_bucket: unknown time zone '{zone}'; for an offset or an origin write offset => or origin =>"
-                    );
-                }
-            },
+            ScalarValue::Utf8(Some(name)) => buckets.zone = Some(self::zone(&name, NAME)?),
+            _ if has_zone => {}
             _ => return Ok(None),
         }
     }
@@ -192,6 +220,8 @@ fn constant(value: &ColumnarValue) -> Result<ScalarValue> {
 
 fn bucket_array(times: &ArrayRef, buckets: &Buckets) -> Result<ArrayRef> {
     Ok(match times.data_type() {
+        DataType::Int16 => Arc::new(bucket_all::<Int16Type>(times.as_primitive(), buckets, 1)?),
+        DataType::Int32 => Arc::new(bucket_all::<Int32Type>(times.as_primitive(), buckets, 1)?),
         DataType::Int64 => Arc::new(bucket_all::<Int64Type>(times.as_primitive(), buckets, 1)?),
         DataType::Timestamp(TimeUnit::Second, _) => Arc::new(bucket_all::<TimestampSecondType>(
             times.as_primitive(),
@@ -267,8 +297,8 @@ fn edges(time: i64, buckets: &Buckets, unit_ns: i128) -> Result<(i64, i64, i64)>
     };
     // An edge inside a unit rounds up: the first whole unit on its other side.
     let up = |edge: i128| i64::try_from(-((-edge).div_euclid(unit_ns))).unwrap_or(i64::MAX);
-    // In a time zone nothing is known about the neighbours.
-    let start = if buckets.zone.is_some() {
+    // In a time zone, or beside an offset of months, nothing is known about the neighbours.
+    let start = if buckets.zone.is_some() || buckets.offset.months != 0 {
         time
     } else {
         up(start)

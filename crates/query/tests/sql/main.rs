@@ -7,7 +7,14 @@
 
 mod aggregates;
 mod functions;
+mod gapfill;
+mod guide;
+mod operators;
+mod slt;
 mod statements;
+mod statements_explain;
+mod statements_params;
+mod statements_write;
 mod support;
 mod tags;
 mod time_range;

@@ -9,12 +9,13 @@ use nilometer_engine::disk::MemoryDisk;
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{Engine, Options, SystemClock};
 use nilometer_lineproto::Precision;
-use nilometer_query::{Error, Sql, SqlOptions};
+use nilometer_query::{Answer, Error, Params, Sql, SqlOptions};
 
 /// An engine on a disk in memory, with SQL over it.
 pub(crate) struct Store {
     pub(crate) engine: Arc<Engine>,
     sql: Sql,
+    disk: Arc<MemoryDisk>,
 }
 
 impl Store {
@@ -25,7 +26,7 @@ impl Store {
     pub(crate) fn with(options: SqlOptions) -> Self {
         let disk = Arc::new(MemoryDisk::default());
         let engine = Engine::open(
-            disk,
+            Arc::clone(&disk) as _,
             Arc::new(SystemClock),
             Path::new("/data"),
             Options::default(),
@@ -34,17 +35,64 @@ impl Store {
         let engine = Arc::new(engine);
         engine.create_database("d").unwrap();
         let sql = Sql::new(Arc::clone(&engine), options).unwrap();
-        Self { engine, sql }
+        Self { engine, sql, disk }
+    }
+
+    /// The same store after its process has ended without a word.
+    pub(crate) fn reopened(self) -> Self {
+        let Self { engine, sql, disk } = self;
+        drop((engine, sql));
+        let engine = Engine::open(
+            Arc::clone(&disk) as _,
+            Arc::new(SystemClock),
+            Path::new("/data"),
+            Options::default(),
+        );
+        let engine = Arc::new(engine.unwrap());
+        let sql = Sql::new(Arc::clone(&engine), SqlOptions::default()).unwrap();
+        Self { engine, sql, disk }
+    }
+
+    /// An answer that is not read yet.
+    pub(crate) async fn start(&self, sql: &str) -> Answer {
+        self.sql.query("d", sql).await.unwrap()
+    }
+
+    /// As [`Self::rows`], with parameters.
+    pub(crate) async fn rows_with(&self, sql: &str, params: &Params) -> Vec<String> {
+        let answer = self.sql.query_with("d", sql, params).await;
+        let answer = answer.unwrap_or_else(|error| panic!("{sql}: {error}"));
+        rows(&answer.collect().await.unwrap())
+    }
+
+    /// As [`Self::error`], with parameters.
+    pub(crate) async fn error_with(&self, sql: &str, params: &Params) -> Error {
+        self.sql.query_with("d", sql, params).await.unwrap_err()
     }
 
     /// Writes lines with times in nanoseconds into a database, which is created if need be.
     pub(crate) fn write_to(&self, database: &str, lines: &str) {
+        self.write_with(database, lines, Precision::Nanosecond);
+    }
+
+    /// Writes lines with times in seconds into the database `d`.
+    pub(crate) fn write_seconds(&self, lines: &str) {
+        self.write_with("d", lines, Precision::Second);
+    }
+
+    fn write_with(&self, database: &str, lines: &str, precision: Precision) {
         self.engine.create_database(database).unwrap();
         let mut session = Session::new(Arc::clone(&self.engine), database).unwrap();
-        let report = session
-            .write_lines(lines.as_bytes(), Precision::Nanosecond)
-            .unwrap();
+        let report = session.write_lines(lines.as_bytes(), precision).unwrap();
         assert_eq!(report.rejected_total, 0, "{:?}", report.rejected);
+    }
+
+    /// Names of the columns of an answer, and its batches.
+    pub(crate) async fn answer(&self, sql: &str) -> Result<(Vec<String>, Vec<RecordBatch>), Error> {
+        let answer = self.sql.query("d", sql).await?;
+        let schema = answer.schema();
+        let names = schema.fields().iter().map(|field| field.name().clone());
+        Ok((names.collect(), answer.collect().await?))
     }
 
     /// Writes lines into the database `d`.

@@ -114,6 +114,16 @@ fn files(engine: &Metrics) -> Vec<Figure> {
             "Segment files that are open.",
             engine.open_files,
         ),
+        (
+            "index_files",
+            "Index files, which series are found in.",
+            engine.index_files,
+        ),
+        (
+            "index_cache_bytes",
+            "Memory of blocks of index files.",
+            engine.index_cache_bytes,
+        ),
         ("partitions", "Partitions of all tables.", engine.partitions),
         (
             "tombstones",
@@ -122,7 +132,7 @@ fn files(engine: &Metrics) -> Vec<Figure> {
         ),
         (
             "definition_bytes",
-            "Bytes of definition files.",
+            "Bytes of definition and index files.",
             engine.definition_bytes,
         ),
         (

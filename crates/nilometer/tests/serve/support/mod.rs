@@ -1,6 +1,7 @@
 //! What every test of the binary needs: a server process that always ends, and an HTTP client for it.
 //! Does not know any table or answer; those are in the modules beside this one.
 
+mod command;
 mod http;
 mod instant;
 mod server;
@@ -8,6 +9,7 @@ mod server;
 use std::thread;
 use std::time::{Duration, Instant};
 
+pub(crate) use command::{Run, bash, nilometer, nilometer_with};
 pub(crate) use http::{Response, Row, gzip};
 pub(crate) use instant::nanoseconds;
 pub(crate) use server::{Outcome, Server, binary, finish, rows, run, serve};

@@ -1,0 +1,380 @@
+//! All series: those in index files, oldest first, then those in memory, as one.
+//!
+//! Does: find series by tags, tags by series, series and values by predicates. Does not: change anything but the list of
+//! layers (`catalogue.rs` does), or hold a lock while it reads a file.
+//!
+//! Ids of a table ascend from layer to layer, and no series is in two. A reader takes the list once and works on what it
+//! has: files of the list stay readable, and a generation that became a file meanwhile has the same series.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use super::dictionary::TagDictionary;
+use super::selection::Condition;
+use super::series::Generation;
+use super::tag_column::{Names, Renamed, TagColumn};
+use crate::error::Error;
+use crate::index::{Index, hash_tags};
+use crate::schema::{ColumnId, SeriesId, TableId};
+use crate::text_hash::TextHash;
+
+/// A generation that several may hold.
+pub(crate) type Shared = Arc<RwLock<Generation>>;
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Layers {
+    /// Oldest first.
+    pub(super) files: Vec<Arc<Index>>,
+    /// On its way into a file; takes no more series.
+    pub(super) aside: Option<Shared>,
+    pub(super) recent: Shared,
+    text_hash: TextHash,
+}
+
+/// One of the layers. While it is memory, nothing is added to it.
+enum Layer<'a> {
+    File(&'a Index),
+    Memory(RwLockReadGuard<'a, Generation>),
+}
+
+/// The layers in memory, locked for reading.
+pub(crate) struct Memory<'a> {
+    aside: Option<RwLockReadGuard<'a, Generation>>,
+    recent: RwLockReadGuard<'a, Generation>,
+}
+
+impl Memory<'_> {
+    /// The series of a table with exactly these tags, which are sorted by tag id.
+    pub(crate) fn find(&self, table: TableId, tags: &[(ColumnId, &str)]) -> Option<SeriesId> {
+        let found = self.recent.find(table, tags);
+        found.or_else(|| self.aside.as_ref()?.find(table, tags))
+    }
+}
+
+pub(super) fn read(generation: &Shared) -> RwLockReadGuard<'_, Generation> {
+    generation.read().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Layer<'_> {
+    /// The highest id of a table's series.
+    fn last_id(&self, table: TableId) -> Option<u32> {
+        match self {
+            Self::File(file) => file.span(table).map(|(_, last)| last),
+            Self::Memory(memory) => memory.all_series(table).last().copied(),
+        }
+    }
+
+    /// Appends the ids of the series that meet every condition.
+    fn select(
+        &self,
+        table: TableId,
+        conditions: &[Condition<'_>],
+        out: &mut Vec<u32>,
+    ) -> Result<(), Error> {
+        match self {
+            Self::File(file) if conditions.is_empty() => out.extend(file.all_ids(table)?),
+            Self::File(file) => file.ids(table, &file.select(table, conditions)?, out)?,
+            Self::Memory(memory) => {
+                let selected = memory.select(table, conditions);
+                memory.ids_of(table, &selected, out);
+            }
+        }
+        Ok(())
+    }
+
+    fn codes_of(
+        &self,
+        table: TableId,
+        tag: ColumnId,
+        series: &[u32],
+        out: &mut Vec<Option<u32>>,
+    ) -> Result<(), Error> {
+        match self {
+            Self::File(file) => file.codes_of(table, tag, series, out),
+            Self::Memory(memory) => {
+                memory.codes_of(table, tag, series, out);
+                Ok(())
+            }
+        }
+    }
+
+    /// Number of codes of a tag.
+    fn value_count(&self, table: TableId, tag: ColumnId) -> usize {
+        match self {
+            Self::File(file) => file.value_count(table, tag),
+            Self::Memory(memory) => memory.dictionary(tag).map_or(0, TagDictionary::len),
+        }
+    }
+
+    /// Calls with each code, which ascend, and its value.
+    fn values_of(
+        &self,
+        table: TableId,
+        tag: ColumnId,
+        codes: impl Iterator<Item = u32>,
+        mut call: impl FnMut(u32, &str),
+    ) -> Result<(), Error> {
+        match self {
+            Self::File(file) => file.values_of(table, tag, codes, call),
+            Self::Memory(memory) => {
+                let Some(dictionary) = memory.dictionary(tag) else {
+                    return Ok(());
+                };
+                for code in codes {
+                    if let Some(value) = dictionary.value(code) {
+                        call(code, value);
+                    }
+                }
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Layers {
+    /// Of files only, oldest first.
+    pub(super) fn of_files(files: Vec<Arc<Index>>) -> Self {
+        let text_hash = TextHash::default();
+        let recent = Generation::new(text_hash.clone());
+        Self {
+            files,
+            aside: None,
+            recent: Arc::new(RwLock::new(recent)),
+            text_hash,
+        }
+    }
+
+    /// The same with a new generation in place of the recent one, which is set aside.
+    pub(super) fn with_new_generation(&self) -> Self {
+        let recent = Generation::new(self.text_hash.clone());
+        Self {
+            files: self.files.clone(),
+            aside: Some(Arc::clone(&self.recent)),
+            recent: Arc::new(RwLock::new(recent)),
+            text_hash: self.text_hash.clone(),
+        }
+    }
+
+    /// Whether the series in memory that take new ones are the same.
+    pub(crate) fn is_as_recent_as(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.recent, &other.recent)
+    }
+
+    pub(crate) fn files(&self) -> &[Arc<Index>] {
+        &self.files
+    }
+
+    pub(super) fn recent(&self) -> RwLockReadGuard<'_, Generation> {
+        read(&self.recent)
+    }
+
+    pub(super) fn recent_mut(&self) -> RwLockWriteGuard<'_, Generation> {
+        self.recent.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Memory of series and tag values, and of what is held of files beside the cache.
+    pub(crate) fn bytes(&self) -> usize {
+        let files: usize = self.files.iter().map(|file| file.memory()).sum();
+        let aside = self.aside.as_ref().map_or(0, |aside| read(aside).bytes());
+        files + aside + self.recent().bytes()
+    }
+
+    /// Memory of the series that no flush has taken yet.
+    pub(crate) fn recent_bytes(&self) -> usize {
+        self.recent().bytes()
+    }
+
+    /// The layers, oldest first.
+    fn layers(&self) -> impl Iterator<Item = Layer<'_>> {
+        let files = self.files.iter().map(|file| Layer::File(file));
+        let memory = self.aside.iter().chain([&self.recent]);
+        files.chain(memory.map(|generation| Layer::Memory(read(generation))))
+    }
+
+    /// The layers in memory. Whoever holds this keeps writers from adding series.
+    pub(crate) fn memory(&self) -> Memory<'_> {
+        Memory {
+            aside: self.aside.as_ref().map(read),
+            recent: self.recent(),
+        }
+    }
+
+    /// The series of a table with exactly these tags, which are sorted by tag id, if a file has it. `scratch` is only
+    /// for its memory.
+    pub(crate) fn find_in_files(
+        &self,
+        table: TableId,
+        tags: &[(ColumnId, &str)],
+        scratch: &mut Vec<u8>,
+    ) -> Result<Option<SeriesId>, Error> {
+        if self.files.is_empty() {
+            return Ok(None);
+        }
+        let hash = hash_tags(tags.iter().copied(), scratch);
+        for file in self.files.iter().rev() {
+            if let Some(found) = file.find(table, hash, tags)? {
+                return Ok(Some(found));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Number of series of a table.
+    pub(crate) fn series_count(&self, table: TableId) -> u64 {
+        let files = self.files.iter();
+        let files: u64 = files.map(|it| u64::from(it.series_count(table))).sum();
+        let memory = self.aside.iter().chain([&self.recent]);
+        let memory = memory.map(|it| read(it).series_count(table) as u64);
+        files + memory.sum::<u64>()
+    }
+
+    /// The highest id of a table's series.
+    pub(crate) fn last_id(&self, table: TableId) -> Option<u32> {
+        self.layers().filter_map(|layer| layer.last_id(table)).max()
+    }
+
+    /// Ids of the series of a table that meet every condition, ascending.
+    pub(crate) fn select(
+        &self,
+        table: TableId,
+        conditions: &[Condition<'_>],
+    ) -> Result<Vec<u32>, Error> {
+        let mut ids = Vec::new();
+        for layer in self.layers() {
+            layer.select(table, conditions, &mut ids)?;
+        }
+        Ok(ids)
+    }
+
+    /// Number of series of a table that meet every condition.
+    pub(crate) fn count(&self, table: TableId, conditions: &[Condition<'_>]) -> Result<u64, Error> {
+        if conditions.is_empty() {
+            return Ok(self.series_count(table));
+        }
+        let mut count = 0;
+        for layer in self.layers() {
+            count += match layer {
+                Layer::File(file) => file.select(table, conditions)?.len(),
+                Layer::Memory(memory) => {
+                    memory.count_selected(table, &memory.select(table, conditions))
+                }
+            };
+        }
+        Ok(count)
+    }
+
+    /// Calls with each layer and those of `series`, which ascend, that are in it.
+    fn each_part(
+        &self,
+        table: TableId,
+        series: &[u32],
+        mut call: impl FnMut(&Layer<'_>, &[u32]) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut rest = series;
+        for layer in self.layers() {
+            let Some(last) = layer.last_id(table) else {
+                continue;
+            };
+            let n = rest.partition_point(|&id| id <= last);
+            let (own, after) = rest.split_at(n);
+            rest = after;
+            if !own.is_empty() {
+                call(&layer, own)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What series, whose ids ascend, have of a tag.
+    pub(crate) fn tag_column(
+        &self,
+        table: TableId,
+        tag: ColumnId,
+        series: &[u32],
+    ) -> Result<TagColumn, Error> {
+        let mut codes: Vec<Option<u32>> = Vec::with_capacity(series.len());
+        let mut names = Names::default();
+        self.each_part(table, series, |layer, own| {
+            let start = codes.len();
+            layer.codes_of(table, tag, own, &mut codes)?;
+            let own = codes.get_mut(start..).unwrap_or_default();
+            let mut renamed = Renamed::new(own, layer.value_count(table, tag));
+            names.next_layer();
+            let used = renamed.codes().into_iter();
+            layer.values_of(table, tag, used, |code, value| {
+                renamed.set(code, names.add(&self.text_hash, value));
+            })?;
+            for code in own.iter_mut().flatten() {
+                *code = renamed.get(*code);
+            }
+            Ok(())
+        })?;
+        codes.resize(series.len(), None);
+        Ok(names.finish(codes))
+    }
+
+    /// Values of a tag that the series have that meet every condition: those that start with `prefix`, sorted, the first
+    /// `limit` of them.
+    pub(crate) fn values(
+        &self,
+        table: TableId,
+        tag: ColumnId,
+        conditions: &[Condition<'_>],
+        prefix: &str,
+        limit: usize,
+    ) -> Result<Vec<String>, Error> {
+        let mut first = First {
+            values: BTreeSet::new(),
+            limit,
+        };
+        for layer in self.layers() {
+            if !conditions.is_empty() {
+                let (mut ids, mut codes) = (Vec::new(), Vec::new());
+                layer.select(table, conditions, &mut ids)?;
+                layer.codes_of(table, tag, &ids, &mut codes)?;
+                let used = Renamed::new(&codes, layer.value_count(table, tag)).codes();
+                layer.values_of(table, tag, used.into_iter(), |_, value| {
+                    if value.starts_with(prefix) {
+                        first.add(value);
+                    }
+                })?;
+                continue;
+            }
+            match layer {
+                Layer::File(file) => {
+                    let mut left = limit;
+                    file.values(table, tag, prefix, |value| {
+                        first.add(value);
+                        left = left.saturating_sub(1);
+                        left > 0
+                    })?;
+                }
+                Layer::Memory(memory) => {
+                    for value in memory.values(tag, prefix, limit) {
+                        first.add(value);
+                    }
+                }
+            }
+        }
+        Ok(first.values.into_iter().collect())
+    }
+}
+
+/// The first values, in byte order, of those that are added.
+struct First {
+    values: BTreeSet<String>,
+    limit: usize,
+}
+
+impl First {
+    fn add(&mut self, value: &str) {
+        let is_full = self.values.len() >= self.limit;
+        if is_full && self.values.last().is_none_or(|last| value >= last.as_str()) {
+            return;
+        }
+        self.values.insert(value.to_owned());
+        if self.values.len() > self.limit {
+            self.values.pop_last();
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Reading all of a store for the sake of its checksums, without opening it.
+//!
+//! Does: check the manifest, every segment page by page, every side file and the log, and name all that is damaged. Does
+//! not: change a byte of the store; the log is replayed from a copy in memory, because replaying cuts a torn tail.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use nilometer_codec::ColumnBuf;
+
+use super::backup::log_numbers;
+use super::open::{lock_dir, log_options, segment_dir, segment_name, side_name};
+use super::restore::verify_side_file;
+use super::{Engine, Options};
+use crate::disk::{Disk, MemoryDisk, RealDisk, read_exact_at, write_all_at};
+use crate::error::Error;
+use crate::log::{self, Log};
+use crate::manifest::Manifest;
+use crate::record;
+use crate::segment::Segment;
+
+/// What was read, and what of it is damaged.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Verified {
+    /// Segments.
+    pub segments: u64,
+    /// Pages of segments.
+    pub pages: u64,
+    /// Files of definitions, series, keys and relations.
+    pub files: u64,
+    /// Files of the log.
+    pub log_files: u64,
+    /// Bytes of all of them.
+    pub bytes: u64,
+    /// What fails a checksum, does not decode or is not there.
+    pub damage: Vec<Damage>,
+}
+
+/// A damaged part of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// The file.
+    pub path: PathBuf,
+    /// Where the damaged part starts; 0 for a file that cannot be read at all.
+    pub offset: u64,
+    /// Which check failed.
+    pub reason: String,
+}
+
+impl Engine {
+    /// Reads every checksum of the store in `dir` on the machine's disk, which nobody may have open. An `Err` means that it
+    /// could not be looked at, for one because its manifest is damaged.
+    pub fn verify_dir(dir: &Path) -> Result<Verified, Error> {
+        Self::verify(&(Arc::new(RealDisk) as Arc<dyn Disk>), dir)
+    }
+
+    /// Reads every checksum of the store in `dir`.
+    pub fn verify(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Verified, Error> {
+        let from = disk.as_ref();
+        let names = from.list(dir).map_err(Error::io("list", dir))?;
+        if !Manifest::exists(&names) {
+            return Err(Error::NotAStore {
+                path: dir.to_owned(),
+                reason: "it has no manifest".to_owned(),
+            });
+        }
+        let _lock = lock_dir(from, dir)?;
+        let manifest = Manifest::open(from, dir)?;
+        let files_dir = segment_dir(dir);
+        let mut verified = Verified::default();
+        for meta in &manifest.contents.segments {
+            verified.segments += 1;
+            verified.bytes += meta.bytes;
+            let path = files_dir.join(segment_name(meta.file_id));
+            match Segment::open_alone(from, path.clone(), manifest.uuid(), meta.clone()) {
+                Ok(segment) => verified.segment(&segment),
+                Err(error) => verified.note(&path, error),
+            }
+        }
+        for file in &manifest.contents.files {
+            verified.files += 1;
+            verified.bytes += file.bytes;
+            let path = files_dir.join(side_name(file.kind, file.file_id));
+            if let Err(error) = verify_side_file(from, &path, manifest.uuid(), file) {
+                verified.note(&path, error);
+            }
+        }
+        let log_dir = Log::dir_of(dir);
+        if let Err(error) = verified.log(disk, &log_dir, &manifest) {
+            verified.note(&log_dir, error);
+        }
+        Ok(verified)
+    }
+}
+
+impl Verified {
+    fn note(&mut self, path: &Path, error: Error) {
+        let (path, offset, reason) = match error {
+            Error::Corrupt {
+                path,
+                offset,
+                reason,
+            } => (path, offset, reason),
+            other => (path.to_owned(), 0, other.to_string()),
+        };
+        self.damage.push(Damage {
+            path,
+            offset,
+            reason,
+        });
+    }
+
+    fn segment(&mut self, segment: &Segment) {
+        let path = segment.path().to_owned();
+        let mut page = ColumnBuf::default();
+        for group in 0..segment.all_groups().count() {
+            let statistics = segment.statistics(group).map(drop);
+            let rollups = segment.rollups(group).map(drop);
+            for part in [statistics, rollups] {
+                if let Err(error) = part {
+                    self.note(&path, error);
+                }
+            }
+            let directory = match segment.directory(group) {
+                Ok(directory) => directory,
+                Err(error) => {
+                    self.note(&path, error);
+                    continue;
+                }
+            };
+            for chunk in &directory.chunks {
+                for block in 0..directory.blocks.len() {
+                    let Some((offset, length)) = chunk.page(block) else {
+                        continue;
+                    };
+                    self.pages += 1;
+                    let read = segment.read_span(offset, u64::from(length));
+                    let read = read.and_then(|it| segment.decode_page(&it, offset, &mut page));
+                    if let Err(error) = read {
+                        self.note(&path, error);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Replays a copy of the log.
+    fn log(&mut self, disk: &Arc<dyn Disk>, dir: &Path, manifest: &Manifest) -> Result<(), Error> {
+        let memory = MemoryDisk::new();
+        memory
+            .create_dir_all(dir)
+            .map_err(Error::io("create", dir))?;
+        // Of a backup's log one file counts.
+        let only = manifest.contents.backup_log.map(|log| log.number);
+        let mut numbers = log_numbers(disk.as_ref(), dir)?;
+        numbers.retain(|number| only.is_none_or(|only| *number == only));
+        for number in numbers {
+            let path = dir.join(log::file_name(number));
+            let file = disk.open(&path).map_err(Error::io("open", &path))?;
+            let size = file.size().map_err(Error::io("read", &path))?;
+            let mut bytes = vec![0; usize::try_from(size).unwrap_or(usize::MAX)];
+            read_exact_at(file.as_ref(), &mut bytes, 0).map_err(Error::io("read", &path))?;
+            let copy = memory.create(&path).map_err(Error::io("create", &path))?;
+            write_all_at(copy.as_ref(), &bytes, 0).map_err(Error::io("write", &path))?;
+            self.log_files += 1;
+            self.bytes += size;
+        }
+        Log::open(
+            Arc::new(memory),
+            dir.to_owned(),
+            manifest.uuid(),
+            manifest.contents.flushed_lsn,
+            log_options(&Options::default()),
+            &mut |lsn, payload: &[u8]| record::decode(lsn, payload).map(drop),
+        )
+        .map(drop)
+    }
+}

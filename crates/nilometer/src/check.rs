@@ -1,0 +1,122 @@
+//! `nilometer check`: every checksum of a data directory that no server has open.
+
+use std::path::PathBuf;
+
+use anyhow::bail;
+use clap::Args;
+use nilometer_engine::{Engine, OnDamage, Options, Quarantined, Verified};
+use serde_json::json;
+
+use crate::print::{self, thousands};
+use crate::store::check_exists;
+
+/// What to check.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  nilometer check --data ./data\n  nilometer check --data ./data --json\n  nilometer check --data ./data --repair"
+)]
+pub(crate) struct CheckArgs {
+    /// Data directory.
+    #[arg(long, value_name = "DIR", env = "NILOMETER_DATA")]
+    data: PathBuf,
+    /// Put damaged files aside, so that the rest of the store opens, and end a damaged log before its damage. What that
+    /// loses is listed; nothing is removed.
+    #[arg(long)]
+    repair: bool,
+    /// Print JSON instead of sentences.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<()> {
+    check_exists(&args.data)?;
+    let verified = Engine::verify_dir(&args.data)?;
+    show(args, &verified);
+    match verified.damage.len() {
+        0 => Ok(()),
+        _ if args.repair => repair(args),
+        n => bail!(
+            "{n} damaged parts; restore the store from a backup with `nilometer restore`, or put them aside with --repair"
+        ),
+    }
+}
+
+/// Opens the store so that what does not read is put aside, and looks again.
+fn repair(args: &CheckArgs) -> anyhow::Result<()> {
+    let options = Options {
+        on_damage: OnDamage::Quarantine,
+        on_log_damage: OnDamage::Quarantine,
+        ..Options::default()
+    };
+    let engine = Engine::open_dir(&args.data, options)?;
+    for file in engine.quarantined() {
+        print::line(format!("put aside: {}", lost(file)));
+    }
+    engine.close()?;
+    drop(engine);
+    let left = Engine::verify_dir(&args.data)?.damage.len();
+    if left > 0 {
+        bail!(
+            "{left} damaged parts are left in files that open: queries that need them fail and say so; restore the store from a backup with `nilometer restore`, or delete their rows"
+        );
+    }
+    print::line("the store is in order without what was put aside");
+    Ok(())
+}
+
+/// A file that was put aside and what is lost with it, as far as that is known.
+fn lost(file: &Quarantined) -> String {
+    let rows = file
+        .rows
+        .map_or_else(String::new, |rows| format!(", {} rows", thousands(rows)));
+    let names = file.tables.iter().filter_map(|table| table.name.clone());
+    let names: Vec<String> = names.collect();
+    let tables = match names.as_slice() {
+        [] => String::new(),
+        names => format!(" of {}", names.join(", ")),
+    };
+    let kept = match &file.kept {
+        Some(kept) => format!("kept as {}", kept.display()),
+        None => "it was missing".to_owned(),
+    };
+    format!(
+        "{}: {}{rows}{tables}; {kept}",
+        file.file.display(),
+        file.reason
+    )
+}
+
+fn show(args: &CheckArgs, verified: &Verified) {
+    if args.json {
+        let damage = verified.damage.iter().map(|it| {
+            json!({ "path": it.path.display().to_string(), "offset": it.offset, "reason": it.reason })
+        });
+        let shown = json!({
+            "segments": verified.segments,
+            "pages": verified.pages,
+            "files": verified.files,
+            "log_files": verified.log_files,
+            "bytes": verified.bytes,
+            "damage": damage.collect::<Vec<_>>(),
+        });
+        print::line(format!("{shown:#}"));
+        return;
+    }
+    for it in &verified.damage {
+        let (path, offset) = (it.path.display(), it.offset);
+        print::line(format!("{path}: damaged at byte {offset}: {}", it.reason));
+    }
+    print::line(format!(
+        "{}: {} segments with {} pages, {} other files, {} log files, {} bytes: {}",
+        args.data.display(),
+        thousands(verified.segments),
+        thousands(verified.pages),
+        thousands(verified.files),
+        thousands(verified.log_files),
+        thousands(verified.bytes),
+        match verified.damage.len() {
+            0 => "all in order".to_owned(),
+            n => format!("{n} damaged parts"),
+        }
+    ));
+}

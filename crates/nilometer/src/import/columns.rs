@@ -1,0 +1,323 @@
+//! What the columns of a CSV file become, by its first rows and by what the user says.
+
+use std::collections::BTreeSet;
+
+use anyhow::bail;
+use csv::StringRecord;
+use nilometer_lineproto::Precision;
+
+use super::times::TimeFormat;
+use crate::lines::{Kind, Role};
+
+/// Names that are taken for the time, if one has values that are times.
+const TIME_NAMES: &[&str] = &["time", "timestamp", "ts", "datetime", "date", "_time"];
+
+/// Different values above which a text is no tag: each combination of tags is a series.
+const TAG_VALUES_MAX: usize = 1_000;
+
+/// Bytes above which a text is no tag.
+const TAG_BYTES_MAX: usize = 64;
+
+/// Rows below which repetition says nothing.
+const ROWS_THAT_SAY_LITTLE: usize = 20;
+
+/// What the user says of the columns.
+#[derive(Debug, Clone, Default)]
+pub(super) struct ColumnWishes {
+    pub(super) time: Option<String>,
+    pub(super) time_format: Option<TimeFormat>,
+    pub(super) tags: Option<Vec<String>>,
+    /// Columns with a type of the user's choice.
+    pub(super) types: Vec<(String, Kind)>,
+}
+
+/// A column of a file.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Column {
+    pub(super) name: String,
+    pub(super) role: Role,
+    /// Its first value, to be shown.
+    pub(super) example: String,
+}
+
+/// All columns, and how the times are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Columns {
+    pub(super) all: Vec<Column>,
+    /// Where the time stands; `None` = points get the time of their arrival.
+    pub(super) time: Option<(usize, TimeFormat)>,
+}
+
+/// Whether a cell stands for nothing.
+pub(super) fn is_absent(cell: &str) -> bool {
+    matches!(cell, "" | "\\N" | "NULL" | "null" | "Null" | "N/A" | "n/a")
+}
+
+/// Decides by the names and the first rows.
+pub(super) fn decide(
+    names: &[String],
+    sample: &[StringRecord],
+    wishes: &ColumnWishes,
+) -> anyhow::Result<Columns> {
+    check(names, wishes)?;
+    let time = time_of(names, sample, wishes)?;
+    let mut all = Vec::new();
+    for (at, name) in names.iter().enumerate() {
+        let values = || present(sample, at);
+        let given = wishes.types.iter().find(|(column, _)| column == name);
+        let kind = given.map_or_else(|| kind_of(&values()), |(_, kind)| *kind);
+        let is_tag = match &wishes.tags {
+            Some(tags) => tags.contains(name),
+            None => given.is_none() && kind == Kind::Text && repeats(values()),
+        };
+        let role = match &time {
+            Some((time, _)) if *time == at => Role::Time,
+            _ if is_tag => Role::Tag,
+            _ => Role::Field(kind),
+        };
+        let example = values()
+            .next()
+            .unwrap_or_default()
+            .chars()
+            .take(40)
+            .collect();
+        all.push(Column {
+            name: name.clone(),
+            role,
+            example,
+        });
+    }
+    // A file of texts alone has no value that is measured, but it has values.
+    if wishes.tags.is_none()
+        && !all
+            .iter()
+            .any(|column| matches!(column.role, Role::Field(_)))
+    {
+        let tag = all.iter_mut().rev().find(|column| column.role == Role::Tag);
+        if let Some(tag) = tag {
+            tag.role = Role::Field(Kind::Text);
+        }
+    }
+    if !all
+        .iter()
+        .any(|column| matches!(column.role, Role::Field(_)))
+    {
+        bail!("no column is left for a field, and a point has at least one; name fewer in --tags");
+    }
+    Ok(Columns { all, time })
+}
+
+fn check(names: &[String], wishes: &ColumnWishes) -> anyhow::Result<()> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        if name.is_empty() {
+            bail!("a column has no name; give all names with --columns");
+        }
+        if !seen.insert(name) {
+            bail!("two columns are called \"{name}\"; give all names with --columns");
+        }
+    }
+    let time_and_tags = wishes.time.iter().chain(wishes.tags.iter().flatten());
+    for name in time_and_tags.chain(wishes.types.iter().map(|(name, _)| name)) {
+        if !names.contains(name) {
+            bail!(
+                "there is no column \"{name}\"; there are {}",
+                names.join(", ")
+            );
+        }
+    }
+    Ok(())
+}
+
+fn present(sample: &[StringRecord], at: usize) -> impl Iterator<Item = &str> + Clone {
+    let cells = sample.iter().filter_map(move |row| row.get(at));
+    cells.map(str::trim).filter(|cell| !is_absent(cell))
+}
+
+fn time_of(
+    names: &[String],
+    sample: &[StringRecord],
+    wishes: &ColumnWishes,
+) -> anyhow::Result<Option<(usize, TimeFormat)>> {
+    let format_of = |at: usize| match &wishes.time_format {
+        Some(format) => {
+            let fits = present(sample, at).all(|cell| format.read(cell).is_some());
+            fits.then(|| format.clone())
+        }
+        None => TimeFormat::of(&present(sample, at)),
+    };
+    if let Some(name) = &wishes.time {
+        let at = names.iter().position(|known| known == name).unwrap_or(0);
+        // Bad times in single rows are named row by row; a format is needed all the same.
+        let given = wishes.time_format.clone().or_else(|| format_of(at));
+        let first = present(sample, at).next();
+        return match (given, first) {
+            (Some(format), _) => Ok(Some((at, format))),
+            (None, None) => Ok(Some((at, TimeFormat::Iso))),
+            (None, Some(first)) => match TimeFormat::of(&std::iter::once(first)) {
+                Some(format) => Ok(Some((at, format))),
+                None => bail!(
+                    "column \"{name}\" has {first:?}, which is no time that is known; say how it is written with --time-format, as in --time-format \"%d.%m.%Y %H:%M:%S\""
+                ),
+            },
+        };
+    }
+    // A column that is called so and mostly has times is it; its other rows are named one by one.
+    let mostly = |at: usize| {
+        let known = wishes.time_format.clone().into_iter();
+        let known = known.chain([TimeFormat::Iso, TimeFormat::Number(Precision::Auto)]);
+        let all = present(sample, at).count();
+        let fitting = |format: &TimeFormat| {
+            present(sample, at)
+                .filter(|cell| format.read(cell).is_some())
+                .count()
+        };
+        known.into_iter().find(|format| fitting(format) * 2 > all)
+    };
+    let by_name = TIME_NAMES.iter().filter_map(|wanted| {
+        names
+            .iter()
+            .position(|name| name.eq_ignore_ascii_case(wanted))
+    });
+    for at in by_name {
+        if let Some(format) = format_of(at).or_else(|| mostly(at)) {
+            return Ok(Some((at, format)));
+        }
+    }
+    // Any column of dates will do; numbers could be anything.
+    let dated = (0..names.len()).find_map(|at| match format_of(at) {
+        Some(TimeFormat::Number(_)) | None => None,
+        Some(format) => Some((at, format)),
+    });
+    if dated.is_none() && !sample.is_empty() {
+        bail!(
+            "no column looks like a time; name it with --time COLUMN (there are {}), and if it is written in a way of its own, say how with --time-format",
+            names.join(", ")
+        );
+    }
+    Ok(dated)
+}
+
+/// The narrowest type that has every value.
+fn kind_of<'a>(values: &(impl Iterator<Item = &'a str> + Clone)) -> Kind {
+    let all = |fits: fn(&str) -> bool| values.clone().all(fits);
+    if values.clone().next().is_none() {
+        Kind::Text
+    } else if all(|cell| cell.parse::<i64>().is_ok()) {
+        Kind::Integer
+    } else if all(|cell| cell.parse::<f64>().is_ok()) {
+        Kind::Float
+    } else if all(|cell| boolean(cell).is_some()) {
+        Kind::Boolean
+    } else {
+        Kind::Text
+    }
+}
+
+pub(super) fn boolean(cell: &str) -> Option<bool> {
+    match cell {
+        "true" | "True" | "TRUE" => Some(true),
+        "false" | "False" | "FALSE" => Some(false),
+        _ => None,
+    }
+}
+
+/// Whether texts come again and again, as names of places and machines do.
+fn repeats<'a>(values: impl Iterator<Item = &'a str>) -> bool {
+    let (mut different, mut rows) = (BTreeSet::new(), 0);
+    for value in values {
+        rows += 1;
+        if value.len() > TAG_BYTES_MAX {
+            return false;
+        }
+        different.insert(value);
+    }
+    rows > 0
+        && different.len() <= TAG_VALUES_MAX
+        && (rows < ROWS_THAT_SAY_LITTLE || different.len() * 2 <= rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn decided(text: &str, wishes: &ColumnWishes) -> anyhow::Result<Columns> {
+        let mut reader = csv::Reader::from_reader(text.as_bytes());
+        let names: Vec<String> = reader.headers()?.iter().map(str::to_owned).collect();
+        let sample = reader.records().collect::<Result<Vec<_>, _>>()?;
+        decide(&names, &sample, wishes)
+    }
+
+    fn roles(columns: &Columns) -> Vec<Role> {
+        columns.all.iter().map(|column| column.role).collect()
+    }
+
+    const WEATHER: &str =
+        "time,city,temp,n,ok,note\n2024-01-01,a,1,1,true,x\n2024-01-02,b,2.5,2,false,\n";
+
+    #[test]
+    fn types_and_tags_come_from_the_values() {
+        let columns = decided(WEATHER, &ColumnWishes::default()).unwrap();
+        let field = Role::Field;
+        let want = [
+            Role::Time,
+            Role::Tag,
+            field(Kind::Float),
+            field(Kind::Integer),
+            field(Kind::Boolean),
+            Role::Tag,
+        ];
+        assert_eq!(roles(&columns), want);
+        assert_eq!(columns.time, Some((0, TimeFormat::Iso)));
+    }
+
+    #[test]
+    fn what_the_user_says_counts() {
+        let wishes = ColumnWishes {
+            tags: Some(vec!["n".to_owned()]),
+            types: vec![("temp".to_owned(), Kind::Text)],
+            ..ColumnWishes::default()
+        };
+        let columns = decided(WEATHER, &wishes).unwrap();
+        let text = Role::Field(Kind::Text);
+        let boolean = Role::Field(Kind::Boolean);
+        assert_eq!(
+            roles(&columns),
+            [Role::Time, text, text, Role::Tag, boolean, text]
+        );
+    }
+
+    #[test]
+    fn a_text_that_never_repeats_is_a_field() {
+        let rows = (0..100).map(|n| format!("{},id-{n},1\n", 1_700_000_000 + n));
+        let text = "time,id,v\n".to_owned() + &rows.collect::<Vec<_>>().concat();
+        let columns = decided(&text, &ColumnWishes::default()).unwrap();
+        assert_eq!(columns.all[1].role, Role::Field(Kind::Text));
+    }
+
+    #[test]
+    fn a_few_bad_times_do_not_hide_the_time_column() {
+        let text = "v,time\n1,2024-05-01\n2,soon\n3,2024-05-02\n";
+        let columns = decided(text, &ColumnWishes::default()).unwrap();
+        assert_eq!(columns.time, Some((1, TimeFormat::Iso)));
+    }
+
+    #[test]
+    fn what_is_missing_is_named_with_what_there_is() {
+        let error =
+            |text: &str, wishes: &ColumnWishes| decided(text, wishes).unwrap_err().to_string();
+        let none = ColumnWishes::default();
+        assert!(error("a,b\n1,2\n", &none).contains("--time"));
+        assert!(error("time,time\n1,2\n", &none).contains("two columns"));
+        let wishes = ColumnWishes {
+            tags: Some(vec!["nope".to_owned()]),
+            ..none.clone()
+        };
+        assert!(error(WEATHER, &wishes).contains("city"));
+        let wishes = ColumnWishes {
+            time: Some("city".to_owned()),
+            ..none
+        };
+        assert!(error(WEATHER, &wishes).contains("--time-format"));
+    }
+}

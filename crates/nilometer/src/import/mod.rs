@@ -1,0 +1,377 @@
+//! `nilometer import`: files to points, at the pace of whoever takes them.
+//!
+//! One thread reads and cuts, a few send, and this one keeps the account: what is in, what was rejected, from where an
+//! interrupted import goes on. Line protocol is cut into batches without being parsed; the server parses it anyway.
+
+mod account;
+mod batch;
+mod columns;
+mod csv;
+mod cut;
+mod input;
+mod parquet;
+mod rejects;
+mod schema;
+mod send;
+mod state;
+mod times;
+
+use std::io::{IsTerminal, Read};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use anyhow::{Context, bail};
+use clap::Args;
+use nilometer::Precision;
+
+use self::account::{Account, Event};
+use self::batch::{Batch, Lines, Outlet, Start, Stopped, parse_type};
+use self::columns::ColumnWishes;
+use self::csv::{CsvFile, CsvOptions};
+use self::cut::Cutter;
+use self::input::{FileFormat, Input};
+use self::parquet::ParquetFile;
+use self::rejects::Rejects;
+use self::schema::Reading;
+use self::send::{Sink, new_import};
+use self::state::State;
+use self::times::TimeFormatArg;
+use crate::lines::{Kind, Wishes};
+use crate::print::{self, thousands};
+use crate::source::{Purpose, SourceArgs};
+
+/// What `--resume` without a file means: a name that no file has.
+const BESIDE: &str = "/";
+
+/// What to import, and to where.
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  nilometer import -d weather measurements.csv\n  nilometer import -d weather --table air --tags city,station --time when --dry-run measurements.csv\n  nilometer import -d d points.lp.gz\n  nilometer import -d d --data ./data exported/\n  gzip -dc points.lp.gz | nilometer import -d d -"
+)]
+pub(crate) struct ImportArgs {
+    /// Files, folders (what is named .lp, .csv, .tsv or .parquet in them, or so with .gz or .zst), or - for standard input.
+    #[arg(required = true, value_name = "PATH")]
+    paths: Vec<PathBuf>,
+    /// Database; made if absent.
+    #[arg(short, long, value_name = "NAME", env = "NILOMETER_DATABASE")]
+    database: String,
+    #[command(flatten)]
+    source: SourceArgs,
+    /// What the files hold; else their names say it, or their first bytes.
+    #[arg(long, value_enum)]
+    format: Option<FileFormat>,
+    /// Table of CSV and Parquet rows; else it is called like the file.
+    #[arg(long, value_name = "NAME")]
+    table: Option<String>,
+    /// Column with the time; else one called time, timestamp, ts, datetime or date, or one of dates.
+    #[arg(long, value_name = "COLUMN")]
+    time: Option<String>,
+    /// How times are written in CSV: auto, rfc3339, s, ms, us, ns, or a format such as "%d.%m.%Y %H:%M:%S".
+    #[arg(long, value_name = "FORMAT", default_value = "auto")]
+    time_format: TimeFormatArg,
+    /// Columns that become tags, with commas between them; none with ''. Else texts that repeat.
+    #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
+    tags: Option<Vec<String>>,
+    /// Type of a CSV column, as in temperature=float; may be there more than once. Else the first rows decide.
+    #[arg(long = "type", value_name = "COLUMN=TYPE", value_parser = parse_type)]
+    types: Vec<(String, Kind)>,
+    /// Names of the columns of CSV files that do not begin with them.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    columns: Option<Vec<String>>,
+    /// Character between the columns of CSV; else the first line tells.
+    #[arg(long, value_name = "CHARACTER", value_parser = parse_separator)]
+    separator: Option<u8>,
+    /// Unit of the times in line protocol: auto, s, ms, us or ns. Auto goes by the size of each.
+    #[arg(long, value_name = "UNIT", default_value = "auto", value_parser = parse_precision)]
+    precision: Precision,
+    /// Show what would be made of the files, and stop.
+    #[arg(long)]
+    dry_run: bool,
+    /// Do not ask before beginning.
+    #[arg(short, long)]
+    yes: bool,
+    /// Go on where an import of the same files broke off. Its state is in this file, or beside the first input.
+    #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = BESIDE)]
+    resume: Option<PathBuf>,
+    /// Write rejected lines here, each with its place and the reason.
+    #[arg(long, value_name = "FILE")]
+    rejects: Option<PathBuf>,
+    /// Batches that are on their way at one time.
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=64))]
+    senders: u8,
+}
+
+fn parse_separator(text: &str) -> Result<u8, String> {
+    match text.as_bytes() {
+        b"\\t" | b"tab" => Ok(b'\t'),
+        [byte] => Ok(*byte),
+        _ => Err("give one character, or \\t".to_owned()),
+    }
+}
+
+fn parse_precision(text: &str) -> Result<Precision, String> {
+    Precision::from_v3(text).ok_or_else(|| "give auto, s, ms, us or ns".to_owned())
+}
+
+pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
+    let inputs = input::find(&args.paths, args.format)?;
+    let (csv, wishes) = (args.csv_options(), args.wishes());
+    let reading = Reading {
+        table: args.table.as_deref(),
+        precision: args.precision,
+        csv: &csv,
+        wishes: &wishes,
+    };
+    for input in &inputs {
+        print::note(reading.describe(input)?);
+    }
+    if args.dry_run {
+        return Ok(());
+    }
+    if !args.agreed(&inputs)? {
+        bail!("nothing was imported");
+    }
+    let source = args.source.open(Purpose::Write)?;
+    send::check(&source)?;
+    let target = source.name();
+    let (state, state_path) = args.state(&inputs, &target)?;
+    let import = state.as_ref().map_or_else(new_import, State::import);
+    let sink = Sink::new(source.clone(), &args.database, args.precision, import);
+    let rejects = Rejects::open(args.rejects.as_deref(), args.resume.is_some())?;
+    let wants_state = args.resume.is_some();
+    let mut account = Account::new(&inputs, state, state_path, wants_state, rejects);
+    let begun = Instant::now();
+    work(
+        &inputs,
+        &reading,
+        &sink,
+        usize::from(args.senders),
+        &mut account,
+    );
+    drop(sink);
+    let closed = source.close();
+    account.finish(begun)?;
+    closed
+}
+
+impl ImportArgs {
+    fn csv_options(&self) -> CsvOptions {
+        CsvOptions {
+            names: self.columns.clone(),
+            separator: self.separator,
+            wishes: ColumnWishes {
+                time: self.time.clone(),
+                time_format: self.time_format.0.clone(),
+                tags: self.tag_names(),
+                types: self.types.clone(),
+            },
+        }
+    }
+
+    fn wishes(&self) -> Wishes {
+        Wishes {
+            time: self.time.clone(),
+            tags: self.tag_names(),
+        }
+    }
+
+    /// An empty name is what `--tags ''` leaves.
+    fn tag_names(&self) -> Option<Vec<String>> {
+        let names = self.tags.as_ref()?.iter().map(|name| name.trim());
+        Some(
+            names
+                .filter(|name| !name.is_empty())
+                .map(str::to_owned)
+                .collect(),
+        )
+    }
+
+    /// Asks, where there is somebody to ask.
+    fn agreed(&self, inputs: &[Input]) -> anyhow::Result<bool> {
+        let can_ask = std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+        if self.yes || !can_ask || inputs.iter().any(|input| input.path.is_none()) {
+            return Ok(true);
+        }
+        print::ask(&format!("import into database {}? [Y/n] ", self.database));
+        let mut answer = String::new();
+        std::io::stdin().read_line(&mut answer)?;
+        Ok(matches!(answer.trim(), "" | "y" | "Y" | "yes"))
+    }
+
+    /// Where an import goes on or begins, and the file that says so.
+    fn state(
+        &self,
+        inputs: &[Input],
+        target: &str,
+    ) -> anyhow::Result<(Option<State>, Option<PathBuf>)> {
+        let Some(fresh) = State::new(inputs, new_import(), &self.database, target) else {
+            if self.resume.is_some() {
+                bail!(
+                    "standard input cannot be read twice; import from a file to be able to go on"
+                );
+            }
+            return Ok((None, None));
+        };
+        let named = self
+            .resume
+            .clone()
+            .filter(|path| path.as_os_str() != BESIDE);
+        let path = named.or_else(|| state::default_path(inputs));
+        let (Some(path), true) = (&path, self.resume.is_some()) else {
+            return Ok((Some(fresh), path));
+        };
+        let earlier = State::resume(path, &fresh)?;
+        print::note(match &earlier {
+            Some(earlier) => format!(
+                "going on after {} rows of the import that broke off\n",
+                thousands(earlier.rows)
+            ),
+            None => format!("there is no {}; importing from the start\n", path.display()),
+        });
+        Ok((Some(earlier.unwrap_or(fresh)), Some(path.clone())))
+    }
+}
+
+/// Reads, sends and keeps the account until all is done or nothing goes any more.
+fn work(
+    inputs: &[Input],
+    reading: &Reading<'_>,
+    sink: &Sink,
+    senders: usize,
+    account: &mut Account,
+) {
+    let stop = AtomicBool::new(false);
+    let (batches, waiting) = sync_channel::<Batch>(senders);
+    let waiting = Mutex::new(waiting);
+    let (events, happened) = sync_channel::<Event>(senders * 2);
+    let starts: Vec<Option<Start>> = (0..inputs.len()).map(|at| account.start(at)).collect();
+    let read = account.read();
+    std::thread::scope(|scope| {
+        for _ in 0..senders {
+            let events = events.clone();
+            let (waiting, stop) = (&waiting, &stop);
+            scope.spawn(move || send_all(sink, inputs, waiting, stop, &events));
+        }
+        scope.spawn(move || read_all(inputs, &starts, reading, &batches, &read, &events));
+        // What comes before the end of the last thread is all that there is.
+        for event in happened {
+            if !account.note(event) {
+                stop.store(true, Ordering::Relaxed);
+            }
+        }
+    });
+}
+
+fn send_all(
+    sink: &Sink,
+    inputs: &[Input],
+    waiting: &Mutex<Receiver<Batch>>,
+    stop: &AtomicBool,
+    events: &SyncSender<Event>,
+) {
+    let exact = sink.with_precision(Precision::Nanosecond);
+    loop {
+        let next = waiting
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .recv();
+        let Ok(batch) = next else { return };
+        let is_lines = inputs
+            .get(batch.input)
+            .is_some_and(|input| input.format == FileFormat::LineProtocol);
+        let sink = if is_lines { sink } else { &exact };
+        let written = if stop.load(Ordering::Relaxed) {
+            Err(Stopped.into())
+        } else {
+            sink.write(&batch, stop)
+        };
+        if events.send(Event::Sent(batch, written)).is_err() {
+            return;
+        }
+    }
+}
+
+fn read_all(
+    inputs: &[Input],
+    starts: &[Option<Start>],
+    reading: &Reading<'_>,
+    batches: &SyncSender<Batch>,
+    read: &Arc<AtomicU64>,
+    events: &SyncSender<Event>,
+) {
+    let mut before = 0;
+    for (at, (input, start)) in inputs.iter().zip(starts).enumerate() {
+        let outlet = Outlet::new(batches.clone());
+        let done = match start {
+            Some(start) => {
+                read_input(at, input, *start, reading, &outlet, read).with_context(|| input.name())
+            }
+            None => Ok(()),
+        };
+        before += input.bytes;
+        // Whatever was skipped counts as read.
+        read.store(before.max(read.load(Ordering::Relaxed)), Ordering::Relaxed);
+        let stopped = done.as_ref().is_err_and(anyhow::Error::is::<Stopped>);
+        if events.send(Event::Read(at, outlet.sent(), done)).is_err() || stopped {
+            return;
+        }
+    }
+}
+
+fn read_input(
+    at: usize,
+    input: &Input,
+    start: Start,
+    reading: &Reading<'_>,
+    outlet: &Outlet,
+    read: &Arc<AtomicU64>,
+) -> anyhow::Result<()> {
+    match input.format {
+        FileFormat::LineProtocol => {
+            let mut text = input::open(input, read)?;
+            let skipped = std::io::copy(&mut (&mut text).take(start.at), &mut std::io::sink())?;
+            if skipped < start.at {
+                bail!("the file has become shorter since the import broke off");
+            }
+            let mut cutter = Cutter::new(text, start.at, start.line.max(1));
+            while let Some(piece) = cutter.next()? {
+                outlet.send(Batch {
+                    input: at,
+                    begin: piece.begin,
+                    end: piece.begin + piece.text.len() as u64,
+                    rows: piece.rows,
+                    lines: Lines::From(piece.line),
+                    text: piece.text,
+                    rejected: Vec::new(),
+                    values_left_out: 0,
+                })?;
+            }
+            Ok(())
+        }
+        FileFormat::Csv => {
+            let table = reading.table_of(input)?;
+            let file = CsvFile::open(input::open(input, read)?, reading.csv)?;
+            file.send(at, &table, start, outlet)
+        }
+        FileFormat::Parquet => {
+            let table = reading.table_of(input)?;
+            let path = input.path.as_deref();
+            let path = path.context(
+                "a Parquet file is read from its end; save standard input to a file first",
+            )?;
+            let file = ParquetFile::open(path, &table, reading.wishes)?;
+            let (all, before) = (file.rows().max(1), read.load(Ordering::Relaxed));
+            file.send(at, start, outlet, &|rows| {
+                let share = input.bytes as f64 * rows as f64 / all as f64;
+                #[expect(
+                    clippy::cast_possible_truncation,
+                    reason = "at most the bytes of the file"
+                )]
+                read.store(before + share as u64, Ordering::Relaxed);
+            })
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Sending batches: to a server over a connection, or into a store.
+//!
+//! Does: send with a key, so that a batch that is sent again counts once; wait and try again where that may help; take
+//! the answer apart. Does not: decide what becomes of an import whose batch cannot be sent.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use anyhow::{Context, anyhow};
+use nilometer::{Database, Precision, WriteReport};
+use serde_json::Value;
+
+use super::batch::{Batch, Reject};
+use crate::client::{Refused, Server};
+use crate::source::Source;
+
+/// First pause before a batch is sent again; the next are twice as long each.
+const PAUSE_MIN: Duration = Duration::from_millis(100);
+
+const PAUSE_MAX: Duration = Duration::from_secs(10);
+
+/// Times that a batch is sent while nobody answers: about half a minute.
+const UNANSWERED_MAX: u32 = 8;
+
+/// Times that a batch is sent while the server says that it is busy: about half an hour.
+const BUSY_MAX: u32 = 200;
+
+/// Where batches go.
+#[derive(Debug, Clone)]
+pub(super) struct Sink {
+    source: Source,
+    database: String,
+    precision: Precision,
+    /// Names this import: keys of batches begin with it.
+    import: u128,
+}
+
+/// What became of a batch.
+#[derive(Debug, Default)]
+pub(super) struct Written {
+    pub(super) rows: u64,
+    pub(super) rejected: Vec<Reject>,
+    pub(super) rejected_total: u64,
+}
+
+enum Failure {
+    /// Trying again may help.
+    Busy(anyhow::Error, Option<Duration>),
+    Unanswered(anyhow::Error),
+    Never(anyhow::Error),
+}
+
+impl Sink {
+    pub(super) fn new(source: Source, database: &str, precision: Precision, import: u128) -> Self {
+        Self {
+            source,
+            database: database.to_owned(),
+            precision,
+            import,
+        }
+    }
+
+    /// The same in another unit of times.
+    pub(super) fn with_precision(&self, precision: Precision) -> Self {
+        Self {
+            precision,
+            ..self.clone()
+        }
+    }
+
+    /// Sends a batch until it is answered for good, or `stop` is set.
+    pub(super) fn write(&self, batch: &Batch, stop: &AtomicBool) -> anyhow::Result<Written> {
+        if batch.text.is_empty() {
+            return Ok(Written::default());
+        }
+        let key = self.key(batch);
+        let (mut busy, mut unanswered, mut pause) = (0, 0, PAUSE_MIN);
+        loop {
+            let written = match &self.source {
+                Source::Server(server) => self.write_server(server, key, batch),
+                Source::Store(store) => self.write_store(store, key, batch),
+            };
+            let asked = match written {
+                Ok(written) => return Ok(written),
+                Err(Failure::Never(error)) => return Err(error),
+                Err(Failure::Busy(error, asked)) => {
+                    busy += 1;
+                    if busy >= BUSY_MAX {
+                        return Err(error);
+                    }
+                    asked
+                }
+                Err(Failure::Unanswered(error)) => {
+                    unanswered += 1;
+                    if unanswered >= UNANSWERED_MAX {
+                        return Err(error);
+                    }
+                    None
+                }
+            };
+            if stop.load(Ordering::Relaxed) {
+                return Err(anyhow!(super::batch::Stopped));
+            }
+            std::thread::sleep(asked.unwrap_or(pause).min(PAUSE_MAX));
+            pause = (pause * 2).min(PAUSE_MAX);
+        }
+    }
+
+    /// Different for each batch of each import, the same when it is sent again.
+    fn key(&self, batch: &Batch) -> [u8; 16] {
+        let place = u128::from(batch.begin) | (batch.input as u128) << 64;
+        (self.import ^ place).to_le_bytes()
+    }
+
+    fn write_server(
+        &self,
+        server: &Server,
+        key: [u8; 16],
+        batch: &Batch,
+    ) -> Result<Written, Failure> {
+        use std::fmt::Write;
+        let precision = match self.precision {
+            Precision::Auto => "auto",
+            Precision::Second => "s",
+            Precision::Millisecond => "ms",
+            Precision::Microsecond => "us",
+            _ => "ns",
+        };
+        let parameters = [("db", self.database.as_str()), ("precision", precision)];
+        let mut digits = String::with_capacity(32);
+        for byte in key {
+            // Writing into a string does not fail.
+            let _ = write!(digits, "{byte:02x}");
+        }
+        let headers = [("Idempotency-Key", digits.as_str())];
+        let response = server
+            .post("/api/v3/write_lp", &parameters, &headers, &batch.text)
+            .map_err(Failure::Unanswered)?;
+        if response.status() == 204 {
+            return Ok(Written {
+                rows: batch.rows,
+                ..Written::default()
+            });
+        }
+        let refused = Refused::of(response);
+        if let (400, Some(rejected_total)) = (refused.status, refused.number("rejected_total")) {
+            return Ok(Written {
+                rows: refused.number("rows_written").unwrap_or(0),
+                rejected: listed(&refused.body, batch),
+                rejected_total,
+            });
+        }
+        let error = anyhow!("{}", refused.sentence(server));
+        Err(match refused.status {
+            429 | 503 | 504 if refused.retry_after.is_some() => {
+                Failure::Busy(error, refused.retry_after)
+            }
+            429 => Failure::Busy(error, None),
+            _ => Failure::Never(error),
+        })
+    }
+
+    fn write_store(
+        &self,
+        store: &Arc<Database>,
+        key: [u8; 16],
+        batch: &Batch,
+    ) -> Result<Written, Failure> {
+        let written =
+            store.write_line_protocol_once(key, &self.database, &batch.text, self.precision);
+        match written {
+            Ok(report) => Ok(reported(report, batch)),
+            Err(error @ nilometer::Error::Engine(nilometer_engine::Error::Memory { .. })) => {
+                Err(Failure::Busy(error.into(), None))
+            }
+            Err(error) => Err(Failure::Never(error.into())),
+        }
+    }
+}
+
+fn reported(report: WriteReport, batch: &Batch) -> Written {
+    let rejected = report.rejected.into_iter().map(|reject| Reject {
+        line: batch.lines.of(reject.line_number as u64),
+        text: reject.line,
+        reason: reject.reason,
+    });
+    Written {
+        rows: report.rows,
+        rejected: rejected.collect(),
+        rejected_total: report.rejected_total,
+    }
+}
+
+/// The refused lines in a server's answer.
+fn listed(body: &Value, batch: &Batch) -> Vec<Reject> {
+    let listed = body.get("data").and_then(Value::as_array);
+    let reject = |line: &Value| {
+        let text = |member: &str| Some(line.get(member)?.as_str()?.to_owned());
+        Some(Reject {
+            line: batch.lines.of(line.get("line_number")?.as_u64()?),
+            text: text("original_line")?,
+            reason: text("error_message")?,
+        })
+    };
+    listed.into_iter().flatten().filter_map(reject).collect()
+}
+
+/// A number that no other import has, without a source of randomness of our own: the keys of the standard library's
+/// hash tables are random.
+pub(super) fn new_import() -> u128 {
+    use std::hash::{BuildHasher, RandomState};
+    let half = |n: u64| u128::from(RandomState::new().hash_one(n));
+    half(1) << 64 | half(2)
+}
+
+/// Whether the source answers at all, asked before anything is read.
+pub(super) fn check(source: &Source) -> anyhow::Result<()> {
+    if let Source::Server(server) = source {
+        let response = server.get("/ping", &[])?;
+        if response.status() != 204 {
+            let refused = Refused::of(response);
+            Err(anyhow!("{}", refused.sentence(server))).context("the server is not ready")?;
+        }
+    }
+    Ok(())
+}

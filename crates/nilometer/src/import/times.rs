@@ -1,0 +1,221 @@
+//! Times as people write them into files.
+//!
+//! Does: read RFC 3339 and its relatives, numbers of seconds to nanoseconds, and a format that the user gives. Does not:
+//! guess time zones: a time without one is UTC.
+
+use std::str::FromStr;
+
+use chrono::{DateTime, NaiveDate, NaiveDateTime};
+use nilometer_lineproto::{Precision, TIME_NS_MAX, TIME_NS_MIN};
+
+const SECOND_NS: f64 = 1e9;
+
+/// How the times of a file are written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TimeFormat {
+    /// `2024-05-01T12:00:00Z`, with a blank for the T, without seconds, without a zone, or a date alone.
+    Iso,
+    /// A number in this unit.
+    Number(Precision),
+    /// What strptime(3) takes, by chrono's rules.
+    Given(String),
+}
+
+/// What the user says, as an argument.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TimeFormatArg(pub(crate) Option<TimeFormat>);
+
+impl FromStr for TimeFormatArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(Self(match text {
+            "auto" => None,
+            "rfc3339" | "iso" => Some(TimeFormat::Iso),
+            "s" => Some(TimeFormat::Number(Precision::Second)),
+            "ms" => Some(TimeFormat::Number(Precision::Millisecond)),
+            "us" => Some(TimeFormat::Number(Precision::Microsecond)),
+            "ns" => Some(TimeFormat::Number(Precision::Nanosecond)),
+            text if text.contains('%') => Some(TimeFormat::Given(text.to_owned())),
+            _ => {
+                return Err(
+                    "give auto, rfc3339, s, ms, us, ns, or a format such as \"%d.%m.%Y %H:%M:%S\""
+                        .to_owned(),
+                );
+            }
+        }))
+    }
+}
+
+impl TimeFormat {
+    /// The format that reads every sample, if there is one.
+    pub(crate) fn of<'a>(samples: &(impl Iterator<Item = &'a str> + Clone)) -> Option<Self> {
+        let candidates = [Self::Iso, Self::Number(Precision::Auto)];
+        samples.clone().next()?;
+        candidates
+            .into_iter()
+            .find(|format| samples.clone().all(|sample| format.read(sample).is_some()))
+    }
+
+    /// For the schema that is shown.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Iso => "RFC 3339, UTC without a zone".to_owned(),
+            Self::Number(Precision::Auto) => "number, its size tells the unit".to_owned(),
+            Self::Number(Precision::Second) => "seconds".to_owned(),
+            Self::Number(Precision::Millisecond) => "milliseconds".to_owned(),
+            Self::Number(Precision::Microsecond) => "microseconds".to_owned(),
+            Self::Number(_) => "nanoseconds".to_owned(),
+            Self::Given(format) => format!("{format}, UTC without a zone"),
+        }
+    }
+
+    /// A time in Unix nanoseconds.
+    pub(crate) fn read(&self, text: &str) -> Option<i64> {
+        let text = text.trim();
+        let time = match self {
+            Self::Iso => iso(text),
+            Self::Number(precision) => number(text, *precision),
+            Self::Given(format) => given(text, format),
+        };
+        time.filter(|time| (TIME_NS_MIN..=TIME_NS_MAX).contains(time))
+    }
+}
+
+fn iso(text: &str) -> Option<i64> {
+    // The usual case first: it costs a fraction of the rest.
+    if let Ok(time) = DateTime::parse_from_rfc3339(text) {
+        return time.timestamp_nanos_opt();
+    }
+    let text = text
+        .strip_suffix(" UTC")
+        .or_else(|| text.strip_suffix('Z'))
+        .unwrap_or(text);
+    for format in ["%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M:%S%.f%#z"] {
+        if let Ok(time) = DateTime::parse_from_str(text, format) {
+            return time.timestamp_nanos_opt();
+        }
+    }
+    naive(
+        text,
+        &[
+            "%Y-%m-%d %H:%M:%S%.f",
+            "%Y-%m-%dT%H:%M:%S%.f",
+            "%Y-%m-%d %H:%M",
+            "%Y-%m-%dT%H:%M",
+        ],
+        &["%Y-%m-%d"],
+    )
+}
+
+fn naive(text: &str, with_time: &[&str], dates: &[&str]) -> Option<i64> {
+    let read = |format: &&str| NaiveDateTime::parse_from_str(text, format).ok();
+    let date = |format: &&str| {
+        NaiveDate::parse_from_str(text, format)
+            .ok()?
+            .and_hms_opt(0, 0, 0)
+    };
+    let time = with_time.iter().find_map(read);
+    let time = time.or_else(|| dates.iter().find_map(date))?;
+    time.and_utc().timestamp_nanos_opt()
+}
+
+fn number(text: &str, precision: Precision) -> Option<i64> {
+    if let Ok(number) = text.parse::<i64>() {
+        return precision.nanoseconds(number);
+    }
+    let number: f64 = text.parse().ok()?;
+    let unit = match precision {
+        Precision::Auto => SECOND_NS,
+        unit => unit.multiplier() as f64,
+    };
+    // Split, because a double has no room for nanoseconds since 1970 beside the fraction.
+    let whole = number.floor();
+    let fraction = ((number - whole) * unit).round();
+    let time = whole * unit + fraction;
+    (time.is_finite() && time.abs() < 9e18).then(|| {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "both are whole and within 9e18"
+        )]
+        let time = (whole * unit) as i64 + fraction as i64;
+        time
+    })
+}
+
+fn given(text: &str, format: &str) -> Option<i64> {
+    if let Ok(time) = DateTime::parse_from_str(text, format) {
+        return time.timestamp_nanos_opt();
+    }
+    naive(text, &[format], &[format])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// 2024-05-01T12:00:00Z, by `date -d 2024-05-01T12:00:00Z +%s`.
+    const NOON: i64 = 1_714_564_800_000_000_000;
+
+    #[test]
+    fn times_are_read_in_every_usual_spelling() {
+        for text in [
+            "2024-05-01T12:00:00Z",
+            "2024-05-01 12:00:00",
+            "2024-05-01T12:00",
+            "2024-05-01 12:00:00 UTC",
+            "2024-05-01T14:00:00+02:00",
+            "2024-05-01 14:00:00+02",
+            " 2024-05-01 12:00:00.000 ",
+        ] {
+            assert_eq!(TimeFormat::Iso.read(text), Some(NOON), "{text}");
+        }
+        assert_eq!(
+            TimeFormat::Iso.read("2024-05-01"),
+            Some(NOON - 12 * 3600 * 1_000_000_000)
+        );
+        for text in [
+            "1714564800",
+            "1714564800000",
+            "1714564800.0",
+            "1714564800000000000",
+        ] {
+            let auto = TimeFormat::Number(Precision::Auto);
+            assert_eq!(auto.read(text), Some(NOON), "{text}");
+        }
+        let german = TimeFormat::Given("%d.%m.%Y %H:%M".to_owned());
+        assert_eq!(german.read("01.05.2024 12:00"), Some(NOON));
+        let milliseconds = TimeFormat::Number(Precision::Millisecond);
+        assert_eq!(milliseconds.read("0.5"), Some(500_000));
+    }
+
+    #[test]
+    fn what_is_no_time_is_none() {
+        for text in [
+            "",
+            "x",
+            "12",
+            "2024-13-01",
+            "2024-05-01T25:00:00Z",
+            "9999-01-01",
+        ] {
+            assert_eq!(TimeFormat::Iso.read(text), None, "{text}");
+        }
+        for text in ["", "x", "1e300", "NaN", "9223372036854775807"] {
+            let number = TimeFormat::Number(Precision::Nanosecond);
+            assert_eq!(number.read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_format_must_fit_every_sample() {
+        let of = |samples: &[&str]| TimeFormat::of(&samples.iter().copied());
+        assert_eq!(of(&["2024-05-01", "2024-05-02"]), Some(TimeFormat::Iso));
+        assert_eq!(
+            of(&["1714564800"]),
+            Some(TimeFormat::Number(Precision::Auto))
+        );
+        assert_eq!(of(&["2024-05-01", "1714564800"]), None);
+        assert_eq!(of(&[]), None);
+    }
+}

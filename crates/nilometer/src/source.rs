@@ -1,0 +1,198 @@
+//! Where rows come from and go to: a server, or a data directory that no server has open.
+//!
+//! Does: choose between the two by the command line, run statements on either. Does not: print or format.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anyhow::Context;
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use clap::Args;
+use nilometer::{Database, Options};
+use nilometer_engine::OnDamage;
+
+use crate::client::{Server, ServerArgs, ServerRows};
+
+/// A server or a directory.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SourceArgs {
+    #[command(flatten)]
+    server: ServerArgs,
+    /// Open this data directory, which no server has open, instead of asking a server.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+}
+
+/// What the arguments meant.
+#[derive(Debug, Clone)]
+pub(crate) enum Source {
+    Server(Server),
+    Store(Arc<Database>),
+}
+
+/// What a directory is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// It must be there, and its files stay as they are.
+    Read,
+    /// It is made if it is not there.
+    Write,
+}
+
+impl SourceArgs {
+    pub(crate) fn open(&self, purpose: Purpose) -> anyhow::Result<Source> {
+        let Some(dir) = &self.data else {
+            return Ok(Source::Server(Server::new(&self.server)?));
+        };
+        let mut options = Options {
+            create: purpose == Purpose::Write,
+            maintain: purpose == Purpose::Write,
+            ..Options::default()
+        };
+        if purpose == Purpose::Read {
+            // Putting damaged files aside changes the directory; `nilometer check --repair` does it when asked to.
+            options.store.on_damage = OnDamage::Refuse;
+        }
+        // Whoever sits before it can stop it.
+        options.sql.query_ms_max = u64::MAX >> 16;
+        Ok(Source::Store(Arc::new(Database::open(dir, options)?)))
+    }
+}
+
+/// Rows of an answer as they are computed.
+pub(crate) struct Answer<'a> {
+    schema: SchemaRef,
+    batches: Batches<'a>,
+}
+
+enum Batches<'a> {
+    Server(Box<ServerRows>),
+    Store(nilometer::Rows),
+    Others(Box<dyn Iterator<Item = anyhow::Result<RecordBatch>> + 'a>),
+}
+
+impl Source {
+    /// Runs a statement; names without a database are looked up in `database`.
+    pub(crate) fn query(&self, database: &str, statement: &str) -> anyhow::Result<Answer<'static>> {
+        match self {
+            Self::Server(server) => {
+                let rows = server.rows(database, statement)?;
+                Ok(Answer {
+                    schema: rows.schema(),
+                    batches: Batches::Server(Box::new(rows)),
+                })
+            }
+            Self::Store(store) => {
+                let rows = store.sql(database, statement).map_err(positioned)?;
+                Ok(Answer {
+                    schema: rows.schema(),
+                    batches: Batches::Store(rows),
+                })
+            }
+        }
+    }
+
+    /// What it is, for people.
+    pub(crate) fn name(&self) -> String {
+        match self {
+            Self::Server(server) => server.url().to_owned(),
+            Self::Store(store) => store.engine().dir().display().to_string(),
+        }
+    }
+
+    /// Names of the databases.
+    pub(crate) fn databases(&self, database: &str) -> anyhow::Result<Vec<String>> {
+        if let Self::Store(store) = self {
+            return Ok(store.engine().snapshot().databases());
+        }
+        let statement = "SELECT DISTINCT catalog_name FROM information_schema.schemata ORDER BY 1";
+        self.query(database, statement)?.texts()
+    }
+
+    /// Ends what was opened.
+    pub(crate) fn close(self) -> anyhow::Result<()> {
+        match self {
+            Self::Server(_) => Ok(()),
+            // Somebody who still reads closes it by ending.
+            Self::Store(store) => match Arc::into_inner(store) {
+                Some(store) => Ok(store.close()?),
+                None => Ok(()),
+            },
+        }
+    }
+}
+
+/// The error of a query with the place it names, as a server's error has it.
+fn positioned(error: nilometer::Error) -> anyhow::Error {
+    let position = match &error {
+        nilometer::Error::Query(error) => error.position(),
+        _ => None,
+    };
+    match position {
+        Some(at) => {
+            let said = error.to_string();
+            let place = place(&said, at.line, at.column);
+            anyhow::anyhow!("{said}{place}")
+        }
+        None => error.into(),
+    }
+}
+
+/// The place of an error, unless what is said names it already.
+pub(crate) fn place(said: &str, line: u64, column: u64) -> String {
+    let place = format!("line {line}, column {column}");
+    if said.contains(&place) {
+        String::new()
+    } else {
+        format!(" ({place})")
+    }
+}
+
+impl<'a> Answer<'a> {
+    /// Rows from elsewhere.
+    pub(crate) fn new(
+        schema: SchemaRef,
+        batches: impl Iterator<Item = anyhow::Result<RecordBatch>> + 'a,
+    ) -> Self {
+        Self {
+            schema,
+            batches: Batches::Others(Box::new(batches)),
+        }
+    }
+
+    pub(crate) fn schema(&self) -> SchemaRef {
+        SchemaRef::clone(&self.schema)
+    }
+
+    /// The first column as text, for answers known to be small.
+    pub(crate) fn texts(self) -> anyhow::Result<Vec<String>> {
+        let mut texts = Vec::new();
+        for batch in self {
+            let batch = batch?;
+            let column = batch
+                .columns()
+                .first()
+                .context("the answer has no column")?;
+            for row in 0..batch.num_rows() {
+                texts.push(arrow::util::display::array_value_to_string(column, row)?);
+            }
+        }
+        Ok(texts)
+    }
+}
+
+impl Iterator for Answer<'_> {
+    type Item = anyhow::Result<RecordBatch>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        match &mut self.batches {
+            Batches::Server(rows) => {
+                let batch = rows.next()?;
+                Some(batch.context("the answer broke off; the server's log says why"))
+            }
+            Batches::Store(rows) => Some(rows.next()?.map_err(positioned)),
+            Batches::Others(batches) => batches.next(),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! What goes out comes back: every format, every type, every character that needs an escape.
+
+use std::path::Path;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::{Server, nilometer};
+
+/// Every type of field, absent fields, absent tags, names and texts with all that has a meaning in line protocol.
+const ODD: &str = r#"odd\ table\,=,tag\ one=a\ b\,c\=d,zwei=ü f=1.5,i=-9223372036854775808i,u=18446744073709551615u,b=true,s="say \"hi\" \\ there, a=b" 1
+odd\ table\,=,zwei=a\b f=-0,s="" 2
+odd\ table\,= f=1e300,field\ \,\=two="two
+lines" 3
+odd\ table\,=,tag\ one=x b=false,i=0i -4
+"#;
+
+const TABLE: &str = "odd table,=";
+
+struct Scratch {
+    dir: TempDir,
+    server: Server,
+}
+
+impl Scratch {
+    fn new() -> Self {
+        let dir = TempDir::new().expect("a scratch folder");
+        let server = Server::start(&dir.path().join("data"), &[]);
+        let response = server.write("d", ODD);
+        assert_eq!(response.status, 204, "{}", response.text());
+        Self { dir, server }
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn run(&self, command: &str, database: &str, arguments: &[&str]) -> String {
+        let base = [command, "--url", self.server.url(), "-d", database];
+        nilometer(self.path(), &[&base[..], arguments].concat()).succeeded()
+    }
+
+    /// All rows of the odd table, with all their columns, in an order of their own.
+    fn rows(&self, database: &str) -> Vec<String> {
+        let statement = format!("SELECT * FROM \"{TABLE}\" ORDER BY time");
+        let rows = self.server.query(database, &statement);
+        rows.into_iter()
+            .map(|row| {
+                let mut columns: Vec<(String, Value)> = row.into_iter().collect();
+                columns.sort_by(|a, b| a.0.cmp(&b.0));
+                format!("{columns:?}")
+            })
+            .collect()
+    }
+}
+
+#[test]
+fn line_protocol_and_parquet_are_imported_to_the_same_rows() {
+    let scratch = Scratch::new();
+    let want = scratch.rows("d");
+    assert_eq!(want.len(), 4);
+    for file in ["out.lp", "out.parquet"] {
+        scratch.run("export", "d", &[TABLE, "--output", file]);
+        let database = file.replace('.', "_");
+        let arguments = ["--table", TABLE, "--precision", "ns", file];
+        scratch.run("import", &database, &arguments);
+        assert_eq!(scratch.rows(&database), want, "{file}");
+    }
+}
+
+#[test]
+fn a_range_has_its_first_time_and_not_its_last() {
+    let scratch = Scratch::new();
+    let range = [
+        "--from",
+        "1970-01-01T00:00:00.000000001Z",
+        "--to",
+        "1970-01-01T00:00:00.000000003Z",
+    ];
+    let text = scratch.run(
+        "export",
+        "d",
+        &[&[TABLE, "--format", "jsonl"][..], &range].concat(),
+    );
+    let times: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).expect("JSON")["time"].clone())
+        .collect();
+    assert_eq!(
+        times,
+        [
+            "1970-01-01T00:00:00.000000001Z",
+            "1970-01-01T00:00:00.000000002Z"
+        ]
+    );
+}
+
+#[test]
+fn a_query_is_exported_in_its_own_columns_and_order() {
+    let scratch = Scratch::new();
+    let query = format!("SELECT i, b FROM \"{TABLE}\" WHERE i IS NOT NULL ORDER BY i DESC");
+    let csv = scratch.run("export", "d", &["--query", &query, "--format", "csv"]);
+    assert_eq!(csv, "i,b\n0,false\n-9223372036854775808,true\n");
+}
+
+#[test]
+fn a_stopped_store_is_exported_without_a_server() {
+    let scratch = Scratch::new();
+    let Scratch { dir, server } = scratch;
+    server.stop();
+    let arguments = [
+        "export", "--data", "data", "-d", "d", TABLE, "--format", "lp",
+    ];
+    let text = nilometer(dir.path(), &arguments).succeeded();
+    let mut lines: Vec<&str> = text.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(lines.len(), ODD.lines().count());
+    assert!(
+        text.contains("odd\\ table\\,=,tag\\ one=a\\ b\\,c\\=d,zwei=\u{fc} "),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_whole_does_not_come_to_be() {
+    let scratch = Scratch::new();
+    let base = ["export", "--url", scratch.server.url(), "-d", "d"];
+    for (arguments, word) in [
+        (&["nowhere", "--output", "out.csv"][..], "nowhere"),
+        (&[TABLE, "--output", "out.xyz"], "--format"),
+        (&[TABLE, "--output", "no/such/folder.csv"], "--output"),
+        (&["--query", "SELECT 1 / 0", "--output", "out.csv"], "zero"),
+    ] {
+        let stderr = nilometer(scratch.path(), &[&base[..], arguments].concat()).failed();
+        assert!(stderr.contains(word), "{arguments:?}: {stderr}");
+    }
+    let names: Vec<String> = std::fs::read_dir(scratch.path())
+        .expect("a folder")
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
+        .collect();
+    assert_eq!(names, ["data"]);
+}

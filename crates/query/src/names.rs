@@ -1,0 +1,113 @@
+//! Looking names up in a snapshot; what is not there is an error with the nearest name that is.
+
+use std::sync::Arc;
+
+use nilometer_engine::{Snapshot, TIME_COLUMN, TableSchema};
+
+use crate::error::{Error, Position};
+use crate::nearest::nearest;
+use crate::statement::name::{INFORMATION_SCHEMA, Name, SYSTEM_SCHEMA, TableName};
+use crate::view;
+
+pub(crate) fn unknown_database(
+    snapshot: &Snapshot,
+    name: &str,
+    position: Option<Position>,
+) -> Error {
+    Error::UnknownName {
+        what: "database",
+        name: name.to_owned(),
+        nearest: nearest(name, snapshot.databases()),
+        position,
+    }
+}
+
+pub(crate) fn find_database(
+    snapshot: &Snapshot,
+    name: &str,
+    position: Option<Position>,
+) -> Result<(), Error> {
+    match snapshot.schemas(name) {
+        Some(_) => Ok(()),
+        None => Err(unknown_database(snapshot, name, position)),
+    }
+}
+
+pub(crate) fn find_schema(
+    snapshot: &Snapshot,
+    database: &str,
+    name: &str,
+    position: Option<Position>,
+) -> Result<(), Error> {
+    let Some(schemas) = snapshot.schemas(database) else {
+        return Err(unknown_database(snapshot, database, position));
+    };
+    if schemas.iter().any(|schema| schema == name) {
+        return Ok(());
+    }
+    let own = [SYSTEM_SCHEMA, INFORMATION_SCHEMA].map(str::to_owned);
+    Err(Error::UnknownName {
+        what: "schema",
+        name: format!("{database}.{name}"),
+        nearest: nearest(name, schemas.into_iter().chain(own)),
+        position,
+    })
+}
+
+/// The error for a table or view that is not there.
+pub(crate) fn unknown_table(snapshot: &Snapshot, name: &TableName) -> Error {
+    if let Err(missing) = find_schema(snapshot, &name.database, &name.schema, name.position) {
+        return missing;
+    }
+    let tables = snapshot.tables(&name.database, &name.schema);
+    let views = view::list(snapshot, &name.database, &name.schema);
+    Error::UnknownTable {
+        name: name.shown(),
+        nearest: nearest(
+            &name.table,
+            tables.unwrap_or_default().into_iter().chain(views),
+        ),
+        position: name.position,
+    }
+}
+
+/// A table; a view is none.
+pub(crate) fn find_table(snapshot: &Snapshot, name: &TableName) -> Result<Arc<TableSchema>, Error> {
+    if let Some(table) = snapshot.table(&name.database, &name.schema, &name.table) {
+        return Ok(table);
+    }
+    if view::definition(snapshot, &name.database, &name.schema, &name.table).is_some() {
+        return Err(Error::Plan {
+            message: format!(
+                "\"{}\" is a view; change what it reads, or make it again with CREATE OR REPLACE VIEW",
+                name.table
+            ),
+            position: name.position,
+        });
+    }
+    Err(unknown_table(snapshot, name))
+}
+
+/// A tag or field that can be changed.
+pub(crate) fn find_column(table: &TableSchema, name: &Name) -> Result<(), Error> {
+    if name.text == TIME_COLUMN {
+        return Err(Error::Plan {
+            message: "the column time cannot be changed".to_owned(),
+            position: name.position,
+        });
+    }
+    if table.shown(&name.text).is_some() {
+        return Ok(());
+    }
+    Err(unknown_column(table, name))
+}
+
+pub(crate) fn unknown_column(table: &TableSchema, name: &Name) -> Error {
+    let arrow = table.arrow_schema();
+    let names = arrow.fields().iter().map(|field| field.name().clone());
+    Error::UnknownColumn {
+        name: name.text.clone(),
+        nearest: nearest(&name.text, names),
+        position: name.position,
+    }
+}

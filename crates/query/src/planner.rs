@@ -1,0 +1,133 @@
+//! What this crate adds to the planner: its rules, its nodes' operators, its operators of SQL.
+//!
+//! Does not: plan anything that `DataFusion` plans already.
+
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::common::{DFSchema, Result};
+use datafusion::execution::SessionStateBuilder;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode};
+use datafusion::optimizer::analyzer::Analyzer;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+
+use crate::asof::{AsofJoin, AsofJoinExec, FindAsofJoins};
+use crate::gapfill::{FillGaps, GapFill, GapFillExec};
+use crate::lateral::FirstOfEach;
+use crate::round::RoundCasts;
+
+/// Adds rules, nodes and operators to a session that is being built.
+pub(crate) fn extend(
+    builder: SessionStateBuilder,
+    gapfill_buckets_max: usize,
+) -> SessionStateBuilder {
+    let mut rules = Analyzer::new().rules;
+    rules.insert(0, Arc::new(RoundCasts::new()));
+    rules.insert(0, Arc::new(FirstOfEach));
+    rules.push(Arc::new(FindAsofJoins));
+    rules.push(Arc::new(FillGaps::new(gapfill_buckets_max)));
+    builder
+        .with_analyzer_rules(rules)
+        .with_query_planner(Arc::new(TimeSeriesPlanner))
+}
+
+/// `^` is power, not exclusive or; `spelling::power` has seen to what it binds.
+#[derive(Debug)]
+pub(crate) struct Caret;
+
+impl ExprPlanner for Caret {
+    fn plan_binary_op(
+        &self,
+        expr: RawBinaryExpr,
+        _schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        if expr.op != BinaryOperator::BitwiseXor {
+            return Ok(PlannerResult::Original(expr));
+        }
+        let power = datafusion::functions::math::power();
+        let float =
+            |expr| datafusion::logical_expr::cast(expr, arrow::datatypes::DataType::Float64);
+        let args = vec![float(expr.left), float(expr.right)];
+        let call = ScalarFunction::new_udf(power, args);
+        Ok(PlannerResult::Planned(Expr::ScalarFunction(call)))
+    }
+}
+
+#[derive(Debug)]
+struct TimeSeriesPlanner;
+
+#[async_trait]
+impl datafusion::execution::context::QueryPlanner for TimeSeriesPlanner {
+    async fn create_physical_plan(
+        &self,
+        plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(Nodes)])
+            .create_physical_plan(plan, session)
+            .await
+    }
+}
+
+/// Operators of our nodes.
+struct Nodes;
+
+#[async_trait]
+impl ExtensionPlanner for Nodes {
+    async fn plan_extension(
+        &self,
+        planner: &dyn PhysicalPlanner,
+        node: &dyn UserDefinedLogicalNode,
+        logical_inputs: &[&LogicalPlan],
+        physical_inputs: &[Arc<dyn ExecutionPlan>],
+        session: &dyn Session,
+        context: &PhysicalPlanningContext,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let schema: Arc<Schema> = Arc::clone(node.schema().inner());
+        let expr = |expr: &Expr, schema: &DFSchema| -> Result<Arc<dyn PhysicalExpr>> {
+            planner.create_physical_expr(expr, schema, session, context)
+        };
+        if let (Some(fill), [input]) = (node.as_any().downcast_ref::<GapFill>(), physical_inputs) {
+            let no_columns = DFSchema::empty();
+            let exprs = fill
+                .exprs()
+                .iter()
+                .map(|it| expr(it, &no_columns))
+                .collect::<Result<_>>()?;
+            let layout = fill.layout().clone();
+            let fill = GapFillExec::new(Arc::clone(input), schema, exprs, layout)?;
+            return Ok(Some(Arc::new(fill)));
+        }
+        if let (Some(join), [left, right], [left_plan, right_plan]) = (
+            node.as_any().downcast_ref::<AsofJoin>(),
+            physical_inputs,
+            logical_inputs,
+        ) {
+            let side = |exprs: Vec<&Expr>, plan: &LogicalPlan| {
+                exprs
+                    .into_iter()
+                    .map(|it| expr(it, plan.schema()))
+                    .collect::<Result<Vec<_>>>()
+            };
+            let join = AsofJoinExec::new(
+                [Arc::clone(left), Arc::clone(right)],
+                schema,
+                [
+                    side(join.left_exprs(), left_plan)?,
+                    side(join.right_exprs(), right_plan)?,
+                ],
+                join.matching(),
+            )?;
+            return Ok(Some(Arc::new(join)));
+        }
+        Ok(None)
+    }
+}

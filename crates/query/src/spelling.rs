@@ -1,0 +1,202 @@
+//! Spellings of `PostgreSQL` and `TimescaleDB` that the parser or the planner has no rule for, turned into ones it has.
+//!
+//! Does: rewrite tokens (`ASOF JOIN`), then the tree (named arguments, `^`, sketches). Does not: look at types or
+//! tables; what a rewritten call means is decided in `function` and in the rules of `asof` and `gapfill`.
+
+mod join;
+mod power;
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    self, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, Ident, ObjectName, TimezoneInfo, Value, visit_expressions_mut,
+};
+
+use crate::function::{APPROX_PERCENTILE, GAPFILL, INTERPOLATE, LOCF, PERCENTILE_AGG, TIME_BUCKET};
+
+pub(crate) use join::asof_joins;
+
+/// Rewrites a statement in place.
+pub(crate) fn rewrite(statement: &mut ast::Statement) {
+    let _: ControlFlow<()> = visit_expressions_mut(statement, |expr| {
+        power::rebalance(expr);
+        name_tuple(expr);
+        if let Expr::Function(function) = expr {
+            match function.name.to_string().to_lowercase().as_str() {
+                TIME_BUCKET => name_time_bucket_arguments(function),
+                GAPFILL => place_arguments(function, &GAPFILL_PARAMETERS),
+                LOCF => place_arguments(function, &LOCF_PARAMETERS),
+                INTERPOLATE => place_arguments(function, &INTERPOLATE_PARAMETERS),
+                APPROX_PERCENTILE => open_sketch(function),
+                _ => {}
+            }
+        }
+        ControlFlow::Continue(())
+    });
+}
+
+/// `(a, b)` as a call of `struct`: the planner takes a tuple only if it begins with a name or a literal.
+fn name_tuple(expr: &mut Expr) {
+    let Expr::Tuple(values) = expr else {
+        return;
+    };
+    if let None | Some(Expr::Identifier(_) | Expr::Value(_)) = values.first() {
+        return;
+    }
+    let args = std::mem::take(values).into_iter();
+    let args = args
+        .map(|value| FunctionArg::Unnamed(FunctionArgExpr::Expr(value)))
+        .collect();
+    *expr = Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new("struct")]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args,
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    });
+}
+
+const GAPFILL_PARAMETERS: [&str; 5] = ["bucket_width", "ts", "timezone", "start", "finish"];
+const LOCF_PARAMETERS: [&str; 3] = ["value", "prev", "treat_null_as_missing"];
+const INTERPOLATE_PARAMETERS: [&str; 3] = ["value", "prev", "next"];
+
+/// Puts named arguments into their places, with NULL for those that were left out. What does not fit is left as it
+/// was, for the planner to refuse.
+fn place_arguments(function: &mut Function, parameters: &[&str]) {
+    let FunctionArguments::List(list) = &mut function.args else {
+        return;
+    };
+    if !list.args.iter().any(|argument| named(argument).is_some()) {
+        return;
+    }
+    let mut placed: Vec<Option<FunctionArgExpr>> = vec![None; parameters.len()];
+    for (position, argument) in list.args.iter().enumerate() {
+        let (place, value) = match (named(argument), argument) {
+            (Some((name, value)), _) => {
+                let place = parameters
+                    .iter()
+                    .position(|parameter| name.value.eq_ignore_ascii_case(parameter));
+                let Some(place) = place else { return };
+                (place, value.clone())
+            }
+            (None, FunctionArg::Unnamed(value)) => (position, value.clone()),
+            _ => return,
+        };
+        match placed.get_mut(place) {
+            Some(free @ None) => *free = Some(value),
+            _ => return,
+        }
+    }
+    let given = placed
+        .iter()
+        .rposition(Option::is_some)
+        .map_or(0, |place| place + 1);
+    // The places of the longer form are told apart by types, so that one is written out whole.
+    let length = if parameters.len() > 3 {
+        parameters.len()
+    } else {
+        given
+    };
+    list.args = placed
+        .into_iter()
+        .take(length)
+        .map(|value| FunctionArg::Unnamed(value.unwrap_or_else(|| FunctionArgExpr::Expr(null()))))
+        .collect();
+}
+
+fn named(argument: &FunctionArg) -> Option<(&Ident, &FunctionArgExpr)> {
+    match argument {
+        FunctionArg::Named { name, arg, .. }
+        | FunctionArg::ExprNamed {
+            name: Expr::Identifier(name),
+            arg,
+            ..
+        } => Some((name, arg)),
+        _ => None,
+    }
+}
+
+fn null() -> Expr {
+    Expr::value(Value::Null)
+}
+
+/// `approx_percentile(p, percentile_agg(x))` is one aggregate here; its name stays the caller's.
+fn open_sketch(function: &mut Function) {
+    let FunctionArguments::List(list) = &mut function.args else {
+        return;
+    };
+    let [
+        FunctionArg::Unnamed(share),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(sketch))),
+    ] = list.args.as_slice()
+    else {
+        return;
+    };
+    if !sketch.name.to_string().eq_ignore_ascii_case(PERCENTILE_AGG) {
+        return;
+    }
+    let FunctionArguments::List(inner) = &sketch.args else {
+        return;
+    };
+    let [value] = inner.args.as_slice() else {
+        return;
+    };
+    let args = vec![value.clone(), FunctionArg::Unnamed(share.clone())];
+    let filter = sketch.filter.clone();
+    list.args = args;
+    function.filter = filter;
+    function.name = ObjectName::from(vec![Ident::new("approx_percentile_cont")]);
+}
+
+/// Gives the named arguments of `time_bucket` their types. `PostgreSQL` finds the overload by the name and so knows
+/// that a text after `origin =>` is a time; here a function's arguments are told apart by type alone.
+fn name_time_bucket_arguments(function: &mut Function) {
+    let FunctionArguments::List(list) = &mut function.args else {
+        return;
+    };
+    for argument in &mut list.args {
+        let Some((name, FunctionArgExpr::Expr(value))) = named(argument) else {
+            continue;
+        };
+        let value = value.clone();
+        let value = match name.value.to_lowercase().as_str() {
+            "origin" => cast(value, DataType::Timestamp(None, TimezoneInfo::Tz)),
+            "offset" => interval(value),
+            "bucket_width" | "ts" | "timezone" => value,
+            _ => continue,
+        };
+        *argument = FunctionArg::Unnamed(FunctionArgExpr::Expr(value));
+    }
+}
+
+/// A text as an interval; an integer offset of an integer time keeps its type.
+fn interval(expr: Expr) -> Expr {
+    match &expr {
+        Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)) => cast(
+            expr,
+            DataType::Interval {
+                fields: None,
+                precision: None,
+            },
+        ),
+        _ => expr,
+    }
+}
+
+fn cast(expr: Expr, data_type: DataType) -> Expr {
+    Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(expr),
+        data_type,
+        array: false,
+        format: None,
+    }
+}

@@ -1,0 +1,72 @@
+//! `^` raises to a power and binds tighter than `*`, as in `PostgreSQL`. The parser's dialect reads it as a bitwise
+//! operator that binds looser than `+`, so the operators around it are put together again.
+//!
+//! Parentheses stand in the tree, so what they hold stays together.
+
+use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
+
+/// Puts a chain of arithmetic that holds a `^` together by `PostgreSQL`'s precedence.
+pub(super) fn rebalance(expr: &mut Expr) {
+    if !matches!(
+        expr,
+        Expr::BinaryOp {
+            op: BinaryOperator::BitwiseXor,
+            ..
+        }
+    ) {
+        return;
+    }
+    let (mut operands, mut operators) = (Vec::new(), Vec::new());
+    let chain = std::mem::replace(expr, super::null());
+    flatten(chain, &mut operands, &mut operators);
+    let (mut done, mut waiting): (Vec<Expr>, Vec<BinaryOperator>) = (Vec::new(), Vec::new());
+    let mut operands = operands.into_iter();
+    done.extend(operands.next());
+    for (operator, operand) in operators.into_iter().zip(operands) {
+        while waiting
+            .last()
+            .is_some_and(|last| binding(last) >= binding(&operator))
+        {
+            join(&mut done, &mut waiting);
+        }
+        waiting.push(operator);
+        done.push(operand);
+    }
+    while !waiting.is_empty() {
+        join(&mut done, &mut waiting);
+    }
+    if let Some(whole) = done.pop() {
+        *expr = whole;
+    }
+}
+
+fn join(done: &mut Vec<Expr>, waiting: &mut Vec<BinaryOperator>) {
+    if let (Some(right), Some(left), Some(op)) = (done.pop(), done.pop(), waiting.pop()) {
+        done.push(Expr::BinaryOp {
+            left: Box::new(left),
+            op,
+            right: Box::new(right),
+        });
+    }
+}
+
+/// How tight an operator binds, or 0 for one that ends the chain: all that bind looser in both grammars.
+fn binding(op: &BinaryOperator) -> u8 {
+    match op {
+        BinaryOperator::BitwiseXor => 3,
+        BinaryOperator::Multiply | BinaryOperator::Divide | BinaryOperator::Modulo => 2,
+        BinaryOperator::Plus | BinaryOperator::Minus => 1,
+        _ => 0,
+    }
+}
+
+fn flatten(expr: Expr, operands: &mut Vec<Expr>, operators: &mut Vec<BinaryOperator>) {
+    match expr {
+        Expr::BinaryOp { left, op, right } if binding(&op) > 0 => {
+            flatten(*left, operands, operators);
+            operators.push(op);
+            flatten(*right, operands, operators);
+        }
+        leaf => operands.push(leaf),
+    }
+}

@@ -1,0 +1,369 @@
+//! What stands in `WITH (...)` and `SET (...)`: names and values, ours and those of TimescaleDB's users.
+//!
+//! Does: read the list, say which setting is unknown and which was probably meant, turn texts into lengths of time.
+//! Does not: change anything.
+
+use datafusion::sql::sqlparser::tokenizer::Token;
+use nilometer_engine::{Duplicates, TIME_COLUMN, TableSettings};
+
+use super::grammar::Grammar;
+use super::name::Name;
+use crate::error::{Error, Position};
+use crate::nearest::nearest;
+
+/// Settings of a table that can be changed later.
+const OF_TABLE: [&str; 3] = ["duplicates", "partition_interval", "retention"];
+/// Settings that only a new table has.
+const OF_NEW_TABLE: [&str; 7] = [
+    "tags",
+    "tsdb.chunk_interval",
+    "tsdb.columnstore",
+    "tsdb.hypertable",
+    "tsdb.orderby",
+    "tsdb.partition_column",
+    "tsdb.segmentby",
+];
+
+/// One of the list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Setting {
+    name: String,
+    /// `None` = the name stands alone.
+    value: Option<String>,
+    position: Option<Position>,
+    value_position: Option<Position>,
+}
+
+/// What a list says about a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TableWish {
+    pub(crate) settings: TableSettings,
+    pub(crate) tags: Vec<Name>,
+}
+
+/// Reads a list between parentheses.
+pub(crate) fn parse(grammar: &mut Grammar<'_>) -> Result<Vec<Setting>, Error> {
+    grammar.expect(&Token::LParen)?;
+    let mut settings = Vec::new();
+    loop {
+        settings.push(parse_one(grammar)?);
+        if !grammar.token(&Token::Comma) {
+            break;
+        }
+    }
+    grammar.expect(&Token::RParen)?;
+    Ok(settings)
+}
+
+fn parse_one(grammar: &mut Grammar<'_>) -> Result<Setting, Error> {
+    let position = grammar.position();
+    let mut name = grammar.name()?.text;
+    while grammar.token(&Token::Period) {
+        name = format!("{name}.{}", grammar.name()?.text);
+    }
+    if let Some(rest) = name.strip_prefix("timescaledb.") {
+        name = format!("tsdb.{rest}");
+    }
+    let mut setting = Setting {
+        name,
+        value: None,
+        position,
+        value_position: None,
+    };
+    if grammar.token(&Token::Eq) {
+        grammar.word("interval");
+        setting.value_position = grammar.position();
+        setting.value = Some(match grammar.next() {
+            Token::SingleQuotedString(text) => text,
+            Token::Number(digits, _) => digits,
+            Token::Word(word) => word.value,
+            other => {
+                return Err(Error::Syntax {
+                    message: format!(
+                        "Expected: a text in single quotes, a number or a word, found: {other}"
+                    ),
+                    position: setting.value_position,
+                });
+            }
+        });
+    }
+    Ok(setting)
+}
+
+impl Setting {
+    fn refuse(&self, message: impl std::fmt::Display) -> Error {
+        Error::Plan {
+            message: format!("{}: {message}", self.name),
+            position: self.value_position.or(self.position),
+        }
+    }
+
+    fn text(&self) -> Result<&str, Error> {
+        self.value.as_deref().ok_or_else(|| {
+            self.refuse("it has no value; write a name, = and a text in single quotes")
+        })
+    }
+
+    /// Whether it is switched on; alone means so.
+    fn is_on(&self) -> Result<bool, Error> {
+        match self
+            .value
+            .as_deref()
+            .map(str::to_ascii_lowercase)
+            .as_deref()
+        {
+            None | Some("true" | "on" | "1") => Ok(true),
+            Some("false" | "off" | "0") => Ok(false),
+            Some(_) => Err(self.refuse("write true or false")),
+        }
+    }
+
+    fn duration_ns(&self) -> Result<i64, Error> {
+        duration_ns(self.text()?).map_err(|why| self.refuse(why))
+    }
+
+    /// A retention: a length of time, `forever`, or `default` for what the schema says.
+    fn retention_ns(&self) -> Result<Option<i64>, Error> {
+        match self.text()?.to_ascii_lowercase().as_str() {
+            "default" | "null" => Ok(None),
+            "forever" | "infinite" | "inf" => Ok(Some(i64::MAX)),
+            _ => self.duration_ns().map(Some),
+        }
+    }
+
+    fn names(&self) -> Result<Vec<Name>, Error> {
+        let text = self.text()?;
+        let names = text.split(',').map(str::trim).map(|name| {
+            let bare = name
+                .strip_prefix('"')
+                .and_then(|name| name.strip_suffix('"'));
+            let text = bare.map_or_else(
+                || name.to_ascii_lowercase(),
+                |bare| bare.replace("\"\"", "\""),
+            );
+            if text.is_empty() {
+                Err(self.refuse("a name is empty; write names with commas between them"))
+            } else {
+                Ok(Name {
+                    text,
+                    position: self.value_position,
+                })
+            }
+        });
+        names.collect()
+    }
+
+    fn unknown(&self, what: &'static str, known: impl IntoIterator<Item = &'static str>) -> Error {
+        let known: Vec<String> = known.into_iter().map(str::to_owned).collect();
+        Error::UnknownName {
+            what,
+            name: self.name.clone(),
+            nearest: nearest(&self.name, known),
+            position: self.position,
+        }
+    }
+}
+
+/// What a list says about a new table.
+pub(crate) fn of_new_table(list: &[Setting]) -> Result<TableWish, Error> {
+    let mut wish = TableWish {
+        settings: TableSettings::default(),
+        tags: Vec::new(),
+    };
+    // A hypertable keeps what is written to it, as its users expect; what they say themselves comes after.
+    for setting in list {
+        if setting.name == "tsdb.hypertable" && setting.is_on()? {
+            wish.settings.duplicates = Duplicates::Keep;
+        }
+    }
+    for setting in list {
+        match setting.name.as_str() {
+            "tags" | "tsdb.segmentby" => wish.tags.extend(setting.names()?),
+            "tsdb.chunk_interval" => wish.settings.partition_interval_ns = setting.duration_ns()?,
+            "tsdb.hypertable" | "tsdb.columnstore" => {
+                setting.is_on()?;
+            }
+            "tsdb.partition_column" => {
+                if !setting.text()?.eq_ignore_ascii_case(TIME_COLUMN) {
+                    return Err(setting.refuse("the time column is called time"));
+                }
+            }
+            "tsdb.orderby" => {
+                let order = setting.text()?.to_ascii_lowercase();
+                if !order.starts_with(TIME_COLUMN) || order.contains(',') {
+                    return Err(
+                        setting.refuse("rows are ordered by their tags and time; leave it out")
+                    );
+                }
+            }
+            name if OF_TABLE.contains(&name) => change(setting, &mut wish.settings)?,
+            _ => {
+                return Err(setting.unknown(
+                    "setting of a table",
+                    OF_TABLE.into_iter().chain(OF_NEW_TABLE),
+                ));
+            }
+        }
+    }
+    Ok(wish)
+}
+
+/// What a list changes of a table.
+pub(crate) fn of_table(list: &[Setting], settings: &mut TableSettings) -> Result<(), Error> {
+    for setting in list {
+        if OF_NEW_TABLE.contains(&setting.name.as_str()) {
+            return Err(
+                setting.refuse("only a new table has it; see ALTER TABLE ... ADD COLUMN for tags")
+            );
+        }
+        change(setting, settings)?;
+    }
+    Ok(())
+}
+
+fn change(setting: &Setting, settings: &mut TableSettings) -> Result<(), Error> {
+    match setting.name.as_str() {
+        "duplicates" => {
+            settings.duplicates = match setting.text()?.to_ascii_lowercase().as_str() {
+                "last" => Duplicates::Last,
+                "keep" => Duplicates::Keep,
+                "unique" => Duplicates::Unique,
+                other => {
+                    return Err(
+                        setting.refuse(format!("{other:?} is none of last, keep and unique"))
+                    );
+                }
+            };
+        }
+        "partition_interval" => settings.partition_interval_ns = setting.duration_ns()?,
+        "retention" => settings.retention_ns = setting.retention_ns()?,
+        _ => return Err(setting.unknown("setting of a table", OF_TABLE)),
+    }
+    Ok(())
+}
+
+/// What a list says about a schema: the retention of its tables.
+pub(crate) fn of_schema(list: &[Setting]) -> Result<Option<i64>, Error> {
+    let mut retention_ns = None;
+    for setting in list {
+        match setting.name.as_str() {
+            // A schema has nothing above it, so "as the default says" is for ever.
+            "retention" => retention_ns = setting.retention_ns()?.filter(|&ns| ns < i64::MAX),
+            _ => return Err(setting.unknown("setting of a schema", ["retention"])),
+        }
+    }
+    Ok(retention_ns)
+}
+
+/// What a list says about a database: its default schema.
+pub(crate) fn of_database(list: &[Setting]) -> Result<Name, Error> {
+    let mut schema = None;
+    for setting in list {
+        match setting.name.as_str() {
+            "default_schema" => schema = setting.names()?.pop(),
+            _ => return Err(setting.unknown("setting of a database", ["default_schema"])),
+        }
+    }
+    schema.ok_or_else(|| Error::internal("a list of settings is empty"))
+}
+
+/// Units of fixed length, longest first, with what they are called.
+const UNITS: [(i64, &str, &[&str]); 8] = [
+    (604_800_000_000_000, "week", &["weeks", "w"]),
+    (86_400_000_000_000, "day", &["days", "d"]),
+    (3_600_000_000_000, "hour", &["hours", "h"]),
+    (60_000_000_000, "minute", &["minutes", "min", "mins", "m"]),
+    (1_000_000_000, "second", &["seconds", "sec", "secs", "s"]),
+    (1_000_000, "millisecond", &["milliseconds", "ms"]),
+    (1_000, "microsecond", &["microseconds", "us"]),
+    (1, "nanosecond", &["nanoseconds", "ns"]),
+];
+
+/// A length of time such as `30 days` or `1h 30m`.
+pub(crate) fn duration_ns(text: &str) -> Result<i64, String> {
+    let mut rest = text.trim();
+    let wrong = || format!("{text:?} is not a length of time; write 30 days, 12 hours or 90m");
+    if rest.is_empty() {
+        return Err(wrong());
+    }
+    let mut sum = 0i64;
+    while !rest.is_empty() {
+        let digits = rest
+            .find(|letter: char| !letter.is_ascii_digit())
+            .unwrap_or(rest.len());
+        let (number, after) = rest.split_at(digits);
+        let after = after.trim_start();
+        let letters = after
+            .find(|letter: char| !letter.is_alphabetic())
+            .unwrap_or(after.len());
+        let (unit, after) = after.split_at(letters);
+        let number: i64 = number.parse().map_err(|_| wrong())?;
+        let unit = unit.to_lowercase();
+        if matches!(
+            unit.as_str(),
+            "month" | "months" | "mon" | "year" | "years" | "y"
+        ) {
+            return Err(format!("a {unit} has no fixed length; write days"));
+        }
+        let known = UNITS
+            .iter()
+            .find(|(_, name, others)| *name == unit || others.contains(&unit.as_str()));
+        let (ns, ..) = known.ok_or_else(wrong)?;
+        sum = number
+            .checked_mul(*ns)
+            .and_then(|part| sum.checked_add(part))
+            .ok_or_else(|| format!("{text:?} is longer than 292 years; write forever"))?;
+        rest = after.trim_start_matches([' ', ',']);
+    }
+    if sum == 0 {
+        return Err("it must be longer than nothing".to_owned());
+    }
+    Ok(sum)
+}
+
+/// A length of time as [`duration_ns`] reads it.
+pub(crate) fn duration_text(ns: i64) -> String {
+    // Weeks are read only: 30 days would else be days, and 28 weeks.
+    let fits = UNITS.iter().skip(1).find(|(unit, ..)| ns % unit == 0);
+    match fits {
+        Some((unit, name, _)) if ns == *unit => format!("1 {name}"),
+        Some((unit, name, _)) => format!("{} {name}s", ns / unit),
+        None => format!("{ns} nanoseconds"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_of_time_are_read_and_written() {
+        for (text, ns) in [
+            ("1 day", 86_400_000_000_000),
+            ("30 days", 30 * 86_400_000_000_000),
+            ("1h 30m", 5_400_000_000_000),
+            ("90s", 90_000_000_000),
+            ("1 week", 7 * 86_400_000_000_000),
+            ("2 weeks, 1 day", 15 * 86_400_000_000_000),
+            ("7ns", 7),
+        ] {
+            assert_eq!(duration_ns(text), Ok(ns), "{text}");
+            assert_eq!(duration_ns(&duration_text(ns)), Ok(ns), "{text}");
+        }
+        for text in [
+            "",
+            "day",
+            "1",
+            "1 month",
+            "-1 day",
+            "0 days",
+            "1 fortnight",
+            "300 years x",
+            "999999999 weeks",
+        ] {
+            assert!(duration_ns(text).is_err(), "{text}");
+        }
+        assert_eq!(duration_text(30 * 86_400_000_000_000), "30 days");
+        assert_eq!(duration_text(1_500), "1500 nanoseconds");
+    }
+}

@@ -1,0 +1,102 @@
+//! Views: queries with a name, kept as rows of a relation in the schema they are in.
+//!
+//! Does: store the text of the query and find it again, durably and as of a snapshot, so that a schema takes its views
+//! along when it is renamed or dropped. Does not: plan it (`catalogue.rs` does, each time it is read).
+
+use std::sync::Arc;
+
+use nilometer_engine::{
+    Engine, NewRelation, PhysicalType, RelationChange, RelationColumn, Snapshot, Value,
+};
+
+use crate::error::Error;
+use crate::statement::name::TableName;
+
+/// The relation of a schema that holds its views. No statement can name it by accident.
+const RELATION: &str = "system views";
+
+/// The query of a view.
+pub(crate) fn definition(
+    snapshot: &Snapshot,
+    database: &str,
+    schema: &str,
+    name: &str,
+) -> Option<String> {
+    let row = snapshot
+        .relation(database, schema, RELATION)?
+        .get(&[Value::from(name)])?;
+    row.get(1).and_then(text)
+}
+
+/// Names of the views of a schema, sorted.
+pub(crate) fn list(snapshot: &Snapshot, database: &str, schema: &str) -> Vec<String> {
+    let Some(relation) = snapshot.relation(database, schema, RELATION) else {
+        return Vec::new();
+    };
+    let rows = relation.rows();
+    let mut names: Vec<String> = rows
+        .iter()
+        .filter_map(|row| row.first().and_then(text))
+        .collect();
+    names.sort();
+    names
+}
+
+/// Whether a relation is only here to keep views.
+pub(crate) fn is_relation_of_views(name: &str) -> bool {
+    name == RELATION
+}
+
+fn text(value: &Value) -> Option<String> {
+    match value {
+        Value::Text(text) => Some(text.to_string()),
+        _ => None,
+    }
+}
+
+/// Keeps a view; one of the name is replaced.
+pub(crate) fn store(engine: &Arc<Engine>, name: &TableName, query: &str) -> Result<(), Error> {
+    let column = |name: &str| RelationColumn {
+        name: name.to_owned(),
+        kind: PhysicalType::Text,
+        nullable: false,
+    };
+    let relation = NewRelation {
+        columns: vec![column("name"), column("query")],
+        primary_key: vec!["name".to_owned()],
+        unique: Vec::new(),
+    };
+    engine.create_relation(&name.database, &name.schema, RELATION, &relation)?;
+    let row = vec![Value::from(name.table.as_str()), Value::from(query)];
+    write(engine, name, |schema| {
+        RelationChange::Replace(schema, vec![row])
+    })
+}
+
+/// Forgets a view.
+pub(crate) fn remove(engine: &Arc<Engine>, name: &TableName) -> Result<(), Error> {
+    let key = vec![Value::from(name.table.as_str())];
+    write(engine, name, |schema| {
+        RelationChange::Delete(schema, vec![key])
+    })
+}
+
+fn write(
+    engine: &Arc<Engine>,
+    name: &TableName,
+    change: impl FnOnce(Arc<nilometer_engine::RelationSchema>) -> RelationChange,
+) -> Result<(), Error> {
+    let snapshot = engine.snapshot();
+    let relation = snapshot
+        .relation(&name.database, &name.schema, RELATION)
+        .ok_or_else(|| {
+            Error::Engine(nilometer_engine::Error::NotFound {
+                what: "schema",
+                name: name.schema.clone(),
+                place: format!("database \"{}\"", name.database),
+                hint: "it was dropped meanwhile".to_owned(),
+            })
+        })?;
+    engine.write_relations(&[change(Arc::clone(relation.schema()))])?;
+    Ok(())
+}

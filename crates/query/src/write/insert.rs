@@ -1,0 +1,319 @@
+//! INSERT: rows from VALUES or a query.
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::Field;
+use datafusion::sql::sqlparser::ast::{
+    self, Assignment, AssignmentTarget, ConflictTarget, Expr, Insert, OnConflictAction, OnInsert,
+    SetExpr, TableObject,
+};
+use nilometer_engine::ingest::{Session, Target};
+use nilometer_engine::{Duplicates, Engine, TIME_COLUMN, TableSchema};
+
+use super::{Kept, Writing, batch_of, fitted, values};
+use crate::error::{Error, Position};
+use crate::names;
+use crate::sql::blocking;
+use crate::statement::name::{Name, Path, TableName};
+use nilometer_engine::ingest::OnConflict;
+
+/// Carries out an INSERT. Returns how many rows are there now because of it.
+pub(crate) async fn insert(
+    writing: Writing<'_>,
+    mut insert: Insert,
+) -> Result<(u64, Writing<'_>), Error> {
+    refuse_extras(&insert)?;
+    let TableObject::TableName(name) = &insert.table else {
+        return Err(unsupported("INSERT INTO a function", "name a table"));
+    };
+    let name = Path::of(name)?.table(&writing.place)?;
+    let table = writing.table(&name)?;
+    let columns = columns(&insert, &table, name.position)?;
+    let on_conflict = on_conflict(insert.on.take(), &table, &columns)?;
+    let mut source = insert
+        .source
+        .take()
+        .ok_or_else(|| unsupported("INSERT without rows", "write VALUES (...) or a SELECT"))?;
+    let is_bare = source.order_by.is_none() && source.limit_clause.is_none();
+    let literal = match source.body.as_mut() {
+        SetExpr::Values(rows) if is_bare => {
+            let literal = values::read(rows, &columns)?;
+            if literal.is_none() {
+                values::typed(rows, &columns);
+            }
+            literal
+        }
+        _ => None,
+    };
+    let (batch, memory, writing) = match literal {
+        Some(arrays) => {
+            let rows = arrays.first().map_or(0, |array| array.len());
+            let memory = writing.reserve();
+            memory.try_grow(arrays.iter().map(|it| it.get_array_memory_size()).sum())?;
+            let columns = columns.into_iter().zip(arrays).collect();
+            (batch_of(columns, rows)?, memory, writing)
+        }
+        None => selected(writing, *source, columns, name.position).await?,
+    };
+    let engine = Arc::clone(writing.sql.engine());
+    let written =
+        blocking(move || write(&engine, &name, &batch, on_conflict).inspect(|_| drop(memory)))
+            .await?;
+    Ok((written, writing))
+}
+
+fn unsupported(statement: &str, instead: &'static str) -> Error {
+    Error::Unsupported {
+        statement: statement.to_owned(),
+        instead,
+    }
+}
+
+fn refuse_extras(insert: &Insert) -> Result<(), Error> {
+    if insert.returning.is_some() || insert.output.is_some() {
+        return Err(unsupported(
+            "INSERT ... RETURNING",
+            "leave it out; there are no columns that the store fills in",
+        ));
+    }
+    let is_other = insert.or.is_some()
+        || insert.ignore
+        || insert.overwrite
+        || insert.replace_into
+        || insert.partitioned.is_some()
+        || !insert.assignments.is_empty()
+        || !insert.after_columns.is_empty();
+    if is_other {
+        return Err(unsupported(
+            "this form of INSERT",
+            "write INSERT INTO t (columns) VALUES (...), with ON CONFLICT for rows that are there",
+        ));
+    }
+    Ok(())
+}
+
+/// The columns that are written, as the table has them.
+fn columns(
+    insert: &Insert,
+    table: &TableSchema,
+    position: Option<Position>,
+) -> Result<Vec<Field>, Error> {
+    let arrow = table.arrow_schema();
+    if insert.columns.is_empty() {
+        return Ok(arrow
+            .fields()
+            .iter()
+            .map(|field| field.as_ref().clone())
+            .collect());
+    }
+    let mut fields: Vec<Field> = Vec::new();
+    for path in &insert.columns {
+        let name = Path::of(path)?.last;
+        let Ok(field) = arrow.field_with_name(&name.text) else {
+            return Err(names::unknown_column(table, &name));
+        };
+        if fields.iter().any(|known| known.name() == field.name()) {
+            return Err(Error::Plan {
+                message: format!("the column \"{}\" is named twice", name.text),
+                position: name.position,
+            });
+        }
+        fields.push(field.clone());
+    }
+    if fields.iter().all(|field| field.name() != TIME_COLUMN) {
+        return Err(Error::Plan {
+            message: "a row needs its time: add time to the columns, with now() for this moment"
+                .to_owned(),
+            position,
+        });
+    }
+    Ok(fields)
+}
+
+/// What becomes of rows that are there.
+fn on_conflict(
+    on: Option<OnInsert>,
+    table: &TableSchema,
+    columns: &[Field],
+) -> Result<OnConflict, Error> {
+    let Some(on) = on else {
+        return Ok(match table.settings.duplicates {
+            Duplicates::Unique => OnConflict::Error,
+            Duplicates::Last | Duplicates::Keep => OnConflict::Replace,
+        });
+    };
+    let OnInsert::OnConflict(on) = on else {
+        return Err(unsupported(
+            "ON DUPLICATE KEY",
+            "write ON CONFLICT DO UPDATE",
+        ));
+    };
+    match &on.conflict_target {
+        Some(ConflictTarget::Columns(named)) => check_target(named, table)?,
+        Some(ConflictTarget::OnConstraint(_)) => {
+            return Err(unsupported(
+                "ON CONFLICT ON CONSTRAINT",
+                "write ON CONFLICT alone; what tells rows apart is the time and all tags",
+            ));
+        }
+        None => {}
+    }
+    match on.action {
+        OnConflictAction::DoNothing => Ok(OnConflict::Skip),
+        OnConflictAction::DoUpdate(update) => {
+            if update.selection.is_some() {
+                return Err(unsupported(
+                    "ON CONFLICT DO UPDATE ... WHERE",
+                    "leave WHERE out; a row is replaced as a whole",
+                ));
+            }
+            check_assignments(&update.assignments, table, columns)?;
+            Ok(OnConflict::Replace)
+        }
+    }
+}
+
+fn check_target(target: &[ast::Ident], table: &TableSchema) -> Result<(), Error> {
+    let columns: Vec<Name> = target.iter().map(Name::from).collect();
+    let arrow = table.arrow_schema();
+    let fields = arrow.fields().iter().enumerate();
+    let mut wanted: Vec<&str> = fields
+        .filter(|(at, _)| *at == 0 || table.is_tag(*at))
+        .map(|(_, field)| field.name().as_str())
+        .collect();
+    let mut given: Vec<&str> = columns.iter().map(|name| name.text.as_str()).collect();
+    wanted.sort_unstable();
+    given.sort_unstable();
+    if wanted == given {
+        return Ok(());
+    }
+    Err(Error::Plan {
+        message: format!(
+            "what tells rows of this table apart is ({}); name these or leave the list out",
+            wanted.join(", ")
+        ),
+        position: columns.first().and_then(|name| name.position),
+    })
+}
+
+/// DO UPDATE replaces a row by the one that came, so it must say that of every field.
+fn check_assignments(
+    assignments: &[Assignment],
+    table: &TableSchema,
+    columns: &[Field],
+) -> Result<(), Error> {
+    let mut set: Vec<String> = Vec::new();
+    for assignment in assignments {
+        let (AssignmentTarget::ColumnName(target), Expr::CompoundIdentifier(value)) =
+            (&assignment.target, &assignment.value)
+        else {
+            return Err(not_whole(place_of(assignments)));
+        };
+        let target = Path::of(target)?.last;
+        let value: Vec<Name> = value.iter().map(Name::from).collect();
+        let is_excluded = matches!(
+            value.as_slice(),
+            [table, column] if table.text == "excluded" && column.text == target.text
+        );
+        if !is_excluded {
+            return Err(not_whole(target.position));
+        }
+        set.push(target.text);
+    }
+    let arrow = table.arrow_schema();
+    let fields = arrow.fields().iter().enumerate().skip(1);
+    let mut fields = fields
+        .filter(|(at, _)| !table.is_tag(*at))
+        .map(|(_, field)| field.name());
+    let is_written = |name: &String| columns.iter().any(|column| column.name() == name);
+    let merges = table.settings.duplicates == Duplicates::Last;
+    // Where rows merge, what is not written stays as it is, and there is nothing to say about it.
+    let left_out = fields.find(|name| {
+        let needed = !merges || is_written(name);
+        needed && !(set.contains(name) && is_written(name))
+    });
+    match left_out {
+        None => Ok(()),
+        Some(name) => Err(Error::Plan {
+            message: format!(
+                "a row is replaced as a whole, and \"{name}\" is left out: insert every field and write DO UPDATE SET \"{name}\" = excluded.\"{name}\" and so on, or UPDATE the row"
+            ),
+            position: place_of(assignments),
+        }),
+    }
+}
+
+fn place_of(assignments: &[Assignment]) -> Option<Position> {
+    match &assignments.first()?.target {
+        AssignmentTarget::ColumnName(target) => Path::of(target).ok()?.last.position,
+        AssignmentTarget::Tuple(_) => None,
+    }
+}
+
+fn not_whole(position: Option<Position>) -> Error {
+    Error::Plan {
+        message: "a row is replaced as a whole: write DO UPDATE SET a = excluded.a, b = excluded.b and so on for every field"
+            .to_owned(),
+        position,
+    }
+}
+
+type Selected<'a> = (
+    RecordBatch,
+    datafusion::execution::memory_pool::MemoryReservation,
+    Writing<'a>,
+);
+
+/// Rows that the planner makes.
+async fn selected(
+    writing: Writing<'_>,
+    source: ast::Query,
+    columns: Vec<Field>,
+    position: Option<Position>,
+) -> Result<Selected<'_>, Error> {
+    let (session, plan) = writing.plan(&writing.reading, source).await?;
+    let schema = Arc::clone(plan.schema().inner());
+    if schema.fields().len() != columns.len() {
+        return Err(Error::Plan {
+            message: format!(
+                "{} columns are to be written, and each row has {} values",
+                columns.len(),
+                schema.fields().len()
+            ),
+            position,
+        });
+    }
+    let mut kept = Kept::new(writing.reserve());
+    let writing = writing
+        .run(&session, &plan, |batch| kept.add(&batch))
+        .await?;
+    let (batch, memory) = kept.together(&schema)?;
+    let rows = batch.num_rows();
+    let fitted: Result<Vec<(Field, ArrayRef)>, Error> = columns
+        .into_iter()
+        .zip(batch.columns())
+        .map(|(field, array)| {
+            let array = fitted(array, &field, position)?;
+            Ok((field, array))
+        })
+        .collect();
+    Ok((batch_of(fitted?, rows)?, memory, writing))
+}
+
+fn write(
+    engine: &Arc<Engine>,
+    name: &TableName,
+    batch: &RecordBatch,
+    on_conflict: OnConflict,
+) -> Result<u64, Error> {
+    if batch.num_rows() == 0 {
+        return Ok(0);
+    }
+    let mut session = Session::new(Arc::clone(engine), &name.database)?;
+    let target = Target {
+        schema: Some(&name.schema),
+        table: &name.table,
+    };
+    Ok(session.write_arrow(target, batch, on_conflict)?.written)
+}

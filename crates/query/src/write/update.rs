@@ -1,0 +1,146 @@
+//! UPDATE: rows are read, and others written in their place, as one batch.
+
+use std::sync::Arc;
+
+use arrow::array::ArrayRef;
+use arrow::datatypes::Field;
+use datafusion::sql::sqlparser::ast::{self, Assignment, AssignmentTarget, Update};
+use nilometer_engine::ingest::Session;
+use nilometer_engine::{RowKey, TIME_COLUMN, TableSchema};
+
+use super::{
+    Kept, TRIES_MAX, Writing, batch_of, column, fitted, is_overtaken, item, only_table, row_keys,
+    select,
+};
+use crate::error::{Error, Position};
+use crate::names;
+use crate::sql::blocking;
+use crate::statement::name::{Path, TableName};
+use crate::table::ROW_COLUMNS;
+
+/// The time that a row had, beside the one that it gets.
+const OLD_TIME: &str = "_time";
+
+/// Carries out an UPDATE. Returns how many rows it changed.
+pub(crate) async fn update(
+    mut writing: Writing<'_>,
+    update: Update,
+) -> Result<(u64, Writing<'_>), Error> {
+    let is_plain = update.from.is_none()
+        && update.returning.is_none()
+        && update.output.is_none()
+        && update.or.is_none()
+        && update.order_by.is_empty()
+        && update.limit.is_none();
+    if !is_plain {
+        return Err(Error::Unsupported {
+            statement: "this form of UPDATE".to_owned(),
+            instead: "write UPDATE t SET a = ... WHERE ..., with sub-selects for what is in other tables",
+        });
+    }
+    let tables = std::slice::from_ref(&update.table);
+    let (name, from) = only_table(tables, "UPDATE", &writing.place)?;
+    let table = writing.table(&name)?;
+    let (query, position) = query(&table, &update.assignments, from, update.selection)?;
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let (done, back) = once(writing, &name, query.clone(), position).await?;
+        match done {
+            Err(error) if is_overtaken(&error) && tries < TRIES_MAX => writing = back.again(),
+            done => return Ok((done?, back)),
+        }
+    }
+}
+
+/// The query for rows as they shall be, after the columns that say which they are; and where the first value stands.
+fn query(
+    table: &TableSchema,
+    assignments: &[Assignment],
+    from: ast::TableWithJoins,
+    condition: Option<ast::Expr>,
+) -> Result<(ast::Query, Option<Position>), Error> {
+    let arrow = table.arrow_schema();
+    let mut values: Vec<Option<ast::Expr>> = vec![None; arrow.fields().len()];
+    let mut first = None;
+    for assignment in assignments {
+        let AssignmentTarget::ColumnName(target) = &assignment.target else {
+            return Err(Error::Unsupported {
+                statement: "SET of several columns at once".to_owned(),
+                instead: "write SET a = ..., b = ...",
+            });
+        };
+        let target = Path::of(target)?.last;
+        let Ok(at) = arrow.index_of(&target.text) else {
+            return Err(names::unknown_column(table, &target));
+        };
+        first = first.or(target.position);
+        match values.get_mut(at) {
+            Some(value @ None) => *value = Some(assignment.value.clone()),
+            _ => {
+                return Err(Error::Plan {
+                    message: format!("the column \"{}\" is set twice", target.text),
+                    position: target.position,
+                });
+            }
+        }
+    }
+    let [series, nth] = ROW_COLUMNS;
+    let mut columns = vec![
+        item(column(series), series),
+        item(column(TIME_COLUMN), OLD_TIME),
+        item(column(nth), nth),
+    ];
+    for (field, value) in arrow.fields().iter().zip(values) {
+        let value = value.unwrap_or_else(|| column(field.name()));
+        columns.push(item(value, field.name()));
+    }
+    Ok((select(columns, from, condition)?, first))
+}
+
+/// Reads the rows and writes what they shall be. The inner error is the engine's about them; then it may be tried again.
+async fn once<'a>(
+    writing: Writing<'a>,
+    name: &TableName,
+    query: ast::Query,
+    position: Option<Position>,
+) -> Result<(Result<u64, Error>, Writing<'a>), Error> {
+    let table = writing.table(name)?;
+    let reading = writing.reading.changing(name.clone());
+    let (session, plan) = writing.plan(&reading, query).await?;
+    let schema = Arc::clone(plan.schema().inner());
+    let mut kept = Kept::new(writing.reserve());
+    let mut keys: Vec<RowKey> = Vec::new();
+    let writing = writing
+        .run(&session, &plan, |batch| {
+            row_keys(&batch, &mut keys)?;
+            kept.add(&batch)
+        })
+        .await?;
+    if keys.is_empty() {
+        return Ok((Ok(0), writing));
+    }
+    let (batch, memory) = kept.together(&schema)?;
+    let arrow = table.arrow_schema();
+    let columns: Result<Vec<(Field, ArrayRef)>, Error> = arrow
+        .fields()
+        .iter()
+        .zip(batch.columns().iter().skip(ROW_COLUMNS.len() + 1))
+        .map(|(field, array)| {
+            let array = fitted(array, field, position)?;
+            Ok((field.as_ref().clone(), array))
+        })
+        .collect();
+    let rows = batch_of(columns?, batch.num_rows())?;
+    let engine = Arc::clone(writing.sql.engine());
+    let snapshot = Arc::clone(&reading.snapshot);
+    let database = name.database.clone();
+    let done = blocking(move || {
+        let mut session = Session::new(engine, &database)?;
+        let report = session.update_rows(&snapshot, &table, &keys, &rows)?;
+        drop(memory);
+        Ok(report.written)
+    })
+    .await;
+    Ok((done, writing))
+}

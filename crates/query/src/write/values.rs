@@ -1,0 +1,237 @@
+//! VALUES that are literals: rows without a plan.
+//!
+//! Does: read each literal as its column takes it, with the place of the one that it cannot read. Does not: evaluate;
+//! with one expression among them the planner does all of it.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, StringArray, UInt64Array,
+};
+use arrow::datatypes::{DataType, Field};
+use datafusion::sql::sqlparser::ast::{self, Expr, UnaryOperator, Value, ValueWithSpan, Values};
+
+use super::fitted;
+use crate::error::{Error, Position};
+use crate::statement::name::position;
+use crate::statement::{cast, timestamp_type};
+
+/// A literal.
+struct Literal<'a> {
+    value: &'a Value,
+    negative: bool,
+    position: Option<Position>,
+}
+
+/// The columns of rows that are literals, in the order of `fields`; `None` = one is none, or a row has another length.
+pub(super) fn read(values: &Values, fields: &[Field]) -> Result<Option<Vec<ArrayRef>>, Error> {
+    let is_literal = |row: &Vec<Expr>| {
+        let mut values = row.iter().zip(fields);
+        row.len() == fields.len() && values.all(|(value, field)| literal(value, field).is_some())
+    };
+    if !values.rows.iter().all(|row| is_literal(&row.content)) {
+        return Ok(None);
+    }
+    let mut columns = Vec::with_capacity(fields.len());
+    for (at, field) in fields.iter().enumerate() {
+        let literals = values
+            .rows
+            .iter()
+            .filter_map(|row| literal(row.content.get(at)?, field));
+        columns.push(column(literals, field)?);
+    }
+    Ok(Some(columns))
+}
+
+fn literal<'a>(expr: &'a Expr, field: &Field) -> Option<Literal<'a>> {
+    let (value, negative) = match expr {
+        Expr::Value(value) => (value, false),
+        // A parameter that is a time.
+        Expr::Cast {
+            expr,
+            data_type: ast::DataType::Timestamp(None, ast::TimezoneInfo::Tz),
+            ..
+        } if matches!(field.data_type(), DataType::Timestamp(..)) => match expr.as_ref() {
+            Expr::Value(value) => (value, false),
+            _ => return None,
+        },
+        Expr::UnaryOp {
+            op: UnaryOperator::Minus,
+            expr,
+        } => match expr.as_ref() {
+            Expr::Value(value) if matches!(value.value, Value::Number(..)) => (value, true),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let ValueWithSpan { value, span } = value;
+    let is_known = matches!(
+        value,
+        Value::Null
+            | Value::Boolean(_)
+            | Value::Number(..)
+            | Value::SingleQuotedString(_)
+            | Value::HexStringLiteral(_)
+    );
+    is_known.then(|| Literal {
+        value,
+        negative,
+        position: position(*span),
+    })
+}
+
+fn column<'a>(
+    literals: impl Iterator<Item = Literal<'a>>,
+    field: &Field,
+) -> Result<ArrayRef, Error> {
+    Ok(match field.data_type() {
+        DataType::Int64 => Arc::new(all(literals, field, number::<i64>)?.collect::<Int64Array>()),
+        DataType::UInt64 => Arc::new(all(literals, field, number::<u64>)?.collect::<UInt64Array>()),
+        DataType::Float64 => {
+            Arc::new(all(literals, field, number::<f64>)?.collect::<Float64Array>())
+        }
+        DataType::Boolean => Arc::new(all(literals, field, truth)?.collect::<BooleanArray>()),
+        DataType::Binary => {
+            let values = all(literals, field, bytes)?.collect::<Vec<_>>();
+            let values = values.iter().map(Option::as_deref);
+            Arc::new(values.collect::<BinaryArray>())
+        }
+        DataType::Timestamp(..) => {
+            let mut columns = Vec::new();
+            // One by one, so that what is wrong has its place.
+            for literal in literals {
+                let at = literal.position;
+                let one = all(std::iter::once(literal), field, quoted)?;
+                let one: ArrayRef = Arc::new(one.collect::<StringArray>());
+                columns.push(fitted(&one, field, at)?);
+            }
+            let parts: Vec<&dyn arrow::array::Array> = columns.iter().map(AsRef::as_ref).collect();
+            arrow::compute::concat(&parts).map_err(super::execution)?
+        }
+        _ => Arc::new(all(literals, field, text)?.collect::<StringArray>()),
+    })
+}
+
+/// Gives texts among values that are not all literals the types of their columns, as they have alone.
+pub(super) fn typed(values: &mut Values, fields: &[Field]) {
+    for row in &mut values.rows {
+        for (value, field) in row.content.iter_mut().zip(fields) {
+            let kind = match field.data_type() {
+                DataType::Timestamp(..) => timestamp_type(),
+                DataType::Float64 => ast::DataType::DoublePrecision,
+                DataType::Int64 => ast::DataType::BigInt(None),
+                DataType::UInt64 => ast::DataType::BigIntUnsigned(None),
+                DataType::Boolean => ast::DataType::Boolean,
+                _ => continue,
+            };
+            if let Expr::Value(text) = value
+                && matches!(text.value, Value::SingleQuotedString(_))
+            {
+                let text = Expr::Value(text.clone());
+                *value = cast(text, kind);
+            }
+        }
+    }
+}
+
+/// The values, each read by `read`; `None` = NULL.
+fn all<'a, T>(
+    literals: impl Iterator<Item = Literal<'a>>,
+    field: &Field,
+    read: impl Fn(&Literal<'_>) -> Option<T>,
+) -> Result<std::vec::IntoIter<Option<T>>, Error> {
+    let values: Result<Vec<Option<T>>, Error> = literals
+        .map(|literal| match literal.value {
+            Value::Null => Ok(None),
+            _ => match read(&literal) {
+                Some(value) => Ok(Some(value)),
+                None => Err(refused(&literal, field)),
+            },
+        })
+        .collect();
+    Ok(values?.into_iter())
+}
+
+fn refused(literal: &Literal<'_>, field: &Field) -> Error {
+    let kind = crate::statement::types::name_of_arrow(field.data_type());
+    let sign = if literal.negative { "-" } else { "" };
+    let remedy = match field.data_type() {
+        DataType::Timestamp(..) => "; write it as text, such as '2026-01-31T12:00:00Z'",
+        _ => "",
+    };
+    Error::Plan {
+        message: format!(
+            "{sign}{} is no value for the column \"{}\" of type {kind}{remedy}",
+            literal.value,
+            field.name()
+        ),
+        position: literal.position,
+    }
+}
+
+fn digits(literal: &Literal<'_>) -> Option<String> {
+    let sign = if literal.negative { "-" } else { "" };
+    match literal.value {
+        Value::Number(digits, _) => Some(format!("{sign}{digits}")),
+        Value::SingleQuotedString(text) => Some(text.trim().to_owned()),
+        _ => None,
+    }
+}
+
+fn number<T: std::str::FromStr>(literal: &Literal<'_>) -> Option<T> {
+    digits(literal)?.parse().ok()
+}
+
+fn truth(literal: &Literal<'_>) -> Option<bool> {
+    match literal.value {
+        Value::Boolean(value) => Some(*value),
+        Value::SingleQuotedString(text) => match text.to_ascii_lowercase().as_str() {
+            "true" | "t" | "on" | "yes" | "1" => Some(true),
+            "false" | "f" | "off" | "no" | "0" => Some(false),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+fn text(literal: &Literal<'_>) -> Option<String> {
+    match literal.value {
+        Value::SingleQuotedString(text) => Some(text.clone()),
+        Value::Number(..) => digits(literal),
+        _ => None,
+    }
+}
+
+fn quoted(literal: &Literal<'_>) -> Option<String> {
+    match literal.value {
+        Value::SingleQuotedString(text) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+/// `X'00ff'`, or `'\x00ff'` as PostgreSQL writes it, or the bytes of a text.
+fn bytes(literal: &Literal<'_>) -> Option<Vec<u8>> {
+    match literal.value {
+        Value::HexStringLiteral(digits) => unhex(digits),
+        Value::SingleQuotedString(text) => match text.strip_prefix("\\x") {
+            Some(digits) => unhex(digits),
+            None => Some(text.as_bytes().to_vec()),
+        },
+        _ => None,
+    }
+}
+
+fn unhex(digits: &str) -> Option<Vec<u8>> {
+    let nibbles: Option<Vec<u8>> = digits
+        .chars()
+        .map(|digit| {
+            digit
+                .to_digit(16)
+                .and_then(|nibble| u8::try_from(nibble).ok())
+        })
+        .collect();
+    let nibbles = nibbles?;
+    let (pairs, rest) = nibbles.as_chunks::<2>();
+    rest.is_empty()
+        .then(|| pairs.iter().map(|[high, low]| high << 4 | low).collect())
+}

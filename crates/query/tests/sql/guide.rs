@@ -1,0 +1,105 @@
+//! The guide's examples give the answers that stand below them.
+//!
+//! In a page of the guide, a block ```` ```line-protocol ```` is written (times in seconds) into the store that all
+//! examples of the page share, and a block ```` ```sql ```` is run; the block ```` ```text ```` that follows it is its
+//! answer: names, then rows, with `|` between and NULL for NULL. Spaces around values do not count.
+
+use std::path::PathBuf;
+
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+
+use crate::support::Store;
+
+/// A fenced block: its language, the line where it starts, its text.
+struct Block {
+    language: String,
+    line: usize,
+    text: String,
+}
+
+fn blocks(page: &str) -> Vec<Block> {
+    let mut blocks = Vec::new();
+    let mut open: Option<Block> = None;
+    for (number, line) in page.lines().enumerate() {
+        match (&mut open, line.strip_prefix("```")) {
+            (None, Some(language)) => {
+                open = Some(Block {
+                    language: language.to_owned(),
+                    line: number + 1,
+                    text: String::new(),
+                });
+            }
+            (Some(_), Some(_)) => blocks.extend(open.take()),
+            (Some(block), None) => {
+                block.text.push_str(line);
+                block.text.push('\n');
+            }
+            (None, None) => {}
+        }
+    }
+    assert!(open.is_none(), "a block without an end");
+    blocks
+}
+
+fn normal(line: &str) -> String {
+    line.split('|').map(str::trim).collect::<Vec<_>>().join("|")
+}
+
+async fn answer(store: &Store, sql: &str) -> Vec<String> {
+    let (columns, batches) = match store.answer(sql).await {
+        Ok(answer) => answer,
+        Err(error) => return vec![format!("error: {error}")],
+    };
+    let options = FormatOptions::default().with_null("NULL");
+    let mut lines = vec![columns.join("|")];
+    for batch in &batches {
+        let columns: Vec<ArrayFormatter<'_>> = batch
+            .columns()
+            .iter()
+            .map(|column| ArrayFormatter::try_new(column, &options).unwrap())
+            .collect();
+        lines.extend((0..batch.num_rows()).map(|row| {
+            let texts = columns.iter().map(|column| column.value(row).to_string());
+            texts.collect::<Vec<_>>().join("|")
+        }));
+    }
+    lines
+}
+
+/// Pages of the guide whose examples are run, with how many they have at least.
+const PAGES: [(&str, usize); 2] = [("sql.md", 15), ("sql-functions.md", 13)];
+
+#[tokio::test]
+async fn every_example_of_the_guide_answers_what_it_shows() {
+    for (name, examples_min) in PAGES {
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/guide");
+        let page = std::fs::read_to_string(folder.join(name)).unwrap();
+        let examples = run(name, &page).await;
+        assert!(examples >= examples_min, "{name}: only {examples} examples");
+    }
+}
+
+/// Runs the examples of a page and returns how many there are.
+async fn run(name: &str, page: &str) -> usize {
+    let store = Store::new();
+    let mut examples = 0;
+    let blocks = blocks(page);
+    let mut blocks = blocks.iter();
+    while let Some(block) = blocks.next() {
+        match block.language.as_str() {
+            "line-protocol" => store.write_seconds(&block.text),
+            "sql" => {
+                let shown = blocks.next().filter(|next| next.language == "text");
+                let shown = shown.unwrap_or_else(|| panic!("{name}:{}: no answer", block.line));
+                let expected: Vec<String> = shown.text.lines().map(normal).collect();
+                let found = answer(&store, &block.text).await.join("\n");
+                let found: Vec<String> = found.lines().map(normal).collect();
+                assert_eq!(found, expected, "{name}:{}: {}", block.line, block.text);
+                examples += 1;
+            }
+            "text" => panic!("{name}:{}: an answer without a question", block.line),
+            _ => {}
+        }
+    }
+    examples
+}

@@ -1,0 +1,113 @@
+//! Runs every `.slt` file below `sqltests/`, each against a store of its own.
+//!
+//! Beside the records of sqllogictest a file may bring its data in comments, all of which is written before the first
+//! record: `#| cpu,host=a usage=1 1000000000` is a line of line protocol (nanoseconds), `# load tsbs/cpu-only` a file of
+//! `testdata`. NULL is `NULL`, an empty text `(empty)`, a time is as RFC 3339 has it.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use arrow::util::display::{ArrayFormatter, FormatOptions};
+use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
+
+use crate::functions::read_gzip;
+use crate::support::Store;
+
+/// The way from a file to the store.
+struct Connection(Store);
+
+/// What is wrong with a statement; the runner compares its text.
+#[derive(Debug)]
+struct Wrong(nilometer_query::Error);
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for Wrong {}
+
+#[async_trait::async_trait]
+impl AsyncDB for Connection {
+    type Error = Wrong;
+    type ColumnType = DefaultColumnType;
+
+    async fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, Wrong> {
+        let (columns, batches) = self.0.answer(sql).await.map_err(Wrong)?;
+        if columns.is_empty() {
+            return Ok(DBOutput::StatementComplete(0));
+        }
+        let options = FormatOptions::default().with_null("NULL");
+        let mut rows = Vec::new();
+        for batch in &batches {
+            let columns: Vec<ArrayFormatter<'_>> = batch
+                .columns()
+                .iter()
+                .map(|column| ArrayFormatter::try_new(column, &options).unwrap())
+                .collect();
+            rows.extend((0..batch.num_rows()).map(|row| {
+                let texts = columns.iter().map(|column| column.value(row).to_string());
+                texts
+                    .map(|text| {
+                        if text.is_empty() {
+                            "(empty)".to_owned()
+                        } else {
+                            text
+                        }
+                    })
+                    .collect::<Vec<_>>()
+            }));
+        }
+        let types = vec![DefaultColumnType::Any; columns.len()];
+        Ok(DBOutput::Rows { types, rows })
+    }
+
+    async fn shutdown(&mut self) {}
+}
+
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            files(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "slt") {
+            found.push(path);
+        }
+    }
+}
+
+/// A store with what the comments of a file ask for.
+fn store(text: &str) -> Store {
+    let store = Store::new();
+    let mut lines = String::new();
+    for line in text.lines() {
+        if let Some(point) = line.strip_prefix("#| ") {
+            lines.push_str(point);
+            lines.push('\n');
+        } else if let Some(name) = line.strip_prefix("# load tsbs/") {
+            store.write(&read_gzip(&format!("{}.influx.gz", name.trim())));
+        }
+    }
+    store.write(&lines);
+    store
+}
+
+#[tokio::test]
+async fn every_slt_file_holds() {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../sqltests");
+    let mut found = Vec::new();
+    files(&folder, &mut found);
+    found.sort();
+    assert!(!found.is_empty(), "no file below {}", folder.display());
+    let mut failures = Vec::new();
+    for path in found {
+        let text = std::fs::read_to_string(&path).unwrap();
+        let mut runner = Runner::new(|| async { Ok(Connection(store(&text))) });
+        let name = path.strip_prefix(&folder).unwrap().display().to_string();
+        if let Err(error) = runner.run_script_with_name_async(&text, name).await {
+            failures.push(error.display(false).to_string());
+        }
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n\n"));
+}
