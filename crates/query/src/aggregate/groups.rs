@@ -182,10 +182,11 @@ impl Groups {
                         self.fields_of(range.clone(), at)
                             .map(|cell| cell.map_or(0, |cell| cell.count as i64)),
                     )) as ArrayRef),
-                    Output::Average(at) => Ok(Arc::new(Float64Array::from_iter(
-                        self.fields_of(range.clone(), at)
-                            .map(|cell| cell?.average()),
-                    )) as ArrayRef),
+                    Output::Average(at) => {
+                        let averages = self.fields_of(range.clone(), at);
+                        let averages = averages.map(|cell| cell?.average());
+                        Ok(Arc::new(averages.collect::<Float64Array>()) as ArrayRef)
+                    }
                     Output::Sum(at) => {
                         let sums = self.fields_of(range.clone(), at).map(|cell| cell?.sum);
                         sum_column(sums, field.name(), kind)
@@ -322,7 +323,7 @@ fn sum_column(
                 AggregateSum::Float(sum) => sum,
             })
         });
-        return Ok(Arc::new(Float64Array::from_iter(sums)));
+        return Ok(Arc::new(sums.collect::<Float64Array>()));
     }
     let mut whole = Vec::new();
     for sum in sums {
@@ -362,29 +363,47 @@ fn value_column<'a>(
     kind: &DataType,
 ) -> ArrayRef {
     match kind {
-        DataType::Int64 => Arc::new(Int64Array::from_iter(values.map(|value| match value {
-            Some(AggregateValue::Int(value)) => Some(*value),
-            _ => None,
-        }))),
-        DataType::UInt64 => Arc::new(UInt64Array::from_iter(values.map(|value| match value {
-            Some(AggregateValue::Unsigned(value)) => Some(*value),
-            _ => None,
-        }))),
-        DataType::Boolean => Arc::new(BooleanArray::from_iter(values.map(|value| match value {
-            Some(AggregateValue::Bool(value)) => Some(*value),
-            _ => None,
-        }))),
-        DataType::Utf8 => Arc::new(StringArray::from_iter(values.map(|value| match value {
-            Some(AggregateValue::Text(value)) => std::str::from_utf8(value).ok(),
-            _ => None,
-        }))),
-        DataType::Binary => Arc::new(BinaryArray::from_iter(values.map(|value| match value {
-            Some(AggregateValue::Bytes(value)) => Some(value.as_slice()),
-            _ => None,
-        }))),
-        _ => Arc::new(Float64Array::from_iter(values.map(|value| match value {
-            Some(AggregateValue::Float(value)) => Some(*value),
-            _ => None,
-        }))),
+        DataType::Int64 => {
+            let values = values.map(|value| match value? {
+                AggregateValue::Int(value) => Some(*value),
+                _ => None,
+            });
+            Arc::new(values.collect::<Int64Array>())
+        }
+        DataType::UInt64 => {
+            let values = values.map(|value| match value? {
+                AggregateValue::Unsigned(value) => Some(*value),
+                _ => None,
+            });
+            Arc::new(values.collect::<UInt64Array>())
+        }
+        DataType::Boolean => {
+            let values = values.map(|value| match value? {
+                AggregateValue::Bool(value) => Some(*value),
+                _ => None,
+            });
+            Arc::new(values.collect::<BooleanArray>())
+        }
+        DataType::Utf8 => {
+            let values = values.map(|value| match value? {
+                AggregateValue::Text(value) => std::str::from_utf8(value).ok(),
+                _ => None,
+            });
+            Arc::new(values.collect::<StringArray>())
+        }
+        DataType::Binary => {
+            let values = values.map(|value| match value? {
+                AggregateValue::Bytes(value) => Some(value.as_slice()),
+                _ => None,
+            });
+            Arc::new(values.collect::<BinaryArray>())
+        }
+        _ => {
+            let values = values.map(|value| match value? {
+                AggregateValue::Float(value) => Some(*value),
+                _ => None,
+            });
+            Arc::new(values.collect::<Float64Array>())
+        }
     }
 }

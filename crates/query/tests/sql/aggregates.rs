@@ -114,11 +114,12 @@ fn expected(rows: &[Row], group: impl Fn(&Row) -> String) -> Vec<String> {
     lines
 }
 
+type Group<'a> = &'a dyn Fn(&Row) -> String;
+
 async fn check(store: &Store, state: &str, rows: &[Row]) {
     let hour = |row: &Row| format!("1970-01-01T{:02}:00:00Z", row.time_s / HOUR);
     let region = |row: &Row| row.region.unwrap_or("-").to_owned();
     let bucketed = |row: &Row| format!("{}|{}", hour(row), region(row));
-    type Group<'a> = &'a dyn Fn(&Row) -> String;
     let cases: [(&str, Group<'_>); 5] = [
         ("time_bucket('1 hour', time), region", &bucketed),
         ("date_trunc('hour', time), region", &bucketed),
