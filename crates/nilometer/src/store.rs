@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::ensure;
-use clap::Args;
-use nilometer_engine::{CompactionOptions, Engine, Options};
+use clap::{Args, ValueEnum};
+use nilometer_engine::{CompactionOptions, Engine, OnDamage, Options};
 
 const NS_PER_MS: i64 = 1_000_000;
 
@@ -57,8 +57,32 @@ pub(crate) struct StoreArgs {
     /// Keys that are remembered; the oldest go first.
     #[arg(long, value_name = "N", env = "NILOMETER_KEYS_MAX", default_value_t = Options::default().keys_max)]
     keys_max: u64,
+    /// What becomes of a damaged segment that is found at the start: put aside, and the rest is served, or the store does
+    /// not open.
+    #[arg(long, value_name = "WHAT", env = "NILOMETER_ON_DAMAGE", value_enum, default_value_t = DamageArg::Quarantine)]
+    on_damage: DamageArg,
+    /// The same of a damaged log. Everything acknowledged after the damage goes with it, so somebody should have looked.
+    #[arg(long, value_name = "WHAT", env = "NILOMETER_ON_LOG_DAMAGE", value_enum, default_value_t = DamageArg::Refuse)]
+    on_log_damage: DamageArg,
     #[command(flatten)]
     compaction: CompactionArgs,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum DamageArg {
+    /// Put the file aside and go on.
+    Quarantine,
+    /// Do not open.
+    Refuse,
+}
+
+impl From<DamageArg> for OnDamage {
+    fn from(argument: DamageArg) -> Self {
+        match argument {
+            DamageArg::Quarantine => Self::Quarantine,
+            DamageArg::Refuse => Self::Refuse,
+        }
+    }
 }
 
 /// Settings of compaction.
@@ -100,6 +124,8 @@ impl StoreArgs {
             open_files_max: self.open_files_max,
             key_age_ns: self.key_age_ms.saturating_mul(NS_PER_MS),
             keys_max: self.keys_max,
+            on_damage: self.on_damage.into(),
+            on_log_damage: self.on_log_damage.into(),
             compaction: CompactionOptions {
                 settle_ms: self.compaction.settle_ms,
                 fan_in: self.compaction.compaction_fan_in,

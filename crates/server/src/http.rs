@@ -93,7 +93,7 @@ impl Route {
 }
 
 /// Every route. What is not here does not exist, and needs the token to be told so.
-static ROUTES: [Route; 8] = [
+static ROUTES: [Route; 9] = [
     Route {
         path: "/api/v3/write_lp",
         methods: &["POST"],
@@ -128,6 +128,13 @@ static ROUTES: [Route; 8] = [
         is_open: false,
         words: Words::Own,
         handler: || get(query_sql).post(query_sql),
+    },
+    Route {
+        path: "/api/v3/accept_clock",
+        methods: &["POST"],
+        is_open: false,
+        words: Words::Own,
+        handler: || post(async |State(app): State<Arc<App>>| accept_clock(&app)),
     },
     Route {
         path: "/health",

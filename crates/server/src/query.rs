@@ -42,6 +42,8 @@ pub(crate) async fn query_sql(
     let question = Question {
         database,
         sql: parameters.required("q")?.to_owned(),
+        // Browsers, proxies and caches repeat a GET as they like.
+        is_read_only: head.method == Method::GET,
         values: values_of(parameters.get("params"))?,
         format: Format::of(parameters.get("format"), &head.headers)?,
     };
@@ -60,6 +62,7 @@ pub(crate) async fn query_sql(
 struct Question {
     database: String,
     sql: String,
+    is_read_only: bool,
     values: Params,
     format: Format,
 }
@@ -200,10 +203,16 @@ async fn run(
         let Question {
             database,
             sql,
+            is_read_only,
             values,
             format,
         } = &question;
-        let answer = app.sql.query_with(database, sql, values).await?;
+        let answer = if *is_read_only {
+            let reader = app.sql.read_only();
+            reader.query_with(database, sql, values).await?
+        } else {
+            app.sql.query_with(database, sql, values).await?
+        };
         send(&app, answer, *format, &sender).await
     };
     let result = tokio::select! {

@@ -83,6 +83,15 @@ pub async fn serve(
     let app = App::new(Arc::clone(&engine), config)?;
     let service = routes_of(&app);
     let maintenance = Maintenance::start(&engine, tick)?;
+    for file in engine.quarantined() {
+        tracing::warn!(
+            file = %file.file.display(),
+            offset = file.offset,
+            reason = file.reason,
+            rows = file.rows,
+            "a damaged file was put aside, and its rows are missing; `nilometer check` says more"
+        );
+    }
     tracing::info!(%address, "serving");
 
     let (stop, stopping) = watch::channel(false);

@@ -8,12 +8,17 @@ use tempfile::TempDir;
 use crate::support::{Server, nilometer};
 
 /// Every type of field, absent fields, absent tags, names and texts with all that has a meaning in line protocol.
-const ODD: &str = r#"odd\ table\,=,tag\ one=a\ b\,c\=d,zwei=ü f=1.5,i=-9223372036854775808i,u=18446744073709551615u,b=true,s="say \"hi\" \\ there, a=b" 1
+const ODD: &str = r#"odd\ table\,=,tag\ one=a\ b\,c\=d,zwei=UMLAUT f=1.5,i=-9223372036854775808i,u=18446744073709551615u,b=true,s="say \"hi\" \\ there, a=b" 1
 odd\ table\,=,zwei=a\b f=-0,s="" 2
 odd\ table\,= f=1e300,field\ \,\=two="two
 lines" 3
 odd\ table\,=,tag\ one=x b=false,i=0i -4
 "#;
+
+/// With a letter beyond ASCII, which a raw string cannot escape.
+fn odd() -> String {
+    ODD.replace("UMLAUT", "\u{fc}")
+}
 
 const TABLE: &str = "odd table,=";
 
@@ -26,7 +31,7 @@ impl Scratch {
     fn new() -> Self {
         let dir = TempDir::new().expect("a scratch folder");
         let server = Server::start(&dir.path().join("data"), &[]);
-        let response = server.write("d", ODD);
+        let response = server.write("d", &odd());
         assert_eq!(response.status, 204, "{}", response.text());
         Self { dir, server }
     }

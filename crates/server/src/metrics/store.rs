@@ -110,6 +110,21 @@ fn files(engine: &Metrics) -> Vec<Figure> {
             engine.segments_damaged,
         ),
         (
+            "quarantined_files",
+            "Damaged files that were put aside, now or at an earlier start.",
+            engine.quarantined_files,
+        ),
+        (
+            "quarantined_bytes",
+            "Bytes of those files.",
+            engine.quarantined_bytes,
+        ),
+        (
+            "quarantined_rows",
+            "Rows of those files, as far as it is known.",
+            engine.quarantined_rows,
+        ),
+        (
             "open_files",
             "Segment files that are open.",
             engine.open_files,
@@ -214,6 +229,11 @@ fn room(engine: &Metrics) -> Vec<Figure> {
             "memory_budget_bytes",
             "Memory that all uses may have together.",
             engine.memory_total_bytes,
+        ),
+        (
+            "retention_paused",
+            "1 if retention removes nothing because the clock jumped ahead; POST /api/v3/accept_clock ends that.",
+            u64::from(engine.retention_pause.is_some()),
         ),
         (
             "poisoned",

@@ -235,3 +235,15 @@ async fn names_say_what_they_count_in_base_units() {
         }
     }
 }
+
+#[tokio::test]
+async fn an_accepted_clock_is_no_pause() {
+    let server = Server::new();
+    assert_eq!(
+        server.post("/api/v3/accept_clock", &[], "").await.status,
+        204
+    );
+    let metrics = server.get("/metrics").await;
+    assert!(metrics.text().contains("nilometer_retention_paused 0"));
+    assert!(metrics.text().contains("nilometer_quarantined_files 0"));
+}

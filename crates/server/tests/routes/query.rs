@@ -315,3 +315,27 @@ async fn a_queue_of_queries_has_an_end() {
         "the turn was not given back"
     );
 }
+
+#[tokio::test]
+async fn what_changes_something_needs_post() {
+    // A browser's history, a proxy and a crawler repeat a GET as they like.
+    let server = Server::new();
+    assert_eq!(server.write("m,host=a v=1i 1").await.status, 204);
+    for statement in [
+        "DELETE+FROM+m",
+        "DROP+TABLE+m",
+        "INSERT+INTO+m+(time,v)+VALUES+(now(),1)",
+    ] {
+        let path = format!("/api/v3/query_sql?db=d&q={statement}");
+        let answer = server.get(&path).await;
+        assert_eq!(answer.status, 403, "{}", answer.text());
+        assert!(answer.error().contains("POST"), "{}", answer.error());
+    }
+    let body = json!({"db": "d", "q": "DELETE FROM m"}).to_string();
+    let answer = server.post("/api/v3/query_sql", &[], body).await;
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    assert_eq!(
+        server.query("SELECT+count(*)+AS+n+FROM+m", "jsonl").await,
+        "{\"n\":0}\n"
+    );
+}
