@@ -335,7 +335,7 @@ async fn what_changes_something_needs_post() {
     let answer = server.post("/api/v3/query_sql", &[], body).await;
     assert_eq!(answer.status, 200, "{}", answer.text());
     assert_eq!(
-        server.query("SELECT+count(*)+AS+n+FROM+m", "jsonl").await,
+        server.query("SELECT count(*) AS n FROM m", "jsonl").await,
         "{\"n\":0}\n"
     );
 }
