@@ -187,6 +187,18 @@ pub fn routes() -> impl Iterator<Item = RouteInfo> {
     })
 }
 
+/// Somebody looked at the clock: what it says is right, although it jumped.
+fn accept_clock(app: &App) -> StatusCode {
+    if let Some(pause) = app.engine.retention_pause() {
+        tracing::warn!(
+            ahead_seconds = pause.ahead_ns / 1_000_000_000,
+            "the clock was accepted; retention goes on by it"
+        );
+    }
+    app.engine.accept_clock();
+    StatusCode::NO_CONTENT
+}
+
 fn health(app: &App) -> Response {
     let poisoned = app.engine.metrics().poisoned;
     let (code, status, message) = match poisoned {
