@@ -6,23 +6,36 @@
 
 use std::sync::Arc;
 
-use datafusion::common::tree_node::{Transformed, TreeNode};
-use datafusion::physical_plan::ExecutionPlan;
+use datafusion::common::Result as PlanResult;
 use datafusion::physical_plan::coop::CooperativeExec;
+use datafusion::physical_plan::{ExecutionPlan, with_new_children_if_necessary};
 
 use crate::error::Error;
 
 /// What makes many batches of one, by the ends of the operators' names.
 const MULTIPLIERS: [&str; 3] = ["JoinExec", "UnnestExec", "RecursiveQueryExec"];
 
+/// How many of them, from the root on. Each takes one of the 128 turns that a task has in one poll before it asks the
+/// next: were there more than that above each other, the last would never get its turn.
+const WRAPPED_MAX: usize = 32;
+
 pub(crate) fn cooperate(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>, Error> {
-    let wrapped = plan.transform_up(|node| {
-        if MULTIPLIERS.iter().any(|end| node.name().ends_with(end)) {
-            let node: Arc<dyn ExecutionPlan> = Arc::new(CooperativeExec::new(node));
-            Ok(Transformed::yes(node))
-        } else {
-            Ok(Transformed::no(node))
-        }
-    })?;
-    Ok(wrapped.data)
+    let mut left = WRAPPED_MAX;
+    Ok(wrap(plan, &mut left)?)
+}
+
+fn wrap(plan: Arc<dyn ExecutionPlan>, left: &mut usize) -> PlanResult<Arc<dyn ExecutionPlan>> {
+    let multiplies = MULTIPLIERS.iter().any(|end| plan.name().ends_with(end)) && *left > 0;
+    *left -= usize::from(multiplies);
+    let children: Vec<Arc<dyn ExecutionPlan>> = plan.children().into_iter().cloned().collect();
+    let wrapped: PlanResult<Vec<_>> = children
+        .into_iter()
+        .map(|child| wrap(child, left))
+        .collect();
+    let plan = with_new_children_if_necessary(plan, wrapped?)?;
+    Ok(if multiplies {
+        Arc::new(CooperativeExec::new(plan))
+    } else {
+        plan
+    })
 }
