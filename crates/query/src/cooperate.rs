@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use datafusion::common::Result as PlanResult;
 use datafusion::physical_plan::coop::CooperativeExec;
-use datafusion::physical_plan::{ExecutionPlan, with_new_children_if_necessary};
+use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
 use crate::error::Error;
 
@@ -32,7 +32,7 @@ fn wrap(plan: Arc<dyn ExecutionPlan>, left: &mut usize) -> PlanResult<Arc<dyn Ex
         .into_iter()
         .map(|child| wrap(child, left))
         .collect();
-    let plan = with_new_children_if_necessary(plan, wrapped?)?;
+    let plan = replace_children_if_necessary(plan, wrapped?)?;
     Ok(if multiplies {
         Arc::new(CooperativeExec::new(plan))
     } else {
