@@ -16,9 +16,10 @@ fn store(dir: &Path) {
     engine.create_database("d").unwrap();
     let mut session = Session::new(Arc::clone(&engine), "d").unwrap();
     for round in 0..3 {
-        let lines: String = (0..2000)
+        let lines: Vec<String> = (0..2000)
             .map(|n| format!("m,host=h{} v={n},s=\"{n}\" {}\n", n % 3, round * 2000 + n))
             .collect();
+        let lines = lines.concat();
         session
             .write_lines(lines.as_bytes(), Precision::Second)
             .unwrap();
