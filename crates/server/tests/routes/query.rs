@@ -178,9 +178,9 @@ async fn refusals_have_a_status_a_sentence_and_a_place() {
         ("SELECT 1 / 0", 400, "ivi", json!([null, null])),
         (
             "SELECT * FROM x.public.m",
-            404,
+            400,
             "database not found: \"x\"",
-            json!([null, null]),
+            json!([1, 15]),
         ),
     ] {
         let answer = server.try_query(sql, "json").await;
