@@ -95,8 +95,19 @@ impl Snapshot {
         Scan::plan(&self.engine, &self.state, self.visible, request)
     }
 
-    /// Plans aggregates of fields by series and bucket of time. Reads directories, no pages; see [`Self::scan`].
+    /// Plans aggregates of fields by series and bucket of time. Reads directories and tags, no pages; see [`Self::scan`].
     pub fn aggregate(&self, request: &AggregateRequest) -> Result<Aggregation, Error> {
-        Aggregation::plan(&self.engine, &self.state, self.visible, request)
+        let tags: Vec<usize> = (0..request.table.tags.len()).collect();
+        self.aggregate_showing(request, &tags)
+    }
+
+    /// The same, of which only some tags will be asked for, by their positions among the table's tags: those of a million
+    /// series take longer to look up than their aggregates.
+    pub fn aggregate_showing(
+        &self,
+        request: &AggregateRequest,
+        tags: &[usize],
+    ) -> Result<Aggregation, Error> {
+        Aggregation::plan(&self.engine, &self.state, self.visible, request, tags)
     }
 }

@@ -31,6 +31,12 @@ use operator::TsAggregate;
 const HOUR_NS: i64 = 3_600_000_000_000;
 const DAY_NS: i64 = 24 * HOUR_NS;
 
+/// Up to so many series it does not matter how many rows each has.
+const SERIES_MANY: u64 = 1024;
+
+/// Rows of a series from which on it has blocks of its own.
+const ROWS_OF_SERIES_MIN: u64 = 128;
+
 /// The rule that finds them.
 #[derive(Debug)]
 pub(crate) struct AggregateFromStatistics;
@@ -87,16 +93,22 @@ fn replacement(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<TsAggregate>> {
         return Ok(None);
     };
     let request = scan.request();
+    let wanted = AggregateRequest {
+        table: Arc::clone(&request.table),
+        fields: asked.fields,
+        time: request.time.clone(),
+        tags: request.tags.clone(),
+        bucket_ns: asked.bucket_ns,
+    };
     let aggregation = scan
         .snapshot()
-        .aggregate(&AggregateRequest {
-            table: Arc::clone(&request.table),
-            fields: asked.fields,
-            time: request.time.clone(),
-            tags: request.tags.clone(),
-            bucket_ns: asked.bucket_ns,
-        })
+        .aggregate_showing(&wanted, &operator::group_tags(&asked.outputs))
         .map_err(|error| DataFusionError::External(Box::new(error)))?;
+    // Series of few rows share blocks, which have no statistics: one by one they would only cost more.
+    let series = aggregation.series() as u64;
+    if series > SERIES_MANY && scan.rows_estimate() / series < ROWS_OF_SERIES_MIN {
+        return Ok(None);
+    }
     let shown = scan.shown().to_owned();
     Ok(Some(TsAggregate::new(
         aggregation,

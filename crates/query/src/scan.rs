@@ -107,6 +107,11 @@ impl SeriesScan {
         &self.request
     }
 
+    /// Upper bound of the rows.
+    pub(crate) fn rows_estimate(&self) -> u64 {
+        self.scan.rows_estimate()
+    }
+
     pub(crate) fn threads(&self) -> usize {
         self.threads
     }

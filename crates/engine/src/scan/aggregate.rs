@@ -68,8 +68,8 @@ struct Plan {
     fields: Vec<(ColumnId, PhysicalType)>,
     /// By requested field: position in `fields`.
     slots: Vec<usize>,
-    /// By tag of the table.
-    tags: Vec<Arc<TagColumn>>,
+    /// By tag of the table; `None` = nobody asks for it.
+    tags: Vec<Option<Arc<TagColumn>>>,
     sabotage: Option<Sabotage>,
 }
 
@@ -168,11 +168,15 @@ impl Aggregation {
         state: &State,
         visible: Lsn,
         request: &AggregateRequest,
+        shown_tags: &[usize],
     ) -> Result<Self, Error> {
         let table = &request.table;
         let scan = ScanRequest {
             table: Arc::clone(table),
-            projection: (1..=table.tags.len())
+            // In the table's schema the time comes first, then the tags.
+            projection: shown_tags
+                .iter()
+                .map(|tag| tag + 1)
                 .chain(request.fields.iter().copied())
                 .collect(),
             time: request.time.clone(),
@@ -190,10 +194,15 @@ impl Aggregation {
         };
         let series = find_series(&layers, table, &scan.tags)?;
         let (columns, fields) = plan_columns(&layers, &scan, &series)?;
-        let (mut tags, mut slots) = (Vec::new(), Vec::new());
-        for column in columns {
+        let mut tags = vec![None; table.tags.len()];
+        let mut slots = Vec::new();
+        for (at, column) in columns.into_iter().enumerate() {
             match column {
-                OutputColumn::Tag(tag) => tags.push(tag),
+                OutputColumn::Tag(tag) => {
+                    if let Some(slot) = shown_tags.get(at).and_then(|&at| tags.get_mut(at)) {
+                        *slot = Some(tag);
+                    }
+                }
                 OutputColumn::Field(slot) => slots.push(slot),
                 OutputColumn::Time | OutputColumn::Series | OutputColumn::Nth => {}
             }
@@ -231,7 +240,7 @@ impl Aggregation {
 
     /// The value of a tag, by its position in the table's list of tags, of the series at a position; `None` = absent.
     pub fn tag(&self, tag: usize, position: usize) -> Option<&str> {
-        self.plan.tags.get(tag)?.value(position)
+        self.plan.tags.get(tag)?.as_ref()?.value(position)
     }
 
     /// Aggregates one morsel, numbered from 0. A number past the last gives nothing.

@@ -72,15 +72,6 @@ impl TsAggregate {
         }
     }
 
-    /// Positions of the tags that rows are grouped by.
-    fn group_tags(&self) -> Vec<usize> {
-        let tags = self.outputs.iter().filter_map(|output| match output {
-            Output::Tag(tag) => Some(*tag),
-            _ => None,
-        });
-        tags.collect()
-    }
-
     fn field_count(&self) -> usize {
         let fields = self.outputs.iter().filter_map(|output| match output {
             Output::Count(field)
@@ -92,6 +83,15 @@ impl TsAggregate {
         });
         fields.max().unwrap_or(0)
     }
+}
+
+/// Positions of the tags that rows are grouped by.
+pub(super) fn group_tags(outputs: &[Output]) -> Vec<usize> {
+    let tags = outputs.iter().filter_map(|output| match output {
+        Output::Tag(tag) => Some(*tag),
+        _ => None,
+    });
+    tags.collect()
 }
 
 impl DisplayAs for TsAggregate {
@@ -153,7 +153,7 @@ impl ExecutionPlan for TsAggregate {
         let work = Work {
             aggregation: self.aggregation.clone(),
             outputs: self.outputs.clone(),
-            group_tags: self.group_tags(),
+            group_tags: group_tags(&self.outputs),
             fields: self.field_count(),
             threads: self.threads,
             schema: Arc::clone(&schema),
