@@ -295,6 +295,7 @@ impl ExecutionPlan for SeriesScan {
             ("bytes_read", report.bytes_read),
             ("blocks_ruled_out", report.blocks_ruled_out),
             ("blocks_without_hit", report.blocks_without_hit),
+            ("ends_from_statistics", report.ends_from_statistics),
             ("memory_rows", report.memory_rows),
         ] {
             let count = Count::new();

@@ -262,7 +262,9 @@ impl Survey {
         };
         let bounds = self.at(position).and_then(|at| self.bounds.get(at));
         if let Some(bounds) = bounds {
+            let before = pieces.len();
             pieces.extend(bounds.known());
+            plan.counters.add_ends(pieces.len() - before);
         }
         ends::trim(pieces, first, last, plan.duplicates == Duplicates::Keep);
     }

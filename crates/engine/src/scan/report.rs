@@ -43,6 +43,8 @@ pub struct ScanReport {
     pub blocks_ruled_out: u64,
     /// Blocks of which only the fields of conditions were read: no row was left.
     pub blocks_without_hit: u64,
+    /// First and last rows of series that were taken from statistics.
+    pub ends_from_statistics: u64,
 }
 
 /// What reading has done so far, of all clones of a scan.
@@ -54,6 +56,7 @@ pub(super) struct Counters {
     bytes: AtomicU64,
     blocks_ruled_out: AtomicU64,
     blocks_without_hit: AtomicU64,
+    ends_from_statistics: AtomicU64,
 }
 
 /// What one cursor reads of a group.
@@ -68,6 +71,11 @@ pub(super) struct GroupRead {
 }
 
 impl Counters {
+    pub(super) fn add_ends(&self, rows: usize) {
+        self.ends_from_statistics
+            .fetch_add(rows as u64, Ordering::Relaxed);
+    }
+
     pub(super) fn add(&self, read: GroupRead) {
         self.blocks.fetch_add(read.blocks, Ordering::Relaxed);
         self.pages.fetch_add(read.pages, Ordering::Relaxed);
@@ -116,6 +124,7 @@ pub(super) fn report(plan: &Plan) -> ScanReport {
         bytes_read: plan.counters.bytes.load(Ordering::Relaxed),
         blocks_ruled_out: plan.counters.blocks_ruled_out.load(Ordering::Relaxed),
         blocks_without_hit: plan.counters.blocks_without_hit.load(Ordering::Relaxed),
+        ends_from_statistics: plan.counters.ends_from_statistics.load(Ordering::Relaxed),
         ..ScanReport::default()
     };
     for source in &plan.sources {

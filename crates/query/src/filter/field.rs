@@ -1,8 +1,9 @@
 //! Conditions on one field that the engine can rule blocks out by.
 //!
-//! Does: turn a comparison of a field with literals of its own type into ranges of values, never smaller than what the
-//! comparison accepts. Does not: replace the comparison, which is made again of every row above the scan.
+//! Does: turn a comparison of a field with literals of its own type, or of an integer with floats, into ranges of
+//! values, never smaller than what the comparison accepts. Does not: replace the comparison, which is made again of every row above the scan.
 
+use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::BinaryExpr;
 use datafusion::logical_expr::{Expr, Operator};
@@ -53,15 +54,15 @@ pub(super) fn condition(filter: &Expr, table: &TableSchema) -> Option<FieldCondi
                 (Some(column), Some(literal)) => (column, *op, literal),
                 _ => (field(right, table)?, op.swap()?, literal(left)?),
             };
-            let matches = compare(column.kind, op, literal)?;
+            let matches = column.compare(op, literal)?;
             let shown = format!("{} {op} {}", column.name, show(literal));
             Some(column.condition(matches, shown))
         }
         Expr::Between(between) if !between.negated => {
             let column = field(&between.expr, table)?;
             let (low, high) = (literal(&between.low)?, literal(&between.high)?);
-            let from = compare(column.kind, Operator::GtEq, low)?;
-            let to = compare(column.kind, Operator::LtEq, high)?;
+            let from = column.compare(Operator::GtEq, low)?;
+            let to = column.compare(Operator::LtEq, high)?;
             let shown = format!("{} BETWEEN {} AND {}", column.name, show(low), show(high));
             Some(column.condition(both(from, to), shown))
         }
@@ -71,7 +72,7 @@ pub(super) fn condition(filter: &Expr, table: &TableSchema) -> Option<FieldCondi
             let mut values = Vec::new();
             for item in &list.list {
                 let literal = literal(item)?;
-                let matches = compare(column.kind, Operator::Eq, literal)?;
+                let matches = column.compare(Operator::Eq, literal)?;
                 let mut one = column.condition(matches, String::new());
                 values.push(show(literal));
                 match &mut all {
@@ -116,9 +117,22 @@ struct Field<'a> {
     position: usize,
     name: &'a str,
     kind: PhysicalType,
+    /// It is an integer, compared with a float.
+    as_float: bool,
 }
 
 impl Field<'_> {
+    /// Values for which a comparison with a literal may be true.
+    fn compare(&self, op: Operator, literal: &ScalarValue) -> Option<FieldMatch> {
+        if !self.as_float {
+            return compare(self.kind, op, literal);
+        }
+        let &ScalarValue::Float64(Some(value)) = literal else {
+            return None;
+        };
+        integers(self.kind, op, value)
+    }
+
     fn condition(&self, matches: FieldMatch, shown: String) -> FieldCondition {
         let predicate = FieldPredicate {
             column: self.position,
@@ -129,8 +143,16 @@ impl Field<'_> {
 }
 
 fn field<'e>(expr: &'e Expr, table: &TableSchema) -> Option<Field<'e>> {
-    let Expr::Column(column) = expr else {
-        return None;
+    let (column, as_float) = match expr {
+        Expr::Column(column) => (column, false),
+        // What the planner makes of `i > 90.0`.
+        Expr::Cast(cast) if *cast.field.data_type() == DataType::Float64 => {
+            let Expr::Column(column) = cast.expr.as_ref() else {
+                return None;
+            };
+            (column, true)
+        }
+        _ => return None,
     };
     let position = table.arrow_schema().index_of(&column.name).ok()?;
     let ColumnSource::Field(at) = table.source(position)? else {
@@ -139,10 +161,12 @@ fn field<'e>(expr: &'e Expr, table: &TableSchema) -> Option<Field<'e>> {
     let ColumnKind::Field(kind) = table.fields.get(at)?.kind else {
         return None;
     };
-    Some(Field {
+    let is_integer = matches!(kind, PhysicalType::I64 | PhysicalType::U64);
+    (is_integer || !as_float).then_some(Field {
         position,
         name: &column.name,
         kind,
+        as_float,
     })
 }
 
@@ -239,6 +263,39 @@ fn compare(kind: PhysicalType, op: Operator, literal: &ScalarValue) -> Option<Fi
         }
         _ => None,
     }
+}
+
+/// Integers that, as floats, may compare so with a number.
+fn integers(kind: PhysicalType, op: Operator, value: f64) -> Option<FieldMatch> {
+    // Beyond, several integers are one float, and rounding decides.
+    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+    if op == Operator::NotEq || value.is_nan() || value.abs() >= EXACT_MAX {
+        return Some(FieldMatch::Present);
+    }
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "a whole number of less than 54 bits"
+    )]
+    let (floor, ceil) = (value.floor() as i64, value.ceil() as i64);
+    let (first, last) = match op {
+        Operator::Eq => (ceil, floor),
+        Operator::Lt => (i64::MIN, ceil - 1),
+        Operator::LtEq => (i64::MIN, floor),
+        Operator::Gt => (floor + 1, i64::MAX),
+        Operator::GtEq => (ceil, i64::MAX),
+        _ => return None,
+    };
+    if kind == PhysicalType::I64 {
+        return Some(FieldMatch::Int(vec![first..=last]));
+    }
+    let from = u64::try_from(first).unwrap_or(0);
+    let range = match u64::try_from(last) {
+        // The largest of signed integers stands for no bound.
+        Ok(_) if last == i64::MAX => Some(from..=u64::MAX),
+        Ok(last) => Some(from..=last),
+        Err(_) => None,
+    };
+    Some(FieldMatch::Unsigned(range.into_iter().collect()))
 }
 
 /// What two matches of one range each have in common.

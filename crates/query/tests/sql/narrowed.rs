@@ -25,6 +25,9 @@ fn lines(from: u64, to: u64, salt: u64) -> String {
             if second % 3 != 0 {
                 write!(lines, ",i={}i", noise as i64 - 50).unwrap();
             }
+            if second % 5 != 0 {
+                write!(lines, ",u={noise}u").unwrap();
+            }
             if second % 7 == 0 {
                 write!(lines, ",b={},s=\"note {noise}\"", noise > 90).unwrap();
             }
@@ -48,7 +51,7 @@ const ORDERED: [&str; 9] = [
 ];
 
 /// Statements whose answer is a set.
-const SETS: [&str; 14] = [
+const SETS: [&str; 17] = [
     "SELECT host, last(f, time), first(s, time), max(time) FROM m GROUP BY host",
     "SELECT region, last(i, time), last(b, time) FROM m GROUP BY region",
     "SELECT first(i + 1, time), min(time) FROM m WHERE time > '1970-01-01T00:10:00Z'",
@@ -58,6 +61,9 @@ const SETS: [&str; 14] = [
     "SELECT time, host, i FROM m WHERE i BETWEEN 3 AND 5 AND f <= 60",
     "SELECT * FROM m WHERE i IN (1, 7, 40) OR i = -50",
     "SELECT * FROM m WHERE i < -45 AND host <> 'a'",
+    "SELECT * FROM m WHERE i > 40.0 AND i <= 44.5",
+    "SELECT * FROM m WHERE i BETWEEN -3.5 AND -1.0 AND u < 60.5",
+    "SELECT * FROM m WHERE i IN (1.0, 2.5, -7.0) AND u >= -3.0 AND u > 0.5",
     "SELECT * FROM m WHERE s = 'note 93' OR s >= 'note 98'",
     "SELECT time, s FROM m WHERE b",
     "SELECT count(*), min(s) FROM m WHERE NOT b AND s IS NOT NULL AND time > '1970-01-01T00:05:00Z'",
@@ -211,6 +217,55 @@ async fn odd_floats_are_compared_as_the_planner_compares_them() {
 }
 
 #[tokio::test]
+async fn integers_are_compared_with_floats_as_the_planner_compares_them() {
+    let store = Store::new();
+    let big = 9_007_199_254_740_993_i64;
+    let mut lines = String::new();
+    for (n, i) in [-3, -2, 0, 1, 2, 3, big, -big, i64::MAX, i64::MIN]
+        .iter()
+        .enumerate()
+    {
+        // Blocks of one value each, so that statistics say what it is.
+        for row in 0..1024 {
+            let time = n * 1024 + row + 1;
+            writeln!(lines, "m,host=a i={i}i,u={}u {time}", i.unsigned_abs()).unwrap();
+        }
+    }
+    store.write(&lines);
+    store.engine.flush().unwrap();
+    for column in ["i", "u"] {
+        for value in [
+            "0.0",
+            "-0.0",
+            "2.0",
+            "2.5",
+            "-2.5",
+            "-2.0",
+            "9007199254740992.0",
+            "-9007199254740992.0",
+            "9223372036854775807.0",
+            "1e300",
+            "-1e300",
+            "'NaN'::double",
+            "'-Infinity'::double",
+        ] {
+            for op in ["=", "<>", "<", "<=", ">", ">="] {
+                let sql = format!("SELECT count(*), min(time) FROM m WHERE {column} {op} {value}");
+                let swapped =
+                    format!("SELECT count(*), min(time) FROM m WHERE {value} {op} {column}");
+                for sql in [sql, swapped] {
+                    assert_eq!(
+                        store.rows(&sql).await,
+                        store.rows(&plain(&sql)).await,
+                        "{sql}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn explain_analyze_counts_what_conditions_on_fields_leave_out() {
     let store = Store::new();
     let mut lines = String::new();
@@ -254,6 +309,7 @@ async fn explain_analyze_counts_what_conditions_on_fields_leave_out() {
     for figure in [
         "of each series first=0 last=1",
         "blocks_read=0",
+        "ends_from_statistics=1",
         "output_rows=1,",
     ] {
         assert!(text.contains(figure), "no {figure} in {text}");
