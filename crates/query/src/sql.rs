@@ -27,7 +27,7 @@ use crate::running::{Running, Statements};
 use crate::statement::name::{INFORMATION_SCHEMA, Place, SYSTEM_SCHEMA, TableName};
 use crate::statement::{self, Change, Params, Show, Statement};
 use crate::write::{self, Writing};
-use crate::{describe, function, names, planner};
+use crate::{describe, function, names, planner, relation};
 
 /// SQL over an engine. Cheap to share and to clone; each statement is on its own.
 #[derive(Clone)]
@@ -402,7 +402,7 @@ fn missing(
         return describe::unknown_system_table(&name);
     }
     let is_table = snapshot.table(&name.database, &name.schema, &name.table);
-    if is_table.is_some() {
+    if is_table.is_some() || relation::find(snapshot, &name).is_some() {
         return None;
     }
     let view = crate::view::definition(snapshot, &name.database, &name.schema, &name.table);

@@ -3,9 +3,9 @@
 use anyhow::Context;
 use clap::parser::ValueSource;
 use clap::{Arg, Args, Command, ValueEnum};
+use nilometer_engine::nearest;
 use serde_json::{Map, Value, json};
 
-use super::file::nearest;
 use super::{Kind, Merged, id_of, settings};
 use crate::print::{self, Table};
 use crate::serve::{ServeArgs, TOKEN_VARIABLE};
