@@ -135,7 +135,12 @@ fn on_conflict(
     }
 }
 
-fn set(update: DoUpdate, schema: &RelationSchema, alias: Ident, key: usize) -> Result<Set, Error> {
+fn set(
+    update: DoUpdate,
+    schema: &RelationSchema,
+    alias: Ident,
+    key: usize,
+) -> Result<Box<Set>, Error> {
     if Name::from(&alias).text == EXCLUDED {
         return Err(unsupported(
             "ON CONFLICT DO UPDATE of a table called excluded",
