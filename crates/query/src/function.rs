@@ -11,6 +11,7 @@ mod percentile;
 mod postgres;
 mod samples;
 mod series;
+mod text_time;
 mod time_bucket;
 
 use std::sync::Arc;

@@ -1,16 +1,18 @@
 //! Spellings of `PostgreSQL` and `TimescaleDB` that the parser or the planner has no rule for, turned into ones it has.
 //!
-//! Does: rewrite tokens (`ASOF JOIN`), then the tree (named arguments, `^`, sketches). Does not: look at types or
+//! Does: rewrite tokens (`ASOF JOIN`), then the tree (named arguments, `^`, sketches, points of charts). Does not: look at types or
 //! tables; what a rewritten call means is decided in `function` and in the rules of `asof` and `gapfill`.
 
 mod join;
 mod power;
+mod unnest;
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     self, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, TimezoneInfo, Value, visit_expressions_mut,
+    FunctionArguments, Ident, ObjectName, TableFactor, TimezoneInfo, Value, VisitMut, VisitorMut,
+    visit_expressions_mut,
 };
 
 use crate::function::{APPROX_PERCENTILE, GAPFILL, INTERPOLATE, LOCF, PERCENTILE_AGG, TIME_BUCKET};
@@ -34,6 +36,19 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) {
         }
         ControlFlow::Continue(())
     });
+    let _: ControlFlow<()> = statement.visit(&mut Tables);
+}
+
+/// Rewrites what stands in FROM.
+struct Tables;
+
+impl VisitorMut for Tables {
+    type Break = ();
+
+    fn post_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+        unnest::rewrite(table);
+        ControlFlow::Continue(())
+    }
 }
 
 /// `(a, b)` as a call of `struct`: the planner takes a tuple only if it begins with a name or a literal.

@@ -10,6 +10,7 @@ mod functions;
 mod gapfill;
 mod guide;
 mod operators;
+mod oracle;
 mod slt;
 mod statements;
 mod statements_explain;
