@@ -3,6 +3,7 @@
 //! Does: rewrite tokens (`ASOF JOIN`), then the tree (named arguments, `^`, sketches, points of charts). Does not: look at types or
 //! tables; what a rewritten call means is decided in `function` and in the rules of `asof` and `gapfill`.
 
+mod distinct;
 mod join;
 mod power;
 mod unnest;
@@ -21,6 +22,7 @@ pub(crate) use join::asof_joins;
 
 /// Rewrites a statement in place.
 pub(crate) fn rewrite(statement: &mut ast::Statement) {
+    let _: ControlFlow<()> = statement.visit(&mut Chains);
     let _: ControlFlow<()> = visit_expressions_mut(statement, |expr| {
         power::rebalance(expr);
         name_tuple(expr);
@@ -37,6 +39,18 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) {
         ControlFlow::Continue(())
     });
     let _: ControlFlow<()> = statement.visit(&mut Tables);
+}
+
+/// Puts conditions together again, the whole of a chain before its parts.
+struct Chains;
+
+impl VisitorMut for Chains {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        distinct::rebalance(expr);
+        ControlFlow::Continue(())
+    }
 }
 
 /// Rewrites what stands in FROM.
