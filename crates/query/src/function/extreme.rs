@@ -9,11 +9,11 @@ use arrow::array::{Array, ArrayRef, AsArray, Float64Array};
 use arrow::datatypes::{DataType, Float64Type};
 use datafusion::common::{Result, ScalarValue, internal_err};
 use datafusion::functions_aggregate::min_max::{max_udaf, min_udaf};
-use datafusion::logical_expr::function::{AccumulatorArgs, StatisticsArgs};
+use datafusion::logical_expr::function::AccumulatorArgs;
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, Documentation, GroupsAccumulator, ReversedUDAF,
-    SetMonotonicity, Signature,
+    SetMonotonicity, Signature, StatisticsArgs,
 };
 
 use super::dense::{Dense, Grouped, Rows};

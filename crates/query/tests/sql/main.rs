@@ -11,6 +11,7 @@ mod gapfill;
 mod guide;
 mod operators;
 mod oracle;
+mod relations;
 mod slt;
 mod statements;
 mod statements_explain;
