@@ -62,6 +62,7 @@ pub mod inspect;
 mod log;
 mod manifest;
 mod mask;
+mod nearest;
 mod order;
 mod predicate;
 mod record;
@@ -84,6 +85,7 @@ pub use engine::{
     RestoreReport, RetentionPause, RowKey, SegmentReport, Verified,
 };
 pub use error::Error;
+pub use nearest::nearest;
 pub use nilometer_codec::PhysicalType;
 pub use predicate::{FieldMatch, FieldPredicate, TagMatch, TagPredicate, TextRange};
 pub use relation::{

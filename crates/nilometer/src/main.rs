@@ -88,7 +88,7 @@ fn main() -> ExitCode {
     };
     let cli = Cli::from_arg_matches(&merged.matches).unwrap_or_else(|error| error.exit());
     let outcome = match cli.command {
-        Command::Serve(args) => serve::run(&args),
+        Command::Serve(args) => serve::run(&args, config::in_force(&command, &merged)),
         Command::Config(args) => config::run(&args, &command, &merged),
         Command::Sql(args) => sql::run(&args),
         Command::Import(args) => import::run(&args),

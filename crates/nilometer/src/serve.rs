@@ -12,6 +12,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use nilometer_engine::Engine;
+use nilometer_query::ShownSetting;
 use nilometer_server::{AccessLog, PemFile, ServerConfig, Tls, Token};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -166,11 +167,13 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
         .ok_or_else(|| format!("{text} names no address"))
 }
 
-pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
+/// Serves until it is told to stop; `settings` is what SQL shows of the settings in force.
+pub(crate) fn run(args: &ServeArgs, settings: Vec<ShownSetting>) -> anyhow::Result<()> {
     let data = args.data.as_deref().context(
         "no data directory; give --data DIR, set NILOMETER_DATA, or put data = \"DIR\" into the file of --config",
     )?;
-    let config = args.config()?;
+    let mut config = args.config()?;
+    config.sql.settings = settings;
     nilometer_server::check_bind(args.http_bind, &config)?;
     log::start(args.log.log_format, &args.log.log_level);
     raise_file_limit();

@@ -270,6 +270,7 @@ impl From<EngineError> for Refusal {
             EngineError::ExistsAlready { .. }
             | EngineError::DefaultSchemaInUse { .. }
             | EngineError::RelationKey { .. }
+            | EngineError::RelationChanged { .. }
             | EngineError::RowConflict { .. }
             | EngineError::ChangedMeanwhile { .. }
             | EngineError::Lossy { .. } => (StatusCode::CONFLICT, None),

@@ -9,7 +9,7 @@ use nilometer_codec::PhysicalType;
 
 use super::ddl::{exists, find_schema, in_schema};
 use super::open::side_name;
-use super::{Engine, check_name};
+use super::{Engine, State, check_name};
 use crate::batch::Batch;
 use crate::disk::Disk;
 use crate::error::Error;
@@ -94,6 +94,36 @@ impl Engine {
     /// Changes relations: all of it, in this order, durable and visible on return, or nothing.
     pub fn write_relations(&self, changes: &[RelationChange]) -> Result<Lsn, Error> {
         self.change_relations(self.encode_relations(changes)?)
+    }
+
+    /// As [`Self::write_relations`], if every row that is replaced or deleted is the one that `snapshot` shows. If one was
+    /// written or deleted since, nothing is done and the error says so; a new snapshot shows what it is now.
+    pub fn write_relations_as_seen(
+        &self,
+        snapshot: &Snapshot,
+        changes: &[RelationChange],
+    ) -> Result<Lsn, Error> {
+        let batch = Batch {
+            relations: self.encode_relations(changes)?,
+            ..Batch::default()
+        };
+        loop {
+            let mut overtaken = None;
+            let still_holds = |_: &State| {
+                overtaken = self.relations().overtaken(&batch.relations, snapshot.lsn());
+                overtaken.is_none()
+            };
+            let written = self.write_if(batch.clone(), self.catalogue_epoch(), still_holds)?;
+            match (written, overtaken) {
+                (Some(written), _) => return Ok(written.lsn),
+                (None, Some((relation, lsn))) => {
+                    // Only what is durable is in a snapshot.
+                    self.log.sync(lsn)?;
+                    return Err(Error::RelationChanged { relation });
+                }
+                (None, None) => {}
+            }
+        }
     }
 
     fn change_relations(&self, relations: Vec<Change>) -> Result<Lsn, Error> {

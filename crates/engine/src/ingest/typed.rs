@@ -8,6 +8,7 @@
 //! anything happened to one of them since. If so, all of it is done again; somebody else got ahead, so this ends.
 
 mod arrays;
+mod relation;
 mod series;
 mod update;
 
@@ -19,6 +20,7 @@ use super::Session;
 use crate::batch::{Batch, BatchKey, TableRows};
 use crate::engine::{Engine, Key, Keys, Presence, Since, State, find_table};
 use crate::error::Error;
+use crate::nearest::nearest;
 use crate::order::sorted_order;
 use crate::schema::{ColumnId, ColumnKind, Duplicates, Lsn, SeriesId, TIME_COLUMN, TableSchema};
 use arrays::{Refusal, Strings};
@@ -271,7 +273,7 @@ impl<'a> Columns<'a> {
         for (at, (column, array)) in schema.fields().iter().zip(batch.columns()).enumerate() {
             let name = column.name();
             let before = schema.fields().iter().take(at);
-            let refused = |refusal| refusal_of(table, name, column.data_type(), refusal);
+            let refused = |refusal| refusal_of(&table.name, name, column.data_type(), refusal);
             if before.clone().any(|other| other.name() == name) {
                 return Err(Error::TypedColumn {
                     table: table.name.clone(),
@@ -312,12 +314,12 @@ impl<'a> Columns<'a> {
 }
 
 fn refusal_of(
-    table: &TableSchema,
+    table: &str,
     column: &str,
     found: &arrow_schema::DataType,
     refusal: Refusal,
 ) -> Error {
-    let table = table.name.clone();
+    let table = table.to_owned();
     let column = column.to_owned();
     match refusal {
         Refusal::Type { taken } => Error::TypedColumn {
@@ -354,32 +356,6 @@ fn unknown(table: &TableSchema, name: &str) -> Error {
         column: name.to_owned(),
         reason,
     }
-}
-
-/// The name that takes the fewest changes of a character.
-fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    names.min_by_key(|name| distance(&wanted.to_lowercase(), &name.to_lowercase()))
-}
-
-/// Levenshtein's distance.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut corner = i;
-        let mut left = i + 1;
-        if let Some(first) = row.first_mut() {
-            *first = left;
-        }
-        for (y, above) in b.iter().zip(row.iter_mut().skip(1)) {
-            let here = (corner + usize::from(x != *y))
-                .min(left + 1)
-                .min(*above + 1);
-            corner = std::mem::replace(above, here);
-            left = here;
-        }
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 fn duplicates_name(duplicates: Duplicates) -> &'static str {

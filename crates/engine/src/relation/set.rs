@@ -383,6 +383,36 @@ impl Relations {
         relation.map_or_else(Vec::new, |relation| relation.rows.visible(lsn))
     }
 
+    /// Number of rows of a relation that are there now.
+    pub(crate) fn live(&self, id: RelationId) -> usize {
+        let relation = self.by_id.get(&id);
+        relation.map_or(0, |relation| relation.rows.live())
+    }
+
+    /// The relation of the first row that changes replace or delete and that is not the one that was there as of `lsn`,
+    /// with the LSN of its last change.
+    pub(crate) fn overtaken(&self, changes: &[Change], lsn: Lsn) -> Option<(String, Lsn)> {
+        changes.iter().find_map(|change| {
+            let (id, rows, by_key) = match change {
+                Change::Replace(id, rows) => (id, rows, false),
+                Change::Delete(id, rows) => (id, rows, true),
+                Change::Create(_) | Change::Drop(_) | Change::Insert(..) => return None,
+            };
+            let relation = self.by_id.get(id)?;
+            let is_same = |at: usize| {
+                let row = rows.row(at)?;
+                let slot = if by_key {
+                    relation.rows.find(0, &row, LIVE - 1)?
+                } else {
+                    relation.rows.find_same(0, &row)?
+                };
+                (relation.rows.since(slot)? <= lsn).then_some(())
+            };
+            let is_news = (0..rows.rows).any(|at| is_same(at).is_none());
+            is_news.then(|| (relation.schema.name.clone(), relation.changed_lsn))
+        })
+    }
+
     /// Relations and rows that are there now, and the memory of all versions.
     pub(crate) fn counts(&self) -> (u64, u64, u64) {
         let live = || self.by_id.values().filter(|relation| relation.to == LIVE);

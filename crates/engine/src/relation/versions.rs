@@ -234,6 +234,11 @@ impl Versions {
         version(&self.slots, slot).map(|version| &version.row)
     }
 
+    /// The LSN that made a row what it is.
+    pub(super) fn since(&self, slot: u32) -> Option<Lsn> {
+        version(&self.slots, slot).map(|version| version.from)
+    }
+
     /// Number of rows that are not ended.
     pub(super) fn live(&self) -> usize {
         self.live

@@ -11,6 +11,8 @@ mod gapfill;
 mod guide;
 mod narrowed;
 mod operators;
+mod oracle;
+mod relations;
 mod slt;
 mod statements;
 mod statements_explain;
