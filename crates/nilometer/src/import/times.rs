@@ -82,6 +82,14 @@ impl TimeFormat {
     }
 }
 
+/// The time now, for rows of files that have none.
+pub(super) fn now_ns() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| {
+        i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+    })
+}
+
 fn iso(text: &str) -> Option<i64> {
     // The usual case first: it costs a fraction of the rest.
     if let Ok(time) = DateTime::parse_from_rfc3339(text) {
