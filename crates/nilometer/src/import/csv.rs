@@ -13,6 +13,7 @@ use nilometer_engine::TIME_COLUMN;
 use super::batch::{Batch, Content, Outlet, Reject, Start};
 use super::columns::{Column, ColumnWishes, Columns, decide};
 use super::plan::Plan;
+use super::rewrite::{Rewrite, name_all, skip_preamble};
 use super::rows::RowBuilder;
 use super::times::now_ns;
 use crate::lines::Role;
@@ -46,6 +47,9 @@ pub(super) struct CsvFile {
     /// What stood in the way while the sample was read.
     broken: Option<csv::Error>,
     pub(super) columns: Columns,
+    rewrite: Rewrite,
+    /// Lines before the first one that the reader sees.
+    lines_before: u64,
     /// Records read so far.
     record: u64,
 }
@@ -55,14 +59,16 @@ impl CsvFile {
         mut text: Box<dyn BufRead + Send>,
         options: &CsvOptions,
     ) -> anyhow::Result<Self> {
+        let preamble = skip_preamble(&mut text)?;
         let peeked = text.fill_buf()?;
-        let separator = options.separator.unwrap_or_else(|| separator(peeked));
+        let wished = options.separator.or(preamble.separator);
+        let separator = wished.unwrap_or_else(|| separator(peeked));
         let mut reader = ReaderBuilder::new()
             .delimiter(separator)
             .has_headers(options.names.is_none())
             .flexible(true)
             .from_reader(text);
-        let names = if let Some(names) = &options.names {
+        let mut names: Vec<String> = if let Some(names) = &options.names {
             names.clone()
         } else {
             let names = reader.headers().context("the first line cannot be read")?;
@@ -71,7 +77,7 @@ impl CsvFile {
                 .map(|name| name.trim().trim_start_matches('\u{feff}'));
             names.map(str::to_owned).collect()
         };
-        if names.is_empty() {
+        if names.is_empty() || matches!(names.as_slice(), [only] if only.is_empty()) {
             bail!("the file is empty; its first line has the names of the columns");
         }
         let (mut sample, mut broken) = (Vec::new(), None);
@@ -86,6 +92,9 @@ impl CsvFile {
                 }
             }
         }
+        name_all(&mut names);
+        let rewrite = Rewrite::of(&mut names, &sample, separator, &options.wishes)?;
+        let sample: Vec<StringRecord> = sample.into_iter().map(|it| rewrite.apply(it)).collect();
         let columns = decide(&names, &sample, &options.wishes)?;
         let is_other_time = |it: &Column| it.name == TIME_COLUMN && it.role != Role::Time;
         if columns.time.is_some() && columns.all.iter().any(is_other_time) {
@@ -98,6 +107,8 @@ impl CsvFile {
             sample: sample.into_iter(),
             broken,
             columns,
+            rewrite,
+            lines_before: preamble.lines,
             record: 0,
         })
     }
@@ -136,7 +147,7 @@ impl CsvFile {
                 bytes += record.as_slice().len();
                 if let Err(reason) = self.add(&record, now, &mut builder) {
                     rejected.push(Reject {
-                        line: record.position().map_or(0, Position::line),
+                        line: self.lines_before + record.position().map_or(0, Position::line),
                         text: shown(&record),
                         reason,
                     });
@@ -186,7 +197,7 @@ impl CsvFile {
             let mut record = ByteRecord::new();
             let got = self.reader.read_byte_record(&mut record);
             let got = got.context("the file cannot be read on")?;
-            got.then(|| lossy(&record))
+            got.then(|| self.rewrite.apply(lossy(&record)))
         };
         self.record += u64::from(record.is_some());
         Ok(record)

@@ -13,6 +13,7 @@ mod input;
 mod parquet;
 mod plan;
 mod rejects;
+mod rewrite;
 mod rows;
 mod schema;
 mod send;
@@ -70,7 +71,8 @@ pub(crate) struct ImportArgs {
     /// Table of CSV and Parquet rows; else it is called like the file.
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
-    /// Column with the time; else one called time, timestamp, ts, datetime or date, or one of dates.
+    /// Column with the time, or DATE+TIME for two of CSV; else one called time, timestamp, ts, datetime or date, or one of
+    /// dates.
     #[arg(long, value_name = "COLUMN")]
     time: Option<String>,
     /// How times are written in CSV: auto, rfc3339, s, ms, us, ns, or a format such as "%d.%m.%Y %H:%M:%S".
