@@ -195,8 +195,8 @@ fn time_of(
                 .next()
                 .is_some_and(|cell| !TimeFormat::suggest(cell).is_empty())
         };
-        let named = names.iter().position(|name| is_time(&name));
-        let likely = (0..names.len()).find(looks_like_one).or(named);
+        let by_its_name = names.iter().position(|name| is_time(&name));
+        let likely = (0..names.len()).find(looks_like_one).or(by_its_name);
         if let Some((name, first)) =
             likely.and_then(|at| Some((names.get(at)?, present(sample, at).next()?)))
         {
