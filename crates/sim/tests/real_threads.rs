@@ -106,7 +106,7 @@ fn delete(engine: &Arc<Engine>) {
 }
 
 fn rows_of(found: &Found, table: &str) -> usize {
-    let table = found.get(&("d".to_owned(), table.to_owned()));
+    let table = found.tables.get(&("d".to_owned(), table.to_owned()));
     table.map_or(0, |table| table.rows.len())
 }
 
@@ -115,7 +115,7 @@ fn check_batches(snapshot: &Snapshot, acknowledged: &[i64]) -> Found {
     let found = read_all(snapshot).unwrap();
     let mut batches: BTreeMap<(String, i64), usize> = BTreeMap::new();
     for table in ["a", "b"] {
-        let table = found.get(&("d".to_owned(), table.to_owned()));
+        let table = found.tables.get(&("d".to_owned(), table.to_owned()));
         for ((tags, time), rows) in table.iter().flat_map(|table| &table.rows) {
             assert_eq!(rows.len(), 1);
             let batch = time % DAY_NS;
@@ -137,7 +137,7 @@ fn check_batches(snapshot: &Snapshot, acknowledged: &[i64]) -> Found {
 }
 
 fn check_shared(found: &Found, newest: &Newest) {
-    let table = &found[&("d".to_owned(), "shared".to_owned())];
+    let table = &found.tables[&("d".to_owned(), "shared".to_owned())];
     let newest = newest.lock().unwrap();
     assert_eq!(table.rows.len(), newest.len());
     for ((_, time), rows) in &table.rows {
@@ -190,8 +190,8 @@ fn every_promise_holds_while_many_threads_work() {
             }
             for (snapshot, found) in &held {
                 let again = read_all(snapshot).unwrap();
-                for (name, table) in found {
-                    assert_eq!(again[name].rows, table.rows, "{name:?}");
+                for (name, table) in &found.tables {
+                    assert_eq!(again.tables[name].rows, table.rows, "{name:?}");
                 }
             }
         });
