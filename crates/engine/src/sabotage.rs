@@ -38,3 +38,22 @@ pub enum Sabotage {
     /// The first table of a batch of several gets a record and an LSN of its own, so a crash may leave it alone.
     PartialBatchVisible,
 }
+
+impl Sabotage {
+    /// All of them.
+    pub const ALL: [Self; 13] = [
+        Self::HeadOutOfLogOrder,
+        Self::ManifestBeforeDataSync,
+        Self::LogTrimmedBeforeManifest,
+        Self::RetryFailedSync,
+        Self::TombstoneDropped,
+        Self::SeriesIdReused,
+        Self::RollupOverOverlap,
+        Self::ShortWriteIgnored,
+        Self::DirectorySyncSkipped,
+        Self::KeysNotCheckedAgain,
+        Self::RelationFiledEarly,
+        Self::UniqueKeysNotReplayed,
+        Self::PartialBatchVisible,
+    ];
+}

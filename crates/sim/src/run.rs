@@ -285,7 +285,7 @@ impl Run {
             self.compare(None)
                 .map_err(|what| format!("before the restart, {what}"))?;
         }
-        if how == Restart::Clean && !self.held.is_empty() && self.world.engine().is_some() {
+        if how == Restart::Clean && self.is_held() && self.world.engine().is_some() {
             self.world.close();
             if !self.world.disk().crashed() && !self.world.is_locked() {
                 return Err("a store that somebody still reads was opened again".to_owned());

@@ -95,6 +95,21 @@ fn a_batch_that_a_crash_may_split_is_found() {
 }
 
 #[test]
+fn a_second_writer_of_a_key_who_is_not_noticed_is_found() {
+    println!("{}", find(Sabotage::KeysNotCheckedAgain));
+}
+
+#[test]
+fn a_row_of_a_relation_that_a_flush_believes_to_be_filed_is_found() {
+    println!("{}", find(Sabotage::RelationFiledEarly));
+}
+
+#[test]
+fn a_unique_key_that_replay_forgets_is_found() {
+    println!("{}", find(Sabotage::UniqueKeysNotReplayed));
+}
+
+#[test]
 fn a_rollup_that_stands_for_rows_of_two_files_is_found() {
     println!("{}", find(Sabotage::RollupOverOverlap));
 }

@@ -30,6 +30,11 @@ struct Slow {
 }
 
 impl Run {
+    /// Whether a snapshot keeps the store open.
+    pub(super) fn is_held(&self) -> bool {
+        self.held.iter().any(|held| held.named.is_some())
+    }
+
     /// Takes a snapshot, and plans to read it.
     pub(super) fn hold(&mut self) -> Result<(), String> {
         if self.held.len() == HELD_MAX {
