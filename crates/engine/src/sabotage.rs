@@ -35,13 +35,15 @@ pub enum Sabotage {
     RelationFiledEarly,
     /// Replay brings rows of relations back, and enters them under their primary keys only.
     UniqueKeysNotReplayed,
+    /// Files that a compaction replaced are removed although somebody still reads them.
+    FileRemovedUnderReader,
     /// The first table of a batch of several gets a record and an LSN of its own, so a crash may leave it alone.
     PartialBatchVisible,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::HeadOutOfLogOrder,
         Self::ManifestBeforeDataSync,
         Self::LogTrimmedBeforeManifest,
@@ -54,6 +56,7 @@ impl Sabotage {
         Self::KeysNotCheckedAgain,
         Self::RelationFiledEarly,
         Self::UniqueKeysNotReplayed,
+        Self::FileRemovedUnderReader,
         Self::PartialBatchVisible,
     ];
 }

@@ -87,6 +87,7 @@ fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
         } else {
             MEMORY_BYTES
         },
+        forgetful: random.random_bool(0.2),
     };
     let mut draw = Draw {
         hosts: if random.random_bool(0.15) { 60 } else { 5 },
@@ -276,6 +277,7 @@ impl Draw {
             | Act::Hold
             | Act::ReadOn(_)
             | Act::LetGo
+            | Act::AcceptClock
             | Act::Cancel
             | Act::Room(_) => return faults,
         };
@@ -371,6 +373,9 @@ impl Draw {
 
     /// Settings of retention, and time that passes or seems to.
     fn retain(&mut self) -> Act {
+        if self.random.random_bool(0.1) {
+            return Act::AcceptClock;
+        }
         if self.random.random_bool(0.5) {
             let days = *pick(&mut self.random, &[0, 0, 1, 3, 40]);
             return Act::Advance {

@@ -274,6 +274,8 @@ pub enum Act {
     MaintainAll,
     /// Flushes, and compacts as if nobody wrote any more.
     Settle,
+    /// Somebody has looked at the wall clock, and says that it is right.
+    AcceptClock,
     /// Lets time pass, and lets the wall clock jump besides.
     Advance {
         /// On both clocks.
@@ -380,11 +382,24 @@ pub struct Limits {
     pub settle_ms: u64,
     /// [`Options::memory_bytes_max`].
     pub memory_bytes: u64,
+    /// Caches have room for next to nothing, so that all is read and opened again and again.
+    pub forgetful: bool,
 }
 
 impl Limits {
     /// The store's options; the rest as a server has it.
     pub fn options(&self) -> Options {
+        let mut options = self.options_of_a_good_memory();
+        if self.forgetful {
+            options.open_files_max = 1;
+            options.directory_cache_bytes_max = 1;
+            options.index_cache_bytes_max = 1;
+            options.memo_bytes_max = 0;
+        }
+        options
+    }
+
+    fn options_of_a_good_memory(&self) -> Options {
         Options {
             flush_rows: self.flush_rows,
             flush_idle_rows_min: self.flush_idle_rows_min,

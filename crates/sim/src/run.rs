@@ -207,6 +207,7 @@ impl Run {
                 self.counts.settles += 1;
             }
             Act::Advance { ms, jump_ns } => self.world.advance(*ms, *jump_ns),
+            Act::AcceptClock => self.accept_clock()?,
             Act::Compare(probe) => self.compare(Some(probe))?,
             Act::Hold => self.hold()?,
             Act::ReadOn(batches) => self.read_on(*batches)?,

@@ -110,6 +110,11 @@ fn a_unique_key_that_replay_forgets_is_found() {
 }
 
 #[test]
+fn a_file_that_goes_while_it_is_read_is_found() {
+    println!("{}", find(Sabotage::FileRemovedUnderReader));
+}
+
+#[test]
 fn a_rollup_that_stands_for_rows_of_two_files_is_found() {
     println!("{}", find(Sabotage::RollupOverOverlap));
 }

@@ -9,10 +9,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, TimestampNanosecondType};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use nilometer_engine::disk::{Disk, MemoryDisk};
-use nilometer_engine::ingest::Session;
+use nilometer_engine::ingest::{OnConflict, Session, Target};
 use nilometer_engine::{
-    CompactionOptions, DeleteRequest, Engine, Lsn, Options, Snapshot, SystemClock,
+    ColumnKind, CompactionOptions, DeleteRequest, Duplicates, Engine, Error, Lsn, NewColumn,
+    NewRelation, Options, PhysicalType, RelationChange, RelationColumn, ScanRequest, Snapshot,
+    SystemClock, TableSettings, Value as StoredValue,
 };
 use nilometer_lineproto::Precision;
 use nilometer_sim::model::Found;
@@ -220,5 +225,129 @@ struct Done<'a>(&'a AtomicUsize);
 impl Drop for Done<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// Value by time of the table of keys.
+fn values_of(snapshot: &Snapshot) -> BTreeMap<i64, i64> {
+    let table = snapshot.table("d", "public", "keys").unwrap();
+    let request = ScanRequest {
+        table,
+        projection: vec![0, 1],
+        time: i64::MIN..=i64::MAX,
+        tags: Vec::new(),
+        limit: None,
+    };
+    let scan = snapshot.scan(&request).unwrap();
+    let mut found = BTreeMap::new();
+    for batch in (0..scan.morsels()).flat_map(|morsel| scan.read(morsel)) {
+        let batch = batch.unwrap();
+        let times = batch.column(0).as_primitive::<TimestampNanosecondType>();
+        let values = batch.column(1).as_primitive::<Int64Type>();
+        for (time, value) in times.values().iter().zip(values.values()) {
+            assert_eq!(found.insert(*time, *value), None, "two rows of time {time}");
+        }
+    }
+    found
+}
+
+/// Keys that every writer wants.
+const WANTED: i64 = 300;
+
+/// Tries to be the first with each key, in a `unique` table and in a relation; says which it got.
+fn claim(engine: &Arc<Engine>, writer: i64) -> (Vec<i64>, Vec<i64>) {
+    let mut session = Session::new(Arc::clone(engine), "d").unwrap();
+    let snapshot = engine.snapshot();
+    let relation = snapshot.relation("d", "public", "owners").unwrap();
+    let (mut rows, mut owned) = (Vec::new(), Vec::new());
+    for key in 0..WANTED {
+        let column = |value: i64| Arc::new(Int64Array::from(vec![value])) as ArrayRef;
+        let batch = RecordBatch::try_from_iter([("time", column(key)), ("v", column(writer))]);
+        match session.write_arrow(Target::table("keys"), &batch.unwrap(), OnConflict::Error) {
+            Ok(_) => rows.push(key),
+            Err(Error::RowConflict { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+        let row = vec![key.into(), writer.into()];
+        let insert = RelationChange::Insert(Arc::clone(relation.schema()), vec![row]);
+        match engine.write_relations(&[insert]) {
+            Ok(_) => owned.push(key),
+            Err(Error::RelationKey { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    (rows, owned)
+}
+
+#[test]
+fn of_many_writers_of_a_key_one_has_it() {
+    let disk = MemoryDisk::new();
+    let engine = open(&disk);
+    engine.create_database("d").unwrap();
+    let settings = TableSettings {
+        duplicates: Duplicates::Unique,
+        ..TableSettings::default()
+    };
+    let value = NewColumn {
+        name: "v",
+        kind: ColumnKind::Field(PhysicalType::I64),
+    };
+    engine
+        .create_table("d", "public", "keys", &[value], settings)
+        .unwrap();
+    let column = |name: &str| RelationColumn {
+        name: name.to_owned(),
+        kind: PhysicalType::I64,
+        nullable: false,
+    };
+    let owners = NewRelation {
+        columns: vec![column("key"), column("owner")],
+        primary_key: vec!["key".to_owned()],
+        unique: Vec::new(),
+    };
+    engine
+        .create_relation("d", "public", "owners", &owners)
+        .unwrap();
+    let working = AtomicUsize::new(WRITERS);
+    let claims: Vec<(Vec<i64>, Vec<i64>)> = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let (engine, working) = (&engine, &working);
+                scope.spawn(move || {
+                    let _done = Done(working);
+                    claim(engine, i64::try_from(writer).unwrap())
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            while working.load(Ordering::Acquire) > 0 {
+                engine.flush().unwrap();
+                engine.maintain().unwrap();
+                std::thread::yield_now();
+            }
+        });
+        writers.into_iter().map(|it| it.join().unwrap()).collect()
+    });
+    drop(engine);
+    let engine = open(&disk);
+    let snapshot = engine.snapshot();
+    let found = values_of(&snapshot);
+    let relation = snapshot.relation("d", "public", "owners").unwrap();
+    for key in 0..WANTED {
+        let winners = |of: fn(&(Vec<i64>, Vec<i64>)) -> &Vec<i64>| -> Vec<usize> {
+            (0..WRITERS)
+                .filter(|&writer| of(&claims[writer]).contains(&key))
+                .collect()
+        };
+        let (rows, owned) = (winners(|it| &it.0), winners(|it| &it.1));
+        assert_eq!(
+            (rows.len(), owned.len()),
+            (1, 1),
+            "key {key}: {rows:?} {owned:?}"
+        );
+        let owner = i64::try_from(rows[0]).unwrap();
+        assert_eq!(found.get(&key), Some(&owner), "key {key}");
+        let owner: StoredValue = i64::try_from(owned[0]).unwrap().into();
+        assert_eq!(relation.get(&[key.into()]).unwrap()[1], owner, "key {key}");
     }
 }

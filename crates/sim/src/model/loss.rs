@@ -70,3 +70,71 @@ impl Model {
         Ok(gone)
     }
 }
+
+#[cfg(test)]
+#[expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
+mod tests {
+    use super::*;
+    use crate::model::{FoundTable, Op, Types, predict};
+    use crate::plan::{Line, Tags, Value};
+
+    fn line(value: i64, time: i64) -> Line {
+        Line::Point {
+            table: "t".to_owned(),
+            tags: Tags::new(),
+            fields: vec![("a".to_owned(), Value::Integer(value))],
+            time: Some(time),
+        }
+    }
+
+    /// A model of rows at 1, 2 and 3, of which the last was written over, and what a store shows of these.
+    fn model_and_found(shown: &[(i64, i64)]) -> (Model, Found) {
+        let taken = |lines: &[Line]| Op::Write(predict("d", lines, Types::new(), 0).batch);
+        let mut model = Model::default();
+        model.acknowledge(&taken(&[line(1, 1), line(2, 2), line(3, 3)]));
+        model.acknowledge(&taken(&[line(4, 3)]));
+        let mut of_found = Model::default();
+        let lines: Vec<Line> = shown
+            .iter()
+            .map(|(value, time)| line(*value, *time))
+            .collect();
+        of_found.acknowledge(&taken(&lines));
+        let name = ("d".to_owned(), "t".to_owned());
+        let table = FoundTable {
+            disorder: None,
+            ..of_found.state.found(&name).unwrap()
+        };
+        let mut found = Found::default();
+        found.tables.insert(name, table);
+        (model, found)
+    }
+
+    fn lost(times: (i64, i64), shown: &[(i64, i64)]) -> Result<u64, String> {
+        let (mut model, found) = model_and_found(shown);
+        let tables = [(("d".to_owned(), "t".to_owned()), times)];
+        let lost = Lost {
+            rows: 2,
+            tables: tables.into_iter().collect(),
+        };
+        let gone = model.lose(&found, &lost)?;
+        // From here on, that is what there is.
+        model.check(&found).map(|()| gone)
+    }
+
+    #[test]
+    fn rows_of_the_file_may_be_missing_and_no_others() {
+        let all = [(1, 1), (2, 2), (4, 3)];
+        assert_eq!(lost((1, 3), &all), Ok(0));
+        assert_eq!(lost((1, 3), &[(2, 2), (4, 3)]), Ok(1));
+        assert!(lost((2, 3), &[(2, 2), (4, 3)]).is_err());
+        // More than the file had.
+        assert!(lost((1, 3), &[(9, 9)]).is_err());
+    }
+
+    #[test]
+    fn what_is_left_is_what_once_was() {
+        assert_eq!(lost((1, 3), &[(1, 1), (2, 2), (3, 3)]), Ok(0));
+        assert!(lost((1, 3), &[(1, 1), (9, 2), (4, 3)]).is_err());
+        assert!(lost((1, 3), &[(1, 1), (2, 2), (4, 3), (5, 5)]).is_err());
+    }
+}

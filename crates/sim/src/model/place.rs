@@ -87,3 +87,58 @@ impl Mentioned {
         self.columns.extend(columns);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Op;
+    use crate::plan::Shape;
+
+    fn state(changes: &[PlaceChange]) -> State {
+        let mut state = State::default();
+        for change in changes {
+            state.apply(&Op::Place(change.clone()));
+        }
+        state
+    }
+
+    fn create(place: &str) -> PlaceChange {
+        PlaceChange::Create(place.to_owned())
+    }
+
+    #[test]
+    fn what_is_in_a_database_goes_with_it_and_follows_its_name() {
+        let mut there = state(&[create("a"), create("a/s"), create("ab")]);
+        let name = |place: &str| (place.to_owned(), "r".to_owned());
+        there.apply(&Op::CreateRelation(name("a/s"), Shape(0)));
+        let mut renamed = there.clone();
+        renamed.apply(&Op::Place(PlaceChange::Rename(
+            "a".to_owned(),
+            "c".to_owned(),
+        )));
+        assert!(renamed.relation(&name("c/s")).is_some());
+        let places: Vec<&String> = renamed.places().iter().collect();
+        assert_eq!(places, ["ab", "c", "c/s"]);
+        there.apply(&Op::Place(PlaceChange::Drop("a".to_owned())));
+        assert!(there.relation(&name("a/s")).is_none());
+        assert_eq!(there.places(), state(&[create("ab")]).places());
+        there.apply(&Op::Place(create("a")));
+        assert!(there.relation(&name("a/s")).is_none());
+    }
+
+    #[test]
+    fn a_place_is_made_once_and_in_what_there_is() {
+        let there = state(&[create("a"), create("a/s"), create("b")]);
+        let expect = |change| there.expect_place(&change);
+        let rename = |from: &str, to: &str| PlaceChange::Rename(from.to_owned(), to.to_owned());
+        assert_eq!(expect(create("a/s")), Expected::Nothing);
+        assert_eq!(expect(create("c/s")), Expected::NotFound);
+        assert_eq!(expect(create("c")), Expected::Done);
+        assert_eq!(
+            expect(PlaceChange::Drop("c".to_owned())),
+            Expected::NotFound
+        );
+        assert_eq!(expect(rename("a", "b")), Expected::ExistsAlready);
+        assert_eq!(expect(rename("a/s", "a/t")), Expected::Done);
+    }
+}

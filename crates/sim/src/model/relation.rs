@@ -161,3 +161,67 @@ impl State {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(id: i64, text: Option<&str>, x: f64) -> RelationRow {
+        let text = text.map(|text| Value::Text(text.to_owned()));
+        let x = Some(Value::Float(x.to_bits()));
+        vec![Some(Value::Integer(id)), text, x, None]
+    }
+
+    fn after(shape: Shape, steps: &[RelationStep]) -> (Related, usize) {
+        let (related, after) = Relation::new(shape).decide(steps);
+        (related, after.rows.len())
+    }
+
+    #[test]
+    fn a_row_is_in_the_way_of_its_primary_and_unique_keys_but_not_of_absent_ones() {
+        use RelationStep::{Delete, Insert, Replace};
+        let a = row(1, Some("a"), 1.0);
+        let decide = |steps: &[RelationStep]| after(Shape(0), steps).0;
+        let second = |row| [Insert(vec![a.clone()]), row];
+        assert_eq!(
+            decide(&second(Insert(vec![row(1, None, 1.0)]))),
+            Related::InTheWay(1)
+        );
+        assert_eq!(
+            decide(&second(Insert(vec![row(2, Some("a"), 1.0)]))),
+            Related::InTheWay(1)
+        );
+        let absent = vec![row(2, None, 1.0), row(3, None, 1.0)];
+        assert_eq!(
+            after(Shape(0), &second(Insert(absent))),
+            (Related::Taken, 3)
+        );
+        // A row that goes makes room, for its own key and for its unique one.
+        assert_eq!(
+            decide(&second(Replace(vec![row(1, Some("a"), 2.0)]))),
+            Related::Taken
+        );
+        assert_eq!(
+            decide(&second(Replace(vec![row(2, Some("a"), 2.0)]))),
+            Related::InTheWay(1)
+        );
+        let gone = [
+            Insert(vec![a.clone()]),
+            Delete(vec![row(1, None, 0.0)]),
+            Insert(vec![row(2, Some("a"), 1.0)]),
+        ];
+        assert_eq!(after(Shape(0), &gone), (Related::Taken, 1));
+    }
+
+    #[test]
+    fn floats_are_one_key_if_they_are_one_number() {
+        let insert = |a, b| [RelationStep::Insert(vec![row(1, None, a), row(1, None, b)])];
+        let decide = |a, b| after(Shape(3), &insert(a, b)).0;
+        assert_eq!(decide(0.0, -0.0), Related::InTheWay(2));
+        assert_eq!(decide(f64::NAN, -f64::NAN), Related::InTheWay(2));
+        assert_eq!(decide(1.0, 2.0), Related::Taken);
+        let no_key = vec![Some(Value::Integer(1)), None, None, None];
+        let steps = [RelationStep::Delete(vec![row(1, None, 1.0), no_key])];
+        assert_eq!(after(Shape(3), &steps).0, Related::Null(2));
+    }
+}
