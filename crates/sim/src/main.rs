@@ -146,7 +146,7 @@ impl Soak {
         while let [name, value, rest @ ..] = options {
             match *name {
                 "--minutes" => {
-                    soak.limit = Some(Duration::from_secs(60 * value.parse::<u64>().ok()?))
+                    soak.limit = Some(Duration::from_secs(60 * value.parse::<u64>().ok()?));
                 }
                 "--from" => soak.from = value.parse().ok()?,
                 "--keep" => soak.keep = Some(PathBuf::from(value)),

@@ -111,17 +111,14 @@ impl SlowReader {
             if left == 0 {
                 return Ok(None);
             }
-            match reader.next() {
-                Some(batch) => {
-                    let batch = batch.map_err(|error| error.to_string())?;
-                    self.rows.take(&batch, &self.selection)?;
-                    left -= 1;
-                }
-                None => {
-                    self.morsel += 1;
-                    self.reader = None;
-                }
-            }
+            let Some(batch) = reader.next() else {
+                self.morsel += 1;
+                self.reader = None;
+                continue;
+            };
+            let batch = batch.map_err(|error| error.to_string())?;
+            self.rows.take(&batch, &self.selection)?;
+            left -= 1;
         }
         Ok(Some(&self.rows.table))
     }

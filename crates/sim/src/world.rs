@@ -177,7 +177,8 @@ impl World {
     pub fn damage(&self, number: u64) -> std::io::Result<Option<PathBuf>> {
         let dir = Path::new(DIR).join("segments");
         let names = self.disk.list(&dir)?;
-        let names: Vec<&String> = names.iter().filter(|name| name.ends_with(".seg")).collect();
+        let is_segment = |name: &&String| Path::new(name).extension().is_some_and(|it| it == "seg");
+        let names: Vec<&String> = names.iter().filter(is_segment).collect();
         let at = usize::try_from(number % (names.len() as u64).max(1)).unwrap_or(0);
         let Some(path) = names.get(at).map(|name| dir.join(name)) else {
             return Ok(None);
@@ -215,7 +216,7 @@ impl World {
                 self.disk.set_plan(faults);
             }
             Restart::Clean | Restart::Stop | Restart::Kill => {
-                self.disk = self.disk.after_kill(faults)
+                self.disk = self.disk.after_kill(faults);
             }
         }
         let disk: Arc<dyn Disk> = Arc::new(VisitedDisk {

@@ -72,7 +72,6 @@ impl Model {
 }
 
 #[cfg(test)]
-#[expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
 mod tests {
     use super::*;
     use crate::model::{FoundTable, Op, Types, predict};

@@ -186,7 +186,7 @@ impl Run {
                 self.counts.conflicts += 1;
                 Ok(())
             }
-            (Ok(_), _) if too_large => Err(format!("{} rows passed the limit", rows)),
+            (Ok(_), _) if too_large => Err(format!("{rows} rows passed the limit")),
             (
                 Ok(report),
                 Decided::Taken {

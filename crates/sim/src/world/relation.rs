@@ -17,7 +17,7 @@ pub(crate) fn change_of(
     shape: Shape,
     step: &RelationStep,
 ) -> RelationChange {
-    let whole = |rows: &[RelationRow]| rows.iter().map(|row| stored(row)).collect();
+    let whole = |rows: &[RelationRow]| rows.iter().map(stored).collect();
     let keys = |rows: &[RelationRow]| {
         let key = |row: &RelationRow| {
             let columns = shape.primary_key().iter();
