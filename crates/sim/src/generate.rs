@@ -224,9 +224,9 @@ impl Draw {
         let crashes = faults.crash_at.is_some();
         self.backed_up |= act == Act::Backup;
         let sent = match &act {
-            Act::Write { key: Some(_), .. } | Act::Relate(Relate { key: Some(_), .. }) => {
-                Some(act.clone())
-            }
+            Act::Write { key: Some(_), .. }
+            | Act::WriteTyped { key: Some(_), .. }
+            | Act::Relate(Relate { key: Some(_), .. }) => Some(act.clone()),
             _ => None,
         };
         let retries = matches!(act, Act::Flush | Act::Maintain)

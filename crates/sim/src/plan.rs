@@ -240,6 +240,8 @@ pub enum Act {
         lines: Vec<Line>,
         /// What becomes of rows whose key is there.
         on_conflict: OnConflict,
+        /// The rows are written at most once under this number, however often they come.
+        key: Option<u8>,
     },
     /// Takes rows away by their keys and writes others.
     Update {

@@ -36,6 +36,8 @@ pub const DIR: &str = "/data";
 pub const BACKUP_DIR: &str = "/backup";
 /// Where they are restored.
 const RESTORED_DIR: &str = "/restored";
+/// Rows that somebody wants who does not want all.
+const FEW_ROWS: usize = 3;
 /// More than any plan writes.
 const HUGE_BYTES: u64 = 1 << 40;
 
@@ -537,7 +539,29 @@ pub fn read_probe(
         tags,
         limit: None,
     };
-    read_rows(snapshot, &request, &selection)
-        .map(|(rows, _)| Some(rows))
-        .map_err(told)
+    let (rows, _) = read_rows(snapshot, &request, &selection).map_err(told)?;
+    let few = ScanRequest {
+        limit: Some(FEW_ROWS),
+        ..request
+    };
+    let (first, _) = read_rows(snapshot, &few, &selection).map_err(told)?;
+    check_few(&rows, &first).map_err(told)?;
+    Ok(Some(rows))
+}
+
+/// Whether some rows are enough of all of them for who wants few.
+fn check_few(all: &Table, few: &Table) -> Result<(), String> {
+    let count = |table: &Table| table.values().map(Vec::len).sum::<usize>();
+    let is_there = |(key, rows): (&_, &Vec<_>)| {
+        all.get(key)
+            .is_some_and(|all| rows.iter().all(|row| all.contains(row)))
+    };
+    if !few.iter().all(is_there) {
+        return Err("a limit brings rows that are not there without it".to_owned());
+    }
+    if count(few) < count(all).min(FEW_ROWS) {
+        let (few, all) = (count(few), count(all));
+        return Err(format!("{few} rows of {all}, where {FEW_ROWS} were wanted"));
+    }
+    Ok(())
 }

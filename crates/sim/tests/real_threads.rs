@@ -254,29 +254,36 @@ fn values_of(snapshot: &Snapshot) -> BTreeMap<i64, i64> {
 /// Keys that every writer wants.
 const WANTED: i64 = 300;
 
-/// Tries to be the first with each key, in a `unique` table and in a relation; says which it got.
-fn claim(engine: &Arc<Engine>, writer: i64) -> (Vec<i64>, Vec<i64>) {
+/// The keys that one writer got.
+#[derive(Default)]
+struct Claims {
+    rows: Vec<i64>,
+    relation: Vec<i64>,
+}
+
+/// Tries to be the first with each key, in a `unique` table and in a relation.
+fn claim(engine: &Arc<Engine>, writer: i64) -> Claims {
     let mut session = Session::new(Arc::clone(engine), "d").unwrap();
     let snapshot = engine.snapshot();
     let relation = snapshot.relation("d", "public", "owners").unwrap();
-    let (mut rows, mut owned) = (Vec::new(), Vec::new());
+    let mut claims = Claims::default();
     for key in 0..WANTED {
         let column = |value: i64| Arc::new(Int64Array::from(vec![value])) as ArrayRef;
         let batch = RecordBatch::try_from_iter([("time", column(key)), ("v", column(writer))]);
         match session.write_arrow(Target::table("keys"), &batch.unwrap(), OnConflict::Error) {
-            Ok(_) => rows.push(key),
+            Ok(_) => claims.rows.push(key),
             Err(Error::RowConflict { .. }) => {}
             Err(error) => panic!("{error}"),
         }
         let row = vec![key.into(), writer.into()];
         let insert = RelationChange::Insert(Arc::clone(relation.schema()), vec![row]);
         match engine.write_relations(&[insert]) {
-            Ok(_) => owned.push(key),
+            Ok(_) => claims.relation.push(key),
             Err(Error::RelationKey { .. }) => {}
             Err(error) => panic!("{error}"),
         }
     }
-    (rows, owned)
+    claims
 }
 
 #[test]
@@ -309,7 +316,7 @@ fn of_many_writers_of_a_key_one_has_it() {
         .create_relation("d", "public", "owners", &owners)
         .unwrap();
     let working = AtomicUsize::new(WRITERS);
-    let claims: Vec<(Vec<i64>, Vec<i64>)> = std::thread::scope(|scope| {
+    let claims: Vec<Claims> = std::thread::scope(|scope| {
         let writers: Vec<_> = (0..WRITERS)
             .map(|writer| {
                 let (engine, working) = (&engine, &working);
@@ -334,20 +341,18 @@ fn of_many_writers_of_a_key_one_has_it() {
     let found = values_of(&snapshot);
     let relation = snapshot.relation("d", "public", "owners").unwrap();
     for key in 0..WANTED {
-        let winners = |of: fn(&(Vec<i64>, Vec<i64>)) -> &Vec<i64>| -> Vec<usize> {
-            (0..WRITERS)
-                .filter(|&writer| of(&claims[writer]).contains(&key))
+        let winners = |has: &dyn Fn(&Claims) -> bool| -> Vec<i64> {
+            let all = (0..).zip(&claims);
+            all.filter(|(_, claims)| has(claims))
+                .map(|(writer, _)| writer)
                 .collect()
         };
-        let (rows, owned) = (winners(|it| &it.0), winners(|it| &it.1));
-        assert_eq!(
-            (rows.len(), owned.len()),
-            (1, 1),
-            "key {key}: {rows:?} {owned:?}"
-        );
-        let owner = i64::try_from(rows[0]).unwrap();
-        assert_eq!(found.get(&key), Some(&owner), "key {key}");
-        let owner: StoredValue = i64::try_from(owned[0]).unwrap().into();
-        assert_eq!(relation.get(&[key.into()]).unwrap()[1], owner, "key {key}");
+        let wrote = winners(&|claims| claims.rows.contains(&key));
+        let inserted = winners(&|claims| claims.relation.contains(&key));
+        assert_eq!(wrote.len(), 1, "key {key}: {wrote:?}");
+        assert_eq!(inserted.len(), 1, "key {key}: {inserted:?}");
+        assert_eq!(found.get(&key), wrote.first(), "key {key}");
+        let owner = &relation.get(&[key.into()]).unwrap()[1];
+        assert_eq!(*owner, StoredValue::I64(inserted[0]), "key {key}");
     }
 }

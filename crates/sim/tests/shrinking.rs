@@ -18,7 +18,6 @@ fn becomes_short(bug: Sabotage, steps_max: usize) {
         })
         .expect("the bug is found");
     let (short, _) = shrink(&plan, failure, Some(bug));
-    println!("{bug:?}: {} steps became\n{short}", plan.steps.len());
     assert!(short.steps.len() <= steps_max, "{short}");
     assert!(run(&short, Some(bug)).is_err());
     assert!(run(&short, None).is_ok());

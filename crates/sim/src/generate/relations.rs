@@ -8,7 +8,7 @@ use crate::plan::{Act, Relate, RelationRow, RelationStep, SHAPES, Shape, Value};
 /// Names of relations; no table has one of them.
 const RELATIONS: [&str; 2] = ["hosts", "units"];
 /// Bytes of a text that few of fit a small budget.
-const LONG_TEXT_BYTES: std::ops::Range<usize> = 100_000..400_000;
+const LONG_TEXT_BYTES: std::ops::Range<usize> = 400_000..900_000;
 
 impl Draw {
     pub(super) fn relation_act(&mut self) -> Act {
@@ -98,7 +98,7 @@ impl Draw {
         let floats = [0.0, -0.0, 1.5, f64::NAN, -1e300, 2.5, 7.0];
         let x = (!random.random_bool(0.1)).then(|| pick(random, &floats).to_bits());
         let text = (!random.random_bool(0.3)).then(|| format!("t{}", random.random_range(0..12)));
-        let text = if self.is_little && self.random.random_bool(0.2) {
+        let text = if self.is_little && self.random.random_bool(0.35) {
             let bytes = self.random.random_range(LONG_TEXT_BYTES);
             Some(self.text(bytes))
         } else {

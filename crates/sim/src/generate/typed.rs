@@ -9,6 +9,9 @@ use crate::plan::{Act, Line};
 
 impl Draw {
     pub(super) fn write_typed(&mut self) -> Act {
+        if !self.sent.is_empty() && self.random.random_bool(0.1) {
+            return pick(&mut self.random, &self.sent).clone();
+        }
         let on_conflict = self.on_conflict();
         let rows = match on_conflict {
             // One row in the way is enough to refuse them all.
@@ -16,11 +19,14 @@ impl Draw {
             _ => self.random.random_range(1..=self.rows_typical),
         };
         let table = self.table();
+        let key = self.random.random_bool(0.15).then_some(self.next_key);
+        self.next_key = self.next_key.wrapping_add(u8::from(key.is_some()));
         Act::WriteTyped {
             database: self.database(),
             lines: self.points(&table, rows),
             table,
             on_conflict,
+            key,
         }
     }
 

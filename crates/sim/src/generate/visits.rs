@@ -85,6 +85,7 @@ impl Draw {
                 table,
                 lines: self.values_anew(lines),
                 on_conflict: self.on_conflict(),
+                key: None,
             },
             6 | 7 => Act::Write {
                 database,

@@ -113,6 +113,9 @@ impl Op {
     pub(super) fn key(&self) -> Option<(u8, u64)> {
         match self {
             Self::Write(batch) if batch.rows() > 0 => batch.key.map(|key| (key, batch.rows())),
+            Self::Update { batch, .. } if batch.rows() > 0 => {
+                batch.key.map(|key| (key, batch.rows()))
+            }
             Self::Relate(op) => op.batch.key.map(|key| (key, op.batch.rows())),
             _ => None,
         }

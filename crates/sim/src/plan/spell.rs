@@ -93,11 +93,17 @@ impl fmt::Display for Step {
                 table,
                 lines,
                 on_conflict,
-            } => write!(
-                f,
-                "write {database}.{table} typed, {} rows, on conflict {on_conflict:?}",
-                lines.len()
-            )?,
+                key,
+            } => {
+                write!(
+                    f,
+                    "write {database}.{table} typed, {} rows, on conflict {on_conflict:?}",
+                    lines.len()
+                )?;
+                if let Some(key) = key {
+                    write!(f, ", key {key}")?;
+                }
+            }
             Act::Update {
                 database,
                 table,

@@ -69,7 +69,17 @@ impl Run {
         batch: &Batch,
         report: &WriteReport,
     ) -> Result<(), String> {
-        let Some(key) = batch.key else {
+        self.judge_repeated(batch.key, report.rows, report.lsn)
+    }
+
+    /// Judges an answer that says that a batch was taken before, and with how many rows under which LSN.
+    pub(super) fn judge_repeated(
+        &mut self,
+        key: Option<u8>,
+        rows_then: u64,
+        lsn_then: Lsn,
+    ) -> Result<(), String> {
+        let Some(key) = key else {
             return Err("a batch without a key was called a repeat".to_owned());
         };
         let (rows, lsn) = match self.model.fate(key) {
@@ -77,12 +87,12 @@ impl Run {
             Some(Fate::Open { rows }) => (*rows, None),
             None => return Err(format!("key {key} was never taken, yet is called a repeat")),
         };
-        if rows != report.rows || lsn.is_some_and(|lsn| lsn != report.lsn) {
+        if rows != rows_then || lsn.is_some_and(|lsn| lsn != lsn_then) {
             return Err(format!(
-                "key {key} had {rows} rows at LSN {lsn:?}, and is answered with {report:?}"
+                "key {key} had {rows} rows at LSN {lsn:?}, and is answered with {rows_then} at {lsn_then}"
             ));
         }
-        self.model.acknowledge_key(key, rows, report.lsn);
+        self.model.acknowledge_key(key, rows, lsn_then);
         self.counts.repeats += 1;
         Ok(())
     }

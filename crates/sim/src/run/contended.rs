@@ -36,8 +36,8 @@ impl Asked {
     /// Whether the first look at the clock is the one that a visitor may come at.
     fn may_be_visited(&self) -> bool {
         match self {
-            Self::Typed(asked, _) => asked.has_rows(),
             // The age of keys is asked for under their lock.
+            Self::Typed(asked, _) => asked.has_rows() && !asked.has_key(),
             Self::Relate(asked, _) => asked.has_rows() && !asked.has_key(),
         }
     }
@@ -64,8 +64,9 @@ impl Run {
                 table,
                 lines,
                 on_conflict,
+                key,
             } => self
-                .prepare_write(database, table, lines, *on_conflict)?
+                .prepare_write((database, table), lines, *on_conflict, *key)?
                 .map(|(asked, ask)| Asked::Typed(asked, ask)),
             Act::Update {
                 database,

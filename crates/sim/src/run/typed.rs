@@ -7,7 +7,7 @@ use nilometer_engine::ingest::{OnConflict, Target, TypedReport};
 use nilometer_engine::{Duplicates, Engine, Error, RowKey};
 
 use super::Run;
-use crate::model::{Decided, Name, Op, Place, Point, Schema};
+use crate::model::{Decided, Fate, Name, Op, Place, Point, Schema};
 use crate::plan::{Line, Tags};
 use crate::typed::{fitting, keys, record_batch};
 use crate::world::{session_in, table_of};
@@ -23,6 +23,7 @@ pub(super) struct Typed {
     gone: Vec<Place>,
     /// Sent as an update or a delete of rows.
     is_change: bool,
+    key: Option<u8>,
 }
 
 /// Asks the store.
@@ -31,6 +32,10 @@ pub(super) type AskTyped = Box<dyn FnOnce(&Arc<Engine>) -> Result<TypedReport, E
 impl Typed {
     pub(super) fn has_rows(&self) -> bool {
         !self.points.is_empty()
+    }
+
+    pub(super) fn has_key(&self) -> bool {
+        self.key.is_some()
     }
 
     /// The table, and the keys of the rows that go.
@@ -47,10 +52,10 @@ impl Run {
     /// A typed write of lines, as far as the table has columns for them; `None` = there is no such table.
     pub(super) fn prepare_write(
         &self,
-        database: &str,
-        table: &str,
+        (database, table): (&str, &str),
         lines: &[Line],
         on_conflict: OnConflict,
+        key: Option<u8>,
     ) -> Result<Option<(Typed, AskTyped)>, String> {
         let Some(schema) = self.world.schemas(database).remove(table) else {
             return Ok(None);
@@ -68,11 +73,16 @@ impl Run {
             on_conflict,
             gone: Vec::new(),
             is_change: false,
+            key,
         };
         let (database, table) = (database.to_owned(), table.to_owned());
         let ask = move |engine: &Arc<Engine>| {
             let mut session = session_in(engine, &database)?;
-            session.write_arrow(Target::table(&table), &rows, on_conflict)
+            let target = Target::table(&table);
+            match key {
+                Some(key) => session.write_arrow_once([key; 16], target, &rows, on_conflict),
+                None => session.write_arrow(target, &rows, on_conflict),
+            }
         };
         Ok(Some((asked, Box::new(ask))))
     }
@@ -118,6 +128,7 @@ impl Run {
             on_conflict,
             gone,
             is_change: true,
+            key: None,
         };
         let gone: Vec<RowKey> = picked.into_iter().map(|(key, _)| key).collect();
         let database = database.to_owned();
@@ -175,8 +186,17 @@ impl Run {
                 Err(error) => self.allow::<()>(what, Err(error)).map(drop),
             };
         }
+        let fate = asked.key.and_then(|key| self.model.fate(key)).cloned();
         match (outcome, decided) {
             (Err(Error::NoConflicts { .. }), Decided::NoConflicts) => Ok(()),
+            (Ok(report), _) if report.repeated => {
+                self.judge_repeated(asked.key, report.written, report.lsn)
+            }
+            (Ok(_) | Err(Error::RowConflict { .. }), _)
+                if matches!(fate, Some(Fate::Taken { .. })) =>
+            {
+                Err(format!("a {what} was judged again, after {fate:?}"))
+            }
             (Err(Error::Limit { .. }), _) if too_large => Ok(()),
             (Err(Error::RowConflict { row, .. }), Decided::Refused(at)) => {
                 // An update looks at the rows of its batch before it looks at the table.
@@ -190,12 +210,13 @@ impl Run {
             (
                 Ok(report),
                 Decided::Taken {
-                    batch,
+                    mut batch,
                     written,
                     skipped,
                     replaced,
                 },
             ) => {
+                batch.key = asked.key;
                 let replaced = replaced + asked.gone.len() as u64;
                 let counts = (report.written, report.skipped, report.replaced);
                 if counts != (written, skipped, replaced) {
@@ -209,6 +230,10 @@ impl Run {
                         "a {what} was acknowledged after the store had stopped"
                     ));
                 }
+                // A batch without rows is not kept, and neither is its key.
+                if let Some(key) = asked.key.filter(|_| batch.rows() > 0) {
+                    self.model.acknowledge_key(key, batch.rows(), report.lsn);
+                }
                 self.counts.typed += u64::from(changes && !asked.is_change);
                 self.counts.updates += u64::from(changes && asked.is_change);
                 self.model.acknowledge(&Op::Update {
@@ -219,7 +244,8 @@ impl Run {
                 Ok(())
             }
             (Ok(report), decided) => Err(format!("{what}: {report:?} instead of {decided:?}")),
-            (Err(error), Decided::Taken { batch, .. }) => {
+            (Err(error), Decided::Taken { mut batch, .. }) => {
+                batch.key = asked.key;
                 let op = || Op::Update {
                     name: asked.name,
                     gone: asked.gone,

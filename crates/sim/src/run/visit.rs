@@ -132,8 +132,9 @@ impl Run {
                 table,
                 lines,
                 on_conflict,
+                key,
             } => {
-                let prepared = self.prepare_write(database, table, lines, *on_conflict);
+                let prepared = self.prepare_write((database, table), lines, *on_conflict, *key);
                 Some(self.typed_visit(prepared.ok().flatten()?))
             }
             Act::Update {
