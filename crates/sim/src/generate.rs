@@ -87,7 +87,7 @@ fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
         } else {
             MEMORY_BYTES
         },
-        forgetful: random.random_bool(0.2),
+        forgetful: random.random_bool(0.3),
     };
     let mut draw = Draw {
         hosts: if random.random_bool(0.15) { 60 } else { 5 },
@@ -114,8 +114,7 @@ fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
     draw.push(Act::Restart(Restart::Kill));
     draw.push(create(DATABASES[0]));
     if draw.relations {
-        for _ in 0..2 {
-            let made = draw.create_relation();
+        for made in draw.first_relations() {
             draw.push(made);
         }
     }
@@ -232,7 +231,18 @@ impl Draw {
         let retries = matches!(act, Act::Flush | Act::Maintain)
             && !(faults.fail_sync_at.is_empty() && faults.fail_write_at.is_empty());
         let visit = self.visit(&act);
+        let files_a_relation = visit
+            .as_ref()
+            .is_some_and(|visit| matches!(visit.act, Act::Relate(_)) && !act.writes_itself());
         self.steps.push(Step { act, faults, visit });
+        if files_a_relation && !crashes && self.random.random_bool(0.6) {
+            // What came while a file was written must be in the next one, or still in the log.
+            let between = self.write();
+            self.steps.push(Step::new(between));
+            self.steps.push(Step::new(Act::Flush));
+            let restart = self.restart_after_crash();
+            self.push(Act::Restart(restart));
+        }
         if retries && !crashes && self.random.random_bool(0.4) {
             // What a failed flush leaves is most delicate while the next one replaces it.
             let mut again = Step::new(Act::Flush);
@@ -333,7 +343,7 @@ impl Draw {
         match self.random.random_range(0..1000) {
             0..20 => return self.place_change(),
             20..35 => return Act::ReadOn(self.random.random_range(1..4)),
-            35..42 => return Act::LetGo,
+            35..40 => return Act::LetGo,
             42..50 if self.weather == Weather::Stormy => {
                 return Act::Damage(self.random.random());
             }
@@ -358,7 +368,14 @@ impl Draw {
                 },
             },
             73..78 => Act::Compare(self.probe()),
-            78..80 => Act::Hold,
+            78..80 => {
+                self.soon = Some(match self.random.random_range(0..10) {
+                    0..5 => Act::Settle,
+                    5..8 => Act::MaintainAll,
+                    _ => self.change(),
+                });
+                Act::Hold
+            }
             80 => {
                 let database = *pick(&mut self.random, &DATABASES);
                 create(database)

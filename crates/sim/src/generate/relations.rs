@@ -2,7 +2,7 @@
 
 use rand::RngExt;
 
-use super::{Draw, pick};
+use super::{DATABASES, Draw, pick};
 use crate::plan::{Act, Relate, RelationRow, RelationStep, SHAPES, Shape, Value};
 
 /// Names of relations; no table has one of them.
@@ -20,6 +20,18 @@ impl Draw {
             },
             _ => Act::Relate(self.relate()),
         }
+    }
+
+    /// One of each name, where most of all happens.
+    pub(super) fn first_relations(&mut self) -> Vec<Act> {
+        RELATIONS
+            .iter()
+            .map(|relation| Act::CreateRelation {
+                database: DATABASES[0].to_owned(),
+                relation: (*relation).to_owned(),
+                shape: Shape(self.random.random_range(0..SHAPES)),
+            })
+            .collect()
     }
 
     pub(super) fn create_relation(&mut self) -> Act {

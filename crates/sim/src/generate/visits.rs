@@ -20,7 +20,7 @@ impl Draw {
                 self.visit_of_a_flush()
             }
             act if act.writes_itself() => {
-                if !self.random.random_bool(0.35) {
+                if !self.random.random_bool(0.5) {
                     return None;
                 }
                 self.race(act)
