@@ -74,7 +74,9 @@ fn build(plan: &Plan) -> Result<Stopped, String> {
             (Act::Place(change @ PlaceChange::Create(name)), Some(engine))
                 if !name.contains('/') =>
             {
-                engine.create_database(name).map_err(text)?;
+                if engine.create_database(name).map_err(text)? {
+                    without_last = model.moment();
+                }
                 model.acknowledge(&Op::Place(change.clone()));
             }
             (
