@@ -79,7 +79,9 @@ fn find(disk: &Arc<dyn Disk>, path: &Path, text: &str) -> u64 {
     let mut bytes = vec![0; usize::try_from(size(disk, path)).unwrap()];
     let file = disk.open(path).unwrap();
     assert_eq!(file.read_at(&mut bytes, 0).unwrap(), bytes.len());
-    let at = bytes.windows(text.len()).position(|it| it == text.as_bytes());
+    let at = bytes
+        .windows(text.len())
+        .position(|it| it == text.as_bytes());
     at.unwrap() as u64
 }
 
@@ -238,13 +240,15 @@ fn a_lost_series_that_is_written_again_gets_a_new_id_and_its_old_rows_stay_hidde
             None => assert!(id > highest, "{id}: an id for the second time"),
         }
     }
-    for opened in 0..2 {
-        let engine = if opened == 0 { Arc::clone(&engine) } else { open(&disk) };
-        let shown = everything(&engine).unwrap();
+    let check = |engine: &Arc<Engine>| {
+        let shown = everything(engine).unwrap();
         assert_own_tags(&shown, "written again");
         assert_eq!(shown["d.public.m"].len(), 2 * after.len() + 3000);
-        assert_eq!(ids(&engine, "m").unwrap(), again);
-    }
+        assert_eq!(ids(engine, "m").unwrap(), again);
+    };
+    check(&engine);
+    drop(engine);
+    check(&open(&disk));
 }
 
 #[test]
@@ -256,7 +260,7 @@ fn a_writer_mends_what_it_needs_to_know_and_gets_the_id_that_was_there() {
     let [path] = index_files(&disk).try_into().unwrap();
     // Ids of two tables have 3000 entries of a few bits; hashes come next.
     let mut mended = 0;
-    for at in [2000, 4000, 6000, 8000, 10_000, 14_000] {
+    for at in [2000, 4000, 6000, 8000, 10_000, 12_000] {
         let (disk, _) = stopped(3000);
         flip(&disk, &path, at);
         let engine = open(&disk);
@@ -280,7 +284,12 @@ fn told_to_refuse_damage_the_store_moves_nothing_and_says_what_is_wrong() {
         on_damage: OnDamage::Refuse,
         ..options()
     };
-    for (at, opens) in [(5, false), (70, false), (size(&disk, &path) - 50, false), (1200, true)] {
+    for (at, opens) in [
+        (5, false),
+        (70, false),
+        (size(&disk, &path) - 30, false),
+        (1200, true),
+    ] {
         flip(&disk, &path, at);
         match open_with(&disk, refusing()) {
             Err(error) => assert!(!opens && error.to_string().contains(".idx"), "{error}"),
@@ -381,8 +390,8 @@ fn a_power_cut_at_any_call_while_a_file_is_mended_mixes_up_nothing() {
     faulty.set_plan(CrashPlan::default());
     mend_and_write(&disk).unwrap();
     let calls = faulty.calls();
-    let known = ids(&open(&disk), "m").unwrap();
-    assert_eq!(known.len() + 1500 - 1437, 1500, "63 lost, those of 1024 to 1087 written again");
+    // All that is lost, 63 series of those from 1024 on, is written again.
+    assert_eq!(ids(&open(&disk), "m").unwrap().len(), 1500);
     let mut cut_inside = 0;
     for crash_at in 1..=calls {
         let (faulty, disk) = damaged_store(crash_at);

@@ -189,8 +189,10 @@ impl Pair {
                 let next = last.next_series();
                 let from: Vec<&Index> = newest.iter().map(AsRef::as_ref).collect();
                 let ids: Vec<u64> = newest.iter().map(|file| file.file_id()).collect();
-                let merged =
-                    self.write(|to| assert!(merge(&from, &|_| true, 4096, to).is_ok()), next);
+                let merged = self.write(
+                    |to| assert!(merge(&from, &|_| true, 4096, to).is_ok()),
+                    next,
+                );
                 self.filed.merged(&ids, merged);
             }
             Step::Open => self.open(),

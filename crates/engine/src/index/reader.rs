@@ -77,7 +77,13 @@ impl Index {
         read(file.as_ref(), path, &mut tail, tail_offset)?;
         let tail = decode_tail(&tail, file_id).map_err(|what| what.at(path, tail_offset));
         let copy = decode_tail(copy, file_id).map_err(|what| what.at(path, HEADER_BYTES as u64));
-        let tail = either(&damage, tail, || copy)?;
+        let tail = match (tail, copy) {
+            (Ok(tail), Err(error)) => {
+                note(&damage, error)?;
+                tail
+            }
+            (tail, copy) => either(&damage, tail, || copy)?,
+        };
         let (offset, length) = (tail.offset, tail.length);
         let footers = length.checked_mul(2);
         let end = footers.and_then(|footers| offset.checked_add(footers));
