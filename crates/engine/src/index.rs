@@ -18,6 +18,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod texts;
+mod verify;
 mod writer;
 
 use nilometer_codec::crc32c;

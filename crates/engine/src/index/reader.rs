@@ -31,7 +31,7 @@ pub(crate) struct Index {
     bytes: u64,
     /// Where the footer starts: no block reaches beyond.
     end: u64,
-    footer: Footer,
+    pub(super) footer: Footer,
     cache: Arc<BlockCache>,
     /// The first damage that anybody met.
     damage: OnceLock<(u64, String)>,
@@ -379,75 +379,6 @@ impl Index {
         Ok(Some(all))
     }
 
-    /// Reads every block, and what stands there twice both times.
-    pub(crate) fn verify(&self) -> Result<(), Error> {
-        self.verify_ends()?;
-        for table in &self.footer.tables {
-            for block in 0..table.first_ids.len() {
-                let (first, copy) = (table.ids.place(block), table.ids_copy(block));
-                self.same(first, copy, table.ids.offset())?;
-                self.read_ids(table, block)?;
-                self.read_hashes(table, block)?;
-                for tag in &table.tags {
-                    self.read_codes(table, tag, block)?;
-                }
-            }
-            for tag in &table.tags {
-                for block in 0..tag.dictionary_blocks() {
-                    let first = tag.dictionary(block);
-                    let copy = tag.dictionary_copy(block).or(first);
-                    self.same(first, copy, tag.absent_at())?;
-                }
-                self.verify_lists(table, tag)?;
-            }
-        }
-        match self.damage() {
-            Some((offset, reason)) => Err(Error::corrupt(&self.path, offset, reason)),
-            None => Ok(()),
-        }
-    }
-
-    /// Both tails and both footers.
-    fn verify_ends(&self) -> Result<(), Error> {
-        let mut tails = Vec::new();
-        for at in [HEADER_BYTES as u64, self.bytes - TAIL_BYTES as u64] {
-            let mut tail = [0; TAIL_BYTES];
-            read(self.file.as_ref(), &self.path, &mut tail, at)?;
-            let tail = decode_tail(&tail, self.file_id);
-            tails.push(tail.map_err(|what| self.noted(what.at(&self.path, at)))?);
-        }
-        let [copy, tail] = tails.as_slice() else {
-            return Ok(());
-        };
-        if copy != tail {
-            return Err(self.corrupt(HEADER_BYTES as u64, "the tails contradict each other"));
-        }
-        for at in [tail.offset, tail.offset.saturating_add(tail.length)] {
-            let mut footer = vec![0; usize::try_from(tail.length).unwrap_or(usize::MAX)];
-            read(self.file.as_ref(), &self.path, &mut footer, at)?;
-            if crc32c(0, &footer) != tail.crc {
-                return Err(self.corrupt(at, "the footer fails its checksum"));
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether a block and its copy are the same.
-    fn same(
-        &self,
-        first: Option<(u64, u64)>,
-        copy: Option<(u64, u64)>,
-        kind: u64,
-    ) -> Result<(), Error> {
-        let (Some(first), Some(copy)) = (first, copy) else {
-            return Err(self.corrupt(kind, "no such block"));
-        };
-        if self.fetch(first.0, first.1)? != self.fetch(copy.0, copy.1)? {
-            return Err(self.corrupt(copy.0, "a block and its copy differ"));
-        }
-        Ok(())
-    }
-
     pub(super) fn table(&self, table: TableId) -> Option<&TableMeta> {
         let tables = &self.footer.tables;
         let at = tables.binary_search_by_key(&table, |meta| meta.table);
@@ -663,18 +594,22 @@ impl Index {
     }
 
     /// A block without its checksum, which was checked.
-    fn fetch(&self, offset: u64, length: u64) -> Result<Vec<u8>, Error> {
+    pub(super) fn fetch(&self, offset: u64, length: u64) -> Result<Vec<u8>, Error> {
         let end = offset.checked_add(length);
         if end.is_none_or(|end| end > self.end) || length < 4 {
             return Err(self.corrupt(offset, "a place is outside the file"));
         }
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
-        read(self.file.as_ref(), &self.path, &mut bytes, offset)
-            .map_err(|error| self.noted(error))?;
+        self.read_at(&mut bytes, offset)?;
         let whole = checked(&bytes).map_err(|what| self.noted(what.at(&self.path, offset)))?;
         let length = whole.len();
         bytes.truncate(length);
         Ok(bytes)
+    }
+
+    /// Bytes at a place, which are not checked.
+    pub(super) fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), Error> {
+        read(self.file.as_ref(), &self.path, bytes, offset).map_err(|error| self.noted(error))
     }
 
     /// Bytes from `offset` on, at most so many, fewer where the blocks end. They are not checked.
@@ -687,7 +622,7 @@ impl Index {
         let left = self.end.saturating_sub(offset);
         bytes.clear();
         bytes.resize(most.min(usize::try_from(left).unwrap_or(most)), 0);
-        read(self.file.as_ref(), &self.path, bytes, offset).map_err(|error| self.noted(error))
+        self.read_at(bytes, offset)
     }
 }
 
@@ -762,7 +697,12 @@ pub(super) fn tag_of(table: &TableMeta, tag: ColumnId) -> Option<&TagMeta> {
     table.tags.get(at.ok()?)
 }
 
-fn read(file: &dyn DiskFile, path: &Path, bytes: &mut [u8], offset: u64) -> Result<(), Error> {
+pub(super) fn read(
+    file: &dyn DiskFile,
+    path: &Path,
+    bytes: &mut [u8],
+    offset: u64,
+) -> Result<(), Error> {
     read_exact_at(file, bytes, offset).map_err(|error| match error.kind() {
         std::io::ErrorKind::UnexpectedEof => Error::corrupt(path, offset, "the file ends early"),
         _ => Error::io("read", path)(error),
@@ -771,15 +711,15 @@ fn read(file: &dyn DiskFile, path: &Path, bytes: &mut [u8], offset: u64) -> Resu
 
 /// What a tail says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Tail {
+pub(super) struct Tail {
     /// Of the first footer.
-    offset: u64,
+    pub(super) offset: u64,
     /// Of one.
-    length: u64,
-    crc: u32,
+    pub(super) length: u64,
+    pub(super) crc: u32,
 }
 
-fn decode_tail(tail: &[u8], file_id: u64) -> Result<Tail, Malformed> {
+pub(super) fn decode_tail(tail: &[u8], file_id: u64) -> Result<Tail, Malformed> {
     let input = &mut &*tail;
     let mut u64_of = || -> Result<u64, Malformed> {
         let bytes = take_bytes(input, 8)?;
