@@ -16,6 +16,7 @@ mod flush;
 mod index;
 mod limits;
 mod memory;
+mod mend;
 mod metrics;
 mod open;
 mod presence;
@@ -119,7 +120,7 @@ pub struct Options {
     pub index_cache_bytes_max: u64,
     /// Segment files that are open at once.
     pub open_files_max: u64,
-    /// What becomes of damaged segments and files of keys.
+    /// What becomes of damaged segments, index files and files of keys.
     pub on_damage: OnDamage,
     /// What becomes of a damaged log. Put aside, it takes every batch with it that came after the damage.
     pub on_log_damage: OnDamage,
@@ -189,6 +190,10 @@ pub struct Engine {
     budget: MemoryBudget,
     /// Damaged files that were put aside, now or earlier.
     quarantined: Vec<Quarantined>,
+    /// Damaged index files that were put aside since.
+    mended: Mutex<Vec<Quarantined>>,
+    /// Held by whoever merges or mends index files.
+    indexing: Mutex<()>,
     /// Held by a backup: there is one at a time.
     backups: Mutex<()>,
     /// Held until the last reference is gone.

@@ -105,7 +105,14 @@ impl Pending {
         while !missing.is_empty() {
             // What is looked up below the recent series stays as it is until those are set aside for a flush.
             let layers = Arc::clone(engine.catalogue().layers());
-            missing = self.find_known(&layers, missing)?;
+            missing = match self.find_known(&layers, &missing) {
+                Ok(nowhere) => nowhere,
+                Err(error) => {
+                    // The answer is in a damaged place: it is known once what is left is in another file.
+                    engine.mend_after(error)?;
+                    continue;
+                }
+            };
             if !missing.is_empty() && !is_checked {
                 engine.check_batch_series(missing.len() as u64)?;
                 engine.check_index((missing.len() * SERIES_BYTES + self.text.len()) as u64)?;
@@ -179,11 +186,11 @@ impl Pending {
     }
 
     /// Those positions whose series are nowhere; the others get their ids.
-    fn find_known(&mut self, layers: &Layers, wanted: Vec<usize>) -> Result<Vec<usize>, Error> {
+    fn find_known(&mut self, layers: &Layers, wanted: &[usize]) -> Result<Vec<usize>, Error> {
         let mut missing = Vec::new();
         {
             let memory = layers.memory();
-            for at in wanted {
+            for &at in wanted {
                 let (table, tags) = self.tags_of(at);
                 match memory.find(table, &tags) {
                     Some(id) => self.set_id(at, id),

@@ -439,6 +439,7 @@ pub(super) fn metrics(reading: &Reading) -> Rows {
         ("quarantined_files", metrics.quarantined_files),
         ("quarantined_bytes", metrics.quarantined_bytes),
         ("quarantined_rows", metrics.quarantined_rows),
+        ("quarantined_series", metrics.quarantined_series),
         ("index_files", metrics.index_files),
         ("index_cache_bytes", metrics.index_cache_bytes),
         ("databases", metrics.databases),
