@@ -79,7 +79,8 @@ impl Engine {
         let mut keys = KeySet::new(&options, clock.as_ref());
         let mut relations = read_keys(&segment_dir, &manifest, &mut keys, &mut quarantine)
             .and_then(|()| read_relations(disk.as_ref(), &segment_dir, &manifest))
-            .map_err(|error| manifest.blame(error))?;
+            .map_err(|error| manifest.blame(error))?
+            .sabotaged(options.sabotage);
         prepare_log(disk.as_ref(), clock.as_ref(), dir, &options, &manifest)?;
         let head = Head::default();
         let mut unfiled = Vec::new();

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::memo::{Fingerprint, SeriesMemo};
 use crate::catalogue::Layers;
@@ -24,6 +24,7 @@ pub(super) struct Pending {
     tags: Vec<(ColumnId, usize, usize)>,
     text: String,
     by_text: FxHashMap<Fingerprint, usize>,
+    tags_met: FxHashSet<ColumnId>,
 }
 
 #[derive(Debug)]
@@ -78,6 +79,11 @@ impl Pending {
         at
     }
 
+    /// Whether this is the first time that the body names a tag.
+    pub(super) fn meets_tag(&mut self, tag: ColumnId) -> bool {
+        self.tags_met.insert(tag)
+    }
+
     /// A row of the series was kept.
     pub(super) fn mark_used(&mut self, at: usize) {
         if let Some(wanted) = self.series.get_mut(at) {
@@ -108,6 +114,7 @@ impl Pending {
                 }
             };
             if !missing.is_empty() && !is_checked {
+                engine.check_batch_series(missing.len() as u64)?;
                 engine.check_index((missing.len() * SERIES_BYTES + self.text.len()) as u64)?;
                 is_checked = true;
             }
@@ -175,6 +182,7 @@ impl Pending {
         self.tags.clear();
         self.text.clear();
         self.by_text.clear();
+        self.tags_met.clear();
     }
 
     /// Those positions whose series are nowhere; the others get their ids.
