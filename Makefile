@@ -1,11 +1,12 @@
 # One profile (release) for everything, so that every crate is compiled once.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lint tidy bench fuzz-smoke clean
+.PHONY: help setup build demo test lint tidy bench soak fuzz-smoke clean
 
-# Inputs per property in `make fuzz-smoke`; arguments of `make bench`.
+# Inputs per property in `make fuzz-smoke`; arguments of `make bench` and `make soak`.
 CASES ?= 20000
 BENCH ?=
+SOAK ?=
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS=$$'\t' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
@@ -33,6 +34,9 @@ tidy: setup ## Check layers, sizes, links, words, licences
 
 bench: build ## Run the benchmark (BENCH="arguments")
 	"$$(scripts/target-dir.sh)/release/nilometer" bench $(BENCH)
+
+soak: setup ## Simulate crashes until stopped, keep what is found in soak-findings (SOAK="--minutes 60")
+	cargo run --release --locked -p nilometer-sim -- soak --keep soak-findings $(SOAK)
 
 fuzz-smoke: setup ## Throw many random inputs at decoders and parsers (CASES=20000)
 	PROPTEST_CASES=$(CASES) cargo test --release --locked -p nilometer-codec -p nilometer-lineproto

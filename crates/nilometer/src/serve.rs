@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use nilometer_engine::Engine;
 use nilometer_query::ShownSetting;
-use nilometer_server::{AccessLog, PemFile, ServerConfig, Tls, Token};
+use nilometer_server::{AccessLog, Origins, PemFile, ServerConfig, Tls, Token};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::print;
@@ -66,6 +66,9 @@ struct AccessArgs {
     /// File with the token that every request but /health and /ping must show.
     #[arg(long, value_name = "FILE", env = "NILOMETER_TOKEN_FILE")]
     token_file: Option<PathBuf>,
+    /// Origins (scheme, host and port) of web pages that may call from a browser, with commas between them; * = any.
+    #[arg(long, value_name = "ORIGINS", env = "NILOMETER_HTTP_CORS_ORIGINS")]
+    http_cors_origins: Option<Origins>,
 }
 
 /// What is logged, to standard error.
@@ -202,6 +205,7 @@ impl ServeArgs {
         config.insecure = self.insecure;
         config.tls = self.access.tls()?;
         config.token = self.access.token()?;
+        config.cors_origins = self.access.http_cors_origins.clone().unwrap_or_default();
         config.access_log = match self.log.access_log {
             AccessLevel::Info => AccessLog::Info,
             AccessLevel::Debug => AccessLog::Debug,

@@ -21,6 +21,7 @@ mod gapfill;
 mod lateral;
 mod memory;
 mod names;
+mod narrow;
 mod options;
 mod planner;
 mod relation;

@@ -22,6 +22,7 @@ use crate::catalogue::Reading;
 use crate::cooperate::cooperate;
 use crate::error::Error;
 use crate::memory::{QueryMemory, SharedMemory};
+use crate::narrow::NarrowScans;
 use crate::options::SqlOptions;
 use crate::running::{Running, Statements};
 use crate::statement::name::{INFORMATION_SCHEMA, Place, SYSTEM_SCHEMA, TableName};
@@ -301,7 +302,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
 /// The planner's rules, and first ours: what it recognises is plainest before others have changed it.
 fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> =
-        vec![Arc::new(AggregateFromStatistics)];
+        vec![Arc::new(AggregateFromStatistics), Arc::new(NarrowScans)];
     rules.extend(PhysicalOptimizer::new().rules);
     rules
 }

@@ -9,7 +9,7 @@ use nilometer_codec::PhysicalType;
 
 use super::ddl::{exists, find_schema, in_schema};
 use super::open::side_name;
-use super::{Engine, State, check_name};
+use super::{Engine, State, check_name, lock};
 use crate::batch::Batch;
 use crate::disk::Disk;
 use crate::error::Error;
@@ -71,10 +71,11 @@ impl Engine {
                 id: known.id,
                 ..made
             };
+            // Neither answer may be for something that a power cut takes back.
+            self.log.sync(known.id.0)?;
             if *known != same {
                 return Err(exists("relation", name, in_schema(database, schema)));
             }
-            self.log.sync(known.id.0)?;
             return Ok(false);
         }
         self.change_relations(vec![Change::Create(made)])?;
@@ -85,6 +86,9 @@ impl Engine {
     pub fn drop_relation(&self, database: &str, schema: &str, name: &str) -> Result<bool, Error> {
         let (_, owner) = find_schema(&self.catalogue(), database, schema)?;
         let Some(id) = self.relations().named(owner, name).map(|it| it.id) else {
+            // Somebody may have dropped it a moment ago, and a power cut could bring it back.
+            let lsn = lock(&self.sequencer).next_lsn - 1;
+            self.log.sync(lsn)?;
             return Ok(false);
         };
         self.change_relations(vec![Change::Drop(id)])?;

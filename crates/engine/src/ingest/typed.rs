@@ -1,13 +1,14 @@
 //! Typed writes: a record batch in, one atomic batch out.
 //!
 //! Does: find columns by name, convert them, give rows their series, and decide what becomes of rows whose key is there.
-//! Does not: make tables or columns ([`Engine::create_table`] and [`Engine::add_column`] do), keep the good part of a bad
+//! Does not: make tables or columns ([`Session::make_missing`] does), keep the good part of a bad
 //! batch, or look keys up (`engine/presence.rs` does).
 //!
 //! A `unique` table is checked without a lock: look the keys up, build the batch, and ask under the sequencer whether
 //! anything happened to one of them since. If so, all of it is done again; somebody else got ahead, so this ends.
 
 mod arrays;
+mod missing;
 mod relation;
 mod series;
 mod update;
@@ -24,6 +25,7 @@ use crate::nearest::nearest;
 use crate::order::sorted_order;
 use crate::schema::{ColumnId, ColumnKind, Duplicates, Lsn, SeriesId, TIME_COLUMN, TableSchema};
 use arrays::{Refusal, Strings};
+pub use missing::Missing;
 
 /// Where rows go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -223,15 +225,19 @@ impl Session {
     }
 
     fn target(&self, target: &Target<'_>) -> Result<Arc<TableSchema>, Error> {
+        let schema = self.schema_of(target);
         let catalogue = self.engine.catalogue();
-        let schema = match target.schema {
-            Some(schema) => schema.to_owned(),
-            None => catalogue
-                .schema_name(self.schema)
-                .unwrap_or_default()
-                .to_owned(),
-        };
         find_table(&catalogue, &self.database, &schema, target.table)
+    }
+
+    /// The name of the schema that rows go to.
+    fn schema_of(&self, target: &Target<'_>) -> String {
+        if let Some(schema) = target.schema {
+            return schema.to_owned();
+        }
+        let catalogue = self.engine.catalogue();
+        let name = catalogue.schema_name(self.schema);
+        name.unwrap_or_default().to_owned()
     }
 
     /// Rows as a batch carries them. `None` = the catalogue changed meanwhile.
@@ -241,6 +247,8 @@ impl Session {
         batch: &RecordBatch,
     ) -> Result<Option<TableRows>, Error> {
         self.engine.check_batch_rows(batch.num_rows() as u64)?;
+        self.engine
+            .check_batch_columns(batch.num_columns() as u64)?;
         let columns = Columns::of(table, batch)?;
         let Some(series) = self.series_of(table, &columns.tags, batch.num_rows())? else {
             return Ok(None);

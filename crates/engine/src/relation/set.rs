@@ -15,6 +15,7 @@ use super::value::{Row, Value};
 use super::versions::{LIVE, Versions};
 use super::{Change, RelationId, RelationSchema, Rows};
 use crate::error::{Error, Malformed};
+use crate::sabotage::Sabotage;
 use crate::schema::{Lsn, SchemaId};
 
 /// Every relation, dropped ones as long as somebody may see them.
@@ -23,6 +24,10 @@ pub(crate) struct Relations {
     by_id: BTreeMap<RelationId, Relation>,
     /// By schema and name, oldest first; one of them at most is not dropped.
     by_name: BTreeMap<SchemaId, FxHashMap<String, Vec<RelationId>>>,
+    /// A planted bug.
+    sabotage: Option<Sabotage>,
+    /// A planted bug: rows that come are entered under their primary keys only.
+    is_careless: bool,
 }
 
 #[derive(Debug)]
@@ -119,6 +124,19 @@ pub(crate) struct RelationCheckpoint {
 }
 
 impl Relations {
+    /// Plants a bug, if there is one to be planted.
+    pub(crate) fn sabotaged(self, sabotage: Option<Sabotage>) -> Self {
+        Self { sabotage, ..self }
+    }
+
+    /// Applies changes that the log has.
+    pub(crate) fn replay(&mut self, lsn: Lsn, changes: &[Change]) -> Result<(), Refused> {
+        self.is_careless = self.sabotage == Some(Sabotage::UniqueKeysNotReplayed);
+        let outcome = self.apply(lsn, changes);
+        self.is_careless = false;
+        outcome
+    }
+
     /// Applies changes at an LSN above all before. After an error nothing has changed.
     pub(crate) fn apply(&mut self, lsn: Lsn, changes: &[Change]) -> Result<(), Refused> {
         let mut done = Vec::new();
@@ -181,6 +199,7 @@ impl Relations {
             Change::Insert(id, rows) => (*id, rows, false),
             Change::Replace(id, rows) => (*id, rows, true),
         };
+        let is_careless = self.is_careless;
         let relation = self.live_mut(id)?;
         relation.check_shape(rows, false)?;
         for at in 0..rows.rows {
@@ -192,7 +211,11 @@ impl Relations {
             if let Some((key, values)) = relation.rows.conflict(&row) {
                 return Err(relation.key_refused(key, at, &values));
             }
-            done.push(Done::Added(id, relation.rows.add(&row, lsn)));
+            let slot = relation.rows.add(&row, lsn);
+            if is_careless {
+                relation.rows.forget_unique_keys(slot);
+            }
+            done.push(Done::Added(id, slot));
         }
         Ok(())
     }
@@ -318,6 +341,9 @@ impl Relations {
             if let Some(relation) = self.by_id.get_mut(&filed.schema.id) {
                 relation.file = Some(file);
                 relation.filed_lsn = done.lsn;
+                if self.sabotage == Some(Sabotage::RelationFiledEarly) {
+                    relation.filed_lsn = relation.changed_lsn;
+                }
             }
         }
     }

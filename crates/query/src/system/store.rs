@@ -359,7 +359,7 @@ fn all_settings(reading: &Reading) -> Vec<ShownSetting> {
     let sql = &reading.shared.options;
     let store = reading.shared.engine.options();
     let compaction = &store.compaction;
-    let own: [(&str, &dyn Debug); 22] = [
+    let own: [(&str, &dyn Debug); 24] = [
         ("query-threads", &sql.threads),
         ("query-memory-bytes-max", &sql.query_memory_bytes_max),
         ("queries-memory-bytes-max", &sql.queries_memory_bytes_max),
@@ -373,6 +373,8 @@ fn all_settings(reading: &Reading) -> Vec<ShownSetting> {
         ("flush-idle-rows-min", &store.flush_idle_rows_min),
         ("log-bytes-max", &store.log_bytes_max),
         ("batch-rows-max", &store.batch_rows_max),
+        ("batch-columns-max", &store.batch_columns_max),
+        ("batch-series-max", &store.batch_series_max),
         ("memory-bytes-max", &store.memory_bytes_max),
         ("memo-bytes-max", &store.memo_bytes_max),
         (
@@ -437,6 +439,7 @@ pub(super) fn metrics(reading: &Reading) -> Rows {
         ("quarantined_files", metrics.quarantined_files),
         ("quarantined_bytes", metrics.quarantined_bytes),
         ("quarantined_rows", metrics.quarantined_rows),
+        ("quarantined_series", metrics.quarantined_series),
         ("index_files", metrics.index_files),
         ("index_cache_bytes", metrics.index_cache_bytes),
         ("databases", metrics.databases),

@@ -9,6 +9,7 @@ mod aggregates;
 mod functions;
 mod gapfill;
 mod guide;
+mod narrowed;
 mod operators;
 mod oracle;
 mod relations;
