@@ -50,7 +50,11 @@ fn repair(args: &CheckArgs) -> anyhow::Result<()> {
     };
     let engine = Engine::open_dir(&args.data, options)?;
     engine.mend_index_files()?;
-    for file in engine.quarantined().iter().chain(&engine.mended_index_files()) {
+    for file in engine
+        .quarantined()
+        .iter()
+        .chain(&engine.mended_index_files())
+    {
         print::line(format!("put aside: {}", lost(file)));
     }
     engine.close()?;
