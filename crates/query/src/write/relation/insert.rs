@@ -128,8 +128,7 @@ fn on_conflict(
                     position: name.position,
                 });
             }
-            let alias = insert.table_alias.as_ref().map(|alias| alias.alias.clone());
-            let alias = alias.unwrap_or_else(|| Ident::with_quote('"', &name.table));
+            let alias = Ident::with_quote('"', &name.table);
             set(update, schema, alias, key.unwrap_or(0)).map(OnConflict::Update)
         }
     }
@@ -144,7 +143,7 @@ fn set(
     if Name::from(&alias).text == EXCLUDED {
         return Err(unsupported(
             "ON CONFLICT DO UPDATE of a table called excluded",
-            "give it another name: INSERT INTO excluded AS t",
+            "write DO NOTHING and then UPDATE; excluded is what the new rows are called here",
         ));
     }
     let (mut values, position) = assigned(&schema.arrow_schema(), &update.assignments)?;
