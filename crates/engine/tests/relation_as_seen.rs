@@ -78,10 +78,10 @@ fn a_row_that_changed_since_it_was_seen_stays_as_it_is() {
         assert!(matches!(error, Error::RelationChanged { .. }), "{error}");
     }
     let now = engine.snapshot();
-    assert_eq!(count(&now, 1), Some(11.into()));
+    assert_eq!(count(&now, 1), Some(11_i64.into()));
     assert_eq!(
         count(&now, 2),
-        Some(20.into()),
+        Some(20_i64.into()),
         "nothing of a batch happens"
     );
 
@@ -146,8 +146,8 @@ fn a_record_batch_becomes_rows_without_loss() {
         ("id", Arc::clone(&ids)),
     ]));
     let expected = vec![
-        vec![7.into(), Value::Null, "a".into()],
-        vec![8.into(), Value::Null, Value::Null],
+        vec![7_i64.into(), Value::Null, "a".into()],
+        vec![8_i64.into(), Value::Null, Value::Null],
     ];
     assert_eq!(rows.unwrap(), expected);
 
@@ -174,7 +174,7 @@ fn a_record_batch_becomes_rows_without_loss() {
     }
 
     // And back again, of the columns that are asked for.
-    let rows = vec![vec![1.into(), Value::Null, "x".into()].into()];
+    let rows = vec![vec![1_i64.into(), Value::Null, "x".into()].into()];
     let batches: Vec<RecordBatch> = schema.batches(rows, &[2, 0]).collect();
     let [back] = batches.as_slice() else {
         panic!("{} batches", batches.len())

@@ -777,7 +777,7 @@ fn a_name_is_not_taken_by_a_relation_that_is_not_durable() {
     assert!(engine.snapshot().relation("d", "public", "new").is_none());
 }
 
-/// The simulation found this: a relation was dropped and the sync failed; dropping it again said that there was none,
+/// Found by reading: a relation was dropped and the sync failed; dropping it again said that there was none,
 /// although every snapshot showed it and the next start brought it back.
 #[test]
 fn a_relation_whose_drop_is_not_durable_is_not_said_to_be_gone() {
