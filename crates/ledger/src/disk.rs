@@ -148,9 +148,11 @@ impl Disk {
     /// Fills the disk until so many bytes are free, or to the last byte for 0, with a file of that name.
     pub fn fill(&self, name: &str, free: u64) -> Result<()> {
         let mut file = fs::File::create(self.point.join(name))?;
-        let piece = vec![0x5a; 64 << 10];
+        let piece = vec![0x5a; 8 << 20];
         loop {
+            // Never all of it at once, because the file system takes some for its own records of where things are.
             let room = self.free()?.saturating_sub(free);
+            let room = if room > 128 << 10 { room / 2 } else { room };
             let now = usize::try_from(room).map_or(piece.len(), |room| piece.len().min(room));
             if now == 0 {
                 break;

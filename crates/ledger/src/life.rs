@@ -26,6 +26,7 @@ pub const WRITERS: usize = 3;
 /// Batches of one scripted part of a life.
 const PART_BATCHES: usize = 9;
 /// Longest wait for maintenance after a scripted part.
+const COMPACTION: Duration = Duration::from_millis(15);
 const QUIET_MAX: Duration = Duration::from_millis(400);
 
 /// What became of a request.
@@ -379,7 +380,11 @@ fn wait_for_maintenance(server: &Server) -> bool {
     let deadline = Instant::now() + QUIET_MAX;
     while Instant::now() < deadline {
         match server.metric("nilometer_head_rows") {
-            Ok(0.0) => return true,
+            Ok(0.0) => {
+                // A compaction comes right after.
+                std::thread::sleep(COMPACTION);
+                return true;
+            }
             Ok(_) => std::thread::sleep(Duration::from_millis(5)),
             Err(_) => return false,
         }

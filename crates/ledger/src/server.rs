@@ -101,7 +101,7 @@ impl Launch {
                 let mut command = Command::new("strace");
                 // The tracer detaches from our process, so that the process that we started is the server.
                 command
-                    .args(["-D", "-f", "--seccomp-bpf"])
+                    .args(["-D", "-f"])
                     .args(arguments)
                     .arg(&self.program);
                 command

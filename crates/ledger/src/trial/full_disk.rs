@@ -126,7 +126,7 @@ fn fill(
         server = life.launch.start_up()?;
         life.check(&server, When::Settled, tally, label)?;
     }
-    if random.one_in(2) {
+    if tally.faults.is_multiple_of(2) {
         sights.last_bytes += 1;
         disk.fill(REST, 0)?;
         for writer in 0..WRITERS {

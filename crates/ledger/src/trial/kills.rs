@@ -4,6 +4,7 @@
 //! read everything back.
 //! Does not: choose the moment by what the server does; `syscalls.rs` does.
 
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
@@ -131,7 +132,64 @@ pub fn power_cuts(context: &Context) -> Result<Outcome> {
         )?;
     }
     sights.note(&mut tally);
+    match a_lying_disk_is_noticed(context) {
+        Ok(points) if points > 0 => write!(tally.notes, " lost_on_a_lying_disk={points}")?,
+        Ok(_) => tally.broke(
+            "no sync reached a disk whose power was cut, and nothing was missing".to_owned(),
+        ),
+        Err(e) => write!(tally.notes, " lying_disk=skipped({e:#})")?,
+    }
     Ok(Outcome::Ran(tally))
+}
+
+/// The trial tries itself: under a server whose every sync does nothing, though it says it did, a cut must cost
+/// acknowledged points. How many it cost; an error says why it could not be tried.
+fn a_lying_disk_is_noticed(context: &Context) -> Result<u64> {
+    let folder = context.folder()?;
+    let disk = Disk::make_with_cuts(folder.path(), DISK_MIB)?.map_err(anyhow::Error::msg)?;
+    let mut ground = Ground::Disk(disk);
+    let data = ground.data();
+    let life = Life::create(
+        &context.program,
+        folder.path(),
+        data,
+        context.seed,
+        ROWS_MEAN,
+        ground.flags(),
+    )?;
+    let server = life.launch.start_up()?;
+    life.prepare(&server)?;
+    server.stop()?;
+    let lies = [
+        "-o",
+        "/dev/null",
+        "--seccomp-bpf",
+        "-e",
+        "trace=fdatasync,fsync",
+        "-e",
+        "inject=fdatasync,fsync:retval=0",
+    ];
+    let server = life
+        .launch
+        .under_strace(&lies.map(str::to_owned))
+        .start_up()?;
+    let round = Round {
+        seed: context.seed,
+        batches: ROUND_BATCHES_MAX,
+        pause_us: 0,
+    };
+    let pid = server.pid();
+    until_struck(&life, &server, round, |moment| {
+        ground.strike(&life, moment)?;
+        Ok(kill_process(pid, Signal::KILL)?)
+    })?;
+    server.kill()?;
+    ground.recover(&life)?;
+    let server = life.launch.start_up()?;
+    let mut tally = Tally::default();
+    life.check(&server, When::Settled, &mut tally, "a lying disk")?;
+    server.kill()?;
+    Ok(tally.missing)
 }
 
 /// What servers were seen to do, so that a trial that interrupts nothing does not pass for one that does.

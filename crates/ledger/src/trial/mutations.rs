@@ -27,7 +27,7 @@ use crate::life::{Expect, Life, Outcome as Sent, WRITERS};
 use crate::mutate::{Mutation, mutate};
 use crate::random::Random;
 use crate::read_back::{Found, statements};
-use crate::server::DB;
+use crate::server::{DB, Launch, Start};
 use crate::tally::Tally;
 
 const ROWS_MEAN: u64 = 12;
@@ -43,6 +43,8 @@ const MARK: &str = "between_two_answers";
 const BASE_MUTATIONS: u64 = 1000;
 /// One mutation in so many is checked with `nilometer check` too.
 const CHECK_ONE_IN: u64 = 8;
+/// One damaged store in so many is served; the others are asked by `nilometer sql`, which starts sooner.
+const SERVE_ONE_IN: u64 = 6;
 /// One refused copy in so many is repaired, and asked again.
 const REPAIR_ONE_IN: u64 = 3;
 /// One mutation in so many is of a backup.
@@ -61,6 +63,8 @@ struct Base {
     files: BTreeMap<String, Vec<PathBuf>>,
     backup_files: BTreeMap<String, Vec<PathBuf>>,
     newest_log: Option<PathBuf>,
+    /// Taken by who runs a server: there is one at a time.
+    server: Mutex<()>,
 }
 
 /// What became of one damaged copy.
@@ -192,6 +196,7 @@ fn base(context: &Context, number: u64, folder: &Path, tally: &mut Tally) -> Res
         in_log,
         backup_files: files_by_kind(&backup)?,
         newest_log,
+        server: Mutex::new(()),
         files,
         data,
         backup,
@@ -345,13 +350,20 @@ fn one(base: &Base, random: &mut Random, place: &Path, n: u64) -> Result<(Tally,
         place.to_owned()
     };
     let notes_before = notes(&base.data);
-    let fate = match answers(base, &data)? {
+    let answered = if !is_backup && random.one_in(SERVE_ONE_IN) {
+        serve(base, &data, place, &label, &mut tally)?
+    } else {
+        answers(base, &data)?
+    };
+    let fate = match answered {
         Answers::Broken(why) => {
             tally.broke(format!("{label}: {why}"));
             None
         }
         Answers::Refused(why) => {
-            if !names_a_file(&why) {
+            // Without its manifest a folder is no store, and the folder is what can be named.
+            let is_removed = mutation.bytes.is_none() && why.contains(&*data.to_string_lossy());
+            if !names_a_file(&why) && !is_removed {
                 tally.broke(format!("{label}: refused without a file's name: {why}"));
             }
             if random.one_in(REPAIR_ONE_IN) {
@@ -552,6 +564,54 @@ fn restore(base: &Base, backup: &Path, label: &str, tally: &mut Tally) -> Result
         ));
     }
     Ok(None)
+}
+
+/// Asks a server, which puts damaged files aside by itself, instead of the program that refuses them.
+fn serve(
+    base: &Base,
+    data: &Path,
+    place: &Path,
+    label: &str,
+    tally: &mut Tally,
+) -> Result<Answers> {
+    let _one_at_a_time = base.server.lock().unwrap_or_else(PoisonError::into_inner);
+    let output = place.with_extension("output");
+    fs::create_dir_all(&output)?;
+    let launch = Launch {
+        program: base.program.clone(),
+        data: data.to_owned(),
+        output,
+        flags: Vec::new(),
+        strace: None,
+    };
+    let server = match launch.start()? {
+        Start::Up(server) => server,
+        Start::Ended(ended) => {
+            Life::look_at(&ended, tally, label);
+            let is_error = ended.status.code() == Some(1);
+            return Ok(if is_error {
+                Answers::Refused(ended.stderr)
+            } else {
+                Answers::Broken(format!("{}: {}", ended.status, ended.stderr))
+            });
+        }
+    };
+    let mut client = server.client();
+    let mut refused = None;
+    let found = Found::read(base.content, |statement| {
+        let answer = client.sql(DB, statement)?;
+        if answer.status != 200 {
+            refused = Some(answer.text());
+            bail!("refused");
+        }
+        Ok(answer.text())
+    });
+    Life::look_at(&server.kill()?, tally, label);
+    Ok(match (found, refused) {
+        (Ok(found), _) => Answers::Found(found),
+        (Err(_), Some(why)) => Answers::Refused(why),
+        (Err(e), None) => Answers::Broken(format!("{e:#}")),
+    })
 }
 
 /// What is put aside on demand leaves the rest, and nothing else.
