@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use arrow_array::types::Int32Type;
 use arrow_array::{
-    ArrayRef, BinaryArray, BooleanArray, DictionaryArray, Float64Array, Int32Array, Int64Array,
-    RecordBatch, RecordBatchOptions, StringArray, TimestampNanosecondArray, UInt32Array,
-    UInt64Array,
+    Array, ArrayRef, BinaryArray, BooleanArray, DictionaryArray, Float64Array, Int32Array,
+    Int64Array, RecordBatch, RecordBatchOptions, StringArray, TimestampNanosecondArray,
+    UInt32Array, UInt64Array,
 };
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use nilometer_codec::PhysicalType;
@@ -201,14 +201,44 @@ fn nth_array(times: &[i64], series: &[(usize, usize)]) -> ArrayRef {
     Arc::new(UInt32Array::from(all))
 }
 
+/// What the rows have of a tag. The dictionary is the tag's own, shared between batches, unless that is longer than the
+/// batch: what stands above may look at each value of it for every batch, which made a grouping by a tag of a million values
+/// take the square of them.
 fn tag_array(series: &[(usize, usize)], tag: &TagColumn) -> ArrayRef {
+    let rows = series.last().map_or(0, |(_, end)| *end);
+    let code = |position: usize| tag.codes.get(position).copied().flatten();
+    if tag.values.len() <= rows {
+        return dictionary(series, code, &tag.values);
+    }
+    let mut used: Vec<u32> = series
+        .iter()
+        .filter_map(|&(position, _)| code(position))
+        .collect();
+    used.sort_unstable();
+    used.dedup();
+    let values = used.iter().map(|&code| tag.values.value(code as usize));
+    let values = Arc::new(StringArray::from_iter_values(values));
+    let renamed = |position: usize| {
+        let at = used.binary_search(&code(position)?).ok()?;
+        u32::try_from(at).ok()
+    };
+    dictionary(series, renamed, &values)
+}
+
+fn dictionary(
+    series: &[(usize, usize)],
+    code: impl Fn(usize) -> Option<u32>,
+    values: &Arc<StringArray>,
+) -> ArrayRef {
     let mut keys: Vec<Option<i32>> = Vec::new();
     for &(position, end) in series {
-        let code = tag.codes.get(position).copied().flatten();
-        keys.resize(end, code.and_then(|code| i32::try_from(code).ok()));
+        keys.resize(
+            end,
+            code(position).and_then(|code| i32::try_from(code).ok()),
+        );
     }
     let keys = Int32Array::from(keys);
-    let array = DictionaryArray::<Int32Type>::try_new(keys, Arc::clone(&tag.values) as ArrayRef);
+    let array = DictionaryArray::<Int32Type>::try_new(keys, Arc::clone(values) as ArrayRef);
     Arc::new(array.expect("codes are positions in the tag's dictionary"))
 }
 
