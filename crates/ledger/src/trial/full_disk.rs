@@ -104,7 +104,10 @@ fn fill(
     sights: &mut Seen,
     label: &str,
 ) -> Result<Server> {
-    disk.fill(BALLAST, RESERVE_BYTES + (1 << 20) + random.below(2 << 20))?;
+    disk.fill(
+        BALLAST,
+        RESERVE_BYTES + (256 << 10) + random.below(768 << 10),
+    )?;
     let begun = Instant::now();
     let refused = write_until_refused(life, &server, sights)?;
     tally.load += begun.elapsed();
