@@ -95,6 +95,9 @@ fn trial(
             ROWS_MEAN,
             flags,
         )?;
+        if number == 0 && calls == KILLED_AT {
+            tally.faults += kill_while_made(context, &life, &mut tally)?;
+        }
         let server = life.launch.start_up()?;
         life.prepare(&server)?;
         Life::look_at(&server.kill()?, &mut tally, "the first server");
@@ -132,6 +135,37 @@ fn trial(
         .collect();
     tally.notes = format!(" at={} unmet={unmet}", by_call.join(","));
     Ok(Outcome::Ran(tally))
+}
+
+/// Kills a server at each call that makes a new store: what is left must open, or be made anew.
+fn kill_while_made(context: &Context, life: &Life, tally: &mut Tally) -> Result<u64> {
+    let trace = life.launch.output.join("trace");
+    let mut kills = 0;
+    for call in KILLED_AT {
+        for n in 1.. {
+            if life.launch.data.exists() {
+                fs::remove_dir_all(&life.launch.data)?;
+            }
+            let inject = format!("{call}:signal=SIGKILL:when={n}");
+            let launch = life
+                .launch
+                .under_strace(&strace(&trace, &[call], Some(inject)));
+            // A server that comes up makes no more calls of this kind.
+            if let Start::Up(server) = launch.start()? {
+                server.kill()?;
+                break;
+            }
+            kills += 1;
+            match life.launch.start_up() {
+                Ok(server) => Life::look_at(&server.kill()?, tally, call),
+                Err(e) => tally.broke(format!(
+                    "seed {} at {call} number {n} of a new store: {e:#}",
+                    context.seed
+                )),
+            }
+        }
+    }
+    Ok(kills)
 }
 
 /// Orders points so that each kind of call has its turn, however many there are of another.
@@ -270,6 +304,10 @@ fn failed_at(
         .launch
         .under_strace(&strace(&trace, &[point.call], Some(inject)));
     match launch.start()? {
+        // The call was one of those that load the program.
+        Start::Ended(ended) if ended.stderr.contains("loading shared libraries") => {
+            return Ok(false);
+        }
         // A store that cannot be opened is not opened; that it is whole is seen at the next start.
         Start::Ended(ended) => {
             Life::look_at(&ended, tally, &label);
