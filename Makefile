@@ -1,11 +1,12 @@
 # One profile (release) for everything, so that every crate is compiled once.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test ledger lint tidy bench fuzz-smoke clean
+.PHONY: help setup build demo test ledger lint tidy bench soak fuzz-smoke clean
 
-# Inputs per property in `make fuzz-smoke`; arguments of `make bench` and `make ledger`.
+# Inputs per property in `make fuzz-smoke`; arguments of `make bench`, `make soak` and `make ledger`.
 CASES ?= 20000
 BENCH ?=
+SOAK ?=
 LEDGER ?=
 
 help: ## Show this list
@@ -39,6 +40,9 @@ tidy: setup ## Check layers, sizes, links, words, licences
 
 bench: build ## Run the benchmark (BENCH="arguments")
 	"$$(scripts/target-dir.sh)/release/nilometer" bench $(BENCH)
+
+soak: setup ## Simulate crashes until stopped, keep what is found in soak-findings (SOAK="--minutes 60")
+	cargo run --release --locked -p nilometer-sim -- soak --keep soak-findings $(SOAK)
 
 fuzz-smoke: setup ## Throw many random inputs at decoders and parsers (CASES=20000)
 	PROPTEST_CASES=$(CASES) cargo test --release --locked -p nilometer-codec -p nilometer-lineproto

@@ -8,6 +8,7 @@ mod constant;
 mod delta;
 mod distinct;
 mod frame;
+mod grid;
 mod narrow;
 mod patch;
 mod raw;
@@ -20,6 +21,7 @@ use crate::{BLOCK_ROWS_MAX, Error, pack};
 pub(crate) use patch::{for_positions, position_width};
 
 use distinct::Distinct;
+use grid::Grid;
 use patch::Packing;
 use runs::Runs;
 
@@ -29,6 +31,7 @@ pub(crate) enum Plan {
     Flat(Flat),
     Runs(Runs),
     Distinct(Distinct),
+    Grid(Grid),
 }
 
 /// A plan for the values themselves, not for parts of them.
@@ -87,6 +90,7 @@ pub(crate) fn decode_body(
     match encoding {
         Encoding::RunLength => runs::decode(input, out),
         Encoding::Distinct => distinct::decode(input, out),
+        Encoding::Grid => grid::decode(input, out),
         _ => decode_flat(encoding, input, out),
     }
 }
@@ -114,6 +118,7 @@ impl Plan {
             Self::Flat(plan) => plan.encoding(),
             Self::Runs(_) => Encoding::RunLength,
             Self::Distinct(_) => Encoding::Distinct,
+            Self::Grid(_) => Encoding::Grid,
         }
     }
 
@@ -123,6 +128,7 @@ impl Plan {
             Self::Flat(plan) => plan.body_bytes(n),
             Self::Runs(runs) => runs.bytes(),
             Self::Distinct(distinct) => distinct.bytes(n),
+            Self::Grid(grid) => grid.bytes(n),
         }
     }
 
@@ -132,6 +138,7 @@ impl Plan {
             Self::Flat(plan) => plan.encode_body(values, out),
             Self::Runs(runs) => runs.encode(values, out),
             Self::Distinct(distinct) => distinct.encode(values, out),
+            Self::Grid(grid) => grid.encode(values, out),
         }
     }
 }
@@ -187,7 +194,10 @@ pub(crate) fn plan(values: &[i64]) -> Plan {
     if let Some(runs) = Runs::of(values, bytes) {
         return Plan::Runs(runs);
     }
-    Distinct::of(values, bytes).map_or(Plan::Flat(flat), Plan::Distinct)
+    if let Some(distinct) = Distinct::of(values, bytes) {
+        return Plan::Distinct(distinct);
+    }
+    Grid::of(values, bytes).map_or(Plan::Flat(flat), Plan::Grid)
 }
 
 fn plan_flat(values: &[i64]) -> Flat {

@@ -20,7 +20,7 @@ use crate::{
 const HEADER_BYTES: usize = 4;
 const HAS_NULLS: u8 = 0x80;
 
-/// How the body of a page is encoded. Ids 0 to 6 are also those of integer chunks.
+/// How the body of a page is encoded. Ids 0 to 7 are also those of integer chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Encoding {
@@ -38,6 +38,8 @@ pub enum Encoding {
     RunLength = 5,
     /// Distinct integers, then the position of each value among them.
     Distinct = 6,
+    /// Integers on a grid: a base, the width, how many widths above the base each is.
+    Grid = 7,
     /// Floats as integers over a power of ten (ALP).
     Decimal = 8,
     /// Floats by their bits, as integers.
@@ -66,6 +68,7 @@ impl TryFrom<u8> for Encoding {
             4 => Self::Raw,
             5 => Self::RunLength,
             6 => Self::Distinct,
+            7 => Self::Grid,
             8 => Self::Decimal,
             9 => Self::Image,
             12 => Self::Bitmap,

@@ -50,6 +50,16 @@ fn integers() -> impl Strategy<Value = Vec<i64>> {
                 walk.collect()
             }
         ),
+        // Grids of every width, up to those that wrap around.
+        (any::<i64>(), 0_u32..64, vec(-500_i64..500, rows.clone())).prop_map(
+            |(base, shift, numbers)| {
+                let width = (i64::MAX >> shift).max(1);
+                numbers
+                    .iter()
+                    .map(|number| base.wrapping_add(number.wrapping_mul(width)))
+                    .collect()
+            }
+        ),
         // Mostly quiet, with a few outliers of any size: patches.
         vec(
             prop_oneof![30 => -3_i64..4, 1 => any::<i64>(), 1 => 0_i64..100_000],
@@ -364,6 +374,20 @@ fn even_times_take_a_few_bytes_however_many_they_are() {
     let page = page_of(ValuesRef::I64(&times));
     assert_eq!(page_header(&page).unwrap().encoding, Encoding::Stride);
     assert!(page.len() <= 20, "{} bytes", page.len());
+}
+
+#[test]
+fn times_taken_to_the_second_cost_what_seconds_cost() {
+    // From 1 to 64 seconds apart: six bits each, and not the 36 of as many nanoseconds.
+    let times: Vec<i64> = (0..1000_i64)
+        .scan(1_700_000_000, |at, index| {
+            *at += 1 + (index * index * 31 + index * 7) % 64;
+            Some(*at * 1_000_000_000)
+        })
+        .collect();
+    let page = page_of(ValuesRef::I64(&times));
+    assert_eq!(page_header(&page).unwrap().encoding, Encoding::Grid);
+    assert!(page.len() <= 40 + 750, "{} bytes", page.len());
 }
 
 #[test]

@@ -312,6 +312,14 @@ pub enum Error {
         /// Its time in nanoseconds since 1970.
         time: i64,
     },
+    /// Rows of a relation that a statement has read are not the same any more.
+    #[error(
+        "a row of the relation \"{relation}\" was written or deleted after this statement had read it; nothing was changed: run the statement again"
+    )]
+    RelationChanged {
+        /// The relation.
+        relation: String,
+    },
     /// A limit of the store would be passed.
     #[error("{what} is limited to {limit}, this needs {needed}; {remedy}")]
     Limit {

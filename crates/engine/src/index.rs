@@ -1,8 +1,8 @@
 //! The tag index on disk: immutable files that say which series there are and what tags they have.
 //!
 //! Does: write a file of some tables' series, find a series by its tags, tags by series, series by tag values, values by
-//! prefix, and merge files; reads go block by block through a bounded cache. Does not: decide when files are written or
-//! merged, or know what is newer than they are. Layout: `docs/format/index.md`.
+//! prefix, merge files, and say what is left of a damaged one; reads go block by block through a bounded cache. Does not:
+//! decide when files are written, merged or put aside, or know what is newer than they are. Layout: `docs/format/index.md`.
 //!
 //! Within a file, the series of a table have *ordinals*: their positions in the ascending order of their ids. A tag's
 //! values have *codes*: their positions in byte order, from 1; code 0 = the series has no such tag.
@@ -12,10 +12,13 @@ mod cache;
 mod footer;
 mod merge;
 mod reader;
+mod salvage;
 mod select;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod texts;
+mod verify;
 mod writer;
 
 use nilometer_codec::crc32c;
@@ -24,7 +27,7 @@ use crate::error::Malformed;
 use crate::schema::{ColumnId, TableId};
 
 pub(crate) use cache::BlockCache;
-pub(crate) use merge::merge;
+pub(crate) use merge::{PART_BYTES, merge};
 pub(crate) use reader::Index;
 pub(crate) use texts::Texts;
 pub(crate) use writer::IndexWriter;
@@ -39,6 +42,9 @@ const SERIES_OF_ONE_BLOCK: usize = 1024;
 const VALUES_OF_ONE_BLOCK: usize = 64;
 /// Text that ends a dictionary block.
 const BLOCK_TEXT_BYTES: usize = 16 << 10;
+/// A tag with at most so many dictionary blocks has each twice: every series may hang on one of them. With more values a
+/// block is needed by few series, and its text is most of the file.
+const COPIED_BLOCKS_MAX: usize = 16;
 
 /// All series of one table, as a writer takes them and a merge makes them.
 #[derive(Debug, Clone, PartialEq, Eq)]

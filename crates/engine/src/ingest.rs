@@ -26,7 +26,7 @@ use memo::Fingerprint;
 pub(crate) use memo::SeriesMemo;
 use pending::Pending;
 use rows::{Builder, RowContext, RowError, RowSeries};
-pub use typed::{OnConflict, Target, TypedReport};
+pub use typed::{Missing, OnConflict, Target, TypedReport};
 
 /// Rejected lines that a report shows; the rest are counted.
 pub const REJECTED_SHOWN_MAX: usize = 100;
@@ -96,6 +96,37 @@ pub struct Session {
     tables: Vec<TableSlot>,
     slots: FxHashMap<TableId, usize>,
     pending: Pending,
+    /// Of the body at hand.
+    columns: ColumnCount,
+}
+
+/// Columns that a batch writes, against those that it may. They are counted before they are made, because what is made
+/// stays.
+#[derive(Debug, Default)]
+struct ColumnCount {
+    used: u64,
+    max: u64,
+}
+
+impl ColumnCount {
+    fn new(max: u64) -> Self {
+        Self { used: 0, max }
+    }
+
+    /// Counts one more; false = it is too many.
+    fn add(&mut self) -> bool {
+        self.used += 1;
+        self.used <= self.max
+    }
+
+    /// Whether there is no room for one more.
+    fn is_full(&self) -> bool {
+        self.used >= self.max
+    }
+
+    fn is_over(&self) -> bool {
+        self.used > self.max
+    }
 }
 
 /// What a session knows of a table.
@@ -140,6 +171,7 @@ impl Session {
             tables: Vec::new(),
             slots: FxHashMap::default(),
             pending: Pending::default(),
+            columns: ColumnCount::default(),
         })
     }
 
@@ -255,6 +287,7 @@ impl Session {
         let mut builders: Vec<Option<Builder>> = Vec::new();
         let mut reader = Reader::new(body, precision);
         self.pending.clear();
+        self.columns = ColumnCount::new(engine.options().batch_columns_max);
         let mut at_end = false;
         while !at_end {
             let memo = engine.memo().read().unwrap_or_else(PoisonError::into_inner);
@@ -268,6 +301,8 @@ impl Session {
                     }
                 }
             }
+            drop(memo);
+            self.check_size(&builders)?;
         }
         if !self.pending.is_empty() {
             if !self.pending.resolve(&engine, self.epoch)? {
@@ -286,6 +321,16 @@ impl Session {
             .map(|builder| builder.finish(&self.pending))
             .filter(|rows| rows.rows() > 0);
         Ok(Some(tables.collect()))
+    }
+
+    /// Whether what was read so far is more than a batch may have.
+    fn check_size(&self, builders: &[Option<Builder>]) -> Result<(), Error> {
+        let builders = || builders.iter().flatten();
+        let rows: usize = builders().map(Builder::rows).sum();
+        let bytes: u64 = builders().map(Builder::padded_bytes).sum();
+        self.engine.check_batch_rows(rows as u64)?;
+        self.engine.check_batch_columns(self.columns.used)?;
+        self.engine.check_batch_bytes(bytes)
     }
 
     fn add(
@@ -317,6 +362,7 @@ impl Session {
         let mut context = RowContext {
             engine: &self.engine,
             table,
+            columns: &mut self.columns,
             stripped_time: false,
         };
         let added = builder.add_row(point, series, time, &mut context);
@@ -335,7 +381,8 @@ impl Session {
                     self.pending.mark_used(at);
                 }
             }
-            Err(RowError::NoField | RowError::Stale) => {}
+            // The body is refused for it when its next lines have been read.
+            Err(RowError::NoField | RowError::Stale | RowError::TooManyColumns) => {}
             Err(error) => {
                 report.reject(
                     point.line_number,
@@ -381,6 +428,9 @@ impl Session {
     ) -> Option<(usize, usize)> {
         if let Some(found) = self.pending.find(text) {
             return Some(found);
+        }
+        if self.columns.is_over() {
+            return None;
         }
         let key = match SeriesKey::parse(point.series) {
             Ok(key) => key,
@@ -432,21 +482,33 @@ impl Session {
         let known = self.tables.get_mut(slot)?;
         let mut tags = Vec::with_capacity(key.tags.len());
         for (at, (name, value)) in key.tags.iter().enumerate() {
-            tags.push((known.tag_id(&self.engine, at, name)?, value.as_ref()));
+            let id = match known.known_tag(at, name) {
+                Some(id) => id,
+                None if self.columns.is_full() => {
+                    self.columns.add();
+                    return None;
+                }
+                None => known.define_tag(&self.engine, name)?,
+            };
+            if self.pending.meets_tag(id) && !self.columns.add() {
+                return None;
+            }
+            tags.push((id, value.as_ref()));
         }
         Some((slot, self.pending.add(text, table, slot, &tags)))
     }
 }
 
 impl TableSlot {
-    /// The id of a tag, defined if it is new; `None` = the table was dropped. The tags of a table tend to stand at the
-    /// same positions.
-    fn tag_id(&mut self, engine: &Engine, position: usize, name: &str) -> Option<ColumnId> {
+    /// The id of a tag that was met before. The tags of a table tend to stand at the same positions.
+    fn known_tag(&self, position: usize, name: &str) -> Option<ColumnId> {
         let guess = self.tags.get(position).filter(|(known, _)| known == name);
         let known = guess.or_else(|| self.tags.iter().find(|(known, _)| known == name));
-        if let Some((_, id)) = known {
-            return Some(*id);
-        }
+        known.map(|(_, id)| *id)
+    }
+
+    /// The id of a tag, defined if it is new; `None` = the table was dropped.
+    fn define_tag(&mut self, engine: &Engine, name: &str) -> Option<ColumnId> {
         let table = self.id;
         let id = engine.define_missing(|catalogue| {
             let Some(known) = catalogue.table(table) else {

@@ -62,6 +62,7 @@ pub mod inspect;
 mod log;
 mod manifest;
 mod mask;
+mod nearest;
 mod order;
 mod predicate;
 mod record;
@@ -84,8 +85,9 @@ pub use engine::{
     RestoreReport, RetentionPause, RowKey, SegmentReport, Verified,
 };
 pub use error::Error;
+pub use nearest::nearest;
 pub use nilometer_codec::PhysicalType;
-pub use predicate::{TagMatch, TagPredicate};
+pub use predicate::{FieldMatch, FieldPredicate, TagMatch, TagPredicate, TextRange};
 pub use relation::{
     RelationBatches, RelationColumn, RelationId, RelationReader, RelationSchema, Value,
 };
@@ -94,7 +96,7 @@ pub use retention::RetentionTime;
 pub use sabotage::Sabotage;
 pub use scan::{
     AggregateRequest, AggregateRow, AggregateSources, AggregateSum, AggregateValue, Aggregates,
-    Aggregation, FieldAggregate, MorselReader, Scan, ScanReport, ScanRequest,
+    Aggregation, FieldAggregate, MorselReader, Narrowing, Scan, ScanReport, ScanRequest,
 };
 pub use schema::{
     ColumnDef, ColumnId, ColumnKind, ColumnSource, DEFAULT_SCHEMA, DatabaseId, Duplicates, Lsn,

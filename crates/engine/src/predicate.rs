@@ -1,8 +1,12 @@
-//! What a reader may ask of tags.
+//! What a reader may ask of tags, and in `field.rs` of fields.
 //!
 //! Does: say which values qualify. Does not: find the series that have them (`catalogue/selection.rs` does).
 
+mod field;
+
 use regex::Regex;
+
+pub use field::{FieldMatch, FieldPredicate, TextRange};
 
 /// Keeps the series whose tag does, or does not, match.
 #[derive(Debug, Clone, PartialEq)]

@@ -29,6 +29,34 @@ pub enum Sabotage {
     ShortWriteIgnored,
     /// New, renamed and removed names are not made durable.
     DirectorySyncSkipped,
+    /// A write that looked its keys up does not ask again, under the sequencer, whether another writer came in between.
+    KeysNotCheckedAgain,
+    /// A flush notes that the file of a relation has what was written to the relation while the file was.
+    RelationFiledEarly,
+    /// Replay brings rows of relations back, and enters them under their primary keys only.
+    UniqueKeysNotReplayed,
+    /// Files that a compaction replaced are removed although somebody still reads them.
+    FileRemovedUnderReader,
     /// The first table of a batch of several gets a record and an LSN of its own, so a crash may leave it alone.
     PartialBatchVisible,
+}
+
+impl Sabotage {
+    /// All of them.
+    pub const ALL: [Self; 14] = [
+        Self::HeadOutOfLogOrder,
+        Self::ManifestBeforeDataSync,
+        Self::LogTrimmedBeforeManifest,
+        Self::RetryFailedSync,
+        Self::TombstoneDropped,
+        Self::SeriesIdReused,
+        Self::RollupOverOverlap,
+        Self::ShortWriteIgnored,
+        Self::DirectorySyncSkipped,
+        Self::KeysNotCheckedAgain,
+        Self::RelationFiledEarly,
+        Self::UniqueKeysNotReplayed,
+        Self::FileRemovedUnderReader,
+        Self::PartialBatchVisible,
+    ];
 }

@@ -7,12 +7,17 @@
 //! what deletes hide left out, and duplicates treated as the table says.
 
 mod aggregate;
+mod choose;
+mod conflicts;
+mod ends;
 mod loss;
 pub(crate) mod merge;
+mod narrow;
 pub(crate) mod output;
 mod report;
 pub(crate) mod series;
 pub(crate) mod source;
+mod top;
 
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
@@ -20,7 +25,7 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
-use nilometer_codec::PhysicalType;
+use nilometer_codec::{BLOCK_ROWS_MAX, PhysicalType};
 
 use crate::batch::TableRows;
 use crate::catalogue::{Layers, TagColumn};
@@ -31,6 +36,7 @@ use crate::mask::{Deletes, Mask};
 use crate::predicate::TagPredicate;
 use crate::schema::{ColumnId, ColumnKind, ColumnSource, Duplicates, Lsn, TableId, TableSchema};
 use crate::segment::{GroupDirectory, Segment};
+use narrow::{Narrowed, Survey};
 use output::Output;
 pub(crate) use output::field_array;
 use source::{Cursor, GroupCursor, RunCursor};
@@ -40,6 +46,7 @@ pub use aggregate::{
     Aggregation, FieldAggregate,
 };
 pub(crate) use loss::first_loss;
+pub use narrow::Narrowing;
 pub use report::ScanReport;
 pub(crate) use series::find_series;
 
@@ -92,6 +99,7 @@ struct Plan {
     /// Field columns to read, each once.
     fields: Vec<(ColumnId, PhysicalType)>,
     columns: Vec<OutputColumn>,
+    narrowed: Narrowed,
     rows_estimate: u64,
     whole: report::Whole,
     counters: report::Counters,
@@ -132,10 +140,23 @@ impl Scan {
         state: &State,
         visible: Lsn,
         request: &ScanRequest,
+        narrowing: &Narrowing,
     ) -> Result<Self, Error> {
         let layers = Arc::clone(engine.catalogue().layers());
         let series = find_series(&layers, &request.table, &request.tags)?;
-        Self::of_series(engine, state, visible, request, series)
+        let &Narrowing::Top { rows, newest, ties } = narrowing else {
+            return Self::narrowed(engine, state, visible, request, series, narrowing);
+        };
+        let sources = find_sources(state, visible, request, &series)?;
+        let wanted = top::Wanted { rows, newest, ties };
+        let duplicates = request.table.settings.duplicates;
+        let left = top::find(&sources, &series, &request.time, duplicates, wanted)?;
+        let series = left.series.unwrap_or(series);
+        let request = ScanRequest {
+            time: left.time,
+            ..request.clone()
+        };
+        Self::narrowed(engine, state, visible, &request, series, narrowing)
     }
 
     /// A scan of these series, ascending; the request's conditions on tags are not looked at.
@@ -145,6 +166,18 @@ impl Scan {
         visible: Lsn,
         request: &ScanRequest,
         series: Vec<u32>,
+    ) -> Result<Self, Error> {
+        let narrowing = Narrowing::None;
+        Self::narrowed(engine, state, visible, request, series, &narrowing)
+    }
+
+    fn narrowed(
+        engine: &Engine,
+        state: &State,
+        visible: Lsn,
+        request: &ScanRequest,
+        series: Vec<u32>,
+        narrowing: &Narrowing,
     ) -> Result<Self, Error> {
         let table = &request.table;
         let layers = {
@@ -156,9 +189,15 @@ impl Scan {
             }
             Arc::clone(catalogue.layers())
         };
-        let (columns, fields) = plan_columns(&layers, request, &series)?;
+        let (columns, mut fields) = plan_columns(&layers, request, &series)?;
+        let narrowed = Narrowed::of(narrowing, request, &mut fields);
         let sources = find_sources(state, visible, request, &series)?;
-        let rows_estimate = estimate(&sources, &series, &request.time);
+        let mut rows_estimate = estimate(&sources, &series, &request.time);
+        if let Narrowed::Ends { first, last } = narrowed {
+            // One block or two of each series are read, and the rest is not.
+            let rows = (first + last).max(BLOCK_ROWS_MAX) * series.len();
+            rows_estimate = rows_estimate.min(rows as u64);
+        }
         let arrow = table.arrow_schema();
         let kept = request.projection.iter().filter_map(|&at| match at {
             ScanRequest::SERIES => Some(hidden_field("_series")),
@@ -180,6 +219,7 @@ impl Scan {
                 sources,
                 fields,
                 columns,
+                narrowed,
                 rows_estimate,
                 whole: report::Whole::of(state, table.id),
                 counters: report::Counters::default(),
@@ -380,13 +420,23 @@ enum ReaderState {
 
 #[derive(Debug)]
 struct Reading {
-    /// With what is hidden of their rows.
-    cursors: Vec<(Cursor, Mask)>,
+    cursors: Vec<Opened>,
+    survey: Option<Survey>,
     output: Output,
     ready: VecDeque<RecordBatch>,
     /// Position of the next series.
     at: usize,
     rows: usize,
+}
+
+/// A source while it is read.
+#[derive(Debug)]
+struct Opened {
+    cursor: Cursor,
+    /// What is hidden of its rows.
+    mask: Mask,
+    /// It has at most one row of a key.
+    is_plain: bool,
 }
 
 impl Iterator for MorselReader {
@@ -439,31 +489,45 @@ impl MorselReader {
     fn open(&self) -> Result<Reading, Error> {
         let plan = &self.plan;
         let series = plan.series.get(self.start..self.end).unwrap_or_default();
+        let survey = Survey::of(plan, self.start..self.end)?;
         let mut cursors = Vec::new();
         for source in &plan.sources {
-            let (cursor, mask) = match source {
+            let (cursor, mask, is_plain) = match source {
                 Source::Run { run, visible, mask } => {
                     let cursor = RunCursor::open(run, *visible, series, &plan.fields);
-                    (cursor.map(Cursor::Run), mask)
+                    // Whether a piece has one key twice is seen when it is there.
+                    (cursor.map(Cursor::Run), mask, true)
                 }
                 Source::Group {
                     segment,
+                    group,
                     directory,
                     mask,
-                    ..
                 } => {
-                    let cursor =
-                        GroupCursor::open(segment, directory, series, &plan.time, &plan.fields)?;
+                    let cursor = match &survey {
+                        None => {
+                            let time = &plan.time;
+                            GroupCursor::open(segment, directory, series, time, &plan.fields)?
+                        }
+                        Some(survey) => survey.open(plan, segment, *group, directory)?,
+                    };
                     if let Some(cursor) = &cursor {
                         plan.counters.add(cursor.reads());
                     }
-                    (cursor.map(|cursor| Cursor::Group(Box::new(cursor))), mask)
+                    let is_plain = !segment.group(*group)?.has_duplicates;
+                    let cursor = cursor.map(|cursor| Cursor::Group(Box::new(cursor)));
+                    (cursor, mask, is_plain)
                 }
             };
-            cursors.extend(cursor.map(|cursor| (cursor, mask.clone())));
+            cursors.extend(cursor.map(|cursor| Opened {
+                cursor,
+                mask: mask.clone(),
+                is_plain,
+            }));
         }
         Ok(Reading {
             cursors,
+            survey,
             output: Output::new(&plan.fields),
             ready: VecDeque::new(),
             at: self.start,
@@ -481,14 +545,23 @@ impl Reading {
             return Ok(());
         };
         let mut pieces = Vec::new();
-        for (rank, (cursor, mask)) in self.cursors.iter_mut().enumerate() {
+        for (rank, source) in self.cursors.iter_mut().enumerate() {
             let before = pieces.len();
+            let (cursor, mask) = (&mut source.cursor, &source.mask);
             cursor.take(series, rank, &plan.time, &mut pieces)?;
-            if !mask.is_empty() {
+            if !mask.is_empty() || self.survey.is_some() {
                 let mut new = pieces.split_off(before);
-                new.retain_mut(|piece| piece.hide(series, mask));
+                new.retain_mut(|piece| {
+                    if let Some(survey) = &self.survey {
+                        survey.narrow_piece(plan, position, source.is_plain, piece);
+                    }
+                    piece.rows.len() > 0 && (mask.is_empty() || piece.hide(series, mask))
+                });
                 pieces.append(&mut new);
             }
+        }
+        if let Some(survey) = &self.survey {
+            survey.narrow_series(plan, position, &mut pieces);
         }
         if !pieces.is_empty() {
             let before = self.output.rows();

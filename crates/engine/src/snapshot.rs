@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::engine::{Engine, State};
 use crate::error::Error;
 use crate::relation::Hold;
-use crate::scan::{AggregateRequest, Aggregation, Scan, ScanRequest};
+use crate::scan::{AggregateRequest, Aggregation, Narrowing, Scan, ScanRequest};
 use crate::schema::{Lsn, TableId, TableSchema};
 
 /// What was acknowledged when it was taken, unchanged by what comes later. Cheap to take, to clone and to share; it
@@ -92,7 +92,17 @@ impl Snapshot {
     /// dropped since its schema was asked for is an error, because its series are gone; a scan that is planned already
     /// goes on to its end.
     pub fn scan(&self, request: &ScanRequest) -> Result<Scan, Error> {
-        Scan::plan(&self.engine, &self.state, self.visible, request)
+        self.scan_narrowed(request, &Narrowing::None)
+    }
+
+    /// Plans a read of some of the rows: at least those that `narrowing` says, and maybe more. For rows at an end of time
+    /// it reads pages of times.
+    pub fn scan_narrowed(
+        &self,
+        request: &ScanRequest,
+        narrowing: &Narrowing,
+    ) -> Result<Scan, Error> {
+        Scan::plan(&self.engine, &self.state, self.visible, request, narrowing)
     }
 
     /// Plans aggregates of fields by series and bucket of time. Reads directories and tags, no pages; see [`Self::scan`].

@@ -282,3 +282,46 @@ fn a_delete_is_carried_out_although_nothing_else_changes() {
     while engine.maintain().unwrap() != Maintained::Idle {}
     assert_eq!(engine.metrics().segments, 0);
 }
+
+/// By flush of 1000 rows, each of four days or of one day each: how many partitions there are when maintenance is idle.
+fn partitions_by_flush(is_scattered: bool) -> Vec<u64> {
+    let options = Options {
+        flush_rows: 1000,
+        flush_idle_ms: 0,
+        compaction: CompactionOptions {
+            fan_in: 4,
+            partition_rows_min: 500,
+            widen_rows_max: 500,
+            settle_ms: 0,
+            ..CompactionOptions::default()
+        },
+        ..Options::default()
+    };
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let engine = Engine::open(disk, Arc::new(SystemClock), Path::new("/d"), options);
+    let engine = Arc::new(engine.unwrap());
+    engine.create_database("d").unwrap();
+    let mut session = Session::new(Arc::clone(&engine), "d").unwrap();
+    let mut partitions = Vec::new();
+    for flush in 0..8 {
+        let body: String = (0..1000)
+            .map(|at| {
+                let day = if is_scattered { at % 4 } else { flush };
+                let time = day * DAY + (at * 8 + flush) * 1_000_000;
+                format!("m,s=a i={at}i {time}\n")
+            })
+            .collect();
+        session
+            .write_lines(body.as_bytes(), Precision::Nanosecond)
+            .unwrap();
+        while engine.maintain().unwrap() != Maintained::Idle {}
+        partitions.push(engine.metrics().partitions);
+    }
+    partitions
+}
+
+#[test]
+fn segments_with_a_few_rows_of_each_partition_are_split_when_twice_as_many_are_there() {
+    assert_eq!(partitions_by_flush(false), [0, 0, 0, 4, 4, 4, 4, 8]);
+    assert_eq!(partitions_by_flush(true), [0, 0, 0, 0, 0, 0, 0, 4]);
+}

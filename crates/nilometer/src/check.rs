@@ -49,7 +49,12 @@ fn repair(args: &CheckArgs) -> anyhow::Result<()> {
         ..Options::default()
     };
     let engine = Engine::open_dir(&args.data, options)?;
-    for file in engine.quarantined() {
+    engine.mend_index_files()?;
+    for file in engine
+        .quarantined()
+        .iter()
+        .chain(&engine.mended_index_files())
+    {
         print::line(format!("put aside: {}", lost(file)));
     }
     engine.close()?;

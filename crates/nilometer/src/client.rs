@@ -19,6 +19,8 @@ use ureq::http::Response;
 use ureq::tls::{Certificate, PemItem, RootCerts, TlsConfig, TlsProvider, parse_pem};
 use ureq::{Agent, Body, BodyReader};
 
+use crate::sql_text::identifier;
+
 /// How long a connection may take to come about.
 const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 
@@ -151,6 +153,27 @@ impl Server {
             .reader();
         let reader = StreamReader::try_new(body, None).context("the answer is no Arrow stream")?;
         Ok(ServerRows { reader })
+    }
+
+    /// The columns of a table as SQL shows them; `None` = there is no such table, or no such database.
+    pub(crate) fn columns(&self, database: &str, table: &str) -> anyhow::Result<Option<SchemaRef>> {
+        let statement = format!("SELECT * FROM {} LIMIT 0", identifier(table));
+        let posted =
+            serde_json::json!({ "db": database, "q": statement, "format": "arrow" }).to_string();
+        let headers = [("Content-Type", "application/json")];
+        let response = self.post("/api/v3/query_sql", &[], &headers, posted.as_bytes())?;
+        match response.status().as_u16() {
+            200 => {
+                let body = response.into_body().into_reader();
+                let reader = StreamReader::try_new(body, None);
+                Ok(Some(
+                    reader.context("the answer is no Arrow stream")?.schema(),
+                ))
+            }
+            // The statement is right, so it is the table that it does not know.
+            400 | 404 => Ok(None),
+            _ => bail!("{}", Refused::of(response).sentence(self)),
+        }
     }
 
     fn unreachable(&self) -> String {

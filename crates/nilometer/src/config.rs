@@ -14,7 +14,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 use file::ConfigFile;
-pub(crate) use show::{ConfigArgs, run};
+pub(crate) use show::{ConfigArgs, in_force, run};
 
 /// Commands that take the file, and the one whose flags it may set.
 const COMMANDS: [&str; 2] = ["serve", "config"];

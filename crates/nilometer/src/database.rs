@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use arrow::array::RecordBatch;
-use nilometer_engine::ingest::{OnConflict, Session, Target, TypedReport, WriteReport};
+use arrow::datatypes::Schema;
+use nilometer_engine::ingest::{Missing, OnConflict, Session, Target, TypedReport, WriteReport};
 use nilometer_engine::{Engine, Error as EngineError};
 use nilometer_lineproto::Precision;
 use nilometer_query::{Sql, SqlOptions};
@@ -218,6 +219,57 @@ impl Database {
     ) -> Result<TypedReport, Error> {
         self.with_session(database, |session| {
             session.write_arrow(target, rows, on_conflict)
+        })
+    }
+
+    /// As [`Self::write_arrow`], but a batch that was written under this key lately is not written again.
+    pub fn write_arrow_once(
+        &self,
+        key: [u8; 16],
+        database: &str,
+        target: Target<'_>,
+        rows: &RecordBatch,
+        on_conflict: OnConflict,
+    ) -> Result<TypedReport, Error> {
+        self.with_session(database, |session| {
+            session.write_arrow_once(key, target, rows, on_conflict)
+        })
+    }
+
+    /// Makes the table that rows of these columns would go to, if it is not there, or the columns that it lacks, if that
+    /// is wanted. The database is made if there is none of that name.
+    ///
+    /// ```
+    /// # let scratch = tempfile::tempdir()?;
+    /// # let database = nilometer::open(scratch.path().join("data"))?;
+    /// use std::sync::Arc;
+    ///
+    /// use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray, TimestampSecondArray};
+    /// use nilometer::{Missing, OnConflict, Target};
+    ///
+    /// let columns: [(&str, ArrayRef); 3] = [
+    ///     ("time", Arc::new(TimestampSecondArray::from(vec![1_714_564_800, 1_714_564_860]))),
+    ///     ("name", Arc::new(StringArray::from(vec!["kitchen", "attic"]))),
+    ///     ("temperature", Arc::new(Float64Array::from(vec![21.5, 12.5]))),
+    /// ];
+    /// let rows = RecordBatch::try_from_iter(columns)?;
+    /// let room = Target::table("room");
+    /// let tags = ["name".to_owned()];
+    /// let missing = Missing { tags: Some(&tags), ..Missing::default() };
+    /// database.make_missing("house", room, rows.schema_ref(), missing)?;
+    /// let report = database.write_arrow("house", room, &rows, OnConflict::Replace)?;
+    /// assert_eq!(report.written, 2);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn make_missing(
+        &self,
+        database: &str,
+        target: Target<'_>,
+        columns: &Schema,
+        missing: Missing<'_>,
+    ) -> Result<(), Error> {
+        self.with_session(database, |session| {
+            session.make_missing(target, columns, missing)
         })
     }
 

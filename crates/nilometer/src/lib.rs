@@ -40,7 +40,9 @@ pub use arrow;
 pub use database::{Database, Options, open};
 pub use error::Error;
 pub use nilometer_engine::Options as StoreOptions;
-pub use nilometer_engine::ingest::{OnConflict, Rejected, Target, TypedReport, WriteReport};
+pub use nilometer_engine::ingest::{
+    Missing, OnConflict, Rejected, Target, TypedReport, WriteReport,
+};
 pub use nilometer_lineproto::Precision;
 pub use nilometer_query::SqlOptions;
 pub use rows::{RowStream, Rows};

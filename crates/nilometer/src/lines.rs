@@ -28,6 +28,8 @@ pub(crate) enum Kind {
     Unsigned,
     Boolean,
     Text,
+    /// Line protocol has none; rows that come with types do.
+    Bytes,
 }
 
 impl Kind {
@@ -38,6 +40,7 @@ impl Kind {
             Self::Unsigned => "unsigned",
             Self::Boolean => "boolean",
             Self::Text => "text",
+            Self::Bytes => "bytes",
         }
     }
 }
@@ -73,41 +76,12 @@ pub(crate) struct LinePrinter {
 
 impl LinePrinter {
     pub(crate) fn new(schema: &Schema, table: &str, wishes: &Wishes) -> anyhow::Result<Self> {
-        let time = time_column(schema, wishes.time.as_deref())?;
-        for tag in wishes.tags.iter().flatten() {
-            if schema.index_of(tag).is_err() {
-                bail!(
-                    "there is no column \"{tag}\" to make a tag of; there are {}",
-                    names(schema)
-                );
-            }
-        }
-        let mut columns = Vec::new();
-        for (at, field) in schema.fields().iter().enumerate() {
-            let name = field.name();
-            let is_tag = match &wishes.tags {
-                Some(tags) => tags.contains(name),
-                None => matches!(field.data_type(), DataType::Dictionary(..)),
-            };
-            let role = if Some(at) == time {
-                Role::Time
-            } else if is_tag {
-                Role::Tag
-            } else {
-                Role::Field(kind_of(field.data_type()).with_context(|| {
-                    format!(
-                        "column \"{name}\" has the type {}, which line protocol has no text for; leave it out or cast it, with --query",
-                        field.data_type()
-                    )
-                })?)
-            };
-            columns.push((name.clone(), role));
-        }
-        if !columns
-            .iter()
-            .any(|(_, role)| matches!(role, Role::Field(_)))
-        {
-            bail!("there is no column left for a field, and a point has at least one");
+        let columns = roles(schema, wishes)?;
+        let bytes = Role::Field(Kind::Bytes);
+        if let Some((name, _)) = columns.iter().find(|(_, role)| *role == bytes) {
+            bail!(
+                "column \"{name}\" has bytes, which line protocol has no text for; leave it out or cast it, with --query"
+            );
         }
         Ok(Self {
             table: table.to_owned(),
@@ -194,6 +168,45 @@ impl LinePrinter {
     }
 }
 
+/// What the columns of a schema become.
+pub(crate) fn roles(schema: &Schema, wishes: &Wishes) -> anyhow::Result<Vec<(String, Role)>> {
+    let time = time_column(schema, wishes.time.as_deref())?;
+    for tag in wishes.tags.iter().flatten() {
+        if schema.index_of(tag).is_err() {
+            bail!(
+                "there is no column \"{tag}\" to make a tag of; there are {}",
+                names(schema)
+            );
+        }
+    }
+    let mut columns = Vec::new();
+    for (at, field) in schema.fields().iter().enumerate() {
+        let name = field.name();
+        let is_tag = match &wishes.tags {
+            Some(tags) => tags.contains(name),
+            None => matches!(field.data_type(), DataType::Dictionary(..)),
+        };
+        let role = if Some(at) == time {
+            Role::Time
+        } else if is_tag {
+            Role::Tag
+        } else {
+            Role::Field(kind_of(field.data_type()).with_context(|| {
+                format!(
+                    "column \"{name}\" has the type {}, which no field has; leave it out or cast it, with --query where that is a choice",
+                    field.data_type()
+                )
+            })?)
+        };
+        columns.push((name.clone(), role));
+    }
+    let is_field = |(_, role): &(String, Role)| matches!(role, Role::Field(_));
+    if !columns.iter().any(is_field) {
+        bail!("there is no column left for a field, and a point has at least one");
+    }
+    Ok(columns)
+}
+
 /// The values of a field's column.
 enum Values {
     Float(ArrayRef),
@@ -210,7 +223,7 @@ impl Values {
             Kind::Integer => Self::Integer(cast(column, &DataType::Int64)?),
             Kind::Unsigned => Self::Unsigned(cast(column, &DataType::UInt64)?),
             Kind::Boolean => Self::Boolean(cast(column, &DataType::Boolean)?),
-            Kind::Text => Self::Text(cast(column, &DataType::Utf8)?),
+            Kind::Text | Kind::Bytes => Self::Text(cast(column, &DataType::Utf8)?),
         })
     }
 
@@ -278,7 +291,7 @@ fn time_column(schema: &Schema, wished: Option<&str>) -> anyhow::Result<Option<u
 }
 
 /// Times in nanoseconds. Numbers are taken for the unit that their size tells.
-fn times_of(column: &ArrayRef) -> anyhow::Result<ArrayRef> {
+pub(crate) fn times_of(column: &ArrayRef) -> anyhow::Result<ArrayRef> {
     let nanoseconds = DataType::Timestamp(TimeUnit::Nanosecond, None);
     let column = match column.data_type() {
         kind if kind.is_integer() => {
@@ -309,7 +322,12 @@ pub(crate) fn kind_of(kind: &DataType) -> Option<Kind> {
         | DataType::Date32
         | DataType::Date64
         | DataType::Time32(_)
-        | DataType::Time64(_) => Kind::Text,
+        | DataType::Time64(_)
+        | DataType::Null => Kind::Text,
+        DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView
+        | DataType::FixedSizeBinary(_) => Kind::Bytes,
         _ => return None,
     })
 }

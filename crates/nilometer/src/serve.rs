@@ -12,7 +12,8 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use nilometer_engine::Engine;
-use nilometer_server::{AccessLog, PemFile, ServerConfig, Tls, Token};
+use nilometer_query::ShownSetting;
+use nilometer_server::{AccessLog, Origins, PemFile, ServerConfig, Tls, Token};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::print;
@@ -65,6 +66,9 @@ struct AccessArgs {
     /// File with the token that every request but /health and /ping must show.
     #[arg(long, value_name = "FILE", env = "NILOMETER_TOKEN_FILE")]
     token_file: Option<PathBuf>,
+    /// Origins (scheme, host and port) of web pages that may call from a browser, with commas between them; * = any.
+    #[arg(long, value_name = "ORIGINS", env = "NILOMETER_HTTP_CORS_ORIGINS")]
+    http_cors_origins: Option<Origins>,
 }
 
 /// What is logged, to standard error.
@@ -166,11 +170,13 @@ fn parse_address(text: &str) -> Result<SocketAddr, String> {
         .ok_or_else(|| format!("{text} names no address"))
 }
 
-pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
+/// Serves until it is told to stop; `settings` is what SQL shows of the settings in force.
+pub(crate) fn run(args: &ServeArgs, settings: Vec<ShownSetting>) -> anyhow::Result<()> {
     let data = args.data.as_deref().context(
         "no data directory; give --data DIR, set NILOMETER_DATA, or put data = \"DIR\" into the file of --config",
     )?;
-    let config = args.config()?;
+    let mut config = args.config()?;
+    config.sql.settings = settings;
     nilometer_server::check_bind(args.http_bind, &config)?;
     log::start(args.log.log_format, &args.log.log_level);
     raise_file_limit();
@@ -199,6 +205,7 @@ impl ServeArgs {
         config.insecure = self.insecure;
         config.tls = self.access.tls()?;
         config.token = self.access.token()?;
+        config.cors_origins = self.access.http_cors_origins.clone().unwrap_or_default();
         config.access_log = match self.log.access_log {
             AccessLevel::Info => AccessLog::Info,
             AccessLevel::Debug => AccessLog::Debug,

@@ -93,6 +93,19 @@ impl Source {
         }
     }
 
+    /// The columns of a table of the default schema; `None` = there is no such table.
+    pub(crate) fn columns(&self, database: &str, table: &str) -> anyhow::Result<Option<SchemaRef>> {
+        match self {
+            Self::Server(server) => server.columns(database, table),
+            Self::Store(store) => {
+                let snapshot = store.engine().snapshot();
+                let schema = snapshot.default_schema(database);
+                let found = schema.and_then(|schema| snapshot.table(database, &schema, table));
+                Ok(found.map(|table| table.arrow_schema()))
+            }
+        }
+    }
+
     /// What it is, for people.
     pub(crate) fn name(&self) -> String {
         match self {

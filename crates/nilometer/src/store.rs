@@ -30,6 +30,12 @@ pub(crate) struct StoreArgs {
     /// Rows of one write.
     #[arg(long, value_name = "N", env = "NILOMETER_BATCH_ROWS_MAX", default_value_t = Options::default().batch_rows_max)]
     batch_rows_max: u64,
+    /// Columns of one write, of all its tables together.
+    #[arg(long, value_name = "N", env = "NILOMETER_BATCH_COLUMNS_MAX", default_value_t = Options::default().batch_columns_max)]
+    batch_columns_max: u64,
+    /// New series of one write.
+    #[arg(long, value_name = "N", env = "NILOMETER_BATCH_SERIES_MAX", default_value_t = Options::default().batch_series_max)]
+    batch_series_max: u64,
     /// Memory in bytes for rows, caches, names, compaction and queries together; 0 = half of what the machine, or the
     /// control group of the process, has.
     #[arg(long, value_name = "BYTES", env = "NILOMETER_MEMORY_BYTES_MAX", default_value_t = Options::default().memory_bytes_max)]
@@ -116,6 +122,8 @@ impl StoreArgs {
             flush_idle_rows_min: self.flush_idle_rows_min,
             log_bytes_max: self.log_bytes_max,
             batch_rows_max: self.batch_rows_max,
+            batch_columns_max: self.batch_columns_max,
+            batch_series_max: self.batch_series_max,
             memory_bytes_max: self.memory_bytes_max,
             disk_reserve_bytes: self.disk_reserve_bytes,
             directory_cache_bytes_max: self.directory_cache_bytes_max,

@@ -22,7 +22,7 @@ use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
-use nilometer_engine::{AggregateRequest, ColumnSource};
+use nilometer_engine::{AggregateRequest, ColumnSource, Narrowing};
 
 use crate::function::{BUCKET_ORIGIN_NS, TIME_BUCKET};
 use crate::scan::SeriesScan;
@@ -85,8 +85,10 @@ fn replacement(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<TsAggregate>> {
         return Ok(None);
     };
     let scan = aggregate.input().downcast_ref::<SeriesScan>();
-    // Rows that a limit leaves are any, and statistics are of all.
-    let Some(scan) = scan.filter(|scan| scan.request().limit.is_none()) else {
+    // Rows that a limit or a narrowing leaves are not all, and statistics are.
+    let Some(scan) =
+        scan.filter(|scan| scan.request().limit.is_none() && *scan.narrowing() == Narrowing::None)
+    else {
         return Ok(None);
     };
     let Some(asked) = Asked::of(aggregate, scan, &schema) else {

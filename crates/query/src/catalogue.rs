@@ -1,4 +1,4 @@
-//! One snapshot's databases, schemas, tables and views, as the planner asks for them: by name, one at a time.
+//! One snapshot's databases, schemas, tables, relations and views, as the planner asks for them: by name, one at a time.
 //!
 //! Does: hand out tables, expand views (their query is planned each time, in the place they are in), add the schema of
 //! what the store says of itself. Does not: hold rows.
@@ -15,6 +15,7 @@ use datafusion::logical_expr::LogicalPlan;
 use nilometer_engine::Snapshot;
 
 use crate::error::Error;
+use crate::relation::{self, RelationTable};
 use crate::sql::Shared;
 use crate::statement::name::{Place, SYSTEM_SCHEMA, TableName};
 use crate::statement::{Params, Statement, parse};
@@ -24,6 +25,9 @@ use crate::view;
 
 /// Views inside views. Each level plans a query.
 const VIEWS_NESTED_MAX: usize = 16;
+
+/// The name of the rows that an INSERT brings, in its DO UPDATE.
+pub(crate) const EXCLUDED: &str = "excluded";
 
 /// One snapshot, and what reading it needs.
 #[derive(Clone)]
@@ -36,6 +40,8 @@ pub(crate) struct Reading {
     making: Option<TableName>,
     /// A table whose rows are about to change, and so say which they are.
     changing: Option<TableName>,
+    /// The rows that an INSERT brings, which its DO UPDATE reads under the name `excluded`.
+    excluded: Option<Arc<dyn TableProvider>>,
     /// What was wrong with the first view that could not be expanded.
     trouble: Arc<Mutex<Option<Trouble>>>,
 }
@@ -63,6 +69,7 @@ impl Reading {
             depth: 0,
             making: None,
             changing: None,
+            excluded: None,
             trouble: Arc::default(),
         }
     }
@@ -79,6 +86,14 @@ impl Reading {
     pub(crate) fn changing(&self, table: TableName) -> Self {
         Self {
             changing: Some(table),
+            ..self.clone()
+        }
+    }
+
+    /// The same, for what an INSERT does where its rows are in the way of others.
+    pub(crate) fn excluding(&self, rows: Arc<dyn TableProvider>) -> Self {
+        Self {
+            excluded: Some(rows),
             ..self.clone()
         }
     }
@@ -157,6 +172,11 @@ impl Reading {
         if name.schema == SYSTEM_SCHEMA {
             return system::table(self, &name.table);
         }
+        if let Some(rows) = &self.excluded
+            && name.table == EXCLUDED
+        {
+            return Some(Arc::clone(rows));
+        }
         let found = self
             .snapshot
             .table(&name.database, &name.schema, &name.table);
@@ -173,6 +193,9 @@ impl Reading {
             } else {
                 table
             }));
+        }
+        if let Some(reader) = relation::find(&self.snapshot, name) {
+            return Some(Arc::new(RelationTable::new(reader, name.shown())));
         }
         let query = view::definition(&self.snapshot, &name.database, &name.schema, &name.table)?;
         let plan = self.expand(name, &query).await?;
@@ -269,9 +292,11 @@ impl SchemaProvider for Schema {
         let mut names = snapshot
             .tables(&self.database, &self.name)
             .unwrap_or_default();
-        for view in view::list(snapshot, &self.database, &self.name) {
-            if !names.contains(&view) {
-                names.push(view);
+        let relations = relation::list(snapshot, &self.database, &self.name);
+        let views = view::list(snapshot, &self.database, &self.name);
+        for other in relations.into_iter().chain(views) {
+            if !names.contains(&other) {
+                names.push(other);
             }
         }
         names
@@ -282,11 +307,9 @@ impl SchemaProvider for Schema {
     }
 
     async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
-        let is_table = self
-            .reading
-            .snapshot
-            .table(&self.database, &self.name, name)
-            .is_some();
+        let snapshot = &self.reading.snapshot;
+        let is_table = snapshot.table(&self.database, &self.name, name).is_some()
+            || relation::find(snapshot, &self.named(name)).is_some();
         let kind = if is_table {
             TableType::Base
         } else {
@@ -301,6 +324,7 @@ impl SchemaProvider for Schema {
         }
         let snapshot = &self.reading.snapshot;
         snapshot.table(&self.database, &self.name, name).is_some()
+            || relation::find(snapshot, &self.named(name)).is_some()
             || view::definition(snapshot, &self.database, &self.name, name).is_some()
     }
 }

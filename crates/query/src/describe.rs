@@ -5,20 +5,19 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
-use nilometer_engine::{Duplicates, TableSchema};
+use nilometer_engine::{Duplicates, RelationSchema, TableSchema, nearest};
 
 use crate::catalogue::Reading;
 use crate::error::Error;
 use crate::names;
-use crate::nearest::nearest;
 use crate::sql::plan;
 use crate::statement::name::{
     INFORMATION_SCHEMA, Place, SYSTEM_SCHEMA, TableName, literal, quoted,
 };
 use crate::statement::settings::duration_text;
-use crate::statement::types::{kind_of, name_of_arrow, type_of};
+use crate::statement::types::{self, kind_of, name_of_arrow, type_of};
 use crate::statement::{Params, Show, Statement, parse, unknown_setting};
-use crate::{system, view};
+use crate::{relation, system, view};
 
 /// Whether what is to be shown is there.
 pub(crate) fn check(reading: &Reading, place: &Place, show: &Show) -> Result<(), Error> {
@@ -74,6 +73,7 @@ pub(crate) async fn columns(reading: &Reading, name: &TableName) -> Result<Recor
     let table = reading
         .snapshot
         .table(&name.database, &name.schema, &name.table);
+    let relation = relation::find(&reading.snapshot, name);
     let rows: Vec<[String; 3]>;
     let nullable: Vec<bool>;
     if let Some(table) = table {
@@ -97,11 +97,15 @@ pub(crate) async fn columns(reading: &Reading, name: &TableName) -> Result<Recor
     } else {
         let provider = provider(reading, name).await?;
         let arrow = provider.schema();
-        let fields = arrow.fields().iter();
+        let fields = arrow.fields().iter().enumerate();
         rows = fields
-            .map(|field| {
-                let kind = name_of_arrow(field.data_type());
-                [field.name().clone(), kind, "column".to_owned()]
+            .map(|(at, field)| {
+                let kind = match &relation {
+                    Some(relation) => relation::kind_of(relation.schema(), at),
+                    None => "column",
+                };
+                let of = name_of_arrow(field.data_type());
+                [field.name().clone(), of, kind.to_owned()]
             })
             .collect();
         nullable = arrow
@@ -170,13 +174,15 @@ pub(crate) fn create(reading: &Reading, name: &TableName) -> Result<RecordBatch,
     let shown = [&name.schema, &name.table]
         .map(|part| quoted(part))
         .join(".");
-    let query = view::definition(snapshot, &name.database, &name.schema, &name.table);
-    let statement = match snapshot.table(&name.database, &name.schema, &name.table) {
-        Some(table) => create_table(&shown, &table),
-        None => match query {
-            Some(query) => format!("CREATE VIEW {shown} AS {query}"),
-            None => return Err(names::unknown_table(snapshot, name)),
-        },
+    let (database, schema, table) = (&name.database, &name.schema, &name.table);
+    let statement = if let Some(table) = snapshot.table(database, schema, table) {
+        create_table(&shown, &table)
+    } else if let Some(relation) = relation::find(snapshot, name) {
+        create_relation(&shown, relation.schema())
+    } else if let Some(query) = view::definition(snapshot, database, schema, table) {
+        format!("CREATE VIEW {shown} AS {query}")
+    } else {
+        return Err(names::unknown_table(snapshot, name));
     };
     let schema = Schema::new(vec![
         Field::new("name", DataType::Utf8, false),
@@ -214,6 +220,32 @@ fn create_table(shown: &str, table: &TableSchema) -> String {
     }
     text.push(')');
     text
+}
+
+fn create_relation(shown: &str, relation: &RelationSchema) -> String {
+    let mut parts: Vec<String> = Vec::new();
+    for (at, column) in relation.columns.iter().enumerate() {
+        let is_key = relation::kind_of(relation, at) == "key";
+        let rest = if column.nullable || is_key {
+            ""
+        } else {
+            " NOT NULL"
+        };
+        let kind = types::name(column.kind);
+        parts.push(format!("  {} {kind}{rest}", quoted(&column.name)));
+    }
+    let names = |key: &[u32]| {
+        let columns = key
+            .iter()
+            .filter_map(|&at| relation.columns.get(at as usize));
+        let names: Vec<String> = columns.map(|column| quoted(&column.name)).collect();
+        names.join(", ")
+    };
+    parts.push(format!("  PRIMARY KEY ({})", names(&relation.primary_key)));
+    for unique in &relation.unique {
+        parts.push(format!("  UNIQUE ({})", names(unique)));
+    }
+    format!("CREATE TABLE {shown} (\n{}\n)", parts.join(",\n"))
 }
 
 fn settings(table: &TableSchema) -> Vec<(&'static str, String)> {

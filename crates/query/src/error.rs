@@ -272,7 +272,7 @@ fn convert(error: DataFusionError, position: Option<Position>) -> Error {
                 valid_fields,
             } => {
                 let columns = valid_fields.iter().map(|column| column.name.clone());
-                let nearest = crate::nearest::nearest(&field.name, columns);
+                let nearest = nilometer_engine::nearest(&field.name, columns);
                 Error::UnknownColumn {
                     name: field.name,
                     nearest,

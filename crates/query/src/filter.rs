@@ -1,7 +1,10 @@
-//! What a scan may leave out: the part of WHERE that is a range of time or a choice of tag values.
+//! What a scan may leave out: the part of WHERE that is a range of time, a choice of tag values or ranges of a field.
 //!
-//! Does: turn one conjunct into what the engine prunes by, and say whether that is all of the conjunct. Does not: look
-//! at fields, or promise more than it keeps: what is not [`Coverage::Exact`] is filtered again above the scan.
+//! Does: turn one conjunct into what the engine prunes by, and say whether that is all of the conjunct. Does not:
+//! promise more than it keeps: what is not [`Coverage::Exact`], and conditions on fields never are, is filtered again
+//! above the scan.
+
+mod field;
 
 use std::fmt::Write;
 use std::ops::RangeInclusive;
@@ -10,6 +13,7 @@ use arrow::datatypes::{DataType, Schema, TimeUnit};
 use datafusion::common::{Column, ScalarValue};
 use datafusion::logical_expr::expr::{BinaryExpr, InList};
 use datafusion::logical_expr::{Between, Expr, Like, Operator};
+use field::FieldCondition;
 use nilometer_engine::{ColumnSource, TableSchema, TagMatch, TagPredicate};
 
 const DAY_NS: i128 = 86_400_000_000_000;
@@ -34,6 +38,7 @@ pub(crate) struct Pushdown {
     /// Times in Unix nanoseconds; empty when nothing can match.
     pub(crate) time: RangeInclusive<i64>,
     pub(crate) tags: Vec<TagPredicate>,
+    pub(crate) fields: Vec<FieldCondition>,
 }
 
 impl Pushdown {
@@ -41,13 +46,14 @@ impl Pushdown {
         Self {
             time: i64::MIN..=i64::MAX,
             tags: Vec::new(),
+            fields: Vec::new(),
         }
     }
 
     fn nothing() -> Self {
         Self {
             time: RangeInclusive::new(1, 0),
-            tags: Vec::new(),
+            ..Self::everything()
         }
     }
 
@@ -62,6 +68,7 @@ impl Pushdown {
         let start = *self.time.start().max(other.time.start());
         self.time = start..=*self.time.end().min(other.time.end());
         self.tags.extend(other.tags);
+        self.fields.extend(other.fields);
         self
     }
 
@@ -82,6 +89,15 @@ impl Pushdown {
             Expr::Literal(scalar, _) => constant(scalar),
             _ => None,
         };
+        let of_field = || {
+            let fields = vec![field::condition(filter, table)?];
+            let pushdown = Self {
+                fields,
+                ..Self::everything()
+            };
+            Some((pushdown, Coverage::Inexact))
+        };
+        let found = found.or_else(of_field);
         found.unwrap_or_else(|| (Self::everything(), Coverage::None))
     }
 
@@ -96,8 +112,8 @@ impl Pushdown {
         (left.and(right), coverage)
     }
 
-    /// Of two alternatives, a choice among values of one tag is kept (the planner writes short IN lists so), and else
-    /// the span of their times.
+    /// Of two alternatives, a choice among values of one tag or one field is kept (the planner writes short IN lists so),
+    /// and else the span of their times.
     fn either(left: &Expr, right: &Expr, table: &TableSchema) -> (Self, Coverage) {
         let (mut left, left_covers) = Self::of(left, table);
         let (mut right, right_covers) = Self::of(right, table);
@@ -114,10 +130,15 @@ impl Pushdown {
             one.append(other);
             return (left, Coverage::Exact);
         }
+        if let (Some(one), Some(other)) = (left.one_field(), right.one_field())
+            && one.or(other)
+        {
+            return (left, Coverage::Inexact);
+        }
         (
             Self {
                 time: hull(&left.time, &right.time),
-                tags: Vec::new(),
+                ..Self::everything()
             },
             Coverage::Inexact,
         )
@@ -127,6 +148,14 @@ impl Pushdown {
     fn one_choice(&mut self) -> Option<&mut TagPredicate> {
         match self.tags.as_mut_slice() {
             [tag] if !tag.negated && self.time == (i64::MIN..=i64::MAX) => Some(tag),
+            _ => None,
+        }
+    }
+
+    /// The condition on a field, if this is nothing else.
+    fn one_field(&mut self) -> Option<&mut FieldCondition> {
+        match self.fields.as_mut_slice() {
+            [field] if self.tags.is_empty() && self.time == (i64::MIN..=i64::MAX) => Some(field),
             _ => None,
         }
     }
@@ -161,6 +190,11 @@ impl Pushdown {
             };
         }
         text.push(']');
+        if !self.fields.is_empty() {
+            let fields: Vec<&str> = self.fields.iter().map(FieldCondition::shown).collect();
+            // Writing to a string cannot fail.
+            let _ = write!(text, ", fields=[{}]", fields.join(", "));
+        }
         text
     }
 }
@@ -287,8 +321,11 @@ fn clamped(start: i128, end: i128) -> RangeInclusive<i64> {
 type Found = Option<(Pushdown, Coverage)>;
 
 fn exact_time(time: RangeInclusive<i64>) -> (Pushdown, Coverage) {
-    let tags = Vec::new();
-    (Pushdown { time, tags }, Coverage::Exact)
+    let pushdown = Pushdown {
+        time,
+        ..Pushdown::everything()
+    };
+    (pushdown, Coverage::Exact)
 }
 
 fn exact_tag(column: usize, values: Vec<Option<String>>, negated: bool) -> (Pushdown, Coverage) {
@@ -297,8 +334,11 @@ fn exact_tag(column: usize, values: Vec<Option<String>>, negated: bool) -> (Push
         matches: TagMatch::OneOf(values),
         negated,
     }];
-    let time = i64::MIN..=i64::MAX;
-    (Pushdown { time, tags }, Coverage::Exact)
+    let pushdown = Pushdown {
+        tags,
+        ..Pushdown::everything()
+    };
+    (pushdown, Coverage::Exact)
 }
 
 fn compare(left: &Expr, op: Operator, right: &Expr, table: &TableSchema) -> Found {
@@ -351,8 +391,8 @@ fn pattern_of(column: usize, pattern: &str, negated: bool) -> Found {
         ..TagPredicate::one_of(column, vec![None])
     };
     let pushdown = Pushdown {
-        time: i64::MIN..=i64::MAX,
         tags: vec![matches, is_there],
+        ..Pushdown::everything()
     };
     Some((pushdown, Coverage::Inexact))
 }
@@ -434,8 +474,11 @@ fn in_list(list: &InList, table: &TableSchema) -> Found {
             } else {
                 Coverage::Inexact
             };
-            let tags = Vec::new();
-            Some((Pushdown { time, tags }, coverage))
+            let pushdown = Pushdown {
+                time,
+                ..Pushdown::everything()
+            };
+            Some((pushdown, coverage))
         }
         Operand::Time | Operand::Day => None,
     }

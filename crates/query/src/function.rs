@@ -4,6 +4,7 @@ mod bookend;
 mod bucket;
 mod dense;
 mod ends;
+mod extreme;
 mod gapfill;
 mod histogram;
 mod pattern;
@@ -11,7 +12,9 @@ mod percentile;
 mod postgres;
 mod samples;
 mod series;
+mod text_time;
 mod time_bucket;
+mod year;
 
 use std::sync::Arc;
 
@@ -25,6 +28,7 @@ pub(crate) use bucket::ORIGIN_NS as BUCKET_ORIGIN_NS;
 pub(crate) use bucket::{Buckets, DAY_NS, Shift};
 pub(crate) use gapfill::{GAPFILL, INTERPOLATE, LOCF, misplaced};
 pub(crate) use time_bucket::{NAME as TIME_BUCKET, TimeBucket, width, zone};
+pub(crate) use year::Extract;
 
 /// The two halves of what `TimescaleDB` users write for a percentile that need not be exact.
 pub(crate) const APPROX_PERCENTILE: &str = "approx_percentile";
@@ -55,7 +59,14 @@ pub(crate) fn register(session: &mut SessionState) -> Result<()> {
         percentile::PercentileDisc::new(),
     )))?;
     session.register_expr_planner(Arc::new(crate::planner::Caret))?;
-    // PostgreSQL's name for it.
+    for aggregate in extreme::functions() {
+        session.register_udaf(aggregate)?;
+    }
+    session.register_udf(year::function())?;
+    // PostgreSQL's names for them.
+    let sign = datafusion::functions::math::signum();
+    let sign = sign.as_ref().clone().with_aliases(["sign"]);
+    session.register_udf(Arc::new(sign))?;
     let variance = var_samp_udaf().as_ref().clone().with_aliases(["variance"]);
     session.register_udaf(Arc::new(variance))?;
     Ok(())

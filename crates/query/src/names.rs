@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use nilometer_engine::{Snapshot, TIME_COLUMN, TableSchema};
+use arrow::datatypes::Schema;
+use nilometer_engine::{Snapshot, TIME_COLUMN, TableSchema, nearest};
 
 use crate::error::{Error, Position};
-use crate::nearest::nearest;
+use crate::relation;
 use crate::statement::name::{INFORMATION_SCHEMA, Name, SYSTEM_SCHEMA, TableName};
 use crate::view;
 
@@ -59,22 +60,30 @@ pub(crate) fn unknown_table(snapshot: &Snapshot, name: &TableName) -> Error {
     if let Err(missing) = find_schema(snapshot, &name.database, &name.schema, name.position) {
         return missing;
     }
-    let tables = snapshot.tables(&name.database, &name.schema);
-    let views = view::list(snapshot, &name.database, &name.schema);
+    let (database, schema) = (&name.database, &name.schema);
+    let mut known = snapshot.tables(database, schema).unwrap_or_default();
+    known.extend(relation::list(snapshot, database, schema));
+    known.extend(view::list(snapshot, database, schema));
     Error::UnknownTable {
         name: name.shown(),
-        nearest: nearest(
-            &name.table,
-            tables.unwrap_or_default().into_iter().chain(views),
-        ),
+        nearest: nearest(&name.table, known),
         position: name.position,
     }
 }
 
-/// A table; a view is none.
+/// A table over time; a view is none, and neither is a relation.
 pub(crate) fn find_table(snapshot: &Snapshot, name: &TableName) -> Result<Arc<TableSchema>, Error> {
     if let Some(table) = snapshot.table(&name.database, &name.schema, &name.table) {
         return Ok(table);
+    }
+    if relation::find(snapshot, name).is_some() {
+        return Err(Error::Plan {
+            message: format!(
+                "\"{}\" is a relation: it has no time, no tags and no series, and its columns stay as they were made",
+                name.table
+            ),
+            position: name.position,
+        });
     }
     if view::definition(snapshot, &name.database, &name.schema, &name.table).is_some() {
         return Err(Error::Plan {
@@ -103,8 +112,12 @@ pub(crate) fn find_column(table: &TableSchema, name: &Name) -> Result<(), Error>
 }
 
 pub(crate) fn unknown_column(table: &TableSchema, name: &Name) -> Error {
-    let arrow = table.arrow_schema();
-    let names = arrow.fields().iter().map(|field| field.name().clone());
+    unknown_column_of(&table.arrow_schema(), name)
+}
+
+/// The error for a column that is none of these.
+pub(crate) fn unknown_column_of(columns: &Schema, name: &Name) -> Error {
+    let names = columns.fields().iter().map(|field| field.name().clone());
     Error::UnknownColumn {
         name: name.text.clone(),
         nearest: nearest(&name.text, names),

@@ -20,13 +20,14 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, Phy
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use crate::asof::{AsofJoin, AsofJoinExec, FindAsofJoins};
+use crate::function::Extract;
 use crate::gapfill::{FillGaps, GapFill, GapFillExec};
 use crate::lateral::FirstOfEach;
 use crate::round::RoundCasts;
 
 /// Adds rules, nodes and operators to a session that is being built.
 pub(crate) fn extend(
-    builder: SessionStateBuilder,
+    mut builder: SessionStateBuilder,
     gapfill_buckets_max: usize,
 ) -> SessionStateBuilder {
     let mut rules = Analyzer::new().rules;
@@ -34,6 +35,8 @@ pub(crate) fn extend(
     rules.insert(0, Arc::new(FirstOfEach));
     rules.push(Arc::new(FindAsofJoins));
     rules.push(Arc::new(FillGaps::new(gapfill_buckets_max)));
+    let planners = builder.expr_planners().get_or_insert_default();
+    planners.insert(0, Arc::new(Extract));
     builder
         .with_analyzer_rules(rules)
         .with_query_planner(Arc::new(TimeSeriesPlanner))

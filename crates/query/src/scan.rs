@@ -27,7 +27,10 @@ use datafusion::physical_plan::{
     ReplaceChildrenOptions, SendableRecordBatchStream,
 };
 use futures::Stream;
-use nilometer_engine::{MorselReader, Scan, ScanRequest, Snapshot};
+use nilometer_engine::{MorselReader, Narrowing, Scan, ScanRequest, Snapshot};
+
+/// Rows that pay for one more thread. Below, starting it costs more than it saves.
+const ROWS_PER_THREAD: u64 = 32_768;
 
 #[derive(Debug)]
 pub(crate) struct SeriesScan {
@@ -35,6 +38,7 @@ pub(crate) struct SeriesScan {
     /// What was planned, for an operator that answers it in another way.
     snapshot: Arc<Snapshot>,
     request: ScanRequest,
+    narrowing: Narrowing,
     threads: usize,
     /// Rows after which a partition may stop.
     limit: Option<usize>,
@@ -71,13 +75,20 @@ impl Run {
 }
 
 impl SeriesScan {
-    /// A scan that was planned from `request` on `snapshot`, in so many partitions; `threads` is how many there may be.
+    /// Plans a scan on a snapshot; `threads` is how many partitions there may be.
     pub(crate) fn new(
-        (snapshot, request, scan): (Arc<Snapshot>, ScanRequest, Scan),
-        partitions: usize,
+        snapshot: Arc<Snapshot>,
+        request: ScanRequest,
+        narrowing: Narrowing,
         threads: usize,
         shown: String,
-    ) -> Self {
+    ) -> Result<Self> {
+        let scan = snapshot
+            .scan_narrowed(&request, &narrowing)
+            .map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let worth =
+            usize::try_from(scan.rows_estimate() / ROWS_PER_THREAD + 1).unwrap_or(usize::MAX);
+        let partitions = threads.min(scan.morsels()).min(worth).max(1);
         let limit = request.limit;
         let properties = PlanProperties::new(
             EquivalenceProperties::new(scan.schema()),
@@ -86,17 +97,35 @@ impl SeriesScan {
             Boundedness::Bounded,
         )
         .with_scheduling_type(SchedulingType::Cooperative);
-        Self {
+        Ok(Self {
             scan,
             snapshot,
             request,
+            narrowing,
             threads,
             limit,
             shown,
             properties: Arc::new(properties),
             run: Mutex::new(Run::new(partitions)),
             metrics: ExecutionPlanMetricsSet::new(),
-        }
+        })
+    }
+
+    /// The same scan of fewer rows.
+    pub(crate) fn narrowed(&self, narrowing: Narrowing) -> Result<Self> {
+        let shown = self.shown.clone();
+        let snapshot = Arc::clone(&self.snapshot);
+        Self::new(
+            snapshot,
+            self.request.clone(),
+            narrowing,
+            self.threads,
+            shown,
+        )
+    }
+
+    pub(crate) fn narrowing(&self) -> &Narrowing {
+        &self.narrowing
     }
 
     pub(crate) fn snapshot(&self) -> &Arc<Snapshot> {
@@ -153,6 +182,16 @@ impl DisplayAs for SeriesScan {
         if let Some(limit) = self.limit {
             write!(f, ", limit={limit}")?;
         }
+        match self.narrowing {
+            Narrowing::None | Narrowing::Fields(_) => {}
+            Narrowing::Ends { first, last } => {
+                write!(f, ", of each series first={first} last={last}")?;
+            }
+            Narrowing::Top { rows, newest, .. } => {
+                let end = if newest { "newest" } else { "oldest" };
+                write!(f, ", {end}={rows}")?;
+            }
+        }
         let report = self.scan.report();
         write!(
             f,
@@ -197,6 +236,7 @@ impl ExecutionPlan for SeriesScan {
             scan: self.scan.clone(),
             snapshot: Arc::clone(&self.snapshot),
             request: self.request.clone(),
+            narrowing: self.narrowing.clone(),
             threads: self.threads,
             limit: self.limit,
             shown: self.shown.clone(),
@@ -253,6 +293,9 @@ impl ExecutionPlan for SeriesScan {
             ("pages_read", report.pages_read),
             ("pages_skipped", report.pages_skipped),
             ("bytes_read", report.bytes_read),
+            ("blocks_ruled_out", report.blocks_ruled_out),
+            ("blocks_without_hit", report.blocks_without_hit),
+            ("ends_from_statistics", report.ends_from_statistics),
             ("memory_rows", report.memory_rows),
         ] {
             let count = Count::new();

@@ -1,16 +1,19 @@
 //! Spellings of `PostgreSQL` and `TimescaleDB` that the parser or the planner has no rule for, turned into ones it has.
 //!
-//! Does: rewrite tokens (`ASOF JOIN`), then the tree (named arguments, `^`, sketches). Does not: look at types or
+//! Does: rewrite tokens (`ASOF JOIN`), then the tree (named arguments, `^`, sketches, points of charts). Does not: look at types or
 //! tables; what a rewritten call means is decided in `function` and in the rules of `asof` and `gapfill`.
 
+mod distinct;
 mod join;
 mod power;
+mod unnest;
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     self, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, TimezoneInfo, Value, visit_expressions_mut,
+    FunctionArguments, Ident, ObjectName, TableFactor, TimezoneInfo, Value, VisitMut, VisitorMut,
+    visit_expressions_mut,
 };
 
 use crate::function::{APPROX_PERCENTILE, GAPFILL, INTERPOLATE, LOCF, PERCENTILE_AGG, TIME_BUCKET};
@@ -19,6 +22,7 @@ pub(crate) use join::asof_joins;
 
 /// Rewrites a statement in place.
 pub(crate) fn rewrite(statement: &mut ast::Statement) {
+    let _: ControlFlow<()> = statement.visit(&mut Chains);
     let _: ControlFlow<()> = visit_expressions_mut(statement, |expr| {
         power::rebalance(expr);
         name_tuple(expr);
@@ -34,6 +38,31 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) {
         }
         ControlFlow::Continue(())
     });
+    let _: ControlFlow<()> = statement.visit(&mut Tables);
+}
+
+/// Puts conditions together again, the whole of a chain before its parts.
+struct Chains;
+
+impl VisitorMut for Chains {
+    type Break = ();
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        distinct::rebalance(expr);
+        ControlFlow::Continue(())
+    }
+}
+
+/// Rewrites what stands in FROM.
+struct Tables;
+
+impl VisitorMut for Tables {
+    type Break = ();
+
+    fn post_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+        unnest::rewrite(table);
+        ControlFlow::Continue(())
+    }
 }
 
 /// `(a, b)` as a call of `struct`: the planner takes a tuple only if it begins with a name or a literal.

@@ -22,12 +22,13 @@ use crate::catalogue::Reading;
 use crate::cooperate::cooperate;
 use crate::error::Error;
 use crate::memory::{QueryMemory, SharedMemory};
+use crate::narrow::NarrowScans;
 use crate::options::SqlOptions;
 use crate::running::{Running, Statements};
 use crate::statement::name::{INFORMATION_SCHEMA, Place, SYSTEM_SCHEMA, TableName};
 use crate::statement::{self, Change, Params, Show, Statement};
 use crate::write::{self, Writing};
-use crate::{describe, function, names, planner};
+use crate::{describe, function, names, planner, relation};
 
 /// SQL over an engine. Cheap to share and to clone; each statement is on its own.
 #[derive(Clone)]
@@ -301,7 +302,7 @@ pub(crate) async fn blocking<T: Send + 'static>(
 /// The planner's rules, and first ours: what it recognises is plainest before others have changed it.
 fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> =
-        vec![Arc::new(AggregateFromStatistics)];
+        vec![Arc::new(AggregateFromStatistics), Arc::new(NarrowScans)];
     rules.extend(PhysicalOptimizer::new().rules);
     rules
 }
@@ -317,6 +318,8 @@ fn config(options: &SqlOptions) -> SessionConfig {
     settings.sql_parser.collect_spans = true;
     // A scan has as many partitions as its rows are worth; dealing a small one out to more threads only costs.
     settings.optimizer.enable_round_robin_repartition = false;
+    // It refuses what is right: a grouped `b IS FALSE` is never NULL, and the operator for it does not know.
+    settings.execution.skip_physical_aggregate_schema_check = true;
     // One text type everywhere: comparing tags with literals then needs no casts.
     settings.sql_parser.map_string_types_to_utf8view = false;
     config
@@ -402,7 +405,7 @@ fn missing(
         return describe::unknown_system_table(&name);
     }
     let is_table = snapshot.table(&name.database, &name.schema, &name.table);
-    if is_table.is_some() {
+    if is_table.is_some() || relation::find(snapshot, &name).is_some() {
         return None;
     }
     let view = crate::view::definition(snapshot, &name.database, &name.schema, &name.table);

@@ -5,21 +5,18 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::Result;
 use datafusion::datasource::TableType;
 use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
-use nilometer_engine::{ScanRequest, Snapshot, TableSchema};
+use nilometer_engine::{Narrowing, ScanRequest, Snapshot, TableSchema};
 
 use crate::filter::{Coverage, Pushdown};
 use crate::scan::SeriesScan;
 
 /// Columns that say which row it is, for statements that change rows. The engine's scan calls them so too.
 pub(crate) const ROW_COLUMNS: [&str; 2] = ["_series", "_nth"];
-
-/// Rows that pay for one more thread. Below, starting it costs more than it saves.
-const ROWS_PER_THREAD: u64 = 32_768;
 
 pub(crate) struct Table {
     snapshot: Arc<Snapshot>,
@@ -124,20 +121,13 @@ impl TableProvider for Table {
             tags: pushdown.tags,
             limit,
         };
-        let scan = self
-            .snapshot
-            .scan(&request)
-            .map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let worth =
-            usize::try_from(scan.rows_estimate() / ROWS_PER_THREAD + 1).unwrap_or(usize::MAX);
-        let partitions = self.threads.min(scan.morsels()).min(worth).max(1);
+        let narrowing = match pushdown.fields.as_slice() {
+            [] => Narrowing::None,
+            fields => Narrowing::Fields(fields.iter().map(|it| it.predicate.clone()).collect()),
+        };
         let shown = format!("table={}, {shown}", self.name);
-        let planned = (Arc::clone(&self.snapshot), request, scan);
-        Ok(Arc::new(SeriesScan::new(
-            planned,
-            partitions,
-            self.threads,
-            shown,
-        )))
+        let snapshot = Arc::clone(&self.snapshot);
+        let scan = SeriesScan::new(snapshot, request, narrowing, self.threads, shown)?;
+        Ok(Arc::new(scan))
     }
 }

@@ -6,6 +6,7 @@
 
 mod delete;
 mod insert;
+mod relation;
 mod update;
 mod values;
 
@@ -241,7 +242,10 @@ fn row_keys(batch: &RecordBatch, keys: &mut Vec<RowKey>) -> Result<(), Error> {
 
 /// Whether a statement that changes rows may start again: somebody else was faster.
 fn is_overtaken(error: &Error) -> bool {
-    matches!(error, Error::Engine(EngineError::ChangedMeanwhile { .. }))
+    matches!(
+        error,
+        Error::Engine(EngineError::ChangedMeanwhile { .. } | EngineError::RelationChanged { .. })
+    )
 }
 
 /// The one table of a statement, by its name and as the statement has it.

@@ -4,6 +4,7 @@
 use nilometer_query::SqlOptions;
 
 use crate::auth::Token;
+use crate::cors::Origins;
 use crate::tls::Tls;
 
 /// The level of a log line for a request that went well; others are at info or above whatever this says.
@@ -24,6 +25,8 @@ pub struct ServerConfig {
     pub token: Option<Token>,
     /// Certificate and key; `None` = plain HTTP.
     pub tls: Option<Tls>,
+    /// Pages of which other servers a browser may let call this one.
+    pub cors_origins: Origins,
     /// At which level requests that went well are logged.
     pub access_log: AccessLog,
     /// Bytes of a request's path and query.
@@ -70,6 +73,7 @@ impl Default for ServerConfig {
             insecure: false,
             token: None,
             tls: None,
+            cors_origins: Origins::default(),
             access_log: AccessLog::Debug,
             url_bytes_max: 32 << 10,
             header_bytes_max: 32 << 10,

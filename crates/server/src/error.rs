@@ -98,8 +98,12 @@ pub(crate) enum Words {
     Influx,
 }
 
-/// What the engine calls its one limit that is a setting of its own.
-const ROWS_OF_ONE_BATCH: &str = "the rows of one batch";
+/// What the engine calls its limits that are settings.
+const BATCH_LIMITS: [(&str, &str); 3] = [
+    ("the rows of one batch", "batch-rows-max"),
+    ("the columns of one batch", "batch-columns-max"),
+    ("the new series of one batch", "batch-series-max"),
+];
 
 /// Bytes of an error's text in the header that repeats it, as in `InfluxDB` 1.
 const ERROR_HEADER_BYTES_MAX: usize = 1024;
@@ -270,6 +274,7 @@ impl From<EngineError> for Refusal {
             EngineError::ExistsAlready { .. }
             | EngineError::DefaultSchemaInUse { .. }
             | EngineError::RelationKey { .. }
+            | EngineError::RelationChanged { .. }
             | EngineError::RowConflict { .. }
             | EngineError::ChangedMeanwhile { .. }
             | EngineError::Lossy { .. } => (StatusCode::CONFLICT, None),
@@ -281,11 +286,13 @@ impl From<EngineError> for Refusal {
             | EngineError::TypedRow { .. }
             | EngineError::NoConflicts { .. }
             | EngineError::NotAField { .. } => (StatusCode::BAD_REQUEST, None),
-            EngineError::Limit {
-                what: ROWS_OF_ONE_BATCH,
-                ..
-            } => return Self::limit(StatusCode::PAYLOAD_TOO_LARGE, error, "batch-rows-max"),
-            EngineError::Limit { .. } => (StatusCode::PAYLOAD_TOO_LARGE, Some("engine")),
+            EngineError::Limit { what, .. } => {
+                let status = StatusCode::PAYLOAD_TOO_LARGE;
+                if let Some((_, setting)) = BATCH_LIMITS.iter().find(|(known, _)| known == what) {
+                    return Self::limit(status, error, setting);
+                }
+                (status, Some("engine"))
+            }
             EngineError::Poisoned { .. } => (StatusCode::SERVICE_UNAVAILABLE, None),
             EngineError::Memory { .. } => {
                 return Self {

@@ -17,6 +17,7 @@ use futures::FutureExt;
 
 use crate::access::{Line, Logged};
 use crate::config::ServerConfig;
+use crate::cors::preflight;
 use crate::error::{Refusal, Words};
 use crate::http::{App, Route, route};
 
@@ -56,8 +57,12 @@ pub(crate) async fn around(State(app): State<Arc<App>>, request: Request, next: 
         started,
         answered: false,
     };
-    let mut response = match admit(&app.config, route, &head) {
-        Ok(()) => {
+    let page = app.config.cors_origins.allowed(&head.headers);
+    let asked = page.as_ref().and_then(|_| preflight(&head));
+    let mut response = match (admit(&app.config, route, &head), asked) {
+        // A browser asks without the token, and is told nothing but what the list says.
+        (_, Some(answer)) => answer,
+        (Ok(()), None) => {
             let answer = next.run(Request::from_parts(head, body));
             let answer = AssertUnwindSafe(answer).catch_unwind().await;
             answer.unwrap_or_else(|_| {
@@ -65,7 +70,7 @@ pub(crate) async fn around(State(app): State<Arc<App>>, request: Request, next: 
                     .into_response()
             })
         }
-        Err(refusal) => in_words_of(route, refusal).into_response(),
+        (Err(refusal), None) => in_words_of(route, refusal).into_response(),
     };
     waiting.end();
     drop(running);
@@ -78,6 +83,9 @@ pub(crate) async fn around(State(app): State<Arc<App>>, request: Request, next: 
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, id.clone());
     headers.insert(REQUEST_ID_OF_INFLUXDB, id);
+    if let Some(page) = page {
+        page.tell(headers);
+    }
     if route.is_some_and(|route| route.words == Words::Influx) {
         for (name, value) in INFLUXDB_HEADERS {
             headers.insert(name, value);

@@ -49,12 +49,12 @@ pub(crate) struct Target {
 }
 
 impl Target {
-    /// For rows that are no line protocol, of a database that exists.
-    fn of_rows(database: String, schema: Option<String>) -> Self {
+    /// For rows that are no line protocol.
+    fn of_rows(database: String, schema: Option<String>, creates: bool) -> Self {
         Self {
             database,
             schema,
-            creates: false,
+            creates,
             precision: Precision::Nanosecond,
             key: None,
         }

@@ -15,7 +15,7 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::model::{self, Model, Moment, Op};
-use crate::plan::{Act, Plan, Restart, spell};
+use crate::plan::{Act, PlaceChange, Plan, Restart, spell};
 use crate::world::{DIR, World, delete_request, read_all};
 
 /// What the store made of the damage.
@@ -71,16 +71,20 @@ fn build(plan: &Plan) -> Result<Stopped, String> {
             continue;
         }
         match (&step.act, world.engine().cloned()) {
-            (Act::CreateDatabase(name), Some(engine)) => {
-                engine.create_database(name).map_err(text)?;
-                model.acknowledge_database(name);
+            (Act::Place(change @ PlaceChange::Create(name)), Some(engine))
+                if !name.contains('/') =>
+            {
+                if engine.create_database(name).map_err(text)? {
+                    without_last = model.moment();
+                }
+                model.acknowledge(&Op::Place(change.clone()));
             }
             (
                 Act::Write {
                     database, lines, ..
                 },
                 _,
-            ) if model.databases().contains(database) => {
+            ) if model.state().places().contains(database) => {
                 let types = world.types(database);
                 let prediction = model::predict(database, lines, types, world.now_ns());
                 let rows = prediction.batch.rows();
@@ -208,7 +212,7 @@ fn judge_the_rest(
         return Err(format!("{aside:?} were put aside"));
     }
     let found = read_all(&engine.snapshot())?;
-    for (name, table) in &found {
+    for (name, table) in &found.tables {
         let known = stopped.model.state().shown(name);
         if let Some((key, _)) = table.rows.iter().find(|(key, _)| !known.contains_key(key)) {
             return Err(format!("{}.{}: {key:?} came back", name.0, name.1));

@@ -30,7 +30,7 @@ pub fn crash_everywhere(plan: &Plan, sabotage: Option<Sabotage>) -> Result<Count
 }
 
 /// The steps up to `at`, which crashes at its n-th call.
-fn crashed_at(plan: &Plan, at: usize, call: u64, how: Restart) -> Plan {
+pub(crate) fn crashed_at(plan: &Plan, at: usize, call: u64, how: Restart) -> Plan {
     let mut crashed = plan.clone();
     crashed.steps.truncate(at + 1);
     if let Some(last) = crashed.steps.last_mut() {

@@ -11,14 +11,18 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::plan::{
-    Act, Change, Column, Delete, Limits, Line, Plan, Probe, RESERVE_BYTES, Restart, Step,
-    TagFilter, Tags, Value, Visit,
+    Act, Change, Column, Delete, Limits, Line, MEMORY_BYTES, PlaceChange, Plan, Probe,
+    RESERVE_BYTES, Relate, Restart, Step, Tags, Value,
 };
 
+mod places;
 mod points;
+mod relations;
+mod tags;
 mod typed;
+mod visits;
 
-use points::{FIELDS, TAG_VALUES, long_text};
+use points::{FIELDS, long_text};
 
 type Random = Xoshiro256PlusPlus;
 
@@ -32,6 +36,8 @@ const TYPES: [PhysicalType; 5] = [
     PhysicalType::Bool,
     PhysicalType::Text,
 ];
+/// Less than this no store has.
+const LITTLE_MEMORY_BYTES: u64 = 8 << 20;
 const STEP_NS: i64 = 10_000_000_000;
 const HOUR_NS: i64 = 3_600_000_000_000;
 const DAY_NS: i64 = 24 * HOUR_NS;
@@ -51,13 +57,18 @@ pub fn random_plan(seed: u64) -> Plan {
 /// A plan without faults and reads, short enough to be run once for every call that it makes.
 pub fn calm_plan(seed: u64) -> Plan {
     let mut plan = plan(seed, Weather::Calm, 10..22);
-    plan.steps
-        .retain(|step| !matches!(step.act, Act::Compare(_) | Act::Hold));
+    plan.steps.retain(|step| {
+        !matches!(
+            step.act,
+            Act::Compare(_) | Act::Hold | Act::ReadOn(_) | Act::LetGo
+        )
+    });
     plan
 }
 
 fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
     let mut random = Random::seed_from_u64(seed);
+    let is_little = weather == Weather::Stormy && random.random_bool(0.04);
     let limits = Limits {
         flush_rows: *pick(&mut random, &[10, 20, 50, 100, 300]),
         flush_idle_rows_min: random.random_range(1..=100),
@@ -71,12 +82,23 @@ fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
         partition_rows_min: *pick(&mut random, &[5, 40, 300]),
         widen_rows_max: *pick(&mut random, &[0, 50, 500]),
         settle_ms: *pick(&mut random, &[0, 1, 1_000]),
+        memory_bytes: if is_little {
+            LITTLE_MEMORY_BYTES
+        } else {
+            MEMORY_BYTES
+        },
+        forgetful: random.random_bool(0.3),
     };
     let mut draw = Draw {
         hosts: if random.random_bool(0.15) { 60 } else { 5 },
         rows_typical: *pick(&mut random, &[4, 12, 30, 60]),
         ballast_bytes: *pick(&mut random, &[0, 0, 1_000, 3_000]),
-        giants: u32::from(weather == Weather::Stormy && random.random_bool(0.005)),
+        giants: u32::from(
+            weather == Weather::Stormy && random.random_bool(if is_little { 0.2 } else { 0.005 }),
+        ),
+        is_little,
+        relations: is_little || random.random_bool(0.35),
+        soon: None,
         days: *pick(&mut random, &[1, 2, 5, 12]),
         day: 0,
         next_key: 0,
@@ -90,7 +112,12 @@ fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
         steps: Vec::new(),
     };
     draw.push(Act::Restart(Restart::Kill));
-    draw.push(Act::CreateDatabase(DATABASES[0].to_owned()));
+    draw.push(create(DATABASES[0]));
+    if draw.relations {
+        for made in draw.first_relations() {
+            draw.push(made);
+        }
+    }
     if draw.retention {
         let days = draw.random.random_range(0..12);
         draw.push(Act::Advance {
@@ -136,7 +163,7 @@ pub fn closing_steps(seed: u64) -> Vec<Step> {
     vec![
         Step::new(Act::Room(None)),
         cut(),
-        Step::new(Act::CreateDatabase(DATABASES[0].to_owned())),
+        Step::new(create(DATABASES[0])),
         Step::new(Act::Write {
             database: DATABASES[0].to_owned(),
             lines: (0..5).map(line).collect(),
@@ -146,8 +173,22 @@ pub fn closing_steps(seed: u64) -> Vec<Step> {
     ]
 }
 
+fn create(place: &str) -> Act {
+    Act::Place(PlaceChange::Create(place.to_owned()))
+}
+
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a trait that some plans have, whatever else they have"
+)]
 struct Draw {
     random: Random,
+    /// The store has as little memory as it may.
+    is_little: bool,
+    /// There are relations.
+    relations: bool,
+    /// Comes next, sometimes.
+    soon: Option<Act>,
     weather: Weather,
     hosts: u32,
     rows_typical: usize,
@@ -182,13 +223,26 @@ impl Draw {
         let crashes = faults.crash_at.is_some();
         self.backed_up |= act == Act::Backup;
         let sent = match &act {
-            Act::Write { key: Some(_), .. } => Some(act.clone()),
+            Act::Write { key: Some(_), .. }
+            | Act::WriteTyped { key: Some(_), .. }
+            | Act::Relate(Relate { key: Some(_), .. }) => Some(act.clone()),
             _ => None,
         };
         let retries = matches!(act, Act::Flush | Act::Maintain)
             && !(faults.fail_sync_at.is_empty() && faults.fail_write_at.is_empty());
         let visit = self.visit(&act);
+        let files_a_relation = visit
+            .as_ref()
+            .is_some_and(|visit| matches!(visit.act, Act::Relate(_)) && !act.writes_itself());
         self.steps.push(Step { act, faults, visit });
+        if files_a_relation && !crashes && self.random.random_bool(0.6) {
+            // What came while a file was written must be in the next one, or still in the log.
+            let between = self.write();
+            self.steps.push(Step::new(between));
+            self.steps.push(Step::new(Act::Flush));
+            let restart = self.restart_after_crash();
+            self.push(Act::Restart(restart));
+        }
         if retries && !crashes && self.random.random_bool(0.4) {
             // What a failed flush leaves is most delicate while the next one replaces it.
             let mut again = Step::new(Act::Flush);
@@ -217,8 +271,8 @@ impl Draw {
             // A write and a sync, unless the log starts a file.
             Act::Write { .. } if self.random.random_bool(0.6) => (2, 0.12),
             Act::Write { .. } => (8, 0.12),
-            Act::CreateDatabase(_) => (8, 0.15),
-            Act::WriteTyped { .. } => (4, 0.12),
+            Act::Place(_) | Act::CreateRelation { .. } | Act::DropRelation { .. } => (6, 0.15),
+            Act::WriteTyped { .. } | Act::Relate(_) => (4, 0.12),
             Act::Delete { .. } | Act::Update { .. } => (3, 0.2),
             Act::Change { .. } => (4, 0.2),
             Act::Flush => (14, 0.4),
@@ -227,7 +281,15 @@ impl Draw {
             Act::Restart(_) => (14, 0.25),
             Act::Backup => (30, 0.4),
             Act::Restore => (20, 0.2),
-            Act::Advance { .. } | Act::Compare(_) | Act::Hold | Act::Room(_) => return faults,
+            Act::Damage(_) => (20, 0.3),
+            Act::Advance { .. }
+            | Act::Compare(_)
+            | Act::Hold
+            | Act::ReadOn(_)
+            | Act::LetGo
+            | Act::AcceptClock
+            | Act::Cancel
+            | Act::Room(_) => return faults,
         };
         if self.weather == Weather::Calm || !self.random.random_bool(chance) {
             return faults;
@@ -247,29 +309,6 @@ impl Draw {
             }
         }
         faults
-    }
-
-    /// Somebody who comes while a segment is written.
-    fn visit(&mut self, act: &Act) -> Option<Box<Visit>> {
-        let writes_segments = matches!(
-            act,
-            Act::Flush | Act::Maintain | Act::MaintainAll | Act::Settle
-        );
-        // A row that comes in while retention takes others could be one of either.
-        if self.retention || !writes_segments || !self.random.random_bool(0.4) {
-            return None;
-        }
-        let act = match self.random.random_range(0..10) {
-            0..3 => self.write(),
-            3 if self.random.random_bool(0.5) => self.write_typed(),
-            3 => self.update(),
-            4 | 5 => self.delete(),
-            6 => self.change(),
-            7 => Act::Maintain,
-            _ => Act::Compare(self.probe()),
-        };
-        let call = self.random.random_range(1..=10);
-        Some(Box::new(Visit { call, act }))
     }
 
     fn some_calls(&mut self, calls: u64) -> Vec<u64> {
@@ -293,6 +332,23 @@ impl Draw {
         if self.backed_up && self.random.random_bool(0.05) {
             return Act::Restore;
         }
+        if self.random.random_bool(0.5)
+            && let Some(soon) = self.soon.take()
+        {
+            return soon;
+        }
+        if self.relations && self.random.random_bool(0.25) {
+            return self.relation_act();
+        }
+        match self.random.random_range(0..1000) {
+            0..20 => return self.place_change(),
+            20..35 => return Act::ReadOn(self.random.random_range(1..4)),
+            35..40 => return Act::LetGo,
+            42..50 if self.weather == Weather::Stormy => {
+                return Act::Damage(self.random.random());
+            }
+            _ => {}
+        }
         match self.random.random_range(0..100) {
             0..37 => self.write(),
             37..43 => self.write_typed(),
@@ -312,17 +368,31 @@ impl Draw {
                 },
             },
             73..78 => Act::Compare(self.probe()),
-            78..80 => Act::Hold,
-            80 => Act::CreateDatabase((*pick(&mut self.random, &DATABASES)).to_owned()),
+            78..80 => {
+                self.soon = Some(match self.random.random_range(0..10) {
+                    0..5 => Act::Settle,
+                    5..8 => Act::MaintainAll,
+                    _ => self.change(),
+                });
+                Act::Hold
+            }
+            80 => {
+                let database = *pick(&mut self.random, &DATABASES);
+                create(database)
+            }
             81..86 => self.delete(),
             86..91 => self.change(),
-            91..94 => Act::Restart(Restart::Clean),
+            91..93 => Act::Restart(Restart::Clean),
+            93 => Act::Restart(Restart::Stop),
             _ => Act::Restart(self.restart_after_crash()),
         }
     }
 
     /// Settings of retention, and time that passes or seems to.
     fn retain(&mut self) -> Act {
+        if self.random.random_bool(0.1) {
+            return Act::AcceptClock;
+        }
         if self.random.random_bool(0.5) {
             let days = *pick(&mut self.random, &[0, 0, 1, 3, 40]);
             return Act::Advance {
@@ -352,9 +422,12 @@ impl Draw {
     }
 
     fn database(&mut self) -> String {
-        let second = usize::from(self.random.random_bool(0.1));
-        let database = DATABASES.get(second).copied();
-        database.unwrap_or(DATABASES[0]).to_owned()
+        let place = match self.random.random_range(0..100) {
+            0..86 => DATABASES[0],
+            86..92 => DATABASES[1],
+            _ => "d0/s1",
+        };
+        place.to_owned()
     }
 
     fn write(&mut self) -> Act {
@@ -369,12 +442,7 @@ impl Draw {
             _ => {
                 let rows = self.random.random_range(1..=self.rows_typical * 2);
                 let tables = self.random.random_range(1..=3);
-                (0..rows)
-                    .map(|_| {
-                        let table = self.random.random_range(0..tables);
-                        self.line(TABLES.get(table).copied().unwrap_or(TABLES[0]))
-                    })
-                    .collect()
+                (0..rows).map(|_| self.line_of(tables)).collect()
             }
         };
         if self.giants > 0 && self.random.random_bool(0.1) {
@@ -396,6 +464,16 @@ impl Draw {
         }
     }
 
+    fn line_of_any_table(&mut self) -> Line {
+        self.line_of(TABLES.len())
+    }
+
+    /// A line of one of the first tables.
+    fn line_of(&mut self, tables: usize) -> Line {
+        let table = self.random.random_range(0..tables);
+        self.line(TABLES.get(table).copied().unwrap_or(TABLES[0]))
+    }
+
     fn probe(&mut self) -> Probe {
         let from = self.random.random_range(-5..55) * STEP_NS + self.day * DAY_NS;
         let to = if self.random.random_bool(0.2) {
@@ -406,33 +484,12 @@ impl Draw {
         Probe {
             table: (*pick(&mut self.random, &TABLES)).to_owned(),
             time: (from, to),
-            tag: self.tag_filter(),
+            tags: self.tag_filters(),
             field: pick(&mut self.random, &FIELDS).0.to_owned(),
             bucket_ns: *pick(
                 &mut self.random,
                 &[None, Some(HOUR_NS), Some(DAY_NS), Some(7 * STEP_NS)],
             ),
-        }
-    }
-
-    fn tag_filter(&mut self) -> TagFilter {
-        let name = if self.random.random_bool(0.8) {
-            "host"
-        } else {
-            "dc"
-        };
-        let mut values = Vec::new();
-        for _ in 0..self.random.random_range(1..4) {
-            values.push(match self.random.random_range(0..6) {
-                0 => None,
-                1 => Some((*pick(&mut self.random, &TAG_VALUES)).to_owned()),
-                n => Some(format!("h{n}")),
-            });
-        }
-        TagFilter {
-            name: name.to_owned(),
-            values,
-            negated: self.random.random_bool(0.3),
         }
     }
 

@@ -6,11 +6,12 @@
 //! nothing here is part of a release.
 //!
 //! Start at [`plan`] for what a run is, at [`run()`] for the rules. `NILOMETER_SIM_SEED=n` makes the tests run one
-//! seed, `NILOMETER_SIM_SEEDS=n` that many; `cargo run --release -p nilometer-sim -- soak` runs until it is stopped.
+//! seed, `NILOMETER_SIM_SEEDS=n` that many; `make soak` runs until it is stopped and keeps what it finds ([`finding`]).
 
 mod aggregate;
 pub mod corrupt;
 pub mod exhaustive;
+pub mod finding;
 pub mod generate;
 pub mod model;
 pub mod plan;
@@ -23,6 +24,7 @@ pub mod world;
 
 pub use corrupt::flip_bytes;
 pub use exhaustive::crash_everywhere;
+pub use finding::Finding;
 pub use generate::{calm_plan, random_plan};
 pub use plan::Plan;
 pub use run::{Counts, Failure, Report, run};

@@ -6,7 +6,11 @@
 
 mod convert;
 mod difference;
+mod held;
+mod loss;
+mod place;
 mod predict;
+mod relation;
 mod state;
 #[cfg(test)]
 mod tests;
@@ -16,11 +20,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use nilometer_codec::PhysicalType;
 
-use crate::plan::{Change, Fields, Line, Probe, Tags};
+use crate::plan::{Change, Fields, Line, Probe, Tags, all_keep};
 
 pub use difference::difference;
+pub use loss::Lost;
 pub(crate) use predict::type_of;
 pub use predict::{Batch, Point, Prediction, predict};
+pub use relation::{Key, RelateOp, Related, Relation};
 pub use state::{Expected, Op, Schema, State, same_rows};
 pub use typed::{Decided, Place};
 
@@ -43,8 +49,16 @@ pub struct FoundTable {
     pub disorder: Option<String>,
 }
 
-/// All tables as they were read.
-pub type Found = BTreeMap<Name, FoundTable>;
+/// Everything as it was read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Found {
+    /// Databases and schemas.
+    pub places: BTreeSet<String>,
+    /// All tables.
+    pub tables: BTreeMap<Name, FoundTable>,
+    /// All relations.
+    pub relations: BTreeMap<Name, Relation>,
+}
 
 /// What became of a batch with a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -153,27 +167,39 @@ pub struct Moment {
 /// What is known of the store's contents.
 #[derive(Debug, Default)]
 pub struct Model {
-    databases: BTreeSet<String>,
     state: State,
     mentioned: Mentioned,
     in_doubt: Vec<Op>,
     fates: BTreeMap<u8, Fate>,
+    watched: Option<Watched>,
+}
+
+/// Keys of a table that somebody has read and will change.
+#[derive(Debug)]
+struct Watched {
+    name: Name,
+    keys: BTreeSet<(Tags, i64)>,
+    touched: bool,
 }
 
 impl Model {
+    /// Notes from now on whether one of these rows is written or deleted.
+    pub fn watch(&mut self, name: &Name, keys: BTreeSet<(Tags, i64)>) {
+        self.watched = Some(Watched {
+            name: name.clone(),
+            keys,
+            touched: false,
+        });
+    }
+
+    /// Whether a row that was watched was written or deleted; nothing is watched any more.
+    pub fn touched(&mut self) -> bool {
+        self.watched.take().is_some_and(|watched| watched.touched)
+    }
+
     /// What every read must show.
     pub fn state(&self) -> &State {
         &self.state
-    }
-
-    /// Databases that must exist.
-    pub fn databases(&self) -> &BTreeSet<String> {
-        &self.databases
-    }
-
-    /// A database was acknowledged.
-    pub fn acknowledge_database(&mut self, name: &str) {
-        self.databases.insert(name.to_owned());
     }
 
     /// A body is about to be sent.
@@ -200,6 +226,12 @@ impl Model {
         {
             self.mentioned.follow(database, change);
         }
+        if let Op::Place(change) = op {
+            self.mentioned.follow_place(change);
+        }
+        if let Some(watched) = &mut self.watched {
+            watched.touched |= op.touches(&watched.name, &watched.keys);
+        }
         self.state.apply(op);
     }
 
@@ -212,6 +244,9 @@ impl Model {
         } = &op
         {
             self.mentioned.table(&(database.clone(), table.clone()));
+        }
+        if let Op::Place(change) = &op {
+            self.mentioned.copy_place(change);
         }
         self.in_doubt.push(op);
     }
@@ -270,11 +305,6 @@ impl Model {
         self.state.check(found, &self.mentioned)
     }
 
-    /// Compares what a snapshot of an earlier moment shows: the rows of then under the names of now.
-    pub fn check_held(&self, moment: &Moment, found: &Found) -> Result<(), String> {
-        moment.state.check(found, &self.mentioned)
-    }
-
     /// What is known at this time, to be compared with later.
     pub fn moment(&self) -> Moment {
         Moment {
@@ -303,7 +333,7 @@ pub fn probed(table: &Table, probe: &Probe) -> Table {
     };
     table
         .iter()
-        .filter(|((tags, time), _)| (from..=to).contains(time) && probe.tag.keeps(tags))
+        .filter(|((tags, time), _)| (from..=to).contains(time) && all_keep(&probe.tags, tags))
         .map(|(key, rows)| (key.clone(), rows.iter().map(one_field).collect()))
         .collect()
 }

@@ -10,9 +10,15 @@ use nilometer_engine::disk::CrashPlan;
 use nilometer_engine::ingest::OnConflict;
 use nilometer_engine::{ColumnKind, CompactionOptions, Duplicates, Options};
 
+pub mod places;
+mod relation;
 mod spell;
+mod tags;
 
+pub use places::PlaceChange;
+pub use relation::{COLUMNS, Relate, RelationRow, RelationStep, SHAPES, Shape};
 pub(crate) use spell::spell_lines as spell;
+pub use tags::{Pattern, TagFilter, Wanted, all_keep};
 
 /// Tags of a point: sorted by key, no empty value.
 pub type Tags = BTreeMap<String, String>;
@@ -55,8 +61,10 @@ pub enum Line {
 /// How a life ends and the next begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Restart {
-    /// The store is dropped and opened again by the same machine.
+    /// The store is dropped and opened again by the same machine, at first while somebody still reads.
     Clean,
+    /// As a graceful stop: what is in memory becomes segments before.
+    Stop,
     /// The process dies; the machine lives and keeps every write.
     Kill,
     /// The power goes; the number decides what survives of what was not synced.
@@ -70,30 +78,12 @@ pub struct Probe {
     pub table: String,
     /// First and last time.
     pub time: (i64, i64),
-    /// Which series.
-    pub tag: TagFilter,
+    /// Which series; those that all mean.
+    pub tags: Vec<TagFilter>,
     /// The one field to read.
     pub field: String,
     /// Width of the buckets of aggregates; `None` = all time is one.
     pub bucket_ns: Option<i64>,
-}
-
-/// Series by the value of one tag.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct TagFilter {
-    /// The tag.
-    pub name: String,
-    /// Values of it; `None` = absent.
-    pub values: Vec<Option<String>>,
-    /// They are the ones to leave out.
-    pub negated: bool,
-}
-
-impl TagFilter {
-    /// Whether a series with these tags is meant.
-    pub fn keeps(&self, tags: &Tags) -> bool {
-        self.values.contains(&tags.get(&self.name).cloned()) != self.negated
-    }
 }
 
 /// Rows to delete.
@@ -105,6 +95,15 @@ pub struct Delete {
     pub time: (i64, i64),
     /// Which series; `None` = all.
     pub tag: Option<TagFilter>,
+}
+
+impl Delete {
+    /// Whether it takes a row of these tags and time.
+    pub fn takes(&self, tags: &Tags, time: i64) -> bool {
+        let (from, to) = self.time;
+        let meant = self.tag.as_ref().is_none_or(|tag| tag.keeps(tags));
+        meant && (from..=to).contains(&time)
+    }
 }
 
 /// A tag or a field.
@@ -177,6 +176,14 @@ pub enum Change {
 }
 
 impl Change {
+    /// Whether tables or columns are called or typed otherwise afterwards.
+    pub fn renames(&self) -> bool {
+        !matches!(
+            self,
+            Self::CreateTable { .. } | Self::DropTable { .. } | Self::SetRetention { .. }
+        )
+    }
+
     /// The table that is changed.
     pub fn table(&self) -> &str {
         match self {
@@ -194,11 +201,29 @@ impl Change {
 /// What a step does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Act {
-    /// Makes a database.
-    CreateDatabase(String),
+    /// Changes databases and schemas.
+    Place(PlaceChange),
+    /// Makes a relation.
+    CreateRelation {
+        /// Its place.
+        database: String,
+        /// Its name.
+        relation: String,
+        /// Its keys.
+        shape: Shape,
+    },
+    /// Drops a relation.
+    DropRelation {
+        /// Its place.
+        database: String,
+        /// Its name.
+        relation: String,
+    },
+    /// Changes rows of a relation, and writes points with them.
+    Relate(Relate),
     /// Writes a body into a database.
     Write {
-        /// The database.
+        /// The database or schema, as [`places`] says.
         database: String,
         /// The body.
         lines: Vec<Line>,
@@ -215,6 +240,8 @@ pub enum Act {
         lines: Vec<Line>,
         /// What becomes of rows whose key is there.
         on_conflict: OnConflict,
+        /// The rows are written at most once under this number, however often they come.
+        key: Option<u8>,
     },
     /// Takes rows away by their keys and writes others.
     Update {
@@ -249,6 +276,8 @@ pub enum Act {
     MaintainAll,
     /// Flushes, and compacts as if nobody wrote any more.
     Settle,
+    /// Somebody has looked at the wall clock, and says that it is right.
+    AcceptClock,
     /// Lets time pass, and lets the wall clock jump besides.
     Advance {
         /// On both clocks.
@@ -258,8 +287,16 @@ pub enum Act {
     },
     /// Reads everything, then a part, and compares.
     Compare(Probe),
-    /// Takes a snapshot, to be read again at later comparisons.
+    /// Takes a snapshot, to be read again at later comparisons, and begins to read it slowly.
     Hold,
+    /// Everybody who reads slowly reads so many batches more.
+    ReadOn(u32),
+    /// Whoever has read slowly for longest goes away.
+    LetGo,
+    /// Stops the store, damages a segment, and opens the store again. The number decides which one and where.
+    Damage(u64),
+    /// As a visit: the request ends here, before its batch has a place in the order.
+    Cancel,
     /// Backs the store up.
     Backup,
     /// Restores the last backup beside the store, and looks into it.
@@ -268,6 +305,16 @@ pub enum Act {
     Room(Option<u64>),
     /// Ends the life and opens the store again.
     Restart(Restart),
+}
+
+impl Act {
+    /// Whether it writes in a way that another writer may come in between.
+    pub fn writes_itself(&self) -> bool {
+        matches!(
+            self,
+            Self::WriteTyped { .. } | Self::Update { .. } | Self::Relate(_)
+        )
+    }
 }
 
 /// A step, and what the disk does to it, counted from the step's first call.
@@ -284,13 +331,23 @@ pub struct Step {
 /// Something that happens within a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Visit {
-    /// Before this write or sync of a segment, counted from 1.
+    /// Before this write or sync of a segment, counted from 1. A step that writes itself is visited when it has looked
+    /// at what is there, and has no place in the order yet.
     pub call: u64,
-    /// A write, a delete, a change, a read, or another job of maintenance.
+    /// A write, a delete, a change, a read, another job of maintenance, or the end of the request.
     pub act: Act,
 }
 
 impl Step {
+    /// What it does, or what its visitor does.
+    pub fn act_mut(&mut self, of_visit: bool) -> Option<&mut Act> {
+        if of_visit {
+            self.visit.as_mut().map(|visit| &mut visit.act)
+        } else {
+            Some(&mut self.act)
+        }
+    }
+
     /// A step without faults.
     pub fn new(act: Act) -> Self {
         Self {
@@ -301,8 +358,8 @@ impl Step {
     }
 }
 
-/// Memory of every simulated store.
-const MEMORY_BYTES: u64 = 4 << 30;
+/// Memory of most simulated stores.
+pub(crate) const MEMORY_BYTES: u64 = 4 << 30;
 /// Bytes that its writes leave free on the disk.
 pub(crate) const RESERVE_BYTES: u64 = 256 << 10;
 
@@ -325,11 +382,26 @@ pub struct Limits {
     pub widen_rows_max: u64,
     /// [`CompactionOptions::settle_ms`].
     pub settle_ms: u64,
+    /// [`Options::memory_bytes_max`].
+    pub memory_bytes: u64,
+    /// Caches have room for next to nothing, so that all is read and opened again and again.
+    pub forgetful: bool,
 }
 
 impl Limits {
     /// The store's options; the rest as a server has it.
     pub fn options(&self) -> Options {
+        let mut options = self.options_of_a_good_memory();
+        if self.forgetful {
+            options.open_files_max = 1;
+            options.directory_cache_bytes_max = 1;
+            options.index_cache_bytes_max = 1;
+            options.memo_bytes_max = 0;
+        }
+        options
+    }
+
+    fn options_of_a_good_memory(&self) -> Options {
         Options {
             flush_rows: self.flush_rows,
             flush_idle_rows_min: self.flush_idle_rows_min,
@@ -343,7 +415,7 @@ impl Limits {
                 ..CompactionOptions::default()
             },
             // Not the machine's: a seed runs the same everywhere.
-            memory_bytes_max: MEMORY_BYTES,
+            memory_bytes_max: self.memory_bytes,
             disk_reserve_bytes: Some(RESERVE_BYTES),
             // Keys outlive every plan, however its clock jumps.
             key_age_ns: i64::MAX / 2,

@@ -4,11 +4,12 @@
 //! time. Does not: compare with anything.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, Int32Type, Int64Type, TimestampNanosecondType, UInt64Type};
 use arrow_array::{Array, BooleanArray, RecordBatch, StringArray};
-use nilometer_engine::{Duplicates, ScanRequest, Snapshot, TableSchema};
+use nilometer_engine::{Duplicates, MorselReader, Scan, ScanRequest, Snapshot, TableSchema};
 
 use crate::model::Table;
 use crate::plan::{Fields, Tags, Value};
@@ -67,6 +68,60 @@ pub(crate) fn read_rows(
         }
     }
     Ok((rows.table, rows.disorder))
+}
+
+/// A scan that is read batch by batch, when its reader comes to it.
+pub(crate) struct SlowReader {
+    scan: Scan,
+    selection: Selection,
+    morsel: usize,
+    reader: Option<MorselReader>,
+    rows: Rows,
+}
+
+impl SlowReader {
+    /// Plans to read a table whole.
+    pub(crate) fn plan(snapshot: &Snapshot, table: &Arc<TableSchema>) -> Result<Self, String> {
+        let selection = Selection::whole(table);
+        let request = ScanRequest {
+            table: Arc::clone(table),
+            projection: selection.projection(),
+            time: i64::MIN..=i64::MAX,
+            tags: Vec::new(),
+            limit: None,
+        };
+        Ok(Self {
+            scan: snapshot.scan(&request).map_err(|error| error.to_string())?,
+            selection,
+            morsel: 0,
+            reader: None,
+            rows: Rows {
+                keeps: table.settings.duplicates == Duplicates::Keep,
+                ..Rows::default()
+            },
+        })
+    }
+
+    /// Reads so many batches at most; all rows, if these were the last.
+    pub(crate) fn read_on(&mut self, batches: u32) -> Result<Option<&Table>, String> {
+        let mut left = batches;
+        while self.morsel < self.scan.morsels() {
+            let (scan, morsel) = (&self.scan, self.morsel);
+            let reader = self.reader.get_or_insert_with(|| scan.read(morsel));
+            if left == 0 {
+                return Ok(None);
+            }
+            let Some(batch) = reader.next() else {
+                self.morsel += 1;
+                self.reader = None;
+                continue;
+            };
+            let batch = batch.map_err(|error| error.to_string())?;
+            self.rows.take(&batch, &self.selection)?;
+            left -= 1;
+        }
+        Ok(Some(&self.rows.table))
+    }
 }
 
 #[derive(Default)]

@@ -10,136 +10,32 @@
 //! end. A call fails only if the disk failed it, the store had said that it takes no more, or the call was wrong. Opening
 //! fails only if the disk fails while it opens.
 
-use std::fmt;
-use std::ops::AddAssign;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use nilometer_engine::disk::CrashPlan;
 use nilometer_engine::{Engine, Error, Maintained, OnDamage, Sabotage, Snapshot};
 
 mod acts;
+mod contended;
+mod counts;
+mod damage;
+mod held;
+mod places;
+mod relations;
 mod retention;
 mod typed;
 mod visit;
 
+pub use self::counts::Counts;
+use self::held::Held;
 use self::retention::Believed;
 use crate::generate::closing_steps;
 use crate::model::{self, Found, Model, Moment};
-use crate::plan::{Act, Plan, Probe, Restart, Step};
+use crate::plan::{Act, MEMORY_BYTES, Plan, Probe, Restart, Step, Visit};
+use crate::visitor::Door;
 use crate::world::{BACKUP_DIR, World, compare_aggregates, read_all, read_probe};
-
-/// What runs added up to.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Runs.
-    pub runs: u64,
-    /// Times that the store was opened.
-    pub opens: u64,
-    /// Lives that ended by a crash at a chosen call.
-    pub crashes_at_a_call: u64,
-    /// Power cuts, at a chosen call or between two steps.
-    pub power_cuts: u64,
-    /// Processes killed, at a chosen call or between two steps.
-    pub kills: u64,
-    /// Disk calls that were made to fail, crashes aside.
-    pub failed_calls: u64,
-    /// Batches that were acknowledged.
-    pub batches: u64,
-    /// Batches that a failure left in doubt.
-    pub in_doubt: u64,
-    /// Deletes that were acknowledged.
-    pub deletes: u64,
-    /// Changes of tables and columns that were acknowledged.
-    pub changes: u64,
-    /// Typed writes that were acknowledged.
-    pub typed: u64,
-    /// Updates and deletes of single rows that were acknowledged.
-    pub updates: u64,
-    /// Typed writes and updates that were refused for a row in their way.
-    pub conflicts: u64,
-    /// Batches that were sent again and answered as before.
-    pub repeats: u64,
-    /// Compactions, settling aside.
-    pub compactions: u64,
-    /// Stores that were settled: flushed and compacted to the end.
-    pub settles: u64,
-    /// Visits while a segment was written.
-    pub visits: u64,
-    /// Backups that ended well.
-    pub backups: u64,
-    /// Backups that were restored and compared.
-    pub restores: u64,
-    /// Rows that retention took.
-    pub expired: u64,
-    /// Tables whose aggregates were compared.
-    pub aggregates: u64,
-    /// Hours and blocks that the store did not read for them.
-    pub spared: u64,
-    /// Rows compared with the model.
-    pub rows_compared: u64,
-}
-
-impl AddAssign for Counts {
-    fn add_assign(&mut self, other: Self) {
-        self.runs += other.runs;
-        self.opens += other.opens;
-        self.crashes_at_a_call += other.crashes_at_a_call;
-        self.power_cuts += other.power_cuts;
-        self.kills += other.kills;
-        self.failed_calls += other.failed_calls;
-        self.batches += other.batches;
-        self.in_doubt += other.in_doubt;
-        self.deletes += other.deletes;
-        self.changes += other.changes;
-        self.typed += other.typed;
-        self.updates += other.updates;
-        self.conflicts += other.conflicts;
-        self.repeats += other.repeats;
-        self.compactions += other.compactions;
-        self.settles += other.settles;
-        self.visits += other.visits;
-        self.backups += other.backups;
-        self.restores += other.restores;
-        self.expired += other.expired;
-        self.aggregates += other.aggregates;
-        self.spared += other.spared;
-        self.rows_compared += other.rows_compared;
-    }
-}
-
-impl fmt::Display for Counts {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "runs={} opens={} power_cuts={} kills={} crashes_at_a_call={} failed_calls={} batches={} in_doubt={} \
-             deletes={} changes={} typed={} updates={} conflicts={} repeats={} compactions={} settles={} visits={} backups={} restores={} expired={} aggregates={} spared={} rows_compared={}",
-            self.runs,
-            self.opens,
-            self.power_cuts,
-            self.kills,
-            self.crashes_at_a_call,
-            self.failed_calls,
-            self.batches,
-            self.in_doubt,
-            self.deletes,
-            self.changes,
-            self.typed,
-            self.updates,
-            self.conflicts,
-            self.repeats,
-            self.compactions,
-            self.settles,
-            self.visits,
-            self.backups,
-            self.restores,
-            self.expired,
-            self.aggregates,
-            self.spared,
-            self.rows_compared
-        )
-    }
-}
 
 /// A broken promise.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -190,8 +86,11 @@ fn run_steps(plan: &Plan, sabotage: Option<Sabotage>, at: &mut usize) -> Result<
         flush_rows: plan.limits.flush_rows,
         backups: Vec::new(),
         backup_whole: false,
+        backup_spoiled: false,
         believed: Believed::default(),
-        held: None,
+        held: Vec::new(),
+        damaged: None,
+        has_little_memory: plan.limits.memory_bytes < MEMORY_BYTES,
         counts: Counts {
             runs: 1,
             ..Counts::default()
@@ -222,9 +121,15 @@ struct Run {
     backups: Vec<Moment>,
     /// A backup has ended well.
     backup_whole: bool,
+    /// It may share a file with the store that was damaged.
+    backup_spoiled: bool,
     believed: Believed,
-    /// A snapshot, and what it must show as long as it lives.
-    held: Option<(Snapshot, Moment)>,
+    /// Who reads, oldest first.
+    held: Vec<Held>,
+    /// A segment that was damaged and that no opening has judged yet.
+    damaged: Option<PathBuf>,
+    /// The memory budget may refuse calls.
+    has_little_memory: bool,
     counts: Counts,
 }
 
@@ -238,53 +143,54 @@ impl Run {
             self.world.leave_room(bytes);
             return Ok(());
         }
+        if let Act::Damage(number) = step.act {
+            return self.damage(number, step);
+        }
         if self.world.engine().is_none() {
             // Closed, or dead since a crash: the next restart opens it.
             return Ok(());
         }
         self.world.disk().set_plan(step.faults.clone());
-        let visit = match &step.visit {
-            Some(visit) => self.send_visitor(visit)?,
-            None => None,
-        };
-        self.act(&step.act)?;
-        if matches!(step.act, Act::Maintain | Act::MaintainAll) {
-            self.note_expired()?;
-        }
-        if let Some(visit) = visit {
-            self.judge_visit(visit)?;
+        if step.act.writes_itself() {
+            self.contended(&step.act, step.visit.as_deref())?;
+        } else {
+            self.alone(&step.act, step.visit.as_deref())?;
         }
         self.counts.failed_calls += self.world.disk().failures();
         self.counts.crashes_at_a_call += u64::from(self.world.disk().crashed());
         Ok(())
     }
 
+    /// A step that nobody races, though somebody may come while it writes a segment.
+    fn alone(&mut self, act: &Act, visit: Option<&Visit>) -> Result<(), String> {
+        let visit = match visit {
+            Some(visit) => self.send_visitor(Door::Segment, visit)?,
+            None => None,
+        };
+        self.act(act)?;
+        if matches!(act, Act::Maintain | Act::MaintainAll) {
+            self.note_expired()?;
+        }
+        match visit {
+            Some(visit) => self.judge_visit(visit).map(drop),
+            None => Ok(()),
+        }
+    }
+
     fn act(&mut self, act: &Act) -> Result<(), String> {
         match act {
-            Act::CreateDatabase(name) => self.create_database(name)?,
+            Act::Place(change) => self.change_place(change)?,
+            Act::CreateRelation {
+                database,
+                relation,
+                shape,
+            } => self.create_relation(database, relation, *shape)?,
+            Act::DropRelation { database, relation } => self.drop_relation(database, relation)?,
             Act::Write {
                 database,
                 lines,
                 key,
             } => self.write(database, lines, *key)?,
-            Act::WriteTyped {
-                database,
-                table,
-                lines,
-                on_conflict,
-            } => {
-                let prepared = self.prepare_write(database, table, lines, *on_conflict)?;
-                self.typed(prepared)?;
-            }
-            Act::Update {
-                database,
-                table,
-                which,
-                lines,
-            } => {
-                let prepared = self.prepare_update(database, table, *which, lines)?;
-                self.typed(prepared)?;
-            }
             Act::Delete { database, delete } => self.delete(database, delete)?,
             Act::Change { database, change } => self.change(database, change)?,
             Act::Flush => {
@@ -301,14 +207,21 @@ impl Run {
                 self.counts.settles += 1;
             }
             Act::Advance { ms, jump_ns } => self.world.advance(*ms, *jump_ns),
+            Act::AcceptClock => self.accept_clock()?,
             Act::Compare(probe) => self.compare(Some(probe))?,
-            Act::Hold => {
-                let snapshot = self.engine()?.snapshot();
-                self.held = Some((snapshot, self.model.moment()));
-            }
+            Act::Hold => self.hold()?,
+            Act::ReadOn(batches) => self.read_on(*batches)?,
+            Act::LetGo => self.let_go()?,
             Act::Backup => self.back_up()?,
             Act::Restore => self.restore_backup()?,
-            Act::Room(_) | Act::Restart(_) => {}
+            // The steps that write are contended, and the others concern the machine.
+            Act::WriteTyped { .. }
+            | Act::Update { .. }
+            | Act::Relate(_)
+            | Act::Cancel
+            | Act::Damage(_)
+            | Act::Room(_)
+            | Act::Restart(_) => {}
         }
         Ok(())
     }
@@ -318,6 +231,7 @@ impl Run {
         if self.allow("backup", outcome)?.is_some() {
             self.backups.clear();
             self.backup_whole = true;
+            self.backup_spoiled = false;
             self.counts.backups += 1;
         }
         // One that did not end may be whole nevertheless.
@@ -326,6 +240,9 @@ impl Run {
     }
 
     fn restore_backup(&mut self) -> Result<(), String> {
+        if self.backup_spoiled {
+            return Ok(());
+        }
         let found = match self.world.restore() {
             Err(Error::NotABackup { .. }) if !self.backup_whole => return Ok(()),
             outcome => match self.allow("restore", outcome)? {
@@ -359,6 +276,7 @@ impl Run {
             Err(_) if self.world.disk().crashed() || self.world.disk().failures() > 0 => Ok(None),
             Err(Error::DiskFull { .. } | Error::Io { .. }) if self.world.is_tight() => Ok(None),
             Err(Error::Poisoned { .. }) => Ok(None),
+            Err(Error::Memory { .. }) if self.has_little_memory => Ok(None),
             Err(error) => Err(format!("{what} failed without a cause: {error}")),
         }
     }
@@ -368,12 +286,23 @@ impl Run {
             self.compare(None)
                 .map_err(|what| format!("before the restart, {what}"))?;
         }
-        self.held = None;
+        if how == Restart::Clean && self.is_held() && self.world.engine().is_some() {
+            self.world.close();
+            if !self.world.disk().crashed() && !self.world.is_locked() {
+                return Err("a store that somebody still reads was opened again".to_owned());
+            }
+        }
+        if let (Restart::Stop, Some(engine)) = (how, self.world.engine().cloned()) {
+            self.world.disk().set_plan(CrashPlan::default());
+            let outcome = engine.close();
+            self.allow("a graceful stop", outcome)?;
+        }
+        self.let_all_go()?;
         self.believed.start_life();
         match how {
             Restart::PowerCut(_) => self.counts.power_cuts += 1,
             Restart::Kill => self.counts.kills += 1,
-            Restart::Clean => {}
+            Restart::Clean | Restart::Stop => {}
         }
         let outcome = self.world.restart(how, step.faults.clone());
         self.counts.opens += 1;
@@ -390,42 +319,14 @@ impl Run {
         let Some(engine) = self.world.engine() else {
             return Ok(());
         };
-        let snapshot = engine.snapshot();
-        let found = read_all(&snapshot)?;
+        let found = read_all(&engine.snapshot())?;
         self.count_rows(&found);
+        if self.is_damage_put_aside()? {
+            return self.judge_damage(&found);
+        }
         self.model
             .settle(&found, self.believed.latest_ns)
-            .map_err(|what| format!("after {how:?}, {what}"))?;
-        self.check_databases(&snapshot)
-    }
-
-    fn check_databases(&self, snapshot: &Snapshot) -> Result<(), String> {
-        let found = snapshot.databases();
-        match self
-            .model
-            .databases()
-            .iter()
-            .find(|name| !found.contains(name))
-        {
-            Some(missing) => Err(format!(
-                "database {missing} was acknowledged and is missing"
-            )),
-            None => Ok(()),
-        }
-    }
-
-    fn create_database(&mut self, name: &str) -> Result<(), String> {
-        let outcome = self.engine()?.create_database(name);
-        match self.allow("create database", outcome)? {
-            Some(true) if self.model.databases().contains(name) => {
-                Err(format!("database {name} was made twice"))
-            }
-            Some(_) => {
-                self.model.acknowledge_database(name);
-                Ok(())
-            }
-            None => Ok(()),
-        }
+            .map_err(|what| format!("after {how:?}, {what}"))
     }
 
     /// Does one job; true = there was one.
@@ -456,25 +357,19 @@ impl Run {
         let found = read_all(&snapshot)?;
         self.count_rows(&found);
         self.model.check(&found)?;
-        self.check_databases(&snapshot)?;
         if let Some(probe) = probe {
             self.probe(&snapshot, probe)?;
             self.compare_aggregates(&snapshot, probe)?;
         }
-        if let Some((snapshot, moment)) = &self.held {
-            let found = read_all(snapshot)?;
-            self.model
-                .check_held(moment, &found)
-                .map_err(|what| format!("a held snapshot changed: {what}"))?;
-        }
-        Ok(())
+        self.compare_held()
     }
 
     fn probe(&self, snapshot: &Snapshot, probe: &Probe) -> Result<(), String> {
         let state = self.model.state();
         for name in state.names().filter(|name| name.1 == probe.table) {
-            if let Some(found) = read_probe(snapshot, &name.0, probe)? {
-                let expected = model::probed(&state.shown(name), probe);
+            let rows = state.shown(name);
+            if let Some(found) = read_probe(snapshot, &name.0, probe, &rows)? {
+                let expected = model::probed(&rows, probe);
                 if !model::same_rows(&expected, &found) {
                     let what = model::difference(name, &expected, &found);
                     return Err(format!("{probe:?}: {what}"));
@@ -498,7 +393,7 @@ impl Run {
     }
 
     fn count_rows(&mut self, found: &Found) {
-        let rows = found.values().flat_map(|table| table.rows.values());
+        let rows = found.tables.values().flat_map(|table| table.rows.values());
         self.counts.rows_compared += rows.map(|rows| rows.len() as u64).sum::<u64>();
     }
 }

@@ -1,12 +1,12 @@
 //! From a plan that fails to a short plan that fails.
 //!
-//! Does: drop steps, faults and lines as long as some promise is still broken, within a bounded number of runs. Does
+//! Does: drop steps, faults, visits and lines as long as some promise is still broken, within a bounded number of runs. Does
 //! not: insist on the same words of the failure; a shorter plan that fails is a better report.
 
 use nilometer_engine::Sabotage;
 use nilometer_engine::disk::CrashPlan;
 
-use crate::plan::{Act, Plan};
+use crate::plan::{Act, Line, Plan, RelationStep, Step};
 use crate::run::{Failure, run};
 
 /// Runs that shrinking may take.
@@ -22,9 +22,12 @@ pub fn shrink(plan: &Plan, failure: Failure, sabotage: Option<Sabotage>) -> (Pla
     };
     loop {
         let before = shrinking.best.clone();
+        shrinking.drop_the_rest();
         shrinking.drop_steps();
         shrinking.drop_faults();
+        shrinking.drop_visits();
         shrinking.drop_lines();
+        shrinking.drop_rows();
         if shrinking.best == before || shrinking.runs >= RUNS_MAX {
             return (shrinking.best, shrinking.failure);
         }
@@ -52,6 +55,15 @@ impl Shrinking {
                 self.failure = failure;
                 true
             }
+        }
+    }
+
+    /// Drops what comes after the step that failed; what every run ends with stays.
+    fn drop_the_rest(&mut self) {
+        let mut candidate = self.best.clone();
+        candidate.steps.truncate(self.failure.step + 1);
+        if candidate.steps.len() < self.best.steps.len() {
+            self.keeps(candidate);
         }
     }
 
@@ -103,38 +115,86 @@ impl Shrinking {
         }
     }
 
-    fn drop_lines(&mut self) {
+    /// Drops who comes in, or lets him come at the first call.
+    fn drop_visits(&mut self) {
         for at in 0..self.best.steps.len() {
-            let mut length = self.lines(at).div_ceil(2);
-            while length > 0 {
-                let mut end = self.lines(at);
-                while end > 0 {
-                    let from = end.saturating_sub(length);
-                    let mut candidate = self.best.clone();
-                    if let Some(
-                        Act::Write { lines, .. }
-                        | Act::WriteTyped { lines, .. }
-                        | Act::Update { lines, .. },
-                    ) = candidate.steps.get_mut(at).map(|step| &mut step.act)
-                    {
-                        lines.drain(from..end.min(lines.len()));
-                    }
-                    self.keeps(candidate);
-                    end = from;
+            for without in [true, false] {
+                let mut candidate = self.best.clone();
+                let Some(visit) = candidate.steps.get_mut(at).map(|step| &mut step.visit) else {
+                    return;
+                };
+                match visit {
+                    Some(_) if without => *visit = None,
+                    Some(visit) if visit.call > 1 => visit.call = 1,
+                    _ => continue,
                 }
-                length /= 2;
+                self.keeps(candidate);
             }
         }
     }
 
-    fn lines(&self, at: usize) -> usize {
-        match self.best.steps.get(at).map(|step| &step.act) {
-            Some(
-                Act::Write { lines, .. }
-                | Act::WriteTyped { lines, .. }
-                | Act::Update { lines, .. },
-            ) => lines.len(),
-            _ => 0,
+    fn drop_lines(&mut self) {
+        for at in 0..self.best.steps.len() {
+            for of_visit in [false, true] {
+                self.drop_from(at, |step| lines_of(step.act_mut(of_visit)?));
+            }
         }
+    }
+
+    /// Drops steps and rows of changes of relations.
+    fn drop_rows(&mut self) {
+        for at in 0..self.best.steps.len() {
+            for of_visit in [false, true] {
+                self.drop_from(at, |step| steps_of(step.act_mut(of_visit)?));
+                let steps = self.best.steps.get_mut(at);
+                let steps = steps.and_then(|step| steps_of(step.act_mut(of_visit)?));
+                for nth in 0..steps.map_or(0, |steps| steps.len()) {
+                    self.drop_from(at, |step| {
+                        let steps = steps_of(step.act_mut(of_visit)?)?;
+                        steps.get_mut(nth).map(RelationStep::rows_mut)
+                    });
+                }
+            }
+        }
+    }
+
+    /// Drops runs of what a step has, long ones first.
+    fn drop_from<T>(&mut self, at: usize, of: impl Fn(&mut Step) -> Option<&mut Vec<T>>) {
+        let count = |plan: &mut Plan| {
+            let step = plan.steps.get_mut(at);
+            step.and_then(&of).map_or(0, |all| all.len())
+        };
+        let mut length = count(&mut self.best).div_ceil(2);
+        while length > 0 {
+            let mut end = count(&mut self.best);
+            while end > 0 {
+                let from = end.saturating_sub(length);
+                let mut candidate = self.best.clone();
+                if let Some(all) = candidate.steps.get_mut(at).and_then(&of) {
+                    let to = end.min(all.len());
+                    all.drain(from.min(to)..to);
+                }
+                self.keeps(candidate);
+                end = from;
+            }
+            length /= 2;
+        }
+    }
+}
+
+fn lines_of(act: &mut Act) -> Option<&mut Vec<Line>> {
+    match act {
+        Act::Write { lines, .. } | Act::WriteTyped { lines, .. } | Act::Update { lines, .. } => {
+            Some(lines)
+        }
+        Act::Relate(relate) => Some(&mut relate.lines),
+        _ => None,
+    }
+}
+
+fn steps_of(act: &mut Act) -> Option<&mut Vec<RelationStep>> {
+    match act {
+        Act::Relate(relate) => Some(&mut relate.steps),
+        _ => None,
     }
 }

@@ -3,8 +3,11 @@
 //! Does: open, kill, cut the power, keep a session for each database as a server does, read everything into plain
 //! maps. Does not: know what the answers should be.
 
+mod relation;
+mod series;
+
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
@@ -12,16 +15,19 @@ use nilometer_codec::PhysicalType;
 use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk};
 use nilometer_engine::ingest::{Session, WriteReport};
 use nilometer_engine::{
-    AggregateRequest, Clock, ColumnKind, DEFAULT_SCHEMA, DeleteRequest, Engine, Error, Options,
-    ScanRequest, Snapshot, TableSchema, TagPredicate,
+    AggregateRequest, Clock, ColumnKind, DEFAULT_SCHEMA, DeleteRequest, Engine, Error, OnDamage,
+    Options, ScanRequest, Snapshot, TableSchema, TagPredicate,
 };
 use nilometer_lineproto::Precision;
 
 use crate::aggregate::{self, Question};
 use crate::model::{Found, FoundTable, Name, Schema, Table, Types};
-use crate::plan::{Column, Delete, Probe, Restart, TagFilter};
-use crate::read::{Selection, read_rows};
-use crate::visitor::{VisitedDisk, Visitor};
+use crate::plan::places::{place_of, split};
+use crate::plan::{Column, Delete, Probe, Restart, TagFilter, Wanted, all_keep};
+use crate::read::{Selection, SlowReader, read_rows};
+use crate::visitor::{VisitedClock, VisitedDisk, Visitor};
+
+pub(crate) use relation::change_of;
 
 /// Where the store lives on the simulated disk.
 pub const DIR: &str = "/data";
@@ -30,12 +36,14 @@ pub const DIR: &str = "/data";
 pub const BACKUP_DIR: &str = "/backup";
 /// Where they are restored.
 const RESTORED_DIR: &str = "/restored";
+/// Rows that somebody wants who does not want all.
+const FEW_ROWS: usize = 3;
 /// More than any plan writes.
 const HUGE_BYTES: u64 = 1 << 40;
 
 /// Time that stands still until it is told to move.
 #[derive(Debug)]
-struct PlannedClock {
+pub(crate) struct PlannedClock {
     wall_ns: AtomicI64,
     monotonic_ms: AtomicU64,
 }
@@ -161,24 +169,66 @@ impl World {
         self.clock.now_ns()
     }
 
+    /// What becomes of damage that the next openings find.
+    pub fn on_damage(&mut self, on_damage: OnDamage) {
+        self.options.on_damage = on_damage;
+    }
+
+    /// Flips a byte of a segment, durably, so that the segment does not open any more; `None` = there is none. The store
+    /// is closed.
+    pub fn damage(&self, number: u64) -> std::io::Result<Option<PathBuf>> {
+        let dir = Path::new(DIR).join("segments");
+        let names = self.disk.list(&dir)?;
+        let is_segment = |name: &&String| Path::new(name).extension().is_some_and(|it| it == "seg");
+        let names: Vec<&String> = names.iter().filter(is_segment).collect();
+        let at = usize::try_from(number % (names.len() as u64).max(1)).unwrap_or(0);
+        let Some(path) = names.get(at).map(|name| dir.join(name)) else {
+            return Ok(None);
+        };
+        let file = self.disk.open(&path)?;
+        // The owner that the header names, or the tail that says where the list of tables is.
+        let at = match number >> 32 & 3 {
+            0 => file.size()?.saturating_sub(2),
+            _ => 16 + (number >> 40 & 7),
+        };
+        let mut byte = [0];
+        file.read_at(&mut byte, at)?;
+        file.write_at(&byte.map(|byte| !byte), at)?;
+        file.sync()?;
+        Ok(Some(path))
+    }
+
+    /// Whether a store that somebody still has lets nobody else in.
+    pub fn is_locked(&self) -> bool {
+        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as Arc<dyn Clock>;
+        let opened = Engine::open(disk, clock, Path::new(DIR), self.options.clone());
+        matches!(opened, Err(Error::Locked { .. }))
+    }
+
     /// Ends the life in this way and opens the store under the faults of the next.
     pub fn restart(&mut self, how: Restart, faults: CrashPlan) -> Result<(), Error> {
         self.sessions.clear();
         let old = self.engine.take();
         match how {
             Restart::PowerCut(seed) => self.disk = self.disk.after_power_cut(seed, faults),
-            Restart::Clean if !self.disk.crashed() => {
+            Restart::Clean | Restart::Stop if !self.disk.crashed() => {
                 // The same disk: a store that is dropped must have let go of its lock.
                 drop(old);
                 self.disk.set_plan(faults);
             }
-            Restart::Clean | Restart::Kill => self.disk = self.disk.after_kill(faults),
+            Restart::Clean | Restart::Stop | Restart::Kill => {
+                self.disk = self.disk.after_kill(faults);
+            }
         }
         let disk: Arc<dyn Disk> = Arc::new(VisitedDisk {
             disk: self.disk.clone(),
             visitor: self.visitor.clone(),
         });
-        let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as Arc<dyn Clock>;
+        let clock: Arc<dyn Clock> = Arc::new(VisitedClock {
+            clock: Arc::clone(&self.clock),
+            visitor: self.visitor.clone(),
+        });
         let engine = Engine::open(disk, clock, Path::new(DIR), self.options.clone())?;
         self.engine = Some(Arc::new(engine));
         Ok(())
@@ -199,7 +249,7 @@ impl World {
     ) -> Result<WriteReport, Error> {
         let engine = self.engine.as_ref().expect("the caller looked");
         if !self.sessions.contains_key(database) {
-            let session = Session::new(Arc::clone(engine), database)?;
+            let session = session_in(engine, database)?;
             self.sessions.insert(database.to_owned(), session);
         }
         let session = self.sessions.get_mut(database).expect("inserted above");
@@ -240,12 +290,32 @@ impl World {
     }
 }
 
-fn tables(snapshot: &Snapshot, database: &str) -> Vec<Arc<TableSchema>> {
-    let names = snapshot.tables(database, DEFAULT_SCHEMA);
-    let names = names.unwrap_or_default();
+/// A writer of a place.
+pub(crate) fn session_in(engine: &Arc<Engine>, place: &str) -> Result<Session, Error> {
+    let (database, schema) = split(place);
+    let named = (schema != DEFAULT_SCHEMA).then_some(schema);
+    Session::in_schema(Arc::clone(engine), database, named)
+}
+
+/// A table of a place.
+pub(crate) fn table_of(snapshot: &Snapshot, place: &str, name: &str) -> Option<Arc<TableSchema>> {
+    let (database, schema) = split(place);
+    snapshot.table(database, schema, name)
+}
+
+/// Whether there is such a database or schema.
+pub(crate) fn has_place(snapshot: &Snapshot, place: &str) -> bool {
+    let (database, schema) = split(place);
+    let schemas = snapshot.schemas(database).unwrap_or_default();
+    schemas.iter().any(|name| name == schema)
+}
+
+fn tables(snapshot: &Snapshot, place: &str) -> Vec<Arc<TableSchema>> {
+    let (database, schema) = split(place);
+    let names = snapshot.tables(database, schema).unwrap_or_default();
     names
         .iter()
-        .filter_map(|name| snapshot.table(database, DEFAULT_SCHEMA, name))
+        .filter_map(|name| table_of(snapshot, place, name))
         .collect()
 }
 
@@ -287,7 +357,7 @@ pub fn delete_request(
     database: &str,
     delete: &Delete,
 ) -> Option<DeleteRequest> {
-    let table = snapshot.table(database, DEFAULT_SCHEMA, &delete.table)?;
+    let table = table_of(snapshot, database, &delete.table)?;
     let tag = delete.tag.as_ref();
     let tags = match tag.map(|tag| predicate(&table, tag)) {
         Some(predicate) => vec![predicate?],
@@ -302,43 +372,80 @@ pub fn delete_request(
 
 fn predicate(table: &TableSchema, tag: &TagFilter) -> Option<TagPredicate> {
     let at = table.tags.iter().position(|known| known.name == tag.name)?;
-    let mut predicate = TagPredicate::one_of(1 + at, tag.values.clone());
-    predicate.negated = tag.negated;
-    Some(predicate)
+    Some(match &tag.wanted {
+        Wanted::OneOf(values) => TagPredicate {
+            negated: tag.negated,
+            ..TagPredicate::one_of(1 + at, values.clone())
+        },
+        Wanted::Pattern(pattern) => TagPredicate::pattern(1 + at, &pattern.text(), tag.negated)
+            .expect("the patterns of plans are regular expressions"),
+    })
+}
+
+/// What a probe asks of tags; `None` = the table has no such tag.
+fn predicates(table: &TableSchema, tags: &[TagFilter]) -> Option<Vec<TagPredicate>> {
+    tags.iter().map(|tag| predicate(table, tag)).collect()
+}
+
+/// Scans of every table, that nobody has begun to read.
+pub(crate) fn slow_readers(snapshot: &Snapshot) -> Result<Vec<(Name, SlowReader)>, String> {
+    let mut readers = Vec::new();
+    for database in snapshot.databases() {
+        for schema in snapshot.schemas(&database).unwrap_or_default() {
+            let place = place_of(&database, &schema);
+            for table in tables(snapshot, &place) {
+                let name = (place.clone(), table.name.clone());
+                readers.push((name, SlowReader::plan(snapshot, &table)?));
+            }
+        }
+    }
+    Ok(readers)
 }
 
 /// Everything that a snapshot shows. Besides reading each table whole, it counts its rows.
 pub fn read_all(snapshot: &Snapshot) -> Result<Found, String> {
-    let mut found = Found::new();
+    let mut found = Found::default();
     for database in snapshot.databases() {
-        for schema in tables(snapshot, &database) {
-            let name = schema.name.clone();
-            let whole = |projection| ScanRequest {
-                table: Arc::clone(&schema),
-                projection,
-                time: i64::MIN..=i64::MAX,
-                tags: Vec::new(),
-                limit: None,
-            };
-            let selection = Selection::whole(&schema);
-            let (rows, disorder) = read_rows(snapshot, &whole(selection.projection()), &selection)
-                .map_err(|what| format!("reading {database}.{name}: {what}"))?;
-            let counted = count(snapshot, &whole(Vec::new()))?;
-            let total: usize = rows.values().map(Vec::len).sum();
-            if counted != total {
-                return Err(format!(
-                    "{database}.{name} has {total} rows, but an empty projection counts {counted}",
-                ));
-            }
-            let table = FoundTable {
-                schema: schema_of(&schema),
-                rows,
-                disorder,
-            };
-            found.insert((database.clone(), name), table);
+        for schema in snapshot.schemas(&database).unwrap_or_default() {
+            let place = place_of(&database, &schema);
+            read_place(snapshot, &place, &mut found)?;
+            found.places.insert(place);
         }
     }
     Ok(found)
+}
+
+fn read_place(snapshot: &Snapshot, place: &str, found: &mut Found) -> Result<(), String> {
+    for (name, relation) in relation::read_relations(snapshot, place)? {
+        found.relations.insert((place.to_owned(), name), relation);
+    }
+    for schema in tables(snapshot, place) {
+        let name = schema.name.clone();
+        let whole = |projection| ScanRequest {
+            table: Arc::clone(&schema),
+            projection,
+            time: i64::MIN..=i64::MAX,
+            tags: Vec::new(),
+            limit: None,
+        };
+        let selection = Selection::whole(&schema);
+        let (rows, disorder) = read_rows(snapshot, &whole(selection.projection()), &selection)
+            .map_err(|what| format!("reading {place}.{name}: {what}"))?;
+        let counted = count(snapshot, &whole(Vec::new()))?;
+        let total: usize = rows.values().map(Vec::len).sum();
+        if counted != total {
+            return Err(format!(
+                "{place}.{name} has {total} rows, but an empty projection counts {counted}",
+            ));
+        }
+        let table = FoundTable {
+            schema: schema_of(&schema),
+            rows,
+            disorder,
+        };
+        found.tables.insert((place.to_owned(), name), table);
+    }
+    Ok(())
 }
 
 fn count(snapshot: &Snapshot, request: &ScanRequest) -> Result<usize, String> {
@@ -360,11 +467,11 @@ pub fn compare_aggregates(
     rows: &Table,
     probe: &Probe,
 ) -> Result<u64, String> {
-    let Some(schema) = snapshot.table(&name.0, DEFAULT_SCHEMA, &name.1) else {
+    let Some(schema) = table_of(snapshot, &name.0, &name.1) else {
         return Ok(0);
     };
     let kept = rows.iter().filter(|((tags, time), _)| {
-        (probe.time.0..=probe.time.1).contains(time) && probe.tag.keeps(tags)
+        (probe.time.0..=probe.time.1).contains(time) && all_keep(&probe.tags, tags)
     });
     let kept: Table = kept
         .map(|(key, rows)| (key.clone(), rows.clone()))
@@ -386,9 +493,9 @@ pub fn compare_aggregates(
             tags: Vec::new(),
             bucket_ns: probe.bucket_ns,
         };
-        let part = predicate(&schema, &probe.tag).map(|predicate| AggregateRequest {
+        let part = predicates(&schema, &probe.tags).map(|tags| AggregateRequest {
             time: probe.time.0..=probe.time.1,
-            tags: vec![predicate],
+            tags,
             ..whole.clone()
         });
         let asked = std::iter::once((&whole, rows)).chain(part.iter().map(|part| (part, &kept)));
@@ -405,18 +512,21 @@ pub fn compare_aggregates(
     Ok(spared)
 }
 
-/// What a probe finds in a database's table; `None` = there is no such table, tag or field to ask for.
+/// What a probe finds in a table of a place, whose rows are known; `None` = there is no such table, tag or field to ask for.
 pub fn read_probe(
     snapshot: &Snapshot,
-    database: &str,
+    place: &str,
     probe: &Probe,
+    rows: &Table,
 ) -> Result<Option<Table>, String> {
-    let Some(schema) = snapshot.table(database, DEFAULT_SCHEMA, &probe.table) else {
+    let Some(schema) = table_of(snapshot, place, &probe.table) else {
         return Ok(None);
     };
-    let Some(predicate) = predicate(&schema, &probe.tag) else {
+    let Some(tags) = predicates(&schema, &probe.tags) else {
         return Ok(None);
     };
+    let told = |what: String| format!("probing {place}.{}: {what}", probe.table);
+    series::compare(snapshot, &schema, &tags, probe, rows).map_err(told)?;
     let field_at = schema.fields.iter().position(|f| f.name == probe.field);
     let Some(field_at) = field_at else {
         return Ok(None);
@@ -426,10 +536,32 @@ pub fn read_probe(
         table: Arc::clone(&schema),
         projection: selection.projection(),
         time: probe.time.0..=probe.time.1,
-        tags: vec![predicate],
+        tags,
         limit: None,
     };
-    read_rows(snapshot, &request, &selection)
-        .map(|(rows, _)| Some(rows))
-        .map_err(|what| format!("probing {database}.{}: {what}", probe.table))
+    let (rows, _) = read_rows(snapshot, &request, &selection).map_err(told)?;
+    let few = ScanRequest {
+        limit: Some(FEW_ROWS),
+        ..request
+    };
+    let (first, _) = read_rows(snapshot, &few, &selection).map_err(told)?;
+    check_few(&rows, &first).map_err(told)?;
+    Ok(Some(rows))
+}
+
+/// Whether some rows are enough of all of them for who wants few.
+fn check_few(all: &Table, few: &Table) -> Result<(), String> {
+    let count = |table: &Table| table.values().map(Vec::len).sum::<usize>();
+    let is_there = |(key, rows): (&_, &Vec<_>)| {
+        all.get(key)
+            .is_some_and(|all| rows.iter().all(|row| all.contains(row)))
+    };
+    if !few.iter().all(is_there) {
+        return Err("a limit brings rows that are not there without it".to_owned());
+    }
+    if count(few) < count(all).min(FEW_ROWS) {
+        let (few, all) = (count(few), count(all));
+        return Err(format!("{few} rows of {all}, where {FEW_ROWS} were wanted"));
+    }
+    Ok(())
 }

@@ -9,10 +9,15 @@ use std::path::Path;
 use std::sync::atomic::{AtomicI64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Int64Type, TimestampNanosecondType};
+use arrow_array::{ArrayRef, Int64Array, RecordBatch};
 use nilometer_engine::disk::{Disk, MemoryDisk};
-use nilometer_engine::ingest::Session;
+use nilometer_engine::ingest::{OnConflict, Session, Target};
 use nilometer_engine::{
-    CompactionOptions, DeleteRequest, Engine, Lsn, Options, Snapshot, SystemClock,
+    ColumnKind, CompactionOptions, DeleteRequest, Duplicates, Engine, Error, Lsn, NewColumn,
+    NewRelation, Options, PhysicalType, RelationChange, RelationColumn, ScanRequest, Snapshot,
+    SystemClock, TableSettings, Value as StoredValue,
 };
 use nilometer_lineproto::Precision;
 use nilometer_sim::model::Found;
@@ -106,7 +111,7 @@ fn delete(engine: &Arc<Engine>) {
 }
 
 fn rows_of(found: &Found, table: &str) -> usize {
-    let table = found.get(&("d".to_owned(), table.to_owned()));
+    let table = found.tables.get(&("d".to_owned(), table.to_owned()));
     table.map_or(0, |table| table.rows.len())
 }
 
@@ -115,7 +120,7 @@ fn check_batches(snapshot: &Snapshot, acknowledged: &[i64]) -> Found {
     let found = read_all(snapshot).unwrap();
     let mut batches: BTreeMap<(String, i64), usize> = BTreeMap::new();
     for table in ["a", "b"] {
-        let table = found.get(&("d".to_owned(), table.to_owned()));
+        let table = found.tables.get(&("d".to_owned(), table.to_owned()));
         for ((tags, time), rows) in table.iter().flat_map(|table| &table.rows) {
             assert_eq!(rows.len(), 1);
             let batch = time % DAY_NS;
@@ -137,7 +142,7 @@ fn check_batches(snapshot: &Snapshot, acknowledged: &[i64]) -> Found {
 }
 
 fn check_shared(found: &Found, newest: &Newest) {
-    let table = &found[&("d".to_owned(), "shared".to_owned())];
+    let table = &found.tables[&("d".to_owned(), "shared".to_owned())];
     let newest = newest.lock().unwrap();
     assert_eq!(table.rows.len(), newest.len());
     for ((_, time), rows) in &table.rows {
@@ -190,8 +195,8 @@ fn every_promise_holds_while_many_threads_work() {
             }
             for (snapshot, found) in &held {
                 let again = read_all(snapshot).unwrap();
-                for (name, table) in found {
-                    assert_eq!(again[name].rows, table.rows, "{name:?}");
+                for (name, table) in &found.tables {
+                    assert_eq!(again.tables[name].rows, table.rows, "{name:?}");
                 }
             }
         });
@@ -220,5 +225,134 @@ struct Done<'a>(&'a AtomicUsize);
 impl Drop for Done<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Release);
+    }
+}
+
+/// Value by time of the table of keys.
+fn values_of(snapshot: &Snapshot) -> BTreeMap<i64, i64> {
+    let table = snapshot.table("d", "public", "keys").unwrap();
+    let request = ScanRequest {
+        table,
+        projection: vec![0, 1],
+        time: i64::MIN..=i64::MAX,
+        tags: Vec::new(),
+        limit: None,
+    };
+    let scan = snapshot.scan(&request).unwrap();
+    let mut found = BTreeMap::new();
+    for batch in (0..scan.morsels()).flat_map(|morsel| scan.read(morsel)) {
+        let batch = batch.unwrap();
+        let times = batch.column(0).as_primitive::<TimestampNanosecondType>();
+        let values = batch.column(1).as_primitive::<Int64Type>();
+        for (time, value) in times.values().iter().zip(values.values()) {
+            assert_eq!(found.insert(*time, *value), None, "two rows of time {time}");
+        }
+    }
+    found
+}
+
+/// Keys that every writer wants.
+const WANTED: i64 = 300;
+
+/// The keys that one writer got.
+#[derive(Default)]
+struct Claims {
+    rows: Vec<i64>,
+    relation: Vec<i64>,
+}
+
+/// Tries to be the first with each key, in a `unique` table and in a relation.
+fn claim(engine: &Arc<Engine>, writer: i64) -> Claims {
+    let mut session = Session::new(Arc::clone(engine), "d").unwrap();
+    let snapshot = engine.snapshot();
+    let relation = snapshot.relation("d", "public", "owners").unwrap();
+    let mut claims = Claims::default();
+    for key in 0..WANTED {
+        let column = |value: i64| Arc::new(Int64Array::from(vec![value])) as ArrayRef;
+        let batch = RecordBatch::try_from_iter([("time", column(key)), ("v", column(writer))]);
+        match session.write_arrow(Target::table("keys"), &batch.unwrap(), OnConflict::Error) {
+            Ok(_) => claims.rows.push(key),
+            Err(Error::RowConflict { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+        let row = vec![key.into(), writer.into()];
+        let insert = RelationChange::Insert(Arc::clone(relation.schema()), vec![row]);
+        match engine.write_relations(&[insert]) {
+            Ok(_) => claims.relation.push(key),
+            Err(Error::RelationKey { .. }) => {}
+            Err(error) => panic!("{error}"),
+        }
+    }
+    claims
+}
+
+#[test]
+fn of_many_writers_of_a_key_one_has_it() {
+    let disk = MemoryDisk::new();
+    let engine = open(&disk);
+    engine.create_database("d").unwrap();
+    let settings = TableSettings {
+        duplicates: Duplicates::Unique,
+        ..TableSettings::default()
+    };
+    let value = NewColumn {
+        name: "v",
+        kind: ColumnKind::Field(PhysicalType::I64),
+    };
+    engine
+        .create_table("d", "public", "keys", &[value], settings)
+        .unwrap();
+    let column = |name: &str| RelationColumn {
+        name: name.to_owned(),
+        kind: PhysicalType::I64,
+        nullable: false,
+    };
+    let owners = NewRelation {
+        columns: vec![column("key"), column("owner")],
+        primary_key: vec!["key".to_owned()],
+        unique: Vec::new(),
+    };
+    engine
+        .create_relation("d", "public", "owners", &owners)
+        .unwrap();
+    let working = AtomicUsize::new(WRITERS);
+    let claims: Vec<Claims> = std::thread::scope(|scope| {
+        let writers: Vec<_> = (0..WRITERS)
+            .map(|writer| {
+                let (engine, working) = (&engine, &working);
+                scope.spawn(move || {
+                    let _done = Done(working);
+                    claim(engine, i64::try_from(writer).unwrap())
+                })
+            })
+            .collect();
+        scope.spawn(|| {
+            while working.load(Ordering::Acquire) > 0 {
+                engine.flush().unwrap();
+                engine.maintain().unwrap();
+                std::thread::yield_now();
+            }
+        });
+        writers.into_iter().map(|it| it.join().unwrap()).collect()
+    });
+    drop(engine);
+    let engine = open(&disk);
+    let snapshot = engine.snapshot();
+    let found = values_of(&snapshot);
+    let relation = snapshot.relation("d", "public", "owners").unwrap();
+    for key in 0..WANTED {
+        let winners = |has: &dyn Fn(&Claims) -> bool| -> Vec<i64> {
+            let all = (0..).zip(&claims);
+            all.filter(|(_, claims)| has(claims))
+                .map(|(writer, _)| writer)
+                .collect()
+        };
+        let wrote = winners(&|claims| claims.rows.contains(&key));
+        let inserted = winners(&|claims| claims.relation.contains(&key));
+        assert_eq!(wrote.len(), 1, "key {key}: {wrote:?}");
+        assert_eq!(inserted.len(), 1, "key {key}: {inserted:?}");
+        assert_eq!(found.get(&key), wrote.first(), "key {key}");
+        let owner = &relation.get(&[key.into()]).unwrap()[1];
+        assert_eq!(*owner, StoredValue::I64(inserted[0]), "key {key}");
     }
 }

@@ -16,7 +16,7 @@ import struct
 HERE = pathlib.Path(__file__).parent
 I64, U64, F64, BOOL, TEXT, BYTES = range(6)
 TYPE_NAMES = ["i64", "u64", "f64", "bool", "text", "bytes"]
-CONST, STRIDE, FOR, DELTA, RAW, RUNS, DISTINCT, DECIMAL, IMAGE, BITMAP, PLAIN, DICTIONARY = 0, 1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 17
+CONST, STRIDE, FOR, DELTA, RAW, RUNS, DISTINCT, GRID, DECIMAL, IMAGE, BITMAP, PLAIN, DICTIONARY = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17
 PLAIN_ZSTD = 18
 
 
@@ -89,6 +89,11 @@ def runs(count, values, lengths):
 def distinct(count, entries, codes):
     """`entries` and `codes` are encoded, but not as runs and not as distinct ones."""
     return DISTINCT, varint(count) + chunk(entries) + chunk(codes)
+
+
+def grid(base, width, numbers):
+    """`numbers` are encoded, but not as runs, distinct ones or a grid."""
+    return GRID, zigzag(base) + varint(width) + chunk(numbers)
 
 
 def chunk(encoded):
@@ -205,6 +210,9 @@ def integers():
     codes = list(range(3, 12)) + list(range(12)) * 19
     encoded = distinct(12, stride(ticks[0], 10**10), frame(codes, 0, 4))
     write("distinct_times", I64, [ticks[code] for code in codes], encoded)
+    # Taken to the second, at no even pace.
+    write("grid_seconds", I64, [(1_700_000_000 + x) * 10**9 for x in walk], grid((1_700_000_000 + walk[0]) * 10**9, 10**9, delta([x - walk[0] for x in walk], -2, 3)))
+    write("grid_wraps", I64, [MAX, MIN, 0], grid(MAX, 2**64 - 1, raw([0, -1, MAX])), is_canonical=False)
     prices = [float_bits(x) for x in (19.99, 4.5, 0.35)]
     codes = [(i * i + i // 7) % 3 for i in range(100)]
     write("distinct_unsorted", U64, [prices[code] for code in codes], distinct(3, raw([signed(p) for p in prices]), frame(codes, 0, 2)), is_canonical=False)

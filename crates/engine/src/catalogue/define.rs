@@ -55,12 +55,13 @@ impl Catalogue {
         &self.layers
     }
 
-    /// Puts the series of index files under those in memory, of which there are none yet.
-    pub(crate) fn open_files(&mut self, mut files: Vec<Arc<Index>>) {
+    /// Puts the series of index files under those in memory, of which there are none yet. Ids below `next` were given
+    /// away, also those of files that are lost.
+    pub(crate) fn open_files(&mut self, mut files: Vec<Arc<Index>>, next: u32) {
         // Each has ids above those of the files before it.
         files.sort_by_key(|file| file.next_series());
-        let next = files.last().map_or(1, |file| file.next_series());
-        self.next.series = self.next.series.max(next);
+        let above = files.last().map_or(1, |file| file.next_series());
+        self.next.series = self.next.series.max(above).max(next);
         self.layers = Arc::new(Layers::of_files(files));
     }
 
@@ -182,6 +183,11 @@ impl Catalogue {
         layers.aside = None;
         layers.files.push(file);
         self.layers = Arc::new(layers);
+    }
+
+    /// Series are gone, though nobody dropped them: whoever remembers their ids must look again.
+    pub(crate) fn lost_series(&mut self) {
+        self.epoch += 1;
     }
 
     /// Files, by their ids, became one.

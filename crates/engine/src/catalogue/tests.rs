@@ -155,7 +155,7 @@ impl Pair {
         let files = self.filed.layers().files().to_vec();
         self.filed = catalogue();
         // A manifest lists a merged file last.
-        self.filed.open_files(files.into_iter().rev().collect());
+        self.filed.open_files(files.into_iter().rev().collect(), 0);
         for record in &self.log {
             self.filed.begin_record();
             for definition in Definition::decode_all(record).unwrap() {
@@ -189,7 +189,10 @@ impl Pair {
                 let next = last.next_series();
                 let from: Vec<&Index> = newest.iter().map(AsRef::as_ref).collect();
                 let ids: Vec<u64> = newest.iter().map(|file| file.file_id()).collect();
-                let merged = self.write(|to| merge(&from, &|_| true, to).unwrap(), next);
+                let merged = self.write(
+                    |to| assert!(merge(&from, &|_| true, 4096, to).is_ok()),
+                    next,
+                );
                 self.filed.merged(&ids, merged);
             }
             Step::Open => self.open(),

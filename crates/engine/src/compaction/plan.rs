@@ -132,6 +132,9 @@ impl Situation<'_> {
             (worth && !some.is_empty()).then_some(some)
         })?;
         let parts = self.parts_of(run);
+        if !self.idle && self.is_worth_waiting(run, &parts) {
+            return None;
+        }
         // What would stay as it is need not be written again.
         if run.len() < 2 && parts.iter().all(|part| !part.own) {
             return None;
@@ -140,6 +143,17 @@ impl Situation<'_> {
             segments: run.iter().map(|it| it.meta.file_id).collect(),
             parts,
         })
+    }
+
+    /// Whether segments are better split together with as many again. Rows that come in no order of time are in every
+    /// partition a few: each split then makes files that are nearly as thin as the segments were, take nearly as many
+    /// bytes, and are written again when enough of them are there.
+    fn is_worth_waiting(&self, run: &[&Arc<Segment>], parts: &[Part]) -> bool {
+        let own = parts.iter().filter(|part| part.own);
+        let pieces: usize = own.map(|part| part.segments.len()).sum();
+        let rows: u64 = run.iter().map(|it| it.meta.rows).sum();
+        let is_thin = rows / (pieces.max(1) as u64) < self.options.partition_rows_min;
+        pieces > run.len() && is_thin && run.len() < self.options.fan_in.max(2).saturating_mul(2)
     }
 
     /// Neighbours of a like size, oldest first: enough of them that rewriting the largest pays.

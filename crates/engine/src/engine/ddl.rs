@@ -368,7 +368,18 @@ impl Engine {
         plan: impl FnOnce(&Catalogue) -> Result<Vec<Definition>, Error>,
     ) -> Result<bool, Error> {
         let mut sequencer = lock(&self.sequencer);
-        let planned = plan(&self.catalogue())?;
+        let planned = plan(&self.catalogue());
+        let planned = match planned {
+            Ok(planned) => planned,
+            Err(refused) => {
+                let lsn = sequencer.next_lsn - 1;
+                drop(sequencer);
+                // A relation may be in the way that is not durable yet: what a change is refused for must not be lost
+                // after the refusal was heard.
+                self.log.sync(lsn)?;
+                return Err(refused);
+            }
+        };
         if !planned.is_empty() {
             self.commit(&mut sequencer, &planned)?;
             return Ok(true);

@@ -3,7 +3,8 @@
 //! Does: write the series that a flush took, decide which files become one, merge them, publish. Does not: look anything
 //! up (`catalogue/layers.rs` does) or know the bytes (`index.rs` does).
 //!
-//! A merge needs memory for the largest table of its files, which it counts and is not refused.
+//! A merge reads from front to back. Beside the footer of what it writes it holds a window of [`window_bytes`] and
+//! [`PART_BYTES`] for each file; that is counted and not refused.
 
 use std::ops::Range;
 use std::path::PathBuf;
@@ -15,11 +16,21 @@ use super::{Engine, Jobs, lock};
 use crate::budget::MemoryUse;
 use crate::catalogue::{Layers, SetAside};
 use crate::error::Error;
-use crate::index::{Index, IndexWriter, merge};
+use crate::index::{Index, IndexWriter, PART_BYTES, merge};
 use crate::manifest::{Edit, FileKind, FileMeta};
 
-/// A merge holds its input decoded, about so many times its size in the files.
-const MEMORY_FACTOR: u64 = 12;
+/// Most memory for the codes of series that a merge finds at once: those of four million series, so that nearly every
+/// merge needs one pass over the values to find them.
+const WINDOW_BYTES_MAX: u64 = 16 << 20;
+/// Part of the memory budget that this may be.
+const WINDOW_PART: u64 = 64;
+/// What is mended is held decoded, table by table: about so many times its size in the file.
+const MENDING_FACTOR: u64 = 12;
+
+/// Memory to mend a file of so many bytes.
+pub(super) fn memory_of(bytes: u64) -> u64 {
+    bytes.saturating_mul(MENDING_FACTOR)
+}
 
 impl Engine {
     /// Writes and syncs the series that a flush took aside, and adds the file to `edit`.
@@ -44,11 +55,12 @@ impl Engine {
             }
         }
         let bytes = writer.finish(aside.next_series)?;
+        edit.next_series = aside.next_series;
         drop(series);
         self.open_index_file(file_id, &path, bytes, edit).map(Some)
     }
 
-    fn new_index_file(&self) -> Result<(u64, PathBuf), Error> {
+    pub(super) fn new_index_file(&self) -> Result<(u64, PathBuf), Error> {
         let file_id = self.new_file_id();
         let path = segment_dir(&self.dir).join(side_name(FileKind::Index, file_id));
         self.remove_leftover(&path)?;
@@ -71,11 +83,31 @@ impl Engine {
         Index::open(disk, path, self.uuid, file_id, bytes, cache).map(Arc::new)
     }
 
-    /// Merges some index files if that is due.
+    /// Makes the name of a written index file durable and opens it.
+    pub(super) fn list_index_file(
+        &self,
+        file_id: u64,
+        path: &std::path::Path,
+        bytes: u64,
+        edit: &mut Edit,
+    ) -> Result<Arc<Index>, Error> {
+        let dir = segment_dir(&self.dir);
+        self.disk.sync_dir(&dir).map_err(Error::io("sync", &dir))?;
+        self.open_index_file(file_id, path, bytes, edit)
+    }
+
+    /// Mends an index file that was found damaged, or merges some if that is due.
     pub(super) fn merge_index(&self, settle: bool) -> Result<Maintained, Error> {
         if self.check_poisoned().is_err() {
             return Ok(Maintained::Idle);
         }
+        let mended = self.mend_index()?;
+        if mended != Maintained::Idle {
+            return Ok(mended);
+        }
+        let Ok(_indexing) = self.indexing.try_lock() else {
+            return Ok(Maintained::Idle);
+        };
         let Some(inputs) = self.claim_index(settle) else {
             return Ok(Maintained::Idle);
         };
@@ -103,7 +135,8 @@ impl Engine {
             .files()
             .iter()
             .map(|file| {
-                let is_damaged = jobs.damaged_index.contains(&file.file_id());
+                let is_damaged =
+                    file.damage().is_some() || jobs.damaged_index.contains(&file.file_id());
                 (!is_damaged).then(|| file.file_bytes())
             })
             .collect();
@@ -159,10 +192,10 @@ impl Engine {
     }
 
     fn merge_files(&self, inputs: &[Arc<Index>]) -> Result<Maintained, Error> {
-        let bytes: u64 = inputs.iter().map(|file| file.file_bytes()).sum();
+        let parts = inputs.len().saturating_mul(PART_BYTES) as u64;
         let _memory = self
             .budget
-            .take(MemoryUse::Compaction, bytes.saturating_mul(MEMORY_FACTOR));
+            .take(MemoryUse::Compaction, self.window_bytes() + parts);
         let (file_id, path) = self.new_index_file()?;
         let mut edit = Edit {
             removed_files: inputs.iter().map(|file| file.file_id()).collect(),
@@ -190,16 +223,20 @@ impl Engine {
         let mut writer = IndexWriter::create(self.disk.as_ref(), path, self.uuid, file_id)?;
         let files: Vec<&Index> = inputs.iter().map(AsRef::as_ref).collect();
         let is_there = |table| self.catalogue().table(table).is_some();
-        merge(&files, &is_there, &mut writer)?;
+        let window = usize::try_from(self.window_bytes()).unwrap_or(usize::MAX);
+        merge(&files, &is_there, window, &mut writer)?;
         let next = files.iter().map(|file| file.next_series()).max();
         let bytes = writer.finish(next.unwrap_or(1))?;
-        let dir = segment_dir(&self.dir);
-        self.disk.sync_dir(&dir).map_err(Error::io("sync", &dir))?;
-        self.open_index_file(file_id, path, bytes, edit)
+        self.list_index_file(file_id, path, bytes, edit)
+    }
+
+    /// Memory for the codes that a merge finds at once.
+    fn window_bytes(&self) -> u64 {
+        WINDOW_BYTES_MAX.min(self.budget.total() / WINDOW_PART)
     }
 
     /// Makes the edit hold and shows the merged file in place of its inputs.
-    fn publish_index(
+    pub(super) fn publish_index(
         &self,
         mut edit: Edit,
         inputs: &[Arc<Index>],

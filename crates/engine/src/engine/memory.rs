@@ -224,7 +224,7 @@ impl Round {
                 }
             }
             Record::Batch(batch) => {
-                to.relations.apply(lsn, &batch.relations)?;
+                to.relations.replay(lsn, &batch.relations)?;
                 if let Some(key) = &batch.key {
                     to.keys.insert(key, lsn, batch.rows() as u64);
                 }

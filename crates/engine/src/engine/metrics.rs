@@ -43,12 +43,14 @@ pub struct Metrics {
     pub tombstones: u64,
     /// Segments that a compaction found damaged and left alone.
     pub segments_damaged: u64,
-    /// Files that were found damaged when the store was opened, now or earlier, and put aside.
+    /// Files that were found damaged, when the store was opened, earlier or since, and put aside.
     pub quarantined_files: u64,
     /// Their bytes.
     pub quarantined_bytes: u64,
     /// Rows that are lost with them, as far as it is known.
     pub quarantined_rows: u64,
+    /// Series whose tags are lost with them, as far as it is known.
+    pub quarantined_series: u64,
     /// Segment files that are open.
     pub open_files: u64,
     /// Memory of directories, statistics and rollups of segments.
@@ -132,6 +134,8 @@ impl Engine {
         };
         let log = self.log.counters();
         let segments_damaged = lock(&self.jobs).damaged.len() as u64;
+        let mended = self.mended_index_files();
+        let aside = || self.quarantined.iter().chain(&mended);
         let segments = &state.version.segments;
         let frozen = state.frozen.as_ref();
         let cache = self.segment_cache.counters();
@@ -158,9 +162,10 @@ impl Engine {
             segments_damaged,
             index_files: layers.files().len() as u64,
             index_cache_bytes: self.index_cache.bytes(),
-            quarantined_files: self.quarantined.len() as u64,
-            quarantined_bytes: self.quarantined.iter().map(|it| it.bytes).sum(),
-            quarantined_rows: self.quarantined.iter().filter_map(|it| it.rows).sum(),
+            quarantined_files: aside().count() as u64,
+            quarantined_bytes: aside().map(|it| it.bytes).sum(),
+            quarantined_rows: aside().filter_map(|it| it.rows).sum(),
+            quarantined_series: aside().filter_map(|it| it.series).sum(),
             databases: databases as u64,
             tables: tables as u64,
             series: series as u64,

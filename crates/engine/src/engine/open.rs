@@ -2,10 +2,11 @@
 
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::backup::{check_log_end, clear_staged, keep_one_log, remove_marker};
 use super::expire::Retention;
+use super::flush::Maintained;
 use super::memory::{Replayed, Round, fit};
 use super::quarantine::{OnDamage, Quarantine, Quarantined, put_log_aside};
 use super::relations::read_relations;
@@ -67,18 +68,19 @@ impl Engine {
         let mut catalogue = Catalogue::new(options.sabotage);
         let index_cache = Arc::new(BlockCache::new(options.index_cache_bytes_max, &budget));
         let names = (disk.as_ref(), segment_dir.as_path());
-        read_names(names, &manifest, &index_cache, &mut catalogue)
-            .map_err(|error| manifest.blame(error))?;
         let cache = SegmentCache::new(Arc::clone(&disk), budget.clone(), &options);
         let segment_cache = Arc::new(cache);
         let mut quarantine = Quarantine::new(disk.as_ref(), dir, options.on_damage);
+        let kept = &mut (&mut catalogue, &mut quarantine);
+        read_names(names, &manifest, &index_cache, kept).map_err(|error| manifest.blame(error))?;
         let segments = open_segments(&segment_cache, &segment_dir, &manifest, &mut quarantine)
             .map_err(|error| manifest.blame(error))?;
 
         let mut keys = KeySet::new(&options, clock.as_ref());
         let mut relations = read_keys(&segment_dir, &manifest, &mut keys, &mut quarantine)
             .and_then(|()| read_relations(disk.as_ref(), &segment_dir, &manifest))
-            .map_err(|error| manifest.blame(error))?;
+            .map_err(|error| manifest.blame(error))?
+            .sabotaged(options.sabotage);
         prepare_log(disk.as_ref(), clock.as_ref(), dir, &options, &manifest)?;
         let head = Head::default();
         let mut unfiled = Vec::new();
@@ -113,7 +115,7 @@ impl Engine {
         let space = Space::new(disk.as_ref(), dir, &options);
         let applied = round.applied.max(manifest.contents.flushed_lsn);
         let clock_ns = manifest.contents.clock_ns;
-        let engine = Self {
+        let mut engine = Self {
             uuid: manifest.uuid(),
             dir: dir.to_owned(),
             memo: RwLock::new(SeriesMemo::new(options.memo_bytes_max)),
@@ -148,6 +150,8 @@ impl Engine {
             space,
             budget,
             quarantined,
+            mended: Mutex::default(),
+            indexing: Mutex::default(),
             backups: Mutex::new(()),
             disk,
             clock,
@@ -155,6 +159,11 @@ impl Engine {
         };
         engine.replay_rest(applied, replayed.last_lsn)?;
         engine.report_index();
+        // What was read in place of what is damaged will do if there is no room to mend it now.
+        while let Ok(Maintained::Indexed { .. }) = engine.mend_index() {}
+        let mended = std::mem::take(&mut engine.mended);
+        let mended = mended.into_inner().unwrap_or_else(PoisonError::into_inner);
+        engine.quarantined.extend(mended);
         Ok(engine)
     }
 }
@@ -356,26 +365,20 @@ fn read_names(
     (disk, dir): (&dyn Disk, &Path),
     manifest: &Manifest,
     cache: &Arc<BlockCache>,
-    catalogue: &mut Catalogue,
+    (catalogue, quarantine): &mut (&mut Catalogue, &mut Quarantine<'_>),
 ) -> Result<(), Error> {
     read_definitions(disk, dir, manifest, catalogue)?;
-    let files = manifest.contents.files_of(FileKind::Index);
-    let files: Result<Vec<Arc<Index>>, Error> = files
-        .map(|file| {
-            let path = dir.join(side_name(FileKind::Index, file.file_id));
-            let cache = Arc::clone(cache);
-            Index::open(
-                disk,
-                &path,
-                manifest.uuid(),
-                file.file_id,
-                file.bytes,
-                cache,
-            )
-            .map(Arc::new)
-        })
-        .collect();
-    catalogue.open_files(files?);
+    let mut files = Vec::new();
+    for file in manifest.contents.files_of(FileKind::Index) {
+        let path = dir.join(side_name(FileKind::Index, file.file_id));
+        let (uuid, id, cache) = (manifest.uuid(), file.file_id, Arc::clone(cache));
+        let opened = Index::open(disk, &path, uuid, id, file.bytes, cache);
+        match opened.and_then(|index| quarantine.admit(index)) {
+            Ok(index) => files.push(Arc::new(index)),
+            Err(error) => quarantine.side_file(manifest, file, error)?,
+        }
+    }
+    catalogue.open_files(files, manifest.contents.next_series);
     Ok(())
 }
 
@@ -388,7 +391,7 @@ fn read_keys(
     for meta in manifest.contents.files_of(FileKind::Keys) {
         let path = dir.join(side_name(FileKind::Keys, meta.file_id));
         if let Err(error) = keys.read(quarantine.disk, &path, manifest.uuid(), meta) {
-            quarantine.keys(manifest, meta, error)?;
+            quarantine.side_file(manifest, meta, error)?;
         }
     }
     keys.files_end_at(manifest.contents.flushed_lsn);

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use crate::catalogue::Catalogue;
 use crate::disk::Disk;
 use crate::error::Error;
+use crate::index::Index;
 use crate::inspect::full_name;
 use crate::log;
 use crate::manifest::{FileMeta, Manifest};
@@ -53,9 +54,12 @@ pub struct Quarantined {
     pub bytes: u64,
     /// Rows that it held; `None` = it held none, or nobody knows how many.
     pub rows: Option<u64>,
+    /// Series whose tags are lost with it, and so their rows, wherever those are; `None` = none, or nobody knows how
+    /// many.
+    pub series: Option<u64>,
     /// First and last LSN of what it held, as far as it is known.
     pub lsns: Option<(Lsn, Lsn)>,
-    /// Tables whose rows it held, as far as it could be told.
+    /// Tables whose rows or series it held, as far as it could be told.
     pub tables: Vec<QuarantinedTable>,
 }
 
@@ -68,6 +72,8 @@ pub struct QuarantinedTable {
     pub name: Option<String>,
     /// How many; `None` = unknown.
     pub rows: Option<u64>,
+    /// Series that are lost; `None` = none, or unknown.
+    pub series: Option<u64>,
     /// First and last time that they may have.
     pub times: (i64, i64),
 }
@@ -124,8 +130,8 @@ impl<'a> Quarantine<'a> {
         Ok(())
     }
 
-    /// Notes that a file of keys does not read, or gives the error back if it says something else.
-    pub(super) fn keys(
+    /// Notes that a file of keys, or one of series, does not read, or gives the error back if it says something else.
+    pub(super) fn side_file(
         &mut self,
         manifest: &Manifest,
         meta: &FileMeta,
@@ -139,6 +145,16 @@ impl<'a> Quarantine<'a> {
             entry,
         });
         Ok(())
+    }
+
+    /// Takes an index file that opened, though not every part of it may read, unless damage is to be refused.
+    pub(super) fn admit(&self, index: Index) -> Result<Index, Error> {
+        match (index.damage(), self.on_damage) {
+            (Some((offset, reason)), OnDamage::Refuse) => {
+                Err(Error::corrupt(index.path(), offset, reason))
+            }
+            _ => Ok(index),
+        }
     }
 
     fn entry(
@@ -158,7 +174,7 @@ impl<'a> Quarantine<'a> {
             // damaged, and what replaced them must not be taken for what a crash left.
             _ if is_missing
                 && !manifest.is_cut()
-                && !has_unlisted_segments(self.disk, &segments, manifest)? =>
+                && !has_unlisted(self.disk, &segments, manifest)? =>
             {
                 (0, "the file is missing".to_owned())
             }
@@ -173,6 +189,7 @@ impl<'a> Quarantine<'a> {
             time_ns: 0,
             bytes,
             rows: None,
+            series: None,
             lsns: None,
             tables: Vec::new(),
         })
@@ -254,6 +271,26 @@ impl<'a> Quarantine<'a> {
     }
 }
 
+/// Gives a damaged file a second name and writes its note, durably. It counts as put aside once no manifest lists it.
+pub(super) fn keep_aside(
+    disk: &dyn Disk,
+    dir: &Path,
+    name: &str,
+    mut entry: Quarantined,
+) -> Result<Quarantined, Error> {
+    let to = make_dir(disk, dir)?;
+    disk.sync_dir(dir).map_err(Error::io("sync", dir))?;
+    let kept = to.join(name);
+    // What has its name there is what an earlier attempt left.
+    remove_if_there(disk, &kept)?;
+    disk.link(&entry.file, &kept)
+        .map_err(Error::io("link", &entry.file))?;
+    entry.kept = Some(kept);
+    note::write(disk, &to, name, dir, &entry)?;
+    disk.sync_dir(&to).map_err(Error::io("sync", &to))?;
+    Ok(entry)
+}
+
 /// Puts log files aside as copies, because a log file is written again once it is not needed, whoever else has it.
 pub(super) fn put_log_aside(
     disk: &dyn Disk,
@@ -285,6 +322,7 @@ pub(super) fn put_log_aside(
             time_ns: now_ns,
             bytes: file.bytes,
             rows: None,
+            series: None,
             lsns: file.lsns,
             tables: Vec::new(),
         };
@@ -308,15 +346,13 @@ pub(super) fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<(), Error>
     }
 }
 
-fn has_unlisted_segments(
-    disk: &dyn Disk,
-    segments: &Path,
-    manifest: &Manifest,
-) -> Result<bool, Error> {
+/// Whether there are segments or index files that the manifest does not list.
+fn has_unlisted(disk: &dyn Disk, segments: &Path, manifest: &Manifest) -> Result<bool, Error> {
     let listed = super::backup::listed(&manifest.contents);
     let names = disk.list(segments).map_err(Error::io("list", segments))?;
     let mut names = names.iter();
-    Ok(names.any(|name| name.strip_suffix(".seg").is_some() && !listed.contains_key(name)))
+    let is_either = |name: &str| [".seg", ".idx"].iter().any(|it| name.ends_with(it));
+    Ok(names.any(|name| is_either(name) && !listed.contains_key(name)))
 }
 
 /// What the footer says, if that much can be read, or what the manifest knows.
@@ -335,6 +371,7 @@ fn tables_of(disk: &dyn Disk, path: &Path, meta: &SegmentMeta) -> Vec<Quarantine
                 id: group.table,
                 name: None,
                 rows: Some(group.rows),
+                series: None,
                 times: (group.min_time, group.max_time),
             }),
         }
@@ -344,6 +381,7 @@ fn tables_of(disk: &dyn Disk, path: &Path, meta: &SegmentMeta) -> Vec<Quarantine
             id: window.table,
             name: None,
             rows: Some(meta.rows),
+            series: None,
             times: (window.start, window.last()),
         });
     }
@@ -351,8 +389,9 @@ fn tables_of(disk: &dyn Disk, path: &Path, meta: &SegmentMeta) -> Vec<Quarantine
 }
 
 impl Engine {
-    /// Files that were found damaged when the store was opened, now or earlier, and put aside, oldest first. The rows
-    /// that they held are in no answer.
+    /// Files that were put aside because they are damaged, when the store was opened or before, oldest first. The rows
+    /// that they held are in no answer, nor are rows of series whose tags they held and nothing else has. Index files
+    /// that were put aside since are in [`Self::mended_index_files`].
     pub fn quarantined(&self) -> &[Quarantined] {
         &self.quarantined
     }

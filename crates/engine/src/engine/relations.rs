@@ -9,7 +9,7 @@ use nilometer_codec::PhysicalType;
 
 use super::ddl::{exists, find_schema, in_schema};
 use super::open::side_name;
-use super::{Engine, check_name};
+use super::{Engine, State, check_name, lock};
 use crate::batch::Batch;
 use crate::disk::Disk;
 use crate::error::Error;
@@ -71,10 +71,11 @@ impl Engine {
                 id: known.id,
                 ..made
             };
+            // Neither answer may be for something that a power cut takes back.
+            self.log.sync(known.id.0)?;
             if *known != same {
                 return Err(exists("relation", name, in_schema(database, schema)));
             }
-            self.log.sync(known.id.0)?;
             return Ok(false);
         }
         self.change_relations(vec![Change::Create(made)])?;
@@ -85,6 +86,9 @@ impl Engine {
     pub fn drop_relation(&self, database: &str, schema: &str, name: &str) -> Result<bool, Error> {
         let (_, owner) = find_schema(&self.catalogue(), database, schema)?;
         let Some(id) = self.relations().named(owner, name).map(|it| it.id) else {
+            // Somebody may have dropped it a moment ago, and a power cut could bring it back.
+            let lsn = lock(&self.sequencer).next_lsn - 1;
+            self.log.sync(lsn)?;
             return Ok(false);
         };
         self.change_relations(vec![Change::Drop(id)])?;
@@ -94,6 +98,36 @@ impl Engine {
     /// Changes relations: all of it, in this order, durable and visible on return, or nothing.
     pub fn write_relations(&self, changes: &[RelationChange]) -> Result<Lsn, Error> {
         self.change_relations(self.encode_relations(changes)?)
+    }
+
+    /// As [`Self::write_relations`], if every row that is replaced or deleted is the one that `snapshot` shows. If one was
+    /// written or deleted since, nothing is done and the error says so; a new snapshot shows what it is now.
+    pub fn write_relations_as_seen(
+        &self,
+        snapshot: &Snapshot,
+        changes: &[RelationChange],
+    ) -> Result<Lsn, Error> {
+        let batch = Batch {
+            relations: self.encode_relations(changes)?,
+            ..Batch::default()
+        };
+        loop {
+            let mut overtaken = None;
+            let still_holds = |_: &State| {
+                overtaken = self.relations().overtaken(&batch.relations, snapshot.lsn());
+                overtaken.is_none()
+            };
+            let written = self.write_if(batch.clone(), self.catalogue_epoch(), still_holds)?;
+            match (written, overtaken) {
+                (Some(written), _) => return Ok(written.lsn),
+                (None, Some((relation, lsn))) => {
+                    // Only what is durable is in a snapshot.
+                    self.log.sync(lsn)?;
+                    return Err(Error::RelationChanged { relation });
+                }
+                (None, None) => {}
+            }
+        }
     }
 
     fn change_relations(&self, relations: Vec<Change>) -> Result<Lsn, Error> {

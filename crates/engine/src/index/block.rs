@@ -3,7 +3,7 @@
 use nilometer_codec::{decode_i64s, encode_i64s, varint};
 use roaring::RoaringBitmap;
 
-use super::{BLOCK_TEXT_BYTES, Texts, VALUES_OF_ONE_BLOCK};
+use super::{Texts, VALUES_OF_ONE_BLOCK};
 use crate::definition::{take_bytes, take_u32};
 use crate::error::Malformed;
 
@@ -32,19 +32,6 @@ pub(super) enum Place {
     /// So many, in a list of so many bytes with its checksum, that stands so many bytes behind where those of the block
     /// start.
     List { series: u32, bytes: u32, at: u64 },
-}
-
-/// Where the block ends that starts with the value at `start`; values are in byte order.
-pub(super) fn block_end(values: &Texts, start: usize) -> usize {
-    let most = values.len().min(start + VALUES_OF_ONE_BLOCK);
-    let mut text = 0;
-    for at in start..most {
-        text += values.get(at).map_or(0, str::len);
-        if text > BLOCK_TEXT_BYTES {
-            return at.max(start + 1);
-        }
-    }
-    most
 }
 
 /// Appends a dictionary block: front-coded values, then the number of series of each, then its only ordinal or the bytes

@@ -4,7 +4,7 @@
 use nilometer_codec::varint;
 
 use super::block::{ended, put_u32s, take_u32s};
-use super::{SERIES_OF_ONE_BLOCK, VALUES_OF_ONE_BLOCK};
+use super::{COPIED_BLOCKS_MAX, SERIES_OF_ONE_BLOCK, VALUES_OF_ONE_BLOCK};
 use crate::definition::{put_text, take_text, take_u32};
 use crate::error::Malformed;
 use crate::schema::{ColumnId, TableId};
@@ -31,13 +31,12 @@ pub(super) struct TagMeta {
     pub(super) tag: ColumnId,
     /// Codes by block of series.
     pub(super) codes: Blocks,
-    pub(super) dictionary: Blocks,
+    /// For each dictionary block two of these: its lists, and behind them itself.
+    pub(super) values: Blocks,
     /// By dictionary block: number of values, the blocks before it included.
     pub(super) value_ends: Vec<u32>,
     /// By dictionary block: the first value.
     pub(super) firsts: Vec<String>,
-    /// By dictionary block: bytes of its lists.
-    pub(super) lists: Blocks,
     /// Number of series without the tag, and the bytes of their list, which stands behind all others; 0 = no such list.
     pub(super) absent: u32,
     pub(super) absent_bytes: u32,
@@ -66,6 +65,13 @@ impl Blocks {
             offset,
             ends: Vec::new(),
         }
+    }
+
+    /// Where a block stands in a copy of all of them that starts at `offset`.
+    fn place_in_copy(&self, block: usize, offset: u64) -> Option<(u64, u64)> {
+        let (start, length) = self.place(block)?;
+        let start = offset.checked_add(start.checked_sub(self.offset)?)?;
+        Some((start, length))
     }
 
     /// Adds a block of so many bytes.
@@ -113,6 +119,11 @@ impl Blocks {
 }
 
 impl TableMeta {
+    /// Where the copy of a block of ids is.
+    pub(super) fn ids_copy(&self, block: usize) -> Option<(u64, u64)> {
+        self.ids.place_in_copy(block, self.hashes.end())
+    }
+
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         varint::put_u64(u64::from(self.table.0), out);
         varint::put_u64(u64::from(self.series), out);
@@ -126,11 +137,10 @@ impl TableMeta {
             varint::put_u64(u64::from(tag.tag.0), out);
             tag.codes.encode(out);
             varint::put_u64(tag.value_ends.len() as u64, out);
-            tag.dictionary.encode(out);
+            tag.values.encode(out);
             let starts = std::iter::once(&0).chain(&tag.value_ends);
             let values = tag.value_ends.iter().zip(starts);
             put_u32s(values.map(|(end, start)| end - start), out);
-            tag.lists.encode(out);
             varint::put_u64(u64::from(tag.absent), out);
             varint::put_u64(u64::from(tag.absent_bytes), out);
             for first in &tag.firsts {
@@ -174,22 +184,21 @@ impl TagMeta {
         let tag = ColumnId(take_u32(input)?);
         let codes = Blocks::decode(input, blocks)?;
         let n = take_u32(input)? as usize;
-        let dictionary = Blocks::decode(input, n)?;
+        let values = Blocks::decode(input, n.saturating_mul(2))?;
         let mut end = 0u32;
         let mut value_ends = Vec::new();
-        for values in take_u32s(input, n)? {
-            let sum = end.checked_add(values);
+        for more in take_u32s(input, n)? {
+            let sum = end.checked_add(more);
             end = sum
-                .filter(|_| values as usize <= VALUES_OF_ONE_BLOCK)
+                .filter(|_| more as usize <= VALUES_OF_ONE_BLOCK)
                 .ok_or_else(|| Malformed::new("a dictionary is out of order"))?;
             value_ends.push(end);
         }
         let mut meta = Self {
             tag,
             codes,
-            dictionary,
+            values,
             value_ends,
-            lists: Blocks::decode(input, n)?,
             absent: take_u32(input)?,
             absent_bytes: take_u32(input)?,
             firsts: Vec::new(),
@@ -203,8 +212,40 @@ impl TagMeta {
         Ok(meta)
     }
 
+    /// Number of dictionary blocks.
+    pub(super) fn dictionary_blocks(&self) -> usize {
+        self.firsts.len()
+    }
+
+    /// Where a dictionary block is.
+    pub(super) fn dictionary(&self, block: usize) -> Option<(u64, u64)> {
+        self.values.place(block.checked_mul(2)?.checked_add(1)?)
+    }
+
+    /// Where the copy of a dictionary block is, if there is one.
+    pub(super) fn dictionary_copy(&self, block: usize) -> Option<(u64, u64)> {
+        if self.dictionary_blocks() > COPIED_BLOCKS_MAX {
+            return None;
+        }
+        let mut at = self.values.end().checked_add(self.absent_bytes.into())?;
+        for before in 0..block {
+            at = at.checked_add(self.dictionary(before)?.1)?;
+        }
+        Some((at, self.dictionary(block)?.1))
+    }
+
+    /// Where the lists of a dictionary block start.
+    pub(super) fn lists_at(&self, block: usize) -> Option<u64> {
+        Some(self.values.place(block.checked_mul(2)?)?.0)
+    }
+
+    /// Where the list of the series without the tag stands.
+    pub(super) fn absent_at(&self) -> u64 {
+        self.values.end()
+    }
+
     /// Number of values.
-    pub(super) fn values(&self) -> u32 {
+    pub(super) fn value_count(&self) -> u32 {
         self.value_ends.last().copied().unwrap_or(0)
     }
 
@@ -261,7 +302,7 @@ impl Footer {
         let tag = |tag: &TagMeta| {
             let firsts = tag.firsts.iter();
             let text: usize = firsts.map(|it| it.capacity() + size_of::<String>()).sum();
-            let places = blocks(&tag.codes) + blocks(&tag.dictionary) + blocks(&tag.lists);
+            let places = blocks(&tag.codes) + blocks(&tag.values);
             text + places + tag.value_ends.capacity() * 4 + size_of::<TagMeta>()
         };
         let table = |table: &TableMeta| {

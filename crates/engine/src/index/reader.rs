@@ -1,10 +1,10 @@
 //! Reading an index file: header, tail and footer at open, blocks by `pread` when they are asked for.
 //!
-//! Does: open, find a series by its tags, tags and ids of series, everything of a table for a merge. Does not: select by
-//! predicates or list values (`select.rs` does).
+//! Does: open, find a series by its tags, tags and ids of series, check every block; remember the first damage that it
+//! met, and read the copy of what stands there twice. Does not: select by predicates or list values (`select.rs` does).
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use nilometer_codec::crc32c;
 use roaring::RoaringBitmap;
@@ -12,7 +12,9 @@ use roaring::RoaringBitmap;
 use super::block::{Dictionary, decode_dictionary, decode_list, ended, take_u32s};
 use super::cache::{BlockCache, Decoded};
 use super::footer::{Blocks, Footer, TableMeta, TagMeta};
-use super::{HEADER_BYTES, MAGIC, SERIES_OF_ONE_BLOCK, TAIL_BYTES, TableSeries, TagSeries, Texts};
+use super::{HEADER_BYTES, MAGIC, SERIES_OF_ONE_BLOCK, TAIL_BYTES};
+#[cfg(test)]
+use super::{TableSeries, TagSeries, Texts};
 use crate::catalogue::CodeColumn;
 use crate::definition::take_bytes;
 use crate::disk::{Disk, DiskFile, read_exact_at};
@@ -29,8 +31,10 @@ pub(crate) struct Index {
     bytes: u64,
     /// Where the footer starts: no block reaches beyond.
     end: u64,
-    footer: Footer,
+    pub(super) footer: Footer,
     cache: Arc<BlockCache>,
+    /// The first damage that anybody met.
+    damage: OnceLock<(u64, String)>,
 }
 
 impl Drop for Index {
@@ -51,33 +55,52 @@ impl Index {
     ) -> Result<Self, Error> {
         let file = disk.open(path).map_err(Error::io("open", path))?;
         let size = file.size().map_err(Error::io("read", path))?;
-        if size != bytes || size < (HEADER_BYTES + TAIL_BYTES) as u64 {
+        if size != bytes || size < (HEADER_BYTES + 2 * TAIL_BYTES) as u64 {
             let reason = format!("the file has {size} bytes, the manifest says {bytes}");
             return Err(Error::corrupt(path, size, reason));
         }
-        let mut header = [0; HEADER_BYTES];
-        read(file.as_ref(), path, &mut header, 0)?;
-        let (owner, id) = file_header::decode::<8>(&header, MAGIC, path)?;
-        if owner != uuid || id != file_id.to_le_bytes() {
-            let reason = "the file belongs to another data directory or has another id";
-            return Err(Error::corrupt(path, 0, reason));
+        let damage = OnceLock::new();
+        let mut start = [0; HEADER_BYTES + TAIL_BYTES];
+        read(file.as_ref(), path, &mut start, 0)?;
+        let (header, copy) = start.split_at(HEADER_BYTES);
+        match file_header::decode::<8>(header, MAGIC, path) {
+            Ok((owner, id)) if owner == uuid && id == file_id.to_le_bytes() => {}
+            Ok(_) => {
+                let reason = "the file belongs to another data directory or has another id";
+                return Err(Error::corrupt(path, 0, reason));
+            }
+            // The tails say which file it is, and the manifest that it is one of the store.
+            Err(error) => note(&damage, error)?,
         }
         let tail_offset = size - TAIL_BYTES as u64;
         let mut tail = [0; TAIL_BYTES];
         read(file.as_ref(), path, &mut tail, tail_offset)?;
-        let (offset, length, crc) =
-            decode_tail(&tail, file_id).map_err(|what| what.at(path, tail_offset))?;
-        if offset.checked_add(length) != Some(tail_offset) {
-            let reason = "the footer does not end at the tail";
+        let tail = decode_tail(&tail, file_id).map_err(|what| what.at(path, tail_offset));
+        let copy = decode_tail(copy, file_id).map_err(|what| what.at(path, HEADER_BYTES as u64));
+        let tail = match (tail, copy) {
+            (Ok(tail), Err(error)) => {
+                note(&damage, error)?;
+                tail
+            }
+            (tail, copy) => either(&damage, tail, || copy)?,
+        };
+        let (offset, length) = (tail.offset, tail.length);
+        let footers = length.checked_mul(2);
+        let end = footers.and_then(|footers| offset.checked_add(footers));
+        if end != Some(tail_offset) {
+            let reason = "the footers do not end at the tail";
             return Err(Error::corrupt(path, tail_offset, reason));
         }
-        let mut footer = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
-        read(file.as_ref(), path, &mut footer, offset)?;
-        if crc32c(0, &footer) != crc {
-            let reason = "the footer fails its checksum";
-            return Err(Error::corrupt(path, offset, reason));
-        }
-        let footer = Footer::decode(&footer).map_err(|what| what.at(path, offset))?;
+        let footer_at = |offset: u64| {
+            let mut footer = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
+            read(file.as_ref(), path, &mut footer, offset)?;
+            if crc32c(0, &footer) != tail.crc {
+                let reason = "the footer fails its checksum";
+                return Err(Error::corrupt(path, offset, reason));
+            }
+            Footer::decode(&footer).map_err(|what| what.at(path, offset))
+        };
+        let footer = either(&damage, footer_at(offset), || footer_at(offset + length))?;
         Ok(Self {
             path: path.to_owned(),
             file,
@@ -86,6 +109,7 @@ impl Index {
             end: offset,
             footer,
             cache,
+            damage,
         })
     }
 
@@ -95,6 +119,12 @@ impl Index {
 
     pub(crate) fn file_id(&self) -> u64 {
         self.file_id
+    }
+
+    /// Where damage was met first, and what it is.
+    pub(crate) fn damage(&self) -> Option<(u64, &str)> {
+        let (offset, reason) = self.damage.get()?;
+        Some((*offset, reason))
     }
 
     /// Size of the file.
@@ -202,7 +232,7 @@ impl Index {
         let dictionary = self.dictionary(tag, block)?;
         let own = dictionary.values.get(at);
         own.map(|own| own == value)
-            .ok_or_else(|| self.damage(table))
+            .ok_or_else(|| self.beyond(table))
     }
 
     /// Calls with each code, counted from 0 and ascending, and its value.
@@ -228,7 +258,7 @@ impl Index {
             let value = known
                 .as_ref()
                 .and_then(|(_, dictionary)| dictionary.values.get(at));
-            call(code, value.ok_or_else(|| self.damage(table))?);
+            call(code, value.ok_or_else(|| self.beyond(table))?);
         }
         Ok(())
     }
@@ -236,7 +266,7 @@ impl Index {
     /// Number of values of a tag.
     pub(crate) fn value_count(&self, table: TableId, tag: ColumnId) -> usize {
         let tag = self.table(table).and_then(|table| tag_of(table, tag));
-        tag.map_or(0, |tag| tag.values() as usize)
+        tag.map_or(0, |tag| tag.value_count() as usize)
     }
 
     /// Appends the codes, counted from 0, that series have of a tag; ids ascend. A series that is not in this file has
@@ -309,12 +339,13 @@ impl Index {
                 known = Some((block, self.ids_of(table, block)?));
             }
             let id = known.as_ref().and_then(|(_, ids)| ids.get(at));
-            out.push(id.copied().ok_or_else(|| self.damage(table))?);
+            out.push(id.copied().ok_or_else(|| self.beyond(table))?);
         }
         Ok(())
     }
 
-    /// Everything of a table, for a merge. Leaves the cache as it is.
+    /// Everything of a table, to compare it.
+    #[cfg(test)]
     pub(crate) fn load(&self, table: TableId) -> Result<Option<TableSeries>, Error> {
         let Some(meta) = self.table(table) else {
             return Ok(None);
@@ -329,7 +360,7 @@ impl Index {
         }
         for tag in &meta.tags {
             let (mut values, mut codes) = (Texts::default(), Vec::new());
-            for block in 0..tag.firsts.len() {
+            for block in 0..tag.dictionary_blocks() {
                 for value in self.read_dictionary(tag, block)?.values.iter() {
                     values.push(value);
                 }
@@ -348,20 +379,6 @@ impl Index {
         Ok(Some(all))
     }
 
-    /// Reads every block and finds each in order.
-    pub(crate) fn verify(&self) -> Result<(), Error> {
-        for table in &self.footer.tables {
-            self.load(table.table)?;
-            for block in 0..table.first_hashes.len() {
-                self.read_hashes(table, block)?;
-            }
-            for tag in &table.tags {
-                self.verify_lists(table, tag)?;
-            }
-        }
-        Ok(())
-    }
-
     pub(super) fn table(&self, table: TableId) -> Option<&TableMeta> {
         let tables = &self.footer.tables;
         let at = tables.binary_search_by_key(&table, |meta| meta.table);
@@ -372,12 +389,26 @@ impl Index {
     fn id(&self, table: &TableMeta, ordinal: u32) -> Result<u32, Error> {
         let (block, at) = place_of(ordinal);
         let ids = self.ids_of(table, block)?;
-        ids.get(at).copied().ok_or_else(|| self.damage(table))
+        ids.get(at).copied().ok_or_else(|| self.beyond(table))
     }
 
-    pub(super) fn damage(&self, table: &TableMeta) -> Error {
+    /// Blocks contradict each other.
+    pub(super) fn beyond(&self, table: &TableMeta) -> Error {
         let reason = "an ordinal or a code is beyond what the table has";
-        Error::corrupt(&self.path, table.ids.offset(), reason)
+        self.corrupt(table.ids.offset(), reason)
+    }
+
+    /// An error that says where the file is damaged, which is remembered.
+    pub(super) fn corrupt(&self, offset: u64, reason: &str) -> Error {
+        self.noted(Error::corrupt(&self.path, offset, reason))
+    }
+
+    /// Remembers damage.
+    pub(super) fn noted(&self, error: Error) -> Error {
+        if let Error::Corrupt { offset, reason, .. } = &error {
+            self.damage.get_or_init(|| (*offset, reason.clone()));
+        }
+        error
     }
 
     fn ids_of(&self, table: &TableMeta, block: usize) -> Result<Arc<Vec<u32>>, Error> {
@@ -421,7 +452,10 @@ impl Index {
     }
 
     pub(super) fn dictionary(&self, tag: &TagMeta, block: usize) -> Result<Arc<Dictionary>, Error> {
-        let key = self.key(&tag.dictionary, block)?;
+        let key = (
+            self.file_id,
+            self.at(tag.dictionary(block), tag.values.offset())?.0,
+        );
         if let Some(Decoded::Dictionary(dictionary)) = self.cache.get(key) {
             return Ok(dictionary);
         }
@@ -455,17 +489,18 @@ impl Index {
         series: u32,
         bytes: u32,
     ) -> Result<RoaringBitmap, Error> {
-        let block = self.fetch(offset, u64::from(bytes))?;
-        decode_list(&block, series as usize, table.series)
-            .map_err(|what| what.at(&self.path, offset))
+        self.decode((offset, bytes.into()), None, |block| {
+            decode_list(block, series as usize, table.series)
+        })
     }
 
-    fn read_ids(&self, table: &TableMeta, block: usize) -> Result<Vec<u32>, Error> {
+    pub(super) fn read_ids(&self, table: &TableMeta, block: usize) -> Result<Vec<u32>, Error> {
         let n = series_of(table, block);
         let first = table.first_ids.get(block).copied();
         let next = table.first_ids.get(block + 1).copied();
         let below = next.unwrap_or(table.last_id.saturating_add(1));
-        self.decode(&table.ids, block, |mut input| {
+        let place = self.place(&table.ids, block)?;
+        self.decode(place, table.ids_copy(block), |mut input| {
             let ids = take_u32s(&mut input, n)?;
             ended(input)?;
             let ends = ids.first().copied() == first && ids.last().is_some_and(|&id| id < below);
@@ -478,17 +513,17 @@ impl Index {
     }
 
     /// Codes from 1, 0 = absent.
-    fn read_codes(
+    pub(super) fn read_codes(
         &self,
         table: &TableMeta,
         tag: &TagMeta,
         block: usize,
     ) -> Result<Vec<u32>, Error> {
         let n = series_of(table, block);
-        self.decode(&tag.codes, block, |mut input| {
+        self.decode(self.place(&tag.codes, block)?, None, |mut input| {
             let codes = take_u32s(&mut input, n)?;
             ended(input)?;
-            if codes.iter().any(|&code| code > tag.values()) {
+            if codes.iter().any(|&code| code > tag.value_count()) {
                 return Err(Malformed::new("a series has a code of no value"));
             }
             Ok(codes)
@@ -496,9 +531,9 @@ impl Index {
     }
 
     /// Hashes, then the ordinal of each.
-    fn read_hashes(&self, table: &TableMeta, block: usize) -> Result<Vec<u32>, Error> {
+    pub(super) fn read_hashes(&self, table: &TableMeta, block: usize) -> Result<Vec<u32>, Error> {
         let n = series_of(table, block);
-        self.decode(&table.hashes, block, |mut input| {
+        self.decode(self.place(&table.hashes, block)?, None, |mut input| {
             let mut hashes = take_u32s(&mut input, n)?;
             let ordinals = take_u32s(&mut input, n)?;
             ended(input)?;
@@ -511,29 +546,39 @@ impl Index {
     }
 
     pub(super) fn read_dictionary(&self, tag: &TagMeta, block: usize) -> Result<Dictionary, Error> {
-        let (n, _) = tag.values_of(block);
-        let first = tag.firsts.get(block).map(String::as_str);
-        let next = tag.firsts.get(block + 1).map(String::as_str);
-        self.decode(&tag.dictionary, block, |input| {
-            let dictionary = decode_dictionary(input, n as usize)?;
-            let values = &dictionary.values;
-            let last = values.len().checked_sub(1).and_then(|at| values.get(at));
-            if values.get(0) != first || next.is_some_and(|next| last >= Some(next)) {
-                return Err(Malformed::new("a dictionary is out of order"));
-            }
-            Ok(dictionary)
+        let place = self.at(tag.dictionary(block), tag.values.offset())?;
+        self.decode(place, tag.dictionary_copy(block), |input| {
+            decode_block_of(tag, block, input)
         })
     }
 
+    /// A dictionary block that was read, with its checksum.
+    pub(super) fn dictionary_of(
+        &self,
+        tag: &TagMeta,
+        block: usize,
+        bytes: &[u8],
+    ) -> Result<Dictionary, Error> {
+        let offset = tag.dictionary(block).map_or(0, |(offset, _)| offset);
+        let decoded = checked(bytes).and_then(|bytes| decode_block_of(tag, block, bytes));
+        decoded.map_err(|what| self.noted(what.at(&self.path, offset)))
+    }
+
+    /// Reads a block, or its copy if the block is damaged and has one.
     fn decode<T>(
         &self,
-        blocks: &Blocks,
-        block: usize,
-        decode: impl FnOnce(&[u8]) -> Result<T, Malformed>,
+        place: (u64, u64),
+        copy: Option<(u64, u64)>,
+        decode: impl Fn(&[u8]) -> Result<T, Malformed>,
     ) -> Result<T, Error> {
-        let (offset, length) = self.place(blocks, block)?;
-        let bytes = self.fetch(offset, length)?;
-        decode(&bytes).map_err(|what| what.at(&self.path, offset))
+        let read = |(offset, length): (u64, u64)| {
+            let bytes = self.fetch(offset, length)?;
+            decode(&bytes).map_err(|what| self.noted(what.at(&self.path, offset)))
+        };
+        match (read(place), copy) {
+            (Err(error @ Error::Corrupt { .. }), Some(copy)) => read(copy).map_err(|_| error),
+            (first, _) => first,
+        }
     }
 
     fn key(&self, blocks: &Blocks, block: usize) -> Result<(u64, u64), Error> {
@@ -541,26 +586,96 @@ impl Index {
     }
 
     fn place(&self, blocks: &Blocks, block: usize) -> Result<(u64, u64), Error> {
-        let place = blocks.place(block);
-        place.ok_or_else(|| Error::corrupt(&self.path, blocks.offset(), "no such block"))
+        self.at(blocks.place(block), blocks.offset())
+    }
+
+    fn at(&self, place: Option<(u64, u64)>, kind: u64) -> Result<(u64, u64), Error> {
+        place.ok_or_else(|| self.corrupt(kind, "no such block"))
     }
 
     /// A block without its checksum, which was checked.
-    fn fetch(&self, offset: u64, length: u64) -> Result<Vec<u8>, Error> {
+    pub(super) fn fetch(&self, offset: u64, length: u64) -> Result<Vec<u8>, Error> {
         let end = offset.checked_add(length);
         if end.is_none_or(|end| end > self.end) || length < 4 {
-            let reason = "a place is outside the file";
-            return Err(Error::corrupt(&self.path, offset, reason));
+            return Err(self.corrupt(offset, "a place is outside the file"));
         }
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(usize::MAX)];
-        read(self.file.as_ref(), &self.path, &mut bytes, offset)?;
-        let (block, crc) = bytes.split_at(bytes.len() - 4);
-        if crc32c(0, block).to_le_bytes() != crc {
-            let reason = "a block fails its checksum";
-            return Err(Error::corrupt(&self.path, offset, reason));
-        }
-        bytes.truncate(bytes.len() - 4);
+        self.read_at(&mut bytes, offset)?;
+        let whole = checked(&bytes).map_err(|what| self.noted(what.at(&self.path, offset)))?;
+        let length = whole.len();
+        bytes.truncate(length);
         Ok(bytes)
+    }
+
+    /// Bytes at a place, which are not checked.
+    pub(super) fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<(), Error> {
+        read(self.file.as_ref(), &self.path, bytes, offset).map_err(|error| self.noted(error))
+    }
+
+    /// Bytes from `offset` on, at most so many, fewer where the blocks end. They are not checked.
+    pub(super) fn read_ahead(
+        &self,
+        offset: u64,
+        most: usize,
+        bytes: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let left = self.end.saturating_sub(offset);
+        bytes.clear();
+        bytes.resize(most.min(usize::try_from(left).unwrap_or(most)), 0);
+        self.read_at(bytes, offset)
+    }
+}
+
+/// A block without the checksum behind it.
+fn checked(bytes: &[u8]) -> Result<&[u8], Malformed> {
+    let end = bytes.len().saturating_sub(4);
+    let (block, crc) = bytes.split_at(end);
+    if crc32c(0, block).to_le_bytes() == crc {
+        Ok(block)
+    } else {
+        Err(Malformed::new("a block fails its checksum"))
+    }
+}
+
+fn decode_block_of(tag: &TagMeta, block: usize, bytes: &[u8]) -> Result<Dictionary, Malformed> {
+    let (n, _) = tag.values_of(block);
+    let first = tag.firsts.get(block).map(String::as_str);
+    let next = tag.firsts.get(block + 1).map(String::as_str);
+    let dictionary = decode_dictionary(bytes, n as usize)?;
+    let values = &dictionary.values;
+    let last = values.len().checked_sub(1).and_then(|at| values.get(at));
+    if values.get(0) != first || next.is_some_and(|next| last >= Some(next)) {
+        return Err(Malformed::new("a dictionary is out of order"));
+    }
+    Ok(dictionary)
+}
+
+/// Remembers damage; anything else is an error still.
+fn note(damage: &OnceLock<(u64, String)>, error: Error) -> Result<(), Error> {
+    match error {
+        Error::Corrupt { offset, reason, .. } => {
+            damage.get_or_init(|| (offset, reason));
+            Ok(())
+        }
+        error => Err(error),
+    }
+}
+
+/// What stands there twice, from where it reads.
+fn either<T>(
+    damage: &OnceLock<(u64, String)>,
+    first: Result<T, Error>,
+    copy: impl FnOnce() -> Result<T, Error>,
+) -> Result<T, Error> {
+    match first {
+        Err(error @ Error::Corrupt { .. }) => {
+            let Ok(found) = copy() else {
+                return Err(error);
+            };
+            note(damage, error)?;
+            Ok(found)
+        }
+        first => first,
     }
 }
 
@@ -571,7 +686,7 @@ fn place_of(ordinal: u32) -> (usize, usize) {
 }
 
 /// Number of series of a block.
-fn series_of(table: &TableMeta, block: usize) -> usize {
+pub(super) fn series_of(table: &TableMeta, block: usize) -> usize {
     let before = block.saturating_mul(SERIES_OF_ONE_BLOCK);
     let rest = (table.series as usize).saturating_sub(before);
     rest.min(SERIES_OF_ONE_BLOCK)
@@ -582,16 +697,30 @@ pub(super) fn tag_of(table: &TableMeta, tag: ColumnId) -> Option<&TagMeta> {
     table.tags.get(at.ok()?)
 }
 
-fn read(file: &dyn DiskFile, path: &Path, bytes: &mut [u8], offset: u64) -> Result<(), Error> {
+pub(super) fn read(
+    file: &dyn DiskFile,
+    path: &Path,
+    bytes: &mut [u8],
+    offset: u64,
+) -> Result<(), Error> {
     read_exact_at(file, bytes, offset).map_err(|error| match error.kind() {
         std::io::ErrorKind::UnexpectedEof => Error::corrupt(path, offset, "the file ends early"),
         _ => Error::io("read", path)(error),
     })
 }
 
-/// Offset, length and checksum of the footer.
-fn decode_tail(tail: &[u8; TAIL_BYTES], file_id: u64) -> Result<(u64, u64, u32), Malformed> {
-    let input = &mut tail.as_slice();
+/// What a tail says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Tail {
+    /// Of the first footer.
+    pub(super) offset: u64,
+    /// Of one.
+    pub(super) length: u64,
+    pub(super) crc: u32,
+}
+
+pub(super) fn decode_tail(tail: &[u8], file_id: u64) -> Result<Tail, Malformed> {
+    let input = &mut &*tail;
     let mut u64_of = || -> Result<u64, Malformed> {
         let bytes = take_bytes(input, 8)?;
         Ok(bytes.try_into().map_or(0, u64::from_le_bytes))
@@ -606,5 +735,9 @@ fn decode_tail(tail: &[u8; TAIL_BYTES], file_id: u64) -> Result<(u64, u64, u32),
     if *input != MAGIC || crc != crc32c(0, covered) || id != file_id {
         return Err(Malformed::new("the tail fails its checksum"));
     }
-    Ok((offset, length, footer_crc))
+    Ok(Tail {
+        offset,
+        length,
+        crc: footer_crc,
+    })
 }

@@ -64,7 +64,7 @@ impl Index {
                     let (block, at) = tag.place_of(code);
                     let dictionary = self.dictionary(tag, block)?;
                     let value = dictionary.values.get(at);
-                    matches.is_match(Some(value.ok_or_else(|| self.damage(table))?))
+                    matches.is_match(Some(value.ok_or_else(|| self.beyond(table))?))
                 }
             };
             if is_match != negated {
@@ -100,7 +100,7 @@ impl Index {
                 }
             }
             TagMatch::Pattern(pattern) => {
-                for block in 0..tag.firsts.len() {
+                for block in 0..tag.dictionary_blocks() {
                     let dictionary = self.dictionary(tag, block)?;
                     for (at, value) in dictionary.values.iter().enumerate() {
                         if pattern.is_match(value) {
@@ -111,7 +111,7 @@ impl Index {
             }
         }
         if matches.is_match(None) && tag.absent > 0 {
-            let list = self.list(table, tag.lists.end(), tag.absent, tag.absent_bytes)?;
+            let list = self.list(table, tag.absent_at(), tag.absent, tag.absent_bytes)?;
             found.set |= list.as_ref();
         }
         // A bitmap is built fastest from ascending numbers.
@@ -133,12 +133,12 @@ impl Index {
         match dictionary.places.get(at) {
             Some(&Place::One(ordinal)) if ordinal < table.series => found.single.push(ordinal),
             Some(&Place::List { series, bytes, at }) => {
-                let start = tag.lists.place(block).map(|(offset, _)| offset);
+                let start = tag.lists_at(block);
                 let offset = start.and_then(|start| start.checked_add(at));
-                let offset = offset.ok_or_else(|| self.damage(table))?;
+                let offset = offset.ok_or_else(|| self.beyond(table))?;
                 found.set |= self.list(table, offset, series, bytes)?.as_ref();
             }
-            _ => return Err(self.damage(table)),
+            _ => return Err(self.beyond(table)),
         }
         Ok(())
     }
@@ -154,7 +154,7 @@ impl Index {
         let Some(tag) = self.table(table).and_then(|table| tag_of(table, tag)) else {
             return Ok(());
         };
-        for block in block_of(tag, prefix).unwrap_or(0)..tag.firsts.len() {
+        for block in block_of(tag, prefix).unwrap_or(0)..tag.dictionary_blocks() {
             let dictionary = self.dictionary(tag, block)?;
             for value in dictionary.values.iter() {
                 if value.starts_with(prefix) {
@@ -171,13 +171,13 @@ impl Index {
 
     /// Reads every list of a tag.
     pub(super) fn verify_lists(&self, table: &TableMeta, tag: &TagMeta) -> Result<(), Error> {
-        for block in 0..tag.firsts.len() {
+        for block in 0..tag.dictionary_blocks() {
             let dictionary = self.read_dictionary(tag, block)?;
-            let start = tag.lists.place(block).map_or(0, |(offset, _)| offset);
+            let start = tag.lists_at(block).unwrap_or(0);
             for place in &dictionary.places {
                 match *place {
                     Place::One(ordinal) if ordinal < table.series => {}
-                    Place::One(_) => return Err(self.damage(table)),
+                    Place::One(_) => return Err(self.beyond(table)),
                     Place::List { series, bytes, at } => {
                         self.read_list(table, start.saturating_add(at), series, bytes)?;
                     }
@@ -185,7 +185,7 @@ impl Index {
             }
         }
         if tag.absent > 0 {
-            self.read_list(table, tag.lists.end(), tag.absent, tag.absent_bytes)?;
+            self.read_list(table, tag.absent_at(), tag.absent, tag.absent_bytes)?;
         }
         Ok(())
     }

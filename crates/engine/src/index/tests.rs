@@ -36,9 +36,7 @@ fn table_of(table: TableId, model: &Model) -> TableSeries {
         let values: Vec<String> = values.into_iter().cloned().collect();
         let code = |tags: &Tags| {
             let value = tags.get(&tag);
-            value.map_or(0, |value| {
-                values.iter().position(|v| v == value).unwrap() as u32 + 1
-            })
+            value.map_or(0, |value| values.binary_search(value).unwrap() as u32 + 1)
         };
         let codes = model.values().map(code).collect();
         TagSeries {
@@ -54,9 +52,15 @@ fn table_of(table: TableId, model: &Model) -> TableSeries {
     }
 }
 
-fn write(disk: &MemoryDisk, file_id: u64, tables: &[TableSeries]) -> u64 {
+/// Starts a file, in place of one that may be there.
+fn create(disk: &MemoryDisk, file_id: u64) -> IndexWriter {
     let path = format!("/{file_id}.idx");
-    let mut writer = IndexWriter::create(disk, Path::new(&path), UUID, file_id).unwrap();
+    drop(disk.remove(Path::new(&path)));
+    IndexWriter::create(disk, Path::new(&path), UUID, file_id).unwrap()
+}
+
+fn write(disk: &MemoryDisk, file_id: u64, tables: &[TableSeries]) -> u64 {
+    let mut writer = create(disk, file_id);
     for table in tables {
         writer.write_table(table).unwrap();
     }
@@ -67,6 +71,21 @@ fn open(disk: &MemoryDisk, file_id: u64, bytes: u64) -> Result<Index, Error> {
     let path = format!("/{file_id}.idx");
     let cache = Arc::new(BlockCache::new(1 << 20, &MemoryBudget::new(64 << 20)));
     Index::open(disk, Path::new(&path), UUID, file_id, bytes, cache)
+}
+
+fn merged(disk: &MemoryDisk, files: &[&Index], window_bytes: usize) -> Index {
+    let mut output = create(disk, 100);
+    let keeps = |table| table == TABLE;
+    merge(files, &keeps, window_bytes, &mut output).unwrap();
+    let bytes = output.finish(NEXT).unwrap();
+    open(disk, 100, bytes).unwrap()
+}
+
+fn bytes_of(disk: &MemoryDisk, file_id: u64) -> Vec<u8> {
+    let file = disk.open(Path::new(&format!("/{file_id}.idx"))).unwrap();
+    let mut bytes = vec![0; usize::try_from(file.size().unwrap()).unwrap()];
+    assert_eq!(file.read_at(&mut bytes, 0).unwrap(), bytes.len());
+    bytes
 }
 
 fn index_of(tables: &[TableSeries]) -> Index {
@@ -219,14 +238,20 @@ proptest! {
             files.push(open(&disk, file_id, bytes).unwrap());
             start = end;
         }
-        let mut output = IndexWriter::create(&disk, Path::new("/100.idx"), UUID, 100).unwrap();
         let files: Vec<&Index> = files.iter().collect();
-        merge(&files, &|table| table == TABLE, &mut output).unwrap();
-        let bytes = output.finish(NEXT).unwrap();
-        let merged = open(&disk, 100, bytes).unwrap();
-        prop_assert_eq!(merged.tables().collect::<Vec<_>>(), [TABLE]);
-        prop_assert_eq!(merged.load(TABLE).unwrap().unwrap(), table_of(TABLE, &model));
-        check(&merged, &model, &questions());
+        let mut written = Vec::new();
+        // All codes at once, and block by block.
+        for window_bytes in [1 << 20, 0] {
+            let merged = merged(&disk, &files, window_bytes);
+            prop_assert_eq!(merged.tables().collect::<Vec<_>>(), [TABLE]);
+            prop_assert_eq!(merged.load(TABLE).unwrap().unwrap(), table_of(TABLE, &model));
+            check(&merged, &model, &questions());
+            written.push(bytes_of(&disk, 100));
+        }
+        prop_assert_eq!(&written[0], &written[1]);
+        let at_once = write(&disk, 100, &[table_of(TABLE, &model)]);
+        prop_assert_eq!(at_once, written[0].len() as u64);
+        prop_assert!(bytes_of(&disk, 100) == written[0], "the file of all series");
     }
 
     #[test]
@@ -299,27 +324,154 @@ fn read_all(disk: &MemoryDisk, bytes: u64, model: &Model) -> Result<(), Error> {
     Ok(())
 }
 
+/// Calls with the file damaged at one byte after the other.
+fn with_each_byte_changed(
+    disk: &MemoryDisk,
+    bytes: u64,
+    step: usize,
+    mut call: impl FnMut(&MemoryDisk, u64),
+) {
+    let file = disk.open(Path::new("/1.idx")).unwrap();
+    // Zeros that fill the header up to 64 bytes mean nothing; the 44 bytes before them and their checksum do.
+    let header_end = 44;
+    for offset in (0..header_end).chain((HEADER_BYTES as u64..bytes).step_by(step)) {
+        let mut byte = [0];
+        assert_eq!(file.read_at(&mut byte, offset).unwrap(), 1);
+        file.write_at(&[byte[0] ^ 0x10], offset).unwrap();
+        call(disk, offset);
+        file.write_at(&byte, offset).unwrap();
+    }
+}
+
 #[test]
 fn a_changed_byte_anywhere_is_found() {
     let model: Model = large().into_iter().take(300).collect();
     let disk = MemoryDisk::new();
     let bytes = write(&disk, 1, &[table_of(TABLE, &model)]);
     read_all(&disk, bytes, &model).unwrap();
-    let file = disk.open(Path::new("/1.idx")).unwrap();
-    // Zeros that fill the header up to 64 bytes mean nothing; the 44 bytes before them and their checksum do.
-    let header_end = 44;
-    for offset in (0..header_end).chain(HEADER_BYTES as u64..bytes) {
-        let mut byte = [0];
-        assert_eq!(file.read_at(&mut byte, offset).unwrap(), 1);
-        file.write_at(&[byte[0] ^ 0x10], offset).unwrap();
-        assert!(
-            read_all(&disk, bytes, &model).is_err(),
-            "byte {offset} of {bytes}"
-        );
-        file.write_at(&byte, offset).unwrap();
-    }
-    for cut in [0, 1, 63, 64, 103, bytes - 1] {
+    with_each_byte_changed(&disk, bytes, 1, |disk, offset| {
+        let found = read_all(disk, bytes, &model);
+        assert!(found.is_err(), "byte {offset} of {bytes}");
+    });
+    for cut in [0, 1, 63, 64, 103, 104, 144, bytes - 1] {
         assert!(open(&disk, 1, cut).is_err(), "{cut} bytes");
     }
     read_all(&disk, bytes, &model).unwrap();
+}
+
+/// What is salvaged of a file is of the model; returns how many series are not.
+fn salvaged(disk: &MemoryDisk, bytes: u64, model: &Model, what: &str) -> usize {
+    let index = open(disk, 1, bytes).unwrap();
+    let left = index.salvage(TABLE).unwrap().unwrap();
+    let kept: Model = model
+        .iter()
+        .filter(|(id, _)| left.series.ids.binary_search(id).is_ok())
+        .map(|(&id, tags)| (id, tags.clone()))
+        .collect();
+    let mut expected = table_of(TABLE, &kept);
+    // A tag that no series is left of is still one of the file's.
+    expected.tags.retain(|tag| tag.values.len() > 0);
+    let mut found = left.series;
+    found.tags.retain(|tag| tag.values.len() > 0);
+    assert_eq!(found, expected, "{what}");
+    assert_eq!(left.lost as usize, model.len() - kept.len(), "{what}");
+    left.lost as usize
+}
+
+#[test]
+fn a_changed_byte_anywhere_loses_no_series_of_tags_with_few_values() {
+    let model: Model = large().into_iter().take(300).collect();
+    let disk = MemoryDisk::new();
+    let bytes = write(&disk, 1, &[table_of(TABLE, &model)]);
+    with_each_byte_changed(&disk, bytes, 1, |disk, offset| {
+        let lost = salvaged(disk, bytes, &model, &format!("byte {offset} of {bytes}"));
+        assert_eq!(lost, 0, "byte {offset} of {bytes}");
+    });
+}
+
+#[test]
+fn a_changed_byte_anywhere_loses_the_series_of_64_values_at_most() {
+    let model = large();
+    let disk = MemoryDisk::new();
+    let bytes = write(&disk, 1, &[table_of(TABLE, &model)]);
+    let mut most = 0;
+    with_each_byte_changed(&disk, bytes, 101, |disk, offset| {
+        let lost = salvaged(disk, bytes, &model, &format!("byte {offset} of {bytes}"));
+        most = most.max(lost);
+    });
+    // The first value of the block stands in the footer too.
+    assert_eq!(most, 63);
+}
+
+#[test]
+fn two_changed_bytes_never_make_another_series() {
+    let model: Model = large().into_iter().take(1500).collect();
+    let disk = MemoryDisk::new();
+    let bytes = write(&disk, 1, &[table_of(TABLE, &model)]);
+    let other = disk.open(Path::new("/1.idx")).unwrap();
+    let ends = HEADER_BYTES as u64 + 40..bytes - 4000;
+    for second in ends.step_by(2777) {
+        let mut byte = [0];
+        assert_eq!(other.read_at(&mut byte, second).unwrap(), 1);
+        other.write_at(&[byte[0] ^ 1], second).unwrap();
+        with_each_byte_changed(&disk, bytes, 1997, |disk, offset| {
+            let what = format!("bytes {offset} and {second} of {bytes}");
+            // Both footers or both tails may be gone; then the file does not open.
+            if open(disk, 1, bytes).is_ok() {
+                salvaged(disk, bytes, &model, &what);
+            }
+        });
+        other.write_at(&byte, second).unwrap();
+    }
+}
+
+#[test]
+fn a_merge_holds_its_window_and_a_piece_of_each_file() {
+    let disk = MemoryDisk::new();
+    let mut files = Vec::new();
+    let mut input = 0;
+    for file_id in 1..=8u32 {
+        let model: Model = (0..20_000u32)
+            .map(|n| {
+                let tags = [
+                    (1, format!("host-{:08}", n * 8 + file_id)),
+                    (2, format!("rack-{}", n % 700)),
+                    (3, "the only one".to_owned()),
+                ];
+                (file_id * 20_000 + n, Tags::from(tags))
+            })
+            .collect();
+        let bytes = write(&disk, file_id.into(), &[table_of(TABLE, &model)]);
+        input += bytes;
+        files.push(open(&disk, file_id.into(), bytes).unwrap());
+    }
+    let files: Vec<&Index> = files.iter().collect();
+    for window_bytes in [64 << 10, 4096] {
+        let mut output = create(&disk, 100);
+        let held = merge(&files, &|_| true, window_bytes, &mut output).unwrap();
+        let bytes = output.finish(NEXT).unwrap();
+        let merged = open(&disk, 100, bytes).unwrap();
+        assert_eq!(merged.series_count(TABLE), 160_000);
+        merged.verify().unwrap();
+        let bound = window_bytes + 8 * PART_BYTES;
+        assert!(held <= bound, "{held} of {bound} bytes");
+        // Decoded, the codes and ids alone are as much as this.
+        assert!(held < 4 * 4 * 160_000, "{held} bytes for {input} in files");
+    }
+}
+
+#[test]
+fn files_whose_ids_do_not_rise_are_not_merged() {
+    let disk = MemoryDisk::new();
+    let model: Model = [(5, Tags::new())].into();
+    let mut files = Vec::new();
+    for file_id in [1, 2] {
+        let bytes = write(&disk, file_id, &[table_of(TABLE, &model)]);
+        files.push(open(&disk, file_id, bytes).unwrap());
+    }
+    let files: Vec<&Index> = files.iter().collect();
+    let mut output = create(&disk, 100);
+    let error = merge(&files, &|_| true, 4096, &mut output).unwrap_err();
+    assert!(error.to_string().contains("/2.idx"), "{error}");
+    assert_eq!(files[1].damage(), None, "nothing of it is unreadable");
 }

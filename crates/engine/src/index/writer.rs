@@ -1,20 +1,27 @@
 //! Writing an index file: tables in, one file out.
+//!
+//! Does: write a table that is in memory, and give a merge, whose tables are not, the pieces to write one: blocks of
+//! numbers, lists a number at a time, dictionaries a value at a time. What it holds of a file at work is the footer
+//! and a buffer.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nilometer_codec::crc32c;
+use nilometer_codec::{BLOCK_ROWS_MAX, crc32c};
 
-use super::block::{Place, block_end, encode_dictionary, put_u32s};
+use super::block::{Place, encode_dictionary, put_u32s};
 use super::footer::{Blocks, Footer, TableMeta, TagMeta};
-use super::{HEADER_BYTES, MAGIC, SERIES_OF_ONE_BLOCK, TableSeries, TagSeries, hash_tags};
+use super::{
+    BLOCK_TEXT_BYTES, COPIED_BLOCKS_MAX, HEADER_BYTES, MAGIC, SERIES_OF_ONE_BLOCK, TAIL_BYTES,
+    TableSeries, TagSeries, Texts, VALUES_OF_ONE_BLOCK, hash_tags,
+};
 use crate::disk::{Disk, DiskFile, write_all_at};
 use crate::error::{Error, Malformed};
 use crate::file_header;
 use crate::schema::ColumnId;
 
 /// The buffer goes to the file when it has this many bytes.
-const BUFFER_BYTES: usize = 1 << 20;
+pub(super) const BUFFER_BYTES: usize = 1 << 20;
 
 /// A file at work.
 #[derive(Debug)]
@@ -27,6 +34,30 @@ pub(crate) struct IndexWriter {
     tables: Vec<TableMeta>,
 }
 
+/// A list on its way into the file.
+#[derive(Debug)]
+pub(super) struct ListOut {
+    start: u64,
+    crc: u32,
+    chunk: Vec<u32>,
+    series: u32,
+}
+
+/// A tag on its way into the file, once its codes are there.
+#[derive(Debug)]
+pub(super) struct TagOut {
+    meta: TagMeta,
+    /// Of the dictionary block at hand.
+    values: Texts,
+    places: Vec<Place>,
+    text_bytes: usize,
+    lists_start: u64,
+    /// Number of values, those of the block at hand left out.
+    count: u32,
+    /// Dictionary blocks, as long as they are few enough to stand there twice.
+    copies: Vec<Vec<u8>>,
+}
+
 impl IndexWriter {
     /// Starts a file.
     pub(crate) fn create(
@@ -36,12 +67,15 @@ impl IndexWriter {
         file_id: u64,
     ) -> Result<Self, Error> {
         let file = disk.create(path).map_err(Error::io("create", path))?;
+        let mut buffer = file_header::encode(MAGIC, uuid, &file_id.to_le_bytes(), HEADER_BYTES);
+        // Where the copy of the tail goes in the end.
+        buffer.resize(HEADER_BYTES + TAIL_BYTES, 0);
         Ok(Self {
             file,
             path: path.to_owned(),
             file_id,
             written: 0,
-            buffer: file_header::encode(MAGIC, uuid, &file_id.to_le_bytes(), HEADER_BYTES),
+            buffer,
             tables: Vec::new(),
         })
     }
@@ -51,22 +85,19 @@ impl IndexWriter {
         if table.ids.is_empty() {
             return Ok(());
         }
-        let in_order = self
-            .tables
-            .last()
-            .is_none_or(|last| last.table < table.table);
-        let checked = table.check().and_then(|()| {
-            let error = || Malformed::new("tables of an index come by ascending id");
-            in_order.then_some(()).ok_or_else(error)
-        });
-        checked.map_err(|what| what.at(&self.path, self.position()))?;
-        let (ids, first_ids) = self.write_ids(table)?;
+        table
+            .check()
+            .map_err(|what| what.at(&self.path, self.position()))?;
+        let first_ids = table.ids.chunks(SERIES_OF_ONE_BLOCK);
+        let first_ids = first_ids.filter_map(|ids| ids.first().copied()).collect();
+        let ids = self.write_numbers(&table.ids)?;
         let (hashes, first_hashes) = self.write_hashes(table)?;
+        self.write_numbers(&table.ids)?;
         let mut tags = Vec::new();
         for tag in &table.tags {
             tags.push(self.write_tag(tag)?);
         }
-        self.tables.push(TableMeta {
+        self.add_table(TableMeta {
             table: table.table,
             series: u32::try_from(table.ids.len()).unwrap_or(u32::MAX),
             ids,
@@ -75,7 +106,17 @@ impl IndexWriter {
             hashes,
             first_hashes,
             tags,
-        });
+        })
+    }
+
+    /// Adds a table whose blocks are written.
+    pub(super) fn add_table(&mut self, table: TableMeta) -> Result<(), Error> {
+        let mut last = self.tables.last().into_iter();
+        if last.any(|last| last.table >= table.table) {
+            let what = Malformed::new("tables of an index come by ascending id");
+            return Err(what.at(&self.path, self.position()));
+        }
+        self.tables.push(table);
         Ok(())
     }
 
@@ -89,6 +130,8 @@ impl IndexWriter {
         };
         let footer = footer.encode();
         let offset = self.position();
+        // Twice, because nothing else says where anything is.
+        self.buffer.extend_from_slice(&footer);
         self.buffer.extend_from_slice(&footer);
         let mut tail = Vec::new();
         tail.extend_from_slice(&self.file_id.to_le_bytes());
@@ -100,6 +143,8 @@ impl IndexWriter {
         tail.extend_from_slice(&MAGIC);
         self.buffer.extend_from_slice(&tail);
         self.flush()?;
+        write_all_at(self.file.as_ref(), &tail, HEADER_BYTES as u64)
+            .map_err(Error::io("write", &self.path))?;
         self.file.sync().map_err(Error::io("sync", &self.path))?;
         Ok(self.written)
     }
@@ -116,7 +161,8 @@ impl IndexWriter {
         Ok(())
     }
 
-    fn start(&self) -> Blocks {
+    /// No blocks, where the next will stand.
+    pub(super) fn start(&self) -> Blocks {
         Blocks::at(self.position())
     }
 
@@ -128,28 +174,46 @@ impl IndexWriter {
         let length = u32::try_from(block.len() + 4)
             .map_err(|_| Malformed::new("block of 4 GiB").at(&self.path, self.written))?;
         blocks.push(length);
+        self.flush_if_full()
+    }
+
+    fn flush_if_full(&mut self) -> Result<(), Error> {
         if self.buffer.len() >= BUFFER_BYTES {
             self.flush()?;
         }
         Ok(())
     }
 
-    fn write_ids(&mut self, table: &TableSeries) -> Result<(Blocks, Vec<u32>), Error> {
-        let first_ids = table.ids.chunks(SERIES_OF_ONE_BLOCK);
-        let first_ids = first_ids.filter_map(|ids| ids.first().copied()).collect();
-        Ok((self.write_numbers(&table.ids)?, first_ids))
-    }
-
     /// Numbers by ordinal, a block for some series each.
     fn write_numbers(&mut self, numbers: &[u32]) -> Result<Blocks, Error> {
         let mut blocks = self.start();
-        let mut block = Vec::new();
         for numbers in numbers.chunks(SERIES_OF_ONE_BLOCK) {
-            block.clear();
-            put_u32s(numbers.iter().copied(), &mut block);
-            self.put(&block, &mut blocks)?;
+            self.put_numbers(numbers, &mut blocks)?;
         }
         Ok(blocks)
+    }
+
+    /// Appends a block of numbers by ordinal.
+    pub(super) fn put_numbers(
+        &mut self,
+        numbers: &[u32],
+        blocks: &mut Blocks,
+    ) -> Result<(), Error> {
+        let mut block = Vec::new();
+        put_u32s(numbers.iter().copied(), &mut block);
+        self.put(&block, blocks)
+    }
+
+    /// Appends a block of hashes and their ordinals.
+    pub(super) fn put_hashes(
+        &mut self,
+        hashes: &[(u32, u32)],
+        blocks: &mut Blocks,
+    ) -> Result<(), Error> {
+        let mut block = Vec::new();
+        put_u32s(hashes.iter().map(|(hash, _)| *hash), &mut block);
+        put_u32s(hashes.iter().map(|(_, ordinal)| *ordinal), &mut block);
+        self.put(&block, blocks)
     }
 
     /// Hashes of the tag sets, ascending, and the ordinal of each.
@@ -161,84 +225,171 @@ impl IndexWriter {
             .collect();
         hashes.sort_unstable();
         let (mut blocks, mut first_hashes) = (self.start(), Vec::new());
-        let mut block = Vec::new();
         for hashes in hashes.chunks(SERIES_OF_ONE_BLOCK) {
-            block.clear();
-            put_u32s(hashes.iter().map(|(hash, _)| *hash), &mut block);
-            put_u32s(hashes.iter().map(|(_, ordinal)| *ordinal), &mut block);
             first_hashes.extend(hashes.first().map(|(hash, _)| *hash));
-            self.put(&block, &mut blocks)?;
+            self.put_hashes(hashes, &mut blocks)?;
         }
         Ok((blocks, first_hashes))
     }
 
-    /// The codes of a tag, the lists of its values, then its dictionary.
     fn write_tag(&mut self, tag: &TagSeries) -> Result<TagMeta, Error> {
         let codes = self.write_numbers(&tag.codes)?;
         let ordinals = Lists::of(tag);
-        let mut meta = TagMeta {
-            tag: tag.tag,
-            codes,
-            dictionary: Blocks::default(),
-            value_ends: Vec::new(),
-            firsts: Vec::new(),
-            lists: self.start(),
-            absent: 0,
-            absent_bytes: 0,
-        };
-        let mut dictionary = Vec::new();
-        let mut start = 0;
-        while start < tag.values.len() {
-            let end = block_end(&tag.values, start);
-            let before = self.position();
-            let mut places = Vec::new();
-            for at in start..end {
-                places.push(self.write_list(ordinals.get(at + 1))?);
-            }
-            let bytes = u32::try_from(self.position() - before)
-                .map_err(|_| Malformed::new("lists of 4 GiB").at(&self.path, before))?;
-            meta.lists.push(bytes);
-            let mut block = Vec::new();
-            let values = (start..end).filter_map(|at| tag.values.get(at));
-            encode_dictionary(values, &places, &mut block);
-            dictionary.push(block);
-            meta.value_ends.push(u32::try_from(end).unwrap_or(u32::MAX));
-            meta.firsts.extend(tag.values.get(start).map(str::to_owned));
-            start = end;
+        let mut out = self.begin_tag(tag.tag, codes);
+        for (at, value) in tag.values.iter().enumerate() {
+            self.begin_value(&mut out, value)?;
+            let place = match ordinals.get(at + 1) {
+                [one] => Some(Place::One(*one)),
+                several => self.write_list(several)?,
+            };
+            let missing = || Malformed::new("a value that no series has");
+            let place = place.ok_or_else(|| missing().at(&self.path, self.position()))?;
+            out.end_value(place);
         }
-        let absent = ordinals.get(0);
-        if !absent.is_empty()
-            && let Place::List { series, bytes, .. } = self.put_list(absent)?
-        {
+        self.end_values(&mut out)?;
+        let absent = self.write_list(ordinals.get(0))?;
+        self.end_tag(out, absent)
+    }
+
+    fn write_list(&mut self, ordinals: &[u32]) -> Result<Option<Place>, Error> {
+        let mut list = self.begin_list();
+        for &ordinal in ordinals {
+            self.push(&mut list, ordinal)?;
+        }
+        self.end_list(list)
+    }
+
+    /// Starts a list of ordinals, which ascend.
+    pub(super) fn begin_list(&self) -> ListOut {
+        ListOut {
+            start: self.position(),
+            crc: 0,
+            chunk: Vec::new(),
+            series: 0,
+        }
+    }
+
+    /// Adds an ordinal to a list. Nothing else may be written before the list ends.
+    pub(super) fn push(&mut self, list: &mut ListOut, ordinal: u32) -> Result<(), Error> {
+        list.chunk.push(ordinal);
+        list.series = list.series.saturating_add(1);
+        // As the codec cuts any number of integers into chunks.
+        if list.chunk.len() == BLOCK_ROWS_MAX {
+            self.put_chunk(list);
+            self.flush_if_full()?;
+        }
+        Ok(())
+    }
+
+    fn put_chunk(&mut self, list: &mut ListOut) {
+        let before = self.buffer.len();
+        put_u32s(list.chunk.drain(..), &mut self.buffer);
+        let added = self.buffer.get(before..).unwrap_or_default();
+        list.crc = crc32c(list.crc, added);
+    }
+
+    /// Ends a list; `None` = it has no ordinals, and nothing is written.
+    pub(super) fn end_list(&mut self, mut list: ListOut) -> Result<Option<Place>, Error> {
+        if list.series == 0 {
+            return Ok(None);
+        }
+        self.put_chunk(&mut list);
+        self.buffer.extend_from_slice(&list.crc.to_le_bytes());
+        self.flush_if_full()?;
+        let bytes = self.bytes_since(list.start)?;
+        Ok(Some(Place::List {
+            series: list.series,
+            bytes,
+            at: 0,
+        }))
+    }
+
+    fn bytes_since(&self, start: u64) -> Result<u32, Error> {
+        u32::try_from(self.position() - start)
+            .map_err(|_| Malformed::new("lists of 4 GiB").at(&self.path, start))
+    }
+
+    /// Starts the values of a tag, whose codes are written.
+    pub(super) fn begin_tag(&self, tag: ColumnId, codes: Blocks) -> TagOut {
+        TagOut {
+            meta: TagMeta {
+                tag,
+                codes,
+                values: self.start(),
+                value_ends: Vec::new(),
+                firsts: Vec::new(),
+                absent: 0,
+                absent_bytes: 0,
+            },
+            values: Texts::default(),
+            places: Vec::new(),
+            text_bytes: 0,
+            lists_start: 0,
+            count: 0,
+            copies: Vec::new(),
+        }
+    }
+
+    /// Adds a value, above those before it; its list comes next, if it has one, and then [`TagOut::end_value`].
+    pub(super) fn begin_value(&mut self, out: &mut TagOut, value: &str) -> Result<(), Error> {
+        let is_full = out.values.len() >= VALUES_OF_ONE_BLOCK
+            || out.text_bytes + value.len() > BLOCK_TEXT_BYTES;
+        if is_full {
+            self.end_values(out)?;
+        }
+        if out.values.len() == 0 {
+            out.lists_start = self.position();
+            out.meta.firsts.push(value.to_owned());
+        }
+        out.text_bytes += value.len();
+        out.values.push(value);
+        Ok(())
+    }
+
+    /// Ends the dictionary block at hand.
+    pub(super) fn end_values(&mut self, out: &mut TagOut) -> Result<(), Error> {
+        let values = std::mem::take(&mut out.values);
+        if values.len() == 0 {
+            return Ok(());
+        }
+        let lists = self.bytes_since(out.lists_start)?;
+        out.meta.values.push(lists);
+        let mut block = Vec::new();
+        encode_dictionary(values.iter(), &out.places, &mut block);
+        self.put(&block, &mut out.meta.values)?;
+        let count = u32::try_from(values.len()).unwrap_or(u32::MAX);
+        out.count = out.count.saturating_add(count);
+        out.meta.value_ends.push(out.count);
+        if out.meta.dictionary_blocks() <= COPIED_BLOCKS_MAX {
+            out.copies.push(block);
+        } else {
+            out.copies = Vec::new();
+        }
+        out.places.clear();
+        out.text_bytes = 0;
+        Ok(())
+    }
+
+    /// Ends a tag whose last value and then the list of the series without it were written.
+    pub(super) fn end_tag(&mut self, out: TagOut, absent: Option<Place>) -> Result<TagMeta, Error> {
+        let TagOut {
+            mut meta, copies, ..
+        } = out;
+        if let Some(Place::List { series, bytes, .. }) = absent {
             (meta.absent, meta.absent_bytes) = (series, bytes);
         }
         let mut blocks = self.start();
-        for block in &dictionary {
+        for block in &copies {
             self.put(block, &mut blocks)?;
         }
-        meta.dictionary = blocks;
         Ok(meta)
     }
+}
 
-    fn write_list(&mut self, ordinals: &[u32]) -> Result<Place, Error> {
-        match ordinals {
-            [] => Err(Malformed::new("a value that no series has").at(&self.path, self.position())),
-            [one] => Ok(Place::One(*one)),
-            several => self.put_list(several),
-        }
-    }
-
-    fn put_list(&mut self, ordinals: &[u32]) -> Result<Place, Error> {
-        let mut block = Vec::new();
-        put_u32s(ordinals.iter().copied(), &mut block);
-        let mut place = self.start();
-        self.put(&block, &mut place)?;
-        let bytes = place.place(0).map_or(0, |(_, length)| length);
-        Ok(Place::List {
-            series: u32::try_from(ordinals.len()).unwrap_or(u32::MAX),
-            bytes: u32::try_from(bytes).unwrap_or(u32::MAX),
-            at: 0,
-        })
+impl TagOut {
+    /// Says where the series of the value at hand are.
+    pub(super) fn end_value(&mut self, place: Place) {
+        self.places.push(place);
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::memo::{Fingerprint, SeriesMemo};
 use crate::catalogue::Layers;
@@ -24,6 +24,7 @@ pub(super) struct Pending {
     tags: Vec<(ColumnId, usize, usize)>,
     text: String,
     by_text: FxHashMap<Fingerprint, usize>,
+    tags_met: FxHashSet<ColumnId>,
 }
 
 #[derive(Debug)]
@@ -78,6 +79,11 @@ impl Pending {
         at
     }
 
+    /// Whether this is the first time that the body names a tag.
+    pub(super) fn meets_tag(&mut self, tag: ColumnId) -> bool {
+        self.tags_met.insert(tag)
+    }
+
     /// A row of the series was kept.
     pub(super) fn mark_used(&mut self, at: usize) {
         if let Some(wanted) = self.series.get_mut(at) {
@@ -99,8 +105,16 @@ impl Pending {
         while !missing.is_empty() {
             // What is looked up below the recent series stays as it is until those are set aside for a flush.
             let layers = Arc::clone(engine.catalogue().layers());
-            missing = self.find_known(&layers, missing)?;
+            missing = match self.find_known(&layers, &missing) {
+                Ok(nowhere) => nowhere,
+                Err(error) => {
+                    // The answer is in a damaged place: it is known once what is left is in another file.
+                    engine.mend_after(error)?;
+                    continue;
+                }
+            };
             if !missing.is_empty() && !is_checked {
+                engine.check_batch_series(missing.len() as u64)?;
                 engine.check_index((missing.len() * SERIES_BYTES + self.text.len()) as u64)?;
                 is_checked = true;
             }
@@ -168,14 +182,15 @@ impl Pending {
         self.tags.clear();
         self.text.clear();
         self.by_text.clear();
+        self.tags_met.clear();
     }
 
     /// Those positions whose series are nowhere; the others get their ids.
-    fn find_known(&mut self, layers: &Layers, wanted: Vec<usize>) -> Result<Vec<usize>, Error> {
+    fn find_known(&mut self, layers: &Layers, wanted: &[usize]) -> Result<Vec<usize>, Error> {
         let mut missing = Vec::new();
         {
             let memory = layers.memory();
-            for at in wanted {
+            for &at in wanted {
                 let (table, tags) = self.tags_of(at);
                 match memory.find(table, &tags) {
                     Some(id) => self.set_id(at, id),

@@ -7,7 +7,7 @@ use nilometer_codec::PhysicalType;
 use nilometer_lineproto::{FIELD_TEXT_BYTES_MAX, FieldValue, Point};
 
 use super::pending::Pending;
-use super::{KnownField, TableSlot};
+use super::{ColumnCount, KnownField, TableSlot};
 use crate::batch::{Column, TableRows, Values};
 use crate::engine::{Engine, check_name};
 use crate::error::Error;
@@ -46,6 +46,8 @@ pub(super) enum RowError {
     },
     NoField,
     BadName(Error),
+    /// The batch has as many as it may.
+    TooManyColumns,
     /// The table was dropped since it was looked up: the whole body is read again.
     Stale,
 }
@@ -64,6 +66,7 @@ impl RowError {
             ),
             Self::NoField => "the point has no field".to_owned(),
             Self::Stale => "the table was dropped meanwhile".to_owned(),
+            Self::TooManyColumns => "the batch has too many columns".to_owned(),
             Self::BadName(error) => error.to_string(),
         }
     }
@@ -73,6 +76,7 @@ impl RowError {
 pub(super) struct RowContext<'a> {
     pub(super) engine: &'a Engine,
     pub(super) table: &'a mut TableSlot,
+    pub(super) columns: &'a mut ColumnCount,
     /// The point has a field named `time`, which is left out.
     pub(super) stripped_time: bool,
 }
@@ -90,6 +94,24 @@ impl Builder {
             column_of: Vec::new(),
             template: Vec::new(),
         }
+    }
+
+    /// Rows so far.
+    pub(super) fn rows(&self) -> usize {
+        self.rows.rows()
+    }
+
+    /// Bytes of fixed width that the rows have once every column has room for all of them.
+    pub(super) fn padded_bytes(&self) -> u64 {
+        let widths = self.rows.columns.iter().map(|column| {
+            let width = match column.values {
+                Values::Bool(_) => 1,
+                Values::Text(_) | Values::Bytes(_) => size_of::<u32>(),
+                Values::I64(_) | Values::U64(_) | Values::F64(_) => size_of::<u64>(),
+            };
+            width as u64
+        });
+        widths.sum::<u64>().saturating_mul(self.rows.rows() as u64)
     }
 
     /// The rows, with the ids that pending series got.
@@ -168,7 +190,7 @@ impl Builder {
         };
         let position = match self.column_of.get(known) {
             Some(Some(position)) => *position,
-            _ => self.start_column(known, context.table),
+            _ => self.start_column(known, context)?,
         };
         let Some(column) = self.rows.columns.get_mut(position) else {
             return Ok(false);
@@ -208,17 +230,24 @@ impl Builder {
     }
 
     #[cold]
-    fn start_column(&mut self, known: usize, table: &TableSlot) -> usize {
+    fn start_column(
+        &mut self,
+        known: usize,
+        context: &mut RowContext<'_>,
+    ) -> Result<usize, RowError> {
+        if !context.columns.add() {
+            return Err(RowError::TooManyColumns);
+        }
         if self.column_of.len() <= known {
             self.column_of.resize(known + 1, None);
         }
         let position = self.rows.columns.len();
-        if let (Some(field), Some(slot)) = (table.fields.get(known), self.column_of.get_mut(known))
-        {
+        let field = context.table.fields.get(known);
+        if let (Some(field), Some(slot)) = (field, self.column_of.get_mut(known)) {
             self.rows.columns.push(Column::new(field.id, field.kind));
             *slot = Some(position);
         }
-        position
+        Ok(position)
     }
 
     /// Undoes what the fields of a refused row added.
@@ -293,6 +322,10 @@ fn define_field(
         return Ok(None);
     }
     check_name("field", &name).map_err(RowError::BadName)?;
+    if context.columns.is_full() {
+        context.columns.add();
+        return Err(RowError::TooManyColumns);
+    }
     if matches!(value, FieldValue::Text(text) if text.len() > FIELD_TEXT_BYTES_MAX) {
         // A value that will not be kept defines nothing.
         return Err(refusal(key, value, PhysicalType::Text));

@@ -1,13 +1,15 @@
 //! Typed writes: a record batch in, one atomic batch out.
 //!
 //! Does: find columns by name, convert them, give rows their series, and decide what becomes of rows whose key is there.
-//! Does not: make tables or columns ([`Engine::create_table`] and [`Engine::add_column`] do), keep the good part of a bad
+//! Does not: make tables or columns ([`Session::make_missing`] does), keep the good part of a bad
 //! batch, or look keys up (`engine/presence.rs` does).
 //!
 //! A `unique` table is checked without a lock: look the keys up, build the batch, and ask under the sequencer whether
 //! anything happened to one of them since. If so, all of it is done again; somebody else got ahead, so this ends.
 
 mod arrays;
+mod missing;
+mod relation;
 mod series;
 mod update;
 
@@ -19,9 +21,11 @@ use super::Session;
 use crate::batch::{Batch, BatchKey, TableRows};
 use crate::engine::{Engine, Key, Keys, Presence, Since, State, find_table};
 use crate::error::Error;
+use crate::nearest::nearest;
 use crate::order::sorted_order;
 use crate::schema::{ColumnId, ColumnKind, Duplicates, Lsn, SeriesId, TIME_COLUMN, TableSchema};
 use arrays::{Refusal, Strings};
+pub use missing::Missing;
 
 /// Where rows go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -221,15 +225,19 @@ impl Session {
     }
 
     fn target(&self, target: &Target<'_>) -> Result<Arc<TableSchema>, Error> {
+        let schema = self.schema_of(target);
         let catalogue = self.engine.catalogue();
-        let schema = match target.schema {
-            Some(schema) => schema.to_owned(),
-            None => catalogue
-                .schema_name(self.schema)
-                .unwrap_or_default()
-                .to_owned(),
-        };
         find_table(&catalogue, &self.database, &schema, target.table)
+    }
+
+    /// The name of the schema that rows go to.
+    fn schema_of(&self, target: &Target<'_>) -> String {
+        if let Some(schema) = target.schema {
+            return schema.to_owned();
+        }
+        let catalogue = self.engine.catalogue();
+        let name = catalogue.schema_name(self.schema);
+        name.unwrap_or_default().to_owned()
     }
 
     /// Rows as a batch carries them. `None` = the catalogue changed meanwhile.
@@ -239,6 +247,8 @@ impl Session {
         batch: &RecordBatch,
     ) -> Result<Option<TableRows>, Error> {
         self.engine.check_batch_rows(batch.num_rows() as u64)?;
+        self.engine
+            .check_batch_columns(batch.num_columns() as u64)?;
         let columns = Columns::of(table, batch)?;
         let Some(series) = self.series_of(table, &columns.tags, batch.num_rows())? else {
             return Ok(None);
@@ -271,7 +281,7 @@ impl<'a> Columns<'a> {
         for (at, (column, array)) in schema.fields().iter().zip(batch.columns()).enumerate() {
             let name = column.name();
             let before = schema.fields().iter().take(at);
-            let refused = |refusal| refusal_of(table, name, column.data_type(), refusal);
+            let refused = |refusal| refusal_of(&table.name, name, column.data_type(), refusal);
             if before.clone().any(|other| other.name() == name) {
                 return Err(Error::TypedColumn {
                     table: table.name.clone(),
@@ -312,12 +322,12 @@ impl<'a> Columns<'a> {
 }
 
 fn refusal_of(
-    table: &TableSchema,
+    table: &str,
     column: &str,
     found: &arrow_schema::DataType,
     refusal: Refusal,
 ) -> Error {
-    let table = table.name.clone();
+    let table = table.to_owned();
     let column = column.to_owned();
     match refusal {
         Refusal::Type { taken } => Error::TypedColumn {
@@ -354,32 +364,6 @@ fn unknown(table: &TableSchema, name: &str) -> Error {
         column: name.to_owned(),
         reason,
     }
-}
-
-/// The name that takes the fewest changes of a character.
-fn nearest<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    names.min_by_key(|name| distance(&wanted.to_lowercase(), &name.to_lowercase()))
-}
-
-/// Levenshtein's distance.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut corner = i;
-        let mut left = i + 1;
-        if let Some(first) = row.first_mut() {
-            *first = left;
-        }
-        for (y, above) in b.iter().zip(row.iter_mut().skip(1)) {
-            let here = (corner + usize::from(x != *y))
-                .min(left + 1)
-                .min(*above + 1);
-            corner = std::mem::replace(above, here);
-            left = here;
-        }
-    }
-    row.last().copied().unwrap_or(0)
 }
 
 fn duplicates_name(duplicates: Duplicates) -> &'static str {

@@ -25,6 +25,7 @@ const ADDED_TOMBSTONES: u8 = 10;
 const REMOVED_TOMBSTONES: u8 = 11;
 const WRITTEN_BYTES: u8 = 12;
 const BACKUP_LOG: u8 = 13;
+const NEXT_SERIES: u8 = 14;
 
 const HOME_MIXED: u8 = 0;
 const HOME_PARTITION: u8 = 1;
@@ -78,6 +79,8 @@ pub(crate) struct BackupLog {
 pub(crate) struct Contents {
     /// File ids below this have been given away.
     pub(crate) next_file_id: u64,
+    /// Ids of series below this were given away when the last flush began, whatever became of the files that say so.
+    pub(crate) next_series: u32,
     /// Everything up to this LSN is in files.
     pub(crate) flushed_lsn: Lsn,
     /// The latest time that retention believed, in nanoseconds; 0 = it never ran.
@@ -100,6 +103,7 @@ pub(crate) struct Contents {
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Edit {
     pub(crate) next_file_id: u64,
+    pub(crate) next_series: u32,
     pub(crate) flushed_lsn: Lsn,
     pub(crate) clock_ns: i64,
     pub(crate) written_bytes: u64,
@@ -126,6 +130,7 @@ impl Contents {
     /// Makes an edit hold. Removing what is not there is an error: the edit belongs to another manifest.
     pub(crate) fn apply(&mut self, edit: Edit) -> Result<(), Malformed> {
         self.next_file_id = self.next_file_id.max(edit.next_file_id);
+        self.next_series = self.next_series.max(edit.next_series);
         self.flushed_lsn = self.flushed_lsn.max(edit.flushed_lsn);
         self.clock_ns = self.clock_ns.max(edit.clock_ns);
         self.written_bytes = self.written_bytes.max(edit.written_bytes);
@@ -172,6 +177,7 @@ impl Contents {
     pub(crate) fn whole(&self) -> Edit {
         Edit {
             next_file_id: self.next_file_id,
+            next_series: self.next_series,
             flushed_lsn: self.flushed_lsn,
             clock_ns: self.clock_ns,
             written_bytes: self.written_bytes,
@@ -198,6 +204,7 @@ fn found(before: usize, after: usize, what: &str) -> Result<(), Malformed> {
 impl Edit {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         put_number(NEXT_FILE_ID, self.next_file_id, out);
+        put_number(NEXT_SERIES, self.next_series.into(), out);
         put_number(FLUSHED_LSN, self.flushed_lsn, out);
         put_number(WRITTEN_BYTES, self.written_bytes, out);
         if self.clock_ns != 0 {
@@ -246,6 +253,7 @@ impl Edit {
                 END if input.is_empty() => return Ok(edit),
                 END => return Err(Malformed::new("bytes after an edit")),
                 NEXT_FILE_ID => edit.next_file_id = varint::get_u64(input)?,
+                NEXT_SERIES => edit.next_series = take_u32(input)?,
                 FLUSHED_LSN => edit.flushed_lsn = varint::get_u64(input)?,
                 WRITTEN_BYTES => edit.written_bytes = varint::get_u64(input)?,
                 CLOCK => edit.clock_ns = varint::get_i64(input)?,
@@ -403,6 +411,7 @@ mod tests {
     fn everything() -> Edit {
         Edit {
             next_file_id: 9,
+            next_series: 77,
             flushed_lsn: 40,
             clock_ns: -7,
             written_bytes: 123,

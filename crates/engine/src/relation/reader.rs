@@ -55,6 +55,22 @@ impl RelationReader {
         relations.find(self.schema.id, key, values, self.hold.lsn())
     }
 
+    /// About how many rows there are: those of now, not of the snapshot.
+    pub fn rows_estimate(&self) -> usize {
+        self.engine.relations().live(self.schema.id)
+    }
+
+    /// As [`Self::read`], of the row with these values of the primary key (`None`) or of a unique key of this number.
+    pub fn read_key(
+        &self,
+        unique: Option<usize>,
+        key: &[Value],
+        projection: &[usize],
+    ) -> RelationBatches {
+        let found = self.find(unique.map_or(0, |at| at + 1), key);
+        self.schema.batches(found.into_iter().collect(), projection)
+    }
+
     /// All rows, in no order that means anything.
     pub fn rows(&self) -> Vec<Row> {
         self.engine
@@ -64,18 +80,7 @@ impl RelationReader {
 
     /// All rows as Arrow, of the columns at these positions.
     pub fn read(&self, projection: &[usize]) -> RelationBatches {
-        let columns = projection.iter().filter_map(|&at| {
-            let position = u32::try_from(at).ok()?;
-            Some((position, self.schema.columns.get(at)?.clone()))
-        });
-        let columns: Vec<(u32, RelationColumn)> = columns.collect();
-        let fields: Vec<Field> = columns.iter().map(|(_, column)| column.arrow()).collect();
-        RelationBatches {
-            rows: self.rows(),
-            next: 0,
-            columns,
-            schema: Arc::new(Schema::new(fields)),
-        }
+        self.schema.batches(self.rows(), projection)
     }
 }
 
@@ -90,6 +95,22 @@ impl RelationSchema {
     pub fn arrow_schema(&self) -> SchemaRef {
         let fields: Vec<Field> = self.columns.iter().map(RelationColumn::arrow).collect();
         Arc::new(Schema::new(fields))
+    }
+
+    /// Rows as Arrow, of the columns at these positions; a row has a value or null for each column of the relation.
+    pub fn batches(&self, rows: Vec<Arc<[Value]>>, projection: &[usize]) -> RelationBatches {
+        let columns = projection.iter().filter_map(|&at| {
+            let position = u32::try_from(at).ok()?;
+            Some((position, self.columns.get(at)?.clone()))
+        });
+        let columns: Vec<(u32, RelationColumn)> = columns.collect();
+        let fields: Vec<Field> = columns.iter().map(|(_, column)| column.arrow()).collect();
+        RelationBatches {
+            rows,
+            next: 0,
+            columns,
+            schema: Arc::new(Schema::new(fields)),
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use super::value::{Row, Value};
 use super::versions::{LIVE, Versions};
 use super::{Change, RelationId, RelationSchema, Rows};
 use crate::error::{Error, Malformed};
+use crate::sabotage::Sabotage;
 use crate::schema::{Lsn, SchemaId};
 
 /// Every relation, dropped ones as long as somebody may see them.
@@ -23,6 +24,10 @@ pub(crate) struct Relations {
     by_id: BTreeMap<RelationId, Relation>,
     /// By schema and name, oldest first; one of them at most is not dropped.
     by_name: BTreeMap<SchemaId, FxHashMap<String, Vec<RelationId>>>,
+    /// A planted bug.
+    sabotage: Option<Sabotage>,
+    /// A planted bug: rows that come are entered under their primary keys only.
+    is_careless: bool,
 }
 
 #[derive(Debug)]
@@ -119,6 +124,19 @@ pub(crate) struct RelationCheckpoint {
 }
 
 impl Relations {
+    /// Plants a bug, if there is one to be planted.
+    pub(crate) fn sabotaged(self, sabotage: Option<Sabotage>) -> Self {
+        Self { sabotage, ..self }
+    }
+
+    /// Applies changes that the log has.
+    pub(crate) fn replay(&mut self, lsn: Lsn, changes: &[Change]) -> Result<(), Refused> {
+        self.is_careless = self.sabotage == Some(Sabotage::UniqueKeysNotReplayed);
+        let outcome = self.apply(lsn, changes);
+        self.is_careless = false;
+        outcome
+    }
+
     /// Applies changes at an LSN above all before. After an error nothing has changed.
     pub(crate) fn apply(&mut self, lsn: Lsn, changes: &[Change]) -> Result<(), Refused> {
         let mut done = Vec::new();
@@ -181,6 +199,7 @@ impl Relations {
             Change::Insert(id, rows) => (*id, rows, false),
             Change::Replace(id, rows) => (*id, rows, true),
         };
+        let is_careless = self.is_careless;
         let relation = self.live_mut(id)?;
         relation.check_shape(rows, false)?;
         for at in 0..rows.rows {
@@ -192,7 +211,11 @@ impl Relations {
             if let Some((key, values)) = relation.rows.conflict(&row) {
                 return Err(relation.key_refused(key, at, &values));
             }
-            done.push(Done::Added(id, relation.rows.add(&row, lsn)));
+            let slot = relation.rows.add(&row, lsn);
+            if is_careless {
+                relation.rows.forget_unique_keys(slot);
+            }
+            done.push(Done::Added(id, slot));
         }
         Ok(())
     }
@@ -318,6 +341,9 @@ impl Relations {
             if let Some(relation) = self.by_id.get_mut(&filed.schema.id) {
                 relation.file = Some(file);
                 relation.filed_lsn = done.lsn;
+                if self.sabotage == Some(Sabotage::RelationFiledEarly) {
+                    relation.filed_lsn = relation.changed_lsn;
+                }
             }
         }
     }
@@ -381,6 +407,36 @@ impl Relations {
     pub(crate) fn rows(&self, id: RelationId, lsn: Lsn) -> Vec<Row> {
         let relation = self.by_id.get(&id);
         relation.map_or_else(Vec::new, |relation| relation.rows.visible(lsn))
+    }
+
+    /// Number of rows of a relation that are there now.
+    pub(crate) fn live(&self, id: RelationId) -> usize {
+        let relation = self.by_id.get(&id);
+        relation.map_or(0, |relation| relation.rows.live())
+    }
+
+    /// The relation of the first row that changes replace or delete and that is not the one that was there as of `lsn`,
+    /// with the LSN of its last change.
+    pub(crate) fn overtaken(&self, changes: &[Change], lsn: Lsn) -> Option<(String, Lsn)> {
+        changes.iter().find_map(|change| {
+            let (id, rows, by_key) = match change {
+                Change::Replace(id, rows) => (id, rows, false),
+                Change::Delete(id, rows) => (id, rows, true),
+                Change::Create(_) | Change::Drop(_) | Change::Insert(..) => return None,
+            };
+            let relation = self.by_id.get(id)?;
+            let is_same = |at: usize| {
+                let row = rows.row(at)?;
+                let slot = if by_key {
+                    relation.rows.find(0, &row, LIVE - 1)?
+                } else {
+                    relation.rows.find_same(0, &row)?
+                };
+                (relation.rows.since(slot)? <= lsn).then_some(())
+            };
+            let is_news = (0..rows.rows).any(|at| is_same(at).is_none());
+            is_news.then(|| (relation.schema.name.clone(), relation.changed_lsn))
+        })
     }
 
     /// Relations and rows that are there now, and the memory of all versions.

@@ -151,6 +151,11 @@ pub(crate) type Row = Arc<[Value]>;
 impl Rows {
     /// The values of one row. `None` = text that is not UTF-8, or no such row.
     pub(super) fn row(&self, row: usize) -> Option<Row> {
+        self.values(row).map(Into::into)
+    }
+
+    /// As [`Self::row`], to be changed.
+    pub(crate) fn values(&self, row: usize) -> Option<Vec<Value>> {
         let values = self.columns.iter().map(|column| value_at(column, row));
         values.collect()
     }

@@ -206,6 +206,20 @@ impl Versions {
         }
     }
 
+    /// A planted bug: nobody finds the row by its unique keys any more.
+    pub(super) fn forget_unique_keys(&mut self, slot: u32) {
+        let Some(version) = version(&self.slots, slot) else {
+            return;
+        };
+        for index in self.indexes.iter_mut().skip(1) {
+            let hash = key_of(&index.columns, &version.row).map(|key| hash_of(&self.hasher, key));
+            let found = hash.and_then(|hash| index.slots.find_entry(hash, |it| *it == slot).ok());
+            if let Some(found) = found {
+                found.remove();
+            }
+        }
+    }
+
     fn forget(&mut self, slot: u32) {
         let Some(version) = self.slots.get_mut(slot as usize).and_then(Option::take) else {
             return;
@@ -232,6 +246,11 @@ impl Versions {
 
     pub(super) fn row(&self, slot: u32) -> Option<&Row> {
         version(&self.slots, slot).map(|version| &version.row)
+    }
+
+    /// The LSN that made a row what it is.
+    pub(super) fn since(&self, slot: u32) -> Option<Lsn> {
+        version(&self.slots, slot).map(|version| version.from)
     }
 
     /// Number of rows that are not ended.

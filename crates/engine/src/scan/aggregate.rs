@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use nilometer_codec::PhysicalType;
 
+use super::conflicts::Conflicts;
 use super::source::{GroupReader, Piece, RunCursor};
 use super::{
     MORSEL_ROWS, OutputColumn, ScanRequest, Source, TagPredicate, estimate, find_series,
@@ -28,7 +29,7 @@ use crate::error::Error;
 use crate::sabotage::Sabotage;
 use crate::schema::{ColumnId, Duplicates, Lsn, SeriesId, TableSchema};
 use bucket::Buckets;
-use cover::{Conflicts, Step, cover};
+use cover::{Step, cover};
 use group::Group;
 
 /// A morsel has this many times the rows of a scan's, because most of them are not decoded.
@@ -358,7 +359,11 @@ impl<'a> Morsel<'a> {
                 Duplicates::Last | Duplicates::Unique => {
                     let groups = self.groups.iter().enumerate();
                     let groups = groups.filter_map(|(rank, group)| Some((rank, group.as_ref()?)));
-                    Conflicts::of(id, &plan.time, groups, &pieces)
+                    let blocks = groups.flat_map(|(rank, group)| {
+                        let blocks = group.blocks_of(id).filter_map(|at| group.block(at));
+                        blocks.map(move |block| (rank, block))
+                    });
+                    Conflicts::of(&plan.time, blocks, &pieces)
                 }
             };
             let mut pieces = pieces.into_iter().peekable();

@@ -7,7 +7,7 @@ use arrow_array::types::{Float64Type, Int64Type, TimestampNanosecondType, UInt64
 use arrow_array::{Array, RecordBatch};
 use nilometer_codec::PhysicalType;
 
-use super::{Scan, ScanRequest};
+use super::{Narrowing, Scan, ScanRequest};
 use crate::cast::{Value, converts};
 use crate::engine::{Engine, State};
 use crate::error::Error;
@@ -37,7 +37,7 @@ pub(crate) fn first_loss(
         tags: Vec::new(),
         limit: None,
     };
-    let scan = Scan::plan(engine, state, visible, &request)?;
+    let scan = Scan::plan(engine, state, visible, &request, &Narrowing::None)?;
     for morsel in 0..scan.morsels() {
         for batch in scan.read(morsel) {
             if let Some(loss) = loss_in(&batch?, to) {

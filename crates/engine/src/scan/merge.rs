@@ -31,7 +31,8 @@ fn time_at(piece: &Piece, at: usize) -> i64 {
     piece.data.times().get(row).copied().unwrap_or(i64::MAX)
 }
 
-fn strictly_ascending(piece: &Piece) -> bool {
+/// Whether no two of its rows have one time.
+pub(super) fn strictly_ascending(piece: &Piece) -> bool {
     let times = piece.data.times();
     let time = |row: usize| times.get(row).copied();
     match &piece.rows {

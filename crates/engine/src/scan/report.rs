@@ -39,6 +39,12 @@ pub struct ScanReport {
     pub pages_skipped: u64,
     /// Bytes of files read for pages.
     pub bytes_read: u64,
+    /// Blocks that were not read because of what statistics say of fields.
+    pub blocks_ruled_out: u64,
+    /// Blocks of which only the fields of conditions were read: no row was left.
+    pub blocks_without_hit: u64,
+    /// First and last rows of series that were taken from statistics.
+    pub ends_from_statistics: u64,
 }
 
 /// What reading has done so far, of all clones of a scan.
@@ -48,6 +54,9 @@ pub(super) struct Counters {
     pages: AtomicU64,
     pages_skipped: AtomicU64,
     bytes: AtomicU64,
+    blocks_ruled_out: AtomicU64,
+    blocks_without_hit: AtomicU64,
+    ends_from_statistics: AtomicU64,
 }
 
 /// What one cursor reads of a group.
@@ -57,15 +66,26 @@ pub(super) struct GroupRead {
     pub(super) pages: u64,
     pub(super) pages_skipped: u64,
     pub(super) bytes: u64,
+    pub(super) blocks_ruled_out: u64,
+    pub(super) blocks_without_hit: u64,
 }
 
 impl Counters {
+    pub(super) fn add_ends(&self, rows: usize) {
+        self.ends_from_statistics
+            .fetch_add(rows as u64, Ordering::Relaxed);
+    }
+
     pub(super) fn add(&self, read: GroupRead) {
         self.blocks.fetch_add(read.blocks, Ordering::Relaxed);
         self.pages.fetch_add(read.pages, Ordering::Relaxed);
         self.pages_skipped
             .fetch_add(read.pages_skipped, Ordering::Relaxed);
         self.bytes.fetch_add(read.bytes, Ordering::Relaxed);
+        self.blocks_ruled_out
+            .fetch_add(read.blocks_ruled_out, Ordering::Relaxed);
+        self.blocks_without_hit
+            .fetch_add(read.blocks_without_hit, Ordering::Relaxed);
     }
 }
 
@@ -102,6 +122,9 @@ pub(super) fn report(plan: &Plan) -> ScanReport {
         pages_read: plan.counters.pages.load(Ordering::Relaxed),
         pages_skipped: plan.counters.pages_skipped.load(Ordering::Relaxed),
         bytes_read: plan.counters.bytes.load(Ordering::Relaxed),
+        blocks_ruled_out: plan.counters.blocks_ruled_out.load(Ordering::Relaxed),
+        blocks_without_hit: plan.counters.blocks_without_hit.load(Ordering::Relaxed),
+        ends_from_statistics: plan.counters.ends_from_statistics.load(Ordering::Relaxed),
         ..ScanReport::default()
     };
     for source in &plan.sources {

@@ -1,5 +1,6 @@
 //! Cursors: each hands out one source's rows of a series, for series asked for in ascending order.
 
+use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
@@ -245,6 +246,8 @@ pub(super) struct GroupCursor {
     reader: GroupReader,
     /// Position in the reader's blocks.
     at: usize,
+    /// Of some blocks the rows that are wanted, ascending; of others all are.
+    picked: BTreeMap<usize, Vec<u32>>,
 }
 
 /// Some blocks of a group, fetched in few reads, decoded one after another.
@@ -258,9 +261,13 @@ pub(crate) struct GroupReader {
     columns: Vec<(u32, PhysicalType)>,
     /// By column of `columns` (the last is the series page): stretches of the file.
     spans: Vec<Vec<Span>>,
+    given: Given,
     page: ColumnBuf,
     decoded: Option<Decoded>,
 }
+
+/// Columns of blocks that were decoded before the rest of their block, by block and by column of the reader.
+pub(super) type Given = BTreeMap<(usize, usize), Column>;
 
 /// Bytes of neighbouring pages.
 #[derive(Debug)]
@@ -289,44 +296,23 @@ impl GroupCursor {
         time: &RangeInclusive<i64>,
         fields: &[(ColumnId, PhysicalType)],
     ) -> Result<Option<Self>, Error> {
-        let blocks: Vec<usize> = (0..directory.blocks.len())
-            .filter(|&at| {
-                directory
-                    .blocks
-                    .get(at)
-                    .is_some_and(|block| needed(block, series, time))
-            })
-            .collect();
-        if blocks.is_empty() {
-            return Ok(None);
-        }
+        let blocks = needed_blocks(directory, series, time).collect();
         let reader = GroupReader::open(segment, directory, blocks, fields)?;
-        Ok(Some(Self { reader, at: 0 }))
+        Ok(Self::of(reader, BTreeMap::new()))
+    }
+
+    /// Of a reader; of some of its blocks only these rows are wanted. `None` = it has no blocks.
+    pub(super) fn of(reader: GroupReader, picked: BTreeMap<usize, Vec<u32>>) -> Option<Self> {
+        (!reader.blocks.is_empty()).then_some(Self {
+            reader,
+            at: 0,
+            picked,
+        })
     }
 
     /// What it has fetched, for EXPLAIN.
     pub(super) fn reads(&self) -> GroupRead {
-        let reader = &self.reader;
-        let spans = reader.spans.iter().flatten();
-        let mut read = GroupRead {
-            blocks: reader.blocks.len() as u64,
-            bytes: spans.map(|span| span.bytes.len() as u64).sum(),
-            ..GroupRead::default()
-        };
-        for chunk in &reader.directory.chunks {
-            let lengths = reader.blocks.iter().map(|&at| chunk.lengths.get(at));
-            let pages = lengths.filter(|length| length.is_some_and(|&length| length > 0));
-            let is_read = reader
-                .columns
-                .iter()
-                .any(|(column, _)| *column == chunk.column);
-            if is_read {
-                read.pages += pages.count() as u64;
-            } else {
-                read.pages_skipped += pages.count() as u64;
-            }
-        }
-        read
+        self.reader.reads()
     }
 
     fn take(
@@ -347,11 +333,21 @@ impl GroupCursor {
             if block.last_series >= series {
                 let decoded = self.reader.decode(at)?;
                 if let Some(rows) = decoded.rows_of(series, time) {
-                    pieces.push(Piece {
-                        rank,
-                        data: Arc::clone(&decoded.data),
-                        rows: Rows::Range(rows),
-                    });
+                    let rows = match self.picked.get(&at) {
+                        None => Rows::Range(rows),
+                        Some(picked) => {
+                            let start = picked.partition_point(|&row| (row as usize) < rows.start);
+                            let end = picked.partition_point(|&row| (row as usize) < rows.end);
+                            Rows::Picked(picked.get(start..end).unwrap_or_default().to_vec())
+                        }
+                    };
+                    if rows.len() > 0 {
+                        pieces.push(Piece {
+                            rank,
+                            data: Arc::clone(&decoded.data),
+                            rows,
+                        });
+                    }
                 }
             }
             if block.last_series > series {
@@ -372,12 +368,46 @@ impl GroupReader {
         blocks: Vec<usize>,
         fields: &[(ColumnId, PhysicalType)],
     ) -> Result<Self, Error> {
+        Self::open_given(segment, directory, blocks, fields, Given::new())
+    }
+
+    /// The same, without fetching columns of blocks that are decoded already.
+    pub(super) fn open_given(
+        segment: &Arc<Segment>,
+        directory: &Arc<GroupDirectory>,
+        blocks: Vec<usize>,
+        fields: &[(ColumnId, PhysicalType)],
+        given: Given,
+    ) -> Result<Self, Error> {
         let mut columns = vec![(TIME_PAGE, PhysicalType::I64)];
         columns.extend(fields.iter().map(|(id, kind)| (id.0, *kind)));
         columns.push((SERIES_PAGE, PhysicalType::I64));
+        Self::open_columns(segment, directory, blocks, columns, given)
+    }
+
+    /// Fetches only these fields of some blocks, for [`Self::field`].
+    pub(super) fn open_fields(
+        segment: &Arc<Segment>,
+        directory: &Arc<GroupDirectory>,
+        blocks: Vec<usize>,
+        fields: &[(ColumnId, PhysicalType)],
+    ) -> Result<Self, Error> {
+        let columns = fields.iter().map(|(id, kind)| (id.0, *kind)).collect();
+        Self::open_columns(segment, directory, blocks, columns, Given::new())
+    }
+
+    fn open_columns(
+        segment: &Arc<Segment>,
+        directory: &Arc<GroupDirectory>,
+        blocks: Vec<usize>,
+        columns: Vec<(u32, PhysicalType)>,
+        given: Given,
+    ) -> Result<Self, Error> {
         let mut spans = Vec::new();
-        for (column, _) in &columns {
-            spans.push(fetch(segment, directory, *column, &blocks)?);
+        for (index, (column, _)) in columns.iter().enumerate() {
+            let mut unread = blocks.clone();
+            unread.retain(|&block| !given.contains_key(&(block, index)));
+            spans.push(fetch(segment, directory, *column, &unread)?);
         }
         Ok(Self {
             segment: Arc::clone(segment),
@@ -385,9 +415,49 @@ impl GroupReader {
             blocks,
             columns,
             spans,
+            given,
             page: ColumnBuf::default(),
             decoded: None,
         })
+    }
+
+    /// What it has fetched, for EXPLAIN.
+    pub(super) fn reads(&self) -> GroupRead {
+        let spans = self.spans.iter().flatten();
+        let mut read = GroupRead {
+            blocks: self.blocks.len() as u64,
+            bytes: spans.map(|span| span.bytes.len() as u64).sum(),
+            ..GroupRead::default()
+        };
+        for chunk in &self.directory.chunks {
+            let index = self.columns.iter().position(|it| it.0 == chunk.column);
+            for &block in &self.blocks {
+                let has_page = chunk.lengths.get(block).is_some_and(|&length| length > 0);
+                match index {
+                    _ if !has_page => {}
+                    None => read.pages_skipped += 1,
+                    Some(index) if self.given.contains_key(&(block, index)) => {}
+                    Some(_) => read.pages += 1,
+                }
+            }
+        }
+        read
+    }
+
+    /// The blocks that it has fetched.
+    pub(super) fn blocks(&self) -> &[usize] {
+        &self.blocks
+    }
+
+    /// Rows of a block.
+    pub(super) fn rows(&self, block: usize) -> usize {
+        let block = self.directory.blocks.get(block);
+        block.map_or(0, |block| block.rows as usize)
+    }
+
+    /// One of the fields of a reader of fields only.
+    pub(super) fn field(&mut self, index: usize, block: usize) -> Result<Option<Column>, Error> {
+        self.decode_column(index, block, self.rows(block))
     }
 
     pub(crate) fn directory(&self) -> &GroupDirectory {
@@ -479,6 +549,9 @@ impl GroupReader {
         block: usize,
         rows: usize,
     ) -> Result<Option<Column>, Error> {
+        if let Some(given) = self.given.remove(&(block, index)) {
+            return Ok(Some(given));
+        }
         let Some(&(column, kind)) = self.columns.get(index) else {
             return Ok(None);
         };
@@ -512,8 +585,18 @@ impl GroupReader {
     }
 }
 
+/// Positions of the blocks that may have a row of these series in a range of time.
+pub(super) fn needed_blocks(
+    directory: &GroupDirectory,
+    series: &[u32],
+    time: &RangeInclusive<i64>,
+) -> impl Iterator<Item = usize> {
+    let blocks = directory.blocks.iter().enumerate();
+    blocks.filter_map(|(at, block)| needed(block, series, time).then_some(at))
+}
+
 fn needed(block: &BlockEntry, series: &[u32], time: &RangeInclusive<i64>) -> bool {
-    if block.max_time < *time.start() || block.min_time > *time.end() {
+    if !block.overlaps(time) {
         return false;
     }
     let at = series.partition_point(|&id| id < block.first_series);

@@ -23,6 +23,11 @@ impl BlockEntry {
     pub(crate) fn is_shared(&self) -> bool {
         self.first_series != self.last_series
     }
+
+    /// Whether it may have a row in a range of time.
+    pub(crate) fn overlaps(&self, time: &std::ops::RangeInclusive<i64>) -> bool {
+        self.min_time <= *time.end() && self.max_time >= *time.start()
+    }
 }
 
 /// One column's pages in a group.
@@ -58,6 +63,14 @@ pub(crate) struct GroupDirectory {
 impl GroupDirectory {
     pub(crate) fn chunk(&self, column: u32) -> Option<&ColumnChunk> {
         self.chunks.iter().find(|chunk| chunk.column == column)
+    }
+
+    /// Positions of the blocks that may have rows of a series.
+    pub(crate) fn blocks_of(&self, series: u32) -> std::ops::Range<usize> {
+        let blocks = &self.blocks;
+        let start = blocks.partition_point(|block| block.last_series < series);
+        let end = blocks.partition_point(|block| block.first_series <= series);
+        start..end.max(start)
     }
 
     /// Memory in use, roughly.

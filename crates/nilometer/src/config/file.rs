@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use clap::Command;
+use nilometer_engine::nearest;
 use toml::de::{DeTable, DeValue};
 
 use super::{Kind, SERVE, settings};
@@ -156,16 +157,6 @@ fn unknown<'a>(entry: &Entry, names: impl Iterator<Item = &'a str>) -> String {
         |name| format!("did you mean {name}?"),
     );
     format!("there is no setting {key}; {hint}")
-}
-
-/// The name closest to a misspelt one, if it is close.
-pub(super) fn nearest<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
-    let edits_max = (name.chars().count() / 3).max(1);
-    names
-        .map(|known| (strsim::damerau_levenshtein(name, known), known))
-        .filter(|(edits, _)| *edits <= edits_max)
-        .min()
-        .map(|(_, known)| known)
 }
 
 /// The sentence of an error of the command line's parser, without the help that follows it.

@@ -3,9 +3,10 @@
 use anyhow::Context;
 use clap::parser::ValueSource;
 use clap::{Arg, Args, Command, ValueEnum};
+use nilometer_engine::nearest;
+use nilometer_query::ShownSetting;
 use serde_json::{Map, Value, json};
 
-use super::file::nearest;
 use super::{Kind, Merged, id_of, settings};
 use crate::print::{self, Table};
 use crate::serve::{ServeArgs, TOKEN_VARIABLE};
@@ -30,6 +31,9 @@ enum Format {
     Toml,
 }
 
+/// What stands in the place of a value that there is none of.
+const NOT_SET: &str = "(not set)";
+
 /// One line of the answer.
 struct Shown {
     name: String,
@@ -38,13 +42,29 @@ struct Shown {
     source: String,
 }
 
-pub(crate) fn run(args: &ConfigArgs, command: &Command, merged: &Merged) -> anyhow::Result<()> {
+/// The settings of a server that starts with this, as `system.settings` has them.
+pub(crate) fn in_force(command: &Command, merged: &Merged) -> Vec<ShownSetting> {
+    let all = all(command, merged).into_iter();
+    let in_force = all.map(|setting| ShownSetting {
+        name: setting.name,
+        value: setting.value.unwrap_or_else(|| NOT_SET.to_owned()),
+        source: setting.source,
+    });
+    in_force.collect()
+}
+
+fn all(command: &Command, merged: &Merged) -> Vec<Shown> {
     let mut all: Vec<Shown> = settings(command)
         .into_iter()
         .map(|arg| shown(arg, merged))
         .collect();
     let token = token(&all);
     all.push(token);
+    all
+}
+
+pub(crate) fn run(args: &ConfigArgs, command: &Command, merged: &Merged) -> anyhow::Result<()> {
+    let all = all(command, merged);
     match args.format {
         Format::Table => {
             print::line(table(&all).to_string().trim_end());
@@ -113,7 +133,7 @@ fn token(all: &[Shown]) -> Shown {
 fn table(all: &[Shown]) -> Table {
     let mut table = Table::new(&["setting", "value", "from"]);
     for setting in all {
-        let value = setting.value.as_deref().unwrap_or("(not set)");
+        let value = setting.value.as_deref().unwrap_or(NOT_SET);
         table.row([&setting.name, value, &setting.source].map(str::to_owned));
     }
     table

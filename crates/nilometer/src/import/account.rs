@@ -42,7 +42,6 @@ pub(super) struct Account {
     /// Per input: batches that are in, and how many there are when that is known.
     inputs: Vec<(String, u64, Option<u64>)>,
     rows: u64,
-    values_left_out: u64,
     rejects: Rejects,
     error: Option<anyhow::Error>,
     read_errors: Vec<anyhow::Error>,
@@ -65,7 +64,6 @@ impl Account {
             written_at: Instant::now(),
             inputs: inputs.iter().map(|input| (input.name(), 0, None)).collect(),
             rows: 0,
-            values_left_out: 0,
             rejects,
             error: None,
             read_errors: Vec::new(),
@@ -111,7 +109,6 @@ impl Account {
 
     fn add(&mut self, batch: &Batch, written: &Written) -> anyhow::Result<()> {
         self.rows += written.rows;
-        self.values_left_out += batch.values_left_out;
         let name = self.inputs.get_mut(batch.input).map(|known| {
             known.1 += 1;
             known.0.clone()
@@ -164,12 +161,6 @@ impl Account {
             thousands(self.rows),
             print::grouped(&rate),
         ));
-        if self.values_left_out > 0 {
-            print::note(format!(
-                "{} values that are no numbers (NaN, infinity) were left out\n",
-                thousands(self.values_left_out)
-            ));
-        }
         if let Some(error) = self.error.take() {
             let written = self.state.is_some() && self.write_state().is_ok();
             let hint = if written {

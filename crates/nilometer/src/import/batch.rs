@@ -1,11 +1,15 @@
 //! What travels from readers to senders, and what comes back.
 
 use std::cell::Cell;
+use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
 use anyhow::{Context, bail};
+use arrow::array::RecordBatch;
 
-/// Rows of one file, as line protocol.
+use crate::lines::Kind;
+
+/// A part of one file.
 #[derive(Debug)]
 pub(super) struct Batch {
     /// Which of the inputs.
@@ -13,39 +17,45 @@ pub(super) struct Batch {
     /// Where in the input it begins and ends: bytes of line protocol, records of CSV, rows of Parquet.
     pub(super) begin: u64,
     pub(super) end: u64,
-    pub(super) text: Vec<u8>,
+    pub(super) content: Content,
+    /// Rows in it.
     pub(super) rows: u64,
-    pub(super) lines: Lines,
-    /// Rows that did not even become line protocol.
+    /// Rows of the part that are not in it, because they could not be read.
     pub(super) rejected: Vec<Reject>,
-    /// Values that line protocol has no text for.
-    pub(super) values_left_out: u64,
 }
 
-/// From lines of a batch to lines of its file.
+/// What is sent.
 #[derive(Debug)]
-pub(super) enum Lines {
-    /// The first one has this number.
-    From(u64),
-    /// Each has its own.
-    Listed(Vec<u64>),
+pub(super) enum Content {
+    /// Line protocol as it stands in the file, and the number of its first line there.
+    Lines { text: Vec<u8>, first: u64 },
+    /// Rows for a table.
+    Rows { table: Arc<str>, rows: RecordBatch },
 }
 
-impl Lines {
+impl Batch {
     /// The place in the file of the n-th line of the batch, both counted from 1.
-    pub(super) fn of(&self, line: u64) -> u64 {
-        let at = usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);
-        match self {
-            Self::From(first) => first + line.saturating_sub(1),
-            Self::Listed(lines) => lines.get(at).or(lines.last()).copied().unwrap_or(0),
+    pub(super) fn line(&self, nth: u64) -> u64 {
+        match &self.content {
+            Content::Lines { first, .. } => first + nth.saturating_sub(1),
+            Content::Rows { .. } => self.begin + nth,
         }
     }
 
     /// The place of the line after the batch, for text that is counted through.
-    pub(super) fn after(&self, text: &[u8]) -> u64 {
-        match self {
-            Self::From(first) => first + memchr::memchr_iter(b'\n', text).count() as u64,
-            Self::Listed(_) => 0,
+    pub(super) fn line_after(&self) -> u64 {
+        match &self.content {
+            Content::Lines { text, first } => {
+                first + memchr::memchr_iter(b'\n', text).count() as u64
+            }
+            Content::Rows { .. } => 0,
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        match &self.content {
+            Content::Lines { text, .. } => text.is_empty(),
+            Content::Rows { rows, .. } => rows.num_rows() == 0,
         }
     }
 }
@@ -100,8 +110,7 @@ impl Outlet {
 pub(super) struct Stopped;
 
 /// `name=type` as an argument.
-pub(super) fn parse_type(text: &str) -> anyhow::Result<(String, crate::lines::Kind)> {
-    use crate::lines::Kind;
+pub(super) fn parse_type(text: &str) -> anyhow::Result<(String, Kind)> {
     let kinds = [
         Kind::Float,
         Kind::Integer,

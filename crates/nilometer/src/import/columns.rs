@@ -156,9 +156,7 @@ fn time_of(
             (None, None) => Ok(Some((at, TimeFormat::Iso))),
             (None, Some(first)) => match TimeFormat::of(&std::iter::once(first)) {
                 Some(format) => Ok(Some((at, format))),
-                None => bail!(
-                    "column \"{name}\" has {first:?}, which is no time that is known; say how it is written with --time-format, as in --time-format \"%d.%m.%Y %H:%M:%S\""
-                ),
+                None => bail!("{}", unknown_time(name, first)),
             },
         };
     }
@@ -190,12 +188,48 @@ fn time_of(
         Some(format) => Some((at, format)),
     });
     if dated.is_none() && !sample.is_empty() {
+        let is_time = |name: &&String| TIME_NAMES.iter().any(|it| name.eq_ignore_ascii_case(it));
+        let looks_like_one = |at: &usize| {
+            let mut cells = present(sample, *at);
+            cells
+                .next()
+                .is_some_and(|cell| !TimeFormat::suggest(cell).is_empty())
+        };
+        let by_its_name = names.iter().position(|name| is_time(&name));
+        let likely = (0..names.len()).find(looks_like_one).or(by_its_name);
+        if let Some((name, first)) =
+            likely.and_then(|at| Some((names.get(at)?, present(sample, at).next()?)))
+        {
+            bail!("{}", unknown_time(name, first));
+        }
         bail!(
             "no column looks like a time; name it with --time COLUMN (there are {}), and if it is written in a way of its own, say how with --time-format",
             names.join(", ")
         );
     }
     Ok(dated)
+}
+
+/// Says that a time is not understood, and how it may be meant.
+fn unknown_time(name: &str, first: &str) -> String {
+    let formats = TimeFormat::suggest(first);
+    let formats: Vec<String> = formats
+        .iter()
+        .map(|format| format!("--time-format \"{format}\""))
+        .collect();
+    let time = format!("--time \"{name}\"");
+    match formats.as_slice() {
+        [] => format!(
+            "column \"{name}\" has {first:?}, which is no time that is known; say how it is written, as in {time} --time-format \"%d.%m.%Y %H:%M:%S\", or name another column"
+        ),
+        [one] => format!(
+            "column \"{name}\" has {first:?}, and not all of its values are written so; say how they are, as in {time} {one}"
+        ),
+        several => format!(
+            "column \"{name}\" has {first:?}, which may be read in several ways; say which with {time} and {}",
+            several.join(" or ")
+        ),
+    }
 }
 
 /// The narrowest type that has every value.

@@ -1,23 +1,31 @@
-//! CSV: text in columns to points.
+//! CSV: text in columns to rows with types.
 //!
-//! Does: find the separator, look at the first rows for types, turn each row into line protocol, name the rows that do
-//! not fit. Does not: send anything.
+//! Does: find the separator, look at the first rows for types, turn rows into columns of those types, name the rows that
+//! do not fit. Does not: send anything.
 
 use std::io::BufRead;
+use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use csv::{ByteRecord, Position, ReaderBuilder, StringRecord};
-use nilometer_lineproto::{FieldValue, write_line};
+use nilometer_engine::TIME_COLUMN;
 
-use super::batch::{Batch, Lines, Outlet, Reject, Start};
-use super::columns::{ColumnWishes, Columns, boolean, decide, is_absent};
-use crate::lines::{Kind, Role};
+use super::batch::{Batch, Content, Outlet, Reject, Start};
+use super::columns::{Column, ColumnWishes, Columns, decide};
+use super::plan::Plan;
+use super::rewrite::{Rewrite, name_all, skip_preamble};
+use super::rows::RowBuilder;
+use super::times::now_ns;
+use crate::lines::Role;
 
 /// Rows whose values decide about types.
 const SAMPLE_ROWS: usize = 10_000;
 
 /// Rows of a batch.
 const BATCH_ROWS: u64 = 10_000;
+
+/// Bytes of a batch's cells, unless one row is larger.
+const BATCH_BYTES: usize = 8 << 20;
 
 /// Bytes of a rejected row that are shown.
 const SHOWN_BYTES: usize = 1_000;
@@ -39,6 +47,9 @@ pub(super) struct CsvFile {
     /// What stood in the way while the sample was read.
     broken: Option<csv::Error>,
     pub(super) columns: Columns,
+    rewrite: Rewrite,
+    /// Lines before the first one that the reader sees.
+    lines_before: u64,
     /// Records read so far.
     record: u64,
 }
@@ -48,14 +59,16 @@ impl CsvFile {
         mut text: Box<dyn BufRead + Send>,
         options: &CsvOptions,
     ) -> anyhow::Result<Self> {
+        let preamble = skip_preamble(&mut text)?;
         let peeked = text.fill_buf()?;
-        let separator = options.separator.unwrap_or_else(|| separator(peeked));
+        let wished = options.separator.or(preamble.separator);
+        let separator = wished.unwrap_or_else(|| separator(peeked));
         let mut reader = ReaderBuilder::new()
             .delimiter(separator)
             .has_headers(options.names.is_none())
             .flexible(true)
             .from_reader(text);
-        let names = if let Some(names) = &options.names {
+        let mut names: Vec<String> = if let Some(names) = &options.names {
             names.clone()
         } else {
             let names = reader.headers().context("the first line cannot be read")?;
@@ -64,7 +77,7 @@ impl CsvFile {
                 .map(|name| name.trim().trim_start_matches('\u{feff}'));
             names.map(str::to_owned).collect()
         };
-        if names.is_empty() {
+        if names.is_empty() || matches!(names.as_slice(), [only] if only.is_empty()) {
             bail!("the file is empty; its first line has the names of the columns");
         }
         let (mut sample, mut broken) = (Vec::new(), None);
@@ -79,14 +92,36 @@ impl CsvFile {
                 }
             }
         }
+        name_all(&mut names);
+        let rewrite = Rewrite::of(&mut names, &sample, separator, &options.wishes)?;
+        let sample: Vec<StringRecord> = sample.into_iter().map(|it| rewrite.apply(it)).collect();
         let columns = decide(&names, &sample, &options.wishes)?;
+        let is_other_time = |it: &Column| it.name == TIME_COLUMN && it.role != Role::Time;
+        if columns.time.is_some() && columns.all.iter().any(is_other_time) {
+            bail!(
+                "the file has a column \"time\" that is not its time; give --time time, or other names with --columns"
+            );
+        }
         Ok(Self {
             reader,
             sample: sample.into_iter(),
             broken,
             columns,
+            rewrite,
+            lines_before: preamble.lines,
             record: 0,
         })
+    }
+
+    /// Lets the columns become what is planned for their table.
+    pub(super) fn follow(&mut self, plan: &Plan, table: &str) {
+        for column in &mut self.columns.all {
+            if column.role != Role::Time
+                && let Some(planned) = plan.role(table, &column.name)
+            {
+                column.role = planned;
+            }
+        }
     }
 
     /// Sends all rows from `start` on.
@@ -97,45 +132,59 @@ impl CsvFile {
         start: Start,
         outlet: &Outlet,
     ) -> anyhow::Result<()> {
+        let columns = &self.columns;
+        let named = columns.all.iter();
+        let named = named.map(|column| (column.name.clone(), column.role));
+        let time = columns.time.as_ref().map(|(_, format)| format.clone());
+        let mut builder = RowBuilder::new(named, time);
+        let table: Arc<str> = table.into();
         while self.record < start.at && self.next()?.is_some() {}
         loop {
             let begin = self.record;
-            let mut batch = Batch {
-                input,
-                begin,
-                end: begin,
-                text: Vec::new(),
-                rows: 0,
-                lines: Lines::Listed(Vec::new()),
-                rejected: Vec::new(),
-                values_left_out: 0,
-            };
-            let mut lines = Vec::new();
-            while self.record - begin < BATCH_ROWS {
+            let (mut rejected, mut bytes, now) = (Vec::new(), 0, now_ns());
+            while self.record - begin < BATCH_ROWS && bytes < BATCH_BYTES {
                 let Some(record) = self.next()? else { break };
-                let line = record.position().map_or(0, Position::line);
-                let printed_before = batch.text.len();
-                match self.print(&record, table, &mut batch.text) {
-                    Ok(values_left_out) => {
-                        batch.rows += 1;
-                        let printed = batch.text.get(printed_before..).unwrap_or_default();
-                        lines.extend(memchr::memchr_iter(b'\n', printed).map(|_| line));
-                        batch.values_left_out += values_left_out;
-                    }
-                    Err(reason) => batch.rejected.push(Reject {
-                        line,
+                bytes += record.as_slice().len();
+                if let Err(reason) = self.add(&record, now, &mut builder) {
+                    rejected.push(Reject {
+                        line: self.lines_before + record.position().map_or(0, Position::line),
                         text: shown(&record),
                         reason,
-                    }),
+                    });
                 }
             }
-            batch.end = self.record;
-            batch.lines = Lines::Listed(lines);
-            if batch.begin == batch.end {
+            if begin == self.record {
                 return Ok(());
             }
-            outlet.send(batch)?;
+            let rows = builder.take()?;
+            outlet.send(Batch {
+                input,
+                begin,
+                end: self.record,
+                rows: rows.num_rows() as u64,
+                content: Content::Rows {
+                    table: Arc::clone(&table),
+                    rows,
+                },
+                rejected,
+            })?;
         }
+    }
+
+    fn add(
+        &self,
+        record: &StringRecord,
+        now_ns: i64,
+        builder: &mut RowBuilder,
+    ) -> Result<(), String> {
+        let columns = self.columns.all.len();
+        if record.len() != columns {
+            return Err(format!(
+                "the row has {} columns, the first line has {columns}",
+                record.len()
+            ));
+        }
+        builder.add(record.iter(), now_ns)
     }
 
     fn next(&mut self) -> anyhow::Result<Option<StringRecord>> {
@@ -148,69 +197,11 @@ impl CsvFile {
             let mut record = ByteRecord::new();
             let got = self.reader.read_byte_record(&mut record);
             let got = got.context("the file cannot be read on")?;
-            got.then(|| lossy(&record))
+            got.then(|| self.rewrite.apply(lossy(&record)))
         };
         self.record += u64::from(record.is_some());
         Ok(record)
     }
-
-    /// Appends a row as a line; how many values were left out, or why there is no line.
-    fn print(&self, record: &StringRecord, table: &str, out: &mut Vec<u8>) -> Result<u64, String> {
-        let all = &self.columns.all;
-        if record.len() != all.len() {
-            return Err(format!(
-                "the row has {} columns, the first line has {}",
-                record.len(),
-                all.len()
-            ));
-        }
-        let time = match &self.columns.time {
-            None => None,
-            Some((at, format)) => {
-                let cell = record.get(*at).unwrap_or_default();
-                let time = format.read(cell);
-                Some(time.ok_or_else(|| format!("{cell:?} is no time ({})", format.name()))?)
-            }
-        };
-        let (mut tags, mut fields, mut left_out) = (Vec::new(), Vec::new(), 0);
-        for (column, cell) in all.iter().zip(record) {
-            let trimmed = cell.trim();
-            if is_absent(trimmed) {
-                continue;
-            }
-            match column.role {
-                Role::Time => {}
-                Role::Tag => tags.push((column.name.as_str(), trimmed)),
-                Role::Field(kind) => match value(kind, trimmed) {
-                    Some(FieldValue::Float(number)) if !number.is_finite() => left_out += 1,
-                    Some(value) => fields.push((column.name.as_str(), value)),
-                    None => {
-                        return Err(format!(
-                            "column \"{}\" has {trimmed:?}, which is not of its type {}; if the type is wrong, give --type {}=text or another",
-                            column.name,
-                            kind.name(),
-                            column.name
-                        ));
-                    }
-                },
-            }
-        }
-        match write_line(out, table, &tags, &fields, time) {
-            Ok(()) => Ok(left_out),
-            Err(_) if fields.is_empty() => Err("the row has no value in any field".to_owned()),
-            Err(error) => Err(error.to_string()),
-        }
-    }
-}
-
-fn value(kind: Kind, cell: &str) -> Option<FieldValue<'_>> {
-    Some(match kind {
-        Kind::Float => FieldValue::Float(cell.parse().ok()?),
-        Kind::Integer => FieldValue::Integer(cell.parse().ok()?),
-        Kind::Unsigned => FieldValue::Unsigned(cell.parse().ok()?),
-        Kind::Boolean => FieldValue::Boolean(boolean(cell)?),
-        Kind::Text => FieldValue::Text(cell.into()),
-    })
 }
 
 /// The byte among the usual ones that the first line has most of.
@@ -245,6 +236,7 @@ mod tests {
     use std::sync::mpsc::sync_channel;
 
     use super::*;
+    use crate::lines::Kind;
 
     fn batches(text: &'static str, options: &CsvOptions, start: Start) -> Vec<Batch> {
         let file = CsvFile::open(Box::new(text.as_bytes()), options).unwrap();
@@ -253,24 +245,34 @@ mod tests {
         received.into_iter().collect()
     }
 
+    /// The rows of a batch as CSV, to be compared.
+    fn shown_rows(batch: &Batch) -> String {
+        let Content::Rows { table, rows } = &batch.content else {
+            panic!("{batch:?}");
+        };
+        assert_eq!(&**table, "t");
+        let mut writer = arrow::csv::Writer::new(Vec::new());
+        writer.write(rows).unwrap();
+        String::from_utf8(writer.into_inner()).unwrap()
+    }
+
     #[test]
-    fn rows_become_points_and_bad_ones_are_named_by_their_line() {
-        let text = "time,host,v,s\n2024-05-01T12:00:00Z,a b,1.5,\"x \"\"y\"\"\nz\"\nnever,a b,1,\n2024-05-01T12:00:01Z,a b,,\n2024-05-01T12:00:02Z,,2\n2024-05-01T12:00:03Z,,2,\\N\n";
+    fn rows_get_their_types_and_bad_ones_are_named_by_their_line() {
+        let text = "when,host,v,s,n,ok\n2024-05-01T12:00:00Z,a b,1.5,\"x \"\"y\"\"\nz\",3,true\nnever,a b,1,,,\n2024-05-01T12:00:01Z,a b,,,,\n2024-05-01T12:00:02Z,,2\n2024-05-01T12:00:03Z,,2,\\N,-7,false\n2024-05-01T12:00:04Z,c,NaN,,1.5,\n2024-05-01T12:00:04Z,c,inf,,,\n";
         let options = CsvOptions {
             wishes: ColumnWishes {
                 tags: Some(vec!["host".to_owned()]),
-                time: Some("time".to_owned()),
+                time: Some("when".to_owned()),
                 time_format: Some(super::super::times::TimeFormat::Iso),
-                ..ColumnWishes::default()
+                types: vec![("n".to_owned(), Kind::Integer)],
             },
             ..CsvOptions::default()
         };
         let batches = batches(text, &options, Start::default());
         assert_eq!(batches.len(), 1);
         let batch = &batches[0];
-        let lines = String::from_utf8(batch.text.clone()).unwrap();
-        let want = "t,host=a\\ b v=1.5,s=\"x \\\"y\\\"\nz\" 1714564800000000000\nt v=2 1714564803000000000\n";
-        assert_eq!(lines, want);
+        let want = "time,host,v,s,n,ok\n2024-05-01T12:00:00,a b,1.5,\"x \"\"y\"\"\nz\",3,true\n2024-05-01T12:00:03,,2.0,,-7,false\n2024-05-01T12:00:04,c,inf,,,\n";
+        assert_eq!(shown_rows(batch), want);
         let rejected: Vec<(u64, &str)> = batch
             .rejected
             .iter()
@@ -281,10 +283,14 @@ mod tests {
             [
                 (4, "\"never\" is no time (RFC 3339, UTC without a zone)"),
                 (5, "the row has no value in any field"),
-                (6, "the row has 3 columns, the first line has 4"),
+                (6, "the row has 3 columns, the first line has 6"),
+                (
+                    8,
+                    "column \"n\" has \"1.5\", which is not of its type integer; if the type is wrong, give --type n=text or another"
+                ),
             ]
         );
-        assert_eq!((batch.begin, batch.end, batch.rows), (0, 5, 2));
+        assert_eq!((batch.begin, batch.end, batch.rows), (0, 7, 3));
     }
 
     #[test]
@@ -293,8 +299,24 @@ mod tests {
         let start = Start { at: 2, line: 0 };
         let batches = batches(text, &CsvOptions::default(), start);
         assert_eq!(batches.len(), 1);
-        assert_eq!(batches[0].text, b"t v=3i 1700000002000000000\n");
-        assert_eq!(batches[0].lines.of(1), 4);
+        assert_eq!(shown_rows(&batches[0]), "time,v\n2023-11-14T22:13:22,3\n");
+        assert_eq!((batches[0].begin, batches[0].end), (2, 3));
+    }
+
+    #[test]
+    fn a_column_called_time_that_is_not_the_time_is_refused() {
+        let options = CsvOptions {
+            wishes: ColumnWishes {
+                time: Some("when".to_owned()),
+                ..ColumnWishes::default()
+            },
+            ..CsvOptions::default()
+        };
+        let text = "when,time,v\n2024-05-01,5,1\n";
+        let Err(error) = CsvFile::open(Box::new(text.as_bytes()), &options) else {
+            panic!("it was taken");
+        };
+        assert!(error.to_string().contains("--columns"), "{error}");
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! `nilometer import`: files to points, at the pace of whoever takes them.
+//! `nilometer import`: files to rows, at the pace of whoever takes them.
 //!
 //! One thread reads and cuts, a few send, and this one keeps the account: what is in, what was rejected, from where an
-//! interrupted import goes on. Line protocol is cut into batches without being parsed; the server parses it anyway.
+//! interrupted import goes on. Line protocol is cut into batches without being parsed; the server parses it anyway. CSV
+//! and Parquet become Arrow columns, so that every value arrives with its type and nothing is read twice.
 
 mod account;
 mod batch;
@@ -10,7 +11,10 @@ mod csv;
 mod cut;
 mod input;
 mod parquet;
+mod plan;
 mod rejects;
+mod rewrite;
+mod rows;
 mod schema;
 mod send;
 mod state;
@@ -28,20 +32,21 @@ use clap::Args;
 use nilometer::Precision;
 
 use self::account::{Account, Event};
-use self::batch::{Batch, Lines, Outlet, Start, Stopped, parse_type};
+use self::batch::{Batch, Content, Outlet, Start, Stopped, parse_type};
 use self::columns::ColumnWishes;
 use self::csv::{CsvFile, CsvOptions};
 use self::cut::Cutter;
 use self::input::{FileFormat, Input};
 use self::parquet::ParquetFile;
+use self::plan::Plan;
 use self::rejects::Rejects;
-use self::schema::Reading;
+use self::schema::{Look, Reading, parquet_path};
 use self::send::{Sink, new_import};
 use self::state::State;
 use self::times::TimeFormatArg;
 use crate::lines::{Kind, Wishes};
 use crate::print::{self, thousands};
-use crate::source::{Purpose, SourceArgs};
+use crate::source::{Purpose, Source, SourceArgs};
 
 /// What `--resume` without a file means: a name that no file has.
 const BESIDE: &str = "/";
@@ -66,7 +71,8 @@ pub(crate) struct ImportArgs {
     /// Table of CSV and Parquet rows; else it is called like the file.
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
-    /// Column with the time; else one called time, timestamp, ts, datetime or date, or one of dates.
+    /// Column with the time, or DATE+TIME for two of CSV; else one called time, timestamp, ts, datetime or date, or one of
+    /// dates.
     #[arg(long, value_name = "COLUMN")]
     time: Option<String>,
     /// How times are written in CSV: auto, rfc3339, s, ms, us, ns, or a format such as "%d.%m.%Y %H:%M:%S".
@@ -119,14 +125,16 @@ fn parse_precision(text: &str) -> Result<Precision, String> {
 pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
     let inputs = input::find(&args.paths, args.format)?;
     let (csv, wishes) = (args.csv_options(), args.wishes());
-    let reading = Reading {
+    let mut reading = Reading {
         table: args.table.as_deref(),
         precision: args.precision,
         csv: &csv,
         wishes: &wishes,
+        plan: Plan::default(),
     };
-    for input in &inputs {
-        print::note(reading.describe(input)?);
+    let looks: anyhow::Result<Vec<Look>> = inputs.iter().map(|it| reading.look(it)).collect();
+    for (input, look) in inputs.iter().zip(&looks?) {
+        print::note(reading.describe(input, look));
     }
     if args.dry_run {
         return Ok(());
@@ -136,6 +144,7 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
     }
     let source = args.source.open(Purpose::Write)?;
     send::check(&source)?;
+    follow_tables(&mut reading, &inputs, &source, &args.database)?;
     let target = source.name();
     let (state, state_path) = args.state(&inputs, &target)?;
     let import = state.as_ref().map_or_else(new_import, State::import);
@@ -155,6 +164,31 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
     let closed = source.close();
     account.finish(begun)?;
     closed
+}
+
+/// Lets columns be what they are in tables that are there.
+fn follow_tables(
+    reading: &mut Reading<'_>,
+    inputs: &[Input],
+    source: &Source,
+    database: &str,
+) -> anyhow::Result<()> {
+    let mut tables = reading.plan.tables();
+    // Standard input was not looked at.
+    for input in inputs.iter().filter(|it| it.format == FileFormat::Csv) {
+        let table = reading.table_of(input)?;
+        if !tables.contains(&table) {
+            tables.push(table);
+        }
+    }
+    for table in tables {
+        if let Some(there) = source.columns(database, &table)? {
+            for note in reading.plan.follow(&table, &there)? {
+                print::note(format!("{note}\n"));
+            }
+        }
+    }
+    Ok(())
 }
 
 impl ImportArgs {
@@ -253,7 +287,7 @@ fn work(
         for _ in 0..senders {
             let events = events.clone();
             let (waiting, stop) = (&waiting, &stop);
-            scope.spawn(move || send_all(sink, inputs, waiting, stop, &events));
+            scope.spawn(move || send_all(sink, waiting, stop, &events));
         }
         scope.spawn(move || read_all(inputs, &starts, reading, &batches, &read, &events));
         // What comes before the end of the last thread is all that there is.
@@ -267,22 +301,16 @@ fn work(
 
 fn send_all(
     sink: &Sink,
-    inputs: &[Input],
     waiting: &Mutex<Receiver<Batch>>,
     stop: &AtomicBool,
     events: &SyncSender<Event>,
 ) {
-    let exact = sink.with_precision(Precision::Nanosecond);
     loop {
         let next = waiting
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .recv();
         let Ok(batch) = next else { return };
-        let is_lines = inputs
-            .get(batch.input)
-            .is_some_and(|input| input.format == FileFormat::LineProtocol);
-        let sink = if is_lines { sink } else { &exact };
         let written = if stop.load(Ordering::Relaxed) {
             Err(Stopped.into())
         } else {
@@ -343,28 +371,27 @@ fn read_input(
                     begin: piece.begin,
                     end: piece.begin + piece.text.len() as u64,
                     rows: piece.rows,
-                    lines: Lines::From(piece.line),
-                    text: piece.text,
+                    content: Content::Lines {
+                        text: piece.text,
+                        first: piece.line,
+                    },
                     rejected: Vec::new(),
-                    values_left_out: 0,
                 })?;
             }
             Ok(())
         }
         FileFormat::Csv => {
             let table = reading.table_of(input)?;
-            let file = CsvFile::open(input::open(input, read)?, reading.csv)?;
+            let mut file = CsvFile::open(input::open(input, read)?, reading.csv)?;
+            file.follow(&reading.plan, &table);
             file.send(at, &table, start, outlet)
         }
         FileFormat::Parquet => {
             let table = reading.table_of(input)?;
-            let path = input.path.as_deref();
-            let path = path.context(
-                "a Parquet file is read from its end; save standard input to a file first",
-            )?;
-            let file = ParquetFile::open(path, &table, reading.wishes)?;
+            let mut file = ParquetFile::open(parquet_path(input)?, reading.wishes)?;
+            file.follow(&reading.plan, &table);
             let (all, before) = (file.rows().max(1), read.load(Ordering::Relaxed));
-            file.send(at, start, outlet, &|rows| {
+            file.send(at, &table, start, outlet, &|rows| {
                 let share = input.bytes as f64 * rows as f64 / all as f64;
                 #[expect(
                     clippy::cast_possible_truncation,

@@ -1,30 +1,68 @@
-//! Parquet files to points.
+//! Parquet files to rows, with the types that they have in the file.
+//!
+//! Does: say what each column becomes, convert columns to what their table has without changing a value, name rows that
+//! do not fit. Does not: send anything.
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::Arc;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
+use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, TimestampNanosecondArray};
+use arrow::compute::kernels::cmp::not_distinct;
+use arrow::compute::{cast, filter_record_batch};
+use arrow::datatypes::{DataType, Field, Schema, TimestampNanosecondType};
+use arrow::util::display::array_value_to_string;
+use nilometer_engine::TIME_COLUMN;
+use nilometer_lineproto::{FIELD_TEXT_BYTES_MAX, KEY_BYTES_MAX, TIME_NS_MAX, TIME_NS_MIN};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-use super::batch::{Batch, Lines, Outlet, Reject, Start};
-use crate::lines::{LinePrinter, Wishes};
+use super::batch::{Batch, Content, Outlet, Reject, Start};
+use super::plan::Plan;
+use super::rows::{TAG_BYTES, too_long};
+use super::times::now_ns;
+use crate::lines::{Kind, Role, Wishes, roles, times_of};
 
-/// Rows of a batch.
-const BATCH_ROWS: usize = 10_000;
+/// Rows that are read together.
+const READ_ROWS: usize = 10_000;
+
+/// Bytes of a batch, unless one row is larger.
+const BATCH_BYTES: usize = 32 << 20;
 
 /// A file whose footer was read.
 pub(super) struct ParquetFile {
     builder: ParquetRecordBatchReaderBuilder<File>,
-    pub(super) printer: LinePrinter,
+    /// Names in the file, and what they become.
+    pub(super) columns: Vec<(String, Role)>,
 }
 
 impl ParquetFile {
-    pub(super) fn open(path: &Path, table: &str, wishes: &Wishes) -> anyhow::Result<Self> {
+    pub(super) fn open(path: &Path, wishes: &Wishes) -> anyhow::Result<Self> {
         let file = File::open(path)?;
         let builder = ParquetRecordBatchReaderBuilder::try_new(file)
             .context("it is no Parquet file, or a damaged one")?;
-        let printer = LinePrinter::new(builder.schema(), table, wishes)?;
-        Ok(Self { builder, printer })
+        let columns = roles(builder.schema(), wishes)?;
+        let is_other_time =
+            |(name, role): &&(String, Role)| name == TIME_COLUMN && *role != Role::Time;
+        if columns.iter().any(|(_, role)| *role == Role::Time)
+            && columns.iter().find(is_other_time).is_some()
+        {
+            bail!(
+                "the file has a column \"time\" that is not its time; give --time time, or rename one of the two"
+            );
+        }
+        Ok(Self { builder, columns })
+    }
+
+    /// Lets the columns become what is planned for their table.
+    pub(super) fn follow(&mut self, plan: &Plan, table: &str) {
+        for (name, role) in &mut self.columns {
+            if *role != Role::Time
+                && let Some(planned) = plan.role(table, name)
+            {
+                *role = planned;
+            }
+        }
     }
 
     pub(super) fn rows(&self) -> u64 {
@@ -35,43 +73,364 @@ impl ParquetFile {
     pub(super) fn send(
         self,
         input: usize,
+        table: &str,
         start: Start,
         outlet: &Outlet,
         on_rows: &dyn Fn(u64),
     ) -> anyhow::Result<()> {
-        let offset = usize::try_from(start.at).context("the file has fewer rows than that")?;
-        let reader = self.builder.with_batch_size(BATCH_ROWS).with_offset(offset);
-        let mut begin = start.at;
+        // From a multiple of what is read together on, so that batches begin where they did when the file was read first.
+        let begin = start.at - start.at % READ_ROWS as u64;
+        let offset = usize::try_from(begin).context("the file has fewer rows than that")?;
+        let reader = self.builder.with_batch_size(READ_ROWS).with_offset(offset);
+        let table: Arc<str> = table.into();
+        let mut begin = begin;
         for rows in reader.build().context("the file cannot be read")? {
             let rows =
                 rows.with_context(|| format!("the file cannot be read after row {begin}"))?;
-            let (mut text, mut lines, mut rejected) = (Vec::new(), Vec::new(), Vec::new());
-            let mut on_row = |row: usize, printed: Result<&[u8], String>| {
-                let line = begin + row as u64 + 1;
-                match printed {
-                    Ok(text) => lines.extend(memchr::memchr_iter(b'\n', text).map(|_| line)),
-                    Err(reason) => rejected.push(Reject {
-                        line,
-                        text: String::new(),
-                        reason,
-                    }),
+            for part in parts(&rows) {
+                let end = begin + part.num_rows() as u64;
+                if begin >= start.at {
+                    let mut rejected = Vec::new();
+                    let rows = convert(&part, &self.columns, begin, &mut rejected)?;
+                    outlet.send(Batch {
+                        input,
+                        begin,
+                        end,
+                        rows: rows.num_rows() as u64,
+                        content: Content::Rows {
+                            table: Arc::clone(&table),
+                            rows,
+                        },
+                        rejected,
+                    })?;
                 }
-            };
-            let printed = self.printer.print(&rows, &mut text, &mut on_row)?;
-            let end = begin + rows.num_rows() as u64;
-            outlet.send(Batch {
-                input,
-                begin,
-                end,
-                text,
-                rows: printed.rows,
-                lines: Lines::Listed(lines),
-                rejected,
-                values_left_out: printed.values_left_out,
-            })?;
-            begin = end;
+                begin = end;
+            }
             on_rows(begin);
         }
         Ok(())
+    }
+}
+
+/// Rows in parts that are small enough to be sent; the same ones for the same rows.
+fn parts(rows: &RecordBatch) -> Vec<RecordBatch> {
+    let bytes: usize = rows
+        .columns()
+        .iter()
+        .map(|column| column.to_data().get_slice_memory_size().unwrap_or(0))
+        .sum();
+    let parts = bytes.div_ceil(BATCH_BYTES).max(1);
+    let of_one = rows.num_rows().div_ceil(parts).max(1);
+    let starts = (0..rows.num_rows()).step_by(of_one);
+    starts
+        .map(|at| rows.slice(at, of_one.min(rows.num_rows() - at)))
+        .collect()
+}
+
+/// Why rows do not fit, by their positions.
+struct Refused {
+    reasons: Vec<Option<String>>,
+}
+
+impl Refused {
+    fn add(&mut self, row: usize, reason: impl FnOnce() -> String) {
+        if let Some(slot) = self.reasons.get_mut(row) {
+            slot.get_or_insert_with(reason);
+        }
+    }
+}
+
+/// The rows with the columns as their table has them; those that do not fit go to `rejected`. `begin` is the place of the
+/// first one in the file.
+fn convert(
+    rows: &RecordBatch,
+    columns: &[(String, Role)],
+    begin: u64,
+    rejected: &mut Vec<Reject>,
+) -> anyhow::Result<RecordBatch> {
+    let mut refused = Refused {
+        reasons: vec![None; rows.num_rows()],
+    };
+    let (mut fields, mut arrays) = (Vec::new(), Vec::new());
+    let mut has_field = vec![false; rows.num_rows()];
+    let mut tag_bytes = vec![0usize; rows.num_rows()];
+    for ((name, role), column) in columns.iter().zip(rows.columns()) {
+        let (name, array) = match role {
+            Role::Time => (TIME_COLUMN, times(column, &mut refused)?),
+            Role::Tag => (name.as_str(), tag(column, &mut tag_bytes)?),
+            Role::Field(kind) => {
+                let array = field(name, *kind, column, &mut refused)?;
+                for (row, has) in has_field.iter_mut().enumerate() {
+                    *has |= array.is_valid(row);
+                }
+                (name.as_str(), array)
+            }
+        };
+        fields.push(Field::new(name, array.data_type().clone(), true));
+        arrays.push(array);
+    }
+    if !columns.iter().any(|(_, role)| *role == Role::Time) {
+        let now = TimestampNanosecondArray::from_value(now_ns(), rows.num_rows());
+        fields.push(Field::new(TIME_COLUMN, now.data_type().clone(), true));
+        arrays.push(Arc::new(now));
+    }
+    for (row, (has_field, bytes)) in has_field.into_iter().zip(tag_bytes).enumerate() {
+        if !has_field {
+            refused.add(row, || "the row has no value in any field".to_owned());
+        }
+        if bytes > KEY_BYTES_MAX {
+            refused.add(row, || {
+                format!("its tags together have more than {KEY_BYTES_MAX} bytes")
+            });
+        }
+    }
+    let converted = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)?;
+    let fits: BooleanArray = refused
+        .reasons
+        .iter()
+        .map(|reason| Some(reason.is_none()))
+        .collect();
+    for (line, reason) in (begin + 1..).zip(refused.reasons) {
+        rejected.extend(reason.map(|reason| Reject {
+            line,
+            text: String::new(),
+            reason,
+        }));
+    }
+    if fits.true_count() == fits.len() {
+        return Ok(converted);
+    }
+    Ok(filter_record_batch(&converted, &fits)?)
+}
+
+fn times(column: &ArrayRef, refused: &mut Refused) -> anyhow::Result<ArrayRef> {
+    let array = times_of(column)?;
+    let times = array.as_primitive::<TimestampNanosecondType>();
+    for row in 0..times.len() {
+        if times.is_null(row) || !(TIME_NS_MIN..=TIME_NS_MAX).contains(&times.value(row)) {
+            refused.add(row, || {
+                "the row has no time, or one that does not fit".to_owned()
+            });
+        }
+    }
+    Ok(array)
+}
+
+fn tag(column: &ArrayRef, bytes: &mut [usize]) -> anyhow::Result<ArrayRef> {
+    let kind = DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8));
+    let text = cast(column, &DataType::Utf8)?;
+    let texts = text.as_string::<i32>();
+    for (row, bytes) in bytes.iter_mut().enumerate() {
+        if texts.is_valid(row) {
+            *bytes += texts.value(row).len() + TAG_BYTES;
+        }
+    }
+    Ok(cast(&text, &kind)?)
+}
+
+fn field(
+    name: &str,
+    kind: Kind,
+    column: &ArrayRef,
+    refused: &mut Refused,
+) -> anyhow::Result<ArrayRef> {
+    let from = column.data_type();
+    let to = match kind {
+        Kind::Float => DataType::Float64,
+        Kind::Integer => DataType::Int64,
+        Kind::Unsigned => DataType::UInt64,
+        Kind::Boolean => DataType::Boolean,
+        Kind::Text => DataType::Utf8,
+        Kind::Bytes => DataType::Binary,
+    };
+    if *from == DataType::Null {
+        return Ok(arrow::array::new_null_array(&to, column.len()));
+    }
+    let array = cast(column, &to)
+        .with_context(|| format!("column \"{name}\" of type {from} is no {}", kind.name()))?;
+    let is_number = |kind: &DataType| kind.is_numeric();
+    // A cast of numbers rounds; what comes back as something else was changed by it.
+    let same = if is_number(from) && is_number(&to) && *from != to {
+        Some(not_distinct(&cast(&array, from)?, column)?)
+    } else {
+        None
+    };
+    for row in 0..column.len() {
+        let is_lost = column.is_valid(row) && array.is_null(row);
+        let is_other = same.as_ref().is_some_and(|same| !same.value(row));
+        if is_lost || is_other {
+            refused.add(row, || {
+                let value = array_value_to_string(column, row).unwrap_or_default();
+                format!(
+                    "column \"{name}\" has {value:?}, which is not of its type {}",
+                    kind.name()
+                )
+            });
+        }
+    }
+    let lengths: &dyn Fn(usize) -> usize = match &to {
+        DataType::Utf8 => &|row| array.as_string::<i32>().value(row).len(),
+        DataType::Binary => &|row| array.as_binary::<i32>().value(row).len(),
+        _ => return Ok(array),
+    };
+    for row in 0..column.len() {
+        if array.is_valid(row) && lengths(row) > FIELD_TEXT_BYTES_MAX {
+            refused.add(row, || too_long(name, lengths(row)));
+        }
+    }
+    Ok(array)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::{
+        Decimal128Array, Float64Array, Int64Array, StringArray, TimestampMillisecondArray,
+        UInt64Array,
+    };
+
+    use super::*;
+
+    fn converted(columns: Vec<(&str, Role, ArrayRef)>) -> (RecordBatch, Vec<(u64, String)>) {
+        let roles: Vec<(String, Role)> = columns
+            .iter()
+            .map(|(name, role, _)| ((*name).to_owned(), *role))
+            .collect();
+        let arrays = columns
+            .into_iter()
+            .map(|(name, _, array)| (name, array, true));
+        let rows = RecordBatch::try_from_iter_with_nullable(arrays).unwrap();
+        let mut rejected = Vec::new();
+        let rows = convert(&rows, &roles, 100, &mut rejected).unwrap();
+        let rejected = rejected.into_iter().map(|it| (it.line, it.reason));
+        (rows, rejected.collect())
+    }
+
+    fn times(values: Vec<i64>) -> (&'static str, Role, ArrayRef) {
+        let times = TimestampMillisecondArray::from(values).with_timezone("+05:00");
+        ("when", Role::Time, Arc::new(times))
+    }
+
+    #[test]
+    fn a_value_is_kept_exactly_or_its_row_is_named() {
+        let wide = u64::MAX;
+        let (rows, rejected) = converted(vec![
+            times(vec![1, 2, 3, 4]),
+            (
+                "float to integer",
+                Role::Field(Kind::Integer),
+                Arc::new(Float64Array::from(vec![
+                    Some(3.0),
+                    Some(1.5),
+                    None,
+                    Some(-2.0),
+                ])),
+            ),
+            (
+                "unsigned to integer",
+                Role::Field(Kind::Integer),
+                Arc::new(UInt64Array::from(vec![7, 7, wide, 7])),
+            ),
+            (
+                "integer to float",
+                Role::Field(Kind::Float),
+                Arc::new(Int64Array::from(vec![1, 1, 1, (1 << 53) + 1])),
+            ),
+            (
+                "text to float",
+                Role::Field(Kind::Float),
+                Arc::new(StringArray::from(vec!["1.50", "1", "1", "1"])),
+            ),
+            (
+                "decimal",
+                Role::Field(Kind::Float),
+                Arc::new(
+                    Decimal128Array::from(vec![15, 25, 35, 45])
+                        .with_precision_and_scale(10, 1)
+                        .unwrap(),
+                ),
+            ),
+        ]);
+        let named: Vec<(u64, bool)> = rejected
+            .iter()
+            .zip([
+                "\"float to integer\" has \"1.5\"",
+                "\"unsigned to integer\"",
+                "\"integer to float\"",
+            ])
+            .map(|((line, reason), words)| (*line, reason.contains(words)))
+            .collect();
+        assert_eq!(
+            named,
+            [(102, true), (103, true), (104, true)],
+            "{rejected:?}"
+        );
+        assert_eq!(rows.num_rows(), 1);
+        let floats = |name: &str| {
+            let column = rows.column_by_name(name).unwrap();
+            column
+                .as_primitive::<arrow::datatypes::Float64Type>()
+                .value(0)
+        };
+        assert_eq!((floats("text to float"), floats("decimal")), (1.5, 1.5));
+        let time = rows.column_by_name("time").unwrap();
+        assert_eq!(
+            time.as_primitive::<TimestampNanosecondType>().value(0),
+            1_000_000
+        );
+    }
+
+    #[test]
+    fn rows_without_time_or_value_and_texts_that_are_too_long_are_named() {
+        let long = "x".repeat(FIELD_TEXT_BYTES_MAX + 1);
+        let tags = "t".repeat(KEY_BYTES_MAX);
+        let time = Int64Array::from(vec![Some(1_700_000_000), None, Some(1), Some(1), Some(1)]);
+        let (rows, rejected) = converted(vec![
+            ("time", Role::Time, Arc::new(time)),
+            (
+                "tag",
+                Role::Tag,
+                Arc::new(StringArray::from(vec![
+                    Some("a"),
+                    None,
+                    None,
+                    None,
+                    Some(&tags),
+                ])),
+            ),
+            (
+                "text",
+                Role::Field(Kind::Text),
+                Arc::new(StringArray::from(vec![
+                    Some("x"),
+                    Some("x"),
+                    None,
+                    Some(&long),
+                    Some("x"),
+                ])),
+            ),
+        ]);
+        assert_eq!(rows.num_rows(), 1);
+        let words = [
+            "no time",
+            "no value in any field",
+            "1048577 bytes",
+            "its tags together",
+        ];
+        assert_eq!(rejected.len(), words.len(), "{rejected:?}");
+        for ((line, (at, reason)), words) in (102..).zip(rejected).zip(words) {
+            assert!(at == line && reason.contains(words), "{at} {reason}");
+        }
+    }
+
+    #[test]
+    fn parts_are_small_and_together_everything() {
+        let texts: Vec<String> = (0..100).map(|n| format!("{n}").repeat(500_000)).collect();
+        let column: ArrayRef = Arc::new(StringArray::from(texts));
+        let rows = RecordBatch::try_from_iter([("s", column)]).unwrap();
+        let parts = parts(&rows);
+        assert!(parts.len() > 1);
+        let all: usize = parts.iter().map(RecordBatch::num_rows).sum();
+        assert_eq!(all, 100);
+        assert_eq!(self::parts(&rows.slice(0, 0)).len(), 0);
     }
 }

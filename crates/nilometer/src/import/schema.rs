@@ -2,14 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::io::Read;
+use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
 use nilometer_lineproto::{FieldValue, Precision, Reader, SeriesKey};
 
+use super::columns::{Column, Columns};
 use super::csv::{CsvFile, CsvOptions};
 use super::input::{FileFormat, Input, open};
 use super::parquet::ParquetFile;
+use super::plan::Plan;
 use super::times::TimeFormat;
 use crate::lines::{Kind, Role, Wishes};
 use crate::print::{Table, thousands};
@@ -26,6 +29,23 @@ pub(super) struct Reading<'a> {
     pub(super) precision: Precision,
     pub(super) csv: &'a CsvOptions,
     pub(super) wishes: &'a Wishes,
+    /// What the columns will be, of all inputs together.
+    pub(super) plan: Plan,
+}
+
+/// What is known of an input before it is read.
+pub(super) enum Look {
+    /// Line protocol, which says itself what it is, as far as its first lines tell.
+    Lines(String),
+    /// Columns for a table.
+    Columns {
+        table: String,
+        columns: Vec<(Column, Option<TimeFormat>)>,
+        /// How many rows there are, if the file says so.
+        rows: Option<u64>,
+    },
+    /// What cannot be looked at before it is read.
+    Unknown { table: String },
 }
 
 impl Reading<'_> {
@@ -40,63 +60,114 @@ impl Reading<'_> {
         })
     }
 
-    /// The columns of an input and what they become, as text.
-    pub(super) fn describe(&self, input: &Input) -> anyhow::Result<String> {
+    /// Looks at an input, and adds its columns to the plan.
+    pub(super) fn look(&mut self, input: &Input) -> anyhow::Result<Look> {
         let name = input.name();
         match input.format {
             FileFormat::LineProtocol => {
                 let Some(_) = &input.path else {
-                    return Ok(format!("{name}: line protocol\n"));
+                    return Ok(Look::Lines(String::new()));
                 };
                 let mut sample = Vec::new();
                 let text = open(input, &Arc::default())?;
                 text.take(SAMPLE_BYTES)
                     .read_to_end(&mut sample)
                     .with_context(|| format!("cannot read {name}"))?;
-                Ok(format!(
-                    "{name}: line protocol\n{}",
-                    points(&sample, self.precision)
-                ))
+                Ok(Look::Lines(points(&sample, self.precision)))
             }
             FileFormat::Csv => {
                 let table = self.table_of(input)?;
                 if input.path.is_none() {
-                    return Ok(format!("{name}: CSV -> table {table}\n"));
+                    return Ok(Look::Unknown { table });
                 }
                 let file = CsvFile::open(open(input, &Arc::default())?, self.csv);
-                let file = file.with_context(|| name.clone())?;
-                let mut shown = Table::new(&["column", "becomes", "type", "first value"]);
-                for column in &file.columns.all {
-                    let time = file.columns.time.as_ref().map(|(_, format)| format);
-                    shown.row([
-                        column.name.clone(),
-                        becomes(column.role).to_owned(),
-                        type_of(column.role, time),
-                        column.example.clone(),
-                    ]);
-                }
-                Ok(format!("{name}: CSV -> table {table}\n{shown}"))
+                let Columns { all, time } = file.with_context(|| name.clone())?.columns;
+                let columns = all.into_iter().map(|column| {
+                    let format = time.as_ref().filter(|_| column.role == Role::Time);
+                    (column, format.map(|(_, format)| format.clone()))
+                });
+                Ok(self.planned(table, columns.collect(), None))
             }
             FileFormat::Parquet => {
                 let table = self.table_of(input)?;
-                let path = input.path.as_deref();
-                let path = path.context(
-                    "a Parquet file is read from its end; save standard input to a file first",
-                )?;
-                let file =
-                    ParquetFile::open(path, &table, self.wishes).with_context(|| name.clone())?;
-                let mut shown = Table::new(&["column", "becomes", "type"]);
-                for (column, role) in file.printer.columns() {
-                    let kind = type_of(*role, None);
-                    shown.row([column.clone(), becomes(*role).to_owned(), kind]);
-                }
-                let rows = thousands(file.rows());
-                Ok(format!(
-                    "{name}: Parquet, {rows} rows -> table {table}\n{shown}"
-                ))
+                let file = ParquetFile::open(parquet_path(input)?, self.wishes)
+                    .with_context(|| name.clone())?;
+                let rows = file.rows();
+                let columns = file.columns.into_iter().map(|(name, role)| {
+                    let example = String::new();
+                    let column = Column {
+                        name,
+                        role,
+                        example,
+                    };
+                    (column, None)
+                });
+                Ok(self.planned(table, columns.collect(), Some(rows)))
             }
         }
     }
+
+    fn planned(
+        &mut self,
+        table: String,
+        columns: Vec<(Column, Option<TimeFormat>)>,
+        rows: Option<u64>,
+    ) -> Look {
+        let wishes = &self.csv.wishes;
+        for (column, _) in &columns {
+            let is_typed = wishes.types.iter().any(|(name, _)| *name == column.name);
+            let is_wished = is_typed || wishes.tags.is_some() && column.role == Role::Tag;
+            self.plan.add(&table, &column.name, column.role, is_wished);
+        }
+        Look::Columns {
+            table,
+            columns,
+            rows,
+        }
+    }
+
+    /// The columns of an input and what they become, as text.
+    pub(super) fn describe(&self, input: &Input, look: &Look) -> String {
+        let name = input.name();
+        match look {
+            Look::Lines(points) => format!("{name}: line protocol\n{points}"),
+            Look::Unknown { table } => format!("{name}: CSV -> table {table}\n"),
+            Look::Columns {
+                table,
+                columns,
+                rows,
+            } => {
+                let has_examples = rows.is_none();
+                let mut heads = vec!["column", "becomes", "type"];
+                heads.extend(has_examples.then_some("first value"));
+                let mut shown = Table::new(&heads);
+                for (column, time) in columns {
+                    let planned = self.plan.role(table, &column.name);
+                    let role = planned
+                        .filter(|_| column.role != Role::Time)
+                        .unwrap_or(column.role);
+                    let mut cells = vec![
+                        column.name.clone(),
+                        becomes(role).to_owned(),
+                        type_of(role, time.as_ref()),
+                    ];
+                    cells.extend(has_examples.then(|| column.example.clone()));
+                    shown.row(cells);
+                }
+                let kind = match rows {
+                    None => "CSV".to_owned(),
+                    Some(rows) => format!("Parquet, {} rows", thousands(*rows)),
+                };
+                format!("{name}: {kind} -> table {table}\n{shown}")
+            }
+        }
+    }
+}
+
+/// The file that a Parquet reader needs: it begins at the end.
+pub(super) fn parquet_path(input: &Input) -> anyhow::Result<&Path> {
+    let path = input.path.as_deref();
+    path.context("a Parquet file is read from its end; save standard input to a file first")
 }
 
 fn becomes(role: Role) -> &'static str {

@@ -8,10 +8,12 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow};
-use nilometer::{Database, Precision, WriteReport};
+use arrow::array::RecordBatch;
+use arrow_ipc::writer::StreamWriter;
+use nilometer::{Database, Missing, OnConflict, Precision, Target, WriteReport};
 use serde_json::Value;
 
-use super::batch::{Batch, Reject};
+use super::batch::{Batch, Content, Reject};
 use crate::client::{Refused, Server};
 use crate::source::Source;
 
@@ -61,24 +63,20 @@ impl Sink {
         }
     }
 
-    /// The same in another unit of times.
-    pub(super) fn with_precision(&self, precision: Precision) -> Self {
-        Self {
-            precision,
-            ..self.clone()
-        }
-    }
-
     /// Sends a batch until it is answered for good, or `stop` is set.
     pub(super) fn write(&self, batch: &Batch, stop: &AtomicBool) -> anyhow::Result<Written> {
-        if batch.text.is_empty() {
+        if batch.is_empty() {
             return Ok(Written::default());
         }
         let key = self.key(batch);
+        let body = match (&self.source, &batch.content) {
+            (Source::Server(_), Content::Rows { rows, .. }) => stream_of(rows)?,
+            _ => Vec::new(),
+        };
         let (mut busy, mut unanswered, mut pause) = (0, 0, PAUSE_MIN);
         loop {
             let written = match &self.source {
-                Source::Server(server) => self.write_server(server, key, batch),
+                Source::Server(server) => self.write_server(server, key, batch, &body),
                 Source::Store(store) => self.write_store(store, key, batch),
             };
             let asked = match written {
@@ -118,26 +116,41 @@ impl Sink {
         server: &Server,
         key: [u8; 16],
         batch: &Batch,
+        stream: &[u8],
     ) -> Result<Written, Failure> {
         use std::fmt::Write;
-        let precision = match self.precision {
-            Precision::Auto => "auto",
-            Precision::Second => "s",
-            Precision::Millisecond => "ms",
-            Precision::Microsecond => "us",
-            _ => "ns",
-        };
-        let parameters = [("db", self.database.as_str()), ("precision", precision)];
         let mut digits = String::with_capacity(32);
         for byte in key {
             // Writing into a string does not fail.
             let _ = write!(digits, "{byte:02x}");
         }
-        let headers = [("Idempotency-Key", digits.as_str())];
-        let response = server
-            .post("/api/v3/write_lp", &parameters, &headers, &batch.text)
-            .map_err(Failure::Unanswered)?;
-        if response.status() == 204 {
+        let key = ("Idempotency-Key", digits.as_str());
+        let database = ("db", self.database.as_str());
+        let answered = match &batch.content {
+            Content::Lines { text, .. } => {
+                let precision = match self.precision {
+                    Precision::Auto => "auto",
+                    Precision::Second => "s",
+                    Precision::Millisecond => "ms",
+                    Precision::Microsecond => "us",
+                    _ => "ns",
+                };
+                let parameters = [database, ("precision", precision)];
+                server.post("/api/v3/write_lp", &parameters, &[key], text)
+            }
+            Content::Rows { table, .. } => {
+                let parameters = [
+                    database,
+                    ("table", table),
+                    ("add_columns", "true"),
+                    ("on_conflict", "replace"),
+                ];
+                let headers = [key, ("Content-Type", "application/vnd.apache.arrow.stream")];
+                server.post("/api/v3/write_arrow", &parameters, &headers, stream)
+            }
+        };
+        let response = answered.map_err(Failure::Unanswered)?;
+        if matches!(response.status().as_u16(), 200 | 204) {
             return Ok(Written {
                 rows: batch.rows,
                 ..Written::default()
@@ -167,10 +180,29 @@ impl Sink {
         key: [u8; 16],
         batch: &Batch,
     ) -> Result<Written, Failure> {
-        let written =
-            store.write_line_protocol_once(key, &self.database, &batch.text, self.precision);
+        let written = match &batch.content {
+            Content::Lines { text, .. } => store
+                .write_line_protocol_once(key, &self.database, text, self.precision)
+                .map(|report| reported(report, batch)),
+            Content::Rows { table, rows } => {
+                let missing = Missing {
+                    tags: None,
+                    adds_columns: true,
+                };
+                let target = Target::table(table);
+                let made = store.make_missing(&self.database, target, rows.schema_ref(), missing);
+                made.and_then(|()| {
+                    let replace = OnConflict::Replace;
+                    store.write_arrow_once(key, &self.database, target, rows, replace)
+                })
+                .map(|_| Written {
+                    rows: batch.rows,
+                    ..Written::default()
+                })
+            }
+        };
         match written {
-            Ok(report) => Ok(reported(report, batch)),
+            Ok(written) => Ok(written),
             Err(error @ nilometer::Error::Engine(nilometer_engine::Error::Memory { .. })) => {
                 Err(Failure::Busy(error.into(), None))
             }
@@ -179,9 +211,16 @@ impl Sink {
     }
 }
 
+/// Rows as an Arrow stream of one batch.
+fn stream_of(rows: &RecordBatch) -> anyhow::Result<Vec<u8>> {
+    let mut writer = StreamWriter::try_new(Vec::new(), rows.schema_ref())?;
+    writer.write(rows)?;
+    Ok(writer.into_inner()?)
+}
+
 fn reported(report: WriteReport, batch: &Batch) -> Written {
     let rejected = report.rejected.into_iter().map(|reject| Reject {
-        line: batch.lines.of(reject.line_number as u64),
+        line: batch.line(reject.line_number as u64),
         text: reject.line,
         reason: reject.reason,
     });
@@ -198,7 +237,7 @@ fn listed(body: &Value, batch: &Batch) -> Vec<Reject> {
     let reject = |line: &Value| {
         let text = |member: &str| Some(line.get(member)?.as_str()?.to_owned());
         Some(Reject {
-            line: batch.lines.of(line.get("line_number")?.as_u64()?),
+            line: batch.line(line.get("line_number")?.as_u64()?),
             text: text("original_line")?,
             reason: text("error_message")?,
         })

@@ -134,7 +134,7 @@ impl State {
         let Some(input) = self.inputs.get_mut(batch.input) else {
             return;
         };
-        let line = batch.lines.after(&batch.text);
+        let line = batch.line_after();
         input.ahead.insert(batch.begin, (batch.end, line));
         while let Some((end, line)) = input.ahead.remove(&input.at) {
             (input.at, input.line) = (end, line);
@@ -181,7 +181,7 @@ fn modified_ms(path: &Path) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::batch::Lines;
+    use super::super::batch::Content;
     use super::super::input::FileFormat;
     use super::*;
 
@@ -190,11 +190,12 @@ mod tests {
             input: 0,
             begin,
             end,
-            text: b"m v=1\n".to_vec(),
+            content: Content::Lines {
+                text: b"m v=1\n".to_vec(),
+                first: line,
+            },
             rows: 1,
-            lines: Lines::From(line),
             rejected: Vec::new(),
-            values_left_out: 0,
         }
     }
 

@@ -10,6 +10,40 @@ use nilometer_lineproto::{Precision, TIME_NS_MAX, TIME_NS_MIN};
 
 const SECOND_NS: f64 = 1e9;
 
+/// Dates of digits alone.
+const STAMPS: &[&str] = &["%Y%m%d%H%M%S", "%Y%m%d"];
+
+/// Other ways to write times.
+const SPELLINGS: &[&str] = &[
+    "%d.%m.%Y %H:%M:%S%.f",
+    "%d.%m.%Y %H:%M",
+    "%d.%m.%Y",
+    "%Y/%m/%d %H:%M:%S%.f",
+    "%Y/%m/%d %H:%M",
+    "%Y/%m/%d",
+    "%d/%m/%Y %H:%M:%S%.f",
+    "%m/%d/%Y %H:%M:%S%.f",
+    "%d/%m/%Y %H:%M",
+    "%m/%d/%Y %H:%M",
+    "%d/%m/%Y",
+    "%m/%d/%Y",
+    "%d/%m/%Y %I:%M:%S %p",
+    "%m/%d/%Y %I:%M:%S %p",
+    "%d/%m/%Y %I:%M %p",
+    "%m/%d/%Y %I:%M %p",
+    "%Y-%m-%d %I:%M:%S %p",
+    "%Y-%m-%d %I:%M %p",
+    "%Y%m%dT%H%M%SZ",
+    "%d %B %Y %H:%M:%S",
+    "%d %B %Y %H:%M",
+    "%d %B %Y",
+    "%B %d, %Y %H:%M",
+    "%B %d, %Y",
+    "%B %d %Y %H:%M",
+    "%a, %d %b %Y %H:%M:%S %z",
+    "%d/%b/%Y:%H:%M:%S %z",
+];
+
 /// How the times of a file are written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum TimeFormat {
@@ -50,11 +84,37 @@ impl FromStr for TimeFormatArg {
 impl TimeFormat {
     /// The format that reads every sample, if there is one.
     pub(crate) fn of<'a>(samples: &(impl Iterator<Item = &'a str> + Clone)) -> Option<Self> {
-        let candidates = [Self::Iso, Self::Number(Precision::Auto)];
         samples.clone().next()?;
-        candidates
-            .into_iter()
-            .find(|format| samples.clone().all(|sample| format.read(sample).is_some()))
+        let fits = |format: &Self| samples.clone().all(|sample| format.read(sample).is_some());
+        if fits(&Self::Iso) {
+            return Some(Self::Iso);
+        }
+        // Digits that are a date are one: as a number they would be a time soon after 1970, or far ahead.
+        let is_stamp = |sample: &str| matches!(sample.len(), 8 | 14);
+        if samples.clone().all(is_stamp)
+            && let Some(stamp) = STAMPS.iter().map(|it| Self::given(it)).find(fits)
+        {
+            return Some(stamp);
+        }
+        if fits(&Self::Number(Precision::Auto)) {
+            return Some(Self::Number(Precision::Auto));
+        }
+        // What may mean two things is the user's to say.
+        let mut known = SPELLINGS.iter().map(|it| Self::given(it)).filter(fits);
+        let first = known.next()?;
+        let agrees = |other: &Self| samples.clone().all(|it| first.read(it) == other.read(it));
+        known.all(|other| agrees(&other)).then_some(first)
+    }
+
+    fn given(format: &str) -> Self {
+        Self::Given(format.to_owned())
+    }
+
+    /// The formats that a sample may be written in, as arguments.
+    pub(crate) fn suggest(sample: &str) -> Vec<&'static str> {
+        let reads = |format: &&&str| Self::given(format).read(sample).is_some();
+        let formats = STAMPS.iter().chain(SPELLINGS);
+        formats.filter(reads).copied().collect()
     }
 
     /// For the schema that is shown.
@@ -80,6 +140,14 @@ impl TimeFormat {
         };
         time.filter(|time| (TIME_NS_MIN..=TIME_NS_MAX).contains(time))
     }
+}
+
+/// The time now, for rows of files that have none.
+pub(super) fn now_ns() -> i64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| {
+        i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+    })
 }
 
 fn iso(text: &str) -> Option<i64> {
@@ -156,6 +224,47 @@ mod tests {
 
     /// 2024-05-01T12:00:00Z, by `date -d 2024-05-01T12:00:00Z +%s`.
     const NOON: i64 = 1_714_564_800_000_000_000;
+
+    #[test]
+    fn spellings_that_mean_one_thing_are_known() {
+        for texts in [
+            ["01.05.2024 12:00", "31.12.2023 00:00"],
+            ["2024/05/01 12:00:00", "2024/05/01 12:00:01"],
+            ["05/01/2024 12:00", "05/31/2024 12:00"],
+            ["1/5/2024 12:00:00 PM", "13/5/2024 1:00:00 AM"],
+            ["2024-05-01 12:00:00 PM", "2024-05-01 01:00:00 AM"],
+            ["20240501120000", "20240501120001"],
+            ["May 1 2024 12:00", "June 1 2024 12:00"],
+            ["1 May 2024 12:00", "2 May 2024 12:00"],
+            [
+                "Wed, 01 May 2024 14:00:00 +0200",
+                "Thu, 02 May 2024 14:00:00 +0200",
+            ],
+            ["01/May/2024:12:00:00 +0000", "02/May/2024:12:00:00 +0000"],
+        ] {
+            let format = TimeFormat::of(&texts.into_iter()).unwrap();
+            assert_eq!(format.read(texts[0]), Some(NOON), "{texts:?} as {format:?}");
+        }
+        let midnight = NOON - 12 * 3_600 * 1_000_000_000;
+        let format = TimeFormat::of(&["20240501", "20240502"].into_iter()).unwrap();
+        assert_eq!(format.read("20240501"), Some(midnight));
+        // Seconds stay seconds.
+        let format = TimeFormat::of(&["1714564800", "99999999"].into_iter()).unwrap();
+        assert_eq!(format.read("1714564800"), Some(NOON));
+    }
+
+    #[test]
+    fn what_may_mean_two_things_is_asked_for_with_both() {
+        let texts = ["05/01/2024 12:00", "05/02/2024 12:00"];
+        assert_eq!(TimeFormat::of(&texts.into_iter()), None);
+        assert_eq!(
+            TimeFormat::suggest(texts[0]),
+            ["%d/%m/%Y %H:%M", "%m/%d/%Y %H:%M"]
+        );
+        // The same either way.
+        assert!(TimeFormat::of(&["05/05/2024"].into_iter()).is_some());
+        assert!(TimeFormat::suggest("noon").is_empty());
+    }
 
     #[test]
     fn times_are_read_in_every_usual_spelling() {

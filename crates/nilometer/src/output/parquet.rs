@@ -3,6 +3,8 @@
 //! Reading rows and encoding them both cost; with one thread they would add up. Groups are written in the order of their
 //! rows, and only so many wait that memory stays flat.
 
+mod tags;
+
 use std::collections::VecDeque;
 use std::io::Write;
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
@@ -10,17 +12,21 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::Scope;
 
 use anyhow::Context;
-use arrow::array::RecordBatch;
-use arrow::datatypes::{DataType, Schema, SchemaRef};
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::{DataType, Int32Type, Schema, SchemaRef};
+use bytes::Bytes;
 use clap::ValueEnum;
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_writer::{
     ArrowColumnChunk, ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves,
 };
-use parquet::basic::{Compression as Codec, ZstdLevel};
+use parquet::basic::{Compression as Codec, Encoding, ZstdLevel};
+use parquet::column::writer::ColumnCloseResult;
 use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::schema::types::ColumnPath;
+use parquet::schema::types::{ColumnPath, SchemaDescPtr, SchemaDescriptor};
+
+use self::tags::{TagColumn, is_tag};
 
 /// Rows of a group. A reader takes one as a unit of work; ten columns of eight bytes are then 20 MB.
 const GROUP_ROWS: usize = 256 << 10;
@@ -43,10 +49,17 @@ pub(crate) enum Compression {
 struct Work {
     batches: Vec<RecordBatch>,
     writers: Vec<ArrowColumnWriter>,
-    done: SyncSender<Result<Vec<ArrowColumnChunk>, ParquetError>>,
+    schema: SchemaDescPtr,
+    done: SyncSender<Result<Vec<Chunk>, ParquetError>>,
 }
 
-type Done = Receiver<Result<Vec<ArrowColumnChunk>, ParquetError>>;
+/// A column of a group, encoded.
+enum Chunk {
+    Field(ArrowColumnChunk),
+    Tag(Bytes, ColumnCloseResult),
+}
+
+type Done = Receiver<Result<Vec<Chunk>, ParquetError>>;
 
 pub(super) fn write(
     schema: &SchemaRef,
@@ -58,13 +71,18 @@ pub(super) fn write(
     let writer = ArrowWriter::try_new(out, Arc::clone(schema), Some(properties))
         .context("the answer cannot be written as Parquet; cast the column to text")?;
     let (mut file, factory) = writer.into_serialized_writer()?;
+    let described = file.schema_descr().root_schema_ptr();
+    let described = Arc::new(SchemaDescriptor::new(described));
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     std::thread::scope(|scope| {
-        let mut groups = Groups::start(scope, &factory, threads);
-        let mut append = |chunks: Vec<ArrowColumnChunk>| -> anyhow::Result<()> {
+        let mut groups = Groups::start(scope, &factory, described, threads);
+        let mut append = |chunks: Vec<Chunk>| -> anyhow::Result<()> {
             let mut group = file.next_row_group()?;
             for chunk in chunks {
-                chunk.append_to_row_group(&mut group)?;
+                match chunk {
+                    Chunk::Field(chunk) => chunk.append_to_row_group(&mut group)?,
+                    Chunk::Tag(bytes, close) => group.append_column(&bytes, close)?,
+                }
             }
             group.close()?;
             Ok(())
@@ -96,6 +114,7 @@ pub(super) fn write(
 /// Groups that are being encoded, oldest first.
 struct Groups<'a> {
     factory: &'a ArrowRowGroupWriterFactory,
+    schema: SchemaDescPtr,
     work: SyncSender<Work>,
     encoding: VecDeque<Done>,
     encoding_max: usize,
@@ -106,6 +125,7 @@ impl<'a> Groups<'a> {
     fn start<'scope>(
         scope: &'scope Scope<'scope, '_>,
         factory: &'a ArrowRowGroupWriterFactory,
+        schema: SchemaDescPtr,
         threads: usize,
     ) -> Self {
         let (work, taken) = sync_channel::<Work>(threads);
@@ -116,7 +136,7 @@ impl<'a> Groups<'a> {
                 loop {
                     let next = taken.lock().unwrap_or_else(PoisonError::into_inner).recv();
                     let Ok(work) = next else { return };
-                    let chunks = encode(&work.batches, work.writers);
+                    let chunks = encode(&work.batches, work.writers, &work.schema);
                     // Whoever gave the work up does not need it any more.
                     drop(work.done.send(chunks));
                 }
@@ -124,6 +144,7 @@ impl<'a> Groups<'a> {
         }
         Self {
             factory,
+            schema,
             work,
             encoding: VecDeque::new(),
             encoding_max: threads + 1,
@@ -134,7 +155,7 @@ impl<'a> Groups<'a> {
     fn encode(
         &mut self,
         batches: Vec<RecordBatch>,
-        append: &mut dyn FnMut(Vec<ArrowColumnChunk>) -> anyhow::Result<()>,
+        append: &mut dyn FnMut(Vec<Chunk>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         while self.encoding.len() >= self.encoding_max {
             self.append_oldest(append)?;
@@ -145,6 +166,7 @@ impl<'a> Groups<'a> {
         let work = Work {
             batches,
             writers,
+            schema: Arc::clone(&self.schema),
             done,
         };
         self.work
@@ -157,7 +179,7 @@ impl<'a> Groups<'a> {
 
     fn append_oldest(
         &mut self,
-        append: &mut dyn FnMut(Vec<ArrowColumnChunk>) -> anyhow::Result<()>,
+        append: &mut dyn FnMut(Vec<Chunk>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         let Some(oldest) = self.encoding.pop_front() else {
             return Ok(());
@@ -168,7 +190,7 @@ impl<'a> Groups<'a> {
 
     fn finish(
         mut self,
-        append: &mut dyn FnMut(Vec<ArrowColumnChunk>) -> anyhow::Result<()>,
+        append: &mut dyn FnMut(Vec<Chunk>) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         while !self.encoding.is_empty() {
             self.append_oldest(append)?;
@@ -179,20 +201,42 @@ impl<'a> Groups<'a> {
 
 fn encode(
     batches: &[RecordBatch],
-    mut writers: Vec<ArrowColumnWriter>,
-) -> Result<Vec<ArrowColumnChunk>, ParquetError> {
-    for batch in batches {
-        let mut next = writers.iter_mut();
-        let schema = batch.schema();
-        for (field, column) in schema.fields().iter().zip(batch.columns()) {
-            for leaf in compute_leaves(field, column)? {
-                if let Some(writer) = next.next() {
+    writers: Vec<ArrowColumnWriter>,
+    described: &SchemaDescriptor,
+) -> Result<Vec<Chunk>, ParquetError> {
+    let mut chunks = Vec::with_capacity(writers.len());
+    let mut leaves = writers.into_iter();
+    let schema = batches.first().map(RecordBatch::schema);
+    let fields = schema.iter().flat_map(|schema| schema.fields());
+    for (at, field) in fields.enumerate() {
+        let columns = batches.iter().filter_map(|batch| batch.columns().get(at));
+        if is_tag(field.data_type()) {
+            let mut tag = TagColumn::default();
+            for column in columns {
+                tag.add(column.as_dictionary::<Int32Type>())?;
+            }
+            // The writer in whose place it stands has written nothing.
+            leaves.next();
+            let (bytes, close) = tag.close(described.column(chunks.len()))?;
+            chunks.push(Chunk::Tag(bytes, close));
+            continue;
+        }
+        let mut writers: Vec<ArrowColumnWriter> = Vec::new();
+        for column in columns {
+            for (nth, leaf) in compute_leaves(field, column)?.into_iter().enumerate() {
+                if nth == writers.len() {
+                    writers.extend(leaves.next());
+                }
+                if let Some(writer) = writers.get_mut(nth) {
                     writer.write(&leaf)?;
                 }
             }
         }
+        for writer in writers {
+            chunks.push(Chunk::Field(writer.close()?));
+        }
     }
-    writers.into_iter().map(ArrowColumnWriter::close).collect()
+    Ok(chunks)
 }
 
 fn properties(schema: &Schema, compression: Compression) -> WriterProperties {
@@ -204,12 +248,21 @@ fn properties(schema: &Schema, compression: Compression) -> WriterProperties {
     };
     let mut properties = WriterProperties::builder()
         .set_compression(codec)
-        .set_statistics_enabled(EnabledStatistics::Chunk);
+        .set_statistics_enabled(EnabledStatistics::Chunk)
+        // Columns of tags have none, and without statistics of pages nobody looks for places of pages.
+        .set_offset_index_disabled(true);
     for field in schema.fields() {
-        // Times hardly repeat within a group, so looking for repetitions only costs.
-        if matches!(field.data_type(), DataType::Timestamp(..)) {
+        // Neighbours are near each other in times and in most counts. Their differences take less time and room than a
+        // dictionary, which has to look every value up.
+        let is_whole = matches!(
+            field.data_type(),
+            DataType::Timestamp(..) | DataType::Int64 | DataType::UInt64
+        );
+        if is_whole {
             let column = ColumnPath::from(field.name().as_str());
-            properties = properties.set_column_dictionary_enabled(column, false);
+            properties = properties
+                .set_column_dictionary_enabled(column.clone(), false)
+                .set_column_encoding(column, Encoding::DELTA_BINARY_PACKED);
         }
     }
     properties.build()

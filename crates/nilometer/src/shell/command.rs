@@ -45,8 +45,8 @@ pub(crate) const COMMANDS: &[(&str, &str)] = &[
         "show rows as table, csv, json, jsonl or markdown",
     ),
     (
-        "\\chart [SELECT ...]",
-        "draw the numbers of an answer, or of the last one, over its time column",
+        "\\chart [TABLE | SELECT ...]",
+        "draw the numbers of a table, an answer, or the last answer, over the time column",
     ),
     ("\\i FILE", "run the statements in a file"),
 ];
@@ -80,9 +80,19 @@ pub(crate) fn parse(text: &str) -> Result<Command, String> {
             rest => Some(format(rest)?),
         }),
         "i" => Command::Include(PathBuf::from(needed("the name of a file")?)),
-        "chart" => Command::Chart((!rest.is_empty()).then(|| rest.to_owned())),
+        "chart" => Command::Chart((!rest.is_empty()).then(|| charted(rest))),
         _ => return Err(format!("there is no command \\{name}; \\? lists them all")),
     })
+}
+
+/// A statement, or all of a table if only that is named.
+fn charted(text: &str) -> String {
+    let is_quoted = text.len() > 1 && text.starts_with('"') && text.ends_with('"');
+    if is_quoted || !text.contains(char::is_whitespace) {
+        format!("SELECT * FROM {text}")
+    } else {
+        text.to_owned()
+    }
 }
 
 fn format(text: &str) -> Result<Format, String> {
@@ -142,6 +152,14 @@ mod tests {
             (
                 "chart select 1 ;",
                 Command::Chart(Some("select 1".to_owned())),
+            ),
+            (
+                "chart cpu;",
+                Command::Chart(Some("SELECT * FROM cpu".to_owned())),
+            ),
+            (
+                "chart \"air temp\"",
+                Command::Chart(Some("SELECT * FROM \"air temp\"".to_owned())),
             ),
             ("c metrics", Command::Connect("metrics".to_owned())),
         ] {

@@ -91,7 +91,9 @@ fn serve(stream: TcpStream, orders: &Mutex<Orders>) {
         if input.read_exact(&mut body).is_err() {
             return;
         }
-        let answer = if first.starts_with("POST") {
+        let answer = if first.contains("/query_sql") {
+            "404 Not Found\r\ncontent-length: 0\r\n\r\n".to_owned()
+        } else if first.starts_with("POST") {
             write(orders, key, String::from_utf8_lossy(&body).into_owned())
         } else {
             "204 No Content\r\n\r\n".to_owned()

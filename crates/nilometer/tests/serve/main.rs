@@ -18,6 +18,7 @@ mod guide;
 mod health;
 mod help;
 mod import;
+mod import_typed;
 mod kill;
 mod logs;
 mod settings;

@@ -204,3 +204,35 @@ fn a_server_runs_by_its_file() {
     assert!(server.stderr().starts_with('{'), "{}", server.stderr());
     server.stop();
 }
+
+#[test]
+fn sql_shows_the_settings_in_force_and_where_each_came_from() {
+    let folder = Folder::new();
+    let data = Folder::text(folder.0.path().join("data"));
+    let file = folder.put(
+        "n.toml",
+        "sql-bytes-max = 5000\nhttp-bind = \"127.0.0.1:0\"\n",
+    );
+    let mut command = binary();
+    command
+        .args(["serve", "--data", &data, "--config", &file])
+        .args(["--queries-max", "7"])
+        .env("NILOMETER_FLUSH_ROWS", "2000");
+    let server = Server::launch(command);
+    server.write("d", "m v=1i 1\n");
+    let rows = server.query("d", "SELECT name, value, source FROM system.settings");
+    let of = |name: &str| {
+        let mut rows = rows.iter().filter(|row| row["name"] == name);
+        let row = rows.next().unwrap_or_else(|| panic!("no {name}"));
+        assert!(rows.next().is_none(), "{name} stands there twice");
+        let text = |column: &str| row[column].as_str().unwrap_or_default().to_owned();
+        (text("value"), text("source"))
+    };
+    let pair = |value: &str, source: &str| (value.to_owned(), source.to_owned());
+    assert_eq!(of("queries-max"), pair("7", "flag"));
+    assert_eq!(of("flush-rows"), pair("2000", "env NILOMETER_FLUSH_ROWS"));
+    assert_eq!(of("sql-bytes-max"), pair("5000", &format!("{file}:1")));
+    assert_eq!(of("query-ms-max"), pair("60000", "default"));
+    assert_eq!(of("token"), pair("(not set)", ""));
+    server.stop();
+}

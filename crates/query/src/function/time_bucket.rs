@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use arrow::array::timezone::Tz;
-use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray};
+use arrow::array::{Array, ArrayRef, AsArray, PrimitiveArray, StringArray};
 use arrow::datatypes::{
     ArrowPrimitiveType, DataType, Date32Type, Int16Type, Int32Type, Int64Type, IntervalUnit,
     TimeUnit, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
@@ -20,10 +20,11 @@ use datafusion::logical_expr::{
 };
 
 use super::bucket::{Buckets, DAY_NS, Shift, Width};
+use super::text_time;
 
 pub(crate) const NAME: &str = "time_bucket";
 
-const USAGE: &str = "time_bucket(width, time [, timezone] [, origin] [, offset]): width is an interval such as '5 minutes', time a timestamp or a date; or all are integers";
+const USAGE: &str = "time_bucket(width, time [, timezone] [, origin] [, offset]): width is an interval such as '5 minutes', time a timestamp, a date, or text that is a time or a UUID of version 7; or all are integers";
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(crate) struct TimeBucket {
@@ -69,7 +70,9 @@ impl ScalarUDFImpl for TimeBucket {
         let utc = || DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()));
         let time = match time {
             DataType::Timestamp(..) | DataType::Date32 => time.clone(),
-            kind if kind.is_string() || kind.is_null() => utc(),
+            kind if kind.is_null() => utc(),
+            kind if kind.is_string() => DataType::Utf8,
+            DataType::Dictionary(_, value) if value.is_string() => DataType::Utf8,
             _ => return plan_err!("{USAGE}"),
         };
         let mut coerced = vec![DataType::Interval(IntervalUnit::MonthDayNano), time];
@@ -85,10 +88,13 @@ impl ScalarUDFImpl for TimeBucket {
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        if let Some(time) = arg_types.get(1) {
-            Ok(time.clone())
-        } else {
-            plan_err!("{USAGE}")
+        match arg_types.get(1) {
+            Some(kind) if kind.is_string() => Ok(DataType::Timestamp(
+                TimeUnit::Nanosecond,
+                Some("UTC".into()),
+            )),
+            Some(time) => Ok(time.clone()),
+            None => plan_err!("{USAGE}"),
         }
     }
 
@@ -97,6 +103,7 @@ impl ScalarUDFImpl for TimeBucket {
         let (Some(width), Some(time)) = (args.next(), args.next()) else {
             return exec_err!("{USAGE}");
         };
+        let time = of_text(time)?;
         let time_type = time.data_type();
         let Some(buckets) = buckets(&width, args.as_slice(), &time_type)? else {
             return Ok(ColumnarValue::Scalar(ScalarValue::try_from(&time_type)?));
@@ -113,6 +120,20 @@ impl ScalarUDFImpl for TimeBucket {
             }
         }
     }
+}
+
+/// Texts as the times that they are, anything else as it is.
+fn of_text(time: ColumnarValue) -> Result<ColumnarValue> {
+    Ok(match time {
+        ColumnarValue::Array(texts) if texts.data_type().is_string() => {
+            ColumnarValue::Array(Arc::new(text_time::times(texts.as_string(), NAME)?))
+        }
+        ColumnarValue::Scalar(ScalarValue::Utf8(text)) => {
+            let times = text_time::times(&StringArray::from(vec![text]), NAME)?;
+            ColumnarValue::Scalar(ScalarValue::try_from_array(&times, 0)?)
+        }
+        time => time,
+    })
 }
 
 /// The signed integer type that holds the times of a type; for unsigned ones the next wider.

@@ -3,9 +3,9 @@
 //! Does: read them. Does not: carry them out (`change/run.rs` does).
 
 pub(crate) mod run;
+mod table;
 
-use datafusion::sql::sqlparser::tokenizer::Token;
-use nilometer_engine::{ColumnKind, Duplicates, PhysicalType, TIME_COLUMN, TableSettings};
+use nilometer_engine::{ColumnKind, NewRelation, PhysicalType, TableSettings};
 
 use super::grammar::Grammar;
 use super::name::{Name, Path};
@@ -51,6 +51,11 @@ pub(crate) enum Change {
         retention_ns: Option<i64>,
     },
     CreateTable(CreateTable),
+    CreateRelation {
+        path: Path,
+        if_not_exists: bool,
+        new: NewRelation,
+    },
     DropTable {
         path: Path,
         if_exists: bool,
@@ -133,7 +138,7 @@ pub(crate) fn create(grammar: &mut Grammar<'_>, sql: &str) -> Result<Option<Chan
         }));
     }
     if grammar.word("table") {
-        return create_table(grammar).map(Some);
+        return table::create(grammar).map(Some);
     }
     Ok(None)
 }
@@ -218,7 +223,7 @@ fn alter_table(grammar: &mut Grammar<'_>) -> Result<TableChange, Error> {
         grammar.word("column");
         let if_not_exists = grammar.if_not_exists();
         let at = grammar.position();
-        match column(grammar, None)? {
+        match table::added_column(grammar)? {
             Some(column) => TableChange::Add {
                 column,
                 if_not_exists,
@@ -325,219 +330,6 @@ fn offset(sql: &str, at: Position) -> usize {
         }
     }
     sql.len()
-}
-
-/// What the columns and keys of a definition say.
-#[derive(Debug, Default)]
-struct Body {
-    columns: Vec<Column>,
-    has_time: bool,
-    /// Where a column said that it tells rows apart.
-    unique: Option<Vec<Name>>,
-}
-
-fn create_table(grammar: &mut Grammar<'_>) -> Result<Change, Error> {
-    let if_not_exists = grammar.if_not_exists();
-    let path = grammar.path()?;
-    let start = grammar.position();
-    if grammar.word("as") {
-        return Err(refused(
-            "a table is made with its columns and then filled: CREATE TABLE t (...), INSERT INTO t SELECT ...",
-            start,
-        ));
-    }
-    grammar.expect(&Token::LParen)?;
-    let mut body = Body::default();
-    loop {
-        element(grammar, &mut body)?;
-        if !grammar.token(&Token::Comma) {
-            break;
-        }
-    }
-    grammar.expect(&Token::RParen)?;
-    if !body.has_time {
-        return Err(refused(
-            "a table needs its time: add a column time TIMESTAMPTZ NOT NULL",
-            start,
-        ));
-    }
-    let list = if grammar.word("with") {
-        settings::parse(grammar)?
-    } else {
-        Vec::new()
-    };
-    let wish = settings::of_new_table(&list)?;
-    for tag in wish.tags {
-        make_tag(&mut body.columns, &tag)?;
-    }
-    let mut settings = wish.settings;
-    if let Some(key) = body.unique {
-        check_key(&key, &body.columns)?;
-        settings.duplicates = Duplicates::Unique;
-    }
-    Ok(Change::CreateTable(CreateTable {
-        path,
-        if_not_exists,
-        columns: body.columns,
-        settings,
-    }))
-}
-
-/// A column, or a key over several.
-fn element(grammar: &mut Grammar<'_>, body: &mut Body) -> Result<(), Error> {
-    let at = grammar.position();
-    if grammar.words(&["primary", "key"]) {
-        body.unique = Some(grammar.names()?);
-        return Ok(());
-    }
-    for word in ["constraint", "check", "foreign", "exclude", "like"] {
-        if grammar.word(word) {
-            let message = format!(
-                "{} is not checked here; what can be is PRIMARY KEY (time, ...) over the time and all tags",
-                word.to_uppercase()
-            );
-            return Err(refused(&message, at));
-        }
-    }
-    if grammar.word("unique") {
-        // A column may be called so.
-        if grammar.next_shown() == "(" {
-            body.unique = Some(grammar.names()?);
-            return Ok(());
-        }
-        return Err(refused(
-            "UNIQUE here needs columns: UNIQUE (time, ...) over the time and all tags",
-            at,
-        ));
-    }
-    match column(grammar, Some(&mut body.unique))? {
-        Some(column) => body.columns.push(column),
-        None if body.has_time => return Err(refused("a table has one time", at)),
-        None => body.has_time = true,
-    }
-    Ok(())
-}
-
-/// A column with its type; `None` = the time column. `unique` = where to say that it is the key, if it may be.
-fn column(
-    grammar: &mut Grammar<'_>,
-    unique: Option<&mut Option<Vec<Name>>>,
-) -> Result<Option<Column>, Error> {
-    let name = grammar.name()?;
-    let (written, at) = grammar.data_type()?;
-    let mut written = types::read(&written).map_err(|message| Error::Plan {
-        message,
-        position: at,
-    })?;
-    let mut is_key = false;
-    loop {
-        let at = grammar.position();
-        if grammar.word("tag") {
-            if written != Written::Value(PhysicalType::Text) && written != Written::Tag {
-                return Err(refused("tags are text; write TEXT TAG", at));
-            }
-            written = Written::Tag;
-        } else if grammar.words(&["not", "null"]) {
-            if written != Written::Time {
-                return Err(refused(
-                    "only the time is never null; leave NOT NULL out, a missing value is NULL",
-                    at,
-                ));
-            }
-        } else if grammar.words(&["primary", "key"]) || grammar.word("unique") {
-            is_key = true;
-        } else if grammar.words(&["default", "null"]) || grammar.word("null") {
-            // That is how it is.
-        } else if grammar.word("default") {
-            return Err(refused(
-                "there are no defaults; what a row leaves out is NULL",
-                at,
-            ));
-        } else {
-            break;
-        }
-    }
-    match (&written, name.text == TIME_COLUMN) {
-        (Written::Time, true) => {}
-        (Written::Time, false) => {
-            return Err(refused(
-                "the time column is called time, and there is one; keep other times as BIGINT",
-                name.position,
-            ));
-        }
-        (_, true) => {
-            return Err(refused("the column time is TIMESTAMPTZ", at));
-        }
-        _ => {}
-    }
-    if is_key {
-        match unique {
-            Some(unique) => *unique = Some(vec![name.clone()]),
-            None => return Err(refused("a key is set when the table is made", at)),
-        }
-    }
-    Ok(match written {
-        Written::Time => None,
-        Written::Tag => Some(Column {
-            name,
-            kind: ColumnKind::Tag,
-        }),
-        Written::Value(kind) => Some(Column {
-            name,
-            kind: ColumnKind::Field(kind),
-        }),
-    })
-}
-
-/// Makes a tag of a column that the list of tags names.
-fn make_tag(columns: &mut [Column], tag: &Name) -> Result<(), Error> {
-    let names: Vec<String> = columns
-        .iter()
-        .map(|column| column.name.text.clone())
-        .collect();
-    match columns
-        .iter_mut()
-        .find(|column| column.name.text == tag.text)
-    {
-        None => Err(Error::UnknownColumn {
-            name: tag.text.clone(),
-            nearest: crate::nearest::nearest(&tag.text, names),
-            position: tag.position,
-        }),
-        Some(column) => match column.kind {
-            ColumnKind::Tag | ColumnKind::Field(PhysicalType::Text) => {
-                column.kind = ColumnKind::Tag;
-                Ok(())
-            }
-            ColumnKind::Field(_) => Err(refused(
-                &format!("tags are text; make \"{}\" TEXT", tag.text),
-                tag.position,
-            )),
-        },
-    }
-}
-
-/// A key is the time and all tags: that is what tells rows apart here.
-fn check_key(key: &[Name], columns: &[Column]) -> Result<(), Error> {
-    let mut wanted: Vec<&str> = columns
-        .iter()
-        .filter(|column| column.kind == ColumnKind::Tag)
-        .map(|column| column.name.text.as_str())
-        .chain([TIME_COLUMN])
-        .collect();
-    let mut named: Vec<&str> = key.iter().map(|name| name.text.as_str()).collect();
-    wanted.sort_unstable();
-    named.sort_unstable();
-    if wanted == named {
-        return Ok(());
-    }
-    Err(refused(
-        &format!(
-            "a key is the time and all tags, here ({}); make the other columns tags or leave the key out",
-            wanted.join(", ")
-        ),
-        key.first().and_then(|name| name.position),
-    ))
 }
 
 fn refused(message: &str, position: Option<Position>) -> Error {

@@ -9,11 +9,11 @@ use std::ops::ControlFlow;
 use datafusion::sql::sqlparser::ast::{
     self, Expr, UnaryOperator, Value, ValueWithSpan, VisitMut, VisitorMut,
 };
+use nilometer_engine::nearest;
 
 use super::name::position;
 use super::{cast, timestamp_type};
 use crate::error::{Error, Position};
-use crate::nearest::nearest;
 
 /// One value.
 #[derive(Debug, Clone, PartialEq)]

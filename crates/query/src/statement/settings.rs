@@ -4,12 +4,11 @@
 //! Does not: change anything.
 
 use datafusion::sql::sqlparser::tokenizer::Token;
-use nilometer_engine::{Duplicates, TIME_COLUMN, TableSettings};
+use nilometer_engine::{Duplicates, TIME_COLUMN, TableSettings, nearest};
 
 use super::grammar::Grammar;
 use super::name::Name;
 use crate::error::{Error, Position};
-use crate::nearest::nearest;
 
 /// Settings of a table that can be changed later.
 const OF_TABLE: [&str; 3] = ["duplicates", "partition_interval", "retention"];

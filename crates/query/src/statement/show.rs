@@ -181,7 +181,7 @@ pub(crate) fn unknown_setting(name: &Name, known: impl IntoIterator<Item = Strin
     Error::UnknownName {
         what: "setting",
         name: name.text.clone(),
-        nearest: crate::nearest::nearest(&name.text, known.into_iter().chain(things)),
+        nearest: nilometer_engine::nearest(&name.text, known.into_iter().chain(things)),
         position: name.position,
     }
 }

@@ -84,6 +84,11 @@ fn refusal(written: &DataType) -> String {
             "the column time is TIMESTAMPTZ; keep other times as BIGINT"
         }
         T::JSON | T::JSONB | T::Uuid => "write TEXT",
+        T::Custom(name, _)
+            if is_one_of(&name.to_string(), &["serial", "bigserial", "smallserial"]) =>
+        {
+            "the store counts nothing up; write BIGINT and give the number with each row"
+        }
         _ => {
             "write DOUBLE PRECISION, BIGINT, BIGINT UNSIGNED, BOOLEAN, TEXT, BYTEA or, for a tag, TEXT TAG"
         }

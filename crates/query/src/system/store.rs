@@ -3,14 +3,16 @@
 use std::collections::HashMap;
 use std::fmt::Debug;
 
-use nilometer_engine::{Error, RetentionTime, Snapshot, TableId, TableSchema};
+use nilometer_engine::{Error, RelationSchema, RetentionTime, Snapshot, TableId, TableSchema};
 
 use super::rows::{Cell, Of, Rows};
 use crate::catalogue::Reading;
 use crate::describe::{duplicates_text, retention_text};
 use crate::options::ShownSetting;
+use crate::relation;
+use crate::statement::name::TableName;
 use crate::statement::settings::duration_text;
-use crate::statement::types::{kind_of, type_of};
+use crate::statement::types::{self, kind_of, type_of};
 use crate::view;
 
 use Of::{Number, Text, Truth};
@@ -31,7 +33,8 @@ pub(super) fn databases(reading: &Reading) -> Rows {
         let schemas = snapshot.schemas(&database).unwrap_or_default();
         let tables = schemas.iter().map(|schema| {
             let tables = snapshot.tables(&database, schema);
-            tables.map_or(0, |tables| tables.len())
+            let relations = relation::list(snapshot, &database, schema);
+            tables.map_or(0, |tables| tables.len()) + relations.len()
         });
         let tables: usize = tables.sum();
         rows.push([
@@ -61,12 +64,13 @@ pub(super) fn schemas(reading: &Reading) -> Rows {
         let is_default = snapshot.default_schema(&database).as_deref() == Some(&schema);
         let retention = snapshot.schema_retention_ns(&database, &schema);
         let tables = snapshot.tables(&database, &schema).unwrap_or_default();
+        let tables = tables.len() + relation::list(snapshot, &database, &schema).len();
         rows.push([
             Cell::from(database),
             schema.into(),
             is_default.into(),
             retention.map(retention_text).into(),
-            tables.len().into(),
+            tables.into(),
         ]);
     }
     rows
@@ -88,6 +92,23 @@ fn each_table(snapshot: &Snapshot, mut each: impl FnMut(&str, &str, &str, &Table
         for name in snapshot.tables(&database, &schema).unwrap_or_default() {
             if let Some(table) = snapshot.table(&database, &schema, &name) {
                 each(&database, &schema, &name, &table);
+            }
+        }
+    }
+}
+
+/// Calls `each` for every relation, with the names of its database and its schema.
+fn each_relation(snapshot: &Snapshot, mut each: impl FnMut(&str, &str, &RelationSchema)) {
+    for (database, schema) in all_schemas(snapshot) {
+        for table in relation::list(snapshot, &database, &schema) {
+            let name = TableName {
+                database: database.clone(),
+                schema: schema.clone(),
+                table,
+                position: None,
+            };
+            if let Some(reader) = relation::find(snapshot, &name) {
+                each(&database, &schema, reader.schema());
             }
         }
     }
@@ -135,10 +156,7 @@ pub(super) fn tables(reading: &Reading) -> Result<Rows, Error> {
     });
     for (database, schema) in all_schemas(snapshot) {
         let views = view::list(snapshot, &database, &schema);
-        let relations = snapshot.relations(&database, &schema).unwrap_or_default();
-        let relations = relations
-            .into_iter()
-            .filter(|name| !view::is_relation_of_views(name));
+        let relations = relation::list(snapshot, &database, &schema).into_iter();
         let named = views.into_iter().map(|name| (name, "view"));
         for (name, kind) in named.chain(relations.map(|name| (name, "relation"))) {
             rows.push([
@@ -181,6 +199,20 @@ pub(super) fn columns(reading: &Reading) -> Rows {
                 type_of(table, at).into(),
                 kind_of(table, at).into(),
                 field.is_nullable().into(),
+            ]);
+        }
+    });
+    each_relation(&reading.snapshot, |database, schema, relation| {
+        for (at, column) in relation.columns.iter().enumerate() {
+            rows.push([
+                Cell::from(database),
+                schema.into(),
+                relation.name.as_str().into(),
+                column.name.as_str().into(),
+                (at + 1).into(),
+                types::name(column.kind).into(),
+                relation::kind_of(relation, at).into(),
+                column.nullable.into(),
             ]);
         }
     });
@@ -327,7 +359,7 @@ fn all_settings(reading: &Reading) -> Vec<ShownSetting> {
     let sql = &reading.shared.options;
     let store = reading.shared.engine.options();
     let compaction = &store.compaction;
-    let own: [(&str, &dyn Debug); 22] = [
+    let own: [(&str, &dyn Debug); 24] = [
         ("query-threads", &sql.threads),
         ("query-memory-bytes-max", &sql.query_memory_bytes_max),
         ("queries-memory-bytes-max", &sql.queries_memory_bytes_max),
@@ -341,6 +373,8 @@ fn all_settings(reading: &Reading) -> Vec<ShownSetting> {
         ("flush-idle-rows-min", &store.flush_idle_rows_min),
         ("log-bytes-max", &store.log_bytes_max),
         ("batch-rows-max", &store.batch_rows_max),
+        ("batch-columns-max", &store.batch_columns_max),
+        ("batch-series-max", &store.batch_series_max),
         ("memory-bytes-max", &store.memory_bytes_max),
         ("memo-bytes-max", &store.memo_bytes_max),
         (
@@ -405,6 +439,7 @@ pub(super) fn metrics(reading: &Reading) -> Rows {
         ("quarantined_files", metrics.quarantined_files),
         ("quarantined_bytes", metrics.quarantined_bytes),
         ("quarantined_rows", metrics.quarantined_rows),
+        ("quarantined_series", metrics.quarantined_series),
         ("index_files", metrics.index_files),
         ("index_cache_bytes", metrics.index_cache_bytes),
         ("databases", metrics.databases),

@@ -10,6 +10,7 @@ use super::{TRIES_MAX, Writing, column, is_overtaken, item, only_table, row_keys
 use crate::catalogue::Reading;
 use crate::error::Error;
 use crate::filter::{Coverage, Pushdown};
+use crate::relation;
 use crate::sql::blocking;
 use crate::statement::name::TableName;
 use crate::table::ROW_COLUMNS;
@@ -33,6 +34,9 @@ pub(crate) async fn delete(
     }
     let (FromTable::WithFromKeyword(tables) | FromTable::WithoutKeyword(tables)) = &delete.from;
     let (name, from) = only_table(tables, "DELETE", &writing.place)?;
+    if relation::find(&writing.reading.snapshot, &name).is_some() {
+        return super::relation::delete(writing, name, from, delete.selection).await;
+    }
     let table = writing.table(&name)?;
     let time = vec![item(column(TIME_COLUMN), TIME_COLUMN)];
     let query = select(time, from.clone(), delete.selection.clone())?;

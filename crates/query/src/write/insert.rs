@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::{ArrayRef, RecordBatch};
-use arrow::datatypes::Field;
+use arrow::datatypes::{Field, Schema};
 use datafusion::sql::sqlparser::ast::{
     self, Assignment, AssignmentTarget, ConflictTarget, Expr, Insert, OnConflictAction, OnInsert,
     SetExpr, TableObject,
@@ -13,9 +13,9 @@ use nilometer_engine::{Duplicates, Engine, TIME_COLUMN, TableSchema};
 
 use super::{Kept, Writing, batch_of, fitted, values};
 use crate::error::{Error, Position};
-use crate::names;
 use crate::sql::blocking;
 use crate::statement::name::{Name, Path, TableName};
+use crate::{names, relation};
 use nilometer_engine::ingest::OnConflict;
 
 /// Carries out an INSERT. Returns how many rows are there now because of it.
@@ -28,13 +28,36 @@ pub(crate) async fn insert(
         return Err(unsupported("INSERT INTO a function", "name a table"));
     };
     let name = Path::of(name)?.table(&writing.place)?;
+    if let Some(reader) = relation::find(&writing.reading.snapshot, &name) {
+        return super::relation::insert(writing, insert, &name, &reader).await;
+    }
     let table = writing.table(&name)?;
     let columns = columns(&insert, &table, name.position)?;
     let on_conflict = on_conflict(insert.on.take(), &table, &columns)?;
-    let mut source = insert
-        .source
-        .take()
+    let source = source_of(&mut insert)?;
+    let (batch, memory, writing) = rows(writing, source, columns, name.position).await?;
+    let engine = Arc::clone(writing.sql.engine());
+    let written =
+        blocking(move || write(&engine, &name, &batch, on_conflict).inspect(|_| drop(memory)))
+            .await?;
+    Ok((written, writing))
+}
+
+/// What is to be inserted.
+pub(super) fn source_of(insert: &mut Insert) -> Result<ast::Query, Error> {
+    let source = insert.source.take();
+    let source = source
         .ok_or_else(|| unsupported("INSERT without rows", "write VALUES (...) or a SELECT"))?;
+    Ok(*source)
+}
+
+/// Rows for these columns: literals as they stand, anything else by the planner.
+pub(super) async fn rows(
+    writing: Writing<'_>,
+    mut source: ast::Query,
+    columns: Vec<Field>,
+    position: Option<Position>,
+) -> Result<Selected<'_>, Error> {
     let is_bare = source.order_by.is_none() && source.limit_clause.is_none();
     let literal = match source.body.as_mut() {
         SetExpr::Values(rows) if is_bare => {
@@ -46,24 +69,17 @@ pub(crate) async fn insert(
         }
         _ => None,
     };
-    let (batch, memory, writing) = match literal {
-        Some(arrays) => {
-            let rows = arrays.first().map_or(0, |array| array.len());
-            let memory = writing.reserve();
-            memory.try_grow(arrays.iter().map(|it| it.get_array_memory_size()).sum())?;
-            let columns = columns.into_iter().zip(arrays).collect();
-            (batch_of(columns, rows)?, memory, writing)
-        }
-        None => selected(writing, *source, columns, name.position).await?,
+    let Some(arrays) = literal else {
+        return selected(writing, source, columns, position).await;
     };
-    let engine = Arc::clone(writing.sql.engine());
-    let written =
-        blocking(move || write(&engine, &name, &batch, on_conflict).inspect(|_| drop(memory)))
-            .await?;
-    Ok((written, writing))
+    let rows = arrays.first().map_or(0, |array| array.len());
+    let memory = writing.reserve();
+    memory.try_grow(arrays.iter().map(|it| it.get_array_memory_size()).sum())?;
+    let columns = columns.into_iter().zip(arrays).collect();
+    Ok((batch_of(columns, rows)?, memory, writing))
 }
 
-fn unsupported(statement: &str, instead: &'static str) -> Error {
+pub(super) fn unsupported(statement: &str, instead: &'static str) -> Error {
     Error::Unsupported {
         statement: statement.to_owned(),
         instead,
@@ -99,7 +115,19 @@ fn columns(
     table: &TableSchema,
     position: Option<Position>,
 ) -> Result<Vec<Field>, Error> {
-    let arrow = table.arrow_schema();
+    let fields = named_columns(insert, &table.arrow_schema())?;
+    if fields.iter().all(|field| field.name() != TIME_COLUMN) {
+        return Err(Error::Plan {
+            message: "a row needs its time: add time to the columns, with now() for this moment"
+                .to_owned(),
+            position,
+        });
+    }
+    Ok(fields)
+}
+
+/// The columns that an INSERT names, of these; all of them if it names none.
+pub(super) fn named_columns(insert: &Insert, arrow: &Schema) -> Result<Vec<Field>, Error> {
     if insert.columns.is_empty() {
         return Ok(arrow
             .fields()
@@ -111,7 +139,7 @@ fn columns(
     for path in &insert.columns {
         let name = Path::of(path)?.last;
         let Ok(field) = arrow.field_with_name(&name.text) else {
-            return Err(names::unknown_column(table, &name));
+            return Err(names::unknown_column_of(arrow, &name));
         };
         if fields.iter().any(|known| known.name() == field.name()) {
             return Err(Error::Plan {
@@ -120,13 +148,6 @@ fn columns(
             });
         }
         fields.push(field.clone());
-    }
-    if fields.iter().all(|field| field.name() != TIME_COLUMN) {
-        return Err(Error::Plan {
-            message: "a row needs its time: add time to the columns, with now() for this moment"
-                .to_owned(),
-            position,
-        });
     }
     Ok(fields)
 }
@@ -259,7 +280,8 @@ fn not_whole(position: Option<Position>) -> Error {
     }
 }
 
-type Selected<'a> = (
+/// Rows, the memory that they are held in, and the statement that goes on.
+pub(super) type Selected<'a> = (
     RecordBatch,
     datafusion::execution::memory_pool::MemoryReservation,
     Writing<'a>,

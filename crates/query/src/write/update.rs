@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow::array::ArrayRef;
-use arrow::datatypes::Field;
+use arrow::datatypes::{Field, Schema};
 use datafusion::sql::sqlparser::ast::{self, Assignment, AssignmentTarget, Update};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{RowKey, TIME_COLUMN, TableSchema};
@@ -13,10 +13,10 @@ use super::{
     select,
 };
 use crate::error::{Error, Position};
-use crate::names;
 use crate::sql::blocking;
 use crate::statement::name::{Path, TableName};
 use crate::table::ROW_COLUMNS;
+use crate::{names, relation};
 
 /// The time that a row had, beside the one that it gets.
 const OLD_TIME: &str = "_time";
@@ -40,6 +40,17 @@ pub(crate) async fn update(
     }
     let tables = std::slice::from_ref(&update.table);
     let (name, from) = only_table(tables, "UPDATE", &writing.place)?;
+    if let Some(reader) = relation::find(&writing.reading.snapshot, &name) {
+        let (values, position) = assigned(&reader.schema().arrow_schema(), &update.assignments)?;
+        let update = super::relation::Update {
+            name,
+            from,
+            values,
+            selection: update.selection,
+            position,
+        };
+        return super::relation::update(writing, update).await;
+    }
     let table = writing.table(&name)?;
     let (query, position) = query(&table, &update.assignments, from, update.selection)?;
     let mut tries = 0;
@@ -61,6 +72,24 @@ fn query(
     condition: Option<ast::Expr>,
 ) -> Result<(ast::Query, Option<Position>), Error> {
     let arrow = table.arrow_schema();
+    let (values, first) = assigned(&arrow, assignments)?;
+    let [series, nth] = ROW_COLUMNS;
+    let mut columns = vec![
+        item(column(series), series),
+        item(column(TIME_COLUMN), OLD_TIME),
+        item(column(nth), nth),
+    ];
+    for (field, value) in arrow.fields().iter().zip(values) {
+        let value = value.unwrap_or_else(|| column(field.name()));
+        columns.push(item(value, field.name()));
+    }
+    Ok((select(columns, from, condition)?, first))
+}
+
+/// What each column is set to, if it is, and where the first of these stands.
+pub(super) type Assigned = (Vec<Option<ast::Expr>>, Option<Position>);
+
+pub(super) fn assigned(arrow: &Schema, assignments: &[Assignment]) -> Result<Assigned, Error> {
     let mut values: Vec<Option<ast::Expr>> = vec![None; arrow.fields().len()];
     let mut first = None;
     for assignment in assignments {
@@ -72,7 +101,7 @@ fn query(
         };
         let target = Path::of(target)?.last;
         let Ok(at) = arrow.index_of(&target.text) else {
-            return Err(names::unknown_column(table, &target));
+            return Err(names::unknown_column_of(arrow, &target));
         };
         first = first.or(target.position);
         match values.get_mut(at) {
@@ -85,17 +114,7 @@ fn query(
             }
         }
     }
-    let [series, nth] = ROW_COLUMNS;
-    let mut columns = vec![
-        item(column(series), series),
-        item(column(TIME_COLUMN), OLD_TIME),
-        item(column(nth), nth),
-    ];
-    for (field, value) in arrow.fields().iter().zip(values) {
-        let value = value.unwrap_or_else(|| column(field.name()));
-        columns.push(item(value, field.name()));
-    }
-    Ok((select(columns, from, condition)?, first))
+    Ok((values, first))
 }
 
 /// Reads the rows and writes what they shall be. The inner error is the engine's about them; then it may be tried again.

@@ -125,6 +125,11 @@ fn files(engine: &Metrics) -> Vec<Figure> {
             engine.quarantined_rows,
         ),
         (
+            "quarantined_series",
+            "Series whose tags are lost with those files, as far as it is known.",
+            engine.quarantined_series,
+        ),
+        (
             "open_files",
             "Segment files that are open.",
             engine.open_files,

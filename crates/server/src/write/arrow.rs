@@ -1,7 +1,7 @@
 //! `POST /api/v3/write_arrow`: record batches of an Arrow stream into a table, each of them one atomic batch.
 //!
-//! Does: write a batch as soon as it is there, and say in the end, well or not, how much was written. Does not: make tables
-//! or columns, or take back what was written before an error.
+//! Does: write a batch as soon as it is there, and say in the end, well or not, how much was written. Does not: decide
+//! what tables and columns become that are not there (the engine does), or take back what was written before an error.
 
 mod messages;
 
@@ -11,12 +11,13 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
+use arrow::datatypes::Schema;
 use arrow_ipc::reader::StreamDecoder;
 use axum::extract::{RawQuery, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use nilometer_engine::ingest::{OnConflict, Target as TypedTarget, TypedReport};
-use nilometer_engine::{Duplicates, Error as EngineError};
+use nilometer_engine::ingest::{Missing, OnConflict, Target as TypedTarget, TypedReport};
+use nilometer_engine::{Duplicates, Error as EngineError, TIME_COLUMN};
 use serde_json::{Value, json};
 
 use super::{Target, run_blocking, time_limit};
@@ -66,6 +67,11 @@ pub(crate) async fn write_arrow(
 struct Place {
     target: Target,
     table: String,
+    /// The column that has the times, if it is called otherwise.
+    time: Option<String>,
+    /// What becomes tags of a table or of columns that are not there yet; `None` = dictionary-encoded text.
+    tags: Option<Vec<String>>,
+    adds_columns: bool,
     on_conflict: OnConflict,
     /// Names the stream; each of its batches has a name made of it.
     key: Option<[u8; 16]>,
@@ -76,21 +82,11 @@ impl Place {
         check_headers(headers)?;
         let database = parameters.required("db")?.to_owned();
         let table = parameters.required("table")?.to_owned();
-        let snapshot = app.engine.snapshot();
-        let Some(default) = snapshot.default_schema(&database) else {
-            return Err(EngineError::UnknownDatabase { name: database }.into());
-        };
+        let creates = parameters.flag("create", true)?;
+        let adds_columns = parameters.flag("add_columns", false)?;
         let schema = parameters.get("schema").filter(|schema| !schema.is_empty());
-        let named = schema.unwrap_or(&default);
-        let Some(found) = snapshot.table(&database, named, &table) else {
-            return Err(Refusal::new(
-                StatusCode::NOT_FOUND,
-                format!(
-                    "table not found: \"{database}.{named}.{table}\"; make it and its columns first"
-                ),
-            ));
-        };
-        let on_conflict = match (parameters.get("on_conflict"), found.settings.duplicates) {
+        let duplicates = duplicates(app, &database, schema, &table, creates)?;
+        let on_conflict = match (parameters.get("on_conflict"), duplicates) {
             (Some("error"), _) | (None, Duplicates::Unique) => OnConflict::Error,
             (Some("skip"), _) => OnConflict::Skip,
             (Some("replace") | None, _) => OnConflict::Replace,
@@ -101,12 +97,49 @@ impl Place {
             }
         };
         let key = idempotency::key_of(headers, &database)?;
+        let tags = parameters.get("tags").map(|names| {
+            let names = names.split(',').filter(|name| !name.is_empty());
+            names.map(str::to_owned).collect()
+        });
+        let time = parameters.get("time").filter(|name| !name.is_empty());
         Ok(Self {
-            target: Target::of_rows(database, schema.map(str::to_owned)),
+            target: Target::of_rows(database, schema.map(str::to_owned), creates),
             table,
+            time: time.map(str::to_owned),
+            tags,
+            adds_columns,
             on_conflict,
             key,
         })
+    }
+}
+
+/// What the table does with duplicates, or will once it was made.
+fn duplicates(
+    app: &App,
+    database: &str,
+    schema: Option<&str>,
+    table: &str,
+    creates: bool,
+) -> Result<Duplicates, Refusal> {
+    let snapshot = app.engine.snapshot();
+    let Some(default) = snapshot.default_schema(database) else {
+        if creates {
+            return Ok(Duplicates::Last);
+        }
+        let name = database.to_owned();
+        return Err(EngineError::UnknownDatabase { name }.into());
+    };
+    let schema = schema.unwrap_or(&default);
+    match snapshot.table(database, schema, table) {
+        Some(found) => Ok(found.settings.duplicates),
+        None if creates => Ok(Duplicates::Last),
+        None => Err(Refusal::new(
+            StatusCode::NOT_FOUND,
+            format!(
+                "table not found: \"{database}.{schema}.{table}\"; make it and its columns first, or leave create=false out"
+            ),
+        )),
     }
 }
 
@@ -224,12 +257,33 @@ fn write_batch(
     place: &Place,
     batch: &RecordBatch,
     nth: u64,
+) -> Result<TypedReport, Refusal> {
+    let renamed = match &place.time {
+        Some(time) => Some(with_time(batch, time)?),
+        None => None,
+    };
+    let batch = renamed.as_ref().unwrap_or(batch);
+    Ok(write_rows(app, place, batch, nth)?)
+}
+
+fn write_rows(
+    app: &App,
+    place: &Place,
+    batch: &RecordBatch,
+    nth: u64,
 ) -> Result<TypedReport, EngineError> {
     let mut session = app.sessions.take(&place.target)?;
     let target = TypedTarget {
         schema: place.target.schema.as_deref(),
         table: &place.table,
     };
+    if place.target.creates || place.adds_columns {
+        let missing = Missing {
+            tags: place.tags.as_deref(),
+            adds_columns: place.adds_columns,
+        };
+        session.make_missing(target, batch.schema_ref(), missing)?;
+    }
     let report = match place.key {
         None => session.write_arrow(target, batch, place.on_conflict)?,
         Some(key) => {
@@ -239,4 +293,39 @@ fn write_batch(
     };
     app.sessions.put_back(&place.target, session);
     Ok(report)
+}
+
+/// The same rows with the column of this name called as the time is called here.
+fn with_time(batch: &RecordBatch, time: &str) -> Result<RecordBatch, Refusal> {
+    let schema = batch.schema_ref();
+    let names = || {
+        let names: Vec<&str> = schema
+            .fields()
+            .iter()
+            .map(|column| column.name().as_str())
+            .collect();
+        names.join(", ")
+    };
+    if schema.index_of(time).is_err() {
+        return Err(Refusal::bad_request(format!(
+            "there is no column '{time}' to take the times from; there are {}",
+            names()
+        )));
+    }
+    if time != TIME_COLUMN && schema.index_of(TIME_COLUMN).is_ok() {
+        return Err(Refusal::bad_request(format!(
+            "the times are to come from '{time}', and there is another column '{TIME_COLUMN}'; rename it or leave it out"
+        )));
+    }
+    let columns = schema.fields().iter().map(|column| {
+        let column = column.as_ref().clone();
+        if column.name() == time {
+            column.with_name(TIME_COLUMN)
+        } else {
+            column
+        }
+    });
+    let schema = Arc::new(Schema::new(columns.collect::<Vec<_>>()));
+    let columns = batch.columns().to_vec();
+    RecordBatch::try_new(schema, columns).map_err(|error| unreadable(&error))
 }

@@ -333,19 +333,19 @@ async fn wrong_requests_say_what_would_be_right() {
             "missing query parameter 'table'",
         ),
         (
-            "/api/v3/write_arrow?db=x&table=m",
+            "/api/v3/write_arrow?db=x&table=m&create=false",
             404,
             "database not found: \"x\"",
         ),
         (
-            "/api/v3/write_arrow?db=d&table=x",
+            "/api/v3/write_arrow?db=d&table=x&create=false",
             404,
-            "table not found: \"d.public.x\"; make it and its columns first",
+            "table not found: \"d.public.x\"; make it and its columns first, or leave create=false out",
         ),
         (
-            "/api/v3/write_arrow?db=d&table=m&schema=x",
+            "/api/v3/write_arrow?db=d&table=m&schema=x&create=false",
             404,
-            "table not found: \"d.x.m\"; make it and its columns first",
+            "table not found: \"d.x.m\"; make it and its columns first, or leave create=false out",
         ),
     ] {
         let answer = send(&server, path, body()).await;

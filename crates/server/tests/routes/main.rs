@@ -7,10 +7,13 @@
 
 mod access;
 mod arrow;
+mod arrow_create;
 mod cancel;
+mod cors;
 mod formats;
 mod http;
 mod influx;
+mod limits;
 mod metrics;
 mod parameters;
 mod query;

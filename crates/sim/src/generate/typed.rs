@@ -9,25 +9,35 @@ use crate::plan::{Act, Line};
 
 impl Draw {
     pub(super) fn write_typed(&mut self) -> Act {
-        let choices = [OnConflict::Error, OnConflict::Skip, OnConflict::Replace];
-        // Tables that merge or keep take nothing else.
-        let plain = if self.is_unique() { 0.1 } else { 0.5 };
-        let on_conflict = if self.random.random_bool(plain) {
-            OnConflict::Replace
-        } else {
-            *pick(&mut self.random, &choices)
-        };
+        if !self.sent.is_empty() && self.random.random_bool(0.1) {
+            return pick(&mut self.random, &self.sent).clone();
+        }
+        let on_conflict = self.on_conflict();
         let rows = match on_conflict {
             // One row in the way is enough to refuse them all.
             OnConflict::Error if self.random.random_bool(0.7) => self.random.random_range(1..=3),
             _ => self.random.random_range(1..=self.rows_typical),
         };
         let table = self.table();
+        let key = self.random.random_bool(0.15).then_some(self.next_key);
+        self.next_key = self.next_key.wrapping_add(u8::from(key.is_some()));
         Act::WriteTyped {
             database: self.database(),
             lines: self.points(&table, rows),
             table,
             on_conflict,
+            key,
+        }
+    }
+
+    pub(super) fn on_conflict(&mut self) -> OnConflict {
+        let choices = [OnConflict::Error, OnConflict::Skip, OnConflict::Replace];
+        // Tables that merge or keep take nothing else.
+        let plain = if self.is_unique() { 0.1 } else { 0.5 };
+        if self.random.random_bool(plain) {
+            OnConflict::Replace
+        } else {
+            *pick(&mut self.random, &choices)
         }
     }
 

@@ -8,9 +8,10 @@ use nilometer_engine::{ColumnKind, Duplicates, TableSettings};
 use super::convert::convert;
 use super::difference::describe_table;
 use super::predict::{Batch, type_of};
+use super::relation::{RelateOp, Relation};
 use super::typed::Place;
 use super::{Found, FoundTable, Mentioned, Name, Table};
-use crate::plan::{Change, Column, Delete, Fields, Tags};
+use crate::plan::{Change, Column, Delete, Fields, PlaceChange, Shape, Tags};
 
 /// Settings and columns of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -56,9 +57,15 @@ pub(super) type Hidden = BTreeMap<u32, String>;
 /// A table: its columns as far as something acknowledged needs them, and its rows in the order of their writes.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Kept {
-    schema: Schema,
+    /// No two tables that ever were have the same.
+    pub(super) number: u64,
+    pub(super) schema: Schema,
     pub(super) rows: BTreeMap<(Tags, i64, Hidden), Vec<Fields>>,
-    dropped_tags: u32,
+    pub(super) dropped_tags: u32,
+    /// Keys whose rows were written over: what they were may show again when a file is lost.
+    pub(super) again: BTreeSet<(Tags, i64)>,
+    /// Keys have changed their names since.
+    pub(super) renamed: bool,
 }
 
 /// Something that the store does as a whole or not at all.
@@ -82,6 +89,14 @@ pub enum Op {
         /// The rows that come.
         batch: Batch,
     },
+    /// Databases or schemas change.
+    Place(PlaceChange),
+    /// A relation is made.
+    CreateRelation(Name, Shape),
+    /// A relation is dropped.
+    DropRelation(Name),
+    /// Rows of a relation change.
+    Relate(RelateOp),
     /// Names or types change.
     Change {
         /// The database.
@@ -98,9 +113,35 @@ impl Op {
     pub(super) fn key(&self) -> Option<(u8, u64)> {
         match self {
             Self::Write(batch) if batch.rows() > 0 => batch.key.map(|key| (key, batch.rows())),
-            Self::Write(_) | Self::Delete { .. } | Self::Update { .. } | Self::Change { .. } => {
-                None
+            Self::Update { batch, .. } if batch.rows() > 0 => {
+                batch.key.map(|key| (key, batch.rows()))
             }
+            Self::Relate(op) => op.batch.key.map(|key| (key, op.batch.rows())),
+            _ => None,
+        }
+    }
+
+    /// Whether a row of one of these keys is written or may be deleted.
+    pub(super) fn touches(&self, of: &Name, keys: &BTreeSet<(Tags, i64)>) -> bool {
+        let writes = |batch: &Batch| {
+            let mut points = batch.points.iter();
+            batch.database == of.0
+                && points.any(|it| it.table == of.1 && keys.contains(&(it.tags.clone(), it.time)))
+        };
+        match self {
+            Self::Write(batch) => writes(batch),
+            Self::Relate(op) => writes(&op.batch),
+            Self::Update { name, gone, batch } => {
+                let mut gone = gone.iter();
+                writes(batch)
+                    || (name == of
+                        && gone.any(|(tags, time, _)| keys.contains(&(tags.clone(), *time))))
+            }
+            Self::Delete { database, delete } => {
+                (database, &delete.table) == (&of.0, &of.1)
+                    && keys.iter().any(|(tags, time)| delete.takes(tags, *time))
+            }
+            _ => false,
         }
     }
 }
@@ -123,7 +164,11 @@ pub enum Expected {
 /// Everything that is known to hold.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct State {
-    tables: BTreeMap<Name, Kept>,
+    pub(super) places: BTreeSet<String>,
+    pub(super) tables: BTreeMap<Name, Kept>,
+    pub(super) relations: BTreeMap<Name, Relation>,
+    /// Of the last table that was made.
+    last_number: u64,
 }
 
 impl State {
@@ -169,7 +214,8 @@ impl State {
     /// on, and with them all rows of the table that are no younger.
     pub(super) fn expire(&mut self, found: &Found, now_ns: i64) {
         for (name, kept) in &mut self.tables {
-            let (Some(retention), Some(table)) = (kept.schema.retention_ns, found.get(name)) else {
+            let (Some(retention), Some(table)) = (kept.schema.retention_ns, found.tables.get(name))
+            else {
                 continue;
             };
             let limit = now_ns.saturating_sub(retention);
@@ -202,6 +248,13 @@ impl State {
                 self.remove(name, gone);
                 self.write(batch);
             }
+            Op::Place(change) => self.change_place(change),
+            Op::CreateRelation(name, shape) => {
+                let new = || Relation::new(*shape);
+                self.relations.entry(name.clone()).or_insert_with(new);
+            }
+            Op::DropRelation(name) => drop(self.relations.remove(name)),
+            Op::Relate(op) => self.relate(op),
             Op::Change {
                 database,
                 change,
@@ -209,7 +262,7 @@ impl State {
             } => {
                 let name = (database.clone(), change.table().to_owned());
                 if let Some(before) = before {
-                    self.tables.entry(name.clone()).or_default().schema = before.clone();
+                    self.table(name.clone()).schema = before.clone();
                 }
                 self.change(name, change);
             }
@@ -224,16 +277,30 @@ impl State {
         self.tables.get_mut(name)
     }
 
-    fn write(&mut self, batch: &Batch) {
+    /// The table of this name, made if there is none.
+    fn table(&mut self, name: Name) -> &mut Kept {
+        let last = &mut self.last_number;
+        self.tables.entry(name).or_insert_with(|| {
+            *last += 1;
+            Kept {
+                number: *last,
+                ..Kept::default()
+            }
+        })
+    }
+
+    pub(super) fn write(&mut self, batch: &Batch) {
         for point in &batch.points {
-            let name = (batch.database.clone(), point.table.clone());
-            let kept = self.tables.entry(name).or_default();
+            let kept = self.table((batch.database.clone(), point.table.clone()));
             kept.schema.tags.extend(point.tags.keys().cloned());
             for (field, value) in &point.fields {
                 kept.schema.fields.insert(field.clone(), type_of(value));
             }
             let key = (point.tags.clone(), point.time, Hidden::new());
             let rows = kept.rows.entry(key).or_default();
+            if !rows.is_empty() {
+                kept.again.insert((point.tags.clone(), point.time));
+            }
             let fields = point.fields.iter().cloned();
             match (kept.schema.duplicates, rows.last_mut()) {
                 (Duplicates::Last, Some(row)) => row.extend(fields),
@@ -251,20 +318,20 @@ impl State {
                 columns,
                 ..
             } => {
-                self.tables.entry(name).or_insert_with(|| {
-                    let mut kept = Kept::default();
-                    kept.schema.duplicates = *duplicates;
-                    kept.schema.interval_ns = *interval_ns;
-                    for (column, kind) in columns {
-                        match kind {
-                            ColumnKind::Tag => drop(kept.schema.tags.insert(column.clone())),
-                            ColumnKind::Field(kind) => {
-                                kept.schema.fields.insert(column.clone(), *kind);
-                            }
+                if self.tables.contains_key(&name) {
+                    return;
+                }
+                let schema = &mut self.table(name).schema;
+                schema.duplicates = *duplicates;
+                schema.interval_ns = *interval_ns;
+                for (column, kind) in columns {
+                    match kind {
+                        ColumnKind::Tag => drop(schema.tags.insert(column.clone())),
+                        ColumnKind::Field(kind) => {
+                            schema.fields.insert(column.clone(), *kind);
                         }
                     }
-                    kept
-                });
+                }
             }
             Change::DropTable { .. } => {
                 self.tables.remove(&name);
@@ -360,8 +427,15 @@ impl State {
     /// Compares a read with this state: what must be there is there, and nothing else but names that a failed write may
     /// have left.
     pub(super) fn check(&self, found: &Found, mentioned: &Mentioned) -> Result<(), String> {
+        if self.places != found.places {
+            return Err(format!(
+                "there are the databases and schemas {:?} instead of {:?}",
+                found.places, self.places
+            ));
+        }
+        self.check_relations(found)?;
         let mut out = String::new();
-        for (name, table) in found {
+        for (name, table) in &found.tables {
             let kept = self.tables.get(name);
             if kept.is_none() && !mentioned.tables.contains(name) {
                 return Err(format!("{}.{} came from nowhere", name.0, name.1));
@@ -379,7 +453,11 @@ impl State {
                 return Err(format!("{}.{}: {disorder}", name.0, name.1));
             }
         }
-        if let Some(missing) = self.tables.keys().find(|name| !found.contains_key(*name)) {
+        if let Some(missing) = self
+            .tables
+            .keys()
+            .find(|name| !found.tables.contains_key(*name))
+        {
             return Err(format!("table {}.{} is missing", missing.0, missing.1));
         }
         if out.is_empty() {
@@ -406,11 +484,8 @@ pub fn same_rows(want: &Table, got: &Table) -> bool {
 
 impl Kept {
     fn delete(&mut self, delete: &Delete) {
-        let (from, to) = delete.time;
-        self.rows.retain(|(tags, time, _), _| {
-            let meant = delete.tag.as_ref().is_none_or(|tag| tag.keeps(tags));
-            !(meant && (from..=to).contains(time))
-        });
+        self.rows
+            .retain(|(tags, time, _), _| !delete.takes(tags, *time));
     }
 
     fn drop_column(&mut self, column: &Column) {
@@ -422,6 +497,7 @@ impl Kept {
             return;
         }
         self.schema.tags.remove(&column.name);
+        self.renamed = true;
         self.dropped_tags += 1;
         let hidden_as = self.dropped_tags;
         self.rows = std::mem::take(&mut self.rows)
@@ -437,6 +513,7 @@ impl Kept {
 
     fn rename_column(&mut self, column: &Column, to: &str) {
         if column.is_tag {
+            self.renamed = true;
             self.schema.tags.remove(&column.name);
             self.schema.tags.insert(to.to_owned());
             self.rows = std::mem::take(&mut self.rows)

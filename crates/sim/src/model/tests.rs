@@ -37,14 +37,18 @@ fn found(ops: &[&Op]) -> Found {
         state.apply(op);
     }
     let names: Vec<Name> = state.names().cloned().collect();
-    names
+    let tables = names
         .into_iter()
-        .filter_map(|name| Some((name.clone(), state.found(&name)?)))
-        .collect()
+        .filter_map(|name| Some((name.clone(), state.found(&name)?)));
+    Found {
+        places: state.places().clone(),
+        tables: tables.collect(),
+        relations: state.relations.clone(),
+    }
 }
 
 fn shown(ops: &[&Op]) -> Vec<(i64, Vec<Fields>)> {
-    let tables = found(ops).into_values();
+    let tables = found(ops).tables.into_values();
     tables
         .flat_map(|table| table.rows)
         .map(|((_, time), rows)| (time, rows))
@@ -177,7 +181,7 @@ fn a_batch_in_doubt_is_there_whole_or_not_at_all_and_in_order() {
         model.doubt(second.clone());
         model.settle(found, 0).is_ok()
     };
-    assert!(settles(&Found::new()));
+    assert!(settles(&Found::default()));
     assert!(settles(&found(&[&first])));
     assert!(settles(&found(&[&first, &second])));
     assert!(!settles(&found(&[&second])));
@@ -190,6 +194,6 @@ fn a_settled_batch_may_not_change_its_mind() {
     let batch = taken(&[line("a", Value::Integer(1), 1)]);
     let mut model = Model::default();
     model.doubt(batch.clone());
-    model.settle(&Found::new(), 0).unwrap();
+    model.settle(&Found::default(), 0).unwrap();
     assert!(model.settle(&found(&[&batch]), 0).is_err());
 }

@@ -5,7 +5,7 @@
 use std::fmt;
 use std::fmt::Write as _;
 
-use super::{Act, Line, Plan, Step, Value};
+use super::{Act, Line, Plan, Relate, Step, Value};
 
 impl Value {
     fn spell(&self, out: &mut String) {
@@ -93,11 +93,17 @@ impl fmt::Display for Step {
                 table,
                 lines,
                 on_conflict,
-            } => write!(
-                f,
-                "write {database}.{table} typed, {} rows, on conflict {on_conflict:?}",
-                lines.len()
-            )?,
+                key,
+            } => {
+                write!(
+                    f,
+                    "write {database}.{table} typed, {} rows, on conflict {on_conflict:?}",
+                    lines.len()
+                )?;
+                if let Some(key) = key {
+                    write!(f, ", key {key}")?;
+                }
+            }
             Act::Update {
                 database,
                 table,
@@ -110,7 +116,16 @@ impl fmt::Display for Step {
             )?,
             Act::Delete { database, delete } => write!(f, "delete in {database}: {delete:?}")?,
             Act::Change { database, change } => write!(f, "change {database}: {change:?}")?,
-            Act::CreateDatabase(name) => write!(f, "create database {name}")?,
+            Act::Relate(relate) => {
+                let (place, relation) = (&relate.database, &relate.relation);
+                write!(f, "relate {place}.{relation}, {} lines", relate.lines.len())?;
+                if let Some(key) = relate.key {
+                    write!(f, ", key {key}")?;
+                }
+                for step in &relate.steps {
+                    write!(f, "\n        {step:?}")?;
+                }
+            }
             Act::Advance { ms, jump_ns } => write!(f, "advance {ms} ms, jump {jump_ns} ns")?,
             Act::Compare(probe) => write!(f, "compare, probe {probe:?}")?,
             _ => write!(f, "{:?}", self.act)?,
@@ -130,11 +145,12 @@ impl fmt::Display for Step {
         }
         if let Some(visit) = &self.visit {
             let within = Step::new(visit.act.clone());
-            write!(f, "\n        [at segment call {}: {within}]", visit.call)?;
+            write!(f, "\n        [at call {}: {within}]", visit.call)?;
         }
         if let Act::Write { lines, .. }
         | Act::WriteTyped { lines, .. }
-        | Act::Update { lines, .. } = &self.act
+        | Act::Update { lines, .. }
+        | Act::Relate(Relate { lines, .. }) = &self.act
         {
             for line in lines.iter().take(LINES_SHOWN_MAX) {
                 let mut text = String::new();

@@ -3,12 +3,13 @@
 use std::sync::Arc;
 
 use nilometer_engine::ingest::{REJECTED_SHOWN_MAX, WriteReport};
-use nilometer_engine::{DEFAULT_SCHEMA, Engine, Error, Lsn, NewColumn, TableSchema, TableSettings};
+use nilometer_engine::{Engine, Error, Lsn, NewColumn, TableSchema, TableSettings};
 
 use super::Run;
 use crate::model::{self, Batch, Expected, Fate, Op, Prediction};
+use crate::plan::places::split;
 use crate::plan::{Change, Column, Delete, Line, spell};
-use crate::world::{delete_request, shown_name};
+use crate::world::{delete_request, has_place, shown_name, table_of};
 
 impl Run {
     pub(super) fn write(
@@ -17,8 +18,7 @@ impl Run {
         lines: &[Line],
         key: Option<u8>,
     ) -> Result<(), String> {
-        let known = self.engine()?.snapshot().databases();
-        if !known.iter().any(|name| name == database) {
+        if !has_place(&self.engine()?.snapshot(), database) {
             return self.write_nowhere(database);
         }
         let types = self.world.types(database);
@@ -64,8 +64,22 @@ impl Run {
         }
     }
 
-    fn judge_repeat(&mut self, batch: &Batch, report: &WriteReport) -> Result<(), String> {
-        let Some(key) = batch.key else {
+    pub(super) fn judge_repeat(
+        &mut self,
+        batch: &Batch,
+        report: &WriteReport,
+    ) -> Result<(), String> {
+        self.judge_repeated(batch.key, report.rows, report.lsn)
+    }
+
+    /// Judges an answer that says that a batch was taken before, and with how many rows under which LSN.
+    pub(super) fn judge_repeated(
+        &mut self,
+        key: Option<u8>,
+        rows_then: u64,
+        lsn_then: Lsn,
+    ) -> Result<(), String> {
+        let Some(key) = key else {
             return Err("a batch without a key was called a repeat".to_owned());
         };
         let (rows, lsn) = match self.model.fate(key) {
@@ -73,12 +87,12 @@ impl Run {
             Some(Fate::Open { rows }) => (*rows, None),
             None => return Err(format!("key {key} was never taken, yet is called a repeat")),
         };
-        if rows != report.rows || lsn.is_some_and(|lsn| lsn != report.lsn) {
+        if rows != rows_then || lsn.is_some_and(|lsn| lsn != lsn_then) {
             return Err(format!(
-                "key {key} had {rows} rows at LSN {lsn:?}, and is answered with {report:?}"
+                "key {key} had {rows} rows at LSN {lsn:?}, and is answered with {rows_then} at {lsn_then}"
             ));
         }
-        self.model.acknowledge_key(key, rows, report.lsn);
+        self.model.acknowledge_key(key, rows, lsn_then);
         self.counts.repeats += 1;
         Ok(())
     }
@@ -94,6 +108,10 @@ impl Run {
         match error {
             Error::Poisoned { .. } if stopped => Ok(()),
             Error::DiskFull { .. } if self.world.is_tight() => Ok(()),
+            Error::Memory { .. } if self.has_little_memory => {
+                self.counts.refused += 1;
+                Ok(())
+            }
             error if stopped => Err(format!("a stopped store answered {error}")),
             error => {
                 self.allow::<()>(what, Err(error))?;
@@ -109,7 +127,7 @@ impl Run {
 
     fn write_nowhere(&mut self, database: &str) -> Result<(), String> {
         match self.world.write(database, "cpu busy=1 1\n", None) {
-            Err(Error::UnknownDatabase { .. }) => Ok(()),
+            Err(Error::UnknownDatabase { .. } | Error::NotFound { .. }) => Ok(()),
             other => Err(format!(
                 "database {database} does not exist, yet: {other:?}"
             )),
@@ -151,11 +169,12 @@ impl Run {
     pub(super) fn change(&mut self, database: &str, change: &Change) -> Result<(), String> {
         let engine = Arc::clone(self.engine()?);
         let snapshot = engine.snapshot();
-        if !snapshot.databases().iter().any(|name| name == database) {
+        if !has_place(&snapshot, database) {
             return Ok(());
         }
-        // A snapshot shows the names of now, whatever rows it has.
-        self.held = None;
+        if change.renames() {
+            self.forget_names();
+        }
         let live = self.world.schemas(database);
         let expected = self.model.state().expect(database, change, &live);
         let stopped = self.world.poisoned();
@@ -164,7 +183,7 @@ impl Run {
             change: change.clone(),
             before: live.get(change.table()).cloned(),
         };
-        let table = snapshot.table(database, DEFAULT_SCHEMA, change.table());
+        let table = table_of(&snapshot, database, change.table());
         let outcome = ask(&engine, table.as_deref(), database, change);
         self.judge_change(op, expected, stopped, outcome)
     }
@@ -190,7 +209,7 @@ impl Run {
                 Ok(())
             }
             (Ok(()), expected) => Err(format!("{op:?} was made instead of {expected:?}")),
-            (Err(Error::NotFound { .. }), Expected::NotFound)
+            (Err(Error::NotFound { .. } | Error::UnknownDatabase { .. }), Expected::NotFound)
             | (Err(Error::ExistsAlready { .. }), Expected::ExistsAlready)
             | (Err(Error::Lossy { .. }), Expected::Lossy) => Ok(()),
             // A store that has stopped counts rows that nobody sees: they may be there after the next start.
@@ -210,10 +229,10 @@ impl Run {
 pub(super) fn ask(
     engine: &Engine,
     found: Option<&TableSchema>,
-    database: &str,
+    place: &str,
     change: &Change,
 ) -> Result<(), Error> {
-    let schema = DEFAULT_SCHEMA;
+    let (database, schema) = split(place);
     let shown = |column: &Column| {
         found.map_or_else(|| column.name.clone(), |table| shown_name(table, column))
     };
@@ -265,7 +284,7 @@ pub(super) fn ask(
     }
 }
 
-fn check_report(report: &WriteReport, prediction: &Prediction) -> Result<(), String> {
+pub(super) fn check_report(report: &WriteReport, prediction: &Prediction) -> Result<(), String> {
     let rejected: Vec<usize> = report
         .rejected
         .iter()

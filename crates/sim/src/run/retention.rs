@@ -1,5 +1,7 @@
 //! What retention takes, and when it may.
 
+use std::sync::Arc;
+
 use nilometer_engine::RetentionTime;
 
 use super::Run;
@@ -36,6 +38,14 @@ impl Believed {
         self.ahead_ns = i64::MIN;
     }
 
+    /// What somebody said is as good as what was believed before.
+    fn accept(&mut self, wall_ns: i64, monotonic_ms: u64) {
+        let since_ns = i64::try_from(monotonic_ms).unwrap_or(i64::MAX) * MS_NS;
+        self.last_ns = Some(wall_ns);
+        self.ahead_ns = self.ahead_ns.max(wall_ns - since_ns);
+        self.latest_ns = self.latest_ns.max(wall_ns);
+    }
+
     fn note(&mut self, believed_ns: i64, monotonic_ms: u64) -> Result<(), String> {
         if self.last_ns == Some(believed_ns) {
             return Ok(());
@@ -56,6 +66,20 @@ impl Believed {
 }
 
 impl Run {
+    /// Says that the wall clock is right, after which retention may not be waiting for it.
+    pub(super) fn accept_clock(&mut self) -> Result<(), String> {
+        let engine = Arc::clone(self.engine()?);
+        engine.accept_clock();
+        let (wall_ns, monotonic_ms) = (self.world.now_ns(), self.world.monotonic_ms());
+        self.believed.accept(wall_ns, monotonic_ms);
+        match engine.retention_pause() {
+            Some(pause) => Err(format!(
+                "the clock was accepted, and yet there is {pause:?}"
+            )),
+            None => Ok(()),
+        }
+    }
+
     /// Notes what retention has taken in this step: what is not gone by now may not go without a look at the clock.
     pub(super) fn note_expired(&mut self) -> Result<(), String> {
         if !self.model.state().has_retention() {

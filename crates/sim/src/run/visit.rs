@@ -1,27 +1,31 @@
-//! What another writer does while the store writes a segment.
+//! What another writer does while the store writes a segment, or while a writer is between its look and its place.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use nilometer_engine::ingest::{Session, TypedReport, WriteReport};
-use nilometer_engine::{DEFAULT_SCHEMA, Engine, Error, Lsn, Maintained};
+use nilometer_engine::ingest::{TypedReport, WriteReport};
+use nilometer_engine::{Engine, Error, Lsn, Maintained};
 use nilometer_lineproto::Precision;
 
 use super::Run;
 use super::acts::ask;
+use super::relations::{AskRelate, Relating, ask_drop};
 use super::typed::{AskTyped, Typed};
 use crate::model::{self, Expected, Found, Op, Prediction};
 use crate::plan::{Act, Visit, spell};
-use crate::world::{delete_request, read_all};
+use crate::visitor::Door;
+use crate::world::{delete_request, has_place, read_all, session_in, table_of};
 
 /// Writers help to flush a head of so many times `flush_rows`, which nobody can while its flush waits for the visit.
-const HEAD_FULL_FACTOR: u64 = 4;
+pub(super) const HEAD_FULL_FACTOR: u64 = 4;
 
 /// What is expected of a visit.
 pub(super) enum Expectation {
     Write(Prediction),
     Delete(Op),
     Typed(Typed),
+    Relate(Relating),
     Change(Op, Expected),
+    Drop(Op, Expected),
     Maintain,
     Read,
 }
@@ -31,43 +35,67 @@ enum Answer {
     Write(Result<WriteReport, Error>),
     Delete(Result<Option<Lsn>, Error>),
     Typed(Result<TypedReport, Error>),
+    Relate(Result<WriteReport, Error>),
     Change(Result<(), Error>),
+    Drop(Result<bool, Error>),
     Maintain(Result<Maintained, Error>),
     Read(Result<Found, String>),
 }
 
 type Asked = Box<dyn FnOnce(&Arc<Engine>) -> Option<Answer> + Send>;
 
-/// A visit that is to come, and what became of it: whether the store had stopped by then, and its answer.
+/// What a visitor met and got.
+struct Visited {
+    /// The store had stopped before.
+    stopped: bool,
+    answer: Answer,
+    /// The store had stopped then.
+    stopped_then: bool,
+}
+
+/// A visit that is to come, and what became of it.
 pub(super) struct Awaited {
     expectation: Expectation,
-    answer: Arc<Mutex<Option<(bool, Answer)>>>,
+    visited: Arc<Mutex<Option<Visited>>>,
 }
 
 impl Run {
     /// Sends somebody to wait for the call; `None` = nothing can be done at this time.
-    pub(super) fn send_visitor(&mut self, visit: &Visit) -> Result<Option<Awaited>, String> {
+    pub(super) fn send_visitor(
+        &mut self,
+        door: Door,
+        visit: &Visit,
+    ) -> Result<Option<Awaited>, String> {
         let engine = Arc::clone(self.engine()?);
         let Some((expectation, asked)) = self.prepare(&engine, &visit.act) else {
             return Ok(None);
         };
-        let answer = Arc::new(Mutex::new(None));
-        let place = Arc::clone(&answer);
+        let visited = Arc::new(Mutex::new(None));
+        let place = Arc::clone(&visited);
         let come = Box::new(move || {
-            let stopped = engine.metrics().poisoned.is_some();
-            let answered = asked(&engine).map(|answer| (stopped, answer));
-            *place.lock().unwrap_or_else(PoisonError::into_inner) = answered;
+            let has_stopped = || engine.metrics().poisoned.is_some();
+            let stopped = has_stopped();
+            let met = asked(&engine).map(|answer| Visited {
+                stopped,
+                answer,
+                stopped_then: has_stopped(),
+            });
+            *place.lock().unwrap_or_else(PoisonError::into_inner) = met;
         });
-        self.world.visitor().wait(Some((visit.call, come)));
+        let call = match door {
+            Door::Segment => visit.call,
+            Door::Clock => 1,
+        };
+        self.world.visitor().wait(Some((door, call, come)));
         Ok(Some(Awaited {
             expectation,
-            answer,
+            visited,
         }))
     }
 
     fn prepare(&mut self, engine: &Arc<Engine>, act: &Act) -> Option<(Expectation, Asked)> {
         let snapshot = engine.snapshot();
-        let exists = |database: &str| snapshot.databases().iter().any(|name| name == database);
+        let exists = |place: &str| has_place(&snapshot, place);
         match act {
             Act::Write {
                 database, lines, ..
@@ -81,7 +109,7 @@ impl Run {
                     if engine.metrics().head_rows >= head_rows_max {
                         return None;
                     }
-                    let session = Session::new(Arc::clone(engine), &database);
+                    let session = session_in(engine, &database);
                     let written = session.and_then(|mut session| {
                         session.write_lines(body.as_bytes(), Precision::Nanosecond)
                     });
@@ -104,8 +132,9 @@ impl Run {
                 table,
                 lines,
                 on_conflict,
+                key,
             } => {
-                let prepared = self.prepare_write(database, table, lines, *on_conflict);
+                let prepared = self.prepare_write((database, table), lines, *on_conflict, *key);
                 Some(self.typed_visit(prepared.ok().flatten()?))
             }
             Act::Update {
@@ -117,8 +146,22 @@ impl Run {
                 let prepared = self.prepare_update(database, table, *which, lines);
                 Some(self.typed_visit(prepared.ok().flatten()?))
             }
+            Act::Relate(relate) => {
+                let (expected, ask) = self.prepare_relate(relate)?;
+                Some(self.relate_visit((expected, ask)))
+            }
+            Act::DropRelation { database, relation } => {
+                let (op, expected) = self.expect_drop(database, relation);
+                let (place, relation) = (database.clone(), relation.clone());
+                let asked = move |engine: &Arc<Engine>| {
+                    Some(Answer::Drop(ask_drop(engine, &place, &relation)))
+                };
+                Some((Expectation::Drop(op, expected), Box::new(asked)))
+            }
             Act::Change { database, change } if exists(database) => {
-                self.held = None;
+                if change.renames() {
+                    self.forget_names();
+                }
                 let live = self.world.schemas(database);
                 let expected = self.model.state().expect(database, change, &live);
                 let op = Op::Change {
@@ -127,7 +170,7 @@ impl Run {
                     before: live.get(change.table()).cloned(),
                 };
                 let (database, change) = (database.clone(), change.clone());
-                let table = snapshot.table(&database, DEFAULT_SCHEMA, change.table());
+                let table = table_of(&snapshot, &database, change.table());
                 let asked = move |engine: &Arc<Engine>| {
                     let done = ask(engine, table.as_deref(), &database, &change);
                     Some(Answer::Change(done))
@@ -157,12 +200,28 @@ impl Run {
         (Expectation::Typed(expected), Box::new(asked))
     }
 
-    /// Judges the visit, if it came to it.
-    pub(super) fn judge_visit(&mut self, visit: Awaited) -> Result<(), String> {
+    fn relate_visit(&self, (expected, ask): (Relating, AskRelate)) -> (Expectation, Asked) {
+        let head_rows_max = self.flush_rows * HEAD_FULL_FACTOR;
+        let asked = move |engine: &Arc<Engine>| {
+            if engine.metrics().head_rows >= head_rows_max {
+                return None;
+            }
+            Some(Answer::Relate(ask(engine)))
+        };
+        (Expectation::Relate(expected), Box::new(asked))
+    }
+
+    /// Judges the visit, if it came to it, and says whether the store had stopped at its end.
+    pub(super) fn judge_visit(&mut self, visit: Awaited) -> Result<Option<bool>, String> {
         self.world.visitor().wait(None);
-        let mut place = visit.answer.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some((stopped, answer)) = place.take() else {
-            return Ok(());
+        let mut place = visit.visited.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(Visited {
+            stopped,
+            answer,
+            stopped_then,
+        }) = place.take()
+        else {
+            return Ok(None);
         };
         self.counts.visits += 1;
         let judged = match (visit.expectation, answer) {
@@ -173,7 +232,13 @@ impl Run {
                 self.judge_delete(op, stopped, outcome)
             }
             (Expectation::Typed(expected), Answer::Typed(outcome)) => {
-                self.judge_typed(expected, stopped, outcome)
+                self.judge_typed(expected, false, stopped, outcome)
+            }
+            (Expectation::Relate(expected), Answer::Relate(outcome)) => {
+                self.judge_relate(expected, stopped, outcome)
+            }
+            (Expectation::Drop(op, expected), Answer::Drop(outcome)) => {
+                self.judge_making(op, expected, stopped, outcome)
             }
             (Expectation::Change(op, expected), Answer::Change(outcome)) => {
                 self.judge_change(op, expected, stopped, outcome)
@@ -187,6 +252,7 @@ impl Run {
             }
             _ => Ok(()),
         };
-        judged.map_err(|what| format!("a visit while a segment was written: {what}"))
+        judged.map_err(|what| format!("a visit: {what}"))?;
+        Ok(Some(stopped_then))
     }
 }

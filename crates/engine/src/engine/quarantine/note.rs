@@ -57,6 +57,7 @@ pub(super) fn read(
         time_ns: 0,
         bytes: 0,
         rows: None,
+        series: None,
         lsns: None,
         tables: Vec::new(),
     });
@@ -94,10 +95,16 @@ fn encode(dir: &Path, entry: &Quarantined) -> String {
     if let Some(rows) = entry.rows {
         put("rows", rows.to_string());
     }
+    if let Some(series) = entry.series {
+        put("series", series.to_string());
+    }
     if let Some((first, last)) = entry.lsns {
         put("lsns", format!("{first} {last}"));
     }
     for table in &entry.tables {
+        if let Some(series) = table.series {
+            put("lost", format!("{} {series}", table.id.0));
+        }
         let rows = table
             .rows
             .map_or_else(|| "?".to_owned(), |rows| rows.to_string());
@@ -128,6 +135,19 @@ fn decode(dir: &Path, text: &str) -> Option<Quarantined> {
         Some((first.parse().ok()?, last.parse().ok()?))
     });
     let tables = fields.iter().filter(|(field, _)| *field == "table");
+    let lost = fields.iter().filter(|(field, _)| *field == "lost");
+    let lost: Vec<(u32, u64)> = lost
+        .filter_map(|(_, value)| {
+            let (id, series) = value.split_once(' ')?;
+            Some((id.parse().ok()?, series.parse().ok()?))
+        })
+        .collect();
+    let with_series = |mut table: QuarantinedTable| {
+        let mut lost = lost.iter();
+        let own = lost.find(|(id, _)| *id == table.id.0);
+        table.series = own.map(|(_, series)| *series);
+        table
+    };
     Some(Quarantined {
         file: dir.join(value("file")?),
         kept: None,
@@ -136,8 +156,11 @@ fn decode(dir: &Path, text: &str) -> Option<Quarantined> {
         time_ns: value("time")?.parse().ok()?,
         bytes: number("bytes")?,
         rows: number("rows"),
+        series: number("series"),
         lsns,
-        tables: tables.filter_map(|(_, value)| table(value)).collect(),
+        tables: tables
+            .filter_map(|(_, value)| table(value).map(with_series))
+            .collect(),
     })
 }
 
@@ -151,6 +174,7 @@ fn table(value: &str) -> Option<QuarantinedTable> {
         id,
         name: name.map(str::to_owned),
         rows,
+        series: None,
         times,
     })
 }
@@ -169,18 +193,21 @@ mod tests {
             time_ns: -5,
             bytes: 1000,
             rows: Some(7),
+            series: Some(12),
             lsns: Some((3, 9)),
             tables: vec![
                 QuarantinedTable {
                     id: TableId(4),
                     name: Some("d.public.two words".to_owned()),
                     rows: Some(6),
+                    series: None,
                     times: (i64::MIN, i64::MAX),
                 },
                 QuarantinedTable {
                     id: TableId(5),
                     name: None,
                     rows: None,
+                    series: Some(12),
                     times: (1, 2),
                 },
             ],
@@ -197,8 +224,10 @@ mod tests {
             time: -5\n\
             bytes: 1000\n\
             rows: 7\n\
+            series: 12\n\
             lsns: 3 9\n\
             table: 4 6 -9223372036854775808 9223372036854775807 d.public.two words\n\
+            lost: 5 12\n\
             table: 5 ? 1 2 \n";
         assert_eq!(text, expected);
         assert_eq!(decode(Path::new("/d"), &text), Some(entry()));

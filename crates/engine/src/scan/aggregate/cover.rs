@@ -1,12 +1,13 @@
 //! Which rollups and which statistics stand for the rows of a series, and which rows must be read.
 
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 
 use super::Plan;
 use super::bucket::bucket_of;
 use super::group::Group;
 use crate::error::Error;
 use crate::sabotage::Sabotage;
+use crate::scan::conflicts::Conflicts;
 use crate::scan::source::Piece;
 use crate::schema::Duplicates;
 use crate::segment::HOUR_NS;
@@ -26,81 +27,6 @@ pub(super) enum Step {
     },
     /// Rows in memory.
     Piece(Piece),
-}
-
-/// Times in which more than one source may have rows of a series: disjoint, ascending.
-#[derive(Debug, Default)]
-pub(super) struct Conflicts {
-    spans: Vec<(i64, i64)>,
-}
-
-impl Conflicts {
-    pub(super) fn of<'g>(
-        series: u32,
-        time: &RangeInclusive<i64>,
-        groups: impl Iterator<Item = (usize, &'g Group<'g>)>,
-        pieces: &[Piece],
-    ) -> Self {
-        let mut extents: Vec<(i64, i64, usize)> = Vec::new();
-        for (source, group) in groups {
-            let blocks = group.blocks_of(series).filter_map(|at| group.block(at));
-            let blocks = blocks
-                .filter(|block| block.min_time <= *time.end() && block.max_time >= *time.start());
-            extents.extend(blocks.map(|block| (block.min_time, block.max_time, source)));
-        }
-        for piece in pieces {
-            let times = piece.data.times();
-            let time = |at: usize| times.get(piece.rows.get(at)).copied();
-            let last = piece.rows.len().saturating_sub(1);
-            if let (Some(first), Some(last)) = (time(0), time(last)) {
-                extents.push((first, last, piece.rank));
-            }
-        }
-        Self::between(extents)
-    }
-
-    /// From first time, last time and source.
-    fn between(mut extents: Vec<(i64, i64, usize)>) -> Self {
-        extents.sort_unstable();
-        let mut spans: Vec<(i64, i64)> = Vec::new();
-        // Of the extents so far: the latest end, and the latest of another source than that one's.
-        let mut latest: Option<(i64, usize)> = None;
-        let mut second: Option<i64> = None;
-        for (start, end, source) in extents {
-            let others = match latest {
-                Some((last, owner)) if owner != source => Some(last),
-                _ => second,
-            };
-            if let Some(others) = others.filter(|others| *others >= start) {
-                spans.push((start, end.min(others)));
-            }
-            match latest {
-                Some((last, owner)) if owner == source => {
-                    latest = Some((last.max(end), owner));
-                }
-                Some((last, _)) if end > last => {
-                    second = Some(last);
-                    latest = Some((end, source));
-                }
-                Some(_) => second = Some(second.map_or(end, |known| known.max(end))),
-                None => latest = Some((end, source)),
-            }
-        }
-        // Starts ascend already.
-        let mut merged: Vec<(i64, i64)> = Vec::new();
-        for (start, end) in spans {
-            match merged.last_mut() {
-                Some(last) if start <= last.1 => last.1 = last.1.max(end),
-                _ => merged.push((start, end)),
-            }
-        }
-        Self { spans: merged }
-    }
-
-    fn touches(&self, start: i64, end: i64) -> bool {
-        let at = self.spans.partition_point(|span| span.1 < start);
-        self.spans.get(at).is_some_and(|span| span.0 <= end)
-    }
 }
 
 /// Rows of a series in blocks of its own, counted from the first: a block or an hour of them.
@@ -294,44 +220,6 @@ fn read_rows(
                 block: block.at,
                 rows: Some(start - block.start..end - block.start),
             });
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn conflicts_are_where_two_sources_may_have_rows() {
-        let mut state = 88_172_645_463_325_252_u64;
-        let mut next = |below: u64| {
-            state ^= state << 13;
-            state ^= state >> 7;
-            state ^= state << 17;
-            (state >> 20) % below
-        };
-        for _ in 0..2000 {
-            let extents: Vec<(i64, i64, usize)> = (0..next(8))
-                .map(|_| {
-                    let start = next(40) as i64;
-                    (start, start + next(12) as i64, next(3) as usize)
-                })
-                .collect();
-            let conflicts = Conflicts::between(extents.clone());
-            for time in 0..60 {
-                let here = extents.iter().filter(|e| e.0 <= time && time <= e.1);
-                let mut sources: Vec<usize> = here.map(|e| e.2).collect();
-                sources.sort_unstable();
-                sources.dedup();
-                let expected = sources.len() > 1;
-                assert_eq!(
-                    conflicts.touches(time, time),
-                    expected,
-                    "{extents:?} at {time}"
-                );
-            }
-            assert!(conflicts.spans.is_sorted_by(|a, b| a.1 < b.0));
         }
     }
 }

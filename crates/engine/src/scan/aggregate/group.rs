@@ -108,10 +108,7 @@ impl<'a> Group<'a> {
 
     /// Positions of the blocks that may have rows of a series.
     pub(super) fn blocks_of(&self, series: u32) -> Range<usize> {
-        let blocks = &self.directory.blocks;
-        let start = blocks.partition_point(|block| block.last_series < series);
-        let end = blocks.partition_point(|block| block.first_series <= series);
-        start..end.max(start)
+        self.directory.blocks_of(series)
     }
 
     pub(super) fn block(&self, at: usize) -> Option<&BlockEntry> {

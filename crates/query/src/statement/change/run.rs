@@ -5,14 +5,16 @@
 
 use std::sync::Arc;
 
-use nilometer_engine::{Engine, Error as EngineError, NewColumn, Snapshot, TableSchema};
+use nilometer_engine::{
+    Engine, Error as EngineError, NewColumn, NewRelation, Snapshot, TableSchema, nearest,
+};
 
 use super::{Change, Column, CreateTable, CreateView, TableChange};
 use crate::error::Error;
-use crate::names;
 use crate::statement::name::{Name, Path, Place, TableName, is_reserved};
 use crate::statement::settings;
 use crate::view;
+use crate::{names, relation};
 
 /// Carries out a change.
 pub(crate) fn run(engine: &Arc<Engine>, place: &Place, change: Change) -> Result<(), Error> {
@@ -53,10 +55,12 @@ pub(crate) fn run(engine: &Arc<Engine>, place: &Place, change: Change) -> Result
         | Change::RenameSchema { .. }
         | Change::SetSchema { .. } => schema(engine, place, change),
         Change::CreateTable(table) => create_table(engine, place, table),
-        Change::DropTable { path, if_exists } => match table(engine, place, path, if_exists)? {
-            Some((name, _)) => Ok(engine.drop_table(&name.database, &name.schema, &name.table)?),
-            None => Ok(()),
-        },
+        Change::CreateRelation {
+            path,
+            if_not_exists,
+            new,
+        } => create_relation(engine, place, path, if_not_exists, &new),
+        Change::DropTable { path, if_exists } => drop_table(engine, place, path, if_exists),
         Change::AlterTable {
             path,
             if_exists,
@@ -123,7 +127,8 @@ fn schema(engine: &Arc<Engine>, place: &Place, change: Change) -> Result<(), Err
             if let Err(missing) = found {
                 return if if_exists { Ok(()) } else { Err(missing) };
             }
-            let tables = snapshot.tables(&database, &name.text).unwrap_or_default();
+            let mut tables = snapshot.tables(&database, &name.text).unwrap_or_default();
+            tables.extend(relation::list(&snapshot, &database, &name.text));
             let views = view::list(&snapshot, &database, &name.text);
             if !cascade && tables.len() + views.len() > 0 {
                 return Err(Error::Plan {
@@ -198,6 +203,53 @@ fn create_table(engine: &Arc<Engine>, place: &Place, new: CreateTable) -> Result
     )
 }
 
+fn create_relation(
+    engine: &Arc<Engine>,
+    place: &Place,
+    path: Path,
+    if_not_exists: bool,
+    new: &NewRelation,
+) -> Result<(), Error> {
+    let position = path.last.position;
+    let name = place_for(engine, place, path)?;
+    let snapshot = engine.snapshot();
+    refuse_view(&snapshot, &name, &name.table)?;
+    if view::is_relation_of_views(&name.table) {
+        return Err(Error::Plan {
+            message: format!(
+                "the name \"{}\" is taken by what views are kept in",
+                name.table
+            ),
+            position,
+        });
+    }
+    let (database, schema) = (&name.database, &name.schema);
+    let is_there = relation::find(&snapshot, &name).is_some();
+    let is_taken = is_there || snapshot.table(database, schema, &name.table).is_some();
+    if is_taken && if_not_exists {
+        return Ok(());
+    }
+    let is_new = engine.create_relation(database, schema, &name.table, new)?;
+    must_be_new(is_new, "relation", &name.table, &in_schema(&name))
+}
+
+fn drop_table(
+    engine: &Arc<Engine>,
+    place: &Place,
+    path: Path,
+    if_exists: bool,
+) -> Result<(), Error> {
+    let name = path.clone().table(place)?;
+    if relation::find(&engine.snapshot(), &name).is_some() {
+        engine.drop_relation(&name.database, &name.schema, &name.table)?;
+        return Ok(());
+    }
+    match table(engine, place, path, if_exists)? {
+        Some((name, _)) => Ok(engine.drop_table(&name.database, &name.schema, &name.table)?),
+        None => Ok(()),
+    }
+}
+
 fn new_column(column: &Column) -> NewColumn<'_> {
     NewColumn {
         name: &column.name.text,
@@ -218,7 +270,8 @@ fn table(
     let snapshot = engine.snapshot();
     match names::find_table(&snapshot, &name) {
         Ok(table) => Ok(Some((name, table))),
-        Err(_) if if_exists => Ok(None),
+        // What is there but cannot be changed so is not missing.
+        Err(Error::UnknownTable { .. } | Error::UnknownName { .. }) if if_exists => Ok(None),
         Err(missing) => Err(missing),
     }
 }
@@ -278,6 +331,8 @@ fn create_view(engine: &Arc<Engine>, place: &Place, new: CreateView) -> Result<(
         .table(&name.database, &name.schema, &name.table)
         .is_some();
     must_be_new(!is_table, "table", &name.table, &in_schema(&name))?;
+    let is_relation = relation::find(&snapshot, &name).is_some();
+    must_be_new(!is_relation, "relation", &name.table, &in_schema(&name))?;
     let known = view::definition(&snapshot, &name.database, &name.schema, &name.table).is_some();
     if known && new.if_not_exists {
         return Ok(());
@@ -309,7 +364,7 @@ fn drop_view(
         let views = view::list(&snapshot, &name.database, &name.schema);
         return Err(Error::UnknownName {
             what: "view",
-            nearest: crate::nearest::nearest(&name.table, views),
+            nearest: nearest(&name.table, views),
             position: name.position,
             name: name.shown(),
         });

@@ -1,0 +1,153 @@
+//! Tables and columns that typed rows name and nobody has made.
+//!
+//! Does: make a table as the types of the rows say, and add columns to one that is there. Does not: change what is
+//! there, or guess a type: what has none of the stored ones is refused, with what to cast it to.
+
+use arrow_schema::{DataType, Field, Schema};
+use nilometer_codec::PhysicalType;
+
+use super::super::Session;
+use super::Target;
+use crate::engine::NewColumn;
+use crate::error::Error;
+use crate::schema::{ColumnKind, TIME_COLUMN, TableSettings};
+
+/// What becomes of columns that are to be made.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Missing<'a> {
+    /// Exactly these are tags; `None` = those of dictionary-encoded text, as tags are when they leave the store.
+    pub tags: Option<&'a [String]>,
+    /// Columns are added to a table that is there; otherwise only a table that is not is made.
+    pub adds_columns: bool,
+}
+
+impl Session {
+    /// Makes the table that rows of these columns would go to, if it is not there, or the columns that it lacks, if that
+    /// is wanted. The time is the column `time`. Whatever is made is durable on return, and stays if the rows do not come.
+    pub fn make_missing(
+        &mut self,
+        target: Target<'_>,
+        columns: &Schema,
+        missing: Missing<'_>,
+    ) -> Result<(), Error> {
+        self.follow_changes()?;
+        let schema = self.schema_of(&target);
+        let engine = &self.engine;
+        let found = super::find_table(&engine.catalogue(), &self.database, &schema, target.table);
+        let known = match found {
+            Err(Error::NotFound { what: "table", .. }) => None,
+            found => Some(found?),
+        };
+        if known.is_some() && !missing.adds_columns {
+            return Ok(());
+        }
+        engine.check_batch_columns(columns.fields().len() as u64)?;
+        let mut new = Vec::new();
+        for column in columns.fields() {
+            let is_there = known
+                .as_ref()
+                .is_some_and(|known| known.shown(column.name()).is_some());
+            if column.name() != TIME_COLUMN && !is_there {
+                new.push(new_column(target.table, column, missing.tags)?);
+            }
+        }
+        if known.is_some() {
+            for column in new {
+                engine.add_column(&self.database, &schema, target.table, column)?;
+            }
+            return Ok(());
+        }
+        check_tags(target.table, columns, missing.tags)?;
+        if columns.index_of(TIME_COLUMN).is_err() {
+            return Err(refused(
+                target.table,
+                TIME_COLUMN,
+                "it is missing, and every row needs a time",
+            ));
+        }
+        let settings = TableSettings::default();
+        engine.create_table(&self.database, &schema, target.table, &new, settings)?;
+        Ok(())
+    }
+}
+
+fn refused(table: &str, column: &str, reason: impl Into<String>) -> Error {
+    Error::TypedColumn {
+        table: table.to_owned(),
+        column: column.to_owned(),
+        reason: reason.into(),
+    }
+}
+
+fn check_tags(table: &str, columns: &Schema, tags: Option<&[String]>) -> Result<(), Error> {
+    let lacks = |tag: &&String| columns.index_of(tag).is_err();
+    let Some(tag) = tags.into_iter().flatten().find(lacks) else {
+        return Ok(());
+    };
+    let names: Vec<&str> = columns
+        .fields()
+        .iter()
+        .map(|column| column.name().as_str())
+        .collect();
+    let names = names.join(", ");
+    Err(refused(
+        table,
+        tag,
+        format!("it is to be a tag, and the rows have only {names}"),
+    ))
+}
+
+fn new_column<'a>(
+    table: &str,
+    column: &'a Field,
+    tags: Option<&[String]>,
+) -> Result<NewColumn<'a>, Error> {
+    let name = column.name();
+    let kind = column.data_type();
+    let is_tag = match tags {
+        Some(tags) => tags.contains(name),
+        None => matches!(kind, DataType::Dictionary(_, values) if is_text(values)),
+    };
+    let kind = match (is_tag, field_type(kind)) {
+        (false, Some(kind)) => ColumnKind::Field(kind),
+        (true, Some(PhysicalType::Text | PhysicalType::I64 | PhysicalType::U64)) => ColumnKind::Tag,
+        (true, _) => {
+            let reason =
+                format!("it is to be a tag and has the type {kind}; cast it to text or an integer");
+            return Err(refused(table, name, reason));
+        }
+        (false, None) => {
+            let reason = format!(
+                "its type is {kind}, which no field has; cast it to Int64, UInt64, Float64, Boolean, Utf8 or Binary, or leave it out"
+            );
+            return Err(refused(table, name, reason));
+        }
+    };
+    Ok(NewColumn { name, kind })
+}
+
+fn is_text(kind: &DataType) -> bool {
+    matches!(
+        kind,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+    )
+}
+
+/// The stored type that has every value of another one; `None` = there is none, or the user has to say which.
+fn field_type(kind: &DataType) -> Option<PhysicalType> {
+    Some(match kind {
+        DataType::Int8 | DataType::Int16 | DataType::Int32 | DataType::Int64 => PhysicalType::I64,
+        DataType::UInt8 | DataType::UInt16 | DataType::UInt32 | DataType::UInt64 => {
+            PhysicalType::U64
+        }
+        DataType::Float32 | DataType::Float64 => PhysicalType::F64,
+        DataType::Boolean => PhysicalType::Bool,
+        DataType::Binary
+        | DataType::LargeBinary
+        | DataType::BinaryView
+        | DataType::FixedSizeBinary(_) => PhysicalType::Bytes,
+        DataType::Dictionary(_, values) if is_text(values) => PhysicalType::Text,
+        kind if is_text(kind) => PhysicalType::Text,
+        _ => return None,
+    })
+}

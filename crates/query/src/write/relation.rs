@@ -1,0 +1,218 @@
+//! UPDATE and DELETE of relations: rows are found by the planner, and changed by their primary keys as one batch, which
+//! the engine takes only if they still are what was read.
+//!
+//! Does: turn what the planner finds into changes. Does not: insert (`relation/insert.rs` does), or decide about keys
+//! that are taken (the engine does).
+
+mod insert;
+
+use std::sync::Arc;
+
+use arrow::array::{ArrayRef, RecordBatch};
+use arrow::datatypes::{Field, SchemaRef};
+use datafusion::execution::memory_pool::MemoryReservation;
+use datafusion::sql::sqlparser::ast;
+use nilometer_engine::{RelationChange, RelationReader, RelationSchema, Snapshot, Value};
+
+use super::{Kept, TRIES_MAX, Writing, batch_of, column, fitted, is_overtaken, item, select};
+use crate::error::{Error, Position};
+use crate::sql::blocking;
+use crate::statement::name::TableName;
+use crate::{names, relation};
+
+pub(super) use insert::insert;
+
+/// An UPDATE of a relation.
+pub(super) struct Update {
+    pub(super) name: TableName,
+    pub(super) from: ast::TableWithJoins,
+    /// What each column is set to, if it is.
+    pub(super) values: Vec<Option<ast::Expr>>,
+    pub(super) selection: Option<ast::Expr>,
+    /// Where the first value stands.
+    pub(super) position: Option<Position>,
+}
+
+/// Carries out an UPDATE. Returns how many rows it changed.
+pub(super) async fn update(
+    mut writing: Writing<'_>,
+    update: Update,
+) -> Result<(u64, Writing<'_>), Error> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let (done, back) = update_once(writing, &update).await?;
+        match done {
+            Err(error) if is_overtaken(&error) && tries < TRIES_MAX => writing = back.again(),
+            done => return Ok((done?, back)),
+        }
+    }
+}
+
+/// The inner error is the engine's about the rows; then it may be tried again.
+type Tried<'a> = (Result<u64, Error>, Writing<'a>);
+
+async fn update_once<'a>(writing: Writing<'a>, update: &Update) -> Result<Tried<'a>, Error> {
+    let schema = schema_of(&writing, &update.name)?;
+    let columns = changed_columns(&schema, &update.values, column);
+    let query = select(columns, update.from.clone(), update.selection.clone())?;
+    let reading = writing.reading.clone();
+    let (session, plan) = writing.plan(&reading, query).await?;
+    let arrow = Arc::clone(plan.schema().inner());
+    let mut kept = Kept::new(writing.reserve());
+    let writing = writing
+        .run(&session, &plan, |batch| kept.add(&batch))
+        .await?;
+    let (batch, memory) = kept.together(&arrow)?;
+    let moves = moves(&schema, &update.values);
+    let changes = changed(&schema, &batch, update.position, moves)?;
+    let rows = batch.num_rows();
+    Ok(write(writing, &reading.snapshot, changes, rows, memory).await)
+}
+
+/// Carries out a DELETE. Returns how many rows are gone.
+pub(super) async fn delete(
+    mut writing: Writing<'_>,
+    name: TableName,
+    from: ast::TableWithJoins,
+    selection: Option<ast::Expr>,
+) -> Result<(u64, Writing<'_>), Error> {
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let schema = schema_of(&writing, &name)?;
+        let columns = key_columns(&schema)
+            .map(|name| item(column(name), name))
+            .collect();
+        let query = select(columns, from.clone(), selection.clone())?;
+        let reading = writing.reading.clone();
+        let (session, plan) = writing.plan(&reading, query).await?;
+        let arrow = Arc::clone(plan.schema().inner());
+        let mut kept = Kept::new(writing.reserve());
+        let back = writing
+            .run(&session, &plan, |batch| kept.add(&batch))
+            .await?;
+        let (batch, memory) = kept.together(&arrow)?;
+        let rows = batch.num_rows();
+        let keys = keys(&schema, &batch)?;
+        let changes = vec![RelationChange::Delete(schema, keys)];
+        let (done, back) = write(back, &reading.snapshot, changes, rows, memory).await;
+        match done {
+            Err(error) if is_overtaken(&error) && tries < TRIES_MAX => writing = back.again(),
+            done => return Ok((done?, back)),
+        }
+    }
+}
+
+/// The relation as the statement's snapshot has it; after a try it may be another one, or none.
+fn reader_of(writing: &Writing<'_>, name: &TableName) -> Result<RelationReader, Error> {
+    let snapshot = &writing.reading.snapshot;
+    relation::find(snapshot, name).ok_or_else(|| names::unknown_table(snapshot, name))
+}
+
+fn schema_of(writing: &Writing<'_>, name: &TableName) -> Result<Arc<RelationSchema>, Error> {
+    Ok(Arc::clone(reader_of(writing, name)?.schema()))
+}
+
+/// Names of the columns of the primary key.
+fn key_columns(schema: &RelationSchema) -> impl Iterator<Item = &str> {
+    let positions = schema.primary_key.iter();
+    positions.filter_map(|&at| Some(schema.columns.get(at as usize)?.name.as_str()))
+}
+
+/// What a key that a row had is called, beside the one that it gets. No column of a user is called so by accident.
+fn old_name(name: &str) -> String {
+    format!("old {name}")
+}
+
+/// What is read to change rows: the keys that they have, then all columns as they shall be. `of` says how a column of the
+/// relation is written.
+fn changed_columns(
+    schema: &RelationSchema,
+    values: &[Option<ast::Expr>],
+    of: impl Fn(&str) -> ast::Expr,
+) -> Vec<ast::SelectItem> {
+    let keys = key_columns(schema).map(|name| item(of(name), &old_name(name)));
+    let mut columns: Vec<ast::SelectItem> = keys.collect();
+    for (known, value) in schema.columns.iter().zip(values) {
+        let value = value.clone().unwrap_or_else(|| of(&known.name));
+        columns.push(item(value, &known.name));
+    }
+    columns
+}
+
+/// Whether a key may change: then rows have to go before others come, or they would be in each other's way.
+fn moves(schema: &RelationSchema, values: &[Option<ast::Expr>]) -> bool {
+    let mut keys = std::iter::once(&schema.primary_key)
+        .chain(&schema.unique)
+        .flatten();
+    keys.any(|&at| matches!(values.get(at as usize), Some(Some(_))))
+}
+
+/// The changes that make rows what [`changed_columns`] has read.
+fn changed(
+    schema: &Arc<RelationSchema>,
+    batch: &RecordBatch,
+    position: Option<Position>,
+    moves: bool,
+) -> Result<Vec<RelationChange>, Error> {
+    let old = keys(schema, batch)?;
+    let arrow = schema.arrow_schema();
+    let new = batch.columns().iter().skip(schema.primary_key.len());
+    let columns: Result<Vec<(Field, ArrayRef)>, Error> = arrow
+        .fields()
+        .iter()
+        .zip(new)
+        .map(|(field, array)| {
+            let array = fitted(array, field, position)?;
+            Ok((field.as_ref().clone(), array))
+        })
+        .collect();
+    let new = schema.rows_of(&batch_of(columns?, batch.num_rows())?)?;
+    Ok(if moves {
+        vec![
+            RelationChange::Delete(Arc::clone(schema), old),
+            RelationChange::Insert(Arc::clone(schema), new),
+        ]
+    } else {
+        vec![RelationChange::Replace(Arc::clone(schema), new)]
+    })
+}
+
+/// The primary keys that a batch has in its first columns, in the key's order.
+fn keys(schema: &RelationSchema, batch: &RecordBatch) -> Result<Vec<Vec<Value>>, Error> {
+    let arrow: SchemaRef = schema.arrow_schema();
+    let columns = key_columns(schema).zip(batch.columns());
+    let columns = columns.filter_map(|(name, array)| {
+        let field = arrow.field_with_name(name).ok()?.clone();
+        Some((field, Arc::clone(array)))
+    });
+    let rows = schema.rows_of(&batch_of(columns.collect(), batch.num_rows())?)?;
+    let key_of = |row: Vec<Value>| {
+        let positions = schema.primary_key.iter();
+        let values = positions.filter_map(|&at| row.get(at as usize).cloned());
+        values.collect()
+    };
+    Ok(rows.into_iter().map(key_of).collect())
+}
+
+/// Writes changes of rows that a snapshot has shown.
+async fn write<'a>(
+    writing: Writing<'a>,
+    snapshot: &Arc<Snapshot>,
+    changes: Vec<RelationChange>,
+    rows: usize,
+    memory: MemoryReservation,
+) -> Tried<'a> {
+    if rows == 0 {
+        return (Ok(0), writing);
+    }
+    let engine = Arc::clone(writing.sql.engine());
+    let snapshot = Arc::clone(snapshot);
+    let done = blocking(move || {
+        engine.write_relations_as_seen(&snapshot, &changes)?;
+        drop(memory);
+        Ok(rows as u64)
+    });
+    (done.await, writing)
+}

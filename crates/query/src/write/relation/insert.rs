@@ -1,0 +1,378 @@
+//! INSERT into relations, with what becomes of rows whose keys are there.
+//!
+//! Does: tell new rows from those in the way, and evaluate what DO UPDATE sets. Does not: find out whether somebody else
+//! was faster (the engine does; then it starts again).
+
+use std::collections::HashSet;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use arrow::array::RecordBatch;
+use datafusion::datasource::MemTable;
+use datafusion::sql::sqlparser::ast::{
+    self, ConflictTarget, DoUpdate, Expr, Ident, Insert, OnConflictAction, OnInsert,
+};
+use nilometer_engine::{
+    Error as EngineError, RelationChange, RelationReader, RelationSchema, Value,
+};
+
+use super::super::insert::{named_columns, rows, source_of, unsupported};
+use super::super::update::assigned;
+use super::super::{Kept, TRIES_MAX, Writing, is_overtaken, select};
+use super::{Tried, changed, changed_columns, moves, reader_of, write};
+use crate::catalogue::EXCLUDED;
+use crate::error::{Error, Position};
+use crate::sql::blocking;
+use crate::statement::name::{Name, TableName, quoted};
+
+/// What becomes of rows that are there.
+enum OnConflict {
+    Error,
+    /// They stay; the keys that count are numbered, the primary key first.
+    Skip(Vec<usize>),
+    Update(Box<Set>),
+}
+
+/// What DO UPDATE says.
+struct Set {
+    /// The number of the key that rows are found by.
+    key: usize,
+    /// What the relation is called in it.
+    alias: Ident,
+    values: Vec<Option<Expr>>,
+    condition: Option<Expr>,
+    position: Option<Position>,
+}
+
+/// Carries out an INSERT. Returns how many rows are new or changed.
+pub(in crate::write) async fn insert<'a>(
+    writing: Writing<'a>,
+    mut insert: Insert,
+    name: &TableName,
+    reader: &RelationReader,
+) -> Result<(u64, Writing<'a>), Error> {
+    let schema = Arc::clone(reader.schema());
+    let columns = named_columns(&insert, &schema.arrow_schema())?;
+    let on_conflict = on_conflict(&mut insert, &schema, name)?;
+    let source = source_of(&mut insert)?;
+    let (batch, memory, mut writing) = rows(writing, source, columns, name.position).await?;
+    let rows = schema.rows_of(&batch)?;
+    memory.try_grow(rows.len() * schema.columns.len() * size_of::<Value>())?;
+    if rows.is_empty() {
+        return Ok((0, writing));
+    }
+    if matches!(on_conflict, OnConflict::Error) {
+        let engine = Arc::clone(writing.sql.engine());
+        let done = blocking(move || {
+            let written = rows.len() as u64;
+            engine.write_relations(&[RelationChange::Insert(schema, rows)])?;
+            drop(memory);
+            Ok(written)
+        });
+        return Ok((done.await?, writing));
+    }
+    let mut tries = 0;
+    loop {
+        tries += 1;
+        let reader = reader_of(&writing, name)?;
+        let sorted = Sorted::new(&reader, &rows, &on_conflict)?;
+        let (done, back) = once(writing, name, &schema, sorted, &on_conflict).await?;
+        match done {
+            Err(error) if may_be_tried_again(&error) && tries < TRIES_MAX => {
+                writing = back.again();
+            }
+            done => return Ok((done?, back)),
+        }
+    }
+}
+
+/// A key that was free may have been taken by somebody else meanwhile.
+fn may_be_tried_again(error: &Error) -> bool {
+    is_overtaken(error) || matches!(error, Error::Engine(EngineError::RelationKey { .. }))
+}
+
+fn on_conflict(
+    insert: &mut Insert,
+    schema: &RelationSchema,
+    name: &TableName,
+) -> Result<OnConflict, Error> {
+    let Some(on) = insert.on.take() else {
+        return Ok(OnConflict::Error);
+    };
+    let OnInsert::OnConflict(on) = on else {
+        return Err(unsupported(
+            "ON DUPLICATE KEY",
+            "write ON CONFLICT (key) DO UPDATE",
+        ));
+    };
+    let key = match &on.conflict_target {
+        Some(ConflictTarget::Columns(columns)) => Some(key_of(columns, schema)?),
+        Some(ConflictTarget::OnConstraint(_)) => {
+            return Err(unsupported(
+                "ON CONFLICT ON CONSTRAINT",
+                "name the columns of the key: ON CONFLICT (a, b)",
+            ));
+        }
+        None => None,
+    };
+    match on.action {
+        OnConflictAction::DoNothing => Ok(OnConflict::Skip(match key {
+            Some(key) => vec![key],
+            None => (0..=schema.unique.len()).collect(),
+        })),
+        OnConflictAction::DoUpdate(update) => {
+            if key.is_none() && !schema.unique.is_empty() {
+                return Err(Error::Plan {
+                    message: "the relation has more than one key; name the one that is meant: ON CONFLICT (a, b) DO UPDATE"
+                        .to_owned(),
+                    position: name.position,
+                });
+            }
+            let alias = insert.table_alias.as_ref().map(|alias| alias.alias.clone());
+            let alias = alias.unwrap_or_else(|| Ident::with_quote('"', &name.table));
+            set(update, schema, alias, key.unwrap_or(0)).map(OnConflict::Update)
+        }
+    }
+}
+
+fn set(
+    update: DoUpdate,
+    schema: &RelationSchema,
+    alias: Ident,
+    key: usize,
+) -> Result<Box<Set>, Error> {
+    if Name::from(&alias).text == EXCLUDED {
+        return Err(unsupported(
+            "ON CONFLICT DO UPDATE of a table called excluded",
+            "give it another name: INSERT INTO excluded AS t",
+        ));
+    }
+    let (mut values, position) = assigned(&schema.arrow_schema(), &update.assignments)?;
+    let mut condition = update.selection;
+    for expr in values.iter_mut().flatten().chain(&mut condition) {
+        of_relation(expr, &alias)?;
+    }
+    Ok(Box::new(Set {
+        key,
+        alias,
+        values,
+        condition,
+        position,
+    }))
+}
+
+/// Says of each column without a table that it is the relation's: beside it there are those of `excluded`.
+fn of_relation(expr: &mut Expr, alias: &Ident) -> Result<(), Error> {
+    let found = ast::visit_expressions_mut(expr, |expr| {
+        match expr {
+            Expr::Subquery(_) | Expr::Exists { .. } | Expr::InSubquery { .. } => {
+                return ControlFlow::Break(());
+            }
+            Expr::Identifier(column) => {
+                *expr = Expr::CompoundIdentifier(vec![alias.clone(), column.clone()]);
+            }
+            _ => {}
+        }
+        ControlFlow::Continue(())
+    });
+    if found.is_break() {
+        return Err(unsupported(
+            "a sub-select in ON CONFLICT DO UPDATE",
+            "use columns of the row that is there, and of the new one as excluded.column",
+        ));
+    }
+    Ok(())
+}
+
+/// The number of the key that has these columns.
+fn key_of(columns: &[Ident], schema: &RelationSchema) -> Result<usize, Error> {
+    let mut given: Vec<String> = columns.iter().map(|name| Name::from(name).text).collect();
+    given.sort();
+    let names = |key: &Vec<u32>| {
+        let mut names: Vec<String> = key
+            .iter()
+            .filter_map(|&at| Some(schema.columns.get(at as usize)?.name.clone()))
+            .collect();
+        names.sort();
+        names
+    };
+    let keys: Vec<Vec<String>> = keys_of(schema).map(names).collect();
+    if let Some(found) = keys.iter().position(|key| *key == given) {
+        return Ok(found);
+    }
+    let known: Vec<String> = keys
+        .iter()
+        .map(|key| format!("({})", key.join(", ")))
+        .collect();
+    Err(Error::Plan {
+        message: format!(
+            "({}) is no key of the relation; it has {}",
+            given.join(", "),
+            known.join(" and ")
+        ),
+        position: columns.first().and_then(|name| Name::from(name).position),
+    })
+}
+
+/// The primary key, then the others.
+fn keys_of(schema: &RelationSchema) -> impl Iterator<Item = &Vec<u32>> {
+    std::iter::once(&schema.primary_key).chain(&schema.unique)
+}
+
+/// Rows by whether their keys are there.
+struct Sorted {
+    new: Vec<Vec<Value>>,
+    in_the_way: Vec<Vec<Value>>,
+}
+
+impl Sorted {
+    fn new(
+        reader: &RelationReader,
+        rows: &[Vec<Value>],
+        on_conflict: &OnConflict,
+    ) -> Result<Self, Error> {
+        let schema = reader.schema();
+        let wanted: Vec<usize> = match on_conflict {
+            OnConflict::Error => Vec::new(),
+            OnConflict::Skip(keys) => keys.clone(),
+            OnConflict::Update(set) => vec![set.key],
+        };
+        let keys: Vec<(usize, &Vec<u32>)> = keys_of(schema)
+            .enumerate()
+            .filter(|(at, _)| wanted.contains(at))
+            .collect();
+        let mut sorted = Self {
+            new: Vec::new(),
+            in_the_way: Vec::new(),
+        };
+        let updates = matches!(on_conflict, OnConflict::Update(_));
+        let mut seen: HashSet<(usize, String)> = HashSet::new();
+        for (nth, row) in rows.iter().enumerate() {
+            let mut is_there = false;
+            let mut is_second = false;
+            let mut texts = Vec::new();
+            for (at, positions) in &keys {
+                let values: Vec<Value> = positions
+                    .iter()
+                    .filter_map(|&position| row.get(position as usize).cloned())
+                    .collect();
+                if values.contains(&Value::Null) {
+                    continue;
+                }
+                let text = (*at, key_text(&values));
+                is_second |= seen.contains(&text);
+                texts.push(text);
+                is_there |= match at.checked_sub(1) {
+                    None => reader.get(&values),
+                    Some(unique) => reader.get_unique(unique, &values),
+                }
+                .is_some();
+            }
+            if is_second && updates {
+                return Err(Error::Execution {
+                    message: format!(
+                        "row {} has the key of an earlier row of the same INSERT, and DO UPDATE changes each row once; leave one of them out",
+                        nth + 1
+                    ),
+                });
+            }
+            if is_there {
+                sorted.in_the_way.push(row.clone());
+            } else if !is_second {
+                sorted.new.push(row.clone());
+            }
+            // A row that is left out takes no key.
+            if !is_second && (updates || !is_there) {
+                seen.extend(texts);
+            }
+        }
+        Ok(sorted)
+    }
+}
+
+/// Equal for keys that are equal: floats as numbers, every NaN as one.
+fn key_text(values: &[Value]) -> String {
+    let texts = values.iter().map(|value| match value {
+        // Turns -0.0 into 0.0.
+        Value::F64(value) => (value + 0.0).to_string(),
+        other => other.to_string(),
+    });
+    texts.collect::<Vec<_>>().join(",")
+}
+
+/// Adds what is new and changes what is in the way.
+async fn once<'a>(
+    mut writing: Writing<'a>,
+    name: &TableName,
+    schema: &Arc<RelationSchema>,
+    sorted: Sorted,
+    on_conflict: &OnConflict,
+) -> Result<Tried<'a>, Error> {
+    let Sorted { new, in_the_way } = sorted;
+    let snapshot = Arc::clone(&writing.reading.snapshot);
+    let mut memory = writing.reserve();
+    let mut changes = Vec::new();
+    let mut count = new.len();
+    if let OnConflict::Update(set) = on_conflict
+        && !in_the_way.is_empty()
+    {
+        let rows = in_the_way.into_iter().map(Into::into).collect();
+        let all: Vec<usize> = (0..schema.columns.len()).collect();
+        let excluded: Vec<RecordBatch> = schema.batches(rows, &all).collect();
+        let excluded = MemTable::try_new(schema.arrow_schema(), vec![excluded])?;
+        let reading = writing.reading.excluding(Arc::new(excluded));
+        let query = joined(set, schema, name)?;
+        let (session, plan) = writing.plan(&reading, query).await?;
+        let arrow = Arc::clone(plan.schema().inner());
+        let mut kept = Kept::new(writing.reserve());
+        writing = writing
+            .run(&session, &plan, |batch| kept.add(&batch))
+            .await?;
+        let (batch, held) = kept.together(&arrow)?;
+        memory = held;
+        count += batch.num_rows();
+        if batch.num_rows() > 0 {
+            changes = changed(schema, &batch, set.position, moves(schema, &set.values))?;
+        }
+    }
+    if !new.is_empty() {
+        changes.push(RelationChange::Insert(Arc::clone(schema), new));
+    }
+    Ok(write(writing, &snapshot, changes, count, memory).await)
+}
+
+/// The query for the rows that are there, as they shall be.
+fn joined(set: &Set, schema: &RelationSchema, name: &TableName) -> Result<ast::Query, Error> {
+    use datafusion::sql::sqlparser::dialect::GenericDialect;
+    use datafusion::sql::sqlparser::parser::Parser;
+    let alias = quoted(&Name::from(&set.alias).text);
+    let key = keys_of(schema).nth(set.key).into_iter().flatten();
+    let equal: Vec<String> = key
+        .filter_map(|&at| schema.columns.get(at as usize))
+        .map(|column| {
+            let column = quoted(&column.name);
+            format!("{alias}.{column} = {EXCLUDED}.{column}")
+        })
+        .collect();
+    let path = [&name.database, &name.schema, &name.table].map(|part| quoted(part));
+    let text = format!(
+        "SELECT 1 FROM {} AS {alias} JOIN {EXCLUDED} ON {}",
+        path.join("."),
+        equal.join(" AND ")
+    );
+    let internal = || Error::internal("a join that is none");
+    let parsed = Parser::parse_sql(&GenericDialect {}, &text).map_err(|_| internal())?;
+    let from = match parsed.into_iter().next() {
+        Some(ast::Statement::Query(query)) => match *query.body {
+            ast::SetExpr::Select(select) => select.from.into_iter().next(),
+            _ => None,
+        },
+        _ => None,
+    };
+    let of = |column: &str| {
+        let column = Ident::with_quote('"', column);
+        Expr::CompoundIdentifier(vec![set.alias.clone(), column])
+    };
+    let columns = changed_columns(schema, &set.values, of);
+    select(columns, from.ok_or_else(internal)?, set.condition.clone())
+}

@@ -1,0 +1,182 @@
+//! Cross-origin requests: which pages of other servers a browser lets call this one.
+//!
+//! Does: hold the list of origins, answer a browser's question before the request (the preflight), and say with every
+//! answer that the page may read it. Does not: keep anybody out. That is the token's work; a browser enforces this list
+//! for its user, and other programs need not ask. Cookies are not used, so no credentials are allowed.
+
+use std::str::FromStr;
+
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+
+/// What a page may send beside what every page may.
+const REQUEST_HEADERS: HeaderValue = HeaderValue::from_static(
+    "Authorization, Accept, Content-Type, Content-Encoding, Idempotency-Key, X-Request-Id",
+);
+
+/// What a page may read of an answer beside what every page may.
+const ANSWER_HEADERS: HeaderValue = HeaderValue::from_static(
+    "X-Request-Id, Request-Id, Retry-After, Idempotency-Replayed, X-Influxdb-Error, X-Influxdb-Version, X-Nilometer-Version",
+);
+
+const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, POST");
+
+/// Seconds for which a browser need not ask again; a changed list counts after that long.
+const ASK_AGAIN_S: HeaderValue = HeaderValue::from_static("600");
+
+/// Sent when a page that is on a public address asks for one that is not, as a console on this machine is.
+const PRIVATE_NETWORK: HeaderName =
+    HeaderName::from_static("access-control-request-private-network");
+const PRIVATE_NETWORK_ALLOWED: HeaderName =
+    HeaderName::from_static("access-control-allow-private-network");
+
+/// Origins whose pages may call; none unless said otherwise.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Origins {
+    any: bool,
+    listed: Vec<HeaderValue>,
+}
+
+/// Why a text is no list of origins.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{origin:?} is no origin; write scheme, host and, if it is not the usual one, port, as in https://grafana.example.org or http://localhost:3000, with commas between several, or * for every page"
+)]
+pub struct NotAnOrigin {
+    origin: String,
+}
+
+impl FromStr for Origins {
+    type Err = NotAnOrigin;
+
+    fn from_str(text: &str) -> Result<Self, NotAnOrigin> {
+        let mut origins = Self::default();
+        for origin in text.split(',').map(str::trim) {
+            let refused = || NotAnOrigin {
+                origin: origin.to_owned(),
+            };
+            match origin {
+                "" => {}
+                "*" => origins.any = true,
+                _ => origins.listed.push(listed(origin).ok_or_else(refused)?),
+            }
+        }
+        Ok(origins)
+    }
+}
+
+/// An origin as browsers send it: in small letters, without a path, and without the port that the scheme has anyway.
+fn listed(origin: &str) -> Option<HeaderValue> {
+    let origin = origin.to_ascii_lowercase();
+    let origin = origin.strip_suffix('/').unwrap_or(&origin);
+    let (scheme, place) = origin.split_once("://")?;
+    let usual = match scheme {
+        "http" => ":80",
+        "https" => ":443",
+        _ => return None,
+    };
+    let place = place.strip_suffix(usual).unwrap_or(place);
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
+    if place.is_empty() || !place.bytes().all(is_part) {
+        return None;
+    }
+    HeaderValue::try_from(format!("{scheme}://{place}")).ok()
+}
+
+/// What a browser is told about the page that asks.
+#[derive(Debug, Clone)]
+pub(crate) struct Allowed {
+    origin: HeaderValue,
+    /// The answer is another one for another origin, which caches must know.
+    varies: bool,
+}
+
+impl Origins {
+    /// Whether a request comes from a page that may call; `None` = from none, or from one that may not.
+    pub(crate) fn allowed(&self, headers: &HeaderMap) -> Option<Allowed> {
+        let origin = headers.get(header::ORIGIN)?;
+        if self.any {
+            return Some(Allowed {
+                origin: HeaderValue::from_static("*"),
+                varies: false,
+            });
+        }
+        self.listed.contains(origin).then(|| Allowed {
+            origin: origin.clone(),
+            varies: true,
+        })
+    }
+}
+
+impl Allowed {
+    /// Says in an answer, whatever it is, that the page may read it.
+    pub(crate) fn tell(self, headers: &mut HeaderMap) {
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, self.origin);
+        headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, ANSWER_HEADERS);
+        if self.varies {
+            headers.append(header::VARY, HeaderValue::from_static("Origin"));
+        }
+    }
+}
+
+/// The answer to a browser that asks for an allowed page before it sends the request; `None` = this is the request.
+pub(crate) fn preflight(head: &Parts) -> Option<Response> {
+    let asks = head
+        .headers
+        .contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
+    if head.method != Method::OPTIONS || !asks {
+        return None;
+    }
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, METHODS);
+    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, REQUEST_HEADERS);
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, ASK_AGAIN_S);
+    if head.headers.contains_key(PRIVATE_NETWORK) {
+        headers.insert(PRIVATE_NETWORK_ALLOWED, HeaderValue::from_static("true"));
+    }
+    Some(response)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn origins_are_compared_as_browsers_write_them() {
+        let origins: Origins =
+            "https://Grafana.example.org/, http://localhost:3000,http://[::1]:80"
+                .parse()
+                .unwrap();
+        for (sent, is_allowed) in [
+            ("https://grafana.example.org", true),
+            ("http://localhost:3000", true),
+            ("http://[::1]", true),
+            ("http://grafana.example.org", false),
+            ("https://grafana.example.org.evil.org", false),
+            ("https://example.org", false),
+            ("http://localhost", false),
+            ("null", false),
+        ] {
+            let headers = HeaderMap::from_iter([(header::ORIGIN, sent.parse().unwrap())]);
+            assert_eq!(origins.allowed(&headers).is_some(), is_allowed, "{sent}");
+        }
+        assert!(origins.allowed(&HeaderMap::new()).is_none());
+    }
+
+    #[test]
+    fn what_is_no_origin_is_named() {
+        for (text, named) in [
+            ("grafana.example.org", "grafana.example.org"),
+            ("https://a,ftp://b", "ftp://b"),
+            ("https://a/path", "https://a/path"),
+            ("https://", "https://"),
+            ("https://*.example.org", "https://*.example.org"),
+        ] {
+            let error = text.parse::<Origins>().unwrap_err();
+            assert_eq!(error.origin, named);
+        }
+        assert_eq!("".parse(), Ok(Origins::default()));
+    }
+}
