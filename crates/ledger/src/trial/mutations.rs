@@ -6,6 +6,8 @@
 //! its newest group, or the loss of its end, looks like writes that were never finished. Such copies are counted
 //! apart, and what they lack must be exactly the last batches.
 
+mod files;
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -19,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
+use self::files::{apply, copy_folder, files_by_kind, notes};
 use super::{Context, Outcome};
 use crate::batch::Content;
 use crate::journal::Name;
@@ -657,64 +660,4 @@ fn names_a_file(text: &str) -> bool {
     ["segments", "log", "manifest", "quarantine", "backup"]
         .iter()
         .any(|name| text.contains(name))
-}
-
-/// How many files are put aside, by their notes.
-fn notes(data: &Path) -> usize {
-    let Ok(entries) = fs::read_dir(data.join("quarantine")) else {
-        return 0;
-    };
-    let names = entries
-        .filter_map(Result::ok)
-        .map(|entry| entry.file_name());
-    names
-        .filter(|name| name.to_string_lossy().ends_with(".reason"))
-        .count()
-}
-
-fn apply(path: &Path, mutation: &Mutation) -> Result<()> {
-    match &mutation.bytes {
-        Some(bytes) => fs::write(path, bytes)?,
-        None => fs::remove_file(path)?,
-    }
-    Ok(())
-}
-
-/// Files of a folder by their kind: the extension, or the name without one. A lock has nothing to damage.
-fn files_by_kind(root: &Path) -> Result<BTreeMap<String, Vec<PathBuf>>> {
-    let mut kinds: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
-    let mut folders = vec![PathBuf::new()];
-    while let Some(folder) = folders.pop() {
-        for entry in fs::read_dir(root.join(&folder))? {
-            let entry = entry?;
-            let path = folder.join(entry.file_name());
-            if entry.file_type()?.is_dir() {
-                folders.push(path);
-                continue;
-            }
-            let kind = path.extension().or(path.file_name());
-            let kind = kind.map_or_else(String::new, |kind| kind.to_string_lossy().into_owned());
-            if kind != "lock" {
-                kinds.entry(kind).or_default().push(path);
-            }
-        }
-    }
-    for files in kinds.values_mut() {
-        files.sort();
-    }
-    Ok(kinds)
-}
-
-fn copy_folder(from: &Path, to: &Path) -> Result<()> {
-    fs::create_dir(to).with_context(|| to.display().to_string())?;
-    for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
-        let entry = entry?;
-        let target = to.join(entry.file_name());
-        if entry.file_type()?.is_dir() {
-            copy_folder(&entry.path(), &target)?;
-        } else {
-            fs::copy(entry.path(), &target)?;
-        }
-    }
-    Ok(())
 }
