@@ -1,12 +1,13 @@
 # One profile (release) for everything, so that every crate is compiled once.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test lint tidy bench soak fuzz-smoke clean
+.PHONY: help setup build demo test ledger lint tidy bench soak fuzz-smoke clean
 
-# Inputs per property in `make fuzz-smoke`; arguments of `make bench` and `make soak`.
+# Inputs per property in `make fuzz-smoke`; arguments of `make bench`, `make soak` and `make ledger`.
 CASES ?= 20000
 BENCH ?=
 SOAK ?=
+LEDGER ?=
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS=$$'\t' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
@@ -22,6 +23,11 @@ demo: build ## Build the program and let it show itself
 
 test: setup ## Run every test, with the minutes of each part
 	@scripts/test.sh
+
+# Selected together with the program, so that its libraries get the features that they have already.
+ledger: build ## Kill, cut, fill and damage a server, and count what is lost (LEDGER="arguments")
+	cargo build --release --locked -p nilometer -p nilometer-ledger
+	"$$(scripts/target-dir.sh)/release/nilometer-ledger" --table $(LEDGER)
 
 lint: setup ## Check formatting and every lint, in all crates
 	cargo fmt --all --check

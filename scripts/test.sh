@@ -38,6 +38,12 @@ dependencies() {
     return "$failed"
 }
 
+# The program is there already; what is compiled is the ledger itself. Another seed each time, which it prints.
+ledger() {
+    cargo build --release --locked "${rest[@]}" --bin nilometer --bin nilometer-ledger || return 1
+    "$(scripts/target-dir.sh)/release/nilometer-ledger" --quick
+}
+
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 passed=0
@@ -70,6 +76,7 @@ part below tests "${below[@]}"
 part simulation tests -p nilometer-sim
 part lint lints
 part rest tests "${rest[@]}"
+part ledger ledger
 part dependencies dependencies
 
 printf '\n'

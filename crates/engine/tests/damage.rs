@@ -732,6 +732,36 @@ fn damage_to_the_log_is_an_error_unless_nothing_intact_follows() {
     assert!(ended > 100, "{ended}");
 }
 
+/// The survival ledger took 36 bytes out of the middle of a log file. What stood behind them moved up to where no writer
+/// puts a record, replay looked for records at multiples of eight only, and so it saw a torn tail and left out ten
+/// batches that had been acknowledged, without a word.
+#[test]
+fn bytes_missing_or_added_in_the_middle_of_the_log_are_noticed_however_many() {
+    let store = build(26);
+    let records = log_records(&store);
+    let mut cases = 0;
+    for (at, record) in records.iter().enumerate() {
+        let speaks = |it: &LogRecord| it.path != record.path || it.durable >= record.lsn;
+        let is_needed = record.lsn > store.flushed;
+        if !is_needed || !records.iter().skip(at + 1).any(speaks) {
+            continue;
+        }
+        let bytes = &store.files[&record.path];
+        let middle = record.bytes.start + record.bytes.len() / 2;
+        for n in [1, 3, 4, 7, 8, 12, 36] {
+            let shorter = [&bytes[..middle], &bytes[(middle + n).min(bytes.len())..]].concat();
+            let longer = [&bytes[..middle], &vec![0x5a; n][..], &bytes[middle..]].concat();
+            for (how, damaged) in [("missing", shorter), ("added", longer)] {
+                let what = format!("LSN {}: {n} bytes {how}", record.lsn);
+                let outcome = store.outcome(&record.path, Some(&damaged), &what);
+                assert_log_outcome(&store, &Expected::Error, outcome, &what);
+                cases += 1;
+            }
+        }
+    }
+    assert!(cases > 100, "{cases}");
+}
+
 #[test]
 fn after_a_clean_close_the_log_holds_nothing_that_is_needed() {
     let dir = tempfile::tempdir().unwrap();

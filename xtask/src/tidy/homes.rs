@@ -41,7 +41,7 @@ const HOMES: &[Home] = &[
     },
     Home {
         dependency: "anyhow",
-        crates: &["nilometer", "nilometer-bench", "xtask"],
+        crates: &["nilometer", "nilometer-bench", "nilometer-ledger", "xtask"],
         reason: "a library's error says what its caller can do, which an opaque one cannot",
     },
 ];

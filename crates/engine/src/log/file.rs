@@ -10,7 +10,7 @@ use crate::schema::Lsn;
 
 /// The header's block; records start after it.
 pub(super) const HEADER_BYTES: usize = 512;
-/// Records start at multiples of this, so that a scan for later ones has few places to look.
+/// Writers start records at multiples of this. Readers that look for a record behind damage look at every byte.
 pub(super) const RECORD_ALIGN: usize = 8;
 /// Size of a record's header.
 pub(super) const RECORD_HEADER_BYTES: usize = 40;

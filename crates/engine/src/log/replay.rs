@@ -333,12 +333,10 @@ fn first_needed(file: &Found, flushed: Lsn) -> Result<Option<FirstRecord>, Error
     Ok(None)
 }
 
-/// The first intact record header of this file at or after `from`.
+/// The first intact record header of this file at or after `from`. It is looked for at every byte: where bytes went
+/// missing, what follows has moved up, and stands where no writer puts it.
 pub(super) fn scan(number: u64, bytes: &[u8], from: usize) -> Option<(usize, RecordHeader)> {
-    let start = from.next_multiple_of(RECORD_ALIGN);
-    (start..bytes.len())
-        .step_by(RECORD_ALIGN)
-        .find_map(|at| Some((at, RecordHeader::decode(number, bytes.get(at..)?)?.0)))
+    (from..bytes.len()).find_map(|at| Some((at, RecordHeader::decode(number, bytes.get(at..)?)?.0)))
 }
 
 impl<V> Pass<'_, V>
