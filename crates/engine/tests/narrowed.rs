@@ -480,6 +480,27 @@ fn the_last_rows_of_series_come_from_statistics_where_those_know_them() {
     assert!(rows.iter().all(|row| row.1 == START + 2000 * SECOND));
 }
 
+/// A series' first row stood in the first block of one partition and its last row alone in the first block of the next:
+/// the two blocks have one number, were taken for one block of one row, and the last row was left out.
+#[test]
+fn the_ends_of_a_series_may_stand_in_first_blocks_of_two_partitions() {
+    let engine = store(Duplicates::Last);
+    let rows = Rows {
+        host: "a",
+        start: -290,
+        count: 19,
+        step: 17,
+        salt: 0,
+    };
+    write(&engine, &rows);
+    engine.flush().unwrap();
+    let mut request = request(&engine, i64::MIN..=i64::MAX);
+    request.projection = vec![0, 1, FLOAT, INT, UNSIGNED, BOOL];
+    check_ends(&engine, &request, 1, 1);
+    check_ends(&engine, &request, 0, 1);
+    check_ends(&engine, &request, 1, 0);
+}
+
 #[test]
 fn the_newest_rows_are_found_in_the_newest_blocks() {
     let engine = store(Duplicates::Last);

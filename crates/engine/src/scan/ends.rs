@@ -263,13 +263,14 @@ impl Bounds {
             };
             places.push((place, is_last));
         }
-        for &((group, block), is_last) in &places {
+        for &(place, is_last) in &places {
+            let (group, block) = place;
             let Some(group) = groups.get_mut(group) else {
                 return Ok(Vec::new());
             };
             let rows = group.directory.blocks.get(block).map_or(0, |it| it.rows);
             // The one row of a block is its first and its last.
-            if rows == 1 && is_last && places.first().is_some_and(|it| it.0.1 == block && !it.1) {
+            if rows == 1 && is_last && places.first() == Some(&(place, false)) {
                 continue;
             }
             match group.row(plan, block, is_last)? {
