@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio_rustls::rustls;
 use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
 
-use crate::support::{Outcome, Server, finish, serve};
+use crate::support::{Outcome, Server, finish, serve, wait_for};
 
 const SECRET: &str = "planted-secret-b51e07c4";
 
@@ -201,8 +201,9 @@ fn the_token_is_in_no_log_no_error_and_no_metric() {
     );
     assert!(answers.contains("nilometer_build_info"), "{answers}");
     assert!(!answers.contains("planted"), "{answers}");
-    let log = server.stderr();
-    assert!(log.contains("/metrics") && log.contains("401"), "{log}");
+    let log = wait_for("the requests", || {
+        Some(server.stderr()).filter(|log| log.contains("/metrics") && log.contains("401"))
+    });
     assert!(!log.contains("planted"), "{log}");
     server.stop();
     for entry in walk(data.path()) {

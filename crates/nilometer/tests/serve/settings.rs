@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{Outcome, Server, binary, finish};
+use crate::support::{Outcome, Server, binary, finish, wait_for};
 
 struct Folder(TempDir);
 
@@ -201,7 +201,11 @@ fn a_server_runs_by_its_file() {
         "{}",
         response.error()
     );
-    assert!(server.stderr().starts_with('{'), "{}", server.stderr());
+    // What a server says arrives a little after its answer.
+    let said = wait_for("a line of the log", || {
+        Some(server.stderr()).filter(|said| !said.is_empty())
+    });
+    assert!(said.starts_with('{'), "{said}");
     server.stop();
 }
 
