@@ -15,23 +15,21 @@ pub(super) fn times(texts: &StringArray, function: &str) -> Result<TimestampNano
     let utc: Tz = "+00:00".parse()?;
     let mut times = Vec::with_capacity(texts.len());
     for text in texts {
-        times.push(match text {
-            None => None,
-            Some(text) => Some(match uuid(text) {
-                Some(uuid) => of_uuid(uuid, text, function)?,
-                None => {
-                    let time = string_to_datetime(&utc, text)?.timestamp_nanos_opt();
-                    match time {
-                        Some(time) => time,
-                        None => {
-                            return exec_err!("{function}: {text} is beyond the times there are");
-                        }
-                    }
-                }
-            }),
-        });
+        let time = text.map(|text| of_text(text, function, &utc));
+        times.push(time.transpose()?);
     }
     Ok(TimestampNanosecondArray::from(times).with_timezone("UTC"))
+}
+
+fn of_text(text: &str, function: &str, utc: &Tz) -> Result<i64> {
+    if let Some(uuid) = uuid(text) {
+        return of_uuid(uuid, text, function);
+    }
+    let time = string_to_datetime(utc, text)?.timestamp_nanos_opt();
+    time.map_or_else(
+        || exec_err!("{function}: {text} is beyond the times there are"),
+        Ok,
+    )
 }
 
 /// A text of 32 hexadecimal digits with hyphens after the 8th, 12th, 16th and 20th, as a number.
@@ -53,10 +51,10 @@ fn of_uuid(uuid: u128, text: &str, function: &str) -> Result<i64> {
         );
     }
     let time = i64::try_from(uuid >> 80).ok();
-    match time.and_then(|ms| ms.checked_mul(MS_NS)) {
-        Some(time) => Ok(time),
-        None => exec_err!("{function}: the time of {text} is beyond the times there are"),
-    }
+    time.and_then(|ms| ms.checked_mul(MS_NS)).map_or_else(
+        || exec_err!("{function}: the time of {text} is beyond the times there are"),
+        Ok,
+    )
 }
 
 #[cfg(test)]

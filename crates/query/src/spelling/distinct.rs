@@ -22,7 +22,7 @@ enum Part {
     Or,
     And,
     Not,
-    Operand(Expr),
+    Operand(Box<Expr>),
 }
 
 fn is_joined(expr: &Expr) -> bool {
@@ -78,7 +78,7 @@ fn flatten(expr: Expr, parts: &mut Vec<Part>) {
         Expr::IsNotDistinctFrom(left, right) => {
             compared(*left, *right, Expr::IsNotDistinctFrom, parts);
         }
-        operand => parts.push(Part::Operand(operand)),
+        operand => parts.push(Part::Operand(Box::new(operand))),
     }
 }
 
@@ -90,15 +90,16 @@ fn compared(
     parts: &mut Vec<Part>,
 ) {
     if begins_with_not(&right) {
-        parts.push(Part::Operand(compare(Box::new(left), Box::new(right))));
+        let compared = compare(Box::new(left), Box::new(right));
+        parts.push(Part::Operand(Box::new(compared)));
         return;
     }
     let mut rest = Vec::new();
     flatten(right, &mut rest);
     let mut rest = rest.into_iter();
     if let Some(Part::Operand(first)) = rest.next() {
-        let compared = compare(Box::new(left), Box::new(first));
-        parts.push(Part::Operand(compared));
+        let compared = compare(Box::new(left), first);
+        parts.push(Part::Operand(Box::new(compared)));
     }
     parts.extend(rest);
 }
@@ -125,7 +126,7 @@ fn any_of(parts: Vec<Part>) -> Option<Expr> {
             Part::And => {}
             Part::Not => nots += 1,
             Part::Operand(operand) => {
-                let mut operand = operand;
+                let mut operand = *operand;
                 for _ in 0..std::mem::take(&mut nots) {
                     operand = Expr::UnaryOp {
                         op: UnaryOperator::Not,
