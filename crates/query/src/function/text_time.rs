@@ -15,17 +15,17 @@ pub(super) fn times(texts: &StringArray, function: &str) -> Result<TimestampNano
     let utc: Tz = "+00:00".parse()?;
     let mut times = Vec::with_capacity(texts.len());
     for text in texts {
-        let time = text.map(|text| of_text(text, function, &utc));
+        let time = text.map(|text| of_text(text, function, utc));
         times.push(time.transpose()?);
     }
     Ok(TimestampNanosecondArray::from(times).with_timezone("UTC"))
 }
 
-fn of_text(text: &str, function: &str, utc: &Tz) -> Result<i64> {
+fn of_text(text: &str, function: &str, utc: Tz) -> Result<i64> {
     if let Some(uuid) = uuid(text) {
         return of_uuid(uuid, text, function);
     }
-    let time = string_to_datetime(utc, text)?.timestamp_nanos_opt();
+    let time = string_to_datetime(&utc, text)?.timestamp_nanos_opt();
     time.map_or_else(
         || exec_err!("{function}: {text} is beyond the times there are"),
         Ok,
