@@ -1,4 +1,4 @@
-//! Promise: random queries over random tables get the answers that PostgreSQL and SQLite give.
+//! Promise: random queries over random tables get the answers that `PostgreSQL` and `SQLite` give.
 //!
 //! `scripts/oracle.py` makes the tables and the queries from a seed and asks one of the two; its output is what is compared
 //! here. `testdata/oracle` has some of it, which needs neither of them. With `NILOMETER_ORACLE=all` a run
@@ -114,7 +114,8 @@ fn nanoseconds(text: &str) -> Option<i64> {
 fn close(a: f64, b: f64) -> bool {
     let both = a.is_finite() && b.is_finite();
     let close = both && (a - b).abs() <= 1e-9 * a.abs().max(b.abs()).max(1.0);
-    a == b || close || (a.is_nan() && b.is_nan())
+    // Infinities are the same or not at all.
+    close || a.total_cmp(&b).is_eq() || (a.is_nan() && b.is_nan())
 }
 
 fn same(wanted: &Value, found: &Cell) -> bool {
