@@ -29,11 +29,6 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-/// Planning a statement is tens of thousands of small allocations on one thread that are freed on another: with the C
-/// library's allocator that was a fifth of a narrow query's processor time. The library target leaves the choice to its host.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// A time-series database that answers to the clients people already have.
 #[derive(Debug, Parser)]
 #[command(name = "nilometer", version, about, arg_required_else_help = true)]
