@@ -154,7 +154,7 @@ async fn a_write_over_its_time_says_so() {
     });
     // A short body is sometimes written before anybody looks at the time.
     let lines = text((0..100_000).map(|n| format!("m,host=h{n} v={n}i {n}\n")));
-    let answer = server.write(&lines).await;
+    let answer = server.write(lines).await;
     assert_names(&answer, 504, "write-ms-max");
     assert_eq!(answer.header("retry-after"), "1");
 }
