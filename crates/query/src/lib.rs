@@ -34,6 +34,7 @@ mod statement;
 mod system;
 mod table;
 mod view;
+pub mod workers;
 mod write;
 
 pub use answer::Answer;

@@ -10,10 +10,12 @@ use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::BodyExt;
+use nilometer_query::workers::within;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config::ServerConfig;
 use crate::error::Refusal;
+use crate::sabotage::Sabotage;
 
 /// Unit in which memory is counted.
 const UNIT_BYTES: usize = 64 << 10;
@@ -33,6 +35,8 @@ const RATIO_FREE_BYTES: usize = 1 << 20;
 pub(crate) struct BodyMemory {
     units: Arc<Semaphore>,
     bytes_max: usize,
+    /// A planted bug.
+    keeps: bool,
 }
 
 /// A part of that memory, given back when dropped.
@@ -41,14 +45,17 @@ pub(crate) struct Held {
     memory: BodyMemory,
     permit: Option<OwnedSemaphorePermit>,
     bytes: usize,
+    /// The body it is for is whole.
+    is_whole: bool,
 }
 
 impl BodyMemory {
-    pub(crate) fn new(bytes_max: usize) -> Self {
+    pub(crate) fn new(bytes_max: usize, sabotage: Option<Sabotage>) -> Self {
         let units = (bytes_max / UNIT_BYTES).clamp(1, Semaphore::MAX_PERMITS);
         Self {
             units: Arc::new(Semaphore::new(units)),
             bytes_max,
+            keeps: sabotage == Some(Sabotage::BodyMemoryKept),
         }
     }
 
@@ -57,6 +64,15 @@ impl BodyMemory {
             memory: self.clone(),
             permit: None,
             bytes: 0,
+            is_whole: false,
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.memory.keeps && !self.is_whole {
+            self.permit.take().map(OwnedSemaphorePermit::forget);
         }
     }
 }
@@ -155,11 +171,11 @@ pub(crate) async fn receive(
     config: &ServerConfig,
 ) -> Result<Received, Refusal> {
     let time_max = Duration::from_millis(config.body_read_ms_max);
-    let read = tokio::time::timeout(time_max, read(headers, &mut body, memory, config));
+    let read = within(time_max, read(headers, &mut body, memory, config));
     let refusal = match read.await {
-        Ok(Ok(received)) => return Ok(received),
-        Ok(Err(refusal)) => refusal,
-        Err(_) => {
+        Some(Ok(received)) => return Ok(received),
+        Some(Err(refusal)) => refusal,
+        None => {
             let what = format!(
                 "the body did not arrive within {} ms",
                 config.body_read_ms_max
@@ -180,7 +196,7 @@ pub(crate) async fn discard_rest(headers: &HeaderMap, body: &mut Body) {
     // Who asked for permission first has not sent anything yet.
     if !headers.contains_key(header::EXPECT) {
         // A client too slow for this sees a broken connection instead, which is all that can be done.
-        let _ = tokio::time::timeout(DISCARD_TIME_MAX, discard(body)).await;
+        let _ = within(DISCARD_TIME_MAX, discard(body)).await;
     }
 }
 
@@ -216,13 +232,20 @@ async fn read(
     let mut held = memory.hold();
     held.cover(announced.unwrap_or(0))?;
     let mut bytes = Vec::with_capacity(announced.unwrap_or(0).min(FIRST_BUFFER_BYTES_MAX));
-    while let Some(chunk) = next_chunk(body).await? {
+    loop {
+        let chunk = match next_chunk(body).await {
+            Ok(Some(chunk)) => chunk,
+            Ok(None) => break,
+            Err(_) if config.sabotage == Some(Sabotage::HalfBodyStored) => break,
+            Err(refusal) => return Err(refusal),
+        };
         if bytes.len() + chunk.len() > bytes_max {
             return Err(too_large());
         }
         held.cover(bytes.len() + chunk.len())?;
         bytes.extend_from_slice(&chunk);
     }
+    held.is_whole = true;
     Ok(Received {
         bytes,
         encoding,

@@ -19,9 +19,7 @@ use crate::error::Refusal;
 use crate::format::{Format, Writer};
 use crate::http::App;
 use crate::parameters::Parameters;
-
-/// Bytes of an answer that leave together. Up to here an error still gets a status of its own.
-const CHUNK_BYTES: usize = 256 << 10;
+use crate::sabotage::Sabotage;
 
 /// Chunks that wait for a slow client; then the query waits too.
 const CHUNKS_WAITING_MAX: usize = 4;
@@ -197,7 +195,6 @@ async fn run(
     sender: mpsc::Sender<Chunk>,
     turn: OwnedSemaphorePermit,
 ) {
-    let _turn = turn;
     let _running = app.metrics.start_query();
     let work = async {
         let Question {
@@ -205,7 +202,7 @@ async fn run(
             sql,
             is_read_only,
             values,
-            format,
+            ..
         } = &question;
         let answer = if *is_read_only {
             let reader = app.sql.read_only();
@@ -213,9 +210,11 @@ async fn run(
         } else {
             app.sql.query_with(database, sql, values).await?
         };
-        send(&app, answer, *format, &sender).await
+        send(&app, answer, &question, &sender).await
     };
     let result = tokio::select! {
+        // In this order, so that nothing is begun for a client that is gone.
+        biased;
         // Dropping the work drops the plan, and with it tasks, memory and the snapshot.
         () = sender.closed() => Ok(Ok(Sent::Unwanted)),
         result = std::panic::AssertUnwindSafe(work).catch_unwind() => result,
@@ -224,6 +223,9 @@ async fn run(
         Ok(Ok(Sent::Whole)) => return,
         Ok(Ok(Sent::Unwanted)) => {
             app.metrics.count_cancelled();
+            if app.has(Sabotage::TurnKept) {
+                turn.forget();
+            }
             tracing::debug!("a query was stopped because its client went");
             return;
         }
@@ -246,10 +248,10 @@ enum Sent {
 async fn send(
     app: &App,
     mut answer: Answer,
-    format: Format,
+    question: &Question,
     sender: &mpsc::Sender<Chunk>,
 ) -> Result<Sent, Refusal> {
-    let mut writer = Writer::new(format, answer.schema(), app.config.answer_pretty_rows_max)?;
+    let mut writer = Writer::new(question.format, answer.schema(), app.config.answer_pretty_rows_max)?;
     let mut out = Vec::new();
     let mut rows = 0usize;
     while let Some(batch) = answer.next().await {
@@ -267,10 +269,16 @@ async fn send(
             ));
         }
         writer.batch(&batch, &mut out)?;
-        if out.len() >= CHUNK_BYTES {
-            let chunk = std::mem::take(&mut out).into();
-            if sender.send(Ok(chunk)).await.is_err() {
-                return Ok(Sent::Unwanted);
+        if out.len() >= app.config.answer_chunk_bytes {
+            let mut written = Bytes::from(std::mem::take(&mut out));
+            while !written.is_empty() {
+                let chunk = written.split_to(written.len().min(app.config.answer_chunk_bytes));
+                if sender.send(Ok(chunk)).await.is_err() {
+                    return Ok(Sent::Unwanted);
+                }
+            }
+            if app.has(Sabotage::TwoSnapshots) {
+                answer = asked_again(app, question, rows).await?;
             }
         }
     }
@@ -280,6 +288,13 @@ async fn send(
         Ok(()) => Ok(Sent::Whole),
         Err(_) => Ok(Sent::Unwanted),
     }
+}
+
+/// What a statement answers now, without its first rows.
+async fn asked_again(app: &App, question: &Question, skipped: usize) -> Result<Answer, Refusal> {
+    let Question { database, sql, .. } = question;
+    let sql = format!("SELECT * FROM ({sql}) AS q OFFSET {skipped}");
+    Ok(app.sql.query_with(database, &sql, &question.values).await?)
 }
 
 /// Who may run, and how many may wait for that.
