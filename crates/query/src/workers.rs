@@ -16,6 +16,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use tokio::sync::oneshot;
 use tokio::task::JoinError;
+use tokio::time::Instant;
 
 /// Takes all work of its thread.
 pub trait Workers: Debug + Send + Sync {
@@ -23,6 +24,8 @@ pub trait Workers: Debug + Send + Sync {
     fn spawn(&self, task: BoxFuture<'static, ()>);
     /// A wait for so much time to pass.
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()>;
+    /// What time it is.
+    fn now(&self) -> Instant;
 }
 
 thread_local! {
@@ -49,6 +52,11 @@ impl Drop for Employed {
 /// The workers of this thread; `None` = threads do the work, and the machine's clock counts.
 pub fn employed() -> Option<Arc<dyn Workers>> {
     EMPLOYED.with_borrow(Clone::clone)
+}
+
+/// What time it is for whoever has a deadline.
+pub fn now() -> Instant {
+    employed().map_or_else(Instant::now, |workers| workers.now())
 }
 
 /// Does what waits for the disk where waiting is allowed. It goes on to its end even if nobody waits for it any more.

@@ -35,8 +35,6 @@ const RATIO_FREE_BYTES: usize = 1 << 20;
 pub(crate) struct BodyMemory {
     units: Arc<Semaphore>,
     bytes_max: usize,
-    /// A planted bug.
-    keeps: bool,
 }
 
 /// A part of that memory, given back when dropped.
@@ -45,17 +43,16 @@ pub(crate) struct Held {
     memory: BodyMemory,
     permit: Option<OwnedSemaphorePermit>,
     bytes: usize,
-    /// The body it is for is whole.
-    is_whole: bool,
+    /// A planted bug: it is not given back.
+    is_kept: bool,
 }
 
 impl BodyMemory {
-    pub(crate) fn new(bytes_max: usize, sabotage: Option<Sabotage>) -> Self {
+    pub(crate) fn new(bytes_max: usize) -> Self {
         let units = (bytes_max / UNIT_BYTES).clamp(1, Semaphore::MAX_PERMITS);
         Self {
             units: Arc::new(Semaphore::new(units)),
             bytes_max,
-            keeps: sabotage == Some(Sabotage::BodyMemoryKept),
         }
     }
 
@@ -64,14 +61,14 @@ impl BodyMemory {
             memory: self.clone(),
             permit: None,
             bytes: 0,
-            is_whole: false,
+            is_kept: false,
         }
     }
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if self.memory.keeps && !self.is_whole {
+        if self.is_kept {
             self.permit.take().map(OwnedSemaphorePermit::forget);
         }
     }
@@ -231,6 +228,7 @@ async fn read(
     }
     let mut held = memory.hold();
     held.cover(announced.unwrap_or(0))?;
+    held.is_kept = config.sabotage == Some(Sabotage::BodyMemoryKept);
     let mut bytes = Vec::with_capacity(announced.unwrap_or(0).min(FIRST_BUFFER_BYTES_MAX));
     loop {
         let chunk = match next_chunk(body).await {
@@ -245,7 +243,7 @@ async fn read(
         held.cover(bytes.len() + chunk.len())?;
         bytes.extend_from_slice(&chunk);
     }
-    held.is_whole = true;
+    held.is_kept = false;
     Ok(Received {
         bytes,
         encoding,

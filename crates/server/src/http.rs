@@ -51,7 +51,7 @@ impl App {
                 config.writes_max.clamp(1, Semaphore::MAX_PERMITS),
             )),
             sessions: Sessions::new(Arc::clone(&engine)),
-            body_memory: BodyMemory::new(config.bodies_bytes_max, config.sabotage),
+            body_memory: BodyMemory::new(config.bodies_bytes_max),
             metrics: Metrics::default(),
             engine,
             config,

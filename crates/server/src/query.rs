@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{RawQuery, Request, State};
@@ -9,10 +10,12 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, stream};
-use nilometer_query::{Answer, Param, Params};
+use nilometer_query::workers::within;
+use nilometer_query::{Answer, CancellationToken, Error as QueryError, Param, Params};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_util::sync::DropGuard;
 
 use crate::body::{InflateLimits, receive};
 use crate::error::Refusal;
@@ -47,12 +50,25 @@ pub(crate) async fn query_sql(
     };
     let format = question.format;
     let turn = app.turns.take().await?;
-    let (sender, receiver) = mpsc::channel(CHUNKS_WAITING_MAX);
+    let (sender, chunks) = mpsc::channel(CHUNKS_WAITING_MAX);
+    let gone = CancellationToken::new();
+    let receiver = Receiver {
+        chunks,
+        _gone: gone.clone().drop_guard(),
+    };
     let runtime = Arc::clone(&app);
     runtime
         .query_runtime
-        .spawn(run(app, question, sender, turn));
+        .spawn(run(app, question, sender, gone, turn));
     respond(receiver, format).await
+}
+
+/// The chunks of an answer; dropped when they are sent, or when the client goes. The query is told, though it may be
+/// within a poll that takes long.
+#[derive(Debug)]
+struct Receiver {
+    chunks: mpsc::Receiver<Chunk>,
+    _gone: DropGuard,
 }
 
 /// What is asked, and how it is to be answered.
@@ -164,17 +180,17 @@ struct Posted {
 }
 
 /// The first chunk decides the status; an answer that fits one chunk has a length.
-async fn respond(mut receiver: mpsc::Receiver<Chunk>, format: Format) -> Result<Response, Refusal> {
+async fn respond(mut receiver: Receiver, format: Format) -> Result<Response, Refusal> {
     let stopped = || {
         Refusal::internal("the query stopped without an answer; the server's log has the details")
     };
-    let first = receiver.recv().await.ok_or_else(stopped)??;
-    let body = match receiver.recv().await {
+    let first = receiver.chunks.recv().await.ok_or_else(stopped)??;
+    let body = match receiver.chunks.recv().await {
         None => Body::from(first),
         Some(second) => {
             let ready = stream::iter([Ok(first), second]);
             let rest = stream::unfold(receiver, async |mut receiver| {
-                Some((receiver.recv().await?, receiver))
+                Some((receiver.chunks.recv().await?, receiver))
             });
             // A failure after the first bytes can only break the connection off, and the client sees that.
             Body::from_stream(
@@ -193,10 +209,12 @@ async fn run(
     app: Arc<App>,
     question: Question,
     sender: mpsc::Sender<Chunk>,
+    gone: CancellationToken,
     turn: OwnedSemaphorePermit,
 ) {
-    let _running = app.metrics.start_query();
-    let work = async {
+    let running = app.metrics.start_query();
+    let time_max = Duration::from_millis(app.config.sql.query_ms_max);
+    let work = within(time_max, async {
         let Question {
             database,
             sql,
@@ -204,14 +222,17 @@ async fn run(
             values,
             ..
         } = &question;
+        let asker = app.sql.cancelled_by(&gone);
         let answer = if *is_read_only {
-            let reader = app.sql.read_only();
+            let reader = asker.read_only();
             reader.query_with(database, sql, values).await?
         } else {
-            app.sql.query_with(database, sql, values).await?
+            asker.query_with(database, sql, values).await?
         };
         send(&app, answer, &question, &sender).await
-    };
+    });
+    // An answer looks at the time when it is asked for rows, and nobody asks while a client does not read.
+    let work = work.map(|done| done.unwrap_or_else(|| Err(time_limit(&app))));
     let result = tokio::select! {
         // In this order, so that nothing is begun for a client that is gone.
         biased;
@@ -219,22 +240,35 @@ async fn run(
         () = sender.closed() => Ok(Ok(Sent::Unwanted)),
         result = std::panic::AssertUnwindSafe(work).catch_unwind() => result,
     };
-    let refusal = match result {
-        Ok(Ok(Sent::Whole)) => return,
-        Ok(Ok(Sent::Unwanted)) => {
-            app.metrics.count_cancelled();
-            if app.has(Sabotage::TurnKept) {
-                turn.forget();
-            }
-            tracing::debug!("a query was stopped because its client went");
-            return;
+    // Told that the client went, the work may end with an error before anybody looks at the channel.
+    let is_unwanted = match &result {
+        Ok(Ok(sent)) => *sent == Sent::Unwanted,
+        Ok(Err(_)) => sender.is_closed(),
+        Err(_) => false,
+    };
+    if is_unwanted {
+        app.metrics.count_cancelled();
+        if app.has(Sabotage::TurnKept) {
+            turn.forget();
         }
+        tracing::debug!("a query was stopped because its client went");
+        return;
+    }
+    let refusal = match result {
+        Ok(Ok(_)) => return,
         Ok(Err(refusal)) => refusal,
         Err(_) => Refusal::internal("the server failed on this query; its log has the details"),
     };
     tracing::debug!(error = refusal.error, "query ended");
+    // Others may have their turn before this client has read what waits for it.
+    drop((turn, running));
     // Whoever does not listen any more does not need the error either.
     let _ = sender.send(Err(refusal)).await;
+}
+
+fn time_limit(app: &App) -> Refusal {
+    let limit_ms = app.config.sql.query_ms_max;
+    QueryError::Time { limit_ms }.into()
 }
 
 /// What became of an answer.

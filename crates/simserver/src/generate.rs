@@ -10,7 +10,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::client::{ALL, Ending};
 use crate::model::{OpId, Tables};
 use crate::plan::{
-    BODY_READ_MS_MAX, Change, Encoding, End, Format, Limits, Plan, Question, Route, Step,
+    RESERVE_BYTES,
+    BODY_READ_MS_MAX, Change, Encoding, End, Format, Limits, Plan, QUERY_MS_MAX, Question, Route, Step,
     WRITE_MS_MAX, Write,
 };
 
@@ -75,6 +76,12 @@ struct Drawing {
 
 impl Drawing {
     fn step(&mut self) {
+        if rarely(&mut self.random, 12) {
+            return self.burst();
+        }
+        if rarely(&mut self.random, 12) {
+            return self.lost_answer();
+        }
         let which = self.random.random_range(0..8);
         let step = match self.random.random_range(0..100) {
             0..34 => self.write(),
@@ -88,9 +95,10 @@ impl Drawing {
             64..68 => Step::Release(which, self.random.random_range(1..4)),
             68..73 => Step::Take(which, self.random.random_range(1..4)),
             73..80 => Step::Cancel(which),
-            80..84 => Step::Advance(one_of(
+            80..81 => Step::Patience,
+            81..84 => Step::Advance(one_of(
                 &mut self.random,
-                &[1, 1_000, WRITE_MS_MAX, BODY_READ_MS_MAX],
+                &[1, 1_000, WRITE_MS_MAX, BODY_READ_MS_MAX, QUERY_MS_MAX],
             )),
             84..87 => Step::Maintain(self.random.random_range(1..5)),
             87..89 => Step::Flush,
@@ -108,6 +116,56 @@ impl Drawing {
             let dice = self.random.random();
             self.steps.push(Step::Run(polls, dice));
         }
+    }
+
+    fn run(&mut self, polls: u32) {
+        let dice = self.random.random();
+        self.steps.push(Step::Run(polls, dice));
+    }
+
+    /// More requests at once than there are turns, some of them too long.
+    fn burst(&mut self) {
+        for _ in 0..self.random.random_range(2..6) {
+            let step = match self.random.random_range(0..4) {
+                0 => self.ask(),
+                _ => self.write(),
+            };
+            self.steps.push(step);
+        }
+        let polls = self.random.random_range(1..16);
+        self.run(polls);
+        if self.random.random_bool(0.5) {
+            self.steps.push(Step::Advance(WRITE_MS_MAX));
+            self.run(polls);
+        }
+    }
+
+    /// A write whose client hears nothing, because the machine dies, the disk is full, or the client itself went; and
+    /// the same write once more.
+    fn lost_answer(&mut self) {
+        match self.random.random_range(0..3) {
+            0 => {
+                let faults = self.faults();
+                self.steps.push(faults);
+            }
+            1 => self.steps.push(Step::Room(Some(RESERVE_BYTES))),
+            _ => {}
+        }
+        let op = self.next_op;
+        let step = self.write();
+        self.steps.push(step);
+        let polls = self.random.random_range(1..12);
+        self.run(polls);
+        if self.random.random_bool(0.5) {
+            self.steps.push(Step::Cancel(self.random.random_range(0..8)));
+        }
+        match self.random.random_range(0..3) {
+            0 => self.steps.push(Step::Settle),
+            1 => self.steps.push(Step::Room(None)),
+            _ => {}
+        }
+        self.steps.push(Step::Again(op));
+        self.run(polls);
     }
 
     fn some_op(&mut self) -> Option<OpId> {

@@ -18,11 +18,15 @@ use nilometer_engine::Clock;
 use nilometer_query::workers::Workers;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use tokio::time::Instant;
 
 /// Where every run's wall clock begins: some day of 2023.
 const BEGIN_NS: i64 = 1_700_000_000_000_000_000;
 /// Turns that tokio's own tasks get before nothing is said to be left; what a plan spawns needs a few.
 const IDLE_TURNS: usize = 8;
+
+/// A run takes seconds.
+const AHEAD: Duration = Duration::from_secs(24 * 3600);
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
@@ -45,6 +49,8 @@ impl Clock for PlannedClock {
 
 /// What the server gives its work to.
 pub(crate) struct Place {
+    /// So far ahead that no timer of tokio's ever rings.
+    begin: Instant,
     clock: Arc<PlannedClock>,
     came: Mutex<Vec<BoxFuture<'static, ()>>>,
     waiting: Mutex<Vec<(u64, Waker)>>,
@@ -63,6 +69,10 @@ pub(crate) struct Shared(Arc<Place>);
 impl Workers for Shared {
     fn spawn(&self, task: BoxFuture<'static, ()>) {
         lock(&self.0.came).push(task);
+    }
+
+    fn now(&self) -> Instant {
+        self.0.begin + Duration::from_millis(self.0.clock.monotonic_ms())
     }
 
     fn sleep(&self, time: Duration) -> BoxFuture<'static, ()> {
@@ -115,6 +125,7 @@ pub(crate) struct Machine {
 impl Machine {
     pub(crate) fn new(clock: Arc<PlannedClock>) -> Self {
         let place = Place {
+            begin: Instant::now() + AHEAD,
             clock,
             came: Mutex::default(),
             waiting: Mutex::default(),

@@ -12,7 +12,7 @@ use crate::client::Ending;
 use crate::model::{OpId, Tables};
 
 /// Bytes that writes leave free on the disk.
-const RESERVE_BYTES: u64 = 256 << 10;
+pub(crate) const RESERVE_BYTES: u64 = 256 << 10;
 
 /// The route of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -144,6 +144,8 @@ pub enum Step {
     Room(Option<u64>),
     /// What goes wrong on the disk from here on, and how the life ends if it crashes.
     Faults(CrashPlan, End),
+    /// Nobody sends or reads for as long as a query may take; then every turn must be free.
+    Patience,
     /// Everything is let end; then everything is read and compared, and nothing may be held any more.
     Settle,
     /// The life ends, and the next one begins.
@@ -181,8 +183,8 @@ pub struct Limits {
 pub const BODY_READ_MS_MAX: u64 = 10_000;
 /// How long a write may take.
 pub const WRITE_MS_MAX: u64 = 5_000;
-/// Never, in the time that a run takes.
-const FOR_EVER_MS: u64 = 1 << 40;
+/// How long a query may take, its client's part included.
+pub const QUERY_MS_MAX: u64 = 20_000;
 
 impl Limits {
     /// The store's options; the rest as a server has it.
@@ -220,7 +222,7 @@ impl Limits {
             sql: SqlOptions {
                 threads: 1,
                 query_memory_bytes_max: self.query_memory_bytes_max,
-                query_ms_max: FOR_EVER_MS,
+                query_ms_max: QUERY_MS_MAX,
                 ..SqlOptions::default()
             },
             sabotage,

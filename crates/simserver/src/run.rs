@@ -25,6 +25,7 @@ use crate::model::{Attempt, Effect, Model, Moment, OpId};
 use crate::plan::{Change, Format, Plan, Question, Route, Step, Write};
 use crate::request;
 
+pub use verdict::LIMITS;
 use world::World;
 
 /// A promise that was broken.
@@ -63,6 +64,8 @@ pub struct Counts {
     pub crashes: u64,
     /// Turns of tasks.
     pub polls: u64,
+    /// How often each of [`LIMITS`] was met.
+    pub limits: [u64; LIMITS.len()],
 }
 
 impl AddAssign for Counts {
@@ -76,6 +79,9 @@ impl AddAssign for Counts {
         self.restarts += more.restarts;
         self.crashes += more.crashes;
         self.polls += more.polls;
+        for (ours, theirs) in self.limits.iter_mut().zip(more.limits) {
+            *ours += theirs;
+        }
     }
 }
 
@@ -93,7 +99,11 @@ impl fmt::Display for Counts {
             self.restarts,
             self.crashes,
             self.polls
-        )
+        )?;
+        for (name, count) in LIMITS.iter().zip(self.limits) {
+            write!(f, " {name}={count}")?;
+        }
+        Ok(())
     }
 }
 
@@ -245,6 +255,7 @@ impl<'a> Run<'a> {
             Step::Room(bytes) => self.world.leave_room(*bytes),
             Step::Faults(faults, end) => self.world.set_faults(faults, *end),
             Step::Settle => self.audit(number as u64).await?,
+            Step::Patience => self.patience().await?,
             Step::Restart(end) => self.restart(*end).await?,
         }
         Ok(())

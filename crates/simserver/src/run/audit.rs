@@ -1,5 +1,7 @@
 //! When everything has ended: what is there is what must be, and nothing is held any more.
 
+use std::sync::Arc;
+
 use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
@@ -11,7 +13,7 @@ use super::{Ran, Run, Wish};
 use crate::answer;
 use crate::client::{ALL, Ending, Feed, Got, Mailbox, talk};
 use crate::model::contradiction;
-use crate::plan::{Encoding, Format, Route, Write};
+use crate::plan::{Encoding, Format, QUERY_MS_MAX, Route, Write};
 use crate::request;
 
 /// What a run may take to come to rest.
@@ -53,7 +55,7 @@ impl Run<'_> {
 
     async fn ask_of(&mut self, router: Router, request: Request<Body>) -> Ran<Got> {
         let mailbox = Mailbox::new(ALL);
-        let talking = talk(router, request, std::sync::Arc::clone(&mailbox));
+        let talking = talk(router, request, Arc::clone(&mailbox));
         self.world.machine.start(talking);
         self.run_out(1).await?;
         Ok(mailbox.got())
@@ -80,6 +82,31 @@ impl Run<'_> {
         }
         self.compare(poisoned).await?;
         self.nothing_is_held().await
+    }
+
+    /// However slowly somebody reads, others have their turn in time.
+    pub(super) async fn patience(&mut self) -> Ran<()> {
+        let lives = self.counts.restarts;
+        let mut dice = Xoshiro256PlusPlus::seed_from_u64(3);
+        // Whoever waits has a turn and all its time once those before are over.
+        for _ in 0..self.clients.len() + 2 {
+            while self.turn(&mut dice).await? {}
+            self.world.machine.advance(QUERY_MS_MAX);
+        }
+        while self.turn(&mut dice).await? {}
+        let request = request::question("SELECT 1 AS one", "csv");
+        let mailbox = Mailbox::new(ALL);
+        let talking = talk(self.world.router(), request, Arc::clone(&mailbox));
+        self.world.machine.start(talking);
+        while self.turn(&mut dice).await? {}
+        let got = mailbox.got();
+        if got.status == Some(200) || self.counts.restarts != lives {
+            return Ok(());
+        }
+        Err(format!(
+            "all queries are as old as they may become, and another one gets {}",
+            said(&got)
+        ))
     }
 
     async fn compare(&mut self, poisoned: bool) -> Ran<()> {

@@ -6,7 +6,7 @@ use super::{Client, Ran, Run, Wish};
 use crate::answer;
 use crate::client::{Ending, Got};
 use crate::model::{Attempt, contradiction};
-use crate::plan::{BODY_READ_MS_MAX, Change, Format, Question, Route, WRITE_MS_MAX, Write};
+use crate::plan::{BODY_READ_MS_MAX, Change, Format, QUERY_MS_MAX, Question, Route, WRITE_MS_MAX, Write};
 use crate::request::body_of;
 
 /// What is known of an effect after an answer.
@@ -19,6 +19,21 @@ enum Outcome {
     /// It may be.
     Unknown,
 }
+
+/// Limits that the simulation meets.
+pub const LIMITS: [&str; 11] = [
+    "body-bytes-max",
+    "bodies-bytes-max",
+    "body-compressed-bytes-max",
+    "body-read-ms-max",
+    "write-ms-max",
+    "queries-waiting-max",
+    "answer-rows-max",
+    "query-memory-bytes-max",
+    "query-ms-max",
+    "KILL",
+    "disk-reserve-bytes",
+];
 
 /// An answer for people.
 pub(super) fn said(got: &Got) -> String {
@@ -40,6 +55,7 @@ impl Run<'_> {
     /// Takes an answer that is at its end.
     pub(super) fn hear(&mut self, client: &Client) -> Ran<()> {
         let got = client.mailbox.got();
+        self.note_limit(&got);
         match &client.wish {
             Wish::Write {
                 write,
@@ -58,7 +74,7 @@ impl Run<'_> {
                 self.end_write(write, attempts, outcome, &got);
             }
             Wish::Change { change, attempt } => {
-                let outcome = self.of_statement(*change == Change::Drop, &got);
+                let outcome = self.of_statement(client, *change == Change::Drop, &got);
                 let outcome = outcome.ok_or_else(|| {
                     format!("{change:?} had no reason for this answer: {}", said(&got))
                 })?;
@@ -70,7 +86,7 @@ impl Run<'_> {
                 format,
                 moments,
             } => {
-                if let Some(wrong) = self.of_question(*question, *format, moments, &got)? {
+                if let Some(wrong) = self.of_question(client, *question, *format, moments, &got)? {
                     return Err(wrong);
                 }
             }
@@ -79,6 +95,15 @@ impl Run<'_> {
         }
         self.look();
         Ok(())
+    }
+
+    /// Limits that were met are counted by the setting that the refusal names.
+    fn note_limit(&mut self, got: &Got) {
+        let error = error_of(got);
+        let named = LIMITS.iter().zip(&mut self.counts.limits);
+        for (_, count) in named.filter(|(name, _)| error.contains(*name)) {
+            *count += 1;
+        }
     }
 
     fn count(&mut self, outcome: Outcome) {
@@ -132,7 +157,7 @@ impl Run<'_> {
         let names = |setting: &str| error.contains(setting);
         let refused = |reason: bool| reason.then_some(Outcome::Refused);
         if write.route == Route::Insert && ending == Ending::Whole && !names("bod") {
-            return self.of_statement(false, got);
+            return self.of_statement(client, false, got);
         }
         match status {
             200 | 204 => Some(Outcome::Done).filter(|_| ending == Ending::Whole),
@@ -164,7 +189,8 @@ impl Run<'_> {
         }
     }
 
-    fn of_statement(&self, is_drop: bool, got: &Got) -> Option<Outcome> {
+    fn of_statement(&self, client: &Client, is_drop: bool, got: &Got) -> Option<Outcome> {
+        let passed_ms = self.world.now_ms() - client.began_ms;
         let (status, error) = (got.status?, error_of(got));
         let limits = &self.plan.limits;
         let refused = |reason: bool| reason.then_some(Outcome::Refused);
@@ -183,6 +209,9 @@ impl Run<'_> {
             }
             503 if error.contains("bodies-bytes-max") => refused(limits.bodies_bytes_max < 1 << 30),
             429 => refused(error.contains("queries-waiting-max")),
+            504 if error.contains("query-ms-max") => {
+                (passed_ms >= QUERY_MS_MAX).then_some(Outcome::Unknown)
+            }
             _ => self.of_disk(status, &error),
         }
     }
@@ -190,6 +219,7 @@ impl Run<'_> {
     /// The failure that an answer to a question is, if it is one.
     fn of_question(
         &mut self,
+        client: &Client,
         question: Question,
         format: Format,
         moments: &[crate::model::Moment],
@@ -197,6 +227,7 @@ impl Run<'_> {
     ) -> Ran<Option<String>> {
         let limits = &self.plan.limits;
         let error = error_of(got);
+        let passed_ms = self.world.now_ms() - client.began_ms;
         let tiny = limits.answer_rows_max < 1 << 20 || limits.query_memory_bytes_max < 1 << 20;
         let fine = match (got.status.unwrap_or(0), got.whole) {
             (200, Some(true)) => {
@@ -209,7 +240,8 @@ impl Run<'_> {
                 let shown = answer::shown(&got.bytes, format, &self.rows)?;
                 return Ok(contradiction(moments, &shown));
             }
-            (200, _) => tiny || self.killed,
+            (200, _) => tiny || self.killed || passed_ms >= QUERY_MS_MAX,
+            (504, _) => passed_ms >= QUERY_MS_MAX && error.contains("query-ms-max"),
             (400 | 404, _) => self.dropped && error.contains("points"),
             (409, _) => self.killed && error.contains("KILL"),
             (413, _) => tiny && error.contains("-max"),
