@@ -285,7 +285,11 @@ async fn send(
     question: &Question,
     sender: &mpsc::Sender<Chunk>,
 ) -> Result<Sent, Refusal> {
-    let mut writer = Writer::new(question.format, answer.schema(), app.config.answer_pretty_rows_max)?;
+    let mut writer = Writer::new(
+        question.format,
+        answer.schema(),
+        app.config.answer_pretty_rows_max,
+    )?;
     let mut out = Vec::new();
     let mut rows = 0usize;
     while let Some(batch) = answer.next().await {

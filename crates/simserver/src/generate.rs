@@ -10,9 +10,8 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use crate::client::{ALL, Ending};
 use crate::model::{OpId, Tables};
 use crate::plan::{
-    RESERVE_BYTES,
-    BODY_READ_MS_MAX, Change, Encoding, End, Format, Limits, Plan, QUERY_MS_MAX, Question, Route, Step,
-    WRITE_MS_MAX, Write,
+    BODY_READ_MS_MAX, Change, Encoding, End, Format, Limits, Plan, QUERY_MS_MAX, Question,
+    RESERVE_BYTES, Route, Step, WRITE_MS_MAX, Write,
 };
 
 type Random = Xoshiro256PlusPlus;
@@ -31,7 +30,7 @@ fn one_of<T: Copy>(random: &mut Random, values: &[T]) -> T {
 pub fn random_plan(seed: u64) -> Plan {
     let mut random = Random::seed_from_u64(seed);
     let limits = limits(&mut random);
-    let count = random.random_range(10..40);
+    let count = random.random_range(8..28);
     let mut drawing = Drawing {
         random,
         steps: Vec::new(),
@@ -82,6 +81,9 @@ impl Drawing {
         if rarely(&mut self.random, 12) {
             return self.lost_answer();
         }
+        if rarely(&mut self.random, 12) {
+            return self.slow_reader();
+        }
         let which = self.random.random_range(0..8);
         let step = match self.random.random_range(0..100) {
             0..34 => self.write(),
@@ -106,7 +108,7 @@ impl Drawing {
                 &mut self.random,
                 &[None, Some(0), Some(200 << 10), Some(300 << 10)],
             )),
-            90..93 => self.faults(),
+            90..93 => self.faults(40),
             93..97 => Step::Settle,
             _ => Step::Restart(self.end()),
         };
@@ -123,6 +125,26 @@ impl Drawing {
         self.steps.push(Step::Run(polls, dice));
     }
 
+    /// Somebody asks, reads slowly if at all, and is overtaken: by time, by somebody who ends the statement, by writers.
+    fn slow_reader(&mut self) {
+        let step = self.ask();
+        self.steps.push(step);
+        let polls = self.random.random_range(1..16);
+        self.run(polls);
+        match self.random.random_range(0..4) {
+            0 => self.steps.push(Step::Advance(QUERY_MS_MAX)),
+            1 => self.steps.push(Step::KillStatement),
+            _ => {
+                let step = self.write();
+                self.steps.push(step);
+            }
+        }
+        self.run(polls);
+        let which = self.random.random_range(0..8);
+        self.steps.push(Step::Take(which, ALL));
+        self.run(polls);
+    }
+
     /// More requests at once than there are turns, some of them too long.
     fn burst(&mut self) {
         for _ in 0..self.random.random_range(2..6) {
@@ -134,10 +156,13 @@ impl Drawing {
         }
         let polls = self.random.random_range(1..16);
         self.run(polls);
-        if self.random.random_bool(0.5) {
-            self.steps.push(Step::Advance(WRITE_MS_MAX));
-            self.run(polls);
+        match self.random.random_range(0..6) {
+            0..3 => self.steps.push(Step::Advance(WRITE_MS_MAX)),
+            3 => self.steps.push(Step::Advance(QUERY_MS_MAX)),
+            4 => self.steps.push(Step::KillStatement),
+            _ => return,
         }
+        self.run(polls);
     }
 
     /// A write whose client hears nothing, because the machine dies, the disk is full, or the client itself went; and
@@ -145,19 +170,24 @@ impl Drawing {
     fn lost_answer(&mut self) {
         match self.random.random_range(0..3) {
             0 => {
-                let faults = self.faults();
+                let faults = self.faults(10);
                 self.steps.push(faults);
             }
             1 => self.steps.push(Step::Room(Some(RESERVE_BYTES))),
             _ => {}
         }
         let op = self.next_op;
-        let step = self.write();
+        let mut step = self.write();
+        if let Step::Write(write) = &mut step {
+            write.keyed = write.route != Route::Insert;
+            (write.pieces, write.ending, write.padding) = (1, Ending::Whole, 0);
+        }
         self.steps.push(step);
-        let polls = self.random.random_range(1..12);
+        let polls = one_of(&mut self.random, &[2, 4, 8, 30]);
         self.run(polls);
         if self.random.random_bool(0.5) {
-            self.steps.push(Step::Cancel(self.random.random_range(0..8)));
+            self.steps
+                .push(Step::Cancel(self.random.random_range(0..8)));
         }
         match self.random.random_range(0..3) {
             0 => self.steps.push(Step::Settle),
@@ -181,8 +211,9 @@ impl Drawing {
         }
     }
 
-    fn faults(&mut self) -> Step {
-        let at = self.random.random_range(1..40);
+    /// Something goes wrong within so many calls.
+    fn faults(&mut self, calls: u64) -> Step {
+        let at = self.random.random_range(1..calls);
         let mut faults = CrashPlan::default();
         match self.random.random_range(0..5) {
             0 => faults.fail_sync_at = (at..at + 3).collect(),

@@ -217,7 +217,11 @@ pub(crate) fn contradiction(moments: &[Moment], shown: &Shown) -> Option<String>
                 let may = moment.get(&id).unwrap_or(&nothing);
                 (!may.contains(&seen)).then(|| {
                     let may: Vec<String> = may.iter().map(|seen| spell(*seen)).collect();
-                    format!("request {id} shows {}; it must be {}", spell(seen), may.join(", or "))
+                    format!(
+                        "request {id} shows {}; it must be {}",
+                        spell(seen),
+                        may.join(", or ")
+                    )
                 })
             })
             .collect();
@@ -255,7 +259,12 @@ mod tests {
 
     fn kept(model: &Model, id: OpId) -> Vec<u32> {
         let moment = model.moment();
-        moment.get(&id).unwrap().iter().map(|seen| seen.keep).collect()
+        moment
+            .get(&id)
+            .unwrap()
+            .iter()
+            .map(|seen| seen.keep)
+            .collect()
     }
 
     #[test]

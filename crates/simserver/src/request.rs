@@ -50,8 +50,16 @@ pub(crate) fn op_of(tag: &str) -> Option<OpId> {
 fn lines(write: &Write) -> Vec<u8> {
     let mut text = String::new();
     // Padding first: what breaks off then breaks off within the rows, or right behind them.
+    let mut noise = u64::from(write.op) + 1;
     for _ in 0..write.padding / 64 {
-        text.push_str(&"#".repeat(63));
+        text.push('#');
+        for _ in 0..62 {
+            // Knuth's MMIX; what repeats itself would be small however long it is.
+            noise = noise
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            text.push(char::from(b'a' + (noise >> 60) as u8));
+        }
         text.push('\n');
     }
     let op = tag(write.op);
@@ -106,9 +114,7 @@ fn arrow_stream(write: &Write, batches: u32) -> Vec<u8> {
             .write(&batch(write.op + nth, write.rows))
             .expect("a vector takes what is written");
     }
-    writer
-        .into_inner()
-        .expect("a vector takes what is written")
+    writer.into_inner().expect("a vector takes what is written")
 }
 
 fn insert(write: &Write) -> String {
@@ -197,8 +203,7 @@ fn posted(sql: &str, format: &str) -> String {
 
 /// A statement by POST.
 pub(crate) fn statement(sql: &str, format: &str) -> Request<Body> {
-    let request =
-        Request::post("/api/v3/query_sql").header("content-type", "application/json");
+    let request = Request::post("/api/v3/query_sql").header("content-type", "application/json");
     whole(request, posted(sql, format))
 }
 

@@ -388,12 +388,7 @@ impl<'a> Run<'a> {
     fn kill_statement(&mut self) {
         // The statement that kills is listed itself, as the newest.
         let newest = "SELECT query_id FROM system.queries ORDER BY query_id DESC LIMIT 2";
-        self.send(
-            Wish::Kill,
-            request::question(newest, "csv"),
-            None,
-            ALL,
-        );
+        self.send(Wish::Kill, request::question(newest, "csv"), None, ALL);
     }
 
     fn cancel(&mut self, which: usize) {

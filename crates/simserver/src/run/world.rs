@@ -99,6 +99,11 @@ impl World {
         engine.is_some_and(|engine| engine.metrics().poisoned.is_some())
     }
 
+    /// Whether something has failed that did not end the life.
+    pub(super) fn has_faults(&self) -> bool {
+        self.tight || self.disk.failures() > 0
+    }
+
     pub(super) fn is_tight(&self) -> bool {
         self.tight
     }
