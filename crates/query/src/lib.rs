@@ -23,6 +23,7 @@ mod memory;
 mod names;
 mod narrow;
 mod options;
+mod plain;
 mod planner;
 mod relation;
 mod round;
