@@ -68,8 +68,10 @@ impl BodyMemory {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        if self.is_kept {
-            self.permit.take().map(OwnedSemaphorePermit::forget);
+        if self.is_kept
+            && let Some(permit) = self.permit.take()
+        {
+            permit.forget();
         }
     }
 }

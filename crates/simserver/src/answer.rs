@@ -27,7 +27,7 @@ struct Row {
 pub(crate) fn shown(bytes: &[u8], format: Format, rows: &Rows) -> Result<Shown, String> {
     let found = match format {
         Format::Csv => csv(bytes),
-        Format::JsonLines => text(bytes)?.lines().map(|line| object(line)).collect(),
+        Format::JsonLines => text(bytes)?.lines().map(object).collect(),
         Format::Json => array(bytes),
         Format::Arrow => arrow(bytes),
     }?;

@@ -63,7 +63,9 @@ impl Feed {
     pub(crate) fn release(&self, pieces: u64) {
         let mut fed = lock(&self.0);
         fed.allowed = fed.allowed.saturating_add(pieces);
-        fed.waker.take().map(Waker::wake);
+        if let Some(waker) = fed.waker.take() {
+            waker.wake();
+        }
     }
 
     /// Lets everything go, and ends the body one way or the other.
@@ -130,7 +132,9 @@ impl Mailbox {
     pub(crate) fn allow(&self, chunks: u64) {
         let mut inner = lock(&self.0);
         inner.allowed = inner.allowed.saturating_add(chunks);
-        inner.waker.take().map(Waker::wake);
+        if let Some(waker) = inner.waker.take() {
+            waker.wake();
+        }
     }
 
     pub(crate) fn got(&self) -> Got {

@@ -133,7 +133,10 @@ impl Drawing {
         self.run(polls);
         match self.random.random_range(0..4) {
             0 => self.steps.push(Step::Advance(QUERY_MS_MAX)),
-            1 => self.steps.push(Step::KillStatement),
+            1 => {
+                self.steps.push(Step::KillStatement);
+                self.run(40);
+            }
             _ => {
                 let step = self.write();
                 self.steps.push(step);

@@ -58,7 +58,7 @@ fn lines(write: &Write) -> Vec<u8> {
             noise = noise
                 .wrapping_mul(6_364_136_223_846_793_005)
                 .wrapping_add(1_442_695_040_888_963_407);
-            text.push(char::from(b'a' + (noise >> 60) as u8));
+            text.push(char::from(b'a' + u8::try_from(noise >> 60).unwrap_or(0)));
         }
         text.push('\n');
     }

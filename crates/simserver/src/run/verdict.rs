@@ -22,6 +22,9 @@ enum Outcome {
     Unknown,
 }
 
+/// What ends a statement from outside; no limit, but what it ends has to be as free as after one.
+const KILL: &str = "KILL QUERY";
+
 /// Limits that the simulation meets.
 pub const LIMITS: [&str; 11] = [
     "body-bytes-max",
@@ -33,7 +36,7 @@ pub const LIMITS: [&str; 11] = [
     "answer-rows-max",
     "query-memory-bytes-max",
     "query-ms-max",
-    "KILL QUERY",
+    KILL,
     "disk_reserve_bytes",
 ];
 
@@ -106,7 +109,9 @@ impl Run<'_> {
     fn note_limit(&mut self, got: &Got) {
         let error = error_of(got);
         let named = LIMITS.iter().zip(&mut self.counts.limits);
-        for (_, count) in named.filter(|(name, _)| error.contains(*name)) {
+        // An answer that has begun can only break off, and says nothing of why.
+        let broke_off = |name: &str| name == KILL && self.killed && got.whole == Some(false);
+        for (_, count) in named.filter(|(name, _)| error.contains(*name) || broke_off(name)) {
             *count += 1;
         }
     }
