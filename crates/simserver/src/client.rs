@@ -81,13 +81,13 @@ impl Feed {
     pub(crate) fn body(self: &Arc<Self>) -> Body {
         let feed = Arc::clone(self);
         Body::from_stream(stream::poll_fn(move |context| {
-            let mut fed = lock(&feed.0);
-            if fed.allowed > 0 {
-                if let Some(piece) = fed.pieces.pop_front() {
-                    fed.allowed -= 1;
+            let mut state = lock(&feed.0);
+            if state.allowed > 0 {
+                if let Some(piece) = state.pieces.pop_front() {
+                    state.allowed -= 1;
                     return Poll::Ready(Some(Ok(piece)));
                 }
-                match fed.ending {
+                match state.ending {
                     Ending::Whole => return Poll::Ready(None),
                     Ending::Breaks => {
                         return Poll::Ready(Some(Err(std::io::Error::other("the client went"))));
@@ -95,7 +95,7 @@ impl Feed {
                     Ending::Silence => {}
                 }
             }
-            fed.waker = Some(context.waker().clone());
+            state.waker = Some(context.waker().clone());
             Poll::Pending
         }))
     }
