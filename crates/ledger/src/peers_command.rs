@@ -23,7 +23,9 @@ Peers, and the program of each:
   victoriametrics  victoria-metrics, the single server
   postgresql       postgres, with initdb and psql beside it
 
-Options: --seed N, --minutes M, --faults N, --quick, --scratch DIR as for the kinds";
+Options:
+  --young  the first power cut comes before anything has made the new, empty store durable
+  --seed N, --minutes M, --faults N, --quick, --scratch DIR as for the kinds";
 
 /// Of each kind, where nobody says how many or how long.
 const FAULTS: u64 = 50;
@@ -38,7 +40,7 @@ pub(crate) fn peers(words: &[String]) -> Result<bool> {
     let mut scratch = std::env::temp_dir();
     let mut seed = since.as_secs();
     let (mut time, mut most) = (Duration::from_secs(60 * MINUTES), None);
-    let mut is_quick = false;
+    let (mut is_quick, mut is_young) = (false, false);
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || {
@@ -56,6 +58,7 @@ pub(crate) fn peers(words: &[String]) -> Result<bool> {
             "--minutes" => time = Duration::from_secs(60 * number(value()?)?),
             "--faults" => most = Some(number(value()?)?),
             "--quick" => is_quick = true,
+            "--young" => is_young = true,
             other => bail!("there is no {other}"),
         }
     }
@@ -82,6 +85,7 @@ pub(crate) fn peers(words: &[String]) -> Result<bool> {
             peer,
             fault,
             is_quick,
+            is_young,
         };
         let what = match fault {
             Fault::Kill => "SIGKILL",

@@ -5,6 +5,7 @@
 //! that is counted apart, in part; the client cannot know, and sends it again.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -56,6 +57,38 @@ pub struct Opinion {
     pub in_part: u64,
     /// The longest time by which the acknowledgement of a batch that is missing came before the fault.
     pub oldest_lost: Duration,
+}
+
+/// Rows that were acknowledged and are not there.
+#[derive(Debug, Default)]
+struct Gone {
+    batches: u64,
+    rows: u64,
+    /// How long before the fault the oldest of them was acknowledged.
+    oldest: Duration,
+}
+
+impl Gone {
+    fn add(&mut self, rows: u64, age: Duration) {
+        self.batches += 1;
+        self.rows += rows;
+        self.oldest = self.oldest.max(age);
+    }
+}
+
+impl fmt::Display for Gone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            batches,
+            rows,
+            oldest,
+        } = self;
+        write!(
+            f,
+            "{rows} rows of {batches} batches are gone, the first of them acknowledged {} ms before the fault",
+            oldest.as_millis()
+        )
+    }
 }
 
 impl Found {
@@ -214,6 +247,7 @@ impl Account {
                     .push(format!("{name:?} is there, and nobody sent it"));
             }
         }
+        let mut gone = Gone::default();
         for (&name, known) in &mut self.batches {
             let whole = self.content.rows(name);
             let got = counts.get(&name).copied().unwrap_or(0);
@@ -224,12 +258,7 @@ impl Account {
                         let age = known
                             .acknowledged
                             .map(|at| struck.saturating_duration_since(at));
-                        let age = age.unwrap_or_default();
-                        opinion.oldest_lost = opinion.oldest_lost.max(age);
-                        verdict.missing += lost - known.counted;
-                        verdict.stories.push(format!(
-                            "{name:?}: {got} rows of {whole}, acknowledged {age:?} before the fault"
-                        ));
+                        gone.add(lost - known.counted, age.unwrap_or_default());
                     } else if lost < known.counted {
                         verdict.altered += known.counted - lost;
                         verdict
@@ -248,6 +277,11 @@ impl Account {
                     }
                 }
             }
+        }
+        if gone.batches > 0 {
+            verdict.missing += gone.rows;
+            verdict.stories.push(gone.to_string());
+            opinion.oldest_lost = gone.oldest;
         }
         opinion
     }

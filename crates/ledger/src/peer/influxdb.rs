@@ -6,6 +6,8 @@
 
 use std::net::SocketAddr;
 use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
@@ -14,6 +16,9 @@ use crate::batch::read_csv;
 
 /// What a table of an answer begins with.
 const HEADER: [&str; 7] = ["name", "tags", "time", "writer", "host", "value", "number"];
+
+/// Longest wait for the database that it makes for itself.
+const OWN_DATABASE_MAX: Duration = Duration::from_secs(40);
 
 /// InfluxDB.
 #[derive(Debug)]
@@ -46,6 +51,15 @@ impl Peer for InfluxDb {
         let answer = ask(address, "POST", &target, "")?;
         if answer.contains("error") {
             bail!("CREATE DATABASE: {answer:.500}");
+        }
+        // It makes a database for figures of itself, too, some seconds after its start, and has aged only then.
+        let deadline = Instant::now() + OWN_DATABASE_MAX;
+        let target = format!("/query?q={}", encode("SHOW DATABASES"));
+        while !ask(address, "GET", &target, "")?.contains("_internal") {
+            if Instant::now() > deadline {
+                bail!("there is no database _internal after {OWN_DATABASE_MAX:?}");
+            }
+            thread::sleep(Duration::from_millis(50));
         }
         Ok(())
     }

@@ -4,6 +4,7 @@
 //! Does not: ask what a peer does not promise: keys, deletes, bad input, a reader at the same time.
 
 use std::fmt::Write as _;
+use std::fs::File;
 use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -21,7 +22,7 @@ use crate::random::Random;
 /// Strikes in one life; then another data directory is begun.
 const LIFE_STRIKES: u64 = 10;
 /// A load lasts so long at least and at most. Some databases write what they have acknowledged some seconds later.
-const LOAD_MS: [u64; 2] = [200, 6000];
+const LOAD_MS: [u64; 2] = [200, 12_000];
 const QUICK_LOAD_MS: [u64; 2] = [50, 400];
 /// One start in this many is struck before it is known to be up.
 const EARLY_ONE_IN: u64 = 5;
@@ -52,6 +53,9 @@ pub struct Trial {
     pub fault: Fault,
     /// With short loads, for tests.
     pub is_quick: bool,
+    /// Whether the first cut may meet files from the making of the store. Otherwise it is given the time in which a
+    /// kernel writes everything by itself: the empty store is synced.
+    pub is_young: bool,
 }
 
 /// The disk of a life; without one it is a folder.
@@ -78,6 +82,14 @@ impl Ground {
             }
         }
         server.strike()
+    }
+
+    /// Makes everything durable that was written so far.
+    fn age(&self) -> Result<()> {
+        if let Some(disk) = &self.0 {
+            rustix::fs::syncfs(File::open(disk.path())?)?;
+        }
+        Ok(())
     }
 
     /// After the processes are gone.
@@ -163,6 +175,9 @@ fn life(
     let mut start_time = begun.elapsed();
     life.prepare(&server)?;
     server.stop(peer)?;
+    if !trial.is_young {
+        ground.age()?;
+    }
     let mut early = 0;
     for strike in 0..LIFE_STRIKES {
         if !context.goes_on(count.tally.faults) {
