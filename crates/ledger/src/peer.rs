@@ -40,6 +40,8 @@ pub struct Site {
     pub data: PathBuf,
     /// What the server says: not on the disk under trial.
     pub output: PathBuf,
+    /// Arguments that somebody adds by hand, to see what a setting changes.
+    pub flags: Vec<String>,
 }
 
 /// A row as it came back, in text: time in milliseconds, writer, host, value, number. A field that is not there is empty.

@@ -24,6 +24,7 @@ Peers, and the program of each:
   postgresql       postgres, with initdb and psql beside it
 
 Options:
+  --flag F  one more argument for the server, to see what a setting changes; may be given again
   --young  the first power cut comes before anything has made the new, empty store durable
   --seed N, --minutes M, --faults N, --quick, --scratch DIR as for the kinds";
 
@@ -35,7 +36,7 @@ const QUICK_FAULTS: u64 = 6;
 /// Whether everything that was asked for could be tried, and for our own server whether every promise held.
 pub(crate) fn peers(words: &[String]) -> Result<bool> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH)?;
-    let mut faults = Vec::new();
+    let (mut faults, mut flags) = (Vec::new(), Vec::new());
     let (mut name, mut program) = (String::new(), PathBuf::new());
     let mut scratch = std::env::temp_dir();
     let mut seed = since.as_secs();
@@ -57,6 +58,7 @@ pub(crate) fn peers(words: &[String]) -> Result<bool> {
             "--seed" => seed = number(value()?)?,
             "--minutes" => time = Duration::from_secs(60 * number(value()?)?),
             "--faults" => most = Some(number(value()?)?),
+            "--flag" => flags.push(value()?.clone()),
             "--quick" => is_quick = true,
             "--young" => is_young = true,
             other => bail!("there is no {other}"),
@@ -84,6 +86,7 @@ pub(crate) fn peers(words: &[String]) -> Result<bool> {
             },
             peer,
             fault,
+            flags: flags.clone(),
             is_quick,
             is_young,
         };

@@ -2,7 +2,7 @@
 //!
 //! Does: say by variables where its folders are and where it listens, and that it reports to nobody; everything else is
 //! as the program has it, among that `wal-fsync-delay = "0s"`, by which a write is synced before it is answered.
-//! Does not: read a file with settings.
+//! Does not: read a file with settings. Variables that are set elsewhere reach it, such as `INFLUXDB_DATA_WAL_FSYNC_DELAY`.
 
 use std::net::SocketAddr;
 use std::process::Command;
@@ -33,6 +33,7 @@ impl Peer for InfluxDb {
         let mut command = Command::new(&site.program);
         command
             .args(["run", "-config", "/dev/null"])
+            .args(&site.flags)
             .env("INFLUXDB_META_DIR", site.data.join("meta"))
             .env("INFLUXDB_DATA_DIR", site.data.join("data"))
             .env("INFLUXDB_DATA_WAL_DIR", site.data.join("wal"))

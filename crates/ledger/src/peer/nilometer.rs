@@ -25,6 +25,7 @@ impl Peer for Nilometer {
         let mut command = Command::new(&site.program);
         command.arg("serve").arg("--data").arg(&site.data);
         command.args(["--http-bind", &address.to_string(), "--log-level", "warn"]);
+        command.args(&site.flags);
         command
     }
 

@@ -52,6 +52,7 @@ impl Peer for PostgreSql {
         command.args(["-p", &address.port().to_string()]);
         command.args(["-c", &format!("listen_addresses={}", address.ip())]);
         command.args(["-c", "unix_socket_directories="]);
+        command.args(&site.flags);
         command
     }
 

@@ -235,6 +235,7 @@ mod tests {
             program: "sh".into(),
             data: "data".into(),
             output: "output".into(),
+            flags: Vec::new(),
         };
         let has_ended = shell.try_wait().unwrap();
         assert_eq!(has_ended, None);

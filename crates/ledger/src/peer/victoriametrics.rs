@@ -29,6 +29,7 @@ impl Peer for VictoriaMetrics {
         command
             .arg(format!("-storageDataPath={}", site.data.display()))
             .arg(format!("-httpListenAddr={address}"));
+        command.args(&site.flags);
         command
     }
 

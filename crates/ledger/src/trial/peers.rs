@@ -51,11 +51,28 @@ pub struct Trial {
     pub peer: &'static dyn Peer,
     /// What strikes.
     pub fault: Fault,
+    /// Arguments for the server beside those that it needs.
+    pub flags: Vec<String>,
     /// With short loads, for tests.
     pub is_quick: bool,
     /// Whether the first cut may meet files from the making of the store. Otherwise it is given the time in which a
     /// kernel writes everything by itself: the empty store is synced.
     pub is_young: bool,
+}
+
+impl Trial {
+    fn load_ms(&self) -> [u64; 2] {
+        if self.is_quick {
+            QUICK_LOAD_MS
+        } else {
+            LOAD_MS
+        }
+    }
+
+    /// A store is young only once.
+    fn strikes(&self) -> u64 {
+        if self.is_young { 1 } else { LIFE_STRIKES }
+    }
 }
 
 /// The disk of a life; without one it is a folder.
@@ -165,6 +182,7 @@ fn life(
         program: context.program.clone(),
         data,
         output,
+        flags: trial.flags.clone(),
     };
     let life = Life::create(peer, site, Content { seed, first_ms })?;
     let begun = Instant::now();
@@ -179,17 +197,14 @@ fn life(
         ground.age()?;
     }
     let mut early = 0;
-    for strike in 0..LIFE_STRIKES {
+    for strike in 0..trial.strikes() {
         if !context.goes_on(count.tally.faults) {
             break;
         }
         let label = format!("seed {} life {number} after {strike} strikes", context.seed);
         if random.one_in(EARLY_ONE_IN) {
-            let mut process = process::spawn(peer, &life.site)?;
-            thread::sleep(start_time.mul_f64(random.below(1000) as f64 / 1000.0));
-            ground.strike(&life, &mut process, Duration::ZERO, &|| {})?;
-            drop(process);
-            ground.recover(&life)?;
+            let moment = start_time.mul_f64(random.below(1000) as f64 / 1000.0);
+            strike_early(&life, &mut ground, moment)?;
             count.tally.faults += 1;
             early += 1;
         }
@@ -201,11 +216,7 @@ fn life(
         start_time = begun.elapsed();
         life.check(&server, count, &label)?;
         life.send_again(&server, &mut count.tally)?;
-        let [least, most] = if trial.is_quick {
-            QUICK_LOAD_MS
-        } else {
-            LOAD_MS
-        };
+        let [least, most] = trial.load_ms();
         let time = Duration::from_millis(least + random.below(most - least));
         let linger = Duration::from_millis(random.below(20));
         let part = life.load(&mut server, time, |server, moment| {
@@ -218,13 +229,23 @@ fn life(
     }
     for what in ["after its last strike", "after a stop"] {
         let label = format!("life {number} {what}");
-        if let Some(server) = open(&life, count, &label)? {
-            life.check(&server, count, &label)?;
-            server.stop(peer).context(label)?;
-        }
+        let Some(server) = open(&life, count, &label)? else {
+            break;
+        };
+        life.check(&server, count, &label)?;
+        server.stop(peer).context(label)?;
     }
     life.finish(&mut count.tally)?;
     Ok(early)
+}
+
+/// Strikes a server that may not be up yet.
+fn strike_early(life: &Life, ground: &mut Ground, moment: Duration) -> Result<()> {
+    let mut process = process::spawn(life.peer, &life.site)?;
+    thread::sleep(moment);
+    ground.strike(life, &mut process, Duration::ZERO, &|| {})?;
+    drop(process);
+    ground.recover(life)
 }
 
 /// Starts a server. One that does not come up is counted; nobody repairs it.
