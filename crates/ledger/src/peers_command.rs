@@ -25,6 +25,7 @@ Peers, and the program of each:
 
 Options:
   --flag F  one more argument for the server, to see what a setting changes; may be given again
+  --load-seconds N  the longest load between two faults
   --young  the first power cut comes before anything has made the new, empty store durable
   --seed N, --minutes M, --faults N, --quick, --scratch DIR as for the kinds";
 
@@ -32,6 +33,9 @@ Options:
 const FAULTS: u64 = 50;
 const MINUTES: u64 = 8;
 const QUICK_FAULTS: u64 = 6;
+/// A load lasts so long at least and at most. Some databases write what they have acknowledged some seconds later.
+const LOAD_MS: [u64; 2] = [200, 12_000];
+const QUICK_LOAD_MS: [u64; 2] = [50, 400];
 
 /// Whether everything that was asked for could be tried, and for our own server whether every promise held.
 pub(crate) fn peers(words: &[String]) -> Result<bool> {
@@ -41,7 +45,7 @@ pub(crate) fn peers(words: &[String]) -> Result<bool> {
     let mut scratch = std::env::temp_dir();
     let mut seed = since.as_secs();
     let (mut time, mut most) = (Duration::from_secs(60 * MINUTES), None);
-    let (mut is_quick, mut is_young) = (false, false);
+    let (mut is_quick, mut is_young, mut load_ms) = (false, false, LOAD_MS);
     let mut words = words.iter();
     while let Some(word) = words.next() {
         let mut value = || {
@@ -59,7 +63,8 @@ pub(crate) fn peers(words: &[String]) -> Result<bool> {
             "--minutes" => time = Duration::from_secs(60 * number(value()?)?),
             "--faults" => most = Some(number(value()?)?),
             "--flag" => flags.push(value()?.clone()),
-            "--quick" => is_quick = true,
+            "--load-seconds" => load_ms = [LOAD_MS[0], 1000 * number(value()?)?],
+            "--quick" => (is_quick, load_ms) = (true, QUICK_LOAD_MS),
             "--young" => is_young = true,
             other => bail!("there is no {other}"),
         }
@@ -87,7 +92,7 @@ pub(crate) fn peers(words: &[String]) -> Result<bool> {
             peer,
             fault,
             flags: flags.clone(),
-            is_quick,
+            load_ms,
             is_young,
         };
         let what = match fault {

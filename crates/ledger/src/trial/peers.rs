@@ -21,9 +21,6 @@ use crate::random::Random;
 
 /// Strikes in one life; then another data directory is begun.
 const LIFE_STRIKES: u64 = 10;
-/// A load lasts so long at least and at most. Some databases write what they have acknowledged some seconds later.
-const LOAD_MS: [u64; 2] = [200, 12_000];
-const QUICK_LOAD_MS: [u64; 2] = [50, 400];
 /// One start in this many is struck before it is known to be up.
 const EARLY_ONE_IN: u64 = 5;
 /// Room for the files that a cluster of PostgreSQL begins with and its log; our own reserve fits in, too. The image is sparse.
@@ -53,22 +50,14 @@ pub struct Trial {
     pub fault: Fault,
     /// Arguments for the server beside those that it needs.
     pub flags: Vec<String>,
-    /// With short loads, for tests.
-    pub is_quick: bool,
+    /// How long a load lasts at least and at most.
+    pub load_ms: [u64; 2],
     /// Whether the first cut may meet files from the making of the store. Otherwise it is given the time in which a
     /// kernel writes everything by itself: the empty store is synced.
     pub is_young: bool,
 }
 
 impl Trial {
-    fn load_ms(&self) -> [u64; 2] {
-        if self.is_quick {
-            QUICK_LOAD_MS
-        } else {
-            LOAD_MS
-        }
-    }
-
     /// A store is young only once.
     fn strikes(&self) -> u64 {
         if self.is_young { 1 } else { LIFE_STRIKES }
@@ -216,8 +205,8 @@ fn life(
         start_time = begun.elapsed();
         life.check(&server, count, &label)?;
         life.send_again(&server, &mut count.tally)?;
-        let [least, most] = trial.load_ms();
-        let time = Duration::from_millis(least + random.below(most - least));
+        let [least, most] = trial.load_ms;
+        let time = Duration::from_millis(least + random.below(most.saturating_sub(least)));
         let linger = Duration::from_millis(random.below(20));
         let part = life.load(&mut server, time, |server, moment| {
             ground.strike(&life, server, linger, moment)
