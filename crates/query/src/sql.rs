@@ -15,6 +15,7 @@ use datafusion::physical_plan::{SendableRecordBatchStream, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement as DfStatement;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine};
+use tokio_util::sync::CancellationToken;
 
 use crate::aggregate::AggregateFromStatistics;
 use crate::answer::Answer;
@@ -35,6 +36,7 @@ use crate::{describe, function, names, planner, relation};
 pub struct Sql {
     shared: Arc<Shared>,
     read_only: bool,
+    caller: CancellationToken,
 }
 
 /// What all statements have in common.
@@ -88,6 +90,7 @@ impl Sql {
                 statements: Arc::default(),
             }),
             read_only,
+            caller: CancellationToken::new(),
         })
     }
 
@@ -95,8 +98,18 @@ impl Sql {
     #[must_use]
     pub fn read_only(&self) -> Self {
         Self {
-            shared: Arc::clone(&self.shared),
             read_only: true,
+            ..self.clone()
+        }
+    }
+
+    /// The same for who may change their mind: a statement ends with [`Error::Cancelled`] soon after the token is
+    /// cancelled, also where its answer is being waited for. A change that is on its way to the disk goes on.
+    #[must_use]
+    pub fn cancelled_by(&self, caller: &CancellationToken) -> Self {
+        Self {
+            caller: caller.clone(),
+            ..self.clone()
         }
     }
 
@@ -123,7 +136,13 @@ impl Sql {
             shared.options.query_memory_bytes_max,
             Arc::clone(&shared.memory),
         );
-        let running = shared.statements.start(database, sql, Arc::new(memory));
+        let running = shared.statements.start(
+            database,
+            sql,
+            Arc::new(memory),
+            self.caller.clone(),
+            shared.options.query_ms_max,
+        );
         let reading = self.reading();
         let place = place_of(&reading, database, &statement)?;
         match statement {
@@ -209,7 +228,7 @@ impl Sql {
         plan: &LogicalPlan,
         running: &Running,
     ) -> Result<SendableRecordBatchStream, Error> {
-        let plan = cooperate(session.create_physical_plan(plan).await?)?;
+        let plan = cooperate(session.create_physical_plan(plan).await?, running.stop())?;
         let memory = Arc::clone(running.memory());
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.shared.runtime)
             .with_memory_pool(memory)

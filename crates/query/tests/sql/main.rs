@@ -18,6 +18,7 @@ mod statements;
 mod statements_explain;
 mod statements_params;
 mod statements_write;
+mod stopped;
 mod support;
 mod tags;
 mod time_range;

@@ -53,6 +53,11 @@ impl Store {
         Self { engine, sql, disk }
     }
 
+    /// The way in, for what only it can do.
+    pub(crate) fn sql(&self) -> &Sql {
+        &self.sql
+    }
+
     /// An answer that is not read yet.
     pub(crate) async fn start(&self, sql: &str) -> Answer {
         self.sql.query("d", sql).await.unwrap()
