@@ -12,6 +12,7 @@ mod guide;
 mod narrowed;
 mod operators;
 mod oracle;
+mod plain;
 mod relations;
 mod slt;
 mod statements;
