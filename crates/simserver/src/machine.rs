@@ -26,7 +26,7 @@ const BEGIN_NS: i64 = 1_700_000_000_000_000_000;
 const IDLE_TURNS: usize = 8;
 
 /// A run takes seconds.
-const AHEAD: Duration = Duration::from_secs(24 * 3600);
+const AHEAD: Duration = Duration::from_hours(24);
 
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)

@@ -98,7 +98,7 @@ impl Run<'_> {
                     return Err(wrong);
                 }
             }
-            Wish::Kill => self.kill(&got)?,
+            Wish::Kill => self.kill(&got),
             Wish::Probe => {}
         }
         self.look();
@@ -266,14 +266,13 @@ impl Run<'_> {
     }
 
     /// The second line of the list is the newest statement but the one that asked.
-    fn kill(&mut self, got: &Got) -> Ran<()> {
+    fn kill(&mut self, got: &Got) {
         let text = String::from_utf8_lossy(&got.bytes);
         let Some(id) = text.lines().nth(2).filter(|_| got.status == Some(200)) else {
-            return Ok(());
+            return;
         };
         self.killed = true;
         let request = crate::request::statement(&format!("KILL QUERY {id}"), "json");
         self.send(Wish::Probe, request, None, crate::client::ALL);
-        Ok(())
     }
 }
