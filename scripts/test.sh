@@ -76,7 +76,7 @@ part() {
 part format cargo fmt --all --check
 part tidy own_tools
 part below tests "${below[@]}"
-# Alone, because it switches on the engine's simulation feature.
+# Alone, so that what is below the query engine is tested before that is compiled.
 part simulation tests -p nilometer-sim
 part lint lints
 part rest tests "${rest[@]}"

@@ -64,9 +64,9 @@ pub(crate) fn physical_rules(
 }
 
 /// Whether a plan, before any rule has seen it, is one of a plain query.
-pub(crate) fn is_plain(plan: &LogicalPlan) -> Result<bool> {
+pub(crate) fn is_plain(query: &LogicalPlan) -> Result<bool> {
     let mut plain = true;
-    plan.apply(|node| {
+    query.apply(|node| {
         plain = is_plain_node(node) && has_plain_expressions(node)?;
         Ok(go_on(plain))
     })?;
@@ -123,8 +123,8 @@ fn has_plain_expressions(node: &LogicalPlan) -> Result<bool> {
                 | Expr::InSubquery(_)
                 | Expr::Exists(_)
                 | Expr::SetComparison(_)
-                | Expr::OuterReferenceColumn(..) => false,
-                Expr::Literal(ScalarValue::Boolean(_) | ScalarValue::Null, _) => false,
+                | Expr::OuterReferenceColumn(..)
+                | Expr::Literal(ScalarValue::Boolean(_) | ScalarValue::Null, _) => false,
                 Expr::InList(list) => has_column(&list.expr) && list.list.iter().all(is_value),
                 Expr::Between(between) => {
                     has_column(&between.expr)

@@ -114,7 +114,7 @@ async fn whole_answers_are_not_counted_as_cancelled() {
     );
 }
 
-/// The simulation of requests found this: an answer looked at its time only when it was asked for rows, and nobody asked
+/// The story: an answer looked at its time only when it was asked for rows, and nobody asked
 /// while its client did not read. Such a client held a turn for as long as it held the connection, and as many of them as
 /// there are turns kept everybody else from asking anything.
 #[tokio::test]
