@@ -13,15 +13,14 @@ use nilometer_codec::crc32c;
 
 use crate::disk::{Disk, read_exact_at, write_all_at};
 use crate::error::{Error, Malformed};
-use crate::file_header;
+use crate::file_header::{self, Kind};
 
 const HEADER_BYTES: usize = 64;
 
 /// What the header says of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Identity {
-    /// The kind of file.
-    pub(crate) magic: [u8; 8],
+    pub(crate) kind: Kind,
     /// The data directory's.
     pub(crate) uuid: [u8; 16],
     /// The one in its name.
@@ -39,7 +38,7 @@ pub(crate) fn write(
     let mut own = Vec::with_capacity(16);
     own.extend_from_slice(&identity.file_id.to_le_bytes());
     own.extend_from_slice(&number.to_le_bytes());
-    let mut bytes = file_header::encode(identity.magic, identity.uuid, &own, HEADER_BYTES);
+    let mut bytes = file_header::encode(identity.kind, identity.uuid, &own, HEADER_BYTES);
     bytes.extend_from_slice(payload);
     let crc = crc32c(0, &bytes);
     bytes.extend_from_slice(&crc.to_le_bytes());
@@ -60,19 +59,19 @@ pub(crate) fn read<T>(
     let size = file.size().map_err(Error::io("read", path))?;
     let mut bytes = vec![0; usize::try_from(size).unwrap_or(usize::MAX)];
     read_exact_at(file.as_ref(), &mut bytes, 0).map_err(Error::io("read", path))?;
-    let (owner, own) = file_header::decode::<16>(&bytes, identity.magic, path)?;
-    let mut own = own.as_slice();
+    let header = file_header::decode::<16>(&bytes, identity.kind, path)?;
+    let mut own = header.own.as_slice();
     let (id, number) = (take_u64(&mut own), take_u64(&mut own));
-    if owner != identity.uuid || id != identity.file_id {
+    if header.uuid != identity.uuid || id != identity.file_id {
         return Err(Error::corrupt(
             path,
             0,
             "the file belongs to another data directory or has another id",
         ));
     }
-    checked_payload(&bytes)
-        .and_then(|payload| decode(number, payload))
-        .map_err(|what| what.at(path, HEADER_BYTES as u64))
+    let at = HEADER_BYTES as u64;
+    let payload = checked_payload(&bytes).map_err(|what| what.at(path, at))?;
+    decode(number, payload).map_err(|what| header.format.refuse(what, path, at))
 }
 
 fn take_u64(own: &mut &[u8]) -> u64 {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use super::backup::{check_log_end, clear_staged, keep_one_log, remove_marker};
+use super::backup::{check_log_end, check_marker, clear_staged, keep_one_log, remove_marker};
 use super::expire::Retention;
 use super::flush::Maintained;
 use super::memory::{Replayed, Round, fit};
@@ -60,6 +60,7 @@ impl Engine {
         disk.create_dir_all(dir).map_err(Error::io("create", dir))?;
         let lock = lock_dir(disk.as_ref(), dir)?;
         let mut manifest = open_manifest(disk.as_ref(), dir)?;
+        check_marker(disk.as_ref(), dir)?;
         for folder in [&log_dir, &segment_dir] {
             disk.create_dir_all(folder)
                 .map_err(Error::io("create", folder))?;
@@ -159,6 +160,7 @@ impl Engine {
         };
         engine.replay_rest(applied, replayed.last_lsn)?;
         engine.report_index();
+        engine.renew_index_files()?;
         // What was read in place of what is damaged will do if there is no room to mend it now.
         while let Ok(Maintained::Indexed { .. }) = engine.mend_index() {}
         let mended = std::mem::take(&mut engine.mended);
