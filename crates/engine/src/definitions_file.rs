@@ -9,7 +9,7 @@ use crate::disk::{Disk, read_exact_at, write_all_at};
 use crate::error::{Error, Malformed};
 use crate::file_header::{self, Kind};
 
-const KIND: Kind = Kind {
+pub(crate) const KIND: Kind = Kind {
     magic: *b"NILODEF0",
     format: 1,
 };

@@ -31,6 +31,7 @@ pub(crate) use cache::BlockCache;
 pub(crate) use merge::{PART_BYTES, merge};
 pub(crate) use reader::Index;
 pub(crate) use texts::Texts;
+pub(crate) use verify::IndexPlace;
 pub(crate) use writer::IndexWriter;
 
 const MAGIC: [u8; 8] = *b"NILOIDX0";

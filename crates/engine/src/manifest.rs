@@ -91,6 +91,22 @@ impl Manifest {
         })
     }
 
+    /// Reads the file again; an error = it does not say what it must. Returns its size.
+    pub(crate) fn verify(&self, disk: &dyn Disk) -> Result<u64, Error> {
+        let path = self.dir.join(NAME);
+        let found = match Self::open(disk, &self.dir) {
+            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                return Err(Error::corrupt(&path, 0, "the file is missing"));
+            }
+            found => found?,
+        };
+        if found.uuid != self.uuid || found.end != self.end || found.contents != self.contents {
+            let reason = "it does not say what was written into it";
+            return Err(Error::corrupt(&path, found.end.min(self.end), reason));
+        }
+        Ok(self.end)
+    }
+
     /// Writes the manifest afresh: what it says is durable then, and bytes that do not read are gone.
     pub(crate) fn rewrite(&mut self, disk: &dyn Disk) -> Result<(), Error> {
         let contents = self.contents.clone();

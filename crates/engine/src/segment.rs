@@ -26,6 +26,7 @@ pub(crate) use meta::{Home, SegmentMeta, Window};
 pub(crate) use reader::Segment;
 pub(crate) use rollup::{GroupRollups, HOUR_NS};
 pub(crate) use summary::{Summary, Totals};
+pub(crate) use verify::{Broken, PartRead, SegmentPlace};
 pub(crate) use writer::{
     BlockInput, CopiedBlock, CopiedPage, GroupInput, SegmentWriter, TableInput, block_ranges,
 };

@@ -10,6 +10,7 @@ use super::flush::Maintained;
 use super::memory::{Replayed, Round, fit};
 use super::quarantine::{OnDamage, Quarantine, Quarantined, put_log_aside};
 use super::relations::read_relations;
+use super::scrub;
 use super::space::Space;
 use super::{Counters, Engine, Jobs, Options, Sequencer, State, Version};
 use crate::budget::MemoryBudget;
@@ -116,6 +117,7 @@ impl Engine {
         let space = Space::new(disk.as_ref(), dir, &options);
         let applied = round.applied.max(manifest.contents.flushed_lsn);
         let clock_ns = manifest.contents.clock_ns;
+        let (scrub, scrubbed) = scrub::begin(disk.as_ref(), dir, manifest.uuid());
         let mut engine = Self {
             uuid: manifest.uuid(),
             dir: dir.to_owned(),
@@ -154,6 +156,8 @@ impl Engine {
             mended: Mutex::default(),
             indexing: Mutex::default(),
             backups: Mutex::new(()),
+            scrub,
+            scrubbed,
             disk,
             clock,
             _lock: lock,

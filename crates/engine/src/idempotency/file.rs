@@ -11,7 +11,7 @@ use crate::disk::Disk;
 use crate::error::{Error, Malformed};
 use crate::file_header::{Kind, take};
 
-const KIND: Kind = Kind {
+pub(crate) const KIND: Kind = Kind {
     magic: *b"NILOKEY0",
     format: 1,
 };

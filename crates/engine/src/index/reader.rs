@@ -134,6 +134,11 @@ impl Index {
         self.file_id
     }
 
+    /// Where the footer starts.
+    pub(super) fn footer_at(&self) -> u64 {
+        self.end
+    }
+
     /// Whether it has the layout of earlier versions, which a merge does not read: it must be written again.
     pub(crate) fn is_old(&self) -> bool {
         self.layout == Layout::Once

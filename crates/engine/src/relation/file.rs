@@ -18,7 +18,7 @@ use crate::file_header::Kind;
 use crate::record::{EncodeScratch, decode_column, encode_column};
 use crate::schema::ColumnId;
 
-const KIND: Kind = Kind {
+pub(crate) const KIND: Kind = Kind {
     magic: *b"NILOREL0",
     format: 1,
 };
