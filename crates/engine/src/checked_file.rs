@@ -140,6 +140,18 @@ impl Reading {
         }
     }
 
+    /// Goes on where a reading of the same file was. A place outside the file is its beginning.
+    pub(crate) fn go_on_at(&mut self, (at, crc): (u64, u64)) {
+        if let (true, Ok(crc)) = (at < self.bytes - CRC_BYTES as u64, u32::try_from(crc)) {
+            (self.at, self.crc) = (at, crc);
+        }
+    }
+
+    /// How far it is: what [`Self::go_on_at`] takes.
+    pub(crate) fn place(&self) -> (u64, u64) {
+        (self.at, u64::from(self.crc))
+    }
+
     pub(crate) fn is_end(&self) -> bool {
         self.at == self.bytes
     }

@@ -32,7 +32,7 @@ const SEED: u64 = 0x6e69_6c6f_6d65_7465;
 
 type Files = BTreeMap<PathBuf, Vec<u8>>;
 
-/// SplitMix64: a seed gives the same numbers everywhere.
+/// A seed gives the same numbers everywhere.
 struct Numbers(u64);
 
 impl Numbers {
@@ -237,13 +237,13 @@ impl Base {
                     "{what}: {missing:?} are missing, and no series is reported as lost"
                 );
             }
-            Some("log") => self.assert_log(&missing, repaired, what),
+            Some("log") => Self::assert_log(&missing, repaired, what),
             _ => assert_eq!(missing, BTreeMap::new(), "{what}"),
         }
     }
 
     /// Only what the log alone had may be missing: as said, or, at its very end, as after a crash.
-    fn assert_log(&self, missing: &BTreeMap<String, u64>, repaired: &Repaired, what: &str) {
+    fn assert_log(missing: &BTreeMap<String, u64>, repaired: &Repaired, what: &str) {
         // In this order: a delete, 150 rows of cpu, 40 of small, 60 of places.
         let batches = [
             ("d.public.cpu", 150),

@@ -91,6 +91,8 @@ pub struct Metrics {
     pub disk_full_refusals: u64,
     /// The memory budget in bytes, and what each use of it has.
     pub memory_total_bytes: u64,
+    /// The most that all uses had together since the store was opened, opening it included.
+    pub memory_highest_bytes: u64,
     /// Rows in memory, with the copies that a flush makes.
     pub memory_head_bytes: u64,
     /// Parts of files that can be read again.
@@ -187,6 +189,7 @@ impl Engine {
             disk_reserve_bytes: self.space.reserve(),
             disk_full_refusals: self.space.refused(),
             memory_total_bytes: self.budget.total(),
+            memory_highest_bytes: self.budget.highest(),
             memory_head_bytes: self.budget.used(MemoryUse::Head),
             memory_cache_bytes: self.budget.used(MemoryUse::Cache),
             memory_index_bytes: self.report_index(),

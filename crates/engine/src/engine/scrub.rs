@@ -68,8 +68,6 @@ pub struct ScrubStep {
 pub(super) struct Scrub {
     place: Place,
     log: Option<LogPlace>,
-    /// A file that is read only as a whole, by its id.
-    reading: Option<(u64, Reading)>,
     /// When the place was written down, and whether it is another now.
     saved_ms: Option<u64>,
     stepped_ms: Option<u64>,
@@ -78,10 +76,14 @@ pub(super) struct Scrub {
 impl Scrub {
     /// Goes on where an earlier life of the store was.
     pub(super) fn new(place: Option<Place>) -> Self {
+        let mut place = place.unwrap_or_default();
+        if place.stage == Stage::Log {
+            // Opening the store has read and checked all of it that is needed.
+            place.stage = Stage::Files;
+        }
         Self {
-            place: place.unwrap_or_default(),
+            place,
             log: None,
-            reading: None,
             saved_ms: None,
             stepped_ms: None,
         }
@@ -117,18 +119,18 @@ impl Engine {
         if days == 0 || self.check_poisoned().is_err() {
             return Ok(Maintained::Idle);
         }
-        let (now_ns, now_ms) = (self.clock.now_ns(), self.clock.monotonic_ms());
+        let (now_ns, since_ms) = (self.clock.now_ns(), self.clock.monotonic_ms());
         if scrub.place.started_ns == 0 || scrub.place.started_ns > now_ns {
             // The first pass, or a clock that was set back.
             scrub.place.started_ns = now_ns.max(1);
         }
         if scrub.saved_ms.is_none() {
             // So that a store that is never open for long knows when its pass began.
-            self.save_place(&mut scrub, now_ms);
+            self.save_place(&mut scrub, since_ms);
         }
         let pause = scrub
             .stepped_ms
-            .map(|at| at.saturating_add(PAUSE_MS) > now_ms);
+            .map(|at| at.saturating_add(PAUSE_MS) > since_ms);
         let total = self.bytes_to_scrub();
         let elapsed = u128::from(now_ns.abs_diff(scrub.place.started_ns));
         let target = u128::from(total) * elapsed / (u128::from(days) * DAY_NS);
@@ -141,7 +143,7 @@ impl Engine {
         let per_pause =
             u128::from(total) * u128::from(PAUSE_MS) * 2_000_000 / (u128::from(days) * DAY_NS);
         let bytes_max = SLICE_BYTES.max(u64::try_from(per_pause).unwrap_or(u64::MAX));
-        scrub.stepped_ms = Some(now_ms);
+        scrub.stepped_ms = Some(since_ms);
         let step = self.scrub_holding(&mut scrub, bytes_max)?;
         Ok(Maintained::Scrubbed {
             bytes: step.bytes,
@@ -177,7 +179,7 @@ impl Engine {
             };
             scrub.place.done += step.bytes - before;
         }
-        let (now_ns, now_ms) = (self.clock.now_ns(), self.clock.monotonic_ms());
+        let (now_ns, since_ms) = (self.clock.now_ns(), self.clock.monotonic_ms());
         let mut scrubbed = lock(&self.scrubbed);
         scrubbed.bytes += step.bytes;
         if step.is_end {
@@ -192,16 +194,16 @@ impl Engine {
         scrubbed.pass_started_ns = scrub.place.started_ns;
         scrubbed.pass_bytes = scrub.place.done;
         drop(scrubbed);
-        let is_old = |at: u64| at.saturating_add(SAVE_MS) <= now_ms;
+        let is_old = |at: u64| at.saturating_add(SAVE_MS) <= since_ms;
         if step.is_end || scrub.saved_ms.is_none_or(is_old) {
-            self.save_place(scrub, now_ms);
+            self.save_place(scrub, since_ms);
         }
         outcome.map(|()| step)
     }
 
     /// An error is nobody's: the place is a help, and an earlier one does as well.
-    fn save_place(&self, scrub: &mut Scrub, now_ms: u64) {
-        scrub.saved_ms = Some(now_ms);
+    fn save_place(&self, scrub: &mut Scrub, since_ms: u64) {
+        scrub.saved_ms = Some(since_ms);
         drop(place::write(
             self.disk.as_ref(),
             &self.dir,
@@ -356,7 +358,6 @@ impl Engine {
             Err(error) => {
                 scrub.place.file_id += 1;
                 scrub.place.at = (0, 0);
-                scrub.reading = None;
                 if matches!(&next, Next::Whole(meta) if !self.is_listed(*meta)) {
                     return Ok(());
                 }
@@ -451,28 +452,26 @@ impl Engine {
         scrub: &mut Scrub,
         bytes_max: u64,
     ) -> Result<(u64, bool), Error> {
-        let of_file = scrub.reading.take().filter(|(id, _)| *id == meta.file_id);
-        let mut reading = match of_file {
-            Some((_, reading)) => reading,
-            None => {
-                let path = segment_dir(&self.dir).join(side_name(meta.kind, meta.file_id));
-                let kind = match meta.kind {
-                    FileKind::Definitions => definitions_file::KIND,
-                    FileKind::Keys => idempotency::FILE_KIND,
-                    FileKind::Relations => relation::FILE_KIND,
-                    // It is not in force any more.
-                    FileKind::Index => return Ok((0, true)),
-                };
-                let (id, bytes) = (meta.file_id, meta.bytes);
-                Reading::start(self.disk.as_ref(), &path, kind, (self.uuid, id), bytes)?
-            }
+        let Some(mut reading) = self.begin_reading(meta)? else {
+            return Ok((0, true));
         };
+        reading.go_on_at(scrub.place.at);
         let bytes = reading.some(bytes_max)?;
-        let is_end = reading.is_end();
-        if !is_end {
-            scrub.reading = Some((meta.file_id, reading));
-        }
-        Ok((bytes, is_end))
+        scrub.place.at = reading.place();
+        Ok((bytes, reading.is_end()))
+    }
+
+    /// `None` = an index file that is not in force any more.
+    fn begin_reading(&self, meta: FileMeta) -> Result<Option<Reading>, Error> {
+        let path = segment_dir(&self.dir).join(side_name(meta.kind, meta.file_id));
+        let kind = match meta.kind {
+            FileKind::Definitions => definitions_file::KIND,
+            FileKind::Keys => idempotency::FILE_KIND,
+            FileKind::Relations => relation::FILE_KIND,
+            FileKind::Index => return Ok(None),
+        };
+        let (id, bytes) = (meta.file_id, meta.bytes);
+        Reading::start(self.disk.as_ref(), &path, kind, (self.uuid, id), bytes).map(Some)
     }
 
     fn is_listed(&self, meta: FileMeta) -> bool {
