@@ -9,8 +9,9 @@ use nilometer_codec::crc32c;
 
 use super::footer::{TableMeta, TagMeta};
 use super::reader::decode_tail;
-use super::{HEADER_BYTES, Index, TAIL_BYTES};
+use super::{HEADER_BYTES, Index, KIND, TAIL_BYTES};
 use crate::error::Error;
+use crate::file_header;
 use crate::segment::PartRead;
 
 /// How far an index file was read: a table by its position, and the part of it.
@@ -136,8 +137,14 @@ impl Index {
         }
     }
 
-    /// Both tails and both footers.
+    /// The header, both tails and both footers.
     fn verify_ends(&self) -> Result<(), Error> {
+        let mut header = [0; HEADER_BYTES];
+        self.read_at(&mut header, 0)?;
+        let header = file_header::decode::<8>(&header, KIND, self.path());
+        if header.map_err(|error| self.noted(error))?.own != self.file_id().to_le_bytes() {
+            return Err(self.corrupt(0, "the header is that of another file"));
+        }
         if self.is_old() {
             // What there is of them was read to open it.
             return Ok(());
