@@ -187,11 +187,10 @@ fn damage_in_any_kind_of_file_is_found_within_a_pass_that_no_query_helps() {
             let Some(&now) = files(&disk).get(&path) else {
                 continue;
             };
-            if now != size || at >= size {
-                continue;
-            }
+            // Files of keys have the time in them, and so not always the same size.
+            let at = at.min(now - 1);
             flip(&disk, &path, at);
-            let what = format!("{} at {at} of {size}", path.display());
+            let what = format!("{} at {at} of {now}", path.display());
             assert!(pass(&engine) > 0, "{what}");
             let damage = engine.scrubbed().damage;
             assert!(
