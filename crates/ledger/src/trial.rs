@@ -14,6 +14,7 @@ use crate::tally::Tally;
 pub mod full_disk;
 pub mod kills;
 pub mod mutations;
+pub mod peers;
 pub mod syscalls;
 
 /// What every trial is given.
