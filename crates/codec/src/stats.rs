@@ -2,6 +2,8 @@
 
 mod packed;
 
+use std::cmp::Ordering;
+
 use crate::{ColumnRef, ValuesRef};
 pub use packed::{PAGES_MAX, decode_statistics, encode_statistics};
 
@@ -187,27 +189,40 @@ fn unsigneds(mut values: impl Iterator<Item = u64>) -> Statistics {
     Statistics::Unsigned { min, max, sum }
 }
 
-fn floats(values: impl Iterator<Item = f64>) -> Statistics {
-    let (mut min, mut max, mut sum) = (f64::INFINITY, f64::NEG_INFINITY, 0.0);
-    let mut non_finite = false;
+/// The order of floats in which extremes are found: -0.0 is below 0.0, and NaN, whatever its bits, is above everything and
+/// equal to NaN, as `PostgreSQL` has it. So the smallest of some values is NaN only if all of them are.
+pub fn float_order(a: f64, b: f64) -> Ordering {
+    match (a.is_nan(), b.is_nan()) {
+        (false, false) => a.total_cmp(&b),
+        (a, b) => a.cmp(&b),
+    }
+}
+
+fn floats(mut values: impl Iterator<Item = f64>) -> Statistics {
+    let Some(first) = values.next() else {
+        return Statistics::Float {
+            min: 0.0,
+            max: 0.0,
+            sum: 0.0,
+            non_finite: false,
+        };
+    };
+    let (mut min, mut max, mut sum) = (first, first, 0.0 + first);
+    let mut non_finite = !first.is_finite();
     for value in values {
         non_finite |= !value.is_finite();
         // Zeros compare equal, but a page must give the same bits whatever order they came in.
-        min = if value.total_cmp(&min).is_lt() {
+        min = if float_order(value, min).is_lt() {
             value
         } else {
             min
         };
-        max = if value.total_cmp(&max).is_gt() {
+        max = if float_order(value, max).is_gt() {
             value
         } else {
             max
         };
         sum += value;
-    }
-    if min > max {
-        // No value at all.
-        (min, max) = (0.0, 0.0);
     }
     Statistics::Float {
         min,

@@ -106,6 +106,23 @@ proptest! {
     }
 
     #[test]
+    fn of_floats_among_which_nan_is_the_greatest_whatever_its_bits(values in prop::collection::vec(prop_oneof![
+        Just(f64::NAN), Just(-f64::NAN), Just(f64::INFINITY), Just(f64::NEG_INFINITY), -1e9..1e9
+    ], 1..20)) {
+        let found = statistics(ColumnRef { values: ValuesRef::F64(&values), validity: None });
+        let Statistics::Float { min, max, .. } = found.values else { panic!("{found:?}") };
+        let numbers: Vec<f64> = values.iter().copied().filter(|value| !value.is_nan()).collect();
+        if numbers.is_empty() {
+            prop_assert!(min.is_nan() && max.is_nan(), "{found:?}");
+        } else {
+            let smallest = numbers.iter().copied().fold(f64::INFINITY, f64::min);
+            prop_assert_eq!(min.to_bits(), smallest.to_bits());
+            let largest = numbers.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+            prop_assert!(if numbers.len() < values.len() { max.is_nan() } else { max.to_bits() == largest.to_bits() }, "{found:?}");
+        }
+    }
+
+    #[test]
     fn of_booleans((rows, values, validity) in rows_and_validity(any::<bool>())) {
         let found = statistics(ColumnRef { values: ValuesRef::Bool(&values), validity: Some(&validity) });
         prop_assert_eq!((found.non_null, found.first, found.last), edges(&rows, |value| u64::from(*value)));

@@ -102,6 +102,8 @@ struct Inner {
     total: u64,
     used: [AtomicU64; MemoryUse::ALL.len()],
     refused: AtomicU64,
+    /// The most that all uses had together.
+    highest: AtomicU64,
 }
 
 impl MemoryBudget {
@@ -116,6 +118,7 @@ impl MemoryBudget {
                 total: total.max(TOTAL_BYTES_MIN),
                 used: Default::default(),
                 refused: AtomicU64::new(0),
+                highest: AtomicU64::new(0),
             }),
         }
     }
@@ -146,6 +149,16 @@ impl MemoryBudget {
         self.inner.refused.load(Ordering::Relaxed)
     }
 
+    /// The most that all uses had together, as far as it was reported or charged.
+    pub fn highest(&self) -> u64 {
+        self.inner.highest.load(Ordering::Relaxed)
+    }
+
+    fn note_highest(&self) {
+        let used: u64 = MemoryUse::ALL.into_iter().map(|it| self.used(it)).sum();
+        self.inner.highest.fetch_max(used, Ordering::Relaxed);
+    }
+
     /// Takes memory for a use until the charge is dropped, or says why not.
     pub fn charge(&self, usage: MemoryUse, bytes: u64) -> Result<Charge, Error> {
         let mut charge = Charge {
@@ -161,6 +174,7 @@ impl MemoryBudget {
     /// less.
     pub fn take(&self, usage: MemoryUse, bytes: u64) -> Charge {
         self.counter(usage).fetch_add(bytes, Ordering::Relaxed);
+        self.note_highest();
         Charge {
             budget: self.clone(),
             usage,
@@ -172,6 +186,7 @@ impl MemoryBudget {
     /// here; who is about to make it grow asks [`Self::check`] first. A use is either reported or charged, not both.
     pub fn report(&self, usage: MemoryUse, bytes: u64) {
         self.counter(usage).store(bytes, Ordering::Relaxed);
+        self.note_highest();
     }
 
     /// Whether a use may grow by `bytes` from `used`.
@@ -219,7 +234,10 @@ impl Charge {
         let before = counter.fetch_add(bytes, Ordering::Relaxed);
         let outcome = self.budget.check(self.usage, before, bytes);
         match outcome {
-            Ok(()) => self.bytes += bytes,
+            Ok(()) => {
+                self.bytes += bytes;
+                self.budget.note_highest();
+            }
             Err(_) => drop(counter.fetch_sub(bytes, Ordering::Relaxed)),
         }
         outcome
@@ -242,6 +260,7 @@ impl Charge {
             Some(more) => counter.fetch_add(more, Ordering::Relaxed),
             None => counter.fetch_sub(self.bytes - bytes, Ordering::Relaxed),
         };
+        self.budget.note_highest();
         self.bytes = bytes;
     }
 

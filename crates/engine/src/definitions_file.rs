@@ -7,9 +7,12 @@ use nilometer_codec::crc32c;
 use crate::definition::Definition;
 use crate::disk::{Disk, read_exact_at, write_all_at};
 use crate::error::{Error, Malformed};
-use crate::file_header;
+use crate::file_header::{self, Kind};
 
-const MAGIC: [u8; 8] = *b"NILODEF0";
+pub(crate) const KIND: Kind = Kind {
+    magic: *b"NILODEF0",
+    format: 1,
+};
 const HEADER_BYTES: usize = 64;
 /// The default: definitions are written once and read at each open.
 const ZSTD_LEVEL: i32 = 3;
@@ -27,7 +30,7 @@ pub(crate) fn write(
     let mut own = Vec::with_capacity(16);
     own.extend_from_slice(&file_id.to_le_bytes());
     own.extend_from_slice(&inflated.to_le_bytes());
-    let mut bytes = file_header::encode(MAGIC, uuid, &own, HEADER_BYTES);
+    let mut bytes = file_header::encode(KIND, uuid, &own, HEADER_BYTES);
     bytes.extend_from_slice(&packed);
     let crc = crc32c(0, &bytes);
     bytes.extend_from_slice(&crc.to_le_bytes());
@@ -49,9 +52,9 @@ pub(crate) fn read(
     let size = file.size().map_err(Error::io("read", path))?;
     let mut bytes = vec![0; usize::try_from(size).unwrap_or(usize::MAX)];
     read_exact_at(file.as_ref(), &mut bytes, 0).map_err(Error::io("read", path))?;
-    let (owner, own) = file_header::decode::<16>(&bytes, MAGIC, path)?;
-    let (id, inflated) = own.split_at(8);
-    if owner != uuid || id != file_id.to_le_bytes() {
+    let header = file_header::decode::<16>(&bytes, KIND, path)?;
+    let (id, inflated) = header.own.split_at(8);
+    if header.uuid != uuid || id != file_id.to_le_bytes() {
         return Err(Error::corrupt(
             path,
             0,
@@ -60,7 +63,7 @@ pub(crate) fn read(
     }
     let entries = inflate(&bytes, inflated).map_err(|what| what.at(path, HEADER_BYTES as u64))?;
     drop(bytes);
-    decode(&entries, apply).map_err(|what| what.at(path, HEADER_BYTES as u64))
+    decode(&entries, apply).map_err(|what| header.format.refuse(what, path, HEADER_BYTES as u64))
 }
 
 fn inflate(bytes: &[u8], inflated: &[u8]) -> Result<Vec<u8>, Malformed> {

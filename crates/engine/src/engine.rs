@@ -3,7 +3,7 @@
 //! Does: open and recover, order batches, freeze and flush the head, hand out snapshots. Does not: spawn threads,
 //! parse text, or know SQL: callers write from as many threads as they like and drive [`Engine::maintain`].
 //!
-//! Locks, in the order in which they may be taken: memo, flushing, manifest, jobs, sequencer, catalogue, relations,
+//! Locks, in the order in which they may be taken: scrub, memo, flushing, manifest, jobs, sequencer, catalogue, relations,
 //! state, keys, retention, replaced, holds, then the log's own.
 
 mod backup;
@@ -23,8 +23,10 @@ mod presence;
 mod quarantine;
 mod relations;
 mod report;
+mod rescue;
 mod restore;
 mod rows;
+mod scrub;
 mod space;
 mod verify;
 
@@ -57,6 +59,7 @@ use crate::segment::{Segment, SegmentCache, Window};
 use crate::snapshot::Snapshot;
 use crate::tombstone::Tombstone;
 use expire::Retention;
+use scrub::Scrub;
 use space::Space;
 
 use compact::Answered;
@@ -75,9 +78,11 @@ pub(crate) use presence::{Key, Keys, Presence, Since};
 pub use quarantine::{OnDamage, Quarantined, QuarantinedTable};
 pub use relations::{NewRelation, RelationChange};
 pub use report::{JobsReport, SegmentReport};
+pub use rescue::Repaired;
 pub use restore::RestoreReport;
 pub use rows::RowKey;
 pub(crate) use rows::{Refused, RowChange};
+pub use scrub::{ScrubStep, Scrubbed};
 pub use verify::{Damage, Verified};
 
 /// Settings of a store. [`Default`] is what a server runs with.
@@ -124,6 +129,8 @@ pub struct Options {
     pub on_damage: OnDamage,
     /// What becomes of a damaged log. Put aside, it takes every batch with it that came after the damage.
     pub on_log_damage: OnDamage,
+    /// All bytes of the store are read and checked once in so many days, by [`Engine::maintain`]; 0 = never.
+    pub scrub_days: u32,
     /// A planted bug, for the simulation only.
     #[doc(hidden)]
     pub sabotage: Option<Sabotage>,
@@ -151,6 +158,7 @@ impl Default for Options {
             open_files_max: 512,
             on_damage: OnDamage::Quarantine,
             on_log_damage: OnDamage::Refuse,
+            scrub_days: 7,
             sabotage: None,
         }
     }
@@ -196,6 +204,10 @@ pub struct Engine {
     indexing: Mutex<()>,
     /// Held by a backup: there is one at a time.
     backups: Mutex<()>,
+    /// Held by a step of the scrub.
+    scrub: Mutex<Scrub>,
+    /// What it has found; never held while anything is read.
+    scrubbed: Mutex<Scrubbed>,
     /// Held until the last reference is gone.
     _lock: Box<dyn DiskLock>,
 }

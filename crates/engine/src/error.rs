@@ -56,6 +56,20 @@ pub enum Error {
         /// The highest format this version reads.
         supported: u16,
     },
+    /// The file was written by an earlier version, in a form that is not read any more.
+    #[error(
+        "{path} was written by an earlier version of Nilometer, in a form of format {found} that this version, which writes format {written}, does not read ({reason}); nothing is damaged: open it with the version that wrote it, export there (nilometer export), and import here (nilometer import)"
+    )]
+    OlderFormat {
+        /// The file.
+        path: PathBuf,
+        /// Its format number.
+        found: u16,
+        /// The format that this version writes.
+        written: u16,
+        /// What this version does not understand.
+        reason: String,
+    },
     /// The file is encrypted.
     #[error(
         "{path} is encrypted with cipher {cipher}, which this version does not know; open it with a newer Nilometer"

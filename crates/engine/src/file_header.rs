@@ -5,7 +5,8 @@
 //! ```
 //!
 //! The own fields differ by kind; see `docs/format`. This place never moves, so that every version can tell a file of
-//! a newer one from a damaged file.
+//! a newer one from a damaged file. Each kind of file counts its formats by itself; the number rises with every change
+//! of its bytes that the version before would take for damage.
 
 use std::path::Path;
 
@@ -14,14 +15,63 @@ use nilometer_codec::crc32c;
 use crate::definition::take_bytes;
 use crate::error::{Error, Malformed};
 
-/// The format of log, segments, definition files and manifest.
-const FORMAT: u16 = 0;
+/// A kind of file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Kind {
+    /// What it starts with.
+    pub(crate) magic: [u8; 8],
+    /// The format that is written, and the highest that is read.
+    pub(crate) format: u16,
+}
+
+/// What a header says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Header<const N: usize> {
+    /// The file's format.
+    pub(crate) format: Format,
+    /// The data directory's.
+    pub(crate) uuid: [u8; 16],
+    pub(crate) own: [u8; N],
+}
+
+/// The format of a file that was opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Format {
+    found: u16,
+    written: u16,
+}
+
+impl Format {
+    /// That of a file as it is written now.
+    #[cfg(test)]
+    pub(crate) fn of(kind: Kind) -> Self {
+        Self {
+            found: kind.format,
+            written: kind.format,
+        }
+    }
+
+    /// What is wrong with bytes that pass their checksum and do not decode. No disk does that: in a file of an earlier
+    /// format they are of a form that this version does not read any more, and nothing is damaged.
+    pub(crate) fn refuse(self, what: Malformed, path: &Path, offset: u64) -> Error {
+        if self.found < self.written {
+            Error::OlderFormat {
+                path: path.to_owned(),
+                found: self.found,
+                written: self.written,
+                reason: what.0,
+            }
+        } else {
+            what.at(path, offset)
+        }
+    }
+}
 
 /// A header of `length` bytes.
-pub(crate) fn encode(magic: [u8; 8], uuid: [u8; 16], own: &[u8], length: usize) -> Vec<u8> {
+pub(crate) fn encode(kind: Kind, uuid: [u8; 16], own: &[u8], length: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(length);
-    out.extend_from_slice(&magic);
-    out.extend_from_slice(&FORMAT.to_le_bytes());
+    out.extend_from_slice(&kind.magic);
+    out.extend_from_slice(&kind.format.to_le_bytes());
     // Cipher id and key id: 0 = plain.
     out.extend_from_slice(&0u16.to_le_bytes());
     out.extend_from_slice(&0u32.to_le_bytes());
@@ -33,18 +83,18 @@ pub(crate) fn encode(magic: [u8; 8], uuid: [u8; 16], own: &[u8], length: usize) 
     out
 }
 
-/// Checks the header that `bytes` start with; returns the data directory's UUID and the `N` own bytes.
+/// Checks the header that `bytes` start with.
 pub(crate) fn decode<const N: usize>(
     bytes: &[u8],
-    magic: [u8; 8],
+    kind: Kind,
     path: &Path,
-) -> Result<([u8; 16], [u8; N]), Error> {
-    let start = read::<N>(bytes, magic).map_err(|what| what.at(path, 0))?;
-    if start.format > FORMAT {
+) -> Result<Header<N>, Error> {
+    let start = read::<N>(bytes, kind.magic).map_err(|what| what.at(path, 0))?;
+    if start.format > kind.format {
         return Err(Error::NewerFormat {
             path: path.to_owned(),
             found: start.format,
-            supported: FORMAT,
+            supported: kind.format,
         });
     }
     if start.cipher != 0 {
@@ -53,7 +103,14 @@ pub(crate) fn decode<const N: usize>(
             cipher: start.cipher,
         });
     }
-    Ok((start.uuid, start.own))
+    Ok(Header {
+        format: Format {
+            found: start.format,
+            written: kind.format,
+        },
+        uuid: start.uuid,
+        own: start.own,
+    })
 }
 
 struct Start<const N: usize> {

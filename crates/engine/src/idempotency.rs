@@ -23,7 +23,7 @@ use crate::error::{Error, Malformed};
 use crate::manifest::FileMeta;
 use crate::schema::Lsn;
 
-pub(crate) use file::{read, write};
+pub(crate) use file::{KIND as FILE_KIND, read, write};
 
 /// A batch that was taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -24,15 +24,21 @@ mod writer;
 use nilometer_codec::crc32c;
 
 use crate::error::Malformed;
+use crate::file_header::Kind;
 use crate::schema::{ColumnId, TableId};
 
 pub(crate) use cache::BlockCache;
 pub(crate) use merge::{PART_BYTES, merge};
 pub(crate) use reader::Index;
 pub(crate) use texts::Texts;
+pub(crate) use verify::IndexPlace;
 pub(crate) use writer::IndexWriter;
 
 const MAGIC: [u8; 8] = *b"NILOIDX0";
+const KIND: Kind = Kind {
+    magic: MAGIC,
+    format: 1,
+};
 const HEADER_BYTES: usize = 64;
 const TAIL_BYTES: usize = 40;
 

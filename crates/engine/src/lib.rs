@@ -82,11 +82,12 @@ pub use compaction::CompactionOptions;
 pub use engine::{
     BackupReport, Damage, DamagedSegment, DeleteRequest, Engine, JobsReport, Maintained, Metrics,
     NewColumn, NewRelation, OnDamage, Options, Quarantined, QuarantinedTable, RelationChange,
-    RestoreReport, RetentionPause, RowKey, SegmentReport, Verified,
+    Repaired, RestoreReport, RetentionPause, RowKey, ScrubStep, Scrubbed, SegmentReport, Verified,
 };
 pub use error::Error;
 pub use nearest::nearest;
 pub use nilometer_codec::PhysicalType;
+pub use nilometer_codec::stats::float_order;
 pub use predicate::{FieldMatch, FieldPredicate, TagMatch, TagPredicate, TextRange};
 pub use relation::{
     RelationBatches, RelationColumn, RelationId, RelationReader, RelationSchema, Value,

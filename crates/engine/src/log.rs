@@ -13,6 +13,7 @@ mod hole;
 mod replay;
 #[cfg(test)]
 mod tests;
+mod verify;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -26,6 +27,7 @@ pub(crate) use file::{FileHeader, file_name, file_number};
 use file::{HEADER_BYTES, RECORD_ALIGN, RecordHeader};
 pub(crate) use hole::{Hole, end_before, find_hole};
 pub(crate) use replay::DRAFT;
+pub(crate) use verify::LogPlace;
 
 /// Longest payload of one record; a longer batch spans several.
 pub(crate) const RECORD_PAYLOAD_BYTES_MAX: usize = 4 << 20;

@@ -14,10 +14,13 @@ use nilometer_codec::crc32c;
 use crate::definition::take_bytes;
 use crate::disk::{Disk, DiskFile, read_exact_at, write_all_at};
 use crate::error::Error;
-use crate::file_header;
+use crate::file_header::{self, Format, Kind};
 pub(crate) use edit::{BackupLog, Contents, Edit, FileKind, FileMeta};
 
-const MAGIC: [u8; 8] = *b"NILOMAN0";
+const KIND: Kind = Kind {
+    magic: *b"NILOMAN0",
+    format: 1,
+};
 const HEADER_BYTES: usize = 64;
 const RECORD_MAGIC: u32 = u32::from_le_bytes(*b"NEDT");
 const RECORD_HEADER_BYTES: usize = 16;
@@ -75,17 +78,33 @@ impl Manifest {
         let size = file.size().map_err(Error::io("read", &path))?;
         let mut bytes = vec![0; usize::try_from(size).unwrap_or(usize::MAX)];
         read_exact_at(file.as_ref(), &mut bytes, 0).map_err(Error::io("read", &path))?;
-        let (uuid, []) = file_header::decode(&bytes, MAGIC, &path)?;
-        let (contents, end) = read_edits(&bytes, &path)?;
+        let header = file_header::decode::<0>(&bytes, KIND, &path)?;
+        let (contents, end) = read_edits(&bytes, header.format, &path)?;
         Ok(Self {
             dir: dir.to_owned(),
-            uuid,
+            uuid: header.uuid,
             contents,
             file,
             end,
             first_end: end,
             cut: (end < size).then_some(end),
         })
+    }
+
+    /// Reads the file again; an error = it does not say what it must. Returns its size.
+    pub(crate) fn verify(&self, disk: &dyn Disk) -> Result<u64, Error> {
+        let path = self.dir.join(NAME);
+        let found = match Self::open(disk, &self.dir) {
+            Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                return Err(Error::corrupt(&path, 0, "the file is missing"));
+            }
+            found => found?,
+        };
+        if found.uuid != self.uuid || found.end != self.end || found.contents != self.contents {
+            let reason = "it does not say what was written into it";
+            return Err(Error::corrupt(&path, found.end.min(self.end), reason));
+        }
+        Ok(self.end)
     }
 
     /// Writes the manifest afresh: what it says is durable then, and bytes that do not read are gone.
@@ -140,7 +159,7 @@ impl Manifest {
             disk.remove(&draft).map_err(Error::io("remove", &draft))?;
         }
         let file = disk.create(&draft).map_err(Error::io("create", &draft))?;
-        let mut bytes = file_header::encode(MAGIC, uuid, &[], HEADER_BYTES);
+        let mut bytes = file_header::encode(KIND, uuid, &[], HEADER_BYTES);
         encode_record(&contents.whole(), HEADER_BYTES as u64, &mut bytes);
         write_all_at(file.as_ref(), &bytes, 0).map_err(Error::io("write", &draft))?;
         file.sync().map_err(Error::io("sync", &draft))?;
@@ -212,14 +231,14 @@ fn decode_record(bytes: &[u8], at: usize) -> Option<&[u8]> {
 }
 
 /// What the edits add up to, and where the last one ends.
-fn read_edits(bytes: &[u8], path: &Path) -> Result<(Contents, u64), Error> {
+fn read_edits(bytes: &[u8], format: Format, path: &Path) -> Result<(Contents, u64), Error> {
     let mut contents = Contents::default();
     let mut at = HEADER_BYTES;
     let mut edits = 0;
     while let Some(payload) = decode_record(bytes, at) {
         Edit::decode(payload)
             .and_then(|edit| contents.apply(edit))
-            .map_err(|what| what.at(path, at as u64))?;
+            .map_err(|what| format.refuse(what, path, at as u64))?;
         at += RECORD_HEADER_BYTES + payload.len();
         edits += 1;
     }
@@ -295,14 +314,18 @@ mod tests {
         }
         let whole = bytes_of(&disk);
         for n in ends[2]..ends[3] {
-            let (contents, end) = read_edits(&whole[..n], Path::new("m")).unwrap();
+            let (contents, end) =
+                read_edits(&whole[..n], Format::of(KIND), Path::new("m")).unwrap();
             assert_eq!(end as usize, ends[2], "{n} bytes");
             assert_eq!(contents.segments.len(), 2, "{n} bytes");
         }
         for at in ends[0]..ends[2] {
             let mut damaged = whole.clone();
             damaged[at] ^= 0x10;
-            assert!(read_edits(&damaged, Path::new("m")).is_err(), "byte {at}");
+            assert!(
+                read_edits(&damaged, Format::of(KIND), Path::new("m")).is_err(),
+                "byte {at}"
+            );
         }
     }
 }

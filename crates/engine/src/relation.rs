@@ -21,7 +21,7 @@ use crate::error::Malformed;
 use crate::schema::{Lsn, SchemaId};
 
 pub(crate) use bytes::{ROWS_MAX, decode_changes, encode_changes};
-pub(crate) use file::{read, write};
+pub(crate) use file::{KIND as FILE_KIND, read, write};
 pub(crate) use holds::{Hold, Holds};
 pub use reader::{RelationBatches, RelationReader};
 pub(crate) use set::{RelationCheckpoint, Relations};

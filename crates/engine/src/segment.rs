@@ -18,12 +18,15 @@ mod summary;
 mod verify;
 mod writer;
 
+use crate::file_header::Kind;
+
 pub(crate) use cache::{Bounded, SegmentCache};
 pub(crate) use directory::{BlockEntry, ColumnChunk, GroupDirectory};
 pub(crate) use meta::{Home, SegmentMeta, Window};
 pub(crate) use reader::Segment;
 pub(crate) use rollup::{GroupRollups, HOUR_NS};
 pub(crate) use summary::{Summary, Totals};
+pub(crate) use verify::{Broken, PartRead, SegmentPlace};
 pub(crate) use writer::{
     BlockInput, CopiedBlock, CopiedPage, GroupInput, SegmentWriter, TableInput, block_ranges,
 };
@@ -43,6 +46,10 @@ pub(crate) const TIME_PAGE: u32 = 0;
 pub(crate) const SERIES_PAGE: u32 = u32::MAX;
 
 const MAGIC: [u8; 8] = *b"NILOSEG0";
+const KIND: Kind = Kind {
+    magic: MAGIC,
+    format: 1,
+};
 const HEADER_BYTES: usize = 64;
 const TAIL_BYTES: u64 = 40;
 

@@ -225,7 +225,8 @@ fn answers_stay_the_same_through_flushes_compactions_deletes_and_restarts() {
                         Maintained::Idle => break,
                         Maintained::Flushed { .. }
                         | Maintained::Expired { .. }
-                        | Maintained::Indexed { .. } => {}
+                        | Maintained::Indexed { .. }
+                        | Maintained::Scrubbed { .. } => {}
                         Maintained::Compacted { .. } => compacted += 1,
                     }
                 },

@@ -448,6 +448,28 @@ fn a_log_larger_than_memory_is_replayed_in_rounds() {
 }
 
 #[test]
+fn recovery_takes_no_more_of_the_budget_than_serving_the_same_writes() {
+    let served = {
+        let disk = FaultyDisk::new(7, CrashPlan::default());
+        let engine = open(&disk, 8 * MIB).unwrap();
+        engine.create_database("d").unwrap();
+        for batch in 0..32 {
+            assert_eq!(write_large(&engine, batch * 64, 64).unwrap(), 64);
+        }
+        engine.metrics().memory_highest_bytes
+    };
+    // The same 8 MiB, all of it in the log: four times the head's share.
+    let engine = open(&large_log(), 8 * MIB).unwrap();
+    let recovered = engine.metrics().memory_highest_bytes;
+    assert_eq!(count(&engine, "m"), 32 * 64);
+    assert!(served <= 8 * MIB, "{served} bytes for serving");
+    assert!(
+        (MIB..=served).contains(&recovered),
+        "{recovered} bytes for recovery, {served} for serving"
+    );
+}
+
+#[test]
 fn changes_of_names_in_a_later_round_of_replay_hold_and_writing_goes_on() {
     let disk = FaultyDisk::new(7, CrashPlan::default());
     let engine = open(&disk, 1024 * MIB).unwrap();

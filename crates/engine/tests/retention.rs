@@ -106,6 +106,7 @@ fn maintain(engine: &Arc<Engine>) -> usize {
             Maintained::Expired { tables } => expired += tables,
             Maintained::Flushed { .. }
             | Maintained::Compacted { .. }
+            | Maintained::Scrubbed { .. }
             | Maintained::Indexed { .. } => {}
         }
     }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::Args;
-use nilometer_engine::{Engine, OnDamage, Options, Quarantined, Verified};
+use nilometer_engine::{Engine, Quarantined, Verified};
 use serde_json::json;
 
 use crate::print::{self, thousands};
@@ -19,8 +19,8 @@ pub(crate) struct CheckArgs {
     /// Data directory.
     #[arg(long, value_name = "DIR", env = "NILOMETER_DATA")]
     data: PathBuf,
-    /// Put damaged files aside, so that the rest of the store opens, and end a damaged log before its damage. What that
-    /// loses is listed; nothing is removed.
+    /// Put damaged files aside, end a damaged log before its damage, and write segments and index files again without
+    /// what of them does not read. What that loses is listed; nothing is removed.
     #[arg(long)]
     repair: bool,
     /// Print JSON instead of sentences.
@@ -41,28 +41,16 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<()> {
     }
 }
 
-/// Opens the store so that what does not read is put aside, and looks again.
+/// Repairs the store, and says what that cost.
 fn repair(args: &CheckArgs) -> anyhow::Result<()> {
-    let options = Options {
-        on_damage: OnDamage::Quarantine,
-        on_log_damage: OnDamage::Quarantine,
-        ..Options::default()
-    };
-    let engine = Engine::open_dir(&args.data, options)?;
-    engine.mend_index_files()?;
-    for file in engine
-        .quarantined()
-        .iter()
-        .chain(&engine.mended_index_files())
-    {
+    let repaired = Engine::repair_dir(&args.data)?;
+    for file in &repaired.put_aside {
         print::line(format!("put aside: {}", lost(file)));
     }
-    engine.close()?;
-    drop(engine);
-    let left = Engine::verify_dir(&args.data)?.damage.len();
+    let left = repaired.left.len();
     if left > 0 {
         bail!(
-            "{left} damaged parts are left in files that open: queries that need them fail and say so; restore the store from a backup with `nilometer restore`, or delete their rows"
+            "{left} damaged parts are left, which broke meanwhile: check the disk, then run it again, or restore the store from a backup with `nilometer restore`"
         );
     }
     print::line("the store is in order without what was put aside");

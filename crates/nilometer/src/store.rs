@@ -70,6 +70,9 @@ pub(crate) struct StoreArgs {
     /// The same of a damaged log. Everything acknowledged after the damage goes with it, so somebody should have looked.
     #[arg(long, value_name = "WHAT", env = "NILOMETER_ON_LOG_DAMAGE", value_enum, default_value_t = DamageArg::Refuse)]
     on_log_damage: DamageArg,
+    /// Days in which all bytes of the store are read and checked once, past the caches; 0 = never.
+    #[arg(long, value_name = "DAYS", env = "NILOMETER_SCRUB_DAYS", default_value_t = Options::default().scrub_days)]
+    scrub_days: u32,
     #[command(flatten)]
     compaction: CompactionArgs,
 }
@@ -134,6 +137,7 @@ impl StoreArgs {
             keys_max: self.keys_max,
             on_damage: self.on_damage.into(),
             on_log_damage: self.on_log_damage.into(),
+            scrub_days: self.scrub_days,
             compaction: CompactionOptions {
                 settle_ms: self.compaction.settle_ms,
                 fan_in: self.compaction.compaction_fan_in,

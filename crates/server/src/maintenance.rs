@@ -25,6 +25,18 @@ const THREADS: [(&str, Work); 2] = [
     ("maintenance", Engine::maintain),
 ];
 
+/// Names what the scrub has found since the store was opened.
+fn warn_of_damage(engine: &Engine) {
+    for damage in engine.scrubbed().damage {
+        tracing::warn!(
+            file = %damage.path.display(),
+            offset = damage.offset,
+            reason = damage.reason,
+            "the scrub found damage; make a backup, then see `nilometer check --repair`"
+        );
+    }
+}
+
 /// The running threads.
 #[derive(Debug)]
 pub struct Maintenance {
@@ -88,6 +100,9 @@ impl Worker {
                 pause = match work(&engine) {
                     Ok(Maintained::Idle) => tick,
                     Ok(done) => {
+                        if let Maintained::Scrubbed { damage: 1.., .. } = done {
+                            warn_of_damage(&engine);
+                        }
                         tracing::debug!(?done, "{name}");
                         Duration::ZERO
                     }

@@ -276,6 +276,7 @@ impl Draw {
             Act::Delete { .. } | Act::Update { .. } => (3, 0.2),
             Act::Change { .. } => (4, 0.2),
             Act::Flush => (14, 0.4),
+            Act::Scrub(_) => (4, 0.2),
             Act::Maintain => (14, 0.3),
             Act::MaintainAll | Act::Settle => (40, 0.4),
             Act::Restart(_) => (14, 0.25),
@@ -367,7 +368,8 @@ impl Draw {
                     0
                 },
             },
-            73..78 => Act::Compare(self.probe()),
+            73..77 => Act::Compare(self.probe()),
+            77 => Act::Scrub(*pick(&mut self.random, &[1, 300, 5_000, 1 << 20])),
             78..80 => {
                 self.soon = Some(match self.random.random_range(0..10) {
                     0..5 => Act::Settle,

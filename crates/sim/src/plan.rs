@@ -276,6 +276,8 @@ pub enum Act {
     MaintainAll,
     /// Flushes, and compacts as if nobody wrote any more.
     Settle,
+    /// Reads and checks about so many bytes more of the store.
+    Scrub(u64),
     /// Somebody has looked at the wall clock, and says that it is right.
     AcceptClock,
     /// Lets time pass, and lets the wall clock jump besides.
@@ -419,6 +421,8 @@ impl Limits {
             disk_reserve_bytes: Some(RESERVE_BYTES),
             // Keys outlive every plan, however its clock jumps.
             key_age_ns: i64::MAX / 2,
+            // It has a step of its own.
+            scrub_days: 0,
             ..Options::default()
         }
     }

@@ -206,6 +206,7 @@ impl Run {
                 self.allow("settle", outcome)?;
                 self.counts.settles += 1;
             }
+            Act::Scrub(bytes) => self.scrub(*bytes)?,
             Act::Advance { ms, jump_ns } => self.world.advance(*ms, *jump_ns),
             Act::AcceptClock => self.accept_clock()?,
             Act::Compare(probe) => self.compare(Some(probe))?,

@@ -17,8 +17,8 @@ use crate::scan::output::Output;
 use crate::scan::source::{GroupReader, Piece, Rows};
 use crate::schema::{ColumnId, ColumnKind, TableSchema};
 use crate::segment::{
-    BlockEntry, BlockInput, CopiedBlock, GROUP_BLOCKS_MAX, GROUP_BYTES_MAX, GroupInput, Segment,
-    SegmentWriter, Window, block_ranges,
+    BlockEntry, BlockInput, Broken, CopiedBlock, GROUP_BLOCKS_MAX, GROUP_BYTES_MAX, GroupInput,
+    Segment, SegmentWriter, Window, block_ranges,
 };
 use crate::tombstone::Tombstone;
 
@@ -36,6 +36,8 @@ pub(crate) struct Rewrite<'a> {
     pub(crate) tombstones: &'a [Arc<Tombstone>],
     /// Whether to keep sums of hours.
     pub(crate) rollups: bool,
+    /// What of the one segment is left out because it does not read.
+    pub(crate) broken: Option<&'a Broken>,
     pub(crate) sabotage: Option<Sabotage>,
 }
 
@@ -111,6 +113,7 @@ impl Rewrite<'_> {
             fields: fields.to_vec(),
             time: time.clone(),
             mask,
+            broken: self.broken,
             groups: groups.into(),
             open: Vec::new(),
         }
@@ -164,6 +167,7 @@ struct Chain<'a> {
     fields: Vec<(ColumnId, PhysicalType)>,
     time: RangeInclusive<i64>,
     mask: Mask,
+    broken: Option<&'a Broken>,
     /// (first series, position in the segment) of groups that are not open yet.
     groups: VecDeque<(u32, usize)>,
     open: Vec<OpenGroup>,
@@ -210,7 +214,14 @@ impl Chain<'_> {
     }
 
     fn open_group(&self, at: usize) -> Result<Option<OpenGroup>, Error> {
+        if self.broken.is_some_and(|broken| broken.has_group(at)) {
+            return Ok(None);
+        }
         let directory = self.segment.directory(at)?;
+        let reads = |block: usize| {
+            self.broken
+                .is_none_or(|broken| !broken.has_block(at, block))
+        };
         let inside = |block: &BlockEntry| {
             block.min_time <= *self.time.end() && block.max_time >= *self.time.start()
         };
@@ -218,8 +229,8 @@ impl Chain<'_> {
             .blocks
             .iter()
             .enumerate()
-            .filter(|(_, block)| inside(block))
-            .map(|(at, _)| at)
+            .filter(|(block, entry)| inside(entry) && reads(*block))
+            .map(|(block, _)| block)
             .collect();
         if blocks.is_empty() {
             return Ok(None);

@@ -23,7 +23,7 @@ use super::quarantine::remove_if_there;
 use super::{Engine, lock};
 use crate::disk::{Disk, read_exact_at, write_all_at};
 use crate::error::Error;
-use crate::file_header;
+use crate::file_header::{self, Kind};
 use crate::log::{self, Log};
 use crate::manifest::{BackupLog, Contents, Manifest};
 use crate::schema::Lsn;
@@ -31,7 +31,10 @@ use crate::schema::Lsn;
 /// Says that a folder is a backup.
 pub(super) const MARKER_FILE: &str = "backup";
 const MARKER_DRAFT: &str = "backup.tmp";
-const MARKER_MAGIC: [u8; 8] = *b"NILOBAK0";
+const MARKER: Kind = Kind {
+    magic: *b"NILOBAK0",
+    format: 1,
+};
 const MARKER_BYTES: usize = 64;
 
 /// Where files are linked while the manifest stands still.
@@ -256,7 +259,7 @@ fn check_destination(disk: &dyn Disk, dest: &Path, uuid: [u8; 16]) -> Result<(),
 fn write_marker(disk: &dyn Disk, dest: &Path, uuid: [u8; 16], lsn: Lsn) -> Result<(), Error> {
     let (draft, path) = (dest.join(MARKER_DRAFT), dest.join(MARKER_FILE));
     remove_if_there(disk, &draft)?;
-    let bytes = file_header::encode(MARKER_MAGIC, uuid, &lsn.to_le_bytes(), MARKER_BYTES);
+    let bytes = file_header::encode(MARKER, uuid, &lsn.to_le_bytes(), MARKER_BYTES);
     let file = disk.create(&draft).map_err(Error::io("create", &draft))?;
     write_all_at(file.as_ref(), &bytes, 0).map_err(Error::io("write", &draft))?;
     file.sync().map_err(Error::io("sync", &draft))?;
@@ -271,8 +274,21 @@ pub(super) fn read_marker(disk: &dyn Disk, dir: &Path) -> Result<([u8; 16], Lsn)
     let file = disk.open(&path).map_err(Error::io("open", &path))?;
     let mut bytes = vec![0; MARKER_BYTES];
     read_exact_at(file.as_ref(), &mut bytes, 0).map_err(Error::io("read", &path))?;
-    let (uuid, lsn) = file_header::decode::<8>(&bytes, MARKER_MAGIC, &path)?;
-    Ok((uuid, Lsn::from_le_bytes(lsn)))
+    let header = file_header::decode::<8>(&bytes, MARKER, &path)?;
+    Ok((header.uuid, Lsn::from_le_bytes(header.own)))
+}
+
+/// Whether a newer version made the backup in `dir`, if it is one: then it is not this version's to open. Anything else
+/// about it does not matter to who opens the folder as a store.
+pub(super) fn check_marker(disk: &dyn Disk, dir: &Path) -> Result<(), Error> {
+    let names = disk.list(dir).map_err(Error::io("list", dir))?;
+    if !names.iter().any(|name| name == MARKER_FILE) {
+        return Ok(());
+    }
+    match read_marker(disk, dir) {
+        Err(error @ (Error::NewerFormat { .. } | Error::UnknownCipher { .. })) => Err(error),
+        _ => Ok(()),
+    }
 }
 
 /// The folder is a store from here on, and no longer a backup that could be brought up to date.

@@ -347,6 +347,7 @@ impl Engine {
                 segments: &segments,
                 tombstones: &tombstones,
                 rollups: part.own,
+                broken: None,
                 sabotage: self.options.sabotage,
             }
             .run(writer)?;

@@ -40,6 +40,13 @@ pub enum Maintained {
         /// Rows written.
         rows: u64,
     },
+    /// A part of the store was read for the sake of its checksums.
+    Scrubbed {
+        /// Bytes read.
+        bytes: u64,
+        /// Damaged places that were not known; [`Engine::scrubbed`] lists them.
+        damage: u64,
+    },
     /// Rows older than their tables keep were deleted; compactions remove their files.
     Expired {
         /// Tables that lost rows.
@@ -61,7 +68,7 @@ pub(super) enum Published {
 }
 
 impl Engine {
-    /// Does one job if one is due: a flush, a compaction, or what is left of a former one. Callers call it again and
+    /// Does one job if one is due: a flush, a compaction, a step of the scrub, or what is left of a former one. Callers call it again and
     /// again, from one thread or several; each call does another job.
     pub fn maintain(&self) -> Result<Maintained, Error> {
         self.remove_files();
@@ -72,6 +79,10 @@ impl Engine {
         let indexed = self.merge_index(false)?;
         if indexed != Maintained::Idle {
             return Ok(indexed);
+        }
+        let scrubbed = self.scrub_if_due()?;
+        if scrubbed != Maintained::Idle {
+            return Ok(scrubbed);
         }
         match self.compact_one(false)? {
             Maintained::Idle => self.expire(),
@@ -105,6 +116,7 @@ impl Engine {
     pub fn close(&self) -> Result<(), Error> {
         self.flush()?;
         self.remove_files();
+        self.save_scrub();
         Ok(())
     }
 

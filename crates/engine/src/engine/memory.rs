@@ -134,6 +134,7 @@ impl Engine {
     /// Replays what is left of the log after `applied`, up to `last`. Before each round, what the one before has
     /// brought becomes a segment. Called while the store is opened: nobody else has it yet.
     pub(super) fn replay_rest(&self, mut applied: Lsn, last: Lsn) -> Result<(), Error> {
+        self.report_head();
         while applied < last {
             self.flush_holding(&lock(&self.flushing))?;
             let mut sequencer = lock(&self.sequencer);
@@ -159,6 +160,7 @@ impl Engine {
             applied = round.applied;
             sequencer.next_lsn = applied + 1;
             self.epoch.store(catalogue.epoch(), Ordering::Release);
+            self.report_head();
         }
         Ok(())
     }

@@ -106,6 +106,33 @@ impl Engine {
         mended.map(|()| true)
     }
 
+    /// Writes index files of the layout of earlier versions again, in that of now. Done once, when the store is opened.
+    pub(super) fn renew_index_files(&self) -> Result<(), Error> {
+        let _indexing = lock(&self.indexing);
+        let files = Arc::clone(self.catalogue().layers()).files().to_vec();
+        for old in files.iter().filter(|file| file.is_old()) {
+            let (file_id, path) = self.new_index_file()?;
+            let mut edit = Edit {
+                removed_files: vec![old.file_id()],
+                ..Edit::default()
+            };
+            let renewed = self
+                .write_intact(old, file_id, &path, &mut edit)
+                .and_then(|renewed| match old.damage() {
+                    None => self.publish_index(edit, std::slice::from_ref(old), renewed.file),
+                    Some(_) if self.options.on_damage == OnDamage::Quarantine => {
+                        self.replace_damaged(old, renewed, edit)
+                    }
+                    Some((offset, reason)) => Err(Error::corrupt(old.path(), offset, reason)),
+                });
+            if renewed.is_err() && self.check_poisoned().is_ok() {
+                drop(self.disk.remove(&path));
+            }
+            renewed?;
+        }
+        Ok(())
+    }
+
     fn mend(&self, damaged: &Arc<Index>) -> Result<(), Error> {
         let _memory = self
             .budget

@@ -51,6 +51,12 @@ pub struct Metrics {
     pub quarantined_rows: u64,
     /// Series whose tags are lost with them, as far as it is known.
     pub quarantined_series: u64,
+    /// Bytes that the scrub has read since the store was opened.
+    pub scrubbed_bytes: u64,
+    /// When the scrub last came to the end of everything, in nanoseconds since 1970; 0 = never.
+    pub scrub_last_pass_ns: i64,
+    /// Damaged places that the scrub has found since the store was opened.
+    pub scrub_damage: u64,
     /// Segment files that are open.
     pub open_files: u64,
     /// Memory of directories, statistics and rollups of segments.
@@ -85,6 +91,8 @@ pub struct Metrics {
     pub disk_full_refusals: u64,
     /// The memory budget in bytes, and what each use of it has.
     pub memory_total_bytes: u64,
+    /// The most that all uses had together since the store was opened, opening it included.
+    pub memory_highest_bytes: u64,
     /// Rows in memory, with the copies that a flush makes.
     pub memory_head_bytes: u64,
     /// Parts of files that can be read again.
@@ -133,6 +141,7 @@ impl Engine {
             (keys.len() as u64, keys.bytes() as u64)
         };
         let log = self.log.counters();
+        let scrubbed = self.scrubbed();
         let segments_damaged = lock(&self.jobs).damaged.len() as u64;
         let mended = self.mended_index_files();
         let aside = || self.quarantined.iter().chain(&mended);
@@ -166,6 +175,9 @@ impl Engine {
             quarantined_bytes: aside().map(|it| it.bytes).sum(),
             quarantined_rows: aside().filter_map(|it| it.rows).sum(),
             quarantined_series: aside().filter_map(|it| it.series).sum(),
+            scrubbed_bytes: scrubbed.bytes,
+            scrub_last_pass_ns: scrubbed.last_pass_ns,
+            scrub_damage: scrubbed.damage.len() as u64,
             databases: databases as u64,
             tables: tables as u64,
             series: series as u64,
@@ -177,6 +189,7 @@ impl Engine {
             disk_reserve_bytes: self.space.reserve(),
             disk_full_refusals: self.space.refused(),
             memory_total_bytes: self.budget.total(),
+            memory_highest_bytes: self.budget.highest(),
             memory_head_bytes: self.budget.used(MemoryUse::Head),
             memory_cache_bytes: self.budget.used(MemoryUse::Cache),
             memory_index_bytes: self.report_index(),

@@ -4,12 +4,13 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-use super::backup::{check_log_end, clear_staged, keep_one_log, remove_marker};
+use super::backup::{check_log_end, check_marker, clear_staged, keep_one_log, remove_marker};
 use super::expire::Retention;
 use super::flush::Maintained;
 use super::memory::{Replayed, Round, fit};
 use super::quarantine::{OnDamage, Quarantine, Quarantined, put_log_aside};
 use super::relations::read_relations;
+use super::scrub;
 use super::space::Space;
 use super::{Counters, Engine, Jobs, Options, Sequencer, State, Version};
 use crate::budget::MemoryBudget;
@@ -60,6 +61,7 @@ impl Engine {
         disk.create_dir_all(dir).map_err(Error::io("create", dir))?;
         let lock = lock_dir(disk.as_ref(), dir)?;
         let mut manifest = open_manifest(disk.as_ref(), dir)?;
+        check_marker(disk.as_ref(), dir)?;
         for folder in [&log_dir, &segment_dir] {
             disk.create_dir_all(folder)
                 .map_err(Error::io("create", folder))?;
@@ -115,6 +117,7 @@ impl Engine {
         let space = Space::new(disk.as_ref(), dir, &options);
         let applied = round.applied.max(manifest.contents.flushed_lsn);
         let clock_ns = manifest.contents.clock_ns;
+        let (scrub, scrubbed) = scrub::begin(disk.as_ref(), dir, manifest.uuid());
         let mut engine = Self {
             uuid: manifest.uuid(),
             dir: dir.to_owned(),
@@ -153,12 +156,15 @@ impl Engine {
             mended: Mutex::default(),
             indexing: Mutex::default(),
             backups: Mutex::new(()),
+            scrub,
+            scrubbed,
             disk,
             clock,
             _lock: lock,
         };
         engine.replay_rest(applied, replayed.last_lsn)?;
         engine.report_index();
+        engine.renew_index_files()?;
         // What was read in place of what is damaged will do if there is no room to mend it now.
         while let Ok(Maintained::Indexed { .. }) = engine.mend_index() {}
         let mended = std::mem::take(&mut engine.mended);

@@ -6,8 +6,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nilometer_codec::ColumnBuf;
-
 use super::backup::log_numbers;
 use super::open::{lock_dir, log_options, segment_dir, segment_name, side_name};
 use super::restore::verify_side_file;
@@ -17,7 +15,7 @@ use crate::error::Error;
 use crate::log::{self, Log};
 use crate::manifest::Manifest;
 use crate::record;
-use crate::segment::Segment;
+use crate::segment::{Segment, SegmentPlace};
 
 /// What was read, and what of it is damaged.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -73,8 +71,8 @@ impl Engine {
             verified.bytes += meta.bytes;
             let path = files_dir.join(segment_name(meta.file_id));
             match Segment::open_alone(from, path.clone(), manifest.uuid(), meta.clone()) {
-                Ok(segment) => verified.segment(&segment),
-                Err(error) => verified.note(&path, error),
+                Ok(segment) => verified.segment(&segment)?,
+                Err(error) => verified.note(&path, error)?,
             }
         }
         for file in &manifest.contents.files {
@@ -82,20 +80,24 @@ impl Engine {
             verified.bytes += file.bytes;
             let path = files_dir.join(side_name(file.kind, file.file_id));
             if let Err(error) = verify_side_file(from, &path, manifest.uuid(), file) {
-                verified.note(&path, error);
+                verified.note(&path, error)?;
             }
         }
         let log_dir = Log::dir_of(dir);
         if let Err(error) = verified.log(disk, &log_dir, &manifest) {
-            verified.note(&log_dir, error);
+            verified.note(&log_dir, error)?;
         }
         Ok(verified)
     }
 }
 
 impl Verified {
-    fn note(&mut self, path: &Path, error: Error) {
+    /// Notes damage. What another version wrote is none, and is an error still.
+    fn note(&mut self, path: &Path, error: Error) -> Result<(), Error> {
         let (path, offset, reason) = match error {
+            Error::NewerFormat { .. } | Error::OlderFormat { .. } | Error::UnknownCipher { .. } => {
+                return Err(error);
+            }
             Error::Corrupt {
                 path,
                 offset,
@@ -108,40 +110,16 @@ impl Verified {
             offset,
             reason,
         });
+        Ok(())
     }
 
-    fn segment(&mut self, segment: &Segment) {
+    fn segment(&mut self, segment: &Segment) -> Result<(), Error> {
         let path = segment.path().to_owned();
-        let mut page = ColumnBuf::default();
-        for group in 0..segment.all_groups().count() {
-            let statistics = segment.statistics(group).map(drop);
-            let rollups = segment.rollups(group).map(drop);
-            for part in [statistics, rollups] {
-                if let Err(error) = part {
-                    self.note(&path, error);
-                }
-            }
-            let directory = match segment.directory(group) {
-                Ok(directory) => directory,
-                Err(error) => {
-                    self.note(&path, error);
-                    continue;
-                }
-            };
-            for chunk in &directory.chunks {
-                for block in 0..directory.blocks.len() {
-                    let Some((offset, length)) = chunk.page(block) else {
-                        continue;
-                    };
-                    self.pages += 1;
-                    let read = segment.read_span(offset, u64::from(length));
-                    let read = read.and_then(|it| segment.decode_page(&it, offset, &mut page));
-                    if let Err(error) = read {
-                        self.note(&path, error);
-                    }
-                }
-            }
-        }
+        let mut place = SegmentPlace::default();
+        let mut tell = |error| self.note(&path, error);
+        let read = segment.verify_some(&mut place, u64::MAX, &mut tell)?;
+        self.pages += read.pages;
+        Ok(())
     }
 
     /// Replays a copy of the log.

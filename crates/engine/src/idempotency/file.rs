@@ -9,9 +9,12 @@ use crate::checked_file::{self, Identity};
 use crate::definition::take_bytes;
 use crate::disk::Disk;
 use crate::error::{Error, Malformed};
-use crate::file_header::take;
+use crate::file_header::{Kind, take};
 
-const MAGIC: [u8; 8] = *b"NILOKEY0";
+pub(crate) const KIND: Kind = Kind {
+    magic: *b"NILOKEY0",
+    format: 1,
+};
 const KEY_BYTES: usize = 16;
 
 /// Writes and syncs a file of keys; returns its size. The folder's names are the caller's to sync.
@@ -23,7 +26,7 @@ pub(crate) fn write(
     taken: &[Taken],
 ) -> Result<u64, Error> {
     let identity = Identity {
-        magic: MAGIC,
+        kind: KIND,
         uuid,
         file_id,
     };
@@ -38,7 +41,7 @@ pub(crate) fn read(
     file_id: u64,
 ) -> Result<Vec<Taken>, Error> {
     let identity = Identity {
-        magic: MAGIC,
+        kind: KIND,
         uuid,
         file_id,
     };

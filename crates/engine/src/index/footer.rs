@@ -1,5 +1,8 @@
 //! The footer of an index file: where every block is and what it starts with. Held in memory while the file is open:
 //! about a thousandth of what it describes.
+//!
+//! Of format 0 there are two layouts. The earlier one has nothing twice and a tag's lists in front of its dictionary
+//! blocks; it is read so that such files can be written again, and never written.
 
 use nilometer_codec::varint;
 
@@ -31,8 +34,11 @@ pub(super) struct TagMeta {
     pub(super) tag: ColumnId,
     /// Codes by block of series.
     pub(super) codes: Blocks,
-    /// For each dictionary block two of these: its lists, and behind them itself.
+    /// For each dictionary block two of these: its lists, and behind them itself. In the earlier layout dictionary blocks
+    /// only.
     pub(super) values: Blocks,
+    /// By dictionary block its lists, in the earlier layout.
+    pub(super) lists: Option<Blocks>,
     /// By dictionary block: number of values, the blocks before it included.
     pub(super) value_ends: Vec<u32>,
     /// By dictionary block: the first value.
@@ -55,7 +61,18 @@ pub(super) struct TableMeta {
     pub(super) hashes: Blocks,
     /// By block of hashes: the first one.
     pub(super) first_hashes: Vec<u32>,
+    /// Ids stand there twice; false in the earlier layout.
+    pub(super) has_copies: bool,
     pub(super) tags: Vec<TagMeta>,
+}
+
+/// How a footer and what it describes are laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Layout {
+    /// The one that is written.
+    Twice,
+    /// The earlier one of format 0.
+    Once,
 }
 
 impl Blocks {
@@ -121,7 +138,8 @@ impl Blocks {
 impl TableMeta {
     /// Where the copy of a block of ids is.
     pub(super) fn ids_copy(&self, block: usize) -> Option<(u64, u64)> {
-        self.ids.place_in_copy(block, self.hashes.end())
+        let copies = self.has_copies.then(|| self.hashes.end())?;
+        self.ids.place_in_copy(block, copies)
     }
 
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
@@ -149,7 +167,7 @@ impl TableMeta {
         }
     }
 
-    fn decode(input: &mut &[u8]) -> Result<Self, Malformed> {
+    fn decode(input: &mut &[u8], layout: Layout) -> Result<Self, Malformed> {
         let table = TableId(take_u32(input)?);
         let series = take_u32(input)?;
         let blocks = (series as usize).div_ceil(SERIES_OF_ONE_BLOCK);
@@ -161,10 +179,11 @@ impl TableMeta {
             last_id: take_u32(input)?,
             hashes: Blocks::decode(input, blocks)?,
             first_hashes: take_u32s(input, blocks)?,
+            has_copies: layout == Layout::Twice,
             tags: Vec::new(),
         };
         for _ in 0..take_u32(input)? {
-            meta.tags.push(TagMeta::decode(input, blocks)?);
+            meta.tags.push(TagMeta::decode(input, blocks, layout)?);
         }
         let last = meta.first_ids.last().copied().unwrap_or(u32::MAX);
         let sorted = meta.first_ids.is_sorted_by(|a, b| a < b)
@@ -180,11 +199,15 @@ impl TableMeta {
 
 impl TagMeta {
     /// `blocks`: of series.
-    fn decode(input: &mut &[u8], blocks: usize) -> Result<Self, Malformed> {
+    fn decode(input: &mut &[u8], blocks: usize, layout: Layout) -> Result<Self, Malformed> {
         let tag = ColumnId(take_u32(input)?);
         let codes = Blocks::decode(input, blocks)?;
         let n = take_u32(input)? as usize;
-        let values = Blocks::decode(input, n.saturating_mul(2))?;
+        let of_values = match layout {
+            Layout::Twice => n.saturating_mul(2),
+            Layout::Once => n,
+        };
+        let values = Blocks::decode(input, of_values)?;
         let mut end = 0u32;
         let mut value_ends = Vec::new();
         for more in take_u32s(input, n)? {
@@ -194,10 +217,15 @@ impl TagMeta {
                 .ok_or_else(|| Malformed::new("a dictionary is out of order"))?;
             value_ends.push(end);
         }
+        let lists = match layout {
+            Layout::Twice => None,
+            Layout::Once => Some(Blocks::decode(input, n)?),
+        };
         let mut meta = Self {
             tag,
             codes,
             values,
+            lists,
             value_ends,
             absent: take_u32(input)?,
             absent_bytes: take_u32(input)?,
@@ -219,12 +247,15 @@ impl TagMeta {
 
     /// Where a dictionary block is.
     pub(super) fn dictionary(&self, block: usize) -> Option<(u64, u64)> {
-        self.values.place(block.checked_mul(2)?.checked_add(1)?)
+        match self.lists {
+            None => self.values.place(block.checked_mul(2)?.checked_add(1)?),
+            Some(_) => self.values.place(block),
+        }
     }
 
     /// Where the copy of a dictionary block is, if there is one.
     pub(super) fn dictionary_copy(&self, block: usize) -> Option<(u64, u64)> {
-        if self.dictionary_blocks() > COPIED_BLOCKS_MAX {
+        if self.lists.is_some() || self.dictionary_blocks() > COPIED_BLOCKS_MAX {
             return None;
         }
         let mut at = self.values.end().checked_add(self.absent_bytes.into())?;
@@ -236,12 +267,16 @@ impl TagMeta {
 
     /// Where the lists of a dictionary block start.
     pub(super) fn lists_at(&self, block: usize) -> Option<u64> {
-        Some(self.values.place(block.checked_mul(2)?)?.0)
+        let place = match &self.lists {
+            None => self.values.place(block.checked_mul(2)?),
+            Some(lists) => lists.place(block),
+        };
+        place.map(|(offset, _)| offset)
     }
 
     /// Where the list of the series without the tag stands.
     pub(super) fn absent_at(&self) -> u64 {
-        self.values.end()
+        self.lists.as_ref().unwrap_or(&self.values).end()
     }
 
     /// Number of values.
@@ -276,12 +311,12 @@ impl Footer {
         out
     }
 
-    pub(super) fn decode(mut input: &[u8]) -> Result<Self, Malformed> {
+    pub(super) fn decode(mut input: &[u8], layout: Layout) -> Result<Self, Malformed> {
         let input = &mut input;
         let next_series = take_u32(input)?;
         let mut tables = Vec::new();
         for _ in 0..take_u32(input)? {
-            tables.push(TableMeta::decode(input)?);
+            tables.push(TableMeta::decode(input, layout)?);
         }
         ended(input)?;
         if !tables.is_sorted_by(|a: &TableMeta, b| a.table < b.table) {

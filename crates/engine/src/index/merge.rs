@@ -110,6 +110,7 @@ impl<'a> Merge<'a, '_> {
             last_id: last.table.last_id,
             hashes,
             first_hashes,
+            has_copies: true,
             tags: written,
         })
     }

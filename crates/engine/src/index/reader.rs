@@ -13,8 +13,8 @@ use roaring::RoaringBitmap;
 
 use super::block::Dictionary;
 use super::cache::BlockCache;
-use super::footer::{Footer, TableMeta, TagMeta};
-use super::{HEADER_BYTES, MAGIC, SERIES_OF_ONE_BLOCK, TAIL_BYTES};
+use super::footer::{Footer, Layout, TableMeta, TagMeta};
+use super::{HEADER_BYTES, KIND, MAGIC, SERIES_OF_ONE_BLOCK, TAIL_BYTES};
 #[cfg(test)]
 use super::{TableSeries, TagSeries, Texts};
 use crate::definition::take_bytes;
@@ -32,6 +32,7 @@ pub(crate) struct Index {
     bytes: u64,
     /// Where the footer starts: no block reaches beyond.
     end: u64,
+    layout: Layout,
     pub(super) footer: Footer,
     cache: Arc<BlockCache>,
     /// The first damage that anybody met.
@@ -64,8 +65,8 @@ impl Index {
         let mut start = [0; HEADER_BYTES + TAIL_BYTES];
         read(file.as_ref(), path, &mut start, 0)?;
         let (header, copy) = start.split_at(HEADER_BYTES);
-        match file_header::decode::<8>(header, MAGIC, path) {
-            Ok((owner, id)) if owner == uuid && id == file_id.to_le_bytes() => {}
+        match file_header::decode::<8>(header, KIND, path) {
+            Ok(header) if header.uuid == uuid && header.own == file_id.to_le_bytes() => {}
             Ok(_) => {
                 let reason = "the file belongs to another data directory or has another id";
                 return Err(Error::corrupt(path, 0, reason));
@@ -78,7 +79,10 @@ impl Index {
         read(file.as_ref(), path, &mut tail, tail_offset)?;
         let tail = decode_tail(&tail, file_id).map_err(|what| what.at(path, tail_offset));
         let copy = decode_tail(copy, file_id).map_err(|what| what.at(path, HEADER_BYTES as u64));
+        // The one footer of the earlier layout ends where the tail starts.
+        let is_once = |tail: &Tail| tail.offset.checked_add(tail.length) == Some(tail_offset);
         let tail = match (tail, copy) {
+            (Ok(tail), _) if is_once(&tail) => tail,
             (Ok(tail), Err(error)) => {
                 note(&damage, error)?;
                 tail
@@ -86,7 +90,11 @@ impl Index {
             (tail, copy) => either(&damage, tail, || copy)?,
         };
         let (offset, length) = (tail.offset, tail.length);
-        let footers = length.checked_mul(2);
+        let (layout, footers) = if is_once(&tail) {
+            (Layout::Once, Some(length))
+        } else {
+            (Layout::Twice, length.checked_mul(2))
+        };
         let end = footers.and_then(|footers| offset.checked_add(footers));
         if end != Some(tail_offset) {
             let reason = "the footers do not end at the tail";
@@ -99,15 +107,19 @@ impl Index {
                 let reason = "the footer fails its checksum";
                 return Err(Error::corrupt(path, offset, reason));
             }
-            Footer::decode(&footer).map_err(|what| what.at(path, offset))
+            Footer::decode(&footer, layout).map_err(|what| what.at(path, offset))
         };
-        let footer = either(&damage, footer_at(offset), || footer_at(offset + length))?;
+        let footer = match layout {
+            Layout::Twice => either(&damage, footer_at(offset), || footer_at(offset + length))?,
+            Layout::Once => footer_at(offset)?,
+        };
         Ok(Self {
             path: path.to_owned(),
             file,
             file_id,
             bytes,
             end: offset,
+            layout,
             footer,
             cache,
             damage,
@@ -120,6 +132,16 @@ impl Index {
 
     pub(crate) fn file_id(&self) -> u64 {
         self.file_id
+    }
+
+    /// Where the footer starts.
+    pub(super) fn footer_at(&self) -> u64 {
+        self.end
+    }
+
+    /// Whether it has the layout of earlier versions, which a merge does not read: it must be written again.
+    pub(crate) fn is_old(&self) -> bool {
+        self.layout == Layout::Once
     }
 
     /// Where damage was met first, and what it is.

@@ -169,23 +169,23 @@ impl Index {
         Ok(())
     }
 
-    /// Reads every list of a tag.
-    pub(super) fn verify_lists(&self, table: &TableMeta, tag: &TagMeta) -> Result<(), Error> {
-        for block in 0..tag.dictionary_blocks() {
-            let dictionary = self.read_dictionary(tag, block)?;
-            let start = tag.lists_at(block).unwrap_or(0);
-            for place in &dictionary.places {
-                match *place {
-                    Place::One(ordinal) if ordinal < table.series => {}
-                    Place::One(_) => return Err(self.beyond(table)),
-                    Place::List { series, bytes, at } => {
-                        self.read_list(table, start.saturating_add(at), series, bytes)?;
-                    }
+    /// Reads every list of a dictionary block's values.
+    pub(super) fn verify_lists(
+        &self,
+        table: &TableMeta,
+        tag: &TagMeta,
+        block: usize,
+    ) -> Result<(), Error> {
+        let dictionary = self.read_dictionary(tag, block)?;
+        let start = tag.lists_at(block).unwrap_or(0);
+        for place in &dictionary.places {
+            match *place {
+                Place::One(ordinal) if ordinal < table.series => {}
+                Place::One(_) => return Err(self.beyond(table)),
+                Place::List { series, bytes, at } => {
+                    self.read_list(table, start.saturating_add(at), series, bytes)?;
                 }
             }
-        }
-        if tag.absent > 0 {
-            self.read_list(table, tag.absent_at(), tag.absent, tag.absent_bytes)?;
         }
         Ok(())
     }

@@ -12,8 +12,8 @@ use nilometer_codec::{BLOCK_ROWS_MAX, crc32c};
 use super::block::{Place, encode_dictionary, put_u32s};
 use super::footer::{Blocks, Footer, TableMeta, TagMeta};
 use super::{
-    BLOCK_TEXT_BYTES, COPIED_BLOCKS_MAX, HEADER_BYTES, MAGIC, SERIES_OF_ONE_BLOCK, TAIL_BYTES,
-    TableSeries, TagSeries, Texts, VALUES_OF_ONE_BLOCK, hash_tags,
+    BLOCK_TEXT_BYTES, COPIED_BLOCKS_MAX, HEADER_BYTES, KIND, MAGIC, SERIES_OF_ONE_BLOCK,
+    TAIL_BYTES, TableSeries, TagSeries, Texts, VALUES_OF_ONE_BLOCK, hash_tags,
 };
 use crate::disk::{Disk, DiskFile, write_all_at};
 use crate::error::{Error, Malformed};
@@ -67,7 +67,7 @@ impl IndexWriter {
         file_id: u64,
     ) -> Result<Self, Error> {
         let file = disk.create(path).map_err(Error::io("create", path))?;
-        let mut buffer = file_header::encode(MAGIC, uuid, &file_id.to_le_bytes(), HEADER_BYTES);
+        let mut buffer = file_header::encode(KIND, uuid, &file_id.to_le_bytes(), HEADER_BYTES);
         // Where the copy of the tail goes in the end.
         buffer.resize(HEADER_BYTES + TAIL_BYTES, 0);
         Ok(Self {
@@ -105,6 +105,7 @@ impl IndexWriter {
             last_id: table.ids.last().copied().unwrap_or(0),
             hashes,
             first_hashes,
+            has_copies: true,
             tags,
         })
     }
@@ -316,6 +317,7 @@ impl IndexWriter {
                 tag,
                 codes,
                 values: self.start(),
+                lists: None,
                 value_ends: Vec::new(),
                 firsts: Vec::new(),
                 absent: 0,

@@ -128,6 +128,7 @@ impl Found {
             path: live.path.clone(),
             file: Arc::clone(&live.file),
             header: Some(header),
+            format: None,
         };
         (found, header)
     }

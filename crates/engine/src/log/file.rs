@@ -5,7 +5,7 @@ use std::path::Path;
 use nilometer_codec::crc32c;
 
 use crate::error::Error;
-use crate::file_header::{self, take};
+use crate::file_header::{self, Format, Kind, take};
 use crate::schema::Lsn;
 
 /// The header's block; records start after it.
@@ -15,7 +15,10 @@ pub(super) const RECORD_ALIGN: usize = 8;
 /// Size of a record's header.
 pub(super) const RECORD_HEADER_BYTES: usize = 40;
 
-const MAGIC: [u8; 8] = *b"NILOLOG0";
+const KIND: Kind = Kind {
+    magic: *b"NILOLOG0",
+    format: 1,
+};
 const RECORD_MAGIC: u32 = u32::from_le_bytes(*b"NREC");
 const LAST_PART: u32 = 1;
 
@@ -43,12 +46,12 @@ impl FileHeader {
         let mut own = Vec::with_capacity(16);
         own.extend_from_slice(&self.number.to_le_bytes());
         own.extend_from_slice(&self.start_lsn.to_le_bytes());
-        file_header::encode(MAGIC, self.uuid, &own, HEADER_BYTES)
+        file_header::encode(KIND, self.uuid, &own, HEADER_BYTES)
     }
 
-    pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<Self, Error> {
-        let (uuid, own) = file_header::decode::<16>(bytes, MAGIC, path)?;
-        let mut own = own.as_slice();
+    pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<(Self, Format), Error> {
+        let header = file_header::decode::<16>(bytes, KIND, path)?;
+        let mut own = header.own.as_slice();
         let mut number = || take(&mut own).map(u64::from_le_bytes);
         let (number, start_lsn) = number()
             .and_then(|first| Ok((first, number()?)))
@@ -56,11 +59,12 @@ impl FileHeader {
         if start_lsn == 0 {
             return Err(Error::corrupt(path, 0, "the log starts before LSN 1"));
         }
-        Ok(Self {
-            uuid,
+        let own = Self {
+            uuid: header.uuid,
             number,
             start_lsn,
-        })
+        };
+        Ok((own, header.format))
     }
 }
 

@@ -12,6 +12,7 @@ use super::file::{
 use super::{Files, Group, LiveFile, Log, LogCounters, LogOptions, Queue};
 use crate::disk::{Disk, DiskFile, read_exact_at, write_all_at};
 use crate::error::Error;
+use crate::file_header::Format;
 use crate::schema::Lsn;
 
 /// What replay found.
@@ -29,6 +30,8 @@ pub(super) struct Found {
     pub(super) path: PathBuf,
     pub(super) file: Arc<dyn DiskFile>,
     pub(super) header: Option<FileHeader>,
+    /// What its header says; `None` = it has none that reads.
+    pub(super) format: Option<Format>,
 }
 
 /// State of one pass over the files.
@@ -230,11 +233,13 @@ pub(super) fn find_files(disk: &dyn Disk, dir: &Path) -> Result<Vec<Found>, Erro
         } else {
             None
         };
+        let (header, format) = header.unzip();
         found.push(Found {
             number,
             path,
             file,
             header,
+            format,
         });
     }
     found.sort_by_key(|file| file.number);
@@ -385,7 +390,10 @@ where
     fn whole(&mut self, file: &Found, end: usize, payload: &[u8]) -> Result<(), Error> {
         let lsn = self.expected;
         if lsn > self.flushed {
-            (self.visit)(lsn, payload).map_err(|what| what.at(&file.path, end as u64))?;
+            (self.visit)(lsn, payload).map_err(|what| match file.format {
+                Some(format) => format.refuse(what, &file.path, end as u64),
+                None => what.at(&file.path, end as u64),
+            })?;
             self.records += 1;
         }
         if lsn > self.durable {

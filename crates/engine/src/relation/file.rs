@@ -14,10 +14,14 @@ use crate::checked_file::{self, Identity};
 use crate::definition::take_u32;
 use crate::disk::Disk;
 use crate::error::{Error, Malformed};
+use crate::file_header::Kind;
 use crate::record::{EncodeScratch, decode_column, encode_column};
 use crate::schema::ColumnId;
 
-const MAGIC: [u8; 8] = *b"NILOREL0";
+pub(crate) const KIND: Kind = Kind {
+    magic: *b"NILOREL0",
+    format: 1,
+};
 
 /// Rows of one chunk: what is turned into columns, and back, at once.
 const CHUNK_ROWS: usize = 1 << 16;
@@ -34,7 +38,7 @@ pub(crate) fn write(
     relation: &Filed,
 ) -> Result<u64, Error> {
     let identity = Identity {
-        magic: MAGIC,
+        kind: KIND,
         uuid,
         file_id,
     };
@@ -50,7 +54,7 @@ pub(crate) fn read(
     file_id: u64,
 ) -> Result<Filed, Error> {
     let identity = Identity {
-        magic: MAGIC,
+        kind: KIND,
         uuid,
         file_id,
     };

@@ -103,7 +103,7 @@ pub struct AggregateRow {
 pub struct FieldAggregate {
     /// Number of values.
     pub count: u64,
-    /// The smallest value. Floats order by `total_cmp`, text by its bytes, and false is below true.
+    /// The smallest value. Of floats -0.0 is below 0.0 and NaN above everything, text by its bytes, and false is below true.
     pub min: AggregateValue,
     /// The largest value.
     pub max: AggregateValue,

@@ -11,10 +11,10 @@ use super::footer::{self, GroupMeta, Part, SegmentKind, Tail};
 use super::meta::{Home, SegmentMeta, Window};
 use super::rollup::GroupRollups;
 use super::statistics::GroupStatistics;
-use super::{HEADER_BYTES, MAGIC, TAIL_BYTES};
+use super::{HEADER_BYTES, KIND, TAIL_BYTES};
 use crate::disk::{Disk, DiskFile, read_exact_at};
 use crate::error::{Error, Malformed};
-use crate::file_header;
+use crate::file_header::{self, Format};
 use crate::schema::TableId;
 use crate::tombstone::Tombstone;
 
@@ -93,8 +93,9 @@ impl Segment {
             return Err(Error::corrupt(path, bytes, reason));
         }
         let header = self.read_span(0, HEADER_BYTES as u64)?;
-        check_header(&header, uuid, self.meta.file_id, path)?;
-        self.footer()
+        let format = check_header(&header, uuid, self.meta.file_id, path)?;
+        let (offset, footer) = self.footer()?;
+        footer::decode(&footer).map_err(|what| format.refuse(what, path, offset))
     }
 
     /// What the footer of a segment that does not open lists, if that much of it can be read.
@@ -115,10 +116,13 @@ impl Segment {
             access: Access::Alone(file),
             groups: Vec::new(),
         };
-        segment.footer().map(|(_, groups)| groups)
+        let (offset, footer) = segment.footer()?;
+        let footer = footer::decode(&footer).map_err(|what| what.at(path, offset));
+        footer.map(|(_, groups)| groups)
     }
 
-    fn footer(&self) -> Result<(SegmentKind, Vec<GroupMeta>), Error> {
+    /// Where the footer stands, and its bytes, which pass their checksum.
+    fn footer(&self) -> Result<(u64, Vec<u8>), Error> {
         let (path, bytes) = (&self.path, self.meta.bytes);
         let tail_offset = bytes.saturating_sub(TAIL_BYTES);
         let tail = self.read_span(tail_offset, TAIL_BYTES)?;
@@ -145,7 +149,7 @@ impl Segment {
                 "the footer fails its checksum",
             ));
         }
-        footer::decode(&footer).map_err(|what| what.at(path, offset))
+        Ok((offset, footer))
     }
 
     fn file(&self) -> Result<Arc<dyn DiskFile>, Error> {
@@ -327,14 +331,14 @@ fn read(
     Ok(bytes)
 }
 
-fn check_header(bytes: &[u8], uuid: [u8; 16], file_id: u64, path: &Path) -> Result<(), Error> {
-    let (owner, id) = file_header::decode(bytes, MAGIC, path)?;
-    if owner != uuid || id != file_id.to_le_bytes() {
+fn check_header(bytes: &[u8], uuid: [u8; 16], file_id: u64, path: &Path) -> Result<Format, Error> {
+    let header = file_header::decode(bytes, KIND, path)?;
+    if header.uuid != uuid || header.own != file_id.to_le_bytes() {
         return Err(Error::corrupt(
             path,
             0,
             "the segment belongs to another data directory or has another id",
         ));
     }
-    Ok(())
+    Ok(header.format)
 }

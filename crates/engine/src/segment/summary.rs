@@ -3,7 +3,7 @@
 //! Does: come from the statistics of a page or from the values themselves, and join with another one. Does not: know
 //! series, files or deleted rows; whoever joins two knows that no row is in both.
 
-use nilometer_codec::stats::{PageStatistics, Statistics};
+use nilometer_codec::stats::{PageStatistics, Statistics, float_order};
 
 /// Of at least one value.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -22,7 +22,7 @@ pub(crate) struct Moment {
     pub(crate) bits: u64,
 }
 
-/// Extremes and sums, by type. Floats order by `total_cmp`, so that -0.0 is below 0.0.
+/// Extremes and sums, by type. Floats are in the order of [`float_order`]: -0.0 is below 0.0, NaN above everything.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Totals {
     Int {
@@ -150,10 +150,10 @@ impl Totals {
                     non_finite: d,
                 },
             ) => {
-                if a.total_cmp(min).is_lt() {
+                if float_order(*a, *min).is_lt() {
                     *min = *a;
                 }
-                if b.total_cmp(max).is_gt() {
+                if float_order(*b, *max).is_gt() {
                     *max = *b;
                 }
                 *sum += c;

@@ -13,7 +13,7 @@ use std::sync::Arc;
 use nilometer_codec::crc32c;
 
 use super::footer::{self, GroupMeta, SegmentKind, Tail};
-use super::{GROUP_BLOCKS_MAX, HEADER_BYTES, MAGIC};
+use super::{GROUP_BLOCKS_MAX, HEADER_BYTES, KIND};
 use crate::disk::{Disk, DiskFile, write_all_at};
 use crate::error::Error;
 use crate::file_header;
@@ -74,7 +74,7 @@ impl SegmentWriter {
             kind: SegmentKind::Mixed,
             output: Output {
                 file,
-                buffer: file_header::encode(MAGIC, uuid, &file_id.to_le_bytes(), HEADER_BYTES),
+                buffer: file_header::encode(KIND, uuid, &file_id.to_le_bytes(), HEADER_BYTES),
                 written: 0,
             },
             groups: Vec::new(),

@@ -10,7 +10,7 @@ use arrow::array::{
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit, TimestampNanosecondType};
 use datafusion::common::{Result, exec_err};
-use nilometer_engine::{AggregateRow, AggregateSum, AggregateValue, FieldAggregate};
+use nilometer_engine::{AggregateRow, AggregateSum, AggregateValue, FieldAggregate, float_order};
 
 use super::Output;
 
@@ -302,7 +302,7 @@ fn compare(a: &AggregateValue, b: &AggregateValue) -> Ordering {
     match (a, b) {
         (AggregateValue::Int(a), AggregateValue::Int(b)) => a.cmp(b),
         (AggregateValue::Unsigned(a), AggregateValue::Unsigned(b)) => a.cmp(b),
-        (AggregateValue::Float(a), AggregateValue::Float(b)) => a.total_cmp(b),
+        (AggregateValue::Float(a), AggregateValue::Float(b)) => float_order(*a, *b),
         (AggregateValue::Bool(a), AggregateValue::Bool(b)) => a.cmp(b),
         (AggregateValue::Text(a), AggregateValue::Text(b))
         | (AggregateValue::Bytes(a), AggregateValue::Bytes(b)) => a.cmp(b),

@@ -359,7 +359,7 @@ fn all_settings(reading: &Reading) -> Vec<ShownSetting> {
     let sql = &reading.shared.options;
     let store = reading.shared.engine.options();
     let compaction = &store.compaction;
-    let own: [(&str, &dyn Debug); 24] = [
+    let own: [(&str, &dyn Debug); 25] = [
         ("query-threads", &sql.threads),
         ("query-memory-bytes-max", &sql.query_memory_bytes_max),
         ("queries-memory-bytes-max", &sql.queries_memory_bytes_max),
@@ -384,6 +384,7 @@ fn all_settings(reading: &Reading) -> Vec<ShownSetting> {
         ("open-files-max", &store.open_files_max),
         ("keys-max", &store.keys_max),
         ("key-age-ns", &store.key_age_ns),
+        ("scrub-days", &store.scrub_days),
         ("compaction-fan-in", &compaction.fan_in),
         ("compaction-settle-ms", &compaction.settle_ms),
         (
@@ -436,6 +437,8 @@ pub(super) fn metrics(reading: &Reading) -> Rows {
         ("directory_cache_bytes", metrics.directory_cache_bytes),
         ("directory_cache_hits", metrics.directory_cache_hits),
         ("directory_cache_misses", metrics.directory_cache_misses),
+        ("scrubbed_bytes", metrics.scrubbed_bytes),
+        ("scrub_damage", metrics.scrub_damage),
         ("quarantined_files", metrics.quarantined_files),
         ("quarantined_bytes", metrics.quarantined_bytes),
         ("quarantined_rows", metrics.quarantined_rows),

@@ -11,7 +11,12 @@ pub(super) fn print(page: &mut Page, engine: &Metrics) {
     for (name, help, value) in counters(engine) {
         page.counter(name, help, value);
     }
-    let all = [files(engine), rows_and_names(engine), room(engine)];
+    let all = [
+        files(engine),
+        scrub(engine),
+        rows_and_names(engine),
+        room(engine),
+    ];
     for (name, help, value) in all.into_iter().flatten() {
         page.gauge(name, help, value);
     }
@@ -67,6 +72,11 @@ fn counters(engine: &Metrics) -> Vec<Figure> {
             "directory_cache_misses_total",
             "Parts of segments that had to be read, since the start.",
             engine.directory_cache_misses,
+        ),
+        (
+            "scrubbed_bytes_total",
+            "Bytes that the scrub has read and checked since the start.",
+            engine.scrubbed_bytes,
         ),
         (
             "disk_full_refusals_total",
@@ -164,6 +174,21 @@ fn files(engine: &Metrics) -> Vec<Figure> {
             "flushed_lsn",
             "Highest batch number that is in segments.",
             engine.flushed_lsn,
+        ),
+    ]
+}
+
+fn scrub(engine: &Metrics) -> Vec<Figure> {
+    vec![
+        (
+            "scrub_damage",
+            "Damaged places that the scrub has found since the start.",
+            engine.scrub_damage,
+        ),
+        (
+            "scrub_last_pass_seconds",
+            "When the scrub last came to the end of everything, in seconds since 1970; 0 = never.",
+            engine.scrub_last_pass_ns.max(0).cast_unsigned() / 1_000_000_000,
         ),
     ]
 }

@@ -38,6 +38,8 @@ pub struct Counts {
     pub compactions: u64,
     /// Stores that were settled: flushed and compacted to the end.
     pub settles: u64,
+    /// Steps of the scrub.
+    pub scrubs: u64,
     /// Visits while a segment was written.
     pub visits: u64,
     /// Backups that ended well.
@@ -71,7 +73,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    fn named(&mut self) -> [(&'static str, &mut u64); 31] {
+    fn named(&mut self) -> [(&'static str, &mut u64); 32] {
         [
             ("runs", &mut self.runs),
             ("opens", &mut self.opens),
@@ -89,6 +91,7 @@ impl Counts {
             ("repeats", &mut self.repeats),
             ("compactions", &mut self.compactions),
             ("settles", &mut self.settles),
+            ("scrubs", &mut self.scrubs),
             ("visits", &mut self.visits),
             ("backups", &mut self.backups),
             ("restores", &mut self.restores),

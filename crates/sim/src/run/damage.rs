@@ -1,7 +1,7 @@
 //! A segment that is damaged while the store is stopped, and what the store makes of it.
 //!
 //! Does: damage, open again until the store has put the file aside, and allow that rows of that file are gone; from then
-//! on everything must be exact again. Does not: damage what the rest of the store needs (`corrupt.rs` does).
+//! on everything must be exact again. Scrubs, which must find nothing. Does not: damage what the rest of the store needs (`corrupt.rs` does).
 
 use std::collections::BTreeMap;
 
@@ -31,6 +31,24 @@ impl Run {
             self.world.on_damage(OnDamage::Quarantine);
         }
         self.restart(Restart::Clean, step)
+    }
+
+    /// Nothing that a plan damages is left in a store that is open: whatever the scrub finds is a false alarm.
+    pub(super) fn scrub(&mut self, bytes: u64) -> Result<(), String> {
+        let engine = self.engine()?;
+        let outcome = engine.scrub_step(bytes);
+        let found = engine.scrubbed().damage;
+        self.allow("the scrub", outcome)?;
+        self.counts.scrubs += 1;
+        match found.first() {
+            Some(damage) if !self.world.disk().crashed() => Err(format!(
+                "the scrub found damage that is none: {} at byte {}: {}",
+                damage.path.display(),
+                damage.offset,
+                damage.reason
+            )),
+            _ => Ok(()),
+        }
     }
 
     /// Whether the store has put aside what was damaged; asked once after each opening.
