@@ -65,7 +65,8 @@ static BODIES: [Packed; 21] = [
     packed("zstd", "a bomb in a bomb", &[400, 413], None, || {
         pack::zstd(&pack::gzip_zeros(1 << 23, false))
     }),
-    packed("gzip", "a thousand small bombs", &[413], RATIO, || {
+    // The sum of the first one is wrong, which is noticed before the limit.
+    packed("gzip", "a thousand small bombs", &[400, 413], None, || {
         pack::gzip_zeros(1 << 20, false).repeat(1000)
     }),
     packed("zstd", "a thousand small bombs", &[413], RATIO, || {

@@ -67,7 +67,7 @@ fn slow(cases: &mut Vec<Case>) {
                 .to_owned(),
         ),
     ] {
-        let case = Case::new("slow bodies", name, &[408], move |stage| {
+        let case = Case::new("slow bodies", name, &[408, 413], move |stage| {
             let mut stream = stage.connect()?;
             stream.write_all(head.as_bytes())?;
             // A chunk of one byte is also a body of six bytes.
@@ -225,7 +225,7 @@ fn heads(cases: &mut Vec<Case>) {
     for bytes in [40_000, 70_000, 1 << 20, 16 << 20] {
         head(
             format!("an address of {bytes} bytes"),
-            &[414],
+            &[414, 431],
             format!("GET /{} HTTP/1.1\r\nHost: h\r\n\r\n", "a".repeat(bytes)).into_bytes(),
         );
         head(
@@ -414,7 +414,7 @@ fn junk(cases: &mut Vec<Case>) {
     );
     case(
         "a method of 100,000 letters",
-        &[400, 405, 414, 431],
+        &[400, 404, 405, 414, 431],
         [b"A".repeat(100_000), b" / HTTP/1.1\r\n\r\n".to_vec()].concat(),
     );
     case(
