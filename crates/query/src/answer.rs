@@ -3,14 +3,14 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::physical_plan::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
-use futures::{FutureExt, Stream, StreamExt, stream};
-use tokio::time::{Instant, Sleep};
+use futures::{Stream, StreamExt, stream};
+use tokio::time::Sleep;
+use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::running::Running;
 
@@ -23,6 +23,7 @@ pub struct Answer {
     schema: SchemaRef,
     batches: SendableRecordBatchStream,
     deadline: Pin<Box<Sleep>>,
+    cancelled: Pin<Box<WaitForCancellationFutureOwned>>,
     limit_ms: u64,
     memory_bytes_max: usize,
     running: Running,
@@ -35,18 +36,16 @@ impl Answer {
         running: Running,
         options: &SqlOptions,
     ) -> Self {
-        let started = running.started();
-        let limit_ms = options.query_ms_max;
-        let deadline = Box::pin(tokio::time::sleep_until(
-            started + Duration::from_millis(limit_ms),
-        ));
-        let memory_bytes_max = options.query_memory_bytes_max;
+        let stop = running.stop();
+        let deadline = Box::pin(tokio::time::sleep_until(stop.deadline));
+        let cancelled = Box::pin(stop.cancelled.clone().cancelled_owned());
         Self {
             schema: batches.schema(),
             batches,
             deadline,
-            limit_ms,
-            memory_bytes_max,
+            cancelled,
+            limit_ms: options.query_ms_max,
+            memory_bytes_max: options.query_memory_bytes_max,
             running,
             ended: false,
         }
@@ -103,25 +102,23 @@ impl Stream for Answer {
         if self.ended {
             return Poll::Ready(None);
         }
-        // The deadline first: a query that always has a batch ready would never be stopped otherwise. The timer wakes a
-        // query that waits, but by the millisecond; the clock decides.
-        let is_over = self.deadline.as_mut().poll(context).is_ready()
-            || Instant::now() >= self.deadline.deadline();
-        let item = if is_over {
-            Some(Err(Error::Time {
-                limit_ms: self.limit_ms,
-            }))
-        } else if self.running.killed().poll_unpin(context).is_ready() {
-            Some(Err(Error::Killed {
-                id: self.running.id(),
-            }))
-        } else {
-            match self.batches.poll_next_unpin(context) {
+        // What ends it comes first: a query that always has a batch ready would never be stopped otherwise. These two wake
+        // one that waits.
+        let _ = self.deadline.as_mut().poll(context);
+        let _ = self.cancelled.as_mut().poll(context);
+        let item = match self.running.ended(self.limit_ms) {
+            Some(ended) => Some(Err(ended)),
+            None => match self.batches.poll_next_unpin(context) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(item) => item.map(|batch| {
-                    batch.map_err(|error| Error::of_run(error, self.memory_bytes_max))
-                }),
-            }
+                // What ended the work within the poll is what is wrong, and not what the work said of it.
+                Poll::Ready(Some(Err(error))) => {
+                    let ended = self.running.ended(self.limit_ms);
+                    let error =
+                        ended.unwrap_or_else(|| Error::of_run(error, self.memory_bytes_max));
+                    Some(Err(error))
+                }
+                Poll::Ready(item) => item.map(|batch| batch.map_err(Error::from)),
+            },
         };
         self.ended = !matches!(item, Some(Ok(_)));
         Poll::Ready(item)

@@ -139,6 +139,9 @@ pub enum Error {
         /// The limit in force.
         limit_ms: u64,
     },
+    /// Who asked does not want the answer any more; see [`Sql::cancelled_by`](crate::Sql::cancelled_by).
+    #[error("the statement was cancelled by its caller")]
+    Cancelled,
     /// Somebody ended the query.
     #[error("the query was ended by KILL QUERY {id}")]
     Killed {

@@ -4,14 +4,15 @@
 //! gives an error when it is asked for more, and its reader drops it.
 
 use std::collections::BTreeMap;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::time::Duration;
 
-use tokio::sync::oneshot;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
+use crate::error::Error;
 use crate::memory::QueryMemory;
+use crate::stop::Stop;
 
 /// All running statements.
 #[derive(Debug, Default)]
@@ -31,7 +32,7 @@ struct Entry {
     sql: String,
     started: Instant,
     memory: Arc<QueryMemory>,
-    kill: Option<oneshot::Sender<()>>,
+    cancelled: CancellationToken,
 }
 
 /// What is shown of a running statement.
@@ -49,15 +50,20 @@ impl Statements {
         self.listed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Lists a statement that starts now.
+    /// Lists a statement that starts now, and ends with its caller's token or after so many milliseconds.
     pub(crate) fn start(
         self: &Arc<Self>,
         database: &str,
         sql: &str,
         memory: Arc<QueryMemory>,
+        caller: CancellationToken,
+        ms_max: u64,
     ) -> Running {
         let started = Instant::now();
-        let (kill, killed) = oneshot::channel();
+        let stop = Stop {
+            cancelled: caller.child_token(),
+            deadline: started + Duration::from_millis(ms_max),
+        };
         let mut listed = self.lock();
         listed.last_id += 1;
         let id = listed.last_id;
@@ -66,30 +72,28 @@ impl Statements {
             sql: sql.to_owned(),
             started,
             memory: Arc::clone(&memory),
-            kill: Some(kill),
+            cancelled: stop.cancelled.clone(),
         };
         listed.by_id.insert(id, entry);
         drop(listed);
         Running {
             id,
-            started,
             memory,
-            killed: Killed(killed),
+            stop,
+            caller,
             statements: Arc::clone(self),
         }
     }
 
     /// Ends a statement; false = none has this number.
     pub(crate) fn kill(&self, id: u64) -> bool {
-        let mut listed = self.lock();
-        let Some(entry) = listed.by_id.get_mut(&id) else {
-            return false;
-        };
-        // Whoever was told already, or has ended, needs no second word.
-        if let Some(kill) = entry.kill.take() {
-            let _ = kill.send(());
-        }
-        true
+        // Told after the lock is let go: whoever is woken may end the statement on this very thread.
+        let cancelled = self
+            .lock()
+            .by_id
+            .get(&id)
+            .map(|entry| entry.cancelled.clone());
+        cancelled.inspect(CancellationToken::cancel).is_some()
     }
 
     /// All running statements, the oldest first.
@@ -110,42 +114,32 @@ impl Statements {
 #[derive(Debug)]
 pub(crate) struct Running {
     id: u64,
-    started: Instant,
     memory: Arc<QueryMemory>,
-    killed: Killed,
+    stop: Stop,
+    caller: CancellationToken,
     statements: Arc<Statements>,
 }
 
-/// Ready when somebody has ended the statement, and never else.
-#[derive(Debug)]
-pub(crate) struct Killed(oneshot::Receiver<()>);
-
-impl Future for Killed {
-    type Output = ();
-
-    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        match Pin::new(&mut self.0).poll(context) {
-            Poll::Ready(Ok(())) => Poll::Ready(()),
-            _ => Poll::Pending,
-        }
-    }
-}
-
 impl Running {
-    pub(crate) fn id(&self) -> u64 {
-        self.id
-    }
-
-    pub(crate) fn started(&self) -> Instant {
-        self.started
-    }
-
     pub(crate) fn memory(&self) -> &Arc<QueryMemory> {
         &self.memory
     }
 
-    pub(crate) fn killed(&mut self) -> &mut Killed {
-        &mut self.killed
+    pub(crate) fn stop(&self) -> &Stop {
+        &self.stop
+    }
+
+    /// What ends it now, if anything does; `ms_max` is the limit that it was started with.
+    pub(crate) fn ended(&self, ms_max: u64) -> Option<Error> {
+        if !self.stop.is_due() {
+            None
+        } else if self.caller.is_cancelled() {
+            Some(Error::Cancelled)
+        } else if self.stop.cancelled.is_cancelled() {
+            Some(Error::Killed { id: self.id })
+        } else {
+            Some(Error::Time { limit_ms: ms_max })
+        }
     }
 }
 

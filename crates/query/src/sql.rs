@@ -1,5 +1,6 @@
 //! The way in: one statement, one snapshot, one answer.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use datafusion::common::TableReference;
@@ -11,10 +12,11 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::logical_expr::{DdlStatement, DmlStatement, LogicalPlan};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
-use datafusion::physical_plan::{SendableRecordBatchStream, execute_stream};
+use datafusion::physical_plan::{SendableRecordBatchStream, displayable, execute_stream};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement as DfStatement;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine};
+use tokio_util::sync::CancellationToken;
 
 use crate::aggregate::AggregateFromStatistics;
 use crate::answer::Answer;
@@ -24,25 +26,29 @@ use crate::error::Error;
 use crate::memory::{QueryMemory, SharedMemory};
 use crate::narrow::NarrowScans;
 use crate::options::SqlOptions;
+use crate::plain::is_plain;
 use crate::running::{Running, Statements};
 use crate::statement::name::{INFORMATION_SCHEMA, Place, SYSTEM_SCHEMA, TableName};
 use crate::statement::{self, Change, Params, Show, Statement};
 use crate::write::{self, Writing};
-use crate::{describe, function, names, planner, relation};
+use crate::{describe, function, names, plain, planner, relation};
 
 /// SQL over an engine. Cheap to share and to clone; each statement is on its own.
 #[derive(Clone)]
 pub struct Sql {
     shared: Arc<Shared>,
     read_only: bool,
+    caller: CancellationToken,
 }
 
 /// What all statements have in common.
 pub(crate) struct Shared {
     pub(crate) engine: Arc<Engine>,
     pub(crate) options: SqlOptions,
-    /// Functions, rules and settings; what differs between statements is put into a copy.
+    /// Functions, rules and settings for plain queries; what differs between statements is put into a copy.
     pub(crate) session: SessionState,
+    /// The same with all rules.
+    all_rules: SessionState,
     runtime: Arc<RuntimeEnv>,
     memory: Arc<SharedMemory>,
     pub(crate) statements: Arc<Statements>,
@@ -66,13 +72,8 @@ impl Sql {
                 DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled),
             )
             .build_arc()?;
-        let session = SessionStateBuilder::new()
-            .with_default_features()
-            .with_config(config(&options))
-            .with_runtime_env(Arc::clone(&runtime))
-            .with_physical_optimizer_rules(physical_rules());
-        let mut session = planner::extend(session, options.gapfill_buckets_max).build();
-        function::register(&mut session)?;
+        let session = session(&options, &runtime, false)?;
+        let all_rules = self::session(&options, &runtime, true)?;
         let memory = Arc::new(SharedMemory::new(
             options.queries_memory_bytes_max,
             engine.budget(),
@@ -83,11 +84,13 @@ impl Sql {
                 engine,
                 options,
                 session,
+                all_rules,
                 runtime,
                 memory,
                 statements: Arc::default(),
             }),
             read_only,
+            caller: CancellationToken::new(),
         })
     }
 
@@ -95,8 +98,18 @@ impl Sql {
     #[must_use]
     pub fn read_only(&self) -> Self {
         Self {
-            shared: Arc::clone(&self.shared),
             read_only: true,
+            ..self.clone()
+        }
+    }
+
+    /// The same for who may change their mind: a statement ends with [`Error::Cancelled`] soon after the token is
+    /// cancelled, also where its answer is being waited for. A change that is on its way to the disk goes on.
+    #[must_use]
+    pub fn cancelled_by(&self, caller: &CancellationToken) -> Self {
+        Self {
+            caller: caller.clone(),
+            ..self.clone()
         }
     }
 
@@ -123,7 +136,13 @@ impl Sql {
             shared.options.query_memory_bytes_max,
             Arc::clone(&shared.memory),
         );
-        let running = shared.statements.start(database, sql, Arc::new(memory));
+        let running = shared.statements.start(
+            database,
+            sql,
+            Arc::new(memory),
+            self.caller.clone(),
+            shared.options.query_ms_max,
+        );
         let reading = self.reading();
         let place = place_of(&reading, database, &statement)?;
         match statement {
@@ -209,13 +228,60 @@ impl Sql {
         plan: &LogicalPlan,
         running: &Running,
     ) -> Result<SendableRecordBatchStream, Error> {
-        let plan = cooperate(session.create_physical_plan(plan).await?)?;
+        let plan = if is_plain(plan)? {
+            session.create_physical_plan(plan).await?
+        } else {
+            self.with_all_rules(session)
+                .create_physical_plan(plan)
+                .await?
+        };
+        let plan = cooperate(plan, running.stop())?;
         let memory = Arc::clone(running.memory());
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.shared.runtime)
             .with_memory_pool(memory)
             .build_arc()?;
-        let task = TaskContext::from(session).with_runtime(runtime);
+        // Without the functions by their names, of which there are hundreds: a plan that runs has found its own.
+        let task = TaskContext::new(
+            None,
+            session.session_id().to_owned(),
+            session.config().clone(),
+            HashMap::new(),
+            HashMap::new(),
+            HashMap::new(),
+            HashMap::new(),
+            runtime,
+        );
         Ok(execute_stream(plan, Arc::new(task))?)
+    }
+
+    /// The same session for a query that is not plain: at the same time, with all rules.
+    fn with_all_rules(&self, session: &SessionState) -> SessionState {
+        let mut all = self.shared.all_rules.clone();
+        *all.execution_props_mut() = session.execution_props().clone();
+        all
+    }
+
+    /// How a plain query is planned, and how it would be with all rules; `None` = it is not plain. For tests.
+    #[doc(hidden)]
+    pub async fn plans(&self, database: &str, sql: &str) -> Result<Option<[String; 2]>, Error> {
+        let statement = statement::parse(sql, self.shared.options.bounds(), &Params::new())?;
+        let reading = self.reading();
+        let place = place_of(&reading, database, &statement)?;
+        let Statement::Query(statement) = statement else {
+            return Ok(None);
+        };
+        let session = reading.session(&place);
+        let plan = plan(&reading, &session, &place, statement).await?;
+        if !is_plain(&plan)? {
+            return Ok(None);
+        }
+        let all = self.with_all_rules(&session);
+        let mut texts = [String::new(), String::new()];
+        for (session, text) in [&session, &all].into_iter().zip(&mut texts) {
+            let plan = session.create_physical_plan(&plan).await?;
+            *text = displayable(plan.as_ref()).indent(false).to_string();
+        }
+        Ok(Some(texts))
     }
 
     async fn show(
@@ -297,6 +363,32 @@ pub(crate) async fn blocking<T: Send + 'static>(
         Ok(done) => done,
         Err(stopped) => Err(Error::internal(stopped.to_string())),
     }
+}
+
+/// What all statements plan with.
+fn session(
+    options: &SqlOptions,
+    runtime: &Arc<RuntimeEnv>,
+    all_rules: bool,
+) -> Result<SessionState, Error> {
+    let mut config = config(options);
+    let mut rules = physical_rules();
+    if !all_rules {
+        config.options_mut().optimizer.max_passes = plain::PASSES;
+        rules = plain::physical_rules(rules);
+    }
+    let session = SessionStateBuilder::new()
+        .with_default_features()
+        .with_config(config)
+        .with_runtime_env(Arc::clone(runtime))
+        .with_physical_optimizer_rules(rules);
+    let mut session = planner::extend(session, options.gapfill_buckets_max);
+    if !all_rules {
+        session = session.with_optimizer_rules(plain::logical_rules());
+    }
+    let mut session = session.build();
+    function::register(&mut session)?;
+    Ok(session)
 }
 
 /// The planner's rules, and first ours: what it recognises is plainest before others have changed it.

@@ -342,7 +342,8 @@ impl From<QueryError> for Refusal {
             | QueryError::Plan { .. }
             | QueryError::Execution { .. } => (StatusCode::BAD_REQUEST, None),
             QueryError::ReadOnly => (StatusCode::FORBIDDEN, None),
-            QueryError::Killed { .. } => (StatusCode::CONFLICT, None),
+            // Nobody is there to read this one.
+            QueryError::Cancelled | QueryError::Killed { .. } => (StatusCode::CONFLICT, None),
             QueryError::TooLong { .. } => (StatusCode::PAYLOAD_TOO_LARGE, Some("sql-bytes-max")),
             QueryError::TooDeep { .. } => (StatusCode::BAD_REQUEST, Some("sql-operators-max")),
             QueryError::Memory(nilometer_query::OverMemory::Query { .. }) => (

@@ -9,10 +9,11 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, stream};
-use nilometer_query::{Answer, Param, Params};
+use nilometer_query::{Answer, CancellationToken, Param, Params};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio_util::sync::DropGuard;
 
 use crate::body::{InflateLimits, receive};
 use crate::error::Refusal;
@@ -49,12 +50,25 @@ pub(crate) async fn query_sql(
     };
     let format = question.format;
     let turn = app.turns.take().await?;
-    let (sender, receiver) = mpsc::channel(CHUNKS_WAITING_MAX);
+    let (sender, chunks) = mpsc::channel(CHUNKS_WAITING_MAX);
+    let gone = CancellationToken::new();
+    let receiver = Receiver {
+        chunks,
+        _gone: gone.clone().drop_guard(),
+    };
     let runtime = Arc::clone(&app);
     runtime
         .query_runtime
-        .spawn(run(app, question, sender, turn));
+        .spawn(run(app, question, sender, gone, turn));
     respond(receiver, format).await
+}
+
+/// The chunks of an answer; dropped when they are sent, or when the client goes. The query is told, though it may be
+/// within a poll that takes long.
+#[derive(Debug)]
+struct Receiver {
+    chunks: mpsc::Receiver<Chunk>,
+    _gone: DropGuard,
 }
 
 /// What is asked, and how it is to be answered.
@@ -166,17 +180,17 @@ struct Posted {
 }
 
 /// The first chunk decides the status; an answer that fits one chunk has a length.
-async fn respond(mut receiver: mpsc::Receiver<Chunk>, format: Format) -> Result<Response, Refusal> {
+async fn respond(mut receiver: Receiver, format: Format) -> Result<Response, Refusal> {
     let stopped = || {
         Refusal::internal("the query stopped without an answer; the server's log has the details")
     };
-    let first = receiver.recv().await.ok_or_else(stopped)??;
-    let body = match receiver.recv().await {
+    let first = receiver.chunks.recv().await.ok_or_else(stopped)??;
+    let body = match receiver.chunks.recv().await {
         None => Body::from(first),
         Some(second) => {
             let ready = stream::iter([Ok(first), second]);
             let rest = stream::unfold(receiver, async |mut receiver| {
-                Some((receiver.recv().await?, receiver))
+                Some((receiver.chunks.recv().await?, receiver))
             });
             // A failure after the first bytes can only break the connection off, and the client sees that.
             Body::from_stream(
@@ -195,6 +209,7 @@ async fn run(
     app: Arc<App>,
     question: Question,
     sender: mpsc::Sender<Chunk>,
+    gone: CancellationToken,
     turn: OwnedSemaphorePermit,
 ) {
     let _turn = turn;
@@ -207,11 +222,12 @@ async fn run(
             values,
             format,
         } = &question;
+        let asker = app.sql.cancelled_by(&gone);
         let answer = if *is_read_only {
-            let reader = app.sql.read_only();
+            let reader = asker.read_only();
             reader.query_with(database, sql, values).await?
         } else {
-            app.sql.query_with(database, sql, values).await?
+            asker.query_with(database, sql, values).await?
         };
         send(&app, answer, *format, &sender).await
     };
@@ -220,13 +236,19 @@ async fn run(
         () = sender.closed() => Ok(Ok(Sent::Unwanted)),
         result = std::panic::AssertUnwindSafe(work).catch_unwind() => result,
     };
+    // Told that the client went, the work may end with an error before anybody looks at the channel.
+    let is_unwanted = match &result {
+        Ok(Ok(sent)) => *sent == Sent::Unwanted,
+        Ok(Err(_)) => sender.is_closed(),
+        Err(_) => false,
+    };
+    if is_unwanted {
+        app.metrics.count_cancelled();
+        tracing::debug!("a query was stopped because its client went");
+        return;
+    }
     let refusal = match result {
-        Ok(Ok(Sent::Whole)) => return,
-        Ok(Ok(Sent::Unwanted)) => {
-            app.metrics.count_cancelled();
-            tracing::debug!("a query was stopped because its client went");
-            return;
-        }
+        Ok(Ok(_)) => return,
         Ok(Err(refusal)) => refusal,
         Err(_) => Refusal::internal("the server failed on this query; its log has the details"),
     };

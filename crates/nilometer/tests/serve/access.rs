@@ -157,6 +157,76 @@ fn a_server_with_a_certificate_and_a_token_serves_other_machines() {
     server.stop();
 }
 
+/// A `ClientHello` of a client that knows TLS up to this version (`[3, 1]` = 1.0, as RFC 2246 has it) and one cipher suite.
+fn hello([major, minor]: [u8; 2]) -> Vec<u8> {
+    let mut body = vec![major, minor];
+    body.extend([7; 32]);
+    // No session, TLS_RSA_WITH_AES_128_CBC_SHA, no compression.
+    body.extend([0, 0, 2, 0x00, 0x2f, 1, 0]);
+    let length = u8::try_from(body.len()).expect("a short message");
+    let mut record = vec![0x16, 3, 1, 0, length + 4, 1, 0, 0, length];
+    record.extend(body);
+    record
+}
+
+#[test]
+fn a_wrong_or_endless_tls_handshake_is_ended_and_costs_nobody_else_anything() {
+    let identity = Identity::new();
+    let data = TempDir::new().expect("a directory for the data");
+    let server = Server::launch(serve(
+        data.path(),
+        &[
+            "--tls-cert",
+            &identity.path("cert.pem"),
+            "--tls-key",
+            &identity.path("key.pem"),
+            "--header-read-ms-max",
+            "500",
+        ],
+    ));
+    let others_are_served = || {
+        let answer = identity.ask(&server, "GET /health HTTP/1.1");
+        let answer = answer.expect("an answer");
+        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    };
+    let whole = hello([3, 1]);
+    let half = whole.get(..20).expect("it is longer");
+    // A record that says it has 65,535 bytes, a handshake of 16 MiB, and no TLS at all.
+    let giant = [0x16, 3, 1, 0xff, 0xff, 1, 0, 0xff, 0xfb];
+    let huge = [0x16, 3, 3, 0, 4, 1, 0xff, 0xff, 0xff];
+    let cases: [(&str, &[u8]); 8] = [
+        ("nothing", b""),
+        ("half a hello", half),
+        ("TLS 1.0", &whole),
+        ("TLS 1.1", &hello([3, 2])),
+        ("SSL 3", &hello([3, 0])),
+        ("a giant record", &giant),
+        ("a huge handshake", &huge),
+        ("HTTP", b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+    ];
+    for (what, bytes) in cases {
+        let mut streams: Vec<TcpStream> = (0..8)
+            .map(|_| TcpStream::connect(address(&server)).expect("a connection"))
+            .collect();
+        for stream in &mut streams {
+            stream.write_all(bytes).expect("a server that listens");
+        }
+        others_are_served();
+        for stream in &mut streams {
+            // Reading ends because the server hangs up, and all that it has sent is an alert (record type 21).
+            let mut answer = Vec::new();
+            let _ = stream.read_to_end(&mut answer);
+            assert!(
+                answer.first().is_none_or(|kind| *kind == 21) && answer.len() <= 7,
+                "{what}: {answer:?}"
+            );
+        }
+        others_are_served();
+    }
+    assert!(!server.stderr().contains("panicked"), "{}", server.stderr());
+    server.stop();
+}
+
 /// The same command without the first `--http-bind` and its value.
 fn without_first_bind(command: &std::process::Command) -> std::process::Command {
     let mut arguments: Vec<_> = command.get_args().collect();

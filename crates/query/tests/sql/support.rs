@@ -11,6 +11,17 @@ use nilometer_engine::{Engine, Options, SystemClock};
 use nilometer_lineproto::Precision;
 use nilometer_query::{Answer, Error, Params, Sql, SqlOptions};
 
+/// A plan without the numbers of what the planner has named in passing, which a second round of rules goes on counting.
+fn without_numbers(plan: &str) -> String {
+    let mut parts = plan.split("__common_expr_");
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        text.push_str("__common_expr_N");
+        text.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit()));
+    }
+    text
+}
+
 /// An engine on a disk in memory, with SQL over it.
 pub(crate) struct Store {
     pub(crate) engine: Arc<Engine>,
@@ -53,6 +64,24 @@ impl Store {
         Self { engine, sql, disk }
     }
 
+    /// The way in, for what only it can do.
+    pub(crate) fn sql(&self) -> &Sql {
+        &self.sql
+    }
+
+    /// Whether a query counts as plain.
+    pub(crate) async fn is_plain(&self, sql: &str) -> bool {
+        self.sql.plans("d", sql).await.unwrap().is_some()
+    }
+
+    /// Plain queries are planned with few rules; what comes out is what all of them would have made.
+    async fn assert_planned_as_with_all_rules(&self, sql: &str) {
+        if let Ok(Some(plans)) = self.sql.plans("d", sql).await {
+            let [plain, all] = plans.map(|plan| without_numbers(&plan));
+            assert_eq!(plain, all, "planned with few rules and with all: {sql}");
+        }
+    }
+
     /// An answer that is not read yet.
     pub(crate) async fn start(&self, sql: &str) -> Answer {
         self.sql.query("d", sql).await.unwrap()
@@ -89,6 +118,7 @@ impl Store {
 
     /// Names of the columns of an answer, and its batches.
     pub(crate) async fn answer(&self, sql: &str) -> Result<(Vec<String>, Vec<RecordBatch>), Error> {
+        self.assert_planned_as_with_all_rules(sql).await;
         let answer = self.sql.query("d", sql).await?;
         let schema = answer.schema();
         let names = schema.fields().iter().map(|field| field.name().clone());
@@ -101,6 +131,7 @@ impl Store {
     }
 
     pub(crate) async fn batches(&self, sql: &str) -> Result<Vec<RecordBatch>, Error> {
+        self.assert_planned_as_with_all_rules(sql).await;
         self.sql.query("d", sql).await?.collect().await
     }
 
