@@ -15,7 +15,7 @@ use nilometer_engine::ingest::Session;
 use nilometer_engine::{Engine, Options, ScanRequest, SystemClock};
 use nilometer_lineproto::Precision;
 
-const FIELDS: usize = 40_000;
+const FIELDS: usize = 20_000;
 const TAGS: usize = 2_000;
 
 fn open(disk: &MemoryDisk) -> Arc<Engine> {
@@ -47,7 +47,7 @@ fn values(engine: &Arc<Engine>, table: &str) -> usize {
 }
 
 #[test]
-fn a_point_with_forty_thousand_fields_is_written_replayed_flushed_and_read() {
+fn a_point_with_twenty_thousand_fields_is_written_replayed_flushed_and_read() {
     let disk = MemoryDisk::new();
     let engine = open(&disk);
     engine.create_database("d").unwrap();

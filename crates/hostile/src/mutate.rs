@@ -60,7 +60,10 @@ pub fn mutate(input: &[u8], other: &[u8], random: &mut Random) -> Vec<u8> {
                 }
             }
             2 => {
-                let edge = EDGES.get(random.index(EDGES.len())).copied().unwrap_or_default();
+                let edge = EDGES
+                    .get(random.index(EDGES.len()))
+                    .copied()
+                    .unwrap_or_default();
                 let end = (at + edge.len()).min(out.len());
                 out.splice(at..end, edge.iter().copied());
             }

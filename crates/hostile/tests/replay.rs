@@ -2,7 +2,10 @@
 //! tests. A panic prints the target, the input's file and the seed of the change.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
-#![expect(clippy::print_stdout, reason = "the seed of this run, which repeats it")]
+#![expect(
+    clippy::print_stdout,
+    reason = "the seed of this run, which repeats it"
+)]
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -65,7 +68,8 @@ fn every_target_has_a_fuzzer() {
     let fuzz = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz");
     let manifest = fs::read_to_string(fuzz.join("Cargo.toml")).unwrap();
     for (name, _) in targets() {
-        let source = fs::read_to_string(fuzz.join("fuzz_targets").join(format!("{name}.rs"))).unwrap();
+        let source =
+            fs::read_to_string(fuzz.join("fuzz_targets").join(format!("{name}.rs"))).unwrap();
         assert!(source.contains(&format!("\"{name}\"")), "{name}");
         assert!(manifest.contains(&format!("name = \"{name}\"")), "{name}");
     }
@@ -84,17 +88,25 @@ fn what_fuzzing_kept_breaks_no_promise() {
 #[test]
 fn random_changes_to_what_fuzzing_kept_break_no_promise() {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let seed = std::env::var("NILOMETER_HOSTILE_SEED").map_or(since.as_secs(), |it| it.parse().unwrap());
+    let seed =
+        std::env::var("NILOMETER_HOSTILE_SEED").map_or(since.as_secs(), |it| it.parse().unwrap());
     println!("NILOMETER_HOSTILE_SEED={seed}");
     for (at, (name, run)) in (0..).zip(targets()) {
         let inputs = inputs(name);
-        let changes = if SLOW.contains(&name) { CHANGES_SLOW } else { CHANGES };
+        let changes = if SLOW.contains(&name) {
+            CHANGES_SLOW
+        } else {
+            CHANGES
+        };
         for n in 0..changes {
             let mut random = Random::new(seed ^ (at << 32) ^ n);
             let (path, bytes) = &inputs[random.index(inputs.len())];
             let (_, other) = &inputs[random.index(inputs.len())];
             let changed = mutate(bytes, other, &mut random);
-            let _label = Label(format!("{name}: {} changed, number {n}: {changed:?}", path.display()));
+            let _label = Label(format!(
+                "{name}: {} changed, number {n}: {changed:?}",
+                path.display()
+            ));
             run(&changed);
         }
     }
@@ -107,6 +119,12 @@ fn an_input_that_is_named_breaks_no_promise() {
         return;
     };
     let path = corpus().join(path);
-    let name = path.parent().unwrap().file_name().unwrap().to_str().unwrap();
+    let name = path
+        .parent()
+        .unwrap()
+        .file_name()
+        .unwrap()
+        .to_str()
+        .unwrap();
     target(name)(&fs::read(&path).unwrap());
 }

@@ -6,7 +6,9 @@ use std::sync::Arc;
 use nilometer_codec::crc32c;
 
 use super::file::{RECORD_HEADER_BYTES, RecordHeader};
-use super::{FileHeader, HEADER_BYTES, Log, LogOptions, RECORD_ALIGN, encode_batch_records, file_name};
+use super::{
+    FileHeader, HEADER_BYTES, Log, LogOptions, RECORD_ALIGN, encode_batch_records, file_name,
+};
 use crate::disk::{Disk, MemoryDisk, write_all_at};
 use crate::error::{Error, Malformed};
 use crate::hostile::{SEED_UUID, pieces};
@@ -93,7 +95,9 @@ pub(crate) fn seeds(bytes: &[u8], seeds: &mut Vec<(&'static str, Vec<u8>)>) {
     };
     let mut all = Vec::new();
     let mut at = HEADER_BYTES;
-    while let Some((found, _)) = RecordHeader::decode(header.number, bytes.get(at..).unwrap_or_default()) {
+    while let Some((found, _)) =
+        RecordHeader::decode(header.number, bytes.get(at..).unwrap_or_default())
+    {
         let length = found.length as usize;
         let from = at + RECORD_HEADER_BYTES;
         let payload = bytes.get(from..from + length).unwrap_or_default();

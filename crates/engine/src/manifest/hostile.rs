@@ -4,7 +4,9 @@ use std::path::Path;
 
 use nilometer_codec::crc32c;
 
-use super::{HEADER_BYTES, MAGIC, Manifest, NAME, RECORD_HEADER_BYTES, RECORD_MAGIC, decode_record};
+use super::{
+    HEADER_BYTES, MAGIC, Manifest, NAME, RECORD_HEADER_BYTES, RECORD_MAGIC, decode_record,
+};
 use crate::disk::{Disk as _, MemoryDisk, write_all_at};
 use crate::file_header;
 use crate::hostile::{SEED_UUID, pieces};
@@ -33,7 +35,10 @@ pub(crate) fn file(bytes: &[u8]) {
     let contents = manifest.contents.clone();
     manifest.rewrite(&disk).expect("the disk has room");
     let again = Manifest::open(&disk, dir).expect("what was written opens");
-    assert!(again.contents == contents, "written afresh it says something else");
+    assert!(
+        again.contents == contents,
+        "written afresh it says something else"
+    );
 }
 
 /// The edits of a real manifest.

@@ -182,8 +182,16 @@ pub(crate) fn seeds(bytes: &[u8], seeds: &mut Vec<(&'static str, Vec<u8>)>) {
     };
     for group in groups {
         for (name, offset, part) in [
-            ("segment_directory", group.directory_offset(), group.directory),
-            ("segment_statistics", group.statistics_offset(), group.statistics),
+            (
+                "segment_directory",
+                group.directory_offset(),
+                group.directory,
+            ),
+            (
+                "segment_statistics",
+                group.statistics_offset(),
+                group.statistics,
+            ),
             ("segment_rollups", group.rollups_offset(), group.rollups),
         ] {
             let range = span(offset, u64::from(part.length));

@@ -6,6 +6,7 @@
 
 mod bodies;
 mod case;
+mod edges;
 mod floods;
 mod group;
 mod lines;
@@ -38,7 +39,7 @@ const CASE_MAX: Duration = Duration::from_secs(30);
 /// Rows of the large table, in a run for the release page and in a short one.
 const ROWS: u64 = 3_000_000;
 const ROWS_SHORT: u64 = 300_000;
-const BODY_ROWS: u64 = 50_000;
+const BODY_ROWS: usize = 50_000;
 const ROWS_MEAN: u64 = 5;
 /// Longest wait until a batch is taken again after a flood.
 const RESUME_MAX: Duration = Duration::from_secs(20);
@@ -88,6 +89,7 @@ pub fn hostile(context: &Context) -> Result<Outcome> {
     all.extend(bodies::cases());
     all.extend(lines::cases());
     all.extend(statements::cases(rows));
+    all.extend(edges::cases(rows));
     all.extend(streams::cases(seed));
     all.extend(floods::cases());
     let known = all.len() + tokens::cases().len();
@@ -103,7 +105,7 @@ pub fn hostile(context: &Context) -> Result<Outcome> {
         .extend(["--token-file".to_owned(), token.display().to_string()]);
     let server = life.launch.start_up()?;
     for case in choose(tokens::cases(), context.faults, seed) {
-        trial.act(&case, &server)?;
+        trial.act(&case, &server);
     }
     trial.look_at_memory(&server);
     Life::look_at(&server.stop()?, &mut trial.tally, "after the tokens");
@@ -123,9 +125,9 @@ fn fill(server: &Server, rows: u64) -> Result<()> {
     for name in [DB, "junk", "floods"] {
         client.sql(DB, &format!("CREATE DATABASE {name}"))?;
     }
-    for first in (0..rows).step_by(BODY_ROWS as usize) {
+    for first in (0..rows).step_by(BODY_ROWS) {
         let mut text = String::new();
-        for n in first..rows.min(first + BODY_ROWS) {
+        for n in first..rows.min(first + BODY_ROWS as u64) {
             let _ = writeln!(
                 text,
                 "big,host=host_{} v={}.5,n={n}i {}",
@@ -196,7 +198,7 @@ impl Trial<'_> {
             }
             let label = format!("seed {}: {case:?}", self.context.seed);
             let begun = Instant::now();
-            self.act(case, &server)?;
+            self.act(case, &server);
             let is_well = self.is_well(&mut server, &label)?;
             if !is_well || !self.goes_on(life, &server, number % WRITERS, &label)? {
                 // What was acknowledged is looked at by its successor.
@@ -212,7 +214,7 @@ impl Trial<'_> {
     }
 
     /// One case, whatever becomes of the server.
-    fn act(&mut self, case: &Case, server: &Server) -> Result<()> {
+    fn act(&mut self, case: &Case, server: &Server) {
         let stage = Stage {
             address: server.address,
         };
@@ -231,7 +233,6 @@ impl Trial<'_> {
         if took > self.slowest.0 {
             self.slowest = (took, format!("{case:?}").chars().take(60).collect());
         }
-        Ok(())
     }
 
     /// Whether the same process says that it is well, and knows what one and one is.
@@ -356,6 +357,7 @@ mod tests {
             all.extend(bodies::cases());
             all.extend(lines::cases());
             all.extend(statements::cases(9));
+            all.extend(edges::cases(9));
             all.extend(streams::cases(9));
             all.extend(floods::cases());
             all

@@ -7,7 +7,7 @@ use super::case::{Case, Seen, Stage};
 use crate::http::Client;
 
 /// Bodies of a flood, of this many lines each.
-const BODY_LINES: u64 = 20_000;
+const BODY_LINES: usize = 20_000;
 /// The store may say that it has no more room for names.
 const ENOUGH: &[u16] = &[204, 413, 503];
 
@@ -64,9 +64,9 @@ pub(super) fn cases() -> Vec<Case> {
 fn pour(stage: &Stage, lines: u64, line: fn(&mut String, u64)) -> io::Result<Seen> {
     let mut client = Client::new(stage.address);
     let mut last = Err(io::ErrorKind::InvalidInput.into());
-    for first in (0..lines).step_by(BODY_LINES as usize) {
+    for first in (0..lines).step_by(BODY_LINES) {
         let mut text = String::new();
-        for n in first..lines.min(first + BODY_LINES) {
+        for n in first..lines.min(first + BODY_LINES as u64) {
             line(&mut text, n);
         }
         let answer = client.write("floods", None, &text)?;
@@ -103,7 +103,7 @@ fn at_once(stage: &Stage, bodies: usize) -> io::Result<Seen> {
     for answer in answers {
         match &answer {
             Ok(Seen::Answer(found)) if matches!(found.status, 204 | 400 | 413 | 503) => {
-                worst = answer
+                worst = answer;
             }
             _ => return answer,
         }

@@ -66,6 +66,7 @@ fn bytes(cases: &mut Vec<Case>) {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a flat list of cases")]
 fn long(cases: &mut Vec<Case>) {
     const FAMILY: &str = "lines without end";
     for mib in [1, 64, 250] {

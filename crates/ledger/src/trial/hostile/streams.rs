@@ -13,6 +13,10 @@ const HEAD: &str = "Content-Type: application/vnd.apache.arrow.stream\r\n";
 /// Flips, each in a stream of its own, that make one case.
 const FLIPS: u64 = 20;
 
+/// What is done to a stream before it is sent.
+type Change = Box<dyn Fn(&mut Vec<u8>)>;
+
+#[expect(clippy::too_many_lines, reason = "a flat list of cases")]
 pub(super) fn cases(seed: u64) -> Vec<Case> {
     let mut cases = Vec::new();
     cases.push(
@@ -21,7 +25,7 @@ pub(super) fn cases(seed: u64) -> Vec<Case> {
         })
         .right("\"rows_written\":500"),
     );
-    let mut case = |name: String, statuses: &[u16], change: Box<dyn Fn(&mut Vec<u8>)>| {
+    let mut case = |name: String, statuses: &[u16], change: Change| {
         cases.push(Case::new(
             "Arrow streams",
             name,

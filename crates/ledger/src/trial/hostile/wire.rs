@@ -282,6 +282,7 @@ fn heads(cases: &mut Vec<Case>) {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a flat list of cases")]
 fn lengths(cases: &mut Vec<Case>) {
     let mut case = |name: &str, statuses: &[u16], head: &str, body: &str| {
         let request = format!("POST {LINES} HTTP/1.1\r\nHost: h\r\n{head}\r\n{body}").into_bytes();
