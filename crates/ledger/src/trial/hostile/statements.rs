@@ -134,7 +134,8 @@ fn nesting(cases: &mut Vec<Case>) {
                     .map(|n| format!(", t{n} AS (SELECT * FROM t{})", n - 1))
                     .collect();
                 format!(
-                    "WITH t0 AS (SELECT 1 AS n){with} SELECT * FROM t{}",
+                    "WITH t0 AS (SELECT 1 AS n){} SELECT * FROM t{}",
+                    with.concat(),
                     depth - 1
                 )
             },
