@@ -91,6 +91,12 @@ fn fill(disk: &MemoryDisk) -> Result<(), Error> {
     }
     let nanoseconds = precision_of(0);
     session.write_lines_once([9; 16], LINES, nanoseconds)?;
+    // Hours with so many rows have rollups.
+    let hours: String = (0..400)
+        .map(|n| format!("m,host=hours v={n}.5,n={n}i {}\n", n * 20_000_000_000_i64))
+        .collect::<Vec<_>>()
+        .concat();
+    session.write_lines(hours.as_bytes(), nanoseconds)?;
     engine.flush()?;
     session.write_lines(b"m,host=c v=4 4000\nm,host=a,site=x v=5 1000", nanoseconds)?;
     Ok(())

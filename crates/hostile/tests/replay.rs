@@ -91,6 +91,8 @@ fn random_changes_to_what_fuzzing_kept_break_no_promise() {
     let seed =
         std::env::var("NILOMETER_HOSTILE_SEED").map_or(since.as_secs(), |it| it.parse().unwrap());
     println!("NILOMETER_HOSTILE_SEED={seed}");
+    // Longer runs by hand: so many times as many.
+    let times = std::env::var("NILOMETER_HOSTILE_TIMES").map_or(1, |it| it.parse().unwrap());
     for (at, (name, run)) in (0..).zip(targets()) {
         let inputs = inputs(name);
         let changes = if SLOW.contains(&name) {
@@ -98,7 +100,7 @@ fn random_changes_to_what_fuzzing_kept_break_no_promise() {
         } else {
             CHANGES
         };
-        for n in 0..changes {
+        for n in 0..changes * times {
             let mut random = Random::new(seed ^ (at << 32) ^ n);
             let (path, bytes) = &inputs[random.index(inputs.len())];
             let (_, other) = &inputs[random.index(inputs.len())];
@@ -109,6 +111,7 @@ fn random_changes_to_what_fuzzing_kept_break_no_promise() {
             ));
             run(&changed);
         }
+        println!("{name}: {} inputs", changes * times);
     }
 }
 
