@@ -104,12 +104,12 @@ fn random_changes_to_what_fuzzing_kept_break_no_promise() {
             let mut random = Random::new(seed ^ (at << 32) ^ n);
             let (path, bytes) = &inputs[random.index(inputs.len())];
             let (_, other) = &inputs[random.index(inputs.len())];
-            let changed = mutate(bytes, other, &mut random);
+            let input = mutate(bytes, other, &mut random);
             let _label = Label(format!(
-                "{name}: {} changed, number {n}: {changed:?}",
+                "{name}: {} changed, number {n}: {input:?}",
                 path.display()
             ));
-            run(&changed);
+            run(&input);
         }
         println!("{name}: {} inputs", changes * times);
     }
