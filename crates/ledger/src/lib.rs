@@ -14,6 +14,7 @@ pub mod ledger;
 pub mod life;
 pub mod load;
 pub mod mutate;
+pub mod peer;
 pub mod random;
 pub mod read_back;
 pub mod server;

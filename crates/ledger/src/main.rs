@@ -16,7 +16,10 @@ use nilometer_ledger::server;
 use nilometer_ledger::tally::Tally;
 use nilometer_ledger::trial::{Context, Outcome, full_disk, hostile, kills, mutations, syscalls};
 
+mod peers_command;
+
 const USAGE: &str = "usage: nilometer-ledger [KIND...] [OPTION...]
+       nilometer-ledger peers ... (other databases under the same faults)
 
 Kinds, all of them without a name:
   kills      SIGKILL of a server under load
@@ -114,6 +117,19 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    if let Some(("peers", rest)) = words
+        .split_first()
+        .map(|(word, rest)| (word.as_str(), rest))
+    {
+        return match peers_command::peers(rest) {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => ExitCode::FAILURE,
+            Err(e) => {
+                println!("{e:#}\n{}", peers_command::USAGE);
+                ExitCode::from(2)
+            }
+        };
+    }
     let arguments = match read(&words) {
         Ok(arguments) => arguments,
         Err(e) => {

@@ -15,6 +15,7 @@ pub mod full_disk;
 pub mod hostile;
 pub mod kills;
 pub mod mutations;
+pub mod peers;
 pub mod syscalls;
 
 /// What every trial is given.

@@ -117,7 +117,7 @@ fn replacement(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<TsAggregate>> {
         asked.outputs,
         schema,
         asked.bucket_ns,
-        scan.threads(),
+        scan.threads_worth(),
         shown,
     )))
 }

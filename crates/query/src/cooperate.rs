@@ -31,20 +31,25 @@ pub(crate) fn cooperate(
     Ok(wrap(plan, stop, &mut left)?)
 }
 
+/// Whether an operator makes many rows of few.
+pub(crate) fn multiplies(plan: &dyn ExecutionPlan) -> bool {
+    MULTIPLIERS.iter().any(|end| plan.name().ends_with(end))
+}
+
 fn wrap(
     plan: Arc<dyn ExecutionPlan>,
     stop: &Stop,
     left: &mut usize,
 ) -> PlanResult<Arc<dyn ExecutionPlan>> {
-    let multiplies = MULTIPLIERS.iter().any(|end| plan.name().ends_with(end)) && *left > 0;
-    *left -= usize::from(multiplies);
+    let is_wrapped = multiplies(plan.as_ref()) && *left > 0;
+    *left -= usize::from(is_wrapped);
     let children: Vec<Arc<dyn ExecutionPlan>> = plan.children().into_iter().cloned().collect();
     let wrapped: PlanResult<Vec<_>> = children
         .into_iter()
         .map(|child| wrap(child, stop, left))
         .collect();
     let plan = watch(replace_children_if_necessary(plan, wrapped?)?, stop)?;
-    Ok(if multiplies {
+    Ok(if is_wrapped {
         Arc::new(CooperativeExec::new(plan))
     } else {
         plan

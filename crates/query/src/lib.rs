@@ -15,6 +15,7 @@ mod catalogue;
 mod cooperate;
 mod describe;
 mod error;
+mod few_rows;
 mod filter;
 mod function;
 mod gapfill;

@@ -30,7 +30,7 @@ use futures::Stream;
 use nilometer_engine::{MorselReader, Narrowing, Scan, ScanRequest, Snapshot};
 
 /// Rows that pay for one more thread. Below, starting it costs more than it saves.
-const ROWS_PER_THREAD: u64 = 32_768;
+pub(crate) const ROWS_PER_THREAD: u64 = 32_768;
 
 #[derive(Debug)]
 pub(crate) struct SeriesScan {
@@ -74,6 +74,11 @@ impl Run {
     }
 }
 
+fn threads_worth(threads: usize, scan: &Scan) -> usize {
+    let worth = usize::try_from(scan.rows_estimate() / ROWS_PER_THREAD + 1);
+    threads.min(worth.unwrap_or(usize::MAX))
+}
+
 impl SeriesScan {
     /// Plans a scan on a snapshot; `threads` is how many partitions there may be.
     pub(crate) fn new(
@@ -86,9 +91,7 @@ impl SeriesScan {
         let scan = snapshot
             .scan_narrowed(&request, &narrowing)
             .map_err(|error| DataFusionError::External(Box::new(error)))?;
-        let worth =
-            usize::try_from(scan.rows_estimate() / ROWS_PER_THREAD + 1).unwrap_or(usize::MAX);
-        let partitions = threads.min(scan.morsels()).min(worth).max(1);
+        let partitions = threads_worth(threads, &scan).min(scan.morsels()).max(1);
         let limit = request.limit;
         let properties = PlanProperties::new(
             EquivalenceProperties::new(scan.schema()),
@@ -141,8 +144,9 @@ impl SeriesScan {
         self.scan.rows_estimate()
     }
 
-    pub(crate) fn threads(&self) -> usize {
-        self.threads
+    /// Threads that its rows are worth, among those that there are.
+    pub(crate) fn threads_worth(&self) -> usize {
+        threads_worth(self.threads, &self.scan)
     }
 
     /// Table and pruning, for EXPLAIN.

@@ -23,6 +23,7 @@ use crate::answer::Answer;
 use crate::catalogue::Reading;
 use crate::cooperate::cooperate;
 use crate::error::Error;
+use crate::few_rows::ThreadsByRows;
 use crate::memory::{QueryMemory, SharedMemory};
 use crate::narrow::NarrowScans;
 use crate::options::SqlOptions;
@@ -377,11 +378,12 @@ fn session(
         config.options_mut().optimizer.max_passes = plain::PASSES;
         rules = plain::physical_rules(rules);
     }
+    let rules = ThreadsByRows::new(rules, config.options());
     let session = SessionStateBuilder::new()
         .with_default_features()
         .with_config(config)
         .with_runtime_env(Arc::clone(runtime))
-        .with_physical_optimizer_rules(rules);
+        .with_physical_optimizer_rules(vec![Arc::new(rules)]);
     let mut session = planner::extend(session, options.gapfill_buckets_max);
     if !all_rules {
         session = session.with_optimizer_rules(plain::logical_rules());

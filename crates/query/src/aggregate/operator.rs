@@ -208,29 +208,35 @@ impl Work {
         let compute = self.baseline.elapsed_compute().clone();
         let grouping = Arc::new(self.group_series()?);
         let next_morsel = Arc::new(AtomicUsize::new(0));
-        // Aborts what still runs when the answer is not wanted any more.
-        let mut tasks = JoinSet::new();
-        for _ in 0..self.threads.min(self.aggregation.morsels()).max(1) {
-            let task = Task {
-                aggregation: self.aggregation.clone(),
-                next_morsel: Arc::clone(&next_morsel),
-                group_of: Arc::clone(&grouping),
-                groups: Groups::new(self.fields),
-                fields: self.fields,
-                reservation: self.reservation.new_empty(),
-                counters: self.counters.clone(),
-                baseline: self.baseline.clone(),
-            };
-            tasks.spawn(task.run());
-        }
+        let task = || Task {
+            aggregation: self.aggregation.clone(),
+            next_morsel: Arc::clone(&next_morsel),
+            group_of: Arc::clone(&grouping),
+            groups: Groups::new(self.fields),
+            fields: self.fields,
+            reservation: self.reservation.new_empty(),
+            counters: self.counters.clone(),
+            baseline: self.baseline.clone(),
+        };
         let mut groups = Groups::new(self.fields);
         let mut reservations = Vec::new();
-        while let Some(ended) = tasks.join_next().await {
-            let (part, reservation) =
-                ended.map_err(|error| DataFusionError::External(Box::new(error)))??;
+        let mut add = |(part, reservation)| {
             groups.append(part);
             // The sum is no larger than its parts, which stay charged until the answer is made.
             reservations.push(reservation);
+        };
+        let threads = self.threads.min(self.aggregation.morsels());
+        if threads <= 1 {
+            add(task().run().await?);
+        } else {
+            // Aborts what still runs when the answer is not wanted any more.
+            let mut tasks = JoinSet::new();
+            for _ in 0..threads {
+                tasks.spawn(task().run());
+            }
+            while let Some(ended) = tasks.join_next().await {
+                add(ended.map_err(|error| DataFusionError::External(Box::new(error)))??);
+            }
         }
         let _timer = compute.timer();
         if self
