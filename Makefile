@@ -41,8 +41,8 @@ tidy: setup ## Check layers, sizes, links, words, licences
 bench: build ## Run the benchmark (BENCH="arguments")
 	"$$(scripts/target-dir.sh)/release/nilometer" bench $(BENCH)
 
-soak: setup ## Simulate crashes until stopped, keep what is found in soak-findings (SOAK="--minutes 60")
-	cargo run --release --locked -p nilometer-sim -- soak --keep soak-findings $(SOAK)
+soak: setup ## Simulate crashes and requests until stopped, keep what is found in soak-findings* (SOAK="--minutes 60")
+	@scripts/soak.sh $(SOAK)
 
 fuzz-smoke: setup ## Throw many random inputs at decoders and parsers (CASES=20000)
 	PROPTEST_CASES=$(CASES) cargo test --release --locked -p nilometer-codec -p nilometer-lineproto

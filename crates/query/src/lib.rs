@@ -37,6 +37,7 @@ mod stop;
 mod system;
 mod table;
 mod view;
+pub mod workers;
 mod write;
 
 pub use answer::Answer;

@@ -59,7 +59,7 @@ impl Statements {
         caller: CancellationToken,
         ms_max: u64,
     ) -> Running {
-        let started = Instant::now();
+        let started = crate::workers::now();
         let stop = Stop {
             cancelled: caller.child_token(),
             deadline: started + Duration::from_millis(ms_max),

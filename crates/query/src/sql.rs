@@ -360,7 +360,7 @@ fn place_of(reading: &Reading, database: &str, statement: &Statement) -> Result<
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
-    match tokio::task::spawn_blocking(work).await {
+    match crate::workers::block(work).await {
         Ok(done) => done,
         Err(stopped) => Err(Error::internal(stopped.to_string())),
     }

@@ -16,6 +16,8 @@ use datafusion::physical_plan::joins::utils::JoinFilter;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::workers;
+
 /// What ends a statement early: somebody, or the clock.
 #[derive(Debug, Clone)]
 pub(crate) struct Stop {
@@ -26,7 +28,7 @@ pub(crate) struct Stop {
 impl Stop {
     /// Costs a lock that nobody else holds and a look at the clock: next to nothing beside a batch of rows.
     pub(crate) fn is_due(&self) -> bool {
-        self.cancelled.is_cancelled() || Instant::now() >= self.deadline
+        self.cancelled.is_cancelled() || workers::now() >= self.deadline
     }
 
     /// The condition of a join, which from now on fails when the statement has to end.

@@ -10,10 +10,12 @@ use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::BodyExt;
+use nilometer_query::workers::within;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config::ServerConfig;
 use crate::error::Refusal;
+use crate::sabotage::Sabotage;
 
 /// Unit in which memory is counted.
 const UNIT_BYTES: usize = 64 << 10;
@@ -41,6 +43,8 @@ pub(crate) struct Held {
     memory: BodyMemory,
     permit: Option<OwnedSemaphorePermit>,
     bytes: usize,
+    /// A planted bug: it is not given back.
+    is_kept: bool,
 }
 
 impl BodyMemory {
@@ -57,6 +61,17 @@ impl BodyMemory {
             memory: self.clone(),
             permit: None,
             bytes: 0,
+            is_kept: false,
+        }
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        if self.is_kept
+            && let Some(permit) = self.permit.take()
+        {
+            permit.forget();
         }
     }
 }
@@ -155,11 +170,11 @@ pub(crate) async fn receive(
     config: &ServerConfig,
 ) -> Result<Received, Refusal> {
     let time_max = Duration::from_millis(config.body_read_ms_max);
-    let read = tokio::time::timeout(time_max, read(headers, &mut body, memory, config));
+    let read = within(time_max, read(headers, &mut body, memory, config));
     let refusal = match read.await {
-        Ok(Ok(received)) => return Ok(received),
-        Ok(Err(refusal)) => refusal,
-        Err(_) => {
+        Some(Ok(received)) => return Ok(received),
+        Some(Err(refusal)) => refusal,
+        None => {
             let what = format!(
                 "the body did not arrive within {} ms",
                 config.body_read_ms_max
@@ -180,7 +195,7 @@ pub(crate) async fn discard_rest(headers: &HeaderMap, body: &mut Body) {
     // Who asked for permission first has not sent anything yet.
     if !headers.contains_key(header::EXPECT) {
         // A client too slow for this sees a broken connection instead, which is all that can be done.
-        let _ = tokio::time::timeout(DISCARD_TIME_MAX, discard(body)).await;
+        let _ = within(DISCARD_TIME_MAX, discard(body)).await;
     }
 }
 
@@ -215,14 +230,22 @@ async fn read(
     }
     let mut held = memory.hold();
     held.cover(announced.unwrap_or(0))?;
+    held.is_kept = config.sabotage == Some(Sabotage::BodyMemoryKept);
     let mut bytes = Vec::with_capacity(announced.unwrap_or(0).min(FIRST_BUFFER_BYTES_MAX));
-    while let Some(chunk) = next_chunk(body).await? {
+    loop {
+        let chunk = match next_chunk(body).await {
+            Ok(Some(chunk)) => chunk,
+            Ok(None) => break,
+            Err(_) if config.sabotage == Some(Sabotage::HalfBodyStored) => break,
+            Err(refusal) => return Err(refusal),
+        };
         if bytes.len() + chunk.len() > bytes_max {
             return Err(too_large());
         }
         held.cover(bytes.len() + chunk.len())?;
         bytes.extend_from_slice(&chunk);
     }
+    held.is_kept = false;
     Ok(Received {
         bytes,
         encoding,

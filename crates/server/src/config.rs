@@ -5,6 +5,7 @@ use nilometer_query::SqlOptions;
 
 use crate::auth::Token;
 use crate::cors::Origins;
+use crate::sabotage::Sabotage;
 use crate::tls::Tls;
 
 /// The level of a log line for a request that went well; others are at info or above whatever this says.
@@ -65,6 +66,12 @@ pub struct ServerConfig {
     pub maintain_tick_ms: u64,
     /// Limits of queries.
     pub sql: SqlOptions,
+    /// Bytes of an answer that leave together. Up to here an error still gets a status of its own.
+    #[doc(hidden)]
+    pub answer_chunk_bytes: usize,
+    /// A planted bug, for the simulation only.
+    #[doc(hidden)]
+    pub sabotage: Option<Sabotage>,
 }
 
 impl Default for ServerConfig {
@@ -93,6 +100,8 @@ impl Default for ServerConfig {
             shutdown_ms_max: 10_000,
             maintain_tick_ms: 100,
             sql: SqlOptions::default(),
+            answer_chunk_bytes: 256 << 10,
+            sabotage: None,
         }
     }
 }

@@ -22,6 +22,7 @@ mod parameters;
 mod query;
 mod request;
 mod runtime;
+mod sabotage;
 mod serve;
 mod sessions;
 mod tls;
@@ -34,5 +35,7 @@ pub use cors::{NotAnOrigin, Origins};
 pub use error::Error;
 pub use http::{RouteInfo, router, routes};
 pub use maintenance::Maintenance;
+#[doc(hidden)]
+pub use sabotage::Sabotage;
 pub use serve::{check_bind, serve};
 pub use tls::{PemFile, Tls};

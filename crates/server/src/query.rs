@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{RawQuery, Request, State};
@@ -9,7 +10,8 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, stream};
-use nilometer_query::{Answer, CancellationToken, Param, Params};
+use nilometer_query::workers::within;
+use nilometer_query::{Answer, CancellationToken, Error as QueryError, Param, Params};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -20,9 +22,7 @@ use crate::error::Refusal;
 use crate::format::{Format, Writer};
 use crate::http::App;
 use crate::parameters::Parameters;
-
-/// Bytes of an answer that leave together. Up to here an error still gets a status of its own.
-const CHUNK_BYTES: usize = 256 << 10;
+use crate::sabotage::Sabotage;
 
 /// Chunks that wait for a slow client; then the query waits too.
 const CHUNKS_WAITING_MAX: usize = 4;
@@ -212,15 +212,15 @@ async fn run(
     gone: CancellationToken,
     turn: OwnedSemaphorePermit,
 ) {
-    let _turn = turn;
-    let _running = app.metrics.start_query();
-    let work = async {
+    let running = app.metrics.start_query();
+    let time_max = Duration::from_millis(app.config.sql.query_ms_max);
+    let work = within(time_max, async {
         let Question {
             database,
             sql,
             is_read_only,
             values,
-            format,
+            ..
         } = &question;
         let asker = app.sql.cancelled_by(&gone);
         let answer = if *is_read_only {
@@ -229,9 +229,13 @@ async fn run(
         } else {
             asker.query_with(database, sql, values).await?
         };
-        send(&app, answer, *format, &sender).await
-    };
+        send(&app, answer, &question, &sender).await
+    });
+    // An answer looks at the time when it is asked for rows, and nobody asks while a client does not read.
+    let work = work.map(|done| done.unwrap_or_else(|| Err(time_limit(&app))));
     let result = tokio::select! {
+        // In this order, so that nothing is begun for a client that is gone.
+        biased;
         // Dropping the work drops the plan, and with it tasks, memory and the snapshot.
         () = sender.closed() => Ok(Ok(Sent::Unwanted)),
         result = std::panic::AssertUnwindSafe(work).catch_unwind() => result,
@@ -244,6 +248,9 @@ async fn run(
     };
     if is_unwanted {
         app.metrics.count_cancelled();
+        if app.has(Sabotage::TurnKept) {
+            turn.forget();
+        }
         tracing::debug!("a query was stopped because its client went");
         return;
     }
@@ -253,8 +260,15 @@ async fn run(
         Err(_) => Refusal::internal("the server failed on this query; its log has the details"),
     };
     tracing::debug!(error = refusal.error, "query ended");
+    // Others may have their turn before this client has read what waits for it.
+    drop((turn, running));
     // Whoever does not listen any more does not need the error either.
     let _ = sender.send(Err(refusal)).await;
+}
+
+fn time_limit(app: &App) -> Refusal {
+    let limit_ms = app.config.sql.query_ms_max;
+    QueryError::Time { limit_ms }.into()
 }
 
 /// What became of an answer.
@@ -268,10 +282,14 @@ enum Sent {
 async fn send(
     app: &App,
     mut answer: Answer,
-    format: Format,
+    question: &Question,
     sender: &mpsc::Sender<Chunk>,
 ) -> Result<Sent, Refusal> {
-    let mut writer = Writer::new(format, answer.schema(), app.config.answer_pretty_rows_max)?;
+    let mut writer = Writer::new(
+        question.format,
+        answer.schema(),
+        app.config.answer_pretty_rows_max,
+    )?;
     let mut out = Vec::new();
     let mut rows = 0usize;
     while let Some(batch) = answer.next().await {
@@ -289,10 +307,16 @@ async fn send(
             ));
         }
         writer.batch(&batch, &mut out)?;
-        if out.len() >= CHUNK_BYTES {
-            let chunk = std::mem::take(&mut out).into();
-            if sender.send(Ok(chunk)).await.is_err() {
-                return Ok(Sent::Unwanted);
+        if out.len() >= app.config.answer_chunk_bytes {
+            let mut written = Bytes::from(std::mem::take(&mut out));
+            while !written.is_empty() {
+                let chunk = written.split_to(written.len().min(app.config.answer_chunk_bytes));
+                if sender.send(Ok(chunk)).await.is_err() {
+                    return Ok(Sent::Unwanted);
+                }
+            }
+            if app.has(Sabotage::TwoSnapshots) {
+                answer = asked_again(app, question, rows).await?;
             }
         }
     }
@@ -302,6 +326,13 @@ async fn send(
         Ok(()) => Ok(Sent::Whole),
         Err(_) => Ok(Sent::Unwanted),
     }
+}
+
+/// What a statement answers now, without its first rows.
+async fn asked_again(app: &App, question: &Question, skipped: usize) -> Result<Answer, Refusal> {
+    let Question { database, sql, .. } = question;
+    let sql = format!("SELECT * FROM ({sql}) AS q OFFSET {skipped}");
+    Ok(app.sql.query_with(database, &sql, &question.values).await?)
 }
 
 /// Who may run, and how many may wait for that.

@@ -1,7 +1,9 @@
 //! The runtime for queries: threads that compute, so that sockets never wait for them.
 
 use std::future::Future;
+use std::sync::Arc;
 
+use nilometer_query::workers::{Workers, employed};
 use tokio::runtime::{Builder, Runtime};
 
 use crate::error::Error;
@@ -11,13 +13,21 @@ use crate::error::Error;
 const STACK_BYTES: usize = 64 << 20;
 
 #[derive(Debug)]
-pub(crate) struct QueryRuntime {
+pub(crate) struct QueryRuntime(Runs);
+
+#[derive(Debug)]
+enum Runs {
     /// Taken when dropped.
-    runtime: Option<Runtime>,
+    OnThreads(Option<Runtime>),
+    /// On the one thread of a simulation.
+    By(Arc<dyn Workers>),
 }
 
 impl QueryRuntime {
     pub(crate) fn start(threads: usize) -> Result<Self, Error> {
+        if let Some(workers) = employed() {
+            return Ok(Self(Runs::By(workers)));
+        }
         let runtime = Builder::new_multi_thread()
             .worker_threads(threads.max(1))
             .thread_name("query")
@@ -28,14 +38,14 @@ impl QueryRuntime {
                 what: "queries",
                 source,
             })?;
-        Ok(Self {
-            runtime: Some(runtime),
-        })
+        Ok(Self(Runs::OnThreads(Some(runtime))))
     }
 
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        if let Some(runtime) = &self.runtime {
-            runtime.spawn(task);
+        match &self.0 {
+            Runs::OnThreads(Some(runtime)) => drop(runtime.spawn(task)),
+            Runs::OnThreads(None) => {}
+            Runs::By(workers) => workers.spawn(Box::pin(task)),
         }
     }
 }
@@ -43,7 +53,9 @@ impl QueryRuntime {
 impl Drop for QueryRuntime {
     fn drop(&mut self) {
         // The plain drop would block, which is not allowed on a thread of another runtime.
-        if let Some(runtime) = self.runtime.take() {
+        if let Runs::OnThreads(runtime) = &mut self.0
+            && let Some(runtime) = runtime.take()
+        {
             runtime.shutdown_background();
         }
     }

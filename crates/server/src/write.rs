@@ -10,9 +10,11 @@ use axum::body::Body;
 use axum::extract::{RawQuery, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
+use futures::FutureExt;
 use nilometer_engine::Error as EngineError;
 use nilometer_engine::ingest::WriteReport;
 use nilometer_lineproto::Precision;
+use nilometer_query::workers::{block, within};
 use serde_json::{Value, json};
 
 use crate::body::{InflateLimits, Received, receive};
@@ -20,6 +22,7 @@ use crate::error::Refusal;
 use crate::http::App;
 use crate::idempotency;
 use crate::parameters::Parameters;
+use crate::sabotage::Sabotage;
 
 pub(crate) use arrow::write_arrow;
 pub(crate) use influx::{write_v1, write_v2};
@@ -97,14 +100,16 @@ async fn write_body(
     let received = receive(headers, body, &app.body_memory, &app.config).await?;
     let target = target?;
     let time_max = Duration::from_millis(app.config.write_ms_max);
-    tokio::time::timeout(time_max, write(app, target, received))
-        .await
-        .map_err(|_| time_limit(app))?
+    let written = within(time_max, write(app, target, received)).await;
+    if written.is_none() && app.has(Sabotage::TimeLimitIsSuccess) {
+        return Ok(WriteReport::default());
+    }
+    written.ok_or_else(|| time_limit(app))?
 }
 
 async fn write(app: &Arc<App>, target: Target, received: Received) -> Result<WriteReport, Refusal> {
     let limits = InflateLimits::of(&app.config);
-    run_blocking(app, move |app| {
+    let storing = run_blocking(Arc::clone(app), move |app| {
         let (body, _held) = received.inflate(limits)?;
         let report = match write_lines(app, &target, &body) {
             // A session that waited knows a database that was dropped since; a new one finds or makes its successor.
@@ -117,13 +122,18 @@ async fn write(app: &Arc<App>, target: Target, received: Received) -> Result<Wri
         app.metrics.count_body(body.len());
         app.metrics.count_rejected(report.rejected_total);
         Ok(report)
-    })
-    .await
+    });
+    if app.has(Sabotage::AnsweredBeforeStored) {
+        let app = Arc::clone(app);
+        app.query_runtime.spawn(storing.map(drop));
+        return Ok(WriteReport::default());
+    }
+    storing.await
 }
 
 /// Does what computes and waits for the disk on a thread of its own, when it is its turn among the writes.
 async fn run_blocking<T: Send + 'static>(
-    app: &Arc<App>,
+    app: Arc<App>,
     work: impl FnOnce(&App) -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
     let closed = || {
@@ -136,12 +146,11 @@ async fn run_blocking<T: Send + 'static>(
         .acquire_owned()
         .await
         .map_err(|_| closed())?;
-    let app = Arc::clone(app);
     let work = move || {
         let _permit = permit;
         work(&app)
     };
-    match tokio::task::spawn_blocking(work).await {
+    match block(work).await {
         Ok(result) => result,
         Err(error) if error.is_panic() => {
             tracing::error!("a write panicked");
@@ -165,6 +174,12 @@ fn write_lines(app: &App, target: &Target, body: &[u8]) -> Result<WriteReport, E
     let mut session = app.sessions.take(target)?;
     let report = match target.key {
         None => session.write_lines(body, target.precision)?,
+        Some(key) if app.has(Sabotage::KeyApartFromRows) => {
+            match session.write_lines_once(key, b"keys n=1i", target.precision)? {
+                first if first.repeated => first,
+                _ => session.write_lines(body, target.precision)?,
+            }
+        }
         Some(key) => session.write_lines_once(key, body, target.precision)?,
     };
     app.sessions.put_back(target, session);

@@ -25,14 +25,15 @@ const HOMES: &[Home] = &[
             "nilometer-query",
             "nilometer-server",
             "nilometer-bench",
+            "nilometer-simserver",
             "nilometer",
         ],
         reason: "the engine is synchronous, so that a seeded simulation can drive every step of it",
     },
     Home {
         dependency: "axum",
-        crates: &["nilometer-server"],
-        reason: "only the server opens sockets",
+        crates: &["nilometer-server", "nilometer-simserver"],
+        reason: "only the server opens sockets, and its simulation calls the routes without one",
     },
     Home {
         dependency: "clap",

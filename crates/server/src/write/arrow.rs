@@ -18,6 +18,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use nilometer_engine::ingest::{Missing, OnConflict, Target as TypedTarget, TypedReport};
 use nilometer_engine::{Duplicates, Error as EngineError, TIME_COLUMN};
+use nilometer_query::workers::within;
 use serde_json::{Value, json};
 
 use super::{Target, run_blocking, time_limit};
@@ -206,9 +207,9 @@ async fn write_stream(
         let bytes = message.len();
         let (place, nth) = (Arc::clone(place), written.batches);
         let work = write_message(app, place, decoder, message, nth);
-        let (back, reports) = tokio::time::timeout(time_max, work)
+        let (back, reports) = within(time_max, work)
             .await
-            .map_err(|_| time_limit(app))??;
+            .ok_or_else(|| time_limit(app))??;
         decoder = back;
         for report in &reports {
             written.add(report);
@@ -227,7 +228,7 @@ async fn write_message(
     message: Vec<u8>,
     nth: u64,
 ) -> Result<(StreamDecoder, Vec<TypedReport>), Refusal> {
-    run_blocking(app, move |app| {
+    run_blocking(Arc::clone(app), move |app| {
         let mut buffer = Buffer::from(message);
         let mut reports = Vec::new();
         while !buffer.is_empty() {

@@ -3,7 +3,11 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use axum::body::Body;
+use axum::http::Request;
+use http_body_util::BodyExt;
 use nilometer_engine::disk::MemoryDisk;
+use nilometer_query::SqlOptions;
 use nilometer_server::{ServerConfig, serve};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -108,4 +112,35 @@ async fn whole_answers_are_not_counted_as_cancelled() {
         text.contains("nilometer_queries_cancelled_total 0\n"),
         "{text}"
     );
+}
+
+/// The simulation of requests found this: an answer looked at its time only when it was asked for rows, and nobody asked
+/// while its client did not read. Such a client held a turn for as long as it held the connection, and as many of them as
+/// there are turns kept everybody else from asking anything.
+#[tokio::test]
+async fn a_client_that_does_not_read_holds_its_turn_no_longer_than_a_query_may_take() {
+    let engine = engine_on(Arc::new(MemoryDisk::default()));
+    let config = ServerConfig {
+        queries_max: 1,
+        queries_waiting_max: 1,
+        sql: SqlOptions {
+            query_ms_max: 300,
+            ..SqlOptions::default()
+        },
+        ..ServerConfig::default()
+    };
+    let server = Server::over(engine, config);
+    fill(&server).await;
+    let query = form_urlencoded::Serializer::new(String::new())
+        .append_pair("db", "d")
+        .append_pair("q", WIDE)
+        .append_pair("format", "csv")
+        .finish();
+    let request = Request::get(format!("/api/v3/query_sql?{query}"));
+    let unread = server.respond(request.body(Body::empty()).unwrap()).await;
+    assert_eq!(unread.status(), 200);
+    let next = server.query("SELECT count(*) AS n FROM m", "csv").await;
+    assert_eq!(next, "n\n3000\n");
+    // Whoever reads on sees that the answer broke off, and does not take it for a whole one.
+    assert!(unread.into_body().collect().await.is_err());
 }

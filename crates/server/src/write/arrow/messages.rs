@@ -9,6 +9,7 @@ use std::time::Duration;
 use arrow_ipc::{Message, RecordBatch, root_as_message};
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode};
+use nilometer_query::workers::within;
 
 use crate::body::{self, Held};
 use crate::error::Refusal;
@@ -49,7 +50,7 @@ impl Messages {
     /// The bytes of the next message; `None` = the stream is at its end.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<u8>>, Refusal> {
         let time_max = Duration::from_millis(self.read_ms_max);
-        if let Ok(read) = tokio::time::timeout(time_max, self.read()).await {
+        if let Some(read) = within(time_max, self.read()).await {
             return read;
         }
         let what = format!("a message did not arrive within {} ms", self.read_ms_max);

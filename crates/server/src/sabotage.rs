@@ -1,0 +1,46 @@
+//! Planted bugs: what the simulation of requests must catch, or it proves nothing.
+//!
+//! Each names a rule of the server and breaks it. No setting, flag or variable reaches this: only a program that links
+//! the server and fills in `ServerConfig::sabotage` can, and the simulation is the only one that does.
+
+use crate::http::App;
+
+/// A rule to break.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Sabotage {
+    /// A write whose time is over is answered as if it were stored.
+    TimeLimitIsSuccess,
+    /// A write is answered when it is its turn, and stored afterwards.
+    AnsweredBeforeStored,
+    /// The key of a body is stored before the body, by itself.
+    KeyApartFromRows,
+    /// A body that breaks off is stored as far as it came.
+    HalfBodyStored,
+    /// The memory of a body whose client went is not given back.
+    BodyMemoryKept,
+    /// The turn of a query whose client went is not given back.
+    TurnKept,
+    /// An answer that a client reads slowly goes on with what is there by then.
+    TwoSnapshots,
+}
+
+impl Sabotage {
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::TimeLimitIsSuccess,
+        Self::AnsweredBeforeStored,
+        Self::KeyApartFromRows,
+        Self::HalfBodyStored,
+        Self::BodyMemoryKept,
+        Self::TurnKept,
+        Self::TwoSnapshots,
+    ];
+}
+
+impl App {
+    /// Whether this bug is planted.
+    pub(crate) fn has(&self, bug: Sabotage) -> bool {
+        self.config.sabotage == Some(bug)
+    }
+}

@@ -1,0 +1,168 @@
+//! What an answer shows of each request's rows: all of them alike, or the answer is torn.
+
+use std::collections::BTreeMap;
+
+use arrow::array::{Array, Int64Array, StringArray};
+use arrow::compute::cast;
+use arrow::datatypes::DataType;
+use arrow_ipc::reader::StreamReader;
+use serde_json::Value;
+
+use crate::model::{OpId, Seen, Shown};
+use crate::plan::Format;
+use crate::request::{KEEP, LAST, op_of};
+
+/// Rows of each request.
+pub(crate) type Rows = BTreeMap<OpId, u32>;
+
+#[derive(Debug)]
+struct Row {
+    table: String,
+    op: String,
+    n: i64,
+    w: i64,
+}
+
+/// Reads an answer in a format, and what it shows of each request.
+pub(crate) fn shown(bytes: &[u8], format: Format, rows: &Rows) -> Result<Shown, String> {
+    let found = match format {
+        Format::Csv => csv(bytes),
+        Format::JsonLines => text(bytes)?.lines().map(object).collect(),
+        Format::Json => array(bytes),
+        Format::Arrow => arrow(bytes),
+    }?;
+    together(&found, rows)
+}
+
+fn text(bytes: &[u8]) -> Result<&str, String> {
+    std::str::from_utf8(bytes).map_err(|error| error.to_string())
+}
+
+fn csv(bytes: &[u8]) -> Result<Vec<Row>, String> {
+    let mut lines = text(bytes)?.lines();
+    if lines.next() != Some("t,op,n,w") {
+        return Err("CSV without its head".to_owned());
+    }
+    lines
+        .map(|line| {
+            let wrong = || format!("no line of CSV: {line:?}");
+            let cells: Vec<&str> = line.split(',').collect();
+            let [table, op, n, w] = cells.as_slice() else {
+                return Err(wrong());
+            };
+            Ok(Row {
+                table: (*table).to_owned(),
+                op: (*op).to_owned(),
+                n: n.parse().map_err(|_| wrong())?,
+                w: w.parse().map_err(|_| wrong())?,
+            })
+        })
+        .collect()
+}
+
+fn object(text: &str) -> Result<Row, String> {
+    let value = serde_json::from_str(text).map_err(|error| format!("{error}: {text:?}"))?;
+    row_of(&value)
+}
+
+fn row_of(value: &Value) -> Result<Row, String> {
+    let wrong = || format!("no row: {value}");
+    let word = |name| value.get(name).and_then(Value::as_str).map(str::to_owned);
+    let number = |name| value.get(name).and_then(Value::as_i64);
+    Ok(Row {
+        table: word("t").ok_or_else(wrong)?,
+        op: word("op").ok_or_else(wrong)?,
+        n: number("n").ok_or_else(wrong)?,
+        w: number("w").ok_or_else(wrong)?,
+    })
+}
+
+fn array(bytes: &[u8]) -> Result<Vec<Row>, String> {
+    let value: Value = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let rows = value.as_array().ok_or("no array")?;
+    rows.iter().map(row_of).collect()
+}
+
+fn arrow(bytes: &[u8]) -> Result<Vec<Row>, String> {
+    let reader = StreamReader::try_new(bytes, None).map_err(|error| error.to_string())?;
+    let mut rows = Vec::new();
+    for batch in reader {
+        let batch = batch.map_err(|error| error.to_string())?;
+        let words = |name: &str| -> Result<StringArray, String> {
+            let column = batch.column_by_name(name).ok_or("a column is missing")?;
+            let column = cast(column, &DataType::Utf8).map_err(|error| error.to_string())?;
+            let column = column.as_any().downcast_ref::<StringArray>();
+            Ok(column.ok_or("no text")?.clone())
+        };
+        let numbers = |name: &str| -> Result<Int64Array, String> {
+            let column = batch.column_by_name(name).ok_or("a column is missing")?;
+            let column = column.as_any().downcast_ref::<Int64Array>();
+            Ok(column.ok_or("no integers")?.clone())
+        };
+        let (tables, ops, n, w) = (words("t")?, words("op")?, numbers("n")?, numbers("w")?);
+        rows.extend((0..batch.num_rows()).map(|at| Row {
+            table: tables.value(at).to_owned(),
+            op: ops.value(at).to_owned(),
+            n: n.value(at),
+            w: w.value(at),
+        }));
+    }
+    Ok(rows)
+}
+
+/// Times and versions of each row of a request in a table.
+type Found = BTreeMap<i64, Vec<i64>>;
+
+fn together(found: &[Row], rows: &Rows) -> Result<Shown, String> {
+    let mut by_op: BTreeMap<OpId, [Found; 2]> = BTreeMap::new();
+    for row in found {
+        let op = op_of(&row.op).filter(|op| rows.contains_key(op));
+        let op = op.ok_or_else(|| format!("rows of a request that there never was: {row:?}"))?;
+        let [last, keep] = by_op.entry(op).or_default();
+        let table = match row.table.as_str() {
+            LAST => last,
+            KEEP => keep,
+            _ => return Err(format!("no table of these: {row:?}")),
+        };
+        table.entry(row.n).or_default().push(row.w);
+    }
+    by_op
+        .into_iter()
+        .map(|(op, [last, keep])| {
+            let count = rows.get(&op).copied().unwrap_or(0);
+            let torn = |what: &str, found: &Found| {
+                format!("request {op} of {count} rows is torn in {what}: {found:?}")
+            };
+            let seen = Seen {
+                last: same(&last, count)
+                    .ok_or_else(|| torn("`last`", &last))?
+                    .map(|(_, version)| version),
+                keep: same(&keep, count)
+                    .ok_or_else(|| torn("`keep`", &keep))?
+                    .map_or(0, |(times, _)| times),
+            };
+            if seen.last.is_some() && last.values().any(|versions| versions.len() != 1) {
+                return Err(torn("`last`, where a row is once", &last));
+            }
+            Ok((op, seen))
+        })
+        .collect()
+}
+
+/// How often each row is there, and in which version, if that is the same for all of them.
+#[expect(
+    clippy::option_option,
+    reason = "torn, not there, and there in a version are three answers"
+)]
+fn same(found: &Found, count: u32) -> Option<Option<(u32, u32)>> {
+    let Some(first) = found.values().next() else {
+        return Some(None);
+    };
+    let is_whole = found.keys().copied().eq(0..i64::from(count));
+    let alike = found.values().all(|versions| versions == first);
+    let version = *first.first()?;
+    let unmixed = first.iter().all(|other| *other == version);
+    let times = u32::try_from(first.len()).ok()?;
+    let version = u32::try_from(version).ok()?;
+    (is_whole && alike && unmixed).then_some(Some((times, version)))
+}

@@ -1,0 +1,195 @@
+//! The machine that the server runs on: its disk, its clock, its one thread, and how it ends.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use axum::Router;
+use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk};
+use nilometer_engine::{Clock, Engine, Maintained};
+use nilometer_query::workers::{Employed, employ};
+use nilometer_server::{Sabotage, ServerConfig, router};
+
+use super::Ran;
+use crate::machine::{Machine, PlannedClock};
+use crate::plan::{End, Plan};
+
+/// Where the store lives on the simulated disk.
+const DIR: &str = "/data";
+/// More than any plan writes.
+const HUGE_BYTES: u64 = 1 << 40;
+/// Turns that tokio gets to drop what operators have spawned.
+const FAREWELL_TURNS: usize = 8;
+
+pub(super) struct World {
+    plan: Plan,
+    config: ServerConfig,
+    disk: FaultyDisk,
+    clock: Arc<PlannedClock>,
+    pub(super) machine: Machine,
+    engine: Option<Arc<Engine>>,
+    router: Option<Router>,
+    /// Without limits, for audits; made when it is first asked for.
+    auditor: Option<Router>,
+    /// How the life ends if the disk crashes.
+    end: End,
+    /// The disk may be full.
+    tight: bool,
+    _employed: Employed,
+}
+
+impl World {
+    pub(super) fn new(plan: &Plan, sabotage: Option<Sabotage>) -> Self {
+        let clock = Arc::new(PlannedClock::default());
+        let machine = Machine::new(Arc::clone(&clock));
+        Self {
+            config: plan.limits.config(sabotage),
+            disk: FaultyDisk::new(plan.seed, CrashPlan::default()),
+            _employed: employ(machine.workers()),
+            plan: plan.clone(),
+            clock,
+            machine,
+            engine: None,
+            router: None,
+            auditor: None,
+            end: End::Kill,
+            tight: false,
+        }
+    }
+
+    pub(super) fn open(&mut self) -> Ran<()> {
+        let disk: Arc<dyn Disk> = Arc::new(self.disk.clone());
+        let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as Arc<dyn Clock>;
+        let engine = Engine::open(disk, clock, Path::new(DIR), self.plan.limits.options())
+            .map_err(|error| format!("the store does not open: {error}"))?;
+        let engine = Arc::new(engine);
+        let routes = router(Arc::clone(&engine), self.config.clone());
+        self.router = Some(routes.map_err(|error| format!("the server does not start: {error}"))?);
+        self.engine = Some(engine);
+        Ok(())
+    }
+
+    pub(super) fn router(&self) -> Router {
+        self.router.clone().expect("there is one from open to end")
+    }
+
+    /// The routes under limits that let everything be read.
+    pub(super) fn auditor(&mut self) -> Router {
+        let limits = &self.plan.limits;
+        if limits.answer_rows_max >= 1 << 20 && limits.queries_waiting_max > 0 {
+            return self.router();
+        }
+        let engine = Arc::clone(self.engine.as_ref().expect("there is one from open to end"));
+        let make = || {
+            let config = ServerConfig {
+                answer_rows_max: 1 << 20,
+                ..self.config.clone()
+            };
+            router(engine, config).expect("the same settings made a router before")
+        };
+        self.auditor.get_or_insert_with(make).clone()
+    }
+
+    pub(super) fn now_ms(&self) -> u64 {
+        self.clock.monotonic_ms()
+    }
+
+    /// Whether the store refuses writes after a failure.
+    pub(super) fn is_poisoned(&self) -> bool {
+        let engine = self.engine.as_ref();
+        engine.is_some_and(|engine| engine.metrics().poisoned.is_some())
+    }
+
+    /// Whether something has failed that did not end the life.
+    pub(super) fn has_faults(&self) -> bool {
+        self.tight || self.disk.failures() > 0
+    }
+
+    pub(super) fn is_tight(&self) -> bool {
+        self.tight
+    }
+
+    pub(super) fn maintain(&self, jobs: u32) {
+        let Some(engine) = &self.engine else {
+            return;
+        };
+        for _ in 0..jobs {
+            // What fails is in the store's own words to whoever writes next.
+            if !matches!(engine.maintain(), Ok(done) if done != Maintained::Idle) {
+                return;
+            }
+        }
+    }
+
+    pub(super) fn flush(&self) {
+        if let Some(engine) = &self.engine {
+            drop(engine.flush());
+        }
+    }
+
+    /// Leaves so many bytes free on the disk, from now on.
+    pub(super) fn leave_room(&mut self, bytes: Option<u64>) {
+        self.disk.set_capacity(HUGE_BYTES);
+        self.tight = bytes.is_some();
+        if let Some(bytes) = bytes {
+            let free = self.disk.free_bytes(Path::new(DIR)).unwrap_or(HUGE_BYTES);
+            self.disk.set_capacity(HUGE_BYTES - free + bytes);
+        }
+    }
+
+    pub(super) fn set_faults(&mut self, faults: &CrashPlan, end: End) {
+        self.disk.set_plan(faults.clone());
+        self.end = end;
+    }
+
+    /// How the life ends, if the disk has crashed.
+    pub(super) fn crashed(&self) -> Option<End> {
+        self.disk.crashed().then_some(self.end)
+    }
+
+    /// Lets go of everything.
+    pub(super) fn stop(&mut self) {
+        self.router = None;
+        self.auditor = None;
+        self.machine.kill();
+        self.engine = None;
+    }
+
+    /// Ends the life; the disk is as it is left to the next.
+    pub(super) async fn end(&mut self, end: End) -> Ran<()> {
+        let calm = CrashPlan::default;
+        let next = match end {
+            End::PowerCut(seed) => Some(self.disk.after_power_cut(seed, calm())),
+            End::Kill => Some(self.disk.after_kill(calm())),
+            End::Stop => None,
+        };
+        let engine = self.engine.take();
+        self.stop();
+        for _ in 0..FAREWELL_TURNS {
+            tokio::task::yield_now().await;
+        }
+        let Some(engine) = engine else {
+            return Ok(());
+        };
+        let holders = Arc::strong_count(&engine);
+        if holders > 1 {
+            return Err(format!(
+                "requests are gone, and {} of them still have the store",
+                holders - 1
+            ));
+        }
+        if let Some(next) = next {
+            self.disk = next;
+        } else {
+            // A store that is poisoned says so here too; what it acknowledged is in its log.
+            drop(engine.close());
+            drop(engine);
+            if self.disk.crashed() {
+                self.disk = self.disk.after_kill(calm());
+            } else {
+                self.disk.set_plan(calm());
+            }
+        }
+        self.leave_room(None);
+        Ok(())
+    }
+}

@@ -1,0 +1,43 @@
+//! From a plan that fails to a short plan that fails.
+//!
+//! Does: drop steps as long as some promise is still broken, within a bounded number of runs. Does not: change a step, so
+//! that a seed and the numbers of its steps say which plan it is; or insist on the same words of the failure.
+
+use nilometer_server::Sabotage;
+
+use crate::plan::Plan;
+use crate::run::{Failure, run};
+
+/// Runs that shrinking may take.
+const RUNS_MAX: u32 = 400;
+
+/// The shortest failing plan found, with its failure.
+pub fn shrink(plan: &Plan, failure: Failure, sabotage: Option<Sabotage>) -> (Plan, Failure) {
+    let (mut best, mut failure) = (plan.clone(), failure);
+    let mut runs = 0;
+    let mut length = best.steps.len();
+    // What comes after the step that failed first, then runs of steps, long ones first.
+    let mut candidate = best.clone();
+    candidate.steps.truncate(failure.step + 1);
+    if let Err(other) = run(&candidate, sabotage) {
+        (best, failure) = (candidate, other);
+    }
+    while length > 0 && runs < RUNS_MAX {
+        let before = best.steps.len();
+        let mut at = best.steps.len();
+        while at > 0 && runs < RUNS_MAX {
+            let from = at.saturating_sub(length);
+            let mut candidate = best.clone();
+            candidate.steps.drain(from..at.min(candidate.steps.len()));
+            runs += 1;
+            if let Err(other) = run(&candidate, sabotage) {
+                (best, failure) = (candidate, other);
+            }
+            at = from;
+        }
+        if length > 1 || best.steps.len() == before {
+            length /= 2;
+        }
+    }
+    (best, failure)
+}

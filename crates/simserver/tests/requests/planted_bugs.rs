@@ -1,0 +1,68 @@
+//! A simulation proves nothing unless it finds the bugs that are put in front of it, and makes a short plan of them.
+
+use nilometer_server::Sabotage;
+use nilometer_simserver::{random_plan, run, shrink};
+
+/// Seeds within which each planted bug must be found.
+const SEEDS_MAX: u64 = 600;
+const FIRST_SEED: u64 = 2_000_000;
+
+/// Runs seeds with the bug until one fails, which must pass without it; and shrinks its plan.
+fn becomes_short(bug: Sabotage, steps_max: usize) {
+    for n in 0..SEEDS_MAX {
+        let plan = random_plan(FIRST_SEED + n);
+        let Err(failure) = run(&plan, Some(bug)) else {
+            continue;
+        };
+        run(&plan, None).expect("without the bug, every promise holds");
+        let (short, failure) = shrink(&plan, failure, Some(bug));
+        println!("{bug:?}: found by plan {}: {failure}", n + 1);
+        assert!(run(&short, Some(bug)).is_err());
+        assert!(run(&short, None).is_ok());
+        assert!(short.steps.len() <= steps_max, "{short}");
+        return;
+    }
+    panic!("{bug:?} was not found in {SEEDS_MAX} plans");
+}
+
+#[test]
+fn a_write_whose_time_is_over_and_that_is_called_stored_is_found() {
+    // Two writes for one turn, a few polls, and time that passes; two to spare.
+    becomes_short(Sabotage::TimeLimitIsSuccess, 7);
+}
+
+#[test]
+fn a_write_that_is_answered_before_it_is_stored_is_found() {
+    becomes_short(Sabotage::AnsweredBeforeStored, 4);
+}
+
+#[test]
+fn a_key_that_is_stored_apart_from_its_rows_is_found() {
+    // What goes wrong, the write, a few polls, and the write again; two to spare.
+    becomes_short(Sabotage::KeyApartFromRows, 7);
+}
+
+#[test]
+fn a_body_that_broke_off_and_is_stored_is_found() {
+    becomes_short(Sabotage::HalfBodyStored, 3);
+}
+
+#[test]
+fn memory_of_a_body_whose_client_went_is_missed() {
+    becomes_short(Sabotage::BodyMemoryKept, 4);
+}
+
+#[test]
+fn a_turn_of_a_query_whose_client_went_is_missed() {
+    becomes_short(Sabotage::TurnKept, 6);
+}
+
+#[test]
+fn an_answer_of_two_moments_is_found() {
+    becomes_short(Sabotage::TwoSnapshots, 8);
+}
+
+#[test]
+fn every_planted_bug_has_its_test() {
+    assert_eq!(Sabotage::ALL.len(), 7);
+}
