@@ -343,6 +343,8 @@ impl Catalogue {
         kind: ColumnKind,
         name: &str,
     ) -> Result<(), Malformed> {
+        // Ids rise, so one that was not given away yet need not be looked for.
+        let is_new = id.0 >= self.next.column;
         self.next.column = self.next.column.max(after(id.0)?);
         if self.is_dropped(table) {
             self.dropped.columns.insert(id);
@@ -354,17 +356,22 @@ impl Catalogue {
             .by_table
             .get_mut(&table)
             .ok_or_else(|| unknown("column of", "table", table.0))?;
-        if schema.column(id).is_some() {
+        if !is_new && schema.column(id).is_some() {
             return Ok(());
         }
         if schema.column_like(kind, name).is_some() {
             return Err(taken(name));
         }
-        *schema = Arc::new(schema.with_column(ColumnDef {
+        let column = ColumnDef {
             id,
             name: name.to_owned(),
             kind,
-        }));
+        };
+        // A copy for each of a hundred thousand columns would take minutes; nobody sees the table but whoever asked for it.
+        match Arc::get_mut(schema) {
+            Some(own) => own.push_column(column),
+            None => *schema = Arc::new(schema.with_column(column)),
+        }
         if kind == ColumnKind::Tag {
             self.tags.insert(id, table);
         }

@@ -75,6 +75,7 @@ pub(crate) use memory::SERIES_BYTES;
 pub use metrics::Metrics;
 pub(crate) use open::{read_definitions, segment_dir, segment_name};
 pub(crate) use presence::{Key, Keys, Presence, Since};
+pub(crate) use quarantine::quarantine_note;
 pub use quarantine::{OnDamage, Quarantined, QuarantinedTable};
 pub use relations::{NewRelation, RelationChange};
 pub use report::{JobsReport, SegmentReport};

@@ -8,6 +8,7 @@
 //! the newest key it knows, and from then on as much as the monotonic clock has advanced.
 
 mod file;
+pub(crate) mod hostile;
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};

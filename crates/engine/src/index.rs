@@ -10,6 +10,7 @@
 mod block;
 mod cache;
 mod footer;
+pub(crate) mod hostile;
 mod merge;
 mod reader;
 mod salvage;

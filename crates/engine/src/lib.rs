@@ -55,6 +55,8 @@ mod engine;
 mod error;
 mod file_header;
 mod head;
+#[doc(hidden)]
+pub mod hostile;
 mod idempotency;
 mod index;
 pub mod ingest;

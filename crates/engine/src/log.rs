@@ -10,6 +10,7 @@
 mod copy;
 mod file;
 mod hole;
+pub(crate) mod hostile;
 mod replay;
 #[cfg(test)]
 mod tests;

@@ -5,6 +5,7 @@
 //! not part of the store, and is removed at open, after everything that the manifest lists was found in order.
 
 mod edit;
+pub(crate) mod hostile;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

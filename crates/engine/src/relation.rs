@@ -9,6 +9,7 @@
 mod bytes;
 mod file;
 mod holds;
+pub(crate) mod hostile;
 mod reader;
 mod set;
 mod value;

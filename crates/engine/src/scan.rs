@@ -300,6 +300,8 @@ fn plan_columns(
 ) -> Result<(Vec<OutputColumn>, Fields), Error> {
     let table = &request.table;
     let mut fields = Fields::new();
+    // By position in the table, because one may be asked for twice.
+    let mut slots = vec![None; table.fields.len()];
     let mut columns = Vec::new();
     for &position in &request.projection {
         match table.source(position) {
@@ -321,8 +323,10 @@ fn plan_columns(
                 let ColumnKind::Field(kind) = field.kind else {
                     continue;
                 };
-                let known = fields.iter().position(|(id, _)| *id == field.id);
-                let slot = known.unwrap_or_else(|| {
+                let Some(slot) = slots.get_mut(at) else {
+                    continue;
+                };
+                let slot = *slot.get_or_insert_with(|| {
                     fields.push((field.id, kind));
                     fields.len() - 1
                 });

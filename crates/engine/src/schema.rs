@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use nilometer_codec::PhysicalType;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 /// Number of a batch in the one order of the data directory; 0 = before every batch.
 pub type Lsn = u64;
@@ -118,7 +119,19 @@ pub struct TableSchema {
     /// Fields in the order of their appearance.
     pub fields: Vec<ColumnDef>,
     arrow: OnceLock<SchemaRef>,
+    /// Made when a name is first asked for in a table with many columns.
+    by_name: OnceLock<ByName>,
 }
+
+/// Positions of columns by name. Looking through a hundred thousand of them for each that comes would take minutes.
+#[derive(Debug)]
+struct ByName {
+    tags: FxHashMap<String, usize>,
+    fields: FxHashMap<String, usize>,
+}
+
+/// So few columns are looked through as fast as they are looked up.
+const SCANNED_COLUMNS_MAX: usize = 64;
 
 /// Where a position of [`TableSchema::arrow_schema`] comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -141,6 +154,7 @@ impl TableSchema {
             tags: Vec::new(),
             fields: Vec::new(),
             arrow: OnceLock::new(),
+            by_name: OnceLock::new(),
         }
     }
 
@@ -154,6 +168,7 @@ impl TableSchema {
             tags: self.tags.clone(),
             fields: self.fields.clone(),
             arrow: OnceLock::new(),
+            by_name: OnceLock::new(),
         };
         change(&mut changed);
         changed
@@ -161,10 +176,27 @@ impl TableSchema {
 
     /// The same table with one column more.
     pub(crate) fn with_column(&self, column: ColumnDef) -> Self {
-        self.changed(|table| match column.kind {
-            ColumnKind::Tag => table.tags.push(column),
-            ColumnKind::Field(_) => table.fields.push(column),
-        })
+        self.changed(|table| table.push_column(column))
+    }
+
+    /// Adds a column, in place: for a table that nobody else sees yet.
+    pub(crate) fn push_column(&mut self, column: ColumnDef) {
+        self.arrow = OnceLock::new();
+        let is_tag = column.kind == ColumnKind::Tag;
+        let list = if is_tag {
+            &mut self.tags
+        } else {
+            &mut self.fields
+        };
+        if let Some(names) = self.by_name.get_mut() {
+            let names = if is_tag {
+                &mut names.tags
+            } else {
+                &mut names.fields
+            };
+            names.insert(column.name.clone(), list.len());
+        }
+        list.push(column);
     }
 
     /// The same table without a column.
@@ -214,12 +246,29 @@ impl TableSchema {
 
     /// The tag of this name.
     pub fn tag(&self, name: &str) -> Option<&ColumnDef> {
-        self.tags.iter().find(|tag| tag.name == name)
+        if self.tags.len() <= SCANNED_COLUMNS_MAX {
+            return self.tags.iter().find(|tag| tag.name == name);
+        }
+        self.tags.get(*self.names().tags.get(name)?)
     }
 
     /// The field of this name.
     pub fn field(&self, name: &str) -> Option<&ColumnDef> {
-        self.fields.iter().find(|field| field.name == name)
+        if self.fields.len() <= SCANNED_COLUMNS_MAX {
+            return self.fields.iter().find(|field| field.name == name);
+        }
+        self.fields.get(*self.names().fields.get(name)?)
+    }
+
+    fn names(&self) -> &ByName {
+        let of = |columns: &[ColumnDef]| {
+            let columns = columns.iter().enumerate();
+            columns.map(|(at, it)| (it.name.clone(), at)).collect()
+        };
+        self.by_name.get_or_init(|| ByName {
+            tags: of(&self.tags),
+            fields: of(&self.fields),
+        })
     }
 
     /// The columns that leave the engine: `time`, then tags as dictionary-encoded text, then fields. A field named
@@ -230,16 +279,17 @@ impl TableSchema {
 
     fn build_arrow(&self) -> Schema {
         let mut columns = vec![Field::new(TIME_COLUMN, time_type(), false)];
-        let taken = |columns: &[Field], name: &str| columns.iter().any(|c| c.name() == name);
+        let mut taken = FxHashSet::default();
+        taken.insert(TIME_COLUMN.to_owned());
         for tag in &self.tags {
-            let name = unique(&tag.name, |name| taken(&columns, name));
+            let name = unique(&tag.name, &mut taken);
             columns.push(Field::new(name, tag_type(), true));
         }
         for field in &self.fields {
             let ColumnKind::Field(kind) = field.kind else {
                 continue;
             };
-            let name = unique(&field.name, |name| taken(&columns, name));
+            let name = unique(&field.name, &mut taken);
             columns.push(Field::new(name, field_type(kind), true));
         }
         Schema::new(columns)
@@ -263,10 +313,11 @@ impl TableSchema {
     }
 }
 
-fn unique(name: &str, taken: impl Fn(&str) -> bool) -> String {
+/// The name, or the first of `name_1`, `name_2` and so on that is free; it is taken from then on.
+fn unique(name: &str, taken: &mut FxHashSet<String>) -> String {
     let mut shown = name.to_owned();
     let mut n = 0;
-    while taken(&shown) {
+    while !taken.insert(shown.clone()) {
         n += 1;
         shown = format!("{name}_{n}");
     }

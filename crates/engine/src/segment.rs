@@ -10,6 +10,7 @@
 mod cache;
 mod directory;
 mod footer;
+pub(crate) mod hostile;
 mod meta;
 mod reader;
 mod rollup;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result, bail};
 use nilometer_ledger::server;
 use nilometer_ledger::tally::Tally;
-use nilometer_ledger::trial::{Context, Outcome, full_disk, kills, mutations, syscalls};
+use nilometer_ledger::trial::{Context, Outcome, full_disk, hostile, kills, mutations, syscalls};
 
 mod peers_command;
 
@@ -28,6 +28,7 @@ Kinds, all of them without a name:
   errors     EIO and ENOSPC at the n-th system call (needs strace)
   full-disk  a disk that fills and is freed (needs root and a loop device)
   mutations  files of a store or a backup damaged
+  hostile    requests that want the server dead, in 512 MiB (needs root and control groups)
 
 Options:
   --seed N        what everything random follows from; another one each time without it
@@ -48,7 +49,7 @@ struct Kind {
     quick: u64,
 }
 
-const KINDS: [Kind; 6] = [
+const KINDS: [Kind; 7] = [
     Kind {
         name: "kills",
         what: "SIGKILL under load",
@@ -90,6 +91,13 @@ const KINDS: [Kind; 6] = [
         run: mutations::mutations,
         faults: 5000,
         quick: 400,
+    },
+    Kind {
+        name: "hostile",
+        what: "hostile requests",
+        run: hostile::hostile,
+        faults: 10_000,
+        quick: 1,
     },
 ];
 /// A kind has so long where nobody says how long.

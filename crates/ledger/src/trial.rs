@@ -12,6 +12,7 @@ use crate::random::Random;
 use crate::tally::Tally;
 
 pub mod full_disk;
+pub mod hostile;
 pub mod kills;
 pub mod mutations;
 pub mod peers;

@@ -27,6 +27,10 @@ use super::Engine;
 use super::open::{segment_dir, segment_name, side_name};
 use super::restore::copy_file;
 
+pub(crate) fn quarantine_note(bytes: &[u8]) {
+    note::hostile(bytes);
+}
+
 /// What becomes of damage that is found while a store opens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OnDamage {

@@ -164,6 +164,17 @@ fn decode(dir: &Path, text: &str) -> Option<Quarantined> {
     })
 }
 
+/// Any bytes as a note; what reads must be written so that it reads the same. See `crate::hostile`.
+pub(super) fn hostile(bytes: &[u8]) {
+    let dir = Path::new("/d");
+    let text = String::from_utf8_lossy(bytes);
+    if let Some(entry) = decode(dir, &text) {
+        let again = decode(dir, &encode(dir, &entry)).expect("what was written reads");
+        let twice = decode(dir, &encode(dir, &again)).expect("what was written reads");
+        assert!(again == twice, "a note reads as something else each time");
+    }
+}
+
 fn table(value: &str) -> Option<QuarantinedTable> {
     let mut parts = value.splitn(5, ' ');
     let id = TableId(parts.next()?.parse().ok()?);
