@@ -6,8 +6,8 @@ use std::sync::Arc;
 use nilometer_codec::crc32c;
 
 use super::block::{Place, decode_dictionary, decode_list, encode_dictionary, put_u32s, take_u32s};
-use super::footer::Footer;
-use super::{BlockCache, HEADER_BYTES, Index, MAGIC, TAIL_BYTES, VALUES_OF_ONE_BLOCK};
+use super::footer::{Footer, Layout};
+use super::{BlockCache, HEADER_BYTES, Index, KIND, MAGIC, TAIL_BYTES, VALUES_OF_ONE_BLOCK};
 use crate::budget::MemoryBudget;
 use crate::disk::{Disk as _, MemoryDisk, write_all_at};
 use crate::file_header;
@@ -19,7 +19,13 @@ const FILE_ID: u64 = 1;
 const NUMBERS: usize = 2000;
 
 pub(crate) fn footer(bytes: &[u8]) {
-    agrees(bytes, Footer::decode, Footer::encode);
+    agrees(
+        bytes,
+        |bytes| Footer::decode(bytes, Layout::Twice),
+        Footer::encode,
+    );
+    // The earlier layout is only read.
+    let _ = Footer::decode(bytes, Layout::Once);
 }
 
 /// The first two bytes say how many values or numbers are to be expected.
@@ -85,7 +91,7 @@ pub(crate) fn file(bytes: &[u8]) {
 
 /// The file's bytes with right checksums of its ends. Places of the footer: in the tail, behind the file's id.
 fn seal(bytes: &[u8]) -> Option<Vec<u8>> {
-    let mut out = file_header::encode(MAGIC, SEED_UUID, &FILE_ID.to_le_bytes(), HEADER_BYTES);
+    let mut out = file_header::encode(KIND, SEED_UUID, &FILE_ID.to_le_bytes(), HEADER_BYTES);
     out.extend_from_slice(bytes.get(HEADER_BYTES..)?);
     let tail_at = out.len().checked_sub(TAIL_BYTES)?;
     let number = |bytes: &[u8], at: usize| {

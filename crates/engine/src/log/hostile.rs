@@ -90,7 +90,7 @@ fn seal(text: &mut [u8], at: usize) -> Option<usize> {
 
 /// The records of a real file.
 pub(crate) fn seeds(bytes: &[u8], seeds: &mut Vec<(&'static str, Vec<u8>)>) {
-    let Ok(header) = FileHeader::decode(bytes, Path::new("")) else {
+    let Ok((header, _)) = FileHeader::decode(bytes, Path::new("")) else {
         return;
     };
     let mut all = Vec::new();

@@ -4,9 +4,7 @@ use std::path::Path;
 
 use nilometer_codec::crc32c;
 
-use super::{
-    HEADER_BYTES, MAGIC, Manifest, NAME, RECORD_HEADER_BYTES, RECORD_MAGIC, decode_record,
-};
+use super::{HEADER_BYTES, KIND, Manifest, NAME, RECORD_HEADER_BYTES, RECORD_MAGIC, decode_record};
 use crate::disk::{Disk as _, MemoryDisk, write_all_at};
 use crate::file_header;
 use crate::hostile::{SEED_UUID, pieces};
@@ -14,7 +12,7 @@ use crate::hostile::{SEED_UUID, pieces};
 /// Edits, each behind its length in two bytes, in records with right checksums. What opens must say the same when it was
 /// written afresh.
 pub(crate) fn file(bytes: &[u8]) {
-    let mut text = file_header::encode(MAGIC, SEED_UUID, &[], HEADER_BYTES);
+    let mut text = file_header::encode(KIND, SEED_UUID, &[], HEADER_BYTES);
     for payload in pieces(bytes) {
         let start = text.len();
         text.extend_from_slice(&RECORD_MAGIC.to_le_bytes());

@@ -9,7 +9,7 @@ use super::directory::GroupDirectory;
 use super::footer::{self, Part, Tail};
 use super::rollup::GroupRollups;
 use super::statistics::GroupStatistics;
-use super::{GROUP_BLOCKS_MAX, HEADER_BYTES, Home, MAGIC, Segment, SegmentMeta, TAIL_BYTES};
+use super::{GROUP_BLOCKS_MAX, HEADER_BYTES, Home, KIND, Segment, SegmentMeta, TAIL_BYTES};
 use crate::disk::{Disk as _, MemoryDisk, write_all_at};
 use crate::file_header;
 use crate::hostile::{SEED_UUID, agrees};
@@ -101,7 +101,7 @@ pub(crate) fn file(bytes: &[u8]) {
 
 /// The same bytes with the header, the tail and the checksums that they need to be looked at.
 fn seal(bytes: &[u8]) -> Option<Vec<u8>> {
-    let mut out = file_header::encode(MAGIC, SEED_UUID, &FILE_ID.to_le_bytes(), HEADER_BYTES);
+    let mut out = file_header::encode(KIND, SEED_UUID, &FILE_ID.to_le_bytes(), HEADER_BYTES);
     out.extend_from_slice(bytes.get(HEADER_BYTES..)?);
     let tail_at = out.len().checked_sub(usize::try_from(TAIL_BYTES).ok()?)?;
     // The places stand in the tail behind the file's id.
