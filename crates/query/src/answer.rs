@@ -6,6 +6,7 @@ use std::task::{Context, Poll};
 
 use arrow::array::{Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::physical_plan::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{Stream, StreamExt, stream};
@@ -27,6 +28,8 @@ pub struct Answer {
     limit_ms: u64,
     memory_bytes_max: usize,
     running: Running,
+    /// What its reader holds of it.
+    held: MemoryReservation,
     ended: bool,
 }
 
@@ -36,6 +39,8 @@ impl Answer {
         running: Running,
         options: &SqlOptions,
     ) -> Self {
+        let pool: Arc<dyn MemoryPool> = Arc::clone(running.memory()) as _;
+        let held = MemoryConsumer::new("answer").register(&pool);
         let stop = running.stop();
         let deadline = Box::pin(tokio::time::sleep_until(stop.deadline));
         let cancelled = Box::pin(stop.cancelled.clone().cancelled_owned());
@@ -47,6 +52,7 @@ impl Answer {
             limit_ms: options.query_ms_max,
             memory_bytes_max: options.query_memory_bytes_max,
             running,
+            held,
             ended: false,
         }
     }
@@ -70,6 +76,13 @@ impl Answer {
     /// The statement, to go on with.
     pub(crate) fn into_running(self) -> Running {
         self.running
+    }
+
+    /// Says how many bytes the reader holds of rows that it has taken, such as those that wait to be written: they count
+    /// as the query's. An error = it may not hold so many.
+    pub fn hold(&mut self, bytes: usize) -> Result<(), Error> {
+        let held = self.held.try_resize(bytes);
+        held.map_err(|error| Error::of_run(error, self.memory_bytes_max))
     }
 
     /// Names and types of the columns.

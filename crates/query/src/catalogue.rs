@@ -16,7 +16,7 @@ use nilometer_engine::Snapshot;
 
 use crate::error::Error;
 use crate::relation::{self, RelationTable};
-use crate::sql::Shared;
+use crate::sql::{Shared, bound_tables};
 use crate::statement::name::{Place, SYSTEM_SCHEMA, TableName};
 use crate::statement::{Params, Statement, parse};
 use crate::system;
@@ -161,7 +161,9 @@ impl Reading {
         match parse(query, bounds, &Params::new())? {
             Statement::Query(statement) => {
                 let session = deeper.session(&place);
-                Ok(session.statement_to_plan(statement).await?)
+                let plan = session.statement_to_plan(statement).await?;
+                bound_tables(&plan, bounds.operators_max)?;
+                Ok(plan)
             }
             _ => Err(Error::internal("the query of a view is none")),
         }

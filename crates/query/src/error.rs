@@ -120,7 +120,7 @@ pub enum Error {
     },
     /// One expression or one chain of joins or unions is longer than the planner's stack allows.
     #[error(
-        "an expression is limited to {limit} operators in a row; write long OR chains as IN lists or raise sql-operators-max"
+        "an expression is limited to {limit} operators in a row and a query to as many tables, views and WITH counted as what they stand for; write long OR chains as IN lists, name less, or raise sql-operators-max"
     )]
     TooDeep {
         /// The limit in force.

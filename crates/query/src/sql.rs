@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::common::TableReference;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, TableReference};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::TaskContext;
 use datafusion::execution::context::SessionState;
@@ -433,7 +434,41 @@ pub(crate) async fn plan(
         }
     };
     only_reading(&plan)?;
+    bound_tables(&plan, reading.shared.options.sql_operators_max)?;
     Ok(plan)
+}
+
+/// Refuses more tables than the planner can carry. A view counts as all that its query reads, wherever it is named: the
+/// planner puts a copy there, and views of views double with each level.
+pub(crate) fn bound_tables(plan: &LogicalPlan, tables_max: usize) -> Result<(), Error> {
+    let mut left = tables_max;
+    count_tables(plan, &mut left)?;
+    if left == 0 {
+        return Err(Error::TooDeep {
+            limit: tables_max,
+            position: None,
+        });
+    }
+    Ok(())
+}
+
+/// Counts down to nothing, and no further.
+fn count_tables(plan: &LogicalPlan, left: &mut usize) -> Result<(), Error> {
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            *left = left.saturating_sub(1);
+            if let Some(view) = scan.source.get_logical_plan() {
+                let counted = count_tables(&view, left);
+                counted.map_err(|error| DataFusionError::External(Box::new(error)))?;
+            }
+        }
+        Ok(if *left == 0 {
+            TreeNodeRecursion::Stop
+        } else {
+            TreeNodeRecursion::Continue
+        })
+    })?;
+    Ok(())
 }
 
 /// Refuses what the statement's first word does not give away, such as `WITH ... INSERT`.

@@ -1,5 +1,6 @@
 //! From text to one statement that may run: its size and depth are bounded before anything recurses over it.
 
+mod bounds;
 mod change;
 mod grammar;
 pub(crate) mod name;
@@ -8,18 +9,14 @@ pub(crate) mod settings;
 mod show;
 pub(crate) mod types;
 
-use std::ops::ControlFlow;
-
 use datafusion::sql::parser::{DFParserBuilder, Statement as DfStatement};
-use datafusion::sql::sqlparser::ast::{
-    self, CastKind, DataType, Expr, TableFactor, TimezoneInfo, Visit, Visitor,
-};
+use datafusion::sql::sqlparser::ast::{self, CastKind, DataType, Expr, TimezoneInfo};
 use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
-use crate::error::{Error, Position, syntax};
+use crate::error::{Error, syntax};
 use crate::spelling;
+use bounds::{check_tables, check_tokens};
 use grammar::Grammar;
 
 pub(crate) use change::{Change, run::run as run_change};
@@ -73,7 +70,7 @@ pub(crate) fn parse(sql: &str, bounds: Bounds, params: &Params) -> Result<Statem
         .tokenize_with_location()
         .map_err(|error| syntax(&error.to_string()))?;
     let tokens = spelling::asof_joins(tokens);
-    bound_chains(&tokens, bounds.operators_max)?;
+    check_tokens(&tokens, bounds.operators_max)?;
     if let Some(own) = own(&tokens, sql)? {
         return Ok(own);
     }
@@ -175,7 +172,7 @@ fn prepare(statement: &mut DfStatement, bounds: Bounds, params: &Params) -> Resu
     }
     params.fill(statement.as_mut())?;
     spelling::rewrite(statement);
-    bound_tables(statement, bounds.operators_max)
+    check_tables(statement, bounds.operators_max)
 }
 
 fn unsupported(statement: &str) -> Error {
@@ -190,6 +187,7 @@ fn unsupported(statement: &str) -> Error {
             "settings are the server's, see SHOW SETTINGS; those of a table are ALTER TABLE ... SET (...)"
         }
         "TRUNCATE" => "write DELETE FROM and the table",
+        "EXPLAIN" => "explain the statement itself",
         "MERGE" => "write INSERT ... ON CONFLICT",
         "ROLE" | "USER" | "GRANT" | "REVOKE" | "POLICY" => "there are no roles yet",
         _ => {
@@ -199,31 +197,6 @@ fn unsupported(statement: &str) -> Error {
     Error::Unsupported {
         statement: statement.to_owned(),
         instead,
-    }
-}
-
-/// Refuses more tables than the planner's recursion can join; commas join too.
-fn bound_tables(statement: &ast::Statement, tables_max: usize) -> Result<(), Error> {
-    let mut tables = Tables(0);
-    let _: ControlFlow<()> = statement.visit(&mut tables);
-    if tables.0 > tables_max {
-        return Err(Error::TooDeep {
-            limit: tables_max,
-            position: None,
-        });
-    }
-    Ok(())
-}
-
-/// Counts what stands in FROM.
-struct Tables(usize);
-
-impl Visitor for Tables {
-    type Break = ();
-
-    fn pre_visit_table_factor(&mut self, _table: &TableFactor) -> ControlFlow<()> {
-        self.0 += 1;
-        ControlFlow::Continue(())
     }
 }
 
@@ -241,68 +214,6 @@ pub(crate) fn first_word(sql: &str) -> String {
         .next()
         .unwrap_or_default()
         .to_uppercase()
-}
-
-/// Refuses chains of operators that the planner's recursion could not walk. A chain cannot pass a comma or leave its
-/// parentheses, so what is counted is operators between commas, by depth; depth has its own limit in the parser.
-fn bound_chains(tokens: &[TokenWithSpan], operators_max: usize) -> Result<(), Error> {
-    let mut depths = Vec::new();
-    let mut operators = 0usize;
-    for token in tokens {
-        match &token.token {
-            Token::LParen | Token::LBracket | Token::LBrace => {
-                depths.push(operators);
-                operators = 0;
-            }
-            Token::RParen | Token::RBracket | Token::RBrace => {
-                operators = depths.pop().unwrap_or(operators);
-            }
-            Token::Comma | Token::SemiColon => operators = 0,
-            other => operators += usize::from(chains(other)),
-        }
-        if operators > operators_max {
-            let start = token.span.start;
-            let position = Some(Position {
-                line: start.line,
-                column: start.column,
-            });
-            return Err(Error::TooDeep {
-                limit: operators_max,
-                position,
-            });
-        }
-    }
-    Ok(())
-}
-
-fn chains(token: &Token) -> bool {
-    match token {
-        Token::Word(word) => matches!(
-            word.keyword,
-            Keyword::AND
-                | Keyword::OR
-                | Keyword::NOT
-                | Keyword::UNION
-                | Keyword::EXCEPT
-                | Keyword::INTERSECT
-                | Keyword::JOIN
-                | Keyword::AT
-                | Keyword::IS
-                | Keyword::IN
-                | Keyword::LIKE
-                | Keyword::BETWEEN
-                | Keyword::COLLATE
-        ),
-        Token::Whitespace(_)
-        | Token::Number(..)
-        | Token::Placeholder(_)
-        | Token::Period
-        | Token::EOF
-        | Token::SingleQuotedString(_)
-        | Token::DoubleQuotedString(_)
-        | Token::EscapedStringLiteral(_) => false,
-        _ => true,
-    }
 }
 
 /// The type of the time column.

@@ -123,7 +123,7 @@ impl TableProvider for Table {
         };
         let narrowing = match pushdown.fields.as_slice() {
             [] => Narrowing::None,
-            fields => Narrowing::Fields(fields.iter().map(|it| it.predicate.clone()).collect()),
+            fields => Narrowing::Fields(fields.iter().map(|it| it.predicate()).collect()),
         };
         let shown = format!("table={}, {shown}", self.name);
         let snapshot = Arc::clone(&self.snapshot);

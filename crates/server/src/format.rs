@@ -147,6 +147,14 @@ impl Writer {
         }
     }
 
+    /// Bytes of rows that wait to be written with later ones.
+    pub(crate) fn held_bytes(&self) -> usize {
+        match self {
+            Self::Parquet(parquet) => parquet.held_bytes(),
+            Self::Text(_) | Self::Stream(_) => 0,
+        }
+    }
+
     /// Appends what comes after the last row.
     pub(crate) fn finish(self, out: &mut Vec<u8>) -> Result<(), Refusal> {
         match self {

@@ -307,6 +307,7 @@ async fn send(
             ));
         }
         writer.batch(&batch, &mut out)?;
+        answer.hold(writer.held_bytes() + out.len())?;
         if out.len() >= app.config.answer_chunk_bytes {
             let mut written = Bytes::from(std::mem::take(&mut out));
             while !written.is_empty() {

@@ -3,6 +3,9 @@
 //! Does: turn a comparison of a field with literals of its own type, or of an integer with floats, into ranges of
 //! values, never smaller than what the comparison accepts. Does not: replace the comparison, which is made again of every row above the scan.
 
+use std::cmp::Ordering;
+use std::ops::RangeInclusive;
+
 use arrow::datatypes::DataType;
 use datafusion::common::ScalarValue;
 use datafusion::logical_expr::expr::BinaryExpr;
@@ -14,6 +17,10 @@ use nilometer_engine::{
 /// Values that EXPLAIN spells out.
 const VALUES_SHOWN_MAX: usize = 5;
 
+/// Ranges that the engine looks through for each value. More are drawn together: what lies between them is found too, and
+/// the comparison above the scan refuses it.
+const RANGES_MAX: usize = 16;
+
 /// A condition on a field, for the engine and for EXPLAIN.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct FieldCondition {
@@ -24,6 +31,24 @@ pub(crate) struct FieldCondition {
 impl FieldCondition {
     pub(super) fn shown(&self) -> &str {
         &self.shown
+    }
+
+    /// For the engine.
+    pub(crate) fn predicate(&self) -> FieldPredicate {
+        FieldPredicate {
+            column: self.predicate.column,
+            matches: match &self.predicate.matches {
+                FieldMatch::Int(ranges) => FieldMatch::Int(drawn_together(ranges, Ord::cmp)),
+                FieldMatch::Unsigned(ranges) => {
+                    FieldMatch::Unsigned(drawn_together(ranges, Ord::cmp))
+                }
+                FieldMatch::Float(ranges) => {
+                    FieldMatch::Float(drawn_together(ranges, f64::total_cmp))
+                }
+                FieldMatch::Text(ranges) => FieldMatch::Text(texts_drawn_together(ranges)),
+                matches => matches.clone(),
+            },
+        }
     }
 
     /// Accepts what the other accepts too; false = they are not of one field.
@@ -44,6 +69,45 @@ impl FieldCondition {
         self.shown.push_str(&other.shown);
         true
     }
+}
+
+/// Few ranges with everything that is in these.
+fn drawn_together<T: Copy>(
+    ranges: &[RangeInclusive<T>],
+    order: impl Fn(&T, &T) -> Ordering,
+) -> Vec<RangeInclusive<T>> {
+    if ranges.len() <= RANGES_MAX {
+        return ranges.to_vec();
+    }
+    let mut sorted = ranges.to_vec();
+    sorted.sort_by(|one, other| order(one.start(), other.start()));
+    let together = sorted.chunks(sorted.len().div_ceil(RANGES_MAX));
+    let hull = |part: &[RangeInclusive<T>]| {
+        let first = part.first()?.start();
+        let last = part.iter().map(RangeInclusive::end);
+        Some(*first..=*last.max_by(|one, other| order(one, other))?)
+    };
+    together.filter_map(hull).collect()
+}
+
+/// The same of texts.
+fn texts_drawn_together(ranges: &[TextRange]) -> Vec<TextRange> {
+    if ranges.len() <= RANGES_MAX {
+        return ranges.to_vec();
+    }
+    let mut sorted = ranges.to_vec();
+    // No lowest text is below all others.
+    sorted.sort_by(|one, other| one.first.cmp(&other.first));
+    let together = sorted.chunks(sorted.len().div_ceil(RANGES_MAX));
+    let hull = |part: &[TextRange]| {
+        let endless = part.iter().any(|range| range.last.is_none());
+        let last = part.iter().map(|range| &range.last).max();
+        Some(TextRange {
+            first: part.first()?.first.clone(),
+            last: last.filter(|_| !endless).and_then(Clone::clone),
+        })
+    };
+    together.filter_map(hull).collect()
 }
 
 /// What a conjunct says of one field; `None` = nothing that blocks could be ruled out by.

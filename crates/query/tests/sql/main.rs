@@ -9,6 +9,7 @@ mod aggregates;
 mod functions;
 mod gapfill;
 mod guide;
+mod hostile;
 mod narrowed;
 mod operators;
 mod oracle;

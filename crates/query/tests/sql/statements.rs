@@ -50,7 +50,7 @@ async fn errors_say_what_is_wrong_and_where() {
             "column not found: \"Usage\"; did you mean \"usage\"?",
         ),
         ("", None, "empty"),
-        ("SELECT 1; SELECT 2", None, "one statement"),
+        ("SELECT 1; SELECT 2", at(1, 11), "one statement"),
         (
             "SELECT avgg(usage) FROM cpu",
             at(1, 8),

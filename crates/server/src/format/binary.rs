@@ -64,6 +64,11 @@ impl Parquet {
         Ok(())
     }
 
+    /// Bytes of the row group that is being filled, encoded and not.
+    pub(super) fn held_bytes(&self) -> usize {
+        self.writer.memory_size()
+    }
+
     pub(super) fn finish(mut self, out: &mut Vec<u8>) -> Result<(), Refusal> {
         self.writer.finish().map_err(|error| cannot(&error))?;
         out.append(self.writer.inner_mut());
