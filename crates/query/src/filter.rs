@@ -13,7 +13,7 @@ use arrow::datatypes::{DataType, Schema, TimeUnit};
 use datafusion::common::{Column, ScalarValue};
 use datafusion::logical_expr::expr::{BinaryExpr, InList};
 use datafusion::logical_expr::{Between, Expr, Like, Operator};
-use field::FieldCondition;
+pub(crate) use field::FieldCondition;
 use nilometer_engine::{ColumnSource, TableSchema, TagMatch, TagPredicate};
 
 const DAY_NS: i128 = 86_400_000_000_000;

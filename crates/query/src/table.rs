@@ -12,7 +12,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::empty::EmptyExec;
 use nilometer_engine::{Narrowing, ScanRequest, Snapshot, TableSchema};
 
-use crate::filter::{Coverage, Pushdown};
+use crate::filter::{Coverage, FieldCondition, Pushdown};
 use crate::scan::SeriesScan;
 
 /// Columns that say which row it is, for statements that change rows. The engine's scan calls them so too.
@@ -123,7 +123,7 @@ impl TableProvider for Table {
         };
         let narrowing = match pushdown.fields.as_slice() {
             [] => Narrowing::None,
-            fields => Narrowing::Fields(fields.iter().map(|it| it.predicate()).collect()),
+            fields => Narrowing::Fields(fields.iter().map(FieldCondition::predicate).collect()),
         };
         let shown = format!("table={}, {shown}", self.name);
         let snapshot = Arc::clone(&self.snapshot);

@@ -25,12 +25,12 @@ pub(super) fn check_tokens(tokens: &[TokenWithSpan], operators_max: usize) -> Re
     chains(tokens, operators_max)
 }
 
-fn position(token: &TokenWithSpan) -> Option<Position> {
+fn position(token: &TokenWithSpan) -> Position {
     let start = token.span.start;
-    Some(Position {
+    Position {
         line: start.line,
         column: start.column,
-    })
+    }
 }
 
 /// Refuses a second statement before a thousand of them are parsed to be thrown away.
@@ -61,7 +61,7 @@ fn one_statement(tokens: &[TokenWithSpan]) -> Result<(), Error> {
         }
         Some(second) => Err(Error::Syntax {
             message: ONE_STATEMENT.to_owned(),
-            position: position(second),
+            position: Some(position(second)),
         }),
     }
 }
@@ -123,7 +123,7 @@ fn calls_tried_twice(tokens: &[TokenWithSpan]) -> Result<(), Error> {
                         message: format!(
                             "calls of CAST, EXTRACT, FLOOR and the like are limited to {TRIED_TWICE_MAX} inside each other; write value::type, or compute a part in a subquery"
                         ),
-                        position: position(token),
+                        position: Some(position(token)),
                     });
                 }
             }
@@ -158,7 +158,7 @@ fn chains(tokens: &[TokenWithSpan], operators_max: usize) -> Result<(), Error> {
         if operators > operators_max {
             return Err(Error::TooDeep {
                 limit: operators_max,
-                position: position(token),
+                position: Some(position(token)),
             });
         }
     }
