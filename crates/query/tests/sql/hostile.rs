@@ -1,6 +1,8 @@
 //! Statements that are small, and were more than the parser, the planner or the memory could take. A test that does not end
 //! has failed.
 
+use std::fmt::Write;
+
 use nilometer_query::Error;
 
 use crate::support::Store;
@@ -90,9 +92,11 @@ async fn names_that_stand_for_more_and_more_are_refused() {
         let mut sql = "WITH t0 AS (SELECT n FROM m WHERE n < 2)".to_owned();
         for name in 1..=names {
             let before = name - 1;
-            sql += &format!(
+            write!(
+                sql,
                 ", t{name} AS (SELECT a.n FROM t{before} a JOIN T{before} b ON a.n = b.n)"
-            );
+            )
+            .unwrap();
         }
         sql + &format!(" SELECT count(*) FROM t{names}")
     };
