@@ -1,13 +1,16 @@
 # One profile (release) for everything, so that every crate is compiled once.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test ledger lint tidy bench soak fuzz-smoke clean
+.PHONY: help setup build demo test ledger lint tidy bench soak fuzz fuzz-smoke clean
 
-# Inputs per property in `make fuzz-smoke`; arguments of `make bench`, `make soak` and `make ledger`.
+# Inputs per property in `make fuzz-smoke`; arguments of `make bench`, `make soak` and `make ledger`; what
+# `make fuzz` runs, and how long.
 CASES ?= 20000
 BENCH ?=
 SOAK ?=
 LEDGER ?=
+TARGET ?= line_protocol
+FUZZ_SECONDS ?= 60
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' Makefile | while IFS=$$'\t' read -r name what; do printf '  make %-12s %s\n' "$$name" "$$what"; done
@@ -46,6 +49,9 @@ soak: setup ## Simulate crashes and requests until stopped, keep what is found i
 
 fuzz-smoke: setup ## Throw many random inputs at decoders and parsers (CASES=20000)
 	PROPTEST_CASES=$(CASES) cargo test --release --locked -p nilometer-codec -p nilometer-lineproto
+
+fuzz: setup ## Fuzz one target with coverage for some seconds (TARGET=record FUZZ_SECONDS=60); needs cargo-fuzz and a nightly compiler
+	cd fuzz && cargo +nightly fuzz run $(TARGET) ../testdata/corpus/$(TARGET) -- -max_total_time=$(FUZZ_SECONDS)
 
 clean: ## Remove everything that was built
 	cargo clean
