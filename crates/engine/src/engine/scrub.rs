@@ -33,6 +33,8 @@ const SLICE_BYTES: u64 = 1 << 20;
 const PAUSE_MS: u64 = 100;
 /// The place is written down so often at most.
 const SAVE_MS: u64 = 60_000;
+/// Places that are listed. A disk that fails as a whole has millions, and the list is searched for each.
+const DAMAGE_LISTED_MAX: usize = 1000;
 const DAY_NS: u128 = 24 * 3600 * 1_000_000_000;
 
 /// What the scrub has read and found since the store was opened.
@@ -48,7 +50,8 @@ pub struct Scrubbed {
     pub pass_started_ns: i64,
     /// Bytes that it has read.
     pub pass_bytes: u64,
-    /// What fails a checksum, does not decode or is not there, in the order in which it was found, each place once.
+    /// What fails a checksum, does not decode or is not there, in the order in which it was found, each place once; the
+    /// first thousand.
     pub damage: Vec<Damage>,
 }
 
@@ -237,7 +240,9 @@ impl Engine {
         };
         let mut scrubbed = lock(&self.scrubbed);
         let mut known = scrubbed.damage.iter();
-        if !known.any(|it| it.path == path && it.offset == offset) {
+        if scrubbed.damage.len() < DAMAGE_LISTED_MAX
+            && !known.any(|it| it.path == path && it.offset == offset)
+        {
             step.damage += 1;
             scrubbed.damage.push(Damage {
                 path,
