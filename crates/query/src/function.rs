@@ -1,6 +1,7 @@
 //! Functions of time series that `DataFusion` does not have, under the names that `TimescaleDB` gave them.
 
 mod bookend;
+mod bounded;
 mod bucket;
 mod dense;
 mod ends;
@@ -69,5 +70,5 @@ pub(crate) fn register(session: &mut SessionState) -> Result<()> {
     session.register_udf(Arc::new(sign))?;
     let variance = var_samp_udaf().as_ref().clone().with_aliases(["variance"]);
     session.register_udaf(Arc::new(variance))?;
-    Ok(())
+    bounded::register(session)
 }

@@ -222,7 +222,7 @@ struct Around {
     tables: usize,
     /// Queries of its WITH that were not there yet: where they are, and the names that they get.
     coming: HashMap<*const ast::Query, String>,
-    /// Tables of those that were.
+    /// What those that were count as.
     named: HashMap<String, usize>,
 }
 
@@ -258,7 +258,8 @@ impl Visitor for Tables {
         self.most = self.most.max(tables);
         if let Some(parent) = self.around.last_mut() {
             match parent.coming.remove(&(&raw const *query)) {
-                Some(name) => drop(parent.named.insert(name, tables)),
+                // One more for the name: names of names make a plan as deep as they are many.
+                Some(name) => drop(parent.named.insert(name, tables.saturating_add(1))),
                 None => parent.tables = parent.tables.saturating_add(tables),
             }
         }

@@ -105,6 +105,18 @@ async fn names_that_stand_for_more_and_more_are_refused() {
         let error = store.error(&with(names)).await;
         assert!(matches!(error, Error::TooDeep { .. }), "{names}: {error:?}");
     }
+    let chain = |names: usize| {
+        let mut sql = "WITH t0 AS (SELECT 1 AS n UNION ALL SELECT 2)".to_owned();
+        for name in 1..=names {
+            write!(sql, ", t{name} AS (SELECT n FROM t{})", name - 1).unwrap();
+        }
+        sql + &format!(" SELECT count(*) FROM t{names}")
+    };
+    assert_eq!(store.rows(&chain(20)).await, ["2"]);
+    for names in [1000, 20_000] {
+        let error = store.error(&chain(names)).await;
+        assert!(matches!(error, Error::TooDeep { .. }), "{names}: {error:?}");
+    }
     store.rows("CREATE VIEW v0 AS SELECT n FROM m").await;
     for view in 1..=12 {
         let before = view - 1;
@@ -155,4 +167,62 @@ async fn long_lists_find_what_they_name() {
         chain.join(" OR ")
     );
     assert_eq!(store.rows(&sql).await, ["300|0|4784"]);
+}
+
+/// The story: `repeat('x', 1000000000)` took a gigabyte from nobody's budget, `array_repeat(1, 1000000000000)` more than there is,
+/// and `levenshtein` of two long texts held a thread for minutes.
+#[tokio::test]
+async fn functions_that_make_much_of_little_are_refused_before_they_begin() {
+    let store = store();
+    for sql in [
+        "SELECT repeat('x', 1000000000)",
+        "SELECT length(repeat('x', 9223372036854775807))",
+        "SELECT repeat(s, 200000) FROM m",
+        "SELECT repeat(repeat('x', 100000), 100000)",
+        "SELECT lpad('x', 2000000000)",
+        "SELECT rpad('x', 2000000000, 'yz')",
+        "SELECT replace(repeat('x', 1000000), 'x', repeat('y', 100000))",
+        "SELECT replace(repeat('x', 1000000), '', repeat('y', 100000))",
+        "SELECT levenshtein(repeat('a', 200000), repeat('b', 200000))",
+        "SELECT array_repeat(1, 1000000000000)",
+        "SELECT array_repeat(repeat('x', 1000000), 1000000)",
+        "SELECT array_resize([1], 1000000000000)",
+        "SELECT range(1, 1000000000000)",
+        "SELECT range(-9223372036854775807, 9223372036854775807)",
+        "SELECT generate_series(1, 1000000000000)",
+        "SELECT generate_series(1000000000000, 1, -1)",
+        "SELECT generate_series(timestamp '1970-01-01', timestamp '2100-01-01', interval '1 second')",
+    ] {
+        let error = store.error(sql).await.to_string();
+        assert!(
+            error.contains("at once") && error.contains("allowed"),
+            "{sql}: {error}"
+        );
+    }
+    for (sql, wanted) in [
+        ("SELECT repeat('ab', 3)", "ababab"),
+        ("SELECT repeat('ab', -1) || repeat('b', 0) || 'c'", "c"),
+        ("SELECT repeat(NULL, 3) IS NULL", "true"),
+        ("SELECT length(repeat('x', 1000000))", "1000000"),
+        (
+            "SELECT sum(length(repeat(host, n))) FROM m WHERE n < 4",
+            "12",
+        ),
+        ("SELECT lpad('x', 3, 'y') || rpad('x', 3)", "yyxx  "),
+        ("SELECT replace('aXbX', 'X', '--')", "a--b--"),
+        ("SELECT levenshtein('kitten', 'sitting')", "3"),
+        ("SELECT array_to_string(array_repeat('a', 3), ',')", "a,a,a"),
+        (
+            "SELECT array_to_string(generate_series(5, 1, -2), ',')",
+            "5,3,1",
+        ),
+        ("SELECT array_length(range(1000000))", "1000000"),
+        (
+            "SELECT array_length(generate_series(timestamp '2026-01-01', timestamp '2026-01-02', interval '1 hour'))",
+            "25",
+        ),
+        ("SELECT array_length(range(9, 1))", "0"),
+    ] {
+        assert_eq!(store.rows(sql).await, [wanted], "{sql}");
+    }
 }
