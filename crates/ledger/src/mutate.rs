@@ -56,7 +56,10 @@ pub fn mutate(random: &mut Random, bytes: &[u8], sibling: Option<&[u8]>) -> Opti
             for byte in changed.get_mut(from..to)? {
                 *byte = random.byte();
             }
-            (format!("bytes {from} to {to} overwritten"), to == len)
+            (
+                format!("bytes {from} to {to} overwritten"),
+                is_zero_after(bytes, to),
+            )
         }
         8 => swap(random, &mut changed)?,
         9 => {
@@ -78,7 +81,7 @@ pub fn mutate(random: &mut Random, bytes: &[u8], sibling: Option<&[u8]>) -> Opti
                     .copy_from_slice(sibling.get(from..to)?);
                 (
                     format!("bytes {from} to {to} are another file's"),
-                    to == len,
+                    is_zero_after(bytes, to),
                 )
             }
         }

@@ -269,6 +269,9 @@ fn convert(error: DataFusionError, position: Option<Position>) -> Error {
             None => Error::internal("an empty list of errors"),
         },
         DataFusionError::SQL(parser, _) => syntax(&parser.to_string()),
+        DataFusionError::Internal(message) if message.contains(UNFIT_PATTERN) => Error::Execution {
+            message: unfit_pattern(&message),
+        },
         DataFusionError::SchemaError(schema, _) => match *schema {
             SchemaError::FieldNotFound {
                 field,
@@ -372,8 +375,19 @@ fn convert_shared(error: &DataFusionError, position: Option<Position>) -> Error 
         DataFusionError::ArrowError(arrow, _) => Error::Execution {
             message: tidy(&arrow.to_string()),
         },
+        DataFusionError::Internal(message) if message.contains(UNFIT_PATTERN) => Error::Execution {
+            message: unfit_pattern(message),
+        },
         other => Error::internal(tidy(&other.to_string())),
     }
+}
+
+/// What the planner's library takes for a mistake of its own is one in the pattern.
+const UNFIT_PATTERN: &str = "Regular expression did not compile";
+
+fn unfit_pattern(message: &str) -> String {
+    let from = message.find(UNFIT_PATTERN).unwrap_or(0);
+    tidy(message.get(from..).unwrap_or(message))
 }
 
 /// Takes the place out of a parser's sentence: `..., found: FRO at Line: 1, Column: 8`.

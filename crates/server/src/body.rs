@@ -141,25 +141,58 @@ pub(crate) struct Received {
     held: Held,
 }
 
+/// How large a body may be, what says so, and what else to do.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Largest {
+    bytes: usize,
+    setting: &'static str,
+    advice: &'static str,
+}
+
+impl Largest {
+    pub(crate) fn of_rows(config: &ServerConfig) -> Self {
+        Self {
+            bytes: config.body_bytes_max,
+            setting: "body-bytes-max",
+            advice: "send it in parts",
+        }
+    }
+
+    /// Of a question: a statement, which JSON may write six times as long, and as much again for values. It is in memory
+    /// several times while it is read.
+    pub(crate) fn of_question(config: &ServerConfig) -> Self {
+        Self {
+            bytes: config
+                .sql
+                .sql_bytes_max
+                .saturating_mul(12)
+                .min(config.body_bytes_max),
+            setting: "sql-bytes-max",
+            advice: "a question is a statement and values for it; write rows through /api/v3/write_lp",
+        }
+    }
+
+    fn refuse(self) -> Refusal {
+        let Self { bytes, advice, .. } = self;
+        let what = format!("the body is larger than {bytes} bytes; {advice}");
+        Refusal::limit(StatusCode::PAYLOAD_TOO_LARGE, what, self.setting)
+    }
+}
+
 /// Limits of inflation, copied out of the settings for a thread of its own.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct InflateLimits {
-    body_bytes_max: usize,
+    largest: Largest,
     body_ratio_max: usize,
 }
 
 impl InflateLimits {
-    pub(crate) fn of(config: &ServerConfig) -> Self {
+    pub(crate) fn of(config: &ServerConfig, largest: Largest) -> Self {
         Self {
-            body_bytes_max: config.body_bytes_max,
+            largest,
             body_ratio_max: config.body_ratio_max,
         }
     }
-}
-
-fn too_large(limit: usize) -> Refusal {
-    let what = format!("the body is larger than {limit} bytes; send it in parts");
-    Refusal::limit(StatusCode::PAYLOAD_TOO_LARGE, what, "body-bytes-max")
 }
 
 /// Reads a body to its end.
@@ -168,9 +201,10 @@ pub(crate) async fn receive(
     mut body: Body,
     memory: &BodyMemory,
     config: &ServerConfig,
+    largest: Largest,
 ) -> Result<Received, Refusal> {
     let time_max = Duration::from_millis(config.body_read_ms_max);
-    let read = within(time_max, read(headers, &mut body, memory, config));
+    let read = within(time_max, read(headers, &mut body, memory, config, largest));
     let refusal = match read.await {
         Some(Ok(received)) => return Ok(received),
         Some(Err(refusal)) => refusal,
@@ -204,11 +238,12 @@ async fn read(
     body: &mut Body,
     memory: &BodyMemory,
     config: &ServerConfig,
+    largest: Largest,
 ) -> Result<Received, Refusal> {
     let encoding = Encoding::of(headers)?;
     let too_large = || {
         if encoding == Encoding::Identity {
-            too_large(config.body_bytes_max)
+            largest.refuse()
         } else {
             let limit = config.body_compressed_bytes_max;
             let what =
@@ -221,8 +256,8 @@ async fn read(
         }
     };
     let bytes_max = match encoding {
-        Encoding::Identity => config.body_bytes_max,
-        _ => config.body_compressed_bytes_max.min(config.body_bytes_max),
+        Encoding::Identity => largest.bytes,
+        _ => config.body_compressed_bytes_max.min(largest.bytes),
     };
     let announced = announced(headers);
     if announced.is_some_and(|length| length > bytes_max) {
@@ -303,12 +338,12 @@ impl Received {
             .max(RATIO_FREE_BYTES);
         let mut sink = Sink {
             bytes: Vec::new(),
-            bytes_max: limits.body_bytes_max.min(ratio_bytes),
+            bytes_max: limits.largest.bytes.min(ratio_bytes),
             counted: self.bytes.len(),
             held: self.held,
             refusal: None,
         };
-        let is_ratio = ratio_bytes < limits.body_bytes_max;
+        let is_ratio = ratio_bytes < limits.largest.bytes;
         let inflated = match self.encoding {
             Encoding::Zstd => inflate_zstd(&self.bytes, &mut sink),
             _ => inflate_gzip(&self.bytes, &mut sink),
@@ -324,7 +359,7 @@ impl Received {
                     );
                     Refusal::limit(StatusCode::PAYLOAD_TOO_LARGE, what, "body-ratio-max")
                 }
-                Some(Overflow::Size) => too_large(limits.body_bytes_max),
+                Some(Overflow::Size) => limits.largest.refuse(),
                 None => Refusal::bad_request(format!("the body does not inflate: {error}")),
             }),
         }

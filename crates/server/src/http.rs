@@ -43,6 +43,9 @@ pub(crate) struct App {
 
 impl App {
     pub(crate) fn new(engine: Arc<Engine>, config: ServerConfig) -> Result<Arc<Self>, Error> {
+        // On a small machine the default is more than there is.
+        let budget = usize::try_from(engine.budget().total()).unwrap_or(usize::MAX);
+        let bodies_bytes_max = config.bodies_bytes_max.min(budget);
         Ok(Arc::new(Self {
             sql: Sql::new(Arc::clone(&engine), config.sql.clone())?,
             query_runtime: QueryRuntime::start(config.sql.threads)?,
@@ -51,7 +54,7 @@ impl App {
                 config.writes_max.clamp(1, Semaphore::MAX_PERMITS),
             )),
             sessions: Sessions::new(Arc::clone(&engine)),
-            body_memory: BodyMemory::new(config.bodies_bytes_max),
+            body_memory: BodyMemory::new(bodies_bytes_max),
             metrics: Metrics::default(),
             engine,
             config,

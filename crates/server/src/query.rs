@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio_util::sync::DropGuard;
 
-use crate::body::{InflateLimits, receive};
+use crate::body::{InflateLimits, Largest, receive};
 use crate::error::Refusal;
 use crate::format::{Format, Writer};
 use crate::http::App;
@@ -135,8 +135,9 @@ async fn read_posted(
     body: Body,
     parameters: &mut Parameters,
 ) -> Result<(), Refusal> {
-    let received = receive(headers, body, &app.body_memory, &app.config).await?;
-    let (body, _held) = received.inflate(InflateLimits::of(&app.config))?;
+    let largest = Largest::of_question(&app.config);
+    let received = receive(headers, body, &app.body_memory, &app.config, largest).await?;
+    let (body, _held) = received.inflate(InflateLimits::of(&app.config, largest))?;
     if body.is_empty() {
         return Ok(());
     }

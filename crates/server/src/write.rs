@@ -17,7 +17,7 @@ use nilometer_lineproto::Precision;
 use nilometer_query::workers::{block, within};
 use serde_json::{Value, json};
 
-use crate::body::{InflateLimits, Received, receive};
+use crate::body::{InflateLimits, Largest, Received, receive};
 use crate::error::Refusal;
 use crate::http::App;
 use crate::idempotency;
@@ -97,7 +97,8 @@ async fn write_body(
     body: Body,
 ) -> Result<WriteReport, Refusal> {
     // The body is read even if the parameters are wrong: a client that is still sending would not see the answer.
-    let received = receive(headers, body, &app.body_memory, &app.config).await?;
+    let largest = Largest::of_rows(&app.config);
+    let received = receive(headers, body, &app.body_memory, &app.config, largest).await?;
     let target = target?;
     let time_max = Duration::from_millis(app.config.write_ms_max);
     let written = within(time_max, write(app, target, received)).await;
@@ -108,7 +109,7 @@ async fn write_body(
 }
 
 async fn write(app: &Arc<App>, target: Target, received: Received) -> Result<WriteReport, Refusal> {
-    let limits = InflateLimits::of(&app.config);
+    let limits = InflateLimits::of(&app.config, Largest::of_rows(&app.config));
     let storing = run_blocking(Arc::clone(app), move |app| {
         let (body, _held) = received.inflate(limits)?;
         let report = match write_lines(app, &target, &body) {

@@ -157,6 +157,7 @@ struct Client {
     mailbox: Arc<Mailbox>,
     feed: Option<Arc<Feed>>,
     began_ms: u64,
+    began_rooms: u64,
 }
 
 struct Run<'a> {
@@ -294,6 +295,7 @@ impl<'a> Run<'a> {
             mailbox: Arc::clone(&mailbox),
             feed,
             began_ms: self.world.now_ms(),
+            began_rooms: self.world.rooms(),
         };
         self.clients.insert(self.last_client, client);
         self.counts.requests += 1;

@@ -184,19 +184,20 @@ impl Run<'_> {
             500 | 504 if names("write-ms-max") => {
                 (passed_ms >= WRITE_MS_MAX).then_some(Outcome::Unknown)
             }
-            _ => self.of_disk(status, &error),
+            _ => self.of_disk(client, status, &error),
         }
     }
 
     /// Answers that the disk has caused.
-    fn of_disk(&self, status: u16, error: &str) -> Option<Outcome> {
+    fn of_disk(&self, client: &Client, status: u16, error: &str) -> Option<Outcome> {
         match status {
             507 if error.contains("disk_reserve_bytes") || error.contains("disk-reserve-bytes") => {
-                self.world.is_tight().then_some(Outcome::Refused)
+                let was_tight = self.world.was_tight(client.began_rooms);
+                was_tight.then_some(Outcome::Refused)
             }
             500 | 503 | 507 if self.world.is_poisoned() => Some(Outcome::Unknown),
             // A writer that finds the head full flushes it first, and its rows have no place in the log yet.
-            500 | 507 if self.world.has_faults() => Some(Outcome::Refused),
+            500 | 507 if self.world.has_faults(client.began_rooms) => Some(Outcome::Refused),
             _ => None,
         }
     }
@@ -224,7 +225,7 @@ impl Run<'_> {
             504 if error.contains("query-ms-max") => {
                 (passed_ms >= QUERY_MS_MAX).then_some(Outcome::Unknown)
             }
-            _ => self.of_disk(status, &error),
+            _ => self.of_disk(client, status, &error),
         }
     }
 

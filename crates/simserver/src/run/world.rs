@@ -34,6 +34,8 @@ pub(super) struct World {
     end: End,
     /// The disk may be full.
     tight: bool,
+    /// How often the room on the disk was changed.
+    rooms: u64,
     _employed: Employed,
 }
 
@@ -53,6 +55,7 @@ impl World {
             auditor: None,
             end: End::Kill,
             tight: false,
+            rooms: 0,
         }
     }
 
@@ -100,12 +103,18 @@ impl World {
     }
 
     /// Whether something has failed that did not end the life.
-    pub(super) fn has_faults(&self) -> bool {
-        self.tight || self.disk.failures() > 0
+    pub(super) fn has_faults(&self, since: u64) -> bool {
+        self.was_tight(since) || self.disk.failures() > 0
     }
 
-    pub(super) fn is_tight(&self) -> bool {
-        self.tight
+    pub(super) fn rooms(&self) -> u64 {
+        self.rooms
+    }
+
+    /// Whether there was little room at some time since the room was changed so often: an answer may be heard when there
+    /// is more again.
+    pub(super) fn was_tight(&self, since: u64) -> bool {
+        self.tight || self.rooms != since
     }
 
     pub(super) fn maintain(&self, jobs: u32) {
@@ -130,6 +139,7 @@ impl World {
     pub(super) fn leave_room(&mut self, bytes: Option<u64>) {
         self.disk.set_capacity(HUGE_BYTES);
         self.tight = bytes.is_some();
+        self.rooms += 1;
         if let Some(bytes) = bytes {
             let free = self.disk.free_bytes(Path::new(DIR)).unwrap_or(HUGE_BYTES);
             self.disk.set_capacity(HUGE_BYTES - free + bytes);

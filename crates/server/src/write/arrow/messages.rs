@@ -91,9 +91,8 @@ impl Messages {
         check(body_bytes, self.message_bytes_max)?;
         self.need(body_at + body_bytes).await?;
         let body = self.bytes.get(body_at..).unwrap_or_default();
-        let inflated = inflated_bytes(&self.message(prefix, body_at)?, body);
-        check(inflated.unwrap_or(usize::MAX), self.message_bytes_max)?;
-        let inflated = inflated.unwrap_or(0);
+        let inflated = inflated_bytes(&self.message(prefix, body_at)?, body).ok_or_else(broken)?;
+        check(inflated, self.message_bytes_max)?;
         let dictionary = self
             .message(prefix, body_at)?
             .header_as_dictionary_batch()
@@ -154,16 +153,34 @@ fn broken() -> Refusal {
     )
 }
 
-/// What the buffers of a message are together without their compression; `None` = they contradict themselves.
+/// What the buffers of a message are together without their compression; `None` = they are not in it, or contradict
+/// themselves.
 fn inflated_bytes(message: &Message<'_>, body: &[u8]) -> Option<usize> {
     let batch = message.header_as_record_batch().or_else(|| {
         let dictionary = message.header_as_dictionary_batch();
         dictionary.and_then(|dictionary| dictionary.data())
     });
-    let Some(batch) = batch.filter(|batch| batch.compression().is_some()) else {
+    let Some(batch) = batch else { return Some(0) };
+    are_inside(batch, body.len()).then_some(())?;
+    if batch.compression().is_none() {
         return Some(0);
-    };
+    }
     buffers_bytes(batch, body)
+}
+
+/// Whether all buffers are where the message has bytes. Who reads them believes it.
+fn are_inside(batch: RecordBatch<'_>, bytes: usize) -> bool {
+    let ends = batch.buffers().into_iter().flatten().map(|buffer| {
+        let at = usize::try_from(buffer.offset()).ok()?;
+        at.checked_add(usize::try_from(buffer.length()).ok()?)
+    });
+    let mut nodes = batch.nodes().into_iter().flatten();
+    let are_counts = nodes.all(|node| node.length() >= 0 && node.null_count() >= 0);
+    are_counts
+        && batch.length() >= 0
+        && ends
+            .into_iter()
+            .all(|end| end.is_some_and(|end| end <= bytes))
 }
 
 fn buffers_bytes(batch: RecordBatch<'_>, body: &[u8]) -> Option<usize> {
