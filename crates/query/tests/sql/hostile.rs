@@ -226,3 +226,22 @@ async fn functions_that_make_much_of_little_are_refused_before_they_begin() {
         assert_eq!(store.rows(sql).await, [wanted], "{sql}");
     }
 }
+
+/// The story: a pattern that is too large when it is compiled was told as a mistake of the query engine, to be reported.
+#[tokio::test]
+async fn a_pattern_that_is_too_large_is_the_mistake_of_who_wrote_it() {
+    let store = store();
+    for pattern in ["((((a{100}){100}){100}){100})", "a{1000000000}"] {
+        for sql in [
+            format!("SELECT count(*) FROM m WHERE s ~ '{pattern}'"),
+            format!("SELECT count(*) FROM m WHERE host ~ '{pattern}'"),
+            format!("SELECT regexp_replace(s, '{pattern}', 'b') FROM m"),
+        ] {
+            let error = store.error(&sql).await;
+            assert!(
+                matches!(error, Error::Execution { .. } | Error::Plan { .. }),
+                "{sql}: {error:?}"
+            );
+        }
+    }
+}

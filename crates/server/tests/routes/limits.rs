@@ -242,3 +242,26 @@ async fn a_query_over_its_memory_or_time_frees_all_that_it_had() {
         assert_eq!(number(&server, "SELECT max(v) AS n FROM m").await, 59_999);
     }
 }
+
+/// The story: a question of 200 MiB of blanks was taken into memory, several times, to say that a statement may have one.
+#[tokio::test]
+async fn a_question_is_refused_before_it_is_as_large_as_rows_may_be() {
+    let server = Server::with(ServerConfig {
+        sql: SqlOptions {
+            sql_bytes_max: 1_000,
+            ..SqlOptions::default()
+        },
+        ..ServerConfig::default()
+    });
+    let question = |blanks: usize| {
+        let sql = format!("SELECT 1 AS n{}", " ".repeat(blanks));
+        serde_json::json!({ "db": "d", "q": sql, "format": "csv" }).to_string()
+    };
+    assert_eq!(server.write("m v=1 1").await.status, 204);
+    let json = [("content-type", "application/json")];
+    let ask = async |body: String| server.post("/api/v3/query_sql", &json, body).await;
+    assert_eq!(ask(question(900)).await.text(), "n\n1\n");
+    for blanks in [1_000, 11_000, 13_000, 3_000_000] {
+        assert_names(&ask(question(blanks)).await, 413, "sql-bytes-max");
+    }
+}
