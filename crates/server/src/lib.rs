@@ -10,6 +10,7 @@ mod access;
 mod ask;
 mod auth;
 mod body;
+mod caught;
 mod config;
 mod cors;
 mod error;

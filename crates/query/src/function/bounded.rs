@@ -25,7 +25,7 @@ use datafusion::logical_expr::{
 };
 
 /// Bytes that one call may make, for all rows of a batch together.
-const BYTES_MAX: u64 = 128 << 20;
+const BYTES_MAX: u64 = 32 << 20;
 
 /// Steps that one call may take: some seconds.
 const STEPS_MAX: u64 = 1 << 31;

@@ -17,6 +17,9 @@ use crate::error::{Error, Position};
 /// second time, as the arguments of a function: twice for each level.
 const TRIED_TWICE_MAX: usize = 10;
 
+/// Each set is planned as a grouping of its own, and CUBE stands for as many as its columns have subsets.
+const GROUPING_SETS_MAX: usize = 4096;
+
 /// What can be told from the tokens.
 pub(super) fn check_tokens(tokens: &[TokenWithSpan], operators_max: usize) -> Result<(), Error> {
     one_statement(tokens)?;
@@ -206,6 +209,14 @@ pub(super) fn check_tables(statement: &ast::Statement, tables_max: usize) -> Res
             position: None,
         });
     }
+    if tables.grouping_sets > GROUPING_SETS_MAX {
+        return Err(Error::Plan {
+            message: format!(
+                "CUBE, ROLLUP and GROUPING SETS may stand for {GROUPING_SETS_MAX} sets of columns together; group by fewer columns"
+            ),
+            position: None,
+        });
+    }
     Ok(())
 }
 
@@ -215,6 +226,8 @@ struct Tables {
     /// The queries around the place that is looked at.
     around: Vec<Around>,
     most: usize,
+    /// All that the statement stands for, multiplied; 0 = none.
+    grouping_sets: usize,
 }
 
 #[derive(Default)]
@@ -263,6 +276,20 @@ impl Visitor for Tables {
                 None => parent.tables = parent.tables.saturating_add(tables),
             }
         }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
+        let sets = match expr {
+            ast::Expr::Cube(columns) => {
+                let columns = u32::try_from(columns.len()).unwrap_or(u32::MAX);
+                2usize.checked_pow(columns).unwrap_or(usize::MAX)
+            }
+            ast::Expr::Rollup(columns) => columns.len() + 1,
+            ast::Expr::GroupingSets(sets) => sets.len(),
+            _ => return ControlFlow::Continue(()),
+        };
+        self.grouping_sets = self.grouping_sets.max(1).saturating_mul(sets);
         ControlFlow::Continue(())
     }
 

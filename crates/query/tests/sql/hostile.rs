@@ -245,3 +245,29 @@ async fn a_pattern_that_is_too_large_is_the_mistake_of_who_wrote_it() {
         }
     }
 }
+
+/// The story: CUBE of 40 columns stands for 2^40 groupings, all of which the planner wrote down.
+#[tokio::test]
+async fn groupings_of_all_subsets_are_few() {
+    let store = store();
+    let columns = |n: usize| {
+        (2..n + 2)
+            .map(|n| format!("n % {n}"))
+            .collect::<Vec<_>>()
+            .join(", ")
+    };
+    for group in [
+        format!("CUBE ({})", columns(40)),
+        format!("CUBE ({})", columns(13)),
+        format!("CUBE ({0}), CUBE ({0})", columns(7)),
+        format!("CUBE ({}), ROLLUP ({})", columns(12), columns(3)),
+    ] {
+        let sql = format!("SELECT count(*) FROM m GROUP BY {group}");
+        let error = store.error(&sql).await;
+        assert!(error.to_string().contains("4096 sets"), "{group}: {error}");
+    }
+    let sql = "SELECT host, count(*) FROM m GROUP BY CUBE (host) ORDER BY 2 DESC LIMIT 1";
+    assert_eq!(store.rows(sql).await, ["-|5000"]);
+    let sql = "SELECT count(*) FROM (SELECT count(*) FROM m GROUP BY ROLLUP (host, n % 2)) q";
+    assert_eq!(store.rows(sql).await, ["22"]);
+}

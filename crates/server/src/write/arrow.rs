@@ -5,7 +5,6 @@
 
 mod messages;
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -23,6 +22,7 @@ use serde_json::{Value, json};
 
 use super::{Target, run_blocking, time_limit};
 use crate::body::Encoding;
+use crate::caught::caught;
 use crate::error::Refusal;
 use crate::http::App;
 use crate::idempotency;
@@ -233,11 +233,10 @@ async fn write_message(
         let mut reports = Vec::new();
         while !buffer.is_empty() {
             // The reader checks what it reads, but for some of what a schema can say it panics.
-            let outcome = catch_unwind(AssertUnwindSafe(|| decoder.decode(&mut buffer)));
-            let batch = match outcome {
-                Ok(Ok(batch)) => batch,
-                Ok(Err(error)) => return Err(unreadable(&error)),
-                Err(_) => return Err(unreadable(&"a message contradicts itself")),
+            let batch = match caught(|| decoder.decode(&mut buffer)) {
+                Some(Ok(batch)) => batch,
+                Some(Err(error)) => return Err(unreadable(&error)),
+                None => return Err(unreadable(&"a message contradicts itself")),
             };
             if let Some(batch) = batch {
                 let nth = nth + reports.len() as u64;
