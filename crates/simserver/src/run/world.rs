@@ -34,8 +34,9 @@ pub(super) struct World {
     end: End,
     /// The disk may be full.
     tight: bool,
-    /// How often the room on the disk was changed.
+    /// How often the room on the disk was changed, and which of these changes was the last from or to little room.
     rooms: u64,
+    last_tight: u64,
     _employed: Employed,
 }
 
@@ -56,6 +57,7 @@ impl World {
             end: End::Kill,
             tight: false,
             rooms: 0,
+            last_tight: 0,
         }
     }
 
@@ -114,7 +116,7 @@ impl World {
     /// Whether there was little room at some time since the room was changed so often: an answer may be heard when there
     /// is more again.
     pub(super) fn was_tight(&self, since: u64) -> bool {
-        self.tight || self.rooms != since
+        self.tight || self.last_tight > since
     }
 
     pub(super) fn maintain(&self, jobs: u32) {
@@ -138,8 +140,11 @@ impl World {
     /// Leaves so many bytes free on the disk, from now on.
     pub(super) fn leave_room(&mut self, bytes: Option<u64>) {
         self.disk.set_capacity(HUGE_BYTES);
-        self.tight = bytes.is_some();
+        let was_tight = std::mem::replace(&mut self.tight, bytes.is_some());
         self.rooms += 1;
+        if was_tight || self.tight {
+            self.last_tight = self.rooms;
+        }
         if let Some(bytes) = bytes {
             let free = self.disk.free_bytes(Path::new(DIR)).unwrap_or(HUGE_BYTES);
             self.disk.set_capacity(HUGE_BYTES - free + bytes);
