@@ -264,6 +264,11 @@ impl Charge {
         self.bytes = bytes;
     }
 
+    /// What its use may have now; see [`MemoryBudget::limit`].
+    pub fn limit(&self) -> u64 {
+        self.budget.limit(self.usage)
+    }
+
     /// What it has.
     pub fn bytes(&self) -> u64 {
         self.bytes

@@ -54,6 +54,8 @@ pub(crate) use series::find_series;
 const MORSEL_ROWS: u64 = 64 * 1024;
 /// Rows of a record batch, unless one series' stretch is longer.
 const BATCH_ROWS: usize = 8192;
+/// Values of a record batch: of a table with thousands of columns it has fewer rows.
+const BATCH_VALUES: usize = 64 * BATCH_ROWS;
 
 /// What to read.
 #[derive(Debug, Clone)]
@@ -463,6 +465,18 @@ impl Iterator for MorselReader {
 }
 
 impl MorselReader {
+    /// What it holds of the rows that it is about to give: pages, blocks that are decoded, batches. Roughly.
+    pub fn held_bytes(&self) -> usize {
+        let ReaderState::Reading(reading) = &self.state else {
+            return 0;
+        };
+        let cursors = reading.cursors.iter();
+        let cursors: usize = cursors.map(|opened| opened.cursor.held_bytes()).sum();
+        let ready = reading.ready.iter().map(RecordBatch::get_array_memory_size);
+        let output = reading.output.rows() * self.plan.columns.len() * size_of::<u64>();
+        cursors + ready.sum::<usize>() + output
+    }
+
     fn advance(&mut self) -> Result<Option<RecordBatch>, Error> {
         if matches!(self.state, ReaderState::Planned) {
             self.state = ReaderState::Reading(Box::new(self.open()?));
@@ -471,13 +485,16 @@ impl MorselReader {
             return Ok(None);
         };
         let plan = &self.plan;
+        let batch_rows = BATCH_ROWS
+            .min(BATCH_VALUES / plan.columns.len().max(1))
+            .max(1);
         while reading.ready.is_empty() && reading.at < self.end {
             if plan.limit.is_some_and(|limit| reading.rows >= limit) {
                 reading.at = self.end;
                 break;
             }
             reading.add_series(plan)?;
-            while reading.output.rows() >= BATCH_ROWS {
+            while reading.output.rows() >= batch_rows {
                 reading.ready.push_back(reading.output.take(plan));
             }
         }

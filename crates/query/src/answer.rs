@@ -17,6 +17,10 @@ use crate::running::Running;
 
 use crate::{Error, SqlOptions};
 
+/// Memory of a query that its answer's reader has taken over, given back when dropped.
+#[derive(Debug)]
+pub struct Held(#[expect(dead_code, reason = "it is there to be dropped")] MemoryReservation);
+
 /// The rows of an answer, batch by batch. Dropping it stops the query.
 ///
 /// Operators start tasks where it is polled, so poll it on the runtime that is for computing.
@@ -83,6 +87,12 @@ impl Answer {
     pub fn hold(&mut self, bytes: usize) -> Result<(), Error> {
         let held = self.held.try_resize(bytes);
         held.map_err(|error| Error::of_run(error, self.memory_bytes_max))
+    }
+
+    /// The first bytes of what is held, for who takes them along: they count as the query's until this is dropped.
+    pub fn hand_over(&mut self, bytes: usize) -> Held {
+        let bytes = bytes.min(self.held.size());
+        Held(self.held.split(bytes))
     }
 
     /// Names and types of the columns.

@@ -37,10 +37,12 @@ mod stop;
 mod system;
 mod table;
 mod view;
+mod wide;
+mod window;
 pub mod workers;
 mod write;
 
-pub use answer::Answer;
+pub use answer::{Answer, Held};
 pub use error::{Error, OverMemory, Position};
 pub use options::{ShownSetting, SqlOptions};
 pub use sql::Sql;

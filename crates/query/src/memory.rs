@@ -5,21 +5,32 @@
 //! more than it may have ends with an error that names the limit.
 
 use std::fmt;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use datafusion::common::Result as PoolResult;
 use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::{MemoryLimit, MemoryPool, MemoryReservation};
 use nilometer_engine::{Charge, Error as EngineError, MemoryBudget, MemoryUse};
+use tokio::sync::Notify;
 
 use crate::error::OverMemory;
+
+/// What a query has before it begins, of the memory of all: what a scan of a few columns takes. Those that find less left wait,
+/// so that a small question is not refused because large ones came before.
+const SHARE_BYTES: usize = 4 << 20;
+
+/// So many shares there are at least, however small the memory is.
+const SHARES_MIN: usize = 16;
 
 /// What all queries together have reserved.
 #[derive(Debug)]
 pub(crate) struct SharedMemory {
     bytes_max: usize,
     reserved: Mutex<Reserved>,
+    /// Of those that wait to begin, the one whose turn it is.
+    first: tokio::sync::Mutex<()>,
+    /// Something was given back.
+    freed: Notify,
 }
 
 #[derive(Debug)]
@@ -38,6 +49,34 @@ impl SharedMemory {
                 bytes: 0,
                 charge: nothing.expect("nothing fits every budget"),
             }),
+            first: tokio::sync::Mutex::default(),
+            freed: Notify::new(),
+        }
+    }
+
+    /// What a query gets to begin with.
+    fn share(&self, budget: u64) -> usize {
+        let all = usize::try_from(budget).unwrap_or(usize::MAX);
+        (self.bytes_max.min(all) / SHARES_MIN).min(SHARE_BYTES)
+    }
+
+    /// Takes what a query begins with, as soon as those that run leave it. Where none runs there is nothing to wait for.
+    async fn take_share(&self) -> usize {
+        let _first = self.first.lock().await;
+        loop {
+            let freed = self.freed.notified();
+            let (is_idle, budget) = {
+                let reserved = self.lock();
+                (reserved.bytes == 0, reserved.charge.limit())
+            };
+            let share = self.share(budget);
+            if self.try_grow(share).is_ok() {
+                return share;
+            }
+            if is_idle {
+                return 0;
+            }
+            freed.await;
         }
     }
 
@@ -76,37 +115,65 @@ impl SharedMemory {
             .bytes()
             .saturating_sub(reserved.bytes as u64);
         reserved.charge.shrink(over);
+        drop(reserved);
+        self.freed.notify_waiters();
     }
 }
 
 /// What one query has reserved, counted into the shared memory as well.
 #[derive(Debug)]
 pub(crate) struct QueryMemory {
-    used: AtomicUsize,
+    own: Mutex<Own>,
     bytes_max: usize,
     shared: Arc<SharedMemory>,
+}
+
+/// What a query has reserved, and its share, which is its own whether it needs it or not: the shared memory counts the larger.
+#[derive(Debug, Default)]
+struct Own {
+    used: usize,
+    share: usize,
+}
+
+impl Own {
+    fn counted(&self) -> usize {
+        self.used.max(self.share)
+    }
 }
 
 impl QueryMemory {
     pub(crate) fn new(bytes_max: usize, shared: Arc<SharedMemory>) -> Self {
         Self {
-            used: AtomicUsize::new(0),
+            own: Mutex::default(),
             bytes_max,
             shared,
         }
     }
 
+    fn lock(&self) -> MutexGuard<'_, Own> {
+        self.own.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until there is memory to begin with. What a query then needs beyond that it gets or not.
+    pub(crate) async fn begin(&self) {
+        let share = self.shared.take_share().await;
+        self.lock().share = share;
+    }
+
+    /// From here on it counts only what it has reserved, such as what is on its way to a slow client.
+    pub(crate) fn end(&self) {
+        let mut own = self.lock();
+        let before = own.counted();
+        own.share = 0;
+        let over = before - own.counted();
+        drop(own);
+        self.shared.shrink(over);
+    }
+
     /// What it has reserved now.
     pub(crate) fn bytes(&self) -> usize {
-        self.used.load(Ordering::Relaxed)
+        self.lock().used
     }
-}
-
-fn try_add(used: &AtomicUsize, additional: usize, bytes_max: usize) -> bool {
-    used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-        used.checked_add(additional).filter(|&sum| sum <= bytes_max)
-    })
-    .is_ok()
 }
 
 impl MemoryPool for QueryMemory {
@@ -115,29 +182,38 @@ impl MemoryPool for QueryMemory {
     }
 
     fn grow(&self, _reservation: &MemoryReservation, additional: usize) {
-        self.used.fetch_add(additional, Ordering::Relaxed);
-        self.shared.grow(additional);
+        let mut own = self.lock();
+        let before = own.counted();
+        own.used = own.used.saturating_add(additional);
+        self.shared.grow(own.counted() - before);
     }
 
     fn shrink(&self, _reservation: &MemoryReservation, shrink: usize) {
-        self.used.fetch_sub(shrink, Ordering::Relaxed);
-        self.shared.shrink(shrink);
+        let mut own = self.lock();
+        let before = own.counted();
+        own.used = own.used.saturating_sub(shrink);
+        self.shared.shrink(before - own.counted());
     }
 
     fn try_grow(&self, _reservation: &MemoryReservation, additional: usize) -> PoolResult<()> {
-        if !try_add(&self.used, additional, self.bytes_max) {
+        let mut own = self.lock();
+        let used = own.used.checked_add(additional);
+        let Some(used) = used.filter(|&used| used <= self.bytes_max) else {
             return Err(DataFusionError::External(Box::new(OverMemory::Query {
                 bytes_max: self.bytes_max,
             })));
+        };
+        let more = used.max(own.share) - own.counted();
+        if more > 0 {
+            let grown = self.shared.try_grow(more);
+            grown.map_err(|over| DataFusionError::External(Box::new(over)))?;
         }
-        self.shared.try_grow(additional).map_err(|over| {
-            self.used.fetch_sub(additional, Ordering::Relaxed);
-            DataFusionError::External(Box::new(over))
-        })
+        own.used = used;
+        Ok(())
     }
 
     fn reserved(&self) -> usize {
-        self.used.load(Ordering::Relaxed)
+        self.bytes()
     }
 
     fn memory_limit(&self) -> MemoryLimit {
@@ -147,12 +223,7 @@ impl MemoryPool for QueryMemory {
 
 impl fmt::Display for QueryMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "query({} of {} bytes)",
-            self.used.load(Ordering::Relaxed),
-            self.bytes_max
-        )
+        write!(f, "query({} of {} bytes)", self.bytes(), self.bytes_max)
     }
 }
 

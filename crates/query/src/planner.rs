@@ -20,7 +20,7 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, Phy
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use crate::asof::{AsofJoin, AsofJoinExec, FindAsofJoins};
-use crate::function::Extract;
+use crate::function::{BoundFunctions, Extract};
 use crate::gapfill::{FillGaps, GapFill, GapFillExec};
 use crate::lateral::FirstOfEach;
 use crate::round::RoundCasts;
@@ -33,6 +33,7 @@ pub(crate) fn extend(
     let mut rules = Analyzer::new().rules;
     rules.insert(0, Arc::new(RoundCasts::new()));
     rules.insert(0, Arc::new(FirstOfEach));
+    rules.insert(0, Arc::new(BoundFunctions::new()));
     rules.push(Arc::new(FindAsofJoins));
     rules.push(Arc::new(FillGaps::new(gapfill_buckets_max)));
     let planners = builder.expr_planners().get_or_insert_default();

@@ -145,6 +145,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
+        self.memory.end();
         self.statements.lock().by_id.remove(&self.id);
     }
 }

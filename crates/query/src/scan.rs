@@ -15,6 +15,7 @@ use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, Result, Statistics};
 use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
@@ -260,7 +261,7 @@ impl ExecutionPlan for SeriesScan {
     fn execute(
         &self,
         partition: usize,
-        _context: Arc<TaskContext>,
+        context: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         let next_morsel = self
             .run
@@ -279,6 +280,9 @@ impl ExecutionPlan for SeriesScan {
             next_morsel,
             reader: None,
             rows_left: self.limit.unwrap_or(usize::MAX),
+            rows_max: context.session_config().batch_size(),
+            rest: None,
+            memory: MemoryConsumer::new("scan").register(context.memory_pool()),
             metrics: BaselineMetrics::new(&self.metrics, partition),
         })))
     }
@@ -334,6 +338,12 @@ struct MorselStream {
     next_morsel: Arc<AtomicUsize>,
     reader: Option<MorselReader>,
     rows_left: usize,
+    /// Rows of a batch.
+    rows_max: usize,
+    /// What is left of a batch that had more.
+    rest: Option<RecordBatch>,
+    /// For what the reader holds, and the last batch.
+    memory: MemoryReservation,
     metrics: BaselineMetrics,
 }
 
@@ -342,6 +352,9 @@ impl MorselStream {
     fn next_batch(&mut self) -> Option<Result<RecordBatch>> {
         let elapsed = self.metrics.elapsed_compute().clone();
         let _timer = elapsed.timer();
+        if let Some(rest) = self.rest.take() {
+            return Some(Ok(self.first_of(rest)));
+        }
         while self.rows_left > 0 {
             let reader = match &mut self.reader {
                 Some(reader) => reader,
@@ -358,11 +371,17 @@ impl MorselStream {
                 Some(Ok(batch)) => {
                     let rows = batch.num_rows().min(self.rows_left);
                     self.rows_left -= rows;
-                    return Some(Ok(if rows < batch.num_rows() {
+                    let held = reader.held_bytes() + batch.get_array_memory_size();
+                    if let Err(over) = self.memory.try_resize(held) {
+                        self.rows_left = 0;
+                        return Some(Err(over));
+                    }
+                    let batch = if rows < batch.num_rows() {
                         batch.slice(0, rows)
                     } else {
                         batch
-                    }));
+                    };
+                    return Some(Ok(self.first_of(batch)));
                 }
                 Some(Err(error)) => {
                     self.rows_left = 0;
@@ -371,7 +390,18 @@ impl MorselStream {
                 None => self.reader = None,
             }
         }
+        self.memory.free();
         None
+    }
+
+    /// So many rows as a batch may have; the others come next.
+    fn first_of(&mut self, batch: RecordBatch) -> RecordBatch {
+        if batch.num_rows() <= self.rows_max {
+            return batch;
+        }
+        let left = batch.num_rows() - self.rows_max;
+        self.rest = Some(batch.slice(self.rows_max, left));
+        batch.slice(0, self.rows_max)
     }
 }
 

@@ -9,6 +9,7 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::TaskContext;
 use datafusion::execution::context::SessionState;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
+use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::logical_expr::{DdlStatement, DmlStatement, LogicalPlan};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -33,7 +34,7 @@ use crate::running::{Running, Statements};
 use crate::statement::name::{INFORMATION_SCHEMA, Place, SYSTEM_SCHEMA, TableName};
 use crate::statement::{self, Change, Params, Show, Statement};
 use crate::write::{self, Writing};
-use crate::{describe, function, names, plain, planner, relation};
+use crate::{describe, function, names, plain, planner, relation, wide, window, workers};
 
 /// SQL over an engine. Cheap to share and to clone; each statement is on its own.
 #[derive(Clone)]
@@ -145,6 +146,9 @@ impl Sql {
             self.caller.clone(),
             shared.options.query_ms_max,
         );
+        if statement.needs_memory() {
+            self.begin(&running).await?;
+        }
         let reading = self.reading();
         let place = place_of(&reading, database, &statement)?;
         match statement {
@@ -182,6 +186,23 @@ impl Sql {
                 }
             }
         }
+    }
+
+    /// Waits for memory to begin with, until the statement has to end.
+    async fn begin(&self, running: &Running) -> Result<(), Error> {
+        let stop = running.stop();
+        let time_left = stop.deadline.saturating_duration_since(workers::now());
+        let begun = async {
+            tokio::select! {
+                () = running.memory().begin() => true,
+                () = stop.cancelled.cancelled() => false,
+            }
+        };
+        if workers::within(time_left, begun).await == Some(true) {
+            return Ok(());
+        }
+        let ended = running.ended(self.shared.options.query_ms_max);
+        Err(ended.unwrap_or(Error::Cancelled))
     }
 
     /// The newest snapshot.
@@ -230,15 +251,21 @@ impl Sql {
         plan: &LogicalPlan,
         running: &Running,
     ) -> Result<SendableRecordBatchStream, Error> {
+        let memory: Arc<dyn MemoryPool> = Arc::clone(running.memory()) as _;
         let plan = if is_plain(plan)? {
             session.create_physical_plan(plan).await?
         } else {
-            self.with_all_rules(session)
-                .create_physical_plan(plan)
-                .await?
+            let charged = window::charge(plan.clone(), &memory)?;
+            let plan = self
+                .with_all_rules(session)
+                .create_physical_plan(&charged)
+                .await?;
+            window::hold(plan)?
         };
         let plan = cooperate(plan, running.stop())?;
-        let memory = Arc::clone(running.memory());
+        let config = session.config();
+        let rows = wide::batch_rows(&plan, config.batch_size())?;
+        let config = config.clone().with_batch_size(rows);
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.shared.runtime)
             .with_memory_pool(memory)
             .build_arc()?;
@@ -246,7 +273,7 @@ impl Sql {
         let task = TaskContext::new(
             None,
             session.session_id().to_owned(),
-            session.config().clone(),
+            config,
             HashMap::new(),
             HashMap::new(),
             HashMap::new(),

@@ -51,6 +51,11 @@ pub(crate) enum Statement {
 }
 
 impl Statement {
+    /// Whether it runs a plan; what does not must be answered where memory is short too, to find out why.
+    pub(crate) fn needs_memory(&self) -> bool {
+        !matches!(self, Self::Show(_) | Self::Change(_) | Self::Kill(_))
+    }
+
     /// Whether it changes something.
     pub(crate) fn writes(&self) -> bool {
         !matches!(self, Self::Query(_) | Self::Show(_))

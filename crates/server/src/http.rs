@@ -43,9 +43,9 @@ pub(crate) struct App {
 
 impl App {
     pub(crate) fn new(engine: Arc<Engine>, config: ServerConfig) -> Result<Arc<Self>, Error> {
-        // On a small machine the default is more than there is.
+        // On a small machine the default is more than there is, and the other half is for what becomes of a body.
         let budget = usize::try_from(engine.budget().total()).unwrap_or(usize::MAX);
-        let bodies_bytes_max = config.bodies_bytes_max.min(budget);
+        let bodies_bytes_max = config.bodies_bytes_max.min(budget / 2);
         Ok(Arc::new(Self {
             sql: Sql::new(Arc::clone(&engine), config.sql.clone())?,
             query_runtime: QueryRuntime::start(config.sql.threads)?,

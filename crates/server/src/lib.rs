@@ -20,6 +20,7 @@ mod idempotency;
 mod maintenance;
 mod metrics;
 mod parameters;
+mod patient;
 mod query;
 mod request;
 mod runtime;

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, stream};
 use nilometer_query::workers::within;
-use nilometer_query::{Answer, CancellationToken, Error as QueryError, Param, Params};
+use nilometer_query::{Answer, CancellationToken, Error as QueryError, Held, Param, Params};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
@@ -25,7 +25,7 @@ use crate::parameters::Parameters;
 use crate::sabotage::Sabotage;
 
 /// Chunks that wait for a slow client; then the query waits too.
-const CHUNKS_WAITING_MAX: usize = 4;
+const CHUNKS_WAITING_MAX: usize = 2;
 
 type Chunk = Result<Bytes, Refusal>;
 
@@ -308,9 +308,9 @@ async fn send(
             ));
         }
         writer.batch(&batch, &mut out)?;
-        answer.hold(writer.held_bytes() + out.len())?;
+        answer.hold(writer.held_bytes() + out.capacity())?;
         if out.len() >= app.config.answer_chunk_bytes {
-            let mut written = Bytes::from(std::mem::take(&mut out));
+            let mut written = charged(&mut answer, &mut out);
             while !written.is_empty() {
                 let chunk = written.split_to(written.len().min(app.config.answer_chunk_bytes));
                 if sender.send(Ok(chunk)).await.is_err() {
@@ -324,9 +324,31 @@ async fn send(
     }
     writer.finish(&mut out)?;
     app.metrics.count_answer(rows);
-    match sender.send(Ok(out.into())).await {
+    let last = charged(&mut answer, &mut out);
+    match sender.send(Ok(last)).await {
         Ok(()) => Ok(Sent::Whole),
         Err(_) => Ok(Sent::Unwanted),
+    }
+}
+
+/// What is written and its memory, which is the query's until the last byte is in the hands of the system.
+fn charged(answer: &mut Answer, out: &mut Vec<u8>) -> Bytes {
+    let written = std::mem::take(out);
+    let memory = answer.hand_over(written.capacity());
+    Bytes::from_owner(Written {
+        bytes: written,
+        _memory: memory,
+    })
+}
+
+struct Written {
+    bytes: Vec<u8>,
+    _memory: Held,
+}
+
+impl AsRef<[u8]> for Written {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
     }
 }
 

@@ -20,6 +20,7 @@ use crate::config::ServerConfig;
 use crate::error::Error;
 use crate::http::{App, routes_of};
 use crate::maintenance::Maintenance;
+use crate::patient::Patient;
 use crate::tls::Tls;
 
 /// Pause after a refused accept: mostly "too many open files", which asking again at once does not cure.
@@ -27,6 +28,9 @@ const PAUSE_AFTER_REFUSED_ACCEPT: Duration = Duration::from_millis(50);
 
 /// How far a head may be over its limits and still be read, so that the answer can name the limit.
 const HEAD_BYTES_BEYOND: usize = 64 << 10;
+
+/// A network may do nothing for so long, whatever queries may.
+const ANSWER_TIME_MIN: Duration = Duration::from_secs(1);
 
 /// Bodies come through the same buffer; a smaller one would make them slow.
 const BUFFER_BYTES_MIN: usize = 512 << 10;
@@ -75,6 +79,7 @@ pub async fn serve(
     ));
     let kind = Kind {
         header_time_max: Duration::from_millis(config.header_read_ms_max.max(1)),
+        answer_time_max: Duration::from_millis(config.sql.query_ms_max / 2).max(ANSWER_TIME_MIN),
         // What is over a limit by less than this gets an answer with the limit's name; beyond, the connection's reader
         // has its own.
         head_bytes_max: config.url_bytes_max + config.header_bytes_max + HEAD_BYTES_BEYOND,
@@ -162,6 +167,8 @@ async fn accept(
 #[derive(Clone)]
 struct Kind {
     header_time_max: Duration,
+    /// How long a client may take nothing of what is ready for it.
+    answer_time_max: Duration,
     head_bytes_max: usize,
     tls: Option<TlsAcceptor>,
 }
@@ -211,7 +218,10 @@ async fn speak(
         .timer(TokioTimer::new())
         .header_read_timeout(kind.header_time_max)
         .max_buf_size(kind.head_bytes_max.max(BUFFER_BYTES_MIN))
-        .serve_connection(TokioIo::new(stream), TowerToHyperService::new(service));
+        .serve_connection(
+            TokioIo::new(Patient::new(stream, kind.answer_time_max)),
+            TowerToHyperService::new(service),
+        );
     let mut connection = std::pin::pin!(connection);
     let result = tokio::select! {
         result = &mut connection => result,

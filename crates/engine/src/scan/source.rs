@@ -122,6 +122,14 @@ pub(super) enum Cursor {
 }
 
 impl Cursor {
+    /// Memory of its own; a run is the head's.
+    pub(super) fn held_bytes(&self) -> usize {
+        match self {
+            Self::Run(_) => 0,
+            Self::Group(cursor) => cursor.reader.held_bytes(),
+        }
+    }
+
     /// Adds the rows of `series` in the time range. Series must be asked for in ascending order.
     pub(super) fn take(
         &mut self,
@@ -442,6 +450,25 @@ impl GroupReader {
             }
         }
         read
+    }
+
+    /// Pages that it has fetched, and the block that it has decoded.
+    fn held_bytes(&self) -> usize {
+        let spans = self.spans.iter().flatten();
+        let pages: usize = spans.map(|span| span.bytes.len()).sum();
+        let given: usize = self.given.values().map(|it| it.values.bytes()).sum();
+        let decoded = self.decoded.as_ref().map_or(0, |decoded| {
+            let ids = decoded
+                .series
+                .as_ref()
+                .map_or(0, |ids| ids.len() * size_of::<u32>());
+            let DataSource::Block { times, columns } = &decoded.data.source else {
+                return ids;
+            };
+            let columns = columns.iter().flatten().map(|column| column.values.bytes());
+            ids + size_of_val(times.as_slice()) + columns.sum::<usize>()
+        });
+        pages + given + decoded
     }
 
     /// The blocks that it has fetched.

@@ -6,26 +6,41 @@
 
 use std::sync::Arc;
 
-use arrow::array::{Array, ArrayRef, AsArray, Int64Array};
-use arrow::compute::cast;
+use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
 use arrow::compute::kernels::length::length;
+use arrow::compute::{cast, max};
 use arrow::datatypes::{
-    DataType, FieldRef, Int64Type, IntervalMonthDayNanoType, IntervalUnit, TimeUnit,
+    DataType, Field, FieldRef, Int64Type, IntervalMonthDayNanoType, IntervalUnit, Schema, TimeUnit,
 };
-use datafusion::common::{DataFusionError, Result};
-use datafusion::execution::FunctionRegistry;
-use datafusion::execution::context::SessionState;
-use datafusion::logical_expr::expr::Expr;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
+use datafusion::common::{DataFusionError, Result, ScalarValue, plan_err};
+use datafusion::functions::regex::regexpcount::regexp_count_func;
+use datafusion::logical_expr::binary::BinaryTypeCoercer;
+use datafusion::logical_expr::expr::{BinaryExpr, Expr, ScalarFunction};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
-    Signature,
+    ColumnarValue, Documentation, LogicalPlan, Operator, ReturnFieldArgs, ScalarFunctionArgs,
+    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
+use datafusion::optimizer::AnalyzerRule;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{BinaryExpr as PhysicalBinaryExpr, Column};
 
 /// Bytes that one call may make, for all rows of a batch together.
 const BYTES_MAX: u64 = 32 << 20;
+
+/// The same where the rows have columns in it: what is long there came from the tables, as a rule.
+const BATCH_BYTES_MAX: u64 = 64 << 20;
+
+/// What a pattern's letter can stand for, in letters.
+const PATTERN_TIMES: u128 = 16;
+
+/// What a table of hashes takes for each byte of numbers that it is made of.
+const HASH_TIMES: u128 = 4;
 
 /// Steps that one call may take: some seconds.
 const STEPS_MAX: u64 = 1 << 31;
@@ -43,11 +58,52 @@ enum Growth {
     Range,
     /// The third argument for each of the second in the first.
     Replace,
-    /// Each character of the first with each of the second.
+    /// Each character of the first with each of the second, or each element.
     Pairs,
+    /// All arguments one after the other.
+    Sum,
+    /// The same with the first between the others.
+    SumWith,
+    /// Twice the first.
+    Twice,
+    /// The first argument's elements as text, with the second between them.
+    Text,
+    /// The first argument's text in pieces.
+    Pieces,
+    /// A text by a pattern, each part of which may stand for a longer one.
+    Pattern,
+    /// The first argument with the third for some of its elements.
+    Elements,
+    /// Tables of hashes of both arguments.
+    Hashes,
+    /// A text by what a regular expression finds.
+    Regexp,
 }
 
-const FUNCTIONS: [(&str, Growth); 9] = [
+const FUNCTIONS: [(&str, Growth); 32] = [
+    ("||", Growth::Sum),
+    ("concat", Growth::Sum),
+    ("concat_ws", Growth::SumWith),
+    ("overlay", Growth::Sum),
+    ("make_array", Growth::Sum),
+    ("array_concat", Growth::Sum),
+    ("array_append", Growth::Sum),
+    ("array_prepend", Growth::Sum),
+    ("encode", Growth::Twice),
+    ("array_to_string", Growth::Text),
+    ("string_to_array", Growth::Pieces),
+    ("to_char", Growth::Pattern),
+    ("date_format", Growth::Pattern),
+    ("array_replace", Growth::Elements),
+    ("array_replace_n", Growth::Elements),
+    ("array_replace_all", Growth::Elements),
+    ("array_has_all", Growth::Pairs),
+    ("array_has_any", Growth::Pairs),
+    ("array_except", Growth::Hashes),
+    ("array_union", Growth::Hashes),
+    ("array_intersect", Growth::Hashes),
+    ("array_distinct", Growth::Hashes),
+    ("regexp_replace", Growth::Regexp),
     ("repeat", Growth::Times),
     ("array_repeat", Growth::Times),
     ("lpad", Growth::UpTo),
@@ -59,20 +115,157 @@ const FUNCTIONS: [(&str, Growth); 9] = [
     ("levenshtein", Growth::Pairs),
 ];
 
-/// Puts the bounded functions in the place of the others.
-pub(super) fn register(session: &mut SessionState) -> Result<()> {
-    for (name, growth) in FUNCTIONS {
-        let Some(inner) = session.scalar_functions().get(name).cloned() else {
-            return Err(DataFusionError::Internal(format!(
-                "there is no function {name} to be bounded"
-            )));
-        };
-        session.register_udf(Arc::new(ScalarUDF::new_from_impl(Bounded {
-            inner,
-            growth,
-        })))?;
+/// Puts the bounded functions in the place of the others, before anything is computed, constants included. What the
+/// planner writes by itself, such as `[a, b]` and `a || b`, has not been looked up by its name; so the plan is changed.
+#[derive(Debug)]
+pub(crate) struct BoundFunctions {
+    join: Arc<ScalarUDF>,
+}
+
+impl BoundFunctions {
+    pub(crate) fn new() -> Self {
+        Self {
+            join: Arc::new(ScalarUDF::new_from_impl(Join::new())),
+        }
     }
-    Ok(())
+
+    fn bounded(&self, expr: Expr) -> Transformed<Expr> {
+        match expr {
+            Expr::BinaryExpr(BinaryExpr {
+                left,
+                op: Operator::StringConcat,
+                right,
+            }) => {
+                let join = ScalarUDF::new_from_impl(Bounded {
+                    inner: Arc::clone(&self.join),
+                    growth: Growth::Sum,
+                });
+                let call = ScalarFunction::new_udf(Arc::new(join), vec![*left, *right]);
+                Transformed::yes(Expr::ScalarFunction(call))
+            }
+            Expr::ScalarFunction(mut call) => match growth_of(&call.func) {
+                Some(growth) => {
+                    let inner = call.func;
+                    call.func = Arc::new(ScalarUDF::new_from_impl(Bounded { inner, growth }));
+                    Transformed::yes(Expr::ScalarFunction(call))
+                }
+                None => Transformed::no(Expr::ScalarFunction(call)),
+            },
+            other => Transformed::no(other),
+        }
+    }
+}
+
+/// How a function grows that is not bounded yet.
+fn growth_of(function: &ScalarUDF) -> Option<Growth> {
+    if function.inner().downcast_ref::<Bounded>().is_some() {
+        return None;
+    }
+    let name = function.name();
+    let known = FUNCTIONS.iter().find(|(known, _)| *known == name);
+    known.map(|(_, growth)| *growth)
+}
+
+fn grows(expr: &Expr) -> bool {
+    match expr {
+        Expr::BinaryExpr(binary) => binary.op == Operator::StringConcat,
+        Expr::ScalarFunction(call) => growth_of(&call.func).is_some(),
+        _ => false,
+    }
+}
+
+impl AnalyzerRule for BoundFunctions {
+    fn name(&self) -> &'static str {
+        "bound_functions"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        // Most statements call none of them, and looking is cheaper than taking them apart.
+        let mut found = false;
+        plan.apply_with_subqueries(|node| {
+            node.apply_expressions(|expr| {
+                found |= expr.exists(|inner| Ok(grows(inner)))?;
+                Ok(TreeNodeRecursion::Continue)
+            })
+        })?;
+        if !found {
+            return Ok(plan);
+        }
+        let bounded = plan.transform_up_with_subqueries(|node| {
+            let names = NamePreserver::new(&node);
+            node.map_expressions(|expr| {
+                let name = names.save(&expr);
+                let bounded = expr.transform_up(|inner| Ok(self.bounded(inner)))?;
+                Ok(bounded.update_data(|expr| name.restore(expr)))
+            })
+        })?;
+        Ok(bounded.data)
+    }
+}
+
+/// `a || b` as a function, so that it can be bounded.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Join {
+    signature: Signature,
+}
+
+impl Join {
+    fn new() -> Self {
+        Self {
+            signature: Signature::user_defined(Volatility::Immutable),
+        }
+    }
+}
+
+impl ScalarUDFImpl for Join {
+    fn name(&self) -> &'static str {
+        "||"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        let [left, right] = arg_types else {
+            return plan_err!("|| takes two values");
+        };
+        let types = BinaryTypeCoercer::new(left, &Operator::StringConcat, right);
+        let (left, right) = types.get_input_types()?;
+        Ok(vec![left, right])
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        let [left, right] = arg_types else {
+            return plan_err!("|| takes two values");
+        };
+        BinaryTypeCoercer::new(left, &Operator::StringConcat, right).get_result_type()
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let is_scalar = |arg: &ColumnarValue| matches!(arg, ColumnarValue::Scalar(_));
+        let is_constant = args.args.iter().all(is_scalar);
+        let rows = if is_constant { 1 } else { args.number_rows };
+        let columns: Result<Vec<ArrayRef>> =
+            args.args.iter().map(|arg| arg.to_array(rows)).collect();
+        let columns = columns?;
+        let fields: Vec<Field> = columns
+            .iter()
+            .map(|column| Field::new("", column.data_type().clone(), true))
+            .collect();
+        let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?;
+        let joined = PhysicalBinaryExpr::new(
+            Arc::new(Column::new("", 0)),
+            Operator::StringConcat,
+            Arc::new(Column::new("", 1)),
+        );
+        let joined = joined.evaluate(&batch)?.into_array(rows)?;
+        Ok(if is_constant {
+            ColumnarValue::Scalar(ScalarValue::try_from_array(&joined, 0)?)
+        } else {
+            ColumnarValue::Array(joined)
+        })
+    }
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -90,13 +283,12 @@ impl Bounded {
         } else {
             args.number_rows
         };
-        let arrays: Result<Vec<ArrayRef>> =
-            args.args.iter().map(|arg| arg.to_array(rows)).collect();
-        let Some(made) = self.growth.made(&arrays?) else {
+        let Some(made) = self.growth.of_values(&args.args, rows)? else {
             return Ok(());
         };
         let (most, what) = match self.growth {
             Growth::Pairs => (STEPS_MAX, "steps"),
+            _ if rows > 1 => (BATCH_BYTES_MAX, "bytes"),
             _ => (BYTES_MAX, "bytes"),
         };
         if made > u128::from(most) {
@@ -111,23 +303,146 @@ impl Bounded {
 
 impl Growth {
     /// Bytes, or steps, of all rows; `None` = arguments of other types than those that grow.
+    fn of_values(self, args: &[ColumnarValue], rows: usize) -> Result<Option<u128>> {
+        // What can be told without a copy of each constant for each row.
+        let bytes = |at: usize| args.get(at).map_or(Ok(0), |arg| bytes_of(arg, rows));
+        let sum = || (0..args.len()).map(bytes).sum::<Result<u128>>();
+        match self {
+            Self::Sum => return sum().map(Some),
+            Self::SumWith => return Ok(Some(sum()? + bytes(0)? * args.len() as u128)),
+            Self::Twice => return Ok(Some(bytes(0)? * 2)),
+            Self::Pattern => return Ok(Some(bytes(1)? * PATTERN_TIMES)),
+            Self::Hashes => return Ok(Some(sum()? * HASH_TIMES)),
+            _ => {}
+        }
+        let arrays: Result<Vec<ArrayRef>> = args.iter().map(|arg| arg.to_array(rows)).collect();
+        let arrays = arrays?;
+        Ok(match self {
+            Self::Regexp => regexp(&arrays)?,
+            _ => self.made(&arrays),
+        })
+    }
+
     fn made(self, args: &[ArrayRef]) -> Option<u128> {
         let of = |at: usize| args.get(at);
         match self {
             Self::Times => sum([&lengths(of(0)?)?, &numbers(of(1)?)?], |[length, times]| {
                 length * times
             }),
-            Self::UpTo => sum([&numbers(of(1)?)?], |[length]| length * 8),
+            Self::UpTo => {
+                let longest = of(2).and_then(lengths).and_then(|it| max(&it));
+                let unit = longest.and_then(|it| u128::try_from(it).ok()).unwrap_or(0);
+                sum([&numbers(of(1)?)?], |[length]| length * unit.max(8))
+            }
             Self::Range => range(args),
-            Self::Replace => sum(
-                [&lengths(of(0)?)?, &lengths(of(1)?)?, &lengths(of(2)?)?],
-                |[text, old, new]| text + text / old.max(1) * new,
-            ),
+            Self::Replace => {
+                let (text, old, new) = (of(0)?, of(1)?, of(2)?);
+                let found = found(text, old)?;
+                sum(
+                    [&lengths(text)?, &found, &lengths(new)?],
+                    |[text, found, new]| text + found * new,
+                )
+            }
+            Self::Pieces => {
+                let found = found(of(0)?, of(1)?)?;
+                sum([&lengths(of(0)?)?, &found], |[text, found]| {
+                    text + found * 8
+                })
+            }
             Self::Pairs => sum([&lengths(of(0)?)?, &lengths(of(1)?)?], |[one, other]| {
                 one * other
             }),
+            Self::Text => {
+                let text = of(0)?.to_data().get_slice_memory_size().ok()? as u128;
+                let between = sum(
+                    [&lengths(of(0)?)?, &lengths(of(1)?)?],
+                    |[count, between]| count * between,
+                );
+                Some(text * 3 + between?)
+            }
+            Self::Elements => sum([&lengths(of(0)?)?, &lengths(of(2)?)?], |[count, new]| {
+                count * new.max(8)
+            }),
+            _ => None,
         }
     }
+}
+
+/// Bytes of an argument's values in all rows.
+fn bytes_of(arg: &ColumnarValue, rows: usize) -> Result<u128> {
+    let (array, times) = match arg {
+        ColumnarValue::Scalar(_) => (arg.to_array(1)?, rows),
+        ColumnarValue::Array(array) => (ArrayRef::clone(array), 1),
+    };
+    // A dictionary's values are few, and each row will have one of them.
+    let array = match array.data_type() {
+        DataType::Dictionary(_, values) => cast(&array, values)?,
+        _ => array,
+    };
+    Ok(array.to_data().get_slice_memory_size()? as u128 * times as u128)
+}
+
+/// How often each text has the other in it. Looked for only where it could be too often.
+fn found(texts: &ArrayRef, parts: &ArrayRef) -> Option<Int64Array> {
+    let texts = cast(texts, &DataType::Utf8).ok()?;
+    let parts = cast(parts, &DataType::Utf8).ok()?;
+    let pairs = texts
+        .as_string::<i32>()
+        .iter()
+        .zip(parts.as_string::<i32>());
+    let counts = pairs.map(|(text, part)| {
+        let (text, part) = text.zip(part)?;
+        let count = if part.is_empty() {
+            text.len() + 1
+        } else {
+            text.matches(part).count()
+        };
+        i64::try_from(count).ok()
+    });
+    Some(counts.collect())
+}
+
+/// The text, and what stands for each place where the pattern is found. What the replacement takes from there is in it once
+/// for each time that it says so.
+fn regexp(args: &[ArrayRef]) -> Result<Option<u128>> {
+    let [texts, patterns, news, rest @ ..] = args else {
+        return Ok(None);
+    };
+    let as_text = |array: &ArrayRef| cast(array, &DataType::Utf8);
+    let (texts, patterns, news) = (as_text(texts)?, as_text(patterns)?, as_text(news)?);
+    let flags = rest.first().map(as_text).transpose()?;
+    let takes = |new: &str| new.bytes().filter(|byte| b"\\$".contains(byte)).count();
+    let mut most = 0u128;
+    let mut counted = Vec::with_capacity(texts.len());
+    let columns = texts.as_string::<i32>().iter().zip(news.as_string::<i32>());
+    for (row, (text, new)) in columns.enumerate() {
+        let flags = flags.as_ref().map(|flags| flags.as_string::<i32>());
+        let is_global = flags.is_some_and(|it| it.is_valid(row) && it.value(row).contains('g'));
+        let (text, new) = (text.unwrap_or_default(), new.unwrap_or_default());
+        let taken = text.len() as u128 * (1 + takes(new)) as u128;
+        let times = if is_global { text.len() + 1 } else { 1 };
+        most += taken + times as u128 * new.len() as u128;
+        counted.push((taken, is_global, new.len() as u128));
+    }
+    if most <= u128::from(BYTES_MAX) {
+        return Ok(Some(most));
+    }
+    // It is worth to look how often.
+    let places = regexp_count_func(&[texts, patterns])?;
+    let places = places.as_primitive::<Int64Type>();
+    let made = counted
+        .into_iter()
+        .enumerate()
+        .map(|(row, (taken, is_global, new))| {
+            let found = if places.is_valid(row) {
+                places.value(row)
+            } else {
+                0
+            };
+            let found = u128::try_from(found).unwrap_or(0);
+            taken + new * if is_global { found } else { found.min(1) }
+        });
+    Ok(Some(made.fold(0, u128::saturating_add)))
 }
 
 /// The sum over all rows in which nothing is NULL or negative.
@@ -259,8 +574,9 @@ impl ScalarUDFImpl for Bounded {
         self.inner.invoke_with_args(args)
     }
 
-    fn simplify(&self, args: Vec<Expr>, info: &SimplifyContext) -> Result<ExprSimplifyResult> {
-        self.inner.simplify(args, info)
+    /// What it would be simplified to is not bounded.
+    fn simplify(&self, args: Vec<Expr>, _info: &SimplifyContext) -> Result<ExprSimplifyResult> {
+        Ok(ExprSimplifyResult::Original(args))
     }
 
     fn short_circuits(&self) -> bool {

@@ -20,11 +20,16 @@ const TRIED_TWICE_MAX: usize = 10;
 /// Each set is planned as a grouping of its own, and CUBE stands for as many as its columns have subsets.
 const GROUPING_SETS_MAX: usize = 4096;
 
+/// Entries of a list of columns, of what is sorted or grouped by, of a function's arguments. The planner compares each with
+/// each, and every batch of rows has a column for each. `PostgreSQL` answers with no more columns than this.
+const LIST_MAX: usize = 1664;
+
 /// What can be told from the tokens.
 pub(super) fn check_tokens(tokens: &[TokenWithSpan], operators_max: usize) -> Result<(), Error> {
     one_statement(tokens)?;
     one_explain(tokens)?;
     calls_tried_twice(tokens)?;
+    lists(tokens)?;
     chains(tokens, operators_max)
 }
 
@@ -137,6 +142,65 @@ fn calls_tried_twice(tokens: &[TokenWithSpan]) -> Result<(), Error> {
             Token::Word(word) if word.quote_style.is_none() => word.keyword,
             _ => Keyword::NoKeyword,
         };
+    }
+    Ok(())
+}
+
+/// Refuses lists that are longer than any client's, but for those of values: what follows IN or VALUES, and arrays.
+fn lists(tokens: &[TokenWithSpan]) -> Result<(), Error> {
+    // Of each open parenthesis the entries before it; `None` = nobody counts them.
+    let mut around = Vec::new();
+    let mut entries = None;
+    let mut keyword = Keyword::NoKeyword;
+    let mut is_name = false;
+    for token in tokens {
+        match &token.token {
+            Token::Whitespace(_) => continue,
+            Token::Word(word) => {
+                is_name = word.quote_style.is_some() || word.keyword == Keyword::NoKeyword;
+                if !is_name {
+                    keyword = word.keyword;
+                }
+                match keyword {
+                    _ if is_name => {}
+                    Keyword::SELECT | Keyword::BY => entries = Some(1),
+                    Keyword::FROM | Keyword::VALUES | Keyword::WHERE | Keyword::SET => {
+                        entries = None;
+                    }
+                    _ => {}
+                }
+                continue;
+            }
+            Token::LParen => {
+                around.push(entries);
+                entries = match keyword {
+                    Keyword::IN | Keyword::VALUES | Keyword::INTO | Keyword::TABLE => None,
+                    _ if is_name => Some(1),
+                    _ => entries.map(|_| 1),
+                };
+                keyword = Keyword::NoKeyword;
+            }
+            Token::LBracket => {
+                around.push(entries);
+                entries = None;
+            }
+            Token::RParen | Token::RBracket => {
+                entries = around.pop().unwrap_or_default();
+                // What comes behind IN (...) is no value any more.
+                keyword = Keyword::NoKeyword;
+            }
+            Token::Comma => entries = entries.map(|entries| entries + 1),
+            _ => {}
+        }
+        is_name = false;
+        if entries.is_some_and(|entries| entries > LIST_MAX) {
+            return Err(Error::Plan {
+                message: format!(
+                    "lists of columns, of what is sorted or grouped by, and of arguments are limited to {LIST_MAX} entries; ask for them in several statements"
+                ),
+                position: Some(position(token)),
+            });
+        }
     }
     Ok(())
 }

@@ -156,19 +156,20 @@ fn parameters(cases: &mut Vec<Case>) {
     for depth in [100, 100_000, 5_000_000] {
         post(
             &format!("an array {depth} deep"),
-            &[400],
+            // The longest are longer than any question.
+            &[400, 413],
             "",
             Box::new(move || with("SELECT $1", nested("[", "1", "]", depth))),
         );
         post(
             &format!("an object {depth} deep"),
-            &[400],
+            &[400, 413],
             "",
             Box::new(move || with("SELECT $a", nested("{\"a\":", "1", "}", depth))),
         );
         post(
             &format!("a body of {depth} brackets"),
-            &[400],
+            &[400, 413],
             "",
             Box::new(move || "[".repeat(depth)),
         );

@@ -1,0 +1,56 @@
+//! How many rows of a plan go together: fewer where each is wide, so that a batch stays a few MiB.
+//!
+//! Operators work on batches of thousands of rows, and nobody counts the one that they work on. Of rows with a thousand columns,
+//! or with a text of megabytes that the statement itself has, that one is more than there is memory. Does: find the widest row
+//! that a plan makes. Does not: know what is in the tables; what values there are long is bounded where it is written.
+
+use std::sync::Arc;
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_expr::expressions::{InListExpr, Literal};
+use datafusion::physical_plan::ExecutionPlan;
+
+/// What a batch should have.
+const BATCH_BYTES: usize = 4 << 20;
+
+/// Of a column whose values nobody has seen.
+const VALUE_BYTES: usize = 8;
+
+/// A literal of no more is a value like others.
+const LITERAL_BYTES_FREE: usize = 256;
+
+/// Rows of a batch, at most as many as there are by default.
+pub(crate) fn batch_rows(plan: &Arc<dyn ExecutionPlan>, default: usize) -> Result<usize> {
+    let mut widest = VALUE_BYTES;
+    plan.apply(|node| {
+        let mut bytes = node.schema().fields().len() * VALUE_BYTES;
+        let mut exprs = 0;
+        node.apply_expressions(&mut |expr| {
+            exprs += VALUE_BYTES;
+            bytes += literals(expr)?;
+            Ok(TreeNodeRecursion::Jump)
+        })?;
+        widest = widest.max(bytes + exprs);
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok((BATCH_BYTES / widest).clamp(1, default))
+}
+
+/// Bytes of the long literals that stand in each row.
+fn literals(expr: &Arc<dyn PhysicalExpr>) -> Result<usize> {
+    let mut bytes = 0;
+    expr.apply(|expr| {
+        // A list to compare with is there once.
+        if expr.downcast_ref::<InListExpr>().is_some() {
+            return Ok(TreeNodeRecursion::Jump);
+        }
+        if let Some(literal) = expr.downcast_ref::<Literal>() {
+            let size = literal.value().size();
+            bytes += if size > LITERAL_BYTES_FREE { size } else { 0 };
+        }
+        Ok(TreeNodeRecursion::Continue)
+    })?;
+    Ok(bytes)
+}
