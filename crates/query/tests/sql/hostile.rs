@@ -3,7 +3,8 @@
 
 use std::fmt::Write;
 
-use nilometer_query::Error;
+use futures::StreamExt;
+use nilometer_query::{Error, OverMemory, SqlOptions};
 
 use crate::support::Store;
 
@@ -270,4 +271,241 @@ async fn groupings_of_all_subsets_are_few() {
     assert_eq!(store.rows(sql).await, ["-|5000"]);
     let sql = "SELECT count(*) FROM (SELECT count(*) FROM m GROUP BY ROLLUP (host, n % 2)) q";
     assert_eq!(store.rows(sql).await, ["22"]);
+}
+
+/// The story: a batch of rows has a column for each entry of a list, and the planner compares each entry with each. A statement
+/// of 100,000 columns, or that sorted by as many, took all memory of a small server; ten thousand took a minute to plan.
+#[tokio::test]
+async fn longer_lists_than_any_client_writes_are_refused_and_lists_of_values_are_not() {
+    let store = store();
+    let list = |count: usize, entry: &str| {
+        let entries: Vec<String> = (0..count)
+            .map(|n| entry.replace('@', &n.to_string()))
+            .collect();
+        entries.join(", ")
+    };
+    for count in [1665, 100_000] {
+        for sql in [
+            format!("SELECT {} FROM m", list(count, "n + @")),
+            format!("SELECT n FROM m ORDER BY {}", list(count, "n % (@ + 2)")),
+            format!(
+                "SELECT count(*) FROM m GROUP BY {}",
+                list(count, "n % (@ + 2)")
+            ),
+            format!(
+                "SELECT count(*) FROM m GROUP BY ({})",
+                list(count, "n % (@ + 2)")
+            ),
+            format!(
+                "SELECT sum(n) OVER (PARTITION BY {}) FROM m",
+                list(count, "n % (@ + 2)")
+            ),
+            format!("SELECT concat({}) FROM m", list(count, "@")),
+            format!(
+                "WITH w AS (SELECT {} FROM m) SELECT 1",
+                list(count, "n + @ AS c@")
+            ),
+        ] {
+            let error = store.error(&sql).await.to_string();
+            assert!(
+                error.contains("limited to 1664"),
+                "{count} {sql:.60}: {error}"
+            );
+        }
+    }
+    for sql in [
+        format!("SELECT count(*) FROM m WHERE n IN ({})", list(5000, "@")),
+        format!(
+            "SELECT count(*) FROM (SELECT n IN ({}) AS i FROM m) q WHERE i",
+            list(5000, "@")
+        ),
+        format!("SELECT count(*) FROM (VALUES {}) AS t", list(5000, "(@)")),
+        format!("SELECT array_length(ARRAY[{}])", list(5000, "@")),
+    ] {
+        assert_eq!(store.rows(&sql).await, ["5000"], "{sql:.60}");
+    }
+    let sql = format!("SELECT {} FROM m WHERE n = 7", list(300, "n + @ AS c@"));
+    let wanted: Vec<String> = (7..307).map(|n| n.to_string()).collect();
+    assert_eq!(store.rows(&sql).await, [wanted.join("|")]);
+}
+
+/// The story: a text of a megabyte in a statement was written once for each of the 8192 rows of a batch, before anybody saw
+/// how much that is.
+#[tokio::test]
+async fn a_long_text_in_each_row_makes_batches_of_few_rows() {
+    let store = store();
+    let sql = "SELECT sum(length(t)), count(*) FROM (SELECT repeat('x', 1000000) AS t, n FROM m ORDER BY n LIMIT 9) q";
+    assert_eq!(store.rows(sql).await, ["9000000|9"]);
+    let batches = store
+        .batches("SELECT n, repeat('x', 1000000) AS t FROM m WHERE n < 50")
+        .await
+        .unwrap();
+    let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
+    let most = batches.iter().map(|batch| batch.num_rows()).max();
+    assert_eq!((rows, most), (50, Some(4)));
+}
+
+/// The story: array_agg over all rows before each row makes its array again for each: 3 million rows, 4.5e12 numbers, from
+/// nobody's budget. So does one over all rows, which are written at each of them.
+#[tokio::test]
+async fn windows_whose_values_grow_are_charged_and_small_ones_answer() {
+    let store = Store::with(SqlOptions {
+        query_memory_bytes_max: 16 << 20,
+        ..SqlOptions::default()
+    });
+    let lines: Vec<String> = (0..5000)
+        .map(|n| format!("m,host=h{} n={n}i,s=\"t{n}\" {n}", n % 7))
+        .collect();
+    store.write(&lines.join("\n"));
+    for over in [
+        "ORDER BY n",
+        "ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW",
+        "ORDER BY n ROWS BETWEEN 4000 PRECEDING AND CURRENT ROW",
+        "ORDER BY n ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+        "",
+        "PARTITION BY host",
+    ] {
+        for value in ["array_agg(n)", "string_agg(s, ',')"] {
+            let sql = format!(
+                "SELECT count(*) FROM (SELECT {value} OVER ({over}) AS a FROM m) q WHERE a IS NULL"
+            );
+            let error = store.error(&sql).await;
+            assert!(
+                matches!(error, Error::Memory(OverMemory::Query { .. })),
+                "{sql}: {error:?}"
+            );
+        }
+    }
+    for (sql, wanted) in [
+        (
+            "SELECT sum(array_length(a)) FROM (SELECT array_agg(n) OVER (ORDER BY n ROWS 10 PRECEDING) AS a FROM m) q",
+            "54945",
+        ),
+        (
+            "SELECT array_to_string(a, ',') FROM (SELECT array_agg(n) OVER (ORDER BY n) AS a, n FROM m WHERE n < 5) q WHERE n = 3",
+            "0,1,2,3",
+        ),
+        (
+            "SELECT string_agg(s, ',') OVER () FROM m WHERE n < 3 LIMIT 1",
+            "t0,t1,t2",
+        ),
+        (
+            "SELECT max(s) FROM (SELECT sum(n) OVER (ORDER BY n) AS s FROM m) q",
+            "12497500",
+        ),
+    ] {
+        assert_eq!(store.rows(sql).await, [wanted], "{sql}");
+    }
+}
+
+/// The story: the limit of what a function may make was one of nine functions. Others make as much: what a regular
+/// expression finds, texts side by side and side by side again, arrays in arrays, text between a million numbers.
+#[tokio::test]
+async fn other_functions_make_no_more_at_once_either() {
+    let store = store();
+    let many = |part: &str, between: &str| vec![part; 30].join(between);
+    let (text, numbers) = ("repeat('x', 30000000)", "range(4000000)");
+    let doubled =
+        "SELECT a || a AS a FROM (".repeat(16) + "SELECT host AS a FROM m" + &") q".repeat(16);
+    for sql in [
+        "SELECT length(regexp_replace(repeat('x', 1000000), 'x', repeat('y', 100000), 'g'))".to_owned(),
+        r"SELECT length(regexp_replace(repeat('x', 1000000), '(.*)', repeat('\1', 1000)))".to_owned(),
+        "SELECT regexp_replace(s, '', repeat('y', 100000), 'g') FROM m".to_owned(),
+        format!("SELECT length({})", many(text, " || ")),
+        format!("SELECT length(concat({}))", many(text, ", ")),
+        format!("SELECT length(concat_ws('-', {}))", many(text, ", ")),
+        format!("SELECT length(overlay({text} PLACING {text} FROM 5))"),
+        format!("SELECT max(length(a)) FROM ({doubled}) q"),
+        format!("SELECT array_length([{}])", many(numbers, ", ")),
+        format!("SELECT array_length(array_concat({}))", many(numbers, ", ")),
+        format!("SELECT array_length({})", many(numbers, " || ")),
+        format!("SELECT length({}repeat('x', 10000000){})", "encode(".repeat(8), ", 'hex')".repeat(8)),
+        "SELECT length(array_to_string(range(1000), repeat('x', 3000000)))".to_owned(),
+        "SELECT array_length(string_to_array(repeat(',', 33000000), ','))".to_owned(),
+        "SELECT length(to_char(timestamp '2026-01-01', repeat('%c', 15000000)))".to_owned(),
+        "SELECT array_length(array_resize([repeat('x', 3000000)], 1000, repeat('x', 3000000)))".to_owned(),
+        "SELECT array_length(array_replace_all(array_repeat('a', 1000), 'a', repeat('x', 3000000)))".to_owned(),
+        "SELECT array_has_all(range(1000000), range(1000000))".to_owned(),
+        "SELECT array_length(array_except(range(4000000), range(4000000)))".to_owned(),
+    ] {
+        let error = store.error(&sql).await.to_string();
+        assert!(
+            error.contains("at once") && error.contains("allowed"),
+            "{sql:.100}: {error}"
+        );
+    }
+    for (sql, wanted) in [
+        ("SELECT 'a' || NULL || 'b' IS NULL", "true"),
+        ("SELECT host || '-' || n || 'x' FROM m WHERE n = 8", "h1-8x"),
+        ("SELECT concat(host, NULL, n) FROM m WHERE n = 8", "h18"),
+        (
+            "SELECT concat_ws('-', host, n, 'x') FROM m WHERE n = 8",
+            "h1-8-x",
+        ),
+        ("SELECT overlay('abcdef' PLACING 'X' FROM 2)", "aXcdef"),
+        ("SELECT array_to_string([1, 2] || [3], ',')", "1,2,3"),
+        ("SELECT encode('ab', 'hex')", "6162"),
+        (
+            r"SELECT regexp_replace('a1b22', '([0-9]+)', '<\1>', 'g')",
+            "a<1>b<22>",
+        ),
+        ("SELECT regexp_replace('a1b22', '[0-9]', '#')", "a#b22"),
+        (
+            "SELECT regexp_replace(host, 'H', 'k', 'i') FROM m WHERE n = 8",
+            "k1",
+        ),
+        (
+            "SELECT length(regexp_replace(repeat('x', 1000000) || 'y', 'y', repeat('z', 1000), 'g'))",
+            "1001000",
+        ),
+        ("SELECT array_length(string_to_array('a,b,c', ','))", "3"),
+        ("SELECT array_has_all([1, 2, 3], [1, 3])", "true"),
+        ("SELECT count(*) FROM m WHERE host || 'x' = 'h1x'", "715"),
+        (
+            "SELECT length(replace(repeat('x', 20000000), 'y', repeat('z', 100)))",
+            "20000000",
+        ),
+    ] {
+        assert_eq!(store.rows(sql).await, [wanted], "{sql}");
+    }
+}
+
+/// The story: what a scan holds of blocks that it reads was nobody's; 64 scans that waited for their clients had 600 MB. Now it
+/// is the query's; and a small question waits for its share of memory, and is not refused because large ones came first.
+#[tokio::test]
+async fn a_scan_is_charged_and_a_small_question_waits_for_memory() {
+    let store = Store::with(SqlOptions {
+        queries_memory_bytes_max: 400_000,
+        query_ms_max: 20_000,
+        ..SqlOptions::default()
+    });
+    let lines: Vec<String> = (0..60_000)
+        .map(|n| format!("m,host=h{} n={n}i {n}", n % 7))
+        .collect();
+    store.write(&lines.join("\n"));
+    let mut open = Vec::new();
+    let over = loop {
+        let mut answer = match store.sql().query("d", "SELECT * FROM m").await {
+            Ok(answer) => answer,
+            Err(error) => break error,
+        };
+        match answer.next().await {
+            Some(Ok(_)) => open.push(answer),
+            Some(Err(error)) => break error,
+            None => panic!("a table without rows"),
+        }
+        assert!(open.len() < 20, "nobody counts what they hold");
+    };
+    assert!(
+        matches!(over, Error::Memory(OverMemory::Shared { .. })),
+        "{over:?}"
+    );
+    assert!(!open.is_empty(), "not one fits");
+    // Whoever holds all that is left lets go while the small question waits, or there was room for it.
+    let small = store.sql().query("d", "SELECT 1 AS one");
+    let (answer, ()) = tokio::join!(small, async {
+        tokio::task::yield_now().await;
+        open.clear();
+    });
+    assert_eq!(answer.unwrap().collect().await.unwrap().len(), 1);
 }

@@ -207,6 +207,15 @@ fn length(cases: &mut Vec<Case>, rows: u64) {
         ));
         cases.push(sql(
             FAMILY,
+            format!("GROUP BY {items} columns"),
+            REFUSED_OR_RIGHT,
+            move || {
+                let list: Vec<String> = (0..items).map(|n| format!("n % {}", n + 2)).collect();
+                format!("SELECT count(*) FROM big GROUP BY {}", list.join(","))
+            },
+        ));
+        cases.push(sql(
+            FAMILY,
             format!("ORDER BY {items} columns"),
             REFUSED_OR_RIGHT,
             move || {
@@ -355,6 +364,12 @@ fn heavy(cases: &mut Vec<Case>, rows: u64) {
     );
     case("a window of all rows for each row", REFUSED, String::new(), "SELECT sum(r) FROM (SELECT array_agg(n) OVER (ORDER BY n ROWS BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW) AS a, n AS r FROM big) AS t WHERE array_length(a) < 0".to_owned());
     case(
+        "a window of all rows, written at each",
+        REFUSED,
+        String::new(),
+        "SELECT count(*) FROM (SELECT array_agg(n) OVER () AS a FROM big) AS t WHERE array_length(a) < 0".to_owned(),
+    );
+    case(
         "a union of twenty sorts",
         REFUSED_OR_RIGHT,
         String::new(),
@@ -470,6 +485,15 @@ fn bombs(cases: &mut Vec<Case>, rows: u64) {
         "SELECT sum(length(repeat('x', 1000000))) FROM big",
         "SELECT max(repeat(host, 100000)) FROM big",
         "SELECT array_length(string_to_array(repeat('a,', 50000000), ','))",
+        "SELECT repeat('x', 1000000) AS t FROM big WHERE n < 5",
+        "SELECT length(string_agg(host, repeat('x', 1000000))) FROM big",
+        "SELECT length(array_to_string(range(1000), repeat('x', 3000000)))",
+        "SELECT array_length(array_replace_all(array_repeat('a', 1000), 'a', repeat('x', 3000000)))",
+        "SELECT array_length(string_to_array(repeat(',', 33000000), ','))",
+        "SELECT length(to_char(timestamp '2026-01-01', repeat('%c', 15000000)))",
+        "SELECT length(regexp_replace(repeat('x', 1000000), '(.*)', repeat('\\1', 1000)))",
+        "SELECT array_has_all(range(1000000), range(1000000))",
+        "SELECT array_length(array_except(range(4000000), range(4000000)))",
     ] {
         case(texts, statement, REFUSED_OR_RIGHT, "");
     }
@@ -536,4 +560,48 @@ fn bombs(cases: &mut Vec<Case>, rows: u64) {
         REFUSED_OR_RIGHT,
         &rows.to_string(),
     );
+    for (name, before, part, between, after) in [
+        (
+            "texts side by side",
+            "length(",
+            "repeat('x', 30000000)",
+            " || ",
+            ")",
+        ),
+        (
+            "texts in a call",
+            "length(concat(",
+            "repeat('x', 30000000)",
+            ", ",
+            "))",
+        ),
+        (
+            "arrays in an array",
+            "array_length([",
+            "range(4000000)",
+            ", ",
+            "])",
+        ),
+        (
+            "arrays side by side",
+            "array_length(",
+            "range(4000000)",
+            " || ",
+            ")",
+        ),
+    ] {
+        let all = vec![part; 40].join(between);
+        cases.push(sql(texts, format!("40 {name}"), REFUSED, move || {
+            format!("SELECT {before}{all}{after}")
+        }));
+    }
+    cases.push(sql(texts, "a text doubled sixteen times", REFUSED, || {
+        let doubled = nested(
+            "SELECT a || a AS a FROM (",
+            "SELECT host AS a FROM big",
+            ") q",
+            16,
+        );
+        format!("SELECT max(length(a)) FROM ({doubled}) q")
+    }));
 }
