@@ -264,9 +264,8 @@ impl Sql {
             window::hold(plan)?
         };
         let plan = cooperate(plan, running.stop())?;
-        let config = session.config();
-        let rows = wide::batch_rows(&plan, config.batch_size())?;
-        let config = config.clone().with_batch_size(rows);
+        let (plan, rows) = wide::fit(plan, session.config().batch_size())?;
+        let config = session.config().clone().with_batch_size(rows);
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.shared.runtime)
             .with_memory_pool(memory)
             .build_arc()?;

@@ -7,10 +7,11 @@
 use std::sync::Arc;
 
 use datafusion::common::Result;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
+use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{InListExpr, Literal};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::filter::FilterExec;
 
 /// What a batch should have.
 const BATCH_BYTES: usize = 4 << 20;
@@ -21,8 +22,27 @@ const VALUE_BYTES: usize = 8;
 /// A literal of no more is a value like others.
 const LITERAL_BYTES_FREE: usize = 256;
 
-/// Rows of a batch, at most as many as there are by default.
-pub(crate) fn batch_rows(plan: &Arc<dyn ExecutionPlan>, default: usize) -> Result<usize> {
+/// The plan, and how many rows its batches have, at most as many as there are by default.
+pub(crate) fn fit(
+    plan: Arc<dyn ExecutionPlan>,
+    default: usize,
+) -> Result<(Arc<dyn ExecutionPlan>, usize)> {
+    let rows = batch_rows(&plan, default)?;
+    if rows == default {
+        return Ok((plan, rows));
+    }
+    // Filters have been told when they were planned.
+    let plan = plan.transform_up(|plan| {
+        let Some(filter) = plan.downcast_ref::<FilterExec>() else {
+            return Ok(Transformed::no(plan));
+        };
+        let fit: Arc<dyn ExecutionPlan> = Arc::new(filter.with_batch_size(rows)?);
+        Ok(Transformed::yes(fit))
+    })?;
+    Ok((plan.data, rows))
+}
+
+fn batch_rows(plan: &Arc<dyn ExecutionPlan>, default: usize) -> Result<usize> {
     let mut widest = VALUE_BYTES;
     plan.apply(|node| {
         let mut bytes = node.schema().fields().len() * VALUE_BYTES;

@@ -36,6 +36,9 @@ const BYTES_MAX: u64 = 32 << 20;
 /// The same where the rows have columns in it: what is long there came from the tables, as a rule.
 const BATCH_BYTES_MAX: u64 = 64 << 20;
 
+/// A statement with more calls than this has as much for all of them together.
+const CALLS_FREE: u64 = 2;
+
 /// What a pattern's letter can stand for, in letters.
 const PATTERN_TIMES: u128 = 16;
 
@@ -129,7 +132,7 @@ impl BoundFunctions {
         }
     }
 
-    fn bounded(&self, expr: Expr) -> Transformed<Expr> {
+    fn bounded(&self, expr: Expr, calls: usize) -> Transformed<Expr> {
         match expr {
             Expr::BinaryExpr(BinaryExpr {
                 left,
@@ -139,6 +142,7 @@ impl BoundFunctions {
                 let join = ScalarUDF::new_from_impl(Bounded {
                     inner: Arc::clone(&self.join),
                     growth: Growth::Sum,
+                    calls,
                 });
                 let call = ScalarFunction::new_udf(Arc::new(join), vec![*left, *right]);
                 Transformed::yes(Expr::ScalarFunction(call))
@@ -146,7 +150,11 @@ impl BoundFunctions {
             Expr::ScalarFunction(mut call) => match growth_of(&call.func) {
                 Some(growth) => {
                     let inner = call.func;
-                    call.func = Arc::new(ScalarUDF::new_from_impl(Bounded { inner, growth }));
+                    call.func = Arc::new(ScalarUDF::new_from_impl(Bounded {
+                        inner,
+                        growth,
+                        calls,
+                    }));
                     Transformed::yes(Expr::ScalarFunction(call))
                 }
                 None => Transformed::no(Expr::ScalarFunction(call)),
@@ -181,21 +189,23 @@ impl AnalyzerRule for BoundFunctions {
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
         // Most statements call none of them, and looking is cheaper than taking them apart.
-        let mut found = false;
+        let mut calls = 0;
         plan.apply_with_subqueries(|node| {
             node.apply_expressions(|expr| {
-                found |= expr.exists(|inner| Ok(grows(inner)))?;
-                Ok(TreeNodeRecursion::Continue)
+                expr.apply(|inner| {
+                    calls += usize::from(grows(inner));
+                    Ok(TreeNodeRecursion::Continue)
+                })
             })
         })?;
-        if !found {
+        if calls == 0 {
             return Ok(plan);
         }
         let bounded = plan.transform_up_with_subqueries(|node| {
             let names = NamePreserver::new(&node);
             node.map_expressions(|expr| {
                 let name = names.save(&expr);
-                let bounded = expr.transform_up(|inner| Ok(self.bounded(inner)))?;
+                let bounded = expr.transform_up(|inner| Ok(self.bounded(inner, calls)))?;
                 Ok(bounded.update_data(|expr| name.restore(expr)))
             })
         })?;
@@ -272,6 +282,8 @@ impl ScalarUDFImpl for Join {
 struct Bounded {
     inner: Arc<ScalarUDF>,
     growth: Growth,
+    /// How many such calls the statement has, which may all hold what they made at one time.
+    calls: usize,
 }
 
 impl Bounded {
@@ -290,6 +302,10 @@ impl Bounded {
             Growth::Pairs => (STEPS_MAX, "steps"),
             _ if rows > 1 => (BATCH_BYTES_MAX, "bytes"),
             _ => (BYTES_MAX, "bytes"),
+        };
+        let most = match self.growth {
+            Growth::Pairs => most,
+            _ => most / (self.calls as u64).div_ceil(CALLS_FREE),
         };
         if made > u128::from(most) {
             return Err(DataFusionError::Execution(format!(
@@ -379,7 +395,23 @@ fn bytes_of(arg: &ColumnarValue, rows: usize) -> Result<u128> {
         DataType::Dictionary(_, values) => cast(&array, values)?,
         _ => array,
     };
-    Ok(array.to_data().get_slice_memory_size()? as u128 * times as u128)
+    let bytes = match array.data_type() {
+        // What a view points to is counted for nobody else.
+        DataType::Utf8View => array.as_string_view().iter().flatten().map(str::len).sum(),
+        DataType::BinaryView => array
+            .as_binary_view()
+            .iter()
+            .flatten()
+            .map(<[u8]>::len)
+            .sum(),
+        DataType::List(field) | DataType::LargeList(field)
+            if matches!(field.data_type(), DataType::Utf8View | DataType::BinaryView) =>
+        {
+            array.get_array_memory_size()
+        }
+        _ => array.to_data().get_slice_memory_size()?,
+    };
+    Ok(bytes as u128 * times as u128)
 }
 
 /// How often each text has the other in it. Looked for only where it could be too often.
@@ -424,7 +456,8 @@ fn regexp(args: &[ArrayRef]) -> Result<Option<u128>> {
         most += taken + times as u128 * new.len() as u128;
         counted.push((taken, is_global, new.len() as u128));
     }
-    if most <= u128::from(BYTES_MAX) {
+    let is_any_global = counted.iter().any(|(_, is_global, _)| *is_global);
+    if most <= u128::from(BYTES_MAX) || !is_any_global {
         return Ok(Some(most));
     }
     // It is worth to look how often.
@@ -470,16 +503,28 @@ fn numbers(array: &ArrayRef) -> Option<Int64Array> {
     Some(numbers.as_primitive::<Int64Type>().clone())
 }
 
-/// Bytes of each text; eight for what has no length.
+/// Bytes of each text, elements of each list; eight for what has no length.
 fn lengths(array: &ArrayRef) -> Option<Int64Array> {
-    match length(array) {
-        Ok(lengths) => Some(
-            cast(&lengths, &DataType::Int64)
-                .ok()?
-                .as_primitive::<Int64Type>()
-                .clone(),
-        ),
-        Err(_) => Some(Int64Array::from(vec![8; array.len()])),
+    let of_bytes = |bytes: usize| i64::try_from(bytes).ok();
+    match array.data_type() {
+        DataType::Utf8View => {
+            let texts = array.as_string_view().iter();
+            Some(texts.map(|text| of_bytes(text?.len())).collect())
+        }
+        DataType::BinaryView => {
+            let values = array.as_binary_view().iter();
+            Some(values.map(|bytes| of_bytes(bytes?.len())).collect())
+        }
+        DataType::Dictionary(_, values) => lengths(&cast(array, values).ok()?),
+        _ => match length(array) {
+            Ok(lengths) => Some(
+                cast(&lengths, &DataType::Int64)
+                    .ok()?
+                    .as_primitive::<Int64Type>()
+                    .clone(),
+            ),
+            Err(_) => Some(Int64Array::from(vec![8; array.len()])),
+        },
     }
 }
 
