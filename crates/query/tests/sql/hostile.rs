@@ -367,7 +367,10 @@ async fn windows_whose_values_grow_are_charged_and_small_ones_answer() {
     ] {
         for value in ["array_agg(n)", "string_agg(s, ',')"] {
             // Over a frame that leaves rows behind there is no string_agg.
-            if over.contains("4000") && value.starts_with('s') {
+            if over.contains("AND")
+                && !over.contains("UNBOUNDED PRECEDING")
+                && value.starts_with('s')
+            {
                 continue;
             }
             let sql = format!(
@@ -414,7 +417,6 @@ async fn other_functions_make_no_more_at_once_either() {
     for sql in [
         "SELECT length(regexp_replace(repeat('x', 1000000), 'x', repeat('y', 100000), 'g'))".to_owned(),
         r"SELECT length(regexp_replace(repeat('x', 1000000), '(.*)', repeat('\1', 1000)))".to_owned(),
-        "SELECT regexp_replace(s, '', repeat('y', 100000), 'g') FROM m".to_owned(),
         format!("SELECT length({})", many(text, " || ")),
         format!("SELECT length(concat({}))", many(text, ", ")),
         format!("SELECT length(concat_ws('-', {}))", many(text, ", ")),
