@@ -522,6 +522,9 @@ impl TableRows {
     }
 }
 
+/// What a table costs in memory beside its values, however few rows of it there are: a run of its own, and columns.
+pub(crate) const TABLE_BYTES: usize = 512;
+
 /// What one write does: visible as a whole or not at all.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Batch {
@@ -564,7 +567,7 @@ impl Batch {
 
     /// Memory in use, roughly.
     pub(crate) fn bytes(&self) -> u64 {
-        let rows = self.tables.iter().map(TableRows::bytes);
+        let rows = self.tables.iter().map(|rows| TABLE_BYTES + rows.bytes());
         let deletes = self.tombstones.iter().map(Tombstone::bytes);
         rows.chain(deletes).map(|bytes| bytes as u64).sum()
     }

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustc_hash::FxHashMap;
 
-use crate::batch::{Batch, Column, TableRows};
+use crate::batch::{Batch, Column, TABLE_BYTES, TableRows};
 use crate::cast::cast;
 use crate::order::sorted_order;
 use crate::schema::{Lsn, TableId};
@@ -150,6 +150,9 @@ impl Head {
             self.rows.fetch_add(rows.rows() as u64, Ordering::Relaxed);
             self.bytes.fetch_add(rows.bytes() as u64, Ordering::Relaxed);
             let runs = tables.entry(rows.table).or_default();
+            if runs.is_empty() {
+                self.bytes.fetch_add(TABLE_BYTES as u64, Ordering::Relaxed);
+            }
             let at = runs.len().saturating_sub(usize::from(out_of_order));
             runs.insert(at, Arc::new(Run::new(lsn, rows)));
             merge_small(runs);

@@ -54,6 +54,13 @@ pub(crate) use series::find_series;
 const MORSEL_ROWS: u64 = 64 * 1024;
 /// Rows of a record batch, unless one series' stretch is longer.
 const BATCH_ROWS: usize = 8192;
+/// Values of a record batch: with very many columns it has fewer rows, because every one has a place in every column.
+const BATCH_VALUES: usize = 1 << 20;
+
+/// Rows of a record batch of so many columns.
+fn batch_rows(columns: usize) -> usize {
+    (BATCH_VALUES / columns.max(1)).clamp(1, BATCH_ROWS)
+}
 
 /// What to read.
 #[derive(Debug, Clone)]
@@ -477,7 +484,7 @@ impl MorselReader {
                 break;
             }
             reading.add_series(plan)?;
-            while reading.output.rows() >= BATCH_ROWS {
+            while reading.output.rows() >= batch_rows(plan.columns.len()) {
                 reading.ready.push_back(reading.output.take(plan));
             }
         }

@@ -70,9 +70,13 @@ impl Engine {
         held
     }
 
-    /// Memory of series, of what writers remember of them, of the keys of batches, and of relations.
-    pub(super) fn report_index(&self) -> u64 {
-        let series = Arc::clone(self.catalogue().layers()).bytes();
+    /// Memory of names, of series, of what writers remember of them, of the keys of batches, and of relations.
+    pub(crate) fn report_index(&self) -> u64 {
+        let (layers, names) = {
+            let catalogue = self.catalogue();
+            (Arc::clone(catalogue.layers()), catalogue.name_bytes())
+        };
+        let series = layers.bytes() + names;
         let memo = self
             .memo
             .read()
@@ -82,6 +86,12 @@ impl Engine {
         let held = (series + memo + lock(&self.keys).bytes()) as u64 + relations;
         self.budget.report(MemoryUse::Index, held);
         held
+    }
+
+    /// Whether names that need about `bytes` more than was reported last fit the memory for them. Takes no lock.
+    pub(crate) fn check_names(&self, bytes: u64) -> Result<(), Error> {
+        let used = self.budget.used(MemoryUse::Index);
+        self.budget.check(MemoryUse::Index, used, bytes)
     }
 
     /// Whether new series, or rows of relations, that need about `bytes` fit the memory for them.
