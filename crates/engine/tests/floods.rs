@@ -63,10 +63,17 @@ fn read(engine: &Arc<Engine>, table: &str) -> (usize, usize) {
     for batch in (0..scan.morsels()).flat_map(|at| scan.read(at)) {
         let batch = batch.unwrap();
         // A batch has a place for each row in each column.
-        assert!(batch.num_rows() * columns <= 1 << 21, "{}", batch.num_rows());
+        assert!(
+            batch.num_rows() * columns <= 1 << 21,
+            "{}",
+            batch.num_rows()
+        );
         rows += batch.num_rows();
         let tags = batch.columns().get(1..=tags).unwrap();
-        values += tags.iter().map(|tag| tag.len() - tag.null_count()).sum::<usize>();
+        values += tags
+            .iter()
+            .map(|tag| tag.len() - tag.null_count())
+            .sum::<usize>();
     }
     (rows, values)
 }
@@ -109,7 +116,17 @@ fn a_table_takes_so_many_tags_and_who_writes_more_is_told() {
     assert_eq!(write(&engine, &tags(10)).unwrap(), 10);
     let told = |outcome: Result<(), Error>| {
         let error = outcome.unwrap_err();
-        assert!(matches!(error, Error::Limit { limit: 10, needed: 11, .. }), "{error}");
+        assert!(
+            matches!(
+                error,
+                Error::Limit {
+                    limit: 10,
+                    needed: 11,
+                    ..
+                }
+            ),
+            "{error}"
+        );
         assert!(error.to_string().contains("tags of one table"), "{error}");
     };
     told(write(&engine, &tags(11)).map(drop));
@@ -118,11 +135,19 @@ fn a_table_takes_so_many_tags_and_who_writes_more_is_told() {
         name,
         kind: ColumnKind::Tag,
     };
-    told(engine.add_column("d", "public", "tagged", tag("new")).map(drop));
+    told(
+        engine
+            .add_column("d", "public", "tagged", tag("new"))
+            .map(drop),
+    );
     let names: Vec<String> = (0..11).map(|n| format!("t{n}")).collect();
     let columns: Vec<NewColumn<'_>> = names.iter().map(|name| tag(name)).collect();
     let settings = TableSettings::default();
-    told(engine.create_table("d", "public", "wide", &columns, settings).map(drop));
+    told(
+        engine
+            .create_table("d", "public", "wide", &columns, settings)
+            .map(drop),
+    );
     // Nothing of the refused bodies was kept, and what needs no new tag is taken.
     assert_eq!(read(&engine, "tagged"), (10, 10));
     assert_eq!(write(&engine, "tagged,t3=b,t4=c v=1 1\n").unwrap(), 1);

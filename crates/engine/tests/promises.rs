@@ -59,11 +59,24 @@ fn a_point_of_ten_fields_takes_at_most_forty_bytes_of_the_log() {
         for host in 0..HOSTS {
             write!(body, "cpu,host=host_{host},region=eu-west-1,rack=42").unwrap();
             for field in 0..10 {
-                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1);
                 let separator = if field == 0 { ' ' } else { ',' };
-                write!(body, "{separator}usage_of_kind_{field}={}.{}", (random >> 33) % 100, (random >> 43) % 10).unwrap();
+                write!(
+                    body,
+                    "{separator}usage_of_kind_{field}={}.{}",
+                    (random >> 33) % 100,
+                    (random >> 43) % 10
+                )
+                .unwrap();
             }
-            writeln!(body, " {}", 1_700_000_000_000_000_000 + step * 10_000_000_000).unwrap();
+            writeln!(
+                body,
+                " {}",
+                1_700_000_000_000_000_000 + step * 10_000_000_000
+            )
+            .unwrap();
         }
         // The first body defines series, of which a point has none of its own.
         if step > 0 {
@@ -117,7 +130,9 @@ fn long_body(rows: usize) -> String {
     for n in 0..rows {
         body.push_str("long s=\"");
         for _ in 0..60_000 {
-            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            random = random
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
             body.push(char::from(LETTERS[(random >> 58) as usize]));
         }
         writeln!(body, "\" {n}").unwrap();
@@ -177,7 +192,10 @@ fn rows_whose_sync_failed_never_become_visible_and_nothing_more_is_taken() {
     assert!(disk.failures() > 0);
     // The disk works again, and what it lost stays lost.
     disk.set_plan(CrashPlan::default());
-    assert!(matches!(write(&engine, "m v=3 3"), Err(Error::Poisoned { .. })));
+    assert!(matches!(
+        write(&engine, "m v=3 3"),
+        Err(Error::Poisoned { .. })
+    ));
     assert!(engine.flush().is_err());
     assert_eq!((engine.snapshot().lsn(), count(&engine, "m")), (before, 1));
 }

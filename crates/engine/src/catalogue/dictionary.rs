@@ -66,11 +66,7 @@ impl TagDictionary {
     }
 
     /// The code of a value and whether it is new.
-    pub(crate) fn insert(
-        &mut self,
-        of: &TextHash,
-        value: &str,
-    ) -> Result<(u32, bool), Malformed> {
+    pub(crate) fn insert(&mut self, of: &TextHash, value: &str) -> Result<(u32, bool), Malformed> {
         let hash = of.short(value.as_bytes());
         if let Some(code) = self.find(hash, value) {
             return Ok((code, false));

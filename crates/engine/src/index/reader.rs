@@ -228,7 +228,9 @@ impl Index {
             }
         }
         for meta in &table.tags {
-            let is_wanted = tags.binary_search_by_key(&meta.tag, |(tag, _)| *tag).is_ok();
+            let is_wanted = tags
+                .binary_search_by_key(&meta.tag, |(tag, _)| *tag)
+                .is_ok();
             if !is_wanted && self.code(table, meta, ordinal)?.is_some() {
                 return Ok(false);
             }
