@@ -42,7 +42,7 @@ const TABLES_KEPT_MAX: usize = 4096;
 /// So few fields are looked through as fast as they are looked up.
 const SCANNED_FIELDS_MAX: usize = 8;
 /// What a new table costs beside its name until its first rows are in a segment: a run, series, what the session knows.
-const NEW_TABLE_BYTES: usize = 1024;
+const NEW_TABLE_BYTES: usize = 512;
 /// What a new tag costs beside its name: a dictionary, codes, a place in a file's footer.
 const NEW_TAG_BYTES: usize = 512;
 
