@@ -322,7 +322,7 @@ mod tests {
 
     /// A batch of so many rows whose first time is its LSN, or bytes that are no record.
     fn payload(lsn: Lsn) -> Vec<u8> {
-        if lsn % 17 == 0 {
+        if lsn.is_multiple_of(17) {
             return vec![200; lsn as usize % 5000];
         }
         let rows = if lsn.is_multiple_of(3) { 20_000 } else { 5 };
@@ -406,7 +406,8 @@ mod tests {
             seen.push(ready.lsn);
             Ok::<(), ()>(())
         };
-        ahead.push(1, &[200; BUNDLE_BYTES], &place, apply).unwrap();
+        let long = vec![200; BUNDLE_BYTES];
+        ahead.push(1, &long, &place, apply).unwrap();
         let (number, bundle) = lent.lock().begin().unwrap();
         drop(InWork {
             lent: &lent,
@@ -414,7 +415,7 @@ mod tests {
             bundle,
             records: None,
         });
-        ahead.push(2, &[200; BUNDLE_BYTES], &place, apply).unwrap();
+        ahead.push(2, &long, &place, apply).unwrap();
         ahead.finish(apply).unwrap();
         assert_eq!(seen, [1, 2]);
         assert_eq!(lent.lock().waiting_bytes, 0);
