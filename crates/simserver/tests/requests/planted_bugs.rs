@@ -62,6 +62,23 @@ fn an_answer_of_two_moments_is_found() {
 }
 
 #[test]
+fn a_parquet_file_that_lacks_rows_is_found() {
+    // Two writes and a question, and turns for each; one to spare.
+    becomes_short(Sabotage::ParquetCutShort, 7);
+}
+
+#[test]
+fn a_definition_that_is_answered_before_it_holds_is_found() {
+    becomes_short(Sabotage::DefinedAfterAnswer, 5);
+}
+
+#[test]
+fn a_clock_that_is_accepted_and_not_believed_is_found() {
+    // Rows, a jump, somebody who looked at the clock, turns for them, and time; one to spare.
+    becomes_short(Sabotage::ClockNotAccepted, 7);
+}
+
+#[test]
 fn every_planted_bug_has_its_test() {
-    assert_eq!(Sabotage::ALL.len(), 7);
+    assert_eq!(Sabotage::ALL.len(), 10);
 }
