@@ -229,7 +229,7 @@ mod tests {
     fn options_of_a_soak_are_read_or_refused() {
         let soak = Soak::read(&["--minutes", "3", "--from", "7", "--keep", "found"]);
         let expected = Soak {
-            limit: Some(Duration::from_secs(180)),
+            limit: Some(Duration::from_mins(3)),
             from: 7,
             keep: Some(PathBuf::from("found")),
         };
