@@ -5,8 +5,7 @@
 //! `testdata`. NULL is `NULL`, an empty text `(empty)`, a time is as RFC 3339 has it.
 //!
 //! Each file runs three times: from memory; with every statement before the next one in a segment of its own; and with
-//! those compacted to partitions as well. The answers are the same, but where a statement asks how the store keeps what it
-//! has: a file says `# from memory only: reason` then.
+//! those compacted to partitions as well. The answers are the same.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -26,9 +25,6 @@ enum Kept {
     Segments,
     Partitions,
 }
-
-/// A file that begins a line so is about how rows are kept, not about what they are.
-const FROM_MEMORY: &str = "# from memory only: ";
 
 /// The way from a file to the store.
 struct Connection(Store, Kept);
@@ -130,11 +126,7 @@ async fn every_slt_file_holds() {
     for path in found {
         let text = std::fs::read_to_string(&path).unwrap();
         let name = path.strip_prefix(&folder).unwrap().display().to_string();
-        let from_memory = text.lines().any(|line| line.starts_with(FROM_MEMORY));
         for kept in [Kept::Memory, Kept::Segments, Kept::Partitions] {
-            if from_memory && kept != Kept::Memory {
-                continue;
-            }
             let mut runner = Runner::new(|| async { Ok(Connection(store(&text), kept)) });
             let run = runner.run_script_with_name_async(&text, name.clone());
             if let Err(error) = run.await {

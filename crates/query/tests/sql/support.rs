@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use nilometer_engine::disk::MemoryDisk;
 use nilometer_engine::ingest::Session;
-use nilometer_engine::{CompactionOptions, Engine, Maintained, Options, SystemClock};
+use nilometer_engine::{CompactionOptions, Engine, Options, SystemClock};
 use nilometer_lineproto::Precision;
 use nilometer_query::{Answer, Error, Params, Sql, SqlOptions};
 
@@ -56,8 +56,7 @@ impl Store {
 
     /// Rows become a segment, and segments partitions, until there is nothing left to do.
     pub(crate) fn compact(&self) {
-        self.engine.flush().unwrap();
-        while self.engine.maintain().unwrap() != Maintained::Idle {}
+        self.engine.settle().unwrap();
     }
 
     fn open(options: SqlOptions, store: Options) -> Self {
