@@ -18,6 +18,10 @@ pub(crate) const NAMES: OpId = 1_000_000;
 
 /// Where rows of a request go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "rows may go into any of four tables"
+)]
 pub struct Tables {
     /// Into the table whose rows replace themselves.
     pub last: bool,
@@ -127,11 +131,10 @@ impl Op {
             }
             Effect::DeleteLast => after.seen.last = None,
             Effect::DeleteKept => after.seen.keep = 0,
-            Effect::DropAside => after.seen.aside = false,
             Effect::Make if state.seen.aside => return None,
             Effect::Make => after.seen.aside = true,
             Effect::Unmake if !state.seen.aside => return None,
-            Effect::Unmake => after.seen.aside = false,
+            Effect::DropAside | Effect::Unmake => after.seen.aside = false,
         }
         Some(after)
     }

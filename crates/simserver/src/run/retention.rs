@@ -102,14 +102,14 @@ impl Run<'_> {
         if let (true, Some(&days), 1) = (is_certain, days.first(), days.len())
             && days > 0
         {
-            let cutoff_ms = self.world.wall_ns() / 1_000_000 - i64::from(days) * DAY_MS;
+            let before_ms = self.world.wall_ns() / 1_000_000 - i64::from(days) * DAY_MS;
             // However wide the partition is.
-            let cutoff_s = cutoff_ms / 1_000 - 2 * request::PARTITION_S_MAX;
-            let is_gone = |id: OpId| request::partition_ends_s(id) <= cutoff_s;
+            let last_s = before_ms / 1_000 - 2 * request::PARTITION_S_MAX;
+            let too_old = |id: OpId| request::partition_ends_s(id) <= last_s;
             let brief = self.writes.values().filter(|write| write.tables.brief);
-            let gone = brief.filter(|write| is_gone(write.op)).count();
+            let gone = brief.filter(|write| too_old(write.op)).count();
             self.counts.expired += gone as u64;
-            self.model.expire(is_gone, is_gone);
+            self.model.expire(too_old, too_old);
         }
         self.look();
         Ok(())
