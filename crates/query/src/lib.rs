@@ -37,6 +37,7 @@ mod stop;
 mod system;
 mod table;
 mod view;
+#[doc(hidden)]
 pub mod workers;
 mod write;
 

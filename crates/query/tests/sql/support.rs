@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use nilometer_engine::disk::MemoryDisk;
 use nilometer_engine::ingest::Session;
-use nilometer_engine::{Engine, Options, SystemClock};
+use nilometer_engine::{CompactionOptions, Engine, Options, SystemClock};
 use nilometer_lineproto::Precision;
 use nilometer_query::{Answer, Error, Params, Sql, SqlOptions};
 
@@ -35,12 +35,37 @@ impl Store {
     }
 
     pub(crate) fn with(options: SqlOptions) -> Self {
+        Self::open(options, Options::default())
+    }
+
+    /// A store that merges whatever it has when it is told to, however little and however new that is.
+    pub(crate) fn that_compacts() -> Self {
+        let compaction = CompactionOptions {
+            fan_in: 2,
+            partition_rows_min: 1,
+            widen_rows_max: 0,
+            settle_ms: 0,
+            ..CompactionOptions::default()
+        };
+        let options = Options {
+            compaction,
+            ..Options::default()
+        };
+        Self::open(SqlOptions::default(), options)
+    }
+
+    /// Rows become a segment, and segments partitions, until there is nothing left to do.
+    pub(crate) fn compact(&self) {
+        self.engine.settle().unwrap();
+    }
+
+    fn open(options: SqlOptions, store: Options) -> Self {
         let disk = Arc::new(MemoryDisk::default());
         let engine = Engine::open(
             Arc::clone(&disk) as _,
             Arc::new(SystemClock),
             Path::new("/data"),
-            Options::default(),
+            store,
         )
         .unwrap();
         let engine = Arc::new(engine);
