@@ -442,7 +442,7 @@ fn is_elsewhere(optimized: &LogicalPlan, scan: &TableScan, filters: &[usize]) ->
     for filter in filters.iter().filter_map(|&at| scan.filters.get(at)) {
         filter.apply(|expr| {
             if let Expr::Literal(value, _) = expr {
-                values.push(value.clone());
+                values.push(bare(value).clone());
             }
             Ok(TreeNodeRecursion::Continue)
         })?;
@@ -450,7 +450,7 @@ fn is_elsewhere(optimized: &LogicalPlan, scan: &TableScan, filters: &[usize]) ->
     let mut found = false;
     let mut look = |expr: &Expr| {
         expr.apply(|expr| {
-            found |= matches!(expr, Expr::Literal(value, _) if values.contains(value));
+            found |= matches!(expr, Expr::Literal(value, _) if values.contains(bare(value)));
             Ok(TreeNodeRecursion::Continue)
         })
     };
@@ -466,6 +466,14 @@ fn is_elsewhere(optimized: &LogicalPlan, scan: &TableScan, filters: &[usize]) ->
         }
     }
     Ok(found)
+}
+
+/// A value without the dictionary that it is in.
+fn bare(value: &ScalarValue) -> &ScalarValue {
+    match value {
+        ScalarValue::Dictionary(_, value) => bare(value),
+        value => value,
+    }
 }
 
 /// Memory of a plan, about: its nodes, the columns that they have, and what its expressions are made of.
