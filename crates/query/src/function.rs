@@ -35,8 +35,19 @@ pub(crate) use year::Extract;
 pub(crate) const APPROX_PERCENTILE: &str = "approx_percentile";
 pub(crate) const PERCENTILE_AGG: &str = "percentile_agg";
 
+/// Functions of files and of unions: a table is not made of the one, and no column is the other.
+const MEANINGLESS: [&str; 4] = [
+    "file_row_index",
+    "input_file_name",
+    "union_extract",
+    "union_tag",
+];
+
 /// Makes the functions known to a session.
 pub(crate) fn register(session: &mut SessionState) -> Result<()> {
+    for name in MEANINGLESS {
+        session.deregister_udf(name)?;
+    }
     session.register_udf(Arc::new(ScalarUDF::new_from_impl(
         time_bucket::TimeBucket::new(),
     )))?;

@@ -6,26 +6,31 @@
 mod distinct;
 mod join;
 mod power;
+mod similar;
 mod unnest;
 
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
     self, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
-    FunctionArguments, Ident, ObjectName, TableFactor, TimezoneInfo, Value, VisitMut, VisitorMut,
-    visit_expressions_mut,
+    FunctionArguments, Ident, LimitClause, ObjectName, Query, TableFactor, TimezoneInfo, Value,
+    VisitMut, VisitorMut, visit_expressions_mut,
 };
 
+use crate::error::Error;
 use crate::function::{APPROX_PERCENTILE, GAPFILL, INTERPOLATE, LOCF, PERCENTILE_AGG, TIME_BUCKET};
 
 pub(crate) use join::asof_joins;
 
 /// Rewrites a statement in place.
-pub(crate) fn rewrite(statement: &mut ast::Statement) {
+pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
     let _: ControlFlow<()> = statement.visit(&mut Chains);
-    let _: ControlFlow<()> = visit_expressions_mut(statement, |expr| {
+    let done = visit_expressions_mut(statement, |expr| {
         power::rebalance(expr);
         name_tuple(expr);
+        if let Err(error) = similar::rewrite(expr) {
+            return ControlFlow::Break(error);
+        }
         if let Expr::Function(function) = expr {
             match function.name.to_string().to_lowercase().as_str() {
                 TIME_BUCKET => name_time_bucket_arguments(function),
@@ -38,7 +43,11 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) {
         }
         ControlFlow::Continue(())
     });
+    if let ControlFlow::Break(error) = done {
+        return Err(error);
+    }
     let _: ControlFlow<()> = statement.visit(&mut Tables);
+    Ok(())
 }
 
 /// Puts conditions together again, the whole of a chain before its parts.
@@ -53,16 +62,51 @@ impl VisitorMut for Chains {
     }
 }
 
-/// Rewrites what stands in FROM.
+/// Rewrites what stands in FROM, and after ORDER BY.
 struct Tables;
 
 impl VisitorMut for Tables {
     type Break = ();
 
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        limit_as_fetched(query);
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
         unnest::rewrite(table);
         ControlFlow::Continue(())
     }
+}
+
+/// `FETCH FIRST n ROWS ONLY` as `LIMIT n`. Shares, ties, and both at once are left for the planner to refuse.
+fn limit_as_fetched(query: &mut Query) {
+    let Some(fetch) = &mut query.fetch else {
+        return;
+    };
+    if fetch.percent || fetch.with_ties {
+        return;
+    }
+    let rows = || Some(fetch.quantity.clone().unwrap_or_else(one));
+    match &mut query.limit_clause {
+        None => {
+            query.limit_clause = Some(LimitClause::LimitOffset {
+                limit: rows(),
+                offset: None,
+                limit_by: Vec::new(),
+            });
+        }
+        Some(LimitClause::LimitOffset {
+            limit: limit @ None,
+            ..
+        }) => *limit = rows(),
+        Some(_) => return,
+    }
+    query.fetch = None;
+}
+
+fn one() -> Expr {
+    Expr::value(Value::Number("1".to_owned(), false))
 }
 
 /// `(a, b)` as a call of `struct`: the planner takes a tuple only if it begins with a name or a literal.

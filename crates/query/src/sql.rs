@@ -290,6 +290,7 @@ impl Sql {
         plan: &LogicalPlan,
         running: &Running,
     ) -> Result<SendableRecordBatchStream, Error> {
+        let lists_functions = reads_information_schema(plan)?;
         let plan = if is_plain(plan)? {
             session.create_physical_plan(plan).await?
         } else {
@@ -311,17 +312,22 @@ impl Sql {
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.shared.runtime)
             .with_memory_pool(memory)
             .build_arc()?;
-        // Without the functions by their names, of which there are hundreds: a plan that runs has found its own.
-        let task = TaskContext::new(
-            None,
-            session.session_id().to_owned(),
-            session.config().clone(),
-            HashMap::new(),
-            HashMap::new(),
-            HashMap::new(),
-            HashMap::new(),
-            runtime,
-        );
+        // The lists of all functions, of which there are hundreds, are only for what lists them: a plan that runs has
+        // found its own.
+        let task = if lists_functions {
+            TaskContext::from(session).with_runtime(runtime)
+        } else {
+            TaskContext::new(
+                None,
+                session.session_id().to_owned(),
+                session.config().clone(),
+                HashMap::new(),
+                HashMap::new(),
+                HashMap::new(),
+                HashMap::new(),
+                runtime,
+            )
+        };
         Ok(execute_stream(plan, Arc::new(task))?)
     }
 
@@ -563,6 +569,26 @@ fn count_tables(plan: &LogicalPlan, left: &mut usize) -> Result<(), Error> {
         })
     })?;
     Ok(())
+}
+
+/// Whether something of it lists tables, columns or functions as the standard has it, in a view too.
+fn reads_information_schema(plan: &LogicalPlan) -> Result<bool, DataFusionError> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            found = scan.table_name.schema() == Some(INFORMATION_SCHEMA)
+                || match scan.source.get_logical_plan() {
+                    Some(view) => reads_information_schema(&view)?,
+                    None => false,
+                };
+        }
+        Ok(if found {
+            TreeNodeRecursion::Stop
+        } else {
+            TreeNodeRecursion::Continue
+        })
+    })?;
+    Ok(found)
 }
 
 /// Refuses what the statement's first word does not give away, such as `WITH ... INSERT`.

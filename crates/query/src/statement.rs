@@ -186,7 +186,7 @@ fn prepare(statement: &mut DfStatement, bounds: Bounds, params: &Params) -> Resu
         return Err(unsupported(&first_word(&statement.to_string())));
     }
     params.fill(statement.as_mut())?;
-    spelling::rewrite(statement);
+    spelling::rewrite(statement)?;
     check_tables(statement, bounds.operators_max)
 }
 
