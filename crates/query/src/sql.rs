@@ -245,9 +245,10 @@ impl Sql {
                 let optimized = session.optimize(&plan)?;
                 let templates = &self.shared.templates;
                 templates.learn(place, shape, &plan, &optimized);
-                let plan = session.query_planner();
-                let plan = plan.create_physical_plan(&optimized, &session).await?;
-                self.execute(&session, plan, &running)?
+                let lists_functions = reads_information_schema(&plan)?;
+                let planner = session.query_planner();
+                let physical = planner.create_physical_plan(&optimized, &session).await?;
+                self.execute(&session, physical, lists_functions, &running)?
             }
             _ => self.run(&session, &plan, &running).await?,
         };
@@ -279,7 +280,8 @@ impl Sql {
         let Ok(plan) = planned.await else {
             return Ok(None);
         };
-        let batches = self.execute(session, plan, &running)?;
+        // It reads a table of rows, so it lists no functions.
+        let batches = self.execute(session, plan, false, &running)?;
         Ok(Some(Answer::new(batches, running, &shared.options)))
     }
 
@@ -298,13 +300,14 @@ impl Sql {
                 .create_physical_plan(plan)
                 .await?
         };
-        self.execute(session, plan, running)
+        self.execute(session, plan, lists_functions, running)
     }
 
     fn execute(
         &self,
         session: &SessionState,
         plan: Arc<dyn ExecutionPlan>,
+        lists_functions: bool,
         running: &Running,
     ) -> Result<SendableRecordBatchStream, Error> {
         let plan = cooperate(plan, running.stop())?;
