@@ -36,6 +36,7 @@ mod statement;
 mod stop;
 mod system;
 mod table;
+mod templates;
 mod view;
 #[doc(hidden)]
 pub mod workers;
