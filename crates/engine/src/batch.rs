@@ -71,9 +71,28 @@ impl Strings {
     }
 
     fn extend(&mut self, other: &Self, rows: std::ops::Range<usize>) {
-        for row in rows {
-            self.push(other.get(row));
+        // A row that is not there is an empty one.
+        let there = rows.start.min(other.len())..rows.end.min(other.len());
+        let offsets = other.offsets.get(there.start..=there.end);
+        self.append(offsets.unwrap_or_default(), &other.bytes);
+        for _ in there.len()..rows.len() {
+            self.push(&[]);
         }
+    }
+
+    /// Adds rows whose first begins at the first of the offsets, which are one more than there are rows.
+    fn append(&mut self, offsets: &[u32], bytes: &[u8]) {
+        let (Some(&first), Some(&last)) = (offsets.first(), offsets.last()) else {
+            return;
+        };
+        let start = self.end();
+        let rows = bytes.get(first as usize..last as usize);
+        self.bytes.extend_from_slice(rows.unwrap_or_default());
+        // All that follow are below this one, which is checked.
+        let _ = self.end();
+        let ends = offsets.get(1..).unwrap_or_default();
+        self.offsets
+            .extend(ends.iter().map(|end| start + (end - first)));
     }
 }
 
@@ -210,6 +229,34 @@ impl Values {
         }
     }
 
+    /// Appends the rows of a page of the same type; another type appends nothing and returns false.
+    pub(crate) fn extend_from_page(&mut self, page: &ColumnBuf) -> bool {
+        match (self, page.as_column().values) {
+            (Self::I64(to), ValuesRef::I64(from)) => to.extend_from_slice(from),
+            (Self::U64(to), ValuesRef::U64(from)) => to.extend_from_slice(from),
+            (Self::F64(to), ValuesRef::F64(from)) => to.extend_from_slice(from),
+            (Self::Bool(to), ValuesRef::Bool(from)) => to.extend_from_slice(from),
+            (Self::Text(to), ValuesRef::Text { offsets, bytes })
+            | (Self::Bytes(to), ValuesRef::Bytes { offsets, bytes }) => to.append(offsets, bytes),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Makes room for so many rows, of which text has so many bytes.
+    pub(crate) fn reserve(&mut self, rows: usize, text_bytes: usize) {
+        match self {
+            Self::I64(values) => values.reserve_exact(rows),
+            Self::U64(values) => values.reserve_exact(rows),
+            Self::F64(values) => values.reserve_exact(rows),
+            Self::Bool(values) => values.reserve_exact(rows),
+            Self::Text(strings) | Self::Bytes(strings) => {
+                strings.offsets.reserve_exact(rows);
+                strings.bytes.reserve_exact(text_bytes);
+            }
+        }
+    }
+
     /// The rows `rows` as the codec takes them.
     pub(crate) fn slice(&self, rows: std::ops::Range<usize>) -> ValuesRef<'_> {
         match self {
@@ -283,18 +330,23 @@ impl Validity {
     /// Takes the bitmap of `rows` rows; `None` = all present.
     pub(crate) fn from_bitmap(bitmap: Option<&[u8]>, rows: usize) -> Self {
         let mut validity = Self::default();
+        validity.extend_from_bitmap(bitmap, rows);
+        validity
+    }
+
+    /// Adds `rows` rows as a bitmap has them; `None` = all present.
+    pub(crate) fn extend_from_bitmap(&mut self, bitmap: Option<&[u8]>, rows: usize) {
         match bitmap {
-            None => validity.extend(true, rows),
+            None => self.extend(true, rows),
             Some(bits) => {
                 for row in 0..rows {
-                    validity.push(
+                    self.push(
                         bits.get(row / 8)
                             .is_some_and(|byte| byte >> (row % 8) & 1 == 1),
                     );
                 }
             }
         }
-        validity
     }
 
     /// Number of rows.
@@ -522,6 +574,9 @@ impl TableRows {
     }
 }
 
+/// What a table costs in memory beside its values, however few rows of it there are: a run of its own, and columns.
+pub(crate) const TABLE_BYTES: usize = 512;
+
 /// What one write does: visible as a whole or not at all.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Batch {
@@ -564,7 +619,7 @@ impl Batch {
 
     /// Memory in use, roughly.
     pub(crate) fn bytes(&self) -> u64 {
-        let rows = self.tables.iter().map(TableRows::bytes);
+        let rows = self.tables.iter().map(|rows| TABLE_BYTES + rows.bytes());
         let deletes = self.tombstones.iter().map(Tombstone::bytes);
         rows.chain(deletes).map(|bytes| bytes as u64).sum()
     }

@@ -76,7 +76,7 @@ impl MemoryUse {
             Self::Head => "send smaller batches, or raise memory_bytes_max",
             Self::Cache => "raise memory_bytes_max",
             Self::Index => {
-                "write fewer series or rows of relations, drop tables that are not needed, or raise memory_bytes_max"
+                "write fewer series, tables, columns or rows of relations, drop tables that are not needed, or raise memory_bytes_max"
             }
             Self::Compaction => "it is tried again; raise memory_bytes_max if it stays",
             Self::Query => "ask for less at once, or raise memory_bytes_max",

@@ -26,7 +26,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use crate::definition::Definition;
 use crate::error::Malformed;
 use crate::sabotage::Sabotage;
-use crate::schema::{ColumnDef, ColumnId, ColumnKind, DatabaseId, SchemaId, TableId, TableSchema};
+use crate::schema::{
+    ColumnDef, ColumnId, ColumnKind, DatabaseId, SchemaId, TableId, TableSchema, column_bytes,
+};
 pub(crate) use codes::CodeColumn;
 pub(crate) use define::{Entries, SetAside};
 pub(crate) use id_table::IdTable;
@@ -53,6 +55,8 @@ pub(crate) struct Catalogue {
     dropped: Dropped,
     next: NextIds,
     epoch: u64,
+    /// Memory of tables and columns, about.
+    name_bytes: usize,
     /// A planted bug: ids of what was dropped last are given out again.
     reuses_ids: bool,
 }
@@ -191,6 +195,11 @@ impl Catalogue {
     /// Rises whenever something is dropped, renamed or retyped: what was looked up before may be wrong after.
     pub(crate) fn epoch(&self) -> u64 {
         self.epoch
+    }
+
+    /// Memory of tables and columns, about; that of their series is not in it.
+    pub(crate) fn name_bytes(&self) -> usize {
+        self.name_bytes
     }
 
     pub(crate) fn counts(&self) -> (usize, usize, usize) {
@@ -332,6 +341,7 @@ impl Catalogue {
         }
         take_name(&mut self.tables, (schema, name.to_owned()), id, name)?;
         let table = TableSchema::new(id, schema, name.to_owned());
+        self.name_bytes += table.name_bytes();
         self.by_table.insert(id, Arc::new(table));
         Ok(())
     }
@@ -367,6 +377,7 @@ impl Catalogue {
             name: name.to_owned(),
             kind,
         };
+        self.name_bytes += column_bytes(name);
         // A copy for each of a hundred thousand columns would take minutes; nobody sees the table but whoever asked for it.
         match Arc::get_mut(schema) {
             Some(own) => own.push_column(column),

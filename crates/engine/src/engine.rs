@@ -106,6 +106,8 @@ pub struct Options {
     pub batch_columns_max: u64,
     /// Series that one batch makes.
     pub batch_series_max: u64,
+    /// Tags of one table. Each costs a block in the index for every 1024 series of the table.
+    pub table_tags_max: u64,
     /// How segments are compacted.
     pub compaction: CompactionOptions,
     /// Bytes of the disk that writes leave free, for what makes room again; `None` = as much as the log and one
@@ -148,6 +150,7 @@ impl Default for Options {
             batch_rows_max: 4 << 20,
             batch_columns_max: 100_000,
             batch_series_max: 1_000_000,
+            table_tags_max: 4096,
             compaction: CompactionOptions::default(),
             disk_reserve_bytes: None,
             memory_bytes_max: 0,

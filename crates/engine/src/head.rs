@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use rustc_hash::FxHashMap;
 
-use crate::batch::{Batch, Column, TableRows};
+use crate::batch::{Batch, Column, TABLE_BYTES, TableRows};
 use crate::cast::cast;
 use crate::order::sorted_order;
 use crate::schema::{Lsn, TableId};
@@ -68,12 +68,15 @@ impl Run {
         first..=last
     }
 
-    /// One run with the rows of both, `self` first.
-    fn followed_by(&self, next: &Self) -> Self {
-        let mut rows = self.rows.clone();
+    /// One run with the rows of both, `before` first. If nobody reads that one, its rows stay where they are.
+    fn joined(before: Arc<Self>, next: &Self) -> Self {
+        let before = Arc::try_unwrap(before);
+        let (mut rows, mut marks) = match before {
+            Ok(own) => (own.rows, own.marks),
+            Err(shared) => (shared.rows.clone(), shared.marks.clone()),
+        };
+        let offset = rows.rows();
         append_rows(&mut rows, &next.rows);
-        let offset = self.rows.rows();
-        let mut marks = self.marks.clone();
         marks.extend(next.marks.iter().map(|(lsn, end)| (*lsn, end + offset)));
         Self {
             rows,
@@ -150,6 +153,9 @@ impl Head {
             self.rows.fetch_add(rows.rows() as u64, Ordering::Relaxed);
             self.bytes.fetch_add(rows.bytes() as u64, Ordering::Relaxed);
             let runs = tables.entry(rows.table).or_default();
+            if runs.is_empty() {
+                self.bytes.fetch_add(TABLE_BYTES as u64, Ordering::Relaxed);
+            }
             let at = runs.len().saturating_sub(usize::from(out_of_order));
             runs.insert(at, Arc::new(Run::new(lsn, rows)));
             merge_small(runs);
@@ -210,9 +216,9 @@ fn merge_small(runs: &mut Vec<Arc<Run>>) {
         if a.max(b) >= MERGE_ROWS_MAX || a > 2 * b || !same_types(&before.rows, &last.rows) {
             return;
         }
-        let merged = Arc::new(before.followed_by(last));
-        runs.truncate(runs.len() - 2);
-        runs.push(merged);
+        if let (Some(last), Some(before)) = (runs.pop(), runs.pop()) {
+            runs.push(Arc::new(Run::joined(before, &last)));
+        }
     }
 }
 

@@ -33,7 +33,7 @@ pub(crate) use merge::{PART_BYTES, merge};
 pub(crate) use reader::Index;
 pub(crate) use texts::Texts;
 pub(crate) use verify::IndexPlace;
-pub(crate) use writer::IndexWriter;
+pub(crate) use writer::{Hashing, IndexWriter};
 
 const MAGIC: [u8; 8] = *b"NILOIDX0";
 const KIND: Kind = Kind {
@@ -99,9 +99,14 @@ pub(crate) fn hash_tags<'a>(
 ) -> u32 {
     scratch.clear();
     for (tag, value) in tags {
-        scratch.extend_from_slice(&tag.0.to_le_bytes());
-        scratch.extend_from_slice(&(value.len() as u64).to_le_bytes());
-        scratch.extend_from_slice(value.as_bytes());
+        put_hashed(tag, value, scratch);
     }
     crc32c(0, scratch)
+}
+
+/// What a tag contributes to the hash of a set.
+fn put_hashed(tag: ColumnId, value: &str, out: &mut Vec<u8>) {
+    out.extend_from_slice(&tag.0.to_le_bytes());
+    out.extend_from_slice(&(value.len() as u64).to_le_bytes());
+    out.extend_from_slice(value.as_bytes());
 }

@@ -21,7 +21,9 @@ use crate::batch::{Batch, BatchKey, TableRows};
 use crate::engine::{Engine, RelationChange, check_name};
 use crate::error::Error;
 use crate::relation::Change;
-use crate::schema::{ColumnId, ColumnKind, Lsn, SchemaId, TIME_COLUMN, TableId};
+use crate::schema::{
+    ColumnId, ColumnKind, Lsn, SchemaId, TIME_COLUMN, TableId, column_bytes, table_bytes,
+};
 use memo::Fingerprint;
 pub(crate) use memo::SeriesMemo;
 use pending::Pending;
@@ -34,6 +36,15 @@ pub const REJECTED_SHOWN_MAX: usize = 100;
 const LINE_SHOWN_BYTES: usize = 1024;
 /// Lines read while the memo is held: a fraction of a millisecond, so that who wants to teach it does not wait long.
 const LINES_OF_ONE_LOCK: usize = 256;
+
+/// Tables that a session remembers from body to body.
+const TABLES_KEPT_MAX: usize = 4096;
+/// So few fields are looked through as fast as they are looked up.
+const SCANNED_FIELDS_MAX: usize = 8;
+/// What a new table costs beside its name until its first rows are in a segment: a run, series, what the session knows.
+const NEW_TABLE_BYTES: usize = 512;
+/// What a new tag costs beside its name: a dictionary, codes, a place in a file's footer.
+const NEW_TAG_BYTES: usize = 512;
 
 /// What became of a body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -98,6 +109,10 @@ pub struct Session {
     pending: Pending,
     /// Of the body at hand.
     columns: ColumnCount,
+    /// Memory of what the body at hand has given a name.
+    new_names: u64,
+    /// What the body at hand is refused for when its next lines have been read.
+    refused: Option<Error>,
 }
 
 /// Columns that a batch writes, against those that it may. They are counted before they are made, because what is made
@@ -136,6 +151,7 @@ struct TableSlot {
     name: String,
     tags: Vec<(String, ColumnId)>,
     fields: Vec<KnownField>,
+    /// Empty while there are at most [`SCANNED_FIELDS_MAX`].
     by_key: FxHashMap<Box<[u8]>, usize>,
 }
 
@@ -172,6 +188,8 @@ impl Session {
             slots: FxHashMap::default(),
             pending: Pending::default(),
             columns: ColumnCount::default(),
+            new_names: 0,
+            refused: None,
         })
     }
 
@@ -226,9 +244,24 @@ impl Session {
         loop {
             self.follow_changes()?;
             // Whatever was dropped, renamed or retyped while the batch was built may have taken its ids away.
-            if let Some(report) = self.try_write(body, precision, key, relations)? {
+            let written = self.try_write(body, precision, key, relations);
+            self.end_body();
+            if let Some(report) = written? {
                 return Ok(report);
             }
+        }
+    }
+
+    /// Says what memory the names have that a body made, and gives back what a body of very many tables has taken: the
+    /// session is kept, as others are.
+    fn end_body(&mut self) {
+        if self.new_names > 0 {
+            self.engine.report_index();
+        }
+        if self.tables.len() > TABLES_KEPT_MAX {
+            self.tables = Vec::new();
+            self.slots = FxHashMap::default();
+            self.pending = Pending::default();
         }
     }
 
@@ -288,6 +321,8 @@ impl Session {
         let mut reader = Reader::new(body, precision);
         self.pending.clear();
         self.columns = ColumnCount::new(engine.options().batch_columns_max);
+        self.new_names = 0;
+        self.refused = None;
         let mut at_end = false;
         while !at_end {
             let memo = engine.memo().read().unwrap_or_else(PoisonError::into_inner);
@@ -324,7 +359,10 @@ impl Session {
     }
 
     /// Whether what was read so far is more than a batch may have.
-    fn check_size(&self, builders: &[Option<Builder>]) -> Result<(), Error> {
+    fn check_size(&mut self, builders: &[Option<Builder>]) -> Result<(), Error> {
+        if let Some(refused) = self.refused.take() {
+            return Err(refused);
+        }
         let builders = || builders.iter().flatten();
         let rows: usize = builders().map(Builder::rows).sum();
         let bytes: u64 = builders().map(Builder::padded_bytes).sum();
@@ -363,6 +401,7 @@ impl Session {
             engine: &self.engine,
             table,
             columns: &mut self.columns,
+            new_names: &mut self.new_names,
             stripped_time: false,
         };
         let added = builder.add_row(point, series, time, &mut context);
@@ -383,6 +422,7 @@ impl Session {
             }
             // The body is refused for it when its next lines have been read.
             Err(RowError::NoField | RowError::Stale | RowError::TooManyColumns) => {}
+            Err(RowError::Refused(error)) => self.refused = Some(error),
             Err(error) => {
                 report.reject(
                     point.line_number,
@@ -429,7 +469,7 @@ impl Session {
         if let Some(found) = self.pending.find(text) {
             return Some(found);
         }
-        if self.columns.is_over() {
+        if self.columns.is_over() || self.refused.is_some() {
             return None;
         }
         let key = match SeriesKey::parse(point.series) {
@@ -456,7 +496,7 @@ impl Session {
             return None;
         }
         let schema = self.schema;
-        let mut is_relation = false;
+        let (mut is_relation, mut is_new, mut refused) = (false, false, None);
         let table = self.engine.define_missing(|catalogue| {
             if catalogue.schema_name(schema).is_none() {
                 return Ok(None);
@@ -466,10 +506,20 @@ impl Session {
             if is_relation {
                 return Ok(None);
             }
+            if known.is_none() && !is_new {
+                is_new = true;
+                let bytes = (NEW_TABLE_BYTES + table_bytes(&key.measurement)) as u64;
+                refused = self.engine.check_names(self.new_names + bytes).err();
+                self.new_names += bytes;
+            }
+            if refused.is_some() {
+                return Ok(None);
+            }
             known
                 .map(Some)
                 .ok_or_else(|| catalogue.plan_table(schema, &key.measurement))
         });
+        self.refused = refused;
         if is_relation {
             let reason = format!(
                 "measurement \"{}\" is a relation; write it as one, or use another name",
@@ -488,7 +538,13 @@ impl Session {
                     self.columns.add();
                     return None;
                 }
-                None => known.define_tag(&self.engine, name)?,
+                None => match known.define_tag(&self.engine, name, &mut self.new_names) {
+                    Ok(tag) => tag?,
+                    Err(error) => {
+                        self.refused = Some(error);
+                        return None;
+                    }
+                },
             };
             if self.pending.meets_tag(id) && !self.columns.add() {
                 return None;
@@ -508,18 +564,60 @@ impl TableSlot {
     }
 
     /// The id of a tag, defined if it is new; `None` = the table was dropped.
-    fn define_tag(&mut self, engine: &Engine, name: &str) -> Option<ColumnId> {
+    fn define_tag(
+        &mut self,
+        engine: &Engine,
+        name: &str,
+        new_names: &mut u64,
+    ) -> Result<Option<ColumnId>, Error> {
         let table = self.id;
         let id = engine.define_missing(|catalogue| {
             let Some(known) = catalogue.table(table) else {
-                return Ok(None);
+                return Ok(Ok(None));
             };
-            let tag = known.tag(name).map(|tag| tag.id);
-            tag.map(Some)
-                .ok_or_else(|| catalogue.plan_column(table, ColumnKind::Tag, name))
+            if let Some(tag) = known.tag(name) {
+                return Ok(Ok(Some(tag.id)));
+            }
+            let bytes = (NEW_TAG_BYTES + column_bytes(name)) as u64;
+            let checked = engine
+                .check_table_tags(known.tags.len() as u64 + 1)
+                .and_then(|()| engine.check_names(*new_names + bytes));
+            if let Err(refused) = checked {
+                return Ok(Err(refused));
+            }
+            Err(catalogue.plan_column(table, ColumnKind::Tag, name))
         })?;
-        self.tags.push((name.to_owned(), id));
-        Some(id)
+        if let Some(id) = id {
+            *new_names += (NEW_TAG_BYTES + column_bytes(name)) as u64;
+            self.tags.push((name.to_owned(), id));
+        }
+        Ok(id)
+    }
+
+    /// The place of a field by its key. Few are looked through; most tables have few, and there may be very many tables.
+    fn known_field(&self, key: &[u8]) -> Option<usize> {
+        if self.fields.len() <= SCANNED_FIELDS_MAX {
+            return self.fields.iter().position(|field| &*field.key == key);
+        }
+        self.by_key.get(key).copied()
+    }
+
+    fn add_field(&mut self, field: KnownField) -> usize {
+        let at = self.fields.len();
+        if at == 0 {
+            self.fields.reserve_exact(1);
+        }
+        self.fields.push(field);
+        let new = match self.fields.len() {
+            0..=SCANNED_FIELDS_MAX => at..at,
+            n if n == SCANNED_FIELDS_MAX + 1 => 0..n,
+            n => at..n,
+        };
+        for at in new {
+            let field = self.fields.get(at).map(|field| field.key.clone());
+            self.by_key.extend(field.map(|key| (key, at)));
+        }
+        at
     }
 }
 

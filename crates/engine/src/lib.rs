@@ -61,6 +61,7 @@ mod idempotency;
 mod index;
 pub mod ingest;
 pub mod inspect;
+mod lent;
 mod log;
 mod manifest;
 mod mask;
@@ -87,6 +88,7 @@ pub use engine::{
     Repaired, RestoreReport, RetentionPause, RowKey, ScrubStep, Scrubbed, SegmentReport, Verified,
 };
 pub use error::Error;
+pub use lent::LentThreads;
 pub use nearest::nearest;
 pub use nilometer_codec::PhysicalType;
 pub use nilometer_codec::stats::float_order;

@@ -15,6 +15,8 @@ mod replay;
 #[cfg(test)]
 mod tests;
 mod verify;
+mod visit;
+mod window;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -29,6 +31,7 @@ use file::{HEADER_BYTES, RECORD_ALIGN, RecordHeader};
 pub(crate) use hole::{Hole, end_before, find_hole};
 pub(crate) use replay::DRAFT;
 pub(crate) use verify::LogPlace;
+pub(crate) use visit::{Place, Visit};
 
 /// Longest payload of one record; a longer batch spans several.
 pub(crate) const RECORD_PAYLOAD_BYTES_MAX: usize = 4 << 20;

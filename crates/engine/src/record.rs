@@ -4,7 +4,7 @@ use nilometer_codec::{
     ColumnBuf, PhysicalType, decode_i64s, decode_page, encode_i64s, encode_page, varint,
 };
 
-use crate::batch::{Batch, BatchKey, Column, TableRows, Validity, Values};
+use crate::batch::{Batch, BatchKey, Column, TableRows, Values};
 use crate::definition::{Definition, take_byte, take_bytes, take_u32};
 use crate::error::Malformed;
 use crate::file_header::take;
@@ -27,6 +27,15 @@ const PAGE_TEXT_BYTES: u32 = 4 << 20;
 
 /// Most rows that a record may claim before its bytes are looked at; far above what a batch may hold.
 const RECORD_ROWS_MAX: usize = 1 << 28;
+
+/// Most rows that a column gets room for before it is decoded.
+const RESERVE_ROWS_MAX: usize = 1 << 16;
+
+/// Most columns that a table gets room for before they are decoded.
+const RESERVE_COLUMNS_MAX: usize = 64;
+
+/// Most text that a column gets room for before it is decoded, as a multiple of what is left of the record.
+const RESERVE_TEXT_FACTOR: usize = 4;
 
 /// A decoded record.
 #[derive(Debug, PartialEq)]
@@ -144,11 +153,20 @@ fn page_end(column: &Column, start: usize, rows: usize) -> usize {
 }
 
 /// Reads the payload of the record of this LSN.
-pub(crate) fn decode(lsn: Lsn, mut input: &[u8]) -> Result<Record, Malformed> {
+pub(crate) fn decode(lsn: Lsn, input: &[u8]) -> Result<Record, Malformed> {
+    decode_with(lsn, input, &mut ColumnBuf::default())
+}
+
+/// The same; `page` is room for a page, to be used again.
+pub(crate) fn decode_with(
+    lsn: Lsn,
+    mut input: &[u8],
+    page: &mut ColumnBuf,
+) -> Result<Record, Malformed> {
     match take_byte(&mut input)? {
         DEFINITIONS => Ok(Record::Definitions(Definition::decode_all(input)?)),
         BATCH => {
-            let mut batch = decode_batch(input)?;
+            let mut batch = decode_batch(input, page)?;
             sequence(&mut batch, lsn);
             Ok(Record::Batch(batch))
         }
@@ -156,12 +174,11 @@ pub(crate) fn decode(lsn: Lsn, mut input: &[u8]) -> Result<Record, Malformed> {
     }
 }
 
-fn decode_batch(mut input: &[u8]) -> Result<Batch, Malformed> {
-    let mut page = ColumnBuf::default();
+fn decode_batch(mut input: &[u8], page: &mut ColumnBuf) -> Result<Batch, Malformed> {
     let tables = take_u32(&mut input)?;
     let mut batch = Batch::default();
     for _ in 0..tables {
-        batch.tables.push(decode_table(&mut input, &mut page)?);
+        batch.tables.push(decode_table(&mut input, page)?);
     }
     let mut last = 0;
     while !input.is_empty() {
@@ -237,16 +254,18 @@ fn decode_table(input: &mut &[u8], page: &mut ColumnBuf) -> Result<TableRows, Ma
     if rows > RECORD_ROWS_MAX {
         return Err(Malformed::new(format!("batch of {rows} rows")));
     }
-    let mut numbers = Vec::new();
-    decode_i64s(input, rows, &mut numbers)?;
-    let series = numbers
-        .iter()
-        .map(|&id| u32::try_from(id).map_err(|_| Malformed::new("series id exceeds 32 bits")))
-        .collect::<Result<Vec<_>, _>>()?;
-    let mut times = Vec::new();
+    let mut times = Vec::with_capacity(rows.min(RESERVE_ROWS_MAX));
     decode_i64s(input, rows, &mut times)?;
-    let n = take_u32(input)?;
-    let mut columns = Vec::new();
+    // Those were the ids; all of them are there, so this is room for no more than what was paid for.
+    let mut series = Vec::with_capacity(rows);
+    for &id in &times {
+        let id = u32::try_from(id).map_err(|_| Malformed::new("series id exceeds 32 bits"))?;
+        series.push(id);
+    }
+    times.clear();
+    decode_i64s(input, rows, &mut times)?;
+    let n = take_u32(input)? as usize;
+    let mut columns = Vec::with_capacity(n.min(RESERVE_COLUMNS_MAX));
     for _ in 0..n {
         columns.push(decode_column(input, rows, page)?);
     }
@@ -274,17 +293,28 @@ pub(crate) fn decode_column(
         if got == 0 || page.physical_type() != kind {
             return Err(Malformed::new("page of another type than its column"));
         }
-        let part = Column {
-            id,
-            values: Values::from_page(page),
-            validity: Validity::from_bitmap(page.validity(), got),
-        };
-        column.extend_range(&part, 0..got);
+        if column.values.len() == 0 {
+            reserve(&mut column, rows, page, input.len());
+        }
+        column.values.extend_from_page(page);
+        column.validity.extend_from_bitmap(page.validity(), got);
     }
     if column.values.len() != rows {
         return Err(Malformed::new("column longer than its table"));
     }
     Ok(column)
+}
+
+/// Makes room for all of a column when its first page is known: a head keeps the columns as they are, and room that
+/// grew by doubling would be kept with them.
+fn reserve(column: &mut Column, rows: usize, first: &ColumnBuf, input_bytes: usize) {
+    let (_, text) = first.text();
+    let text_bytes = text.len().saturating_mul(rows) / first.rows().max(1);
+    // What the input says is believed so far only.
+    let text_bytes = text_bytes.min(text.len() + input_bytes.saturating_mul(RESERVE_TEXT_FACTOR));
+    column
+        .values
+        .reserve(rows.min(RESERVE_ROWS_MAX), text_bytes);
 }
 
 #[cfg(test)]

@@ -35,7 +35,7 @@ use crate::head::Run;
 use crate::mask::{Deletes, Mask};
 use crate::predicate::TagPredicate;
 use crate::schema::{ColumnId, ColumnKind, ColumnSource, Duplicates, Lsn, TableId, TableSchema};
-use crate::segment::{GroupDirectory, Segment};
+use crate::segment::{BlockEntry, GroupDirectory, Segment};
 use narrow::{Narrowed, Survey};
 use output::Output;
 pub(crate) use output::field_array;
@@ -54,8 +54,13 @@ pub(crate) use series::find_series;
 const MORSEL_ROWS: u64 = 64 * 1024;
 /// Rows of a record batch, unless one series' stretch is longer.
 const BATCH_ROWS: usize = 8192;
-/// Values of a record batch: of a table with thousands of columns it has fewer rows.
-const BATCH_VALUES: usize = 64 * BATCH_ROWS;
+/// Values of a record batch: with very many columns it has fewer rows, because every one has a place in every column.
+const BATCH_VALUES: usize = 1 << 20;
+
+/// Rows of a record batch of so many columns.
+fn batch_rows(columns: usize) -> usize {
+    (BATCH_VALUES / columns.max(1)).clamp(1, BATCH_ROWS)
+}
 
 /// What to read.
 #[derive(Debug, Clone)]
@@ -384,6 +389,9 @@ fn find_sources(
     Ok(sources)
 }
 
+/// Blocks that are looked at in the time that one series is looked up among them.
+const BLOCKS_PER_SEARCH: usize = 8;
+
 fn estimate(sources: &[Source], series: &[u32], time: &RangeInclusive<i64>) -> u64 {
     let touches = |first: u32, last: u32| {
         let at = series.partition_point(|&id| id < first);
@@ -393,16 +401,29 @@ fn estimate(sources: &[Source], series: &[u32], time: &RangeInclusive<i64>) -> u
         .iter()
         .map(|source| match source {
             Source::Run { visible, .. } => *visible as u64,
-            Source::Group { directory, .. } => directory
-                .blocks
-                .iter()
-                .filter(|block| {
-                    block.min_time <= *time.end()
-                        && block.max_time >= *time.start()
-                        && touches(block.first_series, block.last_series)
-                })
-                .map(|block| u64::from(block.rows))
-                .sum(),
+            Source::Group { directory, .. } => {
+                let blocks = &directory.blocks;
+                let is_in_time = |block: &&BlockEntry| {
+                    block.min_time <= *time.end() && block.max_time >= *time.start()
+                };
+                let rows = |block: &BlockEntry| u64::from(block.rows);
+                if series.len() * BLOCKS_PER_SEARCH < blocks.len() {
+                    let mut next = 0;
+                    let own = series.iter().flat_map(|&id| {
+                        let own = directory.blocks_of(id);
+                        // Series may share a block, which counts once.
+                        let new = own.start.max(next)..own.end;
+                        next = next.max(own.end);
+                        new
+                    });
+                    let own = own.filter_map(|at| blocks.get(at));
+                    own.filter(is_in_time).map(rows).sum()
+                } else {
+                    let own = blocks.iter().filter(is_in_time);
+                    let own = own.filter(|block| touches(block.first_series, block.last_series));
+                    own.map(rows).sum::<u64>()
+                }
+            }
         })
         .sum()
 }
@@ -485,16 +506,13 @@ impl MorselReader {
             return Ok(None);
         };
         let plan = &self.plan;
-        let batch_rows = BATCH_ROWS
-            .min(BATCH_VALUES / plan.columns.len().max(1))
-            .max(1);
         while reading.ready.is_empty() && reading.at < self.end {
             if plan.limit.is_some_and(|limit| reading.rows >= limit) {
                 reading.at = self.end;
                 break;
             }
             reading.add_series(plan)?;
-            while reading.output.rows() >= batch_rows {
+            while reading.output.rows() >= batch_rows(plan.columns.len()) {
                 reading.ready.push_back(reading.output.take(plan));
             }
         }

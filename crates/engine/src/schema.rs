@@ -130,6 +130,16 @@ struct ByName {
     fields: FxHashMap<String, usize>,
 }
 
+/// Memory of a table without columns, about, with the places where it is found by name and by id.
+pub(crate) fn table_bytes(name: &str) -> usize {
+    size_of::<TableSchema>() + 160 + 2 * name.len()
+}
+
+/// Memory of a column, about. Where there are many, each is found by its name in one more place, and Arrow has one too.
+pub(crate) fn column_bytes(name: &str) -> usize {
+    size_of::<ColumnDef>() + 160 + 3 * name.len()
+}
+
 /// So few columns are looked through as fast as they are looked up.
 const SCANNED_COLUMNS_MAX: usize = 64;
 
@@ -174,6 +184,13 @@ impl TableSchema {
         changed
     }
 
+    /// What it costs in memory, about, with the places where it is found by name and by id.
+    pub(crate) fn name_bytes(&self) -> usize {
+        let columns = self.tags.iter().chain(&self.fields);
+        let columns: usize = columns.map(|column| column_bytes(&column.name)).sum();
+        table_bytes(&self.name) + columns
+    }
+
     /// The same table with one column more.
     pub(crate) fn with_column(&self, column: ColumnDef) -> Self {
         self.changed(|table| table.push_column(column))
@@ -195,6 +212,10 @@ impl TableSchema {
                 &mut names.fields
             };
             names.insert(column.name.clone(), list.len());
+        }
+        if list.is_empty() {
+            // There may be very many tables of one field.
+            list.reserve_exact(1);
         }
         list.push(column);
     }

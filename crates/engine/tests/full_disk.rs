@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk, MemoryDisk, RealDisk};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{
-    Clock, CompactionOptions, DeleteRequest, Engine, Error, Options, ScanRequest, SystemClock,
+    Clock, CompactionOptions, DeleteRequest, Engine, Error, Maintained, Options, ScanRequest,
+    SystemClock, TableSettings,
 };
 use nilometer_lineproto::Precision;
 
@@ -94,8 +95,10 @@ fn a_full_disk_refuses_writes_loses_nothing_and_ends_by_itself() {
 struct BusyClock(AtomicU64);
 
 impl Clock for BusyClock {
+    /// As far from 1970 as the clock has run, so that rows of the first nanoseconds grow old.
     fn now_ns(&self) -> i64 {
-        0
+        let ms = self.0.load(Ordering::Relaxed);
+        i64::try_from(ms).map_or(i64::MAX, |ms| ms * 1_000_000)
     }
 
     fn monotonic_ms(&self) -> u64 {
@@ -106,6 +109,10 @@ impl Clock for BusyClock {
 const RESERVE_BYTES: u64 = 300_000;
 
 fn open_with_reserve(disk: &Arc<dyn Disk>, dir: &Path) -> Arc<Engine> {
+    open_by(disk, dir, &Arc::new(BusyClock::default()))
+}
+
+fn open_by(disk: &Arc<dyn Disk>, dir: &Path, clock: &Arc<BusyClock>) -> Arc<Engine> {
     let options = Options {
         flush_rows: 2_000,
         log_bytes_max: 64 << 10,
@@ -118,7 +125,7 @@ fn open_with_reserve(disk: &Arc<dyn Disk>, dir: &Path) -> Arc<Engine> {
         },
         ..Options::default()
     };
-    let clock = Arc::new(BusyClock::default());
+    let clock: Arc<dyn Clock> = Arc::clone(clock) as _;
     Arc::new(Engine::open(Arc::clone(disk), clock, dir, options).expect("the store opens"))
 }
 
@@ -210,6 +217,34 @@ fn deleting_works_on_a_full_disk_and_makes_room_for_writes() {
         count(&open_with_reserve(&disk, Path::new("/d"))),
         kept + 100
     );
+}
+
+#[test]
+fn retention_works_on_a_full_disk_and_makes_room_for_writes() {
+    const DAY_MS: u64 = 86_400_000;
+    let memory = MemoryDisk::new();
+    memory.set_capacity(1 << 20);
+    let disk: Arc<dyn Disk> = Arc::new(memory);
+    let clock = Arc::new(BusyClock::default());
+    let engine = open_by(&disk, Path::new("/d"), &clock);
+    engine.create_database("d").unwrap();
+    assert_eq!(write_many(&engine, 0, 1).unwrap(), 1);
+    let settings = TableSettings {
+        retention_ns: Some(86_400_000_000_000),
+        ..TableSettings::default()
+    };
+    engine.set_table("d", "public", "m", settings).unwrap();
+    let written = fill(&engine, 1, 50);
+    assert_eq!(count(&engine), written);
+
+    // Every row is of the first day, whose partition is too old two days later.
+    clock.0.fetch_add(3 * DAY_MS, Ordering::Relaxed);
+    engine.flush().unwrap();
+    while engine.maintain().unwrap() != Maintained::Idle {}
+    assert_eq!(count(&engine), 0);
+    engine.settle().unwrap();
+    assert_eq!(write_many(&engine, written, 100).unwrap(), 100);
+    assert_eq!(count(&engine), 100);
 }
 
 #[test]

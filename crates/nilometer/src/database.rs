@@ -101,7 +101,7 @@ impl Database {
                 path: dir.to_owned(),
             });
         }
-        let engine = Arc::new(Engine::open_dir(dir, options.store)?);
+        let engine = Arc::new(nilometer_server::open_store(dir, options.store)?);
         let queries = Builder::new_multi_thread()
             .worker_threads(options.sql.threads.max(1))
             .thread_name("query")

@@ -180,7 +180,7 @@ pub(crate) fn run(args: &ServeArgs, settings: Vec<ShownSetting>) -> anyhow::Resu
     nilometer_server::check_bind(args.http_bind, &config)?;
     log::start(args.log.log_format, &args.log.log_level);
     raise_file_limit();
-    let engine = match Engine::open_dir(data, args.store.options()) {
+    let engine = match nilometer_server::open_store(data, args.store.options()) {
         Err(error @ nilometer_engine::Error::Io { .. }) => {
             return Err(error).with_context(|| {
                 format!(

@@ -36,6 +36,9 @@ pub(crate) struct StoreArgs {
     /// New series of one write.
     #[arg(long, value_name = "N", env = "NILOMETER_BATCH_SERIES_MAX", default_value_t = Options::default().batch_series_max)]
     batch_series_max: u64,
+    /// Tags of one table.
+    #[arg(long, value_name = "N", env = "NILOMETER_TABLE_TAGS_MAX", default_value_t = Options::default().table_tags_max)]
+    table_tags_max: u64,
     /// Memory in bytes for rows, caches, names, compaction and queries together; 0 = half of what the machine, or the
     /// control group of the process, has.
     #[arg(long, value_name = "BYTES", env = "NILOMETER_MEMORY_BYTES_MAX", default_value_t = Options::default().memory_bytes_max)]
@@ -127,6 +130,7 @@ impl StoreArgs {
             batch_rows_max: self.batch_rows_max,
             batch_columns_max: self.batch_columns_max,
             batch_series_max: self.batch_series_max,
+            table_tags_max: self.table_tags_max,
             memory_bytes_max: self.memory_bytes_max,
             disk_reserve_bytes: self.disk_reserve_bytes,
             directory_cache_bytes_max: self.directory_cache_bytes_max,
@@ -153,7 +157,7 @@ impl StoreArgs {
 /// Opens a store that is there. A command that is not about making one shall not make one of a wrong path.
 pub(crate) fn open_existing(dir: &Path, options: Options) -> anyhow::Result<Engine> {
     check_exists(dir)?;
-    Ok(Engine::open_dir(dir, options)?)
+    Ok(nilometer_server::open_store(dir, options)?)
 }
 
 pub(crate) fn check_exists(dir: &Path) -> anyhow::Result<()> {

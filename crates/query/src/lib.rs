@@ -36,9 +36,11 @@ mod statement;
 mod stop;
 mod system;
 mod table;
+mod templates;
 mod view;
 mod wide;
 mod window;
+#[doc(hidden)]
 pub mod workers;
 mod write;
 

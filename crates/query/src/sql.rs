@@ -14,7 +14,9 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::logical_expr::{DdlStatement, DmlStatement, LogicalPlan};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
-use datafusion::physical_plan::{SendableRecordBatchStream, displayable, execute_stream};
+use datafusion::physical_plan::{
+    ExecutionPlan, SendableRecordBatchStream, displayable, execute_stream,
+};
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement as DfStatement;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine};
@@ -33,6 +35,7 @@ use crate::plain::is_plain;
 use crate::running::{Running, Statements};
 use crate::statement::name::{INFORMATION_SCHEMA, Place, SYSTEM_SCHEMA, TableName};
 use crate::statement::{self, Change, Params, Show, Statement};
+use crate::templates::{Shape, Templates};
 use crate::write::{self, Writing};
 use crate::{describe, function, names, plain, planner, relation, wide, window, workers};
 
@@ -55,6 +58,7 @@ pub(crate) struct Shared {
     runtime: Arc<RuntimeEnv>,
     memory: Arc<SharedMemory>,
     pub(crate) statements: Arc<Statements>,
+    pub(crate) templates: Templates,
 }
 
 impl std::fmt::Debug for Sql {
@@ -84,6 +88,7 @@ impl Sql {
         let read_only = options.read_only;
         Ok(Self {
             shared: Arc::new(Shared {
+                templates: Templates::new(engine.budget()),
                 engine,
                 options,
                 session,
@@ -131,21 +136,20 @@ impl Sql {
         params: &Params,
     ) -> Result<Answer, Error> {
         let shared = &self.shared;
-        let statement = statement::parse(sql, shared.options.bounds(), params)?;
+        let bounds = shared.options.bounds();
+        let tokens = statement::tokens(sql, bounds)?;
+        // Values that come beside a statement stand in no token.
+        let shape = params.is_empty().then(|| Shape::of(&tokens)).flatten();
+        if let Some(shape) = &shape
+            && let Some(answer) = Box::pin(self.by_template(database, sql, shape)).await?
+        {
+            return Ok(answer);
+        }
+        let statement = statement::parse_tokens(tokens, sql, bounds, params)?;
         if self.read_only && statement.writes() {
             return Err(Error::ReadOnly);
         }
-        let memory = QueryMemory::new(
-            shared.options.query_memory_bytes_max,
-            Arc::clone(&shared.memory),
-        );
-        let running = shared.statements.start(
-            database,
-            sql,
-            Arc::new(memory),
-            self.caller.clone(),
-            shared.options.query_ms_max,
-        );
+        let running = self.start(database, sql);
         if statement.needs_memory() {
             self.begin(&running).await?;
         }
@@ -154,7 +158,7 @@ impl Sql {
         match statement {
             // Boxed, because what waits for one of these would else be as large as the largest of them.
             Statement::Query(statement) => {
-                Box::pin(self.read(&reading, &place, statement, running)).await
+                Box::pin(self.read(&reading, &place, statement, shape.as_ref(), running)).await
             }
             Statement::Insert(insert) => {
                 let writing = self.writing(reading, place, running);
@@ -205,6 +209,22 @@ impl Sql {
         Err(ended.unwrap_or(Error::Cancelled))
     }
 
+    /// Counts a statement among those that run.
+    fn start(&self, database: &str, sql: &str) -> Running {
+        let shared = &self.shared;
+        let memory = QueryMemory::new(
+            shared.options.query_memory_bytes_max,
+            Arc::clone(&shared.memory),
+        );
+        shared.statements.start(
+            database,
+            sql,
+            Arc::new(memory),
+            self.caller.clone(),
+            shared.options.query_ms_max,
+        )
+    }
+
     /// The newest snapshot.
     pub(crate) fn reading(&self) -> Reading {
         Reading::new(&self.shared)
@@ -236,12 +256,55 @@ impl Sql {
         reading: &Reading,
         place: &Place,
         statement: DfStatement,
+        shape: Option<&Shape>,
         running: Running,
     ) -> Result<Answer, Error> {
         let session = reading.session(place);
         let plan = plan(reading, &session, place, statement).await?;
-        let batches = self.run(&session, &plan, &running).await?;
+        let batches = match shape {
+            Some(shape) if is_plain(&plan)? => {
+                let optimized = session.optimize(&plan)?;
+                let templates = &self.shared.templates;
+                templates.learn(place, shape, &plan, &optimized);
+                let lists_functions = reads_information_schema(&plan)?;
+                let planner = session.query_planner();
+                let physical = planner.create_physical_plan(&optimized, &session).await?;
+                self.execute(&session, physical, lists_functions, &running)?
+            }
+            _ => self.run(&session, &plan, &running).await?,
+        };
         Ok(Answer::new(batches, running, &self.shared.options))
+    }
+
+    /// The answer of a query whose shape has a template. Without one, and where anything is wrong, the whole way says what.
+    async fn by_template(
+        &self,
+        database: &str,
+        sql: &str,
+        shape: &Shape,
+    ) -> Result<Option<Answer>, Error> {
+        let shared = &self.shared;
+        let reading = self.reading();
+        let Some(schema) = reading.snapshot.default_schema(database) else {
+            return Ok(None);
+        };
+        let place = Place {
+            database: database.to_owned(),
+            schema,
+        };
+        let Some(plan) = shared.templates.plan(&reading, &place, shape) else {
+            return Ok(None);
+        };
+        let running = self.start(database, sql);
+        self.begin(&running).await?;
+        let session = &shared.session;
+        let planned = session.query_planner().create_physical_plan(&plan, session);
+        let Ok(plan) = planned.await else {
+            return Ok(None);
+        };
+        // It reads a table of rows, so it lists no functions.
+        let batches = self.execute(session, plan, false, &running)?;
+        Ok(Some(Answer::new(batches, running, &shared.options)))
     }
 
     /// Starts a plan in the memory of a running statement.
@@ -263,7 +326,18 @@ impl Sql {
                 .await?;
             window::hold(plan)?
         };
+        self.execute(session, plan, lists_functions, running)
+    }
+
+    fn execute(
+        &self,
+        session: &SessionState,
+        plan: Arc<dyn ExecutionPlan>,
+        lists_functions: bool,
+        running: &Running,
+    ) -> Result<SendableRecordBatchStream, Error> {
         let plan = cooperate(plan, running.stop())?;
+        let memory: Arc<dyn MemoryPool> = Arc::clone(running.memory()) as _;
         let (plan, rows) = wide::fit(plan, session.config().batch_size())?;
         let config = session.config().clone().with_batch_size(rows);
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.shared.runtime)
@@ -297,10 +371,14 @@ impl Sql {
         all
     }
 
-    /// How a plain query is planned, and how it would be with all rules; `None` = it is not plain. For tests.
+    /// How a plain query is planned, how it would be with all rules, and how from the template of its shape, of which it
+    /// makes one if there is none and it can be; `None` = it is not plain. For tests.
     #[doc(hidden)]
-    pub async fn plans(&self, database: &str, sql: &str) -> Result<Option<[String; 2]>, Error> {
-        let statement = statement::parse(sql, self.shared.options.bounds(), &Params::new())?;
+    pub async fn plans(&self, database: &str, sql: &str) -> Result<Option<[String; 3]>, Error> {
+        let bounds = self.shared.options.bounds();
+        let tokens = statement::tokens(sql, bounds)?;
+        let shape = Shape::of(&tokens);
+        let statement = statement::parse_tokens(tokens, sql, bounds, &Params::new())?;
         let reading = self.reading();
         let place = place_of(&reading, database, &statement)?;
         let Statement::Query(statement) = statement else {
@@ -312,12 +390,31 @@ impl Sql {
             return Ok(None);
         }
         let all = self.with_all_rules(&session);
-        let mut texts = [String::new(), String::new()];
-        for (session, text) in [&session, &all].into_iter().zip(&mut texts) {
-            let plan = session.create_physical_plan(&plan).await?;
-            *text = displayable(plan.as_ref()).indent(false).to_string();
+        let shown =
+            |plan: Arc<dyn ExecutionPlan>| displayable(plan.as_ref()).indent(false).to_string();
+        let plain = shown(session.create_physical_plan(&plan).await?);
+        let all = shown(all.create_physical_plan(&plan).await?);
+        let mut by_template = plain.clone();
+        if let Some(shape) = shape {
+            let templates = &self.shared.templates;
+            let mut bound = templates.plan(&reading, &place, &shape);
+            if bound.is_none() {
+                templates.learn(&place, &shape, &plan, &session.optimize(&plan)?);
+                bound = templates.plan(&reading, &place, &shape);
+            }
+            if let Some(bound) = bound {
+                let session = &self.shared.session;
+                let planner = session.query_planner();
+                by_template = shown(planner.create_physical_plan(&bound, session).await?);
+            }
         }
-        Ok(Some(texts))
+        Ok(Some([plain, all, by_template]))
+    }
+
+    /// Number of templates. For tests.
+    #[doc(hidden)]
+    pub fn templates(&self) -> usize {
+        self.shared.templates.len()
     }
 
     async fn show(
@@ -342,7 +439,9 @@ impl Sql {
                 }
             }
             return match statement {
-                Statement::Query(statement) => self.read(reading, &place, statement, running).await,
+                Statement::Query(statement) => {
+                    self.read(reading, &place, statement, None, running).await
+                }
                 _ => Err(Error::internal("what shows something is a query")),
             };
         }

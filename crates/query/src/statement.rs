@@ -64,18 +64,33 @@ impl Statement {
 
 /// The one statement in `sql`, with the values of its parameters in place.
 pub(crate) fn parse(sql: &str, bounds: Bounds, params: &Params) -> Result<Statement, Error> {
+    parse_tokens(tokens(sql, bounds)?, sql, bounds, params)
+}
+
+/// The tokens of `sql`, which are no more than may be parsed.
+pub(crate) fn tokens(sql: &str, bounds: Bounds) -> Result<Vec<TokenWithSpan>, Error> {
     if sql.len() > bounds.bytes_max {
         return Err(Error::TooLong {
             limit: bounds.bytes_max,
             bytes: sql.len(),
         });
     }
-    let dialect = GenericDialect {};
-    let tokens = Tokenizer::new(&dialect, sql)
+    let tokens = Tokenizer::new(&GenericDialect {}, sql)
         .tokenize_with_location()
         .map_err(|error| syntax(&error.to_string()))?;
     let tokens = spelling::asof_joins(tokens);
     check_tokens(&tokens, bounds.operators_max)?;
+    Ok(tokens)
+}
+
+/// The one statement in `sql`, of which these are the tokens.
+pub(crate) fn parse_tokens(
+    tokens: Vec<TokenWithSpan>,
+    sql: &str,
+    bounds: Bounds,
+    params: &Params,
+) -> Result<Statement, Error> {
+    let dialect = GenericDialect {};
     if let Some(own) = own(&tokens, sql)? {
         return Ok(own);
     }

@@ -44,6 +44,11 @@ impl Table {
         }
     }
 
+    /// What the engine calls it.
+    pub(crate) fn table_schema(&self) -> &Arc<TableSchema> {
+        &self.schema
+    }
+
     /// The same table, with the columns that say which row it is.
     pub(crate) fn with_row_columns(self) -> Self {
         let own = self.arrow.fields().iter().cloned();

@@ -99,10 +99,11 @@ pub(crate) enum Words {
 }
 
 /// What the engine calls its limits that are settings.
-const BATCH_LIMITS: [(&str, &str); 3] = [
+const BATCH_LIMITS: [(&str, &str); 4] = [
     ("the rows of one batch", "batch-rows-max"),
     ("the columns of one batch", "batch-columns-max"),
     ("the new series of one batch", "batch-series-max"),
+    ("the number of tags of one table", "table-tags-max"),
 ];
 
 /// Bytes of an error's text in the header that repeats it, as in `InfluxDB` 1.

@@ -21,6 +21,7 @@ use crate::parameters::Parameters;
 use crate::query::{Turns, query_sql};
 use crate::request;
 use crate::runtime::QueryRuntime;
+use crate::sabotage::Sabotage;
 use crate::sessions::Sessions;
 use crate::write::{write_arrow, write_lp, write_v1, write_v2};
 
@@ -198,7 +199,9 @@ fn accept_clock(app: &App) -> StatusCode {
             "the clock was accepted; retention goes on by it"
         );
     }
-    app.engine.accept_clock();
+    if !app.has(Sabotage::ClockNotAccepted) {
+        app.engine.accept_clock();
+    }
     StatusCode::NO_CONTENT
 }
 

@@ -19,6 +19,7 @@ mod http;
 mod idempotency;
 mod maintenance;
 mod metrics;
+mod opening;
 mod parameters;
 mod patient;
 mod query;
@@ -37,6 +38,7 @@ pub use cors::{NotAnOrigin, Origins};
 pub use error::Error;
 pub use http::{RouteInfo, router, routes};
 pub use maintenance::Maintenance;
+pub use opening::open_store;
 #[doc(hidden)]
 pub use sabotage::Sabotage;
 pub use serve::{check_bind, serve};

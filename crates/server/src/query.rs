@@ -224,7 +224,13 @@ async fn run(
             ..
         } = &question;
         let asker = app.sql.cancelled_by(&gone);
-        let answer = if *is_read_only {
+        let is_late = app.has(Sabotage::DefinedAfterAnswer);
+        let answer = if is_late && defines(sql) {
+            define_later(&app, &question);
+            asker
+                .query_with(database, "SELECT 1 AS done", values)
+                .await?
+        } else if *is_read_only {
             let reader = asker.read_only();
             reader.query_with(database, sql, values).await?
         } else {
@@ -307,7 +313,10 @@ async fn send(
                 "answer-rows-max",
             ));
         }
-        writer.batch(&batch, &mut out)?;
+        let is_cut = question.format == Format::Parquet && rows > batch.num_rows();
+        if !(is_cut && app.has(Sabotage::ParquetCutShort)) {
+            writer.batch(&batch, &mut out)?;
+        }
         answer.hold(writer.held_bytes() + out.capacity())?;
         if out.len() >= app.config.answer_chunk_bytes {
             let mut written = charged(&mut answer, &mut out);
@@ -357,6 +366,21 @@ async fn asked_again(app: &App, question: &Question, skipped: usize) -> Result<A
     let Question { database, sql, .. } = question;
     let sql = format!("SELECT * FROM ({sql}) AS q OFFSET {skipped}");
     Ok(app.sql.query_with(database, &sql, &question.values).await?)
+}
+
+fn defines(sql: &str) -> bool {
+    let word = sql.split_whitespace().next().unwrap_or_default();
+    matches!(word, "CREATE" | "ALTER" | "DROP")
+}
+
+/// Lets a statement of definition run when its client has its answer already.
+fn define_later(app: &Arc<App>, question: &Question) {
+    let (app, runtime) = (Arc::clone(app), Arc::clone(app));
+    let Question { database, sql, .. } = question;
+    let (database, sql) = (database.clone(), sql.clone());
+    runtime.query_runtime.spawn(async move {
+        drop(app.sql.query_with(&database, &sql, &Params::new()).await);
+    });
 }
 
 /// Who may run, and how many may wait for that.

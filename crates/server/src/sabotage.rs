@@ -23,11 +23,17 @@ pub enum Sabotage {
     TurnKept,
     /// An answer that a client reads slowly goes on with what is there by then.
     TwoSnapshots,
+    /// A Parquet file has the first batch of rows only.
+    ParquetCutShort,
+    /// A statement that defines something is answered first, and carried out afterwards.
+    DefinedAfterAnswer,
+    /// Whoever says that the clock is right is thanked, and retention goes on waiting.
+    ClockNotAccepted,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 10] = [
         Self::TimeLimitIsSuccess,
         Self::AnsweredBeforeStored,
         Self::KeyApartFromRows,
@@ -35,6 +41,9 @@ impl Sabotage {
         Self::BodyMemoryKept,
         Self::TurnKept,
         Self::TwoSnapshots,
+        Self::ParquetCutShort,
+        Self::DefinedAfterAnswer,
+        Self::ClockNotAccepted,
     ];
 }
 

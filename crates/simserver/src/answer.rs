@@ -5,12 +5,16 @@ use std::collections::BTreeMap;
 use arrow::array::{Array, Int64Array, StringArray};
 use arrow::compute::cast;
 use arrow::datatypes::DataType;
+use arrow::error::ArrowError;
+use arrow::record_batch::RecordBatch;
 use arrow_ipc::reader::StreamReader;
+use bytes::Bytes;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
 
 use crate::model::{OpId, Seen, Shown};
 use crate::plan::Format;
-use crate::request::{KEEP, LAST, op_of};
+use crate::request::{ASIDE, BRIEF, KEEP, LAST, RETENTION, names, op_of};
 
 /// Rows of each request.
 pub(crate) type Rows = BTreeMap<OpId, u32>;
@@ -30,6 +34,8 @@ pub(crate) fn shown(bytes: &[u8], format: Format, rows: &Rows) -> Result<Shown, 
         Format::JsonLines => text(bytes)?.lines().map(object).collect(),
         Format::Json => array(bytes),
         Format::Arrow => arrow(bytes),
+        Format::Parquet => parquet(bytes),
+        Format::Pretty => table(bytes),
     }?;
     together(&found, rows)
 }
@@ -43,20 +49,33 @@ fn csv(bytes: &[u8]) -> Result<Vec<Row>, String> {
     if lines.next() != Some("t,op,n,w") {
         return Err("CSV without its head".to_owned());
     }
+    lines.map(|line| cells(line.split(','))).collect()
+}
+
+fn cells<'a>(cells: impl Iterator<Item = &'a str>) -> Result<Row, String> {
+    let cells: Vec<&str> = cells.collect();
+    let wrong = || format!("no row: {cells:?}");
+    let [table, op, n, w] = cells.as_slice() else {
+        return Err(wrong());
+    };
+    Ok(Row {
+        table: (*table).to_owned(),
+        op: (*op).to_owned(),
+        n: n.parse().map_err(|_| wrong())?,
+        w: w.parse().map_err(|_| wrong())?,
+    })
+}
+
+/// A table for people: lines that begin with a bar, the first of which is its head.
+fn table(bytes: &[u8]) -> Result<Vec<Row>, String> {
+    let lines = text(bytes)?.lines();
+    let mut lines = lines.filter_map(|line| line.strip_prefix('|')?.strip_suffix('|'));
+    let head = lines.next().unwrap_or_default();
+    if !head.split('|').map(str::trim).eq(["t", "op", "n", "w"]) {
+        return Err(format!("a table without its head: {head:?}"));
+    }
     lines
-        .map(|line| {
-            let wrong = || format!("no line of CSV: {line:?}");
-            let cells: Vec<&str> = line.split(',').collect();
-            let [table, op, n, w] = cells.as_slice() else {
-                return Err(wrong());
-            };
-            Ok(Row {
-                table: (*table).to_owned(),
-                op: (*op).to_owned(),
-                n: n.parse().map_err(|_| wrong())?,
-                w: w.parse().map_err(|_| wrong())?,
-            })
-        })
+        .map(|line| cells(line.split('|').map(str::trim)))
         .collect()
 }
 
@@ -85,8 +104,21 @@ fn array(bytes: &[u8]) -> Result<Vec<Row>, String> {
 
 fn arrow(bytes: &[u8]) -> Result<Vec<Row>, String> {
     let reader = StreamReader::try_new(bytes, None).map_err(|error| error.to_string())?;
+    columns(reader)
+}
+
+fn parquet(bytes: &[u8]) -> Result<Vec<Row>, String> {
+    let file = Bytes::copy_from_slice(bytes);
+    let reader = ParquetRecordBatchReaderBuilder::try_new(file);
+    let reader = reader.and_then(ParquetRecordBatchReaderBuilder::build);
+    columns(reader.map_err(|error| error.to_string())?)
+}
+
+fn columns(
+    batches: impl Iterator<Item = Result<RecordBatch, ArrowError>>,
+) -> Result<Vec<Row>, String> {
     let mut rows = Vec::new();
-    for batch in reader {
+    for batch in batches {
         let batch = batch.map_err(|error| error.to_string())?;
         let words = |name: &str| -> Result<StringArray, String> {
             let column = batch.column_by_name(name).ok_or("a column is missing")?;
@@ -113,40 +145,65 @@ fn arrow(bytes: &[u8]) -> Result<Vec<Row>, String> {
 /// Times and versions of each row of a request in a table.
 type Found = BTreeMap<i64, Vec<i64>>;
 
+/// The tables, in the order of what was found in them.
+const TABLES: [&str; 4] = [LAST, KEEP, BRIEF, ASIDE];
+
+/// A row about a name or a setting, and what it shows; `None` = it is a row of a table.
+fn defined(row: &Row) -> Option<(OpId, Seen)> {
+    let mut seen = Seen::default();
+    match row.table.as_str() {
+        "setting" => {
+            seen.last = u32::try_from(row.w).ok();
+            Some((RETENTION, seen))
+        }
+        "name" => {
+            seen.aside = true;
+            let (_, id) = names().find(|(name, _)| *name == row.op)?;
+            Some((id, seen))
+        }
+        _ => None,
+    }
+}
+
 fn together(found: &[Row], rows: &Rows) -> Result<Shown, String> {
-    let mut by_op: BTreeMap<OpId, [Found; 2]> = BTreeMap::new();
+    let mut by_op: BTreeMap<OpId, [Found; 4]> = BTreeMap::new();
+    let mut shown = Shown::new();
     for row in found {
+        if let Some((id, seen)) = defined(row) {
+            if shown.insert(id, seen).is_some() {
+                return Err(format!("a name is there twice: {row:?}"));
+            }
+            continue;
+        }
         let op = op_of(&row.op).filter(|op| rows.contains_key(op));
         let op = op.ok_or_else(|| format!("rows of a request that there never was: {row:?}"))?;
-        let [last, keep] = by_op.entry(op).or_default();
-        let table = match row.table.as_str() {
-            LAST => last,
-            KEEP => keep,
-            _ => return Err(format!("no table of these: {row:?}")),
-        };
+        let tables = by_op.entry(op).or_default();
+        let nth = TABLES.iter().position(|table| *table == row.table);
+        let table = nth.and_then(|nth| tables.get_mut(nth));
+        let table = table.ok_or_else(|| format!("no table of these: {row:?}"))?;
         table.entry(row.n).or_default().push(row.w);
     }
-    by_op
-        .into_iter()
-        .map(|(op, [last, keep])| {
-            let count = rows.get(&op).copied().unwrap_or(0);
-            let torn = |what: &str, found: &Found| {
-                format!("request {op} of {count} rows is torn in {what}: {found:?}")
-            };
-            let seen = Seen {
-                last: same(&last, count)
-                    .ok_or_else(|| torn("`last`", &last))?
-                    .map(|(_, version)| version),
-                keep: same(&keep, count)
-                    .ok_or_else(|| torn("`keep`", &keep))?
-                    .map_or(0, |(times, _)| times),
-            };
-            if seen.last.is_some() && last.values().any(|versions| versions.len() != 1) {
-                return Err(torn("`last`, where a row is once", &last));
-            }
-            Ok((op, seen))
-        })
-        .collect()
+    for (op, found) in by_op {
+        let count = rows.get(&op).copied().unwrap_or(0);
+        shown.insert(op, of_request(op, count, &found)?);
+    }
+    Ok(shown)
+}
+
+fn of_request(op: OpId, count: u32, found: &[Found; 4]) -> Result<Seen, String> {
+    let [last, keep, brief, aside] = found;
+    let look = |what: &str, found: &Found, once: bool| {
+        let is_once = !once || found.values().all(|versions| versions.len() == 1);
+        let seen = same(found, count).filter(|_| is_once);
+        seen.ok_or_else(|| format!("request {op} of {count} rows is torn in {what}: {found:?}"))
+    };
+    let times = |it: Option<(u32, u32)>| it.map_or(0, |(times, _)| times);
+    Ok(Seen {
+        last: look("`last`, where a row is once", last, true)?.map(|(_, version)| version),
+        keep: times(look("`keep`", keep, false)?),
+        brief: times(look("`brief`", brief, false)?),
+        aside: look("`aside`, where a row is once", aside, true)?.is_some(),
+    })
 }
 
 /// How often each row is there, and in which version, if that is the same for all of them.

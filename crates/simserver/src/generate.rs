@@ -14,6 +14,15 @@ use crate::plan::{
     RESERVE_BYTES, Route, Step, WRITE_MS_MAX, Write,
 };
 
+/// Until no row is too old yet, until some are, by one day and by two, and until all are, however wide their partitions.
+const AGES_MS: [u64; 5] = [
+    6_000_000,
+    6_460_000,
+    6_700_000,
+    93_000_000,
+    400 * 86_400_000,
+];
+
 type Random = Xoshiro256PlusPlus;
 
 /// One in so many.
@@ -57,6 +66,7 @@ fn limits(random: &mut Random) -> Limits {
         body_bytes_max,
         bodies_bytes_max: one_of(random, &[64 << 10, 128 << 10, 256 << 10, 1 << 30]),
         answer_rows_max: one_of(random, &[30, 1 << 20, 1 << 20, 1 << 20]),
+        answer_pretty_rows_max: one_of(random, &[10, 10_000]),
         answer_chunk_bytes: one_of(random, &[64, 64, 500, 256 << 10]),
         query_memory_bytes_max: one_of(random, &[16 << 10, 512 << 20, 512 << 20]),
         flush_rows: one_of(random, &[20, 60, 1 << 19]),
@@ -83,6 +93,12 @@ impl Drawing {
         }
         if rarely(&mut self.random, 12) {
             return self.slow_reader();
+        }
+        if rarely(&mut self.random, 14) {
+            return self.ageing();
+        }
+        if rarely(&mut self.random, 14) {
+            return self.defining();
         }
         let which = self.random.random_range(0..8);
         let step = match self.random.random_range(0..100) {
@@ -146,6 +162,86 @@ impl Drawing {
         let which = self.random.random_range(0..8);
         self.steps.push(Step::Take(which, ALL));
         self.run(polls);
+    }
+
+    /// Rows that are kept for a while, and time that passes or seems to.
+    fn ageing(&mut self) {
+        let mut step = self.write();
+        if let Step::Write(write) = &mut step {
+            write.tables = match write.route {
+                Route::Arrow(_) | Route::Insert => Tables {
+                    brief: true,
+                    ..Tables::default()
+                },
+                _ => Tables {
+                    brief: true,
+                    aside: false,
+                    ..write.tables
+                },
+            };
+            (write.ending, write.padding) = (Ending::Whole, 0);
+        }
+        self.steps.push(step);
+        self.run(40);
+        for _ in 0..self.random.random_range(1..4) {
+            let step = match self.random.random_range(0..9) {
+                0 => Step::Jump,
+                1..3 => Step::Accept,
+                3 => Step::Change(Change::Retain(one_of(&mut self.random, &[0, 1, 1, 2]))),
+                4 => Step::Maintain(self.random.random_range(1..5)),
+                5 => self.ask(),
+                _ => Step::Age(one_of(&mut self.random, &AGES_MS)),
+            };
+            self.steps.push(step);
+            let polls = self.random.random_range(1..16);
+            self.run(polls);
+        }
+        let ms = one_of(&mut self.random, &AGES_MS);
+        self.steps.push(Step::Age(ms));
+    }
+
+    /// Names are made and dropped, by several at once, and asked for.
+    fn defining(&mut self) {
+        for _ in 0..self.random.random_range(2..5) {
+            let step = match self.random.random_range(0..6) {
+                0..4 => Step::Change(self.definition()),
+                4 => {
+                    let format = self.format();
+                    Step::Ask(Question::Defined, format, ALL)
+                }
+                _ => self.write(),
+            };
+            self.steps.push(step);
+            let polls = one_of(&mut self.random, &[0, 1, 4, 30]);
+            self.run(polls);
+        }
+    }
+
+    fn definition(&mut self) -> Change {
+        let random = &mut self.random;
+        let nth = random.random_range(0..2);
+        match random.random_range(0..10) {
+            0..2 => Change::Add(nth),
+            2..4 => Change::Remove(nth),
+            4..6 => Change::Make(nth),
+            6..8 => Change::Unmake(nth),
+            8 => Change::MakeAside,
+            _ => Change::DropAside,
+        }
+    }
+
+    fn format(&mut self) -> Format {
+        one_of(
+            &mut self.random,
+            &[
+                Format::Csv,
+                Format::JsonLines,
+                Format::Json,
+                Format::Arrow,
+                Format::Parquet,
+                Format::Pretty,
+            ],
+        )
     }
 
     /// More requests at once than there are turns, some of them too long.
@@ -245,13 +341,23 @@ impl Drawing {
         let is_text = matches!(route, Route::V1 | Route::V2 | Route::V3);
         let both = is_text && !rarely(random, 4);
         let first = random.random_bool(0.5);
+        let tables = if rarely(random, 7) {
+            Tables {
+                aside: true,
+                ..Tables::default()
+            }
+        } else {
+            Tables {
+                last: both || first,
+                keep: both || !first,
+                brief: is_text && rarely(random, 4),
+                aside: false,
+            }
+        };
         let write = Write {
             op: self.next_op,
             route,
-            tables: Tables {
-                last: both || first,
-                keep: both || !first,
-            },
+            tables,
             rows: random.random_range(1..10),
             bad_lines: if is_text && rarely(random, 6) { 2 } else { 0 },
             keyed: route != Route::Insert && random.random_bool(0.5),
@@ -289,6 +395,9 @@ impl Drawing {
     }
 
     fn change(&mut self) -> Step {
+        if rarely(&mut self.random, 4) {
+            return Step::Change(self.definition());
+        }
         let Some(op) = self.some_op() else {
             return self.write();
         };
@@ -311,15 +420,15 @@ impl Drawing {
                 Question::All,
                 Question::All,
                 Question::All,
+                Question::All,
+                Question::Aside,
+                Question::Defined,
                 Question::Sorted,
                 Question::Long,
             ],
         );
-        let format = one_of(
-            random,
-            &[Format::Csv, Format::JsonLines, Format::Json, Format::Arrow],
-        );
         let chunks = one_of(random, &[0, 1, 3, ALL]);
+        let format = self.format();
         Step::Ask(question, format, chunks)
     }
 }

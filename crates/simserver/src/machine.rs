@@ -34,16 +34,28 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 /// Time that a plan moves.
 #[derive(Debug, Default)]
-pub(crate) struct PlannedClock(AtomicU64);
+pub(crate) struct PlannedClock {
+    passed_ms: AtomicU64,
+    /// By how much the wall clock is ahead of what has passed.
+    jumped_ms: AtomicU64,
+}
+
+impl PlannedClock {
+    /// Puts the wall clock ahead, and no other.
+    pub(crate) fn jump(&self, ms: u64) {
+        self.jumped_ms.fetch_add(ms, Ordering::Relaxed);
+    }
+}
 
 impl Clock for PlannedClock {
     fn now_ns(&self) -> i64 {
-        let passed = i64::try_from(self.monotonic_ms()).unwrap_or(0);
+        let ms = self.monotonic_ms() + self.jumped_ms.load(Ordering::Relaxed);
+        let passed = i64::try_from(ms).unwrap_or(0);
         BEGIN_NS + passed * 1_000_000
     }
 
     fn monotonic_ms(&self) -> u64 {
-        self.0.load(Ordering::Relaxed)
+        self.passed_ms.load(Ordering::Relaxed)
     }
 }
 
@@ -178,7 +190,7 @@ impl Machine {
 
     /// Lets time pass, on both clocks.
     pub(crate) fn advance(&mut self, ms: u64) {
-        let now = self.place.clock.0.fetch_add(ms, Ordering::Relaxed) + ms;
+        let now = self.place.clock.passed_ms.fetch_add(ms, Ordering::Relaxed) + ms;
         let mut waiting = lock(&self.place.waiting);
         let (over, rest) = std::mem::take(&mut *waiting)
             .into_iter()

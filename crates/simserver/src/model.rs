@@ -3,7 +3,7 @@
 //! A request that has begun and has not ended may take effect at any moment; one that was acknowledged has; one that was
 //! refused has not; one without an answer may yet, until the life that it was sent to is over. What was seen once, when
 //! nothing was on its way, stays what it is. Does not: read answers (`answer.rs` does), or order requests among each
-//! other except by what an answer shows as one moment.
+//! other except by what an answer shows as one moment. What a definition makes or drops is a request's only row.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,13 +13,24 @@ pub type OpId = u32;
 /// Number of an attempt.
 pub(crate) type Attempt = u64;
 
+/// Numbers from here on are no requests but names that definitions make and drop, and settings that they change.
+pub(crate) const NAMES: OpId = 1_000_000;
+
 /// Where rows of a request go.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "rows may go into any of four tables"
+)]
 pub struct Tables {
     /// Into the table whose rows replace themselves.
     pub last: bool,
     /// Into the table that keeps duplicates.
     pub keep: bool,
+    /// Into the table that keeps duplicates for a while only.
+    pub brief: bool,
+    /// Into the table of the other database, and into no other.
+    pub aside: bool,
 }
 
 /// What an attempt does to the rows of a request.
@@ -33,6 +44,12 @@ pub(crate) enum Effect {
     DeleteLast,
     /// Deletes those in the second table.
     DeleteKept,
+    /// Drops the other database with all that it has.
+    DropAside,
+    /// Makes a name that is not there.
+    Make,
+    /// Drops a name that is there.
+    Unmake,
 }
 
 /// What may be there of a request's rows.
@@ -42,6 +59,39 @@ pub(crate) struct Seen {
     pub(crate) last: Option<u32>,
     /// How often they are in the second table.
     pub(crate) keep: u32,
+    /// How often they are in the table that keeps them for a while.
+    pub(crate) brief: u32,
+    /// Whether they are in the other database; of a name, whether it is there.
+    pub(crate) aside: bool,
+}
+
+/// What of all that a question shows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum View {
+    /// The rows of all tables of the first database.
+    Rows,
+    /// Those of the other one.
+    Aside,
+    /// Names and settings.
+    Names,
+}
+
+impl View {
+    /// The part of what there is that the question shows; `None` = it shows nothing of this number.
+    fn of(self, id: OpId, seen: Seen) -> Option<Seen> {
+        match self {
+            Self::Names => (id >= NAMES).then_some(seen),
+            _ if id >= NAMES => None,
+            Self::Rows => Some(Seen {
+                aside: false,
+                ..seen
+            }),
+            Self::Aside => Some(Seen {
+                aside: seen.aside,
+                ..Seen::default()
+            }),
+        }
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Default)]
@@ -61,7 +111,8 @@ struct Op {
 }
 
 impl Op {
-    fn after(&self, state: &State, attempt: Attempt, effect: Effect) -> State {
+    /// `None` = the attempt can have no effect on this state but to be refused.
+    fn after(&self, state: &State, attempt: Attempt, effect: Effect) -> Option<State> {
         let mut after = state.clone();
         after.done.insert(attempt);
         match effect {
@@ -72,14 +123,20 @@ impl Op {
                     after.seen.last = Some(0);
                 }
                 after.seen.keep += u32::from(self.tables.keep);
+                after.seen.brief += u32::from(self.tables.brief);
+                after.seen.aside |= self.tables.aside;
             }
             Effect::Update { version } => {
                 after.seen.last = state.seen.last.map(|_| version);
             }
             Effect::DeleteLast => after.seen.last = None,
             Effect::DeleteKept => after.seen.keep = 0,
+            Effect::Make if state.seen.aside => return None,
+            Effect::Make => after.seen.aside = true,
+            Effect::Unmake if !state.seen.aside => return None,
+            Effect::DropAside | Effect::Unmake => after.seen.aside = false,
         }
-        after
+        Some(after)
     }
 
     /// Every state that what is on its way may have led to.
@@ -91,8 +148,9 @@ impl Op {
                 if state.done.contains(&attempt) {
                     continue;
                 }
-                let after = self.after(&state, attempt, effect);
-                if all.insert(after.clone()) {
+                if let Some(after) = self.after(&state, attempt, effect)
+                    && all.insert(after.clone())
+                {
                     new.push(after);
                 }
             }
@@ -125,8 +183,8 @@ pub(crate) type Shown = BTreeMap<OpId, Seen>;
 pub(crate) struct Model {
     ops: BTreeMap<OpId, Op>,
     last_attempt: Attempt,
-    /// Drops of the first table that are on their way; they concern requests that begin meanwhile too.
-    drops: BTreeSet<Attempt>,
+    /// Drops of tables that are on their way; they concern requests that begin meanwhile too.
+    drops: BTreeMap<Attempt, Effect>,
 }
 
 impl Model {
@@ -138,8 +196,11 @@ impl Model {
     /// An attempt begins.
     pub(crate) fn begin(&mut self, id: OpId, tables: Tables, effect: Effect) -> Attempt {
         let attempt = self.attempt();
-        let drops = self.drops.iter();
-        let drops = drops.map(|&drop| (drop, Effect::DeleteLast)).collect();
+        let drops = if id < NAMES {
+            self.drops.clone()
+        } else {
+            BTreeMap::new()
+        };
         let op = self.ops.entry(id).or_insert_with(|| Op {
             tables,
             states: BTreeSet::from([State::default()]),
@@ -149,14 +210,56 @@ impl Model {
         attempt
     }
 
-    /// The first table is to be dropped, with all rows.
-    pub(crate) fn begin_drop(&mut self) -> Attempt {
+    /// A table is to be dropped, with all rows.
+    pub(crate) fn begin_drop(&mut self, effect: Effect) -> Attempt {
         let attempt = self.attempt();
-        self.drops.insert(attempt);
-        for op in self.ops.values_mut() {
-            op.on_its_way.insert(attempt, Effect::DeleteLast);
+        self.drops.insert(attempt, effect);
+        for (_, op) in self.ops.range_mut(..NAMES) {
+            op.on_its_way.insert(attempt, effect);
         }
         attempt
+    }
+
+    /// A setting that is there from the beginning, with its value.
+    pub(crate) fn set(&mut self, id: OpId, value: u32) {
+        let mut state = State::default();
+        state.seen.last = Some(value);
+        let op = Op {
+            tables: Tables::default(),
+            states: BTreeSet::from([state]),
+            on_its_way: BTreeMap::new(),
+        };
+        self.ops.insert(id, op);
+    }
+
+    /// Whether a name may be there, or may not, where this attempt has had no effect.
+    pub(crate) fn may_be(&self, id: OpId, there: bool, without: Attempt) -> bool {
+        let op = self.ops.get(&id);
+        let states = op.map(Op::reachable).unwrap_or_default();
+        let mut states = states.iter();
+        states.any(|it| it.seen.aside == there && !it.done.contains(&without))
+    }
+
+    /// Every value that a setting may have now.
+    pub(crate) fn values(&self, id: OpId) -> BTreeSet<u32> {
+        let op = self.ops.get(&id);
+        let states = op.map(Op::reachable).unwrap_or_default();
+        states.iter().filter_map(|it| it.seen.last).collect()
+    }
+
+    /// Retention was at work. `may` and `must` say of a request whether its rows may be too old, and whether they are.
+    pub(crate) fn expire(&mut self, may: impl Fn(OpId) -> bool, must: impl Fn(OpId) -> bool) {
+        let ops = self.ops.range_mut(..NAMES);
+        for (_, op) in ops.filter(|(id, op)| op.tables.brief && may(**id)) {
+            let before = op.reachable();
+            let mut after: BTreeSet<State> = before.iter().cloned().map(without_brief).collect();
+            after.extend(before);
+            op.states = after;
+        }
+        let ops = self.ops.range_mut(..NAMES);
+        for (_, op) in ops.filter(|(id, op)| op.tables.brief && must(**id)) {
+            op.states = op.reachable().into_iter().map(without_brief).collect();
+        }
     }
 
     /// An attempt was answered: with success, or so that it has no effect. What is not known is not said.
@@ -196,25 +299,32 @@ impl Model {
     }
 
     /// What is there was seen, and nothing is on its way.
-    pub(crate) fn see(&mut self, shown: &Shown) {
-        for (id, op) in &mut self.ops {
-            let seen = shown.get(id).copied().unwrap_or_default();
-            op.states.retain(|state| state.seen == seen);
+    pub(crate) fn see(&mut self, view: View, shown: &Shown) {
+        for (&id, op) in &mut self.ops {
+            let seen = shown.get(&id).copied().unwrap_or_default();
+            let seen = view.of(id, seen);
+            op.states.retain(|state| view.of(id, state.seen) == seen);
         }
     }
 }
 
+fn without_brief(mut state: State) -> State {
+    state.seen.brief = 0;
+    state
+}
+
 /// Why an answer is none that the store could give at any of these moments; `None` = it is.
-pub(crate) fn contradiction(moments: &[Moment], shown: &Shown) -> Option<String> {
+pub(crate) fn contradiction(view: View, moments: &[Moment], shown: &Shown) -> Option<String> {
     let mut best: Option<Vec<String>> = None;
     for moment in moments {
         let ids: BTreeSet<OpId> = moment.keys().chain(shown.keys()).copied().collect();
         let wrong: Vec<String> = ids
             .into_iter()
             .filter_map(|id| {
-                let seen = shown.get(&id).copied().unwrap_or_default();
+                let seen = view.of(id, shown.get(&id).copied().unwrap_or_default())?;
                 let nothing = BTreeSet::from([Seen::default()]);
-                let may = moment.get(&id).unwrap_or(&nothing);
+                let may = moment.get(&id).unwrap_or(&nothing).iter();
+                let may: BTreeSet<Seen> = may.filter_map(|it| view.of(id, *it)).collect();
                 (!may.contains(&seen)).then(|| {
                     let may: Vec<String> = may.iter().map(|seen| spell(*seen)).collect();
                     format!(
@@ -245,7 +355,12 @@ fn spell(seen: Seen) -> String {
         None => "nothing in `last`".to_owned(),
         Some(version) => format!("version {version} in `last`"),
     };
-    format!("({last}, {} times in `keep`)", seen.keep)
+    format!(
+        "({last}, {} times in `keep`, {} times in `brief`, {})",
+        seen.keep,
+        seen.brief,
+        if seen.aside { "there" } else { "nothing aside" }
+    )
 }
 
 #[cfg(test)]
@@ -255,6 +370,8 @@ mod tests {
     const BOTH: Tables = Tables {
         last: true,
         keep: true,
+        brief: false,
+        aside: false,
     };
 
     fn kept(model: &Model, id: OpId) -> Vec<u32> {
@@ -293,8 +410,9 @@ mod tests {
         let seen = Seen {
             last: Some(0),
             keep: 1,
+            ..Seen::default()
         };
-        model.see(&Shown::from([(1, seen)]));
+        model.see(View::Rows, &Shown::from([(1, seen)]));
         assert_eq!((kept(&model, 1), kept(&model, 2)), (vec![1], vec![0]));
     }
 
@@ -311,9 +429,56 @@ mod tests {
         let there = Seen {
             last: Some(0),
             keep: 1,
+            ..Seen::default()
         };
-        assert_eq!(contradiction(&moments, &Shown::new()), None);
-        assert_eq!(contradiction(&moments, &Shown::from([(1, there)])), None);
-        assert!(contradiction(&moments, &Shown::from([(2, there)])).is_some());
+        assert_eq!(contradiction(View::Rows, &moments, &Shown::new()), None);
+        assert_eq!(
+            contradiction(View::Rows, &moments, &Shown::from([(1, there)])),
+            None
+        );
+        assert!(contradiction(View::Rows, &moments, &Shown::from([(2, there)])).is_some());
+    }
+
+    #[test]
+    fn rows_go_when_they_are_too_old_and_not_before() {
+        let mut model = Model::default();
+        let tables = Tables {
+            brief: true,
+            ..Tables::default()
+        };
+        for id in [1, 2, 3] {
+            let attempt = model.begin(id, tables, Effect::Write { keyed: false });
+            model.end(attempt, true);
+        }
+        model.expire(|id| id < 3, |id| id < 2);
+        let moment = model.moment();
+        let brief = |id: OpId| -> Vec<u32> {
+            let seen = moment.get(&id).unwrap().iter();
+            seen.map(|seen| seen.brief).collect()
+        };
+        assert_eq!(
+            (brief(1), brief(2), brief(3)),
+            (vec![0], vec![0, 1], vec![1])
+        );
+    }
+
+    #[test]
+    fn a_name_is_made_once_and_whoever_was_told_so_has_made_it() {
+        let mut model = Model::default();
+        let none = Tables::default();
+        let there = |model: &Model| -> Vec<bool> {
+            let moment = model.moment();
+            let seen = moment.get(&NAMES).unwrap().iter();
+            seen.map(|seen| seen.aside).collect()
+        };
+        let first = model.begin(NAMES, none, Effect::Make);
+        let second = model.begin(NAMES, none, Effect::Make);
+        assert_eq!(there(&model), [false, true]);
+        model.end(first, true);
+        assert_eq!(there(&model), [true]);
+        model.end(second, false);
+        let dropped = model.begin(NAMES, none, Effect::Unmake);
+        model.end(dropped, true);
+        assert_eq!(there(&model), [false]);
     }
 }

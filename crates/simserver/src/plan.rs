@@ -76,15 +76,23 @@ pub enum Format {
     Json,
     /// An Arrow stream.
     Arrow,
+    /// A Parquet file.
+    Parquet,
+    /// A table for people.
+    Pretty,
 }
 
 /// What is asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Question {
-    /// All rows of both tables.
+    /// All rows of the first database.
     All,
     /// The same, in order, which needs memory.
     Sorted,
+    /// All rows of the other database.
+    Aside,
+    /// Names that definitions have made, and what a table's retention is.
+    Defined,
     /// Much work for one row.
     Long,
 }
@@ -100,6 +108,20 @@ pub enum Change {
     DeleteKept(OpId),
     /// Drops the first table.
     Drop,
+    /// The table whose rows are kept for a while keeps them for so many days; 0 = for ever.
+    Retain(u32),
+    /// Adds a column.
+    Add(u32),
+    /// Drops it.
+    Remove(u32),
+    /// Makes a table.
+    Make(u32),
+    /// Drops it.
+    Unmake(u32),
+    /// Makes the other database.
+    MakeAside,
+    /// Drops it with all that it has.
+    DropAside,
 }
 
 /// How a life ends.
@@ -136,6 +158,12 @@ pub enum Step {
     Cancel(usize),
     /// Time passes.
     Advance(u64),
+    /// The wall clock jumps ahead, and no other.
+    Jump,
+    /// Somebody says that the clock is right.
+    Accept,
+    /// So much time passes; everything is let end, becomes a segment, and maintenance has nothing left to do.
+    Age(u64),
     /// So many jobs of maintenance.
     Maintain(u32),
     /// The head becomes a segment.
@@ -167,6 +195,8 @@ pub struct Limits {
     pub bodies_bytes_max: usize,
     /// [`ServerConfig::answer_rows_max`]
     pub answer_rows_max: usize,
+    /// [`ServerConfig::answer_pretty_rows_max`]
+    pub answer_pretty_rows_max: usize,
     /// Bytes of an answer that leave together.
     pub answer_chunk_bytes: usize,
     /// [`SqlOptions::query_memory_bytes_max`]
@@ -218,6 +248,7 @@ impl Limits {
             body_read_ms_max: BODY_READ_MS_MAX,
             write_ms_max: WRITE_MS_MAX,
             answer_rows_max: self.answer_rows_max,
+            answer_pretty_rows_max: self.answer_pretty_rows_max,
             answer_chunk_bytes: self.answer_chunk_bytes,
             sql: SqlOptions {
                 threads: 1,

@@ -12,7 +12,7 @@ use axum::http::request::Builder;
 use serde_json::json;
 
 use crate::client::Feed;
-use crate::model::OpId;
+use crate::model::{NAMES, OpId, Tables};
 use crate::plan::{Change, Encoding, Format, Question, Route, Write};
 
 /// The table whose rows replace themselves.
@@ -20,11 +20,41 @@ pub(crate) const LAST: &str = "points";
 /// The table that keeps duplicates.
 pub(crate) const KEEP: &str = "kept";
 
+/// The table whose rows are kept for a while only.
+pub(crate) const BRIEF: &str = "brief";
+/// The table of the other database.
+pub(crate) const ASIDE: &str = "aside";
+/// Partitions of that table are so wide at least.
+pub(crate) const PARTITION_S: i64 = 60;
+/// They are made wider while they are sparse, up to this.
+pub(crate) const PARTITION_S_MAX: i64 = 512 * PARTITION_S;
+
+/// The setting of that table, as a number of the model's; the names that definitions make come after it.
+pub(crate) const RETENTION: OpId = NAMES;
+/// So many columns, and so many tables, are made and dropped.
+pub(crate) const OF_A_KIND: u32 = 3;
+
+/// A column or table as a number of the model's.
+pub(crate) fn column(nth: u32) -> OpId {
+    NAMES + 1 + nth % OF_A_KIND
+}
+
+pub(crate) fn table(nth: u32) -> OpId {
+    NAMES + 1 + OF_A_KIND + nth % OF_A_KIND
+}
+
+/// Every name that definitions make, with its number.
+pub(crate) fn names() -> impl Iterator<Item = (String, OpId)> {
+    let columns = (0..OF_A_KIND).map(|nth| (format!("x{nth}"), column(nth)));
+    columns.chain((0..OF_A_KIND).map(|nth| (format!("t{nth}"), table(nth))))
+}
+
 /// What every run begins with.
-pub(crate) const SETUP: [&str; 3] = [
+pub(crate) const SETUP: [&str; 4] = [
     "CREATE DATABASE d",
     "CREATE TABLE points (time TIMESTAMPTZ, op TEXT TAG, n BIGINT, w BIGINT)",
     "CREATE TABLE kept (time TIMESTAMPTZ, op TEXT TAG, n BIGINT, w BIGINT) WITH (duplicates = 'keep')",
+    "CREATE TABLE brief (time TIMESTAMPTZ, op TEXT TAG, n BIGINT, w BIGINT) WITH (duplicates = 'keep', retention = '1 day', partition_interval = '1 minute')",
 ];
 
 /// 2023-11-14 as seconds since 1970; each row has a second of its own.
@@ -32,6 +62,12 @@ const DAY_S: i64 = 1_699_920_000;
 
 /// Rows of a request have seconds of their own up to this many.
 const ROWS_MAX: i64 = 10;
+
+/// When the partition that a request's rows are in ends, in seconds since 1970; all of them are in one.
+pub(crate) fn partition_ends_s(op: OpId) -> i64 {
+    let first = DAY_S + second(op, 0);
+    (first.div_euclid(PARTITION_S) + 1) * PARTITION_S
+}
 
 fn second(op: OpId, row: u32) -> i64 {
     i64::from(op) * ROWS_MAX + i64::from(row)
@@ -65,7 +101,12 @@ fn lines(write: &Write) -> Vec<u8> {
     let op = tag(write.op);
     for row in 0..write.rows {
         let time = (DAY_S + second(write.op, row)) * 1_000_000_000;
-        for (table, has) in [(LAST, write.tables.last), (KEEP, write.tables.keep)] {
+        for (table, has) in [
+            (LAST, write.tables.last),
+            (KEEP, write.tables.keep),
+            (BRIEF, write.tables.brief),
+            (ASIDE, write.tables.aside),
+        ] {
             if has {
                 writeln!(text, "{table},op={op} n={row}i,w=0i {time}")
                     .expect("a string takes any text");
@@ -79,7 +120,19 @@ fn lines(write: &Write) -> Vec<u8> {
 }
 
 fn table_of(write: &Write) -> &'static str {
-    if write.tables.last { LAST } else { KEEP }
+    let Tables {
+        last, brief, aside, ..
+    } = write.tables;
+    match (last, brief, aside) {
+        (true, ..) => LAST,
+        (_, true, _) => BRIEF,
+        (_, _, true) => ASIDE,
+        _ => KEEP,
+    }
+}
+
+fn database_of(write: &Write) -> &'static str {
+    if write.tables.aside { "e" } else { "d" }
 }
 
 fn batch(op: OpId, rows: u32) -> RecordBatch {
@@ -155,20 +208,21 @@ fn compressed(body: Vec<u8>, encoding: Encoding) -> Vec<u8> {
 pub(crate) fn body_of(write: &Write) -> Vec<u8> {
     match write.route {
         Route::Arrow(batches) => arrow_stream(write, batches),
-        Route::Insert => posted(&insert(write), "json").into_bytes(),
+        Route::Insert => posted(database_of(write), &insert(write), "json").into_bytes(),
         _ => compressed(lines(write), write.encoding),
     }
 }
 
 /// The request of a write, with a body that a client feeds.
 pub(crate) fn write_request(write: &Write, feed: &Arc<Feed>) -> Request<Body> {
+    let database = database_of(write);
     let path = match write.route {
-        Route::V1 => "/write?db=d&precision=n".to_owned(),
-        Route::V2 => "/api/v2/write?bucket=d&precision=ns".to_owned(),
-        Route::V3 => "/api/v3/write_lp?db=d&precision=nanosecond".to_owned(),
+        Route::V1 => format!("/write?db={database}&precision=n"),
+        Route::V2 => format!("/api/v2/write?bucket={database}&precision=ns"),
+        Route::V3 => format!("/api/v3/write_lp?db={database}&precision=nanosecond"),
         Route::Arrow(_) => {
             let table = table_of(write);
-            format!("/api/v3/write_arrow?db=d&table={table}&tags=op")
+            format!("/api/v3/write_arrow?db={database}&table={table}&tags=op")
         }
         Route::Insert => "/api/v3/query_sql".to_owned(),
     };
@@ -197,14 +251,14 @@ fn whole(request: Builder, body: impl Into<Body>) -> Request<Body> {
         .expect("constant paths and headers make a request")
 }
 
-fn posted(sql: &str, format: &str) -> String {
-    json!({ "db": "d", "q": sql, "format": format }).to_string()
+fn posted(database: &str, sql: &str, format: &str) -> String {
+    json!({ "db": database, "q": sql, "format": format }).to_string()
 }
 
 /// A statement by POST.
 pub(crate) fn statement(sql: &str, format: &str) -> Request<Body> {
     let request = Request::post("/api/v3/query_sql").header("content-type", "application/json");
-    whole(request, posted(sql, format))
+    whole(request, posted("d", sql, format))
 }
 
 /// A statement by GET, which only reads.
@@ -220,6 +274,11 @@ pub(crate) fn question(sql: &str, format: &str) -> Request<Body> {
     )
 }
 
+/// Somebody has looked at the clock, and it is right.
+pub(crate) fn accept_clock() -> Request<Body> {
+    whole(Request::post("/api/v3/accept_clock"), Body::empty())
+}
+
 /// The text of a change.
 pub(crate) fn change(change: Change) -> String {
     match change {
@@ -229,12 +288,32 @@ pub(crate) fn change(change: Change) -> String {
         Change::DeleteLast(op) => format!("DELETE FROM points WHERE op = '{}'", tag(op)),
         Change::DeleteKept(op) => format!("DELETE FROM kept WHERE op = '{}'", tag(op)),
         Change::Drop => "DROP TABLE points".to_owned(),
+        Change::Retain(0) => "ALTER TABLE brief SET (retention = 'forever')".to_owned(),
+        Change::Retain(days) => format!("ALTER TABLE brief SET (retention = '{days} days')"),
+        Change::Add(nth) => format!("ALTER TABLE kept ADD COLUMN x{} BIGINT", nth % OF_A_KIND),
+        Change::Remove(nth) => format!("ALTER TABLE kept DROP COLUMN x{}", nth % OF_A_KIND),
+        Change::Make(nth) => format!(
+            "CREATE TABLE t{} (time TIMESTAMPTZ, op TEXT TAG, n BIGINT)",
+            nth % OF_A_KIND
+        ),
+        Change::Unmake(nth) => format!("DROP TABLE t{}", nth % OF_A_KIND),
+        Change::MakeAside => "CREATE DATABASE IF NOT EXISTS e".to_owned(),
+        Change::DropAside => "DROP DATABASE IF EXISTS e".to_owned(),
     }
 }
 
-/// All rows of both tables, or of the second while there is no first.
+/// All that definitions have made, and the setting, as rows of the same columns.
+const DEFINED: &str = "SELECT 'name' AS t, column_name AS op, CAST(0 AS BIGINT) AS n, CAST(0 AS BIGINT) AS w \
+FROM system.columns WHERE database_name = 'd' AND table_name = 'kept' AND column_name LIKE 'x%' \
+UNION ALL SELECT 'name', table_name, CAST(0 AS BIGINT), CAST(0 AS BIGINT) \
+FROM system.tables WHERE database_name = 'd' AND table_name LIKE 't%' \
+UNION ALL SELECT 'setting', 'retention', CAST(0 AS BIGINT), CAST(CASE WHEN retention IS NULL THEN 0 WHEN retention = '1 day' THEN 1 WHEN retention = '2 days' THEN 2 ELSE 99 END AS BIGINT) \
+FROM system.tables WHERE database_name = 'd' AND table_name = 'brief'";
+
+/// All rows of the first database's tables, or of all but the first while there is no first.
 pub(crate) fn everything(has_last: bool) -> String {
-    let kept = "SELECT 'kept' AS t, op, n, w FROM kept";
+    let kept =
+        "SELECT 'kept' AS t, op, n, w FROM kept UNION ALL SELECT 'brief' AS t, op, n, w FROM brief";
     if has_last {
         format!("SELECT 'points' AS t, op, n, w FROM points UNION ALL {kept}")
     } else {
@@ -247,6 +326,8 @@ pub(crate) fn text_of(question: Question) -> String {
     match question {
         Question::All => everything(true),
         Question::Sorted => format!("{} ORDER BY t, op, n", everything(true)),
+        Question::Aside => "SELECT 'aside' AS t, op, n, w FROM e.public.aside".to_owned(),
+        Question::Defined => DEFINED.to_owned(),
         Question::Long => "SELECT count(*) AS n FROM kept a, kept b".to_owned(),
     }
 }
@@ -258,5 +339,7 @@ pub(crate) fn name_of(format: Format) -> &'static str {
         Format::JsonLines => "jsonl",
         Format::Json => "json",
         Format::Arrow => "arrow",
+        Format::Parquet => "parquet",
+        Format::Pretty => "pretty",
     }
 }

@@ -4,6 +4,7 @@
 //! not: judge a single answer (`verdict.rs` does) or look for what is left behind (`audit.rs`).
 
 mod audit;
+mod retention;
 mod verdict;
 mod world;
 
@@ -21,10 +22,11 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::answer::Rows;
 use crate::client::{ALL, Ending, Feed, Mailbox, talk};
-use crate::model::{Attempt, Effect, Model, Moment, OpId};
+use crate::model::{Attempt, Effect, Model, Moment, NAMES, OpId, Tables};
 use crate::plan::{Change, Format, Plan, Question, Route, Step, Write};
 use crate::request;
 
+use retention::Belief;
 pub use verdict::LIMITS;
 use world::World;
 
@@ -62,6 +64,10 @@ pub struct Counts {
     pub restarts: u64,
     /// Of these, those after a crash amid a request.
     pub crashes: u64,
+    /// Requests whose rows were too old for certain when retention had been at work.
+    pub expired: u64,
+    /// Definitions that were made or dropped, or refused because they were there already or not.
+    pub defined: u64,
     /// Turns of tasks.
     pub polls: u64,
     /// How often each of [`LIMITS`] was met.
@@ -78,6 +84,8 @@ impl AddAssign for Counts {
         self.compared_midway += more.compared_midway;
         self.restarts += more.restarts;
         self.crashes += more.crashes;
+        self.expired += more.expired;
+        self.defined += more.defined;
         self.polls += more.polls;
         for (ours, theirs) in self.limits.iter_mut().zip(more.limits) {
             *ours += theirs;
@@ -89,7 +97,7 @@ impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "requests={} acknowledged={} refused={} unanswered={} compared={} midway={} restarts={} crashes={} polls={}",
+            "requests={} acknowledged={} refused={} unanswered={} compared={} midway={} restarts={} crashes={} expired={} defined={} polls={}",
             self.requests,
             self.acknowledged,
             self.refused,
@@ -98,6 +106,8 @@ impl fmt::Display for Counts {
             self.compared_midway,
             self.restarts,
             self.crashes,
+            self.expired,
+            self.defined,
             self.polls
         )?;
         for (name, count) in LIMITS.iter().zip(self.limits) {
@@ -137,7 +147,12 @@ enum Wish {
     Change {
         change: Change,
         attempt: Attempt,
+        /// The name that it makes or drops, and that may have been in its way: there already, or not there.
+        name: Option<OpId>,
+        in_its_way: bool,
     },
+    /// To have retention believe the clock; so often it had jumped.
+    Accept { jumps: u32 },
     Ask {
         question: Question,
         format: Format,
@@ -150,6 +165,17 @@ enum Wish {
     Probe,
 }
 
+/// What is known of the other database.
+#[derive(Debug, Clone, Copy, Default)]
+struct Aside {
+    /// It was made for certain, at some time.
+    was_made: bool,
+    /// So was its table.
+    has_table: bool,
+    /// It was to be dropped, at some time.
+    was_dropped: bool,
+}
+
 #[derive(Debug)]
 struct Client {
     wish: Wish,
@@ -158,6 +184,8 @@ struct Client {
     feed: Option<Arc<Feed>>,
     began_ms: u64,
     began_rooms: u64,
+    /// What was known of the other database then.
+    began_aside: Aside,
 }
 
 struct Run<'a> {
@@ -171,8 +199,10 @@ struct Run<'a> {
     rows: Rows,
     /// The first table was dropped at some time, and is not there for certain.
     dropped: bool,
+    aside: Aside,
     /// Statements were ended by others.
     killed: bool,
+    belief: Belief,
     counts: Counts,
 }
 
@@ -189,7 +219,9 @@ impl<'a> Run<'a> {
             writes: BTreeMap::new(),
             rows: Rows::new(),
             dropped: false,
+            aside: Aside::default(),
             killed: false,
+            belief: Belief::default(),
             counts: Counts::default(),
         }
     }
@@ -215,6 +247,9 @@ impl<'a> Run<'a> {
                 return Err(format!("{sql}: {}", verdict::said(&got)));
             }
         }
+        self.model.set(request::RETENTION, 1);
+        // Retention believes the first time that it sees, whatever that is.
+        self.world.upkeep();
         Ok(())
     }
 
@@ -245,9 +280,15 @@ impl<'a> Run<'a> {
             }
             Step::Cancel(which) => self.cancel(*which),
             Step::Advance(ms) => self.world.machine.advance(*ms),
+            Step::Jump => self.jump(),
+            Step::Accept => self.accept_clock(),
+            Step::Age(ms) => self.age(*ms).await?,
             Step::Maintain(jobs) => {
+                self.may_expire();
                 self.world.maintain(*jobs);
-                self.crashed().await?;
+                if !self.crashed().await? {
+                    self.look();
+                }
             }
             Step::Flush => {
                 self.world.flush();
@@ -296,6 +337,7 @@ impl<'a> Run<'a> {
             feed,
             began_ms: self.world.now_ms(),
             began_rooms: self.world.rooms(),
+            began_aside: self.aside,
         };
         self.clients.insert(self.last_client, client);
         self.counts.requests += 1;
@@ -307,6 +349,16 @@ impl<'a> Run<'a> {
     fn look(&mut self) {
         let mut now = None;
         for client in self.clients.values_mut() {
+            if let Wish::Change {
+                change,
+                attempt,
+                name: Some(name),
+                in_its_way,
+            } = &mut client.wish
+            {
+                let there = matches!(change, Change::Add(_) | Change::Make(_));
+                *in_its_way |= self.model.may_be(*name, there, *attempt);
+            }
             if let Wish::Ask { moments, .. } = &mut client.wish
                 && client.mailbox.status().is_none()
             {
@@ -354,23 +406,44 @@ impl<'a> Run<'a> {
     }
 
     fn change(&mut self, change: Change) {
+        let named = |id| (Some(id), Tables::default());
         // A change of what was never written would be a statement about nothing.
         let (op, effect) = match change {
             Change::Update(op, version) => (op, Effect::Update { version }),
             Change::DeleteLast(op) => (op, Effect::DeleteLast),
             Change::DeleteKept(op) => (op, Effect::DeleteKept),
             Change::Drop => (0, Effect::DeleteLast),
+            Change::Retain(version) => (request::RETENTION, Effect::Update { version }),
+            Change::Add(nth) => (request::column(nth), Effect::Make),
+            Change::Remove(nth) => (request::column(nth), Effect::Unmake),
+            Change::Make(nth) => (request::table(nth), Effect::Make),
+            Change::Unmake(nth) => (request::table(nth), Effect::Unmake),
+            Change::MakeAside | Change::DropAside => (0, Effect::DropAside),
         };
-        let attempt = if change == Change::Drop {
-            self.dropped = true;
-            self.model.begin_drop()
-        } else if let Some(write) = self.writes.get(&op) {
-            self.model.begin(op, write.tables, effect)
-        } else {
-            return;
+        let (name, tables) = match (op, self.writes.get(&op)) {
+            (NAMES.., _) => named(op),
+            (0, _) => (None, Tables::default()),
+            (_, Some(write)) => (None, write.tables),
+            (_, None) => return,
+        };
+        let attempt = match change {
+            // Nothing that it makes is asked for by itself.
+            Change::MakeAside => Attempt::MAX,
+            Change::Drop | Change::DropAside => {
+                self.dropped |= change == Change::Drop;
+                self.aside.was_dropped |= change == Change::DropAside;
+                self.model.begin_drop(effect)
+            }
+            _ => self.model.begin(op, tables, effect),
         };
         let request = request::statement(&request::change(change), "json");
-        self.send(Wish::Change { change, attempt }, request, None, ALL);
+        let wish = Wish::Change {
+            change,
+            attempt,
+            name,
+            in_its_way: false,
+        };
+        self.send(wish, request, None, ALL);
     }
 
     fn question(&mut self, question: Question, format: Format, chunks: u64) {
@@ -443,6 +516,7 @@ impl<'a> Run<'a> {
         self.counts.restarts += 1;
         self.clients.clear();
         self.world.end(end).await?;
+        self.begin_life();
         self.model.settle();
         self.world.open()?;
         Box::pin(self.audit(u64::MAX / 2)).await

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use nilometer_codec::PhysicalType;
+use rustc_hash::FxHashSet;
 
 use super::{Catalogue, take_name, taken, unknown};
 use crate::definition::Definition;
@@ -35,7 +36,7 @@ impl Catalogue {
             D::ChangeType { id, table, to } => self.change_type(*id, *table, *to)?,
             D::DropDatabase { id } => self.drop_database(*id)?,
             D::DropSchema { id } => self.drop_schema(*id)?,
-            D::DropTable { id } => self.drop_table(*id)?,
+            D::DropTable { id } => self.drop_tables(&[*id])?,
             D::DropColumn { id, table } => self.drop_column(*id, *table)?,
             // The others make something new and were applied as such.
             _ => return Ok(()),
@@ -102,6 +103,8 @@ impl Catalogue {
             take_name(&mut self.tables, (old.schema, name.to_owned()), id, name)?;
             self.tables.remove(&(old.schema, old.name.clone()));
             let renamed = old.changed(|table| name.clone_into(&mut table.name));
+            let bytes = self.name_bytes.saturating_sub(old.name_bytes());
+            self.name_bytes = bytes + renamed.name_bytes();
             *table = Arc::new(renamed);
         }
         Ok(())
@@ -165,9 +168,7 @@ impl Catalogue {
             .filter(|(_, table)| table.schema == id)
             .map(|(&table, _)| table)
             .collect();
-        for table in inside {
-            self.drop_table(table)?;
-        }
+        self.drop_tables(&inside)?;
         if let Some(database) = self.by_database.get_mut(&entry.database) {
             database.default_schema.take_if(|default| *default == id);
         }
@@ -176,23 +177,35 @@ impl Catalogue {
         Ok(())
     }
 
-    fn drop_table(&mut self, id: TableId) -> Result<(), Malformed> {
-        let Some(table) = self.by_table.remove(&id) else {
-            return known_or(self.is_dropped(id), "drop of", "table", id.0);
-        };
-        self.tables.remove(&(table.schema, table.name.clone()));
+    /// Drops tables together: whose a tag is, also a dropped one, is looked up once for all of them.
+    fn drop_tables(&mut self, ids: &[TableId]) -> Result<(), Malformed> {
+        let mut gone = FxHashSet::default();
+        for &id in ids {
+            let Some(table) = self.by_table.remove(&id) else {
+                known_or(self.is_dropped(id), "drop of", "table", id.0)?;
+                continue;
+            };
+            self.name_bytes = self.name_bytes.saturating_sub(table.name_bytes());
+            self.tables.remove(&(table.schema, table.name.clone()));
+            let fields = table.fields.iter().map(|field| field.id);
+            self.dropped.columns.extend(fields);
+            self.dropped.tables.insert(id);
+            gone.insert(id);
+        }
+        if gone.is_empty() {
+            return Ok(());
+        }
         self.tags.retain(|tag, owner| {
-            let is_gone = *owner == id;
+            let is_gone = gone.contains(owner);
             if is_gone {
                 self.dropped.columns.insert(*tag);
             }
             !is_gone
         });
-        let fields = table.fields.iter().map(|field| field.id);
-        self.dropped.columns.extend(fields);
-        self.dropped.tables.insert(id);
         if self.reuses_ids {
-            self.forget_ids_of(id);
+            for &id in ids {
+                self.forget_ids_of(id);
+            }
         }
         Ok(())
     }
@@ -228,7 +241,10 @@ impl Catalogue {
         let Some(table) = self.by_table.get_mut(&id) else {
             return known_or(self.is_dropped(id), "change of", "table", id.0);
         };
-        *table = Arc::new(change(table));
+        let changed = change(table);
+        let (before, after) = (table.name_bytes(), changed.name_bytes());
+        self.name_bytes = self.name_bytes.saturating_sub(before) + after;
+        *table = Arc::new(changed);
         Ok(())
     }
 

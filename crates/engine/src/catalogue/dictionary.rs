@@ -10,6 +10,8 @@ use crate::text_hash::TextHash;
 
 /// Values whose ends are counted from the same place: so many of the longest ones (64 KiB) fit 32 bits.
 const VALUES_OF_ONE_BASE: usize = 4096;
+/// So few values are looked through as fast as they are looked up, and a table may have thousands of tags with one value.
+const SCANNED_VALUES_MAX: usize = 8;
 
 #[derive(Debug, Default)]
 pub(crate) struct TagDictionary {
@@ -18,6 +20,7 @@ pub(crate) struct TagDictionary {
     /// By code: where the value ends, counted from its base.
     ends: Vec<u32>,
     bases: Vec<usize>,
+    /// Empty while there are at most [`SCANNED_VALUES_MAX`] values.
     codes: IdTable,
     /// By code: the last log record that lists the value, and its code there.
     listed: Vec<(u32, u32)>,
@@ -54,17 +57,17 @@ impl TagDictionary {
     }
 
     fn find(&self, hash: u64, value: &str) -> Option<u32> {
+        if self.ends.len() <= SCANNED_VALUES_MAX {
+            let mut codes = 0..u32::try_from(self.ends.len()).unwrap_or(0);
+            return codes.find(|&code| self.value(code) == Some(value));
+        }
         self.codes
             .find(hash, |code| self.value(code) == Some(value))
     }
 
     /// The code of a value and whether it is new.
-    pub(crate) fn insert(
-        &mut self,
-        hash: &TextHash,
-        value: &str,
-    ) -> Result<(u32, bool), Malformed> {
-        let hash = hash.short(value.as_bytes());
+    pub(crate) fn insert(&mut self, of: &TextHash, value: &str) -> Result<(u32, bool), Malformed> {
+        let hash = of.short(value.as_bytes());
         if let Some(code) = self.find(hash, value) {
             return Ok((code, false));
         }
@@ -80,8 +83,22 @@ impl TagDictionary {
             .map_err(|_| Malformed::new("tag values of a megabyte each"))?;
         self.text.push_str(value);
         self.ends.push(end);
-        self.codes.insert(hash, code);
+        match self.ends.len() {
+            0..=SCANNED_VALUES_MAX => {}
+            n if n == SCANNED_VALUES_MAX + 1 => self.index(of),
+            _ => self.codes.insert(hash, code),
+        }
         Ok((code, true))
+    }
+
+    /// Makes all values ones that are looked up.
+    #[cold]
+    fn index(&mut self, of: &TextHash) {
+        let mut codes = IdTable::default();
+        for (code, value) in (0..).zip(self.values()) {
+            codes.insert(of.short(value.as_bytes()), code);
+        }
+        self.codes = codes;
     }
 
     /// All values, by code.
@@ -133,7 +150,8 @@ impl TagDictionary {
 
     /// Memory in use.
     pub(crate) fn bytes(&self) -> usize {
-        self.text.capacity()
+        size_of::<(crate::schema::ColumnId, Self)>()
+            + self.text.capacity()
             + self.ends.capacity() * size_of::<u32>()
             + self.bases.capacity() * size_of::<usize>()
             + self.codes.bytes()

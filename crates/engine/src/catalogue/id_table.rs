@@ -13,7 +13,9 @@ const PARTS: usize = 64;
 
 #[derive(Debug, Default)]
 pub(crate) struct IdTable {
-    /// None, one or [`PARTS`].
+    /// All entries while they are few: most tables have a handful of series, and a list of parts would be larger.
+    one: HashTable<Slot>,
+    /// None or [`PARTS`].
     parts: Vec<HashTable<Slot>>,
 }
 
@@ -37,22 +39,25 @@ fn spread(hash: u32) -> u64 {
     u64::from(hash).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
+/// The part of a hash, where there are parts.
+fn part_of(hash: u32) -> usize {
+    (hash >> (u32::BITS - PARTS.ilog2())) as usize
+}
+
 impl IdTable {
     /// The id with this hash that `is` takes for the right one.
     #[inline]
     pub(crate) fn find(&self, hash: u64, mut is: impl FnMut(u32) -> bool) -> Option<u32> {
         let hash = fold(hash);
-        let part = self.parts.get(self.part_of(hash))?;
+        let part = self.parts.get(part_of(hash)).unwrap_or(&self.one);
         part.find(spread(hash), |slot| slot.hash == hash && is(slot.id))
             .map(|slot| slot.id)
     }
 
     /// Adds an id that is not there.
     pub(crate) fn insert(&mut self, hash: u64, id: u32) {
-        match self.parts.len() {
-            0 => self.parts.push(HashTable::new()),
-            1 if self.len() >= ENTRIES_OF_ONE_PART => self.cut(),
-            _ => {}
+        if self.parts.is_empty() && self.one.len() >= ENTRIES_OF_ONE_PART {
+            self.cut();
         }
         self.put(Slot {
             hash: fold(hash),
@@ -60,33 +65,30 @@ impl IdTable {
         });
     }
 
+    #[cfg(test)]
     fn len(&self) -> usize {
-        self.parts.iter().map(HashTable::len).sum()
+        self.parts().map(HashTable::len).sum()
     }
 
     /// Memory in use.
     pub(crate) fn bytes(&self) -> usize {
-        self.parts.iter().map(HashTable::allocation_size).sum()
+        self.parts().map(HashTable::allocation_size).sum()
     }
 
-    fn part_of(&self, hash: u32) -> usize {
-        if self.parts.len() < PARTS {
-            return 0;
-        }
-        (hash >> (u32::BITS - PARTS.ilog2())) as usize
+    fn parts(&self) -> impl Iterator<Item = &HashTable<Slot>> {
+        std::iter::once(&self.one).chain(&self.parts)
     }
 
     fn put(&mut self, slot: Slot) {
-        let at = self.part_of(slot.hash);
-        if let Some(part) = self.parts.get_mut(at) {
-            part.insert_unique(spread(slot.hash), slot, |slot| spread(slot.hash));
-        }
+        let part = self.parts.get_mut(part_of(slot.hash));
+        let part = part.unwrap_or(&mut self.one);
+        part.insert_unique(spread(slot.hash), slot, |slot| spread(slot.hash));
     }
 
     #[cold]
     fn cut(&mut self) {
-        let whole = std::mem::replace(&mut self.parts, vec![HashTable::new(); PARTS]);
-        for slot in whole.into_iter().flatten() {
+        self.parts = vec![HashTable::new(); PARTS];
+        for slot in std::mem::take(&mut self.one) {
             self.put(slot);
         }
     }

@@ -82,17 +82,19 @@ impl Layer<'_> {
         Ok(())
     }
 
+    /// Appends the codes that series have of a tag, each behind the position of its series, counted from `first`.
     fn codes_of(
         &self,
         table: TableId,
         tag: ColumnId,
         series: &[u32],
-        out: &mut Vec<Option<u32>>,
+        first: u32,
+        out: &mut Vec<(u32, u32)>,
     ) -> Result<(), Error> {
         match self {
-            Self::File(file) => file.codes_of(table, tag, series, out),
+            Self::File(file) => file.codes_of(table, tag, series, first, out),
             Self::Memory(memory) => {
-                memory.codes_of(table, tag, series, out);
+                memory.codes_of(table, tag, series, first, out);
                 Ok(())
             }
         }
@@ -263,14 +265,14 @@ impl Layers {
         Ok(count)
     }
 
-    /// Calls with each layer and those of `series`, which ascend, that are in it.
+    /// Calls with each layer, those of `series`, which ascend, that are in it, and the position of the first of them.
     fn each_part(
         &self,
         table: TableId,
         series: &[u32],
-        mut call: impl FnMut(&Layer<'_>, &[u32]) -> Result<(), Error>,
+        mut call: impl FnMut(&Layer<'_>, &[u32], u32) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut rest = series;
+        let (mut rest, mut first) = (series, 0);
         for layer in self.layers() {
             let Some(last) = layer.last_id(table) else {
                 continue;
@@ -279,8 +281,10 @@ impl Layers {
             let (own, after) = rest.split_at(n);
             rest = after;
             if !own.is_empty() {
-                call(&layer, own)?;
+                call(&layer, own, first)?;
             }
+            // There are fewer series than 32 bits can count.
+            first = first.saturating_add(u32::try_from(n).unwrap_or(u32::MAX));
         }
         Ok(())
     }
@@ -292,11 +296,11 @@ impl Layers {
         tag: ColumnId,
         series: &[u32],
     ) -> Result<TagColumn, Error> {
-        let mut codes: Vec<Option<u32>> = Vec::with_capacity(series.len());
+        let mut codes: Vec<(u32, u32)> = Vec::new();
         let mut names = Names::default();
-        self.each_part(table, series, |layer, own| {
+        self.each_part(table, series, |layer, own, first| {
             let start = codes.len();
-            layer.codes_of(table, tag, own, &mut codes)?;
+            layer.codes_of(table, tag, own, first, &mut codes)?;
             let own = codes.get_mut(start..).unwrap_or_default();
             let mut renamed = Renamed::new(own, layer.value_count(table, tag));
             names.next_layer();
@@ -304,12 +308,11 @@ impl Layers {
             layer.values_of(table, tag, used, |code, value| {
                 renamed.set(code, names.add(&self.text_hash, value));
             })?;
-            for code in own.iter_mut().flatten() {
+            for (_, code) in own {
                 *code = renamed.get(*code);
             }
             Ok(())
         })?;
-        codes.resize(series.len(), None);
         Ok(names.finish(codes))
     }
 
@@ -331,7 +334,7 @@ impl Layers {
             if !conditions.is_empty() {
                 let (mut ids, mut codes) = (Vec::new(), Vec::new());
                 layer.select(table, conditions, &mut ids)?;
-                layer.codes_of(table, tag, &ids, &mut codes)?;
+                layer.codes_of(table, tag, &ids, 0, &mut codes)?;
                 let used = Renamed::new(&codes, layer.value_count(table, tag)).codes();
                 layer.values_of(table, tag, used.into_iter(), |_, value| {
                     if value.starts_with(prefix) {

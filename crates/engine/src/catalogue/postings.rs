@@ -30,14 +30,13 @@ impl Postings {
 
     /// Takes in the ordinals that are new.
     pub(super) fn catch_up(&mut self, codes: &CodeColumn, ordinals: u32) {
-        for ordinal in self.ordinals..ordinals {
-            match codes.get(ordinal as usize) {
-                Some(code) => self.add(code, ordinal),
-                None => {
-                    self.absent.insert(ordinal);
-                }
-            }
-        }
+        let mut next = self.ordinals;
+        codes.each_from(self.ordinals, |ordinal, code| {
+            self.absent.insert_range(next..ordinal);
+            next = ordinal.saturating_add(1);
+            self.add(code, ordinal);
+        });
+        self.absent.insert_range(next..ordinals.max(next));
         self.ordinals = self.ordinals.max(ordinals);
     }
 

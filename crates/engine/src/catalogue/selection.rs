@@ -121,7 +121,7 @@ impl Generation {
         let ordinals = table.ordinal_count();
         {
             let postings = known
-                .postings
+                .postings()
                 .read()
                 .unwrap_or_else(PoisonError::into_inner);
             if postings.is_current(ordinals) {
@@ -129,7 +129,7 @@ impl Generation {
             }
         }
         let mut postings = known
-            .postings
+            .postings()
             .write()
             .unwrap_or_else(PoisonError::into_inner);
         postings.catch_up(&known.codes, ordinals);

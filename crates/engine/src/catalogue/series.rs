@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{OnceLock, PoisonError, RwLock};
 
 use roaring::RoaringBitmap;
 use rustc_hash::{FxBuildHasher, FxHashMap};
@@ -16,8 +16,8 @@ use super::codes::CodeColumn;
 use super::dictionary::TagDictionary;
 use super::id_table::IdTable;
 use super::postings::Postings;
-use crate::error::Malformed;
-use crate::index::{TableSeries, TagSeries};
+use crate::error::{Error, Malformed};
+use crate::index::{Hashing, IndexWriter, TagSeries};
 use crate::schema::{ColumnId, SeriesId, TableId};
 use crate::text_hash::TextHash;
 
@@ -38,6 +38,8 @@ pub(super) struct Table {
     /// Their ids, ascending; a position here is a series' ordinal.
     series: Vec<u32>,
     tags: BTreeMap<ColumnId, Tag>,
+    /// By ordinal: how many tags it has.
+    tag_counts: CodeColumn,
     /// Ordinals by their set of tags.
     by_tags: IdTable,
 }
@@ -46,13 +48,21 @@ pub(super) struct Table {
 #[derive(Debug, Default)]
 pub(super) struct Tag {
     pub(super) codes: CodeColumn,
-    pub(super) postings: RwLock<Postings>,
+    /// Made when a reader first asks about the tag.
+    postings: OnceLock<Box<RwLock<Postings>>>,
 }
 
 impl Tag {
+    pub(super) fn postings(&self) -> &RwLock<Postings> {
+        self.postings.get_or_init(Box::default)
+    }
+
     fn bytes(&self) -> usize {
-        let postings = self.postings.read().unwrap_or_else(PoisonError::into_inner);
-        self.codes.bytes() + postings.bytes()
+        let postings = self.postings.get().map_or(0, |postings| {
+            let postings = postings.read().unwrap_or_else(PoisonError::into_inner);
+            size_of::<RwLock<Postings>>() + postings.bytes()
+        });
+        size_of::<(ColumnId, Self)>() + self.codes.bytes() + postings
     }
 }
 
@@ -79,18 +89,21 @@ impl Table {
         all
     }
 
-    /// The (tag, code) pairs of an ordinal, by tag id.
-    fn tags_of(&self, ordinal: usize) -> impl Iterator<Item = (ColumnId, u32)> {
-        self.tags
-            .iter()
-            .filter_map(move |(&id, tag)| Some((id, tag.codes.get(ordinal)?)))
+    /// Whether an ordinal has exactly these tags. Looks at them alone, because the table may have many more.
+    fn has_tags(&self, ordinal: usize, tags: &[(ColumnId, u32)]) -> bool {
+        let has = |&(tag, code): &(ColumnId, u32)| {
+            let known = self.tags.get(&tag);
+            known.is_some_and(|known| known.codes.get(ordinal) == Some(code))
+        };
+        let count = self.tag_counts.get(ordinal).unwrap_or(0);
+        count as usize == tags.len() && tags.iter().all(has)
     }
 
     /// The id of exactly these tags, which are sorted by tag id.
     fn find(&self, hash: u64, tags: &[(ColumnId, u32)]) -> Option<SeriesId> {
-        let ordinal = self.by_tags.find(hash, |ordinal| {
-            self.tags_of(ordinal as usize).eq(tags.iter().copied())
-        })?;
+        let ordinal = self
+            .by_tags
+            .find(hash, |ordinal| self.has_tags(ordinal as usize, tags))?;
         self.series.get(ordinal as usize).map(|&id| SeriesId(id))
     }
 
@@ -102,7 +115,11 @@ impl Table {
             .filter(|&ordinal| ordinal < u32::MAX)
             .ok_or_else(|| Malformed::new("more than 2^32 - 1 series in a table"))?;
         for &(tag, code) in tags {
-            self.tags.entry(tag).or_default().codes.push(ordinal, code);
+            self.tags.entry(tag).or_default().codes.push(short, code);
+        }
+        let count = u32::try_from(tags.len()).unwrap_or(u32::MAX - 1);
+        if count > 0 {
+            self.tag_counts.push(short, count);
         }
         self.series.push(id);
         self.by_tags.insert(hash, short);
@@ -111,7 +128,11 @@ impl Table {
 
     fn bytes(&self) -> usize {
         let tags: usize = self.tags.values().map(Tag::bytes).sum();
-        tags + self.series.capacity() * size_of::<u32>() + self.by_tags.bytes()
+        size_of::<(TableId, Self)>()
+            + tags
+            + self.series.capacity() * size_of::<u32>()
+            + self.tag_counts.bytes()
+            + self.by_tags.bytes()
     }
 }
 
@@ -197,51 +218,76 @@ impl Generation {
         Ok(id)
     }
 
-    /// Appends the codes that series have of a tag; ids ascend.
+    /// Appends the codes that series have of a tag, each behind the position of its series, counted from `first`; ids
+    /// ascend.
     pub(super) fn codes_of(
         &self,
         table: TableId,
         tag: ColumnId,
         series: &[u32],
-        out: &mut Vec<Option<u32>>,
+        first: u32,
+        out: &mut Vec<(u32, u32)>,
     ) {
         let table = self.table(table);
         let Some((table, tag)) = table.and_then(|table| Some((table, table.tag(tag)?))) else {
-            out.resize(out.len() + series.len(), None);
             return;
         };
         if series == table.series {
-            out.extend((0..series.len()).map(|ordinal| tag.codes.get(ordinal)));
+            out.reserve(tag.codes.present());
+            tag.codes
+                .each_from(0, |ordinal, code| out.push((first + ordinal, code)));
             return;
         }
-        out.extend(series.iter().map(|id| {
-            let ordinal = table.series.binary_search(id).ok()?;
-            tag.codes.get(ordinal)
-        }));
+        if tag.codes.present() < series.len() {
+            tag.codes.each_from(0, |ordinal, code| {
+                let id = table.series.get(ordinal as usize);
+                let at = id.and_then(|id| series.binary_search(id).ok());
+                let at = at.and_then(|at| u32::try_from(at).ok());
+                out.extend(at.map(|at| (first + at, code)));
+            });
+            return;
+        }
+        for (at, id) in (first..).zip(series) {
+            let ordinal = table.series.binary_search(id).ok();
+            let code = ordinal.and_then(|ordinal| tag.codes.get(ordinal));
+            out.extend(code.map(|code| (at, code)));
+        }
     }
 
-    /// The series of a table as an index file takes them.
-    pub(crate) fn filed(&self, id: TableId) -> Option<TableSeries> {
-        let table = self.tables.get(&id)?;
-        let tags = table.tags.iter().filter_map(|(&tag, known)| {
-            let dictionary = self.tags.get(&tag)?;
-            let (values, ranks) = dictionary.ranked();
-            let rank = |ordinal| {
-                let code = known.codes.get(ordinal)? as usize;
-                ranks.get(code).copied()
+    /// Writes the series of a table to an index file. Of its tags one at a time is held as the file takes it, because a
+    /// table may have thousands that few series have.
+    pub(crate) fn write(&self, id: TableId, to: &mut IndexWriter) -> Result<(), Error> {
+        let Some(table) = self.tables.get(&id) else {
+            return Ok(());
+        };
+        let known = |tag: &ColumnId| self.tags.get(tag);
+        let mut hashes = Hashing::new(table.series.len());
+        for (tag, own) in &table.tags {
+            let Some(dictionary) = known(tag) else {
+                continue;
             };
-            let codes = (0..table.series.len()).map(|ordinal| rank(ordinal).unwrap_or(0));
-            Some(TagSeries {
-                tag,
-                values,
-                codes: codes.collect(),
-            })
-        });
-        Some(TableSeries {
-            table: id,
-            tags: tags.collect(),
-            ids: table.series.clone(),
-        })
+            own.codes.each_from(0, |ordinal, code| {
+                if let Some(value) = dictionary.value(code) {
+                    hashes.add(ordinal, *tag, value);
+                }
+            });
+        }
+        let mut out = to.begin_table(id, &table.series, hashes)?;
+        for (&tag, own) in &table.tags {
+            let Some(dictionary) = known(&tag) else {
+                continue;
+            };
+            let (values, ranks) = dictionary.ranked();
+            let mut codes = vec![0; table.series.len()];
+            own.codes.each_from(0, |ordinal, code| {
+                let rank = ranks.get(code as usize);
+                if let (Some(slot), Some(&rank)) = (codes.get_mut(ordinal as usize), rank) {
+                    *slot = rank;
+                }
+            });
+            to.write_tag(&mut out, &TagSeries { tag, values, codes })?;
+        }
+        to.end_table(out)
     }
 
     /// Tables with series, ascending.

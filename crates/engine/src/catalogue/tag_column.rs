@@ -4,24 +4,30 @@ use std::sync::Arc;
 
 use arrow_array::{Array, StringArray};
 
+use super::codes::CodeColumn;
 use super::id_table::IdTable;
 use super::selection::FEW;
 use crate::index::Texts;
 use crate::text_hash::TextHash;
 
 /// A tag of some series, as Arrow shows it.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct TagColumn {
-    /// By position of the series: the position of its value, `None` = it has none.
-    pub(crate) codes: Vec<Option<u32>>,
+    /// By position of the series: the position of its value.
+    codes: CodeColumn,
     /// Each once, and only those that the series have.
     pub(crate) values: Arc<StringArray>,
 }
 
 impl TagColumn {
+    /// The position of the value that the series at a position has, `None` = it has none.
+    pub(crate) fn code(&self, at: usize) -> Option<u32> {
+        self.codes.get(at)
+    }
+
     /// The value of the series at a position.
     pub(crate) fn value(&self, at: usize) -> Option<&str> {
-        let code = (*self.codes.get(at)?)? as usize;
+        let code = self.code(at)? as usize;
         (code < self.values.len()).then(|| self.values.value(code))
     }
 }
@@ -38,16 +44,16 @@ pub(super) enum Renamed {
 }
 
 impl Renamed {
-    /// The codes that are used of so many.
-    pub(super) fn new(codes: &[Option<u32>], known: usize) -> Self {
+    /// The codes that are used of so many, each behind whose it is.
+    pub(super) fn new(codes: &[(u32, u32)], known: usize) -> Self {
         if codes.len() as u64 <= FEW {
-            let mut few: Vec<(u32, u32)> = codes.iter().flatten().map(|&code| (code, 0)).collect();
+            let mut few: Vec<(u32, u32)> = codes.iter().map(|&(_, code)| (code, 0)).collect();
             few.sort_unstable();
             few.dedup();
             return Self::Few(few);
         }
         let mut many = vec![UNUSED; known];
-        for &code in codes.iter().flatten() {
+        for &(_, code) in codes {
             if let Some(slot) = many.get_mut(code as usize) {
                 *slot = 0;
             }
@@ -128,9 +134,9 @@ impl Names {
         short(self.texts.len() - 1)
     }
 
-    pub(super) fn finish(self, codes: Vec<Option<u32>>) -> TagColumn {
+    pub(super) fn finish(self, codes: Vec<(u32, u32)>) -> TagColumn {
         TagColumn {
-            codes,
+            codes: CodeColumn::from_pairs(codes),
             values: Arc::new(StringArray::from_iter_values(self.texts.iter())),
         }
     }

@@ -115,7 +115,7 @@ impl Pair {
         let fill = |writer: &mut IndexWriter| {
             let series = series.read().unwrap();
             for table in series.tables() {
-                writer.write_table(&series.filed(table).unwrap()).unwrap();
+                series.write(table, writer).unwrap();
             }
         };
         let written = self.write(fill, aside.next_series);
@@ -213,7 +213,6 @@ impl Pair {
                 for ids in [&all, &some] {
                     let column = filed.tag_column(table, tag, ids).unwrap();
                     let expected = twin.tag_column(table, tag, ids).unwrap();
-                    assert_eq!(column.codes.len(), ids.len());
                     for at in 0..ids.len() {
                         assert_eq!(column.value(at), expected.value(at));
                     }

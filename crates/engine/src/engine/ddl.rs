@@ -136,6 +136,8 @@ impl Engine {
     ) -> Result<bool, Error> {
         check_name("table", table)?;
         check_settings(&settings)?;
+        let tags = columns.iter().filter(|it| it.kind == ColumnKind::Tag);
+        self.check_table_tags(tags.count() as u64)?;
         for (at, column) in columns.iter().enumerate() {
             check_column_name(column.name)?;
             let before = columns.get(..at).unwrap_or_default();
@@ -228,6 +230,11 @@ impl Engine {
         self.alter(|catalogue| {
             let found = find_table(catalogue, database, schema, table)?;
             match found.column_like(column.kind, column.name) {
+                None if column.kind == ColumnKind::Tag => {
+                    self.check_table_tags(found.tags.len() as u64 + 1)?;
+                    let (kind, name) = (column.kind, column.name);
+                    Ok(vec![catalogue.plan_column(found.id, kind, name)])
+                }
                 None => Ok(vec![catalogue.plan_column(
                     found.id,
                     column.kind,

@@ -15,6 +15,7 @@ use crate::index::Index;
 use crate::manifest::{Edit, FileKind, FileMeta};
 use crate::mask::{Deletes, Mask};
 use crate::sabotage::Sabotage;
+use crate::schema::TableId;
 use crate::segment::{Home, Segment, SegmentMeta, SegmentWriter, TableInput, Window};
 use crate::tombstone::{Tombstone, joined};
 
@@ -214,30 +215,7 @@ impl Engine {
             });
         }
         let series = self.write_series(frozen.series.as_ref(), &mut edit)?;
-        let mut segment = None;
-        let tables = self.table_inputs(&frozen.head);
-        if !tables.is_empty() {
-            let file_id = self.new_file_id();
-            let path = dir.join(segment_name(file_id));
-            self.remove_leftover(&path)?;
-            let sync = self.options.sabotage != Some(Sabotage::ManifestBeforeDataSync);
-            let mut writer = SegmentWriter::create(self.disk.as_ref(), &path, self.uuid, file_id)?;
-            for table in &tables {
-                writer.write_table(table)?;
-            }
-            let (bytes, rows) = writer.finish(sync)?;
-            let meta = SegmentMeta {
-                file_id,
-                bytes,
-                rows,
-                min_lsn: frozen.min_lsn,
-                max_lsn: frozen.lsn,
-                applied_lsn: frozen.lsn,
-                home: Home::Mixed,
-            };
-            edit.added_segments.push(meta.clone());
-            segment = Some(Segment::open(&self.segment_cache, path, self.uuid, meta)?);
-        }
+        let segment = self.write_segment(frozen, &mut edit)?;
         let sides = self.checkpoint_sides(frozen.lsn, &mut edit)?;
         self.disk.sync_dir(&dir).map_err(Error::io("sync", &dir))?;
         let rows = segment.as_ref().map_or(0, |segment| segment.meta.rows);
@@ -249,6 +227,46 @@ impl Engine {
         )?;
         self.sides_checkpointed(sides);
         Ok(rows)
+    }
+
+    /// Writes the rows of a head, if there are any, and adds the segment to `edit`.
+    fn write_segment(&self, frozen: &Frozen, edit: &mut Edit) -> Result<Option<Segment>, Error> {
+        let deletes = frozen.head.tombstones(u64::MAX);
+        let mut begun = None;
+        for id in frozen.head.tables() {
+            // Of the copies that are written only one table's is there at a time.
+            let Some(input) = self.table_input(&frozen.head, id, &deletes) else {
+                continue;
+            };
+            let (writer, ..) = match &mut begun {
+                Some(begun) => begun,
+                none => {
+                    let file_id = self.new_file_id();
+                    let path = segment_dir(&self.dir).join(segment_name(file_id));
+                    self.remove_leftover(&path)?;
+                    let disk = self.disk.as_ref();
+                    let writer = SegmentWriter::create(disk, &path, self.uuid, file_id)?;
+                    none.insert((writer, file_id, path))
+                }
+            };
+            writer.write_table(&input)?;
+        }
+        let Some((writer, file_id, path)) = begun else {
+            return Ok(None);
+        };
+        let sync = self.options.sabotage != Some(Sabotage::ManifestBeforeDataSync);
+        let (bytes, rows) = writer.finish(sync)?;
+        let meta = SegmentMeta {
+            file_id,
+            bytes,
+            rows,
+            min_lsn: frozen.min_lsn,
+            max_lsn: frozen.lsn,
+            applied_lsn: frozen.lsn,
+            home: Home::Mixed,
+        };
+        edit.added_segments.push(meta.clone());
+        Segment::open(&self.segment_cache, path, self.uuid, meta).map(Some)
     }
 
     /// An id for a file that is about to be written.
@@ -340,35 +358,28 @@ impl Engine {
         }
     }
 
-    /// The rows of a head by table, each table's runs one after another in LSN order, without what its own deletes hide.
-    fn table_inputs(&self, head: &Head) -> Vec<TableInput> {
-        let catalogue = self.catalogue();
-        let mut inputs = Vec::new();
-        let all_tombstones = head.tombstones(u64::MAX);
-        for id in head.tables() {
-            let Some(table) = catalogue.table(id) else {
-                // It was dropped, durably, and is read by nobody who does not hold the head.
-                continue;
-            };
-            let own = all_tombstones.iter().filter(|it| it.table == id);
-            let deletes = Deletes::new(&own.cloned().collect::<Vec<_>>());
-            let mut rows: Option<TableRows> = None;
-            for (run, _) in head.runs(id, u64::MAX) {
-                let kept = shown_rows(&run, &Mask::of_run(&deletes, &run));
-                let kept = kept.as_ref().unwrap_or(&run.rows);
-                match &mut rows {
-                    None => rows = Some(kept.clone()),
-                    Some(rows) => append_rows(rows, kept),
-                }
-            }
-            if let Some(rows) = rows.filter(|rows| rows.rows() > 0) {
-                inputs.push(TableInput {
-                    rows,
-                    settings: table.settings,
-                });
+    /// The rows that a head has of a table, its runs one after another in LSN order, without what its own deletes hide.
+    fn table_input(
+        &self,
+        head: &Head,
+        id: TableId,
+        deletes: &[Arc<Tombstone>],
+    ) -> Option<TableInput> {
+        // What was dropped, durably, is read by nobody who does not hold the head.
+        let settings = self.catalogue().table(id)?.settings;
+        let own = deletes.iter().filter(|it| it.table == id);
+        let deletes = Deletes::new(&own.cloned().collect::<Vec<_>>());
+        let mut rows: Option<TableRows> = None;
+        for (run, _) in head.runs(id, u64::MAX) {
+            let kept = shown_rows(&run, &Mask::of_run(&deletes, &run));
+            let kept = kept.as_ref().unwrap_or(&run.rows);
+            match &mut rows {
+                None => rows = Some(kept.clone()),
+                Some(rows) => append_rows(rows, kept),
             }
         }
-        inputs
+        let rows = rows.filter(|rows| rows.rows() > 0)?;
+        Some(TableInput { rows, settings })
     }
 
     fn trim_after(&self, frozen: &Frozen) -> Result<(), Error> {

@@ -50,9 +50,7 @@ impl Engine {
             if self.catalogue().table(table).is_none() {
                 continue;
             }
-            if let Some(table) = series.filed(table) {
-                writer.write_table(&table)?;
-            }
+            series.write(table, &mut writer)?;
         }
         let bytes = writer.finish(aside.next_series)?;
         edit.next_series = aside.next_series;

@@ -1,4 +1,4 @@
-//! Limits of one batch: rows, columns, and the series that it makes.
+//! Limits of one batch: rows, columns, and the series that it makes; and of a table: its tags.
 //!
 //! Does: compare with the options, and name what was passed. Does not: count; whoever builds the batch does.
 
@@ -24,6 +24,17 @@ impl Engine {
             columns,
             self.options.batch_columns_max,
             "send smaller batches, and look whether values have become names of columns",
+        )
+    }
+
+    /// Whether a table may have so many tags. For every 1024 series the index has a block for each of them, whether a
+    /// series has the tag or not; so they are not only counted where they are made.
+    pub(crate) fn check_table_tags(&self, tags: u64) -> Result<(), Error> {
+        check(
+            "the number of tags of one table",
+            tags,
+            self.options.table_tags_max,
+            "write values that differ from row to row as fields or as values of one tag",
         )
     }
 

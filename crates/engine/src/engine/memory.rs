@@ -15,7 +15,9 @@ use crate::definition::Definition;
 use crate::error::{Error, Malformed};
 use crate::head::Head;
 use crate::idempotency::KeySet;
-use crate::record::{self, Record};
+use crate::lent::{Ahead, Ready};
+use crate::log::{Place, Visit};
+use crate::record::Record;
 use crate::relation::Relations;
 use crate::schema::Lsn;
 
@@ -70,9 +72,13 @@ impl Engine {
         held
     }
 
-    /// Memory of series, of what writers remember of them, of the keys of batches, and of relations.
-    pub(super) fn report_index(&self) -> u64 {
-        let series = Arc::clone(self.catalogue().layers()).bytes();
+    /// Memory of names, of series, of what writers remember of them, of the keys of batches, and of relations.
+    pub(crate) fn report_index(&self) -> u64 {
+        let (layers, names) = {
+            let catalogue = self.catalogue();
+            (Arc::clone(catalogue.layers()), catalogue.name_bytes())
+        };
+        let series = layers.bytes() + names;
         let memo = self
             .memo
             .read()
@@ -82,6 +88,12 @@ impl Engine {
         let held = (series + memo + lock(&self.keys).bytes()) as u64 + relations;
         self.budget.report(MemoryUse::Index, held);
         held
+    }
+
+    /// Whether names that need about `bytes` more than was reported last fit the memory for them. Takes no lock.
+    pub(crate) fn check_names(&self, bytes: u64) -> Result<(), Error> {
+        let used = self.budget.used(MemoryUse::Index);
+        self.budget.check(MemoryUse::Index, used, bytes)
     }
 
     /// Whether new series, or rows of relations, that need about `bytes` fit the memory for them.
@@ -133,7 +145,12 @@ impl Engine {
 
     /// Replays what is left of the log after `applied`, up to `last`. Before each round, what the one before has
     /// brought becomes a segment. Called while the store is opened: nobody else has it yet.
-    pub(super) fn replay_rest(&self, mut applied: Lsn, last: Lsn) -> Result<(), Error> {
+    pub(super) fn replay_rest(
+        &self,
+        mut applied: Lsn,
+        last: Lsn,
+        ahead: &mut Ahead<'_>,
+    ) -> Result<(), Error> {
         self.report_head();
         while applied < last {
             self.flush_holding(&lock(&self.flushing))?;
@@ -143,16 +160,19 @@ impl Engine {
             let head = Arc::clone(&lock(&self.state).head);
             let mut keys = lock(&self.keys);
             let mut round = Round::new(&self.budget);
-            self.log.replay(applied, last, &mut |lsn, payload: &[u8]| {
-                let mut to = Replayed {
-                    catalogue: &mut catalogue,
-                    relations: &mut relations,
-                    keys: &mut keys,
-                    head: &head,
-                    unfiled: &mut sequencer.unfiled,
-                };
-                round.visit(lsn, payload, &mut to)
-            })?;
+            let to = Replayed {
+                catalogue: &mut catalogue,
+                relations: &mut relations,
+                keys: &mut keys,
+                head: &head,
+                unfiled: &mut sequencer.unfiled,
+            };
+            let mut replay = Replay {
+                round: &mut round,
+                to,
+                ahead: &mut *ahead,
+            };
+            self.log.replay(applied, last, &mut replay)?;
             self.counters
                 .log_bytes
                 .fetch_add(round.log_bytes, Ordering::Relaxed);
@@ -190,21 +210,28 @@ impl Round {
         }
     }
 
-    /// Applies a record, unless the round is over.
-    pub(super) fn visit(
-        &mut self,
-        lsn: Lsn,
-        payload: &[u8],
-        to: &mut Replayed<'_>,
-    ) -> Result<(), Malformed> {
+    /// Whether the round is over: what follows belongs to the next one.
+    fn is_full(&mut self, to: &Replayed<'_>) -> bool {
         let waiting = to.head.bytes() + to.unfiled.len() as u64 + self.series_bytes;
         self.full = self.full || waiting >= self.bytes_max;
-        if self.full {
+        self.full
+    }
+
+    /// Applies a record, unless the round is over.
+    fn apply(&mut self, ready: Ready, to: &mut Replayed<'_>) -> Result<(), Error> {
+        if self.is_full(to) {
             return Ok(());
         }
-        self.log_bytes += payload.len() as u64;
-        self.applied = lsn;
-        match record::decode(lsn, payload)? {
+        let place = ready.place;
+        self.log_bytes += ready.payload_bytes as u64;
+        self.applied = ready.lsn;
+        let record = ready.record.map_err(|what| place.refuse(what))?;
+        self.record(ready.lsn, record, to)
+            .map_err(|what| place.refuse(what))
+    }
+
+    fn record(&mut self, lsn: Lsn, record: Record, to: &mut Replayed<'_>) -> Result<(), Malformed> {
+        match record {
             Record::Definitions(definitions) => {
                 let epoch = to.catalogue.epoch();
                 to.catalogue.begin_record();
@@ -234,6 +261,30 @@ impl Round {
             }
         }
         Ok(())
+    }
+}
+
+/// Replays a round: whatever decodes the records, they are applied in their order.
+#[derive(Debug)]
+pub(super) struct Replay<'a, 'l> {
+    pub(super) round: &'a mut Round,
+    pub(super) to: Replayed<'a>,
+    pub(super) ahead: &'a mut Ahead<'l>,
+}
+
+impl Visit for Replay<'_, '_> {
+    fn record(&mut self, lsn: Lsn, payload: &[u8], place: &Place) -> Result<(), Error> {
+        if self.round.is_full(&self.to) {
+            return Ok(());
+        }
+        let (round, to) = (&mut *self.round, &mut self.to);
+        self.ahead
+            .push(lsn, payload, place, &mut |ready| round.apply(ready, to))
+    }
+
+    fn end(&mut self) -> Result<(), Error> {
+        let (round, to) = (&mut *self.round, &mut self.to);
+        self.ahead.finish(&mut |ready| round.apply(ready, to))
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use super::backup::{check_log_end, check_marker, clear_staged, keep_one_log, remove_marker};
 use super::expire::Retention;
 use super::flush::Maintained;
-use super::memory::{Replayed, Round, fit};
+use super::memory::{Replay, Replayed, Round, fit};
 use super::quarantine::{OnDamage, Quarantine, Quarantined, put_log_aside};
 use super::relations::read_relations;
 use super::scrub;
@@ -24,6 +24,7 @@ use crate::head::Head;
 use crate::idempotency::KeySet;
 use crate::index::{BlockCache, Index};
 use crate::ingest::SeriesMemo;
+use crate::lent::{Ahead, LentThreads};
 use crate::log::{self, Log, LogOptions};
 use crate::manifest::{FileKind, Manifest};
 use crate::relation::Holds;
@@ -43,16 +44,29 @@ const KNOWN_FILES: [&str; 3] = [LOCK_FILE, "manifest", "manifest.tmp"];
 impl Engine {
     /// Opens the store in `dir`, or starts one if the folder is empty or absent. Whatever crash came before, an
     /// acknowledged batch is there afterwards, whole and once; no repair by hand is needed.
-    #[expect(
-        clippy::too_many_lines,
-        reason = "one step after another, and then every field of the store once"
-    )]
     pub fn open(
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
         dir: &Path,
-        mut options: Options,
+        options: Options,
     ) -> Result<Self, Error> {
+        Self::open_with(disk, clock, dir, options, &LentThreads::default())
+    }
+
+    /// The same with the help of threads that the caller lends: a log is replayed in the time that its decoding takes,
+    /// divided by them. They are given back before this returns.
+    #[expect(
+        clippy::too_many_lines,
+        reason = "one step after another, and then every field of the store once"
+    )]
+    pub fn open_with(
+        disk: Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        dir: &Path,
+        mut options: Options,
+        lent: &LentThreads,
+    ) -> Result<Self, Error> {
+        let mut ahead = Ahead::new(lent);
         let disk = sabotage::between(disk, options.sabotage);
         let budget = MemoryBudget::new(options.memory_bytes_max);
         fit(&mut options, &budget);
@@ -87,22 +101,24 @@ impl Engine {
         let head = Head::default();
         let mut unfiled = Vec::new();
         let mut round = Round::new(&budget);
+        let mut replay = Replay {
+            round: &mut round,
+            to: Replayed {
+                catalogue: &mut catalogue,
+                relations: &mut relations,
+                keys: &mut keys,
+                head: &head,
+                unfiled: &mut unfiled,
+            },
+            ahead: &mut ahead,
+        };
         let (log, replayed) = Log::open(
             Arc::clone(&disk),
             log_dir,
             manifest.uuid(),
             manifest.contents.flushed_lsn,
             log_options(&options),
-            &mut |lsn, payload: &[u8]| {
-                let mut parts = Replayed {
-                    catalogue: &mut catalogue,
-                    relations: &mut relations,
-                    keys: &mut keys,
-                    head: &head,
-                    unfiled: &mut unfiled,
-                };
-                round.visit(lsn, payload, &mut parts)
-            },
+            &mut replay,
         )
         .map_err(|error| manifest.blame(error))?;
         check_log_end(dir, &manifest.contents, replayed.last_lsn)?;
@@ -162,7 +178,8 @@ impl Engine {
             clock,
             _lock: lock,
         };
-        engine.replay_rest(applied, replayed.last_lsn)?;
+        engine.replay_rest(applied, replayed.last_lsn, &mut ahead)?;
+        drop(ahead);
         engine.report_index();
         engine.renew_index_files()?;
         // What was read in place of what is damaged will do if there is no room to mend it now.

@@ -317,7 +317,8 @@ impl Engine {
             Err(suspect)
         } else {
             let durable = self.log.durable();
-            self.log.replay(flushed, durable, &mut |_, _| Ok(()))
+            self.log
+                .replay(flushed, durable, &mut |_: u64, _: &[u8]| Ok(()))
         };
         let Err(error) = damage else { return Ok(()) };
         self.tell(error, step)?;

@@ -319,6 +319,8 @@ impl Footer {
             tables.push(TableMeta::decode(input, layout)?);
         }
         ended(input)?;
+        // It stays in memory as long as the file does, and there may be very many tables.
+        tables.shrink_to_fit();
         if !tables.is_sorted_by(|a: &TableMeta, b| a.table < b.table) {
             return Err(Malformed::new("tables are out of order"));
         }

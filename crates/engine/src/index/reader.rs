@@ -217,20 +217,25 @@ impl Index {
         ordinal: u32,
         tags: &[(ColumnId, &str)],
     ) -> Result<bool, Error> {
-        let mut wanted = tags.iter().peekable();
-        for meta in &table.tags {
-            let wanted = wanted.next_if(|(tag, _)| *tag == meta.tag);
-            let same = match (self.code(table, meta, ordinal)?, wanted) {
-                (None, None) => true,
-                (Some(code), Some((_, value))) => self.value_is(table, meta, code, value)?,
-                _ => false,
+        // Those that it must have come first: the table may have thousands of others.
+        for (tag, value) in tags {
+            let Some(meta) = tag_of(table, *tag) else {
+                return Ok(false);
             };
-            if !same {
+            match self.code(table, meta, ordinal)? {
+                Some(code) if self.value_is(table, meta, code, value)? => {}
+                _ => return Ok(false),
+            }
+        }
+        for meta in &table.tags {
+            let is_wanted = tags
+                .binary_search_by_key(&meta.tag, |(tag, _)| *tag)
+                .is_ok();
+            if !is_wanted && self.code(table, meta, ordinal)?.is_some() {
                 return Ok(false);
             }
         }
-        // A tag that the file does not know is none of this series.
-        Ok(wanted.peek().is_none())
+        Ok(true)
     }
 
     /// The code, counted from 0, that an ordinal has of a tag.
@@ -292,21 +297,21 @@ impl Index {
         tag.map_or(0, |tag| tag.value_count() as usize)
     }
 
-    /// Appends the codes, counted from 0, that series have of a tag; ids ascend. A series that is not in this file has
-    /// none.
+    /// Appends the codes, counted from 0, that series have of a tag, each behind the position of its series, counted from
+    /// `first_position`; ids ascend. A series that is not in this file has none.
     pub(crate) fn codes_of(
         &self,
         table: TableId,
         tag: ColumnId,
         series: &[u32],
-        out: &mut Vec<Option<u32>>,
+        first_position: u32,
+        out: &mut Vec<(u32, u32)>,
     ) -> Result<(), Error> {
         let meta = self.table(table);
         let Some((table, tag)) = meta.and_then(|table| Some((table, tag_of(table, tag)?))) else {
-            out.resize(out.len() + series.len(), None);
             return Ok(());
         };
-        let mut rest = series;
+        let (mut rest, mut position) = (series, first_position);
         while let Some(&id) = rest.first() {
             // Series of one block at once.
             let block = table.first_ids.partition_point(|&first| first <= id);
@@ -314,19 +319,25 @@ impl Index {
             let n = next.map_or(rest.len(), |next| rest.partition_point(|&id| id < next));
             let (own, after) = rest.split_at(n);
             rest = after;
+            let first = position;
+            position = position.saturating_add(u32::try_from(n).unwrap_or(u32::MAX));
             let Some(block) = block.checked_sub(1) else {
-                out.resize(out.len() + own.len(), None);
                 continue;
             };
-            let (ids, codes) = (self.ids_of(table, block)?, self.codes(table, tag, block)?);
+            let codes = self.codes(table, tag, block)?;
+            if codes.present() == 0 {
+                continue;
+            }
+            let ids = self.ids_of(table, block)?;
             if own == ids.as_slice() {
-                out.extend((0..own.len()).map(|at| codes.get(at)));
+                codes.each_from(0, |at, code| out.push((first + at, code)));
                 continue;
             }
             let mut from = 0;
-            for id in own {
+            for (position, id) in (first..).zip(own) {
                 let found = ids.get(from..).unwrap_or_default().binary_search(id);
-                out.push(found.ok().and_then(|at| codes.get(from + at)));
+                let code = found.ok().and_then(|at| codes.get(from + at));
+                out.extend(code.map(|code| (position, code)));
                 from += found.unwrap_or_else(|at| at);
             }
         }

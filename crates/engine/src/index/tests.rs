@@ -118,9 +118,9 @@ fn tags_of(index: &Index, series: u32) -> Tags {
         let mut codes = Vec::new();
         let column = ColumnId(tag);
         index
-            .codes_of(TABLE, column, &[series], &mut codes)
+            .codes_of(TABLE, column, &[series], 0, &mut codes)
             .unwrap();
-        let known = codes.into_iter().flatten();
+        let known = codes.into_iter().map(|(_, code)| code);
         let keep = |_, value: &str| drop(tags.insert(tag, value.to_owned()));
         index.values_of(TABLE, column, known, keep).unwrap();
     }

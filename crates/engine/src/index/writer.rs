@@ -13,12 +13,12 @@ use super::block::{Place, encode_dictionary, put_u32s};
 use super::footer::{Blocks, Footer, TableMeta, TagMeta};
 use super::{
     BLOCK_TEXT_BYTES, COPIED_BLOCKS_MAX, HEADER_BYTES, KIND, MAGIC, SERIES_OF_ONE_BLOCK,
-    TAIL_BYTES, TableSeries, TagSeries, Texts, VALUES_OF_ONE_BLOCK, hash_tags,
+    TAIL_BYTES, TableSeries, TagSeries, Texts, VALUES_OF_ONE_BLOCK, put_hashed,
 };
 use crate::disk::{Disk, DiskFile, write_all_at};
 use crate::error::{Error, Malformed};
 use crate::file_header;
-use crate::schema::ColumnId;
+use crate::schema::{ColumnId, TableId};
 
 /// The buffer goes to the file when it has this many bytes.
 pub(super) const BUFFER_BYTES: usize = 1 << 20;
@@ -33,6 +33,44 @@ pub(crate) struct IndexWriter {
     buffer: Vec<u8>,
     tables: Vec<TableMeta>,
 }
+
+/// The hashes of the tag sets of a table's series, while the tags come in one after the other by ascending id.
+#[derive(Debug)]
+pub(crate) struct Hashing {
+    /// By ordinal.
+    hashes: Vec<u32>,
+    scratch: Vec<u8>,
+}
+
+impl Hashing {
+    /// Of so many series, which have no tags yet.
+    pub(crate) fn new(series: usize) -> Self {
+        Self {
+            hashes: vec![0; series],
+            scratch: Vec::new(),
+        }
+    }
+
+    /// A series has a tag.
+    pub(crate) fn add(&mut self, ordinal: u32, tag: ColumnId, value: &str) {
+        if let Some(hash) = self.hashes.get_mut(ordinal as usize) {
+            self.scratch.clear();
+            put_hashed(tag, value, &mut self.scratch);
+            *hash = crc32c(*hash, &self.scratch);
+        }
+    }
+
+    /// Ascending, and the ordinal of each.
+    fn sorted(self) -> Vec<(u32, u32)> {
+        let mut sorted: Vec<(u32, u32)> = self.hashes.into_iter().zip(0..).collect();
+        sorted.sort_unstable();
+        sorted
+    }
+}
+
+/// A table on its way into the file.
+#[derive(Debug)]
+pub(crate) struct TableOut(TableMeta);
 
 /// A list on its way into the file.
 #[derive(Debug)]
@@ -88,26 +126,53 @@ impl IndexWriter {
         table
             .check()
             .map_err(|what| what.at(&self.path, self.position()))?;
-        let first_ids = table.ids.chunks(SERIES_OF_ONE_BLOCK);
-        let first_ids = first_ids.filter_map(|ids| ids.first().copied()).collect();
-        let ids = self.write_numbers(&table.ids)?;
-        let (hashes, first_hashes) = self.write_hashes(table)?;
-        self.write_numbers(&table.ids)?;
-        let mut tags = Vec::new();
+        let mut hashes = Hashing::new(table.ids.len());
         for tag in &table.tags {
-            tags.push(self.write_tag(tag)?);
+            for (ordinal, &code) in (0..).zip(&tag.codes) {
+                let value = code.checked_sub(1).map(|at| tag.values.get(at as usize));
+                if let Some(value) = value.flatten() {
+                    hashes.add(ordinal, tag.tag, value);
+                }
+            }
         }
-        self.add_table(TableMeta {
-            table: table.table,
-            series: u32::try_from(table.ids.len()).unwrap_or(u32::MAX),
-            ids,
+        let mut out = self.begin_table(table.table, &table.ids, hashes)?;
+        for tag in &table.tags {
+            self.write_tag(&mut out, tag)?;
+        }
+        self.end_table(out)
+    }
+
+    /// Starts a table, of these ids, which ascend. Its tags come next, by ascending id, and then [`Self::end_table`].
+    pub(crate) fn begin_table(
+        &mut self,
+        table: TableId,
+        ids: &[u32],
+        hashes: Hashing,
+    ) -> Result<TableOut, Error> {
+        let first_ids = ids.chunks(SERIES_OF_ONE_BLOCK);
+        let first_ids = first_ids.filter_map(|ids| ids.first().copied()).collect();
+        let places = self.write_numbers(ids)?;
+        let (hashes, first_hashes) = self.write_hashes(&hashes.sorted())?;
+        self.write_numbers(ids)?;
+        Ok(TableOut(TableMeta {
+            table,
+            series: u32::try_from(ids.len()).unwrap_or(u32::MAX),
+            ids: places,
             first_ids,
-            last_id: table.ids.last().copied().unwrap_or(0),
+            last_id: ids.last().copied().unwrap_or(0),
             hashes,
             first_hashes,
             has_copies: true,
-            tags,
-        })
+            tags: Vec::new(),
+        }))
+    }
+
+    /// Ends a table; one without series is left out.
+    pub(crate) fn end_table(&mut self, out: TableOut) -> Result<(), Error> {
+        match out.0.series {
+            0 => Ok(()),
+            _ => self.add_table(out.0),
+        }
     }
 
     /// Adds a table whose blocks are written.
@@ -218,13 +283,7 @@ impl IndexWriter {
     }
 
     /// Hashes of the tag sets, ascending, and the ordinal of each.
-    fn write_hashes(&mut self, table: &TableSeries) -> Result<(Blocks, Vec<u32>), Error> {
-        let mut scratch = Vec::new();
-        let mut hashes: Vec<(u32, u32)> = (0..)
-            .zip(0..table.ids.len())
-            .map(|(ordinal, at)| (hash_tags(tags_of(table, at), &mut scratch), ordinal))
-            .collect();
-        hashes.sort_unstable();
+    fn write_hashes(&mut self, hashes: &[(u32, u32)]) -> Result<(Blocks, Vec<u32>), Error> {
         let (mut blocks, mut first_hashes) = (self.start(), Vec::new());
         for hashes in hashes.chunks(SERIES_OF_ONE_BLOCK) {
             first_hashes.extend(hashes.first().map(|(hash, _)| *hash));
@@ -233,7 +292,8 @@ impl IndexWriter {
         Ok((blocks, first_hashes))
     }
 
-    fn write_tag(&mut self, tag: &TagSeries) -> Result<TagMeta, Error> {
+    /// Adds a tag to the table at hand.
+    pub(crate) fn write_tag(&mut self, to: &mut TableOut, tag: &TagSeries) -> Result<(), Error> {
         let codes = self.write_numbers(&tag.codes)?;
         let ordinals = Lists::of(tag);
         let mut out = self.begin_tag(tag.tag, codes);
@@ -249,7 +309,8 @@ impl IndexWriter {
         }
         self.end_values(&mut out)?;
         let absent = self.write_list(ordinals.get(0))?;
-        self.end_tag(out, absent)
+        to.0.tags.push(self.end_tag(out, absent)?);
+        Ok(())
     }
 
     fn write_list(&mut self, ordinals: &[u32]) -> Result<Option<Place>, Error> {
@@ -433,12 +494,4 @@ impl Lists {
         let range = start.copied().unwrap_or(0)..end;
         self.ordinals.get(range).unwrap_or_default()
     }
-}
-
-/// The tags of an ordinal, by tag id.
-fn tags_of(table: &TableSeries, ordinal: usize) -> impl Iterator<Item = (ColumnId, &str)> {
-    table.tags.iter().filter_map(move |tag| {
-        let code = *tag.codes.get(ordinal)? as usize;
-        Some((tag.tag, tag.values.get(code.checked_sub(1)?)?))
-    })
 }

@@ -11,7 +11,7 @@ use super::{ColumnCount, KnownField, TableSlot};
 use crate::batch::{Column, TableRows, Values};
 use crate::engine::{Engine, check_name};
 use crate::error::Error;
-use crate::schema::{ColumnKind, SeriesId, TIME_COLUMN, TableId, type_name};
+use crate::schema::{ColumnKind, SeriesId, TIME_COLUMN, TableId, column_bytes, type_name};
 
 /// Rows of one table of the body at hand.
 #[derive(Debug)]
@@ -48,6 +48,8 @@ pub(super) enum RowError {
     BadName(Error),
     /// The batch has as many as it may.
     TooManyColumns,
+    /// There is no memory for another name, and the whole body is refused.
+    Refused(Error),
     /// The table was dropped since it was looked up: the whole body is read again.
     Stale,
 }
@@ -67,7 +69,7 @@ impl RowError {
             Self::NoField => "the point has no field".to_owned(),
             Self::Stale => "the table was dropped meanwhile".to_owned(),
             Self::TooManyColumns => "the batch has too many columns".to_owned(),
-            Self::BadName(error) => error.to_string(),
+            Self::BadName(error) | Self::Refused(error) => error.to_string(),
         }
     }
 }
@@ -77,6 +79,8 @@ pub(super) struct RowContext<'a> {
     pub(super) engine: &'a Engine,
     pub(super) table: &'a mut TableSlot,
     pub(super) columns: &'a mut ColumnCount,
+    /// Memory of what the body has given a name.
+    pub(super) new_names: &'a mut u64,
     /// The point has a field named `time`, which is left out.
     pub(super) stripped_time: bool,
 }
@@ -212,8 +216,8 @@ impl Builder {
         value: &FieldValue<'_>,
         context: &mut RowContext<'_>,
     ) -> Result<Option<usize>, RowError> {
-        let known = match context.table.by_key.get(key) {
-            Some(&known) => known,
+        let known = match context.table.known_field(key) {
+            Some(known) => known,
             None => match define_field(key, value, context)? {
                 Some(known) => known,
                 None => return Ok(None),
@@ -243,6 +247,10 @@ impl Builder {
         }
         let position = self.rows.columns.len();
         let field = context.table.fields.get(known);
+        if position == 0 {
+            // Very many tables of one field may come in one body, and a place for a column is a hundred bytes.
+            self.rows.columns.reserve_exact(1);
+        }
         if let (Some(field), Some(slot)) = (field, self.column_of.get_mut(known)) {
             self.rows.columns.push(Column::new(field.id, field.kind));
             *slot = Some(position);
@@ -332,22 +340,27 @@ fn define_field(
     }
     let table = context.table.id;
     let kind = ColumnKind::Field(kind_of(value));
+    let bytes = *context.new_names + column_bytes(&name) as u64;
+    let mut is_new = false;
     let defined = context.engine.define_missing(|catalogue| {
         let Some(known) = catalogue.table(table) else {
-            return Ok(None);
+            return Ok(Err(RowError::Stale));
         };
         match known.field(&name).map(|field| (field.id, field.kind)) {
-            Some((id, ColumnKind::Field(kind))) => Ok(Some((id, kind))),
-            _ => Err(catalogue.plan_column(table, kind, &name)),
+            Some((id, ColumnKind::Field(kind))) => Ok(Ok((id, kind))),
+            _ => match context.engine.check_names(bytes) {
+                Ok(()) => {
+                    is_new = true;
+                    Err(catalogue.plan_column(table, kind, &name))
+                }
+                Err(refused) => Ok(Err(RowError::Refused(refused))),
+            },
         }
     });
-    let (id, kind) = defined.ok_or(RowError::Stale)?;
-    let known = context.table.fields.len();
-    context.table.by_key.insert(key.into(), known);
-    context.table.fields.push(KnownField {
-        key: key.into(),
-        id,
-        kind,
-    });
-    Ok(Some(known))
+    let (id, kind) = defined?;
+    if is_new {
+        *context.new_names = bytes;
+    }
+    let key = key.into();
+    Ok(Some(context.table.add_field(KnownField { key, id, kind })))
 }

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use super::file::FileHeader;
 use super::replay::{Found, Pass};
+use super::visit::Visit;
 use super::{Log, encode_batch_records};
 use crate::disk::{Disk, write_all_at};
 use crate::error::{Error, Malformed};
@@ -20,7 +21,7 @@ impl Log {
     /// Hands the records above `after` up to `last`, which is durable, to `visit`.
     pub(crate) fn replay<V>(&self, after: Lsn, last: Lsn, visit: &mut V) -> Result<(), Error>
     where
-        V: FnMut(Lsn, &[u8]) -> Result<(), Malformed>,
+        V: Visit,
     {
         // The lock is given back before anything is read: records at or below `last` do not change any more.
         let live: Vec<(Found, FileHeader)> = {
@@ -38,12 +39,10 @@ impl Log {
             durable: last,
             in_doubt: Vec::new(),
             records: 0,
+            room: Vec::new(),
             visit,
         };
-        for (at, (file, header)) in live.iter().enumerate() {
-            let next_start = live.get(at + 1).map(|(_, next)| next.start_lsn);
-            pass.file(file, header, next_start)?;
-        }
+        pass.files(&live)?;
         if pass.expected > last {
             return Ok(());
         }

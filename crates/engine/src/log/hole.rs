@@ -96,6 +96,7 @@ fn first_gap(
         durable: Lsn::MAX,
         in_doubt: Vec::new(),
         records: 0,
+        room: Vec::new(),
         visit: &mut nothing,
     };
     let begins = needed
@@ -105,20 +106,14 @@ fn first_gap(
     let mut damage = None;
     if let Some(start) = begins {
         pass.expected = start;
-        for (at, (file, header)) in needed.iter().enumerate() {
-            let next_start = needed.get(at + 1).map(|(_, next)| next.start_lsn);
-            match pass.file(file, header, next_start) {
-                Ok(()) => {}
-                Err(Error::Corrupt {
-                    path,
-                    offset,
-                    reason,
-                }) => {
-                    damage = Some((path, offset, reason));
-                    break;
-                }
-                Err(other) => return Err(other),
-            }
+        match pass.files(needed) {
+            Ok(()) => {}
+            Err(Error::Corrupt {
+                path,
+                offset,
+                reason,
+            }) => damage = Some((path, offset, reason)),
+            Err(other) => return Err(other),
         }
     }
     // A file whose header is lost shows as a gap between those around it, or as one at the log's end.
@@ -172,16 +167,10 @@ pub(crate) fn end_before(
             durable: Lsn::MAX,
             in_doubt: Vec::new(),
             records: 0,
+            room: Vec::new(),
             visit: &mut visit,
         };
-        for (at, (file, header)) in needed.iter().enumerate() {
-            if pass.expected >= hole.lsn {
-                break;
-            }
-            let next_start = needed.get(at + 1).map(|(_, next)| next.start_lsn);
-            pass.file(file, header, next_start)?;
-        }
-        Ok(())
+        pass.files(&needed)
     })?;
     let path = dir.join(file_name(hole.next_number));
     disk.rename(&draft, &path)

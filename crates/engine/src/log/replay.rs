@@ -3,12 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
 
-use nilometer_codec::crc32c;
-
-use super::file::{
-    FileHeader, HEADER_BYTES, RECORD_ALIGN, RECORD_HEADER_BYTES, RecordHeader, file_name,
-    file_number,
-};
+use super::file::{FileHeader, HEADER_BYTES, RECORD_ALIGN, RecordHeader, file_name, file_number};
+use super::visit::{Place, Visit};
+use super::window::Window;
 use super::{Files, Group, LiveFile, Log, LogCounters, LogOptions, Queue};
 use crate::disk::{Disk, DiskFile, read_exact_at, write_all_at};
 use crate::error::Error;
@@ -46,12 +43,14 @@ pub(super) struct Pass<'a, V> {
     /// Payloads above `durable`: in the page cache perhaps, on the device perhaps not.
     pub(super) in_doubt: Vec<(Lsn, Vec<u8>)>,
     pub(super) records: u64,
+    /// Room for pieces of files.
+    pub(super) room: Vec<u8>,
     pub(super) visit: &'a mut V,
 }
 
 impl Log {
     /// Opens the log in `dir`, hands every record above `flushed` to `visit` in LSN order, and makes what it handed
-    /// over durable. `visit` returns what is wrong with a payload, if anything.
+    /// over durable.
     pub(crate) fn open<V>(
         disk: Arc<dyn Disk>,
         dir: PathBuf,
@@ -61,7 +60,7 @@ impl Log {
         visit: &mut V,
     ) -> Result<(Self, Replayed), Error>
     where
-        V: FnMut(Lsn, &[u8]) -> Result<(), crate::error::Malformed>,
+        V: Visit,
     {
         let found = find_files(disk.as_ref(), &dir)?;
         let next_number = found.iter().map(|file| file.number).max().unwrap_or(0) + 1;
@@ -80,6 +79,7 @@ impl Log {
             durable: flushed,
             in_doubt: Vec::new(),
             records: 0,
+            room: Vec::new(),
             visit,
         };
         if let Some((first, header)) = needed.first() {
@@ -95,12 +95,7 @@ impl Log {
             }
             pass.expected = header.start_lsn;
         }
-        for at in 0..needed.len() {
-            let next_start = needed.get(at + 1).map(|(_, header)| header.start_lsn);
-            if let Some((file, header)) = needed.get(at) {
-                pass.file(file, header, next_start)?;
-            }
-        }
+        pass.files(&needed)?;
         let replayed = Replayed {
             last_lsn: (pass.expected - 1).max(flushed),
             records: pass.records,
@@ -344,12 +339,21 @@ pub(super) fn scan(number: u64, bytes: &[u8], from: usize) -> Option<(usize, Rec
     (from..bytes.len()).find_map(|at| Some((at, RecordHeader::decode(number, bytes.get(at..)?)?.0)))
 }
 
-impl<V> Pass<'_, V>
-where
-    V: FnMut(Lsn, &[u8]) -> Result<(), crate::error::Malformed>,
-{
+impl<V: Visit> Pass<'_, V> {
+    /// Reads files one after another. Of two things that are wrong, the one that stands first is told.
+    pub(super) fn files(&mut self, files: &[(Found, FileHeader)]) -> Result<(), Error> {
+        let mut read = Ok(());
+        for (at, (file, header)) in files.iter().enumerate() {
+            let next_start = files.get(at + 1).map(|(_, next)| next.start_lsn);
+            if read.is_ok() && self.expected <= self.last {
+                read = self.file(file, header, next_start);
+            }
+        }
+        self.visit.end().and(read)
+    }
+
     /// Reads one file up to `next_start`, where the next file takes over, or up to its torn tail.
-    pub(super) fn file(
+    fn file(
         &mut self,
         file: &Found,
         header: &FileHeader,
@@ -357,16 +361,30 @@ where
     ) -> Result<(), Error> {
         // The header was written after everything before it was durable.
         self.know_durable(header.start_lsn.saturating_sub(1));
-        let bytes = read_all(file)?;
+        let mut window = Window::new(file, std::mem::take(&mut self.room))?;
+        let read = self.records(file, &mut window, next_start);
+        self.room = window.into_room();
+        read
+    }
+
+    fn records(
+        &mut self,
+        file: &Found,
+        window: &mut Window<'_>,
+        next_start: Option<Lsn>,
+    ) -> Result<(), Error> {
+        let mut place = Place::new(file);
         let mut at = HEADER_BYTES;
+        // What the parts of a batch so far say, where it has several.
         let mut parts: Vec<u8> = Vec::new();
         let mut part_expected = 0;
         while next_start.is_none_or(|next| self.expected < next) && self.expected <= self.last {
-            let found = intact_record(file.number, &bytes, at)
+            let found = window
+                .intact_record(at)?
                 .filter(|(it, _)| it.lsn == self.expected && it.part == part_expected);
             let Some((record, payload)) = found else {
-                let Some(later) = self.skip_flushed(file.number, &bytes, at) else {
-                    return self.tail(file, &bytes, at, next_start);
+                let Some(later) = self.skip_flushed(window, at)? else {
+                    return self.tail(file, window, at, next_start);
                 };
                 at = later;
                 parts.clear();
@@ -375,10 +393,15 @@ where
             };
             self.know_durable(record.durable_lsn);
             at += usize::try_from(RecordHeader::padded(payload.len())).unwrap_or(usize::MAX);
+            place.end = at as u64;
+            if record.last && part_expected == 0 {
+                self.whole(&place, payload)?;
+                continue;
+            }
             parts.extend_from_slice(payload);
             part_expected += 1;
             if record.last {
-                self.whole(file, at, &parts)?;
+                self.whole(&place, &parts)?;
                 parts.clear();
                 part_expected = 0;
             }
@@ -387,13 +410,10 @@ where
     }
 
     /// A whole batch has been read.
-    fn whole(&mut self, file: &Found, end: usize, payload: &[u8]) -> Result<(), Error> {
+    fn whole(&mut self, place: &Place, payload: &[u8]) -> Result<(), Error> {
         let lsn = self.expected;
         if lsn > self.flushed {
-            (self.visit)(lsn, payload).map_err(|what| match file.format {
-                Some(format) => format.refuse(what, &file.path, end as u64),
-                None => what.at(&file.path, end as u64),
-            })?;
+            self.visit.record(lsn, payload, place)?;
             self.records += 1;
         }
         if lsn > self.durable {
@@ -411,27 +431,27 @@ where
     }
 
     /// The record at `at` does not read. If it is in segments anyway, the place of the first record that is not.
-    fn skip_flushed(&mut self, number: u64, bytes: &[u8], at: usize) -> Option<usize> {
+    fn skip_flushed(&mut self, window: &mut Window<'_>, at: usize) -> Result<Option<usize>, Error> {
         let first = self.flushed + 1;
         if self.expected >= first {
-            return None;
+            return Ok(None);
         }
         let mut from = at + RECORD_ALIGN;
-        while let Some((later, record)) = scan(number, bytes, from) {
+        while let Some((later, record)) = window.scan(from)? {
             if record.lsn == first && record.part == 0 {
                 self.expected = first;
-                return Some(later);
+                return Ok(Some(later));
             }
             from = later + RECORD_ALIGN;
         }
-        None
+        Ok(None)
     }
 
     /// The record at `at` does not read. Fine at the end of the log, damage if anything durable came after.
     fn tail(
         &mut self,
         file: &Found,
-        bytes: &[u8],
+        window: &mut Window<'_>,
         at: usize,
         next_start: Option<Lsn>,
     ) -> Result<(), Error> {
@@ -448,7 +468,7 @@ where
             ));
         }
         let mut from = at + RECORD_ALIGN;
-        while let Some((later, record)) = scan(file.number, bytes, from) {
+        while let Some((later, record)) = window.scan(from)? {
             if record.durable_lsn >= self.expected {
                 return Err(Error::corrupt(
                     &file.path,
@@ -463,12 +483,4 @@ where
         }
         Ok(())
     }
-}
-
-/// The record at `at`, if its header and its payload pass their checksums.
-fn intact_record(number: u64, bytes: &[u8], at: usize) -> Option<(RecordHeader, &[u8])> {
-    let (header, payload_crc) = RecordHeader::decode(number, bytes.get(at..)?)?;
-    let start = at + RECORD_HEADER_BYTES;
-    let payload = bytes.get(start..start.checked_add(header.length as usize)?)?;
-    (crc32c(0, payload) == payload_crc).then_some((header, payload))
 }

@@ -5,7 +5,7 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::*;
-use crate::batch::Strings;
+use crate::batch::{Strings, Validity};
 use crate::relation::{RelationColumn, RelationSchema, Rows};
 use crate::schema::SchemaId;
 use crate::tombstone::Deleted;

@@ -278,13 +278,21 @@ struct Morsel<'a> {
 
 impl<'a> Morsel<'a> {
     fn new(plan: &'a Plan, positions: std::ops::Range<usize>) -> Self {
+        let series = plan.series.get(positions.clone()).unwrap_or_default();
         let groups = plan.sources.iter().map(|source| match source {
             Source::Group {
                 segment,
                 group,
                 directory,
                 mask,
-            } => Some(Group::new(segment, *group, directory, mask, &plan.fields)),
+            } => Some(Group::new(
+                segment,
+                *group,
+                directory,
+                mask,
+                series,
+                &plan.fields,
+            )),
             Source::Run { .. } => None,
         });
         Self {

@@ -142,6 +142,7 @@ impl Output {
             .any(|it| matches!(it, OutputColumn::Nth));
         let mut nth = nth.then(|| nth_array(&times, &series));
         let mut times = Some(times);
+        let mut absent = None;
         let mut arrays: Vec<ArrayRef> = Vec::new();
         for column in &plan.columns {
             arrays.push(match column {
@@ -151,6 +152,10 @@ impl Output {
                     Some(array) => array,
                     None => continue,
                 },
+                OutputColumn::Tag(tag) if is_absent(&series, tag) => {
+                    // One for all such tags: a table may have thousands of which these rows have none.
+                    Arc::clone(absent.get_or_insert_with(|| absent_array(rows)))
+                }
                 OutputColumn::Tag(tag) => tag_array(&series, tag),
                 OutputColumn::Field(at) => match fields.get(*at).and_then(Clone::clone) {
                     Some(array) => array,
@@ -201,12 +206,26 @@ fn nth_array(times: &[i64], series: &[(usize, usize)]) -> ArrayRef {
     Arc::new(UInt32Array::from(all))
 }
 
+/// Whether none of the rows has a tag.
+fn is_absent(series: &[(usize, usize)], tag: &TagColumn) -> bool {
+    tag.values.is_empty()
+        || series
+            .iter()
+            .all(|&(position, _)| tag.code(position).is_none())
+}
+
+fn absent_array(rows: usize) -> ArrayRef {
+    let values: [&str; 0] = [];
+    let values = Arc::new(StringArray::from_iter_values(values));
+    dictionary(&[(0, rows)], |_| None, &values)
+}
+
 /// What the rows have of a tag. The dictionary is the tag's own, shared between batches, unless that is longer than the
 /// batch: what stands above may look at each value of it for every batch, which made a grouping by a tag of a million values
 /// take the square of them.
 fn tag_array(series: &[(usize, usize)], tag: &TagColumn) -> ArrayRef {
     let rows = series.last().map_or(0, |(_, end)| *end);
-    let code = |position: usize| tag.codes.get(position).copied().flatten();
+    let code = |position: usize| tag.code(position);
     if tag.values.len() <= rows {
         return dictionary(series, code, &tag.values);
     }

@@ -65,9 +65,10 @@ pub(crate) fn rollups(bytes: &[u8]) {
         for series in 0..4 {
             rollups.of_series(series);
         }
+        let all: Vec<usize> = (0..rollups.entries.len()).collect();
         for kind in KINDS {
             for column in 0..4 {
-                let _ = rollups.column(column, kind);
+                let _ = rollups.column(column, kind, &all);
             }
         }
         let mut out = Vec::new();

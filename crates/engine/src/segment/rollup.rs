@@ -93,16 +93,17 @@ impl GroupRollups {
         start..end
     }
 
-    /// By entry what is known of a column; the outer `None` = nothing.
+    /// What is known of a column in some entries, given as ascending positions; the outer `None` = nothing in any.
     pub(crate) fn column(
         &self,
         column: u32,
         kind: PhysicalType,
+        entries: &[usize],
     ) -> Result<Option<Vec<Option<Summary>>>, Malformed> {
         let Some(mut bytes) = self.columns.get(column, kind) else {
             return Ok(None);
         };
-        let values = lists::decode(&mut bytes, &self.entries, kind)?;
+        let values = lists::decode(&mut bytes, &self.entries, kind, entries)?;
         if !bytes.is_empty() {
             return Err(Malformed::new("bytes after the rollups of a column"));
         }

@@ -1,11 +1,8 @@
 //! What goes out comes back: every format, every type, every character that needs an escape.
 
-use std::path::Path;
-
 use serde_json::Value;
-use tempfile::TempDir;
 
-use crate::support::{Server, nilometer};
+use crate::support::{Scratch, nilometer};
 
 /// Every type of field, absent fields, absent tags, names and texts with all that has a meaning in line protocol.
 const ODD: &str = r#"odd\ table\,=,tag\ one=a\ b\,c\=d,zwei=UMLAUT f=1.5,i=-9223372036854775808i,u=18446744073709551615u,b=true,s="say \"hi\" \\ there, a=b" 1
@@ -22,31 +19,14 @@ fn odd() -> String {
 
 const TABLE: &str = "odd table,=";
 
-struct Scratch {
-    dir: TempDir,
-    server: Server,
-}
-
 impl Scratch {
-    fn new() -> Self {
-        let dir = TempDir::new().expect("a scratch folder");
-        let server = Server::start(&dir.path().join("data"), &[]);
-        let response = server.write("d", &odd());
-        assert_eq!(response.status, 204, "{}", response.text());
-        Self { dir, server }
-    }
-
-    fn path(&self) -> &Path {
-        self.dir.path()
-    }
-
     fn run(&self, command: &str, database: &str, arguments: &[&str]) -> String {
         let base = [command, "--url", self.server.url(), "-d", database];
         nilometer(self.path(), &[&base[..], arguments].concat()).succeeded()
     }
 
     /// All rows of the odd table, with all their columns, in an order of their own.
-    fn rows(&self, database: &str) -> Vec<String> {
+    fn odd_rows(&self, database: &str) -> Vec<String> {
         let statement = format!("SELECT * FROM \"{TABLE}\" ORDER BY time");
         let rows = self.server.query(database, &statement);
         rows.into_iter()
@@ -61,21 +41,21 @@ impl Scratch {
 
 #[test]
 fn line_protocol_and_parquet_are_imported_to_the_same_rows() {
-    let scratch = Scratch::new();
-    let want = scratch.rows("d");
+    let scratch = Scratch::with(&odd());
+    let want = scratch.odd_rows("d");
     assert_eq!(want.len(), 4);
     for file in ["out.lp", "out.parquet"] {
         scratch.run("export", "d", &[TABLE, "--output", file]);
         let database = file.replace('.', "_");
         let arguments = ["--table", TABLE, "--precision", "ns", file];
         scratch.run("import", &database, &arguments);
-        assert_eq!(scratch.rows(&database), want, "{file}");
+        assert_eq!(scratch.odd_rows(&database), want, "{file}");
     }
 }
 
 #[test]
 fn a_range_has_its_first_time_and_not_its_last() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with(&odd());
     let range = [
         "--from",
         "1970-01-01T00:00:00.000000001Z",
@@ -102,7 +82,7 @@ fn a_range_has_its_first_time_and_not_its_last() {
 
 #[test]
 fn a_query_is_exported_in_its_own_columns_and_order() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with(&odd());
     let query = format!("SELECT i, b FROM \"{TABLE}\" WHERE i IS NOT NULL ORDER BY i DESC");
     let csv = scratch.run("export", "d", &["--query", &query, "--format", "csv"]);
     assert_eq!(csv, "i,b\n0,false\n-9223372036854775808,true\n");
@@ -110,7 +90,7 @@ fn a_query_is_exported_in_its_own_columns_and_order() {
 
 #[test]
 fn a_stopped_store_is_exported_without_a_server() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with(&odd());
     let Scratch { dir, server } = scratch;
     server.stop();
     let arguments = [
@@ -128,7 +108,7 @@ fn a_stopped_store_is_exported_without_a_server() {
 
 #[test]
 fn a_file_that_cannot_be_whole_does_not_come_to_be() {
-    let scratch = Scratch::new();
+    let scratch = Scratch::with(&odd());
     let base = ["export", "--url", scratch.server.url(), "-d", "d"];
     for (arguments, word) in [
         (&["nowhere", "--output", "out.csv"][..], "nowhere"),

@@ -185,3 +185,65 @@ fn what_a_page_leaves_out_is_left_out_and_nothing_else() {
         assert_eq!(agrees(shown, came), want, "{shown:?} {came:?}");
     }
 }
+
+/// Everything that a page has between backticks.
+fn quoted(page: &str) -> Vec<&str> {
+    // Blocks are marked with three of them, and leave nothing between.
+    page.lines()
+        .flat_map(|line| line.split('`').skip(1).step_by(2))
+        .collect()
+}
+
+/// The sources of all tests, as one text.
+fn tests_of_the_repository(root: &Path) -> String {
+    let mut folders = vec![root.join("crates")];
+    let mut all = String::new();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).expect("a folder of the repository") {
+            let path = entry.expect("an entry").path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|it| it == "rs") {
+                all += &std::fs::read_to_string(path).expect("a source");
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn every_test_that_a_promise_names_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let page = root.join("docs/guide/reliability.md");
+    let page = std::fs::read_to_string(page).expect("the page about promises");
+    let sources = tests_of_the_repository(&root);
+    let mut named = 0;
+    for word in quoted(&page) {
+        // Braces stand for several files at once.
+        let (before, inner, after) = match word.split_once('{').zip(word.split_once('}')) {
+            Some(((before, _), (_, after))) => {
+                let inner = &word[before.len() + 1..word.len() - after.len() - 1];
+                (before, inner, after)
+            }
+            None => (word, "", ""),
+        };
+        if before.starts_with("crates/") || before.starts_with("sqltests/") {
+            for one in inner.split(',') {
+                let path = root.join(format!("{before}{one}{after}"));
+                assert!(path.exists(), "{word}: {} is not there", path.display());
+                named += 1;
+            }
+        }
+        let is_name = word
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c == '_' || c.is_ascii_digit());
+        if is_name && word.matches('_').count() >= 4 {
+            assert!(
+                sources.contains(&format!("fn {word}()")),
+                "no test is called {word}"
+            );
+            named += 1;
+        }
+    }
+    assert!(named > 60, "the page names {named} files and tests");
+}

@@ -1,13 +1,12 @@
 //! Files that people have come in whole: every format, every compression, and what does not fit is named.
 
 use std::io::Write;
-use std::path::Path;
 
 use serde_json::json;
 use tempfile::TempDir;
 
 use crate::fake_server::FakeServer;
-use crate::support::{Server, gzip, nilometer, nilometer_with};
+use crate::support::{Scratch, gzip, nilometer, nilometer_with};
 
 const CSV: &str = "time,city,temperature,note\n\
     2024-05-01 00:00:00,Cairo,21.5,\"clear, dry\"\n\
@@ -16,26 +15,7 @@ const CSV: &str = "time,city,temperature,note\n\
     soon,Cairo,20,\n\
     2024-05-01 03:00:00,Aswan,27,hot\n";
 
-struct Scratch {
-    dir: TempDir,
-    server: Server,
-}
-
 impl Scratch {
-    fn new() -> Self {
-        let dir = TempDir::new().expect("a scratch folder");
-        let server = Server::start(&dir.path().join("data"), &[]);
-        Self { dir, server }
-    }
-
-    fn path(&self) -> &Path {
-        self.dir.path()
-    }
-
-    fn file(&self, name: &str, bytes: &[u8]) {
-        std::fs::write(self.path().join(name), bytes).expect("a file to import");
-    }
-
     fn count(&self, database: &str, table: &str) -> u64 {
         let rows = self
             .server

@@ -1,7 +1,6 @@
 //! CSV and Parquet come in with the types that they have, and what a table has already counts before them.
 
 use std::fs::File;
-use std::path::Path;
 use std::sync::Arc;
 
 use arrow::array::{
@@ -15,28 +14,9 @@ use serde_json::json;
 use tempfile::TempDir;
 
 use crate::fake_server::FakeServer;
-use crate::support::{Server, gzip, nilometer, nilometer_with};
-
-struct Scratch {
-    dir: TempDir,
-    server: Server,
-}
+use crate::support::{Scratch, gzip, nilometer, nilometer_with};
 
 impl Scratch {
-    fn new() -> Self {
-        let dir = TempDir::new().expect("a scratch folder");
-        let server = Server::start(&dir.path().join("data"), &[]);
-        Self { dir, server }
-    }
-
-    fn path(&self) -> &Path {
-        self.dir.path()
-    }
-
-    fn file(&self, name: &str, bytes: &[u8]) {
-        std::fs::write(self.path().join(name), bytes).expect("a file to import");
-    }
-
     fn parquet(&self, name: &str, columns: Vec<(&str, ArrayRef)>) {
         let columns = columns
             .into_iter()

@@ -1,32 +1,21 @@
 //! The shell where there is no terminal: scripts, commands, formats, errors with the number of their statement.
 
-use tempfile::TempDir;
+use crate::support::{Run, Scratch, bash, nilometer, nilometer_with};
 
-use crate::support::{Run, Server, bash, nilometer, nilometer_with};
-
-struct Scratch {
-    dir: TempDir,
-    server: Server,
+fn scratch() -> Scratch {
+    let lines = (0..60)
+        .map(|n| {
+            format!(
+                "cpu,host=a busy={n} {0}\ncpu,host=b busy=5,note=\"x\ty\" {0}\n",
+                n * 60_000_000_000u64
+            )
+        })
+        .collect::<Vec<_>>()
+        .concat();
+    Scratch::with(&lines)
 }
 
 impl Scratch {
-    fn new() -> Self {
-        let dir = TempDir::new().expect("a scratch folder");
-        let server = Server::start(&dir.path().join("data"), &[]);
-        let lines = (0..60)
-            .map(|n| {
-                format!(
-                    "cpu,host=a busy={n} {0}\ncpu,host=b busy=5,note=\"x\ty\" {0}\n",
-                    n * 60_000_000_000u64
-                )
-            })
-            .collect::<Vec<_>>()
-            .concat();
-        let response = server.write("d", &lines);
-        assert_eq!(response.status, 204, "{}", response.text());
-        Self { dir, server }
-    }
-
     fn script(&self, text: &str, flags: &[&str]) -> Run {
         let base = ["sql", "--url", self.server.url(), "-d", "d"];
         nilometer_with(
@@ -39,7 +28,7 @@ impl Scratch {
 
 #[test]
 fn statements_from_standard_input_run_in_order() {
-    let scratch = Scratch::new();
+    let scratch = scratch();
     let text = "select count(*) as n from cpu; -- first;\nselect ';' as semicolon;\n\nselect max(busy) as top from cpu";
     let out = scratch.script(text, &["--format", "csv"]).succeeded();
     assert_eq!(out, "n\n120\nsemicolon\n;\ntop\n59.0\n");
@@ -47,7 +36,7 @@ fn statements_from_standard_input_run_in_order() {
 
 #[test]
 fn the_first_error_ends_a_script_and_has_its_number() {
-    let scratch = Scratch::new();
+    let scratch = scratch();
     let run = scratch.script(
         "select 1 as one;\nselect nothing from cpu;\nselect 2 as two;",
         &["--format", "csv"],
@@ -62,7 +51,7 @@ fn the_first_error_ends_a_script_and_has_its_number() {
 
 #[test]
 fn commands_describe_what_there_is() {
-    let scratch = Scratch::new();
+    let scratch = scratch();
     let out = scratch
         .script("\\l\n\\d\n\\d cpu\n\\df time_bucket\n\\dn\n\\?\n", &[])
         .succeeded();
@@ -92,7 +81,7 @@ fn commands_describe_what_there_is() {
 
 #[test]
 fn a_chart_is_drawn_of_a_statement_or_of_the_last_answer() {
-    let scratch = Scratch::new();
+    let scratch = scratch();
     let select = "select time, host, busy from cpu";
     let one = scratch
         .script(&format!("\\chart {select}"), &[])
@@ -117,7 +106,7 @@ fn a_chart_is_drawn_of_a_statement_or_of_the_last_answer() {
 
 #[test]
 fn formats_and_files_of_an_answer() {
-    let scratch = Scratch::new();
+    let scratch = scratch();
     let select = "select time, host, busy from cpu order by time, host limit 1";
     let table = scratch.script(select, &[]).succeeded();
     let want = " time                 | host | busy \n----------------------+------+------\n 1970-01-01T00:00:00Z | a    |  0.0 \n(1 row)\n";
@@ -148,7 +137,7 @@ fn formats_and_files_of_an_answer() {
 
 #[test]
 fn a_file_of_statements_is_included() {
-    let scratch = Scratch::new();
+    let scratch = scratch();
     std::fs::write(scratch.dir.path().join("two.sql"), "select 2 as two;").expect("a file");
     std::fs::write(scratch.dir.path().join("self.sql"), "\\i self.sql").expect("a file");
     let out = scratch
@@ -161,7 +150,7 @@ fn a_file_of_statements_is_included() {
 
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
-    let scratch = Scratch::new();
+    let scratch = scratch();
     let url = scratch.server.url();
     let line = format!(
         "nilometer sql --url {url} -d d --format csv 'select a.busy from cpu a, cpu b, cpu c' | head -n 1"
@@ -171,7 +160,7 @@ fn a_reader_that_has_seen_enough_is_no_error() {
 
 #[test]
 fn a_database_must_be_named_unless_there_is_one_only() {
-    let scratch = Scratch::new();
+    let scratch = scratch();
     let url = scratch.server.url().to_owned();
     let stderr = nilometer(scratch.dir.path(), &["sql", "--url", &url, "select 1"]).failed();
     assert!(stderr.contains("-d"), "{stderr}");

@@ -106,6 +106,10 @@ impl Params {
         self
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.named.is_empty() && self.numbered.is_empty()
+    }
+
     /// Puts the values into a statement.
     pub(super) fn fill(&self, statement: &mut impl VisitMut) -> Result<(), Error> {
         match statement.visit(&mut Fill(self)) {

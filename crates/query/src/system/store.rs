@@ -359,7 +359,7 @@ fn all_settings(reading: &Reading) -> Vec<ShownSetting> {
     let sql = &reading.shared.options;
     let store = reading.shared.engine.options();
     let compaction = &store.compaction;
-    let own: [(&str, &dyn Debug); 25] = [
+    let own: [(&str, &dyn Debug); 26] = [
         ("query-threads", &sql.threads),
         ("query-memory-bytes-max", &sql.query_memory_bytes_max),
         ("queries-memory-bytes-max", &sql.queries_memory_bytes_max),
@@ -375,6 +375,7 @@ fn all_settings(reading: &Reading) -> Vec<ShownSetting> {
         ("batch-rows-max", &store.batch_rows_max),
         ("batch-columns-max", &store.batch_columns_max),
         ("batch-series-max", &store.batch_series_max),
+        ("table-tags-max", &store.table_tags_max),
         ("memory-bytes-max", &store.memory_bytes_max),
         ("memo-bytes-max", &store.memo_bytes_max),
         (

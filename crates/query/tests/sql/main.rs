@@ -23,4 +23,5 @@ mod statements_write;
 mod stopped;
 mod support;
 mod tags;
+mod templates;
 mod time_range;

@@ -173,17 +173,32 @@ async fn ask(store: &Store, query: &str) -> Result<Vec<Vec<Cell>>, String> {
     Ok(rows)
 }
 
-/// Asks what an oracle was asked, and says what differs.
+/// Asks what an oracle was asked, from memory and once more from compacted segments, and says what differs.
 async fn compare(lines: &str) -> (usize, Vec<String>) {
+    let (asked, mut differing) = compare_from(lines, false).await;
+    let (_, more) = compare_from(lines, true).await;
+    differing.extend(more);
+    (asked, differing)
+}
+
+async fn compare_from(lines: &str, compacted: bool) -> (usize, Vec<String>) {
     let mut lines = lines
         .lines()
         .map(|line| serde_json::from_str::<Value>(line).unwrap());
     let head = lines.next().unwrap();
-    let store = Store::new();
+    let store = Store::that_compacts();
     for statement in head["setup"].as_array().unwrap() {
         store.rows(statement.as_str().unwrap()).await;
+        if compacted {
+            store.compact();
+        }
     }
-    let name = format!("{} {}", head["oracle"].as_str().unwrap(), head["seed"]);
+    let kept = if compacted { "compacted" } else { "memory" };
+    let name = format!(
+        "{} {} from {kept}",
+        head["oracle"].as_str().unwrap(),
+        head["seed"]
+    );
     let mut differing = Vec::new();
     let mut asked = 0;
     for case in lines {

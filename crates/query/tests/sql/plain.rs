@@ -37,6 +37,7 @@ async fn what_dashboards_ask_is_planned_with_few_rules_and_what_needs_more_with_
         "SELECT usage_user FROM cpu WHERE 1 < usage_user",
         "SELECT usage_user FROM cpu WHERE true",
         "SELECT usage_user FROM cpu WHERE usage_user IN (1, usage_system, NULL)",
+        "SELECT usage_user FROM cpu WHERE hostname IN ('host_1', 'host_2', 'host_1')",
     ] {
         assert!(!store.is_plain(sql).await, "{sql}");
         store.batches(sql).await.unwrap();

@@ -3,6 +3,9 @@
 //! Beside the records of sqllogictest a file may bring its data in comments, all of which is written before the first
 //! record: `#| cpu,host=a usage=1 1000000000` is a line of line protocol (nanoseconds), `# load tsbs/cpu-only` a file of
 //! `testdata`. NULL is `NULL`, an empty text `(empty)`, a time is as RFC 3339 has it.
+//!
+//! Each file runs three times: from memory; with every statement before the next one in a segment of its own; and with
+//! those compacted to partitions as well. The answers are the same.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -15,8 +18,16 @@ use sqllogictest::{AsyncDB, DBOutput, DefaultColumnType, Runner};
 use crate::functions::read_gzip;
 use crate::support::Store;
 
+/// Where rows are when a statement is asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    Memory,
+    Segments,
+    Partitions,
+}
+
 /// The way from a file to the store.
-struct Connection(Store);
+struct Connection(Store, Kept);
 
 /// What is wrong with a statement; the runner compares its text.
 #[derive(Debug)]
@@ -36,6 +47,11 @@ impl AsyncDB for Connection {
     type ColumnType = DefaultColumnType;
 
     async fn run(&mut self, sql: &str) -> Result<DBOutput<DefaultColumnType>, Wrong> {
+        match self.1 {
+            Kept::Memory => {}
+            Kept::Segments => self.0.engine.flush().unwrap(),
+            Kept::Partitions => self.0.compact(),
+        }
         let (columns, batches) = self.0.answer(sql).await.map_err(Wrong)?;
         if columns.is_empty() {
             return Ok(DBOutput::StatementComplete(0));
@@ -81,7 +97,7 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
 
 /// A store with what the comments of a file ask for.
 fn store(text: &str) -> Store {
-    let store = Store::new();
+    let store = Store::that_compacts();
     let mut lines = String::new();
     for line in text.lines() {
         if let Some(point) = line.strip_prefix("#| ") {
@@ -109,10 +125,13 @@ async fn every_slt_file_holds() {
     let mut failures = Vec::new();
     for path in found {
         let text = std::fs::read_to_string(&path).unwrap();
-        let mut runner = Runner::new(|| async { Ok(Connection(store(&text))) });
         let name = path.strip_prefix(&folder).unwrap().display().to_string();
-        if let Err(error) = runner.run_script_with_name_async(&text, name).await {
-            failures.push(error.display(false).to_string());
+        for kept in [Kept::Memory, Kept::Segments, Kept::Partitions] {
+            let mut runner = Runner::new(|| async { Ok(Connection(store(&text), kept)) });
+            let run = runner.run_script_with_name_async(&text, name.clone());
+            if let Err(error) = run.await {
+                failures.push(format!("from {kept:?}: {}", error.display(false)));
+            }
         }
     }
     assert!(failures.is_empty(), "{}", failures.join("\n\n"));

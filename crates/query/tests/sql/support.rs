@@ -7,7 +7,7 @@ use arrow::array::RecordBatch;
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use nilometer_engine::disk::MemoryDisk;
 use nilometer_engine::ingest::Session;
-use nilometer_engine::{Engine, Options, SystemClock};
+use nilometer_engine::{CompactionOptions, Engine, Options, SystemClock};
 use nilometer_lineproto::Precision;
 use nilometer_query::{Answer, Error, Params, Sql, SqlOptions};
 
@@ -20,6 +20,20 @@ fn without_numbers(plan: &str) -> String {
         text.push_str(part.trim_start_matches(|c: char| c.is_ascii_digit()));
     }
     text
+}
+
+/// The same statement with other digits in its texts. Not all of them mean something then.
+fn with_other_texts(sql: &str) -> String {
+    let mut is_text = false;
+    let other = |c: char| {
+        is_text ^= c == '\'';
+        match c {
+            '0' if is_text => '1',
+            '1'..='9' if is_text => char::from(c as u8 - 1),
+            _ => c,
+        }
+    };
+    sql.chars().map(other).collect()
 }
 
 /// An engine on a disk in memory, with SQL over it.
@@ -35,12 +49,37 @@ impl Store {
     }
 
     pub(crate) fn with(options: SqlOptions) -> Self {
+        Self::open(options, Options::default())
+    }
+
+    /// A store that merges whatever it has when it is told to, however little and however new that is.
+    pub(crate) fn that_compacts() -> Self {
+        let compaction = CompactionOptions {
+            fan_in: 2,
+            partition_rows_min: 1,
+            widen_rows_max: 0,
+            settle_ms: 0,
+            ..CompactionOptions::default()
+        };
+        let options = Options {
+            compaction,
+            ..Options::default()
+        };
+        Self::open(SqlOptions::default(), options)
+    }
+
+    /// Rows become a segment, and segments partitions, until there is nothing left to do.
+    pub(crate) fn compact(&self) {
+        self.engine.settle().unwrap();
+    }
+
+    fn open(options: SqlOptions, store: Options) -> Self {
         let disk = Arc::new(MemoryDisk::default());
         let engine = Engine::open(
             Arc::clone(&disk) as _,
             Arc::new(SystemClock),
             Path::new("/data"),
-            Options::default(),
+            store,
         )
         .unwrap();
         let engine = Arc::new(engine);
@@ -74,11 +113,18 @@ impl Store {
         self.sql.plans("d", sql).await.unwrap().is_some()
     }
 
-    /// Plain queries are planned with few rules; what comes out is what all of them would have made.
+    /// Plain queries are planned with few rules, or from templates; what comes out is what all rules would have made. So it is
+    /// for the same query with other literals, whose template is then that of the first.
     async fn assert_planned_as_with_all_rules(&self, sql: &str) {
-        if let Ok(Some(plans)) = self.sql.plans("d", sql).await {
-            let [plain, all] = plans.map(|plan| without_numbers(&plan));
-            assert_eq!(plain, all, "planned with few rules and with all: {sql}");
+        for sql in [sql, &with_other_texts(sql)] {
+            if let Ok(Some(plans)) = self.sql.plans("d", sql).await {
+                let [plain, all, by_template] = plans.map(|plan| without_numbers(&plan));
+                assert_eq!(plain, all, "planned with few rules and with all: {sql}");
+                assert_eq!(
+                    plain, by_template,
+                    "planned afresh and from a template: {sql}"
+                );
+            }
         }
     }
 

@@ -12,8 +12,8 @@ use super::verdict::said;
 use super::{Ran, Run, Wish};
 use crate::answer;
 use crate::client::{ALL, Ending, Feed, Got, Mailbox, talk};
-use crate::model::contradiction;
-use crate::plan::{Encoding, Format, QUERY_MS_MAX, Route, Write};
+use crate::model::{Shown, View, contradiction};
+use crate::plan::{Encoding, Format, QUERY_MS_MAX, Question, Route, Write};
 use crate::request;
 
 /// What a run may take to come to rest.
@@ -110,23 +110,42 @@ impl Run<'_> {
     }
 
     async fn compare(&mut self, poisoned: bool) -> Ran<()> {
+        let shown = self.look_at(&request::everything(true)).await?;
+        let shown = match shown {
+            None if self.dropped => self.look_at(&request::everything(false)).await?,
+            shown => shown,
+        };
+        let shown = shown.ok_or("reading does not go on: a table is not there")?;
+        self.must_be(View::Rows, &shown, poisoned)?;
+        let defined = self.look_at(&request::text_of(Question::Defined)).await?;
+        let defined = defined.ok_or("what the store says of itself cannot be read")?;
+        self.must_be(View::Names, &defined, poisoned)?;
+        // A database that is not there has no rows.
+        let aside = self.look_at(&request::text_of(Question::Aside)).await?;
+        self.must_be(View::Aside, &aside.unwrap_or_default(), poisoned)
+    }
+
+    /// What a statement shows now; `None` = something that it names is not there.
+    async fn look_at(&mut self, sql: &str) -> Ran<Option<Shown>> {
         let auditor = self.world.auditor();
-        let everything = |has_last| request::question(&request::everything(has_last), "csv");
-        let mut got = self.ask_of(auditor.clone(), everything(true)).await?;
-        if self.dropped && matches!(got.status, Some(400 | 404)) {
-            got = self.ask_of(auditor, everything(false)).await?;
+        let got = self.ask_of(auditor, request::question(sql, "csv")).await?;
+        if matches!(got.status, Some(400 | 404)) {
+            return Ok(None);
         }
         if got.status != Some(200) || got.whole != Some(true) {
             return Err(format!("reading does not go on: {}", said(&got)));
         }
-        let shown = answer::shown(&got.bytes, Format::Csv, &self.rows)?;
         self.counts.compared += 1;
-        if let Some(wrong) = contradiction(&[self.model.moment()], &shown) {
+        answer::shown(&got.bytes, Format::Csv, &self.rows).map(Some)
+    }
+
+    fn must_be(&mut self, view: View, shown: &Shown, poisoned: bool) -> Ran<()> {
+        if let Some(wrong) = contradiction(view, &[self.model.moment()], shown) {
             return Err(wrong);
         }
         // What a poisoned store has in its log may come back in the next life.
         if !poisoned {
-            self.model.see(&shown);
+            self.model.see(view, shown);
         }
         Ok(())
     }
@@ -156,10 +175,7 @@ impl Run<'_> {
         let comment = Write {
             op: 0,
             route: Route::V3,
-            tables: crate::model::Tables {
-                last: false,
-                keep: false,
-            },
+            tables: crate::model::Tables::default(),
             rows: 0,
             bad_lines: 0,
             keyed: false,

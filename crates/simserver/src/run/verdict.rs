@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{Client, Ran, Run, Wish};
 use crate::answer;
 use crate::client::{Ending, Got};
-use crate::model::{Attempt, contradiction};
+use crate::model::{Attempt, Shown, View, contradiction};
 use crate::plan::{
     BODY_READ_MS_MAX, Change, Format, QUERY_MS_MAX, Question, Route, WRITE_MS_MAX, Write,
 };
@@ -26,7 +26,7 @@ enum Outcome {
 const KILL: &str = "KILL QUERY";
 
 /// Limits that the simulation meets.
-pub const LIMITS: [&str; 11] = [
+pub const LIMITS: [&str; 12] = [
     "body-bytes-max",
     "bodies-bytes-max",
     "body-compressed-bytes-max",
@@ -34,6 +34,7 @@ pub const LIMITS: [&str; 11] = [
     "write-ms-max",
     "queries-waiting-max",
     "answer-rows-max",
+    "answer-pretty-rows-max",
     "query-memory-bytes-max",
     "query-ms-max",
     KILL,
@@ -79,15 +80,27 @@ impl Run<'_> {
                     )
                 })?;
                 self.count(outcome);
+                if write.tables.aside && outcome == Outcome::Done {
+                    (self.aside.was_made, self.aside.has_table) = (true, true);
+                }
                 self.end_write(write, attempts, outcome, &got);
             }
-            Wish::Change { change, attempt } => {
-                let outcome = self.of_statement(client, *change == Change::Drop, &got);
+            Wish::Change {
+                change, attempt, ..
+            } => {
+                let outcome = self.of_change(client, *change, &got);
                 let outcome = outcome.ok_or_else(|| {
                     format!("{change:?} had no reason for this answer: {}", said(&got))
                 })?;
                 self.count(outcome);
                 self.end_attempt(*attempt, outcome);
+                self.aside.was_made |= *change == Change::MakeAside && outcome == Outcome::Done;
+            }
+            Wish::Accept { jumps } => {
+                if got.status != Some(204) {
+                    return Err(format!("the clock cannot be accepted: {}", said(&got)));
+                }
+                self.accepted(*jumps);
             }
             Wish::Ask {
                 question,
@@ -166,10 +179,23 @@ impl Run<'_> {
         let limits = &self.plan.limits;
         let names = |setting: &str| error.contains(setting);
         let refused = |reason: bool| reason.then_some(Outcome::Refused);
+        // Who names a database or table that is not there, or is dropped meanwhile, is told so.
+        let began = client.began_aside;
+        let is_there = if write.route == Route::Insert {
+            began.has_table
+        } else {
+            began.was_made
+        };
+        let is_certain = is_there && !self.aside.was_dropped;
+        let is_nowhere = write.tables.aside && !is_certain && ending == Ending::Whole;
         if write.route == Route::Insert && ending == Ending::Whole && !names("bod") {
-            return self.of_statement(client, false, got);
+            return match status {
+                400 | 404 if is_nowhere => Some(Outcome::Refused),
+                _ => self.of_statement(client, false, got),
+            };
         }
         match status {
+            404 if is_nowhere => Some(Outcome::Refused),
             200 | 204 => Some(Outcome::Done).filter(|_| ending == Ending::Whole),
             400 if names("partial write") => {
                 let has_reason = write.bad_lines > 0 && ending == Ending::Whole;
@@ -200,6 +226,27 @@ impl Run<'_> {
             500 | 507 if self.world.has_faults(client.began_rooms) => Some(Outcome::Refused),
             _ => None,
         }
+    }
+
+    /// A definition is refused when its name is there already, or is not.
+    fn of_change(&mut self, client: &Client, change: Change, got: &Got) -> Option<Outcome> {
+        let Wish::Change {
+            name: Some(_),
+            in_its_way,
+            ..
+        } = &client.wish
+        else {
+            let is_drop = matches!(change, Change::Drop | Change::DropAside | Change::MakeAside);
+            return self.of_statement(client, is_drop, got);
+        };
+        let is_refused = matches!(got.status?, 400 | 404 | 409) && !error_of(got).contains(KILL);
+        let outcome = if is_refused {
+            in_its_way.then_some(Outcome::Refused)
+        } else {
+            self.of_statement(client, true, got)
+        };
+        self.counts.defined += u64::from(is_refused || outcome == Some(Outcome::Done));
+        outcome
     }
 
     fn of_statement(&self, client: &Client, is_drop: bool, got: &Got) -> Option<Outcome> {
@@ -241,7 +288,15 @@ impl Run<'_> {
         let limits = &self.plan.limits;
         let error = error_of(got);
         let passed_ms = self.world.now_ms() - client.began_ms;
-        let tiny = limits.answer_rows_max < 1 << 20 || limits.query_memory_bytes_max < 1 << 20;
+        let is_narrow = format == Format::Pretty && limits.answer_pretty_rows_max < 1 << 10;
+        let tiny = limits.answer_rows_max < 1 << 20
+            || limits.query_memory_bytes_max < 1 << 20
+            || is_narrow;
+        let view = match question {
+            Question::Aside => View::Aside,
+            Question::Defined => View::Names,
+            Question::All | Question::Sorted | Question::Long => View::Rows,
+        };
         let fine = match (got.status.unwrap_or(0), got.whole) {
             (200, Some(true)) => {
                 self.counts.acknowledged += 1;
@@ -251,7 +306,11 @@ impl Run<'_> {
                 self.counts.compared += 1;
                 self.counts.compared_midway += u64::from(moments.len() > 1);
                 let shown = answer::shown(&got.bytes, format, &self.rows)?;
-                return Ok(contradiction(moments, &shown));
+                return Ok(contradiction(view, moments, &shown));
+            }
+            // A database or table that is not there has no rows.
+            (400 | 404, _) if view == View::Aside => {
+                return Ok(contradiction(view, moments, &Shown::new()));
             }
             (200, _) => tiny || self.killed || passed_ms >= QUERY_MS_MAX,
             (504, _) => passed_ms >= QUERY_MS_MAX && error.contains("query-ms-max"),

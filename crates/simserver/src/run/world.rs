@@ -17,6 +17,8 @@ use crate::plan::{End, Plan};
 const DIR: &str = "/data";
 /// More than any plan writes.
 const HUGE_BYTES: u64 = 1 << 40;
+/// More than a store of some hundred rows has to do.
+const JOBS_MAX: u32 = 1_000;
 /// Turns that tokio gets to drop what operators have spawned.
 const FAREWELL_TURNS: usize = 8;
 
@@ -80,15 +82,19 @@ impl World {
     /// The routes under limits that let everything be read.
     pub(super) fn auditor(&mut self) -> Router {
         let limits = &self.plan.limits;
-        if limits.answer_rows_max >= 1 << 20 && limits.queries_waiting_max > 0 {
+        let is_wide = limits.answer_rows_max >= 1 << 20
+            && limits.queries_waiting_max > 0
+            && limits.query_memory_bytes_max >= 1 << 20;
+        if is_wide {
             return self.router();
         }
         let engine = Arc::clone(self.engine.as_ref().expect("there is one from open to end"));
         let make = || {
-            let config = ServerConfig {
+            let mut config = ServerConfig {
                 answer_rows_max: 1 << 20,
                 ..self.config.clone()
             };
+            config.sql.query_memory_bytes_max = 512 << 20;
             router(engine, config).expect("the same settings made a router before")
         };
         self.auditor.get_or_insert_with(make).clone()
@@ -96,6 +102,16 @@ impl World {
 
     pub(super) fn now_ms(&self) -> u64 {
         self.clock.monotonic_ms()
+    }
+
+    /// What the wall clock says, in nanoseconds since 1970.
+    pub(super) fn wall_ns(&self) -> i64 {
+        self.clock.now_ns()
+    }
+
+    /// Puts the wall clock ahead, and no other.
+    pub(super) fn jump(&self, ms: u64) {
+        self.clock.jump(ms);
     }
 
     /// Whether the store refuses writes after a failure.
@@ -135,6 +151,24 @@ impl World {
         if let Some(engine) = &self.engine {
             drop(engine.flush());
         }
+    }
+
+    /// Makes the head a segment, and does all that is left to do; false = something failed, or there is no end of it.
+    pub(super) fn upkeep(&self) -> bool {
+        let Some(engine) = &self.engine else {
+            return false;
+        };
+        if engine.flush().is_err() {
+            return false;
+        }
+        for _ in 0..JOBS_MAX {
+            match engine.maintain() {
+                Ok(Maintained::Idle) => return true,
+                Ok(_) => {}
+                Err(_) => return false,
+            }
+        }
+        false
     }
 
     /// Leaves so many bytes free on the disk, from now on.

@@ -33,7 +33,11 @@ fn every_promise_holds_through_random_requests() {
     for (name, met) in LIMITS.iter().zip(counts.limits) {
         assert!(met > 0 || count < SEEDS, "nobody met {name}: {counts}");
     }
-    let lively = counts.crashes > 0 && counts.compared_midway > 0 && counts.unanswered > 0;
+    let lively = counts.crashes > 0
+        && counts.compared_midway > 0
+        && counts.unanswered > 0
+        && counts.expired > 0
+        && counts.defined > 0;
     assert!(lively || count < SEEDS, "{counts}");
 }
 

@@ -20,6 +20,8 @@ pub(super) struct Group<'a> {
     number: usize,
     pub(super) directory: &'a Arc<GroupDirectory>,
     pub(super) mask: &'a Mask,
+    /// The series that are read, ascending.
+    series: &'a [u32],
     fields: Vec<Field>,
     statistics: Stored<Vec<ByBlock>>,
     rollups: Stored<Hours>,
@@ -68,8 +70,20 @@ type ByBlock = Vec<Option<PageStatistics>>;
 #[derive(Debug)]
 struct Hours {
     rollups: Arc<GroupRollups>,
-    /// By field, by entry; empty for absent fields.
+    /// Positions of the entries of the series that are read, ascending.
+    entries: Vec<usize>,
+    /// By field, by position in `entries`; empty for absent fields.
     values: Vec<Vec<Option<Summary>>>,
+}
+
+impl Hours {
+    /// What is known of an entry, by field.
+    fn of_entry(&self, entry: usize) -> impl Iterator<Item = Option<Summary>> {
+        let place = self.entries.binary_search(&entry);
+        self.values
+            .iter()
+            .map(move |column| column.get(place.ok()?).copied().flatten())
+    }
 }
 
 impl<'a> Group<'a> {
@@ -78,6 +92,7 @@ impl<'a> Group<'a> {
         number: usize,
         directory: &'a Arc<GroupDirectory>,
         mask: &'a Mask,
+        series: &'a [u32],
         fields: &[(ColumnId, PhysicalType)],
     ) -> Self {
         let fields = fields.iter().map(|&(id, kind)| {
@@ -99,6 +114,7 @@ impl<'a> Group<'a> {
             number,
             directory,
             mask,
+            series,
             fields: fields.collect(),
             statistics: Stored::Unread,
             rollups: Stored::Unread,
@@ -141,13 +157,16 @@ impl<'a> Group<'a> {
             return Ok(None);
         };
         let offset = self.segment.group(self.number)?.rollups_offset();
+        // A group has the hours of many series, and often one of them is asked for.
+        let entries = self.series.iter().flat_map(|&id| rollups.of_series(id));
+        let entries: Vec<usize> = entries.collect();
         let mut values = Vec::new();
         for field in &self.fields {
             let Field::Same(id, kind) = *field else {
                 values.push(Vec::new());
                 continue;
             };
-            let column = rollups.column(id.0, kind);
+            let column = rollups.column(id.0, kind, &entries);
             let column = column.map_err(|what| what.at(self.segment.path(), offset))?;
             match column {
                 Some(column) => values.push(column),
@@ -156,7 +175,11 @@ impl<'a> Group<'a> {
                 None => return Ok(None),
             }
         }
-        Ok(Some(Hours { rollups, values }))
+        Ok(Some(Hours {
+            rollups,
+            entries,
+            values,
+        }))
     }
 
     fn is_in_own_blocks(&self, id: ColumnId) -> bool {
@@ -175,10 +198,9 @@ impl<'a> Group<'a> {
         let Some(hours) = self.rollups.get() else {
             return false;
         };
-        hours.values.iter().all(|column| {
-            let summary = column.get(entry).copied().flatten();
-            summary.is_none_or(|summary| summary.is_usable())
-        })
+        hours
+            .of_entry(entry)
+            .all(|summary| summary.is_none_or(|summary| summary.is_usable()))
     }
 
     /// Whether the statistics of a block may stand for its rows.
@@ -247,9 +269,7 @@ impl<'a> Group<'a> {
         let Some(hour) = hours.rollups.entries.get(entry) else {
             return;
         };
-        let values = hours.values.iter();
-        let values = values.map(|column| column.get(entry).copied().flatten());
-        buckets.add(hour.min_time, u64::from(hour.rows), values);
+        buckets.add(hour.min_time, u64::from(hour.rows), hours.of_entry(entry));
     }
 
     /// Adds a block, which is usable.

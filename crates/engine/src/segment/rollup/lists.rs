@@ -114,13 +114,6 @@ fn put_from(values: &[i64], from: &[i64], out: &mut Vec<u8>) {
     put(pairs.map(|(value, from)| value.wrapping_sub(*from)), out);
 }
 
-fn add(mut list: Vec<i64>, from: &[i64]) -> Vec<i64> {
-    for (value, from) in list.iter_mut().zip(from) {
-        *value = value.wrapping_add(*from);
-    }
-    list
-}
-
 /// The value before each, 0 before the first.
 fn before(list: &[i64]) -> Vec<i64> {
     std::iter::once(0).chain(list.iter().copied()).collect()
@@ -191,144 +184,226 @@ fn take_floats(input: &mut &[u8], n: usize) -> Result<Vec<f64>, Malformed> {
     Ok(floats)
 }
 
-/// Counts and times of an entry with values.
+/// Where an entry with values has its numbers, and its count and times.
 struct Frame {
-    entry: usize,
+    /// Position among the entries with values.
+    at: usize,
     count: u64,
     first: i64,
     last: i64,
 }
 
+/// What is known of the entries at `wanted`, ascending positions; the lists are read to their ends all the same.
 pub(super) fn decode(
     input: &mut &[u8],
     entries: &[HourEntry],
     kind: PhysicalType,
+    wanted: &[usize],
 ) -> Result<Vec<Option<Summary>>, Malformed> {
-    let frames = decode_frames(input, entries)?;
-    let n = frames.len();
-    let (first, last, totals) = match kind {
-        PhysicalType::I64 | PhysicalType::U64 => decode_integers(input, &frames, kind)?,
-        PhysicalType::F64 => decode_floats(input, n)?,
-        PhysicalType::Bool => {
-            let (first, last) = (take(input, n)?, take(input, n)?);
-            let totals = take(input, n)?.into_iter().map(|trues| Totals::Bool {
-                trues: trues as u64,
-            });
-            (first, last, totals.collect())
-        }
+    let (n, frames) = decode_frames(input, entries, wanted)?;
+    let numbers = match kind {
+        PhysicalType::I64 | PhysicalType::U64 => Numbers::of_integers(input, n, kind)?,
+        PhysicalType::F64 => Numbers::of_floats(input, n)?,
+        PhysicalType::Bool => Numbers::Bool {
+            first: take(input, n)?,
+            last: take(input, n)?,
+            trues: take(input, n)?,
+        },
         PhysicalType::Text | PhysicalType::Bytes => {
             return Err(Malformed::new("rollups of text"));
         }
     };
-    let mut values = vec![None; entries.len()];
-    for (((frame, totals), first), last) in frames.iter().zip(totals).zip(first).zip(last) {
-        if let Some(slot) = values.get_mut(frame.entry) {
-            *slot = Some(Summary {
-                count: frame.count,
-                first: Moment {
-                    time: frame.first,
-                    bits: first as u64,
-                },
-                last: Moment {
-                    time: frame.last,
-                    bits: last as u64,
-                },
-                totals,
-            });
-        }
-    }
-    Ok(values)
+    let summary = |frame: Option<Frame>| frame.map(|frame| numbers.summary(&frame)).transpose();
+    frames.into_iter().map(summary).collect()
 }
 
-fn decode_frames(input: &mut &[u8], entries: &[HourEntry]) -> Result<Vec<Frame>, Malformed> {
+/// How many entries have values, and those of the wanted ones.
+fn decode_frames(
+    input: &mut &[u8],
+    entries: &[HourEntry],
+    wanted: &[usize],
+) -> Result<(usize, Vec<Option<Frame>>), Malformed> {
     let nulls = take(input, entries.len())?;
-    let mut known = Vec::new();
+    let mut n = 0;
+    let mut known = Vec::with_capacity(wanted.len());
+    let mut left = wanted.iter().copied().peekable();
     for (at, (entry, &nulls)) in entries.iter().zip(&nulls).enumerate() {
         let nulls = u32::try_from(nulls).ok().filter(|n| *n <= entry.rows);
         let nulls = nulls.ok_or_else(|| Malformed::new("an hour of more nulls than rows"))?;
-        if nulls < entry.rows {
-            known.push((at, entry, u64::from(entry.rows - nulls)));
+        let has_values = nulls < entry.rows;
+        if left.next_if_eq(&at).is_some() {
+            let count = u64::from(entry.rows - nulls);
+            known.push(has_values.then_some((n, entry, count)));
         }
+        n += usize::from(has_values);
     }
-    let (before, after) = (take(input, known.len())?, take(input, known.len())?);
-    let mut frames = Vec::with_capacity(known.len());
-    for (((entry, hour, count), before), after) in known.into_iter().zip(before).zip(after) {
+    let (before, after) = (take(input, n)?, take(input, n)?);
+    let frame = |(at, hour, count): (usize, &HourEntry, u64)| {
+        let (before, after) = (number(&before, at)?, number(&after, at)?);
         let duration = hour.max_time.wrapping_sub(hour.min_time);
         let is_inside = |at: i64| (0..=duration).contains(&at);
         if !is_inside(before) || !is_inside(after) || before > duration - after {
             return Err(Malformed::new("a value of an hour lies outside its rows"));
         }
-        frames.push(Frame {
-            entry,
+        Ok(Frame {
+            at,
             count,
             first: hour.min_time + before,
             last: hour.max_time - after,
-        });
-    }
-    Ok(frames)
-}
-
-/// First values, last values and the rest.
-type Numbers = (Vec<i64>, Vec<i64>, Vec<Totals>);
-
-fn decode_integers(
-    input: &mut &[u8],
-    frames: &[Frame],
-    kind: PhysicalType,
-) -> Result<Numbers, Malformed> {
-    let n = frames.len();
-    let min = take(input, n)?;
-    let max = add(take(input, n)?, &min);
-    let last = add(take(input, n)?, &min);
-    let first = match take_byte(input)? {
-        0 => add(take(input, n)?, &min),
-        1 => add(take(input, n)?, &before(&last)),
-        _ => return Err(Malformed::new("first values of rollups refer to nothing")),
+        })
     };
-    let (low, high) = (take(input, n)?, take(input, n)?);
-    let mut totals = Vec::with_capacity(n);
-    let extremes = min.iter().zip(&max);
-    for (((frame, (&min, &max)), low), high) in frames.iter().zip(extremes).zip(low).zip(high) {
-        let above = i128::from(high) << 64 | i128::from(low as u64);
-        let sum_from = |min: i128| {
-            min.wrapping_mul(i128::from(frame.count))
-                .wrapping_add(above)
-        };
-        totals.push(if kind == PhysicalType::U64 {
-            Totals::Unsigned {
-                min: min as u64,
-                max: max as u64,
-                sum: sum_from(i128::from(min as u64)) as u128,
-            }
-        } else {
-            Totals::Int {
-                min,
-                max,
-                sum: sum_from(i128::from(min)),
-            }
-        });
-    }
-    Ok((first, last, totals))
+    let frames = known.into_iter().map(|known| known.map(frame).transpose());
+    Ok((n, frames.collect::<Result<_, _>>()?))
 }
 
-fn decode_floats(input: &mut &[u8], n: usize) -> Result<Numbers, Malformed> {
-    let (min, max) = (take_floats(input, n)?, take_floats(input, n)?);
-    let (last, first) = (take_floats(input, n)?, take_floats(input, n)?);
-    let sums = take_floats(input, n)?;
-    let flags = take(input, n)?;
-    let bits = |floats: Vec<f64>| floats.iter().map(|f| f.to_bits() as i64).collect();
-    let mut totals = Vec::with_capacity(n);
-    for (((min, max), sum), flag) in min.into_iter().zip(max).zip(sums).zip(flags) {
-        totals.push(Totals::Float {
+fn number<T: Copy>(list: &[T], at: usize) -> Result<T, Malformed> {
+    let number = list.get(at).copied();
+    number.ok_or_else(|| Malformed::new("a list of rollups is too short"))
+}
+
+/// The lists as they are written: what is asked for is put together one entry at a time.
+enum Numbers {
+    Integer {
+        is_unsigned: bool,
+        min: Vec<i64>,
+        /// From here on above `min`.
+        max: Vec<i64>,
+        last: Vec<i64>,
+        first: Vec<i64>,
+        /// Whether `first` is above the last value before, and not above `min`.
+        is_first_near: bool,
+        low: Vec<i64>,
+        high: Vec<i64>,
+    },
+    Float {
+        min: Vec<f64>,
+        max: Vec<f64>,
+        last: Vec<f64>,
+        first: Vec<f64>,
+        sum: Vec<f64>,
+        flags: Vec<i64>,
+    },
+    Bool {
+        first: Vec<i64>,
+        last: Vec<i64>,
+        trues: Vec<i64>,
+    },
+}
+
+impl Numbers {
+    fn of_integers(input: &mut &[u8], n: usize, kind: PhysicalType) -> Result<Self, Malformed> {
+        let (min, max, last) = (take(input, n)?, take(input, n)?, take(input, n)?);
+        let is_first_near = match take_byte(input)? {
+            0 => false,
+            1 => true,
+            _ => return Err(Malformed::new("first values of rollups refer to nothing")),
+        };
+        Ok(Self::Integer {
+            is_unsigned: kind == PhysicalType::U64,
             min,
             max,
-            sum,
-            non_finite: match flag {
-                0 => false,
-                1 => true,
-                _ => return Err(Malformed::new("a flag of rollups is neither 0 nor 1")),
-            },
-        });
+            last,
+            first: take(input, n)?,
+            is_first_near,
+            low: take(input, n)?,
+            high: take(input, n)?,
+        })
     }
-    Ok((bits(first), bits(last), totals))
+
+    fn of_floats(input: &mut &[u8], n: usize) -> Result<Self, Malformed> {
+        Ok(Self::Float {
+            min: take_floats(input, n)?,
+            max: take_floats(input, n)?,
+            last: take_floats(input, n)?,
+            first: take_floats(input, n)?,
+            sum: take_floats(input, n)?,
+            flags: take(input, n)?,
+        })
+    }
+
+    fn summary(&self, frame: &Frame) -> Result<Summary, Malformed> {
+        let at = frame.at;
+        let (first, last, totals) = match self {
+            Self::Integer {
+                is_unsigned,
+                min,
+                max,
+                last,
+                first,
+                is_first_near,
+                low,
+                high,
+            } => {
+                let last_at = |at: usize| -> Result<i64, Malformed> {
+                    Ok(number(last, at)?.wrapping_add(number(min, at)?))
+                };
+                let smallest = number(min, at)?;
+                let from = match (is_first_near, at.checked_sub(1)) {
+                    (false, _) => smallest,
+                    (true, None) => 0,
+                    (true, Some(before)) => last_at(before)?,
+                };
+                let above =
+                    i128::from(number(high, at)?) << 64 | i128::from(number(low, at)? as u64);
+                let sum_from = |min: i128| {
+                    min.wrapping_mul(i128::from(frame.count))
+                        .wrapping_add(above)
+                };
+                let largest = number(max, at)?.wrapping_add(smallest);
+                let totals = if *is_unsigned {
+                    Totals::Unsigned {
+                        min: smallest as u64,
+                        max: largest as u64,
+                        sum: sum_from(i128::from(smallest as u64)) as u128,
+                    }
+                } else {
+                    Totals::Int {
+                        min: smallest,
+                        max: largest,
+                        sum: sum_from(i128::from(smallest)),
+                    }
+                };
+                let first = number(first, at)?.wrapping_add(from);
+                (first as u64, last_at(at)? as u64, totals)
+            }
+            Self::Float {
+                min,
+                max,
+                last,
+                first,
+                sum,
+                flags,
+            } => {
+                let totals = Totals::Float {
+                    min: number(min, at)?,
+                    max: number(max, at)?,
+                    sum: number(sum, at)?,
+                    non_finite: match number(flags, at)? {
+                        0 => false,
+                        1 => true,
+                        _ => return Err(Malformed::new("a flag of rollups is neither 0 nor 1")),
+                    },
+                };
+                let (first, last) = (number(first, at)?, number(last, at)?);
+                (first.to_bits(), last.to_bits(), totals)
+            }
+            Self::Bool { first, last, trues } => {
+                let trues = number(trues, at)? as u64;
+                let (first, last) = (number(first, at)?, number(last, at)?);
+                (first as u64, last as u64, Totals::Bool { trues })
+            }
+        };
+        Ok(Summary {
+            count: frame.count,
+            first: Moment {
+                time: frame.first,
+                bits: first,
+            },
+            last: Moment {
+                time: frame.last,
+                bits: last,
+            },
+            totals,
+        })
+    }
 }

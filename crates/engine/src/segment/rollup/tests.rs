@@ -97,6 +97,7 @@ proptest! {
     fn rollups_read_back_as_written(
         seeds in vec((0u8..5, 0u16..2000, any::<u32>()), 1..300),
         numbers in vec((any::<u64>(), any::<u64>(), 0u8..10), 300),
+        picked in vec(any::<bool>(), 300),
     ) {
         let entries = entries(&seeds);
         let mut rollups = GroupRollups::new(entries.clone());
@@ -118,12 +119,16 @@ proptest! {
         rollups.encode(&mut bytes);
         let read = GroupRollups::decode(&bytes).unwrap();
         prop_assert_eq!(&read.entries, &entries);
+        let all: Vec<usize> = (0..entries.len()).collect();
+        let some: Vec<usize> = all.iter().copied().filter(|at| picked[*at]).collect();
         for ((id, kind), values) in (1..).zip(KINDS).zip(expected) {
-            let got = read.column(id, kind).unwrap().expect("it was written");
-            let got: Vec<_> = got.iter().map(|value| value.as_ref().map(bits)).collect();
-            let values: Vec<_> = values.iter().map(|value| value.as_ref().map(bits)).collect();
-            prop_assert_eq!(got, values, "{:?}", kind);
-            prop_assert!(read.column(id, PhysicalType::Text).unwrap().is_none());
+            for wanted in [&all, &some] {
+                let got = read.column(id, kind, wanted).unwrap().expect("it was written");
+                let got: Vec<_> = got.iter().map(|value| value.as_ref().map(bits)).collect();
+                let values: Vec<_> = wanted.iter().map(|at| values[*at].as_ref().map(bits)).collect();
+                prop_assert_eq!(got, values, "{:?}", kind);
+            }
+            prop_assert!(read.column(id, PhysicalType::Text, &all).unwrap().is_none());
         }
     }
 
@@ -136,8 +141,9 @@ proptest! {
     ) {
         let look = |bytes: &[u8]| {
             if let Ok(read) = GroupRollups::decode(bytes) {
+                let all: Vec<usize> = (0..read.entries.len()).collect();
                 for (id, kind) in (1..).zip(KINDS) {
-                    drop(read.column(id, kind));
+                    drop(read.column(id, kind, &all));
                 }
             }
         };

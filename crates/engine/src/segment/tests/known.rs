@@ -119,8 +119,10 @@ fn rollups_say_what_the_rows_of_each_hour_have() {
             (2, PhysicalType::F64),
             (3, PhysicalType::Bool),
         ];
-        let columns = columns.map(|(id, kind)| rollups.column(id, kind).unwrap().unwrap());
-        assert!(rollups.column(4, PhysicalType::Text).unwrap().is_none());
+        let all: Vec<usize> = (0..rollups.entries.len()).collect();
+        let columns = columns.map(|(id, kind)| rollups.column(id, kind, &all).unwrap().unwrap());
+        let text = rollups.column(4, PhysicalType::Text, &all).unwrap();
+        assert!(text.is_none());
         for (at, entry) in rollups.entries.iter().enumerate() {
             rows += u64::from(entry.rows);
             let values = expected

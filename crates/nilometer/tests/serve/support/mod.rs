@@ -4,6 +4,7 @@
 mod command;
 mod http;
 mod instant;
+mod scratch;
 mod server;
 
 use std::thread;
@@ -12,6 +13,7 @@ use std::time::{Duration, Instant};
 pub(crate) use command::{Run, bash, nilometer, nilometer_with};
 pub(crate) use http::{Response, Row, gzip};
 pub(crate) use instant::nanoseconds;
+pub(crate) use scratch::Scratch;
 pub(crate) use server::{Outcome, Server, binary, finish, rows, run, serve};
 
 /// How long any single wait may take before the test fails. Generous, because no promise is about speed here.

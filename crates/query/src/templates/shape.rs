@@ -1,0 +1,194 @@
+//! The shape of a statement: its tokens, without the texts that its WHERE compares with.
+//!
+//! What a text is compared with is told from the tokens around it alone, so that finding out takes no parser: it stands behind
+//! a comparison, in BETWEEN or in a list of IN that has nothing but texts. Whether that is so decides who makes the template.
+//! Two statements of one shape are parsed into trees that differ in these texts only. Does not: look at names or types.
+
+use std::fmt::Write;
+
+use datafusion::sql::sqlparser::keywords::Keyword;
+use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+
+/// Longer statements are written by programs, each another one.
+const BYTES_MAX: usize = 8192;
+
+/// Lists of up to so many values are planned as comparisons, and each number of them has a plan of its own.
+const LIST_SPELLED_OUT_MAX: usize = 3;
+
+/// A statement without the texts that it compares with, and these.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Shape {
+    text: String,
+    values: Vec<Vec<String>>,
+}
+
+impl Shape {
+    /// The shape of a query that has texts to compare with; `None` = no template is worth looking for.
+    pub(crate) fn of(tokens: &[TokenWithSpan]) -> Option<Self> {
+        let mut tokens = Significant(tokens);
+        if tokens.keyword() != Some(Keyword::SELECT) {
+            return None;
+        }
+        let mut shape = Self {
+            text: String::with_capacity(512),
+            values: Vec::new(),
+        };
+        let mut depth = 0usize;
+        let mut is_where = false;
+        // Where a BETWEEN waits for its AND.
+        let mut between = None;
+        while let Some(token) = tokens.first() {
+            let mut follows = false;
+            match token {
+                Token::LParen => depth += 1,
+                Token::RParen => depth = depth.checked_sub(1)?,
+                Token::Eq | Token::Lt | Token::Gt | Token::LtEq | Token::GtEq => follows = is_where,
+                Token::Word(word) if word.quote_style.is_none() => match word.keyword {
+                    Keyword::WHERE if depth == 0 => is_where = true,
+                    Keyword::GROUP | Keyword::ORDER | Keyword::LIMIT | Keyword::HAVING
+                        if depth == 0 =>
+                    {
+                        is_where = false;
+                    }
+                    Keyword::BETWEEN if is_where => {
+                        between = Some(depth);
+                        follows = true;
+                    }
+                    Keyword::AND if between == Some(depth) => {
+                        between = None;
+                        follows = is_where;
+                    }
+                    _ => {}
+                },
+                _ => {}
+            }
+            shape.push(token);
+            let is_in = is_where && tokens.keyword() == Some(Keyword::IN);
+            tokens.advance();
+            if follows {
+                shape.take_value(&mut tokens);
+            } else if is_in {
+                shape.take_list(&mut tokens)?;
+            }
+            if shape.text.len() > BYTES_MAX {
+                return None;
+            }
+        }
+        (!shape.values.is_empty()).then_some(shape)
+    }
+
+    /// The tokens; equal for two statements that differ in values only.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The texts that are compared with, in the order of the statement; several for a list.
+    pub(crate) fn values(&self) -> &[Vec<String>] {
+        &self.values
+    }
+
+    /// Adds a token as it is. Each says its length, so that nothing in it is taken for the next one.
+    fn push(&mut self, token: &Token) {
+        // Writing to a string cannot fail.
+        let _ = match token {
+            Token::Word(word) => write!(
+                self.text,
+                "{}{}:{} ",
+                word.quote_style.unwrap_or('w'),
+                word.value.len(),
+                word.value
+            ),
+            Token::SingleQuotedString(text) => write!(self.text, "s{}:{text} ", text.len()),
+            other => {
+                let shown = format!("{other:?}");
+                write!(self.text, "o{}:{shown} ", shown.len())
+            }
+        };
+    }
+
+    /// Takes the text that is compared with, if one follows.
+    fn take_value(&mut self, tokens: &mut Significant<'_>) {
+        let mut next = tokens.clone();
+        let is_typed = next.keyword() == Some(Keyword::TIMESTAMP);
+        let word = next.first();
+        if is_typed {
+            next.advance();
+        }
+        if let Some(Token::SingleQuotedString(text)) = next.first() {
+            if let Some(word) = word.filter(|_| is_typed) {
+                self.push(word);
+            }
+            self.values.push(vec![text.clone()]);
+            self.text.push_str("? ");
+            next.advance();
+            *tokens = next;
+        }
+    }
+
+    /// Takes a list of texts, if one follows; `None` = it has a text twice, which the planner may notice.
+    fn take_list(&mut self, tokens: &mut Significant<'_>) -> Option<()> {
+        let mut rest = tokens.clone();
+        if rest.first() != Some(&Token::LParen) {
+            return Some(());
+        }
+        let mut values: Vec<String> = Vec::new();
+        loop {
+            rest.advance();
+            let Some(Token::SingleQuotedString(text)) = rest.first() else {
+                return Some(());
+            };
+            values.push(text.clone());
+            rest.advance();
+            match rest.first() {
+                Some(Token::Comma) => {}
+                Some(Token::RParen) => break,
+                _ => return Some(()),
+            }
+        }
+        rest.advance();
+        *tokens = rest;
+        let mut sorted: Vec<&String> = values.iter().collect();
+        sorted.sort_unstable();
+        if sorted.array_windows().any(|[one, next]| one == next) {
+            return None;
+        }
+        // Writing to a string cannot fail.
+        let _ = match values.len() {
+            few @ ..=LIST_SPELLED_OUT_MAX => write!(self.text, "?{few} "),
+            _ => write!(self.text, "?+ "),
+        };
+        self.values.push(values);
+        Some(())
+    }
+}
+
+/// Tokens without what lies between them.
+#[derive(Clone)]
+struct Significant<'a>(&'a [TokenWithSpan]);
+
+impl<'a> Significant<'a> {
+    fn first(&mut self) -> Option<&'a Token> {
+        loop {
+            let (first, rest) = self.0.split_first()?;
+            match first.token {
+                Token::Whitespace(_) => self.0 = rest,
+                Token::EOF => return None,
+                _ => return Some(&first.token),
+            }
+        }
+    }
+
+    fn keyword(&mut self) -> Option<Keyword> {
+        match self.first()? {
+            Token::Word(word) if word.quote_style.is_none() => Some(word.keyword),
+            _ => None,
+        }
+    }
+
+    /// Goes past the first token.
+    fn advance(&mut self) {
+        if self.first().is_some() {
+            self.0 = self.0.get(1..).unwrap_or_default();
+        }
+    }
+}

@@ -1,0 +1,177 @@
+//! Templates of statements. That what is planned from one is what is planned afresh is checked for each query of these tests,
+//! as it is and with other texts, wherever it is asked (`Store::answer`); here it is checked on purpose.
+
+use crate::support::Store;
+
+const NS: i64 = 1_000_000_000;
+
+fn store() -> Store {
+    let store = Store::new();
+    let mut lines = String::new();
+    for minute in 0..180i64 {
+        for host in 0..5 {
+            let time = (1_451_606_400 + minute * 60) * NS;
+            let user = (minute * 7 + host * 13) % 100;
+            let region = ["eu", "us"][usize::from(host > 2)];
+            lines.push_str(&format!(
+                "cpu,hostname=host_{host},region={region} usage_user={user}i,idle={host}.5 {time}\n"
+            ));
+        }
+    }
+    store.write(&lines);
+    store
+}
+
+/// Statements whose values may be others, with a place for each of hosts, start and end.
+const TEMPLATES: [&str; 8] = [
+    "SELECT time_bucket('1 hour', time) AS hour, max(usage_user), max(idle) FROM cpu WHERE hostname IN (HOSTS) AND time >= timestamp 'START' AND time < timestamp 'END' GROUP BY hour ORDER BY hour",
+    "SELECT time_bucket('1 minute', time) AS minute, max(usage_user) AS m FROM cpu WHERE hostname IN (HOSTS) AND time >= 'START' AND time < 'END' GROUP BY minute ORDER BY minute",
+    "SELECT c.hostname, count(*), avg(c.idle) FROM cpu c WHERE c.time BETWEEN 'START' AND 'END' AND c.region = 'eu' GROUP BY c.hostname ORDER BY c.hostname",
+    "SELECT * FROM cpu WHERE usage_user > 90.0 AND time >= timestamp 'START' AND time < timestamp 'END' AND hostname IN (HOSTS) ORDER BY time, hostname",
+    "SELECT time, usage_user FROM cpu WHERE hostname IN (HOSTS) AND time < 'END' ORDER BY time DESC LIMIT 5",
+    "SELECT region, hostname, last(usage_user, time) FROM cpu WHERE time > 'START' AND hostname IN (HOSTS) AND region IN ('us') GROUP BY region, hostname ORDER BY region, hostname",
+    "SELECT count(*) FROM cpu WHERE hostname IN (HOSTS)",
+    "SELECT date_trunc('hour', time) AS h, sum(usage_user) FROM \"cpu\" WHERE \"time\" > '2016-01-01 00:30:00.5' AND hostname IN (HOSTS) GROUP BY 1 ORDER BY 1",
+];
+
+const HOSTS: [&str; 8] = [
+    "'host_1'",
+    "'host_4'",
+    "'nobody'",
+    "'host_0', 'host_3'",
+    "'host_3', '', 'host_1'",
+    "'host_0', 'host_1', 'host_2', 'host_3'",
+    "'host_4', 'host_3', 'x''y', 'host_1', 'host_0'",
+    "'host_1', 'host_1'",
+];
+
+const RANGES: [[&str; 2]; 6] = [
+    ["2016-01-01T00:00:00Z", "2016-01-01T03:00:00Z"],
+    ["2016-01-01T00:12:34Z", "2016-01-01T01:59:59.999999999Z"],
+    ["2016-01-01 01:00:00", "2016-01-01 02:00:00"],
+    ["2016-01-01T02:00:00Z", "2016-01-01T01:00:00Z"],
+    ["2016-01-01", "2016-01-01T02:00:00+01:00"],
+    ["1999-12-31T23:59:59Z", "2030-01-01T00:00:00"],
+];
+
+fn with(template: &str, hosts: &str, [start, end]: [&str; 2]) -> String {
+    let sql = template.replace("HOSTS", hosts);
+    sql.replace("START", start).replace("END", end)
+}
+
+#[tokio::test]
+async fn a_statement_with_other_literals_is_planned_and_answered_as_afresh() {
+    let store = store();
+    for template in TEMPLATES {
+        for hosts in HOSTS {
+            for range in RANGES {
+                let sql = with(template, hosts, range);
+                // Compares the plans, and then asks with the template.
+                let rows = store.rows(&sql).await;
+                // A condition that is always true leaves no template for it.
+                let afresh = sql.replace("WHERE ", "WHERE (1 < 2 OR hostname = 'x') AND ");
+                assert_eq!(rows, store.rows(&afresh).await, "{sql}");
+            }
+        }
+    }
+    // By the number of values in the list: one, two, three, more.
+    let of_lists = TEMPLATES.iter().filter(|sql| sql.contains("HOSTS")).count();
+    let of_others = TEMPLATES.len() - of_lists;
+    assert!(
+        store.sql().templates() >= 4 * of_lists + of_others,
+        "{}",
+        store.sql().templates()
+    );
+}
+
+#[tokio::test]
+async fn what_could_be_another_plan_with_other_literals_has_no_template() {
+    let store = store();
+    for sql in [
+        "SELECT count(*) FROM cpu WHERE time > now() - interval '1 hour' AND hostname = 'host_1'",
+        "SELECT count(*) FROM cpu WHERE hostname = 'host_1' OR hostname = 'host_2'",
+        "SELECT count(*) FROM cpu WHERE hostname = 'host_1' AND hostname = 'host_2'",
+        "SELECT count(*) FROM cpu WHERE hostname = 'host_1' AND hostname <> 'host_2'",
+        "SELECT count(*) FROM cpu WHERE time > '2016-01-01T00:00:00Z' AND time >= '2016-01-01T01:00:00Z'",
+        "SELECT count(*) FROM cpu WHERE time = '2016-01-01T00:00:00Z'",
+        "SELECT count(*) FROM cpu WHERE hostname = region AND hostname = 'host_1'",
+        "SELECT count(*) FROM cpu WHERE hostname NOT IN ('host_1', 'host_2')",
+        "SELECT count(*) FROM cpu WHERE upper(hostname) = 'HOST_1'",
+        "SELECT max(usage_user) FROM cpu WHERE hostname = 'host_1' HAVING max(usage_user) > 1",
+        "SELECT count(*), 'host_1' FROM cpu WHERE hostname = 'host_1'",
+        "SELECT count(*) FROM cpu a JOIN cpu b ON a.time = b.time WHERE a.hostname = 'host_1'",
+        "SELECT count(*) FROM (SELECT * FROM cpu WHERE hostname = 'host_1') q",
+        "SELECT table_name FROM information_schema.tables WHERE table_name = 'cpu'",
+        "SELECT time_bucket_gapfill('1 hour', time) AS h, avg(idle) FROM cpu WHERE hostname = 'host_1' AND time >= '2016-01-01T00:00:00Z' AND time < '2016-01-01T02:00:00Z' GROUP BY h",
+    ] {
+        store.batches(sql).await.unwrap();
+        assert_eq!(store.sql().templates(), 0, "{sql}");
+    }
+}
+
+#[tokio::test]
+async fn a_template_sees_the_newest_rows_and_the_newest_schema() {
+    let store = store();
+    let sql = "SELECT * FROM cpu WHERE hostname = 'host_9' AND time >= '2016-01-01T00:00:00Z'";
+    assert!(store.rows(sql).await.is_empty());
+    assert_eq!(store.sql().templates(), 1);
+    store.write("cpu,hostname=host_9,region=eu usage_user=1i 1451606400000000000");
+    let before = store.rows(sql).await;
+    assert_eq!(before, ["2016-01-01T00:00:00Z|host_9|eu|1|-"]);
+    // Another column, and then another table of the same name.
+    store.write("cpu,hostname=host_9,region=eu more=2i 1451606400000000000");
+    assert_eq!(
+        store.rows(sql).await,
+        ["2016-01-01T00:00:00Z|host_9|eu|1|-|2"]
+    );
+    store.batches("DROP TABLE cpu").await.unwrap();
+    assert!(store.error(sql).await.to_string().contains("cpu"));
+    store.write("cpu,hostname=host_9 other=3i 1451606400000000000");
+    assert_eq!(store.rows(sql).await, ["2016-01-01T00:00:00Z|host_9|3"]);
+    store
+        .batches("ALTER TABLE cpu RENAME TO old")
+        .await
+        .unwrap();
+    store
+        .batches("CREATE VIEW cpu AS SELECT time, 'host_9' AS hostname, 7 AS seven FROM old")
+        .await
+        .unwrap();
+    assert_eq!(store.rows(sql).await, ["2016-01-01T00:00:00Z|host_9|7"]);
+}
+
+#[tokio::test]
+async fn a_template_belongs_to_the_database_that_it_was_made_in() {
+    let store = store();
+    store.write_to(
+        "e",
+        "cpu,hostname=host_1 usage_user=77i 1451606400000000000",
+    );
+    let sql = "SELECT max(usage_user) FROM cpu WHERE hostname = 'host_1'";
+    let of_d = store.rows(sql).await;
+    let answer = store.sql().query("e", sql).await.unwrap();
+    let batches = answer.collect().await.unwrap();
+    let of_e = arrow::util::pretty::pretty_format_batches(&batches)
+        .unwrap()
+        .to_string();
+    assert!(of_e.contains("77"), "{of_e}");
+    assert_eq!(store.rows(sql).await, of_d);
+    assert_eq!(store.sql().templates(), 2);
+    assert!(store.sql().query("nowhere", sql).await.is_err());
+}
+
+#[tokio::test]
+async fn templates_are_bounded_in_number() {
+    let store = store();
+    for number in 0..300 {
+        let sql = format!("SELECT max(usage_user) AS m{number} FROM cpu WHERE hostname = 'host_1'");
+        store
+            .sql()
+            .query("d", &sql)
+            .await
+            .unwrap()
+            .collect()
+            .await
+            .unwrap();
+    }
+    assert_eq!(store.sql().templates(), 256);
+}
