@@ -202,11 +202,11 @@ impl Sql {
                 () = stop.cancelled.cancelled() => false,
             }
         };
-        if workers::within(time_left, begun).await == Some(true) {
-            return Ok(());
+        let ms_max = self.shared.options.query_ms_max;
+        match workers::within(time_left, begun).await {
+            Some(true) => Ok(()),
+            _ => Err(running.ended(ms_max).unwrap_or(Error::Cancelled)),
         }
-        let ended = running.ended(self.shared.options.query_ms_max);
-        Err(ended.unwrap_or(Error::Cancelled))
     }
 
     /// Counts a statement among those that run.
@@ -302,7 +302,6 @@ impl Sql {
         let Ok(plan) = planned.await else {
             return Ok(None);
         };
-        // It reads a table of rows, so it lists no functions.
         let batches = self.execute(session, plan, false, &running)?;
         Ok(Some(Answer::new(batches, running, &shared.options)))
     }
@@ -337,11 +336,10 @@ impl Sql {
         running: &Running,
     ) -> Result<SendableRecordBatchStream, Error> {
         let plan = cooperate(plan, running.stop())?;
-        let memory: Arc<dyn MemoryPool> = Arc::clone(running.memory()) as _;
         let (plan, rows) = wide::fit(plan, session.config().batch_size())?;
         let config = session.config().clone().with_batch_size(rows);
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.shared.runtime)
-            .with_memory_pool(memory)
+            .with_memory_pool(Arc::clone(running.memory()) as _)
             .build_arc()?;
         // The lists of all functions, of which there are hundreds, are only for what lists them: a plan that runs has
         // found its own.
