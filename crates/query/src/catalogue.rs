@@ -15,8 +15,9 @@ use datafusion::logical_expr::LogicalPlan;
 use nilometer_engine::Snapshot;
 
 use crate::error::Error;
+use crate::plan::bound_tables;
 use crate::relation::{self, RelationTable};
-use crate::sql::{Shared, bound_tables};
+use crate::sql::Shared;
 use crate::statement::name::{Place, SYSTEM_SCHEMA, TableName};
 use crate::statement::{Params, Statement, parse};
 use crate::system;

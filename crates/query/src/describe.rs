@@ -10,7 +10,7 @@ use nilometer_engine::{Duplicates, RelationSchema, TableSchema, nearest};
 use crate::catalogue::Reading;
 use crate::error::Error;
 use crate::names;
-use crate::sql::plan;
+use crate::plan::plan;
 use crate::statement::name::{
     INFORMATION_SCHEMA, Place, SYSTEM_SCHEMA, TableName, literal, quoted,
 };

@@ -25,6 +25,7 @@ mod names;
 mod narrow;
 mod options;
 mod plain;
+mod plan;
 mod planner;
 mod relation;
 mod round;

@@ -235,7 +235,7 @@ struct Counted {
 
 impl Accumulator for Counted {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
-        self.rows += values.first().map_or(0, |values| values.len());
+        self.rows += values.first().map_or(0, Array::len);
         self.inner.update_batch(values)
     }
 

@@ -30,8 +30,9 @@ use crate::answer::Answer;
 use crate::catalogue::Reading;
 use crate::error::{Error, Position};
 use crate::names;
+use crate::plan::plan;
 use crate::running::Running;
-use crate::sql::{Sql, plan};
+use crate::sql::Sql;
 use crate::statement::name::{Place, TableName, is_reserved};
 
 pub(crate) use delete::delete;

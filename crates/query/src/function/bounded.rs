@@ -443,15 +443,15 @@ fn regexp(args: &[ArrayRef]) -> Result<Option<u128>> {
     let as_text = |array: &ArrayRef| cast(array, &DataType::Utf8);
     let (texts, patterns, news) = (as_text(texts)?, as_text(patterns)?, as_text(news)?);
     let flags = rest.first().map(as_text).transpose()?;
-    let takes = |new: &str| new.bytes().filter(|byte| b"\\$".contains(byte)).count();
+    let references = |new: &str| new.bytes().filter(|byte| b"\\$".contains(byte)).count();
     let mut most = 0u128;
     let mut counted = Vec::with_capacity(texts.len());
     let columns = texts.as_string::<i32>().iter().zip(news.as_string::<i32>());
     for (row, (text, new)) in columns.enumerate() {
-        let flags = flags.as_ref().map(|flags| flags.as_string::<i32>());
+        let flags = flags.as_ref().map(AsArray::as_string::<i32>);
         let is_global = flags.is_some_and(|it| it.is_valid(row) && it.value(row).contains('g'));
         let (text, new) = (text.unwrap_or_default(), new.unwrap_or_default());
-        let taken = text.len() as u128 * (1 + takes(new)) as u128;
+        let taken = text.len() as u128 * (1 + references(new)) as u128;
         let times = if is_global { text.len() + 1 } else { 1 };
         most += taken + times as u128 * new.len() as u128;
         counted.push((taken, is_global, new.len() as u128));

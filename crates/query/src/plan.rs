@@ -1,0 +1,162 @@
+//! From a statement that is parsed to its plan, and what a plan is looked through for before it runs: whether it only reads,
+//! how many tables it reads, and whether it lists what there is.
+
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, TableReference};
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::{DdlStatement, DmlStatement, LogicalPlan};
+use datafusion::sql::parser::Statement as DfStatement;
+
+use crate::catalogue::Reading;
+use crate::error::Error;
+use crate::statement::name::{INFORMATION_SCHEMA, Place, SYSTEM_SCHEMA, TableName};
+use crate::{describe, names, relation};
+
+/// The plan of a query, or what is wrong with it.
+pub(crate) async fn plan(
+    reading: &Reading,
+    session: &SessionState,
+    place: &Place,
+    statement: DfStatement,
+) -> Result<LogicalPlan, Error> {
+    let plan = match session.statement_to_plan(statement.clone()).await {
+        Ok(plan) => plan,
+        Err(error) => {
+            return Err(explain(error.into(), session, reading, place, &statement));
+        }
+    };
+    only_reading(&plan)?;
+    bound_tables(&plan, reading.shared.options.sql_operators_max)?;
+    Ok(plan)
+}
+
+/// Refuses more tables than the planner can carry. A view counts as all that its query reads, wherever it is named: the
+/// planner puts a copy there, and views of views double with each level.
+pub(crate) fn bound_tables(plan: &LogicalPlan, tables_max: usize) -> Result<(), Error> {
+    let mut left = tables_max;
+    count_tables(plan, &mut left)?;
+    if left == 0 {
+        return Err(Error::TooDeep {
+            limit: tables_max,
+            position: None,
+        });
+    }
+    Ok(())
+}
+
+/// Counts down to nothing, and no further.
+fn count_tables(plan: &LogicalPlan, left: &mut usize) -> Result<(), Error> {
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            *left = left.saturating_sub(1);
+            if let Some(view) = scan.source.get_logical_plan() {
+                let counted = count_tables(&view, left);
+                counted.map_err(|error| DataFusionError::External(Box::new(error)))?;
+            }
+        }
+        Ok(if *left == 0 {
+            TreeNodeRecursion::Stop
+        } else {
+            TreeNodeRecursion::Continue
+        })
+    })?;
+    Ok(())
+}
+
+/// Whether something of it lists tables, columns or functions as the standard has it, in a view too.
+pub(crate) fn reads_information_schema(plan: &LogicalPlan) -> Result<bool, DataFusionError> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            found = scan.table_name.schema() == Some(INFORMATION_SCHEMA)
+                || match scan.source.get_logical_plan() {
+                    Some(view) => reads_information_schema(&view)?,
+                    None => false,
+                };
+        }
+        Ok(if found {
+            TreeNodeRecursion::Stop
+        } else {
+            TreeNodeRecursion::Continue
+        })
+    })?;
+    Ok(found)
+}
+
+/// Refuses what the statement's first word does not give away, such as `WITH ... INSERT`.
+fn only_reading(plan: &LogicalPlan) -> Result<(), Error> {
+    let statement = match plan {
+        LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(_)) => "SELECT INTO".to_owned(),
+        LogicalPlan::Ddl(_) => "a definition in a query".to_owned(),
+        LogicalPlan::Dml(DmlStatement { op, .. }) => format!("{op} in a query"),
+        LogicalPlan::Copy(_) => "COPY".to_owned(),
+        LogicalPlan::Statement(_) => "SET".to_owned(),
+        LogicalPlan::Explain(explain) => return only_reading(&explain.plan),
+        LogicalPlan::Analyze(analyze) => return only_reading(&analyze.input),
+        _ => return Ok(()),
+    };
+    Err(Error::Unsupported {
+        statement,
+        instead: "write it as a statement of its own",
+    })
+}
+
+/// Says which table, schema or database is missing, where one is; else leaves the error as it was.
+fn explain(
+    error: Error,
+    session: &SessionState,
+    reading: &Reading,
+    place: &Place,
+    statement: &DfStatement,
+) -> Error {
+    if !matches!(error, Error::Plan { .. }) {
+        return error;
+    }
+    let position = error.position();
+    let references = session.resolve_table_references(statement);
+    for reference in references.unwrap_or_default() {
+        if let Some(missing) = missing(&reference, reading, place, position) {
+            return missing;
+        }
+    }
+    error
+}
+
+fn missing(
+    reference: &TableReference,
+    reading: &Reading,
+    place: &Place,
+    position: Option<crate::Position>,
+) -> Option<Error> {
+    let resolved = reference.clone().resolve(&place.database, &place.schema);
+    let name = TableName {
+        database: resolved.catalog.to_string(),
+        schema: resolved.schema.to_string(),
+        table: resolved.table.to_string(),
+        position,
+    };
+    let snapshot = &reading.snapshot;
+    if let Err(missing) = names::find_database(snapshot, &name.database, position) {
+        return Some(missing);
+    }
+    if name.schema == INFORMATION_SCHEMA {
+        return None;
+    }
+    if name.schema == SYSTEM_SCHEMA {
+        return describe::unknown_system_table(&name);
+    }
+    let is_table = snapshot.table(&name.database, &name.schema, &name.table);
+    if is_table.is_some() || relation::find(snapshot, &name).is_some() {
+        return None;
+    }
+    let view = crate::view::definition(snapshot, &name.database, &name.schema, &name.table);
+    if view.is_some() {
+        let trouble = reading.trouble()?;
+        return Some(Error::View {
+            name: trouble.view,
+            message: trouble.message,
+            position,
+        });
+    }
+    Some(names::unknown_table(snapshot, &name))
+}
