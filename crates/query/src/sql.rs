@@ -202,10 +202,11 @@ impl Sql {
                 () = stop.cancelled.cancelled() => false,
             }
         };
-        let ms_max = self.shared.options.query_ms_max;
         match workers::within(time_left, begun).await {
             Some(true) => Ok(()),
-            _ => Err(running.ended(ms_max).unwrap_or(Error::Cancelled)),
+            _ => Err(running
+                .ended(self.options().query_ms_max)
+                .unwrap_or(Error::Cancelled)),
         }
     }
 
