@@ -195,16 +195,13 @@ impl Sql {
     async fn begin(&self, running: &Running) -> Result<(), Error> {
         let stop = running.stop();
         let time_left = stop.deadline.saturating_duration_since(workers::now());
-        let begun = async {
-            tokio::select! {
-                () = running.memory().begin() => true,
-                () = stop.cancelled.cancelled() => false,
-            }
-        };
-        let ms_max = self.shared.options.query_ms_max;
+        let begun = running.memory().begin();
+        let begun = stop.cancelled.run_until_cancelled(begun);
         match workers::within(time_left, begun).await {
-            Some(true) => Ok(()),
-            _ => Err(running.ended(ms_max).unwrap_or(Error::Cancelled)),
+            Some(Some(())) => Ok(()),
+            _ => Err(running
+                .ended(self.options().query_ms_max)
+                .unwrap_or(Error::Cancelled)),
         }
     }
 
