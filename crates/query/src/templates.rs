@@ -99,7 +99,7 @@ impl Templates {
         };
         let threads = reading.shared.options.threads;
         let table = Table::new(Arc::clone(snapshot), schema, name.shown(), threads);
-        template.bind(shape.values(), provider_as_source(Arc::new(table)))
+        template.bind(shape.values(), &provider_as_source(Arc::new(table)))
     }
 
     /// Makes a template of a plain query, if its plan is the same whatever the literals are.

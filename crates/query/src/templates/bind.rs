@@ -128,7 +128,7 @@ impl Template {
     pub(super) fn bind(
         &self,
         values: &[Vec<String>],
-        source: Arc<dyn TableSource>,
+        source: &Arc<dyn TableSource>,
     ) -> Option<LogicalPlan> {
         let mut filters = scan_of(&self.plan)?.filters.clone();
         for (&at, values) in self.filters.iter().zip(values) {
@@ -141,7 +141,7 @@ impl Template {
         }
         with_scan(&self.plan, &|scan| {
             LogicalPlan::TableScan(TableScan {
-                source: Arc::clone(&source),
+                source: Arc::clone(source),
                 filters: filters.clone(),
                 table_name: scan.table_name.clone(),
                 projection: scan.projection.clone(),
