@@ -362,9 +362,9 @@ impl Sql {
         let all = self.with_all_rules(&session);
         let shown =
             |plan: Arc<dyn ExecutionPlan>| displayable(plan.as_ref()).indent(false).to_string();
-        let plain = shown(session.create_physical_plan(&plan).await?);
+        let with_few = shown(session.create_physical_plan(&plan).await?);
         let all = shown(all.create_physical_plan(&plan).await?);
-        let mut by_template = plain.clone();
+        let mut by_template = with_few.clone();
         if let Some(shape) = shape {
             let templates = &self.shared.templates;
             let mut bound = templates.plan(&reading, &place, &shape);
@@ -378,7 +378,7 @@ impl Sql {
                 by_template = shown(planner.create_physical_plan(&bound, session).await?);
             }
         }
-        Ok(Some([plain, all, by_template]))
+        Ok(Some([with_few, all, by_template]))
     }
 
     /// Number of templates. For tests.
