@@ -1,6 +1,7 @@
 //! Statements that are small, and were more than the parser, the planner or the memory could take. A test that does not end
 //! has failed.
 
+use arrow::array::RecordBatch;
 use std::fmt::Write;
 
 use futures::StreamExt;
@@ -340,12 +341,12 @@ async fn a_long_text_in_each_row_makes_batches_of_few_rows() {
         .batches("SELECT n, repeat('x', 1000000) AS t FROM m WHERE n < 50")
         .await
         .unwrap();
-    let rows: usize = batches.iter().map(|batch| batch.num_rows()).sum();
-    let most = batches.iter().map(|batch| batch.num_rows()).max();
+    let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+    let most = batches.iter().map(RecordBatch::num_rows).max();
     assert_eq!((rows, most), (50, Some(4)));
 }
 
-/// The story: array_agg over all rows before each row makes its array again for each: 3 million rows, 4.5e12 numbers, from
+/// The story: `array_agg` over all rows before each row makes its array again for each: 3 million rows, 4.5e12 numbers, from
 /// nobody's budget. So does one over all rows, which are written at each of them.
 #[tokio::test]
 async fn windows_whose_values_grow_are_charged_and_small_ones_answer() {
@@ -410,7 +411,7 @@ async fn windows_whose_values_grow_are_charged_and_small_ones_answer() {
 #[tokio::test]
 async fn other_functions_make_no_more_at_once_either() {
     let store = store();
-    let many = |part: &str, between: &str| vec![part; 10].join(between);
+    let many = |part: &str, between: &str| [part; 10].join(between);
     let (text, numbers) = ("repeat('x', 30000000)", "range(4000000)");
     let doubled =
         "SELECT a || a AS a FROM (".repeat(12) + "SELECT host AS a FROM m" + &") q".repeat(12);

@@ -1,6 +1,8 @@
 //! Templates of statements. That what is planned from one is what is planned afresh is checked for each query of these tests,
 //! as it is and with other texts, wherever it is asked (`Store::answer`); here it is checked on purpose.
 
+use std::fmt::Write;
+
 use crate::support::Store;
 
 const NS: i64 = 1_000_000_000;
@@ -13,9 +15,11 @@ fn store() -> Store {
             let time = (1_451_606_400 + minute * 60) * NS;
             let user = (minute * 7 + host * 13) % 100;
             let region = ["eu", "us"][usize::from(host > 2)];
-            lines.push_str(&format!(
-                "cpu,hostname=host_{host},region={region} usage_user={user}i,idle={host}.5 {time}\n"
-            ));
+            writeln!(
+                lines,
+                "cpu,hostname=host_{host},region={region} usage_user={user}i,idle={host}.5 {time}"
+            )
+            .unwrap();
         }
     }
     store.write(&lines);
