@@ -386,15 +386,9 @@ impl Sql {
         let all = self.with_all_rules(&session);
         let shown =
             |plan: Arc<dyn ExecutionPlan>| displayable(plan.as_ref()).indent(false).to_string();
-<<<<<<< HEAD
         let fewer = shown(session.create_physical_plan(&plan).await?);
         let all = shown(all.create_physical_plan(&plan).await?);
         let mut by_template = fewer.clone();
-=======
-        let with_few = shown(session.create_physical_plan(&plan).await?);
-        let all = shown(all.create_physical_plan(&plan).await?);
-        let mut by_template = with_few.clone();
->>>>>>> narrow
         if let Some(shape) = shape {
             let templates = &self.shared.templates;
             let mut bound = templates.plan(&reading, &place, &shape);
@@ -408,11 +402,7 @@ impl Sql {
                 by_template = shown(planner.create_physical_plan(&bound, session).await?);
             }
         }
-<<<<<<< HEAD
         Ok(Some([fewer, all, by_template]))
-=======
-        Ok(Some([with_few, all, by_template]))
->>>>>>> narrow
     }
 
     /// Number of templates. For tests.
