@@ -149,7 +149,7 @@ impl Default for Options {
             log_bytes_max: 256 << 20,
             batch_rows_max: 4 << 20,
             batch_columns_max: 100_000,
-            batch_series_max: 1_000_000,
+            batch_series_max: 250_000,
             table_tags_max: 4096,
             compaction: CompactionOptions::default(),
             disk_reserve_bytes: None,

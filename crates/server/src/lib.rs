@@ -15,6 +15,7 @@ mod config;
 mod cors;
 mod error;
 mod format;
+mod give_back;
 mod http;
 mod idempotency;
 mod maintenance;

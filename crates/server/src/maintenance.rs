@@ -12,6 +12,7 @@ use std::time::{Duration, Instant};
 use nilometer_engine::{Engine, Error as EngineError, Maintained};
 
 use crate::error::Error;
+use crate::give_back::GiveBack;
 
 /// Pause after a failed attempt: a full disk or a poisoned store does not get better by asking faster.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
@@ -19,10 +20,10 @@ const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
 /// Does one job if one of its kind is due.
 type Work = fn(&Engine) -> Result<Maintained, EngineError>;
 
-/// The threads by name.
-const THREADS: [(&str, Work); 2] = [
-    ("flush", Engine::flush_if_due),
-    ("maintenance", Engine::maintain),
+/// The threads by name. The prompt one, whose work is never long, also looks after the allocator.
+const THREADS: [(&str, Work, bool); 2] = [
+    ("flush", Engine::flush_if_due, true),
+    ("maintenance", Engine::maintain, false),
 ];
 
 /// Names what the scrub has found since the store was opened.
@@ -56,7 +57,9 @@ impl Maintenance {
     pub fn start(engine: &Arc<Engine>, tick: Duration) -> Result<Self, Error> {
         let workers = THREADS
             .into_iter()
-            .map(|(name, work)| Worker::start(Arc::clone(engine), tick, name, work))
+            .map(|(name, work, is_prompt)| {
+                Worker::start(Arc::clone(engine), tick, name, work, is_prompt)
+            })
             .collect::<Result<_, _>>()?;
         Ok(Self { workers })
     }
@@ -89,12 +92,14 @@ impl Worker {
         tick: Duration,
         name: &'static str,
         work: Work,
+        is_prompt: bool,
     ) -> Result<Self, Error> {
         let (stop, stopped) = mpsc::sync_channel(1);
         let (ending, ended) = mpsc::sync_channel(1);
         let run = move || {
             let _ending: SyncSender<()> = ending;
             let mut pause = Duration::ZERO;
+            let mut give_back = GiveBack::new(engine.budget().total());
             // A pause is a wait for the order to stop, which also comes when the sender is gone.
             while matches!(stopped.recv_timeout(pause), Err(RecvTimeoutError::Timeout)) {
                 pause = match work(&engine) {
@@ -111,6 +116,9 @@ impl Worker {
                         PAUSE_AFTER_ERROR
                     }
                 };
+                if is_prompt {
+                    give_back.turn(Instant::now());
+                }
             }
         };
         let thread = Builder::new()

@@ -132,21 +132,38 @@ impl BoundFunctions {
         }
     }
 
+    /// `left || right`, as one more part of what is joined already: a chain is one call, because the planner walks through
+    /// calls within calls again for each of them.
+    fn joined(&self, left: Expr, right: Expr, calls: usize) -> Expr {
+        let call = match left {
+            Expr::ScalarFunction(mut call) if self.is_join(&call.func) => {
+                call.args.push(right);
+                call
+            }
+            left => {
+                let join = ScalarUDF::new_from_impl(Bounded {
+                    inner: Arc::clone(&self.join),
+                    growth: Growth::Sum,
+                    calls,
+                });
+                ScalarFunction::new_udf(Arc::new(join), vec![left, right])
+            }
+        };
+        Expr::ScalarFunction(call)
+    }
+
+    fn is_join(&self, function: &ScalarUDF) -> bool {
+        let bounded = function.inner().downcast_ref::<Bounded>();
+        bounded.is_some_and(|bounded| Arc::ptr_eq(&bounded.inner, &self.join))
+    }
+
     fn bounded(&self, expr: Expr, calls: usize) -> Transformed<Expr> {
         match expr {
             Expr::BinaryExpr(BinaryExpr {
                 left,
                 op: Operator::StringConcat,
                 right,
-            }) => {
-                let join = ScalarUDF::new_from_impl(Bounded {
-                    inner: Arc::clone(&self.join),
-                    growth: Growth::Sum,
-                    calls,
-                });
-                let call = ScalarFunction::new_udf(Arc::new(join), vec![*left, *right]);
-                Transformed::yes(Expr::ScalarFunction(call))
-            }
+            }) => Transformed::yes(self.joined(*left, *right, calls)),
             Expr::ScalarFunction(mut call) => match growth_of(&call.func) {
                 Some(growth) => {
                     let inner = call.func;
@@ -164,6 +181,11 @@ impl BoundFunctions {
     }
 }
 
+/// Whether an expression is one whose parts are joined by `||`.
+fn joins(expr: &Expr) -> bool {
+    matches!(expr, Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat)
+}
+
 /// How a function grows that is not bounded yet.
 fn growth_of(function: &ScalarUDF) -> Option<Growth> {
     if function.inner().downcast_ref::<Bounded>().is_some() {
@@ -174,9 +196,10 @@ fn growth_of(function: &ScalarUDF) -> Option<Growth> {
     known.map(|(_, growth)| *growth)
 }
 
+/// Whether it is a call that is to be bounded; a chain of `||` is one, which its first pair stands for.
 fn grows(expr: &Expr) -> bool {
     match expr {
-        Expr::BinaryExpr(binary) => binary.op == Operator::StringConcat,
+        Expr::BinaryExpr(binary) => joins(expr) && !joins(&binary.left),
         Expr::ScalarFunction(call) => growth_of(&call.func).is_some(),
         _ => false,
     }
@@ -237,45 +260,62 @@ impl ScalarUDFImpl for Join {
     }
 
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
-        let [left, right] = arg_types else {
-            return plan_err!("|| takes two values");
-        };
-        let types = BinaryTypeCoercer::new(left, &Operator::StringConcat, right);
-        let (left, right) = types.get_input_types()?;
-        Ok(vec![left, right])
+        let whole = self.return_type(arg_types)?;
+        Ok(vec![whole; arg_types.len()])
     }
 
+    /// The type of the parts that are joined, each with all before it.
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        let [left, right] = arg_types else {
+        let [first, rest @ ..] = arg_types else {
             return plan_err!("|| takes two values");
         };
-        BinaryTypeCoercer::new(left, &Operator::StringConcat, right).get_result_type()
+        rest.iter().try_fold(first.clone(), |joined, part| {
+            BinaryTypeCoercer::new(&joined, &Operator::StringConcat, part).get_result_type()
+        })
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let is_scalar = |arg: &ColumnarValue| matches!(arg, ColumnarValue::Scalar(_));
         let is_constant = args.args.iter().all(is_scalar);
         let rows = if is_constant { 1 } else { args.number_rows };
-        let columns: Result<Vec<ArrayRef>> =
-            args.args.iter().map(|arg| arg.to_array(rows)).collect();
-        let columns = columns?;
-        let fields: Vec<Field> = columns
-            .iter()
-            .map(|column| Field::new("", column.data_type().clone(), true))
-            .collect();
-        let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?;
-        let joined = PhysicalBinaryExpr::new(
-            Arc::new(Column::new("", 0)),
-            Operator::StringConcat,
-            Arc::new(Column::new("", 1)),
-        );
-        let joined = joined.evaluate(&batch)?.into_array(rows)?;
+        let parts: Result<Vec<ArrayRef>> = args.args.iter().map(|arg| arg.to_array(rows)).collect();
+        let joined = join_all(parts?)?;
         Ok(if is_constant {
             ColumnarValue::Scalar(ScalarValue::try_from_array(&joined, 0)?)
         } else {
             ColumnarValue::Array(joined)
         })
     }
+}
+
+/// Neighbours first, so that a long chain copies each part a few times and not once for each part after it.
+fn join_all(mut parts: Vec<ArrayRef>) -> Result<ArrayRef> {
+    while parts.len() > 1 {
+        let mut left = parts.into_iter();
+        parts = Vec::with_capacity(left.len().div_ceil(2));
+        while let Some(first) = left.next() {
+            parts.push(match left.next() {
+                Some(second) => join(first, second)?,
+                None => first,
+            });
+        }
+    }
+    parts
+        .pop()
+        .map_or_else(|| plan_err!("|| takes two values"), Ok)
+}
+
+fn join(left: ArrayRef, right: ArrayRef) -> Result<ArrayRef> {
+    let field = |column: &ArrayRef| Field::new("", column.data_type().clone(), true);
+    let schema = Schema::new(vec![field(&left), field(&right)]);
+    let rows = left.len();
+    let batch = RecordBatch::try_new(Arc::new(schema), vec![left, right])?;
+    let joined = PhysicalBinaryExpr::new(
+        Arc::new(Column::new("", 0)),
+        Operator::StringConcat,
+        Arc::new(Column::new("", 1)),
+    );
+    joined.evaluate(&batch)?.into_array(rows)
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
