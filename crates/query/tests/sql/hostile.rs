@@ -469,8 +469,8 @@ async fn other_functions_make_no_more_at_once_either() {
         ("SELECT array_has_all([1, 2, 3], [1, 3])", "true"),
         ("SELECT count(*) FROM m WHERE host || 'x' = 'h1x'", "715"),
         (
-            "SELECT length(replace(repeat('x', 20000000), 'y', repeat('z', 100)))",
-            "20000000",
+            "SELECT length(replace(repeat('x', 2000000), 'y', repeat('z', 100)))",
+            "2000000",
         ),
     ] {
         assert_eq!(store.rows(sql).await, [wanted], "{sql}");
