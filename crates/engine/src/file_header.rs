@@ -51,6 +51,11 @@ impl Format {
         }
     }
 
+    /// The number in its header.
+    pub(crate) fn found(self) -> u16 {
+        self.found
+    }
+
     /// What is wrong with bytes that pass their checksum and do not decode. No disk does that: in a file of an earlier
     /// format they are of a form that this version does not read any more, and nothing is damaged.
     pub(crate) fn refuse(self, what: Malformed, path: &Path, offset: u64) -> Error {

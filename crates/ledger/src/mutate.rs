@@ -15,8 +15,6 @@ pub struct Mutation {
     pub what: String,
     /// What the file holds now; `None` = it is gone.
     pub bytes: Option<Vec<u8>>,
-    /// Whether everything from some byte to the end is gone: what a log cannot tell from a write that was cut short.
-    pub is_end_lost: bool,
 }
 
 /// Changes a file. `sibling` is another file of its kind, whose bytes may get mixed in. `None` if the change that was
@@ -25,87 +23,73 @@ pub fn mutate(random: &mut Random, bytes: &[u8], sibling: Option<&[u8]>) -> Opti
     let mut changed = bytes.to_vec();
     let len = bytes.len();
     let kind = random.below(12);
-    let (what, is_end_lost) = match kind {
+    let what = match kind {
         0..=3 => {
             let at = place(random, len)?;
             let bit = random.below(8);
             *changed.get_mut(at)? ^= 1 << bit;
-            (format!("bit {bit} of byte {at} flipped"), false)
+            format!("bit {bit} of byte {at} flipped")
         }
         4 => {
             let at = place(random, len)?;
             let value = random.byte();
             *changed.get_mut(at)? = value;
-            (format!("byte {at} set to {value}"), false)
+            format!("byte {at} set to {value}")
         }
         5 => {
             let to = place(random, len)?;
             changed.truncate(to);
-            (format!("cut to {to} bytes of {len}"), true)
+            format!("cut to {to} bytes of {len}")
         }
         6 => {
             let (from, to) = range(random, len)?;
             changed.get_mut(from..to)?.fill(0);
-            (
-                format!("bytes {from} to {to} zeroed"),
-                is_zero_after(&changed, from),
-            )
+            format!("bytes {from} to {to} zeroed")
         }
         7 => {
             let (from, to) = range(random, len)?;
             for byte in changed.get_mut(from..to)? {
                 *byte = random.byte();
             }
-            (
-                format!("bytes {from} to {to} overwritten"),
-                is_zero_after(bytes, to),
-            )
+            format!("bytes {from} to {to} overwritten")
         }
         8 => swap(random, &mut changed)?,
         9 => {
             let extra = 1 + random.index(2 * PAGE);
             let is_zero = random.one_in(2);
             changed.extend((0..extra).map(|_| if is_zero { 0 } else { random.byte() }));
-            (format!("{extra} bytes added"), false)
+            format!("{extra} bytes added")
         }
         10 => {
             let sibling = sibling?;
             if random.one_in(2) {
                 changed = sibling.to_vec();
-                ("replaced by another of its kind".to_owned(), true)
+                "replaced by another of its kind".to_owned()
             } else {
                 // A write that went to the wrong place.
                 let (from, to) = range(random, len.min(sibling.len()))?;
                 changed
                     .get_mut(from..to)?
                     .copy_from_slice(sibling.get(from..to)?);
-                (
-                    format!("bytes {from} to {to} are another file's"),
-                    is_zero_after(bytes, to),
-                )
+                format!("bytes {from} to {to} are another file's")
             }
         }
         _ if random.one_in(4) => {
             return Some(Mutation {
                 what: "removed".to_owned(),
                 bytes: None,
-                is_end_lost: true,
             });
         }
         _ => {
             let at = place(random, len)?;
             let to = (at + 1 + random.index(64)).min(len);
             changed.drain(at..to);
-            (
-                format!("bytes {at} to {to} missing, the rest moved up"),
-                false,
-            )
+            format!("bytes {at} to {to} missing, the rest moved up")
         }
     };
     (changed != bytes).then_some(Mutation {
         what,
         bytes: Some(changed),
-        is_end_lost,
     })
 }
 
@@ -133,7 +117,7 @@ fn range(random: &mut Random, len: usize) -> Option<(usize, usize)> {
 }
 
 /// Swaps two pages, or sectors where there are no two pages.
-fn swap(random: &mut Random, bytes: &mut [u8]) -> Option<(String, bool)> {
+fn swap(random: &mut Random, bytes: &mut [u8]) -> Option<String> {
     let unit = if bytes.len() >= 2 * PAGE {
         PAGE
     } else {
@@ -148,13 +132,7 @@ fn swap(random: &mut Random, bytes: &mut [u8]) -> Option<(String, bool)> {
     let (left, right) = bytes.split_at_mut(b * unit);
     left.get_mut(a * unit..(a + 1) * unit)?
         .swap_with_slice(right.get_mut(..unit)?);
-    Some((format!("blocks {a} and {b} of {unit} bytes swapped"), false))
-}
-
-fn is_zero_after(bytes: &[u8], from: usize) -> bool {
-    bytes
-        .get(from..)
-        .is_some_and(|rest| rest.iter().all(|byte| *byte == 0))
+    Some(format!("blocks {a} and {b} of {unit} bytes swapped"))
 }
 
 #[cfg(test)]

@@ -2,10 +2,13 @@
 
 use std::path::Path;
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 use clap::{Args, ValueEnum};
 use nilometer_engine::{CompactionOptions, Engine, OnDamage, Options};
 
+/// The file that makes a folder a data directory, and the folders beside it.
+const MANIFEST: &str = "manifest";
+const FOLDERS: [&str; 2] = ["segments", "log"];
 const NS_PER_MS: i64 = 1_000_000;
 
 /// Settings of the store.
@@ -161,10 +164,16 @@ pub(crate) fn open_existing(dir: &Path, options: Options) -> anyhow::Result<Engi
 }
 
 pub(crate) fn check_exists(dir: &Path) -> anyhow::Result<()> {
+    if dir.join(MANIFEST).is_file() {
+        return Ok(());
+    }
     ensure!(
-        dir.join("manifest").is_file(),
+        !FOLDERS.iter().any(|name| dir.join(name).is_dir()),
+        "{} has a store's files and no `{MANIFEST}`, without which none of them can be read; put that file back, or restore a backup to a new folder (`nilometer restore`)",
+        dir.display()
+    );
+    bail!(
         "there is no data directory {}; `nilometer serve --data DIR` makes one",
         dir.display()
     );
-    Ok(())
 }

@@ -2,12 +2,13 @@
 
 use std::path::PathBuf;
 
+use anyhow::ensure;
 use clap::Args;
 use nilometer_engine::{Engine, Metrics};
 use serde_json::json;
 
 use crate::print::{self, Table, thousands};
-use crate::store::{StoreArgs, check_exists, open_existing};
+use crate::store::{StoreArgs, open_existing};
 
 /// What to compact.
 #[derive(Debug, Args)]
@@ -120,7 +121,11 @@ pub(crate) fn backup(args: &BackupArgs) -> anyhow::Result<()> {
 }
 
 pub(crate) fn restore(args: &RestoreArgs) -> anyhow::Result<()> {
-    check_exists(&args.from)?;
+    ensure!(
+        args.from.is_dir(),
+        "there is no backup {}; `nilometer backup --to DIR` makes one",
+        args.from.display()
+    );
     let done = Engine::restore_dir(&args.from, &args.data)?;
     print::line(format!(
         "{}: every batch up to {}; {} files checked ({} bytes)",

@@ -128,6 +128,14 @@ pub enum Error {
         /// Where the limit is passed.
         position: Option<Position>,
     },
+    /// The query joins more than can be planned in a time that anybody waits.
+    #[error(
+        "a query is limited to {limit} joins, those of its views counted; join less at once, or put a part's result into a table first"
+    )]
+    TooManyJoins {
+        /// The limit.
+        limit: usize,
+    },
     /// The query needs more memory than it, or all of them together, may use.
     #[error(transparent)]
     Memory(#[from] OverMemory),

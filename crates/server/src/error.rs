@@ -340,6 +340,7 @@ impl From<QueryError> for Refusal {
             | QueryError::UnknownName { .. }
             | QueryError::Parameter { .. }
             | QueryError::View { .. }
+            | QueryError::TooManyJoins { .. }
             | QueryError::Plan { .. }
             | QueryError::Execution { .. } => (StatusCode::BAD_REQUEST, None),
             QueryError::ReadOnly => (StatusCode::FORBIDDEN, None),

@@ -69,7 +69,7 @@ impl Engine {
         if !Manifest::exists(&names) {
             return Err(Error::NotABackup {
                 path: backup.to_owned(),
-                reason: "it has no manifest: the first backup into it did not end".to_owned(),
+                reason: "it has no file `manifest`: the first backup into it did not end, or the file was removed".to_owned(),
             });
         }
         let mut manifest = Manifest::open(from, backup)?;

@@ -19,7 +19,7 @@ use super::open::{segment_dir, segment_name, side_name};
 use super::quarantine::OnDamage;
 use super::verify::Damage;
 use super::{Engine, lock};
-use crate::checked_file::Reading;
+use crate::checked_file::{Identity, Reading};
 use crate::error::Error;
 use crate::index::{Index, IndexPlace};
 use crate::log::LogPlace;
@@ -476,8 +476,12 @@ impl Engine {
             FileKind::Relations => relation::FILE_KIND,
             FileKind::Index => return Ok(None),
         };
-        let (id, bytes) = (meta.file_id, meta.bytes);
-        Reading::start(self.disk.as_ref(), &path, kind, (self.uuid, id), bytes).map(Some)
+        let identity = Identity {
+            kind,
+            uuid: self.uuid,
+            file_id: meta.file_id,
+        };
+        Reading::start(self.disk.as_ref(), &path, identity, meta.bytes).map(Some)
     }
 
     fn is_listed(&self, meta: FileMeta) -> bool {

@@ -13,7 +13,7 @@ use crate::file_header::{Kind, take};
 
 pub(crate) const KIND: Kind = Kind {
     magic: *b"NILOKEY0",
-    format: 1,
+    format: 2,
 };
 const KEY_BYTES: usize = 16;
 

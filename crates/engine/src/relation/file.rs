@@ -20,7 +20,7 @@ use crate::schema::ColumnId;
 
 pub(crate) const KIND: Kind = Kind {
     magic: *b"NILOREL0",
-    format: 1,
+    format: 2,
 };
 
 /// Rows of one chunk: what is turned into columns, and back, at once.

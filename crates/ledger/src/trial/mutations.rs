@@ -2,11 +2,12 @@
 //!
 //! Does: make a store with every kind of file, keep its answers, change one file of a copy, and ask again; the same for
 //! backups that are restored.
-//! Does not: accept a wrong answer, a panic or a hang, ever. One thing a log cannot tell (docs/format/log.md): damage to
-//! its newest group, or the loss of its end, looks like writes that were never finished. Such copies are counted
-//! apart, and what they lack must be exactly the last batches.
+//! Does not: accept a wrong answer, a panic or a hang, ever. One thing a log cannot tell (docs/format/log.md): damage
+//! behind which no record's header is left looks like writes that were never finished. Such copies are counted apart, and
+//! what they lack must be exactly the last batches.
 
 mod files;
+mod log;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -22,6 +23,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail};
 
 use self::files::{apply, copy_folder, files_by_kind, notes};
+use self::log::later_record_stands;
 use super::{Context, Outcome};
 use crate::batch::Content;
 use crate::journal::Name;
@@ -439,16 +441,21 @@ fn judge(
         .sum();
     let is_whole_tail = lost == of_tail && !tail.iter().any(kept);
     let is_newest = base.newest_log.as_deref() == Some(file);
-    let is_allowed = is_newest && (mutation.is_end_lost || tail.len() <= 1);
-    if is_whole_tail && is_allowed {
+    let speaks = || {
+        let before = fs::read(base.data.join(file)).unwrap_or_default();
+        later_record_stands(&before, mutation.bytes.as_deref(), tail.len())
+    };
+    if is_whole_tail && !tail.is_empty() && is_newest && !speaks() {
         return Some(Fate::Cut);
     }
     tally.missing += lost;
     tally.broke(format!(
-        "{label}: {lost} points are missing and nobody said so (the last {} batches of the log; latest {:?} and not {:?})",
+        "{label}: {lost} points are missing and nobody said so (the last {} batches of the log; latest {:?} and not {:?}, {} tables and not {})",
         tail.len(),
         found.latest,
-        base.found.latest
+        base.found.latest,
+        found.tables.len(),
+        base.found.tables.len()
     ));
     None
 }

@@ -238,3 +238,26 @@ fn no_command_makes_a_store_of_a_wrong_path_or_takes_one_from_a_server() {
     fail(&["backup", "--data", data, "--to", to], data);
     server.stop();
 }
+
+/// The ledger's mutations removed the manifest of a backup: `restore` said that there was no data directory, and how to make
+/// one.
+#[test]
+fn a_store_or_a_backup_without_its_manifest_is_refused_by_that_file() {
+    let directory = three_segments();
+    let data = text(directory.path());
+    let place = TempDir::new().expect("a directory for the backup");
+    let (backup, to) = (place.path().join("backup"), place.path().join("to"));
+    let (backup, to) = (text(&backup), text(&to));
+    succeed(&["backup", "--data", data, "--to", backup]);
+    for folder in [data, backup] {
+        std::fs::remove_file(Path::new(folder).join("manifest")).expect("it was there");
+    }
+    fail(&["restore", "--from", backup, "--data", to], "`manifest`");
+    for command in [
+        &["inspect", "--data", data][..],
+        &["check", "--data", data],
+        &["settle", "--data", data],
+    ] {
+        fail(command, "`manifest`");
+    }
+}

@@ -531,3 +531,29 @@ async fn a_long_chain_is_joined_in_one_call() {
     assert!(plan.contains("Projection: ||("), "{plan}");
     assert!(!plan.contains("||(||("), "{plan}");
 }
+
+/// The story: 300 joins were planned for a minute on a busy machine under a limit of four seconds, in one rule of the planner
+/// that nothing ends.
+#[tokio::test]
+async fn more_joins_than_are_planned_in_a_second_are_refused() {
+    let store = Store::new();
+    store.write("m,host=a v=1 1");
+    let joins = |n: usize| {
+        let joins: Vec<String> = (1..=n)
+            .map(|n| format!("JOIN m m{n} ON m{n}.time = m0.time"))
+            .collect();
+        format!("SELECT count(*) AS n FROM m m0 {}", joins.join(" "))
+    };
+    assert_eq!(store.rows(&joins(20)).await, ["1"]);
+    store
+        .rows(&format!("CREATE VIEW joined AS {}", joins(70)))
+        .await;
+    let twice = "SELECT a.n FROM joined a CROSS JOIN joined b".to_owned();
+    for sql in [joins(129), joins(300), twice] {
+        let error = store.error(&sql).await;
+        assert!(
+            matches!(error, Error::TooManyJoins { limit: 128 }),
+            "{error}"
+        );
+    }
+}

@@ -15,7 +15,7 @@ use crate::file_header::{Kind, take};
 
 const KIND: Kind = Kind {
     magic: *b"NILOSCR0",
-    format: 1,
+    format: 2,
 };
 const FILE: &str = "scrub";
 const DRAFT: &str = "scrub.tmp";
