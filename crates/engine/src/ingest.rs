@@ -261,8 +261,8 @@ impl Session {
         if self.tables.len() > TABLES_KEPT_MAX {
             self.tables = Vec::new();
             self.slots = FxHashMap::default();
-            self.pending = Pending::default();
         }
+        self.pending.clear();
     }
 
     /// Forgets what a change of the catalogue may have made wrong.
@@ -338,6 +338,7 @@ impl Session {
             }
             drop(memo);
             self.check_size(&builders)?;
+            self.pending.check_new(&engine)?;
         }
         if !self.pending.is_empty() {
             if !self.pending.resolve(&engine, self.epoch)? {

@@ -184,3 +184,36 @@ fn names_are_in_the_memory_budget_and_a_body_that_does_not_fit_is_refused_whole(
     engine.flush().unwrap();
     assert_eq!(read(&engine, "table_100999"), (1, 0));
 }
+
+/// The story: a million new series in one body took 150 MB until the last line was read, and only then were they too many; in
+/// a control group of 512 MiB the server was killed for it. What a body of known series takes is not the limit's.
+#[test]
+fn too_many_new_series_are_refused_before_the_body_is_read_to_its_end() {
+    let options = Options {
+        batch_series_max: 1000,
+        ..Options::default()
+    };
+    let disk = MemoryDisk::default();
+    let engine = open(&disk, options.clone());
+    engine.create_database("d").unwrap();
+    let series = |from: usize, to: usize| {
+        (from..to).fold(String::new(), |mut text, n| {
+            writeln!(text, "m,id={n} v=1 {n}").unwrap();
+            text
+        })
+    };
+    let error = write(&engine, &series(0, 20_000)).unwrap_err();
+    let Error::Limit { limit, needed, .. } = error else {
+        panic!("{error}");
+    };
+    assert_eq!(limit, 1000);
+    assert!(needed <= 1500, "{needed} were read");
+    for from in (0..5000).step_by(1000) {
+        assert_eq!(write(&engine, &series(from, from + 1000)).unwrap(), 1000);
+    }
+    drop(engine);
+    // Every series has to be looked up in a store that was just opened, and most are known to it.
+    let engine = open(&disk, options);
+    assert_eq!(write(&engine, &series(0, 5500)).unwrap(), 5500);
+    assert!(write(&engine, &series(0, 9000)).is_err());
+}

@@ -37,6 +37,7 @@ pub use auth::Token;
 pub use config::{AccessLog, ServerConfig};
 pub use cors::{NotAnOrigin, Origins};
 pub use error::Error;
+pub use give_back::use_few_arenas;
 pub use http::{RouteInfo, router, routes};
 pub use maintenance::Maintenance;
 pub use opening::open_store;

@@ -16,6 +16,8 @@ use crate::schema::{ColumnId, SeriesId, TableId};
 
 /// Series defined under one lock: less than a millisecond, so that nobody waits long for it.
 const SERIES_OF_ONE_LOCK: usize = 512;
+/// Series whose room is kept for the next body.
+const SERIES_KEPT_MAX: usize = 1 << 16;
 
 #[derive(Debug, Default)]
 pub(super) struct Pending {
@@ -25,6 +27,8 @@ pub(super) struct Pending {
     text: String,
     by_text: FxHashMap<Fingerprint, usize>,
     tags_met: FxHashSet<ColumnId>,
+    /// How many series there were when the new ones were counted last.
+    counted: usize,
 }
 
 #[derive(Debug)]
@@ -96,11 +100,31 @@ impl Pending {
         self.series.get(at)?.id
     }
 
+    /// Refuses a body that brings more new series than a batch may while it is read: a million of them take 150 MB before
+    /// the last is read. They are counted now and then; what is known is found again by [`Self::resolve`].
+    pub(super) fn check_new(&mut self, engine: &Engine) -> Result<(), Error> {
+        let most = usize::try_from(engine.options().batch_series_max).unwrap_or(usize::MAX);
+        if self.series.len() <= most.max(self.counted.saturating_mul(2)) {
+            return Ok(());
+        }
+        self.counted = self.series.len();
+        let layers = Arc::clone(engine.catalogue().layers());
+        match self.find_known(&layers, &self.used()) {
+            Ok(new) => engine.check_batch_series(new.len() as u64),
+            // Mended where they are resolved.
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn used(&self) -> Vec<usize> {
+        let is_used = |at: &usize| self.series.get(*at).is_some_and(|wanted| wanted.used);
+        (0..self.series.len()).filter(is_used).collect()
+    }
+
     /// Finds or defines all used series. False = something was dropped, renamed or retyped since `epoch`, at which they
     /// were added.
     pub(super) fn resolve(&mut self, engine: &Engine, epoch: u64) -> Result<bool, Error> {
-        let is_used = |at: &usize| self.series.get(*at).is_some_and(|wanted| wanted.used);
-        let mut missing: Vec<usize> = (0..self.series.len()).filter(is_used).collect();
+        let mut missing = self.used();
         let mut is_checked = false;
         while !missing.is_empty() {
             // What is looked up below the recent series stays as it is until those are set aside for a flush.
@@ -178,6 +202,11 @@ impl Pending {
 
     /// Makes room for the next body.
     pub(super) fn clear(&mut self) {
+        if self.series.len() > SERIES_KEPT_MAX {
+            *self = Self::default();
+            return;
+        }
+        self.counted = 0;
         self.series.clear();
         self.tags.clear();
         self.text.clear();

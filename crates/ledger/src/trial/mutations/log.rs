@@ -66,9 +66,9 @@ mod tests {
     fn log() -> (Vec<u8>, [usize; 4]) {
         let mut log = vec![0; LOG_HEADER_BYTES];
         let mut starts = [0; 4];
-        for (n, kind) in [1, 2, 2, 2].into_iter().enumerate() {
-            starts[n] = log.len();
-            log.extend(record(n as u8, kind, 100 + n));
+        for (start, (n, kind)) in starts.iter_mut().zip([(0, 1), (1, 2), (2, 2), (3, 2)]) {
+            *start = log.len();
+            log.extend(record(n, kind, 100 + usize::from(n)));
         }
         log.resize(log.len() + 300, 0);
         (log, starts)
