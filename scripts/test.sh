@@ -43,9 +43,7 @@ dependencies() {
 ledger() {
     local failed=0
     cargo build --release --locked "${rest[@]}" --bin nilometer --bin nilometer-ledger || return 1
-    # All kinds but one: one of the hostile requests still kills a server of 512 MiB, after others.
-    "$(scripts/target-dir.sh)/release/nilometer-ledger" --quick kills power syscalls errors full-disk mutations || failed=1
-    echo "hostile: not run here, one of its 823 cases is open (docs/guide/reliability.md); by itself: nilometer-ledger hostile"
+    "$(scripts/target-dir.sh)/release/nilometer-ledger" --quick || failed=1
     "$(scripts/target-dir.sh)/release/nilometer-ledger" peers kills power --peer nilometer --quick || failed=1
     return "$failed"
 }
