@@ -9,6 +9,7 @@ use nilometer_engine::{CompactionOptions, Engine, OnDamage, Options};
 /// The file that makes a folder a data directory, and the folders beside it.
 const MANIFEST: &str = "manifest";
 const FOLDERS: [&str; 2] = ["segments", "log"];
+
 const NS_PER_MS: i64 = 1_000_000;
 
 /// Settings of the store.
