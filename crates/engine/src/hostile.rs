@@ -15,7 +15,7 @@ use crate::tombstone::Tombstone;
 pub type Target = fn(&[u8]);
 
 /// Every decoder of the engine, by name. Names are those of the folders of the corpus.
-pub const TARGETS: [(&str, Target); 19] = [
+pub const TARGETS: [(&str, Target); 20] = [
     ("record", record_payload),
     ("definitions", definitions),
     ("tombstone", tombstone),
@@ -23,6 +23,7 @@ pub const TARGETS: [(&str, Target); 19] = [
     ("manifest_file", crate::manifest::hostile::file),
     ("log_file", crate::log::hostile::file),
     ("log_records", crate::log::hostile::records),
+    ("log_mark", crate::log::hostile::mark),
     ("segment_footer", crate::segment::hostile::footer),
     ("segment_directory", crate::segment::hostile::directory),
     ("segment_statistics", crate::segment::hostile::statistics),
@@ -61,6 +62,7 @@ pub fn seeds(path: &Path, bytes: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let payload = || bytes.get(64..bytes.len().checked_sub(4)?);
     match (name.as_ref(), ending.as_ref()) {
         ("manifest", _) => crate::manifest::hostile::seeds(bytes, &mut seeds),
+        (crate::log::MARK, _) => seeds.push(("log_mark", bytes.to_vec())),
         (_, "log") => crate::log::hostile::seeds(bytes, &mut seeds),
         (_, "seg") => crate::segment::hostile::seeds(bytes, &mut seeds),
         (_, "idx") => crate::index::hostile::seeds(bytes, &mut seeds),

@@ -11,6 +11,7 @@ mod copy;
 mod file;
 mod hole;
 pub(crate) mod hostile;
+mod mark;
 mod replay;
 #[cfg(test)]
 mod tests;
@@ -29,6 +30,8 @@ use crate::schema::Lsn;
 pub(crate) use file::{FileHeader, file_name, file_number};
 use file::{HEADER_BYTES, RECORD_ALIGN, RecordHeader};
 pub(crate) use hole::{Hole, end_before, find_hole};
+pub(crate) use mark::MARK;
+use mark::{Mark, MarkFile};
 pub(crate) use replay::DRAFT;
 pub(crate) use verify::LogPlace;
 pub(crate) use visit::{Place, Visit};
@@ -103,6 +106,7 @@ struct Files {
     live: Vec<LiveFile>,
     /// Numbers of files whose records are not needed.
     free: Vec<u64>,
+    mark: MarkFile,
     buffer: Vec<u8>,
 }
 
@@ -193,11 +197,21 @@ impl Log {
             let mut queue = lock(&self.queue);
             (std::mem::take(&mut queue.records), queue.last_lsn)
         };
+        let mark = records.last().map(|last| Mark {
+            number: last.file_number,
+            lsn: last_lsn,
+        });
         let mut files = lock(&self.files);
+        if let (Some(mark), Some(Sabotage::MarkBeforeSync)) = (mark, self.options.sabotage) {
+            files.mark.note(mark);
+        }
         let mut bytes = 0;
         // By file, in order: a file's header says that everything before its first record is durable.
         for chunk in records.chunk_by(|a, b| a.file_number == b.file_number) {
             bytes += self.write_chunk(&mut files, chunk, durable)?;
+        }
+        if let Some(mark) = mark {
+            files.mark.note(mark);
         }
         Ok((last_lsn, bytes))
     }

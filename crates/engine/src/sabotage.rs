@@ -39,11 +39,13 @@ pub enum Sabotage {
     FileRemovedUnderReader,
     /// The first table of a batch of several gets a record and an LSN of its own, so a crash may leave it alone.
     PartialBatchVisible,
+    /// The mark beside the log names a group that is not synced yet.
+    MarkBeforeSync,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::HeadOutOfLogOrder,
         Self::ManifestBeforeDataSync,
         Self::LogTrimmedBeforeManifest,
@@ -58,5 +60,6 @@ impl Sabotage {
         Self::UniqueKeysNotReplayed,
         Self::FileRemovedUnderReader,
         Self::PartialBatchVisible,
+        Self::MarkBeforeSync,
     ];
 }

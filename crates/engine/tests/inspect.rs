@@ -83,7 +83,8 @@ fn every_byte_of_a_running_store_has_its_place() {
     assert_eq!(segments, size_of(dir.path(), ".seg"));
     let names = size_of(dir.path(), ".def") + size_of(dir.path(), ".idx");
     assert_eq!(bytes.index, names);
-    assert_eq!(bytes.log, size_of(dir.path(), ".log"));
+    let log = size_of(dir.path(), ".log") + size_of(dir.path(), "durable");
+    assert_eq!(bytes.log, log);
     let manifest = size_of(dir.path(), "manifest");
     assert_eq!(bytes.total(), segments + bytes.index + manifest);
 

@@ -95,6 +95,12 @@ fn a_batch_that_a_crash_may_split_is_found() {
 }
 
 #[test]
+fn a_mark_that_says_durable_before_it_is_so_is_found() {
+    println!("{}", find(Sabotage::MarkBeforeSync));
+    println!("{}", find_by_crashing_everywhere(Sabotage::MarkBeforeSync));
+}
+
+#[test]
 fn a_second_writer_of_a_key_who_is_not_noticed_is_found() {
     println!("{}", find(Sabotage::KeysNotCheckedAgain));
 }

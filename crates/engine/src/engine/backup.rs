@@ -345,17 +345,34 @@ fn new_log_number(disk: &dyn Disk, dest: &Path) -> Result<u64, Error> {
     Ok(highest.unwrap_or(0) + 1)
 }
 
-/// Removes the log files that do not count in a backup: those of an earlier one, or of one that did not end. In a store
-/// all count.
+/// Names of the log's files that count: of a backup one, of a store all, and the mark beside them.
+pub(super) fn log_names(
+    disk: &dyn Disk,
+    dir: &Path,
+    contents: &Contents,
+) -> Result<Vec<String>, Error> {
+    let mut names = disk.list(dir).map_err(Error::io("list", dir))?;
+    names.retain(|name| match contents.backup_log {
+        Some(log) => log::file_number(name) == Some(log.number),
+        None => name == log::MARK || log::file_number(name).is_some(),
+    });
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Removes the log files that do not count in a backup: those of an earlier one, or of one that did not end, and the
+/// mark of a store that was here. In a store all count.
 pub(super) fn keep_one_log(disk: &dyn Disk, dir: &Path, contents: &Contents) -> Result<(), Error> {
     let Some(log) = contents.backup_log else {
         return Ok(());
     };
     let dir = Log::dir_of(dir);
-    let mut others = log_numbers(disk, &dir)?;
-    others.retain(|number| *number != log.number);
-    for number in &others {
-        let path = dir.join(log::file_name(*number));
+    let mut others = disk.list(&dir).map_err(Error::io("list", &dir))?;
+    others.retain(|name| {
+        name == log::MARK || log::file_number(name).is_some_and(|number| number != log.number)
+    });
+    for name in &others {
+        let path = dir.join(name);
         disk.remove(&path).map_err(Error::io("remove", &path))?;
     }
     if others.is_empty() {

@@ -307,7 +307,9 @@ pub(super) fn put_log_aside(
         let name = log::file_name(file.number);
         let kept = to.join(&name);
         remove_if_there(disk, &kept)?;
-        copy_file(disk, &file.path, &kept)?;
+        if file.bytes.is_some() {
+            copy_file(disk, &file.path, &kept)?;
+        }
         let is_first = file.path == hole.path;
         let (offset, reason) = if is_first {
             (hole.offset, hole.reason.clone())
@@ -320,11 +322,11 @@ pub(super) fn put_log_aside(
         };
         let entry = Quarantined {
             file: file.path.clone(),
-            kept: Some(kept),
+            kept: file.bytes.is_some().then_some(kept),
             offset,
             reason,
             time_ns: now_ns,
-            bytes: file.bytes,
+            bytes: file.bytes.unwrap_or(0),
             rows: None,
             series: None,
             lsns: file.lsns,

@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::backup::{MARKER_FILE, check_log_end, listed, log_numbers, read_marker};
+use super::backup::{MARKER_FILE, check_log_end, listed, log_names, read_marker};
 use super::open::{LOCK_FILE, lock_dir, log_options, segment_dir, segment_name, side_name};
 use super::{Engine, Options};
 use crate::budget::MemoryBudget;
@@ -18,7 +18,7 @@ use crate::disk::{Disk, RealDisk, write_all_at};
 use crate::error::Error;
 use crate::idempotency;
 use crate::index::{BlockCache, Index};
-use crate::log::{self, Log};
+use crate::log::Log;
 use crate::manifest::{FileKind, FileMeta, Manifest};
 use crate::record;
 use crate::relation;
@@ -169,11 +169,7 @@ fn restore_log(
     manifest: &Manifest,
 ) -> Result<Lsn, Error> {
     let (from, to) = (Log::dir_of(backup), Log::dir_of(dest));
-    let only = manifest.contents.backup_log.map(|log| log.number);
-    let mut numbers = log_numbers(disk.as_ref(), &from)?;
-    numbers.retain(|number| only.is_none_or(|only| *number == only));
-    for number in numbers {
-        let name = log::file_name(number);
+    for name in log_names(disk.as_ref(), &from, &manifest.contents)? {
         copy_file(disk.as_ref(), &from.join(&name), &to.join(&name))?;
     }
     disk.sync_dir(&to).map_err(Error::io("sync", &to))?;

@@ -6,7 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::backup::log_numbers;
+use super::backup::log_names;
 use super::open::{lock_dir, log_options, segment_dir, segment_name, side_name};
 use super::restore::verify_side_file;
 use super::{Engine, Options};
@@ -128,19 +128,15 @@ impl Verified {
         memory
             .create_dir_all(dir)
             .map_err(Error::io("create", dir))?;
-        // Of a backup's log one file counts.
-        let only = manifest.contents.backup_log.map(|log| log.number);
-        let mut numbers = log_numbers(disk.as_ref(), dir)?;
-        numbers.retain(|number| only.is_none_or(|only| *number == only));
-        for number in numbers {
-            let path = dir.join(log::file_name(number));
+        for name in log_names(disk.as_ref(), dir, &manifest.contents)? {
+            self.log_files += u64::from(log::file_number(&name).is_some());
+            let path = dir.join(name);
             let file = disk.open(&path).map_err(Error::io("open", &path))?;
             let size = file.size().map_err(Error::io("read", &path))?;
             let mut bytes = vec![0; usize::try_from(size).unwrap_or(usize::MAX)];
             read_exact_at(file.as_ref(), &mut bytes, 0).map_err(Error::io("read", &path))?;
             let copy = memory.create(&path).map_err(Error::io("create", &path))?;
             write_all_at(copy.as_ref(), &bytes, 0).map_err(Error::io("write", &path))?;
-            self.log_files += 1;
             self.bytes += size;
         }
         Log::open(

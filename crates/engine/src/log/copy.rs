@@ -37,6 +37,7 @@ impl Log {
             expected: first.start_lsn,
             last,
             durable: last,
+            mark: None,
             in_doubt: Vec::new(),
             records: 0,
             room: Vec::new(),

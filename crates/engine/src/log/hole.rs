@@ -5,11 +5,14 @@
 //! that the lost record made, dropped or renamed, and after deletes that it held.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::copy::write_file;
 use super::file::{FileHeader, HEADER_BYTES, RECORD_ALIGN, file_name};
+use super::mark::{Mark, MarkFile};
 use super::replay::{
-    Classified, DRAFT, FirstRecord, Found, Pass, classify, find_files, read_all, scan,
+    Classified, DRAFT, FirstRecord, Found, Pass, classify, find_files, headers, next_number,
+    read_all, scan,
 };
 use crate::disk::Disk;
 use crate::error::{Error, Malformed};
@@ -34,7 +37,8 @@ pub(crate) struct Hole {
 pub(crate) struct LostFile {
     pub(crate) number: u64,
     pub(crate) path: PathBuf,
-    pub(crate) bytes: u64,
+    /// `None` = the file is missing.
+    pub(crate) bytes: Option<u64>,
     /// First and last LSN that is lost with it, as far as its records still say; `None` = none does.
     pub(crate) lsns: Option<(Lsn, Lsn)>,
 }
@@ -48,11 +52,15 @@ pub(crate) fn find_hole(
     flushed: Lsn,
 ) -> Result<Option<Hole>, Error> {
     let found = find_files(disk, dir)?;
-    let next_number = found.iter().map(|file| file.number).max().unwrap_or(0) + 1;
+    let mark = MarkFile::read(disk, dir, uuid)?.newest();
+    let next_number = next_number(&found, mark);
+    let marked = mark.and_then(|mark| found.iter().find(|file| file.number == mark.number));
+    let marked = marked.map(|file| Arc::clone(&file.file));
     let Classified {
         needed, unreadable, ..
     } = classify(found, uuid, flushed)?;
-    let Some((lsn, place)) = first_gap(&needed, &unreadable, flushed)? else {
+    let mark = mark.filter(|mark| mark.counts(headers(&needed)));
+    let Some((lsn, place)) = first_gap(dir, &needed, &unreadable, mark, flushed)? else {
         return Ok(None);
     };
     let (path, offset, reason) = place;
@@ -66,15 +74,26 @@ pub(crate) fn find_hole(
     };
     let needed = needed.iter().map(|(file, _)| file);
     for file in needed.chain(unreadable.iter().map(|(file, _)| file)) {
-        let lsns = lost_lsns(file, lsn)?;
+        let lsns = lost_lsns(file, lsn, mark)?;
         if file.path == hole.path || lsns.is_some() {
             hole.files.push(LostFile {
                 number: file.number,
                 path: file.path.clone(),
-                bytes: file.file.size().map_err(Error::io("read", &file.path))?,
+                bytes: Some(file.file.size().map_err(Error::io("read", &file.path))?),
                 lsns,
             });
         }
+    }
+    // That a file without header and records has lost some, or that one is gone, is known from the mark only.
+    let is_listed = hole.files.iter().any(|file| file.path == hole.path);
+    if let (Some(mark), false) = (mark, is_listed) {
+        let bytes = marked.map(|file| file.size()).transpose();
+        hole.files.push(LostFile {
+            number: mark.number,
+            path: hole.path.clone(),
+            bytes: bytes.map_err(Error::io("read", &hole.path))?,
+            lsns: Some((lsn, mark.lsn)),
+        });
     }
     hole.files.sort_by_key(|file| file.number);
     Ok(Some(hole))
@@ -84,8 +103,10 @@ type Place = (PathBuf, u64, String);
 
 /// The first LSN that is lost, and what is damaged.
 fn first_gap(
+    dir: &Path,
     needed: &[(Found, FileHeader)],
     unreadable: &[(Found, FirstRecord)],
+    mark: Option<Mark>,
     flushed: Lsn,
 ) -> Result<Option<(Lsn, Place)>, Error> {
     let mut nothing = |_: Lsn, _: &[u8]| -> Result<(), Malformed> { Ok(()) };
@@ -94,6 +115,7 @@ fn first_gap(
         expected: flushed + 1,
         last: Lsn::MAX,
         durable: Lsn::MAX,
+        mark,
         in_doubt: Vec::new(),
         records: 0,
         room: Vec::new(),
@@ -106,7 +128,10 @@ fn first_gap(
     let mut damage = None;
     if let Some(start) = begins {
         pass.expected = start;
-        match pass.files(needed) {
+    }
+    // Without any file, the mark says what there was.
+    if begins.is_some() || needed.is_empty() {
+        match pass.files(needed).and_then(|()| pass.check_mark(dir)) {
             Ok(()) => {}
             Err(Error::Corrupt {
                 path,
@@ -125,8 +150,8 @@ fn first_gap(
     Ok(damage.map(|place| (pass.expected.max(flushed + 1), place)))
 }
 
-/// First and last LSN from `from` on in the intact records of a file.
-fn lost_lsns(file: &Found, from: Lsn) -> Result<Option<(Lsn, Lsn)>, Error> {
+/// First and last LSN from `from` on in the intact records of a file, and in those that the mark says it had.
+fn lost_lsns(file: &Found, from: Lsn, mark: Option<Mark>) -> Result<Option<(Lsn, Lsn)>, Error> {
     let bytes = read_all(file)?;
     let mut lsns: Option<(Lsn, Lsn)> = None;
     let mut at = HEADER_BYTES;
@@ -136,6 +161,10 @@ fn lost_lsns(file: &Found, from: Lsn) -> Result<Option<(Lsn, Lsn)>, Error> {
             lsns = Some((first, record.lsn));
         }
         at = found + RECORD_ALIGN;
+    }
+    if let Some(mark) = mark.filter(|mark| mark.number == file.number && mark.lsn >= from) {
+        let (first, last) = lsns.unwrap_or((from, mark.lsn));
+        lsns = Some((first, last.max(mark.lsn)));
     }
     Ok(lsns)
 }
@@ -165,6 +194,7 @@ pub(crate) fn end_before(
             expected: needed.first().map_or(flushed + 1, |(_, it)| it.start_lsn),
             last: hole.lsn - 1,
             durable: Lsn::MAX,
+            mark: None,
             in_doubt: Vec::new(),
             records: 0,
             room: Vec::new(),
@@ -177,7 +207,7 @@ pub(crate) fn end_before(
         .map_err(Error::io("rename", &draft))?;
     // From here on the new file speaks for all of the log, whatever becomes of the others.
     disk.sync_dir(dir).map_err(Error::io("sync", dir))?;
-    for file in &hole.files {
+    for file in hole.files.iter().filter(|file| file.bytes.is_some()) {
         disk.remove(&file.path)
             .map_err(Error::io("remove", &file.path))?;
     }

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use nilometer_codec::crc32c;
 
 use super::file::{RECORD_HEADER_BYTES, RecordHeader};
+use super::mark::{BLOCK_BYTES, BLOCK_CRC_AT, MARK, Mark, MarkFile};
 use super::{
     FileHeader, HEADER_BYTES, Log, LogOptions, RECORD_ALIGN, encode_batch_records, file_name,
 };
@@ -69,6 +70,36 @@ pub(crate) fn file(bytes: &[u8]) {
     for (lsn, payload) in replayed(&text).unwrap_or_default() {
         let _ = record::decode(lsn, &payload);
     }
+}
+
+/// A mark whose owner and checksums are made right: it reads, or is of a newer form, and the next one is newer than what it says.
+pub(crate) fn mark(bytes: &[u8]) {
+    let disk = MemoryDisk::new();
+    let dir = Path::new("/d/log");
+    let mut text = bytes.to_vec();
+    for block in text.chunks_mut(BLOCK_BYTES) {
+        if let Some((covered, rest)) = block.split_at_mut_checked(BLOCK_CRC_AT)
+            && let Some(crc) = rest.first_chunk_mut::<4>()
+        {
+            if let Some(owner) = covered.get_mut(16..32) {
+                owner.copy_from_slice(&SEED_UUID);
+            }
+            *crc = crc32c(0, covered).to_le_bytes();
+        }
+    }
+    let file = disk.create(&dir.join(MARK)).expect("the disk is empty");
+    write_all_at(file.as_ref(), &text, 0).expect("the disk has room");
+    let Ok(mut found) = MarkFile::read(&disk, dir, SEED_UUID) else {
+        return;
+    };
+    let number = found.newest().map_or(0, |mark| mark.number);
+    let Some(number) = number.checked_add(1) else {
+        return;
+    };
+    let next = Mark { number, lsn: 1 };
+    found.note(next);
+    let again = MarkFile::read(&disk, dir, SEED_UUID).expect("it did before");
+    assert_eq!(again.newest(), Some(next));
 }
 
 /// Makes the checksums of the record right whose header stands here; returns how long its payload is.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
 
 use super::file::{FileHeader, HEADER_BYTES, RECORD_ALIGN, RecordHeader, file_name, file_number};
+use super::mark::{Mark, MarkFile};
 use super::visit::{Place, Visit};
 use super::window::Window;
 use super::{Files, Group, LiveFile, Log, LogCounters, LogOptions, Queue};
@@ -40,6 +41,8 @@ pub(super) struct Pass<'a, V> {
     pub(super) last: Lsn,
     /// Highest LSN known to have been durable.
     pub(super) durable: Lsn,
+    /// What the log must reach; `None` = nothing says.
+    pub(super) mark: Option<Mark>,
     /// Payloads above `durable`: in the page cache perhaps, on the device perhaps not.
     pub(super) in_doubt: Vec<(Lsn, Vec<u8>)>,
     pub(super) records: u64,
@@ -63,7 +66,8 @@ impl Log {
         V: Visit,
     {
         let found = find_files(disk.as_ref(), &dir)?;
-        let next_number = found.iter().map(|file| file.number).max().unwrap_or(0) + 1;
+        let mut mark = MarkFile::read(disk.as_ref(), &dir, uuid)?;
+        let next_number = next_number(&found, mark.newest());
         let Classified {
             mut needed,
             mut free,
@@ -72,11 +76,13 @@ impl Log {
         if let Some((file, at)) = unreadable.first() {
             return Err(Error::corrupt(&file.path, 0, at.reason()));
         }
+        let counts = mark.newest().filter(|mark| mark.counts(headers(&needed)));
         let mut pass = Pass {
             flushed,
             expected: flushed + 1,
             last: Lsn::MAX,
-            durable: flushed,
+            durable: counts.map_or(flushed, |mark| mark.lsn.max(flushed)),
+            mark: counts,
             in_doubt: Vec::new(),
             records: 0,
             room: Vec::new(),
@@ -96,6 +102,7 @@ impl Log {
             pass.expected = header.start_lsn;
         }
         pass.files(&needed)?;
+        pass.check_mark(&dir)?;
         let replayed = Replayed {
             last_lsn: (pass.expected - 1).max(flushed),
             records: pass.records,
@@ -106,6 +113,7 @@ impl Log {
         while needed.len() > 1 && needed.last().is_some_and(|(_, h)| h.start_lsn > durable) {
             free.extend(needed.pop().map(|(file, _)| file.number));
         }
+        mark.make(disk.as_ref(), &dir);
         let log = Self {
             disk,
             dir,
@@ -134,6 +142,7 @@ impl Log {
                     })
                     .collect(),
                 free: Vec::new(),
+                mark,
                 buffer: Vec::new(),
             }),
             options,
@@ -161,6 +170,12 @@ impl Log {
         }
         // Old files may be overwritten only now that their records in doubt stand elsewhere.
         files.free = free;
+        if let Some(newest) = files.live.last().map(|live| live.number) {
+            files.mark.note(Mark {
+                number: newest,
+                lsn: last_lsn,
+            });
+        }
         drop(files);
         super::lock(&self.group).durable = last_lsn;
         Ok(())
@@ -266,6 +281,18 @@ impl FirstRecord {
             self.offset
         )
     }
+}
+
+/// The headers of the files that are needed.
+pub(super) fn headers(needed: &[(Found, FileHeader)]) -> impl Iterator<Item = &FileHeader> {
+    needed.iter().map(|(_, header)| header)
+}
+
+/// A number that no file has had, those that are gone included.
+pub(super) fn next_number(found: &[Found], mark: Option<Mark>) -> u64 {
+    let found = found.iter().map(|file| file.number);
+    let marked = mark.map(|mark| mark.number);
+    found.chain(marked).max().unwrap_or(0) + 1
 }
 
 /// Splits files into those that hold records above `flushed`, those that do not, and those that nobody can tell.
@@ -481,6 +508,23 @@ impl<V: Visit> Pass<'_, V> {
             }
             from = later + RECORD_ALIGN;
         }
-        Ok(())
+        // Nothing of the log itself says that it was. In the file that the mark names, the place can be told.
+        match self.mark {
+            Some(mark) if mark.number == file.number && mark.lsn >= self.expected => Err(
+                Error::corrupt(&file.path, at as u64, mark.reason(self.expected)),
+            ),
+            _ => Ok(()),
+        }
+    }
+
+    /// All files have been read, and the log ends here. Fine unless the mark says that there was more.
+    pub(super) fn check_mark(&self, dir: &Path) -> Result<(), Error> {
+        match self.mark {
+            Some(mark) if mark.lsn >= self.expected => {
+                let path = dir.join(file_name(mark.number));
+                Err(Error::corrupt(&path, 0, mark.reason(self.expected)))
+            }
+            _ => Ok(()),
+        }
     }
 }

@@ -2,8 +2,9 @@
 //! without exactly its rows; never a panic, never another answer.
 //!
 //! One store is written on the real disk. Then each of its files is damaged, byte by byte, and the store is opened and
-//! read whole. The only damage that may go unnoticed is to the end of the log: what stands after the last intact record
-//! looks as if a power cut had torn it; see `docs/format/log.md`. Then exactly those records are gone, and no other.
+//! read whole. Where the mark beside the log is lost, and only there, damage to the end of the log may go unnoticed: what
+//! stands after the last intact record looks as if a power cut had torn it; see `docs/format/log.md`. Then exactly those
+//! records are gone, and no other.
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
 
@@ -29,17 +30,20 @@ use support::{Answer, everything};
 /// Where every header has its format, its cipher and, by kind of file, its checksum.
 const FORMAT_AT: usize = 8;
 const CIPHER_AT: usize = 10;
-const CHECKSUM_AT: [(&str, usize); 7] = [
+const CHECKSUM_AT: [(&str, usize); 8] = [
     ("manifest", 32),
     (".seg", 40),
     (".idx", 40),
     (".def", 48),
     (".log", 48),
+    (MARK, 48),
     (".key", 48),
     (".rel", 48),
 ];
 const REPLACED: [&str; 2] = [".key", ".rel"];
 const LOG_HEADER_BYTES: usize = 52;
+/// The file beside the log that says how far it was durable.
+const MARK: &str = "log/durable";
 
 /// A store at rest: its files by their path inside the data directory.
 struct Store {
