@@ -193,12 +193,14 @@ impl Situation<'_> {
                 let first = group.min_time.div_euclid(interval);
                 let last = group.max_time.div_euclid(interval);
                 let table = tables.entry(group.table).or_default();
-                // A group of more than one window is rare; its rows count for each.
-                for at in first..=last.min(first.saturating_add(WIDEST)) {
-                    *table.entry(at.saturating_mul(interval)).or_default() += group.rows;
+                // Where in a group of several windows its rows are is not looked at: in each as many.
+                let end = last.min(first.saturating_add(WIDEST));
+                let rows = (group.rows / end.abs_diff(first).saturating_add(1)).max(1);
+                for at in first..=end {
+                    *table.entry(at.saturating_mul(interval)).or_default() += rows;
                 }
-                if last > first.saturating_add(WIDEST) {
-                    *table.entry(last.saturating_mul(interval)).or_default() += group.rows;
+                if last > end {
+                    *table.entry(last.saturating_mul(interval)).or_default() += rows;
                 }
             }
         }

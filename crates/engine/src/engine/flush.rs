@@ -245,7 +245,8 @@ impl Engine {
                     let path = segment_dir(&self.dir).join(segment_name(file_id));
                     self.remove_leftover(&path)?;
                     let disk = self.disk.as_ref();
-                    let writer = SegmentWriter::create(disk, &path, self.uuid, file_id)?;
+                    let writer = SegmentWriter::create(disk, &path, self.uuid, file_id)?
+                        .with_window_rows_min(self.options.compaction.partition_rows_min);
                     none.insert((writer, file_id, path))
                 }
             };

@@ -311,6 +311,56 @@ fn blocks_and_groups_end_at_partitions() {
     assert_eq!(rows_of(&segment).len(), 400);
 }
 
+/// A year in random order made every flush hold a dozen rows of each series and day, in blocks of fifty series: of the
+/// bytes of a flush a third was for what lies between one series and the next.
+#[test]
+fn a_few_rows_in_each_of_many_windows_are_cut_at_wider_ones() {
+    let day = PARTITION_INTERVAL_NS;
+    let keys: Vec<(u32, i64)> = (0..4000)
+        .map(|at| (1 + at as u32 % 4, (at - 2000) * (day / 10) + 7))
+        .collect();
+    let values: Vec<_> = (0..4000).map(Some).collect();
+    let input = TableInput {
+        rows: table_rows(&keys, vec![integers(1, &values)]),
+        settings: settings(Duplicates::Last),
+    };
+    // 400 days from 200 before to 200 after time 0. By weeks of eight days 80 rows each; by 64 days 640, but at the ends.
+    let groups = |rows_min: u64| -> Vec<(i64, i64, i64)> {
+        let disk = MemoryDisk::new();
+        let mut writer = SegmentWriter::create(&disk, &path(), UUID, FILE_ID)
+            .unwrap()
+            .with_window_rows_min(rows_min);
+        writer.write_table(&input).unwrap();
+        let (bytes, rows) = writer.finish(true).unwrap();
+        let segment = opened(&disk, bytes, rows).unwrap();
+        assert_eq!(rows_of(&segment).len(), 4000);
+        let groups = segment.groups(TABLE).map(|(_, group)| group);
+        groups
+            .map(|it| (it.partition_start, it.min_time, it.max_time))
+            .collect()
+    };
+    for (rows_min, days, expected) in [
+        (0, 1, 400),
+        (10, 1, 400),
+        (11, 8, 50),
+        (81, 64, 8),
+        (4000, 64, 8),
+        // A table with fewer rows is small however it is cut.
+        (4001, 1, 400),
+    ] {
+        let groups = groups(rows_min);
+        assert_eq!(groups.len(), expected, "{rows_min}");
+        for (start, first, last) in groups {
+            assert_eq!(
+                start % (days * day),
+                0,
+                "windows do not straddle wider ones"
+            );
+            assert!(start <= first && last < start + days * day, "{rows_min}");
+        }
+    }
+}
+
 #[test]
 fn a_group_of_very_many_columns_ends_early() {
     let rows = 1024 * 4;

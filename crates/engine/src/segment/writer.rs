@@ -30,6 +30,8 @@ pub(crate) struct SegmentWriter {
     path: PathBuf,
     file_id: u64,
     kind: SegmentKind,
+    /// Fewest rows of a window that are worth cutting there; 0 = one is.
+    window_rows_min: u64,
     output: Output,
     groups: Vec<GroupMeta>,
 }
@@ -72,6 +74,7 @@ impl SegmentWriter {
             path: path.to_owned(),
             file_id,
             kind: SegmentKind::Mixed,
+            window_rows_min: 0,
             output: Output {
                 file,
                 buffer: file_header::encode(KIND, uuid, &file_id.to_le_bytes(), HEADER_BYTES),
@@ -79,6 +82,12 @@ impl SegmentWriter {
             },
             groups: Vec::new(),
         })
+    }
+
+    /// Rows of a table that has so many, but in each window fewer, are cut at wider ones.
+    pub(crate) fn with_window_rows_min(mut self, rows: u64) -> Self {
+        self.window_rows_min = rows;
+        self
     }
 
     /// Notes in the file that its rows are of one partition.

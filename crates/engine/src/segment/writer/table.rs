@@ -1,6 +1,6 @@
 //! Rows of one table as they arrived: sorted, duplicates merged, cut into partitions, blocks and groups.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use nilometer_codec::BLOCK_ROWS_MAX;
@@ -12,6 +12,15 @@ use crate::error::Error;
 use crate::order::sorted_order;
 use crate::schema::{Duplicates, TableSettings};
 use crate::segment::{BLOCK_TEXT_BYTES_MAX, GROUP_BLOCKS_MAX, GROUP_BYTES_MAX, OWN_BLOCK_ROWS_MIN};
+
+/// A few windows are cut however few their rows are: those of the hours around midnight, say.
+const CUT_WINDOWS: usize = 8;
+
+/// Windows become wider by this factor, as partitions do, and so do not straddle theirs.
+const CUT_FACTOR: i64 = 8;
+
+/// Widest window, in times of the table's interval, as of partitions.
+const CUT_WIDEST: i64 = 512;
 
 /// Rows of one table for a segment, in arrival order, and what they follow.
 #[derive(Debug)]
@@ -44,7 +53,10 @@ impl SegmentWriter {
         let rows = &input.rows;
         let order = sorted_order(&rows.series, &rows.times);
         let picks = merge_duplicates(rows, order, input.settings.duplicates);
+        let picked = picks.rows.iter();
+        let times = picked.map(|&row| rows.times.get(row as usize).copied().unwrap_or(0));
         let interval = input.settings.partition_interval_ns.max(1);
+        let interval = cut_width(interval, times, self.window_rows_min);
         let mut partitions: BTreeMap<i64, Vec<u32>> = BTreeMap::new();
         for (at, &row) in (0u32..).zip(&picks.rows) {
             let time = rows.times.get(row as usize).copied().unwrap_or(0);
@@ -69,6 +81,26 @@ impl SegmentWriter {
         }
         Ok(())
     }
+}
+
+/// How wide the windows are that rows are cut at: the table's interval, or more where rows are few in each of many windows,
+/// as they are when they come in no order of time. A dozen rows of each series and day make blocks that many series share,
+/// where most bytes are for what lies between one series and the next.
+fn cut_width(interval: i64, times: impl ExactSizeIterator<Item = i64>, rows_min: u64) -> i64 {
+    let rows = times.len() as u64;
+    if rows < rows_min {
+        return interval;
+    }
+    let mut windows: BTreeSet<i64> = times.map(|time| time.div_euclid(interval)).collect();
+    let mut factor = 1;
+    while windows.len() > CUT_WINDOWS
+        && rows / (windows.len() as u64) < rows_min
+        && factor < CUT_WIDEST
+    {
+        factor *= CUT_FACTOR;
+        windows = windows.iter().map(|at| at.div_euclid(CUT_FACTOR)).collect();
+    }
+    interval.saturating_mul(factor)
 }
 
 /// Blocks by group: a group takes so many blocks and so much memory, and one block at least.
