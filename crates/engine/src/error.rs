@@ -81,9 +81,7 @@ pub enum Error {
         cipher: u16,
     },
     /// Stored bytes fail their checksum or contradict each other.
-    #[error(
-        "{path} is damaged at byte {offset}: {reason}; restore the file from a backup, the rest of the store is intact"
-    )]
+    #[error("{path} is damaged at byte {offset}: {reason}; {}", way_out(path))]
     Corrupt {
         /// The damaged file.
         path: PathBuf,
@@ -365,6 +363,15 @@ impl Error {
             offset,
             reason: reason.into(),
         }
+    }
+}
+
+/// What to do about a damaged file. A backup has no copy of a log file, so its place cannot be filled from there.
+fn way_out(path: &Path) -> &'static str {
+    if path.extension().is_some_and(|it| it == "log") {
+        "restore the store from a backup, or give up the batches from there on with `--on-log-damage quarantine`, which keeps the file aside"
+    } else {
+        "restore the file from a backup, the rest of the store is intact"
     }
 }
 

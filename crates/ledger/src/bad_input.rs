@@ -164,6 +164,12 @@ pub fn is_unavailable(story: &str) -> bool {
     story.contains("was answered with 503") || story.contains("was answered with 507")
 }
 
+/// Whether an answer says that the disk failed while the store looked something up, and with which error: a write of names
+/// that memory does not have reads index files.
+pub fn is_read_error(story: &str) -> bool {
+    story.contains("was answered with 500") && story.contains("(os error ")
+}
+
 fn complaint(answer: &Answer, want: &str, request: &[u8]) -> String {
     let sent: String = String::from_utf8_lossy(request).chars().take(300).collect();
     format!(

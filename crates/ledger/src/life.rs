@@ -299,9 +299,14 @@ impl Life {
         match bad_input::send(client, self.seed, self.bad) {
             Ok(story) => {
                 tally.bad_inputs += 1;
-                if let Some(story) = story
-                    && !(expect != Expect::Death && bad_input::is_unavailable(&story))
-                {
+                let is_expected = |story: &str| match expect {
+                    Expect::Death => false,
+                    Expect::DiskErrors => bad_input::is_unavailable(story),
+                    Expect::ReadErrors => {
+                        bad_input::is_unavailable(story) || bad_input::is_read_error(story)
+                    }
+                };
+                if let Some(story) = story.filter(|story| !is_expected(story)) {
                     tally.broke(story);
                 }
                 true

@@ -9,6 +9,7 @@ use super::file::{RECORD_HEADER_BYTES, RecordHeader};
 use super::mark::{BLOCK_BYTES, BLOCK_CRC_AT, MARK, Mark, MarkFile};
 use super::{
     FileHeader, HEADER_BYTES, Log, LogOptions, RECORD_ALIGN, encode_batch_records, file_name,
+    file_number,
 };
 use crate::disk::{Disk, MemoryDisk, write_all_at};
 use crate::error::{Error, Malformed};
@@ -92,10 +93,10 @@ pub(crate) fn mark(bytes: &[u8]) {
     let Ok(mut found) = MarkFile::read(&disk, dir, SEED_UUID) else {
         return;
     };
-    let number = found.newest().map_or(0, |mark| mark.number);
-    let Some(number) = number.checked_add(1) else {
+    let number = found.newest().map_or(0, |mark| mark.number) + 1;
+    if file_number(&file_name(number)).is_none() {
         return;
-    };
+    }
     let next = Mark { number, lsn: 1 };
     found.note(next);
     let again = MarkFile::read(&disk, dir, SEED_UUID).expect("it did before");

@@ -7,7 +7,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::file::{FileHeader, file_name};
+use super::file::{FileHeader, file_name, file_number};
 use crate::disk::{Disk, DiskFile, read_exact_at, write_all_at};
 use crate::error::Error;
 use crate::file_header::{self, Kind, take};
@@ -70,7 +70,9 @@ impl Mark {
         let (number, lsn) = number()
             .and_then(|first| Ok((first, number()?)))
             .map_err(|what| what.at(path, 0))?;
-        Ok((header.uuid == uuid).then_some(Self { number, lsn }))
+        // No file has such a number; under a right checksum nobody wrote it.
+        let is_number = file_number(&file_name(number)).is_some();
+        Ok((header.uuid == uuid && is_number).then_some(Self { number, lsn }))
     }
 }
 

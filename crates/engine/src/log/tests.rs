@@ -97,6 +97,9 @@ fn a_newest_file_that_is_missing_is_named() {
     let reason = reason_of(open(Arc::new(disk.clone()), 0));
     assert!(reason.contains("/log/0000000000000002.log"), "{reason}");
     assert!(reason.contains("LSN 4 does not read"), "{reason}");
+    // No backup has a copy of that file.
+    assert!(reason.contains("--on-log-damage quarantine"), "{reason}");
+    assert!(!reason.contains("restore the file"), "{reason}");
     disk.remove(&Path::new(DIR).join(file_name(1))).unwrap();
     let reason = reason_of(open(Arc::new(disk.clone()), 0));
     assert!(reason.contains("LSN 1 does not read"), "{reason}");
