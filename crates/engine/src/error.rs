@@ -369,7 +369,7 @@ impl Error {
 /// What to do about a damaged file. A backup has no copy of a log file, so its place cannot be filled from there.
 fn way_out(path: &Path) -> &'static str {
     if path.extension().is_some_and(|it| it == "log") {
-        "restore the store from a backup, or give up the batches from there on with `--on-log-damage quarantine`, which keeps the file aside"
+        "restore the store from a backup, or give up the batches from there on with `--on-log-damage quarantine`, which keeps the file aside and needs the log's beginning"
     } else {
         "restore the file from a backup, the rest of the store is intact"
     }

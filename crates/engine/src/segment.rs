@@ -38,6 +38,11 @@ pub(crate) const GROUP_BLOCKS_MAX: usize = 256;
 pub(crate) const GROUP_BYTES_MAX: usize = 16 << 20;
 /// Series with fewer rows in a partition share blocks.
 pub(crate) const OWN_BLOCK_ROWS_MIN: usize = 128;
+/// Windows are widened by this factor, again and again while rows are few in each: those that a flush cuts at, and
+/// partitions. With one factor for both the first do not straddle the second.
+pub(crate) const WIDEN_FACTOR: i64 = 8;
+/// Widest window, in times of the table's interval.
+pub(crate) const WIDEST: i64 = 512;
 /// A block's text in one column ends it when it passes this.
 pub(crate) const BLOCK_TEXT_BYTES_MAX: usize = 1 << 20;
 

@@ -257,6 +257,33 @@ fn answers_stay_the_same_through_flushes_compactions_deletes_and_restarts() {
     assert!(partitions > 8, "{partitions} partitions");
 }
 
+/// A flush cuts rows that are few in each of many days at eight days. Counted for each day of theirs, they seemed eight times
+/// as many, and went into partitions that were too narrow and had to be merged again.
+#[test]
+fn rows_that_were_cut_at_wider_windows_become_one_partition_at_once() {
+    let disk = MemoryDisk::new();
+    let engine = open(&disk);
+    engine.create_database("d").unwrap();
+    let mut session = Session::new(Arc::clone(&engine), "d").unwrap();
+    // 40 rows on each of 60 days: of the 64 that begin with time 0, fewer than `widen_rows_max` together.
+    let body: String = (0..2400_i64)
+        .map(|at| format!("m,s=s{} i={at}i {}\n", at % 5, at * DAY / 40))
+        .collect();
+    let report = session.write_lines(body.as_bytes(), Precision::Nanosecond);
+    assert_eq!(report.unwrap().rejected, []);
+    engine.flush().unwrap();
+    let flushed = engine.metrics().segment_bytes;
+    engine.settle().unwrap();
+    let metrics = engine.metrics();
+    assert_eq!((metrics.segments, metrics.partitions), (1, 1));
+    // Each row was written once more, and not into narrow partitions first.
+    assert_eq!(
+        metrics.segment_bytes_written,
+        flushed + metrics.segment_bytes
+    );
+    assert_eq!(read(&engine).len(), 2400);
+}
+
 /// Compaction remembers that it had nothing to do until the files change. A delete changes no file, so after one its rows
 /// stayed on the disk until the next flush.
 #[test]

@@ -6,13 +6,8 @@ use std::sync::Arc;
 
 use super::CompactionOptions;
 use crate::schema::TableId;
-use crate::segment::{Home, Segment, Window};
+use crate::segment::{Home, Segment, WIDEN_FACTOR, WIDEST, Window};
 use crate::tombstone::{Deleted, Tombstone};
-
-/// Partitions are widened by this factor, again and again while they are sparse.
-const WIDEN_FACTOR: i64 = 8;
-/// Widest partition, in times of the table's interval.
-const WIDEST: i64 = 512;
 
 /// What there is to compact.
 pub(crate) struct Situation<'a> {

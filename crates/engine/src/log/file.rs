@@ -4,7 +4,7 @@ use std::path::Path;
 
 use nilometer_codec::crc32c;
 
-use crate::error::Error;
+use crate::error::{Error, Malformed};
 use crate::file_header::{self, Format, Kind, take};
 use crate::schema::Lsn;
 
@@ -43,19 +43,13 @@ pub(crate) struct FileHeader {
 
 impl FileHeader {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut own = Vec::with_capacity(16);
-        own.extend_from_slice(&self.number.to_le_bytes());
-        own.extend_from_slice(&self.start_lsn.to_le_bytes());
+        let own = own_fields(self.number, self.start_lsn);
         file_header::encode(KIND, self.uuid, &own, HEADER_BYTES)
     }
 
     pub(crate) fn decode(bytes: &[u8], path: &Path) -> Result<(Self, Format), Error> {
         let header = file_header::decode::<16>(bytes, KIND, path)?;
-        let mut own = header.own.as_slice();
-        let mut number = || take(&mut own).map(u64::from_le_bytes);
-        let (number, start_lsn) = number()
-            .and_then(|first| Ok((first, number()?)))
-            .map_err(|what| what.at(path, 0))?;
+        let (number, start_lsn) = take_own(&header.own).map_err(|what| what.at(path, 0))?;
         if start_lsn == 0 {
             return Err(Error::corrupt(path, 0, "the log starts before LSN 1"));
         }
@@ -66,6 +60,18 @@ impl FileHeader {
         };
         Ok((own, header.format))
     }
+}
+
+/// A file's number and an LSN, as a header has them.
+pub(super) fn own_fields(number: u64, lsn: Lsn) -> Vec<u8> {
+    [number.to_le_bytes(), lsn.to_le_bytes()].concat()
+}
+
+/// The same back.
+pub(super) fn take_own(own: &[u8; 16]) -> Result<(u64, Lsn), Malformed> {
+    let mut own = own.as_slice();
+    let number = u64::from_le_bytes(take(&mut own)?);
+    Ok((number, u64::from_le_bytes(take(&mut own)?)))
 }
 
 /// What stands before a record's payload.

@@ -7,10 +7,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::file::{FileHeader, file_name, file_number};
+use super::file::{FileHeader, file_name, file_number, own_fields, take_own};
 use crate::disk::{Disk, DiskFile, read_exact_at, write_all_at};
 use crate::error::Error;
-use crate::file_header::{self, Kind, take};
+use crate::file_header::{self, Kind};
 use crate::schema::Lsn;
 
 /// Name of the file in the log's folder.
@@ -53,9 +53,7 @@ impl Mark {
     }
 
     fn encode(self, uuid: [u8; 16]) -> Vec<u8> {
-        let mut own = Vec::with_capacity(16);
-        own.extend_from_slice(&self.number.to_le_bytes());
-        own.extend_from_slice(&self.lsn.to_le_bytes());
+        let own = own_fields(self.number, self.lsn);
         file_header::encode(KIND, uuid, &own, BLOCK_BYTES)
     }
 
@@ -65,11 +63,7 @@ impl Mark {
             Err(Error::Corrupt { .. }) => return Ok(None),
             other => other?,
         };
-        let mut own = header.own.as_slice();
-        let mut number = || take(&mut own).map(u64::from_le_bytes);
-        let (number, lsn) = number()
-            .and_then(|first| Ok((first, number()?)))
-            .map_err(|what| what.at(path, 0))?;
+        let (number, lsn) = take_own(&header.own).map_err(|what| what.at(path, 0))?;
         // No file has such a number; under a right checksum nobody wrote it.
         let is_number = file_number(&file_name(number)).is_some();
         Ok((header.uuid == uuid && is_number).then_some(Self { number, lsn }))

@@ -11,16 +11,13 @@ use crate::batch::TableRows;
 use crate::error::Error;
 use crate::order::sorted_order;
 use crate::schema::{Duplicates, TableSettings};
-use crate::segment::{BLOCK_TEXT_BYTES_MAX, GROUP_BLOCKS_MAX, GROUP_BYTES_MAX, OWN_BLOCK_ROWS_MIN};
+use crate::segment::{
+    BLOCK_TEXT_BYTES_MAX, GROUP_BLOCKS_MAX, GROUP_BYTES_MAX, OWN_BLOCK_ROWS_MIN, WIDEN_FACTOR,
+    WIDEST,
+};
 
 /// A few windows are cut however few their rows are: those of the hours around midnight, say.
 const CUT_WINDOWS: usize = 8;
-
-/// Windows become wider by this factor, as partitions do, and so do not straddle theirs.
-const CUT_FACTOR: i64 = 8;
-
-/// Widest window, in times of the table's interval, as of partitions.
-const CUT_WIDEST: i64 = 512;
 
 /// Rows of one table for a segment, in arrival order, and what they follow.
 #[derive(Debug)]
@@ -93,12 +90,13 @@ fn cut_width(interval: i64, times: impl ExactSizeIterator<Item = i64>, rows_min:
     }
     let mut windows: BTreeSet<i64> = times.map(|time| time.div_euclid(interval)).collect();
     let mut factor = 1;
-    while windows.len() > CUT_WINDOWS
-        && rows / (windows.len() as u64) < rows_min
-        && factor < CUT_WIDEST
+    while windows.len() > CUT_WINDOWS && rows / (windows.len() as u64) < rows_min && factor < WIDEST
     {
-        factor *= CUT_FACTOR;
-        windows = windows.iter().map(|at| at.div_euclid(CUT_FACTOR)).collect();
+        factor *= WIDEN_FACTOR;
+        windows = windows
+            .iter()
+            .map(|at| at.div_euclid(WIDEN_FACTOR))
+            .collect();
     }
     interval.saturating_mul(factor)
 }
