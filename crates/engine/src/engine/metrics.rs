@@ -46,6 +46,9 @@ pub struct Metrics {
     /// Flushes and compactions that were not carried out, since the store was opened, because rows were not accounted for or
     /// files would have had no order.
     pub refused_edits: u64,
+    /// Pairs of segments that had no order when the store was opened: a compaction of before the order was checked left them, and
+    /// may have brought overwritten values back.
+    pub segments_unordered: u64,
     /// Files that were found damaged, when the store was opened, earlier or since, and put aside.
     pub quarantined_files: u64,
     /// Their bytes.
@@ -172,6 +175,7 @@ impl Engine {
             partitions: state.version.windows.len() as u64,
             tombstones: state.version.tombstones.len() as u64,
             segments_damaged,
+            segments_unordered: self.unordered.len() as u64,
             refused_edits: self.counters.refused_edits.load(Ordering::Relaxed),
             index_files: layers.files().len() as u64,
             index_cache_bytes: self.index_cache.bytes(),
