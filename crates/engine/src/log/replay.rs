@@ -71,6 +71,7 @@ impl Log {
         let Classified {
             mut needed,
             mut free,
+            second_names,
             unreadable,
         } = classify(found, uuid, flushed)?;
         if let Some((file, at)) = unreadable.first() {
@@ -148,6 +149,10 @@ impl Log {
             options,
         };
         log.settle(&in_doubt, replayed.last_lsn, free)?;
+        // One that stays is no harm: it is not written to, and the next opening tries again.
+        for number in second_names {
+            drop(log.disk.remove(&log.dir.join(file_name(number))));
+        }
         Ok((log, replayed))
     }
 
@@ -262,6 +267,9 @@ pub(super) struct Classified {
     pub(super) needed: Vec<(Found, FileHeader)>,
     /// Numbers of those that do not.
     pub(super) free: Vec<u64>,
+    /// Numbers of those whose header says a higher one. They may be the very file that has that name: its bytes are not to be
+    /// written to.
+    second_names: Vec<u64>,
     /// Those whose header does not read although such a record stands in them.
     pub(super) unreadable: Vec<(Found, FirstRecord)>,
 }
@@ -303,15 +311,16 @@ pub(super) fn classify(
 ) -> Result<Classified, Error> {
     let mut valid: Vec<(Found, FileHeader)> = Vec::new();
     let mut free = Vec::new();
+    let mut second_names = Vec::new();
     let mut unreadable = Vec::new();
     for file in found {
         match file.header {
             Some(header) if header.number == file.number && header.uuid == uuid => {
                 valid.push((file, header));
             }
-            // It was free and had got a new header, but a crash took its new name back.
+            // It was free and had got a new header, but a crash took its new name back, or left it both.
             Some(header) if header.number > file.number && header.uuid == uuid => {
-                free.push(file.number);
+                second_names.push(file.number);
             }
             _ => {
                 // A crash while the file was made leaves a bad or an old header and no record of its own.
@@ -332,6 +341,7 @@ pub(super) fn classify(
     Ok(Classified {
         needed: valid,
         free,
+        second_names,
         unreadable,
     })
 }

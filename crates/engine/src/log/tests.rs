@@ -85,6 +85,31 @@ fn a_record_that_was_never_synced_may_be_torn_beside_a_mark() {
     assert_eq!(seen, [1, 2, 3]);
 }
 
+/// A free file was to get another name, the sync of the folder failed, and the process died. The next life gave it a third name,
+/// which was durable, and a power cut brought the first one back beside it. Taken for a free file, it was written to, and
+/// with it the file whose records nobody had anywhere else.
+#[test]
+fn a_file_with_two_names_is_not_written_to_under_the_lower_one() {
+    let disk = MemoryDisk::new();
+    let (log, _) = open(Arc::new(disk.clone()), 0).unwrap();
+    for lsn in 1..=4 {
+        append(&log, lsn);
+        log.sync(lsn).unwrap();
+    }
+    drop(log);
+    let path = |number| Path::new(DIR).join(file_name(number));
+    disk.remove(&path(1)).unwrap();
+    disk.link(&path(2), &path(1)).unwrap();
+    for last in [5, 6] {
+        let (log, seen) = open(Arc::new(disk.clone()), 3).unwrap();
+        assert_eq!(seen, (4..last).collect::<Vec<Lsn>>());
+        append(&log, last);
+        log.sync(last).unwrap();
+    }
+    let names = disk.list(Path::new(DIR)).unwrap();
+    assert!(!names.contains(&file_name(1)), "{names:?}");
+}
+
 #[test]
 fn a_newest_file_that_is_missing_is_named() {
     let disk = MemoryDisk::new();
