@@ -272,6 +272,22 @@ fn write_rows(
     batch: &RecordBatch,
     nth: u64,
 ) -> Result<TypedReport, EngineError> {
+    match try_write_rows(app, place, batch, nth) {
+        // A session that waited knows a database that was dropped since; a new one finds or makes its successor.
+        Err(EngineError::UnknownDatabase { .. } | EngineError::NotFound { .. }) => {
+            app.sessions.forget(&place.target);
+            try_write_rows(app, place, batch, nth)
+        }
+        result => result,
+    }
+}
+
+fn try_write_rows(
+    app: &App,
+    place: &Place,
+    batch: &RecordBatch,
+    nth: u64,
+) -> Result<TypedReport, EngineError> {
     let mut session = app.sessions.take(&place.target)?;
     let target = TypedTarget {
         schema: place.target.schema.as_deref(),
