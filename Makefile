@@ -48,7 +48,9 @@ soak: setup ## Simulate crashes and requests until stopped, keep what is found i
 	@scripts/soak.sh $(SOAK)
 
 fuzz-smoke: setup ## Throw many random inputs at decoders and parsers (CASES=20000)
-	PROPTEST_CASES=$(CASES) cargo test --release --locked -p nilometer-codec -p nilometer-lineproto
+	seed=$$(date +%s) && echo "PROPTEST_RNG_SEED=$$seed NILOMETER_HOSTILE_SEED=$$seed" && \
+	export PROPTEST_CASES=$(CASES) PROPTEST_RNG_SEED=$$seed NILOMETER_HOSTILE_SEED=$$seed && \
+	cargo test --release --locked -p nilometer-codec -p nilometer-lineproto -p nilometer-hostile
 
 fuzz: setup ## Fuzz one target with coverage for some seconds (TARGET=record FUZZ_SECONDS=60); needs cargo-fuzz and a nightly compiler
 	cd fuzz && cargo +nightly fuzz run $(TARGET) ../testdata/corpus/$(TARGET) -- -max_total_time=$(FUZZ_SECONDS)

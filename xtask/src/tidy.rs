@@ -21,6 +21,7 @@ mod links;
 mod lockfile;
 mod manifests;
 mod pages;
+mod seeds;
 mod sizes;
 mod words;
 
@@ -31,6 +32,7 @@ const CHECKS: &[Check] = &[
     homes::check,
     manifests::check,
     confine::check,
+    seeds::check,
     sizes::check,
     links::check,
     words::check,

@@ -639,6 +639,11 @@ impl Engine {
         &self.memo
     }
 
+    /// The wall clock, in nanoseconds since 1970; negative before that.
+    pub fn wall_ns(&self) -> i64 {
+        self.clock.now_ns()
+    }
+
     pub(crate) fn clock(&self) -> &dyn Clock {
         self.clock.as_ref()
     }

@@ -8,26 +8,28 @@
 
 mod memo;
 mod pending;
+mod planned;
 mod rows;
+mod slot;
 mod typed;
 
 use std::sync::{Arc, PoisonError};
 
-use nilometer_codec::PhysicalType;
 use nilometer_lineproto::{LineError, Point, Precision, Reader, SeriesKey};
 use rustc_hash::FxHashMap;
 
 use crate::batch::{Batch, BatchKey, TableRows};
+use crate::catalogue::Catalogue;
 use crate::engine::{Engine, RelationChange, check_name};
 use crate::error::Error;
 use crate::relation::Change;
-use crate::schema::{
-    ColumnId, ColumnKind, Lsn, SchemaId, TIME_COLUMN, TableId, column_bytes, table_bytes,
-};
+use crate::schema::{Lsn, SchemaId, TIME_COLUMN, TableId, table_bytes};
 use memo::Fingerprint;
 pub(crate) use memo::SeriesMemo;
 use pending::Pending;
+use planned::{PLANNED_SCHEMA, Planned, is_planned_table};
 use rows::{Builder, RowContext, RowError, RowSeries};
+use slot::TableSlot;
 pub use typed::{Missing, OnConflict, Target, TypedReport};
 
 /// Rejected lines that a report shows; the rest are counted.
@@ -39,12 +41,8 @@ const LINES_OF_ONE_LOCK: usize = 256;
 
 /// Tables that a session remembers from body to body.
 const TABLES_KEPT_MAX: usize = 4096;
-/// So few fields are looked through as fast as they are looked up.
-const SCANNED_FIELDS_MAX: usize = 8;
 /// What a new table costs beside its name until its first rows are in a segment: a run, series, what the session knows.
 const NEW_TABLE_BYTES: usize = 512;
-/// What a new tag costs beside its name: a dictionary, codes, a place in a file's footer.
-const NEW_TAG_BYTES: usize = 512;
 
 /// What became of a body.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -107,6 +105,7 @@ pub struct Session {
     tables: Vec<TableSlot>,
     slots: FxHashMap<TableId, usize>,
     pending: Pending,
+    planned: Planned,
     /// Of the body at hand.
     columns: ColumnCount,
     /// Memory of what the body at hand has given a name.
@@ -144,25 +143,6 @@ impl ColumnCount {
     }
 }
 
-/// What a session knows of a table.
-#[derive(Debug)]
-struct TableSlot {
-    id: TableId,
-    name: String,
-    tags: Vec<(String, ColumnId)>,
-    fields: Vec<KnownField>,
-    /// Empty while there are at most [`SCANNED_FIELDS_MAX`].
-    by_key: FxHashMap<Box<[u8]>, usize>,
-}
-
-/// A field by the text of its key.
-#[derive(Debug)]
-struct KnownField {
-    key: Box<[u8]>,
-    id: ColumnId,
-    kind: PhysicalType,
-}
-
 impl Session {
     /// A writer of the default schema of `database`, which must exist.
     pub fn new(engine: Arc<Engine>, database: &str) -> Result<Self, Error> {
@@ -178,19 +158,42 @@ impl Session {
         let epoch = engine.catalogue_epoch();
         let schema = schema_of(&engine, database, named)?;
         Ok(Self {
-            engine,
             database: database.to_owned(),
             named: named.map(str::to_owned),
+            epoch,
+            ..Self::of_schema(engine, schema)
+        })
+    }
+
+    /// Whether a limit would refuse a body in a database that is not there yet: asked before that is made.
+    pub fn check_lines_for_new(
+        engine: Arc<Engine>,
+        body: &[u8],
+        precision: Precision,
+    ) -> Result<(), Error> {
+        let mut session = Self::of_schema(Arc::clone(&engine), PLANNED_SCHEMA);
+        session.planned.begin();
+        session.read_all(body, precision, 0, &mut WriteReport::default())?;
+        session.pending.check_all(&engine)
+    }
+
+    fn of_schema(engine: Arc<Engine>, schema: SchemaId) -> Self {
+        let epoch = engine.catalogue_epoch();
+        Self {
+            engine,
+            database: String::new(),
+            named: None,
             schema,
             epoch,
             expected: 0,
             tables: Vec::new(),
             slots: FxHashMap::default(),
             pending: Pending::default(),
+            planned: Planned::default(),
             columns: ColumnCount::default(),
             new_names: 0,
             refused: None,
-        })
+        }
     }
 
     /// The database that it writes.
@@ -308,7 +311,7 @@ impl Session {
         }))
     }
 
-    /// The rows of a body by table; `None` = the catalogue changed meanwhile.
+    /// The rows of a body by table; `None` = the catalogue changed meanwhile. A body that is refused defines nothing.
     fn read_lines(
         &mut self,
         body: &[u8],
@@ -317,6 +320,46 @@ impl Session {
     ) -> Result<Option<Vec<TableRows>>, Error> {
         let engine = Arc::clone(&self.engine);
         let now = precision.truncate(engine.clock().now_ns());
+        self.planned.begin();
+        let mut read = self.read_all(body, precision, now, report);
+        if self.planned.end() {
+            // What was learnt of tables has ids that are none.
+            self.tables.clear();
+            self.slots.clear();
+            read?;
+            self.pending.check_all(&engine)?;
+            *report = WriteReport::default();
+            read = self.read_all(body, precision, now, report);
+        }
+        let builders = read?;
+        if !self.pending.is_empty() {
+            if !self.pending.resolve(&engine, self.epoch)? {
+                return Ok(None);
+            }
+            let mut memo = engine
+                .memo()
+                .write()
+                .unwrap_or_else(PoisonError::into_inner);
+            memo.follow(self.epoch);
+            self.pending.teach(self.epoch, &mut memo);
+        }
+        let tables = builders
+            .into_iter()
+            .flatten()
+            .map(|builder| builder.finish(&self.pending))
+            .filter(|rows| rows.rows() > 0);
+        Ok(Some(tables.collect()))
+    }
+
+    /// Reads a body to its end, or to the limit that it passes.
+    fn read_all(
+        &mut self,
+        body: &[u8],
+        precision: Precision,
+        now: i64,
+        report: &mut WriteReport,
+    ) -> Result<Vec<Option<Builder>>, Error> {
+        let engine = Arc::clone(&self.engine);
         let mut builders: Vec<Option<Builder>> = Vec::new();
         let mut reader = Reader::new(body, precision);
         self.pending.clear();
@@ -340,23 +383,7 @@ impl Session {
             self.check_size(&builders)?;
             self.pending.check_new(&engine)?;
         }
-        if !self.pending.is_empty() {
-            if !self.pending.resolve(&engine, self.epoch)? {
-                return Ok(None);
-            }
-            let mut memo = engine
-                .memo()
-                .write()
-                .unwrap_or_else(PoisonError::into_inner);
-            memo.follow(self.epoch);
-            self.pending.teach(self.epoch, &mut memo);
-        }
-        let tables = builders
-            .into_iter()
-            .flatten()
-            .map(|builder| builder.finish(&self.pending))
-            .filter(|rows| rows.rows() > 0);
-        Ok(Some(tables.collect()))
+        Ok(builders)
     }
 
     /// Whether what was read so far is more than a batch may have.
@@ -403,6 +430,7 @@ impl Session {
             table,
             columns: &mut self.columns,
             new_names: &mut self.new_names,
+            planned: &mut self.planned,
             stripped_time: false,
         };
         let added = builder.add_row(point, series, time, &mut context);
@@ -451,6 +479,7 @@ impl Session {
             id: table,
             name: known.map_or_else(String::new, |known| known.name.clone()),
             tags: Vec::new(),
+            planned_tags: 0,
             fields: Vec::new(),
             by_key: FxHashMap::default(),
         });
@@ -496,13 +525,56 @@ impl Session {
             report.reject(point.line_number, point.line, reason, false);
             return None;
         }
+        let table = self.table_of(&key, point, report)?;
+        let slot = self.slot_of(table);
+        let known = self.tables.get_mut(slot)?;
+        if is_planned_table(table) {
+            known.name = key.measurement.to_string();
+        }
+        let mut tags = Vec::with_capacity(key.tags.len());
+        for (at, (name, value)) in key.tags.iter().enumerate() {
+            let id = match known.known_tag(at, name) {
+                Some(id) => id,
+                None if self.columns.is_full() => {
+                    self.columns.add();
+                    return None;
+                }
+                None => match known.define_tag(
+                    &self.engine,
+                    name,
+                    &mut self.new_names,
+                    &mut self.planned,
+                ) {
+                    Ok(tag) => tag?,
+                    Err(error) => {
+                        self.refused = Some(error);
+                        return None;
+                    }
+                },
+            };
+            if self.pending.meets_tag(id) && !self.columns.add() {
+                return None;
+            }
+            tags.push((id, value.as_ref()));
+        }
+        Some((slot, self.pending.add(text, table, slot, &tags)))
+    }
+
+    /// The id of the table of a new series; `None` = the line was rejected, or the schema was dropped.
+    fn table_of(
+        &mut self,
+        key: &SeriesKey<'_>,
+        point: &Point<'_>,
+        report: &mut WriteReport,
+    ) -> Option<TableId> {
         let schema = self.schema;
         let (mut is_relation, mut is_new, mut refused) = (false, false, None);
-        let table = self.engine.define_missing(|catalogue| {
-            if catalogue.schema_name(schema).is_none() {
+        let met = self.planned.find(&key.measurement);
+        let plan = |catalogue: &Catalogue| {
+            if schema != PLANNED_SCHEMA && catalogue.schema_name(schema).is_none() {
                 return Ok(None);
             }
-            let known = catalogue.table_id(schema, &key.measurement);
+            let known = met.or_else(|| catalogue.table_id(schema, &key.measurement));
             is_relation = known.is_none() && self.engine.is_relation(schema, &key.measurement);
             if is_relation {
                 return Ok(None);
@@ -519,7 +591,9 @@ impl Session {
             known
                 .map(Some)
                 .ok_or_else(|| catalogue.plan_table(schema, &key.measurement))
-        });
+        };
+        let stand_in = |planned: &mut Planned| Some(planned.table(&key.measurement));
+        let table = self.planned.define(&self.engine, plan, stand_in);
         self.refused = refused;
         if is_relation {
             let reason = format!(
@@ -528,97 +602,7 @@ impl Session {
             );
             report.reject(point.line_number, point.line, reason, false);
         }
-        let table = table?;
-        let slot = self.slot_of(table);
-        let known = self.tables.get_mut(slot)?;
-        let mut tags = Vec::with_capacity(key.tags.len());
-        for (at, (name, value)) in key.tags.iter().enumerate() {
-            let id = match known.known_tag(at, name) {
-                Some(id) => id,
-                None if self.columns.is_full() => {
-                    self.columns.add();
-                    return None;
-                }
-                None => match known.define_tag(&self.engine, name, &mut self.new_names) {
-                    Ok(tag) => tag?,
-                    Err(error) => {
-                        self.refused = Some(error);
-                        return None;
-                    }
-                },
-            };
-            if self.pending.meets_tag(id) && !self.columns.add() {
-                return None;
-            }
-            tags.push((id, value.as_ref()));
-        }
-        Some((slot, self.pending.add(text, table, slot, &tags)))
-    }
-}
-
-impl TableSlot {
-    /// The id of a tag that was met before. The tags of a table tend to stand at the same positions.
-    fn known_tag(&self, position: usize, name: &str) -> Option<ColumnId> {
-        let guess = self.tags.get(position).filter(|(known, _)| known == name);
-        let known = guess.or_else(|| self.tags.iter().find(|(known, _)| known == name));
-        known.map(|(_, id)| *id)
-    }
-
-    /// The id of a tag, defined if it is new; `None` = the table was dropped.
-    fn define_tag(
-        &mut self,
-        engine: &Engine,
-        name: &str,
-        new_names: &mut u64,
-    ) -> Result<Option<ColumnId>, Error> {
-        let table = self.id;
-        let id = engine.define_missing(|catalogue| {
-            let Some(known) = catalogue.table(table) else {
-                return Ok(Ok(None));
-            };
-            if let Some(tag) = known.tag(name) {
-                return Ok(Ok(Some(tag.id)));
-            }
-            let bytes = (NEW_TAG_BYTES + column_bytes(name)) as u64;
-            let checked = engine
-                .check_table_tags(known.tags.len() as u64 + 1)
-                .and_then(|()| engine.check_names(*new_names + bytes));
-            if let Err(refused) = checked {
-                return Ok(Err(refused));
-            }
-            Err(catalogue.plan_column(table, ColumnKind::Tag, name))
-        })?;
-        if let Some(id) = id {
-            *new_names += (NEW_TAG_BYTES + column_bytes(name)) as u64;
-            self.tags.push((name.to_owned(), id));
-        }
-        Ok(id)
-    }
-
-    /// The place of a field by its key. Few are looked through; most tables have few, and there may be very many tables.
-    fn known_field(&self, key: &[u8]) -> Option<usize> {
-        if self.fields.len() <= SCANNED_FIELDS_MAX {
-            return self.fields.iter().position(|field| &*field.key == key);
-        }
-        self.by_key.get(key).copied()
-    }
-
-    fn add_field(&mut self, field: KnownField) -> usize {
-        let at = self.fields.len();
-        if at == 0 {
-            self.fields.reserve_exact(1);
-        }
-        self.fields.push(field);
-        let new = match self.fields.len() {
-            0..=SCANNED_FIELDS_MAX => at..at,
-            n if n == SCANNED_FIELDS_MAX + 1 => 0..n,
-            n => at..n,
-        };
-        for at in new {
-            let field = self.fields.get(at).map(|field| field.key.clone());
-            self.by_key.extend(field.map(|key| (key, at)));
-        }
-        at
+        table
     }
 }
 

@@ -73,9 +73,10 @@ const CONFLICTS: &[&str] = &[
 ];
 
 fn wrong_requests() -> Vec<Wrong> {
-    let write = "POST /api/v3/write_lp?db=ledger HTTP/1.1\r\nHost: x\r\n";
-    let old = "POST /write?db=ledger HTTP/1.1\r\nHost: x\r\n";
-    let sql = "POST /api/v3/query_sql HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n";
+    let write = "POST /api/v3/write_lp?db=ledger HTTP/1.1\r\nHost: localhost\r\n";
+    let old = "POST /write?db=ledger HTTP/1.1\r\nHost: localhost\r\n";
+    let sql =
+        "POST /api/v3/query_sql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n";
     let wrong = |status, head, body: &[u8]| Wrong {
         status,
         head,
@@ -101,33 +102,41 @@ fn wrong_requests() -> Vec<Wrong> {
     list.push(wrong(400, write, b"bad v=\xff\xfe\n"));
     list.push(wrong(
         400,
-        "POST /api/v3/write_lp HTTP/1.1\r\nHost: x\r\n",
+        "POST /api/v3/write_lp HTTP/1.1\r\nHost: localhost\r\n",
         b"bad v=1\n",
     ));
     list.push(wrong(
         400,
-        "POST /api/v3/write_lp?db=ledger&precision=fortnight HTTP/1.1\r\nHost: x\r\n",
+        "POST /api/v3/write_lp?db=ledger&precision=fortnight HTTP/1.1\r\nHost: localhost\r\n",
         b"bad v=1\n",
     ));
     list.push(wrong(
         400,
-        "POST /api/v3/write_lp?db=ledger HTTP/1.1\r\nHost: x\r\nContent-Encoding: gzip\r\n",
+        "POST /api/v3/write_lp?db=ledger HTTP/1.1\r\nHost: localhost\r\nContent-Encoding: gzip\r\n",
         b"this is no gzip",
     ));
     list.push(wrong(
         415,
-        "POST /api/v3/write_arrow?db=ledger&table=points HTTP/1.1\r\nHost: x\r\n",
+        "POST /api/v3/write_arrow?db=ledger&table=points HTTP/1.1\r\nHost: localhost\r\n",
         b"this is no stream",
     ));
     // Its first bytes say that a message of gigabytes follows.
     list.push(wrong(
         413,
-        "POST /api/v3/write_arrow?db=ledger&table=points HTTP/1.1\r\nHost: x\r\n\
+        "POST /api/v3/write_arrow?db=ledger&table=points HTTP/1.1\r\nHost: localhost\r\n\
          Content-Type: application/vnd.apache.arrow.stream\r\n",
         b"this is no stream",
     ));
-    list.push(wrong(404, "POST /nothing HTTP/1.1\r\nHost: x\r\n", b""));
-    list.push(wrong(405, "POST /health HTTP/1.1\r\nHost: x\r\n", b""));
+    list.push(wrong(
+        404,
+        "POST /nothing HTTP/1.1\r\nHost: localhost\r\n",
+        b"",
+    ));
+    list.push(wrong(
+        405,
+        "POST /health HTTP/1.1\r\nHost: localhost\r\n",
+        b"",
+    ));
     list
 }
 
@@ -143,7 +152,7 @@ pub fn send(client: &mut Client, seed: u64, number: u64) -> io::Result<Option<St
     let at = usize::try_from(number % (2 * list.len() as u64)).unwrap_or(usize::MAX);
     let Some(wrong) = list.get(at) else {
         let body = damaged(seed, number);
-        let head = format!("POST /api/v3/write_lp?db={JUNK} HTTP/1.1\r\nHost: x\r\n");
+        let head = format!("POST /api/v3/write_lp?db={JUNK} HTTP/1.1\r\nHost: localhost\r\n");
         let (answer, request) = exchange(client, &head, &body)?;
         let is_right = matches!(answer.status, 204 | 400 | 413);
         return Ok((!is_right).then(|| complaint(&answer, "204, 400 or 413", &request)));

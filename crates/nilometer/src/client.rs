@@ -113,7 +113,7 @@ impl Server {
         if let Some(token) = &self.token {
             request = request.header("Authorization", format!("Bearer {token}"));
         }
-        request.call().with_context(|| self.unreachable())
+        request.call().map_err(|error| self.unreachable(error))
     }
 
     /// Sends a body to a page.
@@ -134,7 +134,7 @@ impl Server {
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
-        request.send(body).with_context(|| self.unreachable())
+        request.send(body).map_err(|error| self.unreachable(error))
     }
 
     /// Runs a statement.
@@ -144,7 +144,12 @@ impl Server {
         let headers = [("Content-Type", "application/json")];
         let response = self.post("/api/v3/query_sql", &[], &headers, posted.as_bytes())?;
         if response.status() != 200 {
-            bail!("{}", Refused::of(response).sentence(self));
+            let refused = Refused::of(response);
+            let sentence = refused.sentence(self);
+            if database.is_empty() && sentence.starts_with("missing query parameter 'db'") {
+                bail!("which database? give its name with -d NAME or NILOMETER_DATABASE");
+            }
+            bail!(sentence);
         }
         let body = response
             .into_body()
@@ -176,12 +181,33 @@ impl Server {
         }
     }
 
-    fn unreachable(&self) -> String {
-        format!(
-            "cannot reach a server at {}; start one with `nilometer serve`, give another --url, or open a stopped store with --data DIR",
-            self.url
-        )
+    fn unreachable(&self, error: ureq::Error) -> anyhow::Error {
+        let url = &self.url;
+        let said = error.to_string();
+        let advice = match certificate_advice(&said) {
+            Some(advice) => format!("the certificate of {url} is not accepted; {advice}"),
+            None => format!(
+                "cannot reach a server at {url}; start one with `nilometer serve`, give another --url, or open a stopped store with --data DIR"
+            ),
+        };
+        anyhow::Error::new(error).context(advice)
     }
+}
+
+/// What to do about a certificate, by what the library for TLS says of it; `None` = it is about something else.
+fn certificate_advice(said: &str) -> Option<&'static str> {
+    if !said.contains("invalid peer certificate") {
+        return None;
+    }
+    Some(if said.contains("CaUsedAsEndEntity") {
+        "it is one for an authority (CA:TRUE) and none for a server: make it again with -addext basicConstraints=critical,CA:FALSE, as the guide to HTTP has it"
+    } else if said.contains("not valid for name") || said.contains("NotValidForName") {
+        "give the server's name as the certificate has it in --url, or make a certificate with this name in its subjectAltName"
+    } else if said.contains("expired") || said.contains("not valid yet") {
+        "look at the clocks of both machines, or renew it"
+    } else {
+        "nobody whom this machine trusts has signed it: give the authority's certificate, or the server's own, with --ca FILE"
+    })
 }
 
 /// Rows of an answer as they come.
@@ -231,10 +257,11 @@ impl Refused {
             _ => String::new(),
         };
         match self.status {
-            401 | 403 => format!(
+            401 => format!(
                 "{} does not let this in: {said}; give its token with --token or NILOMETER_TOKEN",
                 server.url
             ),
+            403 => format!("{} does not let this in: {said}", server.url),
             _ if said.is_empty() => format!(
                 "{} answered with status {} and no reason; is it a Nilometer server?",
                 server.url, self.status

@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use nilometer_engine::Engine;
 use nilometer_query::ShownSetting;
-use nilometer_server::{AccessLog, Origins, PemFile, ServerConfig, Tls, Token};
+use nilometer_server::{AccessLog, Hosts, Origins, PemFile, ServerConfig, Tls, Token};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::print;
@@ -69,6 +69,10 @@ struct AccessArgs {
     /// Origins (scheme, host and port) of web pages that may call from a browser, with commas between them; * = any.
     #[arg(long, value_name = "ORIGINS", env = "NILOMETER_HTTP_CORS_ORIGINS")]
     http_cors_origins: Option<Origins>,
+    /// Host names of this server beside localhost, with commas between them; * = any. Without a token, a request on a
+    /// loopback address under another name is refused.
+    #[arg(long, value_name = "NAMES", env = "NILOMETER_HTTP_HOSTS")]
+    http_hosts: Option<Hosts>,
 }
 
 /// What is logged, to standard error.
@@ -207,6 +211,7 @@ impl ServeArgs {
         config.tls = self.access.tls()?;
         config.token = self.access.token()?;
         config.cors_origins = self.access.http_cors_origins.clone().unwrap_or_default();
+        config.hosts = self.access.http_hosts.clone().unwrap_or_default();
         config.access_log = match self.log.access_log {
             AccessLevel::Info => AccessLog::Info,
             AccessLevel::Debug => AccessLog::Debug,

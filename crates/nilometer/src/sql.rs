@@ -81,7 +81,8 @@ fn database(args: &SqlArgs, source: &Source) -> anyhow::Result<String> {
         return Ok(name.clone());
     }
     let Source::Store(store) = source else {
-        bail!("which database? give its name with -d NAME or NILOMETER_DATABASE");
+        // Some statements need none, the one that makes the first among them; the server asks for it at the others.
+        return Ok(String::new());
     };
     let mut names = store.engine().snapshot().databases();
     match (names.pop(), names.as_slice()) {

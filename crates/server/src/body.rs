@@ -161,12 +161,16 @@ impl Largest {
     /// Of a question: a statement, which JSON may write six times as long, and as much again for values. It is in memory
     /// several times while it is read.
     pub(crate) fn of_question(config: &ServerConfig) -> Self {
+        let bytes = config.sql.sql_bytes_max.saturating_mul(12);
+        // The setting that is to be raised is the one that counts.
+        if bytes > config.body_bytes_max {
+            return Self {
+                advice: "a question is a body too",
+                ..Self::of_rows(config)
+            };
+        }
         Self {
-            bytes: config
-                .sql
-                .sql_bytes_max
-                .saturating_mul(12)
-                .min(config.body_bytes_max),
+            bytes,
             setting: "sql-bytes-max",
             advice: "a question is a statement and values for it; write rows through /api/v3/write_lp",
         }

@@ -5,6 +5,7 @@ use nilometer_query::SqlOptions;
 
 use crate::auth::Token;
 use crate::cors::Origins;
+use crate::hosts::Hosts;
 use crate::sabotage::Sabotage;
 use crate::tls::Tls;
 
@@ -28,6 +29,8 @@ pub struct ServerConfig {
     pub tls: Option<Tls>,
     /// Pages of which other servers a browser may let call this one.
     pub cors_origins: Origins,
+    /// Names, beside those of this machine itself, under which a server may be asked that asks nobody for a token.
+    pub hosts: Hosts,
     /// At which level requests that went well are logged.
     pub access_log: AccessLog,
     /// Bytes of a request's path and query.
@@ -81,6 +84,7 @@ impl Default for ServerConfig {
             token: None,
             tls: None,
             cors_origins: Origins::default(),
+            hosts: Hosts::default(),
             access_log: AccessLog::Debug,
             url_bytes_max: 32 << 10,
             header_bytes_max: 32 << 10,

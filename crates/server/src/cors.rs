@@ -1,14 +1,17 @@
 //! Cross-origin requests: which pages of other servers a browser lets call this one.
 //!
-//! Does: hold the list of origins, answer a browser's question before the request (the preflight), and say with every
-//! answer that the page may read it. Does not: keep anybody out. That is the token's work; a browser enforces this list
-//! for its user, and other programs need not ask. Cookies are not used, so no credentials are allowed.
+//! Does: hold the list of origins, answer a browser's question before the request (the preflight), say with every answer
+//! that the page may read it, and tell requests of pages that may not call: a browser sends those that need no preflight, a
+//! form among them, without asking, and only hides the answer. Does not: keep other programs out, which say of themselves
+//! what they like; the token does. Cookies are not used, so no credentials are allowed.
 
 use std::str::FromStr;
 
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+
+use crate::hosts::authorities;
 
 /// What a page may send beside what every page may.
 const REQUEST_HEADERS: HeaderValue = HeaderValue::from_static(
@@ -68,15 +71,9 @@ impl FromStr for Origins {
 
 /// An origin as browsers send it: in small letters, without a path, and without the port that the scheme has anyway.
 fn listed(origin: &str) -> Option<HeaderValue> {
-    let origin = origin.to_ascii_lowercase();
-    let origin = origin.strip_suffix('/').unwrap_or(&origin);
-    let (scheme, place) = origin.split_once("://")?;
-    let usual = match scheme {
-        "http" => ":80",
-        "https" => ":443",
-        _ => return None,
-    };
-    let place = place.strip_suffix(usual).unwrap_or(place);
+    let origin = origin.strip_suffix('/').unwrap_or(origin);
+    let (place, port) = place_of(origin)?;
+    let scheme = if port == ":80" { "http" } else { "https" };
     let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._:[]".contains(&byte);
     if place.is_empty() || !place.bytes().all(is_part) {
         return None;
@@ -107,6 +104,50 @@ impl Origins {
             varies: true,
         })
     }
+}
+
+/// Headers that browsers add by themselves, and that no page can change.
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+
+impl Origins {
+    /// The page of another server that a request comes from, unless it may call; `None` = it comes from none, or may.
+    pub(crate) fn stranger(&self, head: &Parts) -> Option<String> {
+        if self.any {
+            return None;
+        }
+        let says = |name, value: &str| head.headers.get(name).is_some_and(|it| it == value);
+        let Some(origin) = head.headers.get(header::ORIGIN) else {
+            // Images, scripts and the like come without an origin. A link that somebody follows is no call of a page.
+            let is_call = says(SEC_FETCH_SITE, "cross-site") && !says(SEC_FETCH_MODE, "navigate");
+            return is_call.then(|| "another site".to_owned());
+        };
+        let is_own = || {
+            let (own, port) = place_of(origin.to_str().ok()?)?;
+            let is_it = |host: &str| host.strip_suffix(port).unwrap_or(host) == own;
+            authorities(head)
+                .any(|host| is_it(&host.to_ascii_lowercase()))
+                .then_some(())
+        };
+        if self.listed.contains(origin) || is_own().is_some() {
+            return None;
+        }
+        Some(String::from_utf8_lossy(origin.as_bytes()).into_owned())
+    }
+}
+
+/// Host and port of an origin without the port that its scheme has anyway, and that port. A proxy may have taken TLS off, so
+/// the scheme itself says nothing.
+fn place_of(origin: &str) -> Option<(String, &'static str)> {
+    let origin = origin.to_ascii_lowercase();
+    let (scheme, place) = origin.split_once("://")?;
+    let usual = match scheme {
+        "http" => ":80",
+        "https" => ":443",
+        _ => return None,
+    };
+    let place = place.strip_suffix(usual).unwrap_or(place);
+    Some((place.to_owned(), usual))
 }
 
 impl Allowed {
@@ -163,6 +204,51 @@ mod tests {
             assert_eq!(origins.allowed(&headers).is_some(), is_allowed, "{sent}");
         }
         assert!(origins.allowed(&HeaderMap::new()).is_none());
+    }
+
+    #[test]
+    fn a_page_of_this_server_is_no_stranger_and_every_other_is() {
+        let origins: Origins = "https://grafana.example.org".parse().unwrap();
+        let stranger = |headers: &[(&str, &str)]| {
+            let mut request = axum::http::Request::post("/write");
+            for (name, value) in headers {
+                request = request.header(*name, *value);
+            }
+            let (head, ()) = request.body(()).unwrap().into_parts();
+            origins.stranger(&head).is_some()
+        };
+        let host = ("host", "db.example.org:8086");
+        for origin in [
+            "null",
+            "https://evil.example.org",
+            "http://db.example.org",
+            "http://db.example.org:8087",
+            "http://db.example.org:8086.evil.example.org",
+            "https://grafana.example.org:8443",
+            "chrome-extension://abcdef",
+            "",
+        ] {
+            assert!(stranger(&[host, ("origin", origin)]), "{origin}");
+        }
+        for origin in [
+            "https://grafana.example.org",
+            "http://db.example.org:8086",
+            "https://DB.example.org:8086",
+        ] {
+            assert!(!stranger(&[host, ("origin", origin)]), "{origin}");
+        }
+        for host in ["db.example.org", "db.example.org:443"] {
+            let headers = [("host", host), ("origin", "https://db.example.org")];
+            assert!(!stranger(&headers), "{host}");
+        }
+        // What a browser says of a request without an origin.
+        let site = |site| ("sec-fetch-site", site);
+        let mode = |mode| ("sec-fetch-mode", mode);
+        assert!(stranger(&[host, site("cross-site"), mode("no-cors")]));
+        assert!(stranger(&[host, site("cross-site")]));
+        assert!(!stranger(&[host, site("cross-site"), mode("navigate")]));
+        assert!(!stranger(&[host, site("same-origin"), mode("cors")]));
+        assert!(!stranger(&[host]));
     }
 
     #[test]

@@ -265,6 +265,9 @@ impl IntoResponse for Refusal {
 
 impl From<EngineError> for Refusal {
     fn from(error: EngineError) -> Self {
+        if matches!(&error, EngineError::UnknownDatabase { name } if name.is_empty()) {
+            return Self::bad_request("missing query parameter 'db': this needs a database");
+        }
         // What a later attempt may find otherwise is 503 with a time, which clients of InfluxDB keep their rows for; they
         // throw them away after a 4xx.
         let (status, limit) = match &error {

@@ -1,5 +1,6 @@
 //! The routes, and what their handlers share.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::Router;
@@ -40,14 +41,27 @@ pub(crate) struct App {
     pub(crate) sessions: Sessions,
     pub(crate) body_memory: BodyMemory,
     pub(crate) metrics: Metrics,
+    /// Whether only some names may be used for this server.
+    pub(crate) asks_for_host: bool,
 }
 
 impl App {
-    pub(crate) fn new(engine: Arc<Engine>, config: ServerConfig) -> Result<Arc<Self>, Error> {
+    /// `address` is where it listens; `None` = nowhere, and it is asked directly.
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        config: ServerConfig,
+        address: Option<SocketAddr>,
+    ) -> Result<Arc<Self>, Error> {
         // On a small machine the default is more than there is, and the other half is for what becomes of a body.
         let budget = usize::try_from(engine.budget().total()).unwrap_or(usize::MAX);
         let bodies_bytes_max = config.bodies_bytes_max.min(budget / 2);
+        // Elsewhere the names are not known, unless somebody lists them.
+        let is_reached = |address: SocketAddr| {
+            address.ip().to_canonical().is_loopback() || !config.hosts.is_empty()
+        };
+        let asks_for_host = config.token.is_none() && address.is_some_and(is_reached);
         Ok(Arc::new(Self {
+            asks_for_host,
             sql: Sql::new(Arc::clone(&engine), config.sql.clone())?,
             query_runtime: QueryRuntime::start(config.sql.threads)?,
             turns: Turns::new(config.queries_max, config.queries_waiting_max),
@@ -65,7 +79,7 @@ impl App {
 
 /// The routes over an engine, without a socket. Needs a tokio runtime around it when it is called.
 pub fn router(engine: Arc<Engine>, config: ServerConfig) -> Result<Router, Error> {
-    Ok(routes_of(&App::new(engine, config)?))
+    Ok(routes_of(&App::new(engine, config, None)?))
 }
 
 pub(crate) fn routes_of(app: &Arc<App>) -> Router {

@@ -39,12 +39,12 @@ pub(crate) async fn query_sql(
     if head.method == Method::POST {
         read_posted(&app, &head.headers, body, &mut parameters).await?;
     }
-    let database = parameters.required("db")?.to_owned();
     let question = Question {
-        database,
+        // Some statements need none; the others say so when it is looked up.
+        database: parameters.get("db").unwrap_or_default().to_owned(),
         sql: parameters.required("q")?.to_owned(),
-        // Browsers, proxies and caches repeat a GET as they like.
-        is_read_only: head.method == Method::GET,
+        // Browsers, proxies and caches repeat GET and HEAD as they like. HEAD is answered as GET is, without the body.
+        is_read_only: head.method != Method::POST,
         values: values_of(parameters.get("params"))?,
         format: Format::of(parameters.get("format"), &head.headers)?,
     };
@@ -145,7 +145,9 @@ async fn read_posted(
         .get(header::CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok())
         .unwrap_or_default();
-    if kind.starts_with("application/x-www-form-urlencoded") {
+    // What curl -d sends is a form by its name, whatever it is; no form begins like this.
+    let is_object = body.trim_ascii_start().starts_with(b"{");
+    if kind.starts_with("application/x-www-form-urlencoded") && !is_object {
         let form = Parameters::parse(&body);
         for name in ["db", "q", "format", "params"] {
             if let Some(value) = form.get(name) {

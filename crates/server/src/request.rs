@@ -10,13 +10,14 @@ use std::time::Instant;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 
 use crate::access::{Line, Logged};
 use crate::config::ServerConfig;
+use crate::connections::OnKeptPlace;
 use crate::cors::preflight;
 use crate::error::{Refusal, Words};
 use crate::http::{App, Route, route};
@@ -59,7 +60,7 @@ pub(crate) async fn around(State(app): State<Arc<App>>, request: Request, next: 
     };
     let page = app.config.cors_origins.allowed(&head.headers);
     let asked = page.as_ref().and_then(|_| preflight(&head));
-    let mut response = match (admit(&app.config, route, &head), asked) {
+    let mut response = match (admit(&app, route, &head), asked) {
         // A browser asks without the token, and is told nothing but what the list says.
         (_, Some(answer)) => answer,
         (Ok(()), None) => {
@@ -143,7 +144,70 @@ impl Drop for Waiting<'_> {
 }
 
 /// Whether a request may reach its handler.
-fn admit(config: &ServerConfig, route: Option<&Route>, head: &Parts) -> Result<(), Refusal> {
+fn admit(app: &App, route: Option<&Route>, head: &Parts) -> Result<(), Refusal> {
+    let config = &app.config;
+    check_size(config, head)?;
+    check_coding(&head.headers)?;
+    let is_open = route.is_some_and(|route| route.is_open);
+    if head.extensions.get::<OnKeptPlace>().is_some() && !is_open {
+        let what = format!(
+            "{} connections are busy already; try again later",
+            config.connections_max
+        );
+        return Err(Refusal::busy(
+            StatusCode::SERVICE_UNAVAILABLE,
+            what,
+            "connections-max",
+        ));
+    }
+    if let Some(token) = config.token.as_ref().filter(|_| !is_open) {
+        token.check(head)?;
+    }
+    check_origin(app, is_open, head)
+}
+
+/// Refuses what pages of other servers have a browser send. Without a token a browser is all they need.
+fn check_origin(app: &App, is_open: bool, head: &Parts) -> Result<(), Refusal> {
+    let refused = |what: String, setting| Refusal::limit(StatusCode::FORBIDDEN, what, setting);
+    if let Some(origin) = app.config.cors_origins.stranger(head) {
+        let what = format!(
+            "a page of {origin} may not call this server; if it should, list its origin, such as https://grafana.example.org"
+        );
+        return Err(refused(what, "http-cors-origins"));
+    }
+    if app.asks_for_host
+        && !is_open
+        && let Some(name) = app.config.hosts.stranger(head)
+    {
+        let what = format!(
+            "this server is not called {name:?}; ask it as localhost or 127.0.0.1, or list the name, or use a token"
+        );
+        return Err(refused(what, "http-hosts"));
+    }
+    Ok(())
+}
+
+/// A body comes as it is or in chunks. What else a transfer may do with it is not undone, so it would be stored as it came.
+fn check_coding(headers: &HeaderMap) -> Result<(), Refusal> {
+    let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
+    let (first, more) = (codings.next(), codings.next());
+    let is_chunked = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"chunked");
+    match (first, more) {
+        (None, _) => Ok(()),
+        (Some(only), None) if is_chunked(only) => Ok(()),
+        (Some(value), _) => {
+            let named = String::from_utf8_lossy(value.as_bytes());
+            Err(Refusal::new(
+                StatusCode::NOT_IMPLEMENTED,
+                format!(
+                    "the Transfer-Encoding '{named}' is not supported: send the body plain or chunked, and name its compression in Content-Encoding (gzip or zstd)"
+                ),
+            ))
+        }
+    }
+}
+
+fn check_size(config: &ServerConfig, head: &Parts) -> Result<(), Refusal> {
     let url_bytes = head.uri.path_and_query().map_or(0, |it| it.as_str().len());
     let over = |status, what: &str, bytes, limit, setting| {
         let what = format!("{what} {bytes} bytes, more than the {limit} they may have");
@@ -172,10 +236,7 @@ fn admit(config: &ServerConfig, route: Option<&Route>, head: &Parts) -> Result<(
             "header-bytes-max",
         );
     }
-    match &config.token {
-        Some(token) if !route.is_some_and(|route| route.is_open) => token.check(head),
-        _ => Ok(()),
-    }
+    Ok(())
 }
 
 fn in_words_of(route: Option<&Route>, refusal: Refusal) -> Refusal {

@@ -1,27 +1,32 @@
 //! The listening loop: accept, serve, stop.
 
+use std::convert::Infallible;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderValue, Request, header};
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use nilometer_engine::Engine;
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
+use tower::ServiceExt;
 
 use crate::config::ServerConfig;
+use crate::connections::{Kind as PlaceKind, OnKeptPlace, Owed, Place, Places};
 use crate::error::Error;
 use crate::http::{App, routes_of};
 use crate::maintenance::Maintenance;
 use crate::patient::Patient;
-use crate::tls::Tls;
 
 /// Pause after a refused accept: mostly "too many open files", which asking again at once does not cure.
 const PAUSE_AFTER_REFUSED_ACCEPT: Duration = Duration::from_millis(50);
@@ -31,6 +36,9 @@ const HEAD_BYTES_BEYOND: usize = 64 << 10;
 
 /// A network may do nothing for so long, whatever queries may.
 const ANSWER_TIME_MIN: Duration = Duration::from_secs(1);
+
+/// So long a client may go on to send what nobody reads.
+const UNREAD_TIME_MAX: Duration = Duration::from_secs(1);
 
 /// Bodies come through the same buffer; a smaller one would make them slow.
 const BUFFER_BYTES_MIN: usize = 512 << 10;
@@ -74,18 +82,16 @@ pub async fn serve(
     }
     let tick = Duration::from_millis(config.maintain_tick_ms.max(1));
     let shutdown_time_max = Duration::from_millis(config.shutdown_ms_max);
-    let connections = Arc::new(Semaphore::new(
-        config.connections_max.clamp(1, Semaphore::MAX_PERMITS),
-    ));
+    let places = Places::new(config.connections_max);
     let kind = Kind {
         header_time_max: Duration::from_millis(config.header_read_ms_max.max(1)),
         answer_time_max: Duration::from_millis(config.sql.query_ms_max / 2).max(ANSWER_TIME_MIN),
         // What is over a limit by less than this gets an answer with the limit's name; beyond, the connection's reader
         // has its own.
         head_bytes_max: config.url_bytes_max + config.header_bytes_max + HEAD_BYTES_BEYOND,
-        tls: config.tls.as_ref().map(Tls::acceptor),
+        tls: config.tls.as_ref().map(|tls| tls.acceptor(&engine)),
     };
-    let app = App::new(Arc::clone(&engine), config)?;
+    let app = App::new(Arc::clone(&engine), config, Some(address))?;
     let service = routes_of(&app);
     let maintenance = Maintenance::start(&engine, tick)?;
     for file in engine.quarantined() {
@@ -101,18 +107,23 @@ pub async fn serve(
 
     let (stop, stopping) = watch::channel(false);
     let mut tasks = JoinSet::new();
-    let mut shutdown = std::pin::pin!(shutdown);
-    loop {
-        tokio::select! {
-            _ = &mut shutdown => break,
-            Some(ended) = tasks.join_next() => {
-                if let Err(error) = ended {
-                    tracing::error!(%error, "a connection's task failed");
+    {
+        let mut shutdown = std::pin::pin!(shutdown);
+        // Goes on where it was when something else happens: a connection that has come waits for its place in here.
+        let mut coming = std::pin::pin!(accept(&listener, &places));
+        loop {
+            tokio::select! {
+                _ = &mut shutdown => break,
+                Some(ended) = tasks.join_next() => {
+                    if let Err(error) = ended {
+                        tracing::error!(%error, "a connection's task failed");
+                    }
                 }
-            }
-            (stream, permit) = accept(&listener, &connections) => {
-                let open = OpenConnection { app: Arc::clone(&app), _permit: permit };
-                tasks.spawn(connection(stream, service.clone(), kind.clone(), stopping.clone(), open));
+                (stream, place) = &mut coming => {
+                    let open = OpenConnection { app: Arc::clone(&app), place };
+                    tasks.spawn(connection(stream, service.clone(), kind.clone(), stopping.clone(), open));
+                    coming.set(accept(&listener, &places));
+                }
             }
         }
     }
@@ -145,16 +156,11 @@ pub async fn serve(
     }
 }
 
-/// The next connection. At the limit, connections wait in the system's queue until one ends.
-async fn accept(
-    listener: &TcpListener,
-    connections: &Arc<Semaphore>,
-) -> (TcpStream, Option<OwnedSemaphorePermit>) {
-    // Nobody closes the semaphore, so there always is a permit.
-    let permit = Arc::clone(connections).acquire_owned().await.ok();
+/// The next connection, when it has its place.
+async fn accept(listener: &TcpListener, places: &Arc<Places>) -> (TcpStream, Place) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return (stream, permit),
+            Ok((stream, _)) => return (stream, places.take().await),
             Err(error) => {
                 tracing::warn!(%error, "cannot accept a connection");
                 tokio::time::sleep(PAUSE_AFTER_REFUSED_ACCEPT).await;
@@ -173,10 +179,10 @@ struct Kind {
     tls: Option<TlsAcceptor>,
 }
 
-/// A place among the connections, left when dropped.
+/// A connection with its place.
 struct OpenConnection {
     app: Arc<App>,
-    _permit: Option<OwnedSemaphorePermit>,
+    place: Place,
 }
 
 async fn connection(
@@ -190,20 +196,33 @@ async fn connection(
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
-    let Some(acceptor) = &kind.tls else {
-        speak(stream, service, &kind, stopping).await;
-        return;
-    };
-    // A client that does not speak TLS would hold its place for ever.
-    match tokio::time::timeout(kind.header_time_max, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => speak(stream, service, &kind, stopping).await,
-        Ok(Err(error)) => {
-            tracing::debug!(%error, "a client and this server found no TLS in common");
+    let activity = Arc::clone(&open.place.activity);
+    let all = async {
+        let Some(acceptor) = &kind.tls else {
+            speak(stream, service, &kind, stopping, &open).await;
+            return;
+        };
+        // A client that does not speak TLS would hold its place for ever.
+        match tokio::time::timeout(kind.header_time_max, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => speak(stream, service, &kind, stopping, &open).await,
+            Ok(Err(error)) => {
+                tracing::debug!(%error, "a client and this server found no TLS in common");
+            }
+            Err(_) => {
+                tracing::debug!(
+                    "a client did not finish its TLS handshake (setting header-read-ms-max)"
+                );
+            }
         }
-        Err(_) => {
-            tracing::debug!(
-                "a client did not finish its TLS handshake (setting header-read-ms-max)"
-            );
+    };
+    let mut all = std::pin::pin!(all);
+    loop {
+        tokio::select! {
+            () = &mut all => return,
+            is_idle = activity.dismissed() => if is_idle {
+                tracing::debug!("an idle connection left for another one (setting connections-max)");
+                return;
+            }
         }
     }
 }
@@ -213,15 +232,43 @@ async fn speak(
     service: Router,
     kind: &Kind,
     mut stopping: watch::Receiver<bool>,
+    open: &OpenConnection,
 ) {
+    let activity = &open.place.activity;
+    let mut stream = Patient::new(stream, Arc::clone(activity), kind.answer_time_max);
+    if open.app.engine.wall_ns() < 0 {
+        // The library that speaks HTTP cannot write such a date, and fails.
+        answer_bad_clock(&mut stream).await;
+        return;
+    }
+    let is_kept = open.place.kind == PlaceKind::Kept;
+    let noted = Arc::clone(activity);
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (mut head, body) = request.into_parts();
+        if is_kept {
+            head.extensions.insert(OnKeptPlace);
+        }
+        let (body, answering) = noted.begin(head.version, Body::new(body));
+        let answer = service.clone().oneshot(Request::from_parts(head, body));
+        async move {
+            let mut answer = answer.await?;
+            if is_kept {
+                let close = HeaderValue::from_static("close");
+                answer.headers_mut().insert(header::CONNECTION, close);
+            }
+            Ok::<_, Infallible>(answer.map(|body| {
+                Body::new(Owed {
+                    body,
+                    _answering: answering,
+                })
+            }))
+        }
+    });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(kind.header_time_max)
         .max_buf_size(kind.head_bytes_max.max(BUFFER_BYTES_MIN))
-        .serve_connection(
-            TokioIo::new(Patient::new(stream, kind.answer_time_max)),
-            TowerToHyperService::new(service),
-        );
+        .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     let result = tokio::select! {
         result = &mut connection => result,
@@ -233,4 +280,21 @@ async fn speak(
     if let Err(error) = result {
         tracing::debug!(%error, "a connection ended with an error");
     }
+}
+
+/// Says what is wrong, whatever is asked.
+async fn answer_bad_clock(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
+    let what = "the clock of the server's machine is before 1970; set it, and the server goes on by itself";
+    tracing::warn!("{what}");
+    let body = format!("{}\n", serde_json::json!({ "error": what }));
+    let answer = format!(
+        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nContent-Length: {}\r\nRetry-After: 1\r\nConnection: close\r\n\r\n{body}",
+        body.len()
+    );
+    // Who does not wait for the answer does not need it.
+    drop(stream.write_all(answer.as_bytes()).await);
+    drop(stream.shutdown().await);
+    // A connection that is closed with something unread is reset, and the answer with it.
+    let rest = tokio::io::copy(stream, &mut tokio::io::sink());
+    drop(tokio::time::timeout(UNREAD_TIME_MAX, rest).await);
 }

@@ -31,8 +31,12 @@ impl Sessions {
         }
     }
 
-    /// A session for a schema of a database. Blocks.
-    pub(crate) fn take(&self, target: &Target) -> Result<Session, Error> {
+    /// A session for a schema of a database. Blocks. `check` refuses what the database is not to be made for.
+    pub(crate) fn take(
+        &self,
+        target: &Target,
+        check: impl FnOnce(&Arc<Engine>) -> Result<(), Error>,
+    ) -> Result<Session, Error> {
         let idle = self
             .idle
             .lock()
@@ -48,6 +52,7 @@ impl Sessions {
         };
         match new() {
             Err(Error::UnknownDatabase { .. }) if target.creates => {
+                check(&self.engine)?;
                 self.engine.create_database(&target.database)?;
                 new()
             }

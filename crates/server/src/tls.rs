@@ -5,11 +5,14 @@
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
+use nilometer_engine::Engine;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
-use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
+use tokio_rustls::rustls::time_provider::TimeProvider;
 
 use crate::error::Error;
 
@@ -60,8 +63,21 @@ impl Tls {
         })
     }
 
-    pub(crate) fn acceptor(&self) -> TlsAcceptor {
-        TlsAcceptor::from(Arc::clone(&self.config))
+    pub(crate) fn acceptor(&self, engine: &Arc<Engine>) -> TlsAcceptor {
+        let mut config = rustls::ServerConfig::clone(&self.config);
+        config.time_provider = Arc::new(EngineTime(Arc::clone(engine)));
+        TlsAcceptor::from(Arc::new(config))
+    }
+}
+
+/// The engine's clock. The library's own reading of the time fails when that is before 1970.
+#[derive(Debug)]
+struct EngineTime(Arc<Engine>);
+
+impl TimeProvider for EngineTime {
+    fn current_time(&self) -> Option<UnixTime> {
+        let since = u64::try_from(self.0.wall_ns()).unwrap_or(0);
+        Some(UnixTime::since_unix_epoch(Duration::from_nanos(since)))
     }
 }
 

@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use nilometer_engine::Error as EngineError;
-use nilometer_engine::ingest::WriteReport;
+use nilometer_engine::ingest::{Session, WriteReport};
 use nilometer_lineproto::Precision;
 use nilometer_query::workers::{block, within};
 use serde_json::{Value, json};
@@ -172,7 +172,9 @@ fn time_limit(app: &App) -> Refusal {
 }
 
 fn write_lines(app: &App, target: &Target, body: &[u8]) -> Result<WriteReport, EngineError> {
-    let mut session = app.sessions.take(target)?;
+    let mut session = app.sessions.take(target, |engine| {
+        Session::check_lines_for_new(Arc::clone(engine), body, target.precision)
+    })?;
     let report = match target.key {
         None => session.write_lines(body, target.precision)?,
         Some(key) if app.has(Sabotage::KeyApartFromRows) => {

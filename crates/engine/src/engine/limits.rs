@@ -7,6 +7,12 @@ use crate::budget::MemoryUse;
 use crate::error::Error;
 
 impl Engine {
+    /// Whether a batch may have so many rows and columns: asked before what it lacks is made.
+    pub fn check_batch(&self, rows: usize, columns: usize) -> Result<(), Error> {
+        self.check_batch_rows(rows as u64)?;
+        self.check_batch_columns(columns as u64)
+    }
+
     /// Whether a batch may have so many rows.
     pub(crate) fn check_batch_rows(&self, rows: u64) -> Result<(), Error> {
         check(

@@ -193,7 +193,11 @@ impl Engine {
             memo_bytes: memo_bytes as u64,
             visible_lsn: self.log.durable(),
             flushed_lsn: state.version.flushed_lsn,
-            disk_free_bytes: self.space.free(),
+            // Whoever asks may do so before anybody writes, or long after.
+            disk_free_bytes: self
+                .disk
+                .free_bytes(&self.dir)
+                .unwrap_or_else(|_| self.space.free()),
             disk_reserve_bytes: self.space.reserve(),
             disk_full_refusals: self.space.refused(),
             memory_total_bytes: self.budget.total(),

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::memo::{Fingerprint, SeriesMemo};
+use super::planned::{is_planned_column, is_planned_table};
 use crate::catalogue::Layers;
 use crate::engine::{Engine, SERIES_BYTES};
 use crate::error::Error;
@@ -116,6 +117,17 @@ impl Pending {
         }
     }
 
+    /// Whether all series of a body may be made that was read with names that have no ids yet.
+    pub(super) fn check_all(&mut self, engine: &Engine) -> Result<(), Error> {
+        let layers = Arc::clone(engine.catalogue().layers());
+        // What cannot be looked up in a damaged place is mended where the series are resolved.
+        let Ok(new) = self.find_known(&layers, &self.used()) else {
+            return Ok(());
+        };
+        engine.check_batch_series(new.len() as u64)?;
+        engine.check_index((new.len() * SERIES_BYTES + self.text.len()) as u64)
+    }
+
     fn used(&self) -> Vec<usize> {
         let is_used = |at: &usize| self.series.get(*at).is_some_and(|wanted| wanted.used);
         (0..self.series.len()).filter(is_used).collect()
@@ -216,11 +228,15 @@ impl Pending {
 
     /// Those positions whose series are nowhere; the others get their ids.
     fn find_known(&mut self, layers: &Layers, wanted: &[usize]) -> Result<Vec<usize>, Error> {
-        let mut missing = Vec::new();
+        let (mut missing, mut nowhere) = (Vec::new(), Vec::new());
         {
             let memory = layers.memory();
             for &at in wanted {
                 let (table, tags) = self.tags_of(at);
+                if is_planned_table(table) || tags.iter().any(|(tag, _)| is_planned_column(*tag)) {
+                    nowhere.push(at);
+                    continue;
+                }
                 match memory.find(table, &tags) {
                     Some(id) => self.set_id(at, id),
                     None => missing.push(at),
@@ -228,9 +244,9 @@ impl Pending {
             }
         }
         if layers.files().is_empty() {
-            return Ok(missing);
+            nowhere.append(&mut missing);
+            return Ok(nowhere);
         }
-        let mut nowhere = Vec::new();
         let mut scratch = Vec::new();
         for at in missing {
             let (table, tags) = self.tags_of(at);

@@ -6,9 +6,12 @@
 use nilometer_codec::PhysicalType;
 use nilometer_lineproto::{FIELD_TEXT_BYTES_MAX, FieldValue, Point};
 
+use super::ColumnCount;
 use super::pending::Pending;
-use super::{ColumnCount, KnownField, TableSlot};
+use super::planned::{Planned, is_planned_table};
+use super::slot::{KnownField, TableSlot};
 use crate::batch::{Column, TableRows, Values};
+use crate::catalogue::Catalogue;
 use crate::engine::{Engine, check_name};
 use crate::error::Error;
 use crate::schema::{ColumnKind, SeriesId, TIME_COLUMN, TableId, column_bytes, type_name};
@@ -81,6 +84,7 @@ pub(super) struct RowContext<'a> {
     pub(super) columns: &'a mut ColumnCount,
     /// Memory of what the body has given a name.
     pub(super) new_names: &'a mut u64,
+    pub(super) planned: &'a mut Planned,
     /// The point has a field named `time`, which is left out.
     pub(super) stripped_time: bool,
 }
@@ -342,13 +346,16 @@ fn define_field(
     let kind = ColumnKind::Field(kind_of(value));
     let bytes = *context.new_names + column_bytes(&name) as u64;
     let mut is_new = false;
-    let defined = context.engine.define_missing(|catalogue| {
-        let Some(known) = catalogue.table(table) else {
-            return Ok(Err(RowError::Stale));
+    let engine = context.engine;
+    let plan = |catalogue: &Catalogue| {
+        let known = match catalogue.table(table) {
+            Some(known) => known.field(&name).map(|field| (field.id, field.kind)),
+            None if is_planned_table(table) => None,
+            None => return Ok(Err(RowError::Stale)),
         };
-        match known.field(&name).map(|field| (field.id, field.kind)) {
+        match known {
             Some((id, ColumnKind::Field(kind))) => Ok(Ok((id, kind))),
-            _ => match context.engine.check_names(bytes) {
+            _ => match engine.check_names(bytes) {
                 Ok(()) => {
                     is_new = true;
                     Err(catalogue.plan_column(table, kind, &name))
@@ -356,8 +363,9 @@ fn define_field(
                 Err(refused) => Ok(Err(RowError::Refused(refused))),
             },
         }
-    });
-    let (id, kind) = defined?;
+    };
+    let stand_in = |planned: &mut Planned| Ok((planned.column(), kind_of(value)));
+    let (id, kind) = context.planned.define(engine, plan, stand_in)?;
     if is_new {
         *context.new_names = bytes;
     }

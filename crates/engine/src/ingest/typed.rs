@@ -246,9 +246,8 @@ impl Session {
         table: &Arc<TableSchema>,
         batch: &RecordBatch,
     ) -> Result<Option<TableRows>, Error> {
-        self.engine.check_batch_rows(batch.num_rows() as u64)?;
         self.engine
-            .check_batch_columns(batch.num_columns() as u64)?;
+            .check_batch(batch.num_rows(), batch.num_columns())?;
         let columns = Columns::of(table, batch)?;
         let Some(series) = self.series_of(table, &columns.tags, batch.num_rows())? else {
             return Ok(None);

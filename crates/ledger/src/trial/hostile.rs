@@ -256,13 +256,13 @@ impl Trial<'_> {
         let questions = [
             (
                 "/health",
-                stage.raw(b"GET /health HTTP/1.1\r\nHost: h\r\n\r\n"),
+                stage.raw(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"),
                 200,
                 "\"pass\"",
             ),
             (
                 "/ping",
-                stage.raw(b"GET /ping HTTP/1.1\r\nHost: h\r\n\r\n"),
+                stage.raw(b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n"),
                 204,
                 "",
             ),

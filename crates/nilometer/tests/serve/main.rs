@@ -14,6 +14,7 @@ mod counts;
 mod data_directory;
 mod export;
 mod fake_server;
+mod first_steps;
 mod guide;
 mod health;
 mod help;

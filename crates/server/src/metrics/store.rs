@@ -257,7 +257,7 @@ fn room(engine: &Metrics) -> Vec<Figure> {
     vec![
         (
             "disk_free_bytes",
-            "Bytes free on the disk when a write last looked; 0 = none has.",
+            "Bytes free on the disk; 0 = it does not say.",
             engine.disk_free_bytes,
         ),
         (

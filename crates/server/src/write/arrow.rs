@@ -16,7 +16,7 @@ use axum::extract::{RawQuery, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use nilometer_engine::ingest::{Missing, OnConflict, Target as TypedTarget, TypedReport};
-use nilometer_engine::{Duplicates, Error as EngineError, TIME_COLUMN};
+use nilometer_engine::{Duplicates, Engine, Error as EngineError, TIME_COLUMN};
 use nilometer_query::workers::within;
 use serde_json::{Value, json};
 
@@ -272,11 +272,29 @@ fn write_rows(
     batch: &RecordBatch,
     nth: u64,
 ) -> Result<TypedReport, EngineError> {
-    let mut session = app.sessions.take(&place.target)?;
+    match try_write_rows(app, place, batch, nth) {
+        // A session that waited knows a database that was dropped since; a new one finds or makes its successor.
+        Err(EngineError::UnknownDatabase { .. } | EngineError::NotFound { .. }) => {
+            app.sessions.forget(&place.target);
+            try_write_rows(app, place, batch, nth)
+        }
+        result => result,
+    }
+}
+
+fn try_write_rows(
+    app: &App,
+    place: &Place,
+    batch: &RecordBatch,
+    nth: u64,
+) -> Result<TypedReport, EngineError> {
+    let check = |engine: &Arc<Engine>| engine.check_batch(batch.num_rows(), batch.num_columns());
+    let mut session = app.sessions.take(&place.target, check)?;
     let target = TypedTarget {
         schema: place.target.schema.as_deref(),
         table: &place.table,
     };
+    check(&app.engine)?;
     if place.target.creates || place.adds_columns {
         let missing = Missing {
             tags: place.tags.as_deref(),

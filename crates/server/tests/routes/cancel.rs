@@ -30,7 +30,7 @@ async fn fill(server: &Server) {
 
 async fn metric(address: SocketAddr, name: &str) -> u64 {
     let mut stream = TcpStream::connect(address).await.unwrap();
-    let request = b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+    let request = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     stream.write_all(request).await.unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).await.unwrap();
@@ -67,7 +67,7 @@ async fn a_query_whose_client_goes_is_stopped_and_frees_what_it_had() {
             .append_pair("format", "csv")
             .finish();
         let mut client = TcpStream::connect(address).await.unwrap();
-        let request = format!("GET /api/v3/query_sql?{query} HTTP/1.1\r\nHost: x\r\n\r\n");
+        let request = format!("GET /api/v3/query_sql?{query} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         client.write_all(request.as_bytes()).await.unwrap();
         until(address, "nilometer_queries_running", 1).await;
         if sql == WIDE {
@@ -87,7 +87,7 @@ async fn a_query_whose_client_goes_is_stopped_and_frees_what_it_had() {
         assert!(metric(address, name).await > 0, "nobody counted it");
         // The turn is free.
         let mut next = TcpStream::connect(address).await.unwrap();
-        let request = "GET /api/v3/query_sql?db=d&q=SELECT+1+AS+one&format=csv HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        let request = "GET /api/v3/query_sql?db=d&q=SELECT+1+AS+one&format=csv HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
         next.write_all(request.as_bytes()).await.unwrap();
         let mut text = String::new();
         next.read_to_string(&mut text).await.unwrap();

@@ -38,6 +38,10 @@ async fn number(server: &Server, sql: &str) -> i64 {
 /// Counts what a database has of tables, and of columns beside the time.
 const COLUMNS: &str = "SELECT count(*) AS n FROM information_schema.columns WHERE table_schema = 'public' AND column_name <> 'time'";
 
+/// Counts its tables.
+const TABLES: &str =
+    "SELECT count(*) AS n FROM information_schema.tables WHERE table_schema = 'public'";
+
 #[tokio::test]
 async fn a_write_of_too_many_columns_is_refused_however_they_come_and_again_and_again_the_same() {
     let options = || Options {
@@ -66,9 +70,13 @@ async fn a_write_of_too_many_columns_is_refused_however_they_come_and_again_and_
         for _ in 0..3 {
             assert_names(&server.write(many.clone()).await, 413, "batch-columns-max");
         }
-        // What a refused write has made is bounded too, however often it comes.
+        // A refused write left its database, its tables and as many columns behind as it might have.
+        assert_eq!(server.engine.snapshot().databases(), Vec::<String>::new());
+        server.engine.create_database("d").unwrap();
+        assert_names(&server.write(many.clone()).await, 413, "batch-columns-max");
         let made = number(&server, COLUMNS).await;
-        assert!(made <= 10, "{what}: {made} columns");
+        assert_eq!(made, 0, "{what}: {made} columns");
+        assert_eq!(number(&server, TABLES).await, 0, "{what}");
         let answer = server.write(few).await;
         assert_eq!(answer.status, 204, "{what}: {}", answer.text());
     }
@@ -263,5 +271,82 @@ async fn a_question_is_refused_before_it_is_as_large_as_rows_may_be() {
     assert_eq!(ask(question(900)).await.text(), "n\n1\n");
     for blanks in [1_000, 11_000, 13_000, 3_000_000] {
         assert_names(&ask(question(blanks)).await, 413, "sql-bytes-max");
+    }
+}
+
+/// A write that a limit refused left its table behind, with the columns that came before the one that was too many.
+#[tokio::test]
+async fn a_write_that_is_refused_defines_nothing() {
+    let options = || Options {
+        table_tags_max: 3,
+        batch_columns_max: 6,
+        batch_series_max: 4,
+        batch_rows_max: 8,
+        ..Options::default()
+    };
+    let server = with(options());
+    let refused = server.write("new,a=1,b=1,c=1,d=1 v=1 1").await;
+    assert_names(&refused, 413, "table-tags-max");
+    let databases = || server.engine.snapshot().databases();
+    assert_eq!(databases(), Vec::<String>::new());
+    // What is there takes part in what is counted.
+    assert_eq!(server.write("old,a=1,b=1 v=1 1").await.status, 204);
+    let defined = async || {
+        (
+            number(&server, TABLES).await,
+            number(&server, COLUMNS).await,
+            number(
+                &server,
+                "SELECT count(*) AS n FROM system.series WHERE database_name = 'd'",
+            )
+            .await,
+        )
+    };
+    let before = defined().await;
+    assert_eq!((before.0, before.1), (1, 3));
+    let rows = |n: usize| text((0..n).map(|n| format!("new v={n} {n}\n")));
+    let series = |n: usize| text((0..n).map(|n| format!("new,h=h{n} v={n} {n}\n")));
+    for (body, setting) in [
+        (
+            "new v=1 1\nnew,a=1,b=1,c=1,d=1 v=1 1".to_owned(),
+            "table-tags-max",
+        ),
+        ("old,a=1,b=1,c=1,d=1 v=1 1".to_owned(), "table-tags-max"),
+        (
+            "old,a=2,b=2 w=1 1\nold,a=1,c=1 v=1 1\nold,d=1 v=1 1".to_owned(),
+            "table-tags-max",
+        ),
+        (
+            "new a=1,b=1,c=1 1\nold e=1,f=1,g=1,h=1 1".to_owned(),
+            "batch-columns-max",
+        ),
+        (series(5), "batch-series-max"),
+        (rows(9), "batch-rows-max"),
+    ] {
+        assert_names(&server.write(body.clone()).await, 413, setting);
+        assert_eq!(defined().await, before, "{body}");
+    }
+    // The same up to the limits is taken, and has what it says.
+    for body in [
+        "new,a=1,b=1,c=1 v=1 1".to_owned(),
+        "old,a=1,c=1 v=2,w=\"x\" 1".to_owned(),
+        series(3).replace("new,h", "third,h"),
+        "third,h=h0 v=7 8\nbad v=\nthird,h=h0 w=true 9\nthird,h=h1 w=1 9".to_owned(),
+    ] {
+        let answer = server.write(body.clone()).await;
+        assert!(matches!(answer.status, 204 | 400), "{}", answer.text());
+    }
+    for (sql, want) in [
+        ("SELECT a, b, c, v FROM new", "a,b,c,v\n1,1,1,1.0\n"),
+        (
+            "SELECT a, b, c, v, w FROM old ORDER BY v",
+            "a,b,c,v,w\n1,1,,1.0,\n1,,1,2.0,x\n",
+        ),
+        (
+            "SELECT h, v, w FROM third WHERE time >= to_timestamp_nanos(8) ORDER BY time",
+            "h,v,w\nh0,7.0,\nh0,,true\n",
+        ),
+    ] {
+        assert_eq!(server.query(sql, "csv").await, want, "{sql}");
     }
 }

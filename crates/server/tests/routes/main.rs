@@ -18,5 +18,7 @@ mod metrics;
 mod parameters;
 mod query;
 mod serve;
+mod sockets;
+mod strangers;
 mod support;
 mod write;

@@ -74,17 +74,17 @@ async fn a_stopped_server_answers_what_it_has_begun_and_leaves_a_flushed_store()
     ));
 
     let mut idle = TcpStream::connect(address).await.unwrap();
-    idle.write_all(b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n")
+    idle.write_all(b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n")
         .await
         .unwrap();
     assert!(read_answer(&mut idle).await.starts_with("HTTP/1.1 204"));
     // A request whose body is half sent when the server is asked to stop.
     let mut half = TcpStream::connect(address).await.unwrap();
-    let head = b"POST /api/v3/write_lp?db=d&precision=ns HTTP/1.1\r\nHost: x\r\nContent-Length: 8\r\n\r\nm v=";
+    let head = b"POST /api/v3/write_lp?db=d&precision=ns HTTP/1.1\r\nHost: localhost\r\nContent-Length: 8\r\n\r\nm v=";
     half.write_all(head).await.unwrap();
     half.write_all(b"7").await.unwrap();
     // The second request of a connection is answered only after the server has read what came before on the first.
-    idle.write_all(b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n")
+    idle.write_all(b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n")
         .await
         .unwrap();
     assert!(read_answer(&mut idle).await.starts_with("HTTP/1.1 204"));
@@ -110,7 +110,7 @@ async fn a_stopped_server_answers_what_it_has_begun_and_leaves_a_flushed_store()
 async fn metrics_of(address: SocketAddr) -> String {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream
-        .write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        .write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
         .await
         .unwrap();
     let mut text = String::new();
@@ -132,7 +132,7 @@ async fn a_refused_body_that_is_still_being_sent_does_not_hide_the_refusal() {
     let mut stream = TcpStream::connect(address).await.unwrap();
     let length = 8 << 20;
     let head = format!(
-        "POST /api/v3/write_lp?db=d HTTP/1.1\r\nHost: x\r\nContent-Length: {length}\r\n\r\n"
+        "POST /api/v3/write_lp?db=d HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).await.unwrap();
     stream.write_all(&vec![b'x'; length]).await.unwrap();
@@ -164,7 +164,7 @@ async fn a_client_that_sends_no_request_is_dropped_after_its_time() {
     slow.read_to_end(&mut rest).await.unwrap();
     // The only place is free again.
     let mut next = TcpStream::connect(address).await.unwrap();
-    next.write_all(b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n")
+    next.write_all(b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n")
         .await
         .unwrap();
     assert!(read_answer(&mut next).await.starts_with("HTTP/1.1 204"));

@@ -187,7 +187,9 @@ impl Run<'_> {
             began.was_made
         };
         let is_certain = is_there && !self.aside.was_dropped;
-        let is_nowhere = write.tables.aside && !is_certain && ending == Ending::Whole;
+        // A stream's batches are written as they come, so it may be told so before its end; others are read first.
+        let is_heard = ending == Ending::Whole || matches!(write.route, Route::Arrow(_));
+        let is_nowhere = write.tables.aside && !is_certain && is_heard;
         if write.route == Route::Insert && ending == Ending::Whole && !names("bod") {
             return match status {
                 400 | 404 if is_nowhere => Some(Outcome::Refused),

@@ -1,16 +1,17 @@
 //! Random lives of a server: requests that meet, go, wait and come again, and every promise after each.
 
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
-
 use nilometer_simserver::run::LIMITS;
 use nilometer_simserver::{Counts, explain, number, random_plan, run};
 
-/// Seeds that are the same in every test run.
-const SEEDS: u64 = 600;
-/// Seeds after those, which are others each time.
-const NEW_SEEDS: u64 = 600;
-/// No new seed is begun later than this, so that a slow machine is not busy with them for ever.
-const NEW_SEEDS_TIME_MAX: Duration = Duration::from_secs(45);
+/// Seeds that are the same in every run of the tests.
+const SEEDS: u64 = 1_200;
+/// Seeds that broke a promise once, with what it was. New ones are looked for by `make soak`.
+const FOUND: [(u64, &str); 1] = [(
+    30_121_306_447_937_559,
+    "a database was dropped between two batches of an Arrow stream, whose body broke off later: the second batch was answered \
+     404, because the server wrote it with the session of the database that was gone instead of making its successor, and \
+     the judge took 404 for an answer to whole bodies only",
+)];
 
 fn keeps_every_promise(seed: u64) -> Counts {
     let plan = random_plan(seed);
@@ -42,17 +43,13 @@ fn every_promise_holds_through_random_requests() {
 }
 
 #[test]
-fn every_promise_holds_through_requests_that_nobody_has_seen() {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    let first = since.map_or(0, |since| since.as_secs()) << 24;
-    println!("from seed {first}");
-    let (start, mut counts, mut seeds) = (Instant::now(), Counts::default(), 0);
-    while seeds < NEW_SEEDS && start.elapsed() < NEW_SEEDS_TIME_MAX {
-        counts += keeps_every_promise(first + seeds);
-        seeds += 1;
+fn what_was_found_once_is_mended() {
+    for (seed, story) in FOUND {
+        let plan = random_plan(seed);
+        if let Err(failure) = run(&plan, None) {
+            panic!("again: {story}\n{}", explain(&plan, &failure, None));
+        }
     }
-    println!("requests, {seeds} seeds: {counts}");
-    assert!(counts.requests > 0);
 }
 
 #[test]

@@ -51,7 +51,10 @@ impl Session {
                 new.push(new_column(target.table, column, missing.tags)?);
             }
         }
-        if known.is_some() {
+        if let Some(known) = &known {
+            // All or none of them.
+            let tags = new.iter().filter(|column| column.kind == ColumnKind::Tag);
+            engine.check_table_tags((known.tags.len() + tags.count()) as u64)?;
             for column in new {
                 engine.add_column(&self.database, &schema, target.table, column)?;
             }

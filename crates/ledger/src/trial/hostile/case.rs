@@ -180,7 +180,7 @@ impl Stage {
 
 /// The head of a POST with a body of this length.
 pub(super) fn post_head(target: &str, head: &str, length: usize) -> Vec<u8> {
-    format!("POST {target} HTTP/1.1\r\nHost: h\r\n{head}Content-Length: {length}\r\n\r\n")
+    format!("POST {target} HTTP/1.1\r\nHost: localhost\r\n{head}Content-Length: {length}\r\n\r\n")
         .into_bytes()
 }
 

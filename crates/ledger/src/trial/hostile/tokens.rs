@@ -10,7 +10,7 @@ pub(super) fn cases() -> Vec<Case> {
     let mut cases = Vec::new();
     let mut case = |name: &str, statuses: &[u16], head: String| {
         let case = Case::new("tokens", name, statuses, move |stage: &Stage| {
-            stage.raw(format!("GET /metrics HTTP/1.1\r\nHost: h\r\n{head}\r\n").as_bytes())
+            stage.raw(format!("GET /metrics HTTP/1.1\r\nHost: localhost\r\n{head}\r\n").as_bytes())
         });
         cases.push(case.may_close().right("nilometer_"));
     };
@@ -88,7 +88,7 @@ pub(super) fn cases() -> Vec<Case> {
         ),
     ] {
         cases.push(Case::new("tokens", name, &[401], move |stage: &Stage| {
-            stage.raw(format!("GET {address} HTTP/1.1\r\nHost: h\r\n\r\n").as_bytes())
+            stage.raw(format!("GET {address} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())
         }));
     }
     for path in [

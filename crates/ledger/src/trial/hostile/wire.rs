@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::case::{Case, DB, Seen, Stage, drip, is_end, post_head, question, read_up_to};
 use crate::http::Client;
 
-const PING: &[u8] = b"GET /ping HTTP/1.1\r\nHost: h\r\n\r\n";
+const PING: &[u8] = b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n";
 const LINES: &str = "/api/v3/write_lp?db=hostile";
 /// So many sockets as the server takes, and some that have to wait for it.
 const IDLE_SOCKETS: usize = 1024;
@@ -31,7 +31,7 @@ fn slow(cases: &mut Vec<Case>) {
         let case = Case::new("slow heads", name, &[408], move |stage| {
             let mut stream = stage.connect()?;
             let head = format!(
-                "GET /ping HTTP/1.1\r\nHost: h\r\n{}",
+                "GET /ping HTTP/1.1\r\nHost: localhost\r\n{}",
                 "X-A: b\r\n".repeat(200)
             );
             answer_to(
@@ -49,21 +49,23 @@ fn slow(cases: &mut Vec<Case>) {
     for (name, head) in [
         (
             "with a length",
-            format!("POST {LINES} HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n"),
+            format!("POST {LINES} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n"),
         ),
         (
             "in chunks",
-            format!("POST {LINES} HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"),
+            format!(
+                "POST {LINES} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+            ),
         ),
         (
             "of Arrow",
-            "POST /api/v3/write_arrow?db=hostile&table=slow HTTP/1.1\r\nHost: h\r\n\
+            "POST /api/v3/write_arrow?db=hostile&table=slow HTTP/1.1\r\nHost: localhost\r\n\
              Content-Type: application/vnd.apache.arrow.stream\r\nContent-Length: 100000\r\n\r\n"
                 .to_owned(),
         ),
         (
             "of a question",
-            "POST /api/v3/query_sql HTTP/1.1\r\nHost: h\r\nContent-Length: 100000\r\n\r\n"
+            "POST /api/v3/query_sql HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100000\r\n\r\n"
                 .to_owned(),
         ),
     ] {
@@ -232,13 +234,17 @@ fn heads(cases: &mut Vec<Case>) {
         head(
             format!("an address of {bytes} bytes"),
             &[414, 431],
-            format!("GET /{} HTTP/1.1\r\nHost: h\r\n\r\n", "a".repeat(bytes)).into_bytes(),
+            format!(
+                "GET /{} HTTP/1.1\r\nHost: localhost\r\n\r\n",
+                "a".repeat(bytes)
+            )
+            .into_bytes(),
         );
         head(
             format!("a header of {bytes} bytes"),
             &[431],
             format!(
-                "GET /ping HTTP/1.1\r\nHost: h\r\nX-A: {}\r\n\r\n",
+                "GET /ping HTTP/1.1\r\nHost: localhost\r\nX-A: {}\r\n\r\n",
                 "a".repeat(bytes)
             )
             .into_bytes(),
@@ -247,7 +253,7 @@ fn heads(cases: &mut Vec<Case>) {
             format!("a header's name of {bytes} bytes"),
             &[431, 400],
             format!(
-                "GET /ping HTTP/1.1\r\nHost: h\r\n{}: a\r\n\r\n",
+                "GET /ping HTTP/1.1\r\nHost: localhost\r\n{}: a\r\n\r\n",
                 "a".repeat(bytes)
             )
             .into_bytes(),
@@ -266,7 +272,7 @@ fn heads(cases: &mut Vec<Case>) {
             // Those that nobody knows are not looked at.
             &[200, 400, 414],
             format!(
-                "GET /api/v3/query_sql?db={DB}&{}q=select+1 HTTP/1.1\r\nHost: h\r\n\r\n",
+                "GET /api/v3/query_sql?db={DB}&{}q=select+1 HTTP/1.1\r\nHost: localhost\r\n\r\n",
                 "a=b&".repeat(count)
             )
             .into_bytes(),
@@ -283,7 +289,8 @@ fn heads(cases: &mut Vec<Case>) {
         head(
             name.to_owned(),
             &[400, 404],
-            format!("POST {address} HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n").into_bytes(),
+            format!("POST {address} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
+                .into_bytes(),
         );
     }
 }
@@ -291,7 +298,8 @@ fn heads(cases: &mut Vec<Case>) {
 #[expect(clippy::too_many_lines, reason = "a flat list of cases")]
 fn lengths(cases: &mut Vec<Case>) {
     let mut case = |name: &str, statuses: &[u16], head: &str, body: &str| {
-        let request = format!("POST {LINES} HTTP/1.1\r\nHost: h\r\n{head}\r\n{body}").into_bytes();
+        let request =
+            format!("POST {LINES} HTTP/1.1\r\nHost: localhost\r\n{head}\r\n{body}").into_bytes();
         let case = Case::new("lengths that lie", name, statuses, move |stage: &Stage| {
             stage.raw(&request)
         });
@@ -417,7 +425,7 @@ fn junk(cases: &mut Vec<Case>) {
     case(
         "HTTP/9.9",
         &[400, 505],
-        b"GET /ping HTTP/9.9\r\nHost: h\r\n\r\n".to_vec(),
+        b"GET /ping HTTP/9.9\r\nHost: localhost\r\n\r\n".to_vec(),
     );
     case(
         "a method of 100,000 letters",
@@ -432,12 +440,12 @@ fn junk(cases: &mut Vec<Case>) {
     case(
         "a header that goes on",
         &[400, 204],
-        b"GET /ping HTTP/1.1\r\nHost: h\r\nA: b\r\n c\r\n\r\n".to_vec(),
+        b"GET /ping HTTP/1.1\r\nHost: localhost\r\nA: b\r\n c\r\n\r\n".to_vec(),
     );
     case(
         "a NUL in a header",
         &[400],
-        b"GET /ping HTTP/1.1\r\nHost: h\r\nA: b\0c\r\n\r\n".to_vec(),
+        b"GET /ping HTTP/1.1\r\nHost: localhost\r\nA: b\0c\r\n\r\n".to_vec(),
     );
     case(
         "spaces around a name",
@@ -451,7 +459,7 @@ fn junk(cases: &mut Vec<Case>) {
             case(
                 &format!("{method} {path}"),
                 &[400, 404, 405, 204],
-                format!("{method} {path} HTTP/1.1\r\nHost: h\r\nContent-Length: 0\r\n\r\n")
+                format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
                     .into_bytes(),
             );
         }
