@@ -363,6 +363,8 @@ pub(crate) struct Frozen {
 struct Counters {
     rows: AtomicU64,
     batches: AtomicU64,
+    /// Rows that flushes merged with others.
+    merged: AtomicU64,
     last_write_ms: AtomicU64,
     log_bytes: AtomicU64,
 }

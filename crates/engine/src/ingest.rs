@@ -28,7 +28,9 @@ use memo::Fingerprint;
 pub(crate) use memo::SeriesMemo;
 use pending::Pending;
 use rows::{Builder, RowContext, RowError, RowSeries};
-pub use typed::{Missing, OnConflict, Target, TypedReport};
+pub use typed::{
+    Missing, OnConflict, Seen, SeenKeys, Target, TypedReport, is_likely_tag, likely_tags,
+};
 
 /// Rejected lines that a report shows; the rest are counted.
 pub const REJECTED_SHOWN_MAX: usize = 100;

@@ -77,7 +77,8 @@ pub(crate) async fn around(State(app): State<Arc<App>>, request: Request, next: 
     let elapsed = started.elapsed();
     let status = response.status().as_u16();
     let request_id = id.to_str().unwrap_or_default().to_owned();
-    let limit = Refusal::name_request(&mut response, &request_id);
+    let refused = Refusal::name_request(&mut response, &request_id);
+    let limit = refused.as_ref().and_then(|refused| refused.limit);
     app.metrics.end_request(path, status, elapsed, limit);
 
     let headers = response.headers_mut();
@@ -97,6 +98,7 @@ pub(crate) async fn around(State(app): State<Arc<App>>, request: Request, next: 
         route: path,
         status,
         limit,
+        error: refused.map(|refused| refused.error),
         started,
     };
     response.map(|body| Body::new(Logged::new(body, line, app)))

@@ -233,6 +233,7 @@ impl Engine {
     fn write_segment(&self, frozen: &Frozen, edit: &mut Edit) -> Result<Option<Segment>, Error> {
         let deletes = frozen.head.tombstones(u64::MAX);
         let mut begun = None;
+        let mut rows_in = 0;
         for id in frozen.head.tables() {
             // Of the copies that are written only one table's is there at a time.
             let Some(input) = self.table_input(&frozen.head, id, &deletes) else {
@@ -250,6 +251,7 @@ impl Engine {
                     none.insert((writer, file_id, path))
                 }
             };
+            rows_in += input.rows.rows() as u64;
             writer.write_table(&input)?;
         }
         let Some((writer, file_id, path)) = begun else {
@@ -257,6 +259,8 @@ impl Engine {
         };
         let sync = self.options.sabotage != Some(Sabotage::ManifestBeforeDataSync);
         let (bytes, rows) = writer.finish(sync)?;
+        let merged = rows_in.saturating_sub(rows);
+        self.counters.merged.fetch_add(merged, Ordering::Relaxed);
         let meta = SegmentMeta {
             file_id,
             bytes,
