@@ -65,6 +65,10 @@ impl ParquetFile {
 
     /// Looks at the first rows: for texts that are tags, unless the user has named them, and for what else to say.
     pub(super) fn look(path: &Path, wishes: &Wishes) -> anyhow::Result<(Self, Vec<String>)> {
+        caught(|| Self::look_into(path, wishes)).map_err(|_| damaged())?
+    }
+
+    fn look_into(path: &Path, wishes: &Wishes) -> anyhow::Result<(Self, Vec<String>)> {
         let mut file = Self::open(path, wishes)?;
         let (schema, rows) = Self::open(path, wishes)?.first_rows()?;
         if wishes.tags.is_none() {
@@ -101,13 +105,9 @@ impl ParquetFile {
     /// The first rows as text.
     fn first_rows(self) -> anyhow::Result<(Arc<Schema>, Vec<StringRecord>)> {
         let schema = Arc::clone(self.builder.schema());
-        let first = caught(|| {
-            let mut reader = self.builder.with_batch_size(READ_ROWS).build()?;
-            reader.next().transpose().map_err(anyhow::Error::from)
-        });
-        let first = first
-            .map_err(|_| damaged())?
-            .context("the file cannot be read")?;
+        let mut reader = self.builder.with_batch_size(READ_ROWS).build()?;
+        let first = reader.next().transpose();
+        let first = first.context("the file cannot be read")?;
         let Some(first) = first else {
             return Ok((schema, Vec::new()));
         };
@@ -399,6 +399,9 @@ fn field(
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::sync::atomic::AtomicBool;
+
     use arrow::array::{
         Decimal128Array, Float64Array, Int64Array, StringArray, TimestampMillisecondArray,
         UInt64Array,
@@ -425,6 +428,80 @@ mod tests {
     fn times(values: Vec<i64>) -> (&'static str, Role, ArrayRef) {
         let times = TimestampMillisecondArray::from(values).with_timezone("+05:00");
         ("when", Role::Time, Arc::new(times))
+    }
+
+    /// A file of 3,000 rows with texts, numbers and nulls.
+    fn small_file() -> Vec<u8> {
+        let times: Vec<i64> = (0..3000).map(|n| 1_700_000_000_000 + n * 1000).collect();
+        let hosts: Vec<String> = (0..3000).map(|n| format!("h{}", n % 9)).collect();
+        let columns: [(&str, ArrayRef); 4] = [
+            ("time", Arc::new(TimestampMillisecondArray::from(times))),
+            ("host", Arc::new(StringArray::from(hosts))),
+            (
+                "v",
+                Arc::new(
+                    (0..3000)
+                        .map(|n| (n % 7 != 0).then_some(f64::from(n)))
+                        .collect::<Float64Array>(),
+                ),
+            ),
+            ("n", Arc::new(Int64Array::from_iter_values(0..3000))),
+        ];
+        let rows = RecordBatch::try_from_iter(columns).unwrap();
+        let mut bytes = Vec::new();
+        let mut writer =
+            parquet::arrow::ArrowWriter::try_new(&mut bytes, rows.schema(), None).unwrap();
+        writer.write(&rows).unwrap();
+        writer.close().unwrap();
+        bytes
+    }
+
+    /// Everything that an import does with a file: the rows that it would send, or why there are none.
+    fn imported(path: &Path) -> anyhow::Result<u64> {
+        let (keys, stop) = (RefCell::default(), AtomicBool::new(false));
+        let outlet = Outlet::new(None, &keys, &stop);
+        let wishes = Wishes::default();
+        ParquetFile::look(path, &wishes)?;
+        let file = ParquetFile::open(path, &wishes)?;
+        file.send(0, "t", Start::default(), &outlet, &|_| {})?;
+        let keys = keys.into_inner();
+        Ok(keys.of("t").map_or(0, |of| of.rows))
+    }
+
+    /// An import of a damaged file ended with a panic.
+    #[test]
+    fn a_damaged_file_is_an_error_and_never_a_panic() {
+        let whole = small_file();
+        let dir = tempfile::TempDir::new().unwrap();
+        let path = dir.path().join("damaged.parquet");
+        std::fs::write(&path, &whole).unwrap();
+        assert_eq!(imported(&path).unwrap(), 3000);
+        let mut state = 15_u64;
+        let mut draw = |below: usize| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            usize::try_from(state >> 33).unwrap() % below
+        };
+        // The end of a file says what the rest is, so half of the damage goes there.
+        let footer = whole.len() - 1500;
+        let mut errors = 0;
+        for nth in 0..400 {
+            let mut bytes = whole.clone();
+            for _ in 0..=nth % 3 {
+                let at = match nth % 2 {
+                    0 => draw(bytes.len()),
+                    _ => footer + draw(1500),
+                };
+                bytes[at] ^= 1 << draw(8);
+            }
+            std::fs::write(&path, &bytes).unwrap();
+            if let Err(error) = imported(&path) {
+                assert!(!format!("{error:#}").is_empty());
+                errors += 1;
+            }
+        }
+        assert!(errors > 100, "{errors}");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::{Array, RecordBatch};
 use arrow_schema::DataType;
 
+use super::arrays;
 use super::missing::is_text;
 use crate::schema::TIME_COLUMN;
 
@@ -51,10 +52,11 @@ pub fn is_likely_tag<'a>(values: impl IntoIterator<Item = &'a str>) -> bool {
 }
 
 /// The columns of rows for a new table that become its tags: dictionary-encoded texts, as tags are when they leave the
-/// store, and texts that [look like tags](is_likely_tag). If no column would be left for a field, the last of the texts is
-/// none.
+/// store, and texts that [look like tags](is_likely_tag). Of fewer than twenty rows that is said only if they do not all
+/// have times of their own. If no column would be left for a field, the last of the texts is none.
 pub fn likely_tags(rows: &RecordBatch) -> Vec<String> {
     let schema = rows.schema_ref();
+    let says_much = rows.num_rows() >= ROWS_THAT_SAY_LITTLE || shares_times(rows);
     let mut tags = Vec::new();
     let mut fields = 0;
     let mut last_guess = None;
@@ -62,7 +64,7 @@ pub fn likely_tags(rows: &RecordBatch) -> Vec<String> {
         let name = column.name();
         let is_encoded =
             matches!(column.data_type(), DataType::Dictionary(_, values) if is_text(values));
-        let is_guess = !is_encoded && has_likely_tags(values.as_ref());
+        let is_guess = says_much && !is_encoded && has_likely_tags(values.as_ref());
         if name == TIME_COLUMN {
             continue;
         } else if is_encoded || is_guess {
@@ -80,6 +82,14 @@ pub fn likely_tags(rows: &RecordBatch) -> Vec<String> {
     tags
 }
 
+/// Whether two rows have one time.
+fn shares_times(rows: &RecordBatch) -> bool {
+    let times = rows.column_by_name(TIME_COLUMN);
+    let times = times.and_then(|times| arrays::times(times).ok());
+    let mut seen = HashSet::new();
+    times.is_some_and(|times| !times.into_iter().all(|time| seen.insert(time)))
+}
+
 fn has_likely_tags(values: &dyn Array) -> bool {
     match values.data_type() {
         DataType::Utf8 => is_likely_tag(values.as_string::<i32>().iter().flatten()),
@@ -91,11 +101,36 @@ fn has_likely_tags(values: &dyn Array) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
+    use arrow_array::{ArrayRef, Int64Array, LargeStringArray, StringArray};
+
     use super::*;
 
     fn likely(values: impl Iterator<Item = String>) -> bool {
         let values: Vec<String> = values.collect();
         is_likely_tag(values.iter().map(String::as_str))
+    }
+
+    /// A table of texts that pyarrow made was written into one series, and most of its rows were merged.
+    #[test]
+    fn texts_of_a_batch_become_tags_where_rows_share_times() {
+        let rows = |times: Vec<i64>, texts: Vec<&str>| {
+            let columns: [(&str, ArrayRef); 3] = [
+                ("time", Arc::new(Int64Array::from(times))),
+                ("city", Arc::new(StringArray::from(texts))),
+                (
+                    "note",
+                    Arc::new(LargeStringArray::from(vec![
+                        "the sky was grey and the wind blew cold";
+                        3
+                    ])),
+                ),
+            ];
+            likely_tags(&RecordBatch::try_from_iter(columns).unwrap())
+        };
+        assert_eq!(rows(vec![1, 1, 2], vec!["a", "b", "a"]), ["city"]);
+        assert!(rows(vec![1, 2, 3], vec!["a", "b", "a"]).is_empty());
     }
 
     #[test]
