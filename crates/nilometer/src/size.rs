@@ -43,6 +43,14 @@ pub(crate) fn takes_bytes(arg: &Arg) -> bool {
     names.iter().any(|name| *name == VALUE_NAME)
 }
 
+/// The value of a flag; a size as a number.
+pub(crate) fn without_unit(arg: &Arg, text: &str) -> String {
+    match parse(text) {
+        Ok(bytes) if takes_bytes(arg) => bytes.to_string(),
+        _ => text.to_owned(),
+    }
+}
+
 /// The parser with units, of the type that the flag has.
 fn parser_of(arg: &Arg) -> Option<ValueParser> {
     if !takes_bytes(arg) {
