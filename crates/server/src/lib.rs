@@ -16,6 +16,7 @@ mod cors;
 mod error;
 mod format;
 mod give_back;
+mod gzip;
 mod http;
 mod idempotency;
 mod maintenance;

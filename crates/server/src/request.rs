@@ -19,6 +19,7 @@ use crate::access::{Line, Logged};
 use crate::config::ServerConfig;
 use crate::cors::preflight;
 use crate::error::{Refusal, Words};
+use crate::gzip;
 use crate::http::{App, Route, route};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -59,6 +60,7 @@ pub(crate) async fn around(State(app): State<Arc<App>>, request: Request, next: 
     };
     let page = app.config.cors_origins.allowed(&head.headers);
     let asked = page.as_ref().and_then(|_| preflight(&head));
+    let takes_gzip = gzip::is_taken(&head.headers);
     let mut response = match (admit(&app.config, route, &head), asked) {
         // A browser asks without the token, and is told nothing but what the list says.
         (_, Some(answer)) => answer,
@@ -81,6 +83,7 @@ pub(crate) async fn around(State(app): State<Arc<App>>, request: Request, next: 
     let limit = refused.as_ref().and_then(|refused| refused.limit);
     app.metrics.end_request(path, status, elapsed, limit);
 
+    let mut response = gzip::packed(response, takes_gzip);
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, id.clone());
     headers.insert(REQUEST_ID_OF_INFLUXDB, id);

@@ -11,7 +11,7 @@ use super::times::TimeFormat;
 use crate::lines::{Kind, Role};
 
 /// Names that are taken for the time, if one has values that are times.
-const TIME_NAMES: &[&str] = &["time", "timestamp", "ts", "datetime", "date", "_time"];
+pub(super) const TIME_NAMES: &[&str] = &["time", "timestamp", "ts", "datetime", "date", "_time"];
 
 /// What the user says of the columns.
 #[derive(Debug, Clone, Default)]

@@ -23,7 +23,7 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
 use super::advice::advice;
 use super::batch::{Batch, Content, Outlet, Reject, Start};
-use super::columns::{Absent, Column};
+use super::columns::{Absent, Column, TIME_NAMES};
 use super::csv::line_of;
 use super::plan::Plan;
 use super::rows::{TAG_BYTES, too_long};
@@ -50,12 +50,21 @@ impl ParquetFile {
         let builder = caught(|| ParquetRecordBatchReaderBuilder::try_new(file))
             .map_err(|_| damaged())?
             .context("it is no Parquet file, or a damaged one")?;
-        let columns = roles(builder.schema(), wishes)?;
+        let wishes = with_time(builder.schema(), wishes);
+        let columns = roles(builder.schema(), &wishes)?;
+        if !columns.iter().any(|(_, role)| *role == Role::Time) {
+            bail!(
+                "no column has the type of a time; name the one with --time COLUMN (there are {})",
+                columns
+                    .iter()
+                    .map(|(name, _)| name.as_str())
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            );
+        }
         let is_other_time =
             |(name, role): &&(String, Role)| name == TIME_COLUMN && *role != Role::Time;
-        if columns.iter().any(|(_, role)| *role == Role::Time)
-            && columns.iter().find(is_other_time).is_some()
-        {
+        if columns.iter().find(is_other_time).is_some() {
             bail!(
                 "the file has a column \"time\" that is not its time; give --time time, or rename one of the two"
             );
@@ -203,6 +212,32 @@ impl ParquetFile {
             on_rows(begin);
         }
     }
+}
+
+/// The wishes; where no column has the type of a time, one of integers that is called so is it.
+fn with_time(schema: &Schema, wishes: &Wishes) -> Wishes {
+    let is_time = |kind: &DataType| {
+        matches!(
+            kind,
+            DataType::Timestamp(..) | DataType::Date32 | DataType::Date64
+        )
+    };
+    let mut wishes = wishes.clone();
+    if wishes.time.is_none() && !schema.fields().iter().any(|it| is_time(it.data_type())) {
+        let called = |name: &&&str| {
+            let found = schema
+                .fields()
+                .iter()
+                .find(|it| it.name().eq_ignore_ascii_case(name));
+            found.is_some_and(|it| it.data_type().is_integer())
+        };
+        if let Some(name) = TIME_NAMES.iter().find(called) {
+            let mut fields = schema.fields().iter();
+            let found = fields.find(|it| it.name().eq_ignore_ascii_case(name));
+            wishes.time = found.map(|it| it.name().clone());
+        }
+    }
+    wishes
 }
 
 /// What is said when the library has panicked.

@@ -189,3 +189,23 @@ fn two_files_of_one_import_are_counted_together() {
     );
     assert_eq!(scratch.counted("t"), 100);
 }
+
+/// Rows of a file whose times were integers got the time of their arrival, all of them the same.
+#[test]
+fn times_of_parquet_may_be_integers_and_are_never_left_out() {
+    let scratch = Scratch::new();
+    let values = || column(Int64Array::from_iter_values(0..50));
+    let times = column(Int64Array::from_iter_values(
+        (0..50).map(|n| 1_700_000_000 + n),
+    ));
+    scratch.parquet("a.parquet", vec![("ts", times), ("v", values())]);
+    scratch.import(&["a.parquet"]);
+    let rows = scratch.rows("SELECT count(*) AS n, min(time) AS t FROM a");
+    assert_eq!(rows, json!([{"n": 50, "t": "2023-11-14T22:13:20Z"}]));
+    scratch.parquet("b.parquet", vec![("v", values()), ("w", values())]);
+    let stderr = scratch.refused(&["b.parquet"]);
+    assert!(
+        stderr.contains("--time COLUMN") && stderr.contains("v, w"),
+        "{stderr}"
+    );
+}
