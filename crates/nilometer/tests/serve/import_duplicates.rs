@@ -169,16 +169,9 @@ fn points_of_line_protocol_that_come_again_are_counted() {
 fn two_files_of_one_import_are_counted_together() {
     let scratch = Scratch::new();
     let rows = |first: i64| {
-        let columns = vec![
-            (
-                "time",
-                column(TimestampMicrosecondArray::from_iter_values(
-                    first..first + 50,
-                )),
-            ),
-            ("v", column(Int64Array::from_iter_values(0..50))),
-        ];
-        columns
+        let times = TimestampMicrosecondArray::from_iter_values(first..first + 50);
+        let values = Int64Array::from_iter_values(0..50);
+        vec![("time", column(times)), ("v", column(values))]
     };
     scratch.parquet("a.parquet", rows(1_000_000));
     scratch.parquet("b.parquet", rows(1_000_040));

@@ -46,8 +46,10 @@ fn rejected_lines_of_line_protocol_stand_under_their_reasons_and_inputs_of_anoth
     let long = "x".repeat(3000);
     let lines = format!("m v=1 1\nm v=oops,s=\"{long}\" 2\n");
     scratch.file("m.lp", lines.as_bytes());
-    scratch.file("a.csv", b"time,v\n2024-05-01,1\nsoon,2\n");
-    let stderr = scratch.refused(&["--rejects", "bad.txt", "m.lp", "a.csv"]);
+    scratch.file("a.csv", b"time,v\n2024-05-01,1\n2024-05-02,1\nsoon,2\n");
+    // With one sender the batches end in their order.
+    let senders = ["--senders", "1", "--rejects", "bad.txt"];
+    let stderr = scratch.refused(&[&senders[..], &["m.lp", "a.csv"]].concat());
     assert!(stderr.contains("bad-2.txt has them"), "{stderr}");
     let read = |name: &str| std::fs::read_to_string(scratch.path().join(name)).expect("rejects");
     let bad = read("bad.txt");
