@@ -100,6 +100,19 @@ struct Decided {
     looked: Lsn,
 }
 
+impl Decided {
+    /// All rows are written, whatever is there.
+    fn all(rows: TableRows) -> Self {
+        Self {
+            rows,
+            skipped: 0,
+            replaced: 0,
+            keys: Vec::new(),
+            looked: 0,
+        }
+    }
+}
+
 impl Session {
     /// Writes rows into a table, as one batch: all of them, but for those that `on_conflict` leaves out, or nothing.
     /// Returns when they are durable and visible.
@@ -218,13 +231,7 @@ impl Session {
                 decided => decided?,
             }
         } else {
-            Decided {
-                rows,
-                skipped: 0,
-                replaced: 0,
-                keys: Vec::new(),
-                looked: 0,
-            }
+            Decided::all(rows)
         };
         let mut report = TypedReport {
             skipped: decided.skipped,

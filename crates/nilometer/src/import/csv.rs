@@ -3,7 +3,7 @@
 //! Does: find the separator, look at the first rows for types, turn rows into columns of those types, name the rows that
 //! do not fit. Does not: send anything.
 
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
@@ -94,18 +94,7 @@ impl CsvFile {
         if names.is_empty() || matches!(names.as_slice(), [only] if only.is_empty()) {
             bail!("the file is empty; its first line has the names of the columns");
         }
-        let (mut sample, mut broken) = (Vec::new(), None);
-        while sample.len() < SAMPLE_ROWS {
-            let mut record = ByteRecord::new();
-            match reader.read_byte_record(&mut record) {
-                Ok(true) => sample.push(record),
-                Ok(false) => break,
-                Err(error) => {
-                    broken = Some(error);
-                    break;
-                }
-            }
-        }
+        let (sample, broken) = first_records(&mut reader);
         name_all(&mut names);
         let mut texts = Vec::with_capacity(sample.len());
         for record in &sample {
@@ -243,6 +232,20 @@ impl CsvFile {
         self.record += u64::from(record.is_some());
         Ok(record)
     }
+}
+
+/// The first records, and what stood in the way of more.
+fn first_records<R: Read>(reader: &mut csv::Reader<R>) -> (Vec<ByteRecord>, Option<csv::Error>) {
+    let mut records = Vec::new();
+    while records.len() < SAMPLE_ROWS {
+        let mut record = ByteRecord::new();
+        match reader.read_byte_record(&mut record) {
+            Ok(true) => records.push(record),
+            Ok(false) => break,
+            Err(error) => return (records, Some(error)),
+        }
+    }
+    (records, None)
 }
 
 /// The byte among the usual ones that the first line has most of.
