@@ -367,6 +367,8 @@ pub(crate) struct Frozen {
 struct Counters {
     rows: AtomicU64,
     batches: AtomicU64,
+    /// Rows that flushes merged with others.
+    merged: AtomicU64,
     last_write_ms: AtomicU64,
     log_bytes: AtomicU64,
     /// Edits that were not applied because rows were not accounted for, or files not in order.

@@ -30,7 +30,9 @@ use pending::Pending;
 use planned::{PLANNED_SCHEMA, Planned, is_planned_table};
 use rows::{Builder, RowContext, RowError, RowSeries};
 use slot::TableSlot;
-pub use typed::{Missing, OnConflict, Target, TypedReport};
+pub use typed::{
+    Missing, OnConflict, Seen, SeenKeys, Target, TypedReport, is_likely_tag, likely_tags,
+};
 
 /// Rejected lines that a report shows; the rest are counted.
 pub const REJECTED_SHOWN_MAX: usize = 100;

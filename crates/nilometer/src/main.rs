@@ -5,6 +5,7 @@
 //! want; that is in the crates below.
 
 mod bench;
+mod caught;
 mod check;
 mod client;
 mod config;
@@ -18,6 +19,7 @@ mod output;
 mod print;
 mod serve;
 mod shell;
+mod size;
 mod source;
 mod sql;
 mod sql_text;
@@ -73,7 +75,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let command = Cli::command();
+    let command = size::with_units(Cli::command());
     let merged = match config::merge(&command, std::env::args_os().collect()) {
         Ok(merged) => merged,
         Err(error) => {

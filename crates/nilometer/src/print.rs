@@ -33,7 +33,21 @@ pub(crate) fn raw(bytes: &[u8]) -> std::io::Result<()> {
 
 /// Why the program ends without success, with what led to it.
 pub(crate) fn error(error: &anyhow::Error) {
-    eprintln!("error: {error:#}");
+    eprintln!("error: {}", told(error));
+}
+
+/// An error with what led to it. What an error has said in its own words, as those of the system are, is not said again.
+pub(crate) fn told(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain() {
+        let said = cause.to_string();
+        if text.is_empty() {
+            text = said;
+        } else if !text.contains(&said) {
+            text = format!("{text}: {said}");
+        }
+    }
+    text
 }
 
 /// A bar for `total` rows, on standard error, or nothing where that is no terminal.
@@ -166,5 +180,28 @@ mod tests {
         table.row(["long name", "1,000", "y"].map(str::to_owned));
         let want = "name           n  kind\na              1  x\nlong name  1,000  y\n";
         assert_eq!(table.to_string(), want);
+    }
+}
+
+#[cfg(test)]
+mod error_tests {
+    use super::told;
+
+    /// "No such file or directory (os error 2)" stood twice in a line.
+    #[test]
+    fn a_reason_is_told_once() {
+        let system = std::io::Error::from_raw_os_error(2);
+        let reason = system.to_string();
+        let own = nilometer::Error::Threads {
+            what: "queries",
+            source: system,
+        };
+        let error = anyhow::Error::from(own).context("the store does not open");
+        let text = told(&error);
+        assert_eq!(text.matches(&reason).count(), 1, "{text}");
+        assert!(
+            text.starts_with("the store does not open: cannot start"),
+            "{text}"
+        );
     }
 }

@@ -10,9 +10,10 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use clap::Args;
 use nilometer::{Database, Options};
-use nilometer_engine::OnDamage;
+use nilometer_engine::{Duplicates, OnDamage};
 
 use crate::client::{Server, ServerArgs, ServerRows};
+use crate::sql_text::literal;
 
 /// A server or a directory.
 #[derive(Debug, Clone, Args)]
@@ -104,6 +105,33 @@ impl Source {
                 Ok(found.map(|table| table.arrow_schema()))
             }
         }
+    }
+
+    /// What a table of the default schema does with rows of one series and time; `None` = there is no such table.
+    pub(crate) fn duplicates(
+        &self,
+        database: &str,
+        table: &str,
+    ) -> anyhow::Result<Option<Duplicates>> {
+        if let Self::Store(store) = self {
+            let snapshot = store.engine().snapshot();
+            let schema = snapshot.default_schema(database);
+            let found = schema.and_then(|schema| snapshot.table(database, &schema, table));
+            return Ok(found.map(|table| table.settings.duplicates));
+        }
+        let statement = format!(
+            "SELECT duplicates FROM system.tables WHERE kind = 'table' AND table_name = {} AND database_name = {} ORDER BY schema_name <> 'public' LIMIT 1",
+            literal(table),
+            literal(database)
+        );
+        let found = self.query(database, &statement)?.texts()?;
+        let found = found.first().map(String::as_str);
+        Ok(match found {
+            Some("last") => Some(Duplicates::Last),
+            Some("keep") => Some(Duplicates::Keep),
+            Some("unique") => Some(Duplicates::Unique),
+            _ => None,
+        })
     }
 
     /// What it is, for people.

@@ -165,8 +165,13 @@ pub(crate) fn open_existing(dir: &Path, options: Options) -> anyhow::Result<Engi
 }
 
 pub(crate) fn check_exists(dir: &Path) -> anyhow::Result<()> {
-    if dir.join(MANIFEST).is_file() {
-        return Ok(());
+    match std::fs::metadata(dir.join(MANIFEST)) {
+        Ok(known) if known.is_file() => return Ok(()),
+        Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => bail!(
+            "cannot look into the data directory {}: {error}; run this as the user that the server runs as",
+            dir.display()
+        ),
+        _ => {}
     }
     ensure!(
         !FOLDERS.iter().any(|name| dir.join(name).is_dir()),

@@ -20,6 +20,8 @@ pub(crate) struct Line {
     pub(crate) route: &'static str,
     pub(crate) status: u16,
     pub(crate) limit: Option<&'static str>,
+    /// Why it was refused, in the words of the answer.
+    pub(crate) error: Option<String>,
     pub(crate) started: Instant,
 }
 
@@ -85,17 +87,19 @@ impl Drop for Logged {
             route,
             status,
             limit,
+            error,
             started,
         } = &self.line;
+        let error = error.as_deref();
         // Whole microseconds: digits after them are noise.
         let ms = started.elapsed().as_micros() as f64 / 1e3;
         let bytes = self.bytes;
         match status {
             500.. => {
-                tracing::warn!(request_id, %method, route, status, ms, bytes, limit, "request failed");
+                tracing::warn!(request_id, %method, route, status, ms, bytes, limit, error, "request failed");
             }
             400.. => {
-                tracing::info!(request_id, %method, route, status, ms, bytes, limit, "request refused");
+                tracing::info!(request_id, %method, route, status, ms, bytes, limit, error, "request refused");
             }
             _ if !self.ended && *method != Method::HEAD => {
                 tracing::info!(request_id, %method, route, status, ms, bytes, "answer not taken to its end");

@@ -226,16 +226,47 @@ impl Refusal {
         response
     }
 
-    /// Puts the request's id into the body of a refusal, if the response is one, and tells which limit it was about.
-    pub(crate) fn name_request(response: &mut Response, id: &str) -> Option<&'static str> {
+    /// Puts the request's id into the body of a refusal, if the response is one, and tells what a log says of it.
+    pub(crate) fn name_request(response: &mut Response, id: &str) -> Option<Refused> {
         let refusal = response.extensions_mut().remove::<Self>()?;
         let named = refusal.response(Some(id));
         // What outer layers have added meanwhile, such as Allow, stays.
         *response.body_mut() = named.into_body();
         response.headers_mut().remove(header::CONTENT_LENGTH);
-        refusal.limit_hit()
+        Some(Refused {
+            limit: refusal.limit_hit(),
+            error: refusal.shown(),
+        })
+    }
+
+    /// Why, for a line of the log: its beginning, and the first of the lines of a body that were refused.
+    fn shown(&self) -> String {
+        let rejected = self.members.get("data").and_then(Value::as_array);
+        let first = rejected.and_then(|lines| lines.first());
+        let reason = first.and_then(|line| line.get("error_message")?.as_str());
+        let line = first.and_then(|line| line.get("line_number")?.as_u64());
+        let text = match (line, reason) {
+            (Some(line), Some(reason)) => format!("{} (line {line}: {reason})", self.error),
+            _ => self.error.clone(),
+        };
+        let mut end = text.len().min(ERROR_LOGGED_BYTES_MAX);
+        while !text.is_char_boundary(end) {
+            end -= 1;
+        }
+        text.get(..end).unwrap_or_default().to_owned()
     }
 }
+
+/// What a log says of a refusal.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    /// The setting whose limit was reached.
+    pub(crate) limit: Option<&'static str>,
+    pub(crate) error: String,
+}
+
+/// Bytes of an error's text in a line of the log: the text may have a piece of the request in it.
+const ERROR_LOGGED_BYTES_MAX: usize = 500;
 
 const ERROR_HEADER: HeaderName = HeaderName::from_static("x-influxdb-error");
 

@@ -17,6 +17,7 @@ mod cors;
 mod error;
 mod format;
 mod give_back;
+mod gzip;
 mod hosts;
 mod http;
 mod idempotency;

@@ -20,6 +20,7 @@ use crate::config::ServerConfig;
 use crate::connections::OnKeptPlace;
 use crate::cors::preflight;
 use crate::error::{Refusal, Words};
+use crate::gzip;
 use crate::http::{App, Route, route};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -60,6 +61,7 @@ pub(crate) async fn around(State(app): State<Arc<App>>, request: Request, next: 
     };
     let page = app.config.cors_origins.allowed(&head.headers);
     let asked = page.as_ref().and_then(|_| preflight(&head));
+    let takes_gzip = gzip::is_taken(&head.headers);
     let mut response = match (admit(&app, route, &head), asked) {
         // A browser asks without the token, and is told nothing but what the list says.
         (_, Some(answer)) => answer,
@@ -78,9 +80,11 @@ pub(crate) async fn around(State(app): State<Arc<App>>, request: Request, next: 
     let elapsed = started.elapsed();
     let status = response.status().as_u16();
     let request_id = id.to_str().unwrap_or_default().to_owned();
-    let limit = Refusal::name_request(&mut response, &request_id);
+    let refused = Refusal::name_request(&mut response, &request_id);
+    let limit = refused.as_ref().and_then(|refused| refused.limit);
     app.metrics.end_request(path, status, elapsed, limit);
 
+    let mut response = gzip::packed(response, takes_gzip);
     let headers = response.headers_mut();
     headers.insert(REQUEST_ID, id.clone());
     headers.insert(REQUEST_ID_OF_INFLUXDB, id);
@@ -98,6 +102,7 @@ pub(crate) async fn around(State(app): State<Arc<App>>, request: Request, next: 
         route: path,
         status,
         limit,
+        error: refused.map(|refused| refused.error),
         started,
     };
     response.map(|body| Body::new(Logged::new(body, line, app)))

@@ -230,6 +230,7 @@ impl Engine {
     ) -> Result<Option<Segment>, Error> {
         let deletes = frozen.head.tombstones(u64::MAX);
         let mut begun = None;
+        let mut merged = 0;
         for id in frozen.head.tables() {
             // Of the copies that are written only one table's is there at a time.
             let Some(input) = self.table_input(&frozen.head, id, &deletes, balance) else {
@@ -247,13 +248,16 @@ impl Engine {
                     none.insert((writer, file_id, path))
                 }
             };
-            balance.of(id).merged += writer.write_table(&input)?;
+            let gone = writer.write_table(&input)?;
+            balance.of(id).merged += gone;
+            merged += gone;
         }
         let Some((writer, file_id, path)) = begun else {
             return Ok(None);
         };
         let sync = self.options.sabotage != Some(Sabotage::ManifestBeforeDataSync);
         let (bytes, rows) = writer.finish(sync)?;
+        self.counters.merged.fetch_add(merged, Ordering::Relaxed);
         let meta = SegmentMeta {
             file_id,
             bytes,

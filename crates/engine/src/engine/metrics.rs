@@ -14,6 +14,9 @@ pub struct Metrics {
     pub rows_written: u64,
     /// Batches acknowledged since the store was opened.
     pub batches_written: u64,
+    /// Rows that flushes since the store was opened merged with another row of the same series and time, so that one was
+    /// left of them: of two such rows that came before the same flush one counts. Those of different flushes do not.
+    pub rows_merged: u64,
     /// Bytes written to log files since the store was opened.
     pub log_bytes_written: u64,
     /// Syncs of log files since the store was opened.
@@ -161,6 +164,7 @@ impl Engine {
             directory_cache_misses: cache.misses,
             rows_written: self.counters.rows.load(Ordering::Relaxed),
             batches_written: self.counters.batches.load(Ordering::Relaxed),
+            rows_merged: self.counters.merged.load(Ordering::Relaxed),
             log_bytes_written: log.bytes_written,
             log_syncs: log.syncs,
             log_files: log.files,

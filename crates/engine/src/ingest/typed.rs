@@ -8,8 +8,10 @@
 //! anything happened to one of them since. If so, all of it is done again; somebody else got ahead, so this ends.
 
 mod arrays;
+mod guess;
 mod missing;
 mod relation;
+mod seen;
 mod series;
 mod update;
 
@@ -25,7 +27,9 @@ use crate::nearest::nearest;
 use crate::order::sorted_order;
 use crate::schema::{ColumnId, ColumnKind, Duplicates, Lsn, SeriesId, TIME_COLUMN, TableSchema};
 use arrays::{Refusal, Strings};
+pub use guess::{is_likely_tag, likely_tags};
 pub use missing::Missing;
+pub use seen::{Seen, SeenKeys};
 
 /// Where rows go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -68,6 +72,9 @@ pub struct TypedReport {
     pub skipped: u64,
     /// Rows that had to go for others, of the table or earlier ones of the batch.
     pub replaced: u64,
+    /// Rows of the batch that a `last` table merges with an earlier row: one of the batch, or one that the [`SeenKeys`] of
+    /// [`Session::write_arrow_counted`] know. What the table had before does not count: nothing is looked up for it.
+    pub merged: u64,
     /// LSN of the batch; 0 when nothing had to be written.
     pub lsn: Lsn,
     /// The batch was written before, under the same key: `written` and `lsn` are those of then, the others are not known
@@ -93,6 +100,19 @@ struct Decided {
     looked: Lsn,
 }
 
+impl Decided {
+    /// All rows are written, whatever is there.
+    fn all(rows: TableRows) -> Self {
+        Self {
+            rows,
+            skipped: 0,
+            replaced: 0,
+            keys: Vec::new(),
+            looked: 0,
+        }
+    }
+}
+
 impl Session {
     /// Writes rows into a table, as one batch: all of them, but for those that `on_conflict` leaves out, or nothing.
     /// Returns when they are durable and visible.
@@ -107,12 +127,13 @@ impl Session {
         rows: &RecordBatch,
         on_conflict: OnConflict,
     ) -> Result<TypedReport, Error> {
-        self.write_typed(&Request {
+        let request = Request {
             target,
             rows,
             on_conflict,
             key: None,
-        })
+        };
+        self.write_typed(&request, None)
     }
 
     /// As [`Self::write_arrow`], but a batch that was written under this key lately is not written again; see
@@ -124,26 +145,62 @@ impl Session {
         rows: &RecordBatch,
         on_conflict: OnConflict,
     ) -> Result<TypedReport, Error> {
-        let key = Some(self.engine.batch_key(key));
-        self.write_typed(&Request {
+        let request = Request {
             target,
             rows,
             on_conflict,
-            key,
-        })
+            key: Some(self.engine.batch_key(key)),
+        };
+        self.write_typed(&request, None)
     }
 
-    fn write_typed(&mut self, request: &Request<'_>) -> Result<TypedReport, Error> {
+    /// As [`Self::write_arrow`] or, with a key, [`Self::write_arrow_once`], for one batch of several that belong together:
+    /// rows that a `last` table merges with those of an earlier batch are counted, too. `seen` knows their keys.
+    pub fn write_arrow_counted(
+        &mut self,
+        key: Option<[u8; 16]>,
+        target: Target<'_>,
+        rows: &RecordBatch,
+        on_conflict: OnConflict,
+        seen: &mut SeenKeys,
+    ) -> Result<TypedReport, Error> {
+        let request = Request {
+            target,
+            rows,
+            on_conflict,
+            key: key.map(|key| self.engine.batch_key(key)),
+        };
+        self.write_typed(&request, Some(seen))
+    }
+
+    fn write_typed(
+        &mut self,
+        request: &Request<'_>,
+        mut seen: Option<&mut SeenKeys>,
+    ) -> Result<TypedReport, Error> {
+        // Counted once, however often the batch has to be built.
+        let mut merged = None;
         loop {
             self.follow_changes()?;
-            if let Some(report) = self.try_write_typed(request)? {
+            let mut count = |rows: &TableRows| {
+                *merged.get_or_insert_with(|| match seen.as_deref_mut() {
+                    Some(seen) => seen.add_all(&rows.series, &rows.times),
+                    None => merged_within(rows),
+                })
+            };
+            if let Some(report) = self.try_write_typed(request, &mut count)? {
                 return Ok(report);
             }
         }
     }
 
-    /// `None` = what it was built on changed meanwhile, and nothing was written.
-    fn try_write_typed(&mut self, request: &Request<'_>) -> Result<Option<TypedReport>, Error> {
+    /// `None` = what it was built on changed meanwhile, and nothing was written. `merged` counts the rows that a `last`
+    /// table merges.
+    fn try_write_typed(
+        &mut self,
+        request: &Request<'_>,
+        merged: &mut dyn FnMut(&TableRows) -> u64,
+    ) -> Result<Option<TypedReport>, Error> {
         let table = self.target(&request.target)?;
         let duplicates = table.settings.duplicates;
         if duplicates != Duplicates::Unique && request.on_conflict != OnConflict::Replace {
@@ -158,6 +215,10 @@ impl Session {
         let Some(rows) = self.typed_rows(&table, request.rows)? else {
             return Ok(None);
         };
+        let merged = match duplicates {
+            Duplicates::Last => merged(&rows),
+            Duplicates::Keep | Duplicates::Unique => 0,
+        };
         let decided = if duplicates == Duplicates::Unique {
             match decide(&self.engine, &table, rows, request.on_conflict) {
                 // The rows that are in the way may be this batch's own, sent a moment ago by somebody else.
@@ -170,17 +231,12 @@ impl Session {
                 decided => decided?,
             }
         } else {
-            Decided {
-                rows,
-                skipped: 0,
-                replaced: 0,
-                keys: Vec::new(),
-                looked: 0,
-            }
+            Decided::all(rows)
         };
         let mut report = TypedReport {
             skipped: decided.skipped,
             replaced: decided.replaced,
+            merged,
             ..TypedReport::default()
         };
         let has_rows = decided.rows.rows() > 0;
@@ -439,6 +495,20 @@ fn decide(
         keys,
         looked: look.lsn,
     })
+}
+
+/// Rows that share series and time with an earlier one of the same batch.
+fn merged_within(rows: &TableRows) -> u64 {
+    let keys = rows.series.iter().zip(&rows.times);
+    // Most batches come in order, of one series or of many at one time after the other.
+    if keys.is_sorted_by(|a, b| a < b) {
+        return 0;
+    }
+    let order = sorted_order(&rows.series, &rows.times);
+    let pairs = order.iter().zip(order.iter().skip(1));
+    pairs
+        .filter(|&(&a, &b)| key_at(rows, a) == key_at(rows, b))
+        .count() as u64
 }
 
 fn key_at(rows: &TableRows, row: u32) -> Key {

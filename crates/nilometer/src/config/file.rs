@@ -8,6 +8,7 @@ use nilometer_engine::nearest;
 use toml::de::{DeTable, DeValue};
 
 use super::{Kind, SERVE, settings};
+use crate::size::takes_bytes;
 
 /// A setting in the file.
 #[derive(Debug)]
@@ -94,6 +95,7 @@ impl ConfigFile {
             (Kind::Flag, Value::Flag(true)) => format!("--{key}"),
             (Kind::Number, Value::Number(number)) => format!("--{key}={number}"),
             (Kind::Text, Value::Text(text)) => format!("--{key}={text}"),
+            (Kind::Number, Value::Text(text)) if takes_bytes(arg) => format!("--{key}={text}"),
             (_, value) => {
                 return Err(anyhow!(
                     "{place}: {key} takes {}, and this is {}",

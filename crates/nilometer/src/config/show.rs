@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use super::{Kind, Merged, id_of, settings};
 use crate::print::{self, Table};
 use crate::serve::{ServeArgs, TOKEN_VARIABLE};
+use crate::size;
 
 /// The settings that `nilometer serve` would have with the same flags.
 #[derive(Debug, Args)]
@@ -90,7 +91,7 @@ fn shown(arg: &Arg, merged: &Merged) -> Shown {
     let raw = matches.and_then(|matches| matches.get_raw(&id)?.next_back());
     let value = match (Kind::of(arg), matches) {
         (Kind::Flag, Some(matches)) => Some(matches.get_flag(&id).to_string()),
-        _ => raw.map(|value| value.to_string_lossy().into_owned()),
+        _ => raw.map(|value| size::without_unit(arg, &value.to_string_lossy())),
     };
     let in_file = merged.from_file.iter().find(|it| it.flag == name);
     let source = matches.and_then(|matches| matches.value_source(&id));

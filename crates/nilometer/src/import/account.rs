@@ -12,7 +12,7 @@ use anyhow::bail;
 use indicatif::ProgressBar;
 
 use super::batch::{Batch, Start, Stopped};
-use super::input::Input;
+use super::input::{FileFormat, Input};
 use super::rejects::Rejects;
 use super::send::Written;
 use super::state::State;
@@ -40,11 +40,19 @@ pub(super) struct Account {
     wants_state: bool,
     written_at: Instant,
     /// Per input: batches that are in, and how many there are when that is known.
-    inputs: Vec<(String, u64, Option<u64>)>,
+    inputs: Vec<Progress>,
     rows: u64,
     rejects: Rejects,
     error: Option<anyhow::Error>,
     read_errors: Vec<anyhow::Error>,
+}
+
+/// How far an input is.
+struct Progress {
+    name: String,
+    format: FileFormat,
+    sent: u64,
+    all: Option<u64>,
 }
 
 impl Account {
@@ -62,7 +70,15 @@ impl Account {
             state_path,
             wants_state,
             written_at: Instant::now(),
-            inputs: inputs.iter().map(|input| (input.name(), 0, None)).collect(),
+            inputs: inputs
+                .iter()
+                .map(|input| Progress {
+                    name: input.name(),
+                    format: input.format,
+                    sent: 0,
+                    all: None,
+                })
+                .collect(),
             rows: 0,
             rejects,
             error: None,
@@ -89,12 +105,12 @@ impl Account {
             Event::Sent(_, Err(error)) => Err(error),
             Event::Read(input, batches, Ok(())) => {
                 if let Some(known) = self.inputs.get_mut(input) {
-                    known.2 = Some(batches);
+                    known.all = Some(batches);
                 }
                 self.finish_input(input);
                 Ok(())
             }
-            Event::Read(_, _, Err(error)) if error.is::<Stopped>() => Ok(()),
+            Event::Read(_, _, Err(error)) if error.is::<Stopped>() => Err(error),
             Event::Read(_, _, Err(error)) => {
                 self.read_errors.push(error);
                 Ok(())
@@ -109,15 +125,15 @@ impl Account {
 
     fn add(&mut self, batch: &Batch, written: &Written) -> anyhow::Result<()> {
         self.rows += written.rows;
-        let name = self.inputs.get_mut(batch.input).map(|known| {
-            known.1 += 1;
-            known.0.clone()
-        });
-        let name = name.unwrap_or_default();
-        self.rejects
-            .add(&name, &batch.rejected, batch.rejected.len() as u64)?;
-        self.rejects
-            .add(&name, &written.rejected, written.rejected_total)?;
+        if let Some(input) = self.inputs.get_mut(batch.input) {
+            input.sent += 1;
+            let (name, format) = (&input.name, input.format);
+            let unreadable = batch.rejected.len() as u64;
+            self.rejects
+                .add(name, format, &batch.rejected, unreadable)?;
+            self.rejects
+                .add(name, format, &written.rejected, written.rejected_total)?;
+        }
         if let Some(state) = &mut self.state {
             state.add(batch);
             state.rows += written.rows;
@@ -135,7 +151,8 @@ impl Account {
     }
 
     fn finish_input(&mut self, input: usize) {
-        let all_in = matches!(self.inputs.get(input), Some((_, sent, Some(all))) if sent == all);
+        let known = self.inputs.get(input);
+        let all_in = known.is_some_and(|known| known.all == Some(known.sent));
         if let (true, Some(state)) = (all_in, &mut self.state) {
             state.finish(input);
         }
@@ -151,8 +168,13 @@ impl Account {
         }
     }
 
-    /// Says what was done.
-    pub(super) fn finish(mut self, begun: Instant) -> anyhow::Result<()> {
+    /// Whether everything is in that could be read.
+    pub(super) fn is_done(&self) -> bool {
+        self.error.is_none() && self.read_errors.is_empty()
+    }
+
+    /// Says what was done: how many rows, and then `more`.
+    pub(super) fn finish(mut self, begun: Instant, more: &[String]) -> anyhow::Result<()> {
         self.bar.finish_and_clear();
         let seconds = begun.elapsed().as_secs_f64();
         let rate = format!("{:.0}", self.rows as f64 / seconds.max(1e-9));
@@ -161,14 +183,28 @@ impl Account {
             thousands(self.rows),
             print::grouped(&rate),
         ));
+        for line in more {
+            print::line(line);
+        }
         if let Some(error) = self.error.take() {
             let written = self.state.is_some() && self.write_state().is_ok();
-            let hint = if written {
-                "; run the same command again with --resume to go on from here"
-            } else {
-                ""
-            };
-            return Err(error.context(format!("the import broke off{hint}")));
+            let next = resuming();
+            // Whoever stops it reads the last line.
+            return Err(match (error.is::<Stopped>(), written) {
+                (true, true) => {
+                    anyhow::anyhow!("the import was stopped; to go on from here: {next}")
+                }
+                (true, false) => anyhow::anyhow!(
+                    "the import was stopped, and what is in is in; there is no state of it to go on from"
+                ),
+                (false, true) => {
+                    anyhow::anyhow!(
+                        "the import broke off: {}; to go on from here: {next}",
+                        print::told(&error)
+                    )
+                }
+                (false, false) => error.context("the import broke off"),
+            });
         }
         if self.read_errors.is_empty()
             && let Some(path) = &self.state_path
@@ -177,7 +213,7 @@ impl Account {
             drop(std::fs::remove_file(path));
         }
         for error in &self.read_errors {
-            print::note(format!("not read to the end: {error:#}\n"));
+            print::note(format!("not read to the end: {}\n", print::told(error)));
         }
         self.rejects.finish()?;
         match self.read_errors.len() {
@@ -186,4 +222,28 @@ impl Account {
             n => bail!("{n} inputs could not be read; the rest is imported"),
         }
     }
+}
+
+/// The command that goes on, as it can be typed.
+fn resuming() -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
+    let mut words: Vec<String> = Vec::new();
+    for word in std::env::args_os() {
+        let word = word.to_string_lossy();
+        let is_token = words.last().is_some_and(|last| last == "--token");
+        words.push(if is_token || word.starts_with("--token=") {
+            // Nobody wants it in a terminal's history of lines.
+            let flag = if is_token { "" } else { "--token=" };
+            format!("{flag}...")
+        } else if !word.is_empty() && word.chars().all(is_plain) {
+            word.into_owned()
+        } else {
+            format!("'{}'", word.replace('\'', "'\\''"))
+        });
+    }
+    if !words.iter().any(|word| word.starts_with("--resume")) {
+        let end = words.iter().position(|word| word == "--");
+        words.insert(end.unwrap_or(words.len()), "--resume".to_owned());
+    }
+    words.join(" ")
 }

@@ -1,12 +1,14 @@
 //! What travels from readers to senders, and what comes back.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::SyncSender;
 
 use anyhow::{Context, bail};
 use arrow::array::RecordBatch;
 
+use super::keys::Keys;
 use crate::lines::Kind;
 
 /// A part of one file.
@@ -52,6 +54,16 @@ impl Batch {
         }
     }
 
+    /// The point that begins in the n-th line of the batch, counted from 1, as it stands in the file.
+    pub(super) fn text_of_line(&self, nth: u64) -> Option<&[u8]> {
+        let Content::Lines { text, .. } = &self.content else {
+            return None;
+        };
+        let mut lines = nilometer_lineproto::Lines::new(text);
+        let line = lines.find(|(number, _)| *number as u64 == nth)?.1;
+        Some(line.trim_ascii_end())
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         match &self.content {
             Content::Lines { text, .. } => text.is_empty(),
@@ -64,7 +76,10 @@ impl Batch {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Reject {
     pub(super) line: u64,
-    pub(super) text: String,
+    /// As it can be imported again.
+    pub(super) text: Vec<u8>,
+    /// What stands above such rows in a file, if anything does.
+    pub(super) heading: Option<Arc<[u8]>>,
     pub(super) reason: String,
 }
 
@@ -77,23 +92,39 @@ pub(super) struct Start {
     pub(super) line: u64,
 }
 
-/// The way to the senders. An error = they have given up, and why is theirs to tell.
+/// The way to the senders, or to nobody when rows are only counted. An error = they have given up, and why is theirs to
+/// tell, or too many rows would merge.
 #[derive(Debug)]
-pub(super) struct Outlet {
-    sender: SyncSender<Batch>,
+pub(super) struct Outlet<'a> {
+    sender: Option<SyncSender<Batch>>,
+    keys: &'a RefCell<Keys>,
+    stop: &'a AtomicBool,
     sent: Cell<u64>,
 }
 
-impl Outlet {
-    pub(super) fn new(sender: SyncSender<Batch>) -> Self {
+impl<'a> Outlet<'a> {
+    /// Once `stop` is true it takes nothing more.
+    pub(super) fn new(
+        sender: Option<SyncSender<Batch>>,
+        keys: &'a RefCell<Keys>,
+        stop: &'a AtomicBool,
+    ) -> Self {
         Self {
             sender,
+            keys,
+            stop,
             sent: Cell::new(0),
         }
     }
 
     pub(super) fn send(&self, batch: Batch) -> anyhow::Result<()> {
-        self.sender.send(batch).ok().context(Stopped)?;
+        if self.stop.load(Ordering::Relaxed) {
+            return Err(Stopped.into());
+        }
+        self.keys.borrow_mut().add(&batch)?;
+        if let Some(sender) = &self.sender {
+            sender.send(batch).ok().context(Stopped)?;
+        }
         self.sent.set(self.sent.get() + 1);
         Ok(())
     }

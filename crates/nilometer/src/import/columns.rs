@@ -4,22 +4,14 @@ use std::collections::BTreeSet;
 
 use anyhow::bail;
 use csv::StringRecord;
+use nilometer_engine::ingest::is_likely_tag;
 use nilometer_lineproto::Precision;
 
 use super::times::TimeFormat;
 use crate::lines::{Kind, Role};
 
 /// Names that are taken for the time, if one has values that are times.
-const TIME_NAMES: &[&str] = &["time", "timestamp", "ts", "datetime", "date", "_time"];
-
-/// Different values above which a text is no tag: each combination of tags is a series.
-const TAG_VALUES_MAX: usize = 1_000;
-
-/// Bytes above which a text is no tag.
-const TAG_BYTES_MAX: usize = 64;
-
-/// Rows below which repetition says nothing.
-const ROWS_THAT_SAY_LITTLE: usize = 20;
+pub(super) const TIME_NAMES: &[&str] = &["time", "timestamp", "ts", "datetime", "date", "_time"];
 
 /// What the user says of the columns.
 #[derive(Debug, Clone, Default)]
@@ -29,6 +21,38 @@ pub(super) struct ColumnWishes {
     pub(super) tags: Option<Vec<String>>,
     /// Columns with a type of the user's choice.
     pub(super) types: Vec<(String, Kind)>,
+    pub(super) absent: Absent,
+}
+
+/// Cells that stand for nothing.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct Absent {
+    /// Beside the empty one; `None` = the usual ones.
+    pub(super) texts: Option<Vec<String>>,
+}
+
+impl Absent {
+    /// Whether a cell is one of them.
+    pub(super) fn is(&self, cell: &str) -> bool {
+        match &self.texts {
+            _ if cell.is_empty() => true,
+            Some(texts) => texts.iter().any(|text| text == cell),
+            None => matches!(
+                cell,
+                "\\N"
+                    | "NULL"
+                    | "null"
+                    | "Null"
+                    | "NA"
+                    | "N/A"
+                    | "n/a"
+                    | "#N/A"
+                    | "<NA>"
+                    | "-"
+                    | "--"
+            ),
+        }
+    }
 }
 
 /// A column of a file.
@@ -46,11 +70,8 @@ pub(super) struct Columns {
     pub(super) all: Vec<Column>,
     /// Where the time stands; `None` = points get the time of their arrival.
     pub(super) time: Option<(usize, TimeFormat)>,
-}
-
-/// Whether a cell stands for nothing.
-pub(super) fn is_absent(cell: &str) -> bool {
-    matches!(cell, "" | "\\N" | "NULL" | "null" | "Null" | "N/A" | "n/a")
+    /// What the user should know of them.
+    pub(super) notes: Vec<String>,
 }
 
 /// Decides by the names and the first rows.
@@ -61,15 +82,20 @@ pub(super) fn decide(
 ) -> anyhow::Result<Columns> {
     check(names, wishes)?;
     let time = time_of(names, sample, wishes)?;
-    let mut all = Vec::new();
+    let (mut all, mut notes) = (Vec::new(), Vec::new());
     for (at, name) in names.iter().enumerate() {
-        let values = || present(sample, at);
+        let values = || present(sample, at, &wishes.absent);
         let given = wishes.types.iter().find(|(column, _)| column == name);
         let kind = given.map_or_else(|| kind_of(&values()), |(_, kind)| *kind);
         let is_tag = match &wishes.tags {
             Some(tags) => tags.contains(name),
-            None => given.is_none() && kind == Kind::Text && repeats(values()),
+            None => given.is_none() && kind == Kind::Text && is_likely_tag(values()),
         };
+        if let (None, Kind::Text, Some(number)) = (given, kind, rounded_of(&values())) {
+            notes.push(format!(
+                "\"{name}\" is read as text: a float would round its {number}, and no integer has all of its values; --type \"{name}\"=float rounds them"
+            ));
+        }
         let role = match &time {
             Some((time, _)) if *time == at => Role::Time,
             _ if is_tag => Role::Tag,
@@ -104,7 +130,7 @@ pub(super) fn decide(
     {
         bail!("no column is left for a field, and a point has at least one; name fewer in --tags");
     }
-    Ok(Columns { all, time })
+    Ok(Columns { all, time, notes })
 }
 
 fn check(names: &[String], wishes: &ColumnWishes) -> anyhow::Result<()> {
@@ -129,9 +155,14 @@ fn check(names: &[String], wishes: &ColumnWishes) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn present(sample: &[StringRecord], at: usize) -> impl Iterator<Item = &str> + Clone {
+/// The cells of a column that stand for something.
+pub(super) fn present<'a>(
+    sample: &'a [StringRecord],
+    at: usize,
+    absent: &'a Absent,
+) -> impl Iterator<Item = &'a str> + Clone {
     let cells = sample.iter().filter_map(move |row| row.get(at));
-    cells.map(str::trim).filter(|cell| !is_absent(cell))
+    cells.map(str::trim).filter(|cell| !absent.is(cell))
 }
 
 fn time_of(
@@ -139,18 +170,19 @@ fn time_of(
     sample: &[StringRecord],
     wishes: &ColumnWishes,
 ) -> anyhow::Result<Option<(usize, TimeFormat)>> {
+    let cells = |at: usize| present(sample, at, &wishes.absent);
     let format_of = |at: usize| match &wishes.time_format {
         Some(format) => {
-            let fits = present(sample, at).all(|cell| format.read(cell).is_some());
+            let fits = cells(at).all(|cell| format.read(cell).is_some());
             fits.then(|| format.clone())
         }
-        None => TimeFormat::of(&present(sample, at)),
+        None => TimeFormat::of(&cells(at)),
     };
     if let Some(name) = &wishes.time {
         let at = names.iter().position(|known| known == name).unwrap_or(0);
         // Bad times in single rows are named row by row; a format is needed all the same.
         let given = wishes.time_format.clone().or_else(|| format_of(at));
-        let first = present(sample, at).next();
+        let first = cells(at).next();
         return match (given, first) {
             (Some(format), _) => Ok(Some((at, format))),
             (None, None) => Ok(Some((at, TimeFormat::Iso))),
@@ -164,12 +196,9 @@ fn time_of(
     let mostly = |at: usize| {
         let known = wishes.time_format.clone().into_iter();
         let known = known.chain([TimeFormat::Iso, TimeFormat::Number(Precision::Auto)]);
-        let all = present(sample, at).count();
-        let fitting = |format: &TimeFormat| {
-            present(sample, at)
-                .filter(|cell| format.read(cell).is_some())
-                .count()
-        };
+        let all = cells(at).count();
+        let fitting =
+            |format: &TimeFormat| cells(at).filter(|cell| format.read(cell).is_some()).count();
         known.into_iter().find(|format| fitting(format) * 2 > all)
     };
     let by_name = TIME_NAMES.iter().filter_map(|wanted| {
@@ -190,15 +219,13 @@ fn time_of(
     if dated.is_none() && !sample.is_empty() {
         let is_time = |name: &&String| TIME_NAMES.iter().any(|it| name.eq_ignore_ascii_case(it));
         let looks_like_one = |at: &usize| {
-            let mut cells = present(sample, *at);
-            cells
+            cells(*at)
                 .next()
                 .is_some_and(|cell| !TimeFormat::suggest(cell).is_empty())
         };
         let by_its_name = names.iter().position(|name| is_time(&name));
         let likely = (0..names.len()).find(looks_like_one).or(by_its_name);
-        if let Some((name, first)) =
-            likely.and_then(|at| Some((names.get(at)?, present(sample, at).next()?)))
+        if let Some((name, first)) = likely.and_then(|at| Some((names.get(at)?, cells(at).next()?)))
         {
             bail!("{}", unknown_time(name, first));
         }
@@ -239,7 +266,9 @@ fn kind_of<'a>(values: &(impl Iterator<Item = &'a str> + Clone)) -> Kind {
         Kind::Text
     } else if all(|cell| cell.parse::<i64>().is_ok()) {
         Kind::Integer
-    } else if all(|cell| cell.parse::<f64>().is_ok()) {
+    } else if all(|cell| cell.parse::<u64>().is_ok()) {
+        Kind::Unsigned
+    } else if all(|cell| cell.parse::<f64>().is_ok()) && rounded_of(values).is_none() {
         Kind::Float
     } else if all(|cell| boolean(cell).is_some()) {
         Kind::Boolean
@@ -256,19 +285,33 @@ pub(super) fn boolean(cell: &str) -> Option<bool> {
     }
 }
 
-/// Whether texts come again and again, as names of places and machines do.
-fn repeats<'a>(values: impl Iterator<Item = &'a str>) -> bool {
-    let (mut different, mut rows) = (BTreeSet::new(), 0);
-    for value in values {
-        rows += 1;
-        if value.len() > TAG_BYTES_MAX {
-            return false;
-        }
-        different.insert(value);
+/// The first of some numbers that a float would not have as it is, if all of them are numbers.
+fn rounded_of<'a>(values: &(impl Iterator<Item = &'a str> + Clone)) -> Option<&'a str> {
+    let rounded = values.clone().find(|cell| is_rounded(cell))?;
+    let all = values.clone().all(|cell| cell.parse::<f64>().is_ok());
+    all.then_some(rounded)
+}
+
+/// Whether a cell is a whole number that becomes another one as a float: 9007199254740993, and not 1e20 or 0.1.
+pub(super) fn is_rounded(cell: &str) -> bool {
+    /// So many digits a float has, whatever they are.
+    const DIGITS: usize = 15;
+    if cell.len() <= DIGITS {
+        return false;
     }
-    rows > 0
-        && different.len() <= TAG_VALUES_MAX
-        && (rows < ROWS_THAT_SAY_LITTLE || different.len() * 2 <= rows)
+    let digits = cell.strip_prefix(['-', '+']).unwrap_or(cell);
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return false;
+    }
+    match (digits.parse::<u128>(), digits.parse::<f64>()) {
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "the digits are those of a u128, and a float of them is at most one step beyond, where the cast saturates"
+        )]
+        (Ok(whole), Ok(float)) => float as u128 != whole,
+        _ => true,
+    }
 }
 
 #[cfg(test)]
@@ -327,6 +370,60 @@ mod tests {
         let text = "time,id,v\n".to_owned() + &rows.collect::<Vec<_>>().concat();
         let columns = decided(&text, &ColumnWishes::default()).unwrap();
         assert_eq!(columns.all[1].role, Role::Field(Kind::Text));
+    }
+
+    /// A column of integers with one of 20 digits became floats, and 9007199254740993 became 9007199254740992.
+    #[test]
+    fn whole_numbers_are_never_rounded_unasked() {
+        let decided = |values: &str, wishes: &ColumnWishes| {
+            let rows = values.split(' ').enumerate();
+            let rows = rows.map(|(at, value)| format!("{},{value}\n", 1_700_000_000 + at));
+            let text = "time,n\n".to_owned() + &rows.collect::<String>();
+            let columns = decided(&text, wishes).unwrap();
+            (columns.all[1].role, columns.notes)
+        };
+        let none = ColumnWishes::default();
+        for (values, want, has_note) in [
+            ("1 9007199254740993", Kind::Integer, false),
+            (
+                "1 9007199254740993 18446744073709551615",
+                Kind::Unsigned,
+                false,
+            ),
+            ("0.1 100000000000000000000 1e300", Kind::Float, false),
+            ("0.5 9007199254740993", Kind::Text, true),
+            ("1 9007199254740993 18446744073709551616", Kind::Text, true),
+            ("-1 18446744073709551615", Kind::Text, true),
+        ] {
+            let wishes = ColumnWishes {
+                tags: Some(Vec::new()),
+                ..none.clone()
+            };
+            let (role, notes) = decided(values, &wishes);
+            assert_eq!(role, Role::Field(want), "{values}");
+            assert_eq!(!notes.is_empty(), has_note, "{values}: {notes:?}");
+        }
+    }
+
+    #[test]
+    fn cells_that_stand_for_nothing_do_not_decide() {
+        let text = "time,v,w\n2024-05-01,NA,-\n2024-05-02,1.5,3\n2024-05-03,null,x\n";
+        let columns = decided(text, &ColumnWishes::default()).unwrap();
+        assert_eq!(columns.all[1].role, Role::Field(Kind::Float));
+        let wishes = ColumnWishes {
+            absent: Absent {
+                texts: Some(vec!["-".to_owned(), "x".to_owned()]),
+            },
+            tags: Some(Vec::new()),
+            ..ColumnWishes::default()
+        };
+        let columns = decided(text, &wishes).unwrap();
+        let kinds = [
+            Role::Time,
+            Role::Field(Kind::Text),
+            Role::Field(Kind::Integer),
+        ];
+        assert_eq!(roles(&columns), kinds);
     }
 
     #[test]

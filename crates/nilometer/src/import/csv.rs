@@ -3,20 +3,23 @@
 //! Does: find the separator, look at the first rows for types, turn rows into columns of those types, name the rows that
 //! do not fit. Does not: send anything.
 
-use std::io::BufRead;
+use std::io::{BufRead, Read};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use csv::{ByteRecord, Position, ReaderBuilder, StringRecord};
+use encoding_rs::Encoding;
 use nilometer_engine::TIME_COLUMN;
 
+use super::advice::advice;
 use super::batch::{Batch, Content, Outlet, Reject, Start};
 use super::columns::{Column, ColumnWishes, Columns, decide};
+use super::encoding::{decoded, invalid_text};
 use super::plan::Plan;
 use super::rewrite::{Rewrite, name_all, skip_preamble};
 use super::rows::RowBuilder;
 use super::times::now_ns;
-use crate::lines::Role;
+use crate::lines::{Kind, Role};
 
 /// Rows whose values decide about types.
 const SAMPLE_ROWS: usize = 10_000;
@@ -27,9 +30,6 @@ const BATCH_ROWS: u64 = 10_000;
 /// Bytes of a batch's cells, unless one row is larger.
 const BATCH_BYTES: usize = 8 << 20;
 
-/// Bytes of a rejected row that are shown.
-const SHOWN_BYTES: usize = 1_000;
-
 /// How a file is read.
 #[derive(Debug, Clone, Default)]
 pub(super) struct CsvOptions {
@@ -37,17 +37,24 @@ pub(super) struct CsvOptions {
     pub(super) names: Option<Vec<String>>,
     /// `None` = whichever the first line has most of.
     pub(super) separator: Option<u8>,
+    /// `None` = UTF-8, or what a byte order mark says.
+    pub(super) encoding: Option<&'static Encoding>,
     pub(super) wishes: ColumnWishes,
 }
 
 /// A file of which the first rows have been looked at.
 pub(super) struct CsvFile {
     reader: csv::Reader<Box<dyn BufRead + Send>>,
-    sample: std::vec::IntoIter<StringRecord>,
+    sample: std::vec::IntoIter<ByteRecord>,
     /// What stood in the way while the sample was read.
     broken: Option<csv::Error>,
     pub(super) columns: Columns,
     rewrite: Rewrite,
+    wishes: ColumnWishes,
+    /// The names as they stand in the file, to be put above rejected rows.
+    heading: Option<Arc<[u8]>>,
+    /// What separates the columns.
+    separator: u8,
     /// Lines before the first one that the reader sees.
     lines_before: u64,
     /// Records read so far.
@@ -56,9 +63,10 @@ pub(super) struct CsvFile {
 
 impl CsvFile {
     pub(super) fn open(
-        mut text: Box<dyn BufRead + Send>,
+        text: Box<dyn BufRead + Send>,
         options: &CsvOptions,
     ) -> anyhow::Result<Self> {
+        let mut text = decoded(text, options.encoding)?;
         let preamble = skip_preamble(&mut text)?;
         let peeked = text.fill_buf()?;
         let wished = options.separator.or(preamble.separator);
@@ -68,46 +76,54 @@ impl CsvFile {
             .has_headers(options.names.is_none())
             .flexible(true)
             .from_reader(text);
+        let mut heading = None;
         let mut names: Vec<String> = if let Some(names) = &options.names {
             names.clone()
         } else {
-            let names = reader.headers().context("the first line cannot be read")?;
-            let names = names
-                .iter()
-                .map(|name| name.trim().trim_start_matches('\u{feff}'));
-            names.map(str::to_owned).collect()
+            let names = reader
+                .byte_headers()
+                .context("the first line cannot be read")?;
+            if let Some(reason) = invalid_text(names, &[]) {
+                bail!("line {}: {reason}", preamble.lines + 1);
+            }
+            heading = Some(line_of(names, separator).into());
+            let names = names.iter().map(String::from_utf8_lossy);
+            let names = names.map(|name| name.trim().trim_start_matches('\u{feff}').to_owned());
+            names.collect()
         };
         if names.is_empty() || matches!(names.as_slice(), [only] if only.is_empty()) {
             bail!("the file is empty; its first line has the names of the columns");
         }
-        let (mut sample, mut broken) = (Vec::new(), None);
-        while sample.len() < SAMPLE_ROWS {
-            let mut record = ByteRecord::new();
-            match reader.read_byte_record(&mut record) {
-                Ok(true) => sample.push(lossy(&record)),
-                Ok(false) => break,
-                Err(error) => {
-                    broken = Some(error);
-                    break;
-                }
-            }
-        }
+        let (sample, broken) = first_records(&mut reader);
         name_all(&mut names);
-        let rewrite = Rewrite::of(&mut names, &sample, separator, &options.wishes)?;
-        let sample: Vec<StringRecord> = sample.into_iter().map(|it| rewrite.apply(it)).collect();
-        let columns = decide(&names, &sample, &options.wishes)?;
+        let mut texts = Vec::with_capacity(sample.len());
+        for record in &sample {
+            let text = text_of(record, &names).map_err(|reason| {
+                let line = preamble.lines + record.position().map_or(0, Position::line);
+                anyhow::anyhow!("line {line}: {reason}; nothing of it was imported")
+            });
+            texts.push(text?);
+        }
+        let rewrite = Rewrite::of(&mut names, &texts, separator, &options.wishes)?;
+        let texts: Vec<StringRecord> = texts.into_iter().map(|it| rewrite.apply(it)).collect();
+        let mut columns = decide(&names, &texts, &options.wishes)?;
         let is_other_time = |it: &Column| it.name == TIME_COLUMN && it.role != Role::Time;
         if columns.time.is_some() && columns.all.iter().any(is_other_time) {
             bail!(
                 "the file has a column \"time\" that is not its time; give --time time, or other names with --columns"
             );
         }
+        let said = advice(&columns.all, &texts, &options.wishes.absent);
+        columns.notes.extend(said);
         Ok(Self {
             reader,
             sample: sample.into_iter(),
             broken,
             columns,
             rewrite,
+            wishes: options.wishes.clone(),
+            heading,
+            separator,
             lines_before: preamble.lines,
             record: 0,
         })
@@ -130,13 +146,13 @@ impl CsvFile {
         input: usize,
         table: &str,
         start: Start,
-        outlet: &Outlet,
+        outlet: &Outlet<'_>,
     ) -> anyhow::Result<()> {
         let columns = &self.columns;
         let named = columns.all.iter();
         let named = named.map(|column| (column.name.clone(), column.role));
         let time = columns.time.as_ref().map(|(_, format)| format.clone());
-        let mut builder = RowBuilder::new(named, time);
+        let mut builder = RowBuilder::new(named, time, self.wishes.absent.clone(), self.floats());
         let table: Arc<str> = table.into();
         while self.record < start.at && self.next()?.is_some() {}
         loop {
@@ -148,7 +164,8 @@ impl CsvFile {
                 if let Err(reason) = self.add(&record, now, &mut builder) {
                     rejected.push(Reject {
                         line: self.lines_before + record.position().map_or(0, Position::line),
-                        text: shown(&record),
+                        text: line_of(&record, self.separator),
+                        heading: self.heading.clone(),
                         reason,
                     });
                 }
@@ -171,12 +188,25 @@ impl CsvFile {
         }
     }
 
+    /// Columns of floats that the user wants so.
+    fn floats(&self) -> Vec<String> {
+        let types = self.wishes.types.iter();
+        let floats = types.filter(|(_, kind)| *kind == Kind::Float);
+        floats.map(|(name, _)| name.clone()).collect()
+    }
+
     fn add(
         &self,
-        record: &StringRecord,
+        record: &ByteRecord,
         now_ns: i64,
         builder: &mut RowBuilder,
     ) -> Result<(), String> {
+        let names =
+            || -> Vec<String> { self.columns.all.iter().map(|it| it.name.clone()).collect() };
+        let record = match StringRecord::from_byte_record(record.clone()) {
+            Ok(record) => self.rewrite.apply(record),
+            Err(_) => return Err(invalid_text(record, &names()).unwrap_or_default()),
+        };
         let columns = self.columns.all.len();
         if record.len() != columns {
             return Err(format!(
@@ -187,7 +217,7 @@ impl CsvFile {
         builder.add(record.iter(), now_ns)
     }
 
-    fn next(&mut self) -> anyhow::Result<Option<StringRecord>> {
+    fn next(&mut self) -> anyhow::Result<Option<ByteRecord>> {
         let record = if let Some(record) = self.sample.next() {
             Some(record)
         } else {
@@ -197,11 +227,25 @@ impl CsvFile {
             let mut record = ByteRecord::new();
             let got = self.reader.read_byte_record(&mut record);
             let got = got.context("the file cannot be read on")?;
-            got.then(|| self.rewrite.apply(lossy(&record)))
+            got.then_some(record)
         };
         self.record += u64::from(record.is_some());
         Ok(record)
     }
+}
+
+/// The first records, and what stood in the way of more.
+fn first_records<R: Read>(reader: &mut csv::Reader<R>) -> (Vec<ByteRecord>, Option<csv::Error>) {
+    let mut records = Vec::new();
+    while records.len() < SAMPLE_ROWS {
+        let mut record = ByteRecord::new();
+        match reader.read_byte_record(&mut record) {
+            Ok(true) => records.push(record),
+            Ok(false) => break,
+            Err(error) => return (records, Some(error)),
+        }
+    }
+    (records, None)
 }
 
 /// The byte among the usual ones that the first line has most of.
@@ -216,32 +260,41 @@ fn separator(text: &[u8]) -> u8 {
         .unwrap_or(b',')
 }
 
-/// Text in another encoding is shown and kept with replacement characters; a field of it is better than none.
-fn lossy(record: &ByteRecord) -> StringRecord {
-    let mut out = match StringRecord::from_byte_record(record.clone()) {
-        Ok(text) => text,
-        Err(_) => record.iter().map(String::from_utf8_lossy).collect(),
-    };
-    out.set_position(record.position().cloned());
-    out
+/// A row as text, or why it is none.
+fn text_of(record: &ByteRecord, names: &[String]) -> Result<StringRecord, String> {
+    StringRecord::from_byte_record(record.clone())
+        .map_err(|_| invalid_text(record, names).unwrap_or_default())
 }
 
-fn shown(record: &StringRecord) -> String {
-    let text: Vec<&str> = record.iter().collect();
-    text.join(",").chars().take(SHOWN_BYTES).collect()
+/// A row as a line of CSV, to be mended and imported again.
+pub(super) fn line_of(record: &ByteRecord, separator: u8) -> Vec<u8> {
+    let mut line = csv::WriterBuilder::new()
+        .delimiter(separator)
+        .from_writer(Vec::new());
+    // Writing into memory does not fail.
+    drop(line.write_byte_record(record));
+    let mut line = line.into_inner().unwrap_or_default();
+    line.truncate(line.trim_ascii_end().len());
+    line
 }
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::sync::atomic::AtomicBool;
     use std::sync::mpsc::sync_channel;
 
     use super::*;
-    use crate::lines::Kind;
+
+    static STOP: AtomicBool = AtomicBool::new(false);
 
     fn batches(text: &'static str, options: &CsvOptions, start: Start) -> Vec<Batch> {
         let file = CsvFile::open(Box::new(text.as_bytes()), options).unwrap();
         let (sender, received) = sync_channel(100);
-        file.send(0, "t", start, &Outlet::new(sender)).unwrap();
+        let keys = RefCell::default();
+        let outlet = Outlet::new(Some(sender), &keys, &STOP);
+        file.send(0, "t", start, &outlet).unwrap();
+        drop(outlet);
         received.into_iter().collect()
     }
 
@@ -265,6 +318,7 @@ mod tests {
                 time: Some("when".to_owned()),
                 time_format: Some(super::super::times::TimeFormat::Iso),
                 types: vec![("n".to_owned(), Kind::Integer)],
+                ..ColumnWishes::default()
             },
             ..CsvOptions::default()
         };

@@ -5,11 +5,15 @@
 //! and Parquet become Arrow columns, so that every value arrives with its type and nothing is read twice.
 
 mod account;
+mod advice;
 mod batch;
 mod columns;
 mod csv;
 mod cut;
+mod duplicates;
+mod encoding;
 mod input;
+mod keys;
 mod parquet;
 mod plan;
 mod rejects;
@@ -18,8 +22,10 @@ mod rows;
 mod schema;
 mod send;
 mod state;
+mod stop;
 mod times;
 
+use std::cell::RefCell;
 use std::io::{IsTerminal, Read};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -29,20 +35,25 @@ use std::time::Instant;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use encoding_rs::Encoding;
 use nilometer::Precision;
 
 use self::account::{Account, Event};
 use self::batch::{Batch, Content, Outlet, Start, Stopped, parse_type};
-use self::columns::ColumnWishes;
+use self::columns::{Absent, ColumnWishes};
 use self::csv::{CsvFile, CsvOptions};
 use self::cut::Cutter;
+use self::duplicates::{DuplicatesArg, Tables};
+use self::encoding::parse_encoding;
 use self::input::{FileFormat, Input};
+use self::keys::Keys;
 use self::parquet::ParquetFile;
 use self::plan::Plan;
 use self::rejects::Rejects;
 use self::schema::{Look, Reading, parquet_path};
 use self::send::{Sink, new_import};
 use self::state::State;
+use self::stop::stop_on_signal;
 use self::times::TimeFormatArg;
 use crate::lines::{Kind, Wishes};
 use crate::print::{self, thousands};
@@ -84,6 +95,18 @@ pub(crate) struct ImportArgs {
     /// Type of a CSV column, as in temperature=float; may be there more than once. Else the first rows decide.
     #[arg(long = "type", value_name = "COLUMN=TYPE", value_parser = parse_type)]
     types: Vec<(String, Kind)>,
+    /// What becomes of rows with the same time and tags. A new table keeps them, unless all rows differ; then, as for
+    /// line protocol, it is last.
+    #[arg(long, value_enum, value_name = "KIND")]
+    duplicates: Option<DuplicatesArg>,
+    /// A cell of CSV that stands for nothing, beside the empty one; may be there more than once. Else NULL, null, NA,
+    /// N/A, n/a, \N, - and a few like them.
+    #[arg(long = "null", value_name = "TEXT", allow_hyphen_values = true)]
+    nulls: Option<Vec<String>>,
+    /// Encoding of CSV files, as in windows-1252 (Latin-1), utf-16le or shift_jis; else UTF-8, or what a byte order mark
+    /// says.
+    #[arg(long, value_name = "NAME", value_parser = parse_encoding)]
+    encoding: Option<&'static Encoding>,
     /// Names of the columns of CSV files that do not begin with them.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     columns: Option<Vec<String>>,
@@ -102,7 +125,8 @@ pub(crate) struct ImportArgs {
     /// Go on where an import of the same files broke off. Its state is in this file, or beside the first input.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = BESIDE)]
     resume: Option<PathBuf>,
-    /// Write rejected lines here, each with its place and the reason.
+    /// Write rejected lines here, to be mended and imported again. The reasons stand between lines of line protocol, and
+    /// for CSV and Parquet in FILE.reasons.
     #[arg(long, value_name = "FILE")]
     rejects: Option<PathBuf>,
     /// Batches that are on their way at one time.
@@ -144,26 +168,73 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
     }
     let source = args.source.open(Purpose::Write)?;
     send::check(&source)?;
-    follow_tables(&mut reading, &inputs, &source, &args.database)?;
+    let tables = follow_tables(&mut reading, &inputs, &source, args)?;
     let target = source.name();
     let (state, state_path) = args.state(&inputs, &target)?;
+    let goes_on = state.as_ref().is_some_and(|state| state.rows > 0);
+    if !goes_on {
+        check_merging(&inputs, &reading, &tables)?;
+    }
     let import = state.as_ref().map_or_else(new_import, State::import);
-    let sink = Sink::new(source.clone(), &args.database, args.precision, import);
+    let tables = Arc::new(tables);
+    let sink = Sink::new(
+        source.clone(),
+        &args.database,
+        args.precision,
+        import,
+        Arc::clone(&tables),
+    );
     let rejects = Rejects::open(args.rejects.as_deref(), args.resume.is_some())?;
     let wants_state = args.resume.is_some();
     let mut account = Account::new(&inputs, state, state_path, wants_state, rejects);
     let begun = Instant::now();
-    work(
-        &inputs,
-        &reading,
-        &sink,
-        usize::from(args.senders),
-        &mut account,
-    );
+    let work = Work {
+        inputs: &inputs,
+        reading: &reading,
+        sink: &sink,
+        tables: &tables,
+        stop: stop_on_signal(),
+    };
+    let keys = work.run(usize::from(args.senders), &mut account);
     drop(sink);
+    // Of what was written before it broke off nothing is known here.
+    if account.is_done() && !goes_on {
+        tables.settle(&source, &args.database, &keys);
+    }
     let closed = source.close();
-    account.finish(begun)?;
+    account.finish(begun, &tables.report(&keys))?;
     closed
+}
+
+/// Refuses an import of which many rows would merge without anybody having said so, before any of it is sent.
+fn check_merging(inputs: &[Input], reading: &Reading<'_>, tables: &Tables) -> anyhow::Result<()> {
+    let unasked = tables.unasked();
+    let keys = RefCell::new(Keys::new(reading.precision));
+    let stop = AtomicBool::new(false);
+    for (at, input) in inputs.iter().enumerate() {
+        let is_unasked = input.format != FileFormat::LineProtocol
+            && unasked.contains_key(&reading.table_of(input)?);
+        // Standard input is read once, and looked at while it is.
+        if is_unasked && input.path.is_some() {
+            let outlet = Outlet::new(None, &keys, &stop);
+            // What cannot be read is said when it is read to be sent.
+            drop(read_input(
+                at,
+                input,
+                Start::default(),
+                reading,
+                &outlet,
+                &Arc::default(),
+            ));
+        }
+    }
+    let keys = keys.into_inner();
+    for (table, why) in &unasked {
+        if let Some(of) = keys.of(table).filter(|of| of.merges_many()) {
+            bail!("{}; nothing was imported", keys::refusal(of, why));
+        }
+    }
+    Ok(())
 }
 
 /// Lets columns be what they are in tables that are there.
@@ -171,24 +242,41 @@ fn follow_tables(
     reading: &mut Reading<'_>,
     inputs: &[Input],
     source: &Source,
-    database: &str,
-) -> anyhow::Result<()> {
-    let mut tables = reading.plan.tables();
+    args: &ImportArgs,
+) -> anyhow::Result<Tables> {
+    let has_lines = inputs
+        .iter()
+        .any(|it| it.format == FileFormat::LineProtocol);
+    if let (true, Some(kind)) = (has_lines, args.duplicates) {
+        let kind = clap::ValueEnum::to_possible_value(&kind);
+        let kind = kind.as_ref().map_or("", |kind| kind.get_name());
+        bail!(
+            "--duplicates is for CSV and Parquet; line protocol makes tables that merge, so make the table first: CREATE TABLE ... WITH (duplicates = '{kind}')"
+        );
+    }
+    let mut names = reading.plan.tables();
     // Standard input was not looked at.
     for input in inputs.iter().filter(|it| it.format == FileFormat::Csv) {
         let table = reading.table_of(input)?;
-        if !tables.contains(&table) {
-            tables.push(table);
+        if !names.contains(&table) {
+            names.push(table);
         }
     }
-    for table in tables {
-        if let Some(there) = source.columns(database, &table)? {
+    let mut tables = Tables::new(args.duplicates);
+    for table in names {
+        let there = source.columns(&args.database, &table)?;
+        let duplicates = match &there {
+            Some(_) => source.duplicates(&args.database, &table)?,
+            None => None,
+        };
+        tables.add(&table, duplicates)?;
+        if let Some(there) = there {
             for note in reading.plan.follow(&table, &there)? {
                 print::note(format!("{note}\n"));
             }
         }
     }
-    Ok(())
+    Ok(tables)
 }
 
 impl ImportArgs {
@@ -196,11 +284,15 @@ impl ImportArgs {
         CsvOptions {
             names: self.columns.clone(),
             separator: self.separator,
+            encoding: self.encoding,
             wishes: ColumnWishes {
                 time: self.time.clone(),
                 time_format: self.time_format.0.clone(),
                 tags: self.tag_names(),
                 types: self.types.clone(),
+                absent: Absent {
+                    texts: self.nulls.clone(),
+                },
             },
         }
     }
@@ -269,34 +361,74 @@ impl ImportArgs {
     }
 }
 
-/// Reads, sends and keeps the account until all is done or nothing goes any more.
-fn work(
-    inputs: &[Input],
-    reading: &Reading<'_>,
-    sink: &Sink,
-    senders: usize,
-    account: &mut Account,
-) {
-    let stop = AtomicBool::new(false);
-    let (batches, waiting) = sync_channel::<Batch>(senders);
-    let waiting = Mutex::new(waiting);
-    let (events, happened) = sync_channel::<Event>(senders * 2);
-    let starts: Vec<Option<Start>> = (0..inputs.len()).map(|at| account.start(at)).collect();
-    let read = account.read();
-    std::thread::scope(|scope| {
-        for _ in 0..senders {
-            let events = events.clone();
-            let (waiting, stop) = (&waiting, &stop);
-            scope.spawn(move || send_all(sink, waiting, stop, &events));
-        }
-        scope.spawn(move || read_all(inputs, &starts, reading, &batches, &read, &events));
-        // What comes before the end of the last thread is all that there is.
-        for event in happened {
-            if !account.note(event) {
-                stop.store(true, Ordering::Relaxed);
+/// What an import works with.
+struct Work<'a> {
+    inputs: &'a [Input],
+    reading: &'a Reading<'a>,
+    sink: &'a Sink,
+    tables: &'a Tables,
+    /// Nothing more is to be done.
+    stop: Arc<AtomicBool>,
+}
+
+impl Work<'_> {
+    /// Reads, sends and keeps the account until all is done or nothing goes any more.
+    fn run(&self, senders: usize, account: &mut Account) -> Keys {
+        let (batches, waiting) = sync_channel::<Batch>(senders);
+        let waiting = Mutex::new(waiting);
+        let (events, happened) = sync_channel::<Event>(senders * 2);
+        let starts: Vec<Option<Start>> =
+            (0..self.inputs.len()).map(|at| account.start(at)).collect();
+        let read = account.read();
+        std::thread::scope(|scope| {
+            for _ in 0..senders {
+                let events = events.clone();
+                let waiting = &waiting;
+                scope.spawn(move || send_all(self.sink, waiting, &self.stop, &events));
+            }
+            let reader = scope.spawn(move || self.read_all(&starts, &batches, &read, &events));
+            // What comes before the end of the last thread is all that there is.
+            for event in happened {
+                if !account.note(event) {
+                    self.stop.store(true, Ordering::Relaxed);
+                }
+            }
+            // A reader that panicked has said so.
+            reader.join().unwrap_or_default()
+        })
+    }
+
+    /// Reads all inputs, and counts their keys.
+    fn read_all(
+        &self,
+        starts: &[Option<Start>],
+        batches: &SyncSender<Batch>,
+        read: &Arc<AtomicU64>,
+        events: &SyncSender<Event>,
+    ) -> Keys {
+        let keys = RefCell::new(Keys::new(self.reading.precision));
+        let mut before = 0;
+        for (at, (input, start)) in self.inputs.iter().zip(starts).enumerate() {
+            let once = input.path.is_none();
+            let limits = once.then(|| self.tables.unasked());
+            keys.borrow_mut().limit(limits.unwrap_or_default());
+            let outlet = Outlet::new(Some(batches.clone()), &keys, &self.stop);
+            let done = match start {
+                Some(start) => read_input(at, input, *start, self.reading, &outlet, read)
+                    .with_context(|| input.name()),
+                None => Ok(()),
+            };
+            before += input.bytes;
+            // Whatever was skipped counts as read.
+            read.store(before.max(read.load(Ordering::Relaxed)), Ordering::Relaxed);
+            let stopped = done.as_ref().is_err_and(anyhow::Error::is::<Stopped>);
+            let sent = outlet.sent();
+            if events.send(Event::Read(at, sent, done)).is_err() || stopped {
+                break;
             }
         }
-    });
+        keys.into_inner()
+    }
 }
 
 fn send_all(
@@ -322,39 +454,12 @@ fn send_all(
     }
 }
 
-fn read_all(
-    inputs: &[Input],
-    starts: &[Option<Start>],
-    reading: &Reading<'_>,
-    batches: &SyncSender<Batch>,
-    read: &Arc<AtomicU64>,
-    events: &SyncSender<Event>,
-) {
-    let mut before = 0;
-    for (at, (input, start)) in inputs.iter().zip(starts).enumerate() {
-        let outlet = Outlet::new(batches.clone());
-        let done = match start {
-            Some(start) => {
-                read_input(at, input, *start, reading, &outlet, read).with_context(|| input.name())
-            }
-            None => Ok(()),
-        };
-        before += input.bytes;
-        // Whatever was skipped counts as read.
-        read.store(before.max(read.load(Ordering::Relaxed)), Ordering::Relaxed);
-        let stopped = done.as_ref().is_err_and(anyhow::Error::is::<Stopped>);
-        if events.send(Event::Read(at, outlet.sent(), done)).is_err() || stopped {
-            return;
-        }
-    }
-}
-
 fn read_input(
     at: usize,
     input: &Input,
     start: Start,
     reading: &Reading<'_>,
-    outlet: &Outlet,
+    outlet: &Outlet<'_>,
     read: &Arc<AtomicU64>,
 ) -> anyhow::Result<()> {
     match input.format {

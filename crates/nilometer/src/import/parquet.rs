@@ -2,6 +2,8 @@
 //!
 //! Does: say what each column becomes, convert columns to what their table has without changing a value, name rows that
 //! do not fit. Does not: send anything.
+//!
+//! The library that reads the format panics on some damaged files. Whatever calls it here goes through [`caught`].
 
 use std::fs::File;
 use std::path::Path;
@@ -13,17 +15,23 @@ use arrow::compute::kernels::cmp::not_distinct;
 use arrow::compute::{cast, filter_record_batch};
 use arrow::datatypes::{DataType, Field, Schema, TimestampNanosecondType};
 use arrow::util::display::array_value_to_string;
+use csv::{ByteRecord, StringRecord};
 use nilometer_engine::TIME_COLUMN;
+use nilometer_engine::ingest::is_likely_tag;
 use nilometer_lineproto::{FIELD_TEXT_BYTES_MAX, KEY_BYTES_MAX, TIME_NS_MAX, TIME_NS_MIN};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
+use super::advice::advice;
 use super::batch::{Batch, Content, Outlet, Reject, Start};
+use super::columns::{Absent, Column, TIME_NAMES};
+use super::csv::line_of;
 use super::plan::Plan;
 use super::rows::{TAG_BYTES, too_long};
 use super::times::now_ns;
+use crate::caught::caught;
 use crate::lines::{Kind, Role, Wishes, roles, times_of};
 
-/// Rows that are read together.
+/// Rows that are read together, and that are looked at to say what is a tag.
 const READ_ROWS: usize = 10_000;
 
 /// Bytes of a batch, unless one row is larger.
@@ -39,19 +47,104 @@ pub(super) struct ParquetFile {
 impl ParquetFile {
     pub(super) fn open(path: &Path, wishes: &Wishes) -> anyhow::Result<Self> {
         let file = File::open(path)?;
-        let builder = ParquetRecordBatchReaderBuilder::try_new(file)
+        let builder = caught(|| ParquetRecordBatchReaderBuilder::try_new(file))
+            .map_err(|_| damaged())?
             .context("it is no Parquet file, or a damaged one")?;
-        let columns = roles(builder.schema(), wishes)?;
+        let wishes = with_time(builder.schema(), wishes);
+        let columns = roles(builder.schema(), &wishes)?;
+        if !columns.iter().any(|(_, role)| *role == Role::Time) {
+            bail!(
+                "no column has the type of a time; name the one with --time COLUMN (there are {})",
+                columns
+                    .iter()
+                    .map(|(name, _)| name.as_str())
+                    .collect::<Vec<_>>()
+                    .join(", ")
+            );
+        }
         let is_other_time =
             |(name, role): &&(String, Role)| name == TIME_COLUMN && *role != Role::Time;
-        if columns.iter().any(|(_, role)| *role == Role::Time)
-            && columns.iter().find(is_other_time).is_some()
-        {
+        if columns.iter().find(is_other_time).is_some() {
             bail!(
                 "the file has a column \"time\" that is not its time; give --time time, or rename one of the two"
             );
         }
         Ok(Self { builder, columns })
+    }
+
+    /// Looks at the first rows: for texts that are tags, unless the user has named them, and for what else to say.
+    pub(super) fn look(path: &Path, wishes: &Wishes) -> anyhow::Result<(Self, Vec<String>)> {
+        caught(|| Self::look_into(path, wishes)).map_err(|_| damaged())?
+    }
+
+    fn look_into(path: &Path, wishes: &Wishes) -> anyhow::Result<(Self, Vec<String>)> {
+        let mut file = Self::open(path, wishes)?;
+        let (schema, rows) = Self::open(path, wishes)?.first_rows()?;
+        if wishes.tags.is_none() {
+            let is_field = |(_, role): &(String, Role)| matches!(role, Role::Field(_));
+            let mut fields = file.columns.iter().filter(|it| is_field(it)).count();
+            for (at, (_, role)) in file.columns.iter_mut().enumerate() {
+                let kind = schema.fields().get(at).map(|it| it.data_type().clone());
+                let is_text = matches!(
+                    kind,
+                    Some(DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
+                );
+                let values = rows.iter().filter_map(|row| row.get(at));
+                let values = values.filter(|text| !text.is_empty());
+                if is_text && matches!(role, Role::Field(_)) && fields > 1 && is_likely_tag(values)
+                {
+                    *role = Role::Tag;
+                    fields -= 1;
+                }
+            }
+        }
+        let columns: Vec<Column> = file
+            .columns
+            .iter()
+            .map(|(name, role)| Column {
+                name: name.clone(),
+                role: *role,
+                example: String::new(),
+            })
+            .collect();
+        let notes = advice(&columns, &rows, &Absent::default());
+        Ok((file, notes.into_iter().collect()))
+    }
+
+    /// The first rows as text.
+    fn first_rows(self) -> anyhow::Result<(Arc<Schema>, Vec<StringRecord>)> {
+        let schema = Arc::clone(self.builder.schema());
+        let mut reader = self.builder.with_batch_size(READ_ROWS).build()?;
+        let first = reader.next().transpose();
+        let first = first.context("the file cannot be read")?;
+        let Some(first) = first else {
+            return Ok((schema, Vec::new()));
+        };
+        let texts: Result<Vec<ArrayRef>, _> = first
+            .columns()
+            .iter()
+            .map(|column| match column.data_type() {
+                DataType::Binary
+                | DataType::LargeBinary
+                | DataType::BinaryView
+                | DataType::FixedSizeBinary(_) => {
+                    Ok(arrow::array::new_null_array(&DataType::Utf8, column.len()))
+                }
+                _ => cast(column, &DataType::Utf8),
+            })
+            .collect();
+        let texts = texts?;
+        let cell = |column: &ArrayRef, row: usize| {
+            let texts = column.as_string::<i32>();
+            texts
+                .is_valid(row)
+                .then(|| texts.value(row).to_owned())
+                .unwrap_or_default()
+        };
+        let rows = (0..first.num_rows())
+            .map(|row| texts.iter().map(|column| cell(column, row)).collect())
+            .collect();
+        Ok((schema, rows))
     }
 
     /// Lets the columns become what is planned for their table.
@@ -75,7 +168,7 @@ impl ParquetFile {
         input: usize,
         table: &str,
         start: Start,
-        outlet: &Outlet,
+        outlet: &Outlet<'_>,
         on_rows: &dyn Fn(u64),
     ) -> anyhow::Result<()> {
         // From a multiple of what is read together on, so that batches begin where they did when the file was read first.
@@ -84,14 +177,24 @@ impl ParquetFile {
         let reader = self.builder.with_batch_size(READ_ROWS).with_offset(offset);
         let table: Arc<str> = table.into();
         let mut begin = begin;
-        for rows in reader.build().context("the file cannot be read")? {
-            let rows =
-                rows.with_context(|| format!("the file cannot be read after row {begin}"))?;
+        let heading = heading(&self.columns);
+        let reader = caught(|| reader.build()).map_err(|_| damaged())?;
+        let mut reader = reader.context("the file cannot be read")?;
+        loop {
+            let from = begin;
+            let after = || format!("the file cannot be read after row {from}");
+            let rows = caught(|| reader.next())
+                .map_err(|_| damaged())
+                .with_context(after)?;
+            let Some(rows) = rows else { return Ok(()) };
+            let rows = rows.with_context(after)?;
             for part in parts(&rows) {
                 let end = begin + part.num_rows() as u64;
                 if begin >= start.at {
                     let mut rejected = Vec::new();
-                    let rows = convert(&part, &self.columns, begin, &mut rejected)?;
+                    let converted =
+                        caught(|| convert(&part, &self.columns, (begin, &heading), &mut rejected));
+                    let rows = converted.map_err(|_| damaged()).with_context(after)??;
                     outlet.send(Batch {
                         input,
                         begin,
@@ -108,8 +211,55 @@ impl ParquetFile {
             }
             on_rows(begin);
         }
-        Ok(())
     }
+}
+
+/// The wishes; where no column has the type of a time, one of integers that is called so is it.
+fn with_time(schema: &Schema, wishes: &Wishes) -> Wishes {
+    let is_time = |kind: &DataType| {
+        matches!(
+            kind,
+            DataType::Timestamp(..) | DataType::Date32 | DataType::Date64
+        )
+    };
+    let mut wishes = wishes.clone();
+    if wishes.time.is_none() && !schema.fields().iter().any(|it| is_time(it.data_type())) {
+        let called = |name: &&&str| {
+            let found = schema
+                .fields()
+                .iter()
+                .find(|it| it.name().eq_ignore_ascii_case(name));
+            found.is_some_and(|it| it.data_type().is_integer())
+        };
+        if let Some(name) = TIME_NAMES.iter().find(called) {
+            let mut fields = schema.fields().iter();
+            let found = fields.find(|it| it.name().eq_ignore_ascii_case(name));
+            wishes.time = found.map(|it| it.name().clone());
+        }
+    }
+    wishes
+}
+
+/// What is said when the library has panicked.
+fn damaged() -> anyhow::Error {
+    anyhow::anyhow!("the file is damaged: its parts contradict each other; take another copy of it")
+}
+
+/// The names of the columns, to be put above rejected rows.
+fn heading(columns: &[(String, Role)]) -> Arc<[u8]> {
+    let names = columns.iter().map(|(name, _)| name.as_bytes());
+    line_of(&names.collect(), b',').into()
+}
+
+/// A row as a line of CSV.
+fn row_text(rows: &RecordBatch, row: usize) -> Vec<u8> {
+    let cells = rows.columns().iter().map(|column| {
+        let is_there = column.is_valid(row);
+        let text = is_there.then(|| array_value_to_string(column, row).unwrap_or_default());
+        text.unwrap_or_default()
+    });
+    let cells: ByteRecord = cells.collect::<Vec<String>>().into();
+    line_of(&cells, b',')
 }
 
 /// Rows in parts that are small enough to be sent; the same ones for the same rows.
@@ -141,11 +291,11 @@ impl Refused {
 }
 
 /// The rows with the columns as their table has them; those that do not fit go to `rejected`. `begin` is the place of the
-/// first one in the file.
+/// first one in the file, beside it what stands above rejected ones.
 fn convert(
     rows: &RecordBatch,
     columns: &[(String, Role)],
-    begin: u64,
+    (begin, heading): (u64, &Arc<[u8]>),
     rejected: &mut Vec<Reject>,
 ) -> anyhow::Result<RecordBatch> {
     let mut refused = Refused {
@@ -190,10 +340,11 @@ fn convert(
         .iter()
         .map(|reason| Some(reason.is_none()))
         .collect();
-    for (line, reason) in (begin + 1..).zip(refused.reasons) {
+    for (row, (line, reason)) in (begin + 1..).zip(refused.reasons).enumerate() {
         rejected.extend(reason.map(|reason| Reject {
             line,
-            text: String::new(),
+            text: row_text(rows, row),
+            heading: Some(Arc::clone(heading)),
             reason,
         }));
     }
@@ -283,6 +434,9 @@ fn field(
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::sync::atomic::AtomicBool;
+
     use arrow::array::{
         Decimal128Array, Float64Array, Int64Array, StringArray, TimestampMillisecondArray,
         UInt64Array,
@@ -300,7 +454,8 @@ mod tests {
             .map(|(name, _, array)| (name, array, true));
         let rows = RecordBatch::try_from_iter_with_nullable(arrays).unwrap();
         let mut rejected = Vec::new();
-        let rows = convert(&rows, &roles, 100, &mut rejected).unwrap();
+        let place = (100, &heading(&roles));
+        let rows = convert(&rows, &roles, place, &mut rejected).unwrap();
         let rejected = rejected.into_iter().map(|it| (it.line, it.reason));
         (rows, rejected.collect())
     }
@@ -308,6 +463,80 @@ mod tests {
     fn times(values: Vec<i64>) -> (&'static str, Role, ArrayRef) {
         let times = TimestampMillisecondArray::from(values).with_timezone("+05:00");
         ("when", Role::Time, Arc::new(times))
+    }
+
+    /// A file of 3,000 rows with texts, numbers and nulls.
+    fn small_file() -> Vec<u8> {
+        let times: Vec<i64> = (0..3000).map(|n| 1_700_000_000_000 + n * 1000).collect();
+        let hosts: Vec<String> = (0..3000).map(|n| format!("h{}", n % 9)).collect();
+        let columns: [(&str, ArrayRef); 4] = [
+            ("time", Arc::new(TimestampMillisecondArray::from(times))),
+            ("host", Arc::new(StringArray::from(hosts))),
+            (
+                "v",
+                Arc::new(
+                    (0..3000)
+                        .map(|n| (n % 7 != 0).then_some(f64::from(n)))
+                        .collect::<Float64Array>(),
+                ),
+            ),
+            ("n", Arc::new(Int64Array::from_iter_values(0..3000))),
+        ];
+        let rows = RecordBatch::try_from_iter(columns).unwrap();
+        let mut bytes = Vec::new();
+        let mut writer =
+            parquet::arrow::ArrowWriter::try_new(&mut bytes, rows.schema(), None).unwrap();
+        writer.write(&rows).unwrap();
+        writer.close().unwrap();
+        bytes
+    }
+
+    /// Everything that an import does with a file: the rows that it would send, or why there are none.
+    fn imported(path: &Path) -> anyhow::Result<u64> {
+        let (keys, stop) = (RefCell::default(), AtomicBool::new(false));
+        let outlet = Outlet::new(None, &keys, &stop);
+        let wishes = Wishes::default();
+        ParquetFile::look(path, &wishes)?;
+        let file = ParquetFile::open(path, &wishes)?;
+        file.send(0, "t", Start::default(), &outlet, &|_| {})?;
+        let keys = keys.into_inner();
+        Ok(keys.of("t").map_or(0, |of| of.rows))
+    }
+
+    /// An import of a damaged file ended with a panic.
+    #[test]
+    fn a_damaged_file_is_an_error_and_never_a_panic() {
+        let whole = small_file();
+        let dir = tempfile::TempDir::new().unwrap();
+        let path = dir.path().join("damaged.parquet");
+        std::fs::write(&path, &whole).unwrap();
+        assert_eq!(imported(&path).unwrap(), 3000);
+        let mut state = 15_u64;
+        let mut draw = |below: usize| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1);
+            usize::try_from(state >> 33).unwrap() % below
+        };
+        // The end of a file says what the rest is, so half of the damage goes there.
+        let footer = whole.len() - 1500;
+        let mut errors = 0;
+        for nth in 0..400 {
+            let mut bytes = whole.clone();
+            for _ in 0..=nth % 3 {
+                let at = match nth % 2 {
+                    0 => draw(bytes.len()),
+                    _ => footer + draw(1500),
+                };
+                bytes[at] ^= 1 << draw(8);
+            }
+            std::fs::write(&path, &bytes).unwrap();
+            if let Err(error) = imported(&path) {
+                assert!(!format!("{error:#}").is_empty());
+                errors += 1;
+            }
+        }
+        assert!(errors > 100, "{errors}");
     }
 
     #[test]

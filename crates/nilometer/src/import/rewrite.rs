@@ -9,7 +9,7 @@ use anyhow::bail;
 use chrono::NaiveTime;
 use csv::StringRecord;
 
-use super::columns::{ColumnWishes, is_absent};
+use super::columns::{Absent, ColumnWishes, present};
 use super::times::TimeFormat;
 use crate::lines::Kind;
 
@@ -96,10 +96,10 @@ impl Rewrite {
         let commas = match separator {
             b',' => Vec::new(),
             _ => (0..names.len())
-                .filter(|at| is_float(*at) || has_commas(sample, *at))
+                .filter(|at| is_float(*at) || has_commas(sample, *at, &wishes.absent))
                 .collect(),
         };
-        let join = join(names, sample, wishes.time.as_deref())?;
+        let join = join(names, sample, wishes)?;
         if let Some((date, time)) = join {
             let joined = names.get(date).zip(names.get(time));
             let joined = joined.map(|(date, time)| format!("{date}{AND}{time}"));
@@ -132,15 +132,10 @@ impl Rewrite {
     }
 }
 
-fn present(sample: &[StringRecord], at: usize) -> impl Iterator<Item = &str> + Clone {
-    let cells = sample.iter().filter_map(move |row| row.get(at));
-    cells.map(str::trim).filter(|cell| !is_absent(cell))
-}
-
 /// Whether all values are numbers once commas are points, and some have one.
-fn has_commas(sample: &[StringRecord], at: usize) -> bool {
+fn has_commas(sample: &[StringRecord], at: usize, absent: &Absent) -> bool {
     let mut some = false;
-    let all = present(sample, at).all(|cell| {
+    let all = present(sample, at, absent).all(|cell| {
         some |= cell.contains(',');
         cell.matches(',').count() <= 1
             && !cell.contains('.')
@@ -153,10 +148,11 @@ fn has_commas(sample: &[StringRecord], at: usize) -> bool {
 fn join(
     names: &[String],
     sample: &[StringRecord],
-    time: Option<&str>,
+    wishes: &ColumnWishes,
 ) -> anyhow::Result<Option<(usize, usize)>> {
+    let present = |at: usize| present(sample, at, &wishes.absent);
     let find = |name: &str| names.iter().position(|known| known == name.trim());
-    if let Some(time) = time {
+    if let Some(time) = wishes.time.as_deref() {
         let is_column = find(time).is_some();
         let Some((first, second)) = time.split_once(AND).filter(|_| !is_column) else {
             return Ok(None);
@@ -183,10 +179,10 @@ fn join(
             .any(|format| NaiveTime::parse_from_str(cell, format).is_ok())
     };
     let is_date = |cell: &str| !cell.contains(':');
-    let fits = present(sample, time).next().is_some()
-        && present(sample, time).all(is_of_day)
-        && present(sample, date).all(is_date)
-        && TimeFormat::of(&present(sample, date)).is_some();
+    let fits = present(time).next().is_some()
+        && present(time).all(is_of_day)
+        && present(date).all(is_date)
+        && TimeFormat::of(&present(date)).is_some();
     Ok(fits.then_some((date, time)))
 }
 

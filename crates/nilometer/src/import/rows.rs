@@ -13,7 +13,7 @@ use arrow::datatypes::{Field, Int32Type, Schema};
 use nilometer_engine::TIME_COLUMN;
 use nilometer_lineproto::{FIELD_TEXT_BYTES_MAX, KEY_BYTES_MAX};
 
-use super::columns::{boolean, is_absent};
+use super::columns::{Absent, boolean, is_rounded};
 use super::times::TimeFormat;
 use crate::lines::{Kind, Role};
 
@@ -25,6 +25,9 @@ pub(super) struct RowBuilder {
     columns: Vec<(String, Builder)>,
     /// How times are written; `None` = rows have the time at which they are read.
     time: Option<TimeFormat>,
+    absent: Absent,
+    /// Columns of floats in which the user wants whole numbers rounded.
+    rounded: Vec<String>,
 }
 
 enum Builder {
@@ -55,6 +58,8 @@ impl RowBuilder {
     pub(super) fn new(
         columns: impl IntoIterator<Item = (String, Role)>,
         time: Option<TimeFormat>,
+        absent: Absent,
+        rounded: Vec<String>,
     ) -> Self {
         let mut columns: Vec<(String, Builder)> = columns
             .into_iter()
@@ -64,7 +69,12 @@ impl RowBuilder {
             let times = Builder::Time(TimestampNanosecondBuilder::new());
             columns.push((TIME_COLUMN.to_owned(), times));
         }
-        Self { columns, time }
+        Self {
+            columns,
+            time,
+            absent,
+            rounded,
+        }
     }
 
     /// Adds a row, or nothing of it and says why. Cells beyond the columns are not looked at; the caller counts them.
@@ -79,7 +89,10 @@ impl RowBuilder {
             let trimmed = cell.trim();
             let read = match builder {
                 Builder::Time(_) => self.read_time(cell)?,
-                _ if is_absent(trimmed) => Cell::Absent,
+                _ if self.absent.is(trimmed) => Cell::Absent,
+                Builder::Float(_) if is_rounded(trimmed) && !self.rounded.contains(name) => {
+                    return Err(rounded(name, trimmed));
+                }
                 Builder::Tag(_) => {
                     tag_bytes += trimmed.len() + TAG_BYTES;
                     Cell::Text(trimmed)
@@ -209,6 +222,12 @@ fn read<'a>(column: &str, kind: Kind, cell: &'a str) -> Result<Cell<'a>, String>
             kind.name()
         )
     })
+}
+
+fn rounded(column: &str, cell: &str) -> String {
+    format!(
+        "column \"{column}\" has {cell}, which a float would round; give --type {column}=text, integer or unsigned, or float to round it"
+    )
 }
 
 pub(super) fn too_long(column: &str, bytes: usize) -> String {

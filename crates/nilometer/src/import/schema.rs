@@ -43,6 +43,8 @@ pub(super) enum Look {
         columns: Vec<(Column, Option<TimeFormat>)>,
         /// How many rows there are, if the file says so.
         rows: Option<u64>,
+        /// What the user should know.
+        notes: Vec<String>,
     },
     /// What cannot be looked at before it is read.
     Unknown { table: String },
@@ -81,16 +83,16 @@ impl Reading<'_> {
                     return Ok(Look::Unknown { table });
                 }
                 let file = CsvFile::open(open(input, &Arc::default())?, self.csv);
-                let Columns { all, time } = file.with_context(|| name.clone())?.columns;
+                let Columns { all, time, notes } = file.with_context(|| name.clone())?.columns;
                 let columns = all.into_iter().map(|column| {
                     let format = time.as_ref().filter(|_| column.role == Role::Time);
                     (column, format.map(|(_, format)| format.clone()))
                 });
-                Ok(self.planned(table, columns.collect(), None))
+                Ok(self.planned(table, columns.collect(), None, notes))
             }
             FileFormat::Parquet => {
                 let table = self.table_of(input)?;
-                let file = ParquetFile::open(parquet_path(input)?, self.wishes)
+                let (file, notes) = ParquetFile::look(parquet_path(input)?, self.wishes)
                     .with_context(|| name.clone())?;
                 let rows = file.rows();
                 let columns = file.columns.into_iter().map(|(name, role)| {
@@ -102,7 +104,7 @@ impl Reading<'_> {
                     };
                     (column, None)
                 });
-                Ok(self.planned(table, columns.collect(), Some(rows)))
+                Ok(self.planned(table, columns.collect(), Some(rows), notes))
             }
         }
     }
@@ -112,6 +114,7 @@ impl Reading<'_> {
         table: String,
         columns: Vec<(Column, Option<TimeFormat>)>,
         rows: Option<u64>,
+        notes: Vec<String>,
     ) -> Look {
         let wishes = &self.csv.wishes;
         for (column, _) in &columns {
@@ -123,6 +126,7 @@ impl Reading<'_> {
             table,
             columns,
             rows,
+            notes,
         }
     }
 
@@ -136,6 +140,7 @@ impl Reading<'_> {
                 table,
                 columns,
                 rows,
+                notes,
             } => {
                 let has_examples = rows.is_none();
                 let mut heads = vec!["column", "becomes", "type"];
@@ -158,7 +163,8 @@ impl Reading<'_> {
                     None => "CSV".to_owned(),
                     Some(rows) => format!("Parquet, {} rows", thousands(*rows)),
                 };
-                format!("{name}: {kind} -> table {table}\n{shown}")
+                let notes: String = notes.iter().map(|note| format!("note: {note}\n")).collect();
+                format!("{name}: {kind} -> table {table}\n{shown}{notes}")
             }
         }
     }

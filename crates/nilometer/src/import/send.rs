@@ -14,6 +14,7 @@ use nilometer::{Database, Missing, OnConflict, Precision, Target, WriteReport};
 use serde_json::Value;
 
 use super::batch::{Batch, Content, Reject};
+use super::duplicates::{Tables, name};
 use crate::client::{Refused, Server};
 use crate::source::Source;
 
@@ -36,6 +37,7 @@ pub(super) struct Sink {
     precision: Precision,
     /// Names this import: keys of batches begin with it.
     import: u128,
+    tables: Arc<Tables>,
 }
 
 /// What became of a batch.
@@ -54,12 +56,19 @@ enum Failure {
 }
 
 impl Sink {
-    pub(super) fn new(source: Source, database: &str, precision: Precision, import: u128) -> Self {
+    pub(super) fn new(
+        source: Source,
+        database: &str,
+        precision: Precision,
+        import: u128,
+        tables: Arc<Tables>,
+    ) -> Self {
         Self {
             source,
             database: database.to_owned(),
             precision,
             import,
+            tables,
         }
     }
 
@@ -139,12 +148,16 @@ impl Sink {
                 server.post("/api/v3/write_lp", &parameters, &[key], text)
             }
             Content::Rows { table, .. } => {
-                let parameters = [
+                let mut parameters = vec![
                     database,
                     ("table", table),
                     ("add_columns", "true"),
                     ("on_conflict", "replace"),
+                    // Which columns are tags was decided here, and they are sent as such.
+                    ("guess_tags", "false"),
                 ];
+                let made_as = self.tables.made_as(table).map(name);
+                parameters.extend(made_as.map(|kind| ("duplicates", kind)));
                 let headers = [key, ("Content-Type", "application/vnd.apache.arrow.stream")];
                 server.post("/api/v3/write_arrow", &parameters, &headers, stream)
             }
@@ -188,6 +201,7 @@ impl Sink {
                 let missing = Missing {
                     tags: None,
                     adds_columns: true,
+                    duplicates: self.tables.made_as(table).unwrap_or_default(),
                 };
                 let target = Target::table(table);
                 let made = store.make_missing(&self.database, target, rows.schema_ref(), missing);
@@ -219,10 +233,9 @@ fn stream_of(rows: &RecordBatch) -> anyhow::Result<Vec<u8>> {
 }
 
 fn reported(report: WriteReport, batch: &Batch) -> Written {
-    let rejected = report.rejected.into_iter().map(|reject| Reject {
-        line: batch.line(reject.line_number as u64),
-        text: reject.line,
-        reason: reject.reason,
+    let rejected = report.rejected.into_iter().map(|reject| {
+        let nth = reject.line_number as u64;
+        rejected_line(batch, nth, reject.line, reject.reason)
     });
     Written {
         rows: report.rows,
@@ -231,16 +244,25 @@ fn reported(report: WriteReport, batch: &Batch) -> Written {
     }
 }
 
+/// A refused line, whole as it stands in the file: an answer has only the beginning of a long one.
+fn rejected_line(batch: &Batch, nth: u64, shown: String, reason: String) -> Reject {
+    let whole = batch.text_of_line(nth).map(<[u8]>::to_vec);
+    Reject {
+        line: batch.line(nth),
+        text: whole.unwrap_or_else(|| shown.into_bytes()),
+        heading: None,
+        reason,
+    }
+}
+
 /// The refused lines in a server's answer.
 fn listed(body: &Value, batch: &Batch) -> Vec<Reject> {
     let listed = body.get("data").and_then(Value::as_array);
     let reject = |line: &Value| {
         let text = |member: &str| Some(line.get(member)?.as_str()?.to_owned());
-        Some(Reject {
-            line: batch.line(line.get("line_number")?.as_u64()?),
-            text: text("original_line")?,
-            reason: text("error_message")?,
-        })
+        let nth = line.get("line_number")?.as_u64()?;
+        let (text, reason) = (text("original_line")?, text("error_message")?);
+        Some(rejected_line(batch, nth, text, reason))
     };
     listed.into_iter().flatten().filter_map(reject).collect()
 }

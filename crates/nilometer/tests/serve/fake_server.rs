@@ -11,6 +11,8 @@ struct Orders {
     takes: usize,
     /// Writes that are told to come again.
     busy: usize,
+    /// Seconds after which.
+    retry_after: u32,
     /// Keys and bodies of the writes that were taken or put off.
     writes: Vec<(String, String)>,
 }
@@ -50,6 +52,17 @@ impl FakeServer {
 
     pub(crate) fn be_busy(&self, writes: usize) {
         self.orders().busy = writes;
+    }
+
+    /// Tells writes to come again after so many seconds.
+    pub(crate) fn be_busy_for(&self, writes: usize, seconds: u32) {
+        let mut orders = self.orders();
+        (orders.busy, orders.retry_after) = (writes, seconds);
+    }
+
+    /// Writes that have come.
+    pub(crate) fn writes(&self) -> usize {
+        self.orders().writes.len()
     }
 
     /// What was written since the last call.
@@ -118,8 +131,9 @@ fn write(orders: &Mutex<Orders>, key: String, body: String) -> String {
     orders.writes.push((key, body));
     if orders.busy > 0 {
         orders.busy -= 1;
+        let seconds = orders.retry_after;
         return error(
-            "503 Service Unavailable\r\nretry-after: 0",
+            &format!("503 Service Unavailable\r\nretry-after: {seconds}"),
             "{\"error\": \"busy\"}",
         );
     }

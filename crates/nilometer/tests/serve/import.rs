@@ -57,16 +57,20 @@ fn csv_comes_in_and_bad_rows_are_named_with_their_lines() {
         stderr.contains("2 lines were rejected, the rest is imported"),
         "{stderr}"
     );
-    let rejects = std::fs::read_to_string(scratch.path().join("rejects.txt")).expect("the rejects");
-    let lines: Vec<&str> = rejects.lines().collect();
-    assert_eq!(lines.len(), 2, "{rejects}");
+    let read =
+        |name: &str| std::fs::read_to_string(scratch.path().join(name)).expect("a file of rejects");
+    let want = "time,city,temperature,note\n2024-05-01 01:00:00,Aswan,twenty,\nsoon,Cairo,20,\n";
+    assert_eq!(read("rejects.txt"), want);
+    let reasons = read("rejects.txt.reasons");
+    let reasons: Vec<&str> = reasons.lines().collect();
+    assert_eq!(reasons.len(), 2, "{reasons:?}");
     assert!(
-        lines[0].starts_with("weather.csv:3: ") && lines[0].contains("twenty"),
-        "{rejects}"
+        reasons[0].starts_with("weather.csv:3: ") && reasons[0].contains("twenty"),
+        "{reasons:?}"
     );
     assert!(
-        lines[1].starts_with("weather.csv:5: ") && lines[1].contains("soon"),
-        "{rejects}"
+        reasons[1].starts_with("weather.csv:5: ") && reasons[1].contains("soon"),
+        "{reasons:?}"
     );
     let rows = scratch.server.query(
         "w",

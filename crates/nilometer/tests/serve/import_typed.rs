@@ -17,7 +17,7 @@ use crate::fake_server::FakeServer;
 use crate::support::{Scratch, gzip, nilometer, nilometer_with};
 
 impl Scratch {
-    fn parquet(&self, name: &str, columns: Vec<(&str, ArrayRef)>) {
+    pub(crate) fn parquet(&self, name: &str, columns: Vec<(&str, ArrayRef)>) {
         let columns = columns
             .into_iter()
             .map(|(name, values)| (name, values, true));
@@ -28,28 +28,28 @@ impl Scratch {
         writer.close().expect("a footer is written");
     }
 
-    fn arguments<'a>(&'a self, arguments: &[&'a str]) -> Vec<&'a str> {
+    pub(crate) fn arguments<'a>(&'a self, arguments: &[&'a str]) -> Vec<&'a str> {
         let base = ["import", "--url", self.server.url(), "-d", "d"];
         [&base[..], arguments].concat()
     }
 
     /// What `import` printed and said.
-    fn import(&self, arguments: &[&str]) -> String {
+    pub(crate) fn import(&self, arguments: &[&str]) -> String {
         let run = nilometer(self.path(), &self.arguments(arguments));
         let said = run.stderr.clone();
         run.succeeded() + &said
     }
 
-    fn refused(&self, arguments: &[&str]) -> String {
+    pub(crate) fn refused(&self, arguments: &[&str]) -> String {
         nilometer(self.path(), &self.arguments(arguments)).failed()
     }
 
-    fn rows(&self, statement: &str) -> serde_json::Value {
+    pub(crate) fn rows(&self, statement: &str) -> serde_json::Value {
         json!(self.server.query("d", statement))
     }
 }
 
-fn column(values: impl arrow::array::Array + 'static) -> ArrayRef {
+pub(crate) fn column(values: impl arrow::array::Array + 'static) -> ArrayRef {
     Arc::new(values)
 }
 

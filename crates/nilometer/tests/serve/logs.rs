@@ -45,6 +45,17 @@ fn every_request_is_a_line_of_json_with_route_status_time_and_bytes() {
     let line = of("/api/v3/query_sql", 400);
     assert_eq!(line["request_id"], request_id);
     assert_eq!(line["message"], "request refused");
+    // It said only that something was refused.
+    let why = line["error"].as_str().unwrap_or_default();
+    assert!(why.contains("nothing"), "{line}");
+    let partial = server.write("d", "m v=1i 1\nm v=oops 2\n");
+    assert_eq!(partial.status, 400);
+    let line = of("/api/v3/write_lp", 400);
+    let why = line["error"].as_str().unwrap_or_default();
+    assert!(
+        why.contains("partial write") && why.contains("line 2: "),
+        "{line}"
+    );
     for line in lines(&server) {
         let time = line["time"].as_str().unwrap_or_default();
         assert!(time.starts_with("20") && time.ends_with('Z'), "{line}");

@@ -49,6 +49,11 @@ fn counters(engine: &Metrics) -> Vec<Figure> {
             engine.batches_written,
         ),
         (
+            "rows_merged_total",
+            "Rows that flushes since the start merged with another row of the same series and time.",
+            engine.rows_merged,
+        ),
+        (
             "log_bytes_written_total",
             "Bytes written to the log since the start.",
             engine.log_bytes_written,

@@ -15,7 +15,9 @@ use arrow_ipc::reader::StreamDecoder;
 use axum::extract::{RawQuery, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use nilometer_engine::ingest::{Missing, OnConflict, Target as TypedTarget, TypedReport};
+use nilometer_engine::ingest::{
+    Missing, OnConflict, SeenKeys, Target as TypedTarget, TypedReport, likely_tags,
+};
 use nilometer_engine::{Duplicates, Engine, Error as EngineError, TIME_COLUMN};
 use nilometer_query::workers::within;
 use serde_json::{Value, json};
@@ -28,6 +30,9 @@ use crate::http::App;
 use crate::idempotency;
 use crate::parameters::Parameters;
 use messages::Messages;
+
+/// Keys of one stream that are remembered, to count rows that are merged with those of an earlier batch.
+const SEEN_KEYS_MAX: usize = 1 << 18;
 
 const CONTENT_TYPE: &str = "application/vnd.apache.arrow.stream";
 
@@ -70,9 +75,14 @@ struct Place {
     table: String,
     /// The column that has the times, if it is called otherwise.
     time: Option<String>,
-    /// What becomes tags of a table or of columns that are not there yet; `None` = dictionary-encoded text.
+    /// What becomes tags of a table or of columns that are not there yet; `None` = dictionary-encoded text, and of a new
+    /// table what looks like it.
     tags: Option<Vec<String>>,
     adds_columns: bool,
+    /// The table is not there, and nobody has said which of its columns are tags.
+    guesses_tags: bool,
+    /// What the table does with duplicates, or will once it was made.
+    duplicates: Duplicates,
     on_conflict: OnConflict,
     /// Names the stream; each of its batches has a name made of it.
     key: Option<[u8; 16]>,
@@ -86,7 +96,9 @@ impl Place {
         let creates = parameters.flag("create", true)?;
         let adds_columns = parameters.flag("add_columns", false)?;
         let schema = parameters.get("schema").filter(|schema| !schema.is_empty());
-        let duplicates = duplicates(app, &database, schema, &table, creates)?;
+        let wished = wished_duplicates(parameters)?;
+        let known = duplicates(app, &database, schema, &table, creates)?;
+        let duplicates = agreed_duplicates(&table, known, wished)?;
         let on_conflict = match (parameters.get("on_conflict"), duplicates) {
             (Some("error"), _) | (None, Duplicates::Unique) => OnConflict::Error,
             (Some("skip"), _) => OnConflict::Skip,
@@ -98,43 +110,75 @@ impl Place {
             }
         };
         let key = idempotency::key_of(headers, &database)?;
-        let tags = parameters.get("tags").map(|names| {
+        let tags: Option<Vec<String>> = parameters.get("tags").map(|names| {
             let names = names.split(',').filter(|name| !name.is_empty());
             names.map(str::to_owned).collect()
         });
         let time = parameters.get("time").filter(|name| !name.is_empty());
+        let guesses_tags =
+            tags.is_none() && known.is_none() && parameters.flag("guess_tags", true)?;
         Ok(Self {
             target: Target::of_rows(database, schema.map(str::to_owned), creates),
             table,
             time: time.map(str::to_owned),
             tags,
             adds_columns,
+            guesses_tags,
+            duplicates,
             on_conflict,
             key,
         })
     }
 }
 
-/// What the table does with duplicates, or will once it was made.
+fn wished_duplicates(parameters: &Parameters) -> Result<Option<Duplicates>, Refusal> {
+    Ok(Some(match parameters.get("duplicates") {
+        None | Some("") => return Ok(None),
+        Some("last") => Duplicates::Last,
+        Some("keep") => Duplicates::Keep,
+        Some("unique") => Duplicates::Unique,
+        Some(other) => {
+            return Err(Refusal::bad_request(format!(
+                "invalid duplicates '{other}': use last, keep or unique"
+            )));
+        }
+    }))
+}
+
+/// What counts: the table, or for one that is to be made the wish.
+fn agreed_duplicates(
+    table: &str,
+    known: Option<Duplicates>,
+    wished: Option<Duplicates>,
+) -> Result<Duplicates, Refusal> {
+    match (known, wished) {
+        (Some(known), Some(wished)) if known != wished => Err(Refusal::bad_request(format!(
+            "the table '{table}' is there with another kind of duplicates; leave duplicates out, or change the table first (ALTER TABLE ... SET (duplicates = ...))"
+        ))),
+        _ => Ok(known.or(wished).unwrap_or_default()),
+    }
+}
+
+/// What the table does with duplicates; `None` = it will be made.
 fn duplicates(
     app: &App,
     database: &str,
     schema: Option<&str>,
     table: &str,
     creates: bool,
-) -> Result<Duplicates, Refusal> {
+) -> Result<Option<Duplicates>, Refusal> {
     let snapshot = app.engine.snapshot();
     let Some(default) = snapshot.default_schema(database) else {
         if creates {
-            return Ok(Duplicates::Last);
+            return Ok(None);
         }
         let name = database.to_owned();
         return Err(EngineError::UnknownDatabase { name }.into());
     };
     let schema = schema.unwrap_or(&default);
     match snapshot.table(database, schema, table) {
-        Some(found) => Ok(found.settings.duplicates),
-        None if creates => Ok(Duplicates::Last),
+        Some(found) => Ok(Some(found.settings.duplicates)),
+        None if creates => Ok(None),
         None => Err(Refusal::new(
             StatusCode::NOT_FOUND,
             format!(
@@ -172,6 +216,7 @@ struct Written {
     rows: u64,
     skipped: u64,
     replaced: u64,
+    merged: u64,
     repeated: u64,
 }
 
@@ -181,18 +226,27 @@ impl Written {
         self.rows += report.written;
         self.skipped += report.skipped;
         self.replaced += report.replaced;
+        self.merged += report.merged;
         self.repeated += u64::from(report.repeated);
     }
 
-    fn members(&self) -> [(&'static str, Value); 5] {
+    fn members(&self) -> [(&'static str, Value); 6] {
         [
             ("batches_written", json!(self.batches)),
             ("rows_written", json!(self.rows)),
             ("rows_skipped", json!(self.skipped)),
             ("rows_replaced", json!(self.replaced)),
+            ("rows_merged", json!(self.merged)),
             ("batches_repeated", json!(self.repeated)),
         ]
     }
+}
+
+/// What goes on from message to message.
+#[derive(Debug)]
+struct StreamState {
+    decoder: StreamDecoder,
+    seen: SeenKeys,
 }
 
 async fn write_stream(
@@ -201,16 +255,19 @@ async fn write_stream(
     messages: &mut Messages,
     written: &mut Written,
 ) -> Result<(), Refusal> {
-    let mut decoder = StreamDecoder::new();
+    let mut state = StreamState {
+        decoder: StreamDecoder::new(),
+        seen: SeenKeys::new(SEEN_KEYS_MAX),
+    };
     let time_max = Duration::from_millis(app.config.write_ms_max);
     while let Some(message) = messages.next().await? {
         let bytes = message.len();
         let (place, nth) = (Arc::clone(place), written.batches);
-        let work = write_message(app, place, decoder, message, nth);
+        let work = write_message(app, place, state, message, nth);
         let (back, reports) = within(time_max, work)
             .await
             .ok_or_else(|| time_limit(app))??;
-        decoder = back;
+        state = back;
         for report in &reports {
             written.add(report);
         }
@@ -224,26 +281,26 @@ async fn write_stream(
 async fn write_message(
     app: &Arc<App>,
     place: Arc<Place>,
-    mut decoder: StreamDecoder,
+    mut state: StreamState,
     message: Vec<u8>,
     nth: u64,
-) -> Result<(StreamDecoder, Vec<TypedReport>), Refusal> {
+) -> Result<(StreamState, Vec<TypedReport>), Refusal> {
     run_blocking(Arc::clone(app), move |app| {
         let mut buffer = Buffer::from(message);
         let mut reports = Vec::new();
         while !buffer.is_empty() {
             // The reader checks what it reads, but for some of what a schema can say it panics.
-            let batch = match caught(|| decoder.decode(&mut buffer)) {
+            let batch = match caught(|| state.decoder.decode(&mut buffer)) {
                 Some(Ok(batch)) => batch,
                 Some(Err(error)) => return Err(unreadable(&error)),
                 None => return Err(unreadable(&"a message contradicts itself")),
             };
             if let Some(batch) = batch {
                 let nth = nth + reports.len() as u64;
-                reports.push(write_batch(app, &place, &batch, nth)?);
+                reports.push(write_batch(app, &place, &batch, nth, &mut state.seen)?);
             }
         }
-        Ok((decoder, reports))
+        Ok((state, reports))
     })
     .await
 }
@@ -257,13 +314,14 @@ fn write_batch(
     place: &Place,
     batch: &RecordBatch,
     nth: u64,
+    seen: &mut SeenKeys,
 ) -> Result<TypedReport, Refusal> {
     let renamed = match &place.time {
         Some(time) => Some(with_time(batch, time)?),
         None => None,
     };
     let batch = renamed.as_ref().unwrap_or(batch);
-    Ok(write_rows(app, place, batch, nth)?)
+    Ok(write_rows(app, place, batch, nth, seen)?)
 }
 
 fn write_rows(
@@ -271,12 +329,13 @@ fn write_rows(
     place: &Place,
     batch: &RecordBatch,
     nth: u64,
+    seen: &mut SeenKeys,
 ) -> Result<TypedReport, EngineError> {
-    match try_write_rows(app, place, batch, nth) {
+    match try_write_rows(app, place, batch, nth, seen) {
         // A session that waited knows a database that was dropped since; a new one finds or makes its successor.
         Err(EngineError::UnknownDatabase { .. } | EngineError::NotFound { .. }) => {
             app.sessions.forget(&place.target);
-            try_write_rows(app, place, batch, nth)
+            try_write_rows(app, place, batch, nth, seen)
         }
         result => result,
     }
@@ -287,6 +346,7 @@ fn try_write_rows(
     place: &Place,
     batch: &RecordBatch,
     nth: u64,
+    seen: &mut SeenKeys,
 ) -> Result<TypedReport, EngineError> {
     let check = |engine: &Arc<Engine>| engine.check_batch(batch.num_rows(), batch.num_columns());
     let mut session = app.sessions.take(&place.target, check)?;
@@ -296,19 +356,17 @@ fn try_write_rows(
     };
     check(&app.engine)?;
     if place.target.creates || place.adds_columns {
+        // The first batch decides of a new table; what is there stays as it is.
+        let guessed = (place.guesses_tags && nth == 0).then(|| likely_tags(batch));
         let missing = Missing {
-            tags: place.tags.as_deref(),
+            tags: place.tags.as_deref().or(guessed.as_deref()),
             adds_columns: place.adds_columns,
+            duplicates: place.duplicates,
         };
         session.make_missing(target, batch.schema_ref(), missing)?;
     }
-    let report = match place.key {
-        None => session.write_arrow(target, batch, place.on_conflict)?,
-        Some(key) => {
-            let key = idempotency::key_of_part(key, nth);
-            session.write_arrow_once(key, target, batch, place.on_conflict)?
-        }
-    };
+    let key = place.key.map(|key| idempotency::key_of_part(key, nth));
+    let report = session.write_arrow_counted(key, target, batch, place.on_conflict, seen)?;
     app.sessions.put_back(&place.target, session);
     Ok(report)
 }

@@ -396,3 +396,36 @@ async fn any_flipped_bit_of_a_stream_is_refused_or_taken() {
         }
     }
 }
+
+/// A stream whose rows merged was answered as if all of them were there.
+#[tokio::test]
+async fn rows_that_merge_are_counted_within_a_batch_and_across_those_of_a_stream() {
+    let server = server();
+    let merged = |answer: &Answer| (written(answer), answer.json()["rows_merged"].clone());
+    let twice =
+        arrow::compute::concat_batches(&batch(0..1).schema(), &[batch(0..10), batch(5..10)])
+            .unwrap();
+    let answer = send(&server, PATH, stream_of(&[twice.clone()], None)).await;
+    assert_eq!(merged(&answer), ((200, 1, 15), json!(5)));
+    // The table has all of these rows; the stream gives seven of them twice.
+    let stream = stream_of(&[batch(0..10), batch(8..20), twice], None);
+    let answer = send(&server, PATH, stream).await;
+    assert_eq!(merged(&answer), ((200, 3, 37), json!(2 + 15)));
+    assert_eq!(sums(&server).await, (20, 190));
+    server.engine.flush().unwrap();
+    let page = server.get("/metrics").await.text().to_owned();
+    // 52 rows came and 20 are left.
+    assert!(
+        page.contains("\nnilometer_rows_merged_total 32\n"),
+        "{page}"
+    );
+    // What keeps duplicates merges nothing.
+    let server = with(ServerConfig::default(), Duplicates::Keep);
+    let answer = send(
+        &server,
+        PATH,
+        stream_of(&[batch(0..10), batch(0..10)], None),
+    )
+    .await;
+    assert_eq!(merged(&answer), ((200, 2, 20), json!(0)));
+}

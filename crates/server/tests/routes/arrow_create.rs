@@ -244,3 +244,46 @@ async fn a_database_that_was_dropped_is_made_anew_by_the_next_stream() {
     let answer = send(&server, "db=d&table=m&create=false", &batch).await;
     assert_eq!(answer.status, 404, "{}", answer.text());
 }
+
+/// Rows of several cities at one time, the city as plain text, became one row for each time.
+#[tokio::test]
+async fn texts_that_repeat_are_tags_of_a_new_table_unless_the_writer_says_otherwise() {
+    let server = Server::new();
+    let texts = |text: fn(i64) -> String| StringArray::from_iter_values((0..60).map(text));
+    let batch = rows(vec![
+        column("time", Int64Array::from_iter_values((0..60).map(|n| n / 3))),
+        column("city", texts(|n| format!("city {}", n % 3))),
+        column("note", texts(|n| format!("reading {n}"))),
+        column("v", Int64Array::from_iter_values(0..60)),
+    ]);
+    for (parameters, table, is_tag, count) in [
+        ("db=d&table=a", "a", true, 60),
+        ("db=d&table=b&guess_tags=false", "b", false, 20),
+        ("db=d&table=c&tags=", "c", false, 20),
+        ("db=d&table=e&tags=&duplicates=keep", "e", false, 60),
+    ] {
+        let answer = send(&server, parameters, &batch).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let city = kinds(&server, table)
+            .into_iter()
+            .find(|(name, _)| name == "city");
+        assert_eq!(
+            city.map(|(_, kind)| kind == ColumnKind::Tag),
+            Some(is_tag),
+            "{table}"
+        );
+        let sql = format!("SELECT count(*) AS n FROM {table}");
+        let text = server.query(&sql, "jsonl").await;
+        assert_eq!(text.trim(), format!("{{\"n\":{count}}}"), "{table}");
+        let merged = if table == "e" { 0 } else { 60 - count };
+        assert_eq!(answer.json()["rows_merged"], merged, "{table}");
+    }
+    let answer = send(&server, "db=d&table=a&duplicates=keep", &batch).await;
+    assert_eq!(answer.status, 400, "{}", answer.text());
+    assert!(answer.error().contains("ALTER TABLE"), "{}", answer.error());
+    let answer = send(&server, "db=d&table=f&duplicates=some", &batch).await;
+    assert_eq!(
+        answer.error(),
+        "invalid duplicates 'some': use last, keep or unique"
+    );
+}

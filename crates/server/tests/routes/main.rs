@@ -15,6 +15,7 @@ mod http;
 mod influx;
 mod limits;
 mod metrics;
+mod packed;
 mod parameters;
 mod query;
 mod serve;

@@ -10,7 +10,7 @@ use super::super::Session;
 use super::Target;
 use crate::engine::NewColumn;
 use crate::error::Error;
-use crate::schema::{ColumnKind, TIME_COLUMN, TableSettings};
+use crate::schema::{ColumnKind, Duplicates, TIME_COLUMN, TableSettings};
 
 /// What becomes of columns that are to be made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub struct Missing<'a> {
     pub tags: Option<&'a [String]>,
     /// Columns are added to a table that is there; otherwise only a table that is not is made.
     pub adds_columns: bool,
+    /// What a table that is made does with rows of one series and time.
+    pub duplicates: Duplicates,
 }
 
 impl Session {
@@ -68,7 +70,10 @@ impl Session {
                 "it is missing, and every row needs a time",
             ));
         }
-        let settings = TableSettings::default();
+        let settings = TableSettings {
+            duplicates: missing.duplicates,
+            ..TableSettings::default()
+        };
         engine.create_table(&self.database, &schema, target.table, &new, settings)?;
         Ok(())
     }
@@ -129,7 +134,7 @@ fn new_column<'a>(
     Ok(NewColumn { name, kind })
 }
 
-fn is_text(kind: &DataType) -> bool {
+pub(super) fn is_text(kind: &DataType) -> bool {
     matches!(
         kind,
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
