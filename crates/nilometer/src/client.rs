@@ -100,6 +100,20 @@ impl Server {
         &self.url
     }
 
+    /// The same server over connections of its own.
+    pub(crate) fn reconnected(&self) -> Self {
+        Self {
+            agent: Agent::new_with_config(self.agent.config().clone()),
+            ..self.clone()
+        }
+    }
+
+    /// Closes all connections, also those that a thread waits at, for good: what comes later needs
+    /// [`Self::reconnected`]. The server ends what it did for them.
+    pub(crate) fn disconnect(&self) {
+        self.agent.clone().shutdown();
+    }
+
     /// Asks for a page.
     pub(crate) fn get(
         &self,

@@ -106,6 +106,21 @@ impl Source {
         }
     }
 
+    /// The same for another thread, or after [`Source::break_off`].
+    pub(crate) fn reconnected(&self) -> Self {
+        match self {
+            Self::Server(server) => Self::Server(server.reconnected()),
+            Self::Store(store) => Self::Store(Arc::clone(store)),
+        }
+    }
+
+    /// Ends all that waits for a server. What waits for a store is ended by dropping it.
+    pub(crate) fn break_off(&self) {
+        if let Self::Server(server) = self {
+            server.disconnect();
+        }
+    }
+
     /// What it is, for people.
     pub(crate) fn name(&self) -> String {
         match self {
@@ -137,7 +152,7 @@ impl Source {
 }
 
 /// The error of a query with the place it names, as a server's error has it.
-fn positioned(error: nilometer::Error) -> anyhow::Error {
+pub(crate) fn positioned(error: nilometer::Error) -> anyhow::Error {
     let position = match &error {
         nilometer::Error::Query(error) => error.position(),
         _ => None,

@@ -25,5 +25,6 @@ mod settings;
 mod shell;
 mod states;
 mod support;
+mod terminal;
 mod tsbs;
 mod upkeep;
