@@ -19,7 +19,7 @@ use crate::client::{Server, ServerArgs, ServerRows};
 pub(crate) struct SourceArgs {
     #[command(flatten)]
     server: ServerArgs,
-    /// Open this data directory, which no server has open, instead of asking a server.
+    /// Open this offline data directory instead of connecting to a server.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
 }
@@ -217,7 +217,7 @@ impl Iterator for Answer<'_> {
         match &mut self.batches {
             Batches::Server(rows) => {
                 let batch = rows.next()?;
-                Some(batch.context("the answer broke off; the server's log says why"))
+                Some(batch.context("the connection closed before the answer was complete; the server's log says why"))
             }
             Batches::Store(rows) => Some(rows.next()?.map_err(positioned)),
             Batches::Others(batches) => batches.next(),

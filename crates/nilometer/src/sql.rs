@@ -8,7 +8,7 @@ use clap::Args;
 
 use crate::output::Format;
 use crate::output::destination::{Destination, unless_closed};
-use crate::shell::split::split_all;
+use crate::shell::split::{Item, split_all};
 use crate::shell::terminal::converse;
 use crate::shell::{Next, Shell};
 use crate::source::{Purpose, Source, SourceArgs};
@@ -66,18 +66,22 @@ pub(crate) fn run(args: &SqlArgs) -> anyhow::Result<()> {
         );
     }
     let source = args.source.open(Purpose::Read)?;
-    let database = database(args, &source)?;
+    let scripts = if is_shell {
+        Vec::new()
+    } else {
+        args.scripts()?
+    };
+    let database = database(args, &source, &scripts)?;
     let mut shell = Shell::new(source, &database, format);
     shell.timing = args.timing || is_shell;
     if is_shell {
         converse(&mut shell)
     } else {
-        script(args, &mut shell)
+        script(args, &scripts, &mut shell)
     }
 }
 
-fn script(args: &SqlArgs, shell: &mut Shell) -> anyhow::Result<()> {
-    let scripts = args.scripts()?;
+fn script(args: &SqlArgs, scripts: &[Script], shell: &mut Shell) -> anyhow::Result<()> {
     let items = scripts.iter().map(|script| split_all(&script.text).len());
     if shell.format.is_binary() && items.sum::<usize>() > 1 {
         bail!(
@@ -86,7 +90,7 @@ fn script(args: &SqlArgs, shell: &mut Shell) -> anyhow::Result<()> {
         );
     }
     let mut destination = Destination::open(args.output.as_deref(), shell.format)?;
-    let ran = run_scripts(&scripts, shell, destination.writer());
+    let ran = run_scripts(scripts, shell, destination.writer());
     if ran.is_err() && args.output.is_none() {
         // What came before the error was asked for and is shown.
         unless_closed(destination.finish())?;
@@ -157,24 +161,52 @@ impl SqlArgs {
     }
 }
 
+/// The name that stands for no database, for statements that are about databases.
+const NO_DATABASE: &str = "none";
+
 /// The database that was named, or the only one there is.
-fn database(args: &SqlArgs, source: &Source) -> anyhow::Result<String> {
+fn database(args: &SqlArgs, source: &Source, scripts: &[Script]) -> anyhow::Result<String> {
     if let Some(name) = &args.database {
         return Ok(name.clone());
     }
-    let Source::Store(store) = source else {
-        bail!("which database? give its name with -d NAME or NILOMETER_DATABASE");
+    if !scripts.is_empty() && scripts.iter().all(Script::needs_no_database) {
+        return Ok(NO_DATABASE.to_owned());
+    }
+    let mut names = match source {
+        Source::Server(_) => source.query(NO_DATABASE, "SHOW DATABASES")?.texts()?,
+        Source::Store(store) => store.engine().snapshot().databases(),
     };
-    let mut names = store.engine().snapshot().databases();
     match (names.pop(), names.as_slice()) {
         (Some(only), []) => Ok(only),
         (None, _) => bail!(
-            "there is no database in {} yet; `nilometer import -d NAME` makes one",
+            "there is no database at {} yet; create one with `nilometer sql \"CREATE DATABASE name\"` or `nilometer import -d NAME`",
             source.name()
         ),
         (Some(last), others) => bail!(
-            "which database? give its name with -d; there are {}, {last}",
+            "which database? give its name with -d NAME or NILOMETER_DATABASE; there are {}, {last}",
             others.join(", ")
         ),
+    }
+}
+
+impl Script {
+    /// Whether its statements are about databases and not about what is in one.
+    fn needs_no_database(&self) -> bool {
+        let items = split_all(&self.text);
+        !items.is_empty() && items.iter().all(is_about_databases)
+    }
+}
+
+fn is_about_databases(item: &Item) -> bool {
+    let Item::Statement(text) = item else {
+        return false;
+    };
+    let mut words = text.split_whitespace().map(str::to_ascii_uppercase);
+    let first = words.next().unwrap_or_default();
+    let second = words.next().unwrap_or_default();
+    match first.as_str() {
+        "CREATE" | "ALTER" | "DROP" => second == "DATABASE",
+        "SHOW" => second == "DATABASES",
+        _ => false,
     }
 }

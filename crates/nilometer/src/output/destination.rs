@@ -31,7 +31,7 @@ impl Destination {
         let Some(path) = path.filter(|path| *path != Path::new("-")) else {
             if format.is_binary() && std::io::stdout().is_terminal() {
                 bail!(
-                    "{} would fill the terminal with bytes; add --output FILE, or send them to another program",
+                    "{} is a binary format and not for a terminal; add --output FILE, or pipe it into another program",
                     format.name()
                 );
             }

@@ -31,19 +31,19 @@ pub(crate) enum Format {
     /// Aligned columns, for people.
     #[value(alias = "pretty")]
     Table,
-    /// A header line, then a line a row.
+    /// A header line, then one line per row.
     Csv,
     /// An array of objects.
     Json,
-    /// An object a line.
+    /// One object per line.
     Jsonl,
     /// An Arrow IPC stream.
     Arrow,
     /// A Parquet file.
     Parquet,
-    /// A table for Markdown.
+    /// A Markdown table.
     Markdown,
-    /// A line for each value, for rows that are wider than the terminal.
+    /// One line per value, for rows wider than the terminal.
     Expanded,
 }
 

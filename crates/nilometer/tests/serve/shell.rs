@@ -311,21 +311,34 @@ fn a_file_is_written_in_the_format_of_its_ending() {
     assert_eq!(read("y.jsonl"), b"{\"host\":\"a\",\"busy\":0.0}\n");
 }
 
+// A fresh server asked "which database?" of `CREATE DATABASE`.
 #[test]
-fn a_database_must_be_named_unless_there_is_one_only() {
-    let scratch = scratch();
+fn a_database_must_be_named_only_where_there_are_several() {
+    let scratch = Scratch::new();
     let url = scratch.server.url().to_owned();
-    let stderr = nilometer(scratch.dir.path(), &["sql", "--url", &url, "select 1"]).failed();
-    assert!(stderr.contains("-d"), "{stderr}");
+    let run = |statement: &str| {
+        let arguments = ["sql", "--url", &url, "--format", "csv", statement];
+        nilometer(scratch.path(), &arguments)
+    };
+    let stderr = run("select 1 as one").failed();
+    assert!(stderr.contains("CREATE DATABASE"), "{stderr}");
+    run("create database d").succeeded();
+    assert_eq!(
+        scratch
+            .server
+            .write("d", "cpu busy=1 1\ncpu busy=2 2")
+            .status,
+        204
+    );
+    let count = "select count(*) as n from cpu";
+    assert_eq!(run(count).succeeded(), "n\n2\n");
+    run("create database e").succeeded();
+    assert_eq!(run("show databases").succeeded(), "database_name\nd\ne\n");
+    let stderr = run(count).failed();
+    assert!(stderr.contains("-d") && stderr.contains("d, e"), "{stderr}");
+    run("drop database e").succeeded();
     let Scratch { dir, server } = scratch;
     server.stop();
-    let arguments = [
-        "sql",
-        "--data",
-        "data",
-        "--format",
-        "csv",
-        "select count(*) as n from cpu",
-    ];
-    assert_eq!(nilometer(dir.path(), &arguments).succeeded(), "n\n120\n");
+    let arguments = ["sql", "--data", "data", "--format", "csv", count];
+    assert_eq!(nilometer(dir.path(), &arguments).succeeded(), "n\n2\n");
 }
