@@ -368,15 +368,15 @@ mod tests {
         for (format, want) in [
             (
                 Format::Table,
-                " n | text  \n---+-------\n 1 | one   \n   : two\\r \n   :       \n 2 | x\\ty  \n(2 rows)\n",
+                " n | text  \n---+-------\n 1 | one   \n   : two\\r \n 2 | x\\ty  \n(2 rows)\n",
             ),
             (
                 Format::Markdown,
-                "|  n | text             |\n|---:|------------------|\n|  1 | one<br>two\\r<br> |\n|  2 | x\\ty             |\n",
+                "|  n | text         |\n|---:|--------------|\n|  1 | one<br>two\\r |\n|  2 | x\\ty         |\n",
             ),
             (
                 Format::Expanded,
-                "-[ RECORD 1 ]\nn    | 1\ntext | one\n     : two\\r\n     : \n-[ RECORD 2 ]\nn    | 2\ntext | x\\ty\n(2 rows)\n",
+                "-[ RECORD 1 ]\nn    | 1\ntext | one\n     : two\\r\n-[ RECORD 2 ]\nn    | 2\ntext | x\\ty\n(2 rows)\n",
             ),
         ] {
             let answer = Answer::new(rows.schema(), std::iter::once(Ok(rows.clone())));

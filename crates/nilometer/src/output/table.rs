@@ -111,7 +111,8 @@ fn cells(batch: &RecordBatch, look: &Look, into: &mut Vec<Vec<String>>) -> anyho
     for row in 0..batch.num_rows() {
         let cells = formatters.iter().map(|formatter| {
             let text = formatter.value(row).try_to_string()?;
-            Ok(shown(&text, look))
+            // A last line of nothing, as plans have it, is no line.
+            Ok(shown(text.trim_end_matches('\n'), look))
         });
         into.push(cells.collect::<anyhow::Result<_>>()?);
     }

@@ -142,7 +142,9 @@ async fn wrong_parameters_say_which_and_what_would_be_right() {
         .await;
     assert_eq!(answer.status, 400);
     assert!(
-        answer.error().starts_with("the body cannot be decompressed"),
+        answer
+            .error()
+            .starts_with("the body cannot be decompressed"),
         "{}",
         answer.error()
     );
