@@ -36,8 +36,6 @@ pub(crate) struct ExportArgs {
     /// Database.
     #[arg(short, long, value_name = "NAME", env = "NILOMETER_DATABASE")]
     database: String,
-    #[command(flatten)]
-    source: SourceArgs,
     /// Export the rows of this statement instead of a table.
     #[arg(long, value_name = "SQL", conflicts_with_all = ["from", "to"])]
     query: Option<String>,
@@ -56,6 +54,8 @@ pub(crate) struct ExportArgs {
     /// Compression of a Parquet file.
     #[arg(long, value_enum, default_value_t)]
     compression: Compression,
+    #[command(flatten)]
+    source: SourceArgs,
 }
 
 /// How rows are written.

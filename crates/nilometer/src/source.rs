@@ -17,11 +17,12 @@ use crate::client::{Server, ServerArgs, ServerRows};
 /// A server or a directory.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SourceArgs {
-    #[command(flatten)]
-    server: ServerArgs,
     /// Open this offline data directory instead of connecting to a server.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    // Last, because what follows would stand under its heading in the help.
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 /// What the arguments meant.

@@ -19,8 +19,8 @@ use crate::source::{Purpose, Source, SourceArgs};
     after_help = "Examples:\n  nilometer sql -d d\n  nilometer sql -d d \"select time_bucket('1 hour', time) t, host, avg(v) from m group by t, host order by t\"\n  nilometer sql -d d '\\chart select time, host, v from m'\n  nilometer sql -d d --format csv -c \"select * from m\"\n  nilometer sql -d d --output m.parquet \"select * from m\"\n  echo 'select count(*) from m; select 1;' | nilometer sql -d d\n  nilometer sql -d d -f report.sql\n  nilometer sql -d d --data ./data \"select count(*) from m\""
 )]
 pub(crate) struct SqlArgs {
-    /// SQL statements, or a command such as '\d'; - reads them from standard input. Without any, a shell starts, or
-    /// standard input is read if it is no terminal.
+    /// SQL statements, or a shell command such as '\d'; - reads them from standard input. Without any, a shell starts, or
+    /// standard input is read if it is not a terminal.
     #[arg(value_name = "STATEMENT")]
     statement: Option<String>,
     /// Run these statements or this command; may be given several times.
@@ -37,8 +37,6 @@ pub(crate) struct SqlArgs {
     /// Database.
     #[arg(short, long, value_name = "NAME", env = "NILOMETER_DATABASE")]
     database: Option<String>,
-    #[command(flatten)]
-    source: SourceArgs,
     /// Output format [default: the ending of --output, or table]
     #[arg(long, value_enum)]
     format: Option<Format>,
@@ -48,6 +46,8 @@ pub(crate) struct SqlArgs {
     /// Show how long each statement takes.
     #[arg(long)]
     timing: bool,
+    #[command(flatten)]
+    source: SourceArgs,
 }
 
 /// Statements, and the file that they are from.

@@ -19,11 +19,11 @@ const LOOK_MS: u64 = 1_000;
     after_help = "Examples:\n  nilometer status\n  nilometer status --url https://db.example.org:8086 --ca ca.pem\n  nilometer status --json"
 )]
 pub(crate) struct StatusArgs {
-    #[command(flatten)]
-    server: ServerArgs,
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 /// Metrics by name, those of several label sets added up.
