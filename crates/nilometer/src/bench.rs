@@ -15,15 +15,15 @@ use crate::print;
 /// The benchmark's steps.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
-    /// Make a data set of the Time Series Benchmark Suite's kind at any scale.
+    /// Generate a data set like the Time Series Benchmark Suite's, at any scale.
     #[command(
         after_help = "Example:\n  nilometer bench generate --hosts 100 --duration 1h --out cpu.lpb"
     )]
     Generate(GenerateArgs),
-    /// Send a data set to a database over HTTP and time it until every row is visible.
+    /// Load a data set over HTTP, timed until every row is visible.
     #[command(after_help = "Example:\n  nilometer bench load --file cpu.lpb -d bench")]
     Load(LoadArgs),
-    /// Time the suite's queries over a data set that was loaded.
+    /// Time the suite's queries on a loaded data set.
     #[command(
         after_help = "Example:\n  nilometer bench queries -d bench --hosts 100 --duration 1h --repeats 2"
     )]
@@ -39,16 +39,16 @@ pub(crate) struct SpecArgs {
     /// Number of hosts.
     #[arg(long, default_value_t = 1000)]
     hosts: u32,
-    /// Time of the first points.
+    /// Time of the first data points.
     #[arg(long, value_name = "TIME", default_value = "2016-01-01T00:00:00Z", value_parser = parse_time)]
     start: i64,
-    /// How much time the points cover, as in 12h, 90m, 600s.
+    /// Time span of the data, as in 12h, 90m, 600s.
     #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = parse_span)]
     duration: i64,
-    /// Time between two points of a host.
+    /// Time between two data points of a host.
     #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = parse_span)]
     interval: i64,
-    /// Same seed, same data.
+    /// Random seed; the same seed gives the same data.
     #[arg(long, default_value_t = 123)]
     seed: u64,
 }
@@ -70,20 +70,20 @@ impl SpecArgs {
 pub(crate) struct GenerateArgs {
     #[command(flatten)]
     spec: SpecArgs,
-    /// File to write.
+    /// Output file.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
-    /// Kind of file.
+    /// Output format.
     #[arg(long, value_enum, default_value_t = Kind::Batches)]
     format: Kind,
-    /// Rows of a batch.
+    /// Rows per batch.
     #[arg(long, default_value_t = 10_000)]
     batch_rows: u32,
 }
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum Kind {
-    /// Cut into batches ahead of time, so that the loader costs little.
+    /// Split into batches in advance, so that the loader takes little time.
     Batches,
     /// Plain line protocol, for other programs.
     LineProtocol,
@@ -91,7 +91,7 @@ enum Kind {
 
 #[derive(Debug, Args)]
 pub(crate) struct LoadArgs {
-    /// Server to load.
+    /// Server URL.
     #[arg(
         long,
         value_name = "URL",
@@ -99,25 +99,25 @@ pub(crate) struct LoadArgs {
         default_value = "http://127.0.0.1:8086"
     )]
     url: String,
-    /// Database to write to; made if absent.
+    /// Database to write to; created if it does not exist.
     #[arg(short, long, value_name = "NAME")]
     database: String,
-    /// Batch file or line protocol.
+    /// Input file: a batch file or line protocol.
     #[arg(long, value_name = "FILE")]
     file: PathBuf,
-    /// Connections that send.
+    /// Number of connections that send.
     #[arg(long, default_value_t = 2)]
     workers: u32,
-    /// Rows of a batch, for line protocol.
+    /// Rows per batch, for line protocol.
     #[arg(long, default_value_t = 10_000)]
     batch_rows: u32,
     /// Stop after this many rows.
     #[arg(long)]
     rows_max: Option<u64>,
-    /// Table whose rows are counted, for line protocol; may be there more than once.
+    /// Table whose rows are counted, for line protocol; may be given several times.
     #[arg(long = "table", value_name = "NAME", default_value = "cpu")]
     tables: Vec<String>,
-    /// Wait at most this long after the load for the store to settle, for its size and write amplification.
+    /// Time limit for the store to settle after the load, to report its size and write amplification.
     #[arg(long, value_name = "SPAN", default_value = "0s", value_parser = parse_span)]
     settle_wait: i64,
     #[command(flatten)]
@@ -127,13 +127,13 @@ pub(crate) struct LoadArgs {
 /// Where to write the figures down.
 #[derive(Debug, Args)]
 pub(crate) struct RecordArgs {
-    /// Folder for the record; none is written without it.
+    /// Folder to write a record of the run to.
     #[arg(long, value_name = "DIR", requires = "record_name")]
     record: Option<PathBuf>,
     /// Name of the record.
     #[arg(long, value_name = "NAME")]
     record_name: Option<String>,
-    /// What was cached when the run began, for the record.
+    /// State of the caches when the run began, for the record.
     #[arg(long, value_name = "WORDS", default_value = "page cache warm")]
     cache_state: String,
 }
@@ -156,7 +156,7 @@ impl RecordArgs {
 pub(crate) struct QueriesArgs {
     #[command(flatten)]
     spec: SpecArgs,
-    /// Server to ask.
+    /// Server URL.
     #[arg(
         long,
         value_name = "URL",
@@ -164,13 +164,13 @@ pub(crate) struct QueriesArgs {
         default_value = "http://127.0.0.1:8086"
     )]
     url: String,
-    /// Database that holds the data set.
+    /// Database with the data set.
     #[arg(short, long, value_name = "NAME")]
     database: String,
-    /// Different statements of each type.
+    /// Number of different statements of each type.
     #[arg(long, default_value_t = 5)]
     instances: u32,
-    /// Times that each statement is asked.
+    /// How often each statement runs.
     #[arg(long, default_value_t = 3)]
     repeats: u32,
 }

@@ -19,11 +19,11 @@ pub(crate) struct CheckArgs {
     /// Data directory.
     #[arg(long, value_name = "DIR", env = "NILOMETER_DATA")]
     data: PathBuf,
-    /// Put damaged files aside, end a damaged log before its damage, and write segments and index files again without
-    /// what of them does not read. What that loses is listed; nothing is removed.
+    /// Repair the store: put damaged files aside, cut a damaged log before the damage, and rewrite segments and index
+    /// files without their damaged parts. Lists what is lost; deletes nothing.
     #[arg(long)]
     repair: bool,
-    /// Print JSON instead of sentences.
+    /// Print JSON instead of text.
     #[arg(long)]
     json: bool,
 }
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<()> {
         0 => Ok(()),
         _ if args.repair => repair(args),
         n => bail!(
-            "{n} damaged parts; restore the store from a backup with `nilometer restore`, or put them aside with --repair"
+            "{n} damaged parts; restore the store from a backup with `nilometer restore`, or repair it with --repair"
         ),
     }
 }
@@ -50,10 +50,10 @@ fn repair(args: &CheckArgs) -> anyhow::Result<()> {
     let left = repaired.left.len();
     if left > 0 {
         bail!(
-            "{left} damaged parts are left, which broke meanwhile: check the disk, then run it again, or restore the store from a backup with `nilometer restore`"
+            "{left} damaged parts remain, which were damaged during the repair: check the disk, then run it again, or restore the store from a backup with `nilometer restore`"
         );
     }
-    print::line("the store is in order without what was put aside");
+    print::line("the store is consistent without what was put aside");
     Ok(())
 }
 

@@ -27,11 +27,11 @@ const CONNECT_TIME_MAX: Duration = Duration::from_secs(10);
 /// Bytes of an error's body that are read.
 const ERROR_BYTES_MAX: u64 = 4 << 20;
 
-/// Which server, and how to be let in.
+/// The server to connect to, and the credentials.
 #[derive(Debug, Clone, Args)]
 #[command(next_help_heading = "Server")]
 pub(crate) struct ServerArgs {
-    /// Server to ask.
+    /// Server URL.
     #[arg(
         long,
         value_name = "URL",
@@ -39,7 +39,7 @@ pub(crate) struct ServerArgs {
         default_value = "http://127.0.0.1:8086"
     )]
     pub(crate) url: String,
-    /// Token to be let in with.
+    /// Access token.
     #[arg(
         long,
         value_name = "TOKEN",
@@ -47,10 +47,10 @@ pub(crate) struct ServerArgs {
         hide_env_values = true
     )]
     token: Option<String>,
-    /// File with the certificates, in PEM, that the server's certificate is checked with, instead of the system's.
+    /// PEM file with the certificate authorities to trust instead of the system's.
     #[arg(long, value_name = "FILE", env = "NILOMETER_CA")]
     ca: Option<PathBuf>,
-    /// Send the token over plain HTTP to another machine, where whoever listens can read it.
+    /// Allow sending the token over unencrypted HTTP to another machine.
     #[arg(long, env = "NILOMETER_INSECURE")]
     insecure: bool,
 }
@@ -77,7 +77,7 @@ impl Server {
     pub(crate) fn new(args: &ServerArgs) -> anyhow::Result<Self> {
         let url = args.url.trim_end_matches('/').to_owned();
         if !url.starts_with("http://") && !url.starts_with("https://") {
-            bail!("{url:?} is no URL of a server; write it as in http://127.0.0.1:8086");
+            bail!("{url:?} is not a server URL; write it as in http://127.0.0.1:8086");
         }
         let mut config = Agent::config_builder()
             .http_status_as_error(false)
@@ -86,7 +86,7 @@ impl Server {
             config = config.tls_config(tls(args.ca.as_deref())?);
         } else if args.token.is_some() && !args.insecure && !is_loopback(&url) {
             bail!(
-                "the token would travel to {url} in the clear; use https, or add --insecure if the network is trusted"
+                "the token would be sent to {url} unencrypted; use https, or add --insecure if the network is trusted"
             );
         }
         Ok(Self {
@@ -98,6 +98,20 @@ impl Server {
 
     pub(crate) fn url(&self) -> &str {
         &self.url
+    }
+
+    /// The same server over connections of its own.
+    pub(crate) fn reconnected(&self) -> Self {
+        Self {
+            agent: Agent::new_with_config(self.agent.config().clone()),
+            ..self.clone()
+        }
+    }
+
+    /// Closes all connections, also those that a thread waits at, for good: what comes later needs
+    /// [`Self::reconnected`]. The server ends what it did for them.
+    pub(crate) fn disconnect(&self) {
+        self.agent.clone().shutdown();
     }
 
     /// Asks for a page.
@@ -156,7 +170,8 @@ impl Server {
             .into_with_config()
             .limit(u64::MAX)
             .reader();
-        let reader = StreamReader::try_new(body, None).context("the answer is no Arrow stream")?;
+        let reader =
+            StreamReader::try_new(body, None).context("the answer is not an Arrow stream")?;
         Ok(ServerRows { reader })
     }
 
@@ -172,7 +187,9 @@ impl Server {
                 let body = response.into_body().into_reader();
                 let reader = StreamReader::try_new(body, None);
                 Ok(Some(
-                    reader.context("the answer is no Arrow stream")?.schema(),
+                    reader
+                        .context("the answer is not an Arrow stream")?
+                        .schema(),
                 ))
             }
             // The statement is right, so it is the table that it does not know.
@@ -258,10 +275,10 @@ impl Refused {
         };
         match self.status {
             401 => format!(
-                "{} does not let this in: {said}; give its token with --token or NILOMETER_TOKEN",
+                "{} refused access: {said}; give the access token with --token or NILOMETER_TOKEN",
                 server.url
             ),
-            403 => format!("{} does not let this in: {said}", server.url),
+            403 => format!("{} refused access: {said}", server.url),
             _ if said.is_empty() => format!(
                 "{} answered with status {} and no reason; is it a Nilometer server?",
                 server.url, self.status
@@ -298,14 +315,14 @@ fn certificates(path: &Path) -> anyhow::Result<Vec<Certificate<'static>>> {
     let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
     let mut certificates = Vec::new();
     for item in parse_pem(&text) {
-        let item = item.with_context(|| format!("{} is no PEM file", path.display()))?;
+        let item = item.with_context(|| format!("{} is not a PEM file", path.display()))?;
         if let PemItem::Certificate(certificate) = item {
             certificates.push(certificate);
         }
     }
     if certificates.is_empty() {
         bail!(
-            "{} has no certificate; give the PEM file of the authority that signed the server's",
+            "{} contains no certificate; give the PEM file of the authority that signed the server's certificate",
             path.display()
         );
     }

@@ -26,16 +26,16 @@ const SEED: u64 = 123;
     after_help = "Examples:\n  nilometer demo\n  nilometer demo --hosts 100 --keep ./demo-data"
 )]
 pub(crate) struct DemoArgs {
-    /// Hosts that report every 10 seconds.
+    /// Number of hosts, each reporting every 10 seconds.
     #[arg(long, default_value_t = 1000)]
     hosts: u32,
     /// Hours of data.
     #[arg(long, default_value_t = 1)]
     hours: u32,
-    /// Keep the data here afterwards, for a look around; without it they go.
+    /// Keep the data in this folder; by default it is deleted.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
-    /// Print the server's requests.
+    /// Log the server's requests.
     #[arg(long)]
     log: bool,
 }
@@ -184,7 +184,7 @@ fn show_size(engine: &Engine, report: &LoadReport, text_bytes: u64) {
 fn show_next(args: &DemoArgs) {
     let dir = args.keep.as_deref().unwrap_or_else(|| Path::new("./data"));
     let dir = dir.display();
-    print::line("to go on:");
+    print::line("next steps:");
     print::line(format!(
         "  nilometer serve --data {dir} --http-bind 127.0.0.1:8086"
     ));
@@ -193,6 +193,6 @@ fn show_next(args: &DemoArgs) {
         "  nilometer sql -d d \"select time_bucket('1 hour', time) t, host, avg(v) from m group by t, host order by t\"",
     );
     if args.keep.is_none() {
-        print::line("the demo's own data are gone; `nilometer demo --keep DIR` keeps them");
+        print::line("the demo data was deleted; `nilometer demo --keep DIR` keeps it");
     }
 }

@@ -27,7 +27,7 @@ use crate::sql_text::{identifier, literal};
     after_help = "Examples:\n  nilometer export -d weather air --output air.parquet\n  nilometer export -d weather air --from 2024-01-01T00:00:00Z --to 2024-02-01T00:00:00Z --output january.csv\n  nilometer export -d weather air --output air.lp\n  nilometer export -d weather --query \"select city, avg(temperature) from air group by city\" --format csv"
 )]
 pub(crate) struct ExportArgs {
-    /// Table, by its name as it is.
+    /// Table to export, spelled exactly as it is named.
     #[arg(value_name = "TABLE", required_unless_present = "query")]
     table: Option<String>,
     /// Schema of the table.
@@ -36,26 +36,26 @@ pub(crate) struct ExportArgs {
     /// Database.
     #[arg(short, long, value_name = "NAME", env = "NILOMETER_DATABASE")]
     database: String,
-    #[command(flatten)]
-    source: SourceArgs,
     /// Export the rows of this statement instead of a table.
     #[arg(long, value_name = "SQL", conflicts_with_all = ["from", "to"])]
     query: Option<String>,
-    /// First time, as in 2024-01-01T00:00:00Z.
+    /// Start time (inclusive), as in 2024-01-01T00:00:00Z.
     #[arg(long, value_name = "TIME")]
     from: Option<String>,
-    /// First time that is left out.
+    /// End time (exclusive).
     #[arg(long, value_name = "TIME")]
     to: Option<String>,
     /// File to write; - is standard output.
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     output: PathBuf,
-    /// How to write the rows; else the file's name says it.
+    /// Output format [default: the ending of --output]
     #[arg(long, value_enum)]
     format: Option<ExportFormat>,
-    /// How a Parquet file is compressed.
+    /// Compression of a Parquet file.
     #[arg(long, value_enum, default_value_t)]
     compression: Compression,
+    #[command(flatten)]
+    source: SourceArgs,
 }
 
 /// How rows are written.
@@ -63,13 +63,13 @@ pub(crate) struct ExportArgs {
 enum ExportFormat {
     /// A Parquet file.
     Parquet,
-    /// A header line, then a line a row.
+    /// A header line, then one line per row.
     Csv,
-    /// `InfluxDB` line protocol, which `nilometer import` reads to the same rows. It has no text for NaN and infinities:
-    /// they are left out and counted.
+    /// `InfluxDB` line protocol, which `nilometer import` reads back as the same rows. It cannot represent NaN and
+    /// infinities: they are left out and counted.
     #[value(name = "lp", alias = "line-protocol")]
     LineProtocol,
-    /// An object a line.
+    /// One object per line.
     Jsonl,
     /// An Arrow IPC stream.
     Arrow,
@@ -79,7 +79,7 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<()> {
     let format = args.format()?;
     if format == ExportFormat::LineProtocol && args.table.is_none() {
         bail!(
-            "line protocol needs the name of a table; give TABLE too, and the rows of --query are called so"
+            "line protocol needs the name of a table; give TABLE too, to name the rows of --query"
         );
     }
     let source = args.source.open(Purpose::Read)?;
@@ -120,7 +120,7 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<()> {
     ));
     if printed.values_left_out + printed.rows_left_out > 0 {
         print::note(format!(
-            "left out what line protocol has no text for: {} values (NaN, infinity), {} rows without any value\n",
+            "left out, because line protocol cannot represent them: {} values (NaN, infinity), {} rows without any value\n",
             thousands(printed.values_left_out),
             thousands(printed.rows_left_out)
         ));
@@ -143,7 +143,7 @@ impl ExportArgs {
                 "arrow" | "arrows" => ExportFormat::Arrow,
                 _ if self.output.as_os_str() == "-" => ExportFormat::Csv,
                 _ => bail!(
-                    "{} does not say in which format; add --format parquet, csv, lp, jsonl or arrow",
+                    "the name {} does not say in which format to write; use the ending .parquet, .csv, .lp, .jsonl or .arrow, or add --format",
                     self.output.display()
                 ),
             },

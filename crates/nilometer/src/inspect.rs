@@ -19,7 +19,7 @@ use crate::store::check_exists;
     after_help = "Examples:\n  nilometer inspect --data ./data\n  nilometer inspect --data ./data --json"
 )]
 pub(crate) struct InspectArgs {
-    /// Data directory, whether a server has it open or not.
+    /// Data directory; a server may have it open.
     #[arg(long, value_name = "DIR", env = "NILOMETER_DATA")]
     data: PathBuf,
     /// Print JSON instead of tables.
@@ -193,7 +193,7 @@ fn budget_text(found: &Inspection) -> String {
         0 => "-".to_owned(),
         values => format!("{:.4}", bytes as f64 / values as f64),
     };
-    let mut table = Table::new(&["bytes of", "", "part", "a value"]);
+    let mut table = Table::new(&["part", "bytes", "share", "bytes per value"]);
     for (name, bytes) in budget(&found.bytes) {
         table.row([
             name.to_owned(),
@@ -218,7 +218,7 @@ fn budget_text(found: &Inspection) -> String {
 fn segments_text(found: &Inspection) -> String {
     let mut table = Table::new(&[
         "segment",
-        "rows of",
+        "partition",
         "LSN",
         "rows",
         "groups",
@@ -260,7 +260,14 @@ fn segments_text(found: &Inspection) -> String {
 }
 
 fn columns_text(of: &InspectedTable) -> String {
-    let mut table = Table::new(&["column", "type", "values", "bytes", "a value", "encodings"]);
+    let mut table = Table::new(&[
+        "column",
+        "type",
+        "values",
+        "bytes",
+        "bytes per value",
+        "encodings",
+    ]);
     for column in &of.columns {
         let encodings: Vec<String> = column
             .encodings

@@ -31,7 +31,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-/// A time-series database that answers to the clients people already have.
+/// A time-series database: line protocol in, SQL out.
 #[derive(Debug, Parser)]
 #[command(name = "nilometer", version, about, arg_required_else_help = true)]
 struct Cli {
@@ -43,32 +43,32 @@ struct Cli {
 enum Command {
     /// Run a server on a data directory.
     Serve(Box<serve::ServeArgs>),
-    /// Show the settings of a server, and where each came from: flag, variable, file or default.
+    /// Show the settings of a server and where each comes from: flag, variable, file or default.
     Config(Box<config::ConfigArgs>),
-    /// Ask SQL of a server, or of a data directory that no server has open: a statement, a script, or in a shell.
+    /// Run SQL against a server or an offline data directory: a statement, a script, or an interactive shell.
     Sql(Box<sql::SqlArgs>),
-    /// Bring files in: line protocol, CSV, Parquet.
+    /// Import files: line protocol, CSV, Parquet.
     Import(Box<import::ImportArgs>),
-    /// Write a table, a range of it or the rows of a query to a file.
+    /// Export a table, a time range of it, or the rows of a query to a file.
     Export(Box<export::ExportArgs>),
-    /// Show how a server is.
+    /// Show server status.
     Status(status::StatusArgs),
-    /// Show what a data directory is made of: segments, encodings, bytes a value by column.
+    /// Show how a data directory uses its space: segments, encodings, bytes per value of each column.
     Inspect(inspect::InspectArgs),
-    /// Read every checksum of a data directory that no server has open.
+    /// Verify every checksum of an offline data directory, and repair it on request.
     Check(check::CheckArgs),
-    /// Compact all that can be compacted in a data directory that no server has open.
+    /// Compact an offline data directory completely.
     Settle(Box<upkeep::SettleArgs>),
-    /// Back a data directory that no server has open up into a folder.
+    /// Back up an offline data directory to a folder.
     Backup(Box<upkeep::BackupArgs>),
-    /// Make a data directory from a backup, with every checksum looked at.
+    /// Restore a data directory from a backup, verifying every checksum.
     Restore(upkeep::RestoreArgs),
-    /// Start a server on loopback, load benchmark data into it, ask it a dozen questions, and show what it took.
+    /// Start a local server, load benchmark data, run a dozen queries, and show the timings.
     Demo(demo::DemoArgs),
-    /// Make benchmark data, load it, time queries.
+    /// Generate benchmark data, load it, and time queries.
     #[command(subcommand)]
     Bench(bench::BenchCommand),
-    /// Print a script that completes the commands of this program in a shell.
+    /// Print a completion script for a command-line shell.
     Completions(manual::CompletionsArgs),
     /// Print the manual page of this program.
     Man(manual::ManArgs),

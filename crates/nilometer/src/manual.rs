@@ -14,7 +14,7 @@ use crate::print;
     after_help = "Examples:\n  nilometer completions bash > nilometer.bash\n  nilometer completions zsh > _nilometer\n  nilometer completions fish > nilometer.fish"
 )]
 pub(crate) struct CompletionsArgs {
-    /// Shell.
+    /// Shell to complete for.
     #[arg(value_enum)]
     shell: Shell,
 }
@@ -23,7 +23,7 @@ pub(crate) struct CompletionsArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Examples:\n  nilometer man > nilometer.1\n  nilometer man --output ./man1")]
 pub(crate) struct ManArgs {
-    /// Folder for a page of each command; without it, the page of the program goes to standard output.
+    /// Folder to write one page per command to; by default, the program's page goes to standard output.
     #[arg(long, value_name = "DIR")]
     output: Option<PathBuf>,
 }

@@ -1,5 +1,4 @@
 //! The one place that writes to the terminal.
-#![expect(clippy::print_stderr, reason = "printing is what this module is for")]
 
 use std::fmt;
 use std::io::Write;
@@ -14,12 +13,13 @@ pub(crate) fn line(text: impl std::fmt::Display) {
 
 /// Something beside the answer: it goes to standard error, where it does not get between rows.
 pub(crate) fn note(text: impl std::fmt::Display) {
-    eprint!("{text}");
+    // Someone who closed the pipe, as `head` does, has seen enough.
+    drop(write!(std::io::stderr(), "{text}"));
 }
 
 /// A question to whoever sits at the terminal.
 pub(crate) fn ask(question: &str) {
-    eprint!("{question}");
+    drop(write!(std::io::stderr(), "{question}"));
 }
 
 /// Part of the answer, as it is.
@@ -33,7 +33,7 @@ pub(crate) fn raw(bytes: &[u8]) -> std::io::Result<()> {
 
 /// Why the program ends without success, with what led to it.
 pub(crate) fn error(error: &anyhow::Error) {
-    eprintln!("error: {}", told(error));
+    drop(writeln!(std::io::stderr(), "error: {}", told(error)));
 }
 
 /// An error with what led to it. What an error has said in its own words, as those of the system are, is not said again.

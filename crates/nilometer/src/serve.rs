@@ -25,22 +25,22 @@ pub(crate) const TOKEN_VARIABLE: &str = "NILOMETER_TOKEN";
 /// Certificates and tokens are small; what is larger is some other file.
 const SECRET_BYTES_MAX: u64 = 1 << 20;
 
-/// Settings of a server; each has an environment variable too, and may stand in a file.
+/// Settings of a server. Each can also be set by an environment variable or in a file.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Example:\n  nilometer serve --data ./data --http-bind 127.0.0.1:8086\n  curl --data-binary 'm,host=a v=1.5' 'localhost:8086/api/v3/write_lp?db=d'\n\nA flag counts before its environment variable, that before the file, that before the default;\n`nilometer config` shows what is in force. NILOMETER_TOKEN may hold the token itself."
+    after_help = "Example:\n  nilometer serve --data ./data --http-bind 127.0.0.1:8086\n  curl --data-binary 'm,host=a v=1.5' 'localhost:8086/api/v3/write_lp?db=d'\n\nA flag overrides its environment variable, which overrides the file, which overrides the default;\n`nilometer config` shows the settings in force. NILOMETER_TOKEN can hold the access token itself."
 )]
 pub(crate) struct ServeArgs {
-    /// TOML file with settings under the names of their flags.
+    /// TOML file with settings, named like the flags.
     #[arg(long, value_name = "FILE", env = "NILOMETER_CONFIG")]
     config: Option<PathBuf>,
-    /// Data directory; made if absent.
+    /// Data directory; created if it does not exist.
     #[arg(long, value_name = "DIR", env = "NILOMETER_DATA")]
     data: Option<PathBuf>,
-    /// Address to listen on for HTTP; port 0 = any free one.
+    /// Address to listen on for HTTP; port 0 picks a free port.
     #[arg(long, value_name = "ADDRESS", env = "NILOMETER_HTTP_BIND", default_value = "127.0.0.1:8086", value_parser = parse_address)]
     http_bind: SocketAddr,
-    /// Allow an address that other machines reach without TLS or without a token.
+    /// Allow listening on a network address without TLS or without a token.
     #[arg(long, env = "NILOMETER_INSECURE")]
     insecure: bool,
     #[command(flatten)]
@@ -57,16 +57,16 @@ pub(crate) struct ServeArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Access")]
 struct AccessArgs {
-    /// PEM file with the certificate that the server shows, those that vouch for it after it.
+    /// PEM file with the server's certificate, followed by its intermediate certificates.
     #[arg(long, value_name = "FILE", env = "NILOMETER_TLS_CERT")]
     tls_cert: Option<PathBuf>,
-    /// PEM file with the certificate's key.
+    /// PEM file with the private key of the certificate.
     #[arg(long, value_name = "FILE", env = "NILOMETER_TLS_KEY")]
     tls_key: Option<PathBuf>,
-    /// File with the token that every request but /health and /ping must show.
+    /// File with the access token that every request except /health and /ping must present.
     #[arg(long, value_name = "FILE", env = "NILOMETER_TOKEN_FILE")]
     token_file: Option<PathBuf>,
-    /// Origins (scheme, host and port) of web pages that may call from a browser, with commas between them; * = any.
+    /// Comma-separated origins (scheme, host and port) of web pages that may send requests from a browser; * = any.
     #[arg(long, value_name = "ORIGINS", env = "NILOMETER_HTTP_CORS_ORIGINS")]
     http_cors_origins: Option<Origins>,
     /// Host names of this server beside localhost, with commas between them; * = any. Without a token, a request on a
@@ -79,13 +79,13 @@ struct AccessArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Log")]
 struct LogArgs {
-    /// How lines look.
+    /// Format of log lines.
     #[arg(long, value_enum, env = "NILOMETER_LOG_FORMAT", default_value_t = log::Format::Text)]
     log_format: log::Format,
-    /// What is logged: error, warn, info, debug, trace, or a list of `target=level`.
+    /// Log level: error, warn, info, debug, trace, or a comma-separated list of `target=level`.
     #[arg(long, value_name = "LEVEL", env = "NILOMETER_LOG", default_value = "info", value_parser = log::parse_filter)]
     log_level: log::Filter,
-    /// Level of requests that went well.
+    /// Log level of successful requests.
     #[arg(long, value_enum, env = "NILOMETER_ACCESS_LOG", default_value_t = AccessLevel::Debug)]
     access_log: AccessLevel,
 }
@@ -118,49 +118,49 @@ macro_rules! limits {
 }
 
 limits! {
-    /// Bytes of a request body after inflation.
+    /// Largest request body after decompression, in bytes.
     body_bytes_max: usize, "BYTES", "NILOMETER_BODY_BYTES_MAX", body_bytes_max;
-    /// Bytes of a compressed request body as it is sent.
+    /// Largest compressed request body as sent, in bytes.
     body_compressed_bytes_max: usize, "BYTES", "NILOMETER_BODY_COMPRESSED_BYTES_MAX", body_compressed_bytes_max;
-    /// How many times larger a body may become by inflation.
+    /// How many times larger a body may become by decompression.
     body_ratio_max: usize, "N", "NILOMETER_BODY_RATIO_MAX", body_ratio_max;
-    /// Bytes of all request bodies in memory at one time.
+    /// Memory for all request bodies at one time, in bytes.
     bodies_bytes_max: usize, "BYTES", "NILOMETER_BODIES_BYTES_MAX", bodies_bytes_max;
-    /// Bytes of a request's path and query; a longer statement goes into a body.
+    /// Longest path and query string of a request, in bytes; send longer statements in the body.
     url_bytes_max: usize, "BYTES", "NILOMETER_URL_BYTES_MAX", url_bytes_max;
-    /// Bytes of a request's headers.
+    /// Largest headers of a request, in bytes.
     header_bytes_max: usize, "BYTES", "NILOMETER_HEADER_BYTES_MAX", header_bytes_max;
-    /// Milliseconds a client may take to send a body.
+    /// Time limit for receiving a request body, in milliseconds.
     body_read_ms_max: u64, "MS", "NILOMETER_BODY_READ_MS_MAX", body_read_ms_max;
-    /// Milliseconds a client may take to send the head of a request.
+    /// Time limit for receiving the headers of a request, in milliseconds.
     header_read_ms_max: u64, "MS", "NILOMETER_HEADER_READ_MS_MAX", header_read_ms_max;
-    /// Milliseconds a write may take.
+    /// Time limit of a write, in milliseconds.
     write_ms_max: u64, "MS", "NILOMETER_WRITE_MS_MAX", write_ms_max;
-    /// Writes that run at one time.
+    /// Writes that run at the same time.
     writes_max: usize, "N", "NILOMETER_WRITES_MAX", writes_max;
-    /// Connections at one time.
+    /// Open connections at the same time.
     connections_max: usize, "N", "NILOMETER_CONNECTIONS_MAX", connections_max;
-    /// Queries that run at one time.
+    /// Queries that run at the same time.
     queries_max: usize, "N", "NILOMETER_QUERIES_MAX", queries_max;
-    /// Queries that wait for their turn.
+    /// Queries that may wait to run.
     queries_waiting_max: usize, "N", "NILOMETER_QUERIES_WAITING_MAX", queries_waiting_max;
-    /// Rows of an answer.
+    /// Largest number of rows in a query result.
     answer_rows_max: usize, "N", "NILOMETER_ANSWER_ROWS_MAX", answer_rows_max;
-    /// Rows of an answer in the format pretty.
+    /// Largest number of rows in a query result in the format pretty.
     answer_pretty_rows_max: usize, "N", "NILOMETER_ANSWER_PRETTY_ROWS_MAX", answer_pretty_rows_max;
-    /// Milliseconds that running requests have after a stop was asked for, and a compaction after them.
+    /// Time limit for running requests, and then for a compaction, to finish on shutdown, in milliseconds.
     shutdown_ms_max: u64, "MS", "NILOMETER_SHUTDOWN_MS_MAX", shutdown_ms_max;
-    /// Memory of one query in bytes.
+    /// Memory limit of one query, in bytes.
     query_memory_bytes_max: usize, "BYTES", "NILOMETER_QUERY_MEMORY_BYTES_MAX", sql.query_memory_bytes_max;
-    /// Memory of all queries in bytes.
+    /// Memory limit of all queries together, in bytes.
     queries_memory_bytes_max: usize, "BYTES", "NILOMETER_QUERIES_MEMORY_BYTES_MAX", sql.queries_memory_bytes_max;
-    /// Milliseconds a query may run.
+    /// Time limit of a query, in milliseconds.
     query_ms_max: u64, "MS", "NILOMETER_QUERY_MS_MAX", sql.query_ms_max;
-    /// Bytes of a statement.
+    /// Longest SQL statement, in bytes.
     sql_bytes_max: usize, "BYTES", "NILOMETER_SQL_BYTES_MAX", sql.sql_bytes_max;
-    /// Operators in a statement, a measure of its depth.
+    /// Largest number of operators in a statement.
     sql_operators_max: usize, "N", "NILOMETER_SQL_OPERATORS_MAX", sql.sql_operators_max;
-    /// Buckets that gap filling makes of a range.
+    /// Largest number of buckets that gap filling may produce.
     gapfill_buckets_max: usize, "N", "NILOMETER_GAPFILL_BUCKETS_MAX", sql.gapfill_buckets_max;
 }
 
@@ -189,7 +189,7 @@ pub(crate) fn run(args: &ServeArgs, settings: Vec<ShownSetting>) -> anyhow::Resu
         Err(error @ nilometer_engine::Error::Io { .. }) => {
             return Err(error).with_context(|| {
                 format!(
-                    "cannot open the data directory {}; it must be a folder that the server's user may write, or a path at which one can be made: check --data",
+                    "cannot open the data directory {}; it must be a folder that the server's user may write, or a path where one can be created: check --data",
                     data.display()
                 )
             });
@@ -200,7 +200,7 @@ pub(crate) fn run(args: &ServeArgs, settings: Vec<ShownSetting>) -> anyhow::Resu
         .worker_threads(2)
         .enable_all()
         .build()
-        .context("cannot start threads for sockets")?;
+        .context("cannot start the network threads")?;
     runtime.block_on(listen(args.http_bind, Arc::new(engine), config))
 }
 

@@ -18,11 +18,12 @@ use crate::sql_text::literal;
 /// A server or a directory.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct SourceArgs {
-    #[command(flatten)]
-    server: ServerArgs,
-    /// Open this data directory, which no server has open, instead of asking a server.
+    /// Open this offline data directory instead of connecting to a server.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
+    // Last, because what follows would stand under its heading in the help.
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 /// What the arguments meant.
@@ -134,6 +135,21 @@ impl Source {
         })
     }
 
+    /// The same for another thread, or after [`Source::break_off`].
+    pub(crate) fn reconnected(&self) -> Self {
+        match self {
+            Self::Server(server) => Self::Server(server.reconnected()),
+            Self::Store(store) => Self::Store(Arc::clone(store)),
+        }
+    }
+
+    /// Ends all that waits for a server. What waits for a store is ended by dropping it.
+    pub(crate) fn break_off(&self) {
+        if let Self::Server(server) = self {
+            server.disconnect();
+        }
+    }
+
     /// What it is, for people.
     pub(crate) fn name(&self) -> String {
         match self {
@@ -165,7 +181,7 @@ impl Source {
 }
 
 /// The error of a query with the place it names, as a server's error has it.
-fn positioned(error: nilometer::Error) -> anyhow::Error {
+pub(crate) fn positioned(error: nilometer::Error) -> anyhow::Error {
     let position = match &error {
         nilometer::Error::Query(error) => error.position(),
         _ => None,
@@ -230,7 +246,7 @@ impl Iterator for Answer<'_> {
         match &mut self.batches {
             Batches::Server(rows) => {
                 let batch = rows.next()?;
-                Some(batch.context("the answer broke off; the server's log says why"))
+                Some(batch.context("the connection closed before the answer was complete; the server's log says why"))
             }
             Batches::Store(rows) => Some(rows.next()?.map_err(positioned)),
             Batches::Others(batches) => batches.next(),

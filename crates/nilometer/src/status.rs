@@ -13,17 +13,17 @@ use crate::print::{self, Table, grouped, thousands};
 /// Between two looks at the counters, for rates.
 const LOOK_MS: u64 = 1_000;
 
-/// Whom to ask.
+/// The server to ask.
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  nilometer status\n  nilometer status --url https://db.example.org:8086 --ca ca.pem\n  nilometer status --json"
 )]
 pub(crate) struct StatusArgs {
-    #[command(flatten)]
-    server: ServerArgs,
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    server: ServerArgs,
 }
 
 /// Metrics by name, those of several label sets added up.
@@ -56,7 +56,7 @@ pub(crate) fn run(args: &StatusArgs) -> anyhow::Result<()> {
         print::raw(shown(&server, &health, &after, written, read).as_bytes())?;
     }
     if status != "pass" {
-        bail!("the server says: {}", text(&health, "message"));
+        bail!("the server reports: {}", text(&health, "message"));
     }
     Ok(())
 }
@@ -83,29 +83,29 @@ fn shown(server: &Server, health: &Value, metrics: &Metrics, written: f64, read:
     row("version", Some(text(health, "version").to_owned()));
     let uptime = value("uptime_seconds");
     let started = value("process_start_time_seconds").map(|started| now_s() - started);
-    row("up for", uptime.or(started).map(span));
+    row("uptime", uptime.or(started).map(span));
     row(
-        "rows written a second",
+        "rows written per second",
         Some(grouped(&format!("{written:.0}"))),
     );
-    row("rows read a second", Some(grouped(&format!("{read:.0}"))));
+    row("rows read per second", Some(grouped(&format!("{read:.0}"))));
     row("databases", count("databases"));
     row("tables", count("tables"));
     row("series", count("series"));
     row("segments", count("segments"));
-    row("bytes of segments", size("segment_bytes"));
+    row("segment size", size("segment_bytes"));
     row("rows in segments", count("segment_rows"));
     row("rows in memory", count("head_rows"));
-    row("log not in segments yet", size("log_bytes"));
+    row("log size", size("log_bytes"));
     let used = value("memory_bytes");
     let budget = value("memory_budget_bytes");
     row(
-        "memory in the budget",
+        "memory used",
         used.zip(budget)
             .map(|(used, budget)| format!("{} of {}", megabytes(used), megabytes(budget))),
     );
     row("resident memory", size("process_resident_memory_bytes"));
-    row("free on the disk", size("disk_free_bytes"));
+    row("free disk space", size("disk_free_bytes"));
     row("damaged segments", count("segments_damaged"));
     row("quarantined files", count("quarantined_files"));
     table.to_string()

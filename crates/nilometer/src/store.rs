@@ -16,68 +16,68 @@ const NS_PER_MS: i64 = 1_000_000;
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Store")]
 pub(crate) struct StoreArgs {
-    /// Rows in memory that become a segment.
+    /// Rows in memory that trigger a flush to a segment.
     #[arg(long, value_name = "N", env = "NILOMETER_FLUSH_ROWS", default_value_t = Options::default().flush_rows)]
     flush_rows: u64,
-    /// Memory in bytes of rows that become a segment, however few they are.
+    /// Memory of rows that triggers a flush to a segment, in bytes.
     #[arg(long, value_name = "BYTES", env = "NILOMETER_FLUSH_BYTES", default_value_t = Options::default().flush_bytes)]
     flush_bytes: u64,
-    /// Milliseconds without a write after which rows in memory become a segment; 0 = never for this reason.
+    /// Idle time without writes after which rows in memory are flushed to a segment, in milliseconds; 0 = never.
     #[arg(long, value_name = "MS", env = "NILOMETER_FLUSH_IDLE_MS", default_value_t = Options::default().flush_idle_ms)]
     flush_idle_ms: u64,
-    /// Fewer rows than this stay in memory however idle the store is.
+    /// Fewest rows that are flushed because the store is idle.
     #[arg(long, value_name = "N", env = "NILOMETER_FLUSH_IDLE_ROWS_MIN", default_value_t = Options::default().flush_idle_rows_min)]
     flush_idle_rows_min: u64,
-    /// Bytes of log files.
+    /// Largest total size of the log files, in bytes.
     #[arg(long, value_name = "BYTES", env = "NILOMETER_LOG_BYTES_MAX", default_value_t = Options::default().log_bytes_max)]
     log_bytes_max: u64,
-    /// Rows of one write.
+    /// Largest number of rows in one write.
     #[arg(long, value_name = "N", env = "NILOMETER_BATCH_ROWS_MAX", default_value_t = Options::default().batch_rows_max)]
     batch_rows_max: u64,
-    /// Columns of one write, of all its tables together.
+    /// Largest number of columns in one write, over all its tables.
     #[arg(long, value_name = "N", env = "NILOMETER_BATCH_COLUMNS_MAX", default_value_t = Options::default().batch_columns_max)]
     batch_columns_max: u64,
-    /// New series of one write.
+    /// Largest number of new series in one write.
     #[arg(long, value_name = "N", env = "NILOMETER_BATCH_SERIES_MAX", default_value_t = Options::default().batch_series_max)]
     batch_series_max: u64,
-    /// Tags of one table.
+    /// Largest number of tags of one table.
     #[arg(long, value_name = "N", env = "NILOMETER_TABLE_TAGS_MAX", default_value_t = Options::default().table_tags_max)]
     table_tags_max: u64,
-    /// Memory in bytes for rows, caches, names, compaction and queries together; 0 = half of what the machine, or the
-    /// control group of the process, has.
+    /// Memory budget for rows, caches, names, compaction and queries together, in bytes; 0 = half of the memory of the
+    /// machine or the control group.
     #[arg(long, value_name = "BYTES", env = "NILOMETER_MEMORY_BYTES_MAX", default_value_t = Options::default().memory_bytes_max)]
     memory_bytes_max: u64,
-    /// Bytes of the disk that writes leave free; without it, what the log and one compaction may need, at most a
-    /// twentieth of the disk, at least 64 MiB.
+    /// Disk space that writes leave free, in bytes; by default what the log and one compaction may need, at most 5% of
+    /// the disk and at least 64 MiB.
     #[arg(long, value_name = "BYTES", env = "NILOMETER_DISK_RESERVE_BYTES")]
     disk_reserve_bytes: Option<u64>,
-    /// Memory in bytes for directories, statistics and rollups of segments.
+    /// Cache for directories, statistics and rollups of segments, in bytes.
     #[arg(long, value_name = "BYTES", env = "NILOMETER_DIRECTORY_CACHE_BYTES_MAX", default_value_t = Options::default().directory_cache_bytes_max)]
     directory_cache_bytes_max: u64,
-    /// Memory in bytes for blocks of index files, which series are found in.
+    /// Cache for blocks of the series index files, in bytes.
     #[arg(long, value_name = "BYTES", env = "NILOMETER_INDEX_CACHE_BYTES_MAX", default_value_t = Options::default().index_cache_bytes_max)]
     index_cache_bytes_max: u64,
-    /// Memory in bytes of what writers remember of series texts.
+    /// Cache for the series texts that writers have seen, in bytes.
     #[arg(long, value_name = "BYTES", env = "NILOMETER_MEMO_BYTES_MAX", default_value_t = Options::default().memo_bytes_max)]
     memo_bytes_max: usize,
-    /// Segment files that are open at one time.
+    /// Segment files that are open at the same time.
     #[arg(long, value_name = "N", env = "NILOMETER_OPEN_FILES_MAX", default_value_t = Options::default().open_files_max)]
     open_files_max: u64,
-    /// Milliseconds for which the Idempotency-Key of a write is remembered.
+    /// How long the Idempotency-Key of a write is remembered, in milliseconds.
     #[arg(long, value_name = "MS", env = "NILOMETER_KEY_AGE_MS", default_value_t = Options::default().key_age_ns / NS_PER_MS,
         value_parser = clap::value_parser!(i64).range(0..=i64::MAX / NS_PER_MS))]
     key_age_ms: i64,
-    /// Keys that are remembered; the oldest go first.
+    /// Number of idempotency keys that are remembered; the oldest are dropped first.
     #[arg(long, value_name = "N", env = "NILOMETER_KEYS_MAX", default_value_t = Options::default().keys_max)]
     keys_max: u64,
-    /// What becomes of a damaged segment that is found at the start: put aside, and the rest is served, or the store does
-    /// not open.
+    /// What to do with a damaged segment found at startup: put it aside and serve the rest, or refuse to open the
+    /// store.
     #[arg(long, value_name = "WHAT", env = "NILOMETER_ON_DAMAGE", value_enum, default_value_t = DamageArg::Quarantine)]
     on_damage: DamageArg,
-    /// The same of a damaged log. Everything acknowledged after the damage goes with it, so somebody should have looked.
+    /// What to do with a damaged log found at startup. Putting it aside loses everything acknowledged after the damage.
     #[arg(long, value_name = "WHAT", env = "NILOMETER_ON_LOG_DAMAGE", value_enum, default_value_t = DamageArg::Refuse)]
     on_log_damage: DamageArg,
-    /// Days in which all bytes of the store are read and checked once, past the caches; 0 = never.
+    /// Days within which all data of the store is read from disk and verified once; 0 = never.
     #[arg(long, value_name = "DAYS", env = "NILOMETER_SCRUB_DAYS", default_value_t = Options::default().scrub_days)]
     scrub_days: u32,
     #[command(flatten)]
@@ -86,9 +86,9 @@ pub(crate) struct StoreArgs {
 
 #[derive(Debug, Clone, Copy, ValueEnum)]
 enum DamageArg {
-    /// Put the file aside and go on.
+    /// Put the file aside and continue.
     Quarantine,
-    /// Do not open.
+    /// Refuse to open the store.
     Refuse,
 }
 
@@ -105,20 +105,19 @@ impl From<DamageArg> for OnDamage {
 #[derive(Debug, Args)]
 #[command(next_help_heading = "Compaction")]
 struct CompactionArgs {
-    /// Milliseconds without a write after which segments are compacted that are too few otherwise; 0 = never for this
-    /// reason.
+    /// Idle time without writes after which the remaining segments are compacted, in milliseconds; 0 = never.
     #[arg(long, value_name = "MS", env = "NILOMETER_SETTLE_MS", default_value_t = CompactionOptions::default().settle_ms)]
     settle_ms: u64,
-    /// Neighbouring segments of a like size that become one.
+    /// Adjacent segments of similar size that are merged into one.
     #[arg(long, value_name = "N", env = "NILOMETER_COMPACTION_FAN_IN", default_value_t = CompactionOptions::default().fan_in)]
     compaction_fan_in: usize,
-    /// Rows that one compaction reads at most.
+    /// Largest number of rows that one compaction reads.
     #[arg(long, value_name = "N", env = "NILOMETER_COMPACTION_ROWS_MAX", default_value_t = CompactionOptions::default().job_rows_max)]
     compaction_rows_max: u64,
-    /// Rows of a table and window that make a partition worth a file of its own.
+    /// Fewest rows of a table and time window that get a file of their own.
     #[arg(long, value_name = "N", env = "NILOMETER_PARTITION_ROWS_MIN", default_value_t = CompactionOptions::default().partition_rows_min)]
     partition_rows_min: u64,
-    /// Neighbouring partitions with fewer rows than this together become one wider partition.
+    /// Adjacent partitions with fewer rows than this together are merged into one wider partition.
     #[arg(long, value_name = "N", env = "NILOMETER_WIDEN_ROWS_MAX", default_value_t = CompactionOptions::default().widen_rows_max)]
     widen_rows_max: u64,
 }

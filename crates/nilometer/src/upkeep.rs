@@ -33,7 +33,7 @@ pub(crate) struct BackupArgs {
     /// Data directory.
     #[arg(long, value_name = "DIR", env = "NILOMETER_DATA")]
     data: PathBuf,
-    /// Folder for the backup: a new one, or one with an earlier backup of this store, which is brought up to date.
+    /// Folder for the backup: a new one, or one with an earlier backup of this store, which is then updated.
     #[arg(long, value_name = "DIR")]
     to: PathBuf,
     #[command(flatten)]
@@ -44,10 +44,10 @@ pub(crate) struct BackupArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "Example:\n  nilometer restore --from ./backup --data ./restored")]
 pub(crate) struct RestoreArgs {
-    /// Folder with a backup.
+    /// Folder that contains the backup.
     #[arg(long, value_name = "DIR")]
     from: PathBuf,
-    /// Data directory to make; new or empty.
+    /// Data directory to create; must be new or empty.
     #[arg(long, value_name = "DIR", env = "NILOMETER_DATA")]
     data: PathBuf,
 }
@@ -91,12 +91,12 @@ fn settled_text(before: &Metrics, after: &Metrics) -> String {
         table.row([name.to_owned(), of(before), of(after)]);
     };
     row("segments", |it| thousands(it.segments));
-    row("bytes of segments", |it| thousands(it.segment_bytes));
+    row("segment bytes", |it| thousands(it.segment_bytes));
     row("rows in segments", |it| thousands(it.segment_rows));
     row("rows in memory", |it| thousands(it.head_rows));
     row("partitions", |it| thousands(it.partitions));
-    row("deletes to apply", |it| thousands(it.tombstones));
-    row("bytes ever written to segments", |it| {
+    row("pending deletes", |it| thousands(it.tombstones));
+    row("segment bytes written so far", |it| {
         thousands(it.segment_bytes_written)
     });
     row("write amplification", |it| {
@@ -135,7 +135,9 @@ pub(crate) fn restore(args: &RestoreArgs) -> anyhow::Result<()> {
         thousands(done.bytes),
     ));
     if done.interrupted {
-        print::line("the last backup into that folder did not end; this may be the one before it");
+        print::line(
+            "the last backup into that folder was interrupted; this may be the one before it",
+        );
     }
     Ok(())
 }

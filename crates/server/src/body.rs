@@ -86,7 +86,7 @@ impl Held {
         let bytes_max = self.memory.bytes_max;
         let busy = || {
             let what = format!(
-                "the bodies of all requests may hold {bytes_max} bytes of memory; try again later"
+                "all request bodies together may use {bytes_max} bytes of memory; try again later"
             );
             Refusal::busy(StatusCode::SERVICE_UNAVAILABLE, what, "bodies-bytes-max")
         };
@@ -358,13 +358,13 @@ impl Received {
                 Some(Overflow::Memory(refusal)) => refusal,
                 Some(Overflow::Size) if is_ratio => {
                     let what = format!(
-                        "the body inflates to more than {} times what was sent",
+                        "the body decompresses to more than {} times its compressed size",
                         limits.body_ratio_max
                     );
                     Refusal::limit(StatusCode::PAYLOAD_TOO_LARGE, what, "body-ratio-max")
                 }
                 Some(Overflow::Size) => limits.largest.refuse(),
-                None => Refusal::bad_request(format!("the body does not inflate: {error}")),
+                None => Refusal::bad_request(format!("the body cannot be decompressed: {error}")),
             }),
         }
     }

@@ -102,7 +102,7 @@ impl Format {
         });
         found.map(|(format, _, _)| *format).ok_or_else(|| {
             Refusal::bad_request(format!(
-                "nothing in Accept '{accept}' is known: use application/json, application/jsonl, text/csv, text/plain, application/vnd.apache.arrow.stream or application/vnd.apache.parquet, or the parameter format=json, jsonl, csv, arrow, parquet or pretty"
+                "no media type in Accept '{accept}' is supported: use application/json, application/jsonl, text/csv, text/plain, application/vnd.apache.arrow.stream or application/vnd.apache.parquet, or the parameter format=json, jsonl, csv, arrow, parquet or pretty"
             ))
         })
     }

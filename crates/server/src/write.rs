@@ -73,7 +73,7 @@ impl Target {
         })?;
         if !parameters.flag("accept_partial", true)? {
             return Err(Refusal::bad_request(
-                "accept_partial=false is not supported yet: the good lines of a write are kept",
+                "accept_partial=false is not supported yet: the valid lines of a write are always stored",
             ));
         }
         // Every write is synced, which is more than no_sync=true asks for.

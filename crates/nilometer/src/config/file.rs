@@ -144,9 +144,9 @@ fn unknown<'a>(entry: &Entry, names: impl Iterator<Item = &'a str>) -> String {
     let key = &entry.key;
     match (key.as_str(), &entry.value) {
         ("token", _) => {
-            return "a token does not stand in this file; put it into a file of its own and name that with token-file".to_owned();
+            return "this file cannot contain the token; put it into a file of its own and name that file with token-file".to_owned();
         }
-        ("config", _) => return "a file of settings cannot name another one".to_owned(),
+        ("config", _) => return "a settings file cannot name another one".to_owned(),
         (_, Value::Other("a section")) => {
             return format!(
                 "there are no sections; write the settings of [{key}] above the first one"

@@ -18,7 +18,7 @@ use crate::size;
     after_help = "Examples:\n  nilometer config --config nilometer.toml\n  nilometer config --data ./data --format toml > nilometer.toml"
 )]
 pub(crate) struct ConfigArgs {
-    /// How to show them; toml is a file that --config reads.
+    /// Output format; toml is what --config reads.
     #[arg(long, value_enum, default_value_t = Format::Table)]
     format: Format,
     #[command(flatten)]

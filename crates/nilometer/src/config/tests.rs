@@ -73,11 +73,11 @@ fn what_is_wrong_in_a_file_is_named_with_its_line_and_what_would_be_right() {
         ),
         (
             "token = \"s3cret\"",
-            "n.toml:1: a token does not stand in this file; put it into a file of its own and name that with token-file",
+            "n.toml:1: this file cannot contain the token; put it into a file of its own and name that file with token-file",
         ),
         (
             "config = \"x\"",
-            "n.toml:1: a file of settings cannot name another one",
+            "n.toml:1: a settings file cannot name another one",
         ),
         (
             "[serve]\nflush-rows = 1",

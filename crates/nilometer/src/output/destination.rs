@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, bail};
 
 use super::Format;
+use super::pager::Pager;
 
 /// Bytes that leave together.
 const BUFFER_BYTES: usize = 256 << 10;
@@ -15,6 +16,7 @@ const BUFFER_BYTES: usize = 256 << 10;
 #[derive(Debug)]
 pub(crate) enum Destination {
     Stdout(BufWriter<std::io::Stdout>),
+    Pager(Pager),
     File {
         out: BufWriter<File>,
         /// Its name until it is whole.
@@ -29,7 +31,7 @@ impl Destination {
         let Some(path) = path.filter(|path| *path != Path::new("-")) else {
             if format.is_binary() && std::io::stdout().is_terminal() {
                 bail!(
-                    "{} would fill the terminal with bytes; add --output FILE, or send them to another program",
+                    "{} is a binary format and not for a terminal; add --output FILE, or pipe it into another program",
                     format.name()
                 );
             }
@@ -58,6 +60,7 @@ impl Destination {
     pub(crate) fn writer(&mut self) -> &mut (dyn Write + Send) {
         match self {
             Self::Stdout(out) => out,
+            Self::Pager(out) => out,
             Self::File { out, .. } => out,
         }
     }
@@ -66,11 +69,13 @@ impl Destination {
     pub(crate) fn finish(mut self) -> anyhow::Result<()> {
         match &mut self {
             Self::Stdout(out) => out.flush().context("cannot write to standard output"),
+            Self::Pager(out) => out.finish().context("cannot write to the terminal"),
             Self::File { out, partial, path } => {
                 let written = out.flush().and_then(|()| out.get_ref().sync_all());
                 written.with_context(|| format!("cannot write {}", partial.display()))?;
-                std::fs::rename(&*partial, &*path)
-                    .with_context(|| format!("cannot name {} so", path.display()))
+                std::fs::rename(&*partial, &*path).with_context(|| {
+                    format!("cannot rename {} to {}", partial.display(), path.display())
+                })
             }
         }
     }

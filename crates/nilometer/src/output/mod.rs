@@ -4,12 +4,15 @@
 //! ([`destination`] does), or ask for rows.
 
 pub(crate) mod destination;
+mod expanded;
+pub(crate) mod pager;
 mod parquet;
 pub(crate) mod table;
 
-use std::io::Write;
+use std::io::{self, Write};
+use std::path::Path;
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
 use arrow::csv::WriterBuilder as CsvBuilder;
 use arrow::datatypes::{DataType, Field, Schema};
@@ -28,18 +31,20 @@ pub(crate) enum Format {
     /// Aligned columns, for people.
     #[value(alias = "pretty")]
     Table,
-    /// A header line, then a line a row.
+    /// A header line, then one line per row.
     Csv,
     /// An array of objects.
     Json,
-    /// An object a line.
+    /// One object per line.
     Jsonl,
     /// An Arrow IPC stream.
     Arrow,
     /// A Parquet file.
     Parquet,
-    /// A table for Markdown.
+    /// A Markdown table.
     Markdown,
+    /// One line per value, for rows wider than the terminal.
+    Expanded,
 }
 
 impl Format {
@@ -57,12 +62,87 @@ impl Format {
             Self::Arrow => "arrow",
             Self::Parquet => "parquet",
             Self::Markdown => "markdown",
+            Self::Expanded => "expanded",
         }
+    }
+
+    /// Whether it is for people, who want to read what a statement did instead of a table of it.
+    pub(crate) fn is_for_people(self) -> bool {
+        matches!(self, Self::Table | Self::Expanded)
+    }
+
+    /// The format that the ending of a file's name says.
+    pub(crate) fn of_file(path: &Path) -> anyhow::Result<Self> {
+        let ending = path.extension().and_then(|ending| ending.to_str());
+        let ending = ending.unwrap_or_default().to_ascii_lowercase();
+        Ok(match ending.as_str() {
+            "parquet" => Self::Parquet,
+            "csv" => Self::Csv,
+            "json" => Self::Json,
+            "jsonl" | "ndjson" => Self::Jsonl,
+            "arrow" | "arrows" => Self::Arrow,
+            "md" => Self::Markdown,
+            "txt" => Self::Table,
+            "lp" => bail!(
+                "{}: `nilometer export` writes line protocol; for other formats use the ending .parquet, .csv, .json, .jsonl, .arrow, .md or .txt",
+                path.display()
+            ),
+            _ => bail!(
+                "the name {} does not say in which format to write; use the ending .parquet, .csv, .json, .jsonl, .arrow, .md or .txt",
+                path.display()
+            ),
+        })
     }
 }
 
 /// Writes an answer to its end; tells how many rows it has had so far.
 pub(crate) fn write(
+    answer: Answer<'_>,
+    format: Format,
+    compression: Compression,
+    out: &mut (dyn Write + Send),
+    on_rows: &mut dyn FnMut(u64),
+) -> anyhow::Result<u64> {
+    let mut watched = Watched {
+        out,
+        is_closed: false,
+    };
+    let written = write_rows(answer, format, compression, &mut watched, on_rows);
+    // Writers of formats turn errors into texts of their own, and an error is what a closed pipe is not.
+    match written {
+        Err(_) if watched.is_closed => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
+        written => written,
+    }
+}
+
+/// Where rows go, and whether whoever read them there has gone.
+struct Watched<'a> {
+    out: &'a mut (dyn Write + Send),
+    is_closed: bool,
+}
+
+impl Watched<'_> {
+    fn noted<T>(&mut self, done: io::Result<T>) -> io::Result<T> {
+        if let Err(error) = &done {
+            self.is_closed |= error.kind() == io::ErrorKind::BrokenPipe;
+        }
+        done
+    }
+}
+
+impl Write for Watched<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let done = self.out.write(bytes);
+        self.noted(done)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let done = self.out.flush();
+        self.noted(done)
+    }
+}
+
+fn write_rows(
     answer: Answer<'_>,
     format: Format,
     compression: Compression,
@@ -94,6 +174,7 @@ pub(crate) fn write(
             }
             writer.finish()?;
         }
+        Format::Expanded => expanded::write(&schema, &mut counted, out)?,
         Format::Parquet => parquet::write(&schema, &mut counted, compression, out)?,
     }
     drop(counted);
@@ -203,6 +284,10 @@ mod tests {
                 "| time                     | host |   v |\n|--------------------------|------|----:|\n| 1970-01-01T00:00:00Z     | a\\|b | 1.5 |\n| 1970-01-01T00:00:01.500Z |      | NaN |\n",
             ),
             (
+                Format::Expanded,
+                "-[ RECORD 1 ]--------------\ntime | 1970-01-01T00:00:00Z\nhost | a|b\nv    | 1.5\n-[ RECORD 2 ]------------------\ntime | 1970-01-01T00:00:01.500Z\nhost | \nv    | NaN\n(2 rows)\n",
+            ),
+            (
                 Format::Table,
                 " time                     | host |   v \n--------------------------+------+-----\n 1970-01-01T00:00:00Z     | a|b  | 1.5 \n 1970-01-01T00:00:01.500Z |      | NaN \n(2 rows)\n",
             ),
@@ -242,6 +327,81 @@ mod tests {
                     );
                 }
             }
+        }
+    }
+
+    struct Closed;
+
+    impl Write for Closed {
+        fn write(&mut self, _: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    // `sql --format csv ... | head` said that the answer cannot be written as CSV: the writer of CSV had made a text of
+    // the closed pipe.
+    #[test]
+    fn a_closed_pipe_is_told_as_such_by_every_format() {
+        for format in Format::value_variants() {
+            let rows = rows();
+            let answer = Answer::new(rows.schema(), std::iter::once(Ok(rows)));
+            let written = write(answer, *format, Compression::None, &mut Closed, &mut |_| {});
+            let error = written.unwrap_err();
+            assert!(destination::is_closed_pipe(&error), "{format:?}: {error:#}");
+        }
+    }
+
+    // EXPLAIN and SHOW CREATE TABLE showed `\n` where a line ends.
+    #[test]
+    fn lines_of_a_cell_are_lines() {
+        let texts = arrow::array::StringArray::from(vec!["one\ntwo\r\n", "x\ty"]);
+        let numbers = arrow::array::Int64Array::from(vec![1, 2]);
+        let rows = RecordBatch::try_from_iter([
+            ("n", Arc::new(numbers) as ArrayRef),
+            ("text", Arc::new(texts) as ArrayRef),
+        ])
+        .unwrap();
+        for (format, want) in [
+            (
+                Format::Table,
+                " n | text  \n---+-------\n 1 | one   \n   : two\\r \n 2 | x\\ty  \n(2 rows)\n",
+            ),
+            (
+                Format::Markdown,
+                "|  n | text         |\n|---:|--------------|\n|  1 | one<br>two\\r |\n|  2 | x\\ty         |\n",
+            ),
+            (
+                Format::Expanded,
+                "-[ RECORD 1 ]\nn    | 1\ntext | one\n     : two\\r\n-[ RECORD 2 ]\nn    | 2\ntext | x\\ty\n(2 rows)\n",
+            ),
+        ] {
+            let answer = Answer::new(rows.schema(), std::iter::once(Ok(rows.clone())));
+            let mut out = Vec::new();
+            write(answer, format, Compression::None, &mut out, &mut |_| {}).unwrap();
+            assert_eq!(String::from_utf8(out).unwrap(), want, "{format:?}");
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_file_says_the_format_or_is_refused_with_advice() {
+        for (name, want) in [
+            ("x.parquet", Format::Parquet),
+            ("a/b.CSV", Format::Csv),
+            ("x.json", Format::Json),
+            ("x.ndjson", Format::Jsonl),
+            ("x.y.arrow", Format::Arrow),
+            ("x.md", Format::Markdown),
+            ("x.txt", Format::Table),
+        ] {
+            assert_eq!(Format::of_file(Path::new(name)).unwrap(), want, "{name}");
+        }
+        for (name, advice) in [("x.xls", ".parquet"), ("x", ".csv"), ("x.lp", "export")] {
+            let error = Format::of_file(Path::new(name)).unwrap_err().to_string();
+            assert!(error.contains(advice) && error.contains(name), "{error}");
         }
     }
 

@@ -37,11 +37,11 @@ pub(crate) enum Compression {
     /// Smallest files.
     #[default]
     Zstd,
-    /// What every reader knows.
+    /// Widest support.
     Snappy,
     /// Fastest.
     Lz4,
-    /// Not at all.
+    /// No compression.
     None,
 }
 

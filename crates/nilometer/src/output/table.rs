@@ -1,6 +1,7 @@
 //! Tables for people: columns as wide as their widest value, numbers to the right.
 //!
-//! Rows are shown as soon as a screenful of them is known; a later one may widen the columns. What could steer a
+//! Rows are shown as soon as a screenful of them is known; a later one may widen the columns. A text of several lines
+//! is shown on several lines, the later ones with a colon in the place of the bar before them. What could steer a
 //! terminal is shown as an escape.
 
 use std::io::Write;
@@ -25,6 +26,14 @@ pub(crate) struct Look {
     colons: bool,
     escapes_bars: bool,
     counts_rows: bool,
+    /// What stands between cells of a later line of a row, or what a line's end is shown as where a row is one line.
+    lines: Lines,
+}
+
+#[derive(Debug)]
+enum Lines {
+    Below(&'static str),
+    Joined(&'static str),
 }
 
 pub(crate) const ALIGNED: Look = Look {
@@ -36,6 +45,7 @@ pub(crate) const ALIGNED: Look = Look {
     colons: false,
     escapes_bars: false,
     counts_rows: true,
+    lines: Lines::Below(" : "),
 };
 
 pub(crate) const MARKDOWN: Look = Look {
@@ -47,6 +57,7 @@ pub(crate) const MARKDOWN: Look = Look {
     colons: true,
     escapes_bars: true,
     counts_rows: false,
+    lines: Lines::Joined("<br>"),
 };
 
 struct Column {
@@ -65,7 +76,7 @@ pub(crate) fn write(
         .fields()
         .iter()
         .map(|field| Column {
-            name: shown(field.name(), look),
+            name: shown(field.name(), look).replace('\n', "\\n"),
             is_number: is_number(field.data_type()),
             width: 0,
         })
@@ -100,7 +111,8 @@ fn cells(batch: &RecordBatch, look: &Look, into: &mut Vec<Vec<String>>) -> anyho
     for row in 0..batch.num_rows() {
         let cells = formatters.iter().map(|formatter| {
             let text = formatter.value(row).try_to_string()?;
-            Ok(shown(&text, look))
+            // A last line of nothing, as plans have it, is no line.
+            Ok(shown(text.trim_end_matches('\n'), look))
         });
         into.push(cells.collect::<anyhow::Result<_>>()?);
     }
@@ -136,10 +148,37 @@ fn line(
     look: &Look,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
+    let count = cells.iter().map(|cell| lines_of(cell)).max().unwrap_or(1);
+    if count == 1 {
+        return part(columns, cells, look, look.between, out);
+    }
+    let Lines::Below(between) = look.lines else {
+        return part(columns, cells, look, look.between, out);
+    };
+    for nth in 0..count {
+        let parts = cells.iter().map(|cell| {
+            let part = cell.split('\n').nth(nth);
+            part.unwrap_or_default().to_owned()
+        });
+        let parts: Vec<String> = parts.collect();
+        let between = if nth == 0 { look.between } else { between };
+        part(columns, &parts, look, between, out)?;
+    }
+    Ok(())
+}
+
+/// A line of a row.
+fn part(
+    columns: &[Column],
+    cells: &[String],
+    look: &Look,
+    between: &str,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
     let mut text = String::from(look.begin);
     for (at, (column, cell)) in columns.iter().zip(cells).enumerate() {
         if at > 0 {
-            text.push_str(look.between);
+            text.push_str(between);
         }
         let padding = " ".repeat(column.width.saturating_sub(width(cell)));
         text.push_str(if column.is_number { &padding } else { "" });
@@ -164,7 +203,11 @@ fn rule(columns: &[Column], look: &Look, out: &mut dyn Write) -> anyhow::Result<
     Ok(writeln!(out, "{edge}{text}{edge}")?)
 }
 
-/// Text as a cell shows it: on one line, and without power over the terminal.
+fn lines_of(cell: &str) -> usize {
+    1 + cell.bytes().filter(|byte| *byte == b'\n').count()
+}
+
+/// Text as a cell shows it: without power over the terminal.
 fn shown(text: &str, look: &Look) -> String {
     if !text.contains(|c: char| c.is_control() || (look.escapes_bars && c == '|')) {
         return text.to_owned();
@@ -173,6 +216,10 @@ fn shown(text: &str, look: &Look) -> String {
     for c in text.chars() {
         match c {
             '|' if look.escapes_bars => out.push_str("\\|"),
+            '\n' => match look.lines {
+                Lines::Below(_) => out.push('\n'),
+                Lines::Joined(joint) => out.push_str(joint),
+            },
             c if c.is_control() => out.extend(c.escape_default()),
             c => out.push(c),
         }
@@ -180,8 +227,22 @@ fn shown(text: &str, look: &Look) -> String {
     out
 }
 
+/// Characters of the longest line.
 fn width(text: &str) -> usize {
-    text.chars().count()
+    let lines = text.split('\n');
+    lines.map(|line| line.chars().count()).max().unwrap_or(0)
+}
+
+/// Cells of a batch, row by row.
+pub(super) fn texts(batch: &RecordBatch) -> anyhow::Result<Vec<Vec<String>>> {
+    let mut rows = Vec::with_capacity(batch.num_rows());
+    cells(batch, &ALIGNED, &mut rows)?;
+    Ok(rows)
+}
+
+/// A name as it stands above a column.
+pub(super) fn heading(name: &str) -> String {
+    shown(name, &ALIGNED).replace('\n', "\\n")
 }
 
 fn is_number(kind: &DataType) -> bool {

@@ -18,7 +18,7 @@ use tracing_subscriber::registry::LookupSpan;
 pub(crate) enum Format {
     /// For people.
     Text,
-    /// A JSON object a line.
+    /// One JSON object per line.
     Json,
 }
 

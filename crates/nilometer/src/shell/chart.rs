@@ -155,10 +155,39 @@ fn series(
     Ok((series, schema.field(time).name().clone()))
 }
 
-/// One series in a raster of dots.
+/// The values of a column of dots, in the order of their times.
+#[derive(Debug, Clone, Copy)]
+struct Column {
+    first: f64,
+    last: f64,
+    min: f64,
+    max: f64,
+}
+
+impl Column {
+    fn with(column: Option<Self>, value: f64) -> Self {
+        match column {
+            None => Self {
+                first: value,
+                last: value,
+                min: value,
+                max: value,
+            },
+            Some(column) => Self {
+                last: value,
+                min: column.min.min(value),
+                max: column.max.max(value),
+                ..column
+            },
+        }
+    }
+}
+
+/// One series in a raster of dots. A column of dots reaches from the least to the greatest of its values, so that a
+/// single value that stands out is seen however many there are.
 struct Drawing {
-    /// Means of the values in each column of dots; `None` = there is none.
-    columns: Vec<Option<f64>>,
+    /// `None` = there is no value.
+    columns: Vec<Option<Column>>,
     height: usize,
     min: f64,
     max: f64,
@@ -169,20 +198,17 @@ impl Drawing {
     fn new(points: &Points, first: i64, last: i64, height: usize) -> Self {
         let dots = WIDTH * DOTS_ACROSS;
         let span = (i128::from(last) - i128::from(first)).max(1);
-        let mut sums = vec![(0.0, 0u32); dots];
+        let mut columns: Vec<Option<Column>> = vec![None; dots];
         for (time, value) in points {
             let at = (i128::from(*time) - i128::from(first)) * (dots as i128 - 1) / span;
             let at = usize::try_from(at).unwrap_or(0);
-            if let Some(sum) = sums.get_mut(at) {
-                *sum = (sum.0 + value, sum.1 + 1);
+            if let Some(column) = columns.get_mut(at) {
+                *column = Some(Column::with(*column, *value));
             }
         }
         let values = || points.iter().map(|(_, value)| *value);
         Self {
-            columns: sums
-                .into_iter()
-                .map(|(sum, count)| (count > 0).then(|| sum / f64::from(count)))
-                .collect(),
+            columns,
             height,
             min: values().fold(f64::INFINITY, f64::min),
             max: values().fold(f64::NEG_INFINITY, f64::max),
@@ -222,9 +248,9 @@ impl Drawing {
             }
         };
         let mut before: Option<(usize, usize)> = None;
-        for (x, value) in self.columns.iter().enumerate() {
-            let Some(value) = value else { continue };
-            let y = self.row(*value);
+        for (x, column) in self.columns.iter().enumerate() {
+            let Some(column) = column else { continue };
+            let y = self.row(column.first);
             // From the point before, so that a few points are a line too.
             let (from_x, from_y) = before.unwrap_or((x, y));
             for step in from_x..=x {
@@ -243,7 +269,10 @@ impl Drawing {
                     dot(x, between);
                 }
             }
-            before = Some((x, y));
+            for between in self.row(column.max)..=self.row(column.min) {
+                dot(x, between);
+            }
+            before = Some((x, self.row(column.last)));
         }
         let text = |line: Vec<u32>| {
             line.into_iter()
@@ -343,6 +372,32 @@ mod tests {
         assert!(top[0] == empty && top[WIDTH - 1] != empty, "{text}");
         assert!(bottom[0] != empty && bottom[WIDTH - 1] == empty, "{text}");
         assert_eq!(lines[6], "time: 1970-01-01 00:00:00 to 1970-01-01 00:01:00");
+    }
+
+    // Values that share a column of dots were averaged: of 2,000 points, 17 to a column, a spike of 100 in zeros was
+    // drawn as 6.
+    #[test]
+    fn one_spike_in_two_thousand_points_reaches_the_top() {
+        for spike in [0, 1, 1_003, 1_999] {
+            let values: Vec<(i64, &str, f64)> = (0..2_000)
+                .map(|n| (n, "a", if n == spike { 100.0 } else { 0.0 }))
+                .collect();
+            let text = drawn(&values);
+            let lines: Vec<&str> = text.lines().collect();
+            let empty = char::from_u32(BRAILLE).unwrap();
+            let cells = |line: &str| -> Vec<char> {
+                let drawing = line.split('|').nth(1).unwrap();
+                drawing.chars().collect()
+            };
+            let column = usize::try_from(spike).unwrap() * (WIDTH * DOTS_ACROSS - 1) / 1_999;
+            for line in &lines[1..=HEIGHT] {
+                let cell = cells(line)[column / DOTS_ACROSS];
+                assert_ne!(cell, empty, "spike at {spike}:\n{text}");
+            }
+            let top = cells(lines[1]);
+            let drawn = top.iter().filter(|cell| **cell != empty).count();
+            assert!((1..=2).contains(&drawn), "spike at {spike}:\n{text}");
+        }
     }
 
     #[test]

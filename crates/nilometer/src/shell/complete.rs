@@ -183,11 +183,11 @@ fn command(names: &Names, before: &str, line: &str) -> (usize, Vec<Suggestion>) 
         "\\d" => fitting(names.tables.keys().map(String::as_str), "table", rest),
         "\\c" => fitting(names.databases.iter().map(String::as_str), "database", rest),
         "\\format" => fitting(
-            ["table", "csv", "json", "jsonl", "markdown"].into_iter(),
+            ["table", "expanded", "csv", "json", "jsonl", "markdown"].into_iter(),
             "format",
             rest,
         ),
-        "\\timing" => fitting(["on", "off"].into_iter(), "", rest),
+        "\\timing" | "\\x" | "\\pager" => fitting(["on", "off"].into_iter(), "", rest),
         "\\chart" => {
             let (at, found) = complete(names, rest, rest.len());
             return (begin + at, found);
@@ -323,6 +323,8 @@ mod tests {
         assert_eq!(texts("\\ti|"), ["\\timing"]);
         assert_eq!(texts("\\d|"), ["\\dn", "\\d", "\\df"]);
         assert_eq!(texts("\\d c|"), ["cpu"]);
+        assert_eq!(texts("\\w|"), ["\\watch"]);
+        assert_eq!(texts("\\x of|"), ["off"]);
         assert_eq!(texts("\\c de|"), ["demo"]);
         assert_eq!(texts("\\format j|"), ["json", "jsonl"]);
         assert_eq!(texts("\\chart select * from c|"), ["cpu"]);

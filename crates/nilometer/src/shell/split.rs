@@ -1,7 +1,10 @@
 //! Text to statements and commands.
 //!
 //! Does: find where a statement ends, minding quotes and comments; find commands, which begin with a backslash and take a
-//! line. Does not: understand SQL.
+//! line, and the words `exit`, `quit` and `help`, which need none. Does not: understand SQL.
+
+/// Commands that need no backslash.
+const WORDS: [&str; 3] = ["exit", "quit", "help"];
 
 /// Something to be carried out.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -33,13 +36,20 @@ pub(crate) fn split(text: &str) -> Split {
             rest = after;
             continue;
         }
+        let line = trimmed.lines().next().unwrap_or_default();
+        if is_word(line) {
+            items.push(item(line));
+            rest = trimmed.get(line.len()..).unwrap_or_default();
+            continue;
+        }
         match statement_end(trimmed) {
             Some(end) => {
                 let (statement, after) = trimmed.split_at(end);
                 if !statement.is_empty() {
-                    items.push(Item::Statement(statement.trim().to_owned()));
+                    items.push(item(statement));
                 }
-                rest = after.get(1..).unwrap_or_default();
+                // A backslash ends a statement too, and begins a command: `SELECT 1 \watch`.
+                rest = after.strip_prefix(';').unwrap_or(after);
             }
             None => {
                 return Split {
@@ -51,11 +61,26 @@ pub(crate) fn split(text: &str) -> Split {
     }
 }
 
+/// A statement, or one of the words that are commands without a backslash. None of them begins a statement.
+fn item(text: &str) -> Item {
+    let text = text.trim();
+    if is_word(text) {
+        Item::Command(text.to_lowercase())
+    } else {
+        Item::Statement(text.to_owned())
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    let text = text.trim();
+    WORDS.iter().any(|word| text.eq_ignore_ascii_case(word))
+}
+
 /// All items of a text whose last statement need not have a semicolon.
 pub(crate) fn split_all(text: &str) -> Vec<Item> {
     let Split { mut items, rest } = split(text);
     if !rest.trim().is_empty() {
-        items.push(Item::Statement(rest.trim().to_owned()));
+        items.push(item(&rest));
     }
     items
 }
@@ -66,7 +91,7 @@ pub(crate) fn is_complete(text: &str) -> bool {
 }
 
 /// The text without blanks and comments at its start. A comment that does not end hides the rest.
-fn skip_blank(text: &str) -> &str {
+pub(super) fn skip_blank(text: &str) -> &str {
     let mut rest = text.trim_start();
     loop {
         let after = if rest.starts_with("--") {
@@ -85,14 +110,14 @@ fn skip_blank(text: &str) -> &str {
     }
 }
 
-/// Where the first semicolon stands that ends a statement.
+/// Where the first semicolon or backslash stands that ends a statement.
 fn statement_end(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
     let mut at = 0;
     while let Some(&byte) = bytes.get(at) {
         let rest = text.get(at..).unwrap_or_default();
         at += match byte {
-            b';' => return Some(at),
+            b';' | b'\\' => return Some(at),
             b'\'' | b'"' => quoted_end(rest, byte)?,
             b'-' if rest.starts_with("--") => rest.find('\n')?,
             b'/' if rest.starts_with("/*") => comment_end(rest)?,
@@ -223,6 +248,37 @@ mod tests {
             ]
         );
         assert_eq!(split_all("\\chart select 1"), [command("chart select 1")]);
+    }
+
+    #[test]
+    fn a_backslash_after_a_statement_ends_it() {
+        assert_eq!(
+            split("select 1 \\watch 2\nselect '\\'"),
+            Split {
+                items: vec![statement("select 1"), command("watch 2")],
+                rest: "select '\\'".to_owned()
+            }
+        );
+    }
+
+    #[test]
+    fn exit_quit_and_help_need_neither_backslash_nor_semicolon() {
+        for (text, word) in [
+            ("exit", "exit"),
+            (" QUIT ;", "quit"),
+            ("help\n", "help"),
+            ("-- done\nexit", "exit"),
+        ] {
+            assert!(is_complete(text), "{text}");
+            assert_eq!(split_all(text), [command(word)], "{text}");
+        }
+        assert_eq!(
+            split_all("exit\nselect 1"),
+            [command("exit"), statement("select 1")]
+        );
+        for text in ["exit 1", "select\nexit", "helper"] {
+            assert!(!is_complete(text), "{text}");
+        }
     }
 
     #[test]

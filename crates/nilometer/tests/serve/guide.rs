@@ -1,4 +1,4 @@
-//! The guide is true: its blocks of shell run in order, and what it shows is what came.
+//! The guide and the README are true: their blocks of shell run in order, and what they show is what came.
 //!
 //! A page's blocks marked `sh` run in one folder, one after the other, with the program on the path and a free port in
 //! the place of 8086. A block marked `text` after one is what that printed; a line of dots stands for lines that are left
@@ -12,7 +12,12 @@ use tempfile::TempDir;
 use crate::support::bash;
 
 /// Pages whose shell is run.
-const PAGES: &[&str] = &["get-started.md", "writing.md"];
+const PAGES: &[&str] = &[
+    "get-started.md",
+    "writing.md",
+    "shell.md",
+    "../../README.md",
+];
 
 #[derive(Debug, PartialEq, Eq)]
 struct Block {

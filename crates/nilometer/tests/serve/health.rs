@@ -24,9 +24,9 @@ fn status_shows_a_server_in_one_screen() {
     for words in [
         "pass",
         env!("CARGO_PKG_VERSION"),
-        "rows written a second",
+        "rows written per second",
         "series",
-        "log not in segments",
+        "log size",
     ] {
         assert!(out.contains(words), "no {words:?} in:\n{out}");
     }

@@ -110,6 +110,7 @@ fn prepare(dir: &Path, server: &Server) {
         "measurements.csv",
         b"when,city,station,temperature\n2024-01-01T00:00:00Z,Cairo,A,14.5\n2024-01-01T01:00:00Z,Aswan,B,16\n",
     );
+    file("report.sql", b"select count(*) from m;\n");
     file("nilometer.toml", b"data = \"./data\"\n");
     let points = b"m,host=a v=1.5 1700000000\nm,host=b v=2.5 1700000000\n";
     file("points.lp.gz", &gzip(points));

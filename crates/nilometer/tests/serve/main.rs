@@ -30,5 +30,6 @@ mod shell;
 mod sizes;
 mod states;
 mod support;
+mod terminal;
 mod tsbs;
 mod upkeep;

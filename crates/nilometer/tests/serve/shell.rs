@@ -148,31 +148,197 @@ fn a_file_of_statements_is_included() {
     assert!(stderr.contains("include itself"), "{stderr}");
 }
 
+// "cannot be written as CSV ... Broken pipe" was said of a pipe that `head` had closed.
 #[test]
 fn a_reader_that_has_seen_enough_is_no_error() {
     let scratch = scratch();
     let url = scratch.server.url();
-    let line = format!(
-        "nilometer sql --url {url} -d d --format csv 'select a.busy from cpu a, cpu b, cpu c' | head -n 1"
+    let select = "select a.busy from cpu a, cpu b, cpu c";
+    for (command, first) in [
+        (format!("sql --format csv '{select}'"), "busy\n"),
+        (format!("sql --format jsonl '{select}'"), "{\"busy\":"),
+        (format!("sql --format markdown '{select}'"), "| "),
+        (format!("export --format csv --query '{select}'"), "busy\n"),
+    ] {
+        let line = format!("nilometer {command} --url {url} -d d | head -n 1");
+        let run = bash(scratch.dir.path(), &line, &[]);
+        assert!(!run.stderr.contains("error"), "{command}: {}", run.stderr);
+        let out = run.succeeded();
+        assert!(
+            out.starts_with(first) && out.lines().count() == 1,
+            "{command}: {out}"
+        );
+    }
+}
+
+// `CREATE TABLE` answered a table with the heading `rows` and a 0 in it.
+#[test]
+fn a_statement_that_writes_says_what_it_did_and_not_a_table() {
+    let scratch = scratch();
+    let text = "create table t (time timestamptz not null, h text tag, v bigint);\n\
+        insert into t (time, h, v) values ('2026-01-01', 'a', 1), ('2026-01-02', 'a', 2), ('2026-01-03', 'b', 3);\n\
+        delete from t where h = 'b';\n\
+        create database other;\n\
+        drop table t;\n";
+    let out = scratch.script(text, &[]).succeeded();
+    assert_eq!(
+        out,
+        "CREATE TABLE\nINSERT 0 3\nDELETE 1\nCREATE DATABASE\nDROP TABLE\n"
     );
-    assert_eq!(bash(scratch.dir.path(), &line, &[]).succeeded(), "busy\n");
+    // Programs read a table of one number.
+    let csv = scratch
+        .script(
+            "insert into cpu (time, host, busy) values ('2026-01-01', 'a', 1)",
+            &["--format", "csv"],
+        )
+        .succeeded();
+    assert_eq!(csv, "rows\n1\n");
+}
+
+// `\n` stood literally in what EXPLAIN and SHOW CREATE TABLE answer.
+#[test]
+fn answers_of_several_lines_are_shown_on_several_lines() {
+    let scratch = scratch();
+    for (statement, words) in [
+        ("show create table cpu", ["CREATE TABLE", "host TEXT TAG"]),
+        (
+            "explain select busy from cpu where host = 'a'",
+            ["plan", "cpu"],
+        ),
+    ] {
+        for flags in [&[][..], &["--format", "expanded"]] {
+            let out = scratch.script(statement, flags).succeeded();
+            assert!(!out.contains("\\n"), "{statement}: {out}");
+            assert!(out.lines().count() > 4, "{statement}: {out}");
+            for word in words {
+                assert!(out.contains(word), "{statement}: {out}");
+            }
+        }
+    }
 }
 
 #[test]
-fn a_database_must_be_named_unless_there_is_one_only() {
+fn statements_and_files_are_arguments_as_of_psql() {
     let scratch = scratch();
-    let url = scratch.server.url().to_owned();
-    let stderr = nilometer(scratch.dir.path(), &["sql", "--url", &url, "select 1"]).failed();
-    assert!(stderr.contains("-d"), "{stderr}");
-    let Scratch { dir, server } = scratch;
-    server.stop();
-    let arguments = [
+    scratch.file("one.sql", b"select 1 as one;\nselect 2 as two");
+    scratch.file("wrong.sql", b"select 1 as one;\nselect nothing from cpu;");
+    let base = [
         "sql",
-        "--data",
-        "data",
+        "--url",
+        scratch.server.url(),
+        "-d",
+        "d",
         "--format",
         "csv",
-        "select count(*) as n from cpu",
     ];
-    assert_eq!(nilometer(dir.path(), &arguments).succeeded(), "n\n120\n");
+    let run = |flags: &[&str]| nilometer(scratch.path(), &[&base[..], flags].concat());
+    let out = run(&["-c", "select 3 as three; select 4 as four", "-c", "\\x"]).succeeded();
+    assert_eq!(out, "three\n3\nfour\n4\nexpanded display is on\n");
+    let out = run(&["-f", "one.sql", "--file", "one.sql"]).succeeded();
+    assert_eq!(out, "one\n1\ntwo\n2\none\n1\ntwo\n2\n");
+    let stderr = run(&["-f", "wrong.sql"]).failed();
+    assert!(
+        stderr.contains("wrong.sql") && stderr.contains("statement 2"),
+        "{stderr}"
+    );
+    let stderr = run(&["-f", "missing.sql"]).failed();
+    assert!(stderr.contains("missing.sql"), "{stderr}");
+    assert_eq!(run(&["-c", "select 1", "select 2"]).status, Some(2));
+}
+
+#[test]
+fn the_words_of_other_shells_work_in_scripts_too() {
+    let scratch = scratch();
+    let out = scratch
+        .script(
+            "select 1 as one;\nexit\nselect 2 as two;",
+            &["--format", "csv"],
+        )
+        .succeeded();
+    assert_eq!(out, "one\n1\n");
+    let out = scratch
+        .script(
+            "\\x\nselect 1 as one, 'a' as a;\n\\x off\nselect 2 as two",
+            &[],
+        )
+        .succeeded();
+    let want = "expanded display is on\n-[ RECORD 1 ]\none | 1\na   | a\n(1 row)\nexpanded display is off\n two \n-----\n   2 \n(1 row)\n";
+    assert_eq!(out, want);
+    let stderr = scratch.script("select 1;\n\\e", &[]).failed();
+    assert!(stderr.contains("terminal"), "{stderr}");
+}
+
+// `--output x.parquet` wrote the text of a table into a file of that name.
+#[test]
+fn a_file_is_written_in_the_format_of_its_ending() {
+    let scratch = scratch();
+    let select = "select host, busy from cpu order by time, host limit 1";
+    let read = |name: &str| std::fs::read(scratch.path().join(name)).expect("a file");
+    for (name, begin, end) in [
+        ("x.parquet", "PAR1", "PAR1"),
+        ("x.csv", "host,busy\n", "a,0.0\n"),
+        ("x.jsonl", "{\"host\":", "}\n"),
+        ("x.json", "[{", "}]\n"),
+        ("x.md", "| host", "|\n"),
+        ("x.txt", " host |", "(1 row)\n"),
+    ] {
+        let out = scratch.script(select, &["--output", name]).succeeded();
+        assert_eq!(out, "");
+        let bytes = read(name);
+        assert!(
+            bytes.starts_with(begin.as_bytes()) && bytes.ends_with(end.as_bytes()),
+            "{name}: {}",
+            String::from_utf8_lossy(&bytes)
+        );
+    }
+    let stderr = scratch.script(select, &["--output", "x.xls"]).failed();
+    assert!(
+        stderr.contains(".parquet") && stderr.contains("--format"),
+        "{stderr}"
+    );
+    assert!(!scratch.path().join("x.xls").exists());
+    // In the shell, a file has all answers until the next \o; of Parquet it has one.
+    let script = format!(
+        "\\o y.csv\n{select};\n{select};\n\\o y.parquet\n{select};\nselect 7 as seven;\n\\o y.jsonl\n{select};"
+    );
+    let out = scratch.script(&script, &[]).succeeded();
+    assert_eq!(
+        out,
+        "wrote y.parquet; answers go to the terminal again\n seven \n-------\n     7 \n(1 row)\n"
+    );
+    assert_eq!(read("y.csv"), b"host,busy\na,0.0\nhost,busy\na,0.0\n");
+    assert!(read("y.parquet").ends_with(b"PAR1"));
+    assert_eq!(read("y.jsonl"), b"{\"host\":\"a\",\"busy\":0.0}\n");
+}
+
+// A fresh server asked "which database?" of `CREATE DATABASE`.
+#[test]
+fn a_database_must_be_named_only_where_there_are_several() {
+    let scratch = Scratch::new();
+    let url = scratch.server.url().to_owned();
+    let run = |statement: &str| {
+        let arguments = ["sql", "--url", &url, "--format", "csv", statement];
+        nilometer(scratch.path(), &arguments)
+    };
+    let stderr = run("select 1 as one").failed();
+    assert!(stderr.contains("CREATE DATABASE"), "{stderr}");
+    run("create database d").succeeded();
+    assert_eq!(
+        scratch
+            .server
+            .write("d", "cpu busy=1 1\ncpu busy=2 2")
+            .status,
+        204
+    );
+    let count = "select count(*) as n from cpu";
+    assert_eq!(run(count).succeeded(), "n\n2\n");
+    run("create database e").succeeded();
+    assert_eq!(run("show databases").succeeded(), "database_name\nd\ne\n");
+    let stderr = run(count).failed();
+    assert!(stderr.contains("-d") && stderr.contains("d, e"), "{stderr}");
+    run("drop database e").succeeded();
+    let Scratch { dir, server } = scratch;
+    server.stop();
+    let arguments = ["sql", "--data", "data", "--format", "csv", count];
+    assert_eq!(nilometer(dir.path(), &arguments).succeeded(), "n\n2\n");
 }

@@ -306,7 +306,7 @@ async fn write_message(
 }
 
 fn unreadable(why: &dyn std::fmt::Display) -> Refusal {
-    Refusal::bad_request(format!("the body is no Arrow stream: {why}"))
+    Refusal::bad_request(format!("the body is not an Arrow stream: {why}"))
 }
 
 fn write_batch(

@@ -113,7 +113,7 @@ async fn wrong_parameters_say_which_and_what_would_be_right() {
         ),
         (
             "?db=d&accept_partial=false",
-            "accept_partial=false is not supported yet: the good lines of a write are kept",
+            "accept_partial=false is not supported yet: the valid lines of a write are always stored",
         ),
     ] {
         let answer = server
@@ -142,7 +142,9 @@ async fn wrong_parameters_say_which_and_what_would_be_right() {
         .await;
     assert_eq!(answer.status, 400);
     assert!(
-        answer.error().starts_with("the body does not inflate"),
+        answer
+            .error()
+            .starts_with("the body cannot be decompressed"),
         "{}",
         answer.error()
     );

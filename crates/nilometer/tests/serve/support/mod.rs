@@ -6,6 +6,7 @@ mod http;
 mod instant;
 mod scratch;
 mod server;
+mod terminal;
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,6 +16,7 @@ pub(crate) use http::{Response, Row, gzip};
 pub(crate) use instant::nanoseconds;
 pub(crate) use scratch::Scratch;
 pub(crate) use server::{Outcome, Server, binary, finish, rows, run, serve};
+pub(crate) use terminal::Terminal;
 
 /// How long any single wait may take before the test fails. Generous, because no promise is about speed here.
 pub(crate) const WAIT_MAX: Duration = Duration::from_mins(1);

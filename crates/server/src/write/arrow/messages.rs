@@ -149,7 +149,7 @@ fn check(bytes: usize, bytes_max: usize) -> Result<(), Refusal> {
 
 fn broken() -> Refusal {
     Refusal::bad_request(
-        "the body is no Arrow stream, or broke off in the middle of a message; every batch before it was written",
+        "the body is not an Arrow stream, or broke off in the middle of a message; every batch before it was written",
     )
 }
 
