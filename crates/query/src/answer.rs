@@ -4,7 +4,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use arrow::array::{Int64Array, RecordBatch};
+use arrow::array::{Int64Array, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::physical_plan::SendableRecordBatchStream;
@@ -14,7 +14,7 @@ use tokio::time::Sleep;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::running::Running;
-
+use crate::statement::headings::Names;
 use crate::{Error, SqlOptions};
 
 /// Memory of a query that its answer's reader has taken over, given back when dropped.
@@ -35,6 +35,7 @@ pub struct Answer {
     /// What its reader holds of it.
     held: MemoryReservation,
     ended: bool,
+    is_renamed: bool,
 }
 
 impl Answer {
@@ -58,7 +59,48 @@ impl Answer {
             running,
             held,
             ended: false,
+            is_renamed: false,
         }
+    }
+
+    /// The same with other names for its columns.
+    pub(crate) fn headed(mut self, names: Option<&Names>) -> Self {
+        let Some(names) = names.filter(|names| names.len() == self.schema.fields().len()) else {
+            return self;
+        };
+        let fields = self.schema.fields().iter().zip(names.iter());
+        let fields: Vec<Field> = fields
+            .map(|(field, name)| field.as_ref().clone().with_name(name))
+            .collect();
+        let metadata = self.schema.metadata().clone();
+        self.schema = Arc::new(Schema::new_with_metadata(fields, metadata));
+        self.is_renamed = true;
+        self
+    }
+
+    /// A batch under the names of the answer.
+    fn named(&self, batch: RecordBatch) -> Result<RecordBatch, Error> {
+        if !self.is_renamed {
+            return Ok(batch);
+        }
+        let (schema, columns, rows) = batch.into_parts();
+        let mut fields = schema.fields().iter().zip(self.schema.fields());
+        let is_same = fields.all(|(field, named)| {
+            field.data_type() == named.data_type() && field.is_nullable() == named.is_nullable()
+        });
+        let schema = if is_same {
+            SchemaRef::clone(&self.schema)
+        } else {
+            // A batch may know better than its plan which of its columns have all their values.
+            let fields = schema.fields().iter().zip(self.schema.fields());
+            let fields: Vec<Field> = fields
+                .map(|(field, named)| field.as_ref().clone().with_name(named.name()))
+                .collect();
+            Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()))
+        };
+        let options = RecordBatchOptions::new().with_row_count(Some(rows));
+        RecordBatch::try_new_with_options(schema, columns, &options)
+            .map_err(|error| Error::internal(error.to_string()))
     }
 
     /// The answer of a statement that is done: what it answers is there.
@@ -140,7 +182,7 @@ impl Stream for Answer {
                         ended.unwrap_or_else(|| Error::of_run(error, self.memory_bytes_max));
                     Some(Err(error))
                 }
-                Poll::Ready(item) => item.map(|batch| batch.map_err(Error::from)),
+                Poll::Ready(item) => item.map(|batch| self.named(batch?)),
             },
         };
         self.ended = !matches!(item, Some(Ok(_)));

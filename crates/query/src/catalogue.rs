@@ -11,7 +11,7 @@ use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, 
 use datafusion::common::Result;
 use datafusion::datasource::TableType;
 use datafusion::execution::context::SessionState;
-use datafusion::logical_expr::LogicalPlan;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use nilometer_engine::Snapshot;
 
 use crate::error::Error;
@@ -19,10 +19,12 @@ use crate::plan::bound_tables;
 use crate::relation::{self, RelationTable};
 use crate::sql::Shared;
 use crate::statement::name::{Place, SYSTEM_SCHEMA, TableName};
-use crate::statement::{Params, Statement, parse};
+use crate::statement::{Params, Question, Statement, parse};
 use crate::system;
 use crate::table::Table;
+use crate::times;
 use crate::view;
+use crate::zone::Zone;
 
 /// Views inside views. Each level plans a query.
 const VIEWS_NESTED_MAX: usize = 16;
@@ -35,6 +37,8 @@ pub(crate) const EXCLUDED: &str = "excluded";
 pub(crate) struct Reading {
     pub(crate) shared: Arc<Shared>,
     pub(crate) snapshot: Arc<Snapshot>,
+    /// Where times without an offset are.
+    pub(crate) zone: Zone,
     /// Views around what is planned now.
     depth: usize,
     /// A view that is about to be made, and so must not be in its own query.
@@ -63,10 +67,11 @@ impl std::fmt::Debug for Reading {
 }
 
 impl Reading {
-    pub(crate) fn new(shared: &Arc<Shared>) -> Self {
+    pub(crate) fn new(shared: &Arc<Shared>, zone: Zone) -> Self {
         Self {
             shared: Arc::clone(shared),
             snapshot: Arc::new(shared.engine.snapshot()),
+            zone,
             depth: 0,
             making: None,
             changing: None,
@@ -160,11 +165,20 @@ impl Reading {
         };
         let bounds = self.shared.options.bounds();
         match parse(query, bounds, &Params::new())? {
-            Statement::Query(statement) => {
+            Statement::Query(question) => {
+                let Question {
+                    statement,
+                    headings,
+                } = *question;
                 let session = deeper.session(&place);
                 let plan = session.statement_to_plan(statement).await?;
                 bound_tables(&plan, bounds.operators_max)?;
-                Ok(plan)
+                // A view means the same in every session.
+                let plan = times::read(plan, &Zone::default())?;
+                Ok(match headings.of(plan.schema()) {
+                    Some(names) => renamed(plan, &names)?,
+                    None => plan,
+                })
             }
             _ => Err(Error::internal("the query of a view is none")),
         }
@@ -204,6 +218,15 @@ impl Reading {
         let plan = self.expand(name, &query).await?;
         Some(Arc::new(ViewTable::new(plan, Some(query))))
     }
+}
+
+/// The plan with other names for its columns.
+fn renamed(plan: LogicalPlan, names: &[String]) -> Result<LogicalPlan> {
+    let columns = plan.schema().columns().into_iter().zip(names);
+    let columns: Vec<Expr> = columns
+        .map(|(column, name)| Expr::Column(column).alias(name))
+        .collect();
+    LogicalPlanBuilder::from(plan).project(columns)?.build()
 }
 
 fn is_same(one: &TableName, other: &TableName) -> bool {

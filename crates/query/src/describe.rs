@@ -297,7 +297,7 @@ pub(crate) async fn check_view(
         name.position,
     )?;
     let bounds = reading.shared.options.bounds();
-    let Statement::Query(statement) = parse(query, bounds, &Params::new())? else {
+    let Statement::Query(question) = parse(query, bounds, &Params::new())? else {
         return Err(Error::Unsupported {
             statement: "CREATE VIEW".to_owned(),
             instead: "write a SELECT after AS",
@@ -305,7 +305,7 @@ pub(crate) async fn check_view(
     };
     let making = reading.making(name.clone());
     let session = making.session(&place);
-    let found = plan(&making, &session, &place, statement).await?;
+    let found = plan(&making, &session, &place, &question.statement).await?;
     let mut seen = std::collections::BTreeSet::new();
     for field in found.schema().fields() {
         if !seen.insert(field.name()) {

@@ -301,6 +301,14 @@ fn convert(error: DataFusionError, position: Option<Position>) -> Error {
         DataFusionError::Plan(message) if message.starts_with(INVALID_FUNCTION) => {
             unknown_function(&message, position)
         }
+        DataFusionError::Plan(message) | DataFusionError::Execution(message)
+            if message.contains(UNFIT_ARGUMENTS) =>
+        {
+            Error::Plan {
+                message: unfit_arguments(&message),
+                position,
+            }
+        }
         DataFusionError::Plan(message)
         | DataFusionError::NotImplemented(message)
         | DataFusionError::Configuration(message) => Error::Plan {
@@ -327,6 +335,73 @@ fn unknown_function(message: &str, position: Option<Position>) -> Error {
         nearest: quoted.next().map(str::to_owned),
         position,
     }
+}
+
+/// How the planner says that a function takes no arguments of these types, before it names those that it takes.
+const UNFIT_ARGUMENTS: &str = "No function matches the given name and argument types '";
+
+/// How that is said here.
+pub(crate) const NO_FUNCTION: &str = "there is no function ";
+
+/// The call as it would be, and the ones that there are, in SQL's names of types.
+fn unfit_arguments(message: &str) -> String {
+    let from = message.find(UNFIT_ARGUMENTS).unwrap_or(0);
+    let rest = message.get(from..).unwrap_or(message);
+    let rest = rest.strip_prefix(UNFIT_ARGUMENTS).unwrap_or(rest);
+    let (call, rest) = rest.split_once("'.").unwrap_or((rest, ""));
+    let known = rest
+        .lines()
+        .filter_map(|line| line.strip_prefix('\t'))
+        .filter(|line| line.contains('(') && !NOT_SAID.iter().any(|word| line.contains(word)))
+        .map(in_sql);
+    let known: Vec<String> = known.take(CALLS_SAID_MAX).collect();
+    let there_is = match known.as_slice() {
+        [] => String::new(),
+        known => format!("; there is {}", known.join(", ")),
+    };
+    format!(
+        "{NO_FUNCTION}{}{there_is}; cast the argument, as in value::double precision, or take another function",
+        in_sql(call)
+    )
+}
+
+/// Calls of which nobody learns what a function takes.
+const NOT_SAID: [&str; 3] = ["UserDefined", "Any", "Variadic"];
+
+const CALLS_SAID_MAX: usize = 8;
+
+/// The planner's names of types, the longer ones first, and SQL's.
+const TYPES: [(&str, &str); 22] = [
+    ("Dictionary(Int32, Utf8)", "text"),
+    ("Dictionary(UInt32, Utf8)", "text"),
+    ("Timestamp(ns, \"UTC\")", "timestamptz"),
+    ("Timestamp(ns, \"+TZ\")", "timestamptz"),
+    ("Timestamp(ns)", "timestamp"),
+    ("Interval(MonthDayNano)", "interval"),
+    ("LargeUtf8", "text"),
+    ("Utf8View", "text"),
+    ("Utf8", "text"),
+    ("String", "text"),
+    ("UInt64", "bigint unsigned"),
+    ("Int64", "bigint"),
+    ("Int32", "integer"),
+    ("Int16", "smallint"),
+    ("Float64", "double precision"),
+    ("Float32", "real"),
+    ("Boolean", "boolean"),
+    ("Date32", "date"),
+    ("Decimal", "numeric"),
+    ("Duration", "duration"),
+    ("Binary", "bytea"),
+    ("Null", "unknown"),
+];
+
+fn in_sql(text: &str) -> String {
+    let mut text = text.to_owned();
+    for (theirs, ours) in TYPES {
+        text = text.replace(theirs, ours);
+    }
+    text
 }
 
 fn convert_arrow(error: ArrowError, position: Option<Position>) -> Error {
@@ -427,18 +502,63 @@ pub(crate) fn syntax(message: &str) -> Error {
     }
 }
 
-/// Without what is of no use to who wrote the statement: a backtrace, and the same prefix twice.
+/// What the planner's library says of itself, to people who have never heard of it.
+const ABOUT_ITSELF: [&str; 2] = [
+    "This issue was likely caused by a bug in DataFusion's code.",
+    "This is a bug in DataFusion, please report it!",
+];
+
+/// Without what is of no use to who wrote the statement: a backtrace, what the library says of itself, and which part of it
+/// said so.
 fn tidy(message: &str) -> String {
-    let message = message.split("\n\nbacktrace:").next().unwrap_or(message);
-    message
-        .trim_start_matches("Error during planning: ")
-        .trim()
-        .to_owned()
+    let mut message = message.split("\n\nbacktrace:").next().unwrap_or(message);
+    for about in ABOUT_ITSELF {
+        message = message.split(about).next().unwrap_or(message);
+    }
+    let mut text = message.to_owned();
+    for part in [
+        "Error during planning: ",
+        "Execution error: ",
+        "Internal error: ",
+    ] {
+        text = text.replace(part, "");
+    }
+    let text = text.trim();
+    text.strip_suffix("..").unwrap_or(text).to_owned()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// `SELECT avg(text)` was answered with two paragraphs of the library, which asked users to report a bug to it.
+    #[test]
+    fn nobody_is_asked_to_report_anything_to_a_library() {
+        let about = "This issue was likely caused by a bug in DataFusion's code. Please help us to resolve this by filing a bug report in our issue tracker: https://github.com/apache/datafusion/issues";
+        let unfit = format!(
+            "Internal error: Function 'avg' failed to match any signature.\n{about}. {UNFIT_ARGUMENTS}avg(Utf8)'. You might need to add explicit type casts.\n\tCandidate functions:\n\tavg(Decimal)\n\tavg(Float64)"
+        );
+        let said = |error: DataFusionError| Error::from(error).to_string();
+        assert_eq!(
+            said(DataFusionError::Plan(unfit)),
+            "there is no function avg(text); there is avg(numeric), avg(double precision); cast the argument, as in value::double precision, or take another function"
+        );
+        let text = format!("the plan has no root.\n{about}");
+        let bug = "This is a bug in DataFusion, please report it!";
+        for error in [
+            DataFusionError::Internal(text.clone()),
+            DataFusionError::Plan(text.clone()),
+            DataFusionError::Execution(text.clone()),
+            DataFusionError::External(text.into()),
+            DataFusionError::Execution(bug.to_owned()),
+            DataFusionError::Shared(std::sync::Arc::new(DataFusionError::Internal(
+                about.to_owned(),
+            ))),
+        ] {
+            let said = said(error);
+            assert!(!said.contains("DataFusion"), "{said}");
+        }
+    }
 
     #[test]
     fn a_parsers_place_becomes_a_position() {

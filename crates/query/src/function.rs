@@ -3,6 +3,7 @@
 mod bookend;
 mod bounded;
 mod bucket;
+mod decoded;
 mod dense;
 mod ends;
 mod extreme;
@@ -82,5 +83,6 @@ pub(crate) fn register(session: &mut SessionState) -> Result<()> {
     session.register_udf(Arc::new(sign))?;
     let variance = var_samp_udaf().as_ref().clone().with_aliases(["variance"]);
     session.register_udaf(Arc::new(variance))?;
+    decoded::register(session)?;
     Ok(())
 }

@@ -38,12 +38,14 @@ mod stop;
 mod system;
 mod table;
 mod templates;
+mod times;
 mod view;
 mod wide;
 mod window;
 #[doc(hidden)]
 pub mod workers;
 mod write;
+mod zone;
 
 pub use answer::{Answer, Held};
 pub use error::{Error, OverMemory, Position};

@@ -1,33 +1,118 @@
 //! From a statement that is parsed to its plan, and what a plan is looked through for before it runs: whether it only reads,
 //! how many tables it reads, and whether it lists what there is.
 
+use std::ops::ControlFlow;
+
 use datafusion::common::tree_node::TreeNodeRecursion;
 use datafusion::common::{DataFusionError, TableReference};
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{DdlStatement, DmlStatement, LogicalPlan};
 use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{self, Visit, Visitor};
 
 use crate::catalogue::Reading;
-use crate::error::Error;
-use crate::statement::name::{INFORMATION_SCHEMA, Place, SYSTEM_SCHEMA, TableName};
-use crate::{describe, names, relation};
+use crate::error::{Error, NO_FUNCTION, Position};
+use crate::statement::name::{INFORMATION_SCHEMA, Place, SYSTEM_SCHEMA, TableName, position};
+use crate::zone::Zone;
+use crate::{describe, names, relation, times};
 
-/// The plan of a query, or what is wrong with it.
+/// The plan of a query, with texts read as times in `zone` where they are times; or what is wrong with it.
 pub(crate) async fn plan(
     reading: &Reading,
     session: &SessionState,
     place: &Place,
-    statement: DfStatement,
+    statement: &DfStatement,
+) -> Result<LogicalPlan, Error> {
+    let plan = plan_as_asked(reading, session, place, statement).await?;
+    read_times(plan, &reading.zone, statement)
+}
+
+/// The plan of a query as it was written.
+pub(crate) async fn plan_as_asked(
+    reading: &Reading,
+    session: &SessionState,
+    place: &Place,
+    statement: &DfStatement,
 ) -> Result<LogicalPlan, Error> {
     let plan = match session.statement_to_plan(statement.clone()).await {
         Ok(plan) => plan,
         Err(error) => {
-            return Err(explain(error.into(), session, reading, place, &statement));
+            let error = explain(error.into(), session, reading, place, statement);
+            return Err(explain_by_text(error, statement));
         }
     };
     only_reading(&plan)?;
     bound_tables(&plan, reading.shared.options.sql_operators_max)?;
     Ok(plan)
+}
+
+/// The plan with texts read as times where they are times.
+pub(crate) fn read_times(
+    plan: LogicalPlan,
+    zone: &Zone,
+    statement: &DfStatement,
+) -> Result<LogicalPlan, Error> {
+    times::read(plan, zone).map_err(|error| explain_by_text(error.into(), statement))
+}
+
+/// Says where an error is that has no place but quotes a literal or names a function of the statement.
+pub(crate) fn explain_by_text(error: Error, statement: &DfStatement) -> Error {
+    let Error::Plan {
+        message,
+        position: None,
+    } = error
+    else {
+        return error;
+    };
+    let mut inner = statement;
+    while let DfStatement::Explain(explain) = inner {
+        inner = &explain.statement;
+    }
+    let mut found = Mentioned {
+        message: &message,
+        literal: None,
+        function: None,
+    };
+    if let DfStatement::Statement(statement) = inner {
+        let _: ControlFlow<()> = statement.visit(&mut found);
+    }
+    let position = found.function.or(found.literal);
+    Error::Plan { message, position }
+}
+
+/// The first literal that a message quotes, and the first function that it begins with.
+struct Mentioned<'a> {
+    message: &'a str,
+    literal: Option<Position>,
+    function: Option<Position>,
+}
+
+impl Visitor for Mentioned<'_> {
+    type Break = ();
+
+    fn pre_visit_value(&mut self, value: &ast::ValueWithSpan) -> ControlFlow<()> {
+        if let ast::Value::SingleQuotedString(text) = &value.value
+            && self.literal.is_none()
+            && !text.is_empty()
+            && self.message.contains(&format!("'{text}'"))
+        {
+            self.literal = position(value.span);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
+        if let ast::Expr::Function(function) = expr
+            && self.function.is_none()
+            && let Some(name) = function.name.0.last().and_then(|it| it.as_ident())
+            && let Some(rest) = self.message.strip_prefix(NO_FUNCTION)
+            && let Some((known, _)) = rest.split_once('(')
+            && known.eq_ignore_ascii_case(&name.value)
+        {
+            self.function = position(name.span);
+        }
+        ControlFlow::Continue(())
+    }
 }
 
 /// Joins of one query. The planner compares the sides of each with all the others': 128 joins are planned in a second, 300
@@ -146,7 +231,7 @@ fn missing(
     reference: &TableReference,
     reading: &Reading,
     place: &Place,
-    position: Option<crate::Position>,
+    position: Option<Position>,
 ) -> Option<Error> {
     let resolved = reference.clone().resolve(&place.database, &place.schema);
     let name = TableName {

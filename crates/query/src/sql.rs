@@ -16,7 +16,6 @@ use datafusion::physical_plan::{
     ExecutionPlan, SendableRecordBatchStream, displayable, execute_stream,
 };
 use datafusion::prelude::SessionConfig;
-use datafusion::sql::parser::Statement as DfStatement;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine};
 use tokio_util::sync::CancellationToken;
 
@@ -30,12 +29,13 @@ use crate::memory::{QueryMemory, SharedMemory};
 use crate::narrow::NarrowScans;
 use crate::options::SqlOptions;
 use crate::plain::is_plain;
-use crate::plan::{plan, reads_information_schema};
+use crate::plan::{explain_by_text, plan_as_asked, read_times, reads_information_schema};
 use crate::running::{Running, Statements};
 use crate::statement::name::Place;
-use crate::statement::{self, Change, Params, Show, Statement};
+use crate::statement::{self, Change, Params, Question, Show, Statement};
 use crate::templates::{Shape, Templates};
 use crate::write::{self, Writing};
+use crate::zone::Zone;
 use crate::{describe, function, plain, planner, wide, window, workers};
 
 /// SQL over an engine. Cheap to share and to clone; each statement is on its own.
@@ -44,6 +44,7 @@ pub struct Sql {
     shared: Arc<Shared>,
     read_only: bool,
     caller: CancellationToken,
+    zone: Zone,
 }
 
 /// What all statements have in common.
@@ -98,6 +99,7 @@ impl Sql {
             }),
             read_only,
             caller: CancellationToken::new(),
+            zone: Zone::default(),
         })
     }
 
@@ -120,6 +122,24 @@ impl Sql {
         }
     }
 
+    /// The same in another time zone than UTC, by its name (`Europe/Berlin`) or as an offset (`+02:00`): times that are
+    /// text without an offset are read in it. Times that are answered say when they are, as ever.
+    pub fn in_zone(&self, zone: &str) -> Result<Self, Error> {
+        Ok(Self {
+            zone: Zone::of(zone)?,
+            ..self.clone()
+        })
+    }
+
+    /// The name of the time zone that times without an offset are in.
+    pub fn time_zone(&self) -> &str {
+        self.zone.name()
+    }
+
+    pub(crate) fn zone(&self) -> &Zone {
+        &self.zone
+    }
+
     /// Carries out a statement without parameters; see [`Self::query_with`].
     pub async fn query(&self, database: &str, sql: &str) -> Result<Answer, Error> {
         self.query_with(database, sql, &Params::new()).await
@@ -137,8 +157,9 @@ impl Sql {
         let shared = &self.shared;
         let bounds = shared.options.bounds();
         let tokens = statement::tokens(sql, bounds)?;
-        // Values that come beside a statement stand in no token.
-        let shape = params.is_empty().then(|| Shape::of(&tokens)).flatten();
+        // Values that come beside a statement stand in no token, and templates read their times in UTC.
+        let is_like_others = params.is_empty() && self.zone.is_utc();
+        let shape = is_like_others.then(|| Shape::of(&tokens)).flatten();
         if let Some(shape) = &shape
             && let Some(answer) = Box::pin(self.by_template(database, sql, shape)).await?
         {
@@ -156,8 +177,8 @@ impl Sql {
         let place = place_of(&reading, database, &statement)?;
         match statement {
             // Boxed, because what waits for one of these would else be as large as the largest of them.
-            Statement::Query(statement) => {
-                Box::pin(self.read(&reading, &place, statement, shape.as_ref(), running)).await
+            Statement::Query(question) => {
+                Box::pin(self.read(&reading, &place, *question, shape.as_ref(), running)).await
             }
             Statement::Insert(insert) => {
                 let writing = self.writing(reading, place, running);
@@ -223,7 +244,7 @@ impl Sql {
 
     /// The newest snapshot.
     pub(crate) fn reading(&self) -> Reading {
-        Reading::new(&self.shared)
+        Reading::new(&self.shared, self.zone.clone())
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {
@@ -251,25 +272,33 @@ impl Sql {
         &self,
         reading: &Reading,
         place: &Place,
-        statement: DfStatement,
+        question: Question,
         shape: Option<&Shape>,
         running: Running,
     ) -> Result<Answer, Error> {
+        let Question {
+            statement,
+            headings,
+        } = question;
         let session = reading.session(place);
-        let plan = plan(reading, &session, place, statement).await?;
+        let asked = plan_as_asked(reading, &session, place, &statement).await?;
+        let plan = read_times(asked.clone(), &self.zone, &statement)?;
+        let headings = headings.of(asked.schema());
+        let placed = |error: Error| explain_by_text(error, &statement);
         let batches = match shape {
             Some(shape) if is_plain(&plan)? => {
-                let optimized = session.optimize(&plan)?;
+                let optimized = session.optimize(&plan).map_err(|it| placed(it.into()))?;
                 let templates = &self.shared.templates;
-                templates.learn(place, shape, &plan, &optimized);
+                templates.learn(place, shape, &asked, &optimized, headings.as_ref());
                 let lists_functions = reads_information_schema(&plan)?;
                 let planner = session.query_planner();
                 let physical = planner.create_physical_plan(&optimized, &session).await?;
                 self.execute(&session, physical, lists_functions, &running)?
             }
-            _ => self.run(&session, &plan, &running).await?,
+            _ => self.run(&session, &plan, &running).await.map_err(placed)?,
         };
-        Ok(Answer::new(batches, running, &self.shared.options))
+        let answer = Answer::new(batches, running, &self.shared.options);
+        Ok(answer.headed(headings.as_ref()))
     }
 
     /// The answer of a query whose shape has a template. Without one, and where anything is wrong, the whole way says what.
@@ -288,7 +317,7 @@ impl Sql {
             database: database.to_owned(),
             schema,
         };
-        let Some(plan) = shared.templates.plan(&reading, &place, shape) else {
+        let Some((plan, headings)) = shared.templates.plan(&reading, &place, shape) else {
             return Ok(None);
         };
         let running = self.start(database, sql);
@@ -299,7 +328,8 @@ impl Sql {
             return Ok(None);
         };
         let batches = self.execute(session, plan, false, &running)?;
-        Ok(Some(Answer::new(batches, running, &shared.options)))
+        let answer = Answer::new(batches, running, &shared.options);
+        Ok(Some(answer.headed(headings.as_ref())))
     }
 
     /// Starts a plan in the memory of a running statement.
@@ -375,11 +405,13 @@ impl Sql {
         let statement = statement::parse_tokens(tokens, sql, bounds, &Params::new())?;
         let reading = self.reading();
         let place = place_of(&reading, database, &statement)?;
-        let Statement::Query(statement) = statement else {
+        let Statement::Query(question) = statement else {
             return Ok(None);
         };
         let session = reading.session(&place);
-        let plan = plan(&reading, &session, &place, statement).await?;
+        let statement = question.statement;
+        let asked = plan_as_asked(&reading, &session, &place, &statement).await?;
+        let plan = read_times(asked.clone(), &self.zone, &statement)?;
         if !is_plain(&plan)? {
             return Ok(None);
         }
@@ -393,10 +425,10 @@ impl Sql {
             let templates = &self.shared.templates;
             let mut bound = templates.plan(&reading, &place, &shape);
             if bound.is_none() {
-                templates.learn(&place, &shape, &plan, &session.optimize(&plan)?);
+                templates.learn(&place, &shape, &asked, &session.optimize(&plan)?, None);
                 bound = templates.plan(&reading, &place, &shape);
             }
-            if let Some(bound) = bound {
+            if let Some((bound, _)) = bound {
                 let session = &self.shared.session;
                 let planner = session.query_planner();
                 by_template = shown(planner.create_physical_plan(&bound, session).await?);
@@ -433,8 +465,8 @@ impl Sql {
                 }
             }
             return match statement {
-                Statement::Query(statement) => {
-                    self.read(reading, &place, statement, None, running).await
+                Statement::Query(question) => {
+                    self.read(reading, &place, *question, None, running).await
                 }
                 _ => Err(Error::internal("what shows something is a query")),
             };

@@ -3,6 +3,7 @@
 mod bounds;
 mod change;
 mod grammar;
+pub(crate) mod headings;
 pub(crate) mod name;
 mod params;
 pub(crate) mod settings;
@@ -18,6 +19,7 @@ use crate::error::{Error, syntax};
 use crate::spelling;
 use bounds::{check_tables, check_tokens};
 use grammar::Grammar;
+use headings::Headings;
 
 pub(crate) use change::{Change, run::run as run_change};
 pub use params::{Param, Params};
@@ -40,7 +42,7 @@ pub(crate) struct Bounds {
 #[derive(Debug, Clone)]
 pub(crate) enum Statement {
     /// The planner: it only reads.
-    Query(DfStatement),
+    Query(Box<Question>),
     Insert(Box<ast::Insert>),
     Update(Box<ast::Update>),
     Delete(Box<ast::Delete>),
@@ -48,6 +50,14 @@ pub(crate) enum Statement {
     Change(Change),
     /// Ends the query of this number.
     Kill(u64),
+}
+
+/// A statement that only reads.
+#[derive(Debug, Clone)]
+pub(crate) struct Question {
+    pub(crate) statement: DfStatement,
+    /// What the columns of its answer are called.
+    pub(crate) headings: Headings,
 }
 
 impl Statement {
@@ -111,15 +121,21 @@ pub(crate) fn parse_tokens(
             position: None,
         });
     }
-    prepare(&mut statement, bounds, params)?;
+    let headings = prepare(&mut statement, bounds, params)?;
+    let question = |statement| {
+        Statement::Query(Box::new(Question {
+            statement,
+            headings,
+        }))
+    };
     let DfStatement::Statement(inner) = statement else {
-        return Ok(Statement::Query(statement));
+        return Ok(question(statement));
     };
     Ok(match *inner {
         ast::Statement::Insert(insert) => Statement::Insert(Box::new(insert)),
         ast::Statement::Update(update) => Statement::Update(Box::new(update)),
         ast::Statement::Delete(delete) => Statement::Delete(Box::new(delete)),
-        query => Statement::Query(DfStatement::Statement(Box::new(query))),
+        query => question(DfStatement::Statement(Box::new(query))),
     })
 }
 
@@ -167,7 +183,11 @@ fn own(tokens: &[TokenWithSpan], sql: &str) -> Result<Option<Statement>, Error> 
 }
 
 /// Checks a statement of the planner's, and puts values and types where they are missing.
-fn prepare(statement: &mut DfStatement, bounds: Bounds, params: &Params) -> Result<(), Error> {
+fn prepare(
+    statement: &mut DfStatement,
+    bounds: Bounds,
+    params: &Params,
+) -> Result<Headings, Error> {
     let mut inner = statement;
     let mut writes_too = true;
     while let DfStatement::Explain(explain) = inner {
@@ -190,9 +210,17 @@ fn prepare(statement: &mut DfStatement, bounds: Bounds, params: &Params) -> Resu
     if !writes && !reads(statement) {
         return Err(unsupported(&first_word(&statement.to_string())));
     }
+    // As the statement was written: values and spellings that take the place of others have no say in names.
+    let headings = headings::take(statement);
     params.fill(statement.as_mut())?;
+    headings::distinguish(statement);
     spelling::rewrite(statement)?;
-    check_tables(statement, bounds.operators_max)
+    check_tables(statement, bounds.operators_max)?;
+    Ok(if writes_too {
+        headings
+    } else {
+        Headings::default()
+    })
 }
 
 fn unsupported(statement: &str) -> Error {
@@ -204,7 +232,7 @@ fn unsupported(statement: &str) -> Error {
             "each statement is a transaction of its own; leave it out"
         }
         "SET" | "RESET" => {
-            "settings are the server's, see SHOW SETTINGS; those of a table are ALTER TABLE ... SET (...)"
+            "settings are the server's, see SHOW SETTINGS; those of a table are ALTER TABLE ... SET (...); a time zone is the parameter timezone of a request"
         }
         "TRUNCATE" => "write DELETE FROM and the table",
         "EXPLAIN" => "explain the statement itself",

@@ -128,16 +128,28 @@ impl TableProvider for SystemTable {
         filters: &[Expr],
         limit: Option<usize>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        // There may be millions of series: only those columns are made that are asked for. The others are small.
+        let (schema, columns, left) = match projection {
+            Some(columns) if self.name == "series" => (
+                Arc::new(self.schema.project(columns)?),
+                columns.clone(),
+                None,
+            ),
+            projection => {
+                let all = (0..self.schema.fields().len()).collect();
+                (Arc::clone(&self.schema), all, projection)
+            }
+        };
         let source = SystemRows {
             name: self.name,
-            schema: Arc::clone(&self.schema),
+            schema: Arc::clone(&schema),
             reading: self.reading.clone(),
-            wanted: Wanted::of(filters, limit),
+            wanted: Wanted::of(columns, filters, limit),
         };
         Ok(Arc::new(StreamingTableExec::try_new(
-            Arc::clone(&self.schema),
+            schema,
             vec![Arc::new(source)],
-            projection,
+            left,
             None,
             false,
             limit,

@@ -19,6 +19,7 @@ use datafusion::logical_expr::LogicalPlan;
 use nilometer_engine::{Charge, MemoryBudget, MemoryUse};
 
 use crate::catalogue::Reading;
+use crate::statement::headings::Names;
 use crate::statement::name::{Place, TableName};
 use crate::table::Table;
 use bind::Template;
@@ -56,6 +57,8 @@ struct Key {
 #[derive(Debug)]
 struct Entry {
     template: Arc<Template>,
+    /// What the columns of the answer are called, if not as in the plan.
+    headings: Option<Names>,
     used: u64,
     /// Part of the store's memory for what can be made again.
     charge: Charge,
@@ -73,21 +76,22 @@ impl Templates {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The optimized plan of a statement, on the snapshot that is read, if a template is known for its shape.
+    /// The optimized plan of a statement, on the snapshot that is read, if a template is known for its shape; and what the
+    /// columns of its answer are called.
     pub(crate) fn plan(
         &self,
         reading: &Reading,
         place: &Place,
         shape: &Shape,
-    ) -> Option<LogicalPlan> {
+    ) -> Option<(LogicalPlan, Option<Names>)> {
         let key = Key::new(place, shape);
-        let template = {
+        let (template, headings) = {
             let mut kept = self.lock();
             kept.now += 1;
             let now = kept.now;
             let entry = kept.by_key.get_mut(&key)?;
             entry.used = now;
-            Arc::clone(&entry.template)
+            (Arc::clone(&entry.template), entry.headings.clone())
         };
         let name = template.name();
         let snapshot = &reading.snapshot;
@@ -99,7 +103,8 @@ impl Templates {
         };
         let threads = reading.shared.options.threads;
         let table = Table::new(Arc::clone(snapshot), schema, name.shown(), threads);
-        template.bind(shape.values(), &provider_as_source(Arc::new(table)))
+        let plan = template.bind(shape.values(), &provider_as_source(Arc::new(table)))?;
+        Some((plan, headings))
     }
 
     /// Makes a template of a plain query, if its plan is the same whatever the literals are.
@@ -109,18 +114,26 @@ impl Templates {
         shape: &Shape,
         asked: &LogicalPlan,
         optimized: &LogicalPlan,
+        headings: Option<&Names>,
     ) {
         let template = Template::of(place, shape.values(), asked, optimized);
         // Looking through a plan does not fail; if it did, the query would be planned as it is.
         let Ok(Some(template)) = template else { return };
         let key = Key::new(place, shape);
-        let bytes = template.bytes() + key.bytes();
+        let names = headings.into_iter().flat_map(|names| names.iter());
+        let bytes = template.bytes()
+            + key.bytes()
+            + names
+                .map(|it| size_of::<String>() + it.len())
+                .sum::<usize>();
         if bytes > TEMPLATES_BYTES_MAX {
             return;
         }
         // Without memory there is none: whoever has it needs it more.
         if let Ok(charge) = self.budget.charge(MemoryUse::Cache, bytes as u64) {
-            self.lock().insert(key, Arc::new(template), charge);
+            let headings = headings.cloned();
+            self.lock()
+                .insert(key, Arc::new(template), headings, charge);
         }
     }
 
@@ -131,7 +144,13 @@ impl Templates {
 }
 
 impl Kept {
-    fn insert(&mut self, key: Key, template: Arc<Template>, charge: Charge) {
+    fn insert(
+        &mut self,
+        key: Key,
+        template: Arc<Template>,
+        headings: Option<Names>,
+        charge: Charge,
+    ) {
         self.remove(&key);
         let bytes = charged(&charge);
         while self.by_key.len() >= TEMPLATES_MAX || self.bytes + bytes > TEMPLATES_BYTES_MAX {
@@ -145,6 +164,7 @@ impl Kept {
         self.now += 1;
         let entry = Entry {
             template,
+            headings,
             used: self.now,
             charge,
         };

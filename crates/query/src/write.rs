@@ -34,6 +34,8 @@ use crate::plan::plan;
 use crate::running::Running;
 use crate::sql::Sql;
 use crate::statement::name::{Place, TableName, is_reserved};
+use crate::times;
+use crate::zone::Zone;
 
 pub(crate) use delete::delete;
 pub(crate) use insert::insert;
@@ -73,7 +75,7 @@ impl Writing<'_> {
     ) -> Result<(SessionState, LogicalPlan), Error> {
         let session = reading.session(&self.place);
         let statement = DfStatement::Statement(Box::new(ast::Statement::Query(Box::new(query))));
-        let plan = plan(reading, &session, &self.place, statement).await?;
+        let plan = plan(reading, &session, &self.place, &statement).await?;
         Ok((session, plan))
     }
 
@@ -178,7 +180,12 @@ fn execution(error: impl std::fmt::Display) -> Error {
 
 /// A column as its table takes it: text becomes what the column holds, as a literal in quotes would, everything else is
 /// the engine's to take or to refuse.
-fn fitted(array: &ArrayRef, field: &Field, position: Option<Position>) -> Result<ArrayRef, Error> {
+fn fitted(
+    array: &ArrayRef,
+    field: &Field,
+    position: Option<Position>,
+    zone: &Zone,
+) -> Result<ArrayRef, Error> {
     let wrong = |message: String| Error::Plan { message, position };
     let wanted = field.data_type();
     let is_time = field.name() == TIME_COLUMN;
@@ -189,9 +196,20 @@ fn fitted(array: &ArrayRef, field: &Field, position: Option<Position>) -> Result
                 .to_owned(),
         ));
     }
+    if is_text && matches!(wanted, DataType::Timestamp(..)) {
+        let times = times::of_texts(array, zone)
+            .map_err(|message| wrong(format!("column \"{}\": {message}", field.name())))?;
+        return Ok(Arc::new(times));
+    }
     let is_date = matches!(array.data_type(), DataType::Date32 | DataType::Date64);
+    let is_of_clock = is_date || matches!(array.data_type(), DataType::Timestamp(_, None));
+    if is_of_clock && !zone.is_utc() && matches!(wanted, DataType::Timestamp(..)) {
+        let times = times::of_clocks(array, zone)
+            .map_err(|message| wrong(format!("column \"{}\": {message}", field.name())))?;
+        return Ok(Arc::new(times));
+    }
     let target = match wanted {
-        DataType::Timestamp(..) if is_text || is_date => {
+        DataType::Timestamp(..) if is_date => {
             DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()))
         }
         DataType::Int64 | DataType::UInt64 | DataType::Float64 | DataType::Boolean if is_text => {

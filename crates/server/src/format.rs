@@ -116,7 +116,7 @@ impl Format {
     }
 }
 
-/// Writes one answer.
+/// Writes one answer. Text shows times in the zone of the session; columns have them in UTC.
 pub(crate) enum Writer {
     Text(Text),
     Stream(Box<Stream>),
@@ -128,12 +128,13 @@ impl Writer {
         format: Format,
         schema: SchemaRef,
         pretty_rows_max: usize,
+        zone: Option<&str>,
     ) -> Result<Self, Refusal> {
         Ok(match format {
             Format::Arrow => Self::Stream(Box::new(Stream::new(&schema)?)),
             Format::Parquet => Self::Parquet(Box::new(Parquet::new(schema)?)),
             Format::Json | Format::JsonLines | Format::Csv | Format::Pretty => {
-                Self::Text(Text::new(format, schema, pretty_rows_max))
+                Self::Text(Text::new(format, schema, pretty_rows_max, zone))
             }
         })
     }

@@ -47,6 +47,7 @@ pub(crate) async fn query_sql(
         is_read_only: head.method != Method::POST,
         values: values_of(parameters.get("params"))?,
         format: Format::of(parameters.get("format"), &head.headers)?,
+        zone: zone_of(&app, parameters.get("timezone"))?,
     };
     let format = question.format;
     let turn = app.turns.take().await?;
@@ -79,6 +80,16 @@ struct Question {
     is_read_only: bool,
     values: Params,
     format: Format,
+    /// The time zone of times in the statement without an offset, and of those in an answer of text.
+    zone: Option<String>,
+}
+
+/// The name of a time zone that there is.
+fn zone_of(app: &App, name: Option<&str>) -> Result<Option<String>, Refusal> {
+    let Some(name) = name.filter(|name| !name.trim().is_empty()) else {
+        return Ok(None);
+    };
+    Ok(Some(app.sql.in_zone(name)?.time_zone().to_owned()))
 }
 
 /// The values of placeholders: an object for `$name`, an array for `$1`, `$2`, ...
@@ -149,7 +160,7 @@ async fn read_posted(
     let is_object = body.trim_ascii_start().starts_with(b"{");
     if kind.starts_with("application/x-www-form-urlencoded") && !is_object {
         let form = Parameters::parse(&body);
-        for name in ["db", "q", "format", "params"] {
+        for name in ["db", "q", "format", "params", "timezone"] {
             if let Some(value) = form.get(name) {
                 parameters.push(name, value.to_owned());
             }
@@ -166,6 +177,7 @@ async fn read_posted(
         ("q", posted.q),
         ("format", posted.format),
         ("params", posted.params.map(|params| params.to_string())),
+        ("timezone", posted.timezone),
     ] {
         if let Some(value) = value {
             parameters.push(name, value);
@@ -180,6 +192,7 @@ struct Posted {
     q: Option<String>,
     format: Option<String>,
     params: Option<Value>,
+    timezone: Option<String>,
 }
 
 /// The first chunk decides the status; an answer that fits one chunk has a length.
@@ -225,7 +238,10 @@ async fn run(
             values,
             ..
         } = &question;
-        let asker = app.sql.cancelled_by(&gone);
+        let mut asker = app.sql.cancelled_by(&gone);
+        if let Some(zone) = &question.zone {
+            asker = asker.in_zone(zone)?;
+        }
         let is_late = app.has(Sabotage::DefinedAfterAnswer);
         let answer = if is_late && defines(sql) {
             define_later(&app, &question);
@@ -298,6 +314,7 @@ async fn send(
         question.format,
         answer.schema(),
         app.config.answer_pretty_rows_max,
+        question.zone.as_deref(),
     )?;
     let mut out = Vec::new();
     let mut rows = 0usize;

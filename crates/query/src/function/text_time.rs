@@ -2,34 +2,34 @@
 //!
 //! Does: read each value by itself. Does not: round to buckets.
 
-use arrow::array::timezone::Tz;
 use arrow::array::{Array, StringArray, TimestampNanosecondArray};
-use arrow::compute::kernels::cast_utils::string_to_datetime;
 use datafusion::common::{Result, exec_err};
+
+use crate::zone::{Instant, Zone, beyond};
 
 /// Nanoseconds in a millisecond, which is what a UUID counts.
 const MS_NS: i64 = 1_000_000;
 
 /// The times of texts, in UTC where they do not say; `function` is who asks.
 pub(super) fn times(texts: &StringArray, function: &str) -> Result<TimestampNanosecondArray> {
-    let utc: Tz = "+00:00".parse()?;
+    let utc = Zone::default();
     let mut times = Vec::with_capacity(texts.len());
     for text in texts {
-        let time = text.map(|text| of_text(text, function, utc));
+        let time = text.map(|text| of_text(text, function, &utc));
         times.push(time.transpose()?);
     }
     Ok(TimestampNanosecondArray::from(times).with_timezone("UTC"))
 }
 
-fn of_text(text: &str, function: &str, utc: Tz) -> Result<i64> {
+fn of_text(text: &str, function: &str, utc: &Zone) -> Result<i64> {
     if let Some(uuid) = uuid(text) {
         return of_uuid(uuid, text, function);
     }
-    let time = string_to_datetime(&utc, text)?.timestamp_nanos_opt();
-    time.map_or_else(
-        || exec_err!("{function}: {text} is beyond the times there are"),
-        Ok,
-    )
+    match utc.read(text) {
+        Ok(Instant::At(time)) => Ok(time),
+        Ok(Instant::Before | Instant::After) => exec_err!("{function}: {}", beyond(text)),
+        Err(message) => exec_err!("{function}: {message}"),
+    }
 }
 
 /// A text of 32 hexadecimal digits with hyphens after the 8th, 12th, 16th and 20th, as a number.

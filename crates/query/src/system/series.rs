@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::fmt::Write;
 use std::sync::Arc;
 
-use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
+use arrow::array::{ArrayRef, Int64Array, RecordBatch, RecordBatchOptions, StringArray};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::common::{Column, ScalarValue};
 use datafusion::logical_expr::expr::BinaryExpr;
@@ -17,6 +17,9 @@ use crate::catalogue::Reading;
 const BATCH_SERIES: usize = 8192;
 
 const PLACES: [&str; 3] = ["database_name", "schema_name", "table_name"];
+
+/// The position of the series' number; that of its tags comes after it.
+const SERIES_ID: usize = PLACES.len();
 
 pub(super) fn schema() -> SchemaRef {
     let text = |name: &str| Field::new(name, DataType::Utf8, true);
@@ -31,12 +34,15 @@ pub(super) fn schema() -> SchemaRef {
 pub(super) struct Wanted {
     /// By position in [`PLACES`]: the only name asked for.
     names: [Option<String>; 3],
+    /// Positions in the [`schema`] of the columns that are asked for, in the order of the answer.
+    columns: Vec<usize>,
     limit: Option<usize>,
 }
 
 impl Wanted {
-    pub(super) fn of(filters: &[Expr], limit: Option<usize>) -> Self {
+    pub(super) fn of(columns: Vec<usize>, filters: &[Expr], limit: Option<usize>) -> Self {
         let mut wanted = Self {
+            columns,
             limit,
             ..Self::default()
         };
@@ -102,6 +108,7 @@ pub(super) fn batches(
         }
     }
     let mut left = wanted.limit.unwrap_or(usize::MAX);
+    let columns = wanted.columns.clone();
     let mut current: Option<Current> = None;
     std::iter::from_fn(move || {
         while left > 0 {
@@ -116,7 +123,7 @@ pub(super) fn batches(
                 }
                 continue;
             };
-            match table.next(&snapshot, left.min(BATCH_SERIES)) {
+            match table.next(&snapshot, &columns, left.min(BATCH_SERIES)) {
                 Some(batch) => {
                     left = match &batch {
                         Ok(batch) => left.saturating_sub(batch.num_rows()),
@@ -155,29 +162,46 @@ impl Current {
         }))
     }
 
-    fn next(&mut self, snapshot: &Snapshot, rows_max: usize) -> Option<Result<RecordBatch, Error>> {
+    fn next(
+        &mut self,
+        snapshot: &Snapshot,
+        columns: &[usize],
+        rows_max: usize,
+    ) -> Option<Result<RecordBatch, Error>> {
         let rest = self.series.get(self.next..)?;
         let series = rest.get(..rows_max).unwrap_or(rest);
         if series.is_empty() {
             return None;
         }
         self.next += series.len();
-        let mut columns: Vec<ArrayRef> = Vec::new();
-        for name in &self.place {
-            let names = series.iter().map(|_| name.as_str());
-            columns.push(Arc::new(StringArray::from_iter_values(names)));
+        let mut fields = Vec::with_capacity(columns.len());
+        let mut arrays: Vec<ArrayRef> = Vec::with_capacity(columns.len());
+        for &at in columns {
+            let array: ArrayRef = match (self.place.get(at), at) {
+                (Some(name), _) => {
+                    let names = series.iter().map(|_| name.as_str());
+                    Arc::new(StringArray::from_iter_values(names))
+                }
+                (None, SERIES_ID) => {
+                    let ids = series.iter().map(|id| i64::from(id.0));
+                    Arc::new(Int64Array::from_iter_values(ids))
+                }
+                _ => match snapshot.series_tags(&self.table, series) {
+                    Ok(tags) => {
+                        let tags = tags.iter().map(|values| self.json(values));
+                        Arc::new(StringArray::from_iter_values(tags))
+                    }
+                    Err(error) => return Some(Err(error)),
+                },
+            };
+            fields.push(schema().field(at).clone());
+            arrays.push(array);
         }
-        let ids = series.iter().map(|id| i64::from(id.0));
-        columns.push(Arc::new(Int64Array::from_iter_values(ids)));
-        let tags = match snapshot.series_tags(&self.table, series) {
-            Ok(tags) => tags,
-            Err(error) => return Some(Err(error)),
-        };
-        let tags = tags.iter().map(|values| self.json(values));
-        columns.push(Arc::new(StringArray::from_iter_values(tags)));
-        let batch = RecordBatch::try_new(schema(), columns);
+        // Whoever only counts them asks for no column.
+        let rows = RecordBatchOptions::new().with_row_count(Some(series.len()));
+        let batch = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), arrays, &rows);
         Some(Ok(
-            batch.expect("three names, a number and a text for each series")
+            batch.expect("names, numbers and texts, one for each series")
         ))
     }
 
@@ -218,7 +242,53 @@ fn push_json(value: &str, text: &mut String) {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use nilometer_engine::disk::MemoryDisk;
+    use nilometer_engine::ingest::Session;
+    use nilometer_engine::{Engine, Options, SystemClock};
+
     use super::*;
+    use crate::{Sql, SqlOptions};
+
+    /// `count(*)` of a million series took 17 s: the tags of each were looked up and written as JSON, to be thrown away.
+    #[test]
+    fn only_the_columns_that_are_asked_for_are_made() {
+        let disk = Arc::new(MemoryDisk::default());
+        let clock = Arc::new(SystemClock);
+        let engine = Engine::open(disk, clock, Path::new("/data"), Options::default());
+        let engine = Arc::new(engine.unwrap());
+        engine.create_database("d").unwrap();
+        let mut session = Session::new(Arc::clone(&engine), "d").unwrap();
+        let lines = "m,host=a v=1 1\nm,host=b v=1 1\nm v=1 1\nn v=1 1";
+        session
+            .write_lines(lines.as_bytes(), nilometer_lineproto::Precision::Nanosecond)
+            .unwrap();
+        let reading = Sql::new(engine, SqlOptions::default()).unwrap().reading();
+        let all = schema();
+        let all = all.fields().iter().map(|it| it.name().as_str()).collect();
+        for (columns, names) in [
+            (vec![], vec![]),
+            (vec![SERIES_ID], vec!["series_id"]),
+            (vec![4, 2], vec!["tags", "table_name"]),
+            (vec![0, 1, 2, 3, 4], all),
+        ] {
+            let wanted = Wanted::of(columns, &[], None);
+            let batches: Vec<RecordBatch> =
+                batches(&reading, &wanted).map(Result::unwrap).collect();
+            let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
+            assert_eq!(rows, 4);
+            for batch in batches {
+                let schema = batch.schema();
+                let found: Vec<&str> = schema
+                    .fields()
+                    .iter()
+                    .map(|it| it.name().as_str())
+                    .collect();
+                assert_eq!(found, names);
+            }
+        }
+    }
 
     #[test]
     fn any_text_is_a_json_string_that_reads_back() {

@@ -3,12 +3,12 @@
 //! Whether a plan depends on the values is decided when the template is made, from the plan before and after the rules.
 //! Each value has to be a bound of the time or a choice of a tag's values, in a condition of its own that all rows must meet,
 //! and no other condition may speak of the same column: then the planner has nothing to compare it with. And it has to be in the
-//! filters of the scan alone afterwards. Does not: bind a time in a spelling whose meaning could depend on who reads it.
+//! filters of the scan alone afterwards. Does not: read times for other sessions than those
+//! in UTC, who have no templates.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use arrow::compute::kernels::cast_utils::string_to_timestamp_nanos;
 use arrow::datatypes::{DataType, SchemaRef, TimeUnit};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, Result, ScalarValue};
@@ -22,6 +22,7 @@ use nilometer_engine::{ColumnSource, TableSchema};
 use super::resolved;
 use crate::statement::name::{Place, TableName};
 use crate::table::Table;
+use crate::zone::{Instant, Zone};
 
 #[derive(Debug)]
 pub(super) struct Template {
@@ -413,27 +414,12 @@ fn like(other: &ScalarValue, text: &str) -> Option<ScalarValue> {
     })
 }
 
-/// The instant of a text that everybody reads alike: `2016-01-01T00:00:00Z`, also with a blank, a fraction, or without Z.
+/// The time of a text; one that is beyond all times makes another plan.
 fn instant(text: &str) -> Option<i64> {
-    let plain = text.strip_suffix('Z').unwrap_or(text);
-    let (seconds, fraction) = plain.split_once('.').unwrap_or((plain, "0"));
-    let is_like = |byte: u8, pattern: u8| match pattern {
-        b'0' => byte.is_ascii_digit(),
-        b'T' => byte == b'T' || byte == b' ',
-        other => byte == other,
-    };
-    let pattern = b"0000-00-00T00:00:00";
-    let is_plain = seconds.len() == pattern.len()
-        && seconds
-            .bytes()
-            .zip(*pattern)
-            .all(|(byte, pattern)| is_like(byte, pattern))
-        && (1..=9).contains(&fraction.len())
-        && fraction.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_plain {
-        return None;
+    match Zone::default().read(text) {
+        Ok(Instant::At(time)) => Some(time),
+        _ => None,
     }
-    string_to_timestamp_nanos(text).ok()
 }
 
 /// Whether a value is anywhere but in its filter, such as in the place of a column that it is equal to.

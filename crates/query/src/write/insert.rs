@@ -61,7 +61,7 @@ pub(super) async fn rows(
     let is_bare = source.order_by.is_none() && source.limit_clause.is_none();
     let literal = match source.body.as_mut() {
         SetExpr::Values(rows) if is_bare => {
-            let literal = values::read(rows, &columns)?;
+            let literal = values::read(rows, &columns, writing.sql.zone())?;
             if literal.is_none() {
                 values::typed(rows, &columns);
             }
@@ -307,6 +307,7 @@ async fn selected(
         });
     }
     let mut kept = Kept::new(writing.reserve());
+    let zone = writing.sql.zone().clone();
     let writing = writing
         .run(&session, &plan, |batch| kept.add(&batch))
         .await?;
@@ -316,7 +317,7 @@ async fn selected(
         .into_iter()
         .zip(batch.columns())
         .map(|(field, array)| {
-            let array = fitted(array, &field, position)?;
+            let array = fitted(array, &field, position, &zone)?;
             Ok((field, array))
         })
         .collect();

@@ -18,6 +18,7 @@ use super::{Kept, TRIES_MAX, Writing, batch_of, column, fitted, is_overtaken, it
 use crate::error::{Error, Position};
 use crate::sql::blocking;
 use crate::statement::name::TableName;
+use crate::zone::Zone;
 use crate::{names, relation};
 
 pub(super) use insert::insert;
@@ -164,7 +165,8 @@ fn changed(
         .iter()
         .zip(new)
         .map(|(field, array)| {
-            let array = fitted(array, field, position)?;
+            // A relation keeps no times, so that no zone matters.
+            let array = fitted(array, field, position, &Zone::default())?;
             Ok((field.as_ref().clone(), array))
         })
         .collect();

@@ -130,6 +130,7 @@ async fn once<'a>(
     let schema = Arc::clone(plan.schema().inner());
     let mut kept = Kept::new(writing.reserve());
     let mut keys: Vec<RowKey> = Vec::new();
+    let zone = writing.sql.zone().clone();
     let writing = writing
         .run(&session, &plan, |batch| {
             row_keys(&batch, &mut keys)?;
@@ -146,7 +147,7 @@ async fn once<'a>(
         .iter()
         .zip(batch.columns().iter().skip(ROW_COLUMNS.len() + 1))
         .map(|(field, array)| {
-            let array = fitted(array, field, position)?;
+            let array = fitted(array, field, position, &zone)?;
             Ok((field.as_ref().clone(), array))
         })
         .collect();

@@ -15,6 +15,7 @@ use super::fitted;
 use crate::error::{Error, Position};
 use crate::statement::name::position;
 use crate::statement::{cast, timestamp_type};
+use crate::zone::Zone;
 
 /// A literal.
 struct Literal<'a> {
@@ -24,7 +25,11 @@ struct Literal<'a> {
 }
 
 /// The columns of rows that are literals, in the order of `fields`; `None` = one is none, or a row has another length.
-pub(super) fn read(values: &Values, fields: &[Field]) -> Result<Option<Vec<ArrayRef>>, Error> {
+pub(super) fn read(
+    values: &Values,
+    fields: &[Field],
+    zone: &Zone,
+) -> Result<Option<Vec<ArrayRef>>, Error> {
     let is_literal = |row: &Vec<Expr>| {
         let mut values = row.iter().zip(fields);
         row.len() == fields.len() && values.all(|(value, field)| literal(value, field).is_some())
@@ -38,7 +43,7 @@ pub(super) fn read(values: &Values, fields: &[Field]) -> Result<Option<Vec<Array
             .rows
             .iter()
             .filter_map(|row| literal(row.content.get(at)?, field));
-        columns.push(column(literals, field)?);
+        columns.push(column(literals, field, zone)?);
     }
     Ok(Some(columns))
 }
@@ -83,6 +88,7 @@ fn literal<'a>(expr: &'a Expr, field: &Field) -> Option<Literal<'a>> {
 fn column<'a>(
     literals: impl Iterator<Item = Literal<'a>>,
     field: &Field,
+    zone: &Zone,
 ) -> Result<ArrayRef, Error> {
     Ok(match field.data_type() {
         DataType::Int64 => Arc::new(all(literals, field, number::<i64>)?.collect::<Int64Array>()),
@@ -103,7 +109,7 @@ fn column<'a>(
                 let at = literal.position;
                 let one = all(std::iter::once(literal), field, quoted)?;
                 let one: ArrayRef = Arc::new(one.collect::<StringArray>());
-                columns.push(fitted(&one, field, at)?);
+                columns.push(fitted(&one, field, at, zone)?);
             }
             let parts: Vec<&dyn arrow::array::Array> = columns.iter().map(AsRef::as_ref).collect();
             arrow::compute::concat(&parts).map_err(super::execution)?

@@ -207,7 +207,7 @@ impl Store {
     }
 }
 
-fn rows(batches: &[RecordBatch]) -> Vec<String> {
+pub(crate) fn rows(batches: &[RecordBatch]) -> Vec<String> {
     let options = FormatOptions::default().with_null("-");
     let mut rows = Vec::new();
     for batch in batches {

@@ -339,3 +339,135 @@ async fn what_changes_something_needs_post() {
         "{\"n\":0}\n"
     );
 }
+
+/// `to_timestamp_seconds(9223372036854775807)` was answered with a text in JSON that had quotes inside, and no JSON reader took it.
+#[tokio::test]
+async fn times_that_no_text_has_are_refused_and_what_is_answered_is_json() {
+    let server = server().await;
+    for expr in [
+        "to_timestamp_seconds(9223372036854775807)",
+        "to_timestamp_millis(9223372036854775807)",
+        "to_timestamp_micros(-9223372036854775807)",
+        "make_array(to_timestamp_seconds(9223372036854775807))",
+        "struct(to_timestamp_seconds(-9223372036854775807))",
+        "arrow_cast(2147483647, 'Date32')",
+        "arrow_cast(-9223372036854775807, 'Date64')",
+        "arrow_cast(arrow_cast(86400, 'Int32'), 'Time32(Second)')",
+        "arrow_cast(-1, 'Time64(Nanosecond)')",
+        "arrow_cast(9223372036854775807, 'Duration(Second)')",
+    ] {
+        for format in ["json", "jsonl", "csv", "pretty"] {
+            let sql = format!("SELECT {expr} AS t");
+            let answer = server.try_query(&sql, format).await;
+            assert_eq!(answer.status, 400, "{sql}: {}", answer.text());
+            assert!(
+                answer.error().contains("\"t\""),
+                "{sql}: {}",
+                answer.error()
+            );
+        }
+    }
+    for (expr, expected) in [
+        (
+            "to_timestamp_seconds(253402300799)",
+            json!("9999-12-31T23:59:59Z"),
+        ),
+        (
+            "to_timestamp_nanos(-9223372036854775807)",
+            json!("1677-09-21T00:12:43.145224193Z"),
+        ),
+        (
+            "to_timestamp_nanos(9223372036854775807)",
+            json!("2262-04-11T23:47:16.854775807Z"),
+        ),
+        ("arrow_cast(-719528, 'Date32')", json!("0000-01-01")),
+        ("interval '178956970 years'", json!("2147483640 mons")),
+        ("'NaN'::float8", json!(null)),
+        ("'-Infinity'::real", json!(null)),
+        ("make_array('Infinity'::float8)", json!([null])),
+        ("'\u{1}\"'", json!("\u{1}\"")),
+    ] {
+        let answer = server
+            .try_query(&format!("SELECT {expr} AS t"), "json")
+            .await;
+        assert_eq!(answer.status, 200, "{expr}: {}", answer.text());
+        assert_eq!(answer.json(), json!([{"t": expected}]), "{expr}");
+    }
+}
+
+/// Two columns of one name were one key of JSON twice, of which readers keep either.
+#[tokio::test]
+async fn every_format_has_the_same_names_and_none_twice() {
+    let server = server().await;
+    let sql = "SELECT a.f, b.f, count(*), 1, 1 FROM m a JOIN m b ON a.time = b.time AND a.f = 2.0 GROUP BY 1, 2";
+    assert_eq!(
+        server.query(sql, "json").await,
+        "[{\"f\":2.0,\"f_1\":2.0,\"count\":1,\"?column?\":1,\"?column?_1\":1}]\n"
+    );
+    assert_eq!(
+        server.query(sql, "csv").await,
+        "f,f_1,count,?column?,?column?_1\n2.0,2.0,1,1,1\n"
+    );
+    let answer = server.try_query(sql, "arrow").await;
+    let reader = arrow_ipc::reader::StreamReader::try_new(answer.body.as_slice(), None).unwrap();
+    let schema = reader.schema();
+    let names: Vec<&str> = schema
+        .fields()
+        .iter()
+        .map(|it| it.name().as_str())
+        .collect();
+    assert_eq!(names, ["f", "f_1", "count", "?column?", "?column?_1"]);
+    let table = server.query("SELECT count(*) FROM m", "pretty").await;
+    assert_eq!(
+        table,
+        "+-------+\n| count |\n+-------+\n| 3     |\n+-------+\n"
+    );
+}
+
+/// A time zone is a parameter of each request: it is where times without an offset are, and what text shows.
+#[tokio::test]
+async fn a_request_may_be_in_a_time_zone() {
+    let server = server().await;
+    let path = "/api/v3/query_sql?db=d&timezone=Asia/Kolkata&q=SELECT+time,f+FROM+m+WHERE+time+%3D+%272016-01-01+05:30%27";
+    for (format, expected) in [
+        (
+            "json",
+            "[{\"time\":\"2016-01-01T05:30:00+05:30\",\"f\":1.5}]\n",
+        ),
+        (
+            "jsonl",
+            "{\"time\":\"2016-01-01T05:30:00+05:30\",\"f\":1.5}\n",
+        ),
+        ("csv", "time,f\n2016-01-01T05:30:00+05:30,1.5\n"),
+    ] {
+        let answer = server.get(&format!("{path}&format={format}")).await;
+        assert_eq!((answer.status, answer.text()), (200, expected));
+    }
+    let pretty = server.get(&format!("{path}&format=pretty")).await;
+    assert!(
+        pretty.text().contains("| 2016-01-01T05:30:00+05:30 |"),
+        "{}",
+        pretty.text()
+    );
+    let form =
+        "db=d&timezone=%2B05%3A30&q=SELECT+'2016-01-01+05%3A30'::timestamptz+AS+t&format=csv";
+    let kind = ("content-type", "application/x-www-form-urlencoded");
+    let answer = server.post("/api/v3/query_sql", &[kind], form).await;
+    assert_eq!(answer.text(), "t\n2016-01-01T05:30:00+05:30\n");
+    let body = json!({"db": "d", "timezone": "Asia/Kolkata", "q": "DELETE FROM m WHERE time = '2016-01-01 05:30'"});
+    let kind = ("content-type", "application/json");
+    let answer = server
+        .post("/api/v3/query_sql", &[kind], body.to_string())
+        .await;
+    assert_eq!(answer.json(), json!([{"rows": 1}]));
+    let wrong = server
+        .get("/api/v3/query_sql?db=d&timezone=Mars&q=SELECT+1")
+        .await;
+    assert_eq!(wrong.status, 400);
+    assert!(wrong.error().contains("\"Mars\""), "{}", wrong.error());
+    // Columns keep when they are and not how it is shown.
+    let answer = server.get(&path.replace("q=", "format=arrow&q=")).await;
+    let reader = arrow_ipc::reader::StreamReader::try_new(answer.body.as_slice(), None).unwrap();
+    let kind = reader.schema().field(0).data_type().clone();
+    assert!(kind.to_string().contains("UTC"), "{kind}");
+}

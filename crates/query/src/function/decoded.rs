@@ -1,0 +1,105 @@
+//! Functions of a tag's texts that answer numbers, as plain numbers.
+//!
+//! Tags are dictionaries, and some functions of texts (`length` and its like) answer a dictionary of numbers, with one entry
+//! for each value of the tag. Functions of numbers take none of those: `abs(length(host))` was refused. Does: unpack what is
+//! answered. Does not: touch functions that answer texts.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, FieldRef};
+use datafusion::common::Result;
+use datafusion::execution::FunctionRegistry;
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::{
+    ColumnarValue, Documentation, ReturnFieldArgs, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl,
+    Signature,
+};
+
+/// Replaces the functions of a session that answer dictionaries of anything but texts.
+pub(super) fn register(session: &mut SessionState) -> Result<()> {
+    let known: Vec<Arc<ScalarUDF>> = session.scalar_functions().values().cloned().collect();
+    for function in known {
+        if answers_packed(&function) {
+            session.register_udf(Arc::new(ScalarUDF::new_from_impl(Decoded(function))))?;
+        }
+    }
+    Ok(())
+}
+
+fn tag() -> DataType {
+    DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+}
+
+/// Whether a function of one tag answers a dictionary of something that is no text.
+fn answers_packed(function: &ScalarUDF) -> bool {
+    let field: FieldRef = Arc::new(Field::new("tag", tag(), true));
+    let answered = function.return_field_from_args(ReturnFieldArgs {
+        arg_fields: &[field],
+        scalar_arguments: &[None],
+    });
+    answered.is_ok_and(|field| unpacked(field.data_type()).is_some())
+}
+
+/// The type of the values of a dictionary that has no texts.
+fn unpacked(kind: &DataType) -> Option<&DataType> {
+    match kind {
+        DataType::Dictionary(_, value) if !value.is_string() => Some(value),
+        _ => None,
+    }
+}
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Decoded(Arc<ScalarUDF>);
+
+impl ScalarUDFImpl for Decoded {
+    fn name(&self) -> &str {
+        self.0.name()
+    }
+
+    fn aliases(&self) -> &[String] {
+        self.0.aliases()
+    }
+
+    fn signature(&self) -> &Signature {
+        self.0.signature()
+    }
+
+    fn documentation(&self) -> Option<&Documentation> {
+        self.0.documentation()
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        let kind = self.0.return_type(arg_types)?;
+        Ok(unpacked(&kind).cloned().unwrap_or(kind))
+    }
+
+    fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
+        let field = self.0.return_field_from_args(args)?;
+        Ok(match unpacked(field.data_type()) {
+            Some(kind) => {
+                let kind = kind.clone();
+                Arc::new(field.as_ref().clone().with_data_type(kind))
+            }
+            None => field,
+        })
+    }
+
+    fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
+        self.0.coerce_types(arg_types)
+    }
+
+    fn invoke_with_args(&self, mut args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let wanted = args.return_field.data_type().clone();
+        // What the function itself would say that it answers.
+        let inner = self.0.inner().return_field_from_args(ReturnFieldArgs {
+            arg_fields: &args.arg_fields,
+            scalar_arguments: &vec![None; args.arg_fields.len()],
+        })?;
+        args.return_field = inner;
+        let answered = self.0.invoke_with_args(args)?;
+        if answered.data_type() == wanted {
+            return Ok(answered);
+        }
+        answered.cast_to(&wanted, None)
+    }
+}
