@@ -1,5 +1,6 @@
 //! What can go wrong with a query, one variant per thing that the caller can do about it.
 
+use std::any::Any;
 use std::fmt;
 
 use arrow::error::ArrowError;
@@ -236,6 +237,16 @@ impl Error {
             .into();
         }
         error.into()
+    }
+
+    /// What a panic says.
+    pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> Self {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        let text = text.unwrap_or("without a word");
+        Self::internal(format!(
+            "it panicked, and only this statement ended: {text}"
+        ))
     }
 
     pub(crate) fn internal(message: impl Into<String>) -> Self {

@@ -7,6 +7,7 @@ mod dense;
 mod ends;
 mod extreme;
 mod gapfill;
+mod growth;
 mod histogram;
 mod pattern;
 mod percentile;
@@ -25,7 +26,7 @@ use datafusion::execution::context::SessionState;
 use datafusion::functions_aggregate::variance::var_samp_udaf;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
-pub(crate) use bounded::BoundFunctions;
+pub(crate) use bounded::{BoundFunctions, grows_by_value};
 pub(crate) use bucket::ORIGIN_NS as BUCKET_ORIGIN_NS;
 pub(crate) use bucket::{Buckets, DAY_NS, Shift};
 pub(crate) use gapfill::{GAPFILL, INTERPOLATE, LOCF, misplaced};
@@ -82,5 +83,11 @@ pub(crate) fn register(session: &mut SessionState) -> Result<()> {
     session.register_udf(Arc::new(sign))?;
     let variance = var_samp_udaf().as_ref().clone().with_aliases(["variance"]);
     session.register_udaf(Arc::new(variance))?;
+    let known = session.scalar_functions().iter();
+    let unknown = known.filter(|(_, function)| !bounded::is_allowed(function));
+    let unknown: Vec<String> = unknown.map(|(name, _)| name.clone()).collect();
+    for name in unknown {
+        session.deregister_udf(&name)?;
+    }
     Ok(())
 }

@@ -9,16 +9,19 @@
 //! what a scan may skip; `scan.rs` reads the engine.
 
 mod aggregate;
+mod allocated;
 mod answer;
 mod asof;
 mod catalogue;
 mod cooperate;
 mod describe;
+mod distinct_on;
 mod error;
 mod few_rows;
 mod filter;
 mod function;
 mod gapfill;
+mod guard;
 mod lateral;
 mod memory;
 mod names;
@@ -28,9 +31,12 @@ mod plain;
 mod plan;
 mod planner;
 mod relation;
+mod room;
 mod round;
 mod running;
 mod scan;
+mod scope;
+mod sizes;
 mod spelling;
 mod sql;
 mod statement;
@@ -45,6 +51,7 @@ mod window;
 pub mod workers;
 mod write;
 
+pub use allocated::CountingAllocator;
 pub use answer::{Answer, Held};
 pub use error::{Error, OverMemory, Position};
 pub use options::{ShownSetting, SqlOptions};

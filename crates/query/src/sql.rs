@@ -1,6 +1,7 @@
 //! The way in: one statement, one snapshot, one answer.
 
 use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use datafusion::execution::SessionStateBuilder;
@@ -17,6 +18,7 @@ use datafusion::physical_plan::{
 };
 use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement as DfStatement;
+use futures::FutureExt;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine};
 use tokio_util::sync::CancellationToken;
 
@@ -32,11 +34,12 @@ use crate::options::SqlOptions;
 use crate::plain::is_plain;
 use crate::plan::{plan, reads_information_schema};
 use crate::running::{Running, Statements};
+use crate::scope::follow_tasks;
 use crate::statement::name::Place;
 use crate::statement::{self, Change, Params, Show, Statement};
 use crate::templates::{Shape, Templates};
 use crate::write::{self, Writing};
-use crate::{describe, function, plain, planner, wide, window, workers};
+use crate::{describe, function, plain, planner, room, wide, window, workers};
 
 /// SQL over an engine. Cheap to share and to clone; each statement is on its own.
 #[derive(Clone)]
@@ -72,6 +75,7 @@ impl std::fmt::Debug for Sql {
 impl Sql {
     /// Prepares what all statements have in common.
     pub fn new(engine: Arc<Engine>, options: SqlOptions) -> Result<Self, Error> {
+        follow_tasks();
         let runtime = RuntimeEnvBuilder::new()
             // A query over its memory ends with an error; it does not fill a disk that writes need.
             .with_disk_manager_builder(
@@ -134,6 +138,12 @@ impl Sql {
         sql: &str,
         params: &Params,
     ) -> Result<Answer, Error> {
+        let done = AssertUnwindSafe(Box::pin(self.carry_out(database, sql, params)));
+        let done = done.catch_unwind().await;
+        done.unwrap_or_else(|panic| Err(Error::of_panic(panic.as_ref())))
+    }
+
+    async fn carry_out(&self, database: &str, sql: &str, params: &Params) -> Result<Answer, Error> {
         let shared = &self.shared;
         let bounds = shared.options.bounds();
         let tokens = statement::tokens(sql, bounds)?;
@@ -315,11 +325,9 @@ impl Sql {
             session.create_physical_plan(plan).await?
         } else {
             let charged = window::charge(plan.clone(), &memory)?;
-            let plan = self
-                .with_all_rules(session)
+            self.with_all_rules(session)
                 .create_physical_plan(&charged)
-                .await?;
-            window::hold(plan)?
+                .await?
         };
         self.execute(session, plan, lists_functions, running)
     }
@@ -331,8 +339,10 @@ impl Sql {
         lists_functions: bool,
         running: &Running,
     ) -> Result<SendableRecordBatchStream, Error> {
-        let plan = cooperate(plan, running.stop())?;
+        let scope = running.scope();
+        let plan = room::hold(plan)?;
         let (plan, rows) = wide::fit(plan, session.config().batch_size())?;
+        let plan = cooperate(plan, &scope)?;
         let config = session.config().clone().with_batch_size(rows);
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.shared.runtime)
             .with_memory_pool(Arc::clone(running.memory()) as _)
@@ -355,7 +365,8 @@ impl Sql {
                 runtime,
             )
         };
-        Ok(execute_stream(plan, Arc::new(task))?)
+        // Some operators start their tasks here.
+        Ok(scope.run(|| execute_stream(plan, Arc::new(task)))?)
     }
 
     /// The same session for a query that is not plain: at the same time, with all rules.
@@ -509,10 +520,12 @@ fn session(
     let rules = ThreadsByRows::new(rules, config.options());
     let session = SessionStateBuilder::new()
         .with_default_features()
+        // What a function of functions makes is bounded by nothing.
+        .with_higher_order_functions(Vec::new())
         .with_config(config)
         .with_runtime_env(Arc::clone(runtime))
         .with_physical_optimizer_rules(vec![Arc::new(rules)]);
-    let mut session = planner::extend(session, options.gapfill_buckets_max);
+    let mut session = planner::extend(session, options);
     if !all_rules {
         session = session.with_optimizer_rules(plain::logical_rules());
     }

@@ -6,18 +6,31 @@
 
 use std::sync::Arc;
 
+use arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{InListExpr, Literal};
+use datafusion::physical_expr::{PhysicalExpr, ScalarFunctionExpr};
 use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
+
+use crate::function::grows_by_value;
 
 /// What a batch should have.
 const BATCH_BYTES: usize = 4 << 20;
 
 /// Of a column whose values nobody has seen.
 const VALUE_BYTES: usize = 8;
+
+/// Of a value whose length is another value's to say.
+const UNKNOWN_BYTES: usize = 4096;
+
+/// Of a value of text or a list in a join, which writes it once for each row that it meets.
+const REPEATED_BYTES: usize = 4096;
+
+/// What a group of `approx_distinct` has from its first value on.
+const SKETCH_BYTES: usize = 16 << 10;
 
 /// A literal of no more is a value like others.
 const LITERAL_BYTES_FREE: usize = 256;
@@ -46,6 +59,16 @@ fn batch_rows(plan: &Arc<dyn ExecutionPlan>, default: usize) -> Result<usize> {
     let mut widest = VALUE_BYTES;
     plan.apply(|node| {
         let mut bytes = node.schema().fields().len() * VALUE_BYTES;
+        if node.name().ends_with("JoinExec") {
+            bytes += REPEATED_BYTES * repeated(node.as_ref());
+        }
+        if let Some(aggregate) = node.downcast_ref::<AggregateExec>()
+            && !aggregate.group_expr().is_empty()
+        {
+            let aggregates = aggregate.aggr_expr().iter();
+            let sketches = aggregates.filter(|it| it.fun().name() == "approx_distinct");
+            bytes += SKETCH_BYTES * sketches.count();
+        }
         let mut exprs = 0;
         node.apply_expressions(&mut |expr| {
             exprs += VALUE_BYTES;
@@ -58,13 +81,28 @@ fn batch_rows(plan: &Arc<dyn ExecutionPlan>, default: usize) -> Result<usize> {
     Ok((BATCH_BYTES / widest).clamp(1, default))
 }
 
-/// Bytes of the long literals that stand in each row.
-fn literals(expr: &Arc<dyn PhysicalExpr>) -> Result<usize> {
+/// Whether there is text or a list in what is joined. Tags are numbers of texts.
+fn repeated(plan: &dyn ExecutionPlan) -> usize {
+    let is_long = |kind: &DataType| {
+        !kind.is_primitive() && !matches!(kind, DataType::Dictionary(..) | DataType::Boolean)
+    };
+    let schema = plan.schema();
+    let is_repeated = schema.fields().iter().any(|it| is_long(it.data_type()));
+    usize::from(is_repeated)
+}
+
+/// Bytes of the long literals that stand in each row, and of values whose length nobody knows.
+pub(crate) fn literals(expr: &Arc<dyn PhysicalExpr>) -> Result<usize> {
     let mut bytes = 0;
     expr.apply(|expr| {
         // A list to compare with is there once.
         if expr.downcast_ref::<InListExpr>().is_some() {
             return Ok(TreeNodeRecursion::Jump);
+        }
+        if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>()
+            && grows_by_value(call.fun())
+        {
+            bytes += UNKNOWN_BYTES;
         }
         if let Some(literal) = expr.downcast_ref::<Literal>() {
             let size = literal.value().size();

@@ -17,6 +17,7 @@ mod fake_server;
 mod guide;
 mod health;
 mod help;
+mod hostile;
 mod import;
 mod import_typed;
 mod kill;
