@@ -26,7 +26,7 @@ use datafusion::execution::context::SessionState;
 use datafusion::functions_aggregate::variance::var_samp_udaf;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
-pub(crate) use bounded::{BoundFunctions, grows_by_value};
+pub(crate) use bounded::{BoundFunctions, row_bytes};
 pub(crate) use bucket::ORIGIN_NS as BUCKET_ORIGIN_NS;
 pub(crate) use bucket::{Buckets, DAY_NS, Shift};
 pub(crate) use gapfill::{GAPFILL, INTERPOLATE, LOCF, misplaced};

@@ -63,6 +63,26 @@ pub(crate) fn bytes_each(column: &ArrayRef) -> Vec<usize> {
     }
 }
 
+/// Bytes of each text or value, without its place in a column.
+pub(crate) fn lengths_each(column: &ArrayRef) -> Vec<usize> {
+    let mut bytes = bytes_each(column);
+    let has_place = matches!(
+        column.data_type(),
+        DataType::Utf8
+            | DataType::LargeUtf8
+            | DataType::Utf8View
+            | DataType::Binary
+            | DataType::LargeBinary
+            | DataType::BinaryView
+    );
+    if has_place {
+        for bytes in &mut bytes {
+            *bytes -= PLACE_BYTES;
+        }
+    }
+    bytes
+}
+
 /// Bytes of the largest value.
 pub(crate) fn widest(column: &ArrayRef) -> usize {
     let kind = column.data_type();

@@ -15,7 +15,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_plan::aggregates::AggregateExec;
 use datafusion::physical_plan::filter::FilterExec;
 
-use crate::function::grows_by_value;
+use crate::function::row_bytes;
 
 /// What a batch should have.
 const BATCH_BYTES: usize = 4 << 20;
@@ -99,10 +99,8 @@ pub(crate) fn literals(expr: &Arc<dyn PhysicalExpr>) -> Result<usize> {
         if expr.downcast_ref::<InListExpr>().is_some() {
             return Ok(TreeNodeRecursion::Jump);
         }
-        if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>()
-            && grows_by_value(call.fun())
-        {
-            bytes += UNKNOWN_BYTES;
+        if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() {
+            bytes += row_bytes(call.fun(), UNKNOWN_BYTES);
         }
         if let Some(literal) = expr.downcast_ref::<Literal>() {
             let size = literal.value().size();

@@ -31,8 +31,7 @@ use super::growth::{Growth, growth_of};
 use crate::options::SqlOptions;
 use crate::scope;
 
-/// Of a query's memory, the part that one call may make of constants, 8 MiB by default. The planner computes it and has it in
-/// the plan from then on, where each rule copies, compares and writes it out: ten megabytes inside four calls cost half a minute.
+/// Of a query's memory, the part that one call may make of constants, 8 MiB by default: a row has all of it.
 const PART_OF_CONSTANTS: u64 = 64;
 
 /// The same for all rows of a batch together, where there are columns in it, 64 MiB by default: what is long there came from
@@ -41,6 +40,9 @@ const PART_OF_BATCH: u64 = 8;
 
 /// A statement with more calls than this has as much for all of them together.
 const CALLS_FREE: u64 = 2;
+
+/// Of constants, what a plan may have in it: each rule copies and compares it.
+const FOLDED_MAX: usize = 64 << 10;
 
 /// What a call makes is taken from the query's memory before it is made, from this on.
 const RESERVED_FROM: usize = 1 << 20;
@@ -88,13 +90,8 @@ impl BoundFunctions {
                 call
             }
             left => {
-                let join = ScalarUDF::new_from_impl(Bounded {
-                    inner: Arc::clone(&self.join),
-                    growth: Growth::Sum,
-                    calls,
-                    limits: self.limits,
-                });
-                ScalarFunction::new_udf(Arc::new(join), vec![left, right])
+                let join = Arc::clone(&self.join);
+                return bounded_call(join, Growth::Sum, vec![left, right], calls, self.limits);
             }
         };
         Expr::ScalarFunction(call)
@@ -122,16 +119,10 @@ impl BoundFunctions {
                 op: Operator::StringConcat,
                 right,
             }) => Transformed::yes(self.joined(*left, *right, calls)),
-            Expr::ScalarFunction(mut call) => match unbounded(&call.func) {
+            Expr::ScalarFunction(call) => match unbounded(&call.func) {
                 Some(growth) => {
-                    let inner = call.func;
-                    call.func = Arc::new(ScalarUDF::new_from_impl(Bounded {
-                        inner,
-                        growth,
-                        calls,
-                        limits: self.limits,
-                    }));
-                    Transformed::yes(Expr::ScalarFunction(call))
+                    let ScalarFunction { func, args, .. } = call;
+                    Transformed::yes(bounded_call(func, growth, args, calls, self.limits))
                 }
                 None => Transformed::no(Expr::ScalarFunction(call)),
             },
@@ -158,13 +149,7 @@ fn as_text(expr: Expr, kind: &DataType, is_safe: bool, calls: usize, limits: Lim
         is_safe,
         signature: Signature::any(1, Volatility::Immutable),
     });
-    let bounded = ScalarUDF::new_from_impl(Bounded {
-        inner: Arc::new(cast),
-        growth: Growth::Text,
-        calls,
-        limits,
-    });
-    Expr::ScalarFunction(ScalarFunction::new_udf(Arc::new(bounded), vec![expr]))
+    bounded_call(Arc::new(cast), Growth::Text, vec![expr], calls, limits)
 }
 
 /// Whether an expression is one whose parts are joined by `||`.
@@ -180,10 +165,14 @@ fn unbounded(function: &ScalarUDF) -> Option<Growth> {
     growth_of(function).filter(|growth| !growth.is_bounded())
 }
 
-/// Whether how much a call makes depends on the values that it is given.
-pub(crate) fn grows_by_value(function: &ScalarUDF) -> bool {
-    let bounded = function.inner().downcast_ref::<Bounded>();
-    bounded.is_some_and(|bounded| bounded.growth.is_by_value())
+/// What a row of a call has, where that depends on the values that it is given: of constants what they make, and so much
+/// where nobody has seen them.
+pub(crate) fn row_bytes(function: &ScalarUDF, unknown: usize) -> usize {
+    match function.inner().downcast_ref::<Bounded>() {
+        Some(bounded) if bounded.late_bytes > 0 => bounded.late_bytes,
+        Some(bounded) if bounded.growth.is_by_value() => unknown,
+        _ => 0,
+    }
 }
 
 /// Whether there is such a function, because it is known what it makes.
@@ -384,6 +373,70 @@ struct Bounded {
     /// How many such calls the statement has, which may all hold what they made at one time.
     calls: usize,
     limits: Limits,
+    /// Bytes that it makes of constants, where that is too much to have in a plan; it is computed for each batch then.
+    late_bytes: usize,
+    signature: Signature,
+}
+
+/// A function with its bound, called with these arguments.
+fn bounded_call(
+    inner: Arc<ScalarUDF>,
+    growth: Growth,
+    args: Vec<Expr>,
+    calls: usize,
+    limits: Limits,
+) -> Expr {
+    let late_bytes = late_bytes(growth, &args, limits);
+    let mut signature = inner.signature().clone();
+    if late_bytes > 0 {
+        // The planner leaves alone what is another each time.
+        signature.volatility = Volatility::Volatile;
+    }
+    let bounded = Bounded {
+        inner,
+        growth,
+        calls,
+        limits,
+        late_bytes,
+        signature,
+    };
+    Expr::ScalarFunction(ScalarFunction::new_udf(
+        Arc::new(ScalarUDF::new_from_impl(bounded)),
+        args,
+    ))
+}
+
+/// What a call makes of constants, if it is much, or if nobody knows before they are computed.
+fn late_bytes(growth: Growth, args: &[Expr], limits: Limits) -> usize {
+    if !growth.is_by_value() || args.iter().any(|arg| !is_constant(arg)) {
+        return 0;
+    }
+    let literals = args.iter().map(|arg| match arg {
+        Expr::Literal(value, _) => Some(ColumnarValue::Scalar(value.clone())),
+        _ => None,
+    });
+    let Some(literals) = literals.collect::<Option<Vec<_>>>() else {
+        return usize::try_from(limits.constant).unwrap_or(usize::MAX);
+    };
+    let made = growth.of_values(&literals, 1).ok().flatten().unwrap_or(0);
+    let made = usize::try_from(made).unwrap_or(usize::MAX);
+    if made > FOLDED_MAX { made } else { 0 }
+}
+
+/// Whether it is the same for all rows.
+fn is_constant(expr: &Expr) -> bool {
+    let has_other = expr.exists(|expr| {
+        Ok(matches!(
+            expr,
+            Expr::Column(_)
+                | Expr::OuterReferenceColumn(..)
+                | Expr::ScalarSubquery(_)
+                | Expr::AggregateFunction(_)
+                | Expr::WindowFunction(_)
+                | Expr::Placeholder(_)
+        ))
+    });
+    !has_other.unwrap_or(true)
 }
 
 impl Bounded {
@@ -439,7 +492,7 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn signature(&self) -> &Signature {
-        self.inner.signature()
+        &self.signature
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {

@@ -11,7 +11,7 @@ use datafusion::common::Result;
 use datafusion::functions::regex::regexpcount::regexp_count_func;
 use datafusion::logical_expr::{ColumnarValue, ScalarUDF};
 
-use crate::sizes::bytes_each;
+use crate::sizes::lengths_each;
 
 /// What a pattern's letter can stand for, in letters.
 const PATTERN_TIMES: u128 = 16;
@@ -472,10 +472,10 @@ fn numbers(array: &ArrayRef) -> Option<Int64Array> {
 fn bytes(array: &ArrayRef) -> Int64Array {
     let bytes = match array.data_type() {
         DataType::Dictionary(_, values) => match cast(array, values) {
-            Ok(values) => bytes_each(&values),
-            Err(_) => bytes_each(array),
+            Ok(values) => lengths_each(&values),
+            Err(_) => lengths_each(array),
         },
-        _ => bytes_each(array),
+        _ => lengths_each(array),
     };
     bytes
         .into_iter()
