@@ -7,6 +7,8 @@ use arrow::error::ArrowError;
 use datafusion::common::{Diagnostic, SchemaError};
 use datafusion::error::DataFusionError;
 
+use crate::attempt::TooManyRows;
+
 /// A place in a statement; both count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {
@@ -364,6 +366,10 @@ fn convert_external(
         Ok(own) => return *own,
         Err(other) => other,
     };
+    let inner = match inner.downcast::<TooManyRows>() {
+        Ok(rows) => return (*rows).into(),
+        Err(other) => other,
+    };
     let inner = match inner.downcast::<OverMemory>() {
         Ok(memory) => return Error::Memory(*memory),
         Err(other) => other,
@@ -387,10 +393,15 @@ fn convert_shared(error: &DataFusionError, position: Option<Position>) -> Error 
             message: tidy(message),
             position,
         },
-        DataFusionError::External(inner) => match inner.downcast_ref::<OverMemory>() {
-            Some(memory) => Error::Memory(*memory),
-            None => Error::internal(inner.to_string()),
-        },
+        DataFusionError::External(inner) => {
+            if let Some(rows) = inner.downcast_ref::<TooManyRows>() {
+                return rows.clone().into();
+            }
+            match inner.downcast_ref::<OverMemory>() {
+                Some(memory) => Error::Memory(*memory),
+                None => Error::internal(inner.to_string()),
+            }
+        }
         DataFusionError::ArrowError(arrow, _) => Error::Execution {
             message: tidy(&arrow.to_string()),
         },

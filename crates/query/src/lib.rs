@@ -12,6 +12,7 @@ mod aggregate;
 mod allocated;
 mod answer;
 mod asof;
+mod attempt;
 mod catalogue;
 mod cooperate;
 mod describe;

@@ -19,6 +19,7 @@ use futures::future::BoxFuture;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
+use crate::error::OverMemory;
 use crate::memory::{QueryMemory, Taken};
 use crate::stop::Stop;
 use crate::{allocated, workers};
@@ -137,14 +138,11 @@ pub(crate) fn long<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Takes so much of the statement's memory until it is dropped, before the work that needs it is begun.
-pub(crate) fn reserve(bytes: usize) -> Result<Option<Taken>> {
-    let Some(scope) = current() else {
-        return Ok(None);
-    };
-    let taken = scope.memory.take(bytes);
-    taken
-        .map(Some)
-        .map_err(|over| DataFusionError::External(Box::new(over)))
+pub(crate) fn reserve(bytes: usize) -> Result<Option<Taken>, OverMemory> {
+    match current() {
+        Some(scope) => scope.memory.take(bytes).map(Some),
+        None => Ok(None),
+    }
 }
 
 /// Does work of the store within a statement. What the store keeps of it for itself, such as what it has read of its files, is

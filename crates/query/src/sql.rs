@@ -1,6 +1,5 @@
 //! The way in: one statement, one snapshot, one answer.
 
-use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
@@ -24,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::aggregate::AggregateFromStatistics;
 use crate::answer::Answer;
+use crate::attempt::Attempt;
 use crate::catalogue::Reading;
 use crate::cooperate::cooperate;
 use crate::error::Error;
@@ -341,32 +341,28 @@ impl Sql {
     ) -> Result<SendableRecordBatchStream, Error> {
         let scope = running.scope();
         let plan = room::hold(plan)?;
-        let (plan, rows) = wide::fit(plan, session.config().batch_size())?;
-        let plan = cooperate(plan, &scope)?;
-        let config = session.config().clone().with_batch_size(rows);
+        let default = session.config().batch_size();
+        let rows = wide::batch_rows(&plan, default)?;
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.shared.runtime)
             .with_memory_pool(Arc::clone(running.memory()) as _)
             .build_arc()?;
-        // The lists of all functions, of which there are hundreds, are only for what lists them: a plan that runs has
-        // found its own.
-        let task = if lists_functions {
-            TaskContext::from(session)
+        if lists_functions {
+            let plan = cooperate(wide::with_rows(plan, rows, default)?, &scope)?;
+            let config = session.config().clone().with_batch_size(rows);
+            let task = TaskContext::from(session)
                 .with_session_config(config)
-                .with_runtime(runtime)
-        } else {
-            TaskContext::new(
-                None,
-                session.session_id().to_owned(),
-                config,
-                HashMap::new(),
-                HashMap::new(),
-                HashMap::new(),
-                HashMap::new(),
-                runtime,
-            )
+                .with_runtime(runtime);
+            return Ok(scope.run(|| execute_stream(plan, Arc::new(task)))?);
+        }
+        let attempt = Attempt {
+            plan,
+            rows,
+            session_id: session.session_id().to_owned(),
+            config: session.config().clone(),
+            runtime,
+            scope,
         };
-        // Some operators start their tasks here.
-        Ok(scope.run(|| execute_stream(plan, Arc::new(task)))?)
+        attempt.start()
     }
 
     /// The same session for a query that is not plain: at the same time, with all rules.

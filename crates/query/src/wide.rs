@@ -35,14 +35,14 @@ const SKETCH_BYTES: usize = 16 << 10;
 /// A literal of no more is a value like others.
 const LITERAL_BYTES_FREE: usize = 256;
 
-/// The plan, and how many rows its batches have, at most as many as there are by default.
-pub(crate) fn fit(
+/// The plan with batches of so many rows, where there are fewer than by default.
+pub(crate) fn with_rows(
     plan: Arc<dyn ExecutionPlan>,
+    rows: usize,
     default: usize,
-) -> Result<(Arc<dyn ExecutionPlan>, usize)> {
-    let rows = batch_rows(&plan, default)?;
+) -> Result<Arc<dyn ExecutionPlan>> {
     if rows == default {
-        return Ok((plan, rows));
+        return Ok(plan);
     }
     // Filters have been told when they were planned.
     let plan = plan.transform_up(|plan| {
@@ -52,10 +52,11 @@ pub(crate) fn fit(
         let fit: Arc<dyn ExecutionPlan> = Arc::new(filter.with_batch_size(rows)?);
         Ok(Transformed::yes(fit))
     })?;
-    Ok((plan.data, rows))
+    Ok(plan.data)
 }
 
-fn batch_rows(plan: &Arc<dyn ExecutionPlan>, default: usize) -> Result<usize> {
+/// How many rows a plan's batches have, at most as many as there are by default.
+pub(crate) fn batch_rows(plan: &Arc<dyn ExecutionPlan>, default: usize) -> Result<usize> {
     let mut widest = VALUE_BYTES;
     plan.apply(|node| {
         let mut bytes = node.schema().fields().len() * VALUE_BYTES;

@@ -28,6 +28,8 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr as PhysicalBinaryExpr, Column};
 
 use super::growth::{Growth, growth_of};
+use crate::attempt::TooManyRows;
+use crate::memory::Taken;
 use crate::options::SqlOptions;
 use crate::scope;
 
@@ -439,7 +441,29 @@ fn is_constant(expr: &Expr) -> bool {
     !has_other.unwrap_or(true)
 }
 
+fn too_many(rows: TooManyRows) -> DataFusionError {
+    DataFusionError::External(Box::new(rows))
+}
+
 impl Bounded {
+    /// Takes what a call makes from the query's memory. For fewer rows it may be there.
+    fn reserve(&self, bytes: usize, args: &ScalarFunctionArgs) -> Result<Option<Taken>> {
+        if bytes < RESERVED_FROM {
+            return Ok(None);
+        }
+        let rows = args.number_rows;
+        scope::reserve(bytes).map_err(|over| {
+            if rows <= 1 {
+                return DataFusionError::External(Box::new(over));
+            }
+            too_many(TooManyRows {
+                message: over.to_string(),
+                over: Some(over),
+                rows_fit: rows / 8,
+            })
+        })
+    }
+
     /// Bytes that a call makes, if there may be so many.
     fn check(&self, args: &ScalarFunctionArgs) -> Result<usize> {
         let is_scalar = |arg: &ColumnarValue| matches!(arg, ColumnarValue::Scalar(_));
@@ -464,10 +488,19 @@ impl Bounded {
             _ => most / (self.calls as u64).div_ceil(CALLS_FREE),
         };
         if made > u128::from(most) {
-            return Err(DataFusionError::Execution(format!(
+            let message = format!(
                 "{} would take {made} {what} for {rows} rows at once, and {most} are allowed; make less of it, or series of rows with FROM generate_series(...), or raise {setting}",
                 self.inner.name()
-            )));
+            );
+            if rows <= 1 || self.growth == Growth::Pairs {
+                return Err(DataFusionError::Execution(message));
+            }
+            let rows_fit = u128::from(most) * rows as u128 / made;
+            return Err(too_many(TooManyRows {
+                message,
+                over: None,
+                rows_fit: usize::try_from(rows_fit).unwrap_or(rows),
+            }));
         }
         let bytes = if self.growth == Growth::Pairs {
             0
@@ -515,11 +548,7 @@ impl ScalarUDFImpl for Bounded {
             args
         };
         let bytes = self.check(&args)?;
-        let _taken = if bytes >= RESERVED_FROM {
-            scope::reserve(bytes)?
-        } else {
-            None
-        };
+        let _taken = self.reserve(bytes, &args)?;
         scope::long(|| self.inner.invoke_with_args(args))
     }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray};
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Int64Type};
-use datafusion::common::{Result, ScalarValue, exec_err, internal_err, plan_err};
+use datafusion::common::{DataFusionError, Result, ScalarValue, exec_err, internal_err, plan_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::format_state_name;
 use datafusion::logical_expr::{
@@ -17,6 +17,7 @@ use datafusion::logical_expr::{
 
 use super::dense::{Dense, Grouped, Rows, Single};
 use super::series::literal;
+use crate::error::OverMemory;
 use crate::scope;
 
 const USAGE: &str = "histogram(value, min, max, nbuckets): min, max and nbuckets are constants";
@@ -180,7 +181,7 @@ impl Counts {
         let bytes = groups
             .saturating_mul(width)
             .saturating_mul(size_of::<i64>());
-        let _taken = scope::reserve(bytes)?;
+        let _taken = scope::reserve(bytes).map_err(external)?;
         let counts: Vec<i64> = self.values.iter().take(groups * width).copied().collect();
         let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(width, groups));
         let nulls = self.has_value.iter().take(groups).copied().collect();
@@ -192,6 +193,10 @@ impl Counts {
             Some(nulls),
         )?))
     }
+}
+
+fn external(over: OverMemory) -> DataFusionError {
+    DataFusionError::External(Box::new(over))
 }
 
 impl Dense for Counts {
@@ -209,7 +214,7 @@ impl Dense for Counts {
             };
             let counts = match is_room(roomy) {
                 Ok(()) => roomy,
-                Err(_) => is_room(counts).map(|()| counts)?,
+                Err(_) => is_room(counts).map(|()| counts).map_err(external)?,
             };
             self.values.reserve_exact(counts - self.values.len());
         }

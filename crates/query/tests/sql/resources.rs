@@ -67,6 +67,19 @@ async fn what_panicked_has_an_answer() {
     }
 }
 
+/// The story: without an argument these indexed into nothing, in the library, which panicked.
+#[tokio::test]
+async fn window_functions_without_a_value_are_refused() {
+    let store = store(512 << 20);
+    for name in ["first_value", "last_value", "nth_value", "lag", "lead"] {
+        let error = store
+            .error(&format!("SELECT {name}() OVER () FROM m"))
+            .await;
+        assert!(matches!(error, Error::Plan { .. }), "{name}: {error:?}");
+        assert!(error.to_string().contains("takes a value"), "{error}");
+    }
+}
+
 /// Functions that nobody has looked at are not there, whatever the library brings along.
 #[tokio::test]
 async fn functions_without_a_bound_are_unknown() {
