@@ -211,7 +211,10 @@ impl QueryMemory {
         let allocated = (own.allocated as i64).saturating_add(bytes);
         own.allocated = usize::try_from(allocated).unwrap_or(0);
         let after = own.counted();
-        if after <= before {
+        if after == before {
+            return None;
+        }
+        if after < before {
             self.shared.shrink(before - after);
         } else if own.allocated > self.bytes_max {
             self.shared.grow(after - before);

@@ -122,7 +122,7 @@ fn of_windows(windows: &[Arc<dyn WindowExpr>]) -> Result<[usize; 2]> {
             all[0] += size_of::<ScalarValue>();
         }
         for expr in window.expressions() {
-            all[0] += wide::literals(&expr)?;
+            all[0] = all[0].saturating_add(wide::literals(&expr)?);
         }
         all[1] += usize::from(!window.field()?.data_type().is_primitive());
     }

@@ -199,5 +199,5 @@ impl JoinSetTracer for Tasks {
 
 /// Has tasks of operators counted, from the first call on. Where the program has put something else there, they are not.
 pub(crate) fn follow_tasks() {
-    drop(set_join_set_tracer(&Tasks));
+    let _ = set_join_set_tracer(&Tasks);
 }

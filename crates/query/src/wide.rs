@@ -73,10 +73,10 @@ pub(crate) fn batch_rows(plan: &Arc<dyn ExecutionPlan>, default: usize) -> Resul
         let mut exprs = 0;
         node.apply_expressions(&mut |expr| {
             exprs += VALUE_BYTES;
-            bytes += literals(expr)?;
+            bytes = bytes.saturating_add(literals(expr)?);
             Ok(TreeNodeRecursion::Jump)
         })?;
-        widest = widest.max(bytes + exprs);
+        widest = widest.max(bytes.saturating_add(exprs));
         Ok(TreeNodeRecursion::Continue)
     })?;
     Ok((BATCH_BYTES / widest).clamp(1, default))
@@ -101,7 +101,7 @@ pub(crate) fn literals(expr: &Arc<dyn PhysicalExpr>) -> Result<usize> {
             return Ok(TreeNodeRecursion::Jump);
         }
         if let Some(call) = expr.downcast_ref::<ScalarFunctionExpr>() {
-            bytes += row_bytes(call.fun(), UNKNOWN_BYTES);
+            bytes = bytes.saturating_add(row_bytes(call.fun(), UNKNOWN_BYTES));
         }
         if let Some(literal) = expr.downcast_ref::<Literal>() {
             let size = literal.value().size();

@@ -104,7 +104,13 @@ impl BoundFunctions {
         bounded.is_some_and(|bounded| Arc::ptr_eq(&bounded.inner, &self.join))
     }
 
-    fn bounded(&self, expr: Expr, schema: &DFSchema, calls: usize) -> Transformed<Expr> {
+    fn bounded(&self, mut expr: Expr, schema: &DFSchema, calls: usize) -> Transformed<Expr> {
+        if let Expr::ScalarFunction(call) = &mut expr
+            && let Some((kind, is_safe)) = casts_to_text(call, schema)
+        {
+            let value = call.args.swap_remove(0);
+            return Transformed::yes(as_text(value, &kind, is_safe, calls, self.limits));
+        }
         match expr {
             Expr::Cast(Cast { expr, field })
                 if is_text(field.data_type()) && is_nested(&expr, schema) =>
@@ -154,6 +160,20 @@ fn as_text(expr: Expr, kind: &DataType, is_safe: bool, calls: usize, limits: Lim
     bounded_call(Arc::new(cast), Growth::Text, vec![expr], calls, limits)
 }
 
+/// The kind of text that the library's cast by name makes of a value with parts, and whether what is none becomes NULL.
+fn casts_to_text(call: &ScalarFunction, schema: &DFSchema) -> Option<(DataType, bool)> {
+    let is_safe = match call.func.name() {
+        "arrow_cast" => false,
+        "arrow_try_cast" => true,
+        _ => return None,
+    };
+    let [value, Expr::Literal(kind, _)] = call.args.as_slice() else {
+        return None;
+    };
+    let kind: DataType = kind.try_as_str()??.parse().ok()?;
+    (is_text(&kind) && is_nested(value, schema)).then_some((kind, is_safe))
+}
+
 /// Whether an expression is one whose parts are joined by `||`.
 fn joins(expr: &Expr) -> bool {
     matches!(expr, Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat)
@@ -188,7 +208,9 @@ fn grows(expr: &Expr) -> bool {
         Expr::BinaryExpr(binary) => joins(expr) && !joins(&binary.left),
         Expr::Cast(cast) => is_text(cast.field.data_type()),
         Expr::TryCast(cast) => is_text(cast.field.data_type()),
-        Expr::ScalarFunction(call) => unbounded(&call.func).is_some(),
+        Expr::ScalarFunction(call) => {
+            unbounded(&call.func).is_some() || call.func.name().starts_with("arrow_")
+        }
         _ => false,
     }
 }
