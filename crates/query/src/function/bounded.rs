@@ -163,14 +163,19 @@ fn as_text(expr: Expr, kind: &DataType, is_safe: bool, calls: usize, limits: Lim
 /// The kind of text that the library's cast by name makes of a value with parts, and whether what is none becomes NULL.
 fn casts_to_text(call: &ScalarFunction, schema: &DFSchema) -> Option<(DataType, bool)> {
     let is_safe = match call.func.name() {
-        "arrow_cast" => false,
-        "arrow_try_cast" => true,
+        "arrow_cast" | "cast_to_type" => false,
+        "arrow_try_cast" | "try_cast_to_type" => true,
         _ => return None,
     };
-    let [value, Expr::Literal(kind, _)] = call.args.as_slice() else {
+    let [value, kind] = call.args.as_slice() else {
         return None;
     };
-    let kind: DataType = kind.try_as_str()??.parse().ok()?;
+    let kind: DataType = match kind {
+        Expr::Literal(name, _) if call.func.name().starts_with("arrow_") => {
+            name.try_as_str()??.parse().ok()?
+        }
+        like => like.get_type(schema).ok()?,
+    };
     (is_text(&kind) && is_nested(value, schema)).then_some((kind, is_safe))
 }
 
@@ -209,7 +214,7 @@ fn grows(expr: &Expr) -> bool {
         Expr::Cast(cast) => is_text(cast.field.data_type()),
         Expr::TryCast(cast) => is_text(cast.field.data_type()),
         Expr::ScalarFunction(call) => {
-            unbounded(&call.func).is_some() || call.func.name().starts_with("arrow_")
+            unbounded(&call.func).is_some() || call.func.name().contains("cast")
         }
         _ => false,
     }

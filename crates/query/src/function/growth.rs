@@ -64,7 +64,7 @@ pub(super) enum Growth {
 }
 
 /// All functions of single values, by their first names.
-pub(super) const FUNCTIONS: [(&str, Growth); 176] = [
+pub(super) const FUNCTIONS: [(&str, Growth); 181] = [
     ("__asof_match", Growth::Fixed),
     ("abs", Growth::Fixed),
     ("acos", Growth::Fixed),
@@ -113,6 +113,8 @@ pub(super) const FUNCTIONS: [(&str, Growth); 176] = [
     ("array_union", Growth::Hashes),
     ("arrays_zip", Growth::Sum),
     ("arrow_cast", Growth::Linear),
+    ("arrow_field", Growth::Fixed),
+    ("arrow_metadata", Growth::Fixed),
     ("arrow_try_cast", Growth::Linear),
     ("arrow_typeof", Growth::Fixed),
     ("ascii", Growth::Fixed),
@@ -125,6 +127,7 @@ pub(super) const FUNCTIONS: [(&str, Growth); 176] = [
     ("btrim", Growth::Linear),
     ("cardinality", Growth::Fixed),
     ("cast", Growth::Text),
+    ("cast_to_type", Growth::Linear),
     ("cbrt", Growth::Fixed),
     ("ceil", Growth::Fixed),
     ("character_length", Growth::Fixed),
@@ -237,9 +240,11 @@ pub(super) const FUNCTIONS: [(&str, Growth); 176] = [
     ("to_unixtime", Growth::Fixed),
     ("translate", Growth::Linear),
     ("trunc", Growth::Fixed),
+    ("try_cast_to_type", Growth::Linear),
     ("upper", Growth::Linear),
     ("uuid", Growth::Fixed),
     ("version", Growth::Fixed),
+    ("with_metadata", Growth::Linear),
     ("||", Growth::Sum),
 ];
 
