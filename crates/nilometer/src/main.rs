@@ -31,6 +31,10 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
+/// Counts what threads allocate, so that a query that takes too much ends with an error and not with the process.
+#[global_allocator]
+static ALLOCATOR: nilometer_query::CountingAllocator = nilometer_query::CountingAllocator;
+
 /// A time-series database: line protocol in, SQL out.
 #[derive(Debug, Parser)]
 #[command(name = "nilometer", version, about, arg_required_else_help = true)]

@@ -1,11 +1,13 @@
 //! What a query answers: a schema, then batches as they are computed.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use arrow::array::{Int64Array, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::physical_plan::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
@@ -14,6 +16,7 @@ use tokio::time::Sleep;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::running::Running;
+use crate::scope::{self, Scope};
 use crate::statement::headings::Names;
 use crate::{Error, SqlOptions};
 
@@ -27,6 +30,7 @@ pub struct Held(#[expect(dead_code, reason = "it is there to be dropped")] Memor
 pub struct Answer {
     schema: SchemaRef,
     batches: SendableRecordBatchStream,
+    scope: Scope,
     deadline: Pin<Box<Sleep>>,
     cancelled: Pin<Box<WaitForCancellationFutureOwned>>,
     limit_ms: u64,
@@ -52,6 +56,7 @@ impl Answer {
         Self {
             schema: batches.schema(),
             batches,
+            scope: running.scope(),
             deadline,
             cancelled,
             limit_ms: options.query_ms_max,
@@ -142,6 +147,29 @@ impl Answer {
         SchemaRef::clone(&self.schema)
     }
 
+    /// What the plan gives next, charged to the statement until the reader has it.
+    fn next_batch(
+        &mut self,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<RecordBatch, DataFusionError>>> {
+        let Self { scope, batches, .. } = self;
+        // A panic is this statement's, and nobody else's: what it has touched is dropped with it.
+        let item = catch_unwind(AssertUnwindSafe(|| {
+            scope.run(|| match scope::check() {
+                Ok(()) => batches.poll_next_unpin(context),
+                Err(error) => Poll::Ready(Some(Err(error))),
+            })
+        }));
+        let item = item.unwrap_or_else(|panic| {
+            let error = Error::of_panic(panic.as_ref());
+            Poll::Ready(Some(Err(DataFusionError::External(Box::new(error)))))
+        });
+        if let Poll::Ready(Some(Ok(batch))) = &item {
+            scope.memory.handed_over(batch.get_array_memory_size());
+        }
+        item
+    }
+
     /// All batches, for answers known to be small.
     pub async fn collect(mut self) -> Result<Vec<RecordBatch>, Error> {
         let mut batches = Vec::new();
@@ -173,7 +201,7 @@ impl Stream for Answer {
         let _ = self.cancelled.as_mut().poll(context);
         let item = match self.running.ended(self.limit_ms) {
             Some(ended) => Some(Err(ended)),
-            None => match self.batches.poll_next_unpin(context) {
+            None => match self.next_batch(context) {
                 Poll::Pending => return Poll::Pending,
                 // What ended the work within the poll is what is wrong, and not what the work said of it.
                 Poll::Ready(Some(Err(error))) => {

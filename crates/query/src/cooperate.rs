@@ -1,34 +1,40 @@
 //! Plans that let go of their thread: a query whose client went, or whose time is over, is stopped between two polls.
 //!
-//! Leaves of a plan give their thread back after a while by themselves. A join turns one batch of a leaf into thousands of
-//! its own without asking a leaf again, and an aggregate above it takes them all in one poll; so joins are made to give it
-//! back too. Where a join has a condition it may work long and have no batch at all; so its condition looks out as well.
+//! Scans give their thread back after a while by themselves. Other leaves make as many rows as they are asked for; a join
+//! turns one batch of a leaf into thousands of its own without asking a leaf again, and an aggregate above it takes them all
+//! in one poll; a window or a sort hands on what it holds. So there is a guard around each of these. Where a join has a
+//! condition it may work long and have no batch at all; so its condition looks out as well.
 
 use std::sync::Arc;
 
 use datafusion::common::Result as PlanResult;
-use datafusion::physical_plan::coop::CooperativeExec;
 use datafusion::physical_plan::joins::{
     HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder, SortMergeJoinExec,
 };
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
 
 use crate::error::Error;
+use crate::guard::Guard;
+use crate::scan::SeriesScan;
+use crate::scope::Scope;
 use crate::stop::Stop;
 
 /// What makes many batches of one, by the ends of the operators' names.
 const MULTIPLIERS: [&str; 3] = ["JoinExec", "UnnestExec", "RecursiveQueryExec"];
 
-/// How many of them, from the root on. Each takes one of the 128 turns that a task has in one poll before it asks the
-/// next: were there more than that above each other, the last would never get its turn.
-const WRAPPED_MAX: usize = 32;
+/// What hands on what it holds, however many rows these are.
+const HOLDERS: [&str; 4] = [
+    "WindowAggExec",
+    "BoundedWindowAggExec",
+    "SortExec",
+    "PartialSortExec",
+];
 
 pub(crate) fn cooperate(
     plan: Arc<dyn ExecutionPlan>,
-    stop: &Stop,
+    scope: &Scope,
 ) -> Result<Arc<dyn ExecutionPlan>, Error> {
-    let mut left = WRAPPED_MAX;
-    Ok(wrap(plan, stop, &mut left)?)
+    Ok(wrap(plan, scope)?)
 }
 
 /// Whether an operator makes many rows of few.
@@ -36,21 +42,22 @@ pub(crate) fn multiplies(plan: &dyn ExecutionPlan) -> bool {
     MULTIPLIERS.iter().any(|end| plan.name().ends_with(end))
 }
 
-fn wrap(
-    plan: Arc<dyn ExecutionPlan>,
-    stop: &Stop,
-    left: &mut usize,
-) -> PlanResult<Arc<dyn ExecutionPlan>> {
-    let is_wrapped = multiplies(plan.as_ref()) && *left > 0;
-    *left -= usize::from(is_wrapped);
+/// Whether there is a guard around it.
+fn is_guarded(plan: &dyn ExecutionPlan) -> bool {
+    let is_other_leaf = plan.children().is_empty() && plan.downcast_ref::<SeriesScan>().is_none();
+    is_other_leaf || multiplies(plan) || HOLDERS.contains(&plan.name())
+}
+
+fn wrap(plan: Arc<dyn ExecutionPlan>, scope: &Scope) -> PlanResult<Arc<dyn ExecutionPlan>> {
+    let is_guarded = is_guarded(plan.as_ref());
     let children: Vec<Arc<dyn ExecutionPlan>> = plan.children().into_iter().cloned().collect();
     let wrapped: PlanResult<Vec<_>> = children
         .into_iter()
-        .map(|child| wrap(child, stop, left))
+        .map(|child| wrap(child, scope))
         .collect();
-    let plan = watch(replace_children_if_necessary(plan, wrapped?)?, stop)?;
-    Ok(if is_wrapped {
-        Arc::new(CooperativeExec::new(plan))
+    let plan = watch(replace_children_if_necessary(plan, wrapped?)?, &scope.stop)?;
+    Ok(if is_guarded {
+        Arc::new(Guard::new(plan, scope))
     } else {
         plan
     })

@@ -1,10 +1,13 @@
 //! What can go wrong with a query, one variant per thing that the caller can do about it.
 
+use std::any::Any;
 use std::fmt;
 
 use arrow::error::ArrowError;
 use datafusion::common::{Diagnostic, SchemaError};
 use datafusion::error::DataFusionError;
+
+use crate::attempt::TooManyRows;
 
 /// A place in a statement; both count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -238,6 +241,16 @@ impl Error {
         error.into()
     }
 
+    /// What a panic says.
+    pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> Self {
+        let text = panic.downcast_ref::<&str>().copied();
+        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+        let text = text.unwrap_or("without a word");
+        Self::internal(format!(
+            "it panicked, and only this statement ended: {text}"
+        ))
+    }
+
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::Internal {
             message: message.into(),
@@ -428,6 +441,10 @@ fn convert_external(
         Ok(own) => return *own,
         Err(other) => other,
     };
+    let inner = match inner.downcast::<TooManyRows>() {
+        Ok(rows) => return (*rows).into(),
+        Err(other) => other,
+    };
     let inner = match inner.downcast::<OverMemory>() {
         Ok(memory) => return Error::Memory(*memory),
         Err(other) => other,
@@ -451,10 +468,15 @@ fn convert_shared(error: &DataFusionError, position: Option<Position>) -> Error 
             message: tidy(message),
             position,
         },
-        DataFusionError::External(inner) => match inner.downcast_ref::<OverMemory>() {
-            Some(memory) => Error::Memory(*memory),
-            None => Error::internal(inner.to_string()),
-        },
+        DataFusionError::External(inner) => {
+            if let Some(rows) = inner.downcast_ref::<TooManyRows>() {
+                return rows.clone().into();
+            }
+            match inner.downcast_ref::<OverMemory>() {
+                Some(memory) => Error::Memory(*memory),
+                None => Error::internal(inner.to_string()),
+            }
+        }
         DataFusionError::ArrowError(arrow, _) => Error::Execution {
             message: tidy(&arrow.to_string()),
         },

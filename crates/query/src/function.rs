@@ -8,6 +8,7 @@ mod dense;
 mod ends;
 mod extreme;
 mod gapfill;
+mod growth;
 mod histogram;
 mod pattern;
 mod percentile;
@@ -26,7 +27,7 @@ use datafusion::execution::context::SessionState;
 use datafusion::functions_aggregate::variance::var_samp_udaf;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
-pub(crate) use bounded::BoundFunctions;
+pub(crate) use bounded::{BoundFunctions, row_bytes};
 pub(crate) use bucket::ORIGIN_NS as BUCKET_ORIGIN_NS;
 pub(crate) use bucket::{Buckets, DAY_NS, Shift};
 pub(crate) use gapfill::{GAPFILL, INTERPOLATE, LOCF, misplaced};
@@ -84,5 +85,11 @@ pub(crate) fn register(session: &mut SessionState) -> Result<()> {
     let variance = var_samp_udaf().as_ref().clone().with_aliases(["variance"]);
     session.register_udaf(Arc::new(variance))?;
     decoded::register(session)?;
+    let known = session.scalar_functions().iter();
+    let unknown = known.filter(|(_, function)| !bounded::is_allowed(function));
+    let unknown: Vec<String> = unknown.map(|(name, _)| name.clone()).collect();
+    for name in unknown {
+        session.deregister_udf(&name)?;
+    }
     Ok(())
 }

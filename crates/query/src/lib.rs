@@ -9,16 +9,20 @@
 //! what a scan may skip; `scan.rs` reads the engine.
 
 mod aggregate;
+mod allocated;
 mod answer;
 mod asof;
+mod attempt;
 mod catalogue;
 mod cooperate;
 mod describe;
+mod distinct_on;
 mod error;
 mod few_rows;
 mod filter;
 mod function;
 mod gapfill;
+mod guard;
 mod lateral;
 mod memory;
 mod names;
@@ -28,9 +32,12 @@ mod plain;
 mod plan;
 mod planner;
 mod relation;
+mod room;
 mod round;
 mod running;
 mod scan;
+mod scope;
+mod sizes;
 mod spelling;
 mod sql;
 mod statement;
@@ -47,6 +54,7 @@ pub mod workers;
 mod write;
 mod zone;
 
+pub use allocated::CountingAllocator;
 pub use answer::{Answer, Held};
 pub use error::{Error, OverMemory, Position};
 pub use options::{ShownSetting, SqlOptions};

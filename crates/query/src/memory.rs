@@ -1,8 +1,9 @@
 //! The memory of queries: each has a limit of its own, all of them share one, and both end where the store's memory
 //! budget does.
 //!
-//! Does: count what operators reserve. Does not: count what the engine's caches hold, or spill; a query that needs
-//! more than it may have ends with an error that names the limit.
+//! Does: count what operators reserve, and what the threads of a query allocate where the program counts that: the larger
+//! of both is what a query has. Does not: count what the engine's caches hold, or spill; a query that needs more than it may
+//! have ends with an error that names the limit.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -26,6 +27,7 @@ const SHARES_MIN: usize = 16;
 #[derive(Debug)]
 pub(crate) struct SharedMemory {
     bytes_max: usize,
+    budget: MemoryBudget,
     reserved: Mutex<Reserved>,
     /// Of those that wait to begin, the one whose turn it is.
     first: tokio::sync::Mutex<()>,
@@ -45,6 +47,7 @@ impl SharedMemory {
         let nothing = budget.charge(MemoryUse::Query, 0);
         Self {
             bytes_max,
+            budget: budget.clone(),
             reserved: Mutex::new(Reserved {
                 bytes: 0,
                 charge: nothing.expect("nothing fits every budget"),
@@ -133,11 +136,30 @@ pub(crate) struct QueryMemory {
 struct Own {
     used: usize,
     share: usize,
+    /// What its threads have taken and not given back.
+    allocated: usize,
+    /// The limit that what it took has met, when nobody could refuse it any more.
+    over: Option<OverMemory>,
+    /// Nothing that its threads take counts any more: a task that is aborted may be in the middle of its last poll.
+    has_ended: bool,
 }
 
 impl Own {
     fn counted(&self) -> usize {
-        self.used.max(self.share)
+        self.used.max(self.share).max(self.allocated)
+    }
+}
+
+/// Memory that a query has taken for a while.
+#[derive(Debug)]
+pub(crate) struct Taken {
+    memory: Arc<QueryMemory>,
+    bytes: usize,
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.memory.give_back(self.bytes);
     }
 }
 
@@ -165,14 +187,88 @@ impl QueryMemory {
         let mut own = self.lock();
         let before = own.counted();
         own.share = 0;
+        own.allocated = 0;
+        own.has_ended = true;
         let over = before - own.counted();
         drop(own);
         self.shared.shrink(over);
     }
 
-    /// What it has reserved now.
+    /// What it has now: what it has reserved, or what its threads took, if that is more.
     pub(crate) fn bytes(&self) -> usize {
-        self.lock().used
+        let own = self.lock();
+        own.used.max(own.allocated)
+    }
+
+    /// Counts what its threads have taken, less what they gave back. It is taken already, so what is over a limit is told to
+    /// whoever asks next, and from then on for good.
+    pub(crate) fn allocated(&self, bytes: i64) -> Option<OverMemory> {
+        let mut own = self.lock();
+        if bytes == 0 || own.over.is_some() || own.has_ended {
+            return own.over;
+        }
+        let before = own.counted();
+        let allocated = (own.allocated as i64).saturating_add(bytes);
+        own.allocated = usize::try_from(allocated).unwrap_or(0);
+        let after = own.counted();
+        if after == before {
+            return None;
+        }
+        if after < before {
+            self.shared.shrink(before - after);
+        } else if own.allocated > self.bytes_max {
+            self.shared.grow(after - before);
+            own.over = Some(OverMemory::Query {
+                bytes_max: self.bytes_max,
+            });
+        } else if let Err(over) = self.shared.try_grow(after - before) {
+            self.shared.grow(after - before);
+            own.over = Some(over);
+        }
+        own.over
+    }
+
+    /// Counts out what somebody else has from now on.
+    pub(crate) fn handed_over(&self, bytes: usize) {
+        self.allocated(i64::try_from(bytes).map_or(i64::MIN, |bytes| -bytes));
+    }
+
+    /// Takes memory until what is returned is dropped.
+    pub(crate) fn take(self: &Arc<Self>, bytes: usize) -> Result<Taken, OverMemory> {
+        self.try_take(bytes)?;
+        Ok(Taken {
+            memory: Arc::clone(self),
+            bytes,
+        })
+    }
+
+    /// What the store keeps in memory of what it has read.
+    pub(crate) fn kept_by_store(&self) -> u64 {
+        self.shared.budget.used(MemoryUse::Cache)
+    }
+
+    fn try_take(&self, additional: usize) -> Result<(), OverMemory> {
+        let mut own = self.lock();
+        let used = own.used.checked_add(additional);
+        let Some(used) = used.filter(|&used| used <= self.bytes_max) else {
+            return Err(OverMemory::Query {
+                bytes_max: self.bytes_max,
+            });
+        };
+        let before = own.counted();
+        let more = before.max(used) - before;
+        if more > 0 {
+            self.shared.try_grow(more)?;
+        }
+        own.used = used;
+        Ok(())
+    }
+
+    fn give_back(&self, bytes: usize) {
+        let mut own = self.lock();
+        let before = own.counted();
+        own.used = own.used.saturating_sub(bytes);
+        self.shared.shrink(before - own.counted());
     }
 }
 
@@ -189,27 +285,12 @@ impl MemoryPool for QueryMemory {
     }
 
     fn shrink(&self, _reservation: &MemoryReservation, shrink: usize) {
-        let mut own = self.lock();
-        let before = own.counted();
-        own.used = own.used.saturating_sub(shrink);
-        self.shared.shrink(before - own.counted());
+        self.give_back(shrink);
     }
 
     fn try_grow(&self, _reservation: &MemoryReservation, additional: usize) -> PoolResult<()> {
-        let mut own = self.lock();
-        let used = own.used.checked_add(additional);
-        let Some(used) = used.filter(|&used| used <= self.bytes_max) else {
-            return Err(DataFusionError::External(Box::new(OverMemory::Query {
-                bytes_max: self.bytes_max,
-            })));
-        };
-        let more = used.max(own.share) - own.counted();
-        if more > 0 {
-            let grown = self.shared.try_grow(more);
-            grown.map_err(|over| DataFusionError::External(Box::new(over)))?;
-        }
-        own.used = used;
-        Ok(())
+        self.try_take(additional)
+            .map_err(|over| DataFusionError::External(Box::new(over)))
     }
 
     fn reserved(&self) -> usize {

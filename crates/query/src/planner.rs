@@ -20,22 +20,25 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, Phy
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use crate::asof::{AsofJoin, AsofJoinExec, FindAsofJoins};
+use crate::distinct_on::DistinctOnce;
 use crate::function::{BoundFunctions, Extract};
 use crate::gapfill::{FillGaps, GapFill, GapFillExec};
 use crate::lateral::FirstOfEach;
+use crate::options::SqlOptions;
 use crate::round::RoundCasts;
 
 /// Adds rules, nodes and operators to a session that is being built.
 pub(crate) fn extend(
     mut builder: SessionStateBuilder,
-    gapfill_buckets_max: usize,
+    options: &SqlOptions,
 ) -> SessionStateBuilder {
     let mut rules = Analyzer::new().rules;
     rules.insert(0, Arc::new(RoundCasts::new()));
     rules.insert(0, Arc::new(FirstOfEach));
-    rules.insert(0, Arc::new(BoundFunctions::new()));
+    rules.insert(0, Arc::new(BoundFunctions::new(options)));
+    rules.insert(0, Arc::new(DistinctOnce));
     rules.push(Arc::new(FindAsofJoins));
-    rules.push(Arc::new(FillGaps::new(gapfill_buckets_max)));
+    rules.push(Arc::new(FillGaps::new(options.gapfill_buckets_max)));
     let planners = builder.expr_planners().get_or_insert_default();
     planners.insert(0, Arc::new(Extract));
     builder

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
 use crate::memory::QueryMemory;
+use crate::scope::Scope;
 use crate::stop::Stop;
 
 /// All running statements.
@@ -127,6 +128,14 @@ impl Running {
 
     pub(crate) fn stop(&self) -> &Stop {
         &self.stop
+    }
+
+    /// What its threads have to know.
+    pub(crate) fn scope(&self) -> Scope {
+        Scope {
+            memory: Arc::clone(&self.memory),
+            stop: self.stop.clone(),
+        }
     }
 
     /// What ends it now, if anything does; `ms_max` is the limit that it was started with.

@@ -30,6 +30,8 @@ use datafusion::physical_plan::{
 use futures::Stream;
 use nilometer_engine::{MorselReader, Narrowing, Scan, ScanRequest, Snapshot};
 
+use crate::scope;
+
 /// Rows that pay for one more thread. Below, starting it costs more than it saves.
 pub(crate) const ROWS_PER_THREAD: u64 = 32_768;
 
@@ -356,6 +358,10 @@ impl MorselStream {
             return Some(Ok(self.first_of(rest)));
         }
         while self.rows_left > 0 {
+            if let Err(over) = scope::check() {
+                self.rows_left = 0;
+                return Some(Err(over));
+            }
             let reader = match &mut self.reader {
                 Some(reader) => reader,
                 none => {
@@ -363,10 +369,10 @@ impl MorselStream {
                     if morsel >= self.scan.morsels() {
                         return None;
                     }
-                    none.insert(self.scan.read(morsel))
+                    none.insert(scope::aside(|| self.scan.read(morsel)))
                 }
             };
-            match reader.next() {
+            match scope::aside(|| reader.next()) {
                 Some(Ok(batch)) if batch.num_rows() == 0 => {}
                 Some(Ok(batch)) => {
                     let rows = batch.num_rows().min(self.rows_left);
@@ -408,7 +414,11 @@ impl MorselStream {
 impl Stream for MorselStream {
     type Item = Result<RecordBatch>;
 
-    fn poll_next(mut self: Pin<&mut Self>, _context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if scope::is_turn_over() {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
         let batch = self.next_batch();
         self.metrics.record_poll(Poll::Ready(batch))
     }

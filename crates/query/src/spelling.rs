@@ -32,6 +32,9 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
             return ControlFlow::Break(error);
         }
         if let Expr::Function(function) = expr {
+            if let Some(error) = without_value(function) {
+                return ControlFlow::Break(error);
+            }
             match function.name.to_string().to_lowercase().as_str() {
                 TIME_BUCKET => name_time_bucket_arguments(function),
                 GAPFILL => place_arguments(function, &GAPFILL_PARAMETERS),
@@ -48,6 +51,24 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
     }
     let _: ControlFlow<()> = statement.visit(&mut Tables);
     Ok(())
+}
+
+/// Functions over windows that the library takes to have a value.
+const OF_A_VALUE: [&str; 5] = ["first_value", "last_value", "nth_value", "lag", "lead"];
+
+/// What is wrong with a call over a window that has no argument.
+fn without_value(function: &Function) -> Option<Error> {
+    let has_none = match &function.args {
+        FunctionArguments::None => true,
+        FunctionArguments::List(list) => list.args.is_empty(),
+        FunctionArguments::Subquery(_) => false,
+    };
+    let name = function.name.to_string().to_lowercase();
+    let is_wrong = has_none && function.over.is_some() && OF_A_VALUE.contains(&name.as_str());
+    is_wrong.then(|| Error::Plan {
+        message: format!("{name} takes a value: {name}(value) OVER (...)"),
+        position: None,
+    })
 }
 
 /// Puts conditions together again, the whole of a chain before its parts.

@@ -1,6 +1,6 @@
 //! The way in: one statement, one snapshot, one answer.
 
-use std::collections::HashMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use datafusion::execution::SessionStateBuilder;
@@ -16,11 +16,13 @@ use datafusion::physical_plan::{
     ExecutionPlan, SendableRecordBatchStream, displayable, execute_stream,
 };
 use datafusion::prelude::SessionConfig;
+use futures::FutureExt;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine};
 use tokio_util::sync::CancellationToken;
 
 use crate::aggregate::AggregateFromStatistics;
 use crate::answer::Answer;
+use crate::attempt::Attempt;
 use crate::catalogue::Reading;
 use crate::cooperate::cooperate;
 use crate::error::Error;
@@ -31,12 +33,13 @@ use crate::options::SqlOptions;
 use crate::plain::is_plain;
 use crate::plan::{explain_by_text, plan_as_asked, read_times, reads_information_schema};
 use crate::running::{Running, Statements};
+use crate::scope::follow_tasks;
 use crate::statement::name::Place;
 use crate::statement::{self, Change, Params, Question, Show, Statement};
 use crate::templates::{Shape, Templates};
 use crate::write::{self, Writing};
 use crate::zone::Zone;
-use crate::{describe, function, plain, planner, wide, window, workers};
+use crate::{describe, function, plain, planner, room, wide, window, workers};
 
 /// SQL over an engine. Cheap to share and to clone; each statement is on its own.
 #[derive(Clone)]
@@ -73,6 +76,7 @@ impl std::fmt::Debug for Sql {
 impl Sql {
     /// Prepares what all statements have in common.
     pub fn new(engine: Arc<Engine>, options: SqlOptions) -> Result<Self, Error> {
+        follow_tasks();
         let runtime = RuntimeEnvBuilder::new()
             // A query over its memory ends with an error; it does not fill a disk that writes need.
             .with_disk_manager_builder(
@@ -154,6 +158,12 @@ impl Sql {
         sql: &str,
         params: &Params,
     ) -> Result<Answer, Error> {
+        let done = AssertUnwindSafe(Box::pin(self.carry_out(database, sql, params)));
+        let done = done.catch_unwind().await;
+        done.unwrap_or_else(|panic| Err(Error::of_panic(panic.as_ref())))
+    }
+
+    async fn carry_out(&self, database: &str, sql: &str, params: &Params) -> Result<Answer, Error> {
         let shared = &self.shared;
         let bounds = shared.options.bounds();
         let tokens = statement::tokens(sql, bounds)?;
@@ -345,11 +355,9 @@ impl Sql {
             session.create_physical_plan(plan).await?
         } else {
             let charged = window::charge(plan.clone(), &memory)?;
-            let plan = self
-                .with_all_rules(session)
+            self.with_all_rules(session)
                 .create_physical_plan(&charged)
-                .await?;
-            window::hold(plan)?
+                .await?
         };
         self.execute(session, plan, lists_functions, running)
     }
@@ -361,31 +369,30 @@ impl Sql {
         lists_functions: bool,
         running: &Running,
     ) -> Result<SendableRecordBatchStream, Error> {
-        let plan = cooperate(plan, running.stop())?;
-        let (plan, rows) = wide::fit(plan, session.config().batch_size())?;
-        let config = session.config().clone().with_batch_size(rows);
+        let scope = running.scope();
+        let plan = room::hold(plan)?;
+        let default = session.config().batch_size();
+        let rows = wide::batch_rows(&plan, default)?;
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.shared.runtime)
             .with_memory_pool(Arc::clone(running.memory()) as _)
             .build_arc()?;
-        // The lists of all functions, of which there are hundreds, are only for what lists them: a plan that runs has
-        // found its own.
-        let task = if lists_functions {
-            TaskContext::from(session)
+        if lists_functions {
+            let plan = cooperate(wide::with_rows(plan, rows, default)?, &scope)?;
+            let config = session.config().clone().with_batch_size(rows);
+            let task = TaskContext::from(session)
                 .with_session_config(config)
-                .with_runtime(runtime)
-        } else {
-            TaskContext::new(
-                None,
-                session.session_id().to_owned(),
-                config,
-                HashMap::new(),
-                HashMap::new(),
-                HashMap::new(),
-                HashMap::new(),
-                runtime,
-            )
+                .with_runtime(runtime);
+            return Ok(scope.run(|| execute_stream(plan, Arc::new(task)))?);
+        }
+        let attempt = Attempt {
+            plan,
+            rows,
+            session_id: session.session_id().to_owned(),
+            config: session.config().clone(),
+            runtime,
+            scope,
         };
-        Ok(execute_stream(plan, Arc::new(task))?)
+        attempt.start()
     }
 
     /// The same session for a query that is not plain: at the same time, with all rules.
@@ -541,10 +548,12 @@ fn session(
     let rules = ThreadsByRows::new(rules, config.options());
     let session = SessionStateBuilder::new()
         .with_default_features()
+        // What a function of functions makes is bounded by nothing.
+        .with_higher_order_functions(Vec::new())
         .with_config(config)
         .with_runtime_env(Arc::clone(runtime))
         .with_physical_optimizer_rules(vec![Arc::new(rules)]);
-    let mut session = planner::extend(session, options.gapfill_buckets_max);
+    let mut session = planner::extend(session, options);
     if !all_rules {
         session = session.with_optimizer_rules(plain::logical_rules());
     }

@@ -1,7 +1,8 @@
 //! When a statement has to end, for what works long between two polls.
 //!
 //! Whoever polls an answer asks before each batch. A join whose condition hardly any pair meets can work for hours before
-//! it has one; so its condition asks too, each time it is evaluated. Does not: interrupt anything else.
+//! it has one; so its condition asks too, each time it is evaluated, and leaves its thread to others when it takes long. Does
+//! not: interrupt anything else.
 
 use std::fmt;
 use std::hash::{Hash, Hasher};
@@ -16,7 +17,7 @@ use datafusion::physical_plan::joins::utils::JoinFilter;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::workers;
+use crate::{scope, workers};
 
 /// What ends a statement early: somebody, or the clock.
 #[derive(Debug, Clone)]
@@ -86,7 +87,8 @@ impl fmt::Display for Watched {
 impl PhysicalExpr for Watched {
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
         self.stop.check()?;
-        self.condition.evaluate(batch)
+        scope::check()?;
+        scope::long(|| self.condition.evaluate(batch))
     }
 
     fn evaluate_selection(
@@ -95,7 +97,8 @@ impl PhysicalExpr for Watched {
         selection: &BooleanArray,
     ) -> Result<ColumnarValue> {
         self.stop.check()?;
-        self.condition.evaluate_selection(batch, selection)
+        scope::check()?;
+        scope::long(|| self.condition.evaluate_selection(batch, selection))
     }
 
     fn return_field(&self, schema: &Schema) -> Result<FieldRef> {

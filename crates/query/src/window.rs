@@ -1,22 +1,18 @@
-//! Windows, charged to the query's memory: the planner's operators for them count nothing of what they hold.
+//! Aggregates over windows, which are computed again for each row: of a million rows with a thousand before each, a billion
+//! values in one go, and of three million with all rows before each, a trillion numbers in memory.
 //!
-//! A window of all rows keeps its whole input until its last row has come. An aggregate whose value grows with its frame, such
-//! as `array_agg`, makes that value again for each row: of three million rows with all rows before each, a trillion numbers.
-//! Does: count both, so that such a query ends with the error of the limit that it meets. Does not: change what windows say,
-//! or count frames of a few rows, whose values grow no further.
+//! Does: look out between two rows, so that a statement that has to end ends within a batch too; charge aggregates whose
+//! value grows with its frame, such as `array_agg`, to the query's memory. Does not: change what windows say, or charge
+//! frames of a few rows, whose values grow no further; what an operator holds of its rows is [`crate::room`]'s.
 
-use std::fmt;
 use std::hash::{Hash, Hasher};
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 
-use arrow::array::{Array, ArrayRef, RecordBatch};
-use arrow::datatypes::{DataType, FieldRef, SchemaRef};
+use arrow::array::{Array, ArrayRef};
+use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DataFusionError, Result, ScalarValue};
+use datafusion::common::{Result, ScalarValue};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
-use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream, TaskContext};
 use datafusion::logical_expr::expr::{Expr, WindowFunctionParams};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
@@ -24,13 +20,8 @@ use datafusion::logical_expr::{
     Accumulator, AggregateUDF, AggregateUDFImpl, LogicalPlan, ReversedUDAF, SetMonotonicity,
     Signature, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition,
 };
-use datafusion::physical_expr::PhysicalExpr;
-use datafusion::physical_plan::windows::WindowAggExec;
-use datafusion::physical_plan::{
-    ChildrenPropertiesMode, DisplayAs, DisplayFormatType, ExecutionPlan, PlanProperties,
-    ReplaceChildrenOptions,
-};
-use futures::{Stream, StreamExt};
+
+use crate::scope;
 
 /// Aggregates whose value is as large as all that they were given.
 const GROWING: [&str; 2] = ["array_agg", "string_agg"];
@@ -38,25 +29,29 @@ const GROWING: [&str; 2] = ["array_agg", "string_agg"];
 /// A frame of no more rows makes values that are let go batch by batch.
 const FRAME_ROWS_FREE: u64 = 1000;
 
-/// The plan with its growing windows charged to this memory.
+/// Rows after which an aggregate looks out whose value is a number; one that makes a list does so at each row.
+const ROWS_PER_LOOK: u8 = 64;
+
+/// The plan with its aggregates over windows looking out, and those that grow charged to this memory.
 pub(crate) fn charge(plan: LogicalPlan, memory: &Arc<dyn MemoryPool>) -> Result<LogicalPlan> {
-    if !has_growing(&plan)? {
+    if !has_aggregate(&plan)? {
         return Ok(plan);
     }
     let memory = Arc::new(MemoryConsumer::new("values of windows").register(memory));
     plan.transform_up_with_subqueries(|node| {
         node.map_expressions(|expr| {
             expr.transform_up(|mut expr| {
-                if let Some(fun) = growing(&expr)
+                if let Some(fun) = aggregate(&expr)
                     && let Expr::WindowFunction(window) = &mut expr
                 {
-                    let growing = Growing {
+                    let watched = Watched {
+                        is_charged: grows(&fun, &window.params.window_frame),
                         inner: fun,
                         is_repeated: is_whole(&window.params),
                         memory: Arc::clone(&memory),
                     };
                     window.fun = WindowFunctionDefinition::AggregateUDF(Arc::new(
-                        AggregateUDF::new_from_impl(growing),
+                        AggregateUDF::new_from_impl(watched),
                     ));
                     return Ok(Transformed::yes(expr));
                 }
@@ -67,12 +62,12 @@ pub(crate) fn charge(plan: LogicalPlan, memory: &Arc<dyn MemoryPool>) -> Result<
     .data()
 }
 
-fn has_growing(plan: &LogicalPlan) -> Result<bool> {
+fn has_aggregate(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         if matches!(node, LogicalPlan::Window(_)) {
             node.apply_expressions(|expr| {
-                found |= expr.exists(|expr| Ok(growing(expr).is_some()))?;
+                found |= expr.exists(|expr| Ok(aggregate(expr).is_some()))?;
                 Ok(TreeNodeRecursion::Continue)
             })?;
         }
@@ -81,16 +76,21 @@ fn has_growing(plan: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
-/// The aggregate of a window whose values have no bound of their own.
-fn growing(expr: &Expr) -> Option<Arc<AggregateUDF>> {
+/// The aggregate of a window that does not look out yet.
+fn aggregate(expr: &Expr) -> Option<Arc<AggregateUDF>> {
     let Expr::WindowFunction(window) = expr else {
         return None;
     };
     let WindowFunctionDefinition::AggregateUDF(fun) = &window.fun else {
         return None;
     };
-    let grows = GROWING.contains(&fun.name()) && fun.inner().downcast_ref::<Growing>().is_none();
-    (grows && !is_short(&window.params.window_frame)).then(|| Arc::clone(fun))
+    let is_watched = fun.inner().downcast_ref::<Watched>().is_some();
+    (!is_watched).then(|| Arc::clone(fun))
+}
+
+/// Whether its values have no bound of their own.
+fn grows(fun: &AggregateUDF, frame: &WindowFrame) -> bool {
+    GROWING.contains(&fun.name()) && !is_short(frame)
 }
 
 fn is_short(frame: &WindowFrame) -> bool {
@@ -117,34 +117,37 @@ fn is_whole(params: &WindowFunctionParams) -> bool {
         })
 }
 
-/// An aggregate in a window, whose values are charged as they are made. All of them are held until the query ends, as far
+/// An aggregate in a window that looks out. Where its values are charged, all of them are held until the query ends, as far
 /// as anybody knows.
 #[derive(Debug)]
-struct Growing {
+struct Watched {
     inner: Arc<AggregateUDF>,
+    is_charged: bool,
     is_repeated: bool,
     memory: Arc<MemoryReservation>,
 }
 
 // Two are the same if what they charge for is: there is one memory in a plan.
-impl PartialEq for Growing {
+impl PartialEq for Watched {
     fn eq(&self, other: &Self) -> bool {
         self.inner.eq(&other.inner)
     }
 }
 
-impl Eq for Growing {}
+impl Eq for Watched {}
 
-impl Hash for Growing {
+impl Hash for Watched {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.inner.hash(state);
     }
 }
 
-impl Growing {
+impl Watched {
     fn counted(&self, inner: Box<dyn Accumulator>) -> Box<dyn Accumulator> {
         Box::new(Counted {
             inner,
+            left: 0,
+            is_charged: self.is_charged,
             is_repeated: self.is_repeated,
             rows: 0,
             memory: Arc::clone(&self.memory),
@@ -152,7 +155,7 @@ impl Growing {
     }
 }
 
-impl AggregateUDFImpl for Growing {
+impl AggregateUDFImpl for Watched {
     fn name(&self) -> &str {
         self.inner.name()
     }
@@ -204,8 +207,21 @@ impl AggregateUDFImpl for Growing {
         self.inner.order_sensitivity()
     }
 
+    /// What it would be reversed to does not look out, and charges nothing.
     fn reverse_expr(&self) -> ReversedUDAF {
-        ReversedUDAF::NotSupported
+        match self.inner.reverse_udf() {
+            ReversedUDAF::Identical if !self.is_charged => ReversedUDAF::Identical,
+            ReversedUDAF::Reversed(reversed) if !self.is_charged => {
+                let watched = Self {
+                    inner: reversed,
+                    is_charged: false,
+                    is_repeated: self.is_repeated,
+                    memory: Arc::clone(&self.memory),
+                };
+                ReversedUDAF::Reversed(Arc::new(AggregateUDF::new_from_impl(watched)))
+            }
+            _ => ReversedUDAF::NotSupported,
+        }
     }
 
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
@@ -220,27 +236,61 @@ impl AggregateUDFImpl for Growing {
         self.inner.supports_null_handling_clause()
     }
 
-    fn set_monotonicity(&self, _data_type: &DataType) -> SetMonotonicity {
-        SetMonotonicity::NotMonotonic
+    fn supports_within_group_clause(&self) -> bool {
+        self.inner.supports_within_group_clause()
+    }
+
+    fn is_descending(&self) -> Option<bool> {
+        self.inner.is_descending()
+    }
+
+    fn set_monotonicity(&self, data_type: &DataType) -> SetMonotonicity {
+        if self.is_charged {
+            SetMonotonicity::NotMonotonic
+        } else {
+            self.inner.inner().set_monotonicity(data_type)
+        }
     }
 }
 
 #[derive(Debug)]
 struct Counted {
     inner: Box<dyn Accumulator>,
+    /// Calls until it looks out again.
+    left: u8,
+    is_charged: bool,
     is_repeated: bool,
     rows: usize,
     memory: Arc<MemoryReservation>,
 }
 
+impl Counted {
+    fn look_out(&mut self) -> Result<()> {
+        let Some(left) = self.left.checked_sub(1) else {
+            self.left = ROWS_PER_LOOK;
+            return scope::check();
+        };
+        self.left = left;
+        Ok(())
+    }
+}
+
 impl Accumulator for Counted {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+        self.look_out()?;
         self.rows += values.first().map_or(0, Array::len);
         self.inner.update_batch(values)
     }
 
     fn evaluate(&mut self) -> Result<ScalarValue> {
-        let value = self.inner.evaluate()?;
+        self.look_out()?;
+        let value = scope::long(|| self.inner.evaluate())?;
+        if value.data_type().is_nested() {
+            self.left = 0;
+        }
+        if !self.is_charged {
+            return Ok(value);
+        }
         let times = if self.is_repeated {
             self.rows.max(1)
         } else {
@@ -268,115 +318,5 @@ impl Accumulator for Counted {
 
     fn supports_retract_batch(&self) -> bool {
         self.inner.supports_retract_batch()
-    }
-}
-
-/// The plan in which what windows of all rows take in is charged.
-pub(crate) fn hold(plan: Arc<dyn ExecutionPlan>) -> Result<Arc<dyn ExecutionPlan>> {
-    plan.transform_up(|plan| {
-        let Some(window) = plan.downcast_ref::<WindowAggExec>() else {
-            return Ok(Transformed::no(plan));
-        };
-        let input = Arc::clone(window.input());
-        let held: Arc<dyn ExecutionPlan> = Arc::new(Held { input });
-        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Keep);
-        let held = plan.replace_children(vec![held], options)?;
-        Ok(Transformed::yes(held))
-    })
-    .data()
-}
-
-/// What is below a window of all rows. The rows are charged twice, because the window puts all of a part into one batch.
-#[derive(Debug)]
-struct Held {
-    input: Arc<dyn ExecutionPlan>,
-}
-
-impl DisplayAs for Held {
-    fn fmt_as(&self, _kind: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Held")
-    }
-}
-
-impl ExecutionPlan for Held {
-    fn name(&self) -> &'static str {
-        "Held"
-    }
-
-    fn properties(&self) -> &Arc<PlanProperties> {
-        self.input.properties()
-    }
-
-    fn maintains_input_order(&self) -> Vec<bool> {
-        vec![true]
-    }
-
-    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        vec![&self.input]
-    }
-
-    fn apply_expressions(
-        &self,
-        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
-    ) -> Result<TreeNodeRecursion> {
-        Ok(TreeNodeRecursion::Continue)
-    }
-
-    fn replace_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-        _options: ReplaceChildrenOptions,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let [input] = <[_; 1]>::try_from(children).map_err(|_| {
-            DataFusionError::Internal("what is held comes from one operator".to_owned())
-        })?;
-        Ok(Arc::new(Self { input }))
-    }
-
-    fn with_new_children(
-        self: Arc<Self>,
-        children: Vec<Arc<dyn ExecutionPlan>>,
-    ) -> Result<Arc<dyn ExecutionPlan>> {
-        let options = ReplaceChildrenOptions::new(ChildrenPropertiesMode::Recompute);
-        self.replace_children(children, options)
-    }
-
-    fn execute(
-        &self,
-        partition: usize,
-        context: Arc<TaskContext>,
-    ) -> Result<SendableRecordBatchStream> {
-        let memory = MemoryConsumer::new("rows of windows").register(context.memory_pool());
-        Ok(Box::pin(HeldStream {
-            input: self.input.execute(partition, context)?,
-            memory,
-        }))
-    }
-}
-
-/// Passes batches on, and gives their memory back when the window is done with it and lets it go.
-struct HeldStream {
-    input: SendableRecordBatchStream,
-    memory: MemoryReservation,
-}
-
-impl Stream for HeldStream {
-    type Item = Result<RecordBatch>;
-
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        let item = ready!(self.input.poll_next_unpin(context));
-        Poll::Ready(match item {
-            Some(Ok(batch)) => {
-                let grown = self.memory.try_grow(batch.get_array_memory_size() * 2);
-                Some(grown.map(|()| batch))
-            }
-            other => other,
-        })
-    }
-}
-
-impl RecordBatchStream for HeldStream {
-    fn schema(&self) -> SchemaRef {
-        self.input.schema()
     }
 }

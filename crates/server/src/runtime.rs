@@ -12,6 +12,10 @@ use crate::error::Error;
 /// address space only.
 const STACK_BYTES: usize = 64 << 20;
 
+/// Threads for each that a query is spread over. Most of a query's work lets others have their turn; a sort of all that there
+/// is memory for does not, and then the system shares the cores out.
+const WORKERS_EACH: usize = 2;
+
 #[derive(Debug)]
 pub(crate) struct QueryRuntime(Runs);
 
@@ -29,7 +33,7 @@ impl QueryRuntime {
             return Ok(Self(Runs::By(workers)));
         }
         let runtime = Builder::new_multi_thread()
-            .worker_threads(threads.max(1))
+            .worker_threads(threads.max(1).saturating_mul(WORKERS_EACH))
             .thread_name("query")
             .thread_stack_size(STACK_BYTES)
             .enable_time()

@@ -18,6 +18,7 @@ mod first_steps;
 mod guide;
 mod health;
 mod help;
+mod hostile;
 mod import;
 mod import_duplicates;
 mod import_rejects;

@@ -4,13 +4,16 @@
 //! before anything runs. Rows without a time count only when no row has one.
 
 use std::hash::Hash;
+use std::sync::Arc;
 
+use arrow::compute::SortOptions;
 use arrow::datatypes::DataType;
 use datafusion::common::{Result, internal_err, plan_err};
 use datafusion::functions_aggregate::first_last::{first_value_udaf, last_value_udaf};
 use datafusion::logical_expr::expr::{AggregateFunction, AggregateFunctionParams};
 use datafusion::logical_expr::function::{AccumulatorArgs, AggregateFunctionSimplification};
 use datafusion::logical_expr::{Accumulator, AggregateUDFImpl, Expr, Signature, Volatility};
+use datafusion::physical_expr::PhysicalSortExpr;
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub(super) struct Bookend {
@@ -60,8 +63,27 @@ impl AggregateUDFImpl for Bookend {
         }
     }
 
-    fn accumulator(&self, _args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        internal_err!("{} was not rewritten", self.name())
+    /// In a window it is not rewritten, and is the same aggregate with its time as the order.
+    fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
+        let ([value, time], Some(field)) = (args.exprs, args.expr_fields.first()) else {
+            return internal_err!("first and last have two arguments");
+        };
+        let options = SortOptions {
+            descending: false,
+            nulls_first: !self.is_first,
+        };
+        let by_time = [PhysicalSortExpr::new(Arc::clone(time), options)];
+        let function = if self.is_first {
+            first_value_udaf()
+        } else {
+            last_value_udaf()
+        };
+        function.accumulator(AccumulatorArgs {
+            exprs: &[Arc::clone(value)],
+            expr_fields: &[Arc::clone(field)],
+            order_bys: &by_time,
+            ..args
+        })
     }
 
     fn simplify(&self) -> Option<AggregateFunctionSimplification> {

@@ -7,129 +7,79 @@
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, RecordBatch};
-use arrow::compute::kernels::length::length;
-use arrow::compute::{cast, max};
-use arrow::datatypes::{
-    DataType, Field, FieldRef, Int64Type, IntervalMonthDayNanoType, IntervalUnit, Schema, TimeUnit,
-};
+use arrow::compute::{CastOptions, cast};
+use arrow::datatypes::{DataType, Field, FieldRef, Int64Type, Schema};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DataFusionError, Result, ScalarValue, plan_err};
-use datafusion::functions::regex::regexpcount::regexp_count_func;
+use datafusion::common::{DFSchema, DataFusionError, Result, ScalarValue, plan_err};
 use datafusion::logical_expr::binary::BinaryTypeCoercer;
-use datafusion::logical_expr::expr::{BinaryExpr, Expr, ScalarFunction};
+use datafusion::logical_expr::expr::{BinaryExpr, Cast, Expr, ScalarFunction, TryCast};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::interval_arithmetic::Interval;
 use datafusion::logical_expr::simplify::{ExprSimplifyResult, SimplifyContext};
 use datafusion::logical_expr::sort_properties::{ExprProperties, SortProperties};
+use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
-    ColumnarValue, Documentation, LogicalPlan, Operator, ReturnFieldArgs, ScalarFunctionArgs,
-    ScalarUDF, ScalarUDFImpl, Signature, Volatility,
+    ColumnarValue, Documentation, ExprSchemable, LogicalPlan, Operator, ReturnFieldArgs,
+    ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr as PhysicalBinaryExpr, Column};
 
-/// Bytes that one call may make of constants. The planner computes it and has it in the plan from then on, where each rule
-/// copies, compares and writes it out: ten megabytes inside four calls cost half a minute.
-const BYTES_MAX: u64 = 8 << 20;
+use super::growth::{Growth, growth_of};
+use crate::attempt::TooManyRows;
+use crate::memory::Taken;
+use crate::options::SqlOptions;
+use crate::scope;
 
-/// The same for all rows of a batch together, where there are columns in it: what is long there came from the tables, as a rule.
-const BATCH_BYTES_MAX: u64 = 64 << 20;
+/// Of a query's memory, the part that one call may make of constants, 8 MiB by default: a row has all of it.
+const PART_OF_CONSTANTS: u64 = 64;
+
+/// The same for all rows of a batch together, where there are columns in it, 64 MiB by default: what is long there came from
+/// the tables, as a rule.
+const PART_OF_BATCH: u64 = 8;
 
 /// A statement with more calls than this has as much for all of them together.
 const CALLS_FREE: u64 = 2;
 
-/// What a pattern's letter can stand for, in letters.
-const PATTERN_TIMES: u128 = 16;
+/// Of constants, what a plan may have in it: each rule copies and compares it.
+const FOLDED_MAX: usize = 64 << 10;
 
-/// What a table of hashes takes for each byte of numbers that it is made of.
-const HASH_TIMES: u128 = 4;
+/// What a call makes is taken from the query's memory before it is made, from this on.
+const RESERVED_FROM: usize = 1 << 20;
 
-/// Steps that one call may take: some seconds.
-const STEPS_MAX: u64 = 1 << 31;
-
-const DAY_NS: i64 = 86_400_000_000_000;
-
-/// What makes much of little, and of which arguments.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Growth {
-    /// The first argument so often as the second says.
-    Times,
-    /// As long as the second argument says.
-    UpTo,
-    /// From the first argument to the second, by the third.
-    Range,
-    /// The third argument for each of the second in the first.
-    Replace,
-    /// Each character of the first with each of the second, or each element.
-    Pairs,
-    /// All arguments one after the other.
-    Sum,
-    /// The same with the first between the others.
-    SumWith,
-    /// Twice the first.
-    Twice,
-    /// The first argument's elements as text, with the second between them.
-    Text,
-    /// The first argument's text in pieces.
-    Pieces,
-    /// A text by a pattern, each part of which may stand for a longer one.
-    Pattern,
-    /// The first argument with the third for some of its elements.
-    Elements,
-    /// Tables of hashes of both arguments.
-    Hashes,
-    /// A text by what a regular expression finds.
-    Regexp,
-}
-
-const FUNCTIONS: [(&str, Growth); 32] = [
-    ("||", Growth::Sum),
-    ("concat", Growth::Sum),
-    ("concat_ws", Growth::SumWith),
-    ("overlay", Growth::Sum),
-    ("make_array", Growth::Sum),
-    ("array_concat", Growth::Sum),
-    ("array_append", Growth::Sum),
-    ("array_prepend", Growth::Sum),
-    ("encode", Growth::Twice),
-    ("array_to_string", Growth::Text),
-    ("string_to_array", Growth::Pieces),
-    ("to_char", Growth::Pattern),
-    ("date_format", Growth::Pattern),
-    ("array_replace", Growth::Elements),
-    ("array_replace_n", Growth::Elements),
-    ("array_replace_all", Growth::Elements),
-    ("array_has_all", Growth::Pairs),
-    ("array_has_any", Growth::Pairs),
-    ("array_except", Growth::Hashes),
-    ("array_union", Growth::Hashes),
-    ("array_intersect", Growth::Hashes),
-    ("array_distinct", Growth::Hashes),
-    ("regexp_replace", Growth::Regexp),
-    ("repeat", Growth::Times),
-    ("array_repeat", Growth::Times),
-    ("lpad", Growth::UpTo),
-    ("rpad", Growth::UpTo),
-    ("array_resize", Growth::UpTo),
-    ("range", Growth::Range),
-    ("generate_series", Growth::Range),
-    ("replace", Growth::Replace),
-    ("levenshtein", Growth::Pairs),
-];
+/// Steps that one call may take for each millisecond that a query has: some seconds of a minute.
+const STEPS_PER_MS: u64 = 1 << 15;
 
 /// Puts the bounded functions in the place of the others, before anything is computed, constants included. What the
 /// planner writes by itself, such as `[a, b]` and `a || b`, has not been looked up by its name; so the plan is changed.
 #[derive(Debug)]
 pub(crate) struct BoundFunctions {
     join: Arc<ScalarUDF>,
+    limits: Limits,
+}
+
+/// What one call may make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Limits {
+    /// Bytes of constants.
+    constant: u64,
+    /// Bytes for the rows of a batch.
+    batch: u64,
+    steps: u64,
 }
 
 impl BoundFunctions {
-    pub(crate) fn new() -> Self {
+    pub(crate) fn new(options: &SqlOptions) -> Self {
+        let bytes = options.query_memory_bytes_max as u64;
         Self {
             join: Arc::new(ScalarUDF::new_from_impl(Join::new())),
+            limits: Limits {
+                constant: bytes / PART_OF_CONSTANTS,
+                batch: bytes / PART_OF_BATCH,
+                steps: options.query_ms_max.saturating_mul(STEPS_PER_MS),
+            },
         }
     }
 
@@ -142,12 +92,8 @@ impl BoundFunctions {
                 call
             }
             left => {
-                let join = ScalarUDF::new_from_impl(Bounded {
-                    inner: Arc::clone(&self.join),
-                    growth: Growth::Sum,
-                    calls,
-                });
-                ScalarFunction::new_udf(Arc::new(join), vec![left, right])
+                let join = Arc::clone(&self.join);
+                return bounded_call(join, Growth::Sum, vec![left, right], calls, self.limits);
             }
         };
         Expr::ScalarFunction(call)
@@ -158,22 +104,33 @@ impl BoundFunctions {
         bounded.is_some_and(|bounded| Arc::ptr_eq(&bounded.inner, &self.join))
     }
 
-    fn bounded(&self, expr: Expr, calls: usize) -> Transformed<Expr> {
+    fn bounded(&self, mut expr: Expr, schema: &DFSchema, calls: usize) -> Transformed<Expr> {
+        if let Expr::ScalarFunction(call) = &mut expr
+            && let Some((kind, is_safe)) = casts_to_text(call, schema)
+        {
+            let value = call.args.swap_remove(0);
+            return Transformed::yes(as_text(value, &kind, is_safe, calls, self.limits));
+        }
         match expr {
+            Expr::Cast(Cast { expr, field })
+                if is_text(field.data_type()) && is_nested(&expr, schema) =>
+            {
+                Transformed::yes(as_text(*expr, field.data_type(), false, calls, self.limits))
+            }
+            Expr::TryCast(TryCast { expr, field })
+                if is_text(field.data_type()) && is_nested(&expr, schema) =>
+            {
+                Transformed::yes(as_text(*expr, field.data_type(), true, calls, self.limits))
+            }
             Expr::BinaryExpr(BinaryExpr {
                 left,
                 op: Operator::StringConcat,
                 right,
             }) => Transformed::yes(self.joined(*left, *right, calls)),
-            Expr::ScalarFunction(mut call) => match growth_of(&call.func) {
+            Expr::ScalarFunction(call) => match unbounded(&call.func) {
                 Some(growth) => {
-                    let inner = call.func;
-                    call.func = Arc::new(ScalarUDF::new_from_impl(Bounded {
-                        inner,
-                        growth,
-                        calls,
-                    }));
-                    Transformed::yes(Expr::ScalarFunction(call))
+                    let ScalarFunction { func, args, .. } = call;
+                    Transformed::yes(bounded_call(func, growth, args, calls, self.limits))
                 }
                 None => Transformed::no(Expr::ScalarFunction(call)),
             },
@@ -182,26 +139,83 @@ impl BoundFunctions {
     }
 }
 
+fn is_text(kind: &DataType) -> bool {
+    matches!(
+        kind,
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View
+    )
+}
+
+/// Whether a value has parts. One whose type is not known yet is refused by what comes next.
+fn is_nested(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema).is_ok_and(|kind| kind.is_nested())
+}
+
+fn as_text(expr: Expr, kind: &DataType, is_safe: bool, calls: usize, limits: Limits) -> Expr {
+    let cast = ScalarUDF::new_from_impl(AsText {
+        kind: kind.clone(),
+        is_safe,
+        signature: Signature::any(1, Volatility::Immutable),
+    });
+    bounded_call(Arc::new(cast), Growth::Text, vec![expr], calls, limits)
+}
+
+/// The kind of text that the library's cast by name makes of a value with parts, and whether what is none becomes NULL.
+fn casts_to_text(call: &ScalarFunction, schema: &DFSchema) -> Option<(DataType, bool)> {
+    let is_safe = match call.func.name() {
+        "arrow_cast" | "cast_to_type" => false,
+        "arrow_try_cast" | "try_cast_to_type" => true,
+        _ => return None,
+    };
+    let [value, kind] = call.args.as_slice() else {
+        return None;
+    };
+    let kind: DataType = match kind {
+        Expr::Literal(name, _) if call.func.name().starts_with("arrow_") => {
+            name.try_as_str()??.parse().ok()?
+        }
+        like => like.get_type(schema).ok()?,
+    };
+    (is_text(&kind) && is_nested(value, schema)).then_some((kind, is_safe))
+}
+
 /// Whether an expression is one whose parts are joined by `||`.
 fn joins(expr: &Expr) -> bool {
     matches!(expr, Expr::BinaryExpr(binary) if binary.op == Operator::StringConcat)
 }
 
-/// How a function grows that is not bounded yet.
-fn growth_of(function: &ScalarUDF) -> Option<Growth> {
+/// How a function grows that is not bounded yet, nor by itself.
+fn unbounded(function: &ScalarUDF) -> Option<Growth> {
     if function.inner().downcast_ref::<Bounded>().is_some() {
         return None;
     }
-    let name = function.name();
-    let known = FUNCTIONS.iter().find(|(known, _)| *known == name);
-    known.map(|(_, growth)| *growth)
+    growth_of(function).filter(|growth| !growth.is_bounded())
+}
+
+/// What a row of a call has, where that depends on the values that it is given: of constants what they make, and so much
+/// where nobody has seen them.
+pub(crate) fn row_bytes(function: &ScalarUDF, unknown: usize) -> usize {
+    match function.inner().downcast_ref::<Bounded>() {
+        Some(bounded) if bounded.late_bytes > 0 => bounded.late_bytes,
+        Some(bounded) if bounded.growth.is_by_value() => unknown,
+        _ => 0,
+    }
+}
+
+/// Whether there is such a function, because it is known what it makes.
+pub(super) fn is_allowed(function: &ScalarUDF) -> bool {
+    growth_of(function).is_some()
 }
 
 /// Whether it is a call that is to be bounded; a chain of `||` is one, which its first pair stands for.
 fn grows(expr: &Expr) -> bool {
     match expr {
         Expr::BinaryExpr(binary) => joins(expr) && !joins(&binary.left),
-        Expr::ScalarFunction(call) => growth_of(&call.func).is_some(),
+        Expr::Cast(cast) => is_text(cast.field.data_type()),
+        Expr::TryCast(cast) => is_text(cast.field.data_type()),
+        Expr::ScalarFunction(call) => {
+            unbounded(&call.func).is_some() || call.func.name().contains("cast")
+        }
         _ => false,
     }
 }
@@ -227,9 +241,14 @@ impl AnalyzerRule for BoundFunctions {
         }
         let bounded = plan.transform_up_with_subqueries(|node| {
             let names = NamePreserver::new(&node);
+            let schema = if node.inputs().is_empty() {
+                DFSchema::clone(node.schema())
+            } else {
+                merge_schema(&node.inputs())
+            };
             node.map_expressions(|expr| {
                 let name = names.save(&expr);
-                let bounded = expr.transform_up(|inner| Ok(self.bounded(inner, calls)))?;
+                let bounded = expr.transform_up(|inner| Ok(self.bounded(inner, &schema, calls)))?;
                 Ok(bounded.update_data(|expr| name.restore(expr)))
             })
         })?;
@@ -319,311 +338,204 @@ fn join(left: ArrayRef, right: ArrayRef) -> Result<ArrayRef> {
     joined.evaluate(&batch)?.into_array(rows)
 }
 
+/// Lists and what has parts, as text. A cast of its own would make it without asking.
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct AsText {
+    kind: DataType,
+    is_safe: bool,
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for AsText {
+    fn name(&self) -> &'static str {
+        "cast"
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, _arg_types: &[DataType]) -> Result<DataType> {
+        Ok(self.kind.clone())
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let Some(value) = args.args.first() else {
+            return plan_err!("a cast has a value");
+        };
+        let options = CastOptions {
+            safe: self.is_safe,
+            ..CastOptions::default()
+        };
+        value.cast_to(&self.kind, Some(&options))
+    }
+}
+
+/// A length below nothing is none, as in `PostgreSQL`. The library takes it for an enormous one.
+fn without_negatives(mut args: ScalarFunctionArgs) -> Result<ScalarFunctionArgs> {
+    let Some(length) = args.args.get_mut(1) else {
+        return Ok(args);
+    };
+    if !length.data_type().is_signed_integer() {
+        return Ok(args);
+    }
+    let is_scalar = matches!(length, ColumnarValue::Scalar(_));
+    let lengths = cast(&length.to_array(1)?, &DataType::Int64)?;
+    let lengths = lengths.as_primitive::<Int64Type>();
+    if lengths.iter().flatten().all(|length| length >= 0) {
+        return Ok(args);
+    }
+    let lengths: Int64Array = lengths.unary(|length| length.max(0));
+    let lengths = cast(&lengths, &length.data_type())?;
+    *length = if is_scalar {
+        ColumnarValue::Scalar(ScalarValue::try_from_array(&lengths, 0)?)
+    } else {
+        ColumnarValue::Array(lengths)
+    };
+    Ok(args)
+}
+
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Bounded {
     inner: Arc<ScalarUDF>,
     growth: Growth,
     /// How many such calls the statement has, which may all hold what they made at one time.
     calls: usize,
+    limits: Limits,
+    /// Bytes that it makes of constants, where that is too much to have in a plan; it is computed for each batch then.
+    late_bytes: usize,
+    signature: Signature,
+}
+
+/// A function with its bound, called with these arguments.
+fn bounded_call(
+    inner: Arc<ScalarUDF>,
+    growth: Growth,
+    args: Vec<Expr>,
+    calls: usize,
+    limits: Limits,
+) -> Expr {
+    let late_bytes = late_bytes(growth, &args, limits);
+    let mut signature = inner.signature().clone();
+    if late_bytes > 0 {
+        // The planner leaves alone what is another each time.
+        signature.volatility = Volatility::Volatile;
+    }
+    let bounded = Bounded {
+        inner,
+        growth,
+        calls,
+        limits,
+        late_bytes,
+        signature,
+    };
+    Expr::ScalarFunction(ScalarFunction::new_udf(
+        Arc::new(ScalarUDF::new_from_impl(bounded)),
+        args,
+    ))
+}
+
+/// What a call makes of constants, if it is much, or if nobody knows before they are computed.
+fn late_bytes(growth: Growth, args: &[Expr], limits: Limits) -> usize {
+    if !growth.is_by_value() || args.iter().any(|arg| !is_constant(arg)) {
+        return 0;
+    }
+    let literals = args.iter().map(|arg| match arg {
+        Expr::Literal(value, _) => Some(ColumnarValue::Scalar(value.clone())),
+        _ => None,
+    });
+    let Some(literals) = literals.collect::<Option<Vec<_>>>() else {
+        return usize::try_from(limits.constant).unwrap_or(usize::MAX);
+    };
+    let made = growth.of_values(&literals, 1).ok().flatten().unwrap_or(0);
+    let made = usize::try_from(made).unwrap_or(usize::MAX);
+    if made > FOLDED_MAX { made } else { 0 }
+}
+
+/// Whether it is the same for all rows.
+fn is_constant(expr: &Expr) -> bool {
+    let has_other = expr.exists(|expr| {
+        Ok(matches!(
+            expr,
+            Expr::Column(_)
+                | Expr::OuterReferenceColumn(..)
+                | Expr::ScalarSubquery(_)
+                | Expr::AggregateFunction(_)
+                | Expr::WindowFunction(_)
+                | Expr::Placeholder(_)
+        ))
+    });
+    !has_other.unwrap_or(true)
+}
+
+fn too_many(rows: TooManyRows) -> DataFusionError {
+    DataFusionError::External(Box::new(rows))
 }
 
 impl Bounded {
-    fn check(&self, args: &ScalarFunctionArgs) -> Result<()> {
+    /// Takes what a call makes from the query's memory. For fewer rows it may be there.
+    fn reserve(&self, bytes: usize, args: &ScalarFunctionArgs) -> Result<Option<Taken>> {
+        if bytes < RESERVED_FROM {
+            return Ok(None);
+        }
+        let rows = args.number_rows;
+        scope::reserve(bytes).map_err(|over| {
+            if rows <= 1 {
+                return DataFusionError::External(Box::new(over));
+            }
+            too_many(TooManyRows {
+                message: over.to_string(),
+                over: Some(over),
+                rows_fit: rows / 8,
+            })
+        })
+    }
+
+    /// Bytes that a call makes, if there may be so many.
+    fn check(&self, args: &ScalarFunctionArgs) -> Result<usize> {
         let is_scalar = |arg: &ColumnarValue| matches!(arg, ColumnarValue::Scalar(_));
         // One result, however many rows it is for.
-        let rows = if args.args.iter().all(is_scalar) {
-            1
-        } else {
-            args.number_rows
-        };
+        let is_constant = args.args.iter().all(is_scalar);
+        let rows = if is_constant { 1 } else { args.number_rows };
         let Some(made) = self.growth.of_values(&args.args, rows)? else {
-            return Ok(());
+            return Ok(0);
         };
-        let (most, what) = match self.growth {
-            Growth::Pairs => (STEPS_MAX, "steps"),
-            _ if rows > 1 => (BATCH_BYTES_MAX, "bytes"),
-            _ => (BYTES_MAX, "bytes"),
+        let Limits {
+            constant,
+            batch,
+            steps,
+        } = self.limits;
+        let (most, what, setting) = match self.growth {
+            Growth::Pairs => (steps, "steps", "query-ms-max"),
+            _ if is_constant => (constant, "bytes", "query-memory-bytes-max"),
+            _ => (batch, "bytes", "query-memory-bytes-max"),
         };
         let most = match self.growth {
             Growth::Pairs => most,
             _ => most / (self.calls as u64).div_ceil(CALLS_FREE),
         };
         if made > u128::from(most) {
-            return Err(DataFusionError::Execution(format!(
-                "{} would take {made} {what} for {rows} rows at once, and {most} are allowed; make less of it, or series of rows with FROM generate_series(...)",
+            let message = format!(
+                "{} would take {made} {what} for {rows} rows at once, and {most} are allowed; make less of it, or series of rows with FROM generate_series(...), or raise {setting}",
                 self.inner.name()
-            )));
-        }
-        Ok(())
-    }
-}
-
-impl Growth {
-    /// Bytes, or steps, of all rows; `None` = arguments of other types than those that grow.
-    fn of_values(self, args: &[ColumnarValue], rows: usize) -> Result<Option<u128>> {
-        // What can be told without a copy of each constant for each row.
-        let bytes = |at: usize| args.get(at).map_or(Ok(0), |arg| bytes_of(arg, rows));
-        let sum = || (0..args.len()).map(bytes).sum::<Result<u128>>();
-        match self {
-            Self::Sum => return sum().map(Some),
-            Self::SumWith => return Ok(Some(sum()? + bytes(0)? * args.len() as u128)),
-            Self::Twice => return Ok(Some(bytes(0)? * 2)),
-            Self::Pattern => return Ok(Some(bytes(1)? * PATTERN_TIMES)),
-            Self::Hashes => return Ok(Some(sum()? * HASH_TIMES)),
-            _ => {}
-        }
-        let arrays: Result<Vec<ArrayRef>> = args.iter().map(|arg| arg.to_array(rows)).collect();
-        let arrays = arrays?;
-        Ok(match self {
-            Self::Regexp => regexp(&arrays)?,
-            _ => self.made(&arrays),
-        })
-    }
-
-    fn made(self, args: &[ArrayRef]) -> Option<u128> {
-        let of = |at: usize| args.get(at);
-        match self {
-            Self::Times => sum([&lengths(of(0)?)?, &numbers(of(1)?)?], |[length, times]| {
-                length * times
-            }),
-            Self::UpTo => {
-                let longest = of(2).and_then(lengths).and_then(|it| max(&it));
-                let unit = longest.and_then(|it| u128::try_from(it).ok()).unwrap_or(0);
-                sum([&numbers(of(1)?)?], |[length]| length * unit.max(8))
+            );
+            if rows <= 1 || self.growth == Growth::Pairs {
+                return Err(DataFusionError::Execution(message));
             }
-            Self::Range => range(args),
-            Self::Replace => {
-                let (text, old, new) = (of(0)?, of(1)?, of(2)?);
-                let found = found(text, old)?;
-                sum(
-                    [&lengths(text)?, &found, &lengths(new)?],
-                    |[text, found, new]| text + found * new,
-                )
-            }
-            Self::Pieces => {
-                let found = found(of(0)?, of(1)?)?;
-                sum([&lengths(of(0)?)?, &found], |[text, found]| {
-                    text + found * 8
-                })
-            }
-            Self::Pairs => sum([&lengths(of(0)?)?, &lengths(of(1)?)?], |[one, other]| {
-                one * other
-            }),
-            Self::Text => {
-                let text = of(0)?.to_data().get_slice_memory_size().ok()? as u128;
-                let between = sum(
-                    [&lengths(of(0)?)?, &lengths(of(1)?)?],
-                    |[count, between]| count * between,
-                );
-                Some(text * 3 + between?)
-            }
-            Self::Elements => sum([&lengths(of(0)?)?, &lengths(of(2)?)?], |[count, new]| {
-                count * new.max(8)
-            }),
-            _ => None,
+            let rows_fit = u128::from(most) * rows as u128 / made;
+            return Err(too_many(TooManyRows {
+                message,
+                over: None,
+                rows_fit: usize::try_from(rows_fit).unwrap_or(rows),
+            }));
         }
-    }
-}
-
-/// Bytes of an argument's values in all rows.
-fn bytes_of(arg: &ColumnarValue, rows: usize) -> Result<u128> {
-    let (array, times) = match arg {
-        ColumnarValue::Scalar(_) => (arg.to_array(1)?, rows),
-        ColumnarValue::Array(array) => (ArrayRef::clone(array), 1),
-    };
-    // A dictionary's values are few, and each row will have one of them.
-    let array = match array.data_type() {
-        DataType::Dictionary(_, values) => cast(&array, values)?,
-        _ => array,
-    };
-    let bytes = match array.data_type() {
-        // What a view points to is counted for nobody else.
-        DataType::Utf8View => array.as_string_view().iter().flatten().map(str::len).sum(),
-        DataType::BinaryView => array
-            .as_binary_view()
-            .iter()
-            .flatten()
-            .map(<[u8]>::len)
-            .sum(),
-        DataType::List(field) | DataType::LargeList(field)
-            if matches!(field.data_type(), DataType::Utf8View | DataType::BinaryView) =>
-        {
-            array.get_array_memory_size()
-        }
-        _ => array.to_data().get_slice_memory_size()?,
-    };
-    Ok(bytes as u128 * times as u128)
-}
-
-/// How often each text has the other in it. Looked for only where it could be too often.
-fn found(texts: &ArrayRef, parts: &ArrayRef) -> Option<Int64Array> {
-    let texts = cast(texts, &DataType::Utf8).ok()?;
-    let parts = cast(parts, &DataType::Utf8).ok()?;
-    let pairs = texts
-        .as_string::<i32>()
-        .iter()
-        .zip(parts.as_string::<i32>());
-    let counts = pairs.map(|(text, part)| {
-        let (text, part) = text.zip(part)?;
-        let count = if part.is_empty() {
-            text.len() + 1
+        let bytes = if self.growth == Growth::Pairs {
+            0
         } else {
-            text.matches(part).count()
+            made
         };
-        i64::try_from(count).ok()
-    });
-    Some(counts.collect())
-}
-
-/// The text, and what stands for each place where the pattern is found. What the replacement takes from there is in it once
-/// for each time that it says so.
-fn regexp(args: &[ArrayRef]) -> Result<Option<u128>> {
-    let [texts, patterns, news, rest @ ..] = args else {
-        return Ok(None);
-    };
-    let as_text = |array: &ArrayRef| cast(array, &DataType::Utf8);
-    let (texts, patterns, news) = (as_text(texts)?, as_text(patterns)?, as_text(news)?);
-    let flags = rest.first().map(as_text).transpose()?;
-    let references = |new: &str| new.bytes().filter(|byte| b"\\$".contains(byte)).count();
-    let mut most = 0u128;
-    let mut counted = Vec::with_capacity(texts.len());
-    let columns = texts.as_string::<i32>().iter().zip(news.as_string::<i32>());
-    for (row, (text, new)) in columns.enumerate() {
-        let flags = flags.as_ref().map(AsArray::as_string::<i32>);
-        let is_global = flags.is_some_and(|it| it.is_valid(row) && it.value(row).contains('g'));
-        let (text, new) = (text.unwrap_or_default(), new.unwrap_or_default());
-        let taken = text.len() as u128 * (1 + references(new)) as u128;
-        let times = if is_global { text.len() + 1 } else { 1 };
-        most += taken + times as u128 * new.len() as u128;
-        counted.push((taken, is_global, new.len() as u128));
+        Ok(usize::try_from(bytes).unwrap_or(usize::MAX))
     }
-    let is_any_global = counted.iter().any(|(_, is_global, _)| *is_global);
-    if most <= u128::from(BYTES_MAX) || !is_any_global {
-        return Ok(Some(most));
-    }
-    // It is worth to look how often.
-    let places = regexp_count_func(&[texts, patterns])?;
-    let places = places.as_primitive::<Int64Type>();
-    let made = counted
-        .into_iter()
-        .enumerate()
-        .map(|(row, (taken, is_global, new))| {
-            let found = if places.is_valid(row) {
-                places.value(row)
-            } else {
-                0
-            };
-            let found = u128::try_from(found).unwrap_or(0);
-            taken + new * if is_global { found } else { found.min(1) }
-        });
-    Ok(Some(made.fold(0, u128::saturating_add)))
-}
-
-/// The sum over all rows in which nothing is NULL or negative.
-fn sum<const N: usize>(
-    columns: [&Int64Array; N],
-    of_row: impl Fn([u128; N]) -> u128,
-) -> Option<u128> {
-    let rows = columns.first()?.len();
-    let of_rows = (0..rows).filter_map(|row| {
-        let values = columns.map(|column| {
-            let value = column.is_valid(row).then(|| column.value(row))?;
-            u128::try_from(value).ok()
-        });
-        values
-            .iter()
-            .all(Option::is_some)
-            .then(|| of_row(values.map(Option::unwrap_or_default)))
-    });
-    Some(of_rows.fold(0, u128::saturating_add))
-}
-
-fn numbers(array: &ArrayRef) -> Option<Int64Array> {
-    let is_number = array.data_type().is_integer();
-    let numbers = is_number.then(|| cast(array, &DataType::Int64).ok())??;
-    Some(numbers.as_primitive::<Int64Type>().clone())
-}
-
-/// Bytes of each text, elements of each list; eight for what has no length.
-fn lengths(array: &ArrayRef) -> Option<Int64Array> {
-    let of_bytes = |bytes: usize| i64::try_from(bytes).ok();
-    match array.data_type() {
-        DataType::Utf8View => {
-            let texts = array.as_string_view().iter();
-            Some(texts.map(|text| of_bytes(text?.len())).collect())
-        }
-        DataType::BinaryView => {
-            let values = array.as_binary_view().iter();
-            Some(values.map(|bytes| of_bytes(bytes?.len())).collect())
-        }
-        DataType::Dictionary(_, values) => lengths(&cast(array, values).ok()?),
-        _ => match length(array) {
-            Ok(lengths) => Some(
-                cast(&lengths, &DataType::Int64)
-                    .ok()?
-                    .as_primitive::<Int64Type>()
-                    .clone(),
-            ),
-            Err(_) => Some(Int64Array::from(vec![8; array.len()])),
-        },
-    }
-}
-
-/// Eight bytes for each number or time from the first to the last.
-fn range(args: &[ArrayRef]) -> Option<u128> {
-    let (from, to) = match args {
-        [to] => (None, to),
-        [from, to, ..] => (Some(from), to),
-        [] => return None,
-    };
-    let to = points(to)?;
-    let from = match from {
-        Some(from) => points(from)?,
-        None => Int64Array::from(vec![0; to.len()]),
-    };
-    let steps = match args.get(2) {
-        Some(steps) => widths(steps)?,
-        None => Int64Array::from(vec![1; to.len()]),
-    };
-    let of_rows = (0..to.len()).filter_map(|row| {
-        let value = |column: &Int64Array| column.is_valid(row).then(|| column.value(row));
-        let (from, to, step) = (value(&from)?, value(&to)?, value(&steps)?);
-        let count = u128::from(from.abs_diff(to)) / u128::from(step.unsigned_abs().max(1)) + 1;
-        // Against its direction there is nothing between them.
-        let is_empty = (from < to) != (step > 0);
-        Some(if is_empty { 0 } else { count * 8 })
-    });
-    Some(of_rows.fold(0, u128::saturating_add))
-}
-
-/// Numbers as they are, times in nanoseconds.
-fn points(array: &ArrayRef) -> Option<Int64Array> {
-    match array.data_type() {
-        DataType::Timestamp(..) | DataType::Date32 | DataType::Date64 => {
-            let in_ns = DataType::Timestamp(TimeUnit::Nanosecond, None);
-            let times = cast(array, &in_ns).ok()?;
-            let numbers = cast(&times, &DataType::Int64).ok()?;
-            Some(numbers.as_primitive::<Int64Type>().clone())
-        }
-        _ => numbers(array),
-    }
-}
-
-/// Numbers as they are, intervals in nanoseconds with the shortest months.
-fn widths(array: &ArrayRef) -> Option<Int64Array> {
-    if *array.data_type() != DataType::Interval(IntervalUnit::MonthDayNano) {
-        return numbers(array);
-    }
-    let widths = array.as_primitive::<IntervalMonthDayNanoType>().iter();
-    let in_ns = widths.map(|width| {
-        let width = width?;
-        let days = i64::from(width.months) * 28 + i64::from(width.days);
-        Some(
-            days.saturating_mul(DAY_NS)
-                .saturating_add(width.nanoseconds),
-        )
-    });
-    Some(in_ns.collect())
 }
 
 impl ScalarUDFImpl for Bounded {
@@ -640,7 +552,7 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn signature(&self) -> &Signature {
-        self.inner.signature()
+        &self.signature
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
@@ -656,8 +568,15 @@ impl ScalarUDFImpl for Bounded {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        self.check(&args)?;
-        self.inner.invoke_with_args(args)
+        scope::check()?;
+        let args = if self.growth == Growth::UpTo {
+            without_negatives(args)?
+        } else {
+            args
+        };
+        let bytes = self.check(&args)?;
+        let _taken = self.reserve(bytes, &args)?;
+        scope::long(|| self.inner.invoke_with_args(args))
     }
 
     /// What it would be simplified to is not bounded.

@@ -38,8 +38,8 @@ impl<'a> Rows<'a> {
 
 /// State of an aggregate for groups 0, 1, 2 and so on.
 pub(super) trait Dense: Send + Sync + 'static {
-    /// Makes room for this many groups; there are never fewer than before.
-    fn grow(&mut self, groups: usize);
+    /// Makes room for this many groups, if there is memory for them; there are never fewer than before.
+    fn grow(&mut self, groups: usize) -> Result<()>;
     /// Takes in rows of the arguments.
     fn update(&mut self, values: &[ArrayRef], rows: Rows<'_>) -> Result<()>;
     /// Takes in what [`Dense::state`] or [`Dense::convert`] returned elsewhere.
@@ -78,7 +78,7 @@ impl<D: Dense> GroupsAccumulator for Grouped<D> {
         opt_filter: Option<&BooleanArray>,
         total_num_groups: usize,
     ) -> Result<()> {
-        self.0.grow(total_num_groups);
+        self.0.grow(total_num_groups)?;
         let rows = Rows {
             groups: Some(group_indices),
             filter: opt_filter,
@@ -106,7 +106,7 @@ impl<D: Dense> GroupsAccumulator for Grouped<D> {
         group_indices: &[usize],
         total_num_groups: usize,
     ) -> Result<()> {
-        self.0.grow(total_num_groups);
+        self.0.grow(total_num_groups)?;
         let rows = Rows {
             groups: Some(group_indices),
             filter: None,
@@ -135,9 +135,9 @@ impl<D: Dense> GroupsAccumulator for Grouped<D> {
 pub(super) struct Single<D>(D);
 
 impl<D: Dense> Single<D> {
-    pub(super) fn new(mut dense: D) -> Self {
-        dense.grow(1);
-        Self(dense)
+    pub(super) fn new(mut dense: D) -> Result<Self> {
+        dense.grow(1)?;
+        Ok(Self(dense))
     }
 }
 

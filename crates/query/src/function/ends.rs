@@ -81,9 +81,10 @@ impl<T: Number> Ends<T> {
 }
 
 impl<T: Number> Dense for Ends<T> {
-    fn grow(&mut self, groups: usize) {
+    fn grow(&mut self, groups: usize) -> Result<()> {
         self.first.resize(groups.max(self.first.len()), None);
         self.last.resize(groups.max(self.last.len()), None);
+        Ok(())
     }
 
     fn update(&mut self, values: &[ArrayRef], rows: Rows<'_>) -> Result<()> {

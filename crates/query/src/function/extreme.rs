@@ -120,8 +120,9 @@ struct Extremes {
 }
 
 impl Dense for Extremes {
-    fn grow(&mut self, groups: usize) {
+    fn grow(&mut self, groups: usize) -> Result<()> {
         self.found.resize(groups.max(self.found.len()), None);
+        Ok(())
     }
 
     fn update(&mut self, values: &[ArrayRef], rows: Rows<'_>) -> Result<()> {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef, AsArray, Int64Array, ListArray};
 use arrow::buffer::OffsetBuffer;
 use arrow::datatypes::{DataType, Field, FieldRef, Float64Type, Int64Type};
-use datafusion::common::{Result, ScalarValue, exec_err, internal_err, plan_err};
+use datafusion::common::{DataFusionError, Result, ScalarValue, exec_err, internal_err, plan_err};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::format_state_name;
 use datafusion::logical_expr::{
@@ -17,6 +17,8 @@ use datafusion::logical_expr::{
 
 use super::dense::{Dense, Grouped, Rows, Single};
 use super::series::literal;
+use crate::error::OverMemory;
+use crate::scope;
 
 const USAGE: &str = "histogram(value, min, max, nbuckets): min, max and nbuckets are constants";
 
@@ -69,7 +71,7 @@ impl AggregateUDFImpl for Histogram {
     }
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        Ok(Box::new(Single::new(Counts::of(&args)?)))
+        Ok(Box::new(Single::new(Counts::of(&args)?)?))
     }
 
     fn groups_accumulator_supported(&self, _args: AccumulatorArgs) -> bool {
@@ -176,6 +178,10 @@ impl Counts {
 
     fn lists(&self, groups: usize) -> Result<ArrayRef> {
         let width = self.width();
+        let bytes = groups
+            .saturating_mul(width)
+            .saturating_mul(size_of::<i64>());
+        let _taken = scope::reserve(bytes).map_err(external)?;
         let counts: Vec<i64> = self.values.iter().take(groups * width).copied().collect();
         let offsets = OffsetBuffer::from_lengths(std::iter::repeat_n(width, groups));
         let nulls = self.has_value.iter().take(groups).copied().collect();
@@ -189,11 +195,32 @@ impl Counts {
     }
 }
 
+fn external(over: OverMemory) -> DataFusionError {
+    DataFusionError::External(Box::new(over))
+}
+
 impl Dense for Counts {
-    fn grow(&mut self, groups: usize) {
+    /// Groups of one batch alone may be more than there is memory for, so it is asked for before they are made: the new
+    /// ones and, where the table moves, the old ones beside them.
+    fn grow(&mut self, groups: usize) -> Result<()> {
         let groups = groups.max(self.has_value.len());
-        self.values.resize(groups * self.width(), 0);
+        let counts = groups.saturating_mul(self.width());
+        if counts > self.values.capacity() {
+            let capacity = self.values.capacity();
+            let roomy = counts.max(capacity + capacity / 2);
+            let is_room = |counts: usize| {
+                let taken = scope::reserve(counts.saturating_mul(size_of::<i64>()));
+                taken.map(drop)
+            };
+            let counts = match is_room(roomy) {
+                Ok(()) => roomy,
+                Err(_) => is_room(counts).map(|()| counts).map_err(external)?,
+            };
+            self.values.reserve_exact(counts - self.values.len());
+        }
+        self.values.resize(counts, 0);
         self.has_value.resize(groups, false);
+        Ok(())
     }
 
     fn update(&mut self, values: &[ArrayRef], rows: Rows<'_>) -> Result<()> {
@@ -248,7 +275,7 @@ impl Dense for Counts {
             has_value: Vec::new(),
             ..*self
         };
-        each.grow(groups);
+        each.grow(groups)?;
         let own: Vec<usize> = (0..groups).collect();
         each.update(values, rows.by(&own))?;
         each.state(groups)

@@ -179,9 +179,10 @@ fn picture(samples: &[Sample], points: usize) -> Vec<Sample> {
 }
 
 impl Dense for Samples {
-    fn grow(&mut self, groups: usize) {
+    fn grow(&mut self, groups: usize) -> Result<()> {
         self.groups
             .resize(groups.max(self.groups.len()), Vec::new());
+        Ok(())
     }
 
     fn update(&mut self, values: &[ArrayRef], rows: Rows<'_>) -> Result<()> {
@@ -251,7 +252,7 @@ impl Dense for Samples {
             return internal_err!("a value and a time are missing");
         };
         let mut each = Self::new(self.of.clone());
-        each.grow(values.len());
+        each.grow(values.len())?;
         let own: Vec<usize> = (0..values.len()).collect();
         each.update(&[Arc::clone(values), Arc::clone(times)], rows.by(&own))?;
         each.state(values.len())

@@ -123,9 +123,9 @@ trait Then<R> {
 
 struct AsSingle;
 
-impl Then<Box<dyn Accumulator>> for AsSingle {
-    fn run<D: Dense>(self, dense: D) -> Box<dyn Accumulator> {
-        Box::new(Single::new(dense))
+impl Then<Result<Box<dyn Accumulator>>> for AsSingle {
+    fn run<D: Dense>(self, dense: D) -> Result<Box<dyn Accumulator>> {
+        Ok(Box::new(Single::new(dense)?))
     }
 }
 
@@ -145,8 +145,8 @@ fn turned(values: &[ArrayRef]) -> Vec<ArrayRef> {
 }
 
 impl Dense for TimeFirst {
-    fn grow(&mut self, groups: usize) {
-        self.0.grow(groups);
+    fn grow(&mut self, groups: usize) -> Result<()> {
+        self.0.grow(groups)
     }
 
     fn update(&mut self, values: &[ArrayRef], rows: super::dense::Rows<'_>) -> Result<()> {
@@ -269,7 +269,7 @@ impl AggregateUDFImpl for Series {
     }
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        self.with(&args, AsSingle)
+        self.with(&args, AsSingle)?
     }
 
     fn groups_accumulator_supported(&self, _args: AccumulatorArgs) -> bool {

@@ -180,7 +180,6 @@ async fn functions_that_make_much_of_little_are_refused_before_they_begin() {
     for sql in [
         "SELECT repeat('x', 1000000000)",
         "SELECT length(repeat('x', 9223372036854775807))",
-        "SELECT repeat(s, 200000) FROM m",
         "SELECT repeat(repeat('x', 100000), 100000)",
         "SELECT lpad('x', 2000000000)",
         "SELECT rpad('x', 2000000000, 'yz')",
@@ -211,6 +210,8 @@ async fn functions_that_make_much_of_little_are_refused_before_they_begin() {
             "SELECT sum(length(repeat(host, n))) FROM m WHERE n < 4",
             "12",
         ),
+        // More than a batch may have: 5000 rows of two to five letters, 478 MB, in batches that are cut.
+        ("SELECT sum(length(repeat(s, 20000))) FROM m", "477800000"),
         ("SELECT lpad('x', 3, 'y') || rpad('x', 3)", "yyxx  "),
         ("SELECT replace('aXbX', 'X', '--')", "a--b--"),
         ("SELECT levenshtein('kitten', 'sitting')", "3"),
@@ -416,6 +417,7 @@ async fn other_functions_make_no_more_at_once_either() {
     let (text, numbers) = ("repeat('x', 30000000)", "range(4000000)");
     let doubled =
         "SELECT a || a AS a FROM (".repeat(12) + "SELECT host AS a FROM m" + &") q".repeat(12);
+    let doubled = format!("SELECT max(length(a)) FROM ({doubled}) q");
     for sql in [
         "SELECT length(regexp_replace(repeat('x', 1000000), 'x', repeat('y', 100000), 'g'))".to_owned(),
         r"SELECT length(regexp_replace(repeat('x', 1000000), '(.*)', repeat('\1', 1000)))".to_owned(),
@@ -423,7 +425,6 @@ async fn other_functions_make_no_more_at_once_either() {
         format!("SELECT length(concat({}))", many(text, ", ")),
         format!("SELECT length(concat_ws('-', {}))", many(text, ", ")),
         format!("SELECT length(overlay({text} PLACING {text} FROM 5))"),
-        format!("SELECT max(length(a)) FROM ({doubled}) q"),
         format!("SELECT array_length([{}])", many(numbers, ", ")),
         format!("SELECT array_length(array_concat({}))", many(numbers, ", ")),
         format!("SELECT array_length({})", many(numbers, " || ")),
@@ -444,6 +445,7 @@ async fn other_functions_make_no_more_at_once_either() {
     }
     for (sql, wanted) in [
         ("SELECT 'a' || NULL || 'b' IS NULL", "true"),
+        (doubled.as_str(), "8192"),
         ("SELECT host || '-' || n || 'x' FROM m WHERE n = 8", "h1-8x"),
         ("SELECT concat(host, NULL, n) FROM m WHERE n = 8", "h18"),
         (
@@ -483,8 +485,8 @@ async fn other_functions_make_no_more_at_once_either() {
 #[tokio::test]
 async fn a_scan_is_charged_and_a_small_question_waits_for_memory() {
     let store = Store::with(SqlOptions {
-        queries_memory_bytes_max: 400_000,
-        query_ms_max: 20_000,
+        queries_memory_bytes_max: 2_000_000,
+        query_ms_max: 2000,
         ..SqlOptions::default()
     });
     let lines: Vec<String> = (0..60_000)
@@ -504,8 +506,12 @@ async fn a_scan_is_charged_and_a_small_question_waits_for_memory() {
         }
         assert!(open.len() < 20, "nobody counts what they hold");
     };
+    // One that finds less than its share left waits for it, as long as it may.
     assert!(
-        matches!(over, Error::Memory(OverMemory::Shared { .. })),
+        matches!(
+            over,
+            Error::Memory(OverMemory::Shared { .. }) | Error::Time { .. }
+        ),
         "{over:?}"
     );
     assert!(!open.is_empty(), "not one fits");

@@ -16,6 +16,7 @@ mod operators;
 mod oracle;
 mod plain;
 mod relations;
+mod resources;
 mod slt;
 mod statements;
 mod statements_explain;
@@ -27,3 +28,7 @@ mod tags;
 mod templates;
 mod time_range;
 mod times;
+
+/// As in the program, so that every statement of these tests is held to what it allocates.
+#[global_allocator]
+static ALLOCATOR: nilometer_query::CountingAllocator = nilometer_query::CountingAllocator;

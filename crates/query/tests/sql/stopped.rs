@@ -103,3 +103,56 @@ async fn a_join_that_finds_nothing_is_ended_by_kill_query_and_by_its_caller() {
         ["1"]
     );
 }
+
+/// The story: 128 batches of a window, each of them 8192 lists of a thousand values, were made between two looks at the clock: the
+/// statement ended half a minute after its time was over, and as long after its KILL.
+#[tokio::test]
+async fn a_window_of_lists_ends_within_a_batch() {
+    let store = store(SqlOptions {
+        query_ms_max: 200,
+        ..SqlOptions::default()
+    });
+    let began = std::time::Instant::now();
+    for aggregate in ["array_agg(value)", "median(value)"] {
+        let sql = format!(
+            "SELECT count(x) FROM (SELECT {aggregate} OVER (ORDER BY value ROWS BETWEEN 1000 PRECEDING AND CURRENT ROW) AS x FROM generate_series(1, 10000000))"
+        );
+        let error = store.error(&sql).await;
+        assert!(
+            matches!(error, Error::Time { limit_ms: 200 }),
+            "{sql}: {error:?}"
+        );
+    }
+    // What 128 batches take is many minutes.
+    assert!(began.elapsed() < std::time::Duration::from_secs(60));
+}
+
+/// The story: one join kept `SELECT 1` waiting for 25 seconds and SHOW QUERIES for 18, because each of its threads worked on until
+/// it had 128 batches. Here there is one thread.
+#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+async fn short_statements_overtake_a_long_one() {
+    let store = Arc::new(store(SqlOptions {
+        query_ms_max: 3_600_000,
+        ..SqlOptions::default()
+    }));
+    for sql in [
+        "SELECT count(*) FROM m a, m b WHERE a.v + b.v > 1000",
+        "SELECT count(*) FROM m a, m b WHERE a.v + b.v < 0",
+        "SELECT max(value) FROM generate_series(1, 1000000000000)",
+        "SELECT count(x) FROM (SELECT median(value) OVER (ORDER BY value ROWS BETWEEN 1000 PRECEDING AND CURRENT ROW) AS x FROM generate_series(1, 10000000))",
+    ] {
+        let runner = Arc::clone(&store);
+        let run = tokio::spawn(async move { runner.error(sql).await });
+        let id = at_work(&store, sql).await;
+        for _ in 0..20 {
+            let asker = Arc::clone(&store);
+            let short = tokio::spawn(async move { asker.rows("SELECT 1").await });
+            assert_eq!(short.await.unwrap(), ["1"], "{sql}");
+        }
+        let ender = Arc::clone(&store);
+        let kill = tokio::spawn(async move { ender.rows(&format!("KILL QUERY {id}")).await });
+        assert_eq!(kill.await.unwrap(), ["0"], "{sql}");
+        let error = run.await.unwrap();
+        assert!(matches!(error, Error::Killed { .. }), "{sql}: {error:?}");
+    }
+}
