@@ -38,8 +38,8 @@ dependencies() {
     return "$failed"
 }
 
-# The program is there already; what is compiled is the ledger itself. Another seed each time, which it prints. The load
-# that other databases get by hand is tried on our own server.
+# The program is there already; what is compiled is the ledger itself. The same seed each time: `make ledger` draws another.
+# The load that other databases get by hand is tried on our own server.
 ledger() {
     local failed=0
     cargo build --release --locked "${rest[@]}" --bin nilometer --bin nilometer-ledger || return 1
