@@ -25,7 +25,7 @@ use crate::random::Random;
 use crate::server::{DB, Launch, Server};
 use crate::tally::Tally;
 use draw::Content;
-use model::{Kind, Row, Table};
+use model::{Kind, Row, Table, Where};
 
 /// Steps of one life. Then another begins, so that reading everything back stays quick.
 const STEPS: u64 = 60;
@@ -153,6 +153,9 @@ impl OneLife {
     }
 
     fn steps(&mut self, context: &Context, faults_before: u64) -> Result<()> {
+        if self.random.one_in(2) && self.thin_out()?.is_end() {
+            return Ok(());
+        }
         for _ in 0..STEPS {
             if !context.goes_on(faults_before + self.tally.faults) {
                 break;
@@ -287,6 +290,65 @@ impl OneLife {
         Ok(())
     }
 
+    /// Partitions that were dense become thin enough to be joined, while each has files of the same flushes: generations
+    /// of values over them, a delete of most series between, and the store compacted after each.
+    fn thin_out(&mut self) -> Result<Then> {
+        const SERIES: u64 = 10;
+        let at = *self.random.pick(&[0, 1, 3]);
+        let points = *self.random.pick(&[280, 420]);
+        let (hours, every) = (*self.random.pick(&[6, 7, 8]), *self.random.pick(&[14, 28]));
+        // Two dense hours are too many rows to be joined, and all of them thin are not.
+        let widen = points * SERIES as i64 * *self.random.pick(&[165, 175, 190]) / 100;
+        let flags = format!(
+            "--compaction-fan-in {} --partition-rows-min {} --widen-rows-max {widen}",
+            self.random.pick(&[4, 8, 8]),
+            self.random.pick(&[100, 500]),
+        );
+        self.launch.flags = flags.split_whitespace().map(str::to_owned).collect();
+        let begin = (draw::NEWEST / (8 * draw::HOUR) - 5) * (8 * draw::HOUR);
+        let name = self.tables.get(at).map_or("", |table| table.name);
+        let statement = format!("ALTER TABLE {name} SET (partition_interval = '1 hour')");
+        demand(self.client()?.sql(DB, &statement))?;
+        self.note(format!("table {at} thinned out under {flags}"));
+        for generation in 0..3 {
+            for hour in 0..hours {
+                let begin = begin + hour * draw::HOUR;
+                let mut rows = Content::block(begin, points, SERIES, &mut self.random);
+                if generation > 0 {
+                    let mut number = 0;
+                    rows.retain(|_| {
+                        number += 1;
+                        (number - 1) / SERIES % every == 0
+                    });
+                }
+                self.write(&[at], &rows)?;
+                if generation == 0 && self.restart(End::SettleUnder)?.is_end() {
+                    return Ok(Then::End);
+                }
+            }
+            if generation == 2 {
+                break;
+            }
+            if self.restart(End::SettleUnder)?.is_end() {
+                return Ok(Then::End);
+            }
+            if generation == 1 {
+                let which = Where {
+                    from: begin,
+                    until: begin + 8 * draw::HOUR,
+                    h: None,
+                    h_from: Some("h2".to_owned()),
+                    field: None,
+                };
+                self.delete_rows(at, &which)?;
+            }
+        }
+        if self.compare_all()?.is_end() || self.restart(End::SettleUnder)?.is_end() {
+            return Ok(Then::End);
+        }
+        self.compare_all()
+    }
+
     fn overwrite(&mut self) -> Result<()> {
         let to = self.targets();
         let Some(first) = to.first().and_then(|at| self.tables.get(*at)) else {
@@ -415,16 +477,23 @@ impl OneLife {
         } else {
             self.content.some_by_field(table, &mut self.random)
         };
+        self.delete_rows(at, &which)
+    }
+
+    fn delete_rows(&mut self, at: usize, which: &Where) -> Result<()> {
+        let Some(table) = self.tables.get(at) else {
+            return Ok(());
+        };
         let statement = format!(
             "DELETE FROM {} WHERE {}",
             table.name,
-            draw::condition(&which)
+            draw::condition(which)
         );
         let found = counted(self.client()?.sql(DB, &statement))?;
         let wanted = self
             .tables
             .get_mut(at)
-            .map_or(0, |table| table.delete(&which));
+            .map_or(0, |table| table.delete(which));
         self.note(format!("{wanted} rows deleted from table {at}"));
         self.same_count(&statement, found, wanted);
         Ok(())
@@ -481,17 +550,17 @@ impl OneLife {
             return Ok(Then::End);
         };
         let ended = match end {
-            End::Stop | End::Settle => server.stop()?,
+            End::Stop | End::Settle | End::SettleUnder => server.stop()?,
             End::Kill | End::KillAmidWrite => server.kill()?,
         };
         let label = self.label();
-        if matches!(end, End::Stop | End::Settle) && !ended.status.success() {
+        if !matches!(end, End::Kill | End::KillAmidWrite) && !ended.status.success() {
             self.tally
                 .broke(format!("{label}: a stop ended with {}", ended.status));
         }
         Life::look_at(&ended, &mut self.tally, &label);
         self.tally.faults += 1;
-        if matches!(end, End::Settle) {
+        if matches!(end, End::Settle | End::SettleUnder) {
             let settled = run(Command::new(&self.launch.program)
                 .arg("settle")
                 .arg("--data")
@@ -503,7 +572,7 @@ impl OneLife {
                 return Ok(Then::End);
             }
         }
-        if self.random.one_in(3) {
+        if !matches!(end, End::SettleUnder) && self.random.one_in(3) {
             self.launch.flags = flags(&mut self.random);
         }
         self.note(format!("{end:?}, then {}", self.launch.flags.join(" ")));
@@ -610,6 +679,8 @@ enum End {
     KillAmidWrite,
     /// A stop, then `nilometer settle` on what it left.
     Settle,
+    /// The same, and a start with the same settings.
+    SettleUnder,
 }
 
 /// Settings of one start: the default ones, one that is small, or several.

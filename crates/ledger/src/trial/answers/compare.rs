@@ -122,6 +122,7 @@ pub(super) fn sums(client: &mut Client, table: &Table, which: Option<&Where>) ->
         from: i64::MIN,
         until: i64::MAX,
         h: None,
+        h_from: None,
         field: None,
     };
     let mut statement = format!(

@@ -139,6 +139,7 @@ impl Content {
             from,
             until,
             h,
+            h_from: None,
             field: None,
         }
     }
@@ -273,6 +274,9 @@ pub(super) fn condition(which: &Where) -> String {
         Some(Some(h)) => {
             let _ = write!(sql, " AND h = {}", text(h));
         }
+    }
+    if let Some(from) = &which.h_from {
+        let _ = write!(sql, " AND h >= {}", text(from));
     }
     if let Some(test) = &which.field {
         sql.push_str(" AND ");

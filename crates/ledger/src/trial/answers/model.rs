@@ -63,6 +63,8 @@ pub(super) struct Where {
     pub(super) until: i64,
     /// `Some(None)`: without that tag.
     pub(super) h: Option<Option<String>>,
+    /// Those whose tag is not below this.
+    pub(super) h_from: Option<String>,
     pub(super) field: Option<Test>,
 }
 
@@ -96,6 +98,10 @@ impl Where {
     pub(super) fn holds(&self, key: &Key, fields: &Fields) -> bool {
         (self.from..self.until).contains(&key.time)
             && self.h.as_ref().is_none_or(|h| *h == key.h)
+            && self
+                .h_from
+                .as_ref()
+                .is_none_or(|from| key.h.as_ref() >= Some(from))
             && self.field.as_ref().is_none_or(|test| test.holds(fields))
     }
 }
@@ -233,6 +239,7 @@ mod tests {
         from: i64::MIN,
         until: i64::MAX,
         h: None,
+        h_from: None,
         field: None,
     };
 
