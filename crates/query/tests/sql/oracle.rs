@@ -25,7 +25,6 @@ use serde_json::Value;
 use self::rules::{Difference, RULES};
 use crate::support::Store;
 
-#[path = "oracle_rules.rs"]
 mod rules;
 
 /// Queries of one live run.

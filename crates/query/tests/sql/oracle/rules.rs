@@ -192,7 +192,7 @@ fn each_rule_excuses_what_it_names_and_nothing_beside_it() {
     }
     for (name, meant, not_meant) in cases {
         let excused_by = |(oracle, query, error): Case| {
-            let rows = [];
+            let rows: [Value; 0] = [];
             // Only the oracle of the rule about it refuses anything here.
             let wanted = (!query.contains('%')).then_some(&rows[..]);
             let found = match error {
