@@ -3,9 +3,11 @@
 //! Does: decide which segments to rewrite together ([`plan`]), and rewrite them with the reader and the merge of a scan
 //! ([`rewrite`]). Does not: claim jobs, write the manifest or remove files; see `engine/compact.rs`.
 //!
-//! Segments that share a table and time are ordered by their last LSN. Whatever is merged must be neighbours in
-//! this order, or newer rows would come to stand below older ones.
+//! Segments that share a table and time are ordered by their last LSN ([`order`]). Whatever is merged must be neighbours in
+//! this order, or newer rows would come to stand below older ones. No row goes unless it is known where to ([`balance`]).
 
+pub(crate) mod balance;
+pub(crate) mod order;
 pub(crate) mod plan;
 pub(crate) mod rewrite;
 

@@ -202,6 +202,8 @@ pub struct Engine {
     budget: MemoryBudget,
     /// Damaged files that were put aside, now or earlier.
     quarantined: Vec<Quarantined>,
+    /// Pairs of segment files that were in no order when the store was opened.
+    unordered: Vec<(u64, u64)>,
     /// Damaged index files that were put aside since.
     mended: Mutex<Vec<Quarantined>>,
     /// Held by whoever merges or mends index files.
@@ -238,6 +240,8 @@ struct Jobs {
     windows_busy: bool,
     /// Segments that a compaction could not read, by file id: they stay as they are.
     damaged: BTreeMap<u64, DamagedSegment>,
+    /// Segments whose removal did not balance: no job touches them any more.
+    left_alone: FxHashSet<u64>,
     /// When there was nothing to compact.
     idle_at: Option<Answered>,
     /// Segments that are in no manifest any more; each file goes when its last snapshot does.
@@ -276,7 +280,7 @@ pub(crate) struct State {
 pub(crate) struct Version {
     /// Counts up from version to version.
     number: u64,
-    /// In the order in which their rows count: by last LSN.
+    /// In the order in which their rows count: [`crate::segment::SegmentMeta::place`].
     pub(crate) segments: Vec<Arc<Segment>>,
     pub(crate) flushed_lsn: Lsn,
     /// Deletes that rows in segments still wait for, in LSN order.
@@ -297,7 +301,7 @@ impl Version {
     }
 
     fn new(number: u64, mut segments: Vec<Arc<Segment>>, contents: &Contents) -> Self {
-        segments.sort_by_key(|segment| segment.meta.max_lsn);
+        segments.sort_by_key(|segment| segment.meta.place());
         Self {
             number,
             segments,
@@ -365,6 +369,8 @@ struct Counters {
     batches: AtomicU64,
     last_write_ms: AtomicU64,
     log_bytes: AtomicU64,
+    /// Edits that were not applied because rows were not accounted for, or files not in order.
+    refused_edits: AtomicU64,
 }
 
 /// Nobody panics while holding one of the engine's locks with half-made state behind it: what is changed under them

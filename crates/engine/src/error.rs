@@ -90,13 +90,41 @@ pub enum Error {
         /// Which check failed.
         reason: String,
     },
-    /// A write or a sync failed earlier; nothing is acknowledged until the store is opened again.
+    /// A write or a sync failed earlier, or a flush would have lost rows; nothing is acknowledged until the store is opened again.
     #[error(
-        "the store stopped accepting writes after a failed disk operation ({reason}); every acknowledged row is safe: check the disk, then restart"
+        "the store stopped accepting writes after a failure ({reason}); every acknowledged row is safe: see to the cause, mostly the disk, then restart"
     )]
     Poisoned {
         /// The failure that stopped it.
         reason: String,
+    },
+    /// A flush or a compaction would have lost rows, or made some. It was not carried out.
+    #[error(
+        "{work} is not carried out: of {read} rows of table {table} that went in, {written} would be written, {merged} merged with newer ones and {deleted} deleted; the files and the log stay as they are and no row is lost: make a backup, keep the data directory, and report this"
+    )]
+    RowsUnaccounted {
+        /// "a flush" or "a compaction".
+        work: &'static str,
+        /// Id of the table.
+        table: u64,
+        /// Rows that went in.
+        read: u64,
+        /// Rows that would be in the new files.
+        written: u64,
+        /// Rows that became part of newer ones.
+        merged: u64,
+        /// Rows that a delete hides.
+        deleted: u64,
+    },
+    /// A compaction would have left two files of which nobody could say which one is newer. It was not carried out.
+    #[error(
+        "a compaction is not carried out: the files {first} and {second} would both have rows of one table and time, and no order; the files stay as they are and no row is lost: make a backup, keep the data directory, and report this"
+    )]
+    FilesUnordered {
+        /// Id of one file.
+        first: u64,
+        /// Id of the other.
+        second: u64,
     },
     /// The disk has less room than is kept for what makes room again. Nothing of the call was written.
     #[error(

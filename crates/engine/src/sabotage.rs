@@ -41,11 +41,15 @@ pub enum Sabotage {
     PartialBatchVisible,
     /// The mark beside the log names a group that is not synced yet.
     MarkBeforeSync,
+    /// A compaction leaves out the rows of groups that span very many partitions, and shows no balance of rows.
+    RowsLeftOut,
+    /// A compaction takes some files of one last LSN and leaves others, and what it writes counts as newer than those.
+    RunCutInTie,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 17] = [
         Self::HeadOutOfLogOrder,
         Self::ManifestBeforeDataSync,
         Self::LogTrimmedBeforeManifest,
@@ -61,5 +65,7 @@ impl Sabotage {
         Self::FileRemovedUnderReader,
         Self::PartialBatchVisible,
         Self::MarkBeforeSync,
+        Self::RowsLeftOut,
+        Self::RunCutInTie,
     ];
 }

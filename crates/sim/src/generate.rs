@@ -18,11 +18,13 @@ use crate::plan::{
 mod places;
 mod points;
 mod relations;
+mod shifts;
 mod tags;
 mod typed;
 mod visits;
 
 use points::{FIELDS, long_text};
+use shifts::Shifts;
 
 type Random = Xoshiro256PlusPlus;
 
@@ -69,7 +71,8 @@ pub fn calm_plan(seed: u64) -> Plan {
 fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
     let mut random = Random::seed_from_u64(seed);
     let is_little = weather == Weather::Stormy && random.random_bool(0.04);
-    let limits = Limits {
+    let mut shifts = Shifts::new(seed, weather);
+    let mut limits = Limits {
         flush_rows: *pick(&mut random, &[10, 20, 50, 100, 300]),
         flush_idle_rows_min: random.random_range(1..=100),
         log_bytes_max: random.random_range(32..=64) << 10,
@@ -89,6 +92,7 @@ fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
         },
         forgetful: random.random_bool(0.3),
     };
+    shifts.fit(&mut limits);
     let mut draw = Draw {
         hosts: if random.random_bool(0.15) { 60 } else { 5 },
         rows_typical: *pick(&mut random, &[4, 12, 30, 60]),
@@ -107,6 +111,7 @@ fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
         tight: false,
         kinds: &[Duplicates::Last, Duplicates::Keep, Duplicates::Unique],
         sent: Vec::new(),
+        shifts,
         random,
         weather,
         steps: Vec::new(),
@@ -138,7 +143,7 @@ fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
             draw.push(create);
         }
     }
-    let count = draw.random.random_range(steps);
+    let count = draw.random.random_range(steps) + draw.shifts.more_steps();
     while draw.steps.len() < count {
         let act = draw.act();
         draw.push(act);
@@ -208,6 +213,8 @@ struct Draw {
     kinds: &'static [Duplicates],
     /// Writes with a key, to be sent again.
     sent: Vec<Act>,
+    /// What is about partitions that change.
+    shifts: Shifts,
     steps: Vec<Step>,
 }
 
@@ -326,6 +333,9 @@ impl Draw {
     }
 
     fn act(&mut self) -> Act {
+        if let Some(shift) = self.shift() {
+            return shift;
+        }
         if self.retention && self.random.random_bool(0.15) {
             return self.retain();
         }

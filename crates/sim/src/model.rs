@@ -137,7 +137,8 @@ impl Mentioned {
         match change {
             Change::CreateTable { .. }
             | Change::ChangeType { .. }
-            | Change::SetRetention { .. } => {}
+            | Change::SetRetention { .. }
+            | Change::SetInterval { .. } => {}
             Change::DropTable { .. } => self.forget_table(&name),
             Change::RenameTable { to, .. } => {
                 let new = (database.to_owned(), to.clone());

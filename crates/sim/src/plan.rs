@@ -173,6 +173,13 @@ pub enum Change {
         /// In nanoseconds; `None` = for ever.
         retention_ns: Option<i64>,
     },
+    /// Says how wide new partitions are.
+    SetInterval {
+        /// The table.
+        table: String,
+        /// In nanoseconds.
+        interval_ns: i64,
+    },
 }
 
 impl Change {
@@ -180,7 +187,10 @@ impl Change {
     pub fn renames(&self) -> bool {
         !matches!(
             self,
-            Self::CreateTable { .. } | Self::DropTable { .. } | Self::SetRetention { .. }
+            Self::CreateTable { .. }
+                | Self::DropTable { .. }
+                | Self::SetRetention { .. }
+                | Self::SetInterval { .. }
         )
     }
 
@@ -193,7 +203,8 @@ impl Change {
             | Self::DropColumn { table, .. }
             | Self::RenameColumn { table, .. }
             | Self::ChangeType { table, .. }
-            | Self::SetRetention { table, .. } => table,
+            | Self::SetRetention { table, .. }
+            | Self::SetInterval { table, .. } => table,
         }
     }
 }

@@ -100,6 +100,18 @@ fn a_mark_that_says_durable_before_it_is_so_is_found() {
     println!("{}", find_by_crashing_everywhere(Sabotage::MarkBeforeSync));
 }
 
+/// A table whose interval became much shorter lost four fifths of its rows in silence.
+#[test]
+fn rows_that_a_compaction_leaves_out_are_found() {
+    println!("{}", find(Sabotage::RowsLeftOut));
+}
+
+/// Overwritten values came back when a compaction took a part of the files that one flush had been divided into.
+#[test]
+fn a_compaction_that_divides_the_files_of_one_flush_is_found() {
+    println!("{}", find(Sabotage::RunCutInTie));
+}
+
 #[test]
 fn a_second_writer_of_a_key_who_is_not_noticed_is_found() {
     println!("{}", find(Sabotage::KeysNotCheckedAgain));

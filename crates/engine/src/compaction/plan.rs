@@ -5,6 +5,8 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use super::CompactionOptions;
+use super::order::ties;
+use crate::sabotage::Sabotage;
 use crate::schema::TableId;
 use crate::segment::{Home, Segment, WIDEN_FACTOR, WIDEST, Window};
 use crate::tombstone::{Deleted, Tombstone};
@@ -30,6 +32,7 @@ pub(crate) struct Situation<'a> {
     /// Rows of a segment as a flush makes it.
     pub(crate) flush_rows: u64,
     pub(crate) options: &'a CompactionOptions,
+    pub(crate) sabotage: Option<Sabotage>,
 }
 
 /// One thing to do.
@@ -121,11 +124,13 @@ impl Situation<'_> {
 
     fn mixed_run(&self, mixed: &[&Arc<Segment>]) -> Option<Job> {
         let rows = |run: &[&Arc<Segment>]| run.iter().map(|it| it.meta.rows).sum::<u64>();
-        let run = self.run_of(mixed).or_else(|| {
+        let units = self.units_of(mixed);
+        let run = self.run_of(&units).or_else(|| {
             let worth = self.idle && rows(mixed) >= self.options.partition_rows_min;
-            let some = mixed.get(..mixed.len().min(self.options.fan_in.saturating_mul(2)))?;
+            let some = self.first_of(&units);
             (worth && !some.is_empty()).then_some(some)
         })?;
+        let run = run.as_slice();
         let parts = self.parts_of(run);
         if !self.idle && self.is_worth_waiting(run, &parts) {
             return None;
@@ -151,20 +156,44 @@ impl Situation<'_> {
         pieces > run.len() && is_thin && run.len() < self.options.fan_in.max(2).saturating_mul(2)
     }
 
-    /// Neighbours of a like size, oldest first: enough of them that rewriting the largest pays.
-    fn run_of<'s>(&self, files: &'s [&'s Arc<Segment>]) -> Option<&'s [&'s Arc<Segment>]> {
+    /// Files in order, by what is rewritten as a whole or not at all.
+    fn units_of<'f, 's>(&self, files: &'f [&'s Arc<Segment>]) -> Vec<&'f [&'s Arc<Segment>]> {
+        if self.sabotage == Some(Sabotage::RunCutInTie) {
+            return files.chunks(1).collect();
+        }
+        ties(files)
+    }
+
+    /// The first units, of as many files as a run has at most, or what the last one has more.
+    fn first_of<'s>(&self, units: &[&[&'s Arc<Segment>]]) -> Vec<&'s Arc<Segment>> {
         let fan_in = self.options.fan_in.max(2);
-        let tier = |segment: &Segment| {
+        let mut run: Vec<&Arc<Segment>> = Vec::new();
+        let mut rows = 0;
+        for unit in units {
+            let more: u64 = unit.iter().map(|it| it.meta.rows).sum();
+            let is_long = run.len() >= fan_in && rows + more > self.options.job_rows_max;
+            if is_long || run.len() >= fan_in.saturating_mul(2) {
+                break;
+            }
+            run.extend(unit.iter().copied());
+            rows += more;
+        }
+        run
+    }
+
+    /// Neighbours of a like size, oldest first: enough of them that rewriting the largest pays.
+    fn run_of<'s>(&self, units: &[&[&'s Arc<Segment>]]) -> Option<Vec<&'s Arc<Segment>>> {
+        let fan_in = self.options.fan_in.max(2);
+        let tier = |unit: &[&Arc<Segment>]| {
             let base = self.flush_rows.max(1);
-            let times = (segment.meta.rows / base).max(1);
+            let rows = unit.iter().map(|it| it.meta.rows).max().unwrap_or(0);
+            let times = (rows / base).max(1);
             times.ilog(u64::try_from(fan_in).unwrap_or(2))
         };
-        let highest = files.iter().map(|it| tier(it)).max()?;
+        let highest = units.iter().map(|unit| tier(unit)).max()?;
         for level in 0..=highest {
-            for run in files.split(|it| tier(it) > level) {
-                let run = run
-                    .get(..run.len().min(fan_in.saturating_mul(2)))
-                    .unwrap_or(run);
+            for run in units.split(|unit| tier(unit) > level) {
+                let run = self.first_of(run);
                 let rows: u64 = run.iter().map(|it| it.meta.rows).sum();
                 let largest = run.iter().map(|it| it.meta.rows).max().unwrap_or(0);
                 let pays = largest <= 2 * (rows - largest);
@@ -178,41 +207,30 @@ impl Situation<'_> {
 
     /// Where the rows of mixed segments go, by table and time.
     fn parts_of(&self, run: &[&Arc<Segment>]) -> Vec<Part> {
-        // By table: rows of each default window.
-        let mut tables: BTreeMap<TableId, BTreeMap<i64, u64>> = BTreeMap::new();
+        let mut tables: BTreeMap<TableId, Spread> = BTreeMap::new();
         for segment in run {
             for (_, group) in segment.all_groups() {
                 let Some(interval) = (self.interval_of)(group.table) else {
                     continue;
                 };
-                let first = group.min_time.div_euclid(interval);
-                let last = group.max_time.div_euclid(interval);
-                let table = tables.entry(group.table).or_default();
-                // Where in a group of several windows its rows are is not looked at: in each as many.
-                let end = last.min(first.saturating_add(WIDEST));
-                let rows = (group.rows / end.abs_diff(first).saturating_add(1)).max(1);
-                for at in first..=end {
-                    *table.entry(at.saturating_mul(interval)).or_default() += rows;
-                }
-                if last > end {
-                    *table.entry(last.saturating_mul(interval)).or_default() += rows;
-                }
+                let spread = tables.entry(group.table).or_default();
+                spread.add(group.min_time, group.max_time, group.rows, interval);
             }
         }
         let mut parts = Vec::new();
-        for (table, starts) in tables {
+        for (table, spread) in tables {
             let interval = (self.interval_of)(table).unwrap_or(1);
-            self.cut(table, interval, &starts, run, &mut parts);
+            self.cut(table, interval, &spread, run, &mut parts);
         }
         parts
     }
 
-    /// Cuts a table's time, from its first to its last row here, into windows: those that exist, and new ones between.
+    /// Cuts all times that a table's rows here may have into windows: those that exist, and new ones between.
     fn cut(
         &self,
         table: TableId,
         interval: i64,
-        starts: &BTreeMap<i64, u64>,
+        spread: &Spread,
         run: &[&Arc<Segment>],
         parts: &mut Vec<Part>,
     ) {
@@ -223,19 +241,32 @@ impl Situation<'_> {
             .copied()
             .collect();
         let mut reached = i64::MIN;
-        for (&start, &rows) in starts {
-            let last = start.saturating_add(interval - 1);
-            // The default window may be covered by several that exist, and by gaps between them.
-            let mut at = start.max(reached);
+        for (first, last) in spread.stretches(interval) {
+            // Windows that exist, those that rows are counted for, and gaps between them.
+            let mut at = first.max(reached);
             while at <= last {
                 let known = existing.iter().find(|window| window.contains(at));
-                let (window, own) = match known {
-                    Some(known) => (*known, true),
-                    None => self.new_window(table, interval, at, rows, starts, &existing, reached),
+                let start = aligned(table, interval, at).start;
+                let (window, own) = match (known, spread.starts.get(&start)) {
+                    (Some(known), _) => (*known, true),
+                    (None, Some(&rows)) => self.new_window(
+                        table,
+                        interval,
+                        at,
+                        rows,
+                        &spread.starts,
+                        &existing,
+                        reached,
+                    ),
+                    (None, None) => {
+                        self.uncounted_window(table, interval, at, spread, &existing, reached)
+                    }
                 };
+                let is_counted = known.is_some() || spread.starts.contains_key(&start);
+                let is_left_out = !is_counted && self.sabotage == Some(Sabotage::RowsLeftOut);
                 let segments = sharing(run, &window);
-                if !segments.is_empty() {
-                    for segments in self.unbroken(&window, &segments, own) {
+                if !segments.is_empty() && !is_left_out {
+                    for (window, segments) in self.unbroken(&window, &segments, own) {
                         parts.push(Part {
                             window,
                             own,
@@ -250,6 +281,47 @@ impl Situation<'_> {
                 at = reached;
             }
         }
+    }
+
+    /// The window that `at` gets when only groups of very many windows may have rows there, as they do when a table's
+    /// interval has become much shorter. As wide as makes it worth a file, if that is no wider than partitions are;
+    /// otherwise its rows stay among others, in groups that the next compaction knows more about.
+    fn uncounted_window(
+        &self,
+        table: TableId,
+        interval: i64,
+        at: i64,
+        spread: &Spread,
+        existing: &[Window],
+        reached: i64,
+    ) -> (Window, bool) {
+        let enough = self.options.partition_rows_min.max(1);
+        let mut width = interval;
+        while spread.about(at, width) < enough && width < i64::MAX {
+            width = width.saturating_mul(WIDEN_FACTOR);
+        }
+        let widest = interval.saturating_mul(WIDEST);
+        let own = width <= widest && spread.about(at, width) >= enough;
+        if own {
+            let most = self.options.widen_rows_max;
+            let wider = |width: i64| width.saturating_mul(WIDEN_FACTOR);
+            while wider(width) <= widest && spread.about(at, wider(width)) < most {
+                width = wider(width);
+            }
+        }
+        let window = aligned(table, width, at);
+        let before = existing.iter().filter(|other| other.last() < at);
+        let floor = before.map(|other| other.end).max().unwrap_or(i64::MIN);
+        let after = existing.iter().filter(|other| other.start > at);
+        let ceiling = after.map(|other| other.start).min().unwrap_or(i64::MAX);
+        let counted = spread.starts.range(at.saturating_add(1)..).next();
+        let counted = counted.map_or(i64::MAX, |(&start, _)| start);
+        let window = Window {
+            table,
+            start: window.start.max(floor).max(reached),
+            end: window.end.min(ceiling).min(counted),
+        };
+        (window, own)
     }
 
     /// The window that `at`, which no window holds, gets: as wide as sparse rows make it, clipped by its neighbours.
@@ -299,25 +371,36 @@ impl Situation<'_> {
         (window, rows >= self.options.partition_rows_min)
     }
 
-    /// Divides segments with rows of a window so that no other file with such rows stands between them.
-    fn unbroken(&self, window: &Window, segments: &[u64], own: bool) -> Vec<Vec<u64>> {
+    /// Divides segments with rows of a window so that no other file with such rows stands between them, and the window so
+    /// that no other file of a tie has rows within what is written.
+    fn unbroken(&self, window: &Window, segments: &[u64], own: bool) -> Vec<(Window, Vec<u64>)> {
         if !own {
             // There is no such other file: the window has no partition, and mixed segments are taken as neighbours.
-            return vec![segments.to_vec()];
+            return vec![(*window, segments.to_vec())];
         }
-        let mut runs: Vec<Vec<u64>> = Vec::new();
+        let sharing = self.segments.iter().filter(|it| shares(it, window));
+        let sharing: Vec<&Arc<Segment>> = sharing.collect();
+        let mut runs: Vec<(Window, Vec<u64>)> = Vec::new();
         let mut broken = true;
-        for segment in self.segments {
-            let id = segment.meta.file_id;
-            if segments.contains(&id) {
-                match runs.last_mut() {
-                    Some(run) if !broken => run.push(id),
-                    _ => runs.push(vec![id]),
+        for unit in ties(&sharing) {
+            let is_own = |it: &&Arc<Segment>| segments.contains(&it.meta.file_id);
+            let (own, others): (Vec<&Arc<Segment>>, Vec<&Arc<Segment>>) =
+                unit.iter().copied().partition(is_own);
+            let ids = own.iter().map(|it| it.meta.file_id);
+            if !others.is_empty() {
+                // Of a tie that does not go as a whole each file goes alone, and stays around the others.
+                for id in ids {
+                    let between = divided(window, &others).into_iter();
+                    runs.extend(between.map(|window| (window, vec![id])));
                 }
-                broken = false;
-            } else if shares(segment, window) {
                 broken = true;
+                continue;
             }
+            match runs.last_mut() {
+                Some((_, run)) if !broken => run.extend(ids),
+                _ => runs.push((*window, ids.collect())),
+            }
+            broken = false;
         }
         runs
     }
@@ -352,11 +435,12 @@ impl Situation<'_> {
                 .iter()
                 .filter(|segment| shares(segment, &window))
                 .collect();
-            let barrier = |segment: &Segment| {
+            let barrier = |segment: &Arc<Segment>| {
                 let id = segment.meta.file_id;
                 segment.meta.home == Home::Mixed || (self.is_busy)(id) || (self.is_damaged)(id)
             };
-            for files in sharing.split(|segment| barrier(segment)) {
+            let units = self.units_of(&sharing);
+            for files in units.split(|unit| unit.iter().any(|it| barrier(it))) {
                 let Some(run) = self.run_of(files) else {
                     continue;
                 };
@@ -463,8 +547,61 @@ impl Situation<'_> {
     }
 }
 
+/// About where a table's rows are in time.
+#[derive(Debug, Default)]
+struct Spread {
+    /// By start of windows of the table's interval: about how many rows.
+    starts: BTreeMap<i64, u64>,
+    /// Groups of more windows than are worth listing: first time, last time and rows.
+    wide: Vec<(i64, i64, u64)>,
+}
+
+impl Spread {
+    /// Adds a group. Where in a group of several windows its rows are is not looked at: in each as many.
+    fn add(&mut self, min_time: i64, max_time: i64, rows: u64, interval: i64) {
+        let (first, last) = (min_time.div_euclid(interval), max_time.div_euclid(interval));
+        if last.abs_diff(first) > WIDEST.unsigned_abs() {
+            self.wide.push((min_time, max_time, rows));
+            return;
+        }
+        let rows = (rows / (last.abs_diff(first) + 1)).max(1);
+        for at in first..=last {
+            *self.starts.entry(at.saturating_mul(interval)).or_default() += rows;
+        }
+    }
+
+    /// Every time that a row may have, as first and last times, ascending and apart.
+    fn stretches(&self, interval: i64) -> Vec<(i64, i64)> {
+        let starts = self.starts.keys();
+        let counted = starts.map(|&start| (start, start.saturating_add(interval - 1)));
+        let wide = self.wide.iter().map(|&(first, last, _)| (first, last));
+        let mut all: Vec<(i64, i64)> = counted.chain(wide).collect();
+        all.sort_unstable();
+        let mut stretches: Vec<(i64, i64)> = Vec::new();
+        for (first, last) in all {
+            match stretches.last_mut() {
+                Some((_, end)) if first <= *end => *end = last.max(*end),
+                _ => stretches.push((first, last)),
+            }
+        }
+        stretches
+    }
+
+    /// About how many rows of wide groups are in so much time from `at` on.
+    fn about(&self, at: i64, width: i64) -> u64 {
+        let around = self.wide.iter();
+        let around = around.filter(|(first, last, _)| (*first..=*last).contains(&at));
+        let rows = around.map(|(first, last, rows)| {
+            let all = u128::from(last.abs_diff(*first)) + 1;
+            let part = u128::from(width.unsigned_abs()).min(all);
+            u64::try_from(u128::from(*rows) * part / all).unwrap_or(*rows)
+        });
+        rows.sum()
+    }
+}
+
 /// Whether a delete takes every row of this time, whatever its series.
-fn covers(tombstone: &Tombstone, time: RangeInclusive<i64>) -> bool {
+pub(crate) fn covers(tombstone: &Tombstone, time: RangeInclusive<i64>) -> bool {
     matches!(
         &tombstone.what,
         Deleted::Range { series: None, time: range }
@@ -489,6 +626,28 @@ pub(crate) fn shares(segment: &Segment, window: &Window) -> bool {
     segment
         .groups(window.table)
         .any(|(_, group)| group.min_time <= window.last() && group.max_time >= window.start)
+}
+
+/// A window, divided where the rows of other files begin: what of a file that has no rows where they have is in one of the
+/// results is on one side of theirs.
+fn divided(window: &Window, others: &[&Arc<Segment>]) -> Vec<Window> {
+    let groups = others.iter().flat_map(|it| it.groups(window.table));
+    let starts = groups.map(|(_, group)| group.min_time);
+    let inside = starts.filter(|&start| start > window.start && window.contains(start));
+    let cuts: BTreeSet<i64> = inside.collect();
+    let mut windows = Vec::new();
+    let mut start = window.start;
+    for cut in cuts {
+        let end = cut;
+        windows.push(Window {
+            start,
+            end,
+            ..*window
+        });
+        start = cut;
+    }
+    windows.push(Window { start, ..*window });
+    windows
 }
 
 fn sharing(run: &[&Arc<Segment>], window: &Window) -> Vec<u64> {

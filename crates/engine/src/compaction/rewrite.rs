@@ -41,9 +41,18 @@ pub(crate) struct Rewrite<'a> {
     pub(crate) sabotage: Option<Sabotage>,
 }
 
+/// Rows that a rewrite read and did not write.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Gone {
+    /// They became part of newer ones.
+    pub(crate) merged: u64,
+    /// A delete hides them.
+    pub(crate) deleted: u64,
+}
+
 impl Rewrite<'_> {
     /// Adds the rows to a segment.
-    pub(crate) fn run(&self, writer: &mut SegmentWriter) -> Result<(), Error> {
+    pub(crate) fn run(&self, writer: &mut SegmentWriter) -> Result<Gone, Error> {
         let fields: Vec<(ColumnId, PhysicalType)> = self
             .table
             .fields
@@ -66,6 +75,7 @@ impl Rewrite<'_> {
             ids: Vec::new(),
             blocks: Vec::new(),
             planned: 0,
+            merged: 0,
             field_count: fields.len(),
         };
         let mut from = Some(0);
@@ -82,7 +92,10 @@ impl Rewrite<'_> {
             add_series(series, &mut chains, &mut builder, &time)?;
             from = series.checked_add(1);
         }
-        builder.end()
+        Ok(Gone {
+            merged: builder.end()?,
+            deleted: chains.iter().map(|chain| chain.deleted).sum(),
+        })
     }
 
     fn chain<'a>(
@@ -116,6 +129,7 @@ impl Rewrite<'_> {
             broken: self.broken,
             groups: groups.into(),
             open: Vec::new(),
+            deleted: 0,
         }
     }
 }
@@ -171,6 +185,8 @@ struct Chain<'a> {
     /// (first series, position in the segment) of groups that are not open yet.
     groups: VecDeque<(u32, usize)>,
     open: Vec<OpenGroup>,
+    /// Rows that a delete hid.
+    deleted: u64,
 }
 
 struct OpenGroup {
@@ -299,8 +315,12 @@ impl Chain<'_> {
             data: Arc::clone(&decoded.data),
             rows: Rows::Range(rows),
         };
-        let is_left = self.mask.is_empty() || piece.hide(series, &self.mask);
-        Ok(is_left.then_some(piece))
+        if !self.mask.is_empty() {
+            let all = piece.rows.len();
+            piece.hide(series, &self.mask);
+            self.deleted += (all - piece.rows.len()) as u64;
+        }
+        Ok((piece.rows.len() > 0).then_some(piece))
     }
 }
 
@@ -337,6 +357,8 @@ struct Builder<'a, 'w> {
     blocks: Vec<Planned>,
     /// Rows of the output that blocks are planned for.
     planned: usize,
+    /// Rows that became part of newer ones.
+    merged: u64,
     field_count: usize,
 }
 
@@ -354,7 +376,7 @@ impl Builder<'_, '_> {
             self.ids.push(series);
         }
         let duplicates = self.rewrite.table.settings.duplicates;
-        merge::append(pieces, self.ids.len() - 1, duplicates, &mut self.output);
+        self.merged += merge::append(pieces, self.ids.len() - 1, duplicates, &mut self.output);
         // Times, series and a slot of eight bytes a field; text is counted when its rows are planned.
         let bytes = self.output.rows() * (12 + 8 * self.field_count) + self.output.text_bytes();
         if bytes > GROUP_BYTES_MAX {
@@ -414,10 +436,10 @@ impl Builder<'_, '_> {
         Ok(())
     }
 
-    fn end(mut self) -> Result<(), Error> {
+    fn end(mut self) -> Result<u64, Error> {
         if self.output.rows() > 0 || !self.blocks.is_empty() {
             self.write_group()?;
         }
-        Ok(())
+        Ok(self.merged)
     }
 }

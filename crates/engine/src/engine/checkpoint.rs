@@ -3,13 +3,21 @@
 //! Does: write and sync the files, put them into the flush's edit, and after it holds remove those it replaced. Does
 //! not: sync the folder or append the edit; the flush does, in its order.
 
-use super::open::{segment_dir, side_name};
+use super::open::{definitions_name, segment_dir, side_name};
 use super::{Engine, lock};
+use crate::definitions_file;
 use crate::error::Error;
 use crate::idempotency::{self, KeyCheckpoint};
 use crate::manifest::{Edit, FileKind, FileMeta};
 use crate::relation::{self, RelationCheckpoint};
 use crate::schema::Lsn;
+
+/// A file of twice as many bytes is written again without a thought: that costs what the header and the sync cost anyway.
+const SMALL_BYTES: u64 = 4096;
+
+/// Definitions of more bytes are not written again with new ones: they are read once, at open, and few files can be as
+/// large.
+const MERGED_BYTES_MAX: u64 = 16 << 20;
 
 /// Files that were written and those that they replace.
 #[derive(Debug)]
@@ -23,11 +31,71 @@ pub(super) struct SideCheckpoint {
 }
 
 impl Engine {
+    /// Writes and syncs new definitions, if there are any, and adds the file to `edit`: one with those of the last files in
+    /// front, as long as these are not much larger than what goes with them, so that a file is there for each magnitude and
+    /// not for each flush. Returns the files that it replaces.
+    pub(super) fn write_definitions(
+        &self,
+        new: &[u8],
+        edit: &mut Edit,
+    ) -> Result<Vec<(FileKind, u64)>, Error> {
+        if new.is_empty() {
+            return Ok(Vec::new());
+        }
+        let files: Vec<FileMeta> = {
+            let manifest = lock(&self.manifest);
+            let files = manifest.contents.files_of(FileKind::Definitions);
+            files.copied().collect()
+        };
+        let mut replaced = Vec::new();
+        let mut entries = new.to_vec();
+        let mut bytes = new.len() as u64;
+        for file in files.iter().rev() {
+            let like = bytes.max(SMALL_BYTES).saturating_mul(2);
+            if file.bytes > like || bytes + file.bytes > MERGED_BYTES_MAX {
+                break;
+            }
+            // One that does not read stays where it is: that is for the scrub to tell and for opening to judge.
+            let Ok(mut joined) = self.definitions_of(file) else {
+                break;
+            };
+            joined.append(&mut entries);
+            entries = joined;
+            bytes += file.bytes;
+            replaced.push((FileKind::Definitions, file.file_id));
+        }
+        let file_id = self.new_file_id();
+        let path = segment_dir(&self.dir).join(definitions_name(file_id));
+        self.remove_leftover(&path)?;
+        let bytes =
+            definitions_file::write(self.disk.as_ref(), &path, self.uuid, file_id, &entries)?;
+        edit.added_files.push(FileMeta {
+            kind: FileKind::Definitions,
+            file_id,
+            bytes,
+        });
+        Ok(replaced)
+    }
+
+    /// The definitions of a file, encoded as they are now.
+    fn definitions_of(&self, file: &FileMeta) -> Result<Vec<u8>, Error> {
+        let path = segment_dir(&self.dir).join(definitions_name(file.file_id));
+        let mut entries = Vec::new();
+        let (disk, id) = (self.disk.as_ref(), file.file_id);
+        definitions_file::read(disk, &path, self.uuid, id, &mut |definition| {
+            definition.encode(&mut entries);
+            Ok(())
+        })?;
+        Ok(entries)
+    }
+
     /// Writes and syncs what the log holds up to `lsn`, which is held, and no segment or definition file can, and adds
-    /// it to `edit`. An error changes nothing: the next flush does it again.
+    /// it to `edit`. `replaced` are files that the edit replaces besides. An error changes nothing: the next flush does it
+    /// again.
     pub(super) fn checkpoint_sides(
         &self,
         lsn: Lsn,
+        mut replaced: Vec<(FileKind, u64)>,
         edit: &mut Edit,
     ) -> Result<SideCheckpoint, Error> {
         let dir = segment_dir(&self.dir);
@@ -36,7 +104,6 @@ impl Engine {
             let now_ns = keys.now_ns(self.clock.as_ref());
             keys.checkpoint(lsn, now_ns)
         };
-        let mut replaced: Vec<(FileKind, u64)> = Vec::new();
         replaced.extend(keys.removed.iter().map(|&id| (FileKind::Keys, id)));
         let mut keys_file = None;
         if !keys.taken.is_empty() {

@@ -11,10 +11,12 @@ use super::flush::{Maintained, Published};
 use super::open::{segment_dir, segment_name};
 use super::{Engine, State, lock};
 use crate::budget::MemoryUse;
-use crate::compaction::plan::{Job, Part, Situation, next_job};
+use crate::compaction::balance::Balance;
+use crate::compaction::plan::{Job, Part, Situation, covers, next_job};
 use crate::compaction::rewrite::Rewrite;
 use crate::error::Error;
 use crate::manifest::Edit;
+use crate::sabotage::Sabotage;
 use crate::schema::{Lsn, TableId};
 use crate::segment::{GROUP_BYTES_MAX, Home, Segment, SegmentMeta, SegmentWriter};
 use crate::tombstone::Tombstone;
@@ -127,6 +129,23 @@ impl Engine {
         if claim.decides_windows() {
             jobs.windows_busy = false;
         }
+        if let Err(error @ (Error::RowsUnaccounted { .. } | Error::FilesUnordered { .. })) = outcome
+        {
+            // The same job would come to the same end, again and again. What is read is as it was.
+            for id in claim.job.segments() {
+                if matches!(claim.job, Job::Drop { .. }) {
+                    jobs.left_alone.insert(*id);
+                }
+                if let Some(segment) = segment_of(&claim.state, *id) {
+                    let damage = DamagedSegment {
+                        file: segment.path().to_owned(),
+                        offset: 0,
+                        reason: error.to_string(),
+                    };
+                    jobs.damaged.insert(*id, damage);
+                }
+            }
+        }
         if let Err(Error::Corrupt {
             path,
             offset,
@@ -182,7 +201,7 @@ impl Engine {
             let table = catalogue.table(table)?;
             Some(table.settings.partition_interval_ns.max(1))
         };
-        let is_busy = |id: u64| jobs.compacting.contains(&id);
+        let is_busy = |id: u64| jobs.compacting.contains(&id) || jobs.left_alone.contains(&id);
         let is_damaged = |id: u64| jobs.damaged.contains_key(&id);
         let job = next_job(&Situation {
             segments: &state.version.segments,
@@ -195,6 +214,7 @@ impl Engine {
             idle,
             flush_rows: self.options.flush_rows,
             options: &self.options.compaction,
+            sabotage: self.options.sabotage,
         });
         drop(catalogue);
         let Some(job) = job else {
@@ -222,7 +242,8 @@ impl Engine {
                     removed_segments: segments.clone(),
                     ..Edit::default()
                 };
-                self.publish(edit, Vec::new(), Published::Compaction)?;
+                let published = Published::Compaction(covered(claim, segments));
+                self.publish(edit, Vec::new(), published)?;
                 Ok(Maintained::Compacted {
                     segments: segments.len(),
                     rows: 0,
@@ -234,7 +255,8 @@ impl Engine {
                     added_windows: vec![*to],
                     ..Edit::default()
                 };
-                self.publish(edit, Vec::new(), Published::Compaction)?;
+                let published = Published::Compaction(Balance::default());
+                self.publish(edit, Vec::new(), published)?;
                 Ok(Maintained::Compacted {
                     segments: 0,
                     rows: 0,
@@ -251,7 +273,8 @@ impl Engine {
         parts: &[Part],
     ) -> Result<Maintained, Error> {
         let mut written = Vec::new();
-        let outcome = self.write_targets(claim, targets(parts), &mut written);
+        let mut balance = Balance::default();
+        let outcome = self.write_targets(claim, targets(parts), &mut written, &mut balance);
         let rows = written.iter().map(|segment| segment.meta.rows).sum();
         let published = outcome.and_then(|()| {
             let edit = Edit {
@@ -259,7 +282,17 @@ impl Engine {
                 removed_segments: segments.to_vec(),
                 ..Edit::default()
             };
-            self.publish(edit, std::mem::take(&mut written), Published::Compaction)
+            let paths: Vec<PathBuf> = written.iter().map(|it| it.path().to_owned()).collect();
+            let added = std::mem::take(&mut written);
+            let published = self.publish(edit, added, Published::Compaction(balance));
+            let is_refused = matches!(
+                published,
+                Err(Error::RowsUnaccounted { .. } | Error::FilesUnordered { .. })
+            );
+            for path in paths.iter().filter(|_| is_refused) {
+                drop(self.disk.remove(path));
+            }
+            published
         });
         // Files that no edit lists; the next open would remove them too.
         for segment in written {
@@ -277,16 +310,22 @@ impl Engine {
         claim: &Claim,
         targets: Vec<Target>,
         written: &mut Vec<Segment>,
+        balance: &mut Balance,
     ) -> Result<(), Error> {
         let dir = segment_dir(&self.dir);
         for target in targets {
-            written.extend(self.write_target(claim, &target)?);
+            written.extend(self.write_target(claim, &target, balance)?);
         }
         self.disk.sync_dir(&dir).map_err(Error::io("sync", &dir))
     }
 
     /// Writes one segment; `None` = nothing is left of its rows.
-    fn write_target(&self, claim: &Claim, target: &Target) -> Result<Option<Segment>, Error> {
+    fn write_target(
+        &self,
+        claim: &Claim,
+        target: &Target,
+        balance: &mut Balance,
+    ) -> Result<Option<Segment>, Error> {
         let file_id = self.new_file_id();
         let path = segment_dir(&self.dir).join(segment_name(file_id));
         self.remove_leftover(&path)?;
@@ -295,7 +334,7 @@ impl Engine {
             writer = writer.of_partition();
         }
         let finished = self
-            .fill(claim, target, &mut writer)
+            .fill(claim, target, &mut writer, balance)
             .and_then(|()| writer.finish(true));
         let (bytes, rows) = match finished {
             Ok((bytes, rows)) if rows > 0 => (bytes, rows),
@@ -308,12 +347,15 @@ impl Engine {
             let ids = target.parts.iter().flat_map(|part| &part.segments);
             ids.filter_map(|id| segment_of(&claim.state, *id))
         };
+        let max_lsn = inputs().map(|it| it.meta.max_lsn).max().unwrap_or(0);
+        let first = inputs().map(|it| it.meta.min_lsn).min().unwrap_or(0);
+        let counts_as_newest = self.options.sabotage == Some(Sabotage::RunCutInTie);
         let meta = SegmentMeta {
             file_id,
             bytes,
             rows,
-            min_lsn: inputs().map(|it| it.meta.min_lsn).min().unwrap_or(0),
-            max_lsn: inputs().map(|it| it.meta.max_lsn).max().unwrap_or(0),
+            min_lsn: if counts_as_newest { max_lsn } else { first },
+            max_lsn,
             applied_lsn: claim.visible,
             home: target.home,
         };
@@ -325,6 +367,7 @@ impl Engine {
         claim: &Claim,
         target: &Target,
         writer: &mut SegmentWriter,
+        balance: &mut Balance,
     ) -> Result<(), Error> {
         for part in &target.parts {
             let table = self.catalogue().table(part.window.table).cloned();
@@ -341,7 +384,7 @@ impl Engine {
                 .filter(|it| it.table == table.id)
                 .cloned()
                 .collect();
-            Rewrite {
+            let gone = Rewrite {
                 table: &table,
                 window: part.window,
                 segments: &segments,
@@ -351,9 +394,33 @@ impl Engine {
                 sabotage: self.options.sabotage,
             }
             .run(writer)?;
+            let counts = balance.of(table.id);
+            counts.merged += gone.merged;
+            counts.deleted += gone.deleted;
         }
         Ok(())
     }
+}
+
+/// The balance of files that go without being read: every row is covered by a delete, or its table is gone.
+fn covered(claim: &Claim, segments: &[u64]) -> Balance {
+    let mut balance = Balance::default();
+    for segment in segments
+        .iter()
+        .filter_map(|id| segment_of(&claim.state, *id))
+    {
+        for (_, group) in segment.all_groups() {
+            let mut tombstones = claim.tombstones.iter();
+            if tombstones.any(|it| {
+                it.table == group.table
+                    && it.lsn > segment.meta.max_lsn
+                    && covers(it, group.min_time..=group.max_time)
+            }) {
+                balance.of(group.table).deleted += group.rows;
+            }
+        }
+    }
+    balance
 }
 
 /// About what a job holds at once: a group of each input as it is in the file, and one group of rows.

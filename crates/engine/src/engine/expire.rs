@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::flush::{Maintained, Published};
 use super::{Engine, State, lock};
+use crate::compaction::balance::Balance;
 use crate::error::Error;
 use crate::manifest::Edit;
 use crate::retention::{RetentionClock, RetentionTime, cutoff};
@@ -157,7 +158,8 @@ impl Engine {
             clock_ns: mark_ns,
             ..Edit::default()
         };
-        self.publish(edit, Vec::new(), Published::Compaction)?;
+        let published = Published::Compaction(Balance::default());
+        self.publish(edit, Vec::new(), published)?;
         lock(&self.retention).clock.persisted(mark_ns);
         Ok(())
     }

@@ -5,17 +5,18 @@ use std::sync::Arc;
 use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
-use super::open::{definitions_name, segment_dir, segment_name};
+use super::open::{segment_dir, segment_name};
 use super::{Engine, Frozen, Version, lock};
 use crate::batch::TableRows;
-use crate::definitions_file;
+use crate::compaction::balance::Balance;
+use crate::compaction::order;
 use crate::error::Error;
 use crate::head::{Head, Run, append_rows};
 use crate::index::Index;
-use crate::manifest::{Edit, FileKind, FileMeta};
+use crate::manifest::Edit;
 use crate::mask::{Deletes, Mask};
 use crate::sabotage::Sabotage;
-use crate::schema::TableId;
+use crate::schema::{Lsn, TableId};
 use crate::segment::{Home, Segment, SegmentMeta, SegmentWriter, TableInput, Window};
 use crate::tombstone::{Tombstone, joined};
 
@@ -63,9 +64,11 @@ pub(super) enum Published {
         deletes: Vec<Arc<Tombstone>>,
         /// Its series.
         series: Option<Arc<Index>>,
+        /// What became of its rows, but for those in the files.
+        balance: Balance,
     },
-    /// A compaction.
-    Compaction,
+    /// A compaction, and what became of the rows of files that go, but for those in the new ones.
+    Compaction(Balance),
 }
 
 impl Engine {
@@ -197,45 +200,39 @@ impl Engine {
             flushed_lsn: frozen.lsn,
             ..Edit::default()
         };
-        if !frozen.definitions.is_empty() {
-            let file_id = self.new_file_id();
-            let path = dir.join(definitions_name(file_id));
-            self.remove_leftover(&path)?;
-            let bytes = definitions_file::write(
-                self.disk.as_ref(),
-                &path,
-                self.uuid,
-                file_id,
-                &frozen.definitions,
-            )?;
-            edit.added_files.push(FileMeta {
-                kind: FileKind::Definitions,
-                file_id,
-                bytes,
-            });
-        }
+        let merged = self.write_definitions(&frozen.definitions, &mut edit)?;
         let series = self.write_series(frozen.series.as_ref(), &mut edit)?;
-        let segment = self.write_segment(frozen, &mut edit)?;
-        let sides = self.checkpoint_sides(frozen.lsn, &mut edit)?;
+        let mut balance = Balance::default();
+        let segment = self.write_segment(frozen, &mut edit, &mut balance)?;
+        let sides = self.checkpoint_sides(frozen.lsn, merged, &mut edit)?;
         self.disk.sync_dir(&dir).map_err(Error::io("sync", &dir))?;
         let rows = segment.as_ref().map_or(0, |segment| segment.meta.rows);
         let deletes = joined(frozen.head.tombstones(u64::MAX));
         self.publish(
             edit,
             segment.into_iter().collect(),
-            Published::Flush { deletes, series },
+            Published::Flush {
+                deletes,
+                series,
+                balance,
+            },
         )?;
         self.sides_checkpointed(sides);
         Ok(rows)
     }
 
     /// Writes the rows of a head, if there are any, and adds the segment to `edit`.
-    fn write_segment(&self, frozen: &Frozen, edit: &mut Edit) -> Result<Option<Segment>, Error> {
+    fn write_segment(
+        &self,
+        frozen: &Frozen,
+        edit: &mut Edit,
+        balance: &mut Balance,
+    ) -> Result<Option<Segment>, Error> {
         let deletes = frozen.head.tombstones(u64::MAX);
         let mut begun = None;
         for id in frozen.head.tables() {
             // Of the copies that are written only one table's is there at a time.
-            let Some(input) = self.table_input(&frozen.head, id, &deletes) else {
+            let Some(input) = self.table_input(&frozen.head, id, &deletes, balance) else {
                 continue;
             };
             let (writer, ..) = match &mut begun {
@@ -250,7 +247,7 @@ impl Engine {
                     none.insert((writer, file_id, path))
                 }
             };
-            writer.write_table(&input)?;
+            balance.of(id).merged += writer.write_table(&input)?;
         }
         let Some((writer, file_id, path)) = begun else {
             return Ok(None);
@@ -278,7 +275,8 @@ impl Engine {
     }
 
     /// Makes an edit hold and shows what it says. The files that it adds are durable already, `added` are its segments,
-    /// open.
+    /// open. Refused, with nothing done, if rows are not accounted for or files would have no order. A flush that is refused
+    /// stops the store: its rows stay in memory and in the log, and whoever opens the store again finds them there.
     pub(super) fn publish(
         &self,
         mut edit: Edit,
@@ -301,13 +299,33 @@ impl Engine {
             };
             list.push(Arc::clone(segment));
         }
-        segments.extend(added.into_iter().map(Arc::new));
+        let added: Vec<Arc<Segment>> = added.into_iter().map(Arc::new).collect();
+        segments.extend(added.iter().cloned());
+        segments.sort_by_key(|segment| segment.meta.place());
         let waits = |tombstone: &Tombstone| segments.iter().any(|it| it.waits_for(tombstone));
         let is_flush = matches!(by, Published::Flush { .. });
         let mut filed = None;
-        if let Published::Flush { deletes, series } = by {
-            filed = series;
-            edit.added_tombstones = deletes.into_iter().filter(|it| waits(it)).collect();
+        let balance = match by {
+            Published::Compaction(balance) => balance,
+            Published::Flush {
+                deletes,
+                series,
+                balance,
+            } => {
+                filed = series;
+                edit.added_tombstones = deletes.into_iter().filter(|it| waits(it)).collect();
+                balance
+            }
+        };
+        let checked = self
+            .check_balance(balance, &removed, &added, is_flush)
+            .and_then(|()| self.check_order(&segments, &removed, &added));
+        if let Err(refused) = checked {
+            self.counters.refused_edits.fetch_add(1, Ordering::Relaxed);
+            if is_flush {
+                self.log.poison(&refused.to_string());
+            }
+            return Err(refused);
         }
         let done = before.tombstones.iter().filter(|it| !waits(it));
         edit.removed_tombstones = done.map(|it| (it.lsn, it.table)).collect();
@@ -332,6 +350,50 @@ impl Engine {
         drop(manifest);
         lock(&self.jobs).removed.extend(removed);
         Ok(())
+    }
+
+    /// No row goes unless it is known where to: asked before every edit that removes or adds segments.
+    fn check_balance(
+        &self,
+        mut balance: Balance,
+        removed: &[Arc<Segment>],
+        added: &[Arc<Segment>],
+        is_flush: bool,
+    ) -> Result<(), Error> {
+        for segment in removed {
+            balance.read(segment);
+        }
+        for segment in added {
+            balance.written(segment);
+        }
+        if self.options.sabotage == Some(Sabotage::RowsLeftOut) {
+            return Ok(());
+        }
+        let work = if is_flush { "a flush" } else { "a compaction" };
+        let catalogue = self.catalogue();
+        balance.check(work, |table| catalogue.table(table).is_some())
+    }
+
+    /// Of two files that may have a row of one key it is known which one is newer. Files that had no order when the store was
+    /// opened may be rewritten one by one.
+    fn check_order(
+        &self,
+        segments: &[Arc<Segment>],
+        removed: &[Arc<Segment>],
+        added: &[Arc<Segment>],
+    ) -> Result<(), Error> {
+        if self.options.sabotage == Some(Sabotage::RunCutInTie) {
+            return Ok(());
+        }
+        let is_new = |id: u64| added.iter().any(|it| it.meta.file_id == id);
+        let lsns: BTreeSet<Lsn> = added.iter().map(|it| it.meta.max_lsn).collect();
+        let is_old =
+            !self.unordered.is_empty() && removed.iter().any(|it| lsns.contains(&it.meta.max_lsn));
+        let pairs = order::unordered(segments, |lsn| lsns.contains(&lsn));
+        match pairs.iter().find(|(a, b)| is_new(*a) || is_new(*b)) {
+            Some(&(first, second)) if !is_old => Err(Error::FilesUnordered { first, second }),
+            _ => Ok(()),
+        }
     }
 
     /// Removes the files of segments and of the index that nobody reads any more. A file that cannot be removed is tried again, and
@@ -365,6 +427,7 @@ impl Engine {
         head: &Head,
         id: TableId,
         deletes: &[Arc<Tombstone>],
+        balance: &mut Balance,
     ) -> Option<TableInput> {
         // What was dropped, durably, is read by nobody who does not hold the head.
         let settings = self.catalogue().table(id)?.settings;
@@ -374,6 +437,9 @@ impl Engine {
         for (run, _) in head.runs(id, u64::MAX) {
             let kept = shown_rows(&run, &Mask::of_run(&deletes, &run));
             let kept = kept.as_ref().unwrap_or(&run.rows);
+            let counts = balance.of(id);
+            counts.read += run.rows.rows() as u64;
+            counts.deleted += (run.rows.rows() - kept.rows()) as u64;
             match &mut rows {
                 None => rows = Some(kept.clone()),
                 Some(rows) => append_rows(rows, kept),

@@ -41,8 +41,14 @@ pub struct Metrics {
     pub partitions: u64,
     /// Deletes that rows in segments still wait for.
     pub tombstones: u64,
-    /// Segments that a compaction found damaged and left alone.
+    /// Segments that a compaction found damaged, or would have lost rows of, and left alone.
     pub segments_damaged: u64,
+    /// Flushes and compactions that were not carried out, since the store was opened, because rows were not accounted for or
+    /// files would have had no order.
+    pub refused_edits: u64,
+    /// Pairs of segments that had no order when the store was opened: a compaction of before the order was checked left them, and
+    /// may have brought overwritten values back.
+    pub segments_unordered: u64,
     /// Files that were found damaged, when the store was opened, earlier or since, and put aside.
     pub quarantined_files: u64,
     /// Their bytes.
@@ -169,6 +175,8 @@ impl Engine {
             partitions: state.version.windows.len() as u64,
             tombstones: state.version.tombstones.len() as u64,
             segments_damaged,
+            segments_unordered: self.unordered.len() as u64,
+            refused_edits: self.counters.refused_edits.load(Ordering::Relaxed),
             index_files: layers.files().len() as u64,
             index_cache_bytes: self.index_cache.bytes(),
             quarantined_files: aside().count() as u64,

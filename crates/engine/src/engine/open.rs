@@ -16,6 +16,7 @@ use super::{Counters, Engine, Jobs, Options, Sequencer, State, Version};
 use crate::budget::MemoryBudget;
 use crate::catalogue::{Catalogue, Entries};
 use crate::clock::Clock;
+use crate::compaction::order;
 use crate::definition::Definition;
 use crate::definitions_file;
 use crate::disk::{Disk, DiskLock};
@@ -92,6 +93,7 @@ impl Engine {
         let segments = open_segments(&segment_cache, &segment_dir, &manifest, &mut quarantine)
             .map_err(|error| manifest.blame(error))?;
 
+        let unordered = order::unordered(&segments, |_| true);
         let mut keys = KeySet::new(&options, clock.as_ref());
         let mut relations = read_keys(&segment_dir, &manifest, &mut keys, &mut quarantine)
             .and_then(|()| read_relations(disk.as_ref(), &segment_dir, &manifest))
@@ -169,6 +171,7 @@ impl Engine {
             space,
             budget,
             quarantined,
+            unordered,
             mended: Mutex::default(),
             indexing: Mutex::default(),
             backups: Mutex::new(()),

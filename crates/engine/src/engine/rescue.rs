@@ -19,6 +19,7 @@ use super::verify::{Damage, Verified};
 use super::{Engine, Options, lock};
 use crate::budget::MemoryUse;
 use crate::clock::{Clock, SystemClock};
+use crate::compaction::balance::Balance;
 use crate::compaction::rewrite::Rewrite;
 use crate::disk::{Disk, RealDisk};
 use crate::error::Error;
@@ -111,9 +112,10 @@ impl Engine {
         let file_id = self.new_file_id();
         let path = segment_dir(&self.dir).join(segment_name(file_id));
         self.remove_leftover(&path)?;
+        let mut balance = Balance::default();
         let done = self
-            .write_rest(segment, &broken, file_id, &path)
-            .and_then(|rest| self.replace_broken(segment, &broken, rest));
+            .write_rest(segment, &broken, (file_id, &path), &mut balance)
+            .and_then(|rest| self.replace_broken(segment, &broken, rest, balance));
         if done.is_err() && self.check_poisoned().is_ok() {
             drop(self.disk.remove(&path));
         }
@@ -125,8 +127,8 @@ impl Engine {
         &self,
         segment: &Arc<Segment>,
         broken: &Broken,
-        file_id: u64,
-        path: &Path,
+        (file_id, path): (u64, &Path),
+        balance: &mut Balance,
     ) -> Result<Option<Segment>, Error> {
         let mut writer = SegmentWriter::create(self.disk.as_ref(), path, self.uuid, file_id)?;
         let is_partition = matches!(segment.meta.home, Home::Partition(_));
@@ -136,7 +138,7 @@ impl Engine {
         for window in windows_of(segment) {
             let table = self.catalogue().table(window.table).cloned();
             let Some(table) = table else { continue };
-            Rewrite {
+            let gone = Rewrite {
                 table: &table,
                 window,
                 segments: std::slice::from_ref(segment),
@@ -147,6 +149,7 @@ impl Engine {
                 sabotage: self.options.sabotage,
             }
             .run(&mut writer)?;
+            balance.of(table.id).merged += gone.merged;
         }
         let (bytes, rows) = writer.finish(true)?;
         if rows == 0 {
@@ -169,6 +172,7 @@ impl Engine {
         segment: &Arc<Segment>,
         broken: &Broken,
         rest: Option<Segment>,
+        mut balance: Balance,
     ) -> Result<Quarantined, Error> {
         let name = segment_name(segment.meta.file_id);
         let entry = self.entry_of_broken(segment, broken);
@@ -178,7 +182,11 @@ impl Engine {
             removed_segments: vec![segment.meta.file_id],
             ..Edit::default()
         };
-        self.publish(edit, rest.into_iter().collect(), Published::Compaction)?;
+        for (table, lost) in &broken.lost {
+            balance.of(*table).unreadable += lost.rows;
+        }
+        let published = Published::Compaction(balance);
+        self.publish(edit, rest.into_iter().collect(), published)?;
         lock(&self.jobs).damaged.remove(&segment.meta.file_id);
         Ok(entry)
     }

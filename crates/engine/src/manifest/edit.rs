@@ -89,7 +89,7 @@ pub(crate) struct Contents {
     pub(crate) written_bytes: u64,
     /// This is a backup, and of all log files only this one counts.
     pub(crate) backup_log: Option<BackupLog>,
-    /// In the order in which their rows count: by last LSN.
+    /// In the order in which their rows count: [`SegmentMeta::place`].
     pub(crate) segments: Vec<SegmentMeta>,
     /// In the order in which they must be read.
     pub(crate) files: Vec<FileMeta>,
@@ -157,8 +157,7 @@ impl Contents {
                 .retain(|tombstone| (tombstone.lsn, tombstone.table) != (*lsn, *table));
         }
         self.segments.extend(edit.added_segments);
-        // Stable, and no two files with a row of one series and time have a common LSN: so newer rows come later.
-        self.segments.sort_by_key(|segment| segment.max_lsn);
+        self.segments.sort_by_key(SegmentMeta::place);
         self.files.extend(edit.added_files);
         self.windows.extend(edit.added_windows);
         self.tombstones.extend(edit.added_tombstones);

@@ -4,13 +4,13 @@ use super::output::Output;
 use super::source::Piece;
 use crate::schema::Duplicates;
 
-/// Appends a series' rows. `position` is the series' place in the plan.
+/// Appends a series' rows. `position` is the series' place in the plan. Returns how many rows became part of newer ones.
 pub(crate) fn append(
     mut pieces: Vec<Piece>,
     position: usize,
     duplicates: Duplicates,
     output: &mut Output,
-) {
+) -> u64 {
     // Sorting by first time is enough to see whether pieces overlap; within a piece times ascend.
     pieces.sort_by_key(|piece| (time_at(piece, 0), piece.rank));
     let apart = pieces.windows(2).all(|pair| match pair {
@@ -21,9 +21,9 @@ pub(crate) fn append(
         for piece in &pieces {
             output.extend(piece, position);
         }
-        return;
+        return 0;
     }
-    merge_overlapping(&pieces, position, duplicates, output);
+    merge_overlapping(&pieces, position, duplicates, output)
 }
 
 fn time_at(piece: &Piece, at: usize) -> i64 {
@@ -52,7 +52,8 @@ fn merge_overlapping(
     position: usize,
     duplicates: Duplicates,
     output: &mut Output,
-) {
+) -> u64 {
+    let mut merged = 0;
     let mut order: Vec<(i64, usize, usize)> = Vec::new();
     for (at, piece) in pieces.iter().enumerate() {
         order.extend((0..piece.rows.len()).map(|row| (time_at(piece, row), at, row)));
@@ -68,6 +69,9 @@ fn merge_overlapping(
         let Some(newest @ &(time, _, _)) = same.last() else {
             continue;
         };
+        if duplicates != Duplicates::Keep {
+            merged += same.len() as u64 - 1;
+        }
         match duplicates {
             Duplicates::Last => {
                 let versions = same.iter().rev().filter_map(version);
@@ -83,4 +87,5 @@ fn merge_overlapping(
             }
         }
     }
+    merged
 }

@@ -431,6 +431,8 @@ pub(super) fn metrics(reading: &Reading) -> Rows {
         ("segment_rows", metrics.segment_rows),
         ("segment_bytes_written", metrics.segment_bytes_written),
         ("segments_damaged", metrics.segments_damaged),
+        ("segments_unordered", metrics.segments_unordered),
+        ("refused_edits", metrics.refused_edits),
         ("definition_bytes", metrics.definition_bytes),
         ("partitions", metrics.partitions),
         ("tombstones", metrics.tombstones),

@@ -120,6 +120,16 @@ fn files(engine: &Metrics) -> Vec<Figure> {
             engine.segments_damaged,
         ),
         (
+            "segments_unordered",
+            "Pairs of segments that an earlier version left without an order; they may show overwritten values.",
+            engine.segments_unordered,
+        ),
+        (
+            "refused_edits",
+            "Flushes and compactions that were not carried out because they did not account for every row.",
+            engine.refused_edits,
+        ),
+        (
             "quarantined_files",
             "Damaged files that were put aside, now or at an earlier start.",
             engine.quarantined_files,

@@ -357,6 +357,11 @@ impl State {
                     kept.schema.retention_ns = *retention_ns;
                 }
             }
+            Change::SetInterval { interval_ns, .. } => {
+                if let Some(kept) = self.tables.get_mut(&name) {
+                    kept.schema.interval_ns = *interval_ns;
+                }
+            }
             Change::ChangeType { field, to, .. } => {
                 if let Some(kept) = self.tables.get_mut(&name) {
                     kept.change_type(field, *to);
@@ -393,7 +398,8 @@ impl State {
             | Change::DropTable { .. }
             | Change::RenameTable { .. }
             | Change::DropColumn { .. }
-            | Change::SetRetention { .. } => Expected::Done,
+            | Change::SetRetention { .. }
+            | Change::SetInterval { .. } => Expected::Done,
             Change::RenameColumn { column, to, .. } => {
                 let new = Column {
                     is_tag: column.is_tag,

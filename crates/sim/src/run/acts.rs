@@ -266,6 +266,13 @@ pub(super) fn ask(
             };
             engine.set_table(database, schema, table, settings)
         }
+        Change::SetInterval { table, interval_ns } => {
+            let settings = TableSettings {
+                partition_interval_ns: *interval_ns,
+                ..found.map_or_else(TableSettings::default, |table| table.settings)
+            };
+            engine.set_table(database, schema, table, settings)
+        }
         Change::DropTable { table } => engine.drop_table(database, schema, table),
         Change::RenameTable { table, to } => engine.rename_table(database, schema, table, to),
         Change::DropColumn { table, column } => {

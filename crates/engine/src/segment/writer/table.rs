@@ -33,6 +33,8 @@ pub(super) struct Picks {
     pub(super) rows: Vec<u32>,
     /// By column, where duplicates were merged: the newest row that has a value.
     by_column: Option<Vec<Vec<u32>>>,
+    /// Rows that became part of newer ones.
+    merged: u64,
 }
 
 impl Picks {
@@ -45,8 +47,8 @@ impl Picks {
 }
 
 impl SegmentWriter {
-    /// Adds the rows of a table.
-    pub(crate) fn write_table(&mut self, input: &TableInput) -> Result<(), Error> {
+    /// Adds the rows of a table. Returns how many became part of newer ones.
+    pub(crate) fn write_table(&mut self, input: &TableInput) -> Result<u64, Error> {
         let rows = &input.rows;
         let order = sorted_order(&rows.series, &rows.times);
         let picks = merge_duplicates(rows, order, input.settings.duplicates);
@@ -76,7 +78,7 @@ impl SegmentWriter {
                 self.put_group(&group, &view, &blocks)?;
             }
         }
-        Ok(())
+        Ok(picks.merged)
     }
 }
 
@@ -138,14 +140,17 @@ fn merge_duplicates(rows: &TableRows, order: Vec<u32>, duplicates: Duplicates) -
         return Picks {
             rows: order,
             by_column: None,
+            merged: 0,
         };
     }
     let merges_fields = duplicates == Duplicates::Last;
     let mut last = Vec::new();
+    let mut merged = 0;
     let mut by_column = vec![Vec::new(); if merges_fields { rows.columns.len() } else { 0 }];
     for same in order.chunk_by(|a, b| key(*a) == key(*b)) {
         let Some(&newest) = same.last() else { continue };
         last.push(newest);
+        merged += same.len() as u64 - 1;
         for (column, list) in rows.columns.iter().zip(&mut by_column) {
             let with_value = same
                 .iter()
@@ -157,6 +162,7 @@ fn merge_duplicates(rows: &TableRows, order: Vec<u32>, duplicates: Duplicates) -
     Picks {
         rows: last,
         by_column: merges_fields.then_some(by_column),
+        merged,
     }
 }
 
