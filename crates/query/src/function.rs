@@ -5,6 +5,7 @@ mod bounded;
 mod bucket;
 mod dense;
 mod ends;
+mod epoch;
 mod extreme;
 mod gapfill;
 mod histogram;
@@ -13,6 +14,7 @@ mod percentile;
 mod postgres;
 mod samples;
 mod series;
+mod sum;
 mod text_time;
 mod time_bucket;
 mod year;
@@ -75,6 +77,8 @@ pub(crate) fn register(session: &mut SessionState) -> Result<()> {
     for aggregate in extreme::functions() {
         session.register_udaf(aggregate)?;
     }
+    session.register_udaf(sum::function())?;
+    epoch::register(session)?;
     session.register_udf(year::function())?;
     // PostgreSQL's names for them.
     let sign = datafusion::functions::math::signum();

@@ -10,6 +10,7 @@ mod functions;
 mod gapfill;
 mod guide;
 mod hostile;
+mod library;
 mod narrowed;
 mod operators;
 mod oracle;
