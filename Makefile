@@ -28,9 +28,9 @@ test: setup ## Run every test, with the minutes of each part
 	@scripts/test.sh
 
 # Selected together with the program, so that its libraries get the features that they have already.
-ledger: build ## Kill, cut, fill and damage a server, and count what is lost (LEDGER="arguments")
+ledger: build ## Kill, cut, fill and damage a server, count what is lost, keep findings in ledger-findings (LEDGER="arguments")
 	cargo build --release --locked -p nilometer -p nilometer-ledger
-	"$$(scripts/target-dir.sh)/release/nilometer-ledger" --table $(LEDGER)
+	"$$(scripts/target-dir.sh)/release/nilometer-ledger" --table --keep ledger-findings $(LEDGER)
 
 lint: setup ## Check formatting and every lint, in all crates
 	cargo fmt --all --check

@@ -1,26 +1,32 @@
 #!/usr/bin/env python3
-"""Random tables and queries, with what PostgreSQL and SQLite answer to them.
+"""Random tables and queries, with what PostgreSQL, DuckDB and SQLite answer to them.
 
 Prints one JSON object per line: first the statements that make the tables (as Nilometer reads them), then the queries
 with the rows that an oracle gave. `crates/query/tests/sql/oracle.rs` asks Nilometer the same and compares; a few files of
 such lines are kept in `testdata/oracle`, so that it needs neither database.
 
-Usage: oracle.py (sqlite | postgresql) SEED QUERIES
+Usage: oracle.py (sqlite | postgresql | duckdb) SEED QUERIES [edges]
 
-SQLite is the one that Python brings. PostgreSQL is started here, in a folder of its own, on a socket in that folder; if it
-is not installed, one line on standard error says so and the status is 3.
+With `edges` the tables and queries are those of oracle_edges.py, which are about NULL, -0.0, NaN and numbers that do not
+fit; DuckDB is asked those only. SQLite is the one that Python brings. PostgreSQL is started here, in a folder of its own, on
+a socket in that folder. If PostgreSQL or DuckDB is not installed, one line on standard error says so and the status is 3.
 """
 
+import datetime
+import decimal
 import glob
 import json
 import math
 import os
 import random
+import re
 import shutil
 import sqlite3
 import subprocess
 import sys
 import tempfile
+
+import oracle_edges
 
 INTEGER, FLOAT, BOOLEAN, TEXT, TIME = "integer", "float", "boolean", "text", "time"
 
@@ -36,6 +42,7 @@ NAMES = {
     "nilometer": {INTEGER: "BIGINT", FLOAT: "DOUBLE PRECISION", BOOLEAN: "BOOLEAN", TEXT: "TEXT", TIME: "TIMESTAMPTZ"},
     "postgresql": {INTEGER: "bigint", FLOAT: "double precision", BOOLEAN: "boolean", TEXT: "text", TIME: "timestamptz"},
     "sqlite": {INTEGER: "INTEGER", FLOAT: "REAL", BOOLEAN: "INTEGER", TEXT: "TEXT", TIME: "TEXT"},
+    "duckdb": {INTEGER: "BIGINT", FLOAT: "DOUBLE", BOOLEAN: "BOOLEAN", TEXT: "VARCHAR", TIME: "TIMESTAMP"},
 }
 START = 1767225600  # 2026-01-01 00:00:00 UTC
 
@@ -113,27 +120,59 @@ def literal(value, kind, dialect):
             if dialect == "sqlite":
                 return "9e999" if value > 0 else "-9e999"
             return "'%s'" % ("NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity")
-        return repr(value)
+        # The sign of a zero is kept by no literal that PostgreSQL reads as a decimal number.
+        return "CAST('-0' AS DOUBLE PRECISION)" if value == 0 and math.copysign(1, value) < 0 else repr(value)
     if kind == TEXT:
         return "'%s'" % value.replace("'", "''")
     return str(value)
 
 
-def setup(data, dialect):
+def create(name, columns, tags, dialect):
+    types = []
+    for column, kind in columns.items():
+        tag = " TAG" if dialect == "nilometer" and column in tags and "time" in columns else ""
+        key = " PRIMARY KEY" if column == "id" and "time" not in columns else ""
+        types.append("%s %s%s%s" % (column, NAMES[dialect][kind], tag, key))
+    settings = " WITH (duplicates = 'keep')" if dialect == "nilometer" and "time" in columns else ""
+    return "CREATE TABLE %s (%s)%s" % (name, ", ".join(types), settings)
+
+
+def insert(name, columns, rows, dialect):
+    written = []
+    for row in rows:
+        values = [literal(value, kind, dialect) for value, kind in zip(row, columns.values())]
+        written.append("(%s)" % ", ".join(values))
+    return "INSERT INTO %s (%s) VALUES %s" % (name, ", ".join(columns), ", ".join(written))
+
+
+def setup(data, dialect, tables=TABLES, tags=frozenset(TAGS)):
     statements = []
-    for name, columns in TABLES.items():
-        types = []
-        for column, kind in columns.items():
-            tag = " TAG" if dialect == "nilometer" and column in TAGS else ""
-            key = " PRIMARY KEY" if column == "id" else ""
-            types.append("%s %s%s%s" % (column, NAMES[dialect][kind], tag, key))
-        settings = " WITH (duplicates = 'keep')" if dialect == "nilometer" and "time" in columns else ""
-        statements.append("CREATE TABLE %s (%s)%s" % (name, ", ".join(types), settings))
-        rows = []
-        for row in data.rows[name]:
-            values = [literal(value, kind, dialect) for value, kind in zip(row, columns.values())]
-            rows.append("(%s)" % ", ".join(values))
-        statements.append("INSERT INTO %s (%s) VALUES %s" % (name, ", ".join(columns), ", ".join(rows)))
+    for name, columns in tables.items():
+        statements.append(create(name, columns, tags, dialect))
+        statements.append(insert(name, columns, data.rows[name], dialect))
+    return statements
+
+
+def in_dialect(text, dialect):
+    """The few words that the dialects write differently."""
+    if dialect == "duckdb":
+        return re.sub(r"timestamptz '([^']*)Z'", r"timestamp '\1'", text).replace(" /i ", " // ")
+    return text.replace(" /i ", " / ")
+
+
+def before(made, data, dialect):
+    """What is done before a query of the edges: a table of its own, `t`, and a change of it."""
+    statements = []
+    for statement in made.before:
+        word, _, table = statement.partition(" ")
+        if word != "COPY":
+            statements.append(in_dialect(statement, dialect))
+            continue
+        columns = oracle_edges.TABLES[table]
+        if dialect == "nilometer":
+            statements.append("DROP TABLE IF EXISTS t")
+        statements.append(create("t", columns, oracle_edges.TAGS, dialect))
+        statements.append(insert("t", columns, data.rows[table], dialect))
     return statements
 
 
@@ -458,6 +497,10 @@ def plain_value(value):
     return value
 
 
+# What oracles say of a number that does not fit, of a division by zero and of a text that is no number.
+REFUSED = "refused"
+
+
 def ask_sqlite(statements, queries):
     database = sqlite3.connect(":memory:")
     database.execute("PRAGMA case_sensitive_like = ON")
@@ -473,6 +516,48 @@ def ask_sqlite(statements, queries):
     return answers
 
 
+def duckdb_value(value):
+    if isinstance(value, decimal.Decimal):
+        return float(value)
+    if isinstance(value, datetime.datetime):
+        return value.isoformat(" ")
+    return plain_value(value)
+
+
+def ask_duckdb(statements, queries):
+    try:
+        import duckdb
+    except ImportError:
+        sys.exit(skip("DuckDB", "python3 has no module duckdb; install it with `python3 -m pip install duckdb`"))
+    database = duckdb.connect(":memory:")
+    for statement in statements:
+        database.execute(statement)
+    answers = []
+    for prepare, query in queries:
+        database.execute("BEGIN")
+        try:
+            for statement in prepare:
+                database.execute(statement)
+            rows = database.execute(query).fetchall()
+            answers.append([[duckdb_value(value) for value in row] for row in rows])
+        except (duckdb.OutOfRangeException, duckdb.ConversionException):
+            answers.append(REFUSED)
+        except duckdb.Error as error:
+            if "Division by zero" in str(error):
+                answers.append(REFUSED)
+            else:
+                complain(query, error)
+                answers.append(None)
+        database.execute("ROLLBACK")
+    return answers
+
+
+def complain(query, error):
+    """Where ORACLE_ERRORS is set: what an oracle does not understand is a fault of the generator."""
+    if os.environ.get("ORACLE_ERRORS"):
+        sys.stderr.write("%s\n  %s\n" % (query, str(error).splitlines()[0]))
+
+
 def find_postgresql():
     found = sorted(glob.glob("/usr/lib/postgresql/*/bin/initdb"), key=lambda path: int(path.split("/")[4]))
     initdb = found[-1] if found else shutil.which("initdb")
@@ -482,12 +567,12 @@ def find_postgresql():
 def ask_postgresql(statements, queries):
     programs = find_postgresql()
     if programs is None:
-        sys.exit(skip("no initdb in /usr/lib/postgresql/*/bin or the PATH"))
+        sys.exit(skip("PostgreSQL", "no initdb in /usr/lib/postgresql/*/bin or the PATH"))
     # It refuses to run as root; its packages bring a user for it.
     before = []
     if os.geteuid() == 0:
         if shutil.which("setpriv") is None or subprocess.run(["id", "postgres"], capture_output=True).returncode != 0:
-            sys.exit(skip("it does not run as root, and there is no user postgres to run it as"))
+            sys.exit(skip("PostgreSQL", "it does not run as root, and there is no user postgres to run it as"))
         before = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
     folder = tempfile.mkdtemp(prefix="oracle-")
     os.chmod(folder, 0o777)
@@ -504,40 +589,74 @@ def ask_postgresql(statements, queries):
         options = "-c listen_addresses='' -k %s -c fsync=off -c timezone=UTC" % folder
         run("pg_ctl", "-D", data, "-w", "-l", os.path.join(folder, "log"), "-o", options, "start", stdin=subprocess.DEVNULL)
         try:
-            mark = "--- next ---"
+            mark, state = "--- next ---", "--- state ---"
             script = ["%s;" % statement for statement in statements]
-            for query in queries:
+            for prepare, query in queries:
                 script.append("\\echo '%s'" % mark)
+                script += ["BEGIN;"] + ["%s;" % statement for statement in prepare]
                 script.append("SELECT coalesce(json_agg(row_to_json(q)), '[]') FROM (%s) q;" % query)
+                script.append("\\echo '%s' :SQLSTATE" % state)
+                script.append("ROLLBACK;")
             out = run("psql", "-X", "-q", "-A", "-t", "-h", folder, "-U", "oracle", "-d", "postgres", input="\n".join(script))
         finally:
             run("pg_ctl", "-D", data, "-m", "immediate", "stop")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     answers = []
-    for part in out.split(mark)[1:]:
-        part = part.strip()
-        answers.append([list(row.values()) for row in json.loads(part)] if part else None)
+    for (_, query), part in zip(queries, out.split(mark)[1:]):
+        rows, _, code = part.partition(state)
+        rows, code = rows.strip(), code.strip()
+        if code in ("22003", "22012", "22P02"):
+            answers.append(REFUSED)
+        elif rows:
+            answers.append([list(row.values()) for row in json.loads(rows)])
+        else:
+            complain(query, code)
+            answers.append(None)
     return answers
 
 
-def skip(why):
-    sys.stderr.write("skipped: PostgreSQL is not asked: %s\n" % why)
+def skip(oracle, why):
+    sys.stderr.write("skipped: %s is not asked: %s\n" % (oracle, why))
     return 3
+
+
+def main_edges(oracle, seed, count):
+    rng = random.Random(seed)
+    data = oracle_edges.Data(rng)
+    made = [oracle_edges.Query(rng).any() for _ in range(count)]
+    tables = lambda dialect: setup(data, dialect, oracle_edges.TABLES, oracle_edges.TAGS)
+    ask = {"postgresql": ask_postgresql, "duckdb": ask_duckdb}[oracle]
+    answers = ask(tables(oracle), [(before(one, data, oracle), in_dialect(one.query, oracle)) for one in made])
+    print(json.dumps({"oracle": oracle + "-edges", "seed": seed, "setup": tables("nilometer")}))
+    for one, rows in zip(made, answers):
+        case = {"query": in_dialect(one.query, "nilometer"), "ordered": one.ordered, "rows": rows}
+        if one.before:
+            case["before"] = before(one, data, "nilometer")
+        if rows == REFUSED:
+            # Elsewhere an oracle may have calculated what nobody needs.
+            if not one.strict:
+                continue
+            case.update(rows=[], refused=True)
+        if rows is not None and len(rows) <= 400:
+            print(json.dumps(case))
 
 
 def main():
     oracle, seed, count = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    if oracle == "duckdb" or sys.argv[4:] == ["edges"]:
+        return main_edges(oracle, seed, count)
     rng = random.Random(seed)
     sqlite = oracle == "sqlite"
     data = Data(rng, special=not sqlite)
     made = [Query(rng, sqlite).any() for _ in range(count)]
     ask = ask_sqlite if sqlite else ask_postgresql
-    answers = ask(setup(data, oracle), [query for query, _ in made])
+    queries = [query if sqlite else ([], query) for query, _ in made]
+    answers = ask(setup(data, oracle), queries)
     print(json.dumps({"oracle": oracle, "seed": seed, "setup": setup(data, "nilometer")}))
     for (query, ordered), rows in zip(made, answers):
         # What an oracle refuses (an overflow, a division by zero) says nothing about an answer.
-        if rows is not None and len(rows) <= 400:
+        if rows is not None and rows != REFUSED and len(rows) <= 400:
             print(json.dumps({"query": query, "ordered": ordered, "rows": rows}))
 
 

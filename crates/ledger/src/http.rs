@@ -3,6 +3,7 @@
 //! Does: send any bytes, so that malformed requests can be sent too; read answers with a length or in chunks.
 //! Does not: TLS, redirects, retries. A broken connection is an error of this request, and the next one opens another.
 
+use std::fmt::Write as _;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -63,9 +64,20 @@ impl Client {
 
     /// Asks, or tells, in SQL; the answer is CSV.
     pub fn sql(&mut self, db: &str, statement: &str) -> io::Result<Answer> {
-        let body = format!("{{\"db\":\"{db}\",\"format\":\"csv\",\"q\":\"{statement}\"}}");
+        self.ask(db, statement, "csv")
+    }
+
+    /// The same in another format.
+    pub fn ask(&mut self, db: &str, statement: &str, format: &str) -> io::Result<Answer> {
+        let statement = json_text(statement);
+        let body = format!("{{\"db\":\"{db}\",\"format\":\"{format}\",\"q\":{statement}}}");
         let head = "Content-Type: application/json\r\n";
         self.request("POST", "/api/v3/query_sql", head, body.as_bytes())
+    }
+
+    /// Sends a body with header lines of its own.
+    pub fn post(&mut self, target: &str, head: &str, body: &[u8]) -> io::Result<Answer> {
+        self.request("POST", target, head, body)
     }
 
     /// Asks for a page.
@@ -108,6 +120,24 @@ impl Client {
         }
         Ok(answer)
     }
+}
+
+/// A text as JSON has it.
+pub(crate) fn json_text(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
+            c if c < ' ' => {
+                let _ = write!(out, "\\u{:04x}", u32::from(c));
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
 }
 
 fn connect(address: SocketAddr) -> io::Result<TcpStream> {

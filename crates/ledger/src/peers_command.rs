@@ -43,7 +43,7 @@ pub(crate) fn peers(words: &[String]) -> Result<bool> {
     let (mut faults, mut flags) = (Vec::new(), Vec::new());
     let (mut name, mut program) = (String::new(), PathBuf::new());
     let mut scratch = std::env::temp_dir();
-    let mut seed = since.as_secs();
+    let mut seed = None;
     let (mut time, mut most) = (Duration::from_secs(60 * MINUTES), None);
     let (mut is_quick, mut is_young, mut load_ms) = (false, false, LOAD_MS);
     let mut words = words.iter();
@@ -59,7 +59,7 @@ pub(crate) fn peers(words: &[String]) -> Result<bool> {
             "--peer" => name.clone_from(value()?),
             "--program" => program = PathBuf::from(value()?),
             "--scratch" => scratch = PathBuf::from(value()?),
-            "--seed" => seed = number(value()?)?,
+            "--seed" => seed = Some(number(value()?)?),
             "--minutes" => time = Duration::from_secs(60 * number(value()?)?),
             "--faults" => most = Some(number(value()?)?),
             "--flag" => flags.push(value()?.clone()),
@@ -77,6 +77,11 @@ pub(crate) fn peers(words: &[String]) -> Result<bool> {
     if faults.is_empty() {
         faults = vec![Fault::Kill, Fault::PowerCut];
     }
+    let seed = match seed {
+        Some(seed) => seed,
+        None if is_quick => crate::QUICK_SEED,
+        None => since.as_secs(),
+    };
     println!("seed {seed}");
     let (mut passed, mut failed, mut skipped) = (0, 0, 0);
     for fault in faults {

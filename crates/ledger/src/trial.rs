@@ -11,6 +11,7 @@ use tempfile::TempDir;
 use crate::random::Random;
 use crate::tally::Tally;
 
+pub mod answers;
 pub mod full_disk;
 pub mod hostile;
 pub mod kills;

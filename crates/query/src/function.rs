@@ -6,6 +6,7 @@ mod bucket;
 mod decoded;
 mod dense;
 mod ends;
+mod epoch;
 mod extreme;
 mod gapfill;
 mod growth;
@@ -15,6 +16,7 @@ mod percentile;
 mod postgres;
 mod samples;
 mod series;
+mod sum;
 mod text_time;
 mod time_bucket;
 mod year;
@@ -77,6 +79,8 @@ pub(crate) fn register(session: &mut SessionState) -> Result<()> {
     for aggregate in extreme::functions() {
         session.register_udaf(aggregate)?;
     }
+    session.register_udaf(sum::function())?;
+    epoch::register(session)?;
     session.register_udf(year::function())?;
     // PostgreSQL's names for them.
     let sign = datafusion::functions::math::signum();

@@ -14,7 +14,6 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Result, ScalarValue};
 use datafusion::logical_expr::{Expr, LogicalPlan};
 use datafusion::optimizer::OptimizerRule;
-use datafusion::optimizer::optimizer::Optimizer;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
 /// Rules of the logical plan that find nothing to do in a plain one.
@@ -36,14 +35,11 @@ const LOGICAL_LEFT_OUT: [&str; 13] = [
 ];
 
 /// The same of the physical plan.
-const PHYSICAL_LEFT_OUT: [&str; 7] = [
+const PHYSICAL_LEFT_OUT: [&str; 5] = [
     "join_selection",
     "HashJoinBuffering",
     "WindowTopN",
     "LimitPushPastWindows",
-    // Hand conditions that arise while a query runs to scans, and no scan of ours takes them.
-    "FilterPushdown",
-    "FilterPushdown(Post)",
     // Checks the work of the others.
     "SanityCheckPlan",
 ];
@@ -52,7 +48,7 @@ const PHYSICAL_LEFT_OUT: [&str; 7] = [
 pub(crate) const PASSES: usize = 1;
 
 pub(crate) fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
-    let mut rules = Optimizer::new().rules;
+    let mut rules = crate::planner::logical_rules();
     rules.retain(|rule| !LOGICAL_LEFT_OUT.contains(&rule.name()));
     rules
 }

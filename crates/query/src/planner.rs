@@ -13,17 +13,22 @@ use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
 use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode};
+use datafusion::optimizer::OptimizerRule;
 use datafusion::optimizer::analyzer::Analyzer;
+use datafusion::optimizer::optimizer::Optimizer;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use crate::asof::{AsofJoin, AsofJoinExec, FindAsofJoins};
+use crate::checked::CheckIntegers;
 use crate::distinct_on::DistinctOnce;
+use crate::float_key::{self, CompareFloats};
 use crate::function::{BoundFunctions, Extract};
 use crate::gapfill::{FillGaps, GapFill, GapFillExec};
 use crate::lateral::FirstOfEach;
+use crate::logic::{KeepLists, SpellSubqueries};
 use crate::options::SqlOptions;
 use crate::round::RoundCasts;
 
@@ -33,17 +38,35 @@ pub(crate) fn extend(
     options: &SqlOptions,
 ) -> SessionStateBuilder {
     let mut rules = Analyzer::new().rules;
+    rules.insert(0, Arc::new(SpellSubqueries));
     rules.insert(0, Arc::new(RoundCasts::new()));
     rules.insert(0, Arc::new(FirstOfEach));
     rules.insert(0, Arc::new(BoundFunctions::new(options)));
     rules.insert(0, Arc::new(DistinctOnce));
     rules.push(Arc::new(FindAsofJoins));
     rules.push(Arc::new(FillGaps::new(options.gapfill_buckets_max)));
+    rules.push(Arc::new(CheckIntegers));
+    rules.push(Arc::new(CompareFloats));
     let planners = builder.expr_planners().get_or_insert_default();
     planners.insert(0, Arc::new(Extract));
     builder
         .with_analyzer_rules(rules)
         .with_query_planner(Arc::new(TimeSeriesPlanner))
+}
+
+/// The planner's rules of the logical plan, with ours in place of those that go wrong.
+pub(crate) fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let rules = Optimizer::new().rules.into_iter();
+    let keep_lists = KeepLists::default();
+    let mut keep_lists = Some(keep_lists);
+    rules
+        .map(
+            |rule| match keep_lists.take_if(|ours| ours.name() == rule.name()) {
+                Some(ours) => Arc::new(ours) as Arc<dyn OptimizerRule + Send + Sync>,
+                None => rule,
+            },
+        )
+        .collect()
 }
 
 /// `^` is power, not exclusive or; `spelling::power` has seen to what it binds.
@@ -78,8 +101,9 @@ impl datafusion::execution::context::QueryPlanner for TimeSeriesPlanner {
         plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        let settled = float_key::settle(plan)?;
         DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(Nodes)])
-            .create_physical_plan(plan, session)
+            .create_physical_plan(settled.as_ref(), session)
             .await
     }
 }

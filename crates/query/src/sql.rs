@@ -554,19 +554,27 @@ fn session(
         .with_runtime_env(Arc::clone(runtime))
         .with_physical_optimizer_rules(vec![Arc::new(rules)]);
     let mut session = planner::extend(session, options);
-    if !all_rules {
-        session = session.with_optimizer_rules(plain::logical_rules());
-    }
+    session = session.with_optimizer_rules(if all_rules {
+        planner::logical_rules()
+    } else {
+        plain::logical_rules()
+    });
     let mut session = session.build();
     function::register(&mut session)?;
     Ok(session)
 }
+
+/// Rules that hand conditions down by the names of their columns: below a join that puts out few of its columns they take
+/// one side's for the other's (`DataFusion` 55.2). What they are for are scans that take conditions while a query runs,
+/// and none of ours does.
+const PUSHED_BY_NAME: [&str; 2] = ["FilterPushdown", "FilterPushdown(Post)"];
 
 /// The planner's rules, and first ours: what it recognises is plainest before others have changed it.
 fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
     let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> =
         vec![Arc::new(AggregateFromStatistics), Arc::new(NarrowScans)];
     rules.extend(PhysicalOptimizer::new().rules);
+    rules.retain(|rule| !PUSHED_BY_NAME.contains(&rule.name()));
     rules
 }
 

@@ -8,6 +8,7 @@ mod bodies;
 mod case;
 mod edges;
 mod floods;
+mod functions;
 mod group;
 mod lines;
 mod pack;
@@ -91,6 +92,7 @@ pub fn hostile(context: &Context) -> Result<Outcome> {
     all.extend(statements::cases(rows));
     all.extend(edges::cases(rows));
     all.extend(streams::cases(seed));
+    all.extend(functions::cases(seed));
     all.extend(floods::cases());
     let known = all.len() + tokens::cases().len();
     let mut cases = choose(all, context.faults, seed);
@@ -363,6 +365,7 @@ mod tests {
             all.extend(statements::cases(9));
             all.extend(edges::cases(9));
             all.extend(streams::cases(9));
+            all.extend(functions::cases(9));
             all.extend(floods::cases());
             all
         };

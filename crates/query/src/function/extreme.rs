@@ -1,4 +1,4 @@
-//! `min` and `max` of floats by groups.
+//! `min` and `max` of floats.
 //!
 //! `DataFusion`'s own begin with the largest finite float instead of infinity, and a NaN hides what comes after it. As in
 //! `PostgreSQL`, NaN is greater than every number, whatever its bits. All other types are left to `DataFusion`.
@@ -16,7 +16,7 @@ use datafusion::logical_expr::{
     SetMonotonicity, Signature, StatisticsArgs,
 };
 
-use super::dense::{Dense, Grouped, Rows};
+use super::dense::{Dense, Grouped, Rows, Single};
 
 /// Both, under the names that they had.
 pub(super) fn functions() -> [Arc<AggregateUDF>; 2] {
@@ -60,7 +60,13 @@ impl AggregateUDFImpl for Extreme {
     }
 
     fn accumulator(&self, args: AccumulatorArgs) -> Result<Box<dyn Accumulator>> {
-        self.inner.inner().accumulator(args)
+        if *args.return_field.data_type() != DataType::Float64 {
+            return self.inner.inner().accumulator(args);
+        }
+        Ok(Box::new(Single::new(Extremes {
+            side: self.side,
+            found: Vec::new(),
+        })))
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {

@@ -11,6 +11,7 @@ mod gapfill;
 mod guide;
 mod headings;
 mod hostile;
+mod library;
 mod narrowed;
 mod operators;
 mod oracle;

@@ -3,11 +3,12 @@
 //! Does: say whether an answer is one that the case allows. Does not: look at the server afterwards; every case is
 //! followed by the same questions, which `hostile.rs` asks.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
+pub(super) use crate::http::json_text;
 use crate::http::{Answer, Client, SILENCE_MAX};
 
 /// The database that hostile requests are for; nothing of the ledger is in it.
@@ -130,7 +131,8 @@ impl Case {
     }
 }
 
-fn names_a_limit(text: &str) -> bool {
+/// Whether a text says which limit was met.
+pub(super) fn names_a_limit(text: &str) -> bool {
     ["-max", "_max", " at most ", "limit"]
         .iter()
         .any(|end| text.contains(end))
@@ -191,25 +193,6 @@ pub(super) fn question(statement: &str, format: &str) -> Vec<u8> {
         json_text(statement)
     )
     .into_bytes()
-}
-
-/// A text in JSON.
-pub(super) fn json_text(text: &str) -> String {
-    let mut out = String::with_capacity(text.len() + 2);
-    out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            c if c < ' ' => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
-    out
 }
 
 /// Whether an error is the other side's end of a connection, in one of the forms that it has.
