@@ -77,17 +77,28 @@ impl OptimizerRule for KeepLists {
     }
 }
 
+/// A value without casts around it, which the library takes away where it can.
+fn bare(mut value: &Expr) -> &Expr {
+    loop {
+        value = match value {
+            Expr::Cast(cast) => &cast.expr,
+            Expr::TryCast(cast) => &cast.expr,
+            value => return value,
+        };
+    }
+}
+
 /// What a list is of: of `IN`, or of comparisons that are made into one.
 fn listed(expr: &Expr) -> Option<&Expr> {
     match expr {
-        Expr::InList(list) => Some(&list.expr),
+        Expr::InList(list) => Some(bare(&list.expr)),
         Expr::BinaryExpr(BinaryExpr {
             left,
             op: Operator::Eq,
             right,
-        }) => match (left.as_ref(), right.as_ref()) {
-            (Expr::Column(_), Expr::Literal(..)) => Some(left),
-            (Expr::Literal(..), Expr::Column(_)) => Some(right),
+        }) => match (bare(left), bare(right)) {
+            (column @ Expr::Column(_), Expr::Literal(..))
+            | (Expr::Literal(..), column @ Expr::Column(_)) => Some(column),
             _ => None,
         },
         _ => None,
@@ -103,7 +114,7 @@ fn has_several_lists(expr: &Expr) -> Result<bool> {
 
 fn count<'a>(expr: &'a Expr, lists: &mut HashMap<&'a Expr, usize>) -> Result<()> {
     match expr {
-        Expr::InList(list) => *lists.entry(&list.expr).or_default() += 1,
+        Expr::InList(list) => *lists.entry(bare(&list.expr)).or_default() += 1,
         Expr::BinaryExpr(BinaryExpr {
             op: Operator::Or, ..
         }) => {
@@ -144,7 +155,7 @@ fn hide(expr: Expr) -> Result<Transformed<Expr>> {
         let value = match &mut inner {
             Expr::InList(list) => &mut list.expr,
             Expr::BinaryExpr(binary) if binary.op == Operator::Eq => {
-                match (binary.left.as_ref(), binary.right.as_ref()) {
+                match (bare(&binary.left), bare(&binary.right)) {
                     (Expr::Column(_), Expr::Literal(..)) => &mut binary.left,
                     (Expr::Literal(..), Expr::Column(_)) => &mut binary.right,
                     _ => return Ok(Transformed::no(inner)),

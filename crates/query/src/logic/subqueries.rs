@@ -17,7 +17,7 @@ use datafusion::common::{
 use datafusion::logical_expr::expr::{Exists, InSubquery};
 use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjunction_owned};
 use datafusion::logical_expr::{
-    Expr, Filter, Join, LogicalPlan, LogicalPlanBuilder, Subquery, SubqueryAlias, and, lit, not, or,
+    Expr, Filter, Join, LogicalPlan, LogicalPlanBuilder, Projection, Subquery, and, lit, not, or,
 };
 use datafusion::optimizer::AnalyzerRule;
 
@@ -218,11 +218,14 @@ impl Rows {
     /// `None` = the value is of an outer query's outer query, which the planner cannot take apart.
     fn of(query: &InSubquery, outer: &DFSchema) -> Result<Option<Self>> {
         let rows = query.subquery.subquery.as_ref();
-        let [field] = rows.schema().fields().iter().as_slice() else {
-            return plan_err!("a subquery behind IN has one column");
-        };
+        let [column] = <[Column; 1]>::try_from(rows.schema().columns()).or_else(|columns| {
+            plan_err!(
+                "a subquery behind IN has one column, and not {}",
+                columns.len()
+            )
+        })?;
         let name = TableReference::bare(ROWS);
-        let value = Expr::Column(Column::new(Some(name.clone()), field.name()));
+        let value = Expr::Column(Column::new(Some(name.clone()), ROWS));
         let mut is_known = true;
         let asked = query.expr.as_ref().clone().transform_up(|part| {
             Ok(match part {
@@ -243,9 +246,11 @@ impl Rows {
         if !is_known {
             return Ok(None);
         }
-        let plan = SubqueryAlias::try_new(Arc::new(rows.clone()), name)?;
+        // Of one name, so that nothing outside is meant by it. A projection may get more columns while it is taken apart.
+        let named = Expr::Column(column).alias_qualified(Some(name), ROWS);
+        let plan = Projection::try_new(vec![named], Arc::new(rows.clone()))?;
         Ok(Some(Self {
-            plan: LogicalPlan::SubqueryAlias(plan),
+            plan: LogicalPlan::Projection(plan),
             spans: query.subquery.spans.clone(),
             is_correlated: !query.subquery.outer_ref_columns.is_empty(),
             equal: value.clone().eq(asked.data),
