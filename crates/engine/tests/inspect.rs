@@ -81,7 +81,10 @@ fn every_byte_of_a_running_store_has_its_place() {
     let bytes = found.bytes;
     let segments: u64 = found.segments.iter().map(|segment| segment.bytes).sum();
     assert_eq!(segments, size_of(dir.path(), ".seg"));
-    let names = size_of(dir.path(), ".def") + size_of(dir.path(), ".idx");
+    // The second flush wrote the definitions of the first again with its own; the first file goes with the next flush.
+    let replaced = size_of(dir.path(), "0000000000000001.def");
+    assert!(replaced > 0);
+    let names = size_of(dir.path(), ".def") - replaced + size_of(dir.path(), ".idx");
     assert_eq!(bytes.index, names);
     let log = size_of(dir.path(), ".log") + size_of(dir.path(), "durable");
     assert_eq!(bytes.log, log);

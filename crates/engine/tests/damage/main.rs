@@ -40,7 +40,7 @@ const CHECKSUM_AT: [(&str, usize); 8] = [
     (".key", 48),
     (".rel", 48),
 ];
-const REPLACED: [&str; 2] = [".key", ".rel"];
+const REPLACED: [&str; 3] = [".key", ".rel", ".def"];
 const LOG_HEADER_BYTES: usize = 52;
 /// The file beside the log that says how far it was durable.
 const MARK: &str = "log/durable";
