@@ -295,6 +295,7 @@ async fn answer_bad_clock(stream: &mut (impl AsyncRead + AsyncWrite + Unpin)) {
     drop(stream.write_all(answer.as_bytes()).await);
     drop(stream.shutdown().await);
     // A connection that is closed with something unread is reset, and the answer with it.
-    let rest = tokio::io::copy(stream, &mut tokio::io::sink());
+    let mut nowhere = tokio::io::sink();
+    let rest = tokio::io::copy(stream, &mut nowhere);
     drop(tokio::time::timeout(UNREAD_TIME_MAX, rest).await);
 }
