@@ -18,6 +18,7 @@ mod guide;
 mod health;
 mod help;
 mod import;
+mod import_damaged;
 mod import_duplicates;
 mod import_rejects;
 mod import_text;
