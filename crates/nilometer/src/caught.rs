@@ -27,9 +27,10 @@ pub(crate) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, Panicked> {
             }
         }));
     });
-    IS_EXPECTED.set(true);
+    // Such work may be a part of other such work.
+    let before = IS_EXPECTED.replace(true);
     let outcome = catch_unwind(AssertUnwindSafe(work));
-    IS_EXPECTED.set(false);
+    IS_EXPECTED.set(before);
     outcome.map_err(|_| Panicked)
 }
 
@@ -42,6 +43,8 @@ mod tests {
         for _ in 0..2 {
             assert_eq!(caught(|| 7), Ok(7));
             assert_eq!(caught(|| -> i32 { panic!("expected") }), Err(Panicked));
+            assert_eq!(caught(|| caught(|| IS_EXPECTED.get())), Ok(Ok(true)));
+            assert!(caught(|| (caught(|| 7), IS_EXPECTED.get()).1) == Ok(true));
             assert!(!IS_EXPECTED.get());
         }
     }

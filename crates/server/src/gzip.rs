@@ -93,6 +93,9 @@ impl HttpBody for Packed {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        if self.encoder.is_none() {
+            return Poll::Ready(None);
+        }
         let frame = std::task::ready!(Pin::new(&mut self.body).poll_frame(context));
         let bytes = match frame {
             Some(Ok(frame)) => match frame.into_data() {

@@ -123,7 +123,7 @@ mod tests {
     fn read(bytes: Vec<u8>, wished: Option<&'static Encoding>) -> io::Result<String> {
         let mut out = String::new();
         let text: Box<dyn BufRead + Send> =
-            Box::new(BufReader::with_capacity(3, io::Cursor::new(bytes)));
+            Box::new(BufReader::with_capacity(7, io::Cursor::new(bytes)));
         decoded(text, wished)?.read_to_string(&mut out)?;
         Ok(out)
     }
@@ -131,7 +131,7 @@ mod tests {
     /// A list of places in Latin-1 was imported with every umlaut as U+FFFD, and places that differed in one merged.
     #[test]
     fn text_is_decoded_as_said_or_as_its_mark_says() {
-        let text = "Zürich,Ærø\n".repeat(20_000);
+        let text = "Zürich,Ærø\n".repeat(300);
         let latin: Vec<u8> = text
             .chars()
             .map(|c| u8::try_from(c as u32).unwrap())

@@ -80,7 +80,9 @@ impl ParquetFile {
     fn look_into(path: &Path, wishes: &Wishes) -> anyhow::Result<(Self, Vec<String>)> {
         let mut file = Self::open(path, wishes)?;
         let (schema, rows) = Self::open(path, wishes)?.first_rows()?;
-        if wishes.tags.is_none() {
+        // Whoever encodes some of the texts, as `export` does with tags, has told them apart already.
+        let is_told = file.columns.iter().any(|(_, role)| *role == Role::Tag);
+        if wishes.tags.is_none() && !is_told {
             let is_field = |(_, role): &(String, Role)| matches!(role, Role::Field(_));
             let mut fields = file.columns.iter().filter(|it| is_field(it)).count();
             for (at, (_, role)) in file.columns.iter_mut().enumerate() {
@@ -465,22 +467,24 @@ mod tests {
         ("when", Role::Time, Arc::new(times))
     }
 
-    /// A file of 3,000 rows with texts, numbers and nulls.
+    const ROWS: i64 = 300;
+
+    /// A file of some rows with texts, numbers and nulls.
     fn small_file() -> Vec<u8> {
-        let times: Vec<i64> = (0..3000).map(|n| 1_700_000_000_000 + n * 1000).collect();
-        let hosts: Vec<String> = (0..3000).map(|n| format!("h{}", n % 9)).collect();
+        let times: Vec<i64> = (0..ROWS).map(|n| 1_700_000_000_000 + n * 1000).collect();
+        let hosts: Vec<String> = (0..ROWS).map(|n| format!("h{}", n % 9)).collect();
         let columns: [(&str, ArrayRef); 4] = [
             ("time", Arc::new(TimestampMillisecondArray::from(times))),
             ("host", Arc::new(StringArray::from(hosts))),
             (
                 "v",
                 Arc::new(
-                    (0..3000)
-                        .map(|n| (n % 7 != 0).then_some(f64::from(n)))
+                    (0..ROWS)
+                        .map(|n| (n % 7 != 0).then_some(n as f64))
                         .collect::<Float64Array>(),
                 ),
             ),
-            ("n", Arc::new(Int64Array::from_iter_values(0..3000))),
+            ("n", Arc::new(Int64Array::from_iter_values(0..ROWS))),
         ];
         let rows = RecordBatch::try_from_iter(columns).unwrap();
         let mut bytes = Vec::new();
@@ -510,7 +514,7 @@ mod tests {
         let dir = tempfile::TempDir::new().unwrap();
         let path = dir.path().join("damaged.parquet");
         std::fs::write(&path, &whole).unwrap();
-        assert_eq!(imported(&path).unwrap(), 3000);
+        assert_eq!(imported(&path).unwrap(), ROWS.cast_unsigned());
         let mut state = 15_u64;
         let mut draw = |below: usize| {
             state = state
@@ -521,7 +525,7 @@ mod tests {
         // The end of a file says what the rest is, so half of the damage goes there.
         let footer = whole.len() - 1500;
         let mut errors = 0;
-        for nth in 0..400 {
+        for nth in 0..300 {
             let mut bytes = whole.clone();
             for _ in 0..=nth % 3 {
                 let at = match nth % 2 {
@@ -536,7 +540,7 @@ mod tests {
                 errors += 1;
             }
         }
-        assert!(errors > 100, "{errors}");
+        assert!(errors > 50, "{errors}");
     }
 
     #[test]

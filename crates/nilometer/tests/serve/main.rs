@@ -20,6 +20,7 @@ mod health;
 mod help;
 mod hostile;
 mod import;
+mod import_damaged;
 mod import_duplicates;
 mod import_rejects;
 mod import_text;

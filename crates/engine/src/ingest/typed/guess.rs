@@ -52,19 +52,23 @@ pub fn is_likely_tag<'a>(values: impl IntoIterator<Item = &'a str>) -> bool {
 }
 
 /// The columns of rows for a new table that become its tags: dictionary-encoded texts, as tags are when they leave the
-/// store, and texts that [look like tags](is_likely_tag). Of fewer than twenty rows that is said only if they do not all
-/// have times of their own. If no column would be left for a field, the last of the texts is none.
+/// store, or if there are none, texts that [look like tags](is_likely_tag). Of fewer than twenty rows that is said only if
+/// they do not all have times of their own. If no column would be left for a field, the last of the texts is none.
 pub fn likely_tags(rows: &RecordBatch) -> Vec<String> {
     let schema = rows.schema_ref();
+    let encoded =
+        |kind: &DataType| matches!(kind, DataType::Dictionary(_, values) if is_text(values));
+    // Whoever encodes some of the texts has told them apart already.
+    let is_told = schema.fields().iter().any(|it| encoded(it.data_type()));
     let says_much = rows.num_rows() >= ROWS_THAT_SAY_LITTLE || shares_times(rows);
+    let guesses = says_much && !is_told;
     let mut tags = Vec::new();
     let mut fields = 0;
     let mut last_guess = None;
     for (column, values) in schema.fields().iter().zip(rows.columns()) {
         let name = column.name();
-        let is_encoded =
-            matches!(column.data_type(), DataType::Dictionary(_, values) if is_text(values));
-        let is_guess = says_much && !is_encoded && has_likely_tags(values.as_ref());
+        let is_encoded = encoded(column.data_type());
+        let is_guess = guesses && !is_encoded && has_likely_tags(values.as_ref());
         if name == TIME_COLUMN {
             continue;
         } else if is_encoded || is_guess {
