@@ -362,6 +362,13 @@ fn unfit_arguments(message: &str) -> String {
     let rest = message.get(from..).unwrap_or(message);
     let rest = rest.strip_prefix(UNFIT_ARGUMENTS).unwrap_or(rest);
     let (call, rest) = rest.split_once("'.").unwrap_or((rest, ""));
+    // Some functions say themselves what they take.
+    let before = message.get(..from).unwrap_or_default();
+    if let Some((_, usage)) = before.split_once(OWN_WORDS) {
+        let usage = tidy(usage);
+        let usage = usage.trim_end_matches(['.', ' ']);
+        return format!("{NO_FUNCTION}{}: {usage}", in_sql(call));
+    }
     let known = rest
         .lines()
         .filter_map(|line| line.strip_prefix('\t'))
@@ -377,6 +384,9 @@ fn unfit_arguments(message: &str) -> String {
         in_sql(call)
     )
 }
+
+/// What comes before a function's own words on its arguments.
+const OWN_WORDS: &str = "user-defined coercion failed with: ";
 
 /// Calls of which nobody learns what a function takes.
 const NOT_SAID: [&str; 3] = ["UserDefined", "Any", "Variadic"];
@@ -564,6 +574,13 @@ mod tests {
         assert_eq!(
             said(DataFusionError::Plan(unfit)),
             "there is no function avg(text); there is avg(numeric), avg(double precision); cast the argument, as in value::double precision, or take another function"
+        );
+        let own = format!(
+            "Execution error: Function 'f' user-defined coercion failed with: Error during planning: f(width, time). {UNFIT_ARGUMENTS}f(Int64)'. You might need to add explicit type casts.\n\tCandidate functions:\n\tf(UserDefined)"
+        );
+        assert_eq!(
+            said(DataFusionError::Plan(own)),
+            "there is no function f(bigint): f(width, time)"
         );
         let text = format!("the plan has no root.\n{about}");
         let bug = "This is a bug in DataFusion, please report it!";

@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Field, FieldRef};
+use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::context::SessionState;
@@ -15,29 +15,16 @@ use datafusion::logical_expr::{
     Signature,
 };
 
-/// Replaces the functions of a session that answer dictionaries of anything but texts.
+/// The functions that do: one for each in whose place a session has it under all its names.
+const PACKED: [&str; 4] = ["character_length", "octet_length", "bit_length", "ascii"];
+
+/// Puts functions that answer plain numbers in the places of those that may not.
 pub(super) fn register(session: &mut SessionState) -> Result<()> {
-    let known: Vec<Arc<ScalarUDF>> = session.scalar_functions().values().cloned().collect();
-    for function in known {
-        if answers_packed(&function) {
-            session.register_udf(Arc::new(ScalarUDF::new_from_impl(Decoded(function))))?;
-        }
+    for name in PACKED {
+        let function = session.udf(name)?;
+        session.register_udf(Arc::new(ScalarUDF::new_from_impl(Decoded(function))))?;
     }
     Ok(())
-}
-
-fn tag() -> DataType {
-    DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
-}
-
-/// Whether a function of one tag answers a dictionary of something that is no text.
-fn answers_packed(function: &ScalarUDF) -> bool {
-    let field: FieldRef = Arc::new(Field::new("tag", tag(), true));
-    let answered = function.return_field_from_args(ReturnFieldArgs {
-        arg_fields: &[field],
-        scalar_arguments: &[None],
-    });
-    answered.is_ok_and(|field| unpacked(field.data_type()).is_some())
 }
 
 /// The type of the values of a dictionary that has no texts.

@@ -59,7 +59,7 @@ async fn columns_without_as_have_the_names_that_postgresql_gives_them() {
             "SELECT q.max, q.\"?column?\" FROM (SELECT max(v), 1 + 1 FROM t) q",
             "max, ?column?",
         ),
-        ("SELECT $1 + 1, $1, $1", "?column?, ?column?_1"),
+        ("SELECT $1 + 1, $1, $1", "?column?, ?column?_1, ?column?_2"),
     ] {
         if sql.contains('$') {
             let mut params = nilometer_query::Params::new();
