@@ -94,7 +94,7 @@ fn repeated(plan: &dyn ExecutionPlan) -> usize {
 
 /// Bytes of the long literals that stand in each row, and of values whose length nobody knows.
 pub(crate) fn literals(expr: &Arc<dyn PhysicalExpr>) -> Result<usize> {
-    let mut bytes = 0;
+    let mut bytes = 0usize;
     expr.apply(|expr| {
         // A list to compare with is there once.
         if expr.downcast_ref::<InListExpr>().is_some() {

@@ -167,6 +167,7 @@ fn a_statement_that_asks_for_too_much_ends_and_the_server_goes_on() {
     let server = filled(&dir.path().join("data"));
     let ended = AtomicBool::new(false);
     let highest = AtomicU64::new(0);
+    let refused = AtomicU64::new(0);
     let (written, read) = thread::scope(|scope| {
         let writer = scope.spawn(|| {
             beside(&ended, |n| {
@@ -176,7 +177,11 @@ fn a_statement_that_asks_for_too_much_ends_and_the_server_goes_on() {
         });
         let reader = scope.spawn(|| {
             beside(&ended, |_| {
-                assert_eq!(server.query("d", "SELECT 1 AS one")[0]["one"], 1);
+                let answer = server.try_query("d", "SELECT 1 AS one", "json");
+                let status = answer.expect("the server lives").status;
+                // All memory may be gone for as long as a statement has time.
+                assert!(matches!(status, 200 | 503 | 504), "{status}");
+                refused.fetch_add(u64::from(status != 200), Ordering::Relaxed);
             })
         });
         let watcher = scope.spawn(|| {
@@ -194,10 +199,14 @@ fn a_statement_that_asks_for_too_much_ends_and_the_server_goes_on() {
         }
         (
             beside.0.expect("every batch was taken"),
-            beside.1.expect("every question was answered"),
+            beside.1.expect("every question had an answer"),
         )
     });
-    assert!(written > 0 && read > 0);
+    let refused = refused.load(Ordering::Relaxed);
+    assert!(
+        refused * 10 <= read,
+        "{refused} of {read} questions were refused"
+    );
     let rows = server.query("d", "SELECT count(*) AS n FROM beside");
     assert_eq!(rows[0]["n"], written);
     let highest = highest.load(Ordering::Relaxed);

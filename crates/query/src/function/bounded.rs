@@ -435,7 +435,7 @@ fn bounded_call(
     ))
 }
 
-/// What a call makes of constants, if it is much, or if nobody knows before they are computed.
+/// What a call makes of constants, if it is much.
 fn late_bytes(growth: Growth, args: &[Expr], limits: Limits) -> usize {
     if !growth.is_by_value() || args.iter().any(|arg| !is_constant(arg)) {
         return 0;
@@ -445,11 +445,18 @@ fn late_bytes(growth: Growth, args: &[Expr], limits: Limits) -> usize {
         _ => None,
     });
     let Some(literals) = literals.collect::<Option<Vec<_>>>() else {
-        return usize::try_from(limits.constant).unwrap_or(usize::MAX);
+        // The planner computes what is in it first, unless that is left to each batch.
+        let has_late = args.iter().any(|arg| arg.exists(is_late).unwrap_or(true));
+        let most = usize::try_from(limits.constant).unwrap_or(usize::MAX);
+        return if has_late { most } else { 0 };
     };
     let made = growth.of_values(&literals, 1).ok().flatten().unwrap_or(0);
     let made = usize::try_from(made).unwrap_or(usize::MAX);
     if made > FOLDED_MAX { made } else { 0 }
+}
+
+fn is_late(expr: &Expr) -> Result<bool> {
+    Ok(matches!(expr, Expr::ScalarFunction(call) if row_bytes(&call.func, 0) > 0))
 }
 
 /// Whether it is the same for all rows.

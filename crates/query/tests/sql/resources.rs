@@ -107,7 +107,6 @@ async fn what_nobody_has_reserved_counts() {
         // A result that is handed from one operator to the next.
         "SELECT count(a) FROM (SELECT array_agg(value) OVER (PARTITION BY value % 2 ORDER BY value) AS a FROM generate_series(1, 100000))",
         "SELECT max(x) FROM (SELECT count(*) OVER () AS x FROM generate_series(1, 100000000))",
-        "SELECT max(s || t) FROM (SELECT repeat('a', 100000) AS s) AS a, (SELECT value::text AS t FROM generate_series(1, 100000)) AS b, m",
     ] {
         let error = store.error(sql).await;
         let over = OverMemory::Query { bytes_max: 8 << 20 };
