@@ -153,7 +153,7 @@ impl OneLife {
     }
 
     fn steps(&mut self, context: &Context, faults_before: u64) -> Result<()> {
-        if self.random.one_in(2) {
+        if self.seed.is_multiple_of(2) {
             let then = self.thin_out().with_context(|| self.label())?;
             if then.is_end() {
                 return Ok(());

@@ -103,12 +103,11 @@ impl OneLife {
         const SERIES: u64 = 10;
         let at = *self.random.pick(&[0, 1, 3]);
         let points = *self.random.pick(&[280, 420]);
-        let (hours, every) = (*self.random.pick(&[6, 7, 8]), *self.random.pick(&[14, 28]));
+        let (hours, every) = (*self.random.pick(&[6, 7]), 28);
         // Two dense hours are too many rows to be joined, and all of them thin are not.
-        let widen = points * SERIES as i64 * *self.random.pick(&[165, 175, 190]) / 100;
+        let widen = points * SERIES as i64 * *self.random.pick(&[175, 185, 195]) / 100;
         let flags = format!(
-            "--compaction-fan-in {} --partition-rows-min {} --widen-rows-max {widen}",
-            self.random.pick(&[4, 8, 8]),
+            "--compaction-fan-in 8 --partition-rows-min {} --widen-rows-max {widen}",
             self.random.pick(&[100, 500]),
         );
         self.launch.flags = flags.split_whitespace().map(str::to_owned).collect();

@@ -37,9 +37,12 @@ pub(super) const RULES: &[Rule] = &[
         excuses: |it| it.error_has("Conflicting ordering requirements in aggregate functions"),
     },
     Rule {
-        name: "a column twice in ROLLUP",
-        reason: "it is refused",
-        excuses: |it| it.error_has("Schema contains duplicate qualified field name"),
+        name: "a column twice",
+        reason: "one column twice in ROLLUP, or in GROUP BY with and without a cast, is refused",
+        excuses: |it| {
+            it.error_has("Schema contains duplicate qualified field name")
+                || it.error_has("Projections require unique expression names")
+        },
     },
     Rule {
         name: "sums beyond 64 bits",
@@ -56,9 +59,22 @@ pub(super) const RULES: &[Rule] = &[
         },
     },
     Rule {
-        name: "rows with NULL in DuckDB",
-        reason: "(a, b) IN ((1, NULL)) compares rows as values there, where NULL equals NULL; PostgreSQL answers NULL",
-        excuses: |it| it.is_duckdb() && it.found.is_ok() && it.query.contains(" IN (("),
+        name: "rows with NULL",
+        reason: "open: (a, b) IN ((1, NULL)) compares rows as values, where NULL equals NULL, here and in part in DuckDB; PostgreSQL answers NULL",
+        excuses: |it| it.found.is_ok() && it.query.contains(" IN (("),
+    },
+    Rule {
+        name: "ALL of EXCEPT and INTERSECT",
+        reason: "open: DataFusion plans them as joins that do not count how often a row is there",
+        excuses: |it| {
+            let all = ["EXCEPT ALL", "INTERSECT ALL"];
+            it.found.is_ok() && all.iter().any(|words| it.query.contains(words))
+        },
+    },
+    Rule {
+        name: "minus the smallest integer",
+        reason: "open: it wraps around; PostgreSQL and DuckDB refuse it",
+        excuses: |it| it.wanted.is_none() && it.found.is_ok() && it.query.contains("(- x.n)"),
     },
     Rule {
         name: "two zeros in DuckDB",
@@ -129,7 +145,7 @@ impl Difference<'_> {
 #[test]
 fn each_rule_excuses_what_it_names_and_nothing_beside_it() {
     type Case = (&'static str, &'static str, Option<&'static str>);
-    let cases: [(&str, Case, Case); 8] = [
+    let cases: [(&str, Case, Case); 10] = [
         (
             "ties of round",
             ("postgresql", "SELECT round(t.f) FROM m t", None),
@@ -145,7 +161,7 @@ fn each_rule_excuses_what_it_names_and_nothing_beside_it() {
             ("postgresql", "SELECT 1", None),
         ),
         (
-            "a column twice in ROLLUP",
+            "a column twice",
             (
                 "postgresql",
                 "SELECT 1",
@@ -176,17 +192,35 @@ fn each_rule_excuses_what_it_names_and_nothing_beside_it() {
             ),
         ),
         (
-            "rows with NULL in DuckDB",
-            (
-                "duckdb-edges",
-                "SELECT (x.i, x.n) NOT IN ((1, NULL)) FROM a x",
-                None,
-            ),
+            "rows with NULL",
             (
                 "postgresql-edges",
                 "SELECT (x.i, x.n) NOT IN ((1, NULL)) FROM a x",
                 None,
             ),
+            (
+                "postgresql-edges",
+                "SELECT x.i NOT IN (1, NULL) FROM a x",
+                None,
+            ),
+        ),
+        (
+            "ALL of EXCEPT and INTERSECT",
+            (
+                "postgresql-edges",
+                "SELECT x.i FROM a x EXCEPT ALL SELECT x.i FROM b x",
+                None,
+            ),
+            (
+                "postgresql-edges",
+                "SELECT x.i FROM a x EXCEPT SELECT x.i FROM b x",
+                None,
+            ),
+        ),
+        (
+            "minus the smallest integer",
+            ("postgresql-edges", "SELECT (- x.n) AS c0 FROM a x", None),
+            ("postgresql-edges", "SELECT (- x.i) AS c0 FROM a x", None),
         ),
         (
             "two zeros in DuckDB",
@@ -215,8 +249,9 @@ fn each_rule_excuses_what_it_names_and_nothing_beside_it() {
     for (name, meant, not_meant) in cases {
         let excused_by = |(oracle, query, error): Case| {
             let rows: [Value; 0] = [];
-            // Only the oracle of the rule about it refuses anything here.
-            let wanted = (!query.contains('%')).then_some(&rows[..]);
+            // What the oracles of the rules about it refuse.
+            let is_refused = query.contains('%') || query.contains("(- ");
+            let wanted = (!is_refused).then_some(&rows[..]);
             let found = match error {
                 Some(error) => Err(error),
                 None => Ok(&[][..]),
