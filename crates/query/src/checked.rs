@@ -2,8 +2,10 @@
 //!
 //! `DataFusion` 55.2 has operators that do so, and no setting for the planner to take them; its own wrap around.
 //!
-//! The rule comes when types are settled: both sides are of one type then, and that is the type of the result.
+//! Does: call functions in their place, of constants before the planner's rules calculate them, of the rest when all rules are
+//! done. Does not: touch an operator before types are settled; then both sides are of one type, that of the result.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::{Arc, LazyLock};
 
@@ -12,7 +14,7 @@ use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, internal_err};
-use datafusion::logical_expr::expr::{Case, ScalarFunction};
+use datafusion::logical_expr::expr::{BinaryExpr, Case, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
@@ -22,7 +24,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr_common::datum::apply;
 
-/// The rule.
+/// The rule for constants and for what is calculated in CASE. It comes when types are settled.
 #[derive(Debug)]
 pub(crate) struct CheckIntegers;
 
@@ -32,26 +34,48 @@ impl AnalyzerRule for CheckIntegers {
     }
 
     fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
-        // Most statements calculate with none, and looking is cheaper than taking them apart.
         if !calculates(&plan)? {
             return Ok(plan);
         }
-        let checked = plan.transform_up_with_subqueries(|node| {
-            let schema = merge_schema(&node.inputs());
-            let names = NamePreserver::new(&node);
-            node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let checked = expr.transform_up(|inner| Ok(checked(inner, &schema)))?;
-                Ok(checked.update_data(|expr| name.restore(expr)))
-            })
-        })?;
-        Ok(checked.data)
+        rewritten(plan, constants)
     }
 }
 
+/// The plan with checked operators, when no rule is to look at it any more: the type of a chain of calls takes long to find.
+pub(crate) fn settle(plan: Cow<'_, LogicalPlan>) -> Result<Cow<'_, LogicalPlan>> {
+    Ok(if calculates(&plan)? {
+        Cow::Owned(rewritten(plan.into_owned(), all)?)
+    } else {
+        plan
+    })
+}
+
+fn rewritten(
+    plan: LogicalPlan,
+    step: fn(Expr, &DFSchema) -> Result<Transformed<Expr>>,
+) -> Result<LogicalPlan> {
+    let plan = plan.transform_up_with_subqueries(|node| {
+        if matches!(node, LogicalPlan::TableScan(_)) {
+            return Ok(Transformed::no(node));
+        }
+        let schema = merge_schema(&node.inputs());
+        let names = NamePreserver::new(&node);
+        node.map_expressions(|expr| {
+            let name = names.save(&expr);
+            let checked = expr.transform_down(|part| step(part, &schema))?;
+            Ok(checked.update_data(|expr| name.restore(expr)))
+        })
+    })?;
+    Ok(plan.data)
+}
+
+/// Most statements calculate nothing, and looking is cheaper than taking them apart.
 fn calculates(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
+        if matches!(node, LogicalPlan::TableScan(_)) {
+            return Ok(TreeNodeRecursion::Continue);
+        }
         node.apply_expressions(|expr| {
             found = found
                 || expr.exists(|inner| {
@@ -67,30 +91,76 @@ fn calculates(plan: &LogicalPlan) -> Result<bool> {
     Ok(found)
 }
 
-fn checked(expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
-    match expr {
-        Expr::BinaryExpr(binary) => {
-            let is_integer = |expr: &Expr| expr.get_type(schema).ok().filter(DataType::is_integer);
-            let sign = Sign::of(binary.op);
-            let kind = sign.and_then(|_| is_integer(&binary.left));
-            match sign {
-                Some(sign) if kind.is_some() && kind == is_integer(&binary.right) => {
-                    let args = vec![*binary.left, *binary.right];
-                    let call = ScalarFunction::new_udf(sign.function(), args);
-                    Transformed::yes(Expr::ScalarFunction(call))
-                }
-                _ => Transformed::no(Expr::BinaryExpr(binary)),
-            }
+/// Checks what the planner's rules would calculate.
+fn constants(part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    match part {
+        Expr::BinaryExpr(ref binary)
+            if Sign::of(binary.op).is_some()
+                && !part.any_column_refs()
+                && !part.contains_outer() =>
+        {
+            all(part, schema)
         }
         // The planner would make AND and OR of it, which do not keep a branch from being calculated.
         Expr::Case(mut case)
             if case.expr.is_none() && guards(&case) && is_condition(&case, schema) =>
         {
             case.expr = Some(Box::new(lit(true)));
-            Transformed::yes(Expr::Case(case))
+            Ok(Transformed::yes(Expr::Case(case)))
         }
-        other => Transformed::no(other),
+        other => Ok(Transformed::no(other)),
     }
+}
+
+/// Checks a chain of operators, and what stands in it.
+fn all(part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    match part {
+        Expr::BinaryExpr(ref binary) if Sign::of(binary.op).is_some() => {
+            let checked = checked(part, schema, Kind::Unknown)?;
+            Ok(Transformed::new(checked, true, TreeNodeRecursion::Jump))
+        }
+        other => Ok(Transformed::no(other)),
+    }
+}
+
+/// What is known of the operands of a chain of operators.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Unknown,
+    Integers,
+    Others,
+}
+
+fn checked(expr: Expr, schema: &DFSchema, kind: Kind) -> Result<Expr> {
+    let (sign, binary) = match expr {
+        Expr::BinaryExpr(binary) => match Sign::of(binary.op) {
+            Some(sign) => (sign, binary),
+            None => return inside(Expr::BinaryExpr(binary), schema),
+        },
+        other => return inside(other, schema),
+    };
+    let kind = match kind {
+        Kind::Unknown => match (binary.left.get_type(schema), binary.right.get_type(schema)) {
+            (Ok(left), Ok(right)) if left == right && left.is_integer() => Kind::Integers,
+            (Ok(left), Ok(right)) if left == right => Kind::Others,
+            _ => Kind::Unknown,
+        },
+        known => known,
+    };
+    let left = checked(*binary.left, schema, kind)?;
+    let right = checked(*binary.right, schema, kind)?;
+    Ok(match kind {
+        Kind::Integers => {
+            Expr::ScalarFunction(ScalarFunction::new_udf(sign.function(), vec![left, right]))
+        }
+        Kind::Unknown | Kind::Others => {
+            Expr::BinaryExpr(BinaryExpr::new(Box::new(left), binary.op, Box::new(right)))
+        }
+    })
+}
+
+fn inside(expr: Expr, schema: &DFSchema) -> Result<Expr> {
+    Ok(expr.transform_down(|part| all(part, schema))?.data)
 }
 
 /// Whether a branch calculates what can fail.
@@ -99,7 +169,8 @@ fn guards(case: &Case) -> bool {
         expr.exists(|part| {
             Ok(match part {
                 Expr::BinaryExpr(binary) => {
-                    matches!(binary.op, Operator::Divide | Operator::Modulo)
+                    Sign::of(binary.op).is_some()
+                        || matches!(binary.op, Operator::Divide | Operator::Modulo)
                 }
                 Expr::ScalarFunction(_) | Expr::Cast(_) => true,
                 _ => false,

@@ -22,7 +22,7 @@ use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, Phy
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use crate::asof::{AsofJoin, AsofJoinExec, FindAsofJoins};
-use crate::checked::CheckIntegers;
+use crate::checked::{self, CheckIntegers};
 use crate::distinct_on::DistinctOnce;
 use crate::float_key::{self, CompareFloats};
 use crate::function::{BoundFunctions, Extract};
@@ -101,7 +101,7 @@ impl datafusion::execution::context::QueryPlanner for TimeSeriesPlanner {
         plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        let settled = float_key::settle(plan)?;
+        let settled = checked::settle(float_key::settle(plan)?)?;
         DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(Nodes)])
             .create_physical_plan(settled.as_ref(), session)
             .await

@@ -66,7 +66,7 @@ impl AggregateUDFImpl for Extreme {
         Ok(Box::new(Single::new(Extremes {
             side: self.side,
             found: Vec::new(),
-        })))
+        })?))
     }
 
     fn groups_accumulator_supported(&self, args: AccumulatorArgs) -> bool {

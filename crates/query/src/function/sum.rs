@@ -58,7 +58,7 @@ impl AggregateUDFImpl for Sum {
         let kind = args.return_field.data_type();
         Ok(match (is_ours(kind), args.is_distinct) {
             (false, _) => return self.inner.inner().accumulator(args),
-            (true, false) => Box::new(Single::new(Sums::new(kind))),
+            (true, false) => Box::new(Single::new(Sums::new(kind))?),
             (true, true) => Box::new(Distinct::new(kind)),
         })
     }
@@ -190,8 +190,9 @@ fn as_state(sums: impl Iterator<Item = Option<i128>>) -> Result<Vec<ArrayRef>> {
 }
 
 impl Dense for Sums {
-    fn grow(&mut self, groups: usize) {
+    fn grow(&mut self, groups: usize) -> Result<()> {
         self.sums.resize(groups.max(self.sums.len()), None);
+        Ok(())
     }
 
     fn update(&mut self, values: &[ArrayRef], rows: Rows<'_>) -> Result<()> {
