@@ -71,7 +71,7 @@ const STATEMENTS: [&str; 53] = [
     "SELECT count(array_to_string(range(0,value*1000),',')) FROM generate_series(1,8192)",
     "SELECT count(generate_series(0,value*100000)) FROM generate_series(1,8192)",
     "SELECT count(r) FROM (SELECT array_agg(r) r FROM (SELECT range(0,value) r FROM generate_series(1,100000)))",
-    "SELECT length(string_agg(value::text, repeat(',',1000000))) FROM generate_series(1,8192)",
+    "SELECT length(string_agg(value::text, repeat(',',60000))) FROM generate_series(1,8192)",
     "SELECT array_length(array_agg(value)) FROM generate_series(1,1000000000)",
     "SELECT count(d) FROM (SELECT approx_distinct(value) d FROM generate_series(1,100000000) GROUP BY value%1000000)",
     "SELECT count(*) FROM (SELECT DISTINCT repeat(value::text,100) FROM generate_series(1,100000000))",
