@@ -414,10 +414,11 @@ fn like(other: &ScalarValue, text: &str) -> Option<ScalarValue> {
     })
 }
 
-/// The time of a text; one that is beyond all times makes another plan.
+/// The time of a text in UTC. One that is beyond all times makes another plan, and one with an offset means something else
+/// after TIMESTAMP, which leaves the offset out.
 fn instant(text: &str) -> Option<i64> {
-    match Zone::default().read(text) {
-        Ok(Instant::At(time)) => Some(time),
+    match (Zone::default().read(text), Zone::read_clock(text)) {
+        (Ok(Instant::At(time)), Ok(Instant::At(clock))) if time == clock => Some(time),
         _ => None,
     }
 }
