@@ -68,68 +68,68 @@ const BESIDE: &str = "/";
     after_help = "Examples:\n  nilometer import -d weather measurements.csv\n  nilometer import -d weather --table air --tags city,station --time when --dry-run measurements.csv\n  nilometer import -d d points.lp.gz\n  nilometer import -d d --data ./data exported/\n  gzip -dc points.lp.gz | nilometer import -d d -"
 )]
 pub(crate) struct ImportArgs {
-    /// Files, folders (what is named .lp, .csv, .tsv or .parquet in them, or so with .gz or .zst), or - for standard input.
+    /// Files, folders (their .lp, .csv, .tsv and .parquet files, also with .gz or .zst), or - for standard input.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<PathBuf>,
-    /// Database; made if absent.
+    /// Database; created if it does not exist.
     #[arg(short, long, value_name = "NAME", env = "NILOMETER_DATABASE")]
     database: String,
     #[command(flatten)]
     source: SourceArgs,
-    /// What the files hold; else their names say it, or their first bytes.
+    /// Format of the files [default: by their names, or their first bytes]
     #[arg(long, value_enum)]
     format: Option<FileFormat>,
-    /// Table of CSV and Parquet rows; else it is called like the file.
+    /// Table for CSV and Parquet rows [default: the name of the file]
     #[arg(long, value_name = "NAME")]
     table: Option<String>,
-    /// Column with the time, or DATE+TIME for two of CSV; else one called time, timestamp, ts, datetime or date, or one of
-    /// dates.
+    /// Column with the time, or DATE+TIME for two CSV columns [default: one named time, timestamp, ts, datetime or date, or
+    /// one that contains dates]
     #[arg(long, value_name = "COLUMN")]
     time: Option<String>,
-    /// How times are written in CSV: auto, rfc3339, s, ms, us, ns, or a format such as "%d.%m.%Y %H:%M:%S".
+    /// Format of times in CSV: auto, rfc3339, s, ms, us, ns, or a format such as "%d.%m.%Y %H:%M:%S".
     #[arg(long, value_name = "FORMAT", default_value = "auto")]
     time_format: TimeFormatArg,
-    /// Columns that become tags, with commas between them; none with ''. Else texts that repeat.
+    /// Comma-separated columns that become tags; '' for none [default: texts that repeat]
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',')]
     tags: Option<Vec<String>>,
-    /// Type of a CSV column, as in temperature=float; may be there more than once. Else the first rows decide.
+    /// Type of a CSV column, as in temperature=float; may be given several times [default: guessed from the first rows]
     #[arg(long = "type", value_name = "COLUMN=TYPE", value_parser = parse_type)]
     types: Vec<(String, Kind)>,
-    /// What becomes of rows with the same time and tags. A new table keeps them, unless all rows differ; then, as for
-    /// line protocol, it is last.
+    /// How a new table treats rows with the same time and tags [default: keep, or last if all rows differ and for line
+    /// protocol]
     #[arg(long, value_enum, value_name = "KIND")]
     duplicates: Option<DuplicatesArg>,
-    /// A cell of CSV that stands for nothing, beside the empty one; may be there more than once. Else NULL, null, NA,
-    /// N/A, n/a, \N, - and a few like them.
+    /// Text of a CSV cell that means NULL, in addition to the empty cell; may be given several times [default: NULL, null,
+    /// NA, N/A, n/a, \N, - and similar]
     #[arg(long = "null", value_name = "TEXT", allow_hyphen_values = true)]
     nulls: Option<Vec<String>>,
-    /// Encoding of CSV files, as in windows-1252 (Latin-1), utf-16le or shift_jis; else UTF-8, or what a byte order mark
-    /// says.
+    /// Encoding of CSV files, such as windows-1252 (Latin-1), utf-16le or shift_jis [default: UTF-8, or by the byte order
+    /// mark]
     #[arg(long, value_name = "NAME", value_parser = parse_encoding)]
     encoding: Option<&'static Encoding>,
-    /// Names of the columns of CSV files that do not begin with them.
+    /// Comma-separated column names, for CSV files without a header line.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     columns: Option<Vec<String>>,
-    /// Character between the columns of CSV; else the first line tells.
+    /// Column separator of CSV files [default: detected from the first line]
     #[arg(long, value_name = "CHARACTER", value_parser = parse_separator)]
     separator: Option<u8>,
-    /// Unit of the times in line protocol: auto, s, ms, us or ns. Auto goes by the size of each.
+    /// Unit of times in line protocol: auto, s, ms, us or ns; auto decides by the size of each.
     #[arg(long, value_name = "UNIT", default_value = "auto", value_parser = parse_precision)]
     precision: Precision,
-    /// Show what would be made of the files, and stop.
+    /// Show how the files would be imported, and stop.
     #[arg(long)]
     dry_run: bool,
-    /// Do not ask before beginning.
+    /// Start without asking for confirmation.
     #[arg(short, long)]
     yes: bool,
-    /// Go on where an import of the same files broke off. Its state is in this file, or beside the first input.
+    /// Continue an interrupted import of the same files. Its state is in this file, or beside the first input.
     #[arg(long, value_name = "FILE", num_args = 0..=1, require_equals = true, default_missing_value = BESIDE)]
     resume: Option<PathBuf>,
-    /// Write rejected lines here, to be mended and imported again. The reasons stand between lines of line protocol, and
-    /// for CSV and Parquet in FILE.reasons.
+    /// Write rejected lines to this file, to be corrected and imported again. The reasons are comments in line protocol,
+    /// and in FILE.reasons for CSV and Parquet.
     #[arg(long, value_name = "FILE")]
     rejects: Option<PathBuf>,
-    /// Batches that are on their way at one time.
+    /// Number of batches that are sent at the same time.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=64))]
     senders: u8,
 }
