@@ -169,14 +169,14 @@ impl Session {
 
     /// Whether a limit would refuse a body in a database that is not there yet: asked before that is made.
     pub fn check_lines_for_new(
-        engine: Arc<Engine>,
+        engine: &Arc<Engine>,
         body: &[u8],
         precision: Precision,
     ) -> Result<(), Error> {
-        let mut session = Self::of_schema(Arc::clone(&engine), PLANNED_SCHEMA);
+        let mut session = Self::of_schema(Arc::clone(engine), PLANNED_SCHEMA);
         session.planned.begin();
         session.read_all(body, precision, 0, &mut WriteReport::default())?;
-        session.pending.check_all(&engine)
+        session.pending.check_all(engine)
     }
 
     fn of_schema(engine: Arc<Engine>, schema: SchemaId) -> Self {

@@ -173,7 +173,7 @@ fn time_limit(app: &App) -> Refusal {
 
 fn write_lines(app: &App, target: &Target, body: &[u8]) -> Result<WriteReport, EngineError> {
     let mut session = app.sessions.take(target, |engine| {
-        Session::check_lines_for_new(Arc::clone(engine), body, target.precision)
+        Session::check_lines_for_new(engine, body, target.precision)
     })?;
     let report = match target.key {
         None => session.write_lines(body, target.precision)?,

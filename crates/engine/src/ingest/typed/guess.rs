@@ -44,7 +44,7 @@ pub fn is_likely_tag<'a>(values: impl IntoIterator<Item = &'a str>) -> bool {
     }
     let times_each = match rows {
         0 => return false,
-        0..ROWS_THAT_SAY_LITTLE => 0,
+        1..ROWS_THAT_SAY_LITTLE => 0,
         ROWS_THAT_SAY_LITTLE..ROWS_THAT_SAY_MUCH => 2,
         _ => 4,
     };
@@ -71,7 +71,8 @@ pub fn likely_tags(rows: &RecordBatch) -> Vec<String> {
         let is_guess = guesses && !is_encoded && has_likely_tags(values.as_ref());
         if name == TIME_COLUMN {
             continue;
-        } else if is_encoded || is_guess {
+        }
+        if is_encoded || is_guess {
             if is_guess {
                 last_guess = Some(tags.len());
             }
