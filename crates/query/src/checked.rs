@@ -1,9 +1,10 @@
-//! `+`, `-` and `*` of integers that end with an error where the result does not fit, as in `PostgreSQL`.
+//! `+`, `-`, `*` and the sign `-` of integers that end with an error where the result does not fit, as in `PostgreSQL`.
 //!
 //! `DataFusion` 55.2 has operators that do so, and no setting for the planner to take them; its own wrap around.
 //!
-//! Does: call functions in their place, of constants before the planner's rules calculate them, of the rest when all rules are
-//! done. Does not: touch an operator before types are settled; then both sides are of one type, that of the result.
+//! Does: call functions in their place, of constants and signs before the planner's rules calculate them, of the rest when all
+//! rules are done. Those rules take `-` for `~`: they leave out two of them, which hides that one fails, and take `-(a & b)` for
+//! `-a | -b`. Does not: touch an operator before types are settled; then both sides are of one type, that of the result.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,7 +14,7 @@ use arrow::compute::kernels::numeric;
 use arrow::datatypes::DataType;
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{DFSchema, Result, internal_err};
+use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
 use datafusion::logical_expr::expr::{BinaryExpr, Case, ScalarFunction};
 use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
@@ -81,6 +82,7 @@ fn calculates(plan: &LogicalPlan) -> Result<bool> {
                 || expr.exists(|inner| {
                     Ok(match inner {
                         Expr::BinaryExpr(binary) => Sign::of(binary.op).is_some(),
+                        Expr::Negative(_) => true,
                         Expr::Case(case) => case.expr.is_none() && guards(case),
                         _ => false,
                     })
@@ -101,6 +103,7 @@ fn constants(part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         {
             all(part, schema)
         }
+        Expr::Negative(value) => negative(value, schema),
         // The planner would make AND and OR of it, which do not keep a branch from being calculated.
         Expr::Case(mut case)
             if case.expr.is_none() && guards(&case) && is_condition(&case, schema) =>
@@ -119,8 +122,21 @@ fn all(part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let checked = checked(part, schema, Kind::Unknown)?;
             Ok(Transformed::new(checked, true, TreeNodeRecursion::Jump))
         }
+        Expr::Negative(value) => negative(value, schema),
         other => Ok(Transformed::no(other)),
     }
+}
+
+/// The sign of an integer; of what else has one, a float or an interval, it stays.
+fn negative(value: Box<Expr>, schema: &DFSchema) -> Result<Transformed<Expr>> {
+    if !value
+        .get_type(schema)
+        .is_ok_and(|kind| kind.is_signed_integer())
+    {
+        return Ok(Transformed::no(Expr::Negative(value)));
+    }
+    let call = ScalarFunction::new_udf(Arc::clone(&NEGATE), vec![*value]);
+    Ok(Transformed::yes(Expr::ScalarFunction(call)))
 }
 
 /// What is known of the operands of a chain of operators.
@@ -172,7 +188,7 @@ fn guards(case: &Case) -> bool {
                     Sign::of(binary.op).is_some()
                         || matches!(binary.op, Operator::Divide | Operator::Modulo)
                 }
-                Expr::ScalarFunction(_) | Expr::Cast(_) => true,
+                Expr::ScalarFunction(_) | Expr::Cast(_) | Expr::Negative(_) => true,
                 _ => false,
             })
         })
@@ -283,5 +299,60 @@ impl ScalarUDFImpl for Checked {
             Sign::Minus => apply(left, right, numeric::sub),
             Sign::Times => apply(left, right, numeric::mul),
         }
+    }
+}
+
+static NEGATE: LazyLock<Arc<ScalarUDF>> = LazyLock::new(|| {
+    let signature = Signature::any(1, Volatility::Immutable);
+    Arc::new(ScalarUDF::new_from_impl(Negate { signature }))
+});
+
+#[derive(Debug, PartialEq, Eq, Hash)]
+struct Negate {
+    signature: Signature,
+}
+
+impl ScalarUDFImpl for Negate {
+    fn name(&self) -> &'static str {
+        "checked_negate"
+    }
+
+    /// As the sign is shown.
+    fn display_name(&self, args: &[Expr]) -> Result<String> {
+        let [value] = args else {
+            return internal_err!("{} has one argument", self.name());
+        };
+        Ok(format!("(- {value})"))
+    }
+
+    fn schema_name(&self, args: &[Expr]) -> Result<String> {
+        let [value] = args else {
+            return internal_err!("{} has one argument", self.name());
+        };
+        Ok(format!("(- {})", value.schema_name()))
+    }
+
+    fn signature(&self) -> &Signature {
+        &self.signature
+    }
+
+    fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
+        match arg_types {
+            [kind] if kind.is_signed_integer() => Ok(kind.clone()),
+            _ => internal_err!("{} has one integer", self.name()),
+        }
+    }
+
+    fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
+        let [value] = args.args.as_slice() else {
+            return internal_err!("{} has one argument", self.name());
+        };
+        Ok(match value {
+            ColumnarValue::Array(array) => ColumnarValue::Array(numeric::neg(array)?),
+            ColumnarValue::Scalar(scalar) => {
+                let array = numeric::neg(&scalar.to_array()?)?;
+                ColumnarValue::Scalar(ScalarValue::try_from_array(&array, 0)?)
+            }
+        })
     }
 }

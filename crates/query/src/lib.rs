@@ -40,6 +40,7 @@ mod round;
 mod running;
 mod scan;
 mod scope;
+mod set_all;
 mod sizes;
 mod spelling;
 mod sql;

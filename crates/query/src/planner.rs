@@ -31,6 +31,7 @@ use crate::lateral::FirstOfEach;
 use crate::logic::{KeepLists, SpellSubqueries};
 use crate::options::SqlOptions;
 use crate::round::RoundCasts;
+use crate::set_all::CountRows;
 
 /// Adds rules, nodes and operators to a session that is being built.
 pub(crate) fn extend(
@@ -38,6 +39,7 @@ pub(crate) fn extend(
     options: &SqlOptions,
 ) -> SessionStateBuilder {
     let mut rules = Analyzer::new().rules;
+    rules.insert(0, Arc::new(CountRows));
     rules.insert(0, Arc::new(SpellSubqueries));
     rules.insert(0, Arc::new(RoundCasts::new()));
     rules.insert(0, Arc::new(FirstOfEach));

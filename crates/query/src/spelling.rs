@@ -6,6 +6,7 @@
 mod distinct;
 mod join;
 mod power;
+mod rows;
 mod similar;
 mod unnest;
 
@@ -24,7 +25,9 @@ pub(crate) use join::asof_joins;
 
 /// Rewrites a statement in place.
 pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
-    let _: ControlFlow<()> = statement.visit(&mut Chains);
+    if let ControlFlow::Break(error) = statement.visit(&mut Chains) {
+        return Err(error);
+    }
     let done = visit_expressions_mut(statement, |expr| {
         power::rebalance(expr);
         name_tuple(expr);
@@ -71,15 +74,18 @@ fn without_value(function: &Function) -> Option<Error> {
     })
 }
 
-/// Puts conditions together again, the whole of a chain before its parts.
+/// Puts conditions together again, the whole of a chain before its parts, and takes comparisons of rows apart.
 struct Chains;
 
 impl VisitorMut for Chains {
-    type Break = ();
+    type Break = Error;
 
-    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         distinct::rebalance(expr);
-        ControlFlow::Continue(())
+        match rows::rewrite(expr) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
     }
 }
 

@@ -169,3 +169,27 @@ async fn the_limit_of_buckets_is_the_setting_and_is_named() {
     assert!(error.to_string().contains("at most 3 buckets"), "{error}");
     assert!(error.to_string().contains("gapfill-buckets-max"), "{error}");
 }
+
+/// Each row of a list becomes a condition, and conditions that stand in a chain nest as deep as it is long: a list of many
+/// rows must not overflow a thread's stack. What is beyond the limit is refused at the row that passes it.
+#[tokio::test]
+async fn a_list_of_many_rows_is_answered_and_one_of_more_is_refused() {
+    let store = Store::new();
+    store.write_seconds("p,h=x a=1i,b=999i 1\np,h=x a=2i,b=7i 2\np,h=x a=2i 3");
+    let query = |rows: usize| {
+        let list: Vec<String> = (0..rows)
+            .map(|row| format!("({}, {row})", row % 2))
+            .collect();
+        format!(
+            "SELECT count(*), count(CASE WHEN (a, b) IN ({0}) THEN 1 END), count(CASE WHEN (a, b) NOT IN ({0}) THEN 1 END) FROM p",
+            list.join(", ")
+        )
+    };
+    assert_eq!(store.rows(&query(1000)).await, ["3|1|2"]);
+    let error = store.answer(&query(1001)).await.unwrap_err();
+    assert!(
+        error.to_string().contains("a list is limited to 1000 rows"),
+        "{error}"
+    );
+    assert!(error.position().is_some());
+}
