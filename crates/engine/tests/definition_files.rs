@@ -25,7 +25,12 @@ fn open(disk: &MemoryDisk, dir: &str) -> Arc<Engine> {
 
 fn definition_files(disk: &MemoryDisk, dir: &str) -> usize {
     let names = disk.list(&Path::new(dir).join("segments")).unwrap();
-    names.iter().filter(|name| name.ends_with(".def")).count()
+    let is_definitions = |name: &&String| {
+        Path::new(name.as_str())
+            .extension()
+            .is_some_and(|kind| kind == "def")
+    };
+    names.iter().filter(is_definitions).count()
 }
 
 fn retention_of(engine: &Arc<Engine>) -> Option<i64> {

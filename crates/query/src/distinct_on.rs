@@ -31,7 +31,7 @@ impl AnalyzerRule for DistinctOnce {
                 let names = NamePreserver::new(&node);
                 node.map_expressions(|expr| {
                     let name = names.save(&expr);
-                    let once = expr.transform_up(ordered_once)?;
+                    let once = expr.transform_up(|expr| Ok(ordered_once(expr)))?;
                     Ok(once.update_data(|expr| name.restore(expr)))
                 })
             }
@@ -41,14 +41,14 @@ impl AnalyzerRule for DistinctOnce {
     }
 }
 
-fn ordered_once(mut expr: Expr) -> Result<Transformed<Expr>> {
+fn ordered_once(mut expr: Expr) -> Transformed<Expr> {
     let Expr::AggregateFunction(call) = &mut expr else {
-        return Ok(Transformed::no(expr));
+        return Transformed::no(expr);
     };
     let before = call.params.order_by.len();
     keep_first(&mut call.params.order_by, key);
     let is_changed = call.params.order_by.len() < before;
-    Ok(Transformed::new_transformed(expr, is_changed))
+    Transformed::new_transformed(expr, is_changed)
 }
 
 fn key(sort: &SortExpr) -> &Expr {

@@ -88,7 +88,7 @@ impl Zone {
                 Err(_) => return Err(self.refusal(text, "its time zone is not known")),
             },
         };
-        let time = utc(local, &tz);
+        let time = utc(local, tz);
         Ok(match time.and_utc().timestamp_nanos_opt() {
             Some(ns) => Instant::At(ns),
             None if time.and_utc().timestamp() < 0 => Instant::Before,
@@ -113,7 +113,7 @@ impl Zone {
     /// The instant at which the clock on the wall of this zone shows a time.
     pub(crate) fn instant(&self, clock_ns: i64) -> Instant {
         let local = chrono::DateTime::from_timestamp_nanos(clock_ns).naive_utc();
-        let time = utc(local, &self.tz);
+        let time = utc(local, self.tz);
         match time.and_utc().timestamp_nanos_opt() {
             Some(ns) => Instant::At(ns),
             None if clock_ns < 0 => Instant::Before,
@@ -240,7 +240,7 @@ fn time_of_day(text: &str) -> Option<NaiveTime> {
 /// The time in UTC at which a zone's clock shows this one. Where the clock is set back it shows an hour twice: the second
 /// one is meant, in standard time; where it is set forward the hour that it leaves out goes on by the clock before. So
 /// `PostgreSQL` has it.
-fn utc(local: NaiveDateTime, tz: &Tz) -> NaiveDateTime {
+fn utc(local: NaiveDateTime, tz: Tz) -> NaiveDateTime {
     match tz.from_local_datetime(&local) {
         LocalResult::Single(time) | LocalResult::Ambiguous(_, time) => time.naive_utc(),
         LocalResult::None => {

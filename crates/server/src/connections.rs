@@ -254,7 +254,7 @@ impl Activity {
         *self.stage() = Stage::Receiving;
         let mut body = Heard {
             knows_interim: version >= Version::HTTP_11,
-            is_heard: false,
+            has_come: false,
             activity: Arc::clone(self),
             body,
         };
@@ -315,12 +315,12 @@ struct Heard {
     body: Body,
     activity: Arc<Activity>,
     knows_interim: bool,
-    is_heard: bool,
+    has_come: bool,
 }
 
 impl Heard {
     fn hear(&mut self) {
-        if !std::mem::replace(&mut self.is_heard, true) {
+        if !std::mem::replace(&mut self.has_come, true) {
             self.activity.hear(self.knows_interim);
         }
     }

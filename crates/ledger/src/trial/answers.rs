@@ -84,7 +84,7 @@ struct OneLife {
 impl OneLife {
     fn begin(context: &Context, folder: &Path, seed: u64) -> Result<Self> {
         let mut random = Random::of(&[seed, 0xa_5e5]);
-        let content = Content::draw(&mut random);
+        let drawn = Content::draw(&mut random);
         let launch = Launch {
             program: context.program.clone(),
             data: folder.join("data"),
@@ -101,7 +101,7 @@ impl OneLife {
         let mut life = Self {
             seed,
             random,
-            content,
+            content: drawn,
             tables,
             launch,
             server: None,

@@ -155,7 +155,7 @@ impl Tables {
             );
             let done = source
                 .query(database, &statement)
-                .and_then(|answer| answer.map(|batch| batch.map(drop)).collect());
+                .and_then(|answer| answer.into_iter().try_for_each(|batch| batch.map(drop)));
             let done: anyhow::Result<()> = done;
             if let Err(error) = done {
                 print::note(format!(

@@ -104,12 +104,12 @@ pub(super) fn invalid_text(record: &ByteRecord, names: &[String]) -> Option<Stri
         };
         let at = error.valid_up_to();
         let byte = cell.get(at).copied().unwrap_or(0);
-        let named = match names.get(column) {
+        let place = match names.get(column) {
             Some(name) => format!("column \"{name}\""),
             None => format!("column {}", column + 1),
         };
         return Some(format!(
-            "byte {} of {named} is 0x{byte:02X}, which is no UTF-8; if the file is in Latin-1, say --encoding windows-1252, else its own encoding",
+            "byte {} of {place} is 0x{byte:02X}, which is no UTF-8; if the file is in Latin-1, say --encoding windows-1252, else its own encoding",
             at + 1
         ));
     }

@@ -133,7 +133,7 @@ impl Keys {
         let mut reader = Reader::new(text, self.precision);
         while let Some(point) = reader.next() {
             let Ok(point) = point else { continue };
-            let field = point.fields.first().map(|field| field.name());
+            let field = point.fields.first().map(nilometer_lineproto::Field::name);
             let series = hash(&(point.series, field));
             // Points without a time get that of their request.
             let time = point.timestamp.unwrap_or(begin.cast_signed());

@@ -103,7 +103,7 @@ pub(crate) struct ImportArgs {
     /// NA, N/A, n/a, \N, - and similar]
     #[arg(long = "null", value_name = "TEXT", allow_hyphen_values = true)]
     nulls: Option<Vec<String>>,
-    /// Encoding of CSV files, such as windows-1252 (Latin-1), utf-16le or shift_jis [default: UTF-8, or by the byte order
+    /// Encoding of CSV files, such as windows-1252 (Latin-1), utf-16le or gbk [default: UTF-8, or by the byte order
     /// mark]
     #[arg(long, value_name = "NAME", value_parser = parse_encoding)]
     encoding: Option<&'static Encoding>,

@@ -138,10 +138,11 @@ impl ParquetFile {
         let texts = texts?;
         let cell = |column: &ArrayRef, row: usize| {
             let texts = column.as_string::<i32>();
-            texts
-                .is_valid(row)
-                .then(|| texts.value(row).to_owned())
-                .unwrap_or_default()
+            if texts.is_valid(row) {
+                texts.value(row).to_owned()
+            } else {
+                String::new()
+            }
         };
         let rows = (0..first.num_rows())
             .map(|row| texts.iter().map(|column| cell(column, row)).collect())

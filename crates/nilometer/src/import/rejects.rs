@@ -101,14 +101,13 @@ impl Rejects {
     /// The file for lines of this form.
     fn file(&mut self, form: Form) -> anyhow::Result<&mut RejectFile> {
         let known = self.files.iter().position(|file| file.form == form);
-        let at = match known {
-            Some(at) => at,
-            None => {
-                let wanted = self.wanted.clone().unwrap_or_default();
-                let path = numbered(&wanted, self.files.len() + 1);
-                self.files.push(RejectFile::open(path, form, self.more)?);
-                self.files.len() - 1
-            }
+        let at = if let Some(at) = known {
+            at
+        } else {
+            let wanted = self.wanted.clone().unwrap_or_default();
+            let path = numbered(&wanted, self.files.len() + 1);
+            self.files.push(RejectFile::open(path, form, self.more)?);
+            self.files.len() - 1
         };
         self.files
             .get_mut(at)

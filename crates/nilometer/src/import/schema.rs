@@ -163,7 +163,9 @@ impl Reading<'_> {
                     None => "CSV".to_owned(),
                     Some(rows) => format!("Parquet, {} rows", thousands(*rows)),
                 };
-                let notes: String = notes.iter().map(|note| format!("note: {note}\n")).collect();
+                let notes: Vec<String> =
+                    notes.iter().map(|note| format!("note: {note}\n")).collect();
+                let notes = notes.concat();
                 format!("{name}: {kind} -> table {table}\n{shown}{notes}")
             }
         }

@@ -75,7 +75,8 @@ fn rejected_lines_of_line_protocol_stand_under_their_reasons_and_inputs_of_anoth
 #[test]
 fn an_import_that_is_stopped_says_in_its_last_line_how_it_goes_on() {
     let dir = TempDir::new().expect("a scratch folder");
-    let text: String = (0..60_000).map(|n| format!("m v={n} {n}\n")).collect();
+    let lines: Vec<String> = (0..60_000).map(|n| format!("m v={n} {n}\n")).collect();
+    let text = lines.concat();
     std::fs::write(dir.path().join("m.lp"), &text).expect("a file");
     let fake = FakeServer::start();
     let url = fake.url();

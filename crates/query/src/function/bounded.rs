@@ -446,7 +446,9 @@ fn late_bytes(growth: Growth, args: &[Expr], limits: Limits) -> usize {
     });
     let Some(literals) = literals.collect::<Option<Vec<_>>>() else {
         // The planner computes what is in it first, unless that is left to each batch.
-        let has_late = args.iter().any(|arg| arg.exists(is_late).unwrap_or(true));
+        let has_late = args
+            .iter()
+            .any(|arg| arg.exists(|arg| Ok(is_late(arg))).unwrap_or(true));
         let most = usize::try_from(limits.constant).unwrap_or(usize::MAX);
         return if has_late { most } else { 0 };
     };
@@ -455,8 +457,8 @@ fn late_bytes(growth: Growth, args: &[Expr], limits: Limits) -> usize {
     if made > FOLDED_MAX { made } else { 0 }
 }
 
-fn is_late(expr: &Expr) -> Result<bool> {
-    Ok(matches!(expr, Expr::ScalarFunction(call) if row_bytes(&call.func, 0) > 0))
+fn is_late(expr: &Expr) -> bool {
+    matches!(expr, Expr::ScalarFunction(call) if row_bytes(&call.func, 0) > 0)
 }
 
 /// Whether it is the same for all rows.
@@ -481,7 +483,7 @@ fn too_many(rows: TooManyRows) -> DataFusionError {
 
 impl Bounded {
     /// Takes what a call makes from the query's memory. For fewer rows it may be there.
-    fn reserve(&self, bytes: usize, args: &ScalarFunctionArgs) -> Result<Option<Taken>> {
+    fn reserve(bytes: usize, args: &ScalarFunctionArgs) -> Result<Option<Taken>> {
         if bytes < RESERVED_FROM {
             return Ok(None);
         }
@@ -582,7 +584,7 @@ impl ScalarUDFImpl for Bounded {
             args
         };
         let bytes = self.check(&args)?;
-        let _taken = self.reserve(bytes, &args)?;
+        let _taken = Self::reserve(bytes, &args)?;
         scope::long(|| self.inner.invoke_with_args(args))
     }
 

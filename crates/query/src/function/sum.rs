@@ -184,9 +184,9 @@ impl Sums {
     }
 }
 
-fn as_state(sums: impl Iterator<Item = Option<i128>>) -> Result<Vec<ArrayRef>> {
+fn as_state(sums: impl Iterator<Item = Option<i128>>) -> Vec<ArrayRef> {
     let sums = sums.collect::<Decimal128Array>().with_data_type(STATE);
-    Ok(vec![Arc::new(sums)])
+    vec![Arc::new(sums)]
 }
 
 impl Dense for Sums {
@@ -214,17 +214,17 @@ impl Dense for Sums {
     }
 
     fn state(&self, groups: usize) -> Result<Vec<ArrayRef>> {
-        as_state(self.first(groups))
+        Ok(as_state(self.first(groups)))
     }
 
     fn convert(&self, values: &[ArrayRef], rows: Rows<'_>) -> Result<Vec<ArrayRef>> {
-        let mut states = vec![None; values.first().map_or(0, |values| values.len())];
+        let mut states = vec![None; values.first().map_or(0, Array::len)];
         each(values, |row, value| {
             if let (Some(_), Some(state)) = (rows.group(row), states.get_mut(row)) {
                 *state = Some(value);
             }
         })?;
-        as_state(states.into_iter())
+        Ok(as_state(states.into_iter()))
     }
 
     fn forget(&mut self, groups: usize) {
@@ -318,7 +318,7 @@ impl Distinct {
 impl Accumulator for Distinct {
     fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
         each(values, |_, value| {
-            *self.values.entry(value).or_default() += 1
+            *self.values.entry(value).or_default() += 1;
         })
     }
 

@@ -62,16 +62,16 @@ impl Headings {
         let is_many = |heading: &&Heading| **heading == Heading::Many;
         let many = self.0.iter().filter(is_many).count();
         if many > 0 || self.0.len() == names.len() {
-            let named = |(name, heading): (&mut String, &Heading)| {
+            let give = |(name, heading): (&mut String, &Heading)| {
                 if let Heading::Named(given) = heading {
                     name.clone_from(given);
                 }
             };
             let first = self.0.iter().take_while(|it| **it != Heading::Many);
-            names.iter_mut().zip(first).for_each(named);
+            names.iter_mut().zip(first).for_each(give);
             if many > 0 {
                 let last = self.0.iter().rev().take_while(|it| **it != Heading::Many);
-                names.iter_mut().rev().zip(last).for_each(named);
+                names.iter_mut().rev().zip(last).for_each(give);
             }
         }
         number(&mut names);
@@ -338,13 +338,13 @@ fn figured(expr: &Expr) -> Option<(String, bool)> {
             data_type,
             kind: CastKind::Cast | CastKind::DoubleColon,
             ..
-        } => around(expr, || type_name(data_type)),
+        } => Some(around(expr, || type_name(data_type))),
         Expr::Cast { expr, .. } | Expr::Collate { expr, .. } | Expr::Nested(expr) => figured(expr),
         Expr::TypedString(typed) => weak(&type_name(&typed.data_type)),
         Expr::Interval(_) => weak("interval"),
         Expr::Value(value) if matches!(value.value, Value::Boolean(_)) => weak("bool"),
         Expr::Case { else_result, .. } => match else_result {
-            Some(result) => around(result, || "case".to_owned()),
+            Some(result) => Some(around(result, || "case".to_owned())),
             None => weak("case"),
         },
         Expr::Exists { negated: false, .. } => strong("exists"),
@@ -368,10 +368,10 @@ fn figured(expr: &Expr) -> Option<(String, bool)> {
 }
 
 /// The name of what is inside, if it has a good one; else that of what is around it.
-fn around(inside: &Expr, name: impl FnOnce() -> String) -> Option<(String, bool)> {
+fn around(inside: &Expr, name: impl FnOnce() -> String) -> (String, bool) {
     match figured(inside) {
-        Some((inside, true)) => Some((inside, true)),
-        _ => Some((name(), false)),
+        Some((inside, true)) => (inside, true),
+        _ => (name(), false),
     }
 }
 

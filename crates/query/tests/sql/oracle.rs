@@ -329,7 +329,7 @@ async fn answers_in_the_files_that_are_named_are_ours_too() {
 #[tokio::test]
 async fn other_databases_answer_new_queries_as_we_do() {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    let seed = now.as_secs().to_string();
+    let drawn = now.as_secs().to_string();
     let wanted = std::env::var("NILOMETER_ORACLE").unwrap_or_default();
     let runs = match wanted.as_str() {
         "" => {
@@ -339,10 +339,10 @@ async fn other_databases_answer_new_queries_as_we_do() {
             return;
         }
         "all" => vec![
-            vec!["sqlite", &seed, QUERIES],
-            vec!["postgresql", &seed, QUERIES],
-            vec!["postgresql", &seed, QUERIES, "edges"],
-            vec!["duckdb", &seed, QUERIES],
+            vec!["sqlite", &drawn, QUERIES],
+            vec!["postgresql", &drawn, QUERIES],
+            vec!["postgresql", &drawn, QUERIES, "edges"],
+            vec!["duckdb", &drawn, QUERIES],
         ],
         one => vec![one.split(':').collect()],
     };

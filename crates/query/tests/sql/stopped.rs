@@ -124,7 +124,7 @@ async fn a_window_of_lists_ends_within_a_batch() {
         );
     }
     // What 128 batches take is many minutes.
-    assert!(began.elapsed() < std::time::Duration::from_secs(60));
+    assert!(began.elapsed() < std::time::Duration::from_mins(1));
 }
 
 /// The story: one join kept `SELECT 1` waiting for 25 seconds and SHOW QUERIES for 18, because each of its threads worked on until

@@ -405,7 +405,7 @@ async fn rows_that_merge_are_counted_within_a_batch_and_across_those_of_a_stream
     let twice =
         arrow::compute::concat_batches(&batch(0..1).schema(), &[batch(0..10), batch(5..10)])
             .unwrap();
-    let answer = send(&server, PATH, stream_of(&[twice.clone()], None)).await;
+    let answer = send(&server, PATH, stream_of(std::slice::from_ref(&twice), None)).await;
     assert_eq!(merged(&answer), ((200, 1, 15), json!(5)));
     // The table has all of these rows; the stream gives seven of them twice.
     let stream = stream_of(&[batch(0..10), batch(8..20), twice], None);

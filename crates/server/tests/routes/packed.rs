@@ -17,9 +17,10 @@ async fn get(server: &Server, path: &str, encodings: &str) -> Answer {
 #[tokio::test]
 async fn who_takes_gzip_gets_the_same_answer_smaller() {
     let server = Server::new();
-    let lines: String = (0..5000)
+    let lines: Vec<String> = (0..5000)
         .map(|n| format!("m,host=h{} v={n}i {}\n", n % 7, n + 1))
         .collect();
+    let lines = lines.concat();
     assert_eq!(server.write(lines).await.status, 204);
     for format in ["json", "jsonl", "csv", "pretty"] {
         let path = format!(

@@ -132,7 +132,8 @@ async fn a_server_without_a_token_is_asked_under_its_own_names_only() {
 #[tokio::test]
 async fn who_has_said_all_and_listens_gets_the_answer() {
     let server = Running::start(ServerConfig::default()).await;
-    let rows: String = (1..=1000).map(|n| format!("m v={n} {n}\n")).collect();
+    let rows: Vec<String> = (1..=1000).map(|n| format!("m v={n} {n}\n")).collect();
+    let rows = rows.concat();
     let slow = "/api/v3/query_sql?db=d&format=csv&q=SELECT+sum(a.v*b.v)+AS+s+FROM+m+a,+m+b";
     // A sum of products is the product of the sums: (1000 * 1001 / 2) squared.
     let sum = "s\n250500250000.0\n";

@@ -124,7 +124,7 @@ impl OneLife {
                     let mut number = 0;
                     rows.retain(|_| {
                         number += 1;
-                        (number - 1) / SERIES % every == 0
+                        ((number - 1) / SERIES).is_multiple_of(every)
                     });
                 }
                 self.write(&[at], &rows)?;

@@ -44,24 +44,35 @@ fn number(cell: &str) -> Option<i64> {
 }
 
 fn row(cells: &[String]) -> Option<Row> {
-    let [time, h, g, c, n, v, s, is_null, b] = cells else {
+    let [
+        time,
+        host,
+        group,
+        count,
+        number_cell,
+        value,
+        s,
+        is_null,
+        flag,
+    ] = cells
+    else {
         return None;
     };
     let key = Key {
         time: time.parse().ok()?,
-        h: maybe(h),
-        g: maybe(g),
+        h: maybe(host),
+        g: maybe(group),
     };
-    let v = match maybe(v) {
-        Some(v) => Some(bits(v.parse().ok()?)),
+    let v = match maybe(value) {
+        Some(value) => Some(bits(value.parse().ok()?)),
         None => None,
     };
     let fields = Fields {
-        c: number(c),
-        n: number(n),
+        c: number(count),
+        n: number(number_cell),
         v,
         s: (is_null == "false").then(|| s.clone()),
-        b: maybe(b).map(|b| b == "true"),
+        b: maybe(flag).map(|flag| flag == "true"),
     };
     Some((key, fields))
 }

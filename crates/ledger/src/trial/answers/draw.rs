@@ -279,8 +279,7 @@ pub(super) fn condition(which: &Where) -> String {
         let _ = write!(sql, " AND h >= {}", text(from));
     }
     if let Some(test) = &which.field {
-        sql.push_str(" AND ");
-        sql.push_str(&match test {
+        let condition = match test {
             Test::CBelow(bound) => format!("c < {bound}"),
             Test::NIs(value) => format!("n = {value}"),
             Test::NIsNot(value) => format!("n <> {value}"),
@@ -288,7 +287,8 @@ pub(super) fn condition(which: &Where) -> String {
             Test::SIs(value) => format!("s = {}", text(value)),
             Test::SNull => "s IS NULL".to_owned(),
             Test::BIs(value) => format!("b = {value}"),
-        });
+        };
+        let _ = write!(sql, " AND {condition}");
     }
     sql
 }

@@ -62,6 +62,10 @@ pub(super) struct Where {
     pub(super) from: i64,
     pub(super) until: i64,
     /// `Some(None)`: without that tag.
+    #[expect(
+        clippy::option_option,
+        reason = "no condition, a missing tag and a value are three cases, as in the SQL that is made of them"
+    )]
     pub(super) h: Option<Option<String>>,
     /// Those whose tag is not below this.
     pub(super) h_from: Option<String>,
