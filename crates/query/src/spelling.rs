@@ -3,6 +3,7 @@
 //! Does: rewrite tokens (`ASOF JOIN`), then the tree (named arguments, `^`, sketches, points of charts). Does not: look at types or
 //! tables; what a rewritten call means is decided in `function` and in the rules of `asof` and `gapfill`.
 
+mod casts;
 mod distinct;
 mod join;
 mod power;
@@ -97,6 +98,7 @@ impl VisitorMut for Tables {
 
     fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
         limit_as_fetched(query);
+        casts::rewrite(query);
         ControlFlow::Continue(())
     }
 

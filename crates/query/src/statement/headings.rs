@@ -177,18 +177,32 @@ impl VisitorMut for Distinct {
 
 fn distinguish_columns(select: &mut Select) {
     let mut seen = HashSet::new();
+    let mut last_names = HashSet::new();
     let mut names: Vec<Option<String>> = Vec::new();
     let mut repeats = false;
     for item in &select.projection {
         let text = match item {
-            SelectItem::UnnamedExpr(expr) => expr.to_string().to_lowercase(),
+            SelectItem::UnnamedExpr(expr) => without_casts(expr).to_string().to_lowercase(),
             SelectItem::ExprWithAlias { alias, .. } => alias.to_string().to_lowercase(),
             _ => {
                 names.push(None);
                 continue;
             }
         };
-        let repeated = !seen.insert(text);
+        let mut repeated = seen.contains(&text);
+        if let SelectItem::UnnamedExpr(expr) = item {
+            // `t.v` is one column with `v`, but need not be one with `u.v`.
+            match without_casts(expr) {
+                Expr::Identifier(_) => repeated |= last_names.contains(&text),
+                Expr::CompoundIdentifier(parts) => {
+                    let last = parts.last().map(|part| part.to_string().to_lowercase());
+                    repeated |= last.as_ref().is_some_and(|last| seen.contains(last));
+                    last_names.extend(last);
+                }
+                _ => {}
+            }
+        }
+        seen.insert(text);
         repeats |= repeated;
         names.push(repeated.then(|| match item {
             SelectItem::UnnamedExpr(expr) => name(expr),
@@ -203,6 +217,14 @@ fn distinguish_columns(select: &mut Select) {
         if let Some(name) = repeated {
             alias(item, &format!("{name} {at}"));
         }
+    }
+}
+
+/// The planner calls a cast as what is in it.
+fn without_casts(expr: &Expr) -> &Expr {
+    match expr {
+        Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => without_casts(inner),
+        expr => expr,
     }
 }
 
