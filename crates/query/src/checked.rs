@@ -103,7 +103,7 @@ fn constants(part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
         {
             all(part, schema)
         }
-        Expr::Negative(value) => negative(value, schema),
+        Expr::Negative(value) => Ok(negative(value, schema)),
         // The planner would make AND and OR of it, which do not keep a branch from being calculated.
         Expr::Case(mut case)
             if case.expr.is_none() && guards(&case) && is_condition(&case, schema) =>
@@ -122,21 +122,21 @@ fn all(part: Expr, schema: &DFSchema) -> Result<Transformed<Expr>> {
             let checked = checked(part, schema, Kind::Unknown)?;
             Ok(Transformed::new(checked, true, TreeNodeRecursion::Jump))
         }
-        Expr::Negative(value) => negative(value, schema),
+        Expr::Negative(value) => Ok(negative(value, schema)),
         other => Ok(Transformed::no(other)),
     }
 }
 
 /// The sign of an integer; of what else has one, a float or an interval, it stays.
-fn negative(value: Box<Expr>, schema: &DFSchema) -> Result<Transformed<Expr>> {
+fn negative(value: Box<Expr>, schema: &DFSchema) -> Transformed<Expr> {
     if !value
         .get_type(schema)
         .is_ok_and(|kind| kind.is_signed_integer())
     {
-        return Ok(Transformed::no(Expr::Negative(value)));
+        return Transformed::no(Expr::Negative(value));
     }
     let call = ScalarFunction::new_udf(Arc::clone(&NEGATE), vec![*value]);
-    Ok(Transformed::yes(Expr::ScalarFunction(call)))
+    Transformed::yes(Expr::ScalarFunction(call))
 }
 
 /// What is known of the operands of a chain of operators.

@@ -192,7 +192,8 @@ fn same_length(
             position: other.first().and_then(|it| position(it.span())),
         });
     }
-    Ok(one.to_vec().into_iter().zip(other.to_vec()))
+    let pairs: Vec<(Expr, Expr)> = one.iter().cloned().zip(other.iter().cloned()).collect();
+    Ok(pairs.into_iter())
 }
 
 fn equal(one: Expr, other: Expr) -> Expr {
