@@ -26,7 +26,7 @@ pub(crate) use join::asof_joins;
 
 /// Rewrites a statement in place.
 pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
-    if let ControlFlow::Break(error) = statement.visit(&mut Chains) {
+    if let ControlFlow::Break(error) = statement.visit(&mut Chains(rows::Copies::new())) {
         return Err(error);
     }
     let done = visit_expressions_mut(statement, |expr| {
@@ -76,14 +76,14 @@ fn without_value(function: &Function) -> Option<Error> {
 }
 
 /// Puts conditions together again, the whole of a chain before its parts, and takes comparisons of rows apart.
-struct Chains;
+struct Chains(rows::Copies);
 
 impl VisitorMut for Chains {
     type Break = Error;
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         distinct::rebalance(expr);
-        match rows::rewrite(expr) {
+        match rows::rewrite(expr, &mut self.0) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
         }

@@ -14,11 +14,35 @@ use crate::statement::name::position;
 /// Rows of a list. The planner's rules look at all of them again and again.
 const ROWS_MAX: usize = 1000;
 
+/// What may be added to a statement by values that stand in several conditions: rows in rows and lists in lists multiply.
+const COPIES_BYTES_MAX: usize = 1 << 20;
+
+/// What copies may still add, in bytes of text.
+pub(super) struct Copies(usize);
+
+impl Copies {
+    pub(super) const fn new() -> Self {
+        Self(COPIES_BYTES_MAX)
+    }
+
+    fn take(&mut self, values: &[Expr], times: usize) -> Result<(), Error> {
+        let bytes: usize = values.iter().map(|value| value.to_string().len()).sum();
+        let left = self.0.checked_sub(bytes.saturating_mul(times));
+        self.0 = left.ok_or_else(|| Error::Plan {
+            message: format!(
+                "a row stands in a condition for each that it is compared with, and all of them are limited to {COPIES_BYTES_MAX} bytes; put the rows into a table and join it"
+            ),
+            position: values.first().and_then(|it| position(it.span())),
+        })?;
+        Ok(())
+    }
+}
+
 /// Spells a comparison of rows out, with what it holds left for the visitor to find.
-pub(super) fn rewrite(expr: &mut Expr) -> Result<(), Error> {
+pub(super) fn rewrite(expr: &mut Expr, copies: &mut Copies) -> Result<(), Error> {
     let spelled = match expr {
         Expr::BinaryOp { left, op, right } => match (row(left), row(right)) {
-            (Some(one), Some(other)) => compared(&one, op, &other)?,
+            (Some(one), Some(other)) => compared(&one, op, &other, copies)?,
             (Some(_), None) if is_subquery(right) => return Err(no_subquery(right)),
             (None, Some(_)) if is_subquery(left) => return Err(no_subquery(left)),
             _ => None,
@@ -40,7 +64,10 @@ pub(super) fn rewrite(expr: &mut Expr) -> Result<(), Error> {
             list,
             negated,
         } => match row(expr) {
-            Some(one) => within(&one, list)?.map(|found| not_if(*negated, found)),
+            Some(one) => {
+                copies.take(&one, list.len())?;
+                within(&one, list)?.map(|found| not_if(*negated, found))
+            }
             None => None,
         },
         Expr::Between {
@@ -50,8 +77,8 @@ pub(super) fn rewrite(expr: &mut Expr) -> Result<(), Error> {
             high,
         } => match (row(expr), row(low), row(high)) {
             (Some(one), Some(low), Some(high)) => {
-                let from = compared(&one, &BinaryOperator::GtEq, &low)?;
-                let to = compared(&one, &BinaryOperator::LtEq, &high)?;
+                let from = compared(&one, &BinaryOperator::GtEq, &low, copies)?;
+                let to = compared(&one, &BinaryOperator::LtEq, &high, copies)?;
                 let both = from.into_iter().chain(to).collect();
                 all(both).map(|found| not_if(*negated, found))
             }
@@ -136,16 +163,25 @@ fn within(one: &[Expr], list: &[Expr]) -> Result<Option<Expr>, Error> {
     Ok(equal.and_then(any))
 }
 
-fn compared(one: &[Expr], op: &BinaryOperator, other: &[Expr]) -> Result<Option<Expr>, Error> {
-    Ok(match op {
-        BinaryOperator::Eq => all(pairs(one, other, equal)?),
-        BinaryOperator::NotEq => any(pairs(one, other, |one, other| {
-            binary(one, BinaryOperator::NotEq, other)
-        })?),
-        BinaryOperator::Lt | BinaryOperator::LtEq => ordered(one, &BinaryOperator::Lt, op, other)?,
-        BinaryOperator::Gt | BinaryOperator::GtEq => ordered(one, &BinaryOperator::Gt, op, other)?,
-        _ => None,
-    })
+fn compared(
+    one: &[Expr],
+    op: &BinaryOperator,
+    other: &[Expr],
+    copies: &mut Copies,
+) -> Result<Option<Expr>, Error> {
+    let strict = match op {
+        BinaryOperator::Eq => return Ok(all(pairs(one, other, equal)?)),
+        BinaryOperator::NotEq => {
+            let differ = |one, other| binary(one, BinaryOperator::NotEq, other);
+            return Ok(any(pairs(one, other, differ)?));
+        }
+        BinaryOperator::Lt | BinaryOperator::LtEq => BinaryOperator::Lt,
+        BinaryOperator::Gt | BinaryOperator::GtEq => BinaryOperator::Gt,
+        _ => return Ok(None),
+    };
+    copies.take(one, 2)?;
+    copies.take(other, 2)?;
+    ordered(one, &strict, op, other)
 }
 
 /// The first pair that is not equal decides: `a < c OR (a = c AND b <= d)`.

@@ -192,4 +192,15 @@ async fn a_list_of_many_rows_is_answered_and_one_of_more_is_refused() {
         "{error}"
     );
     assert!(error.position().is_some());
+    // Lists in lists: each row of the outer has a copy of the inner.
+    let rows = vec!["(true, 1)"; 1000].join(", ");
+    let nested = (0..3).fold("a = 1".to_owned(), |inner, _| {
+        format!("({inner}, 1) IN ({rows})")
+    });
+    let sql = format!("SELECT count(*) FROM p WHERE {nested}");
+    let error = store.answer(&sql).await.unwrap_err();
+    assert!(
+        error.to_string().contains("limited to 1048576 bytes"),
+        "{error}"
+    );
 }
