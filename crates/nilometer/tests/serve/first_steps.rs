@@ -41,6 +41,9 @@ fn the_first_database_is_made_without_naming_another() {
     sql("CREATE DATABASE first").succeeded();
     let shown = sql("SHOW DATABASES").succeeded();
     assert!(shown.contains("first"), "{shown}");
+    // The only one there is needs no name, and of two none is guessed.
+    sql("SELECT 1").succeeded();
+    sql("CREATE DATABASE second").succeeded();
     for statement in ["SELECT 1", "CREATE TABLE m (time TIMESTAMPTZ, v DOUBLE)"] {
         let stderr = sql(statement).failed();
         assert!(

@@ -193,7 +193,9 @@ async fn after_a_failed_sync_writes_are_refused_health_fails_and_reads_go_on() {
     let answer = server.write("m v=3i 3").await;
     assert_eq!(answer.status, 503);
     assert!(
-        answer.error().contains("check the disk, then restart"),
+        answer
+            .error()
+            .contains("see to the cause, mostly the disk, then restart"),
         "{}",
         answer.error()
     );

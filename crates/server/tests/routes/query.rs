@@ -344,12 +344,26 @@ async fn what_changes_something_needs_post() {
 #[tokio::test]
 async fn times_that_no_text_has_are_refused_and_what_is_answered_is_json() {
     let server = server().await;
-    for expr in [
+    for call in [
         "to_timestamp_seconds(9223372036854775807)",
         "to_timestamp_millis(9223372036854775807)",
         "to_timestamp_micros(-9223372036854775807)",
-        "make_array(to_timestamp_seconds(9223372036854775807))",
-        "struct(to_timestamp_seconds(-9223372036854775807))",
+    ] {
+        let sql = format!("SELECT {call} AS t");
+        let answer = server.try_query(&sql, "json").await;
+        assert_eq!(answer.status, 400, "{sql}: {}", answer.text());
+        assert!(
+            answer.error().contains("outside of the years"),
+            "{sql}: {}",
+            answer.error()
+        );
+    }
+    for expr in [
+        "arrow_cast(9223372036854775807, 'Timestamp(Second, None)')",
+        "arrow_cast(9223372036854775807, 'Timestamp(Millisecond, None)')",
+        "arrow_cast(-9223372036854775807, 'Timestamp(Microsecond, None)')",
+        "make_array(arrow_cast(9223372036854775807, 'Timestamp(Second, None)'))",
+        "struct(arrow_cast(-9223372036854775807, 'Timestamp(Second, None)'))",
         "arrow_cast(2147483647, 'Date32')",
         "arrow_cast(-9223372036854775807, 'Date64')",
         "arrow_cast(arrow_cast(86400, 'Int32'), 'Time32(Second)')",
