@@ -293,6 +293,10 @@ fn convert(error: DataFusionError, position: Option<Position>) -> Error {
         DataFusionError::Internal(message) if message.contains(UNFIT_PATTERN) => Error::Execution {
             message: unfit_pattern(&message),
         },
+        DataFusionError::Internal(message) if is_unfit_call(&message) => Error::Plan {
+            message: tidy(&message),
+            position,
+        },
         DataFusionError::SchemaError(schema, _) => match *schema {
             SchemaError::FieldNotFound {
                 field,
@@ -493,6 +497,10 @@ fn convert_shared(error: &DataFusionError, position: Option<Position>) -> Error 
         DataFusionError::Internal(message) if message.contains(UNFIT_PATTERN) => Error::Execution {
             message: unfit_pattern(message),
         },
+        DataFusionError::Internal(message) if is_unfit_call(message) => Error::Plan {
+            message: tidy(message),
+            position,
+        },
         other => Error::internal(tidy(&other.to_string())),
     }
 }
@@ -503,6 +511,16 @@ const UNFIT_PATTERN: &str = "Regular expression did not compile";
 fn unfit_pattern(message: &str) -> String {
     let from = message.find(UNFIT_PATTERN).unwrap_or(0);
     tidy(message.get(from..).unwrap_or(message))
+}
+
+/// A call whose arguments fit no signature, which the rules that calculate in advance take for a mistake of their own.
+const UNFIT_CALLS: [&str; 2] = [
+    "failed to match any signature",
+    "Unavailable default cast for native type",
+];
+
+fn is_unfit_call(message: &str) -> bool {
+    UNFIT_CALLS.iter().any(|unfit| message.contains(unfit))
 }
 
 /// Takes the place out of a parser's sentence: `..., found: FRO at Line: 1, Column: 8`.

@@ -378,6 +378,16 @@ async fn a_function_of_the_wrong_type_is_named_with_its_place_and_its_types() {
         let position = Some(nilometer_query::Position { line: 1, column });
         assert_eq!(error.position(), position, "{sql}: {text}");
     }
+    // In WHERE the rules that calculate in advance met these, and the answer was that of a fault of the server.
+    for sql in [
+        "SELECT v FROM m WHERE btrim(100000000) IS NOT NULL",
+        "SELECT v FROM m WHERE log('x', 'y', 'z') IS NOT NULL",
+        "SELECT v FROM m WHERE character_length(map(['a'], [1])) IS NOT NULL",
+    ] {
+        let error = store.error(sql).await;
+        let is_the_statements = matches!(error, Error::Plan { .. } | Error::Execution { .. });
+        assert!(is_the_statements, "{sql}: {error:?}");
+    }
     for sql in [
         "SELECT stddev(s) FROM m",
         "SELECT sum(host) FROM m",

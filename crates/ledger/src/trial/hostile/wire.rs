@@ -288,7 +288,8 @@ fn heads(cases: &mut Vec<Case>) {
     ] {
         head(
             name.to_owned(),
-            &[400, 404],
+            // Who is asked for under a name that is not his own refuses as such.
+            &[400, 403, 404],
             format!("POST {address} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
                 .into_bytes(),
         );
