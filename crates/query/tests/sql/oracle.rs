@@ -247,10 +247,13 @@ async fn compare_from(lines: &str, compacted: bool, plans: Plans) -> Seen {
         if is_same {
             continue;
         }
-        let query = case["query"].as_str().unwrap();
+        // With the statement that changed what is asked about, if there is one: the difference may be in that.
+        let change = case["before"].as_array().and_then(|before| before.last());
+        let change = change.map_or_else(String::new, |change| format!("{change}, "));
+        let query = format!("{change}{}", case["query"].as_str().unwrap());
         let difference = Difference {
             oracle,
-            query,
+            query: &query,
             wanted: (!is_refused).then_some(wanted.as_slice()),
             found: found.as_ref().map(Vec::as_slice).map_err(String::as_str),
         };
@@ -258,10 +261,8 @@ async fn compare_from(lines: &str, compacted: bool, plans: Plans) -> Seen {
             *seen.meant.entry(rule.name).or_default() += 1;
             continue;
         }
-        let change = case["before"].as_array().and_then(|before| before.last());
-        let change = change.map_or_else(String::new, |change| format!("{change}, "));
         seen.differing
-            .push(format!("{name}: {change}{query}\n  {}", difference.told()));
+            .push(format!("{name}: {query}\n  {}", difference.told()));
     }
     seen
 }
