@@ -16,9 +16,10 @@ mod workspace;
 const USAGE: &str = "\
 usage: cargo xtask <command>
 
-  tidy   layers, file sizes, links, words, manifests, format pages and the changelog
-  deny   licences, sources and banned crates of everything we depend on, against deny.toml
-  graph  whether the program and its tests compile the same third-party code
+  tidy     layers, file sizes, links, words, manifests, format pages and the changelog
+  deny     licences, sources and banned crates of everything we depend on, against deny.toml
+  graph    whether the program and its tests compile the same third-party code
+  circles  the largest circle of files of each crate, and what each of its files imports there
 ";
 
 fn main() -> ExitCode {
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         "tidy" => tidy::run(&root()),
         "deny" => deny::run(&root()),
         "graph" => graph::run(&root()),
+        "circles" => tidy::circles(&root()),
         _ => {
             say(USAGE);
             return ExitCode::from(2);

@@ -14,6 +14,7 @@ use crate::tree::{Finding, Tree};
 use crate::workspace::Workspace;
 
 mod changelog;
+mod circles;
 mod confine;
 mod homes;
 mod layers;
@@ -31,6 +32,7 @@ const CHECKS: &[Check] = &[
     layers::check,
     homes::check,
     manifests::check,
+    circles::check,
     confine::check,
     seeds::check,
     sizes::check,
@@ -64,6 +66,12 @@ pub(crate) fn run(root: &Path) -> Result<Report> {
         text,
         findings: findings.len(),
     })
+}
+
+/// What `tidy` knows of circles: where to begin when one has to become smaller.
+pub(crate) fn circles(root: &Path) -> Result<Report> {
+    let text = circles::describe(&Tree::read(root)?, &Workspace::read(root)?);
+    Ok(Report { text, findings: 0 })
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 mod bitmap;
 
-use crate::page::Encoding;
+use crate::encoding::Encoding;
 use crate::{BLOCK_ROWS_MAX, Error, integer};
 
 /// Appends the body of 1 to [`BLOCK_ROWS_MAX`] values and answers with its encoding.

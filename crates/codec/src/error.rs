@@ -1,7 +1,6 @@
 //! What can go wrong between values and bytes, and what to do about it.
 
-use crate::stats::PAGES_MAX;
-use crate::{BLOCK_ROWS_MAX, TEXT_BYTES_MAX};
+use crate::{BLOCK_ROWS_MAX, PAGES_MAX, TEXT_BYTES_MAX};
 
 /// Why a column could not be encoded or a page not be decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -3,7 +3,7 @@
 mod decimal;
 mod image;
 
-use crate::page::Encoding;
+use crate::encoding::Encoding;
 use crate::read::take;
 use crate::{BLOCK_ROWS_MAX, Error};
 pub(crate) use decimal::NearDecimals;

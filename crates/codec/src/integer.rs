@@ -15,13 +15,14 @@ mod raw;
 mod runs;
 mod stride;
 
-use crate::page::Encoding;
+use crate::encoding::Encoding;
 use crate::read::take_u8;
 use crate::{BLOCK_ROWS_MAX, Error, pack};
 pub(crate) use patch::{for_positions, position_width};
 
 use distinct::Distinct;
 use grid::Grid;
+use narrow::Extremes;
 use patch::Packing;
 use runs::Runs;
 
@@ -263,36 +264,6 @@ fn plan_flat_of(values: &[i64], narrow: Option<&[i16]>) -> Flat {
         consider(Flat::Delta { first, packing });
     }
     best
-}
-
-/// The extremes of values and of differences between neighbours.
-struct Extremes {
-    value_min: i64,
-    value_max: i64,
-    delta_min: i64,
-    delta_max: i64,
-}
-
-impl Extremes {
-    fn of(values: &[i64]) -> Self {
-        let first = values[0];
-        let first_delta = values.get(1).map_or(0, |second| second.wrapping_sub(first));
-        let start = Self {
-            value_min: first,
-            value_max: first,
-            delta_min: first_delta,
-            delta_max: first_delta,
-        };
-        values.array_windows().fold(start, |so_far, [a, b]| {
-            let delta = b.wrapping_sub(*a);
-            Self {
-                value_min: so_far.value_min.min(*b),
-                value_max: so_far.value_max.max(*b),
-                delta_min: so_far.delta_min.min(delta),
-                delta_max: so_far.delta_max.max(delta),
-            }
-        })
-    }
 }
 
 #[cfg(test)]

@@ -27,6 +27,7 @@
 
 mod boolean;
 mod column;
+mod encoding;
 mod error;
 mod float;
 mod integer;
@@ -38,15 +39,20 @@ mod text;
 pub mod varint;
 
 pub use column::{ColumnBuf, ColumnRef, PhysicalType, ValuesRef};
+pub use encoding::Encoding;
 pub use error::Error;
 pub use integer::{decode_i64s, encode_i64s};
-pub use page::{Encoding, PageHeader, decode_page, encode_page, page_header};
+pub use page::{PageHeader, decode_page, encode_page, page_header};
 
 /// Most rows one page may hold. Positions fit ten bits, and a decoded column of integers fits an L1 cache.
 pub const BLOCK_ROWS_MAX: usize = 1024;
 
 /// Most bytes of text one decoded page may hold, however small its compressed form is.
 pub const TEXT_BYTES_MAX: usize = 16 << 20;
+
+/// Most pages whose statistics are packed together: more than any group of blocks has, few enough to bound what a
+/// decoder allocates.
+pub const PAGES_MAX: usize = 4096;
 
 /// Extends the CRC32C `seed` (0 at first) by `bytes`; pages are checked by whoever stores them, not by the page itself.
 pub fn crc32c(seed: u32, bytes: &[u8]) -> u32 {

@@ -5,7 +5,7 @@ mod packed;
 use std::cmp::Ordering;
 
 use crate::{ColumnRef, ValuesRef};
-pub use packed::{PAGES_MAX, decode_statistics, encode_statistics};
+pub use packed::{decode_statistics, encode_statistics};
 
 /// Bytes of a text that its bounds keep.
 const PREFIX_BYTES: usize = 8;

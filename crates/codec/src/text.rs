@@ -5,7 +5,7 @@ mod plain;
 mod zstd;
 
 use crate::column::is_set;
-use crate::page::Encoding;
+use crate::encoding::Encoding;
 use crate::{BLOCK_ROWS_MAX, ColumnBuf, Error, PhysicalType, TEXT_BYTES_MAX};
 
 /// Bodies with less text than this are not worth the header of a zstd frame.

@@ -3,9 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
 
 use nilometer_codec::stats::{
-    Edge, PAGES_MAX, PageStatistics, Statistics, decode_statistics, encode_statistics, statistics,
+    Edge, PageStatistics, Statistics, decode_statistics, encode_statistics, statistics,
 };
-use nilometer_codec::{ColumnRef, Error, PhysicalType, ValuesRef};
+use nilometer_codec::{ColumnRef, Error, PAGES_MAX, PhysicalType, ValuesRef};
 use proptest::collection::vec;
 use proptest::prelude::*;
 

@@ -1,9 +1,9 @@
-//! Planning for values that are near each other: as 16-bit numbers eight are compared or counted at a time.
+//! Extremes of values, and planning for values that are near each other: as 16-bit numbers eight are compared or counted at a
+//! time.
 //!
 //! Does: give the extremes and the counts that a plan is made from. Does not: decide anything, or give other numbers
 //! than the slower way in `integer.rs` and `patch.rs`.
 
-use super::Extremes;
 use crate::BLOCK_ROWS_MAX;
 
 /// Fewest values for which it pays to narrow them.
@@ -35,7 +35,35 @@ pub(super) fn narrow<'a>(values: &[i64], room: &'a mut Room<i16>) -> Option<&'a 
     Some(&room[..values.len()])
 }
 
+/// The extremes of values and of differences between neighbours.
+pub(super) struct Extremes {
+    pub(super) value_min: i64,
+    pub(super) value_max: i64,
+    pub(super) delta_min: i64,
+    pub(super) delta_max: i64,
+}
+
 impl Extremes {
+    pub(super) fn of(values: &[i64]) -> Self {
+        let first = values[0];
+        let first_delta = values.get(1).map_or(0, |second| second.wrapping_sub(first));
+        let start = Self {
+            value_min: first,
+            value_max: first,
+            delta_min: first_delta,
+            delta_max: first_delta,
+        };
+        values.array_windows().fold(start, |so_far, [a, b]| {
+            let delta = b.wrapping_sub(*a);
+            Self {
+                value_min: so_far.value_min.min(*b),
+                value_max: so_far.value_max.max(*b),
+                delta_min: so_far.delta_min.min(delta),
+                delta_max: so_far.delta_max.max(delta),
+            }
+        })
+    }
+
     /// Of the narrow values that begin with `first`.
     pub(super) fn of_narrow(first: i64, narrow: &[i16]) -> Self {
         let (mut min, mut max) = (0, 0);

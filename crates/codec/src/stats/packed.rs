@@ -11,10 +11,7 @@ mod float;
 
 use super::{Edge, PageStatistics, Statistics, rank, unrank};
 use crate::read::take_u8;
-use crate::{BLOCK_ROWS_MAX, Error, PhysicalType, decode_i64s, encode_i64s};
-
-/// Most pages that are packed together: more than any group of blocks has, few enough to bound what a decoder allocates.
-pub const PAGES_MAX: usize = 4096;
+use crate::{BLOCK_ROWS_MAX, Error, PAGES_MAX, PhysicalType, decode_i64s, encode_i64s};
 
 /// There is no such page, or nothing is known of it.
 const UNKNOWN: i64 = 0;

@@ -4,8 +4,8 @@
 //! from there to the sum, where that is smaller than all of its bits.
 
 use super::{Known, Values, put as put_integers, take as take_integers};
+use crate::encoding::Encoding;
 use crate::float::{self, NearDecimals};
-use crate::page::Encoding;
 use crate::read::take_u8;
 use crate::stats::Statistics;
 use crate::{BLOCK_ROWS_MAX, Error};
