@@ -1,7 +1,7 @@
 # One profile (release) for everything, so that every crate is compiled once.
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help setup build demo test ledger lint tidy bench soak fuzz fuzz-smoke clean
+.PHONY: help setup build package demo test ledger lint tidy bench soak fuzz fuzz-smoke clean
 
 # Inputs per property in `make fuzz-smoke`; arguments of `make bench`, `make soak` and `make ledger`; what
 # `make fuzz` runs, and how long.
@@ -20,6 +20,9 @@ setup: ## Check the tools this needs and install what is missing
 
 build: setup ## Build the program
 	cargo build --release --locked -p nilometer
+
+package: build ## Build the program and put it into dist/ without its symbols, these beside it
+	@scripts/package.sh
 
 demo: build ## Build the program and let it show itself
 	"$$(scripts/target-dir.sh)/release/nilometer" demo
