@@ -51,6 +51,7 @@ use crate::index::{BlockCache, Index};
 use crate::ingest::SeriesMemo;
 use crate::log::Log;
 use crate::manifest::{Contents, FileKind, Manifest};
+use crate::moment::Moment;
 use crate::record;
 use crate::relation::{Hold, Holds, Relations};
 use crate::sabotage::Sabotage;
@@ -389,11 +390,25 @@ impl Engine {
 
     /// A consistent view of everything that is acknowledged by now.
     pub fn snapshot(self: &Arc<Self>) -> Snapshot {
+        let (moment, hold) = self.moment(|| {
+            let hold = self.holds.hold(|| self.log.durable());
+            (hold.lsn(), hold)
+        });
+        Snapshot::new(Arc::clone(self), moment, hold)
+    }
+
+    /// Everything up to the LSN that `visible` says, with the names of now.
+    fn moment<T>(&self, visible: impl FnOnce() -> (Lsn, T)) -> (Moment, T) {
+        // Names stand still until the LSN is known: what has an LSN up to it was named before, and what is named later is
+        // not seen.
+        let catalogue = self.catalogue();
         // The state and the visible LSN are read under one lock, and freezing takes it too: so every row up to the
-        // visible LSN is in what this snapshot holds, once.
+        // visible LSN is in what this moment holds, once.
         let state = lock(&self.state);
-        let hold = self.holds.hold(|| self.log.durable());
-        Snapshot::new(Arc::clone(self), state.clone(), hold)
+        let (visible, with) = visible();
+        let state = state.clone();
+        let moment = Moment::new(&catalogue, state, visible, self.options.sabotage);
+        (moment, with)
     }
 
     /// Makes a batch durable and visible, unless one with its key is already. Blocks until it is. `None` = nothing was
@@ -630,11 +645,6 @@ impl Engine {
         self.catalogue
             .write()
             .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The planted bug, if there is one.
-    pub(crate) fn sabotage(&self) -> Option<Sabotage> {
-        self.options.sabotage
     }
 
     pub(crate) fn memo(&self) -> &RwLock<SeriesMemo> {

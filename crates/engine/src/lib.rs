@@ -65,6 +65,7 @@ mod lent;
 mod log;
 mod manifest;
 mod mask;
+mod moment;
 mod nearest;
 mod order;
 mod predicate;

@@ -29,12 +29,12 @@ use nilometer_codec::{BLOCK_ROWS_MAX, PhysicalType};
 
 use crate::batch::TableRows;
 use crate::catalogue::{Layers, TagColumn};
-use crate::engine::{Engine, State};
 use crate::error::Error;
 use crate::head::Run;
 use crate::mask::{Deletes, Mask};
+use crate::moment::Moment;
 use crate::predicate::TagPredicate;
-use crate::schema::{ColumnId, ColumnKind, ColumnSource, Duplicates, Lsn, TableId, TableSchema};
+use crate::schema::{ColumnId, ColumnKind, ColumnSource, Duplicates, TableId, TableSchema};
 use crate::segment::{BlockEntry, GroupDirectory, Segment};
 use narrow::{Narrowed, Survey};
 use output::Output;
@@ -143,18 +143,15 @@ enum OutputColumn {
 
 impl Scan {
     pub(crate) fn plan(
-        engine: &Engine,
-        state: &State,
-        visible: Lsn,
+        moment: &Moment,
         request: &ScanRequest,
         narrowing: &Narrowing,
     ) -> Result<Self, Error> {
-        let layers = Arc::clone(engine.catalogue().layers());
-        let series = find_series(&layers, &request.table, &request.tags)?;
+        let series = find_series(&moment.layers, &request.table, &request.tags)?;
         let &Narrowing::Top { rows, newest, ties } = narrowing else {
-            return Self::narrowed(engine, state, visible, request, series, narrowing);
+            return Self::narrowed(moment, request, series, narrowing);
         };
-        let sources = find_sources(state, visible, request, &series)?;
+        let sources = find_sources(moment, request, &series)?;
         let wanted = top::Wanted { rows, newest, ties };
         let duplicates = request.table.settings.duplicates;
         let left = top::find(&sources, &series, &request.time, duplicates, wanted)?;
@@ -163,42 +160,34 @@ impl Scan {
             time: left.time,
             ..request.clone()
         };
-        Self::narrowed(engine, state, visible, &request, series, narrowing)
+        Self::narrowed(moment, &request, series, narrowing)
     }
 
     /// A scan of these series, ascending; the request's conditions on tags are not looked at.
     pub(crate) fn of_series(
-        engine: &Engine,
-        state: &State,
-        visible: Lsn,
+        moment: &Moment,
         request: &ScanRequest,
         series: Vec<u32>,
     ) -> Result<Self, Error> {
         let narrowing = Narrowing::None;
-        Self::narrowed(engine, state, visible, request, series, &narrowing)
+        Self::narrowed(moment, request, series, &narrowing)
     }
 
     fn narrowed(
-        engine: &Engine,
-        state: &State,
-        visible: Lsn,
+        moment: &Moment,
         request: &ScanRequest,
         series: Vec<u32>,
         narrowing: &Narrowing,
     ) -> Result<Self, Error> {
         let table = &request.table;
-        let layers = {
-            let catalogue = engine.catalogue();
-            if catalogue.table(table.id).is_none() {
-                return Err(Error::TableDropped {
-                    table: table.name.clone(),
-                });
-            }
-            Arc::clone(catalogue.layers())
-        };
-        let (columns, mut fields) = plan_columns(&layers, request, &series)?;
+        if moment.names.table(table.id).is_none() {
+            return Err(Error::TableDropped {
+                table: table.name.clone(),
+            });
+        }
+        let (columns, mut fields) = plan_columns(&moment.layers, request, &series)?;
         let narrowed = Narrowed::of(narrowing, request, &mut fields);
-        let sources = find_sources(state, visible, request, &series)?;
+        let sources = find_sources(moment, request, &series)?;
         let mut rows_estimate = estimate(&sources, &series, &request.time);
         if let Narrowed::Ends { first, last } = narrowed {
             // One block or two of each series are read, and the rest is not.
@@ -228,7 +217,7 @@ impl Scan {
                 columns,
                 narrowed,
                 rows_estimate,
-                whole: report::Whole::of(state, table.id),
+                whole: report::Whole::of(&moment.state, table.id),
                 counters: report::Counters::default(),
             }),
         })
@@ -346,8 +335,7 @@ fn plan_columns(
 
 /// Groups and runs that may hold a row of the answer, oldest first.
 fn find_sources(
-    state: &State,
-    visible: Lsn,
+    moment: &Moment,
     request: &ScanRequest,
     series: &[u32],
 ) -> Result<Vec<Source>, Error> {
@@ -356,6 +344,7 @@ fn find_sources(
         return Ok(sources);
     };
     let table = request.table.id;
+    let (state, visible) = (&moment.state, moment.visible);
     let deletes = Deletes::new(&state.tombstones(table, visible));
     for segment in &state.version.segments {
         for (at, group) in segment.groups(table) {

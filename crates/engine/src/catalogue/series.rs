@@ -170,11 +170,6 @@ impl Generation {
         self.series
     }
 
-    /// Number of series of a table.
-    pub(super) fn series_count(&self, table: TableId) -> usize {
-        self.all_series(table).len()
-    }
-
     /// Ids of all series of a table, ascending.
     pub(super) fn all_series(&self, table: TableId) -> &[u32] {
         self.table(table).map_or(&[], Table::series)

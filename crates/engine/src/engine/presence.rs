@@ -51,7 +51,7 @@ pub(crate) struct Since<'a> {
 impl<'a> Since<'a> {
     pub(crate) fn snapshot(snapshot: &'a Snapshot) -> Self {
         Self {
-            snapshot: Some((snapshot.state(), snapshot.lsn())),
+            snapshot: Some((&snapshot.moment().state, snapshot.lsn())),
         }
     }
 

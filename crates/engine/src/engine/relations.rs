@@ -230,8 +230,7 @@ impl Engine {
 impl Snapshot {
     /// Names of a schema's relations, sorted; `None` = no such schema.
     pub fn relations(&self, database: &str, schema: &str) -> Option<Vec<String>> {
-        let catalogue = self.engine().catalogue();
-        let id = catalogue.schema(catalogue.database(database)?, schema)?;
+        let id = self.schema_id(database, schema)?;
         let all = self.engine().relations().of_schema(id, self.lsn());
         Some(all.iter().map(|relation| relation.name.clone()).collect())
     }
@@ -239,10 +238,7 @@ impl Snapshot {
     /// A relation by its name.
     pub fn relation(&self, database: &str, schema: &str, name: &str) -> Option<RelationReader> {
         let engine = self.engine();
-        let id = {
-            let catalogue = engine.catalogue();
-            catalogue.schema(catalogue.database(database)?, schema)?
-        };
+        let id = self.schema_id(database, schema)?;
         let relation = engine.relations().named_at(id, name, self.lsn()).cloned()?;
         let hold = Arc::clone(self.hold());
         Some(RelationReader::new(Arc::clone(engine), relation, hold))

@@ -69,7 +69,7 @@ impl Snapshot {
     /// The segment files that it reads, in the order in which their rows count.
     pub fn segments(&self) -> Vec<SegmentReport> {
         let damaged = lock(&self.engine().jobs).damaged.clone();
-        let segments = self.state().version.segments.iter();
+        let segments = self.moment().state.version.segments.iter();
         let reports = segments.map(|segment| {
             let meta = &segment.meta;
             SegmentReport {
@@ -91,8 +91,7 @@ impl Snapshot {
     /// How long the tables of a schema are kept in nanoseconds, for those that do not say it themselves; `None` = for
     /// ever, or no such schema.
     pub fn schema_retention_ns(&self, database: &str, schema: &str) -> Option<i64> {
-        let catalogue = self.engine().catalogue();
-        let id = catalogue.schema(catalogue.database(database)?, schema)?;
-        catalogue.schema_retention_ns(id)
+        let id = self.schema_id(database, schema)?;
+        self.moment().names.schema_retention_ns(id)
     }
 }

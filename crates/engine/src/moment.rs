@@ -1,0 +1,40 @@
+//! The store at one moment: what every read is made of.
+//!
+//! Does: keep rows, names and series of one moment together, so that nothing that comes later shows. Does not: read.
+
+use std::sync::Arc;
+
+use crate::catalogue::{Catalogue, Layers, Names};
+use crate::engine::State;
+use crate::sabotage::Sabotage;
+use crate::schema::Lsn;
+
+#[derive(Debug, Clone)]
+pub(crate) struct Moment {
+    pub(crate) state: State,
+    /// The last LSN that is seen.
+    pub(crate) visible: Lsn,
+    pub(crate) names: Names,
+    pub(crate) layers: Arc<Layers>,
+    /// A planted bug.
+    pub(crate) sabotage: Option<Sabotage>,
+}
+
+impl Moment {
+    /// Of a state that was taken while `catalogue` stood still.
+    pub(crate) fn new(
+        catalogue: &Catalogue,
+        state: State,
+        visible: Lsn,
+        sabotage: Option<Sabotage>,
+    ) -> Self {
+        let (names, layers) = catalogue.as_of_now();
+        Self {
+            state,
+            visible,
+            names,
+            layers,
+            sabotage,
+        }
+    }
+}
