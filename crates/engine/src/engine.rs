@@ -255,6 +255,8 @@ struct Jobs {
     damaged_index: FxHashSet<u64>,
     /// Index files that are in no manifest any more; each file goes when its last reader does.
     removed_index: Vec<Arc<Index>>,
+    /// Files that a backup is about to link, by id: they stay until it has.
+    backed_up: FxHashSet<u64>,
 }
 
 /// What became of a batch.

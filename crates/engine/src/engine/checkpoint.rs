@@ -163,8 +163,15 @@ impl Engine {
             relations.prune(lowest);
         }
         let dir = segment_dir(&self.dir);
-        let before = std::mem::replace(&mut *lock(&self.replaced), done.replaced);
-        for (kind, id) in before {
+        let gone: Vec<(FileKind, u64)> = {
+            let jobs = lock(&self.jobs);
+            let mut replaced = lock(&self.replaced);
+            let before = std::mem::replace(&mut *replaced, done.replaced).into_iter();
+            let (kept, gone) = before.partition(|(_, id)| jobs.backed_up.contains(id));
+            replaced.extend::<Vec<_>>(kept);
+            gone
+        };
+        for (kind, id) in gone {
             drop(self.disk.remove(&dir.join(side_name(kind, id))));
         }
     }

@@ -404,14 +404,16 @@ impl Engine {
     /// at the latest when the store is opened.
     pub(super) fn remove_files(&self) {
         let asks = self.options.sabotage != Some(Sabotage::FileRemovedUnderReader);
-        let mut jobs = lock(&self.jobs);
+        let jobs = &mut *lock(&self.jobs);
+        let backed_up = &jobs.backed_up;
         jobs.removed.retain(|segment| {
             let is_read = asks && Arc::strong_count(segment) > 1;
-            is_read || self.disk.remove(segment.path()).is_err()
+            let is_kept = is_read || backed_up.contains(&segment.meta.file_id);
+            is_kept || self.disk.remove(segment.path()).is_err()
         });
         jobs.removed_index.retain(|index| {
-            let is_read = Arc::strong_count(index) > 1;
-            is_read || self.disk.remove(index.path()).is_err()
+            let is_kept = Arc::strong_count(index) > 1 || backed_up.contains(&index.file_id());
+            is_kept || self.disk.remove(index.path()).is_err()
         });
     }
 

@@ -8,6 +8,7 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 
 use super::flush::Maintained;
@@ -30,6 +31,13 @@ const MENDING_FACTOR: u64 = 12;
 /// Memory to mend a file of so many bytes.
 pub(super) fn memory_of(bytes: u64) -> u64 {
     bytes.saturating_mul(MENDING_FACTOR)
+}
+
+/// Whether a file has all series of those that it replaces, but for those of dropped tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Series {
+    AllThere,
+    SomeLost,
 }
 
 impl Engine {
@@ -200,7 +208,8 @@ impl Engine {
             ..Edit::default()
         };
         let written = self.write_merged(inputs, file_id, &path, &mut edit);
-        let published = written.and_then(|merged| self.publish_index(edit, inputs, merged));
+        let published =
+            written.and_then(|merged| self.publish_index(edit, inputs, merged, Series::AllThere));
         if published.is_err() && self.check_poisoned().is_ok() {
             // No edit lists it; the next open would remove it too.
             drop(self.disk.remove(&path));
@@ -239,6 +248,7 @@ impl Engine {
         mut edit: Edit,
         inputs: &[Arc<Index>],
         merged: Arc<Index>,
+        series: Series,
     ) -> Result<(), Error> {
         let removed = edit.removed_files.clone();
         let mut manifest = lock(&self.manifest);
@@ -247,7 +257,17 @@ impl Engine {
         manifest
             .append(self.disk.as_ref(), edit)
             .inspect_err(|error| self.log.poison(&error.to_string()))?;
-        self.catalogue_mut().merged(&removed, merged);
+        {
+            // A row must not get the id of a series that nobody knows: no batch is given its place until what was looked up
+            // before counts for nothing.
+            let _sequencer = (series == Series::SomeLost).then(|| lock(&self.sequencer));
+            let mut catalogue = self.catalogue_mut();
+            catalogue.merged(&removed, merged);
+            if series == Series::SomeLost {
+                catalogue.lost_series();
+                self.epoch.store(catalogue.epoch(), Ordering::Release);
+            }
+        }
         let mut state = lock(&self.state);
         let version = state.version.with_files(&manifest.contents);
         state.version = Arc::new(version);
