@@ -3,8 +3,7 @@
 //! Does: open and recover, order batches, freeze and flush the head, hand out snapshots. Does not: spawn threads,
 //! parse text, or know SQL: callers write from as many threads as they like and drive [`Engine::maintain`].
 //!
-//! Locks, in the order in which they may be taken: scrub, memo, flushing, manifest, jobs, sequencer, catalogue, relations,
-//! state, keys, retention, replaced, holds, then the log's own.
+//! Locks are taken in the order of their ranks: [`crate::ranked::Rank`] lists them.
 
 mod backup;
 mod checkpoint;
@@ -32,8 +31,8 @@ mod verify;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use rustc_hash::FxHashSet;
 
@@ -52,6 +51,7 @@ use crate::ingest::SeriesMemo;
 use crate::log::Log;
 use crate::manifest::{Contents, FileKind, Manifest};
 use crate::moment::Moment;
+use crate::ranked::{Locked, Mutex, Read, RwLock, Write};
 use crate::record;
 use crate::relation::{Hold, Holds, Relations};
 use crate::sabotage::Sabotage;
@@ -378,10 +378,8 @@ struct Counters {
     refused_edits: AtomicU64,
 }
 
-/// Nobody panics while holding one of the engine's locks with half-made state behind it: what is changed under them
-/// is changed in one assignment. So a poisoned mutex is still good.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> Locked<'_, T> {
+    mutex.lock()
 }
 
 impl Engine {
@@ -637,16 +635,12 @@ impl Engine {
         }
     }
 
-    pub(crate) fn catalogue(&self) -> RwLockReadGuard<'_, Catalogue> {
-        self.catalogue
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn catalogue(&self) -> Read<'_, Catalogue> {
+        self.catalogue.read()
     }
 
-    fn catalogue_mut(&self) -> RwLockWriteGuard<'_, Catalogue> {
-        self.catalogue
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
+    fn catalogue_mut(&self) -> Write<'_, Catalogue> {
+        self.catalogue.write()
     }
 
     pub(crate) fn memo(&self) -> &RwLock<SeriesMemo> {

@@ -69,6 +69,7 @@ mod moment;
 mod nearest;
 mod order;
 mod predicate;
+mod ranked;
 mod record;
 mod relation;
 mod retention;

@@ -7,7 +7,7 @@
 //! has: files of the list stay readable, and a generation that became a file meanwhile has the same series.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 use super::dictionary::TagDictionary;
 use super::selection::Condition;
@@ -15,13 +15,14 @@ use super::series::Generation;
 use super::tag_column::{Names, Renamed, TagColumn};
 use crate::error::Error;
 use crate::index::{Index, hash_tags};
+use crate::ranked::{Rank, Read, RwLock, Write};
 use crate::schema::{ColumnId, SeriesId, TableId};
 use crate::text_hash::TextHash;
 
 /// A generation that several may hold.
 pub(crate) type Shared = Arc<RwLock<Generation>>;
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Layers {
     /// Oldest first.
     pub(super) files: Vec<Arc<Index>>,
@@ -41,7 +42,7 @@ enum Layer<'a> {
 
 /// A generation, up to an id.
 struct InMemory<'a> {
-    series: RwLockReadGuard<'a, Generation>,
+    series: Read<'a, Generation>,
     end: Option<u32>,
 }
 
@@ -79,8 +80,8 @@ impl InMemory<'_> {
 
 /// The layers in memory, locked for reading.
 pub(crate) struct Memory<'a> {
-    aside: Option<RwLockReadGuard<'a, Generation>>,
-    recent: RwLockReadGuard<'a, Generation>,
+    aside: Option<Read<'a, Generation>>,
+    recent: Read<'a, Generation>,
 }
 
 impl Memory<'_> {
@@ -91,8 +92,8 @@ impl Memory<'_> {
     }
 }
 
-pub(super) fn read(generation: &Shared) -> RwLockReadGuard<'_, Generation> {
-    generation.read().unwrap_or_else(PoisonError::into_inner)
+pub(super) fn read(generation: &Shared) -> Read<'_, Generation> {
+    generation.read()
 }
 
 impl Layer<'_> {
@@ -173,6 +174,12 @@ impl Layer<'_> {
     }
 }
 
+impl Default for Layers {
+    fn default() -> Self {
+        Self::of_files(Vec::new())
+    }
+}
+
 impl Layers {
     /// Of files only, oldest first.
     pub(super) fn of_files(files: Vec<Arc<Index>>) -> Self {
@@ -181,7 +188,7 @@ impl Layers {
         Self {
             files,
             aside: None,
-            recent: Arc::new(RwLock::new(recent)),
+            recent: Arc::new(RwLock::new(Rank::Series, recent)),
             text_hash,
             end: None,
         }
@@ -193,7 +200,7 @@ impl Layers {
         Self {
             files: self.files.clone(),
             aside: Some(Arc::clone(&self.recent)),
-            recent: Arc::new(RwLock::new(recent)),
+            recent: Arc::new(RwLock::new(Rank::Series, recent)),
             text_hash: self.text_hash.clone(),
             end: None,
         }
@@ -216,12 +223,12 @@ impl Layers {
         &self.files
     }
 
-    pub(super) fn recent(&self) -> RwLockReadGuard<'_, Generation> {
+    pub(super) fn recent(&self) -> Read<'_, Generation> {
         read(&self.recent)
     }
 
-    pub(super) fn recent_mut(&self) -> RwLockWriteGuard<'_, Generation> {
-        self.recent.write().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn recent_mut(&self) -> Write<'_, Generation> {
+        self.recent.write()
     }
 
     /// Memory of series and tag values, and of what is held of files beside the cache.

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
 use super::open::{segment_dir, segment_name};
@@ -15,6 +14,7 @@ use crate::head::{Head, Run, append_rows};
 use crate::index::Index;
 use crate::manifest::Edit;
 use crate::mask::{Deletes, Mask};
+use crate::ranked::Locked;
 use crate::sabotage::Sabotage;
 use crate::schema::{Lsn, TableId};
 use crate::segment::{Home, Segment, SegmentMeta, SegmentWriter, TableInput, Window};
@@ -97,7 +97,7 @@ impl Engine {
     /// Turns the head into a segment if that is due, and does nothing else: for a thread that shall not be busy with a
     /// compaction when the head is full. Not needed where [`Self::maintain`] is called often enough.
     pub fn flush_if_due(&self) -> Result<Maintained, Error> {
-        if let Ok(flushing) = self.flushing.try_lock()
+        if let Some(flushing) = self.flushing.try_lock()
             && self.flush_is_due()
         {
             let rows = self.flush_holding(&flushing)?;
@@ -148,7 +148,7 @@ impl Engine {
         now.saturating_sub(self.counters.last_write_ms.load(Ordering::Relaxed))
     }
 
-    pub(super) fn flush_holding(&self, _flushing: &MutexGuard<'_, ()>) -> Result<u64, Error> {
+    pub(super) fn flush_holding(&self, _flushing: &Locked<'_, ()>) -> Result<u64, Error> {
         let Some(frozen) = self.freeze()? else {
             return Ok(0);
         };

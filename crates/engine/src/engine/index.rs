@@ -8,8 +8,8 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use super::flush::Maintained;
 use super::open::{segment_dir, side_name};
@@ -52,7 +52,7 @@ impl Engine {
         };
         let (file_id, path) = self.new_index_file()?;
         let mut writer = IndexWriter::create(self.disk.as_ref(), &path, self.uuid, file_id)?;
-        let series = aside.series.read().unwrap_or_else(PoisonError::into_inner);
+        let series = aside.series.read();
         for table in series.tables() {
             // What was dropped, durably, is looked up by nobody.
             if self.catalogue().table(table).is_none() {
@@ -111,7 +111,7 @@ impl Engine {
         if mended != Maintained::Idle {
             return Ok(mended);
         }
-        let Ok(_indexing) = self.indexing.try_lock() else {
+        let Some(_indexing) = self.indexing.try_lock() else {
             return Ok(Maintained::Idle);
         };
         let Some(inputs) = self.claim_index(settle) else {

@@ -5,8 +5,8 @@
 //! the index has its share, and replay a log that holds more than the head may in rounds, with a flush after each. Does
 //! not: count memory (the budget does) or decide about time (`flush.rs` does).
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use super::{Engine, Options, lock};
 use crate::budget::{MemoryBudget, MemoryUse};
@@ -79,11 +79,7 @@ impl Engine {
             (Arc::clone(catalogue.layers()), catalogue.name_bytes())
         };
         let series = layers.bytes() + names;
-        let memo = self
-            .memo
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .bytes();
+        let memo = self.memo.read().bytes();
         let (_, _, relations) = self.relations().counts();
         let held = (series + memo + lock(&self.keys).bytes()) as u64 + relations;
         self.budget.report(MemoryUse::Index, held);

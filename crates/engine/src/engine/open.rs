@@ -1,8 +1,8 @@
 //! Opening a store: lock, manifest, definitions, index files, segments, log, in this order.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use super::backup::{check_log_end, check_marker, clear_staged, keep_one_log, remove_marker};
 use super::expire::Retention;
@@ -28,6 +28,7 @@ use crate::ingest::SeriesMemo;
 use crate::lent::{Ahead, LentThreads};
 use crate::log::{self, Log, LogOptions};
 use crate::manifest::{FileKind, Manifest};
+use crate::ranked::{Mutex, Rank, RwLock};
 use crate::relation::Holds;
 use crate::sabotage;
 use crate::segment::{Segment, SegmentCache};
@@ -139,42 +140,54 @@ impl Engine {
         let mut engine = Self {
             uuid: manifest.uuid(),
             dir: dir.to_owned(),
-            memo: RwLock::new(SeriesMemo::new(options.memo_bytes_max)),
+            memo: RwLock::new(Rank::Memo, SeriesMemo::new(options.memo_bytes_max)),
             options,
             log,
             epoch: AtomicU64::new(catalogue.epoch()),
             segment_cache,
             index_cache,
-            catalogue: RwLock::new(catalogue),
-            sequencer: Mutex::new(Sequencer {
-                next_lsn: applied + 1,
-                unlogged: Entries::default(),
-                unfiled,
-            }),
-            state: Mutex::new(State {
-                version: Arc::new(Version::new(0, segments, &manifest.contents)),
-                frozen: None,
-                head: Arc::new(head),
-            }),
-            flushing: Mutex::new(()),
-            jobs: Mutex::new(Jobs {
-                next_file_id: manifest.contents.next_file_id,
-                ..Jobs::default()
-            }),
-            manifest: Mutex::new(manifest),
-            keys: Mutex::new(keys),
-            retention: Mutex::new(Retention::new(clock_ns, clock.monotonic_ms())),
-            relations: RwLock::new(relations),
+            catalogue: RwLock::new(Rank::Catalogue, catalogue),
+            sequencer: Mutex::new(
+                Rank::Sequencer,
+                Sequencer {
+                    next_lsn: applied + 1,
+                    unlogged: Entries::default(),
+                    unfiled,
+                },
+            ),
+            state: Mutex::new(
+                Rank::State,
+                State {
+                    version: Arc::new(Version::new(0, segments, &manifest.contents)),
+                    frozen: None,
+                    head: Arc::new(head),
+                },
+            ),
+            flushing: Mutex::new(Rank::Flushing, ()),
+            jobs: Mutex::new(
+                Rank::Jobs,
+                Jobs {
+                    next_file_id: manifest.contents.next_file_id,
+                    ..Jobs::default()
+                },
+            ),
+            manifest: Mutex::new(Rank::Manifest, manifest),
+            keys: Mutex::new(Rank::Keys, keys),
+            retention: Mutex::new(
+                Rank::Retention,
+                Retention::new(clock_ns, clock.monotonic_ms()),
+            ),
+            relations: RwLock::new(Rank::Relations, relations),
             holds: Holds::default(),
-            replaced: Mutex::default(),
+            replaced: Mutex::new(Rank::Replaced, Vec::new()),
             counters,
             space,
             budget,
             quarantined,
             unordered,
-            mended: Mutex::default(),
-            indexing: Mutex::default(),
-            backups: Mutex::new(()),
+            mended: Mutex::new(Rank::Mended, Vec::new()),
+            indexing: Mutex::new(Rank::Indexing, ()),
+            backups: Mutex::new(Rank::Backup, ()),
             scrub,
             scrubbed,
             disk,
@@ -187,8 +200,7 @@ impl Engine {
         engine.renew_index_files()?;
         // What was read in place of what is damaged will do if there is no room to mend it now.
         while let Ok(Maintained::Indexed { .. }) = engine.mend_index() {}
-        let mended = std::mem::take(&mut engine.mended);
-        let mended = mended.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mended = std::mem::take(&mut *engine.mended.lock());
         engine.quarantined.extend(mended);
         Ok(engine)
     }

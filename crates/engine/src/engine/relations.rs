@@ -3,7 +3,7 @@
 //! Does: turn names and rows of values into changes of a batch. Does not: order or log them, [`Engine::write`] does.
 
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 use nilometer_codec::PhysicalType;
 
@@ -14,6 +14,7 @@ use crate::batch::Batch;
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::manifest::{FileKind, Manifest};
+use crate::ranked::{Read, Write};
 use crate::relation::{
     self, Change, ROWS_MAX, RelationColumn, RelationId, RelationReader, RelationSchema, Relations,
     Rows, Value,
@@ -214,16 +215,12 @@ impl Engine {
         self.relations().named(schema, name).is_some()
     }
 
-    pub(crate) fn relations(&self) -> RwLockReadGuard<'_, Relations> {
-        self.relations
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn relations(&self) -> Read<'_, Relations> {
+        self.relations.read()
     }
 
-    pub(super) fn relations_mut(&self) -> RwLockWriteGuard<'_, Relations> {
-        self.relations
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn relations_mut(&self) -> Write<'_, Relations> {
+        self.relations.write()
     }
 }
 

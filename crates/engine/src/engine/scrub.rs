@@ -10,7 +10,7 @@
 
 mod place;
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use self::place::{Place, Stage};
 use super::compact::DamagedSegment;
@@ -24,6 +24,7 @@ use crate::error::Error;
 use crate::index::{Index, IndexPlace};
 use crate::log::LogPlace;
 use crate::manifest::{FileKind, FileMeta};
+use crate::ranked::{Locked, Mutex, Rank};
 use crate::segment::{Segment, SegmentPlace};
 use crate::{definitions_file, idempotency, relation};
 
@@ -116,7 +117,7 @@ impl Engine {
     /// Does a step if one is due: everything is read once in the days that the setting says.
     pub(super) fn scrub_if_due(&self) -> Result<Maintained, Error> {
         let days = self.options.scrub_days;
-        let Ok(mut scrub) = self.scrub.try_lock() else {
+        let Some(mut scrub) = self.scrub.try_lock() else {
             return Ok(Maintained::Idle);
         };
         if days == 0 || self.check_poisoned().is_err() {
@@ -164,7 +165,7 @@ impl Engine {
 
     fn scrub_holding(
         &self,
-        scrub: &mut MutexGuard<'_, Scrub>,
+        scrub: &mut Locked<'_, Scrub>,
         bytes_max: u64,
     ) -> Result<ScrubStep, Error> {
         let mut step = ScrubStep::default();
@@ -512,5 +513,8 @@ pub(super) fn begin(
         pass_bytes: place.map_or(0, |place| place.done),
         ..Scrubbed::default()
     };
-    (Mutex::new(Scrub::new(place)), Mutex::new(scrubbed))
+    (
+        Mutex::new(Rank::Scrub, Scrub::new(place)),
+        Mutex::new(Rank::Scrubbed, scrubbed),
+    )
 }
