@@ -2,12 +2,23 @@
 //!
 //! Does: keep rows, names and series of one moment together, so that nothing that comes later shows. Does not: read.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use crate::catalogue::{Catalogue, Layers, Names};
-use crate::engine::State;
+use crate::ranked::Read;
+use crate::relation::Relations;
 use crate::sabotage::Sabotage;
 use crate::schema::Lsn;
+use crate::state::State;
+
+/// What a snapshot asks of the store that it keeps open.
+pub(crate) trait Store: Debug + Send + Sync {
+    /// The relations, with the versions that snapshots hold.
+    fn relations(&self) -> Read<'_, Relations>;
+    /// Whether a compaction could not read a segment, by its file's id, and leaves it alone.
+    fn is_damaged(&self, file_id: u64) -> bool;
+}
 
 #[derive(Debug, Clone)]
 pub(crate) struct Moment {

@@ -1,45 +1,40 @@
 //! A consistent view of the store.
 
+mod relations;
+mod segments;
 mod series;
 
 use std::sync::Arc;
 
-use crate::engine::Engine;
 use crate::error::Error;
-use crate::moment::Moment;
+use crate::moment::{Moment, Store};
 use crate::relation::Hold;
 use crate::scan::{AggregateRequest, Aggregation, Narrowing, Scan, ScanRequest};
 use crate::schema::{Lsn, SchemaId, TableId, TableSchema};
+
+pub use segments::SegmentReport;
 
 /// What was acknowledged when it was taken, unchanged by what comes later: rows, series, and names, types and settings too.
 /// Cheap to take, to clone and to share; it keeps the files and rows it sees alive, so drop it when the query is done.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    engine: Arc<Engine>,
+    store: Arc<dyn Store>,
     moment: Moment,
     /// Keeps what relations were at that moment.
     hold: Arc<Hold>,
 }
 
 impl Snapshot {
-    pub(crate) fn new(engine: Arc<Engine>, moment: Moment, hold: Arc<Hold>) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, moment: Moment, hold: Arc<Hold>) -> Self {
         Self {
-            engine,
+            store,
             moment,
             hold,
         }
     }
 
-    pub(crate) fn engine(&self) -> &Arc<Engine> {
-        &self.engine
-    }
-
     pub(crate) fn moment(&self) -> &Moment {
         &self.moment
-    }
-
-    pub(crate) fn hold(&self) -> &Arc<Hold> {
-        &self.hold
     }
 
     /// The last LSN that it sees.
@@ -74,6 +69,13 @@ impl Snapshot {
     /// How long the rows of a table are kept in nanoseconds, by its own settings or its schema's; `None` = for ever.
     pub fn retention_ns(&self, table: TableId) -> Option<i64> {
         self.moment.names.retention_ns(table)
+    }
+
+    /// How long the tables of a schema are kept in nanoseconds, for those that do not say it themselves; `None` = for
+    /// ever, or no such schema.
+    pub fn schema_retention_ns(&self, database: &str, schema: &str) -> Option<i64> {
+        let id = self.schema_id(database, schema)?;
+        self.moment.names.schema_retention_ns(id)
     }
 
     /// Names of a schema's tables, sorted; `None` = no such schema.

@@ -94,4 +94,12 @@ impl Names {
         let kept = table.settings.retention_ns.or(inherited);
         kept.filter(|&kept| kept < i64::MAX)
     }
+
+    /// Names of a table's database and schema, and its own.
+    pub(crate) fn full_name(&self, id: TableId) -> Option<[String; 3]> {
+        let table = self.table(id)?;
+        let schema = self.by_schema.get(&table.schema)?;
+        let database = self.by_database.get(&schema.database)?;
+        Some([&database.name, &schema.name, &table.name].map(Clone::clone))
+    }
 }

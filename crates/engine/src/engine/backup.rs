@@ -13,18 +13,16 @@
 //! from there to their place: so a backup holds up nobody who writes or flushes, and one to another disk, which must copy,
 //! not even the removal of files.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use super::open::{LOCK_FILE, is_file_name, segment_dir, segment_name, side_name};
-use super::quarantine::remove_if_there;
 use super::{Engine, lock};
 use crate::disk::{Disk, read_exact_at, write_all_at};
 use crate::error::Error;
 use crate::file_header::{self, Kind};
+use crate::layout::{LOCK_FILE, is_file_name, listed, lock_dir, remove_if_there, segment_dir};
 use crate::log::{self, Log};
 use crate::manifest::{BackupLog, Contents, Manifest};
 use crate::schema::Lsn;
@@ -103,7 +101,7 @@ impl Engine {
             disk.create_dir_all(&dir)
                 .map_err(Error::io("create", &dir))?;
         }
-        let _lock = super::open::lock_dir(disk, dest)?;
+        let _lock = lock_dir(disk, dest)?;
         check_destination(disk, dest, self.uuid)?;
         write_marker(disk, dest, self.uuid, 0)?;
         if self.counters.log_bytes.load(Ordering::Relaxed) > LOG_COPY_BYTES {
@@ -237,15 +235,6 @@ impl Engine {
         }
         disk.sync_dir(&dir).map_err(Error::io("sync", &dir))
     }
-}
-
-/// Names and sizes of the files that a manifest lists.
-pub(super) fn listed(contents: &Contents) -> BTreeMap<String, u64> {
-    let segments = contents.segments.iter();
-    let segments = segments.map(|file| (segment_name(file.file_id), file.bytes));
-    let others = contents.files.iter();
-    let others = others.map(|file| (side_name(file.kind, file.file_id), file.bytes));
-    segments.chain(others).collect()
 }
 
 fn refuse(dest: &Path, reason: &str) -> Error {

@@ -3,11 +3,11 @@
 //! Does: write and sync the files, put them into the flush's edit, and after it holds remove those it replaced. Does
 //! not: sync the folder or append the edit; the flush does, in its order.
 
-use super::open::{definitions_name, segment_dir, side_name};
 use super::{Engine, lock};
 use crate::definitions_file;
 use crate::error::Error;
 use crate::idempotency::{self, KeyCheckpoint};
+use crate::layout::{definitions_name, segment_dir, side_name};
 use crate::manifest::{Edit, FileKind, FileMeta};
 use crate::relation::{self, RelationCheckpoint};
 use crate::schema::Lsn;

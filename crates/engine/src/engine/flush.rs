@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::open::{segment_dir, segment_name};
 use super::{Engine, Frozen, Version, lock};
 use crate::batch::TableRows;
 use crate::compaction::balance::Balance;
@@ -12,6 +11,7 @@ use crate::compaction::order;
 use crate::error::Error;
 use crate::head::{Head, Run, append_rows};
 use crate::index::Index;
+use crate::layout::{segment_dir, segment_name};
 use crate::manifest::Edit;
 use crate::mask::{Deletes, Mask};
 use crate::ranked::Locked;

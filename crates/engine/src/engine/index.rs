@@ -12,12 +12,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::flush::Maintained;
-use super::open::{segment_dir, side_name};
 use super::{Engine, Jobs, lock};
 use crate::budget::MemoryUse;
 use crate::catalogue::{Layers, SetAside};
 use crate::error::Error;
 use crate::index::{Index, IndexWriter, PART_BYTES, merge};
+use crate::layout::{segment_dir, side_name};
 use crate::manifest::{Edit, FileKind, FileMeta};
 
 /// Most memory for the codes of series that a merge finds at once: those of four million series, so that nearly every

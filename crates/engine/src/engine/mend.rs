@@ -11,13 +11,12 @@ use std::sync::Arc;
 
 use super::flush::Maintained;
 use super::index::{Series, memory_of};
-use super::open::side_name;
-use super::quarantine::{OnDamage, Quarantined, QuarantinedTable, keep_aside};
-use super::{Engine, lock};
+use super::quarantine::keep_aside;
+use super::{Engine, OnDamage, Quarantined, QuarantinedTable, lock};
 use crate::budget::MemoryUse;
 use crate::error::Error;
 use crate::index::{Index, IndexWriter};
-use crate::inspect::full_name;
+use crate::layout::side_name;
 use crate::manifest::{Edit, FileKind};
 use crate::schema::TableId;
 
@@ -205,7 +204,7 @@ impl Engine {
         let catalogue = self.catalogue();
         let tables = lost.iter().map(|&(id, series)| QuarantinedTable {
             id,
-            name: full_name(&catalogue, id).map(|name| name.join(".")),
+            name: catalogue.full_name(id).map(|name| name.join(".")),
             rows: None,
             series: Some(series.into()),
             times: (i64::MIN, i64::MAX),

@@ -8,16 +8,15 @@ use std::sync::Arc;
 use nilometer_codec::PhysicalType;
 
 use super::ddl::{exists, find_schema, in_schema};
-use super::open::side_name;
 use super::{Engine, State, check_name, lock};
 use crate::batch::Batch;
 use crate::disk::Disk;
 use crate::error::Error;
+use crate::layout::side_name;
 use crate::manifest::{FileKind, Manifest};
 use crate::ranked::{Read, Write};
 use crate::relation::{
-    self, Change, ROWS_MAX, RelationColumn, RelationId, RelationReader, RelationSchema, Relations,
-    Rows, Value,
+    self, Change, ROWS_MAX, RelationColumn, RelationId, RelationSchema, Relations, Rows, Value,
 };
 use crate::schema::{Lsn, SchemaId};
 use crate::snapshot::Snapshot;
@@ -221,24 +220,6 @@ impl Engine {
 
     pub(super) fn relations_mut(&self) -> Write<'_, Relations> {
         self.relations.write()
-    }
-}
-
-impl Snapshot {
-    /// Names of a schema's relations, sorted; `None` = no such schema.
-    pub fn relations(&self, database: &str, schema: &str) -> Option<Vec<String>> {
-        let id = self.schema_id(database, schema)?;
-        let all = self.engine().relations().of_schema(id, self.lsn());
-        Some(all.iter().map(|relation| relation.name.clone()).collect())
-    }
-
-    /// A relation by its name.
-    pub fn relation(&self, database: &str, schema: &str, name: &str) -> Option<RelationReader> {
-        let engine = self.engine();
-        let id = self.schema_id(database, schema)?;
-        let relation = engine.relations().named_at(id, name, self.lsn()).cloned()?;
-        let hold = Arc::clone(self.hold());
-        Some(RelationReader::new(Arc::clone(engine), relation, hold))
     }
 }
 

@@ -18,14 +18,15 @@ use std::sync::Arc;
 use nilometer_codec::PhysicalType;
 
 use super::conflicts::Conflicts;
+use super::merge;
+use super::plan::{MORSEL_ROWS, OutputColumn, Source, estimate, find_sources, plan_columns};
+use super::request::ScanRequest;
+use super::series::find_series;
 use super::source::{GroupReader, Piece, RunCursor};
-use super::{
-    MORSEL_ROWS, OutputColumn, ScanRequest, Source, TagPredicate, estimate, find_series,
-    find_sources, merge, plan_columns,
-};
 use crate::catalogue::TagColumn;
 use crate::error::Error;
 use crate::moment::Moment;
+use crate::predicate::TagPredicate;
 use crate::sabotage::Sabotage;
 use crate::schema::{ColumnId, Duplicates, SeriesId, TableSchema};
 use bucket::Buckets;

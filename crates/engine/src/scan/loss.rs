@@ -7,7 +7,8 @@ use arrow_array::types::{Float64Type, Int64Type, TimestampNanosecondType, UInt64
 use arrow_array::{Array, RecordBatch};
 use nilometer_codec::PhysicalType;
 
-use super::{Narrowing, Scan, ScanRequest};
+use super::Scan;
+use super::request::{Narrowing, ScanRequest};
 use crate::cast::{Value, converts};
 use crate::error::Error;
 use crate::moment::Moment;

@@ -16,8 +16,8 @@ use super::rollup::GroupRollups;
 use super::statistics::GroupStatistics;
 use crate::budget::{Charge, MemoryBudget, MemoryUse};
 use crate::disk::{Disk, DiskFile};
-use crate::engine::Options;
 use crate::error::Error;
+use crate::options::Options;
 use crate::ranked::{Locked, Mutex, Rank};
 
 /// The caches of a store.
