@@ -19,6 +19,7 @@ mod limits;
 mod memory;
 mod mend;
 mod metrics;
+mod names;
 mod open;
 mod presence;
 mod quarantine;
@@ -30,6 +31,7 @@ mod rows;
 mod scrub;
 mod space;
 mod verify;
+mod versions;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -48,7 +50,7 @@ use crate::ingest::SeriesMemo;
 use crate::log::Log;
 use crate::manifest::{FileKind, Manifest};
 use crate::moment::{Moment, Store};
-use crate::ranked::{Locked, Mutex, Read, RwLock, Write};
+use crate::ranked::{Locked, Mutex, Read, RwLock};
 use crate::record;
 use crate::relation::{Holds, Relations};
 use crate::retention::Retention;
@@ -58,8 +60,10 @@ use crate::segment::SegmentCache;
 use crate::snapshot::Snapshot;
 use crate::state::{Frozen, State, Version};
 use jobs::Jobs;
+use names::{Changing, SharedCatalogue};
 use scrub::Scrub;
 use space::Space;
+use versions::Versions;
 
 pub use crate::options::{OnDamage, Options};
 pub use backup::BackupReport;
@@ -93,12 +97,10 @@ pub struct Engine {
     log: Log,
     segment_cache: Arc<SegmentCache>,
     index_cache: Arc<BlockCache>,
-    catalogue: RwLock<Catalogue>,
-    /// The catalogue's, set while it is locked for the change: who has seen the change sees the new number.
-    epoch: AtomicU64,
+    names: SharedCatalogue,
     memo: RwLock<SeriesMemo>,
     sequencer: Mutex<Sequencer>,
-    state: Mutex<State>,
+    versions: Versions,
     /// Held by whoever turns a head into a segment.
     flushing: Mutex<()>,
     jobs: Mutex<Jobs>,
@@ -191,9 +193,7 @@ impl Engine {
         let catalogue = self.catalogue();
         // The state and the visible LSN are read under one lock, and freezing takes it too: so every row up to the
         // visible LSN is in what this moment holds, once.
-        let state = lock(&self.state);
-        let (visible, with) = visible();
-        let state = state.clone();
+        let (state, (visible, with)) = self.versions.now_with(visible);
         let moment = Moment::new(&catalogue, state, visible, self.options.sabotage);
         (moment, with)
     }
@@ -237,7 +237,7 @@ impl Engine {
             if self.catalogue_epoch() != epoch {
                 return Ok(None);
             }
-            let state = lock(&self.state).clone();
+            let state = self.versions.now();
             let asks = self.options.sabotage != Some(Sabotage::KeysNotCheckedAgain);
             if asks && !still_holds(&state) {
                 return Ok(None);
@@ -320,7 +320,7 @@ impl Engine {
         self.count_log_bytes(payload.len());
         // The head comes first: as soon as the log has the batch another thread may make it durable, and what is
         // durable is visible, so the rows must all be there by then.
-        let head = Arc::clone(&lock(&self.state).head);
+        let head = self.versions.head();
         let out_of_order = self.options.sabotage == Some(Sabotage::HeadOutOfLogOrder);
         head.insert(lsn, batch, out_of_order);
         self.log.append(lsn, payload);
@@ -383,7 +383,7 @@ impl Engine {
 
     /// Rises whenever something is dropped, renamed or retyped. Read it before looking ids up.
     pub(crate) fn catalogue_epoch(&self) -> u64 {
-        self.epoch.load(Ordering::Acquire)
+        self.names.epoch()
     }
 
     fn define(&self, sequencer: &mut Sequencer, definition: &Definition) {
@@ -423,11 +423,11 @@ impl Engine {
     }
 
     pub(crate) fn catalogue(&self) -> Read<'_, Catalogue> {
-        self.catalogue.read()
+        self.names.read()
     }
 
-    fn catalogue_mut(&self) -> Write<'_, Catalogue> {
-        self.catalogue.write()
+    fn catalogue_mut(&self) -> Changing<'_> {
+        self.names.change()
     }
 
     pub(crate) fn memo(&self) -> &RwLock<SeriesMemo> {

@@ -4,6 +4,7 @@
 mod tests;
 
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::damaged::DamagedSegment;
@@ -156,10 +157,7 @@ impl Engine {
 
     fn claim(&self, settle: bool) -> Option<Claim> {
         let mut jobs = lock(&self.jobs);
-        let (state, visible) = {
-            let state = lock(&self.state);
-            (state.clone(), self.log.durable())
-        };
+        let (state, visible) = self.versions.now_with(|| self.log.durable());
         let idle_ms = self.idle_ms();
         let settle_ms = self.options.compaction.settle_ms;
         let idle = settle || (settle_ms > 0 && idle_ms >= settle_ms);

@@ -7,7 +7,6 @@
 //! A change holds the sequencer from its check to its end. Writers wait for that one sync; changes are rare.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use nilometer_codec::PhysicalType;
 
@@ -386,7 +385,6 @@ impl Engine {
         let is_there = |schema| catalogue.schema_name(schema).is_some();
         self.relations_mut()
             .drop_without_schema(sequencer.next_lsn - 1, is_there);
-        self.epoch.store(catalogue.epoch(), Ordering::Release);
         Ok(())
     }
 }

@@ -83,10 +83,7 @@ impl Engine {
             return Ok(Maintained::Idle);
         };
         self.persist_clock()?;
-        let (state, visible) = {
-            let state = lock(&self.state);
-            (state.clone(), self.log.durable())
-        };
+        let (state, visible) = self.versions.now_with(|| self.log.durable());
         let tombstones = state.all_tombstones(visible);
         let mut tables = 0;
         for (table, retention_ns) in keeping {

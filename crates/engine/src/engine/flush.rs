@@ -110,7 +110,7 @@ impl Engine {
     pub fn flush(&self) -> Result<(), Error> {
         let flushing = lock(&self.flushing);
         // An earlier, failed flush may have left rows aside; they come first, and then what was written since.
-        if lock(&self.state).frozen.is_some() {
+        if self.versions.now().frozen.is_some() {
             self.flush_holding(&flushing)?;
         }
         self.flush_holding(&flushing).map(drop)
@@ -125,7 +125,7 @@ impl Engine {
     }
 
     fn flush_is_due(&self) -> bool {
-        let state = lock(&self.state).clone();
+        let state = self.versions.now();
         if state.frozen.is_some() {
             return true;
         }
@@ -168,9 +168,9 @@ impl Engine {
         self.log_definitions(&mut sequencer)?;
         let lsn = sequencer.next_lsn - 1;
         let flushed_lsn = {
-            let state = lock(&self.state);
-            if let Some(frozen) = &state.frozen {
-                return Ok(Some(Arc::clone(frozen)));
+            let state = self.versions.now();
+            if let Some(frozen) = state.frozen {
+                return Ok(Some(frozen));
             }
             state.version.flushed_lsn
         };
@@ -179,17 +179,17 @@ impl Engine {
         }
         // Every series that is defined by now is in the log up to here.
         let series = self.catalogue_mut().set_aside();
-        let mut state = lock(&self.state);
-        state.head.freeze(lsn);
-        let frozen = Arc::new(Frozen {
-            head: std::mem::take(&mut state.head),
-            lsn,
-            min_lsn: flushed_lsn + 1,
-            definitions: std::mem::take(&mut sequencer.unfiled),
-            series,
-            _hold: self.holds.hold(|| lsn),
+        let frozen = self.versions.freeze(|head| {
+            head.freeze(lsn);
+            Frozen {
+                head,
+                lsn,
+                min_lsn: flushed_lsn + 1,
+                definitions: std::mem::take(&mut sequencer.unfiled),
+                series,
+                _hold: self.holds.hold(|| lsn),
+            }
         });
-        state.frozen = Some(Arc::clone(&frozen));
         self.counters.log_bytes.store(0, Ordering::Relaxed);
         Ok(Some(frozen))
     }
@@ -291,7 +291,7 @@ impl Engine {
         edit.next_file_id = lock(&self.jobs).next_file_id;
         let new_bytes: u64 = edit.added_segments.iter().map(|meta| meta.bytes).sum();
         edit.written_bytes = manifest.contents.written_bytes + new_bytes;
-        let before = Arc::clone(&lock(&self.state).version);
+        let before = self.versions.version();
         let is_removed = |id: u64| edit.removed_segments.contains(&id);
         let mut segments: Vec<Arc<Segment>> = Vec::new();
         let mut removed = Vec::new();
@@ -344,13 +344,13 @@ impl Engine {
         if let Some(filed) = filed {
             self.catalogue_mut().filed(filed);
         }
-        let mut state = lock(&self.state);
-        let number = state.version.number + 1;
-        state.version = Arc::new(Version::new(number, segments, &manifest.contents));
+        let contents = &manifest.contents;
+        let next = |before: &Version| Version::new(before.number + 1, segments, contents);
         if is_flush {
-            state.frozen = None;
+            self.versions.publish_flushed(next);
+        } else {
+            self.versions.publish(next);
         }
-        drop(state);
         drop(manifest);
         lock(&self.jobs).removed.extend(removed);
         Ok(())

@@ -9,7 +9,6 @@
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::flush::Maintained;
 use super::{Engine, Jobs, lock};
@@ -265,13 +264,10 @@ impl Engine {
             catalogue.merged(&removed, merged);
             if series == Series::SomeLost {
                 catalogue.lost_series();
-                self.epoch.store(catalogue.epoch(), Ordering::Release);
             }
         }
-        let mut state = lock(&self.state);
-        let version = state.version.with_files(&manifest.contents);
-        state.version = Arc::new(version);
-        drop(state);
+        self.versions
+            .publish(|before| before.with_files(&manifest.contents));
         drop(manifest);
         lock(&self.jobs)
             .removed_index

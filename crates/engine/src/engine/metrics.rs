@@ -135,7 +135,7 @@ impl Engine {
     pub fn metrics(&self) -> Metrics {
         self.report_head();
         self.report_index();
-        let state = lock(&self.state).clone();
+        let state = self.versions.now();
         let (databases, tables, series) = self.catalogue().counts();
         let layers = Arc::clone(self.catalogue().layers());
         let series_bytes = layers.bytes();

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
 
 use super::backup::{check_log_end, check_marker, clear_staged, keep_one_log, remove_marker};
 use super::flush::Maintained;
@@ -11,7 +10,10 @@ use super::quarantine::{Quarantine, put_log_aside};
 use super::relations::read_relations;
 use super::scrub;
 use super::space::Space;
-use super::{Counters, Engine, Jobs, OnDamage, Options, Quarantined, Sequencer, State, Version};
+use super::{
+    Counters, Engine, Jobs, OnDamage, Options, Quarantined, Sequencer, SharedCatalogue, Version,
+    Versions,
+};
 use crate::budget::MemoryBudget;
 use crate::catalogue::{Catalogue, Entries};
 use crate::clock::Clock;
@@ -137,10 +139,9 @@ impl Engine {
             memo: RwLock::new(Rank::Memo, SeriesMemo::new(options.memo_bytes_max)),
             options,
             log,
-            epoch: AtomicU64::new(catalogue.epoch()),
             segment_cache,
             index_cache,
-            catalogue: RwLock::new(Rank::Catalogue, catalogue),
+            names: SharedCatalogue::new(catalogue),
             sequencer: Mutex::new(
                 Rank::Sequencer,
                 Sequencer {
@@ -149,14 +150,7 @@ impl Engine {
                     unfiled,
                 },
             ),
-            state: Mutex::new(
-                Rank::State,
-                State {
-                    version: Arc::new(Version::new(0, segments, &manifest.contents)),
-                    frozen: None,
-                    head: Arc::new(head),
-                },
-            ),
+            versions: Versions::new(Version::new(0, segments, &manifest.contents), head),
             flushing: Mutex::new(Rank::Flushing, ()),
             jobs: Mutex::new(
                 Rank::Jobs,

@@ -93,7 +93,7 @@ impl Engine {
         let (state, lsn) = {
             // Rows enter the head under the sequencer, so here the state has every row up to the last LSN.
             let sequencer = lock(&self.sequencer);
-            let state = lock(&self.state).clone();
+            let state = self.versions.now();
             (state, sequencer.next_lsn - 1)
         };
         let mut search = Search::new(since.lsn(), keys);

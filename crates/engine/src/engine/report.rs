@@ -28,7 +28,7 @@ impl Engine {
 
     /// What maintenance is doing now.
     pub fn jobs(&self) -> JobsReport {
-        let state = lock(&self.state).clone();
+        let state = self.versions.now();
         let jobs = lock(&self.jobs);
         let frozen = state.frozen.as_ref();
         JobsReport {

@@ -73,7 +73,7 @@ impl Engine {
             .filter(|it| it.time_ns >= began_ns || !known.contains(&it.kept))
             .cloned()
             .collect();
-        let segments = Arc::clone(&lock(&engine.state).version);
+        let segments = engine.versions.version();
         for segment in &segments.segments {
             put_aside.extend(engine.rescue(segment)?);
         }

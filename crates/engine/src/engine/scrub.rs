@@ -336,7 +336,7 @@ impl Engine {
     fn next_to_scrub(&self, place: &Place) -> Option<(u64, Next)> {
         let is_next = |id: u64| (place.file_id..place.end_id).contains(&id);
         let manifest = lock(&self.manifest);
-        let segments = Arc::clone(&lock(&self.state).version);
+        let segments = self.versions.version();
         let segment = segments
             .segments
             .iter()
