@@ -210,7 +210,7 @@ use unchecked::Held;
 mod checked {
     use std::cell::RefCell;
 
-    use super::Rank;
+    use crate::ranked::Rank;
 
     thread_local! {
         /// Ranks of the locks that this thread holds.
@@ -256,7 +256,7 @@ mod checked {
 
 #[cfg(not(debug_assertions))]
 mod unchecked {
-    use super::Rank;
+    use crate::ranked::Rank;
 
     pub(super) struct Held;
 
