@@ -10,15 +10,16 @@ mod define;
 mod dictionary;
 mod id_table;
 mod layers;
+mod names;
 mod postings;
 mod selection;
 mod series;
+mod shared_map;
 mod tag_column;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-use std::collections::btree_map::Entry;
+use std::ops::Deref;
 use std::sync::Arc;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -33,20 +34,20 @@ pub(crate) use codes::CodeColumn;
 pub(crate) use define::{Entries, SetAside};
 pub(crate) use id_table::IdTable;
 pub(crate) use layers::Layers;
+pub(crate) use names::Names;
 pub(crate) use selection::{Condition, FEW, in_order};
 pub(crate) use tag_column::TagColumn;
+
+use names::{Database, Schema};
+use shared_map::SharedMap;
 
 /// Longest name of a database, schema, table, tag or field in bytes.
 pub(crate) const NAME_BYTES_MAX: usize = 1024;
 
+/// What is there now, by name and by id, and what changes it.
 #[derive(Debug, Default)]
 pub(crate) struct Catalogue {
-    databases: BTreeMap<String, DatabaseId>,
-    schemas: BTreeMap<(DatabaseId, String), SchemaId>,
-    tables: BTreeMap<(SchemaId, String), TableId>,
-    by_database: FxHashMap<DatabaseId, Database>,
-    by_schema: FxHashMap<SchemaId, Schema>,
-    by_table: FxHashMap<TableId, Arc<TableSchema>>,
+    names: Names,
     /// Tags, also dropped ones, of tables that are there.
     tags: FxHashMap<ColumnId, TableId>,
     layers: Arc<Layers>,
@@ -61,19 +62,13 @@ pub(crate) struct Catalogue {
     reuses_ids: bool,
 }
 
-#[derive(Debug)]
-struct Database {
-    name: String,
-    /// What a name without a schema means.
-    default_schema: Option<SchemaId>,
-}
+/// Whatever can be asked of names can be asked of the catalogue, which has those of now.
+impl Deref for Catalogue {
+    type Target = Names;
 
-#[derive(Debug)]
-struct Schema {
-    database: DatabaseId,
-    name: String,
-    /// Of its tables that do not say otherwise; `None` = for ever.
-    retention_ns: Option<i64>,
+    fn deref(&self) -> &Names {
+        &self.names
+    }
 }
 
 /// What was there once. Entries that name such a thing change nothing.
@@ -124,67 +119,10 @@ impl Catalogue {
         }
     }
 
-    pub(crate) fn database(&self, name: &str) -> Option<DatabaseId> {
-        self.databases.get(name).copied()
-    }
-
-    pub(crate) fn databases(&self) -> impl Iterator<Item = &str> {
-        self.databases.keys().map(String::as_str)
-    }
-
-    pub(crate) fn schema(&self, database: DatabaseId, name: &str) -> Option<SchemaId> {
-        self.schemas.get(&(database, name.to_owned())).copied()
-    }
-
-    pub(crate) fn schemas(&self, database: DatabaseId) -> impl Iterator<Item = &str> {
-        self.schemas
-            .keys()
-            .filter(move |(owner, _)| *owner == database)
-            .map(|(_, name)| name.as_str())
-    }
-
-    pub(crate) fn table_id(&self, schema: SchemaId, name: &str) -> Option<TableId> {
-        self.tables.get(&(schema, name.to_owned())).copied()
-    }
-
-    pub(crate) fn tables(&self, schema: SchemaId) -> impl Iterator<Item = &str> {
-        self.tables
-            .keys()
-            .filter(move |(owner, _)| *owner == schema)
-            .map(|(_, name)| name.as_str())
-    }
-
-    /// Every table that was not dropped.
-    pub(crate) fn live_tables(&self) -> impl Iterator<Item = &Arc<TableSchema>> {
-        self.by_table.values()
-    }
-
-    pub(crate) fn table(&self, id: TableId) -> Option<&Arc<TableSchema>> {
-        self.by_table.get(&id)
-    }
-
-    /// The schema that a name without one means.
-    pub(crate) fn default_schema(&self, database: DatabaseId) -> Option<SchemaId> {
-        self.by_database.get(&database)?.default_schema
-    }
-
-    /// The name of a schema.
-    pub(crate) fn schema_name(&self, id: SchemaId) -> Option<&str> {
-        self.by_schema.get(&id).map(|schema| schema.name.as_str())
-    }
-
-    /// What a schema says of how long its tables' rows are kept.
-    pub(crate) fn schema_retention_ns(&self, schema: SchemaId) -> Option<i64> {
-        self.by_schema.get(&schema)?.retention_ns
-    }
-
-    /// How long rows of a table are kept in nanoseconds; `None` = for ever.
-    pub(crate) fn retention_ns(&self, table: TableId) -> Option<i64> {
-        let table = self.by_table.get(&table)?;
-        let schema = self.by_schema.get(&table.schema);
-        let inherited = schema.and_then(|schema| schema.retention_ns);
-        let kept = table.settings.retention_ns.or(inherited);
-        kept.filter(|&kept| kept < i64::MAX)
+    /// The names of now, and the series: what stays as it is for whoever has them.
+    pub(crate) fn as_of_now(&self) -> (Names, Arc<Layers>) {
+        let layers = self.layers.up_to(self.next.series);
+        (self.names.clone(), Arc::new(layers))
     }
 
     /// Whether there was such a table once. Its drop is durable by the time that this says so, so its rows may go.
@@ -203,15 +141,19 @@ impl Catalogue {
     }
 
     pub(crate) fn counts(&self) -> (usize, usize, usize) {
-        let tables = self.by_table.keys();
+        let tables = self.names.by_table.keys();
         let series: u64 = tables.map(|table| self.layers.series_count(*table)).sum();
         let series = usize::try_from(series).unwrap_or(usize::MAX);
-        (self.databases.len(), self.by_table.len(), series)
+        (
+            self.names.databases.len(),
+            self.names.by_table.len(),
+            series,
+        )
     }
 
     /// Definitions that make the database and its default schema exist; none when it does.
     pub(crate) fn plan_database(&self, name: &str, schema: &str) -> Vec<Definition> {
-        if self.databases.contains_key(name) {
+        if self.names.databases.contains_key(name) {
             return Vec::new();
         }
         let id = DatabaseId(self.next.database);
@@ -292,15 +234,15 @@ impl Catalogue {
 
     fn apply_database(&mut self, id: DatabaseId, name: &str) -> Result<(), Malformed> {
         self.next.database = self.next.database.max(after(id.0)?);
-        if self.by_database.contains_key(&id) || self.dropped.databases.contains(&id) {
+        if self.names.by_database.contains_key(&id) || self.dropped.databases.contains(&id) {
             return Ok(());
         }
-        take_name(&mut self.databases, name.to_owned(), id, name)?;
+        take_name(&mut self.names.databases, name.to_owned(), id, name)?;
         let entry = Database {
             name: name.to_owned(),
             default_schema: None,
         };
-        self.by_database.insert(id, entry);
+        self.names.by_database.insert(id, entry);
         Ok(())
     }
 
@@ -312,37 +254,43 @@ impl Catalogue {
     ) -> Result<(), Malformed> {
         self.next.schema = self.next.schema.max(after(id.0)?);
         let gone = self.dropped.schemas.contains(&id) || self.dropped.databases.contains(&database);
-        if gone || self.by_schema.contains_key(&id) {
+        if gone || self.names.by_schema.contains_key(&id) {
             return Ok(());
         }
         let owner = self
+            .names
             .by_database
             .get_mut(&database)
             .ok_or_else(|| unknown("schema of", "database", database.0))?;
-        take_name(&mut self.schemas, (database, name.to_owned()), id, name)?;
+        take_name(
+            &mut self.names.schemas,
+            (database, name.to_owned()),
+            id,
+            name,
+        )?;
         owner.default_schema.get_or_insert(id);
         let entry = Schema {
             database,
             name: name.to_owned(),
             retention_ns: None,
         };
-        self.by_schema.insert(id, entry);
+        self.names.by_schema.insert(id, entry);
         Ok(())
     }
 
     fn apply_table(&mut self, id: TableId, schema: SchemaId, name: &str) -> Result<(), Malformed> {
         self.next.table = self.next.table.max(after(id.0)?);
         let gone = self.dropped.tables.contains(&id) || self.dropped.schemas.contains(&schema);
-        if gone || self.by_table.contains_key(&id) {
+        if gone || self.names.by_table.contains_key(&id) {
             return Ok(());
         }
-        if !self.by_schema.contains_key(&schema) {
+        if !self.names.by_schema.contains_key(&schema) {
             return Err(unknown("table of", "schema", schema.0));
         }
-        take_name(&mut self.tables, (schema, name.to_owned()), id, name)?;
+        take_name(&mut self.names.tables, (schema, name.to_owned()), id, name)?;
         let table = TableSchema::new(id, schema, name.to_owned());
         self.name_bytes += table.name_bytes();
-        self.by_table.insert(id, Arc::new(table));
+        self.names.by_table.insert(id, Arc::new(table));
         Ok(())
     }
 
@@ -363,6 +311,7 @@ impl Catalogue {
             return Ok(());
         }
         let schema = self
+            .names
             .by_table
             .get_mut(&table)
             .ok_or_else(|| unknown("column of", "table", table.0))?;
@@ -391,18 +340,16 @@ impl Catalogue {
 }
 
 /// Gives a name to what has none yet; two things of one name are damage.
-fn take_name<K: Ord, V>(
-    names: &mut BTreeMap<K, V>,
+fn take_name<K: Ord + Clone, V: Clone>(
+    names: &mut SharedMap<K, V>,
     key: K,
     id: V,
     name: &str,
 ) -> Result<(), Malformed> {
-    match names.entry(key) {
-        Entry::Vacant(free) => {
-            free.insert(id);
-            Ok(())
-        }
-        Entry::Occupied(_) => Err(taken(name)),
+    if names.insert(key, id) {
+        Ok(())
+    } else {
+        Err(taken(name))
     }
 }
 

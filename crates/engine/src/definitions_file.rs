@@ -2,11 +2,14 @@
 
 use std::path::Path;
 
+use crate::catalogue::Catalogue;
 use crate::checked_file::{self, Checked, HEADER_BYTES, Identity};
 use crate::definition::Definition;
 use crate::disk::Disk;
 use crate::error::{Error, Malformed};
 use crate::file_header::Kind;
+use crate::layout::definitions_name;
+use crate::manifest::{FileKind, Manifest};
 
 pub(crate) const KIND: Kind = Kind {
     magic: *b"NILODEF0",
@@ -73,6 +76,31 @@ fn decode(
 ) -> Result<(), Malformed> {
     while !entries.is_empty() {
         apply(&Definition::decode(&mut entries)?)?;
+    }
+    Ok(())
+}
+
+/// The definitions of all files that a manifest lists.
+pub(crate) fn read_definitions(
+    disk: &dyn Disk,
+    dir: &Path,
+    manifest: &Manifest,
+    catalogue: &mut Catalogue,
+) -> Result<(), Error> {
+    for file in manifest.contents.files_of(FileKind::Definitions) {
+        let path = dir.join(definitions_name(file.file_id));
+        read(
+            disk,
+            &path,
+            manifest.uuid(),
+            file.file_id,
+            &mut |definition| match definition {
+                Definition::TagValue { .. } | Definition::Series { .. } => {
+                    Err(Malformed::new("a series in a definition file"))
+                }
+                definition => catalogue.apply(definition),
+            },
+        )?;
     }
     Ok(())
 }

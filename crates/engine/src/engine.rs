@@ -3,21 +3,23 @@
 //! Does: open and recover, order batches, freeze and flush the head, hand out snapshots. Does not: spawn threads,
 //! parse text, or know SQL: callers write from as many threads as they like and drive [`Engine::maintain`].
 //!
-//! Locks, in the order in which they may be taken: scrub, memo, flushing, manifest, jobs, sequencer, catalogue, relations,
-//! state, keys, retention, replaced, holds, then the log's own.
+//! Locks are taken in the order of their ranks: [`crate::ranked::Rank`] lists them.
 
 mod backup;
 mod checkpoint;
 mod compact;
+mod damaged;
 mod ddl;
 mod delete;
 mod expire;
 mod flush;
 mod index;
+mod jobs;
 mod limits;
 mod memory;
 mod mend;
 mod metrics;
+mod names;
 mod open;
 mod presence;
 mod quarantine;
@@ -29,43 +31,43 @@ mod rows;
 mod scrub;
 mod space;
 mod verify;
+mod versions;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
-
-use rustc_hash::FxHashSet;
 
 use crate::batch::{Batch, BatchKey};
 use crate::budget::MemoryBudget;
-use crate::catalogue::{Catalogue, Entries, NAME_BYTES_MAX, SetAside};
+use crate::catalogue::{Catalogue, Entries, NAME_BYTES_MAX};
 use crate::clock::{Clock, SystemClock};
-use crate::compaction::CompactionOptions;
 use crate::definition::Definition;
 use crate::disk::{Disk, DiskLock, RealDisk};
 use crate::error::Error;
-use crate::head::Head;
 use crate::idempotency::KeySet;
-use crate::index::{BlockCache, Index};
+use crate::index::BlockCache;
 use crate::ingest::SeriesMemo;
 use crate::log::Log;
-use crate::manifest::{Contents, FileKind, Manifest};
+use crate::manifest::{FileKind, Manifest};
+use crate::moment::{Moment, Store};
+use crate::ranked::{Locked, Mutex, Read, RwLock};
 use crate::record;
-use crate::relation::{Hold, Holds, Relations};
+use crate::relation::{Holds, Relations};
+use crate::retention::Retention;
 use crate::sabotage::Sabotage;
-use crate::schema::{Lsn, TableId};
-use crate::segment::{Segment, SegmentCache, Window};
+use crate::schema::Lsn;
+use crate::segment::SegmentCache;
 use crate::snapshot::Snapshot;
-use crate::tombstone::Tombstone;
-use expire::Retention;
+use crate::state::{Frozen, State, Version};
+use jobs::Jobs;
+use names::{Changing, SharedCatalogue};
 use scrub::Scrub;
 use space::Space;
+use versions::Versions;
 
-use compact::Answered;
-
+pub use crate::options::{OnDamage, Options};
 pub use backup::BackupReport;
-pub use compact::DamagedSegment;
+pub use damaged::{Damage, DamagedSegment, Quarantined, QuarantinedTable};
 pub use ddl::NewColumn;
 pub(crate) use ddl::find_table;
 pub use delete::DeleteRequest;
@@ -73,100 +75,16 @@ pub use expire::RetentionPause;
 pub use flush::Maintained;
 pub(crate) use memory::SERIES_BYTES;
 pub use metrics::Metrics;
-pub(crate) use open::{read_definitions, segment_dir, segment_name};
 pub(crate) use presence::{Key, Keys, Presence, Since};
 pub(crate) use quarantine::quarantine_note;
-pub use quarantine::{OnDamage, Quarantined, QuarantinedTable};
 pub use relations::{NewRelation, RelationChange};
-pub use report::{JobsReport, SegmentReport};
+pub use report::JobsReport;
 pub use rescue::Repaired;
 pub use restore::RestoreReport;
 pub use rows::RowKey;
 pub(crate) use rows::{Refused, RowChange};
 pub use scrub::{ScrubStep, Scrubbed};
-pub use verify::{Damage, Verified};
-
-/// Settings of a store. [`Default`] is what a server runs with.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// The head becomes a segment at this many rows.
-    pub flush_rows: u64,
-    /// The head becomes a segment at this many bytes, whatever its rows: a row of text may have a megabyte.
-    pub flush_bytes: u64,
-    /// The head becomes a segment when nobody has written for this long, in milliseconds; 0 = never for this reason.
-    pub flush_idle_ms: u64,
-    /// An idle head with fewer rows stays in memory, so that a trickle of rows does not become a trickle of files.
-    pub flush_idle_rows_min: u64,
-    /// Bytes of log files; the head becomes a segment when half of it is in use.
-    pub log_bytes_max: u64,
-    /// Rows of one batch.
-    pub batch_rows_max: u64,
-    /// Columns of one batch: the fields that it writes, of all its tables together, and the tags of series that writers
-    /// do not remember.
-    pub batch_columns_max: u64,
-    /// Series that one batch makes.
-    pub batch_series_max: u64,
-    /// Tags of one table. Each costs a block in the index for every 1024 series of the table.
-    pub table_tags_max: u64,
-    /// How segments are compacted.
-    pub compaction: CompactionOptions,
-    /// Bytes of the disk that writes leave free, for what makes room again; `None` = as much as the log and one
-    /// compaction may need, at most a twentieth of the disk, at least 64 MiB.
-    pub disk_reserve_bytes: Option<u64>,
-    /// Memory for rows, caches, names, compaction and queries together; 0 = half of what the machine, or the control
-    /// group that the process is in, has. See [`MemoryBudget`] for who gets how much.
-    pub memory_bytes_max: u64,
-    /// The key of a batch is remembered for this long, in nanoseconds.
-    pub key_age_ns: i64,
-    /// So many keys are remembered at most; the oldest go first.
-    pub keys_max: u64,
-    /// Memory of what writers remember of series texts, about 40 bytes each; with less they look series up again.
-    pub memo_bytes_max: usize,
-    /// Memory for directories, statistics and rollups of segments.
-    pub directory_cache_bytes_max: u64,
-    /// Memory for blocks of index files, which series are found in.
-    pub index_cache_bytes_max: u64,
-    /// Segment files that are open at once.
-    pub open_files_max: u64,
-    /// What becomes of damaged segments, index files and files of keys.
-    pub on_damage: OnDamage,
-    /// What becomes of a damaged log. Put aside, it takes every batch with it that came after the damage.
-    pub on_log_damage: OnDamage,
-    /// All bytes of the store are read and checked once in so many days, by [`Engine::maintain`]; 0 = never.
-    pub scrub_days: u32,
-    /// A planted bug, for the simulation only.
-    #[doc(hidden)]
-    pub sabotage: Option<Sabotage>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            flush_rows: 512 * 1024,
-            flush_bytes: 256 << 20,
-            flush_idle_ms: 2_000,
-            flush_idle_rows_min: 32 * 1024,
-            log_bytes_max: 256 << 20,
-            batch_rows_max: 4 << 20,
-            batch_columns_max: 100_000,
-            batch_series_max: 250_000,
-            table_tags_max: 4096,
-            compaction: CompactionOptions::default(),
-            disk_reserve_bytes: None,
-            memory_bytes_max: 0,
-            key_age_ns: 24 * 3600 * 1_000_000_000,
-            keys_max: 1_000_000,
-            memo_bytes_max: 256 << 20,
-            directory_cache_bytes_max: 64 << 20,
-            index_cache_bytes_max: 128 << 20,
-            open_files_max: 512,
-            on_damage: OnDamage::Quarantine,
-            on_log_damage: OnDamage::Refuse,
-            scrub_days: 7,
-            sabotage: None,
-        }
-    }
-}
+pub use verify::Verified;
 
 /// An open store. Shared by reference between threads; everything in it is synchronous.
 #[derive(Debug)]
@@ -179,12 +97,10 @@ pub struct Engine {
     log: Log,
     segment_cache: Arc<SegmentCache>,
     index_cache: Arc<BlockCache>,
-    catalogue: RwLock<Catalogue>,
-    /// The catalogue's, set while it is locked for the change: who has seen the change sees the new number.
-    epoch: AtomicU64,
+    names: SharedCatalogue,
     memo: RwLock<SeriesMemo>,
     sequencer: Mutex<Sequencer>,
-    state: Mutex<State>,
+    versions: Versions,
     /// Held by whoever turns a head into a segment.
     flushing: Mutex<()>,
     jobs: Mutex<Jobs>,
@@ -228,34 +144,6 @@ struct Sequencer {
     unfiled: Vec<u8>,
 }
 
-/// What maintenance is doing, and what it has left to do.
-#[derive(Debug, Default)]
-struct Jobs {
-    /// The id that the next file gets. An id whose file the manifest never listed may be given away again by a later
-    /// life.
-    next_file_id: u64,
-    /// Segments that a compaction reads, by file id.
-    compacting: FxHashSet<u64>,
-    /// A job is deciding where partitions begin and end.
-    windows_busy: bool,
-    /// Segments that a compaction could not read, by file id: they stay as they are.
-    damaged: BTreeMap<u64, DamagedSegment>,
-    /// Segments whose removal did not balance: no job touches them any more.
-    left_alone: FxHashSet<u64>,
-    /// When there was nothing to compact.
-    idle_at: Option<Answered>,
-    /// Segments that are in no manifest any more; each file goes when its last snapshot does.
-    removed: Vec<Arc<Segment>>,
-    /// An index job is at work.
-    indexing: bool,
-    /// The catalogue's epoch and the newest index file, when no index file had mostly series of dropped tables.
-    index_kept_at: Option<(u64, Option<u64>)>,
-    /// Index files that could not be read, by file id: they stay as they are.
-    damaged_index: FxHashSet<u64>,
-    /// Index files that are in no manifest any more; each file goes when its last reader does.
-    removed_index: Vec<Arc<Index>>,
-}
-
 /// What became of a batch.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Written {
@@ -264,103 +152,6 @@ pub(crate) struct Written {
     pub(crate) rows: u64,
     /// A batch with its key was taken before; this is what became of that one.
     pub(crate) repeated: bool,
-}
-
-/// What a snapshot reads together.
-#[derive(Debug, Clone)]
-pub(crate) struct State {
-    pub(crate) version: Arc<Version>,
-    /// Rows on their way into a segment.
-    pub(crate) frozen: Option<Arc<Frozen>>,
-    pub(crate) head: Arc<Head>,
-}
-
-/// The immutable part of the store.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Version {
-    /// Counts up from version to version.
-    number: u64,
-    /// In the order in which their rows count: [`crate::segment::SegmentMeta::place`].
-    pub(crate) segments: Vec<Arc<Segment>>,
-    pub(crate) flushed_lsn: Lsn,
-    /// Deletes that rows in segments still wait for, in LSN order.
-    pub(crate) tombstones: Vec<Arc<Tombstone>>,
-    pub(crate) windows: BTreeSet<Window>,
-    written_bytes: u64,
-    definition_bytes: u64,
-}
-
-impl Version {
-    /// The part of it that may hold rows above `lsn`.
-    fn since(&self, lsn: Lsn) -> Self {
-        let newer = self.segments.iter().filter(|s| s.meta.max_lsn > lsn);
-        Self {
-            segments: newer.cloned().collect(),
-            ..self.clone()
-        }
-    }
-
-    fn new(number: u64, mut segments: Vec<Arc<Segment>>, contents: &Contents) -> Self {
-        segments.sort_by_key(|segment| segment.meta.place());
-        Self {
-            number,
-            segments,
-            flushed_lsn: contents.flushed_lsn,
-            tombstones: contents.tombstones.clone(),
-            windows: contents.windows.clone(),
-            written_bytes: contents.written_bytes,
-            definition_bytes: name_bytes(contents),
-        }
-    }
-
-    /// The same with other files beside the segments.
-    fn with_files(&self, contents: &Contents) -> Self {
-        Self {
-            definition_bytes: name_bytes(contents),
-            ..self.clone()
-        }
-    }
-}
-
-/// Bytes of the files that say what has which name.
-fn name_bytes(contents: &Contents) -> u64 {
-    let kinds = [FileKind::Definitions, FileKind::Index].into_iter();
-    let files = kinds.flat_map(|kind| contents.files_of(kind));
-    files.map(|file| file.bytes).sum()
-}
-
-impl State {
-    /// Deletes up to `visible`, in LSN order.
-    fn all_tombstones(&self, visible: Lsn) -> Vec<Arc<Tombstone>> {
-        let frozen = self.frozen.as_ref();
-        let frozen = frozen.map(|frozen| frozen.head.tombstones(visible));
-        let filed = self.version.tombstones.iter();
-        let filed = filed.filter(|tombstone| tombstone.lsn <= visible).cloned();
-        filed
-            .chain(frozen.into_iter().flatten())
-            .chain(self.head.tombstones(visible))
-            .collect()
-    }
-
-    /// Deletes in a table up to `visible`, in LSN order.
-    pub(crate) fn tombstones(&self, table: TableId, visible: Lsn) -> Vec<Arc<Tombstone>> {
-        let mut all = self.all_tombstones(visible);
-        all.retain(|tombstone| tombstone.table == table);
-        all
-    }
-}
-
-/// A head that takes no more rows.
-#[derive(Debug)]
-pub(crate) struct Frozen {
-    pub(crate) head: Arc<Head>,
-    /// The last LSN that it may hold; the head after it starts above.
-    lsn: Lsn,
-    min_lsn: Lsn,
-    definitions: Vec<u8>,
-    series: Option<SetAside>,
-    /// Keeps what relations were at `lsn`.
-    _hold: Arc<Hold>,
 }
 
 #[derive(Debug, Default)]
@@ -375,10 +166,8 @@ struct Counters {
     refused_edits: AtomicU64,
 }
 
-/// Nobody panics while holding one of the engine's locks with half-made state behind it: what is changed under them
-/// is changed in one assignment. So a poisoned mutex is still good.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> Locked<'_, T> {
+    mutex.lock()
 }
 
 impl Engine {
@@ -389,11 +178,24 @@ impl Engine {
 
     /// A consistent view of everything that is acknowledged by now.
     pub fn snapshot(self: &Arc<Self>) -> Snapshot {
+        let (moment, hold) = self.moment(|| {
+            let hold = self.holds.hold(|| self.log.durable());
+            (hold.lsn(), hold)
+        });
+        let store: Arc<dyn Store> = Arc::clone(self) as Arc<dyn Store>;
+        Snapshot::new(store, moment, hold)
+    }
+
+    /// Everything up to the LSN that `visible` says, with the names of now.
+    fn moment<T>(&self, visible: impl FnOnce() -> (Lsn, T)) -> (Moment, T) {
+        // Names stand still until the LSN is known: what has an LSN up to it was named before, and what is named later is
+        // not seen.
+        let catalogue = self.catalogue();
         // The state and the visible LSN are read under one lock, and freezing takes it too: so every row up to the
-        // visible LSN is in what this snapshot holds, once.
-        let state = lock(&self.state);
-        let hold = self.holds.hold(|| self.log.durable());
-        Snapshot::new(Arc::clone(self), state.clone(), hold)
+        // visible LSN is in what this moment holds, once.
+        let (state, (visible, with)) = self.versions.now_with(visible);
+        let moment = Moment::new(&catalogue, state, visible, self.options.sabotage);
+        (moment, with)
     }
 
     /// Makes a batch durable and visible, unless one with its key is already. Blocks until it is. `None` = nothing was
@@ -435,7 +237,7 @@ impl Engine {
             if self.catalogue_epoch() != epoch {
                 return Ok(None);
             }
-            let state = lock(&self.state).clone();
+            let state = self.versions.now();
             let asks = self.options.sabotage != Some(Sabotage::KeysNotCheckedAgain);
             if asks && !still_holds(&state) {
                 return Ok(None);
@@ -518,7 +320,7 @@ impl Engine {
         self.count_log_bytes(payload.len());
         // The head comes first: as soon as the log has the batch another thread may make it durable, and what is
         // durable is visible, so the rows must all be there by then.
-        let head = Arc::clone(&lock(&self.state).head);
+        let head = self.versions.head();
         let out_of_order = self.options.sabotage == Some(Sabotage::HeadOutOfLogOrder);
         head.insert(lsn, batch, out_of_order);
         self.log.append(lsn, payload);
@@ -581,7 +383,7 @@ impl Engine {
 
     /// Rises whenever something is dropped, renamed or retyped. Read it before looking ids up.
     pub(crate) fn catalogue_epoch(&self) -> u64 {
-        self.epoch.load(Ordering::Acquire)
+        self.names.epoch()
     }
 
     fn define(&self, sequencer: &mut Sequencer, definition: &Definition) {
@@ -620,21 +422,12 @@ impl Engine {
         }
     }
 
-    pub(crate) fn catalogue(&self) -> RwLockReadGuard<'_, Catalogue> {
-        self.catalogue
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn catalogue(&self) -> Read<'_, Catalogue> {
+        self.names.read()
     }
 
-    fn catalogue_mut(&self) -> RwLockWriteGuard<'_, Catalogue> {
-        self.catalogue
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The planted bug, if there is one.
-    pub(crate) fn sabotage(&self) -> Option<Sabotage> {
-        self.options.sabotage
+    fn catalogue_mut(&self) -> Changing<'_> {
+        self.names.change()
     }
 
     pub(crate) fn memo(&self) -> &RwLock<SeriesMemo> {
@@ -653,6 +446,16 @@ impl Engine {
     /// The data directory.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+}
+
+impl Store for Engine {
+    fn relations(&self) -> Read<'_, Relations> {
+        self.relations.read()
+    }
+
+    fn is_damaged(&self, file_id: u64) -> bool {
+        lock(&self.jobs).damaged.contains_key(&file_id)
     }
 }
 

@@ -9,13 +9,14 @@
 
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use rustc_hash::FxHashMap;
 
 use crate::batch::{Batch, Column, TABLE_BYTES, TableRows};
 use crate::cast::cast;
 use crate::order::sorted_order;
+use crate::ranked::{Mutex, Rank};
 use crate::schema::{Lsn, TableId};
 use crate::tombstone::Tombstone;
 
@@ -115,7 +116,7 @@ pub(crate) fn append_rows(to: &mut TableRows, from: &TableRows) {
 }
 
 /// Rows since the last freeze.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Head {
     tables: Mutex<FxHashMap<TableId, Vec<Arc<Run>>>>,
     /// Deletes since the last freeze, in LSN order.
@@ -124,6 +125,18 @@ pub(crate) struct Head {
     bytes: AtomicU64,
     /// The last LSN that it may hold, once it takes no more.
     end: OnceLock<Lsn>,
+}
+
+impl Default for Head {
+    fn default() -> Self {
+        Self {
+            tables: Mutex::new(Rank::HeadTables, FxHashMap::default()),
+            tombstones: Mutex::new(Rank::HeadTombstones, Vec::new()),
+            rows: AtomicU64::new(0),
+            bytes: AtomicU64::new(0),
+            end: OnceLock::new(),
+        }
+    }
 }
 
 impl Head {
@@ -142,13 +155,10 @@ impl Head {
         for tombstone in batch.tombstones {
             self.bytes
                 .fetch_add(tombstone.bytes() as u64, Ordering::Relaxed);
-            let mut tombstones = self
-                .tombstones
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut tombstones = self.tombstones.lock();
             tombstones.push(Arc::new(tombstone));
         }
-        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut tables = self.tables.lock();
         for rows in batch.tables {
             self.rows.fetch_add(rows.rows() as u64, Ordering::Relaxed);
             self.bytes.fetch_add(rows.bytes() as u64, Ordering::Relaxed);
@@ -164,7 +174,7 @@ impl Head {
 
     /// The runs of a table with a row up to `visible`, in LSN order, and how many of their rows count.
     pub(crate) fn runs(&self, table: TableId, visible: Lsn) -> Vec<(Arc<Run>, usize)> {
-        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let tables = self.tables.lock();
         let runs = tables.get(&table).map(Vec::as_slice).unwrap_or_default();
         runs.iter()
             .map(|run| (Arc::clone(run), run.visible_rows(visible)))
@@ -174,27 +184,21 @@ impl Head {
 
     /// Deletes up to `visible`, in LSN order.
     pub(crate) fn tombstones(&self, visible: Lsn) -> Vec<Arc<Tombstone>> {
-        let tombstones = self
-            .tombstones
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let tombstones = self.tombstones.lock();
         let concerned = tombstones.iter().take_while(|it| it.lsn <= visible);
         concerned.map(Arc::clone).collect()
     }
 
     /// Deletes above `lsn`, in LSN order.
     pub(crate) fn tombstones_after(&self, lsn: Lsn) -> Vec<Arc<Tombstone>> {
-        let tombstones = self
-            .tombstones
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let tombstones = self.tombstones.lock();
         let start = tombstones.partition_point(|it| it.lsn <= lsn);
         tombstones.get(start..).unwrap_or_default().to_vec()
     }
 
     /// Tables with rows, ascending.
     pub(crate) fn tables(&self) -> Vec<TableId> {
-        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let tables = self.tables.lock();
         let mut ids: Vec<_> = tables.keys().copied().collect();
         ids.sort_unstable();
         ids

@@ -3,6 +3,8 @@
 //! Does: hand bytes to a decoder behind its checksum, where damage and malice look alike, and panic when a promise is
 //! broken: what decodes must encode, and that must decode to the same. Does not: belong to the engine's interface.
 
+mod checks;
+
 use std::path::Path;
 
 use crate::definition::Definition;
@@ -10,6 +12,7 @@ use crate::error::Malformed;
 use crate::manifest::Edit;
 use crate::record::{self, Record};
 use crate::tombstone::Tombstone;
+pub(crate) use checks::{SEED_UUID, agrees, pieces};
 
 /// A decoder under attack.
 pub type Target = fn(&[u8]);
@@ -38,21 +41,6 @@ pub const TARGETS: [(&str, Target); 20] = [
     ("quarantine_note", crate::engine::quarantine_note),
 ];
 
-/// Whose the files are that the targets make.
-pub(crate) const SEED_UUID: [u8; 16] = [7; 16];
-
-/// Parts of the input, each behind its length in two bytes.
-pub(crate) fn pieces(mut bytes: &[u8]) -> Vec<&[u8]> {
-    let mut all = Vec::new();
-    while let Some((length, rest)) = bytes.split_first_chunk::<2>() {
-        let length = usize::from(u16::from_le_bytes(*length)).min(rest.len());
-        let (piece, rest) = rest.split_at(length);
-        all.push(piece);
-        bytes = rest;
-    }
-    all
-}
-
 /// What the files of a store have in them for each target: what a corpus starts from.
 pub fn seeds(path: &Path, bytes: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     let mut seeds = Vec::new();
@@ -72,23 +60,6 @@ pub fn seeds(path: &Path, bytes: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
         _ => {}
     }
     seeds
-}
-
-/// What decodes must encode, and decode again to what encodes to the same bytes.
-pub(crate) fn agrees<T>(
-    bytes: &[u8],
-    decode: impl Fn(&[u8]) -> Result<T, Malformed>,
-    encode: impl Fn(&T) -> Vec<u8>,
-) {
-    let Ok(first) = decode(bytes) else { return };
-    let written = encode(&first);
-    let Ok(second) = decode(&written) else {
-        panic!("what was decoded and encoded does not decode")
-    };
-    assert!(
-        encode(&second) == written,
-        "what was decoded twice is not the same"
-    );
 }
 
 fn record_payload(bytes: &[u8]) {

@@ -19,9 +19,9 @@ use hashbrown::HashTable;
 use crate::batch::BatchKey;
 use crate::clock::Clock;
 use crate::disk::Disk;
-use crate::engine::Options;
 use crate::error::{Error, Malformed};
 use crate::manifest::FileMeta;
+use crate::options::Options;
 use crate::schema::Lsn;
 
 pub(crate) use file::{KIND as FILE_KIND, read, write};

@@ -13,7 +13,7 @@ mod rows;
 mod slot;
 mod typed;
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use nilometer_lineproto::{LineError, Point, Precision, Reader, SeriesKey};
 use rustc_hash::FxHashMap;
@@ -338,10 +338,7 @@ impl Session {
             if !self.pending.resolve(&engine, self.epoch)? {
                 return Ok(None);
             }
-            let mut memo = engine
-                .memo()
-                .write()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut memo = engine.memo().write();
             memo.follow(self.epoch);
             self.pending.teach(self.epoch, &mut memo);
         }
@@ -370,7 +367,7 @@ impl Session {
         self.refused = None;
         let mut at_end = false;
         while !at_end {
-            let memo = engine.memo().read().unwrap_or_else(PoisonError::into_inner);
+            let memo = engine.memo().read();
             for _ in 0..LINES_OF_ONE_LOCK {
                 match reader.next() {
                     Some(Ok(point)) => self.add(&point, now, &memo, &mut builders, report),

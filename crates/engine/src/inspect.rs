@@ -8,9 +8,10 @@ use std::path::Path;
 use nilometer_codec::{Encoding, PhysicalType, page_header};
 
 use crate::catalogue::Catalogue;
+use crate::definitions_file::read_definitions;
 use crate::disk::Disk;
-use crate::engine::{read_definitions, segment_dir, segment_name};
 use crate::error::{Error, Malformed};
+use crate::layout::{segment_dir, segment_name};
 use crate::log::Log;
 use crate::manifest::{FileKind, Manifest};
 use crate::schema::{Lsn, TableId};
@@ -383,23 +384,7 @@ fn name_all(catalogue: &Catalogue, tables: &mut [InspectedTable]) {
                 }
             };
         }
-        table.name = full_name(catalogue, table.id);
+        table.name = catalogue.full_name(table.id);
     }
     tables.sort_by_key(|table| table.id);
-}
-
-/// Database, schema and table.
-pub(crate) fn full_name(catalogue: &Catalogue, id: TableId) -> Option<[String; 3]> {
-    for database in catalogue.databases() {
-        let owner = catalogue.database(database)?;
-        for schema in catalogue.schemas(owner) {
-            let holder = catalogue.schema(owner, schema)?;
-            let mut tables = catalogue.tables(holder);
-            let table = tables.find(|table| catalogue.table_id(holder, table) == Some(id));
-            if let Some(table) = table {
-                return Some([database, schema, table].map(str::to_owned));
-            }
-        }
-    }
-    None
 }

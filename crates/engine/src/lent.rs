@@ -6,12 +6,13 @@
 //! on it, the one that opens the store decodes everything itself.
 
 use std::collections::VecDeque;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Condvar;
 
 use nilometer_codec::ColumnBuf;
 
 use crate::error::Malformed;
 use crate::log::Place;
+use crate::ranked::{self, Locked, Mutex, Rank};
 use crate::record::{self, Record};
 use crate::schema::Lsn;
 
@@ -36,7 +37,7 @@ const BUNDLES_EACH: usize = 4;
 /// })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct LentThreads {
     queue: Mutex<Queue>,
     changed: Condvar,
@@ -105,6 +106,15 @@ pub(crate) struct Ready {
     pub(crate) record: Result<Record, Malformed>,
 }
 
+impl Default for LentThreads {
+    fn default() -> Self {
+        Self {
+            queue: Mutex::new(Rank::Replay, Queue::default()),
+            changed: Condvar::new(),
+        }
+    }
+}
+
 impl LentThreads {
     /// Decodes until the store is open, or is not. To be called from as many threads as there are to lend.
     pub fn work(&self) {
@@ -123,14 +133,12 @@ impl LentThreads {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Queue> {
-        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Locked<'_, Queue> {
+        self.queue.lock()
     }
 
-    fn wait<'a>(&self, queue: MutexGuard<'a, Queue>) -> MutexGuard<'a, Queue> {
-        self.changed
-            .wait(queue)
-            .unwrap_or_else(PoisonError::into_inner)
+    fn wait<'a>(&self, queue: Locked<'a, Queue>) -> Locked<'a, Queue> {
+        ranked::wait(&self.changed, queue)
     }
 
     fn decode(&self, (number, bundle): (usize, Bundle), page: &mut ColumnBuf) {

@@ -61,13 +61,17 @@ mod idempotency;
 mod index;
 pub mod ingest;
 pub mod inspect;
+mod layout;
 mod lent;
 mod log;
 mod manifest;
 mod mask;
+mod moment;
 mod nearest;
+mod options;
 mod order;
 mod predicate;
+mod ranked;
 mod record;
 mod relation;
 mod retention;
@@ -76,6 +80,7 @@ mod scan;
 mod schema;
 mod segment;
 mod snapshot;
+mod state;
 mod text_hash;
 mod tombstone;
 
@@ -85,7 +90,7 @@ pub use compaction::CompactionOptions;
 pub use engine::{
     BackupReport, Damage, DamagedSegment, DeleteRequest, Engine, JobsReport, Maintained, Metrics,
     NewColumn, NewRelation, OnDamage, Options, Quarantined, QuarantinedTable, RelationChange,
-    Repaired, RestoreReport, RetentionPause, RowKey, ScrubStep, Scrubbed, SegmentReport, Verified,
+    Repaired, RestoreReport, RetentionPause, RowKey, ScrubStep, Scrubbed, Verified,
 };
 pub use error::Error;
 pub use lent::LentThreads;
@@ -107,4 +112,4 @@ pub use schema::{
     ColumnDef, ColumnId, ColumnKind, ColumnSource, DEFAULT_SCHEMA, DatabaseId, Duplicates, Lsn,
     SchemaId, SeriesId, TIME_COLUMN, TableId, TableSchema, TableSettings,
 };
-pub use snapshot::Snapshot;
+pub use snapshot::{SegmentReport, Snapshot};

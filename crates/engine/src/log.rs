@@ -20,10 +20,11 @@ mod visit;
 mod window;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar};
 
 use crate::disk::{Disk, DiskFile, write_all_at};
 use crate::error::Error;
+use crate::ranked::{self, Locked, Mutex};
 use crate::sabotage::Sabotage;
 use crate::schema::Lsn;
 
@@ -66,7 +67,7 @@ pub(crate) struct Log {
     queue: Mutex<Queue>,
     group: Mutex<Group>,
     led: Condvar,
-    /// Held by the leader while it writes, and by trimming; never together with the other locks' holders waiting.
+    /// Held by the leader while it writes, and by trimming.
     files: Mutex<Files>,
 }
 
@@ -118,9 +119,8 @@ struct LiveFile {
     path: PathBuf,
 }
 
-/// No code panics while it holds one of these locks with half-made state, so a poisoned mutex is still good.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> Locked<'_, T> {
+    mutex.lock()
 }
 
 impl Log {
@@ -167,7 +167,7 @@ impl Log {
                 });
             }
             if group.leading {
-                group = self.led.wait(group).unwrap_or_else(PoisonError::into_inner);
+                group = ranked::wait(&self.led, group);
                 continue;
             }
             group.leading = true;

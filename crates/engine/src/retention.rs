@@ -99,6 +99,38 @@ pub(crate) fn cutoff(now_ns: i64, retention_ns: i64) -> i64 {
     now_ns.saturating_sub(retention_ns.max(0))
 }
 
+/// When retention looked last, and what it takes the time to be.
+#[derive(Debug)]
+pub(crate) struct Retention {
+    pub(crate) clock: RetentionClock,
+    /// Monotonic milliseconds; `None` = not yet.
+    pub(crate) looked_ms: Option<u64>,
+    pub(crate) time: Option<RetentionTime>,
+    /// Monotonic milliseconds of the first look that was not believed, if the last was not either.
+    pub(crate) paused_ms: Option<u64>,
+}
+
+impl Retention {
+    pub(crate) fn new(persisted_ns: i64, monotonic_ms: u64) -> Self {
+        Self {
+            clock: RetentionClock::new(persisted_ns, monotonic_ms),
+            looked_ms: None,
+            time: None,
+            paused_ms: None,
+        }
+    }
+
+    pub(crate) fn note(&mut self, time: RetentionTime, monotonic_ms: u64) {
+        self.time = Some(time);
+        match time {
+            RetentionTime::Believed(_) => self.paused_ms = None,
+            RetentionTime::Paused { .. } => {
+                self.paused_ms.get_or_insert(monotonic_ms);
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

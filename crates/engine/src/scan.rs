@@ -3,42 +3,45 @@
 //! Does: find series by tags, prune, cut the work into morsels, merge what segments and head hold of a series, and
 //! build batches. Does not: spawn threads; callers read as many morsels at once as they like.
 //!
-//! A *morsel* is a range of series with about [`MORSEL_ROWS`] rows. Its rows come out ordered by (series, time), with
+//! A *morsel* is a range of series with about [`plan::MORSEL_ROWS`] rows. Its rows come out ordered by (series, time), with
 //! what deletes hide left out, and duplicates treated as the table says.
 
 mod aggregate;
 mod choose;
 mod conflicts;
+mod counters;
 mod ends;
 mod loss;
 pub(crate) mod merge;
 mod narrow;
 pub(crate) mod output;
+mod plan;
 mod report;
+mod request;
 pub(crate) mod series;
 pub(crate) mod source;
 mod top;
 
 use std::collections::VecDeque;
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
-use arrow_schema::{DataType, Field, FieldRef, Schema, SchemaRef};
-use nilometer_codec::{BLOCK_ROWS_MAX, PhysicalType};
+use arrow_schema::{Schema, SchemaRef};
+use nilometer_codec::BLOCK_ROWS_MAX;
 
 use crate::batch::TableRows;
-use crate::catalogue::{Layers, TagColumn};
-use crate::engine::{Engine, State};
 use crate::error::Error;
-use crate::head::Run;
-use crate::mask::{Deletes, Mask};
-use crate::predicate::TagPredicate;
-use crate::schema::{ColumnId, ColumnKind, ColumnSource, Duplicates, Lsn, TableId, TableSchema};
-use crate::segment::{BlockEntry, GroupDirectory, Segment};
-use narrow::{Narrowed, Survey};
+use crate::mask::Mask;
+use crate::moment::Moment;
+use crate::schema::TableId;
+use counters::Counters;
+use narrow::Survey;
 use output::Output;
 pub(crate) use output::field_array;
+use plan::{
+    MORSEL_ROWS, Narrowed, Plan, Source, Whole, batch_rows, estimate, find_sources, hidden_field,
+    plan_columns,
+};
 use source::{Cursor, GroupCursor, RunCursor};
 
 pub use aggregate::{
@@ -46,45 +49,9 @@ pub use aggregate::{
     Aggregation, FieldAggregate,
 };
 pub(crate) use loss::first_loss;
-pub use narrow::Narrowing;
 pub use report::ScanReport;
+pub use request::{Narrowing, ScanRequest};
 pub(crate) use series::find_series;
-
-/// Rows that a morsel aims at.
-const MORSEL_ROWS: u64 = 64 * 1024;
-/// Rows of a record batch, unless one series' stretch is longer.
-const BATCH_ROWS: usize = 8192;
-/// Values of a record batch: with very many columns it has fewer rows, because every one has a place in every column.
-const BATCH_VALUES: usize = 1 << 20;
-
-/// Rows of a record batch of so many columns.
-fn batch_rows(columns: usize) -> usize {
-    (BATCH_VALUES / columns.max(1)).clamp(1, BATCH_ROWS)
-}
-
-/// What to read.
-#[derive(Debug, Clone)]
-pub struct ScanRequest {
-    /// The table.
-    pub table: Arc<TableSchema>,
-    /// Positions in [`TableSchema::arrow_schema`], or [`Self::SERIES`] or [`Self::NTH`], in the order in which they shall
-    /// come out.
-    pub projection: Vec<usize>,
-    /// First and last time in nanoseconds, both included.
-    pub time: RangeInclusive<i64>,
-    /// All of them must hold.
-    pub tags: Vec<TagPredicate>,
-    /// More rows than this are not needed; a scan may still return more.
-    pub limit: Option<usize>,
-}
-
-impl ScanRequest {
-    /// A position for the projection beside those of the schema: the id of the row's series, as `_series` of type `UInt32`.
-    pub const SERIES: usize = usize::MAX;
-    /// Another: the row's place among those of the same series and time, from 0, as `_nth` of type `UInt32`. With the
-    /// series and the time it makes a [`crate::RowKey`].
-    pub const NTH: usize = usize::MAX - 1;
-}
 
 /// A planned read. Clones share the plan.
 #[derive(Debug, Clone)]
@@ -92,69 +59,17 @@ pub struct Scan {
     plan: Arc<Plan>,
 }
 
-#[derive(Debug)]
-struct Plan {
-    schema: SchemaRef,
-    duplicates: Duplicates,
-    time: RangeInclusive<i64>,
-    limit: Option<usize>,
-    /// Ids of the series that qualify, ascending.
-    series: Vec<u32>,
-    /// Positions in `series`: where each morsel ends.
-    morsel_ends: Vec<usize>,
-    sources: Vec<Source>,
-    /// Field columns to read, each once.
-    fields: Vec<(ColumnId, PhysicalType)>,
-    columns: Vec<OutputColumn>,
-    narrowed: Narrowed,
-    rows_estimate: u64,
-    whole: report::Whole,
-    counters: report::Counters,
-}
-
-/// Where rows come from, in LSN order: a later source wins.
-#[derive(Debug)]
-enum Source {
-    Group {
-        segment: Arc<Segment>,
-        /// Its position in the segment.
-        group: usize,
-        directory: Arc<GroupDirectory>,
-        mask: Mask,
-    },
-    Run {
-        run: Arc<Run>,
-        visible: usize,
-        mask: Mask,
-    },
-}
-
-/// How a column of the answer is made.
-#[derive(Debug, Clone)]
-enum OutputColumn {
-    Time,
-    Series,
-    Nth,
-    /// By position in `Plan::series`.
-    Tag(Arc<TagColumn>),
-    /// Position in `Plan::fields`.
-    Field(usize),
-}
-
 impl Scan {
     pub(crate) fn plan(
-        engine: &Engine,
-        state: &State,
-        visible: Lsn,
+        moment: &Moment,
         request: &ScanRequest,
         narrowing: &Narrowing,
     ) -> Result<Self, Error> {
-        let layers = Arc::clone(engine.catalogue().layers());
-        let series = find_series(&layers, &request.table, &request.tags)?;
+        let series = find_series(&moment.layers, &request.table, &request.tags)?;
         let &Narrowing::Top { rows, newest, ties } = narrowing else {
-            return Self::narrowed(engine, state, visible, request, series, narrowing);
+            return Self::narrowed(moment, request, series, narrowing);
         };
-        let sources = find_sources(state, visible, request, &series)?;
+        let sources = find_sources(moment, request, &series)?;
         let wanted = top::Wanted { rows, newest, ties };
         let duplicates = request.table.settings.duplicates;
         let left = top::find(&sources, &series, &request.time, duplicates, wanted)?;
@@ -163,42 +78,34 @@ impl Scan {
             time: left.time,
             ..request.clone()
         };
-        Self::narrowed(engine, state, visible, &request, series, narrowing)
+        Self::narrowed(moment, &request, series, narrowing)
     }
 
     /// A scan of these series, ascending; the request's conditions on tags are not looked at.
     pub(crate) fn of_series(
-        engine: &Engine,
-        state: &State,
-        visible: Lsn,
+        moment: &Moment,
         request: &ScanRequest,
         series: Vec<u32>,
     ) -> Result<Self, Error> {
         let narrowing = Narrowing::None;
-        Self::narrowed(engine, state, visible, request, series, &narrowing)
+        Self::narrowed(moment, request, series, &narrowing)
     }
 
     fn narrowed(
-        engine: &Engine,
-        state: &State,
-        visible: Lsn,
+        moment: &Moment,
         request: &ScanRequest,
         series: Vec<u32>,
         narrowing: &Narrowing,
     ) -> Result<Self, Error> {
         let table = &request.table;
-        let layers = {
-            let catalogue = engine.catalogue();
-            if catalogue.table(table.id).is_none() {
-                return Err(Error::TableDropped {
-                    table: table.name.clone(),
-                });
-            }
-            Arc::clone(catalogue.layers())
-        };
-        let (columns, mut fields) = plan_columns(&layers, request, &series)?;
+        if moment.names.table(table.id).is_none() {
+            return Err(Error::TableDropped {
+                table: table.name.clone(),
+            });
+        }
+        let (columns, mut fields) = plan_columns(&moment.layers, request, &series)?;
         let narrowed = Narrowed::of(narrowing, request, &mut fields);
-        let sources = find_sources(state, visible, request, &series)?;
+        let sources = find_sources(moment, request, &series)?;
         let mut rows_estimate = estimate(&sources, &series, &request.time);
         if let Narrowed::Ends { first, last } = narrowed {
             // One block or two of each series are read, and the rest is not.
@@ -228,8 +135,8 @@ impl Scan {
                 columns,
                 narrowed,
                 rows_estimate,
-                whole: report::Whole::of(state, table.id),
-                counters: report::Counters::default(),
+                whole: Whole::of(&moment.state, table.id),
+                counters: Counters::default(),
             }),
         })
     }
@@ -291,141 +198,6 @@ impl Scan {
             state: ReaderState::Planned,
         }
     }
-}
-
-fn hidden_field(name: &str) -> FieldRef {
-    Arc::new(Field::new(name, DataType::UInt32, false))
-}
-
-/// Field columns to read, each once.
-type Fields = Vec<(ColumnId, PhysicalType)>;
-
-fn plan_columns(
-    layers: &Layers,
-    request: &ScanRequest,
-    series: &[u32],
-) -> Result<(Vec<OutputColumn>, Fields), Error> {
-    let table = &request.table;
-    let mut fields = Fields::new();
-    // By position in the table, because one may be asked for twice.
-    let mut slots = vec![None; table.fields.len()];
-    let mut columns = Vec::new();
-    for &position in &request.projection {
-        match table.source(position) {
-            None if position == ScanRequest::SERIES => columns.push(OutputColumn::Series),
-            None if position == ScanRequest::NTH => columns.push(OutputColumn::Nth),
-            None => {}
-            Some(ColumnSource::Time) => columns.push(OutputColumn::Time),
-            Some(ColumnSource::Tag(at)) => {
-                let Some(tag) = table.tags.get(at) else {
-                    continue;
-                };
-                let column = layers.tag_column(table.id, tag.id, series)?;
-                columns.push(OutputColumn::Tag(Arc::new(column)));
-            }
-            Some(ColumnSource::Field(at)) => {
-                let Some(field) = table.fields.get(at) else {
-                    continue;
-                };
-                let ColumnKind::Field(kind) = field.kind else {
-                    continue;
-                };
-                let Some(slot) = slots.get_mut(at) else {
-                    continue;
-                };
-                let slot = *slot.get_or_insert_with(|| {
-                    fields.push((field.id, kind));
-                    fields.len() - 1
-                });
-                columns.push(OutputColumn::Field(slot));
-            }
-        }
-    }
-    Ok((columns, fields))
-}
-
-/// Groups and runs that may hold a row of the answer, oldest first.
-fn find_sources(
-    state: &State,
-    visible: Lsn,
-    request: &ScanRequest,
-    series: &[u32],
-) -> Result<Vec<Source>, Error> {
-    let mut sources = Vec::new();
-    let (Some(&first), Some(&last)) = (series.first(), series.last()) else {
-        return Ok(sources);
-    };
-    let table = request.table.id;
-    let deletes = Deletes::new(&state.tombstones(table, visible));
-    for segment in &state.version.segments {
-        for (at, group) in segment.groups(table) {
-            let apart = group.max_time < *request.time.start()
-                || group.min_time > *request.time.end()
-                || group.last_series < first
-                || group.first_series > last;
-            if !apart {
-                let mask = Mask::of_segment(
-                    &deletes,
-                    segment.meta.applied_lsn,
-                    group.first_series..=group.last_series,
-                    group.min_time..=group.max_time,
-                );
-                sources.push(Source::Group {
-                    segment: Arc::clone(segment),
-                    group: at,
-                    directory: segment.directory(at)?,
-                    mask,
-                });
-            }
-        }
-    }
-    let frozen = state.frozen.as_ref().map(|frozen| &frozen.head);
-    for head in frozen.into_iter().chain([&state.head]) {
-        for (run, visible) in head.runs(table, visible) {
-            let mask = Mask::of_run(&deletes, &run);
-            sources.push(Source::Run { run, visible, mask });
-        }
-    }
-    Ok(sources)
-}
-
-/// Blocks that are looked at in the time that one series is looked up among them.
-const BLOCKS_PER_SEARCH: usize = 8;
-
-fn estimate(sources: &[Source], series: &[u32], time: &RangeInclusive<i64>) -> u64 {
-    let touches = |first: u32, last: u32| {
-        let at = series.partition_point(|&id| id < first);
-        series.get(at).is_some_and(|&id| id <= last)
-    };
-    sources
-        .iter()
-        .map(|source| match source {
-            Source::Run { visible, .. } => *visible as u64,
-            Source::Group { directory, .. } => {
-                let blocks = &directory.blocks;
-                let is_in_time = |block: &&BlockEntry| {
-                    block.min_time <= *time.end() && block.max_time >= *time.start()
-                };
-                let rows = |block: &BlockEntry| u64::from(block.rows);
-                if series.len() * BLOCKS_PER_SEARCH < blocks.len() {
-                    let mut next = 0;
-                    let own = series.iter().flat_map(|&id| {
-                        let own = directory.blocks_of(id);
-                        // Series may share a block, which counts once.
-                        let new = own.start.max(next)..own.end;
-                        next = next.max(own.end);
-                        new
-                    });
-                    let own = own.filter_map(|at| blocks.get(at));
-                    own.filter(is_in_time).map(rows).sum()
-                } else {
-                    let own = blocks.iter().filter(is_in_time);
-                    let own = own.filter(|block| touches(block.first_series, block.last_series));
-                    own.map(rows).sum::<u64>()
-                }
-            }
-        })
-        .sum()
 }
 
 /// The batches of one morsel.

@@ -1,96 +1,98 @@
 //! A consistent view of the store.
 
+mod relations;
+mod segments;
 mod series;
 
 use std::sync::Arc;
 
-use crate::engine::{Engine, State};
 use crate::error::Error;
+use crate::moment::{Moment, Store};
 use crate::relation::Hold;
 use crate::scan::{AggregateRequest, Aggregation, Narrowing, Scan, ScanRequest};
-use crate::schema::{Lsn, TableId, TableSchema};
+use crate::schema::{Lsn, SchemaId, TableId, TableSchema};
 
-/// What was acknowledged when it was taken, unchanged by what comes later. Cheap to take, to clone and to share; it
-/// keeps the files and rows it sees alive, so drop it when the query is done.
+pub use segments::SegmentReport;
+
+/// What was acknowledged when it was taken, unchanged by what comes later: rows, series, and names, types and settings too.
+/// Cheap to take, to clone and to share; it keeps the files and rows it sees alive, so drop it when the query is done.
 #[derive(Debug, Clone)]
 pub struct Snapshot {
-    engine: Arc<Engine>,
-    state: State,
-    visible: Lsn,
-    /// Keeps what relations were at `visible`.
+    store: Arc<dyn Store>,
+    moment: Moment,
+    /// Keeps what relations were at that moment.
     hold: Arc<Hold>,
 }
 
 impl Snapshot {
-    pub(crate) fn new(engine: Arc<Engine>, state: State, hold: Arc<Hold>) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, moment: Moment, hold: Arc<Hold>) -> Self {
         Self {
-            engine,
-            state,
-            visible: hold.lsn(),
+            store,
+            moment,
             hold,
         }
     }
 
-    pub(crate) fn engine(&self) -> &Arc<Engine> {
-        &self.engine
-    }
-
-    pub(crate) fn state(&self) -> &State {
-        &self.state
-    }
-
-    pub(crate) fn hold(&self) -> &Arc<Hold> {
-        &self.hold
+    pub(crate) fn moment(&self) -> &Moment {
+        &self.moment
     }
 
     /// The last LSN that it sees.
     pub fn lsn(&self) -> Lsn {
-        self.visible
+        self.moment.visible
     }
 
     /// Names of all databases, sorted.
     pub fn databases(&self) -> Vec<String> {
-        let catalogue = self.engine.catalogue();
-        catalogue.databases().map(str::to_owned).collect()
+        self.moment.names.databases().map(str::to_owned).collect()
     }
 
     /// Names of a database's schemas, sorted; `None` = no such database.
     pub fn schemas(&self, database: &str) -> Option<Vec<String>> {
-        let catalogue = self.engine.catalogue();
-        let id = catalogue.database(database)?;
-        Some(catalogue.schemas(id).map(str::to_owned).collect())
+        let names = &self.moment.names;
+        let id = names.database(database)?;
+        Some(names.schemas(id).map(str::to_owned).collect())
     }
 
     /// The schema that a name without one means; `None` = no such database.
     pub fn default_schema(&self, database: &str) -> Option<String> {
-        let catalogue = self.engine.catalogue();
-        let id = catalogue.default_schema(catalogue.database(database)?)?;
-        catalogue.schema_name(id).map(str::to_owned)
+        let names = &self.moment.names;
+        let id = names.default_schema(names.database(database)?)?;
+        names.schema_name(id).map(str::to_owned)
+    }
+
+    pub(crate) fn schema_id(&self, database: &str, schema: &str) -> Option<SchemaId> {
+        let names = &self.moment.names;
+        names.schema(names.database(database)?, schema)
     }
 
     /// How long the rows of a table are kept in nanoseconds, by its own settings or its schema's; `None` = for ever.
     pub fn retention_ns(&self, table: TableId) -> Option<i64> {
-        self.engine.catalogue().retention_ns(table)
+        self.moment.names.retention_ns(table)
+    }
+
+    /// How long the tables of a schema are kept in nanoseconds, for those that do not say it themselves; `None` = for
+    /// ever, or no such schema.
+    pub fn schema_retention_ns(&self, database: &str, schema: &str) -> Option<i64> {
+        let id = self.schema_id(database, schema)?;
+        self.moment.names.schema_retention_ns(id)
     }
 
     /// Names of a schema's tables, sorted; `None` = no such schema.
     pub fn tables(&self, database: &str, schema: &str) -> Option<Vec<String>> {
-        let catalogue = self.engine.catalogue();
-        let id = catalogue.schema(catalogue.database(database)?, schema)?;
-        Some(catalogue.tables(id).map(str::to_owned).collect())
+        let id = self.schema_id(database, schema)?;
+        Some(self.moment.names.tables(id).map(str::to_owned).collect())
     }
 
     /// A table by its name.
     pub fn table(&self, database: &str, schema: &str, table: &str) -> Option<Arc<TableSchema>> {
-        let catalogue = self.engine.catalogue();
-        let schema = catalogue.schema(catalogue.database(database)?, schema)?;
-        let id = catalogue.table_id(schema, table)?;
-        catalogue.table(id).cloned()
+        let names = &self.moment.names;
+        let id = names.table_id(self.schema_id(database, schema)?, table)?;
+        names.table(id).cloned()
     }
 
-    /// Plans a read: finds the series, prunes segments, blocks and runs. Reads directories, no pages. A table that was
-    /// dropped since its schema was asked for is an error, because its series are gone; a scan that is planned already
-    /// goes on to its end.
+    /// Plans a read: finds the series, prunes segments, blocks and runs. Reads directories, no pages. The table is one of
+    /// this snapshot, whatever became of it since; that of a newer or a much older one may be unknown here, which is an error.
     pub fn scan(&self, request: &ScanRequest) -> Result<Scan, Error> {
         self.scan_narrowed(request, &Narrowing::None)
     }
@@ -102,7 +104,7 @@ impl Snapshot {
         request: &ScanRequest,
         narrowing: &Narrowing,
     ) -> Result<Scan, Error> {
-        Scan::plan(&self.engine, &self.state, self.visible, request, narrowing)
+        Scan::plan(&self.moment, request, narrowing)
     }
 
     /// Plans aggregates of fields by series and bucket of time. Reads directories and tags, no pages; see [`Self::scan`].
@@ -118,6 +120,6 @@ impl Snapshot {
         request: &AggregateRequest,
         tags: &[usize],
     ) -> Result<Aggregation, Error> {
-        Aggregation::plan(&self.engine, &self.state, self.visible, request, tags)
+        Aggregation::plan(&self.moment, request, tags)
     }
 }

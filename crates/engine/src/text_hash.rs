@@ -4,6 +4,7 @@
 //! twice in two lives of the process; what is on disk is found by other means.
 
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::sync::Arc;
 
 use twox_hash::{XxHash3_64, XxHash3_128};
 
@@ -13,20 +14,22 @@ const SECRET_BYTES: usize = 192;
 /// A secret that makes a hash function of its own.
 #[derive(Clone)]
 pub(crate) struct TextHash {
-    secret: Box<[u8; SECRET_BYTES]>,
+    secret: Arc<[u8; SECRET_BYTES]>,
 }
 
 impl Default for TextHash {
     fn default() -> Self {
         // A hasher's keys are the standard library's only public source of randomness; they are from the system.
         let random = RandomState::new();
-        let mut secret = Box::new([0; SECRET_BYTES]);
+        let mut secret = [0; SECRET_BYTES];
         for (at, word) in secret.chunks_exact_mut(8).enumerate() {
             let mut hasher = random.build_hasher();
             hasher.write_usize(at);
             word.copy_from_slice(&hasher.finish().to_le_bytes());
         }
-        Self { secret }
+        Self {
+            secret: Arc::new(secret),
+        }
     }
 }
 

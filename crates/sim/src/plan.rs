@@ -183,17 +183,6 @@ pub enum Change {
 }
 
 impl Change {
-    /// Whether tables or columns are called or typed otherwise afterwards.
-    pub fn renames(&self) -> bool {
-        !matches!(
-            self,
-            Self::CreateTable { .. }
-                | Self::DropTable { .. }
-                | Self::SetRetention { .. }
-                | Self::SetInterval { .. }
-        )
-    }
-
     /// The table that is changed.
     pub fn table(&self) -> &str {
         match self {

@@ -46,7 +46,7 @@ impl Catalogue {
     }
 
     fn set_schema(&mut self, id: SchemaId, retention_ns: Option<i64>) -> Result<(), Malformed> {
-        match self.by_schema.get_mut(&id) {
+        match self.names.by_schema.get_mut(&id) {
             Some(schema) => schema.retention_ns = retention_ns,
             None if self.dropped.schemas.contains(&id) => {}
             None => return Err(unknown("settings of", "schema", id.0)),
@@ -58,8 +58,12 @@ impl Catalogue {
         if self.dropped.databases.contains(&database) || self.dropped.schemas.contains(&schema) {
             return Ok(());
         }
-        let owner = self.by_schema.get(&schema).map(|schema| schema.database);
-        match self.by_database.get_mut(&database) {
+        let owner = self
+            .names
+            .by_schema
+            .get(&schema)
+            .map(|schema| schema.database);
+        match self.names.by_database.get_mut(&database) {
             Some(entry) if owner == Some(database) => entry.default_schema = Some(schema),
             _ => return Err(unknown("default schema of", "database", database.0)),
         }
@@ -67,41 +71,46 @@ impl Catalogue {
     }
 
     fn rename_database(&mut self, id: DatabaseId, name: &str) -> Result<(), Malformed> {
-        let Some(entry) = self.by_database.get_mut(&id) else {
+        let Some(entry) = self.names.by_database.get_mut(&id) else {
             let known = self.dropped.databases.contains(&id);
             return known_or(known, "name of", "database", id.0);
         };
         if entry.name != name {
-            take_name(&mut self.databases, name.to_owned(), id, name)?;
-            self.databases.remove(&entry.name);
+            take_name(&mut self.names.databases, name.to_owned(), id, name)?;
+            self.names.databases.remove(&entry.name);
             name.clone_into(&mut entry.name);
         }
         Ok(())
     }
 
     fn rename_schema(&mut self, id: SchemaId, name: &str) -> Result<(), Malformed> {
-        let Some(entry) = self.by_schema.get_mut(&id) else {
+        let Some(entry) = self.names.by_schema.get_mut(&id) else {
             let known = self.dropped.schemas.contains(&id);
             return known_or(known, "name of", "schema", id.0);
         };
         if entry.name != name {
             let key = (entry.database, name.to_owned());
-            take_name(&mut self.schemas, key, id, name)?;
+            take_name(&mut self.names.schemas, key, id, name)?;
             let old = std::mem::replace(&mut entry.name, name.to_owned());
-            self.schemas.remove(&(entry.database, old));
+            self.names.schemas.remove(&(entry.database, old));
         }
         Ok(())
     }
 
     fn rename_table(&mut self, id: TableId, name: &str) -> Result<(), Malformed> {
-        let Some(table) = self.by_table.get_mut(&id) else {
+        let Some(table) = self.names.by_table.get_mut(&id) else {
             let known = self.dropped.tables.contains(&id);
             return known_or(known, "name of", "table", id.0);
         };
         let old = Arc::clone(table);
         if old.name != name {
-            take_name(&mut self.tables, (old.schema, name.to_owned()), id, name)?;
-            self.tables.remove(&(old.schema, old.name.clone()));
+            take_name(
+                &mut self.names.tables,
+                (old.schema, name.to_owned()),
+                id,
+                name,
+            )?;
+            self.names.tables.remove(&(old.schema, old.name.clone()));
             let renamed = old.changed(|table| name.clone_into(&mut table.name));
             let bytes = self.name_bytes.saturating_sub(old.name_bytes());
             self.name_bytes = bytes + renamed.name_bytes();
@@ -139,11 +148,12 @@ impl Catalogue {
     }
 
     fn drop_database(&mut self, id: DatabaseId) -> Result<(), Malformed> {
-        let Some(entry) = self.by_database.remove(&id) else {
+        let Some(entry) = self.names.by_database.remove(&id) else {
             let known = self.dropped.databases.contains(&id);
             return known_or(known, "drop of", "database", id.0);
         };
         let inside: Vec<SchemaId> = self
+            .names
             .by_schema
             .iter()
             .filter(|(_, schema)| schema.database == id)
@@ -152,27 +162,28 @@ impl Catalogue {
         for schema in inside {
             self.drop_schema(schema)?;
         }
-        self.databases.remove(&entry.name);
+        self.names.databases.remove(&entry.name);
         self.dropped.databases.insert(id);
         Ok(())
     }
 
     fn drop_schema(&mut self, id: SchemaId) -> Result<(), Malformed> {
-        let Some(entry) = self.by_schema.remove(&id) else {
+        let Some(entry) = self.names.by_schema.remove(&id) else {
             let known = self.dropped.schemas.contains(&id);
             return known_or(known, "drop of", "schema", id.0);
         };
         let inside: Vec<TableId> = self
+            .names
             .by_table
             .iter()
             .filter(|(_, table)| table.schema == id)
             .map(|(&table, _)| table)
             .collect();
         self.drop_tables(&inside)?;
-        if let Some(database) = self.by_database.get_mut(&entry.database) {
+        if let Some(database) = self.names.by_database.get_mut(&entry.database) {
             database.default_schema.take_if(|default| *default == id);
         }
-        self.schemas.remove(&(entry.database, entry.name));
+        self.names.schemas.remove(&(entry.database, entry.name));
         self.dropped.schemas.insert(id);
         Ok(())
     }
@@ -181,12 +192,14 @@ impl Catalogue {
     fn drop_tables(&mut self, ids: &[TableId]) -> Result<(), Malformed> {
         let mut gone = FxHashSet::default();
         for &id in ids {
-            let Some(table) = self.by_table.remove(&id) else {
+            let Some(table) = self.names.by_table.remove(&id) else {
                 known_or(self.is_dropped(id), "drop of", "table", id.0)?;
                 continue;
             };
             self.name_bytes = self.name_bytes.saturating_sub(table.name_bytes());
-            self.tables.remove(&(table.schema, table.name.clone()));
+            self.names
+                .tables
+                .remove(&(table.schema, table.name.clone()));
             let fields = table.fields.iter().map(|field| field.id);
             self.dropped.columns.extend(fields);
             self.dropped.tables.insert(id);
@@ -238,7 +251,7 @@ impl Catalogue {
         id: TableId,
         change: impl FnOnce(&TableSchema) -> TableSchema,
     ) -> Result<(), Malformed> {
-        let Some(table) = self.by_table.get_mut(&id) else {
+        let Some(table) = self.names.by_table.get_mut(&id) else {
             return known_or(self.is_dropped(id), "change of", "table", id.0);
         };
         let changed = change(table);
@@ -251,9 +264,9 @@ impl Catalogue {
     /// The planted bug: the next ids are taken from what is there now, as if nothing had ever been dropped.
     fn forget_ids_of(&mut self, table: TableId) {
         self.dropped.tables.remove(&table);
-        let highest = self.by_table.keys().map(|id| id.0).max();
+        let highest = self.names.by_table.keys().map(|id| id.0).max();
         self.next.table = highest.map_or(1, |id| id + 1);
-        let tables = self.by_table.keys();
+        let tables = self.names.by_table.keys();
         let highest = tables.filter_map(|id| self.layers.last_id(*id)).max();
         self.next.series = highest.map_or(1, |id| id + 1);
     }
@@ -281,23 +294,23 @@ mod tests {
     /// Every name leads to the thing that has it, and nothing is both there and dropped.
     fn check(catalogue: &Catalogue) {
         assert_eq!(catalogue.databases.len(), catalogue.by_database.len());
-        for (name, id) in &catalogue.databases {
-            let database = &catalogue.by_database[id];
+        for (name, id) in catalogue.databases.iter() {
+            let database = catalogue.by_database.get(id).unwrap();
             assert_eq!(&database.name, name);
             assert!(!catalogue.dropped.databases.contains(id));
             if let Some(schema) = database.default_schema {
-                assert_eq!(catalogue.by_schema[&schema].database, *id);
+                assert_eq!(catalogue.by_schema.get(&schema).unwrap().database, *id);
             }
         }
         assert_eq!(catalogue.schemas.len(), catalogue.by_schema.len());
-        for ((database, name), id) in &catalogue.schemas {
-            assert_eq!(&catalogue.by_schema[id].name, name);
-            assert_eq!(&catalogue.by_schema[id].database, database);
+        for ((database, name), id) in catalogue.schemas.iter() {
+            assert_eq!(&catalogue.by_schema.get(id).unwrap().name, name);
+            assert_eq!(&catalogue.by_schema.get(id).unwrap().database, database);
             assert!(catalogue.by_database.contains_key(database));
             assert!(!catalogue.dropped.schemas.contains(id));
         }
         assert_eq!(catalogue.tables.len(), catalogue.by_table.len());
-        for ((schema, name), id) in &catalogue.tables {
+        for ((schema, name), id) in catalogue.tables.iter() {
             let table = catalogue.table(*id).unwrap();
             assert_eq!((&table.schema, &table.name), (schema, name));
             assert!(catalogue.by_schema.contains_key(schema));

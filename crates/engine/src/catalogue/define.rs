@@ -72,7 +72,7 @@ impl Catalogue {
         tags: &[(ColumnId, &str)],
         made: &mut Entries,
     ) -> Result<SeriesId, Malformed> {
-        if !self.by_table.contains_key(&table) {
+        if !self.names.by_table.contains_key(&table) {
             return Err(unknown_table(table));
         }
         let aside = self.layers.aside.as_ref();
@@ -131,7 +131,7 @@ impl Catalogue {
         table: TableId,
         tags: &[(ColumnId, u32)],
     ) -> Result<(), Malformed> {
-        if !self.by_table.contains_key(&table) {
+        if !self.names.by_table.contains_key(&table) {
             return Err(unknown_table(table));
         }
         self.next.series = self.next.series.max(after(id.0)?);

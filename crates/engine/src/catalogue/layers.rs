@@ -7,7 +7,7 @@
 //! has: files of the list stay readable, and a generation that became a file meanwhile has the same series.
 
 use std::collections::BTreeSet;
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 use super::dictionary::TagDictionary;
 use super::selection::Condition;
@@ -15,13 +15,14 @@ use super::series::Generation;
 use super::tag_column::{Names, Renamed, TagColumn};
 use crate::error::Error;
 use crate::index::{Index, hash_tags};
+use crate::ranked::{Rank, Read, RwLock, Write};
 use crate::schema::{ColumnId, SeriesId, TableId};
 use crate::text_hash::TextHash;
 
 /// A generation that several may hold.
 pub(crate) type Shared = Arc<RwLock<Generation>>;
 
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Layers {
     /// Oldest first.
     pub(super) files: Vec<Arc<Index>>,
@@ -29,18 +30,58 @@ pub(crate) struct Layers {
     pub(super) aside: Option<Shared>,
     pub(super) recent: Shared,
     text_hash: TextHash,
+    /// Series with this id or a higher one are not there, for who has the layers of an earlier moment; `None` = all are.
+    end: Option<u32>,
 }
 
 /// One of the layers. While it is memory, nothing is added to it.
 enum Layer<'a> {
     File(&'a Index),
-    Memory(RwLockReadGuard<'a, Generation>),
+    Memory(InMemory<'a>),
+}
+
+/// A generation, up to an id.
+struct InMemory<'a> {
+    series: Read<'a, Generation>,
+    end: Option<u32>,
+}
+
+impl InMemory<'_> {
+    /// Ids of the series of a table, ascending.
+    fn all_series(&self, table: TableId) -> &[u32] {
+        let all = self.series.all_series(table);
+        all.get(..self.count_of(all)).unwrap_or_default()
+    }
+
+    /// How many of these ids, which ascend, are there.
+    fn count_of(&self, ids: &[u32]) -> usize {
+        match self.end {
+            Some(end) => ids.partition_point(|&id| id < end),
+            None => ids.len(),
+        }
+    }
+
+    /// Whether all series of a table are there.
+    fn has_all(&self, table: TableId) -> bool {
+        let last = self.series.all_series(table).last();
+        self.end
+            .is_none_or(|end| last.is_none_or(|&last| last < end))
+    }
+
+    /// Appends the ids of the series that meet every condition.
+    fn select(&self, table: TableId, conditions: &[Condition<'_>], out: &mut Vec<u32>) {
+        let start = out.len();
+        let selected = self.series.select(table, conditions);
+        self.series.ids_of(table, &selected, out);
+        let own = out.get(start..).unwrap_or_default();
+        out.truncate(start + self.count_of(own));
+    }
 }
 
 /// The layers in memory, locked for reading.
 pub(crate) struct Memory<'a> {
-    aside: Option<RwLockReadGuard<'a, Generation>>,
-    recent: RwLockReadGuard<'a, Generation>,
+    aside: Option<Read<'a, Generation>>,
+    recent: Read<'a, Generation>,
 }
 
 impl Memory<'_> {
@@ -51,8 +92,8 @@ impl Memory<'_> {
     }
 }
 
-pub(super) fn read(generation: &Shared) -> RwLockReadGuard<'_, Generation> {
-    generation.read().unwrap_or_else(PoisonError::into_inner)
+pub(super) fn read(generation: &Shared) -> Read<'_, Generation> {
+    generation.read()
 }
 
 impl Layer<'_> {
@@ -74,10 +115,7 @@ impl Layer<'_> {
         match self {
             Self::File(file) if conditions.is_empty() => out.extend(file.all_ids(table)?),
             Self::File(file) => file.ids(table, &file.select(table, conditions)?, out)?,
-            Self::Memory(memory) => {
-                let selected = memory.select(table, conditions);
-                memory.ids_of(table, &selected, out);
-            }
+            Self::Memory(memory) => memory.select(table, conditions, out),
         }
         Ok(())
     }
@@ -94,7 +132,7 @@ impl Layer<'_> {
         match self {
             Self::File(file) => file.codes_of(table, tag, series, first, out),
             Self::Memory(memory) => {
-                memory.codes_of(table, tag, series, first, out);
+                memory.series.codes_of(table, tag, series, first, out);
                 Ok(())
             }
         }
@@ -104,7 +142,10 @@ impl Layer<'_> {
     fn value_count(&self, table: TableId, tag: ColumnId) -> usize {
         match self {
             Self::File(file) => file.value_count(table, tag),
-            Self::Memory(memory) => memory.dictionary(tag).map_or(0, TagDictionary::len),
+            Self::Memory(memory) => {
+                let dictionary = memory.series.dictionary(tag);
+                dictionary.map_or(0, TagDictionary::len)
+            }
         }
     }
 
@@ -119,7 +160,7 @@ impl Layer<'_> {
         match self {
             Self::File(file) => file.values_of(table, tag, codes, call),
             Self::Memory(memory) => {
-                let Some(dictionary) = memory.dictionary(tag) else {
+                let Some(dictionary) = memory.series.dictionary(tag) else {
                     return Ok(());
                 };
                 for code in codes {
@@ -133,6 +174,12 @@ impl Layer<'_> {
     }
 }
 
+impl Default for Layers {
+    fn default() -> Self {
+        Self::of_files(Vec::new())
+    }
+}
+
 impl Layers {
     /// Of files only, oldest first.
     pub(super) fn of_files(files: Vec<Arc<Index>>) -> Self {
@@ -141,8 +188,9 @@ impl Layers {
         Self {
             files,
             aside: None,
-            recent: Arc::new(RwLock::new(recent)),
+            recent: Arc::new(RwLock::new(Rank::Series, recent)),
             text_hash,
+            end: None,
         }
     }
 
@@ -152,8 +200,17 @@ impl Layers {
         Self {
             files: self.files.clone(),
             aside: Some(Arc::clone(&self.recent)),
-            recent: Arc::new(RwLock::new(recent)),
+            recent: Arc::new(RwLock::new(Rank::Series, recent)),
             text_hash: self.text_hash.clone(),
+            end: None,
+        }
+    }
+
+    /// The same without the series that come after now; ids from `end` on are theirs.
+    pub(super) fn up_to(&self, end: u32) -> Self {
+        Self {
+            end: Some(end),
+            ..self.clone()
         }
     }
 
@@ -166,12 +223,12 @@ impl Layers {
         &self.files
     }
 
-    pub(super) fn recent(&self) -> RwLockReadGuard<'_, Generation> {
+    pub(super) fn recent(&self) -> Read<'_, Generation> {
         read(&self.recent)
     }
 
-    pub(super) fn recent_mut(&self) -> RwLockWriteGuard<'_, Generation> {
-        self.recent.write().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn recent_mut(&self) -> Write<'_, Generation> {
+        self.recent.write()
     }
 
     /// Memory of series and tag values, and of what is held of files beside the cache.
@@ -190,7 +247,12 @@ impl Layers {
     fn layers(&self) -> impl Iterator<Item = Layer<'_>> {
         let files = self.files.iter().map(|file| Layer::File(file));
         let memory = self.aside.iter().chain([&self.recent]);
-        files.chain(memory.map(|generation| Layer::Memory(read(generation))))
+        files.chain(memory.map(|generation| {
+            Layer::Memory(InMemory {
+                series: read(generation),
+                end: self.end,
+            })
+        }))
     }
 
     /// The layers in memory. Whoever holds this keeps writers from adding series.
@@ -223,11 +285,11 @@ impl Layers {
 
     /// Number of series of a table.
     pub(crate) fn series_count(&self, table: TableId) -> u64 {
-        let files = self.files.iter();
-        let files: u64 = files.map(|it| u64::from(it.series_count(table))).sum();
-        let memory = self.aside.iter().chain([&self.recent]);
-        let memory = memory.map(|it| read(it).series_count(table) as u64);
-        files + memory.sum::<u64>()
+        let counts = self.layers().map(|layer| match layer {
+            Layer::File(file) => u64::from(file.series_count(table)),
+            Layer::Memory(memory) => memory.all_series(table).len() as u64,
+        });
+        counts.sum()
     }
 
     /// The highest id of a table's series.
@@ -257,8 +319,14 @@ impl Layers {
         for layer in self.layers() {
             count += match layer {
                 Layer::File(file) => file.select(table, conditions)?.len(),
+                Layer::Memory(memory) if memory.has_all(table) => {
+                    let selected = memory.series.select(table, conditions);
+                    memory.series.count_selected(table, &selected)
+                }
                 Layer::Memory(memory) => {
-                    memory.count_selected(table, &memory.select(table, conditions))
+                    let mut ids = Vec::new();
+                    memory.select(table, conditions, &mut ids);
+                    ids.len() as u64
                 }
             };
         }
@@ -331,7 +399,9 @@ impl Layers {
             limit,
         };
         for layer in self.layers() {
-            if !conditions.is_empty() {
+            // The list of a tag's values does not say which series has which.
+            let is_part = matches!(&layer, Layer::Memory(memory) if !memory.has_all(table));
+            if !conditions.is_empty() || is_part {
                 let (mut ids, mut codes) = (Vec::new(), Vec::new());
                 layer.select(table, conditions, &mut ids)?;
                 layer.codes_of(table, tag, &ids, 0, &mut codes)?;
@@ -353,7 +423,7 @@ impl Layers {
                     })?;
                 }
                 Layer::Memory(memory) => {
-                    for value in memory.values(tag, prefix, limit) {
+                    for value in memory.series.values(tag, prefix, limit) {
                         first.add(value);
                     }
                 }

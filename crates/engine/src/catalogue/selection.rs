@@ -6,8 +6,6 @@
 //! While many series are left, a predicate costs a pass over the values of its tag and a union of sets; once few are
 //! left, their codes are looked at one by one and the other series cost nothing.
 
-use std::sync::PoisonError;
-
 use roaring::RoaringBitmap;
 
 use super::dictionary::TagDictionary;
@@ -120,18 +118,12 @@ impl Generation {
         };
         let ordinals = table.ordinal_count();
         {
-            let postings = known
-                .postings()
-                .read()
-                .unwrap_or_else(PoisonError::into_inner);
+            let postings = known.postings().read();
             if postings.is_current(ordinals) {
                 return postings.union(&codes, matches.is_match(None));
             }
         }
-        let mut postings = known
-            .postings()
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut postings = known.postings().write();
         postings.catch_up(&known.codes, ordinals);
         postings.union(&codes, matches.is_match(None))
     }

@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::BuildHasher;
-use std::sync::{OnceLock, PoisonError, RwLock};
+use std::sync::OnceLock;
 
 use roaring::RoaringBitmap;
 use rustc_hash::{FxBuildHasher, FxHashMap};
@@ -18,6 +18,7 @@ use super::id_table::IdTable;
 use super::postings::Postings;
 use crate::error::{Error, Malformed};
 use crate::index::{Hashing, IndexWriter, TagSeries};
+use crate::ranked::{Rank, RwLock};
 use crate::schema::{ColumnId, SeriesId, TableId};
 use crate::text_hash::TextHash;
 
@@ -54,12 +55,13 @@ pub(super) struct Tag {
 
 impl Tag {
     pub(super) fn postings(&self) -> &RwLock<Postings> {
-        self.postings.get_or_init(Box::default)
+        self.postings
+            .get_or_init(|| Box::new(RwLock::new(Rank::Postings, Postings::default())))
     }
 
     fn bytes(&self) -> usize {
         let postings = self.postings.get().map_or(0, |postings| {
-            let postings = postings.read().unwrap_or_else(PoisonError::into_inner);
+            let postings = postings.read();
             size_of::<RwLock<Postings>>() + postings.bytes()
         });
         size_of::<(ColumnId, Self)>() + self.codes.bytes() + postings
@@ -168,11 +170,6 @@ impl Generation {
     /// Number of series of all tables.
     pub(super) fn len(&self) -> usize {
         self.series
-    }
-
-    /// Number of series of a table.
-    pub(super) fn series_count(&self, table: TableId) -> usize {
-        self.all_series(table).len()
     }
 
     /// Ids of all series of a table, ascending.

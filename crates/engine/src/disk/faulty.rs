@@ -10,10 +10,11 @@ use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::memory::{fitting, lock, read_from, write_into};
 use super::{Disk, DiskFile, DiskLock};
+use crate::ranked::{Mutex, Rank};
 
 /// Smallest unit that a device writes whole.
 const SECTOR_BYTES: usize = 512;
@@ -76,20 +77,23 @@ impl FaultyDisk {
     /// An empty disk; `seed` drives what survives of unsynced changes.
     pub fn new(seed: u64, plan: CrashPlan) -> Self {
         Self {
-            state: Arc::new(Mutex::new(State {
-                plan,
-                calls: 0,
-                failures: 0,
-                crashed: false,
-                next_inode: 1,
-                inodes: BTreeMap::new(),
-                names: BTreeMap::new(),
-                durable_names: BTreeMap::new(),
-                pending_names: Vec::new(),
-                locks: BTreeSet::new(),
-                capacity: u64::MAX,
-                random: seed | 1,
-            })),
+            state: Arc::new(Mutex::new(
+                Rank::Disk,
+                State {
+                    plan,
+                    calls: 0,
+                    failures: 0,
+                    crashed: false,
+                    next_inode: 1,
+                    inodes: BTreeMap::new(),
+                    names: BTreeMap::new(),
+                    durable_names: BTreeMap::new(),
+                    pending_names: Vec::new(),
+                    locks: BTreeSet::new(),
+                    capacity: u64::MAX,
+                    random: seed | 1,
+                },
+            )),
         }
     }
 
@@ -152,20 +156,23 @@ impl FaultyDisk {
     pub fn after_kill(&self, plan: CrashPlan) -> Self {
         let old = lock(&self.state);
         Self {
-            state: Arc::new(Mutex::new(State {
-                plan,
-                calls: 0,
-                failures: 0,
-                crashed: false,
-                next_inode: old.next_inode,
-                inodes: old.inodes.clone(),
-                names: old.names.clone(),
-                durable_names: old.durable_names.clone(),
-                pending_names: old.pending_names.clone(),
-                locks: BTreeSet::new(),
-                capacity: old.capacity,
-                random: old.random,
-            })),
+            state: Arc::new(Mutex::new(
+                Rank::Disk,
+                State {
+                    plan,
+                    calls: 0,
+                    failures: 0,
+                    crashed: false,
+                    next_inode: old.next_inode,
+                    inodes: old.inodes.clone(),
+                    names: old.names.clone(),
+                    durable_names: old.durable_names.clone(),
+                    pending_names: old.pending_names.clone(),
+                    locks: BTreeSet::new(),
+                    capacity: old.capacity,
+                    random: old.random,
+                },
+            )),
         }
     }
 
@@ -177,20 +184,23 @@ impl FaultyDisk {
         plan: CrashPlan,
     ) -> Self {
         Self {
-            state: Arc::new(Mutex::new(State {
-                plan,
-                calls: 0,
-                failures: 0,
-                crashed: false,
-                next_inode: rest.next_inode,
-                inodes,
-                durable_names: names.clone(),
-                names,
-                pending_names: Vec::new(),
-                locks: BTreeSet::new(),
-                capacity: rest.capacity,
-                random: random | 1,
-            })),
+            state: Arc::new(Mutex::new(
+                Rank::Disk,
+                State {
+                    plan,
+                    calls: 0,
+                    failures: 0,
+                    crashed: false,
+                    next_inode: rest.next_inode,
+                    inodes,
+                    durable_names: names.clone(),
+                    names,
+                    pending_names: Vec::new(),
+                    locks: BTreeSet::new(),
+                    capacity: rest.capacity,
+                    random: random | 1,
+                },
+            )),
         }
     }
 }

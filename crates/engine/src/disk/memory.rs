@@ -3,15 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{Disk, DiskFile, DiskLock};
+use crate::ranked::{Locked, Mutex, Rank};
 
 /// Files that live as long as the value; clones share them.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Clone)]
 pub struct MemoryDisk {
     tree: Arc<Mutex<Tree>>,
+}
+
+impl Default for MemoryDisk {
+    fn default() -> Self {
+        Self {
+            tree: Arc::new(Mutex::new(Rank::Disk, Tree::default())),
+        }
+    }
 }
 
 #[derive(Debug, Default)]
@@ -58,9 +67,8 @@ impl Drop for Bytes {
     }
 }
 
-/// A panic elsewhere leaves the maps as they were, so a poisoned mutex is still good here.
-pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> Locked<'_, T> {
+    mutex.lock()
 }
 
 impl MemoryDisk {
@@ -83,7 +91,7 @@ impl Disk for MemoryDisk {
             return Err(io::Error::from(io::ErrorKind::AlreadyExists));
         }
         let bytes = Arc::new(Bytes {
-            bytes: Mutex::new(Vec::new()),
+            bytes: Mutex::new(Rank::DiskFile, Vec::new()),
             room: Arc::clone(&tree.room),
         });
         tree.files.insert(path.to_owned(), Arc::clone(&bytes));

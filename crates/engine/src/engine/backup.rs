@@ -9,21 +9,20 @@
 //! only the earlier one needed goes last. The marker `backup` tells a
 //! backup from a store: opening the folder as a store takes the marker away, because its files then are that store's.
 //!
-//! Files are linked into a folder of the data directory while the manifest stands still, and go from there to their
-//! place while it moves again: so a backup to another disk, which must copy, holds nobody up.
+//! Files are linked into a folder of the data directory while the store goes on and only keeps from removing them, and go
+//! from there to their place: so a backup holds up nobody who writes or flushes, and one to another disk, which must copy,
+//! not even the removal of files.
 
-use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use super::open::{LOCK_FILE, is_file_name, segment_dir, segment_name, side_name};
-use super::quarantine::remove_if_there;
 use super::{Engine, lock};
 use crate::disk::{Disk, read_exact_at, write_all_at};
 use crate::error::Error;
 use crate::file_header::{self, Kind};
+use crate::layout::{LOCK_FILE, is_file_name, listed, lock_dir, remove_if_there, segment_dir};
 use crate::log::{self, Log};
 use crate::manifest::{BackupLog, Contents, Manifest};
 use crate::schema::Lsn;
@@ -37,7 +36,7 @@ const MARKER: Kind = Kind {
 };
 const MARKER_BYTES: usize = 64;
 
-/// Where files are linked while the manifest stands still.
+/// Where files are linked while the store keeps them.
 const STAGED_DIR: &str = "staged";
 /// A file that has not got its name in the backup yet.
 const DRAFT_ENDING: &str = ".tmp";
@@ -67,12 +66,23 @@ pub struct BackupReport {
     pub log_bytes: u64,
 }
 
-/// What the manifest stood still for.
+/// What the manifest said at one moment.
 struct Frame {
     contents: Contents,
     lsn: Lsn,
     /// Names of files that the backup does not have yet.
     missing: Vec<String>,
+}
+
+/// Files that the store may not remove before this is dropped.
+struct Kept<'a> {
+    engine: &'a Engine,
+}
+
+impl Drop for Kept<'_> {
+    fn drop(&mut self) {
+        lock(&self.engine.jobs).backed_up.clear();
+    }
 }
 
 impl Engine {
@@ -91,7 +101,7 @@ impl Engine {
             disk.create_dir_all(&dir)
                 .map_err(Error::io("create", &dir))?;
         }
-        let _lock = super::open::lock_dir(disk, dest)?;
+        let _lock = lock_dir(disk, dest)?;
         check_destination(disk, dest, self.uuid)?;
         write_marker(disk, dest, self.uuid, 0)?;
         if self.counters.log_bytes.load(Ordering::Relaxed) > LOG_COPY_BYTES {
@@ -110,17 +120,55 @@ impl Engine {
         Ok(report)
     }
 
-    /// Links what is missing while no edit can change the manifest, and reads the log's end while no flush can trim it.
+    /// Reads the log's end while no flush can trim it, and links what is missing while the store goes on but removes none
+    /// of it.
     fn frame(&self, dest: &Path, report: &mut BackupReport) -> Result<Frame, Error> {
+        let disk = self.disk.as_ref();
+        let number = new_log_number(disk, dest)?;
+        let flushing = lock(&self.flushing);
+        let (mut contents, _kept) = self.keep_listed();
+        let lsn = self.log.durable().max(contents.flushed_lsn);
+        if lsn > contents.flushed_lsn {
+            let draft = Log::dir_of(dest).join(log::DRAFT);
+            remove_if_there(disk, &draft)?;
+            report.log_bytes = self.log.copy(contents.flushed_lsn, lsn, number, &draft)?;
+        }
+        drop(flushing);
+        let missing = self.stage(dest, &contents, report)?;
+        contents.backup_log = Some(BackupLog {
+            number,
+            last_lsn: lsn,
+        });
+        report.lsn = lsn;
+        Ok(Frame {
+            contents,
+            lsn,
+            missing,
+        })
+    }
+
+    /// What the manifest lists, and that none of it is removed for now. The caller is the only backup.
+    fn keep_listed(&self) -> (Contents, Kept<'_>) {
+        let manifest = lock(&self.manifest);
+        let contents = manifest.contents.clone();
+        let segments = contents.segments.iter().map(|file| file.file_id);
+        let others = contents.files.iter().map(|file| file.file_id);
+        lock(&self.jobs).backed_up = segments.chain(others).collect();
+        (contents, Kept { engine: self })
+    }
+
+    /// Links the files that the backup does not have into a folder of the data directory; returns their names.
+    fn stage(
+        &self,
+        dest: &Path,
+        contents: &Contents,
+        report: &mut BackupReport,
+    ) -> Result<Vec<String>, Error> {
         let disk = self.disk.as_ref();
         let (from, to) = (segment_dir(&self.dir), self.dir.join(STAGED_DIR));
         disk.create_dir_all(&to).map_err(Error::io("create", &to))?;
-        let flushing = lock(&self.flushing);
-        let manifest = lock(&self.manifest);
-        let mut contents = manifest.contents.clone();
-        let lsn = self.log.durable().max(contents.flushed_lsn);
         let mut missing = Vec::new();
-        for (name, bytes) in listed(&contents) {
+        for (name, bytes) in listed(contents) {
             let source = from.join(&name);
             if is_same(disk, &source, &segment_dir(dest).join(&name), bytes)? {
                 report.files_kept += 1;
@@ -132,24 +180,7 @@ impl Engine {
             report.bytes_added += bytes;
             missing.push(name);
         }
-        drop(manifest);
-        let number = new_log_number(disk, dest)?;
-        contents.backup_log = Some(BackupLog {
-            number,
-            last_lsn: lsn,
-        });
-        if lsn > contents.flushed_lsn {
-            let draft = Log::dir_of(dest).join(log::DRAFT);
-            remove_if_there(disk, &draft)?;
-            report.log_bytes = self.log.copy(contents.flushed_lsn, lsn, number, &draft)?;
-        }
-        drop(flushing);
-        report.lsn = lsn;
-        Ok(Frame {
-            contents,
-            lsn,
-            missing,
-        })
+        Ok(missing)
     }
 
     /// Gives the missing files and the log's end their places; each has its name only when it is whole.
@@ -204,15 +235,6 @@ impl Engine {
         }
         disk.sync_dir(&dir).map_err(Error::io("sync", &dir))
     }
-}
-
-/// Names and sizes of the files that a manifest lists.
-pub(super) fn listed(contents: &Contents) -> BTreeMap<String, u64> {
-    let segments = contents.segments.iter();
-    let segments = segments.map(|file| (segment_name(file.file_id), file.bytes));
-    let others = contents.files.iter();
-    let others = others.map(|file| (side_name(file.kind, file.file_id), file.bytes));
-    segments.chain(others).collect()
 }
 
 fn refuse(dest: &Path, reason: &str) -> Error {

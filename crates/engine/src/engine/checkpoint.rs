@@ -3,11 +3,11 @@
 //! Does: write and sync the files, put them into the flush's edit, and after it holds remove those it replaced. Does
 //! not: sync the folder or append the edit; the flush does, in its order.
 
-use super::open::{definitions_name, segment_dir, side_name};
 use super::{Engine, lock};
 use crate::definitions_file;
 use crate::error::Error;
 use crate::idempotency::{self, KeyCheckpoint};
+use crate::layout::{definitions_name, segment_dir, side_name};
 use crate::manifest::{Edit, FileKind, FileMeta};
 use crate::relation::{self, RelationCheckpoint};
 use crate::schema::Lsn;
@@ -163,8 +163,15 @@ impl Engine {
             relations.prune(lowest);
         }
         let dir = segment_dir(&self.dir);
-        let before = std::mem::replace(&mut *lock(&self.replaced), done.replaced);
-        for (kind, id) in before {
+        let gone: Vec<(FileKind, u64)> = {
+            let jobs = lock(&self.jobs);
+            let mut replaced = lock(&self.replaced);
+            let before = std::mem::replace(&mut *replaced, done.replaced).into_iter();
+            let (kept, gone) = before.partition(|(_, id)| jobs.backed_up.contains(id));
+            replaced.extend::<Vec<_>>(kept);
+            gone
+        };
+        for (kind, id) in gone {
             drop(self.disk.remove(&dir.join(side_name(kind, id))));
         }
     }

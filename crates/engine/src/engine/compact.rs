@@ -7,14 +7,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use super::damaged::DamagedSegment;
 use super::flush::{Maintained, Published};
-use super::open::{segment_dir, segment_name};
+use super::jobs::Answered;
 use super::{Engine, State, lock};
 use crate::budget::MemoryUse;
 use crate::compaction::balance::Balance;
 use crate::compaction::plan::{Job, Part, Situation, covers, next_job};
 use crate::compaction::rewrite::Rewrite;
 use crate::error::Error;
+use crate::layout::{segment_dir, segment_name};
 use crate::manifest::Edit;
 use crate::sabotage::Sabotage;
 use crate::schema::{Lsn, TableId};
@@ -28,29 +30,6 @@ struct Claim {
     /// Deletes up to this LSN are durable, and known to the job.
     visible: Lsn,
     tombstones: Vec<Arc<Tombstone>>,
-}
-
-/// A segment that a compaction could not read. It stays as it is, and queries go on reading what of it reads.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DamagedSegment {
-    /// The file.
-    pub file: PathBuf,
-    /// The byte at which the damaged part starts.
-    pub offset: u64,
-    /// Which check failed.
-    pub reason: String,
-}
-
-/// The situation in which there was nothing to compact.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Answered {
-    /// Number of the version.
-    version: u64,
-    /// The catalogue's.
-    epoch: u64,
-    /// LSN of the last delete that segments may wait for.
-    deleted: Lsn,
-    idle: bool,
 }
 
 /// A segment about to be written, and what goes into it.
@@ -178,10 +157,7 @@ impl Engine {
 
     fn claim(&self, settle: bool) -> Option<Claim> {
         let mut jobs = lock(&self.jobs);
-        let (state, visible) = {
-            let state = lock(&self.state);
-            (state.clone(), self.log.durable())
-        };
+        let (state, visible) = self.versions.now_with(|| self.log.durable());
         let idle_ms = self.idle_ms();
         let settle_ms = self.options.compaction.settle_ms;
         let idle = settle || (settle_ms > 0 && idle_ms >= settle_ms);

@@ -7,14 +7,14 @@
 //! A change holds the sequencer from its check to its end. Writers wait for that one sync; changes are rare.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use nilometer_codec::PhysicalType;
 
-use super::{Engine, Sequencer, State, check_name, lock};
+use super::{Engine, Sequencer, check_name, lock};
 use crate::catalogue::Catalogue;
 use crate::definition::Definition;
 use crate::error::Error;
+use crate::moment::Moment;
 use crate::scan::first_loss;
 use crate::schema::{
     ColumnDef, ColumnKind, DEFAULT_SCHEMA, DatabaseId, SchemaId, TIME_COLUMN, TableId, TableSchema,
@@ -304,12 +304,9 @@ impl Engine {
             if column.kind == ColumnKind::Field(to) {
                 return self.alter(|_| Ok(Vec::new())).map(drop);
             }
-            let (state, visible) = {
-                let state = lock(&self.state);
-                (state.clone(), self.log.durable())
-            };
             // First what is there now, while writers go on; then, while they wait, what they wrote meanwhile.
-            self.check_converts(&found, column, to, &state, visible)?;
+            let (before, ()) = self.moment(|| (self.log.durable(), ()));
+            check_converts(&found, column, to, &before)?;
             let mut sequencer = lock(&self.sequencer);
             if self.catalogue().table(found.id).is_none_or(|now| {
                 let column_now = now.column(column.id);
@@ -317,46 +314,15 @@ impl Engine {
             }) {
                 continue;
             }
-            let state = lock(&self.state).clone();
-            let newer = State {
-                version: Arc::new(state.version.since(visible)),
-                ..state
-            };
-            self.check_converts(&found, column, to, &newer, sequencer.next_lsn - 1)?;
+            let (mut newer, ()) = self.moment(|| (sequencer.next_lsn - 1, ()));
+            newer.state.version = Arc::new(newer.state.version.since(before.visible));
+            check_converts(&found, column, to, &newer)?;
             let change = Definition::ChangeType {
                 id: column.id,
                 table: found.id,
                 to,
             };
             return self.commit(&mut sequencer, &[change]);
-        }
-    }
-
-    fn check_converts(
-        &self,
-        table: &Arc<TableSchema>,
-        column: &ColumnDef,
-        to: PhysicalType,
-        state: &State,
-        visible: u64,
-    ) -> Result<(), Error> {
-        let at = table.fields.iter().position(|field| field.id == column.id);
-        let (Some(at), ColumnKind::Field(from)) = (at, column.kind) else {
-            return Err(Error::NotAField {
-                table: table.name.clone(),
-                column: column.name.clone(),
-            });
-        };
-        match first_loss(self, state, visible, table, at, to)? {
-            None => Ok(()),
-            Some(loss) => Err(Error::Lossy {
-                table: table.name.clone(),
-                column: column.name.clone(),
-                from: type_name(from),
-                to: type_name(to),
-                value: loss.value,
-                time: loss.time,
-            }),
         }
     }
 
@@ -419,8 +385,34 @@ impl Engine {
         let is_there = |schema| catalogue.schema_name(schema).is_some();
         self.relations_mut()
             .drop_without_schema(sequencer.next_lsn - 1, is_there);
-        self.epoch.store(catalogue.epoch(), Ordering::Release);
         Ok(())
+    }
+}
+
+/// Refuses a change of type that would lose a value.
+fn check_converts(
+    table: &Arc<TableSchema>,
+    column: &ColumnDef,
+    to: PhysicalType,
+    moment: &Moment,
+) -> Result<(), Error> {
+    let at = table.fields.iter().position(|field| field.id == column.id);
+    let (Some(at), ColumnKind::Field(from)) = (at, column.kind) else {
+        return Err(Error::NotAField {
+            table: table.name.clone(),
+            column: column.name.clone(),
+        });
+    };
+    match first_loss(moment, table, at, to)? {
+        None => Ok(()),
+        Some(loss) => Err(Error::Lossy {
+            table: table.name.clone(),
+            column: column.name.clone(),
+            from: type_name(from),
+            to: type_name(to),
+            value: loss.value,
+            time: loss.time,
+        }),
     }
 }
 

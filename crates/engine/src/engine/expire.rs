@@ -10,7 +10,7 @@ use super::{Engine, State, lock};
 use crate::compaction::balance::Balance;
 use crate::error::Error;
 use crate::manifest::Edit;
-use crate::retention::{RetentionClock, RetentionTime, cutoff};
+use crate::retention::{RetentionTime, cutoff};
 use crate::schema::TableSchema;
 use crate::segment::{Home, Window};
 use crate::tombstone::{Deleted, Tombstone};
@@ -18,17 +18,6 @@ use crate::{DeleteRequest, Lsn};
 
 /// Looking costs a walk over all segments, and partitions are hours wide at least.
 const LOOK_MS: u64 = 10_000;
-
-/// When retention looked last, and what it takes the time to be.
-#[derive(Debug)]
-pub(super) struct Retention {
-    clock: RetentionClock,
-    /// Monotonic milliseconds; `None` = not yet.
-    looked_ms: Option<u64>,
-    time: Option<RetentionTime>,
-    /// Monotonic milliseconds of the first look that was not believed, if the last was not either.
-    paused_ms: Option<u64>,
-}
 
 /// Why retention removes nothing: the wall clock is further ahead than time can have passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,27 +28,6 @@ pub struct RetentionPause {
     pub wall_ns: i64,
     /// How far ahead of the latest time that could be believed that is, in nanoseconds.
     pub ahead_ns: i64,
-}
-
-impl Retention {
-    pub(super) fn new(persisted_ns: i64, monotonic_ms: u64) -> Self {
-        Self {
-            clock: RetentionClock::new(persisted_ns, monotonic_ms),
-            looked_ms: None,
-            time: None,
-            paused_ms: None,
-        }
-    }
-
-    fn note(&mut self, time: RetentionTime, monotonic_ms: u64) {
-        self.time = Some(time);
-        match time {
-            RetentionTime::Believed(_) => self.paused_ms = None,
-            RetentionTime::Paused { .. } => {
-                self.paused_ms.get_or_insert(monotonic_ms);
-            }
-        }
-    }
 }
 
 impl Engine {
@@ -115,10 +83,7 @@ impl Engine {
             return Ok(Maintained::Idle);
         };
         self.persist_clock()?;
-        let (state, visible) = {
-            let state = lock(&self.state);
-            (state.clone(), self.log.durable())
-        };
+        let (state, visible) = self.versions.now_with(|| self.log.durable());
         let tombstones = state.all_tombstones(visible);
         let mut tables = 0;
         for (table, retention_ns) in keeping {

@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::sync::MutexGuard;
 use std::sync::atomic::Ordering;
 
-use super::open::{segment_dir, segment_name};
 use super::{Engine, Frozen, Version, lock};
 use crate::batch::TableRows;
 use crate::compaction::balance::Balance;
@@ -13,8 +11,10 @@ use crate::compaction::order;
 use crate::error::Error;
 use crate::head::{Head, Run, append_rows};
 use crate::index::Index;
+use crate::layout::{segment_dir, segment_name};
 use crate::manifest::Edit;
 use crate::mask::{Deletes, Mask};
+use crate::ranked::Locked;
 use crate::sabotage::Sabotage;
 use crate::schema::{Lsn, TableId};
 use crate::segment::{Home, Segment, SegmentMeta, SegmentWriter, TableInput, Window};
@@ -97,7 +97,7 @@ impl Engine {
     /// Turns the head into a segment if that is due, and does nothing else: for a thread that shall not be busy with a
     /// compaction when the head is full. Not needed where [`Self::maintain`] is called often enough.
     pub fn flush_if_due(&self) -> Result<Maintained, Error> {
-        if let Ok(flushing) = self.flushing.try_lock()
+        if let Some(flushing) = self.flushing.try_lock()
             && self.flush_is_due()
         {
             let rows = self.flush_holding(&flushing)?;
@@ -110,7 +110,7 @@ impl Engine {
     pub fn flush(&self) -> Result<(), Error> {
         let flushing = lock(&self.flushing);
         // An earlier, failed flush may have left rows aside; they come first, and then what was written since.
-        if lock(&self.state).frozen.is_some() {
+        if self.versions.now().frozen.is_some() {
             self.flush_holding(&flushing)?;
         }
         self.flush_holding(&flushing).map(drop)
@@ -125,7 +125,7 @@ impl Engine {
     }
 
     fn flush_is_due(&self) -> bool {
-        let state = lock(&self.state).clone();
+        let state = self.versions.now();
         if state.frozen.is_some() {
             return true;
         }
@@ -148,7 +148,7 @@ impl Engine {
         now.saturating_sub(self.counters.last_write_ms.load(Ordering::Relaxed))
     }
 
-    pub(super) fn flush_holding(&self, _flushing: &MutexGuard<'_, ()>) -> Result<u64, Error> {
+    pub(super) fn flush_holding(&self, _flushing: &Locked<'_, ()>) -> Result<u64, Error> {
         let Some(frozen) = self.freeze()? else {
             return Ok(0);
         };
@@ -168,9 +168,9 @@ impl Engine {
         self.log_definitions(&mut sequencer)?;
         let lsn = sequencer.next_lsn - 1;
         let flushed_lsn = {
-            let state = lock(&self.state);
-            if let Some(frozen) = &state.frozen {
-                return Ok(Some(Arc::clone(frozen)));
+            let state = self.versions.now();
+            if let Some(frozen) = state.frozen {
+                return Ok(Some(frozen));
             }
             state.version.flushed_lsn
         };
@@ -179,17 +179,17 @@ impl Engine {
         }
         // Every series that is defined by now is in the log up to here.
         let series = self.catalogue_mut().set_aside();
-        let mut state = lock(&self.state);
-        state.head.freeze(lsn);
-        let frozen = Arc::new(Frozen {
-            head: std::mem::take(&mut state.head),
-            lsn,
-            min_lsn: flushed_lsn + 1,
-            definitions: std::mem::take(&mut sequencer.unfiled),
-            series,
-            _hold: self.holds.hold(|| lsn),
+        let frozen = self.versions.freeze(|head| {
+            head.freeze(lsn);
+            Frozen {
+                head,
+                lsn,
+                min_lsn: flushed_lsn + 1,
+                definitions: std::mem::take(&mut sequencer.unfiled),
+                series,
+                _hold: self.holds.hold(|| lsn),
+            }
         });
-        state.frozen = Some(Arc::clone(&frozen));
         self.counters.log_bytes.store(0, Ordering::Relaxed);
         Ok(Some(frozen))
     }
@@ -291,7 +291,7 @@ impl Engine {
         edit.next_file_id = lock(&self.jobs).next_file_id;
         let new_bytes: u64 = edit.added_segments.iter().map(|meta| meta.bytes).sum();
         edit.written_bytes = manifest.contents.written_bytes + new_bytes;
-        let before = Arc::clone(&lock(&self.state).version);
+        let before = self.versions.version();
         let is_removed = |id: u64| edit.removed_segments.contains(&id);
         let mut segments: Vec<Arc<Segment>> = Vec::new();
         let mut removed = Vec::new();
@@ -344,13 +344,13 @@ impl Engine {
         if let Some(filed) = filed {
             self.catalogue_mut().filed(filed);
         }
-        let mut state = lock(&self.state);
-        let number = state.version.number + 1;
-        state.version = Arc::new(Version::new(number, segments, &manifest.contents));
+        let contents = &manifest.contents;
+        let next = |before: &Version| Version::new(before.number + 1, segments, contents);
         if is_flush {
-            state.frozen = None;
+            self.versions.publish_flushed(next);
+        } else {
+            self.versions.publish(next);
         }
-        drop(state);
         drop(manifest);
         lock(&self.jobs).removed.extend(removed);
         Ok(())
@@ -404,14 +404,16 @@ impl Engine {
     /// at the latest when the store is opened.
     pub(super) fn remove_files(&self) {
         let asks = self.options.sabotage != Some(Sabotage::FileRemovedUnderReader);
-        let mut jobs = lock(&self.jobs);
+        let jobs = &mut *lock(&self.jobs);
+        let backed_up = &jobs.backed_up;
         jobs.removed.retain(|segment| {
             let is_read = asks && Arc::strong_count(segment) > 1;
-            is_read || self.disk.remove(segment.path()).is_err()
+            let is_kept = is_read || backed_up.contains(&segment.meta.file_id);
+            is_kept || self.disk.remove(segment.path()).is_err()
         });
         jobs.removed_index.retain(|index| {
-            let is_read = Arc::strong_count(index) > 1;
-            is_read || self.disk.remove(index.path()).is_err()
+            let is_kept = Arc::strong_count(index) > 1 || backed_up.contains(&index.file_id());
+            is_kept || self.disk.remove(index.path()).is_err()
         });
     }
 

@@ -8,15 +8,15 @@
 
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use super::flush::Maintained;
-use super::open::{segment_dir, side_name};
 use super::{Engine, Jobs, lock};
 use crate::budget::MemoryUse;
 use crate::catalogue::{Layers, SetAside};
 use crate::error::Error;
 use crate::index::{Index, IndexWriter, PART_BYTES, merge};
+use crate::layout::{segment_dir, side_name};
 use crate::manifest::{Edit, FileKind, FileMeta};
 
 /// Most memory for the codes of series that a merge finds at once: those of four million series, so that nearly every
@@ -32,6 +32,13 @@ pub(super) fn memory_of(bytes: u64) -> u64 {
     bytes.saturating_mul(MENDING_FACTOR)
 }
 
+/// Whether a file has all series of those that it replaces, but for those of dropped tables.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Series {
+    AllThere,
+    SomeLost,
+}
+
 impl Engine {
     /// Writes and syncs the series that a flush took aside, and adds the file to `edit`.
     pub(super) fn write_series(
@@ -44,7 +51,7 @@ impl Engine {
         };
         let (file_id, path) = self.new_index_file()?;
         let mut writer = IndexWriter::create(self.disk.as_ref(), &path, self.uuid, file_id)?;
-        let series = aside.series.read().unwrap_or_else(PoisonError::into_inner);
+        let series = aside.series.read();
         for table in series.tables() {
             // What was dropped, durably, is looked up by nobody.
             if self.catalogue().table(table).is_none() {
@@ -103,7 +110,7 @@ impl Engine {
         if mended != Maintained::Idle {
             return Ok(mended);
         }
-        let Ok(_indexing) = self.indexing.try_lock() else {
+        let Some(_indexing) = self.indexing.try_lock() else {
             return Ok(Maintained::Idle);
         };
         let Some(inputs) = self.claim_index(settle) else {
@@ -200,7 +207,8 @@ impl Engine {
             ..Edit::default()
         };
         let written = self.write_merged(inputs, file_id, &path, &mut edit);
-        let published = written.and_then(|merged| self.publish_index(edit, inputs, merged));
+        let published =
+            written.and_then(|merged| self.publish_index(edit, inputs, merged, Series::AllThere));
         if published.is_err() && self.check_poisoned().is_ok() {
             // No edit lists it; the next open would remove it too.
             drop(self.disk.remove(&path));
@@ -239,6 +247,7 @@ impl Engine {
         mut edit: Edit,
         inputs: &[Arc<Index>],
         merged: Arc<Index>,
+        series: Series,
     ) -> Result<(), Error> {
         let removed = edit.removed_files.clone();
         let mut manifest = lock(&self.manifest);
@@ -247,11 +256,18 @@ impl Engine {
         manifest
             .append(self.disk.as_ref(), edit)
             .inspect_err(|error| self.log.poison(&error.to_string()))?;
-        self.catalogue_mut().merged(&removed, merged);
-        let mut state = lock(&self.state);
-        let version = state.version.with_files(&manifest.contents);
-        state.version = Arc::new(version);
-        drop(state);
+        {
+            // A row must not get the id of a series that nobody knows: no batch is given its place until what was looked up
+            // before counts for nothing.
+            let _sequencer = (series == Series::SomeLost).then(|| lock(&self.sequencer));
+            let mut catalogue = self.catalogue_mut();
+            catalogue.merged(&removed, merged);
+            if series == Series::SomeLost {
+                catalogue.lost_series();
+            }
+        }
+        self.versions
+            .publish(|before| before.with_files(&manifest.contents));
         drop(manifest);
         lock(&self.jobs)
             .removed_index

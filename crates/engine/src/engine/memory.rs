@@ -5,8 +5,8 @@
 //! the index has its share, and replay a log that holds more than the head may in rounds, with a flush after each. Does
 //! not: count memory (the budget does) or decide about time (`flush.rs` does).
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use super::{Engine, Options, lock};
 use crate::budget::{MemoryBudget, MemoryUse};
@@ -64,10 +64,8 @@ impl Engine {
 
     /// Memory of the rows that are not in segments, with the copy that their flush makes.
     pub(super) fn report_head(&self) -> u64 {
-        let state = lock(&self.state);
-        let frozen = state.frozen.as_ref().map_or(0, |it| it.head.bytes());
-        let held = state.head.bytes() + 2 * frozen;
-        drop(state);
+        let (head, frozen) = self.versions.head_bytes();
+        let held = head + 2 * frozen;
         self.budget.report(MemoryUse::Head, held);
         held
     }
@@ -79,11 +77,7 @@ impl Engine {
             (Arc::clone(catalogue.layers()), catalogue.name_bytes())
         };
         let series = layers.bytes() + names;
-        let memo = self
-            .memo
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .bytes();
+        let memo = self.memo.read().bytes();
         let (_, _, relations) = self.relations().counts();
         let held = (series + memo + lock(&self.keys).bytes()) as u64 + relations;
         self.budget.report(MemoryUse::Index, held);
@@ -122,7 +116,7 @@ impl Engine {
         // What would not fit an empty head is not worth a flush.
         self.budget.check(MemoryUse::Head, 0, bytes)?;
         let is_full = || {
-            let head = Arc::clone(&lock(&self.state).head);
+            let head = self.versions.head();
             head.rows() >= self.options.flush_rows.saturating_mul(HEAD_FULL_FACTOR)
                 || head.bytes() >= self.options.flush_bytes.saturating_mul(HEAD_FULL_FACTOR)
                 || self.report_head() + bytes > self.budget.limit(MemoryUse::Head)
@@ -157,7 +151,7 @@ impl Engine {
             let mut sequencer = lock(&self.sequencer);
             let mut catalogue = self.catalogue_mut();
             let mut relations = self.relations_mut();
-            let head = Arc::clone(&lock(&self.state).head);
+            let head = self.versions.head();
             let mut keys = lock(&self.keys);
             let mut round = Round::new(&self.budget);
             let to = Replayed {
@@ -179,7 +173,6 @@ impl Engine {
             // An empty head takes at least one record, so this ends.
             applied = round.applied;
             sequencer.next_lsn = applied + 1;
-            self.epoch.store(catalogue.epoch(), Ordering::Release);
             self.report_head();
         }
         Ok(())

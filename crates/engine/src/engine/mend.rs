@@ -10,14 +10,13 @@
 use std::sync::Arc;
 
 use super::flush::Maintained;
-use super::index::memory_of;
-use super::open::side_name;
-use super::quarantine::{OnDamage, Quarantined, QuarantinedTable, keep_aside};
-use super::{Engine, lock};
+use super::index::{Series, memory_of};
+use super::quarantine::keep_aside;
+use super::{Engine, OnDamage, Quarantined, QuarantinedTable, lock};
 use crate::budget::MemoryUse;
 use crate::error::Error;
 use crate::index::{Index, IndexWriter};
-use crate::inspect::full_name;
+use crate::layout::side_name;
 use crate::manifest::{Edit, FileKind};
 use crate::schema::TableId;
 
@@ -119,7 +118,10 @@ impl Engine {
             let renewed = self
                 .write_intact(old, file_id, &path, &mut edit)
                 .and_then(|renewed| match old.damage() {
-                    None => self.publish_index(edit, std::slice::from_ref(old), renewed.file),
+                    None => {
+                        let inputs = std::slice::from_ref(old);
+                        self.publish_index(edit, inputs, renewed.file, Series::AllThere)
+                    }
                     Some(_) if self.options.on_damage == OnDamage::Quarantine => {
                         self.replace_damaged(old, renewed, edit)
                     }
@@ -187,18 +189,12 @@ impl Engine {
         let entry = self.entry_of(damaged, &mended.lost);
         let name = side_name(FileKind::Index, damaged.file_id());
         let entry = keep_aside(self.disk.as_ref(), &self.dir, &name, entry)?;
-        // A row must not get the id of a series that nobody knows: no batch is given its place until what was looked up
-        // before counts for nothing.
-        let sequencer = lock(&self.sequencer);
-        let is_lost = !mended.lost.is_empty();
-        self.publish_index(edit, std::slice::from_ref(damaged), mended.file)?;
-        if is_lost {
-            let mut catalogue = self.catalogue_mut();
-            catalogue.lost_series();
-            self.epoch
-                .store(catalogue.epoch(), std::sync::atomic::Ordering::Release);
-        }
-        drop(sequencer);
+        let series = if mended.lost.is_empty() {
+            Series::AllThere
+        } else {
+            Series::SomeLost
+        };
+        self.publish_index(edit, std::slice::from_ref(damaged), mended.file, series)?;
         lock(&self.mended).push(entry);
         Ok(())
     }
@@ -208,7 +204,7 @@ impl Engine {
         let catalogue = self.catalogue();
         let tables = lost.iter().map(|&(id, series)| QuarantinedTable {
             id,
-            name: full_name(&catalogue, id).map(|name| name.join(".")),
+            name: catalogue.full_name(id).map(|name| name.join(".")),
             rows: None,
             series: Some(series.into()),
             times: (i64::MIN, i64::MAX),

@@ -1,7 +1,7 @@
 //! Figures for operators: what the store holds, what it did, what it has left.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, PoisonError};
 
 use super::{Engine, RetentionPause, lock};
 use crate::budget::MemoryUse;
@@ -135,15 +135,11 @@ impl Engine {
     pub fn metrics(&self) -> Metrics {
         self.report_head();
         self.report_index();
-        let state = lock(&self.state).clone();
+        let state = self.versions.now();
         let (databases, tables, series) = self.catalogue().counts();
         let layers = Arc::clone(self.catalogue().layers());
         let series_bytes = layers.bytes();
-        let memo_bytes = self
-            .memo
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .bytes();
+        let memo_bytes = self.memo.read().bytes();
         let (relations, relation_rows, relation_bytes) = self.relations().counts();
         let (keys, key_bytes) = {
             let keys = lock(&self.keys);

@@ -1,45 +1,42 @@
 //! Opening a store: lock, manifest, definitions, index files, segments, log, in this order.
 
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
 use super::backup::{check_log_end, check_marker, clear_staged, keep_one_log, remove_marker};
-use super::expire::Retention;
 use super::flush::Maintained;
 use super::memory::{Replay, Replayed, Round, fit};
-use super::quarantine::{OnDamage, Quarantine, Quarantined, put_log_aside};
+use super::quarantine::{Quarantine, put_log_aside};
 use super::relations::read_relations;
 use super::scrub;
 use super::space::Space;
-use super::{Counters, Engine, Jobs, Options, Sequencer, State, Version};
+use super::{
+    Counters, Engine, Jobs, OnDamage, Options, Quarantined, Sequencer, SharedCatalogue, Version,
+    Versions,
+};
 use crate::budget::MemoryBudget;
 use crate::catalogue::{Catalogue, Entries};
 use crate::clock::Clock;
 use crate::compaction::order;
-use crate::definition::Definition;
-use crate::definitions_file;
-use crate::disk::{Disk, DiskLock};
-use crate::error::{Error, Malformed};
+use crate::definitions_file::read_definitions;
+use crate::disk::Disk;
+use crate::error::Error;
 use crate::head::Head;
 use crate::idempotency::KeySet;
 use crate::index::{BlockCache, Index};
 use crate::ingest::SeriesMemo;
+use crate::layout::{
+    LOCK_FILE, is_file_name, lock_dir, log_options, segment_dir, segment_name, side_name,
+};
 use crate::lent::{Ahead, LentThreads};
-use crate::log::{self, Log, LogOptions};
+use crate::log::{self, Log};
 use crate::manifest::{FileKind, Manifest};
+use crate::ranked::{Mutex, Rank, RwLock};
 use crate::relation::Holds;
+use crate::retention::Retention;
 use crate::sabotage;
 use crate::segment::{Segment, SegmentCache};
 
-/// Log files that the cap is divided into.
-const LOG_FILES: u64 = 8;
-/// All of them may be free after a flush.
-const LOG_FREE_FILES_MAX: usize = 8;
-/// A file smaller than this would be rolled at nearly every batch.
-const LOG_FILE_BYTES_MIN: u64 = 4096;
-
-pub(super) const LOCK_FILE: &str = "lock";
 const KNOWN_FILES: [&str; 3] = [LOCK_FILE, "manifest", "manifest.tmp"];
 
 impl Engine {
@@ -139,42 +136,46 @@ impl Engine {
         let mut engine = Self {
             uuid: manifest.uuid(),
             dir: dir.to_owned(),
-            memo: RwLock::new(SeriesMemo::new(options.memo_bytes_max)),
+            memo: RwLock::new(Rank::Memo, SeriesMemo::new(options.memo_bytes_max)),
             options,
             log,
-            epoch: AtomicU64::new(catalogue.epoch()),
             segment_cache,
             index_cache,
-            catalogue: RwLock::new(catalogue),
-            sequencer: Mutex::new(Sequencer {
-                next_lsn: applied + 1,
-                unlogged: Entries::default(),
-                unfiled,
-            }),
-            state: Mutex::new(State {
-                version: Arc::new(Version::new(0, segments, &manifest.contents)),
-                frozen: None,
-                head: Arc::new(head),
-            }),
-            flushing: Mutex::new(()),
-            jobs: Mutex::new(Jobs {
-                next_file_id: manifest.contents.next_file_id,
-                ..Jobs::default()
-            }),
-            manifest: Mutex::new(manifest),
-            keys: Mutex::new(keys),
-            retention: Mutex::new(Retention::new(clock_ns, clock.monotonic_ms())),
-            relations: RwLock::new(relations),
+            names: SharedCatalogue::new(catalogue),
+            sequencer: Mutex::new(
+                Rank::Sequencer,
+                Sequencer {
+                    next_lsn: applied + 1,
+                    unlogged: Entries::default(),
+                    unfiled,
+                },
+            ),
+            versions: Versions::new(Version::new(0, segments, &manifest.contents), head),
+            flushing: Mutex::new(Rank::Flushing, ()),
+            jobs: Mutex::new(
+                Rank::Jobs,
+                Jobs {
+                    next_file_id: manifest.contents.next_file_id,
+                    ..Jobs::default()
+                },
+            ),
+            manifest: Mutex::new(Rank::Manifest, manifest),
+            keys: Mutex::new(Rank::Keys, keys),
+            retention: Mutex::new(
+                Rank::Retention,
+                Retention::new(clock_ns, clock.monotonic_ms()),
+            ),
+            relations: RwLock::new(Rank::Relations, relations),
             holds: Holds::default(),
-            replaced: Mutex::default(),
+            replaced: Mutex::new(Rank::Replaced, Vec::new()),
             counters,
             space,
             budget,
             quarantined,
             unordered,
-            mended: Mutex::default(),
-            indexing: Mutex::default(),
-            backups: Mutex::new(()),
+            mended: Mutex::new(Rank::Mended, Vec::new()),
+            indexing: Mutex::new(Rank::Indexing, ()),
+            backups: Mutex::new(Rank::Backup, ()),
             scrub,
             scrubbed,
             disk,
@@ -187,8 +188,7 @@ impl Engine {
         engine.renew_index_files()?;
         // What was read in place of what is damaged will do if there is no room to mend it now.
         while let Ok(Maintained::Indexed { .. }) = engine.mend_index() {}
-        let mended = std::mem::take(&mut engine.mended);
-        let mended = mended.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mended = std::mem::take(&mut *engine.mended.lock());
         engine.quarantined.extend(mended);
         Ok(engine)
     }
@@ -237,52 +237,6 @@ fn prepare_log(
         }
         None => Ok(()),
     }
-}
-
-/// Makes sure that nobody else has `dir` open, for as long as the lock lives.
-pub(super) fn lock_dir(disk: &dyn Disk, dir: &Path) -> Result<Box<dyn DiskLock>, Error> {
-    let path = dir.join(LOCK_FILE);
-    disk.lock(&path).map_err(|error| {
-        if error.kind() == std::io::ErrorKind::WouldBlock {
-            Error::Locked {
-                path: dir.to_owned(),
-            }
-        } else {
-            Error::io("lock", &path)(error)
-        }
-    })
-}
-
-pub(super) fn log_options(options: &Options) -> LogOptions {
-    LogOptions {
-        file_bytes: (options.log_bytes_max / LOG_FILES).max(LOG_FILE_BYTES_MIN),
-        free_files_max: LOG_FREE_FILES_MAX,
-        sabotage: options.sabotage,
-    }
-}
-
-/// Folder of segments and definition files.
-pub(crate) fn segment_dir(dir: &Path) -> std::path::PathBuf {
-    dir.join("segments")
-}
-
-pub(crate) fn segment_name(file_id: u64) -> String {
-    format!("{file_id:016}.seg")
-}
-
-pub(super) fn definitions_name(file_id: u64) -> String {
-    side_name(FileKind::Definitions, file_id)
-}
-
-/// Name of a file that is no segment.
-pub(super) fn side_name(kind: FileKind, file_id: u64) -> String {
-    let ending = match kind {
-        FileKind::Definitions => "def",
-        FileKind::Keys => "key",
-        FileKind::Relations => "rel",
-        FileKind::Index => "idx",
-    };
-    format!("{file_id:016}.{ending}")
 }
 
 fn open_manifest(disk: &dyn Disk, dir: &Path) -> Result<Manifest, Error> {
@@ -350,38 +304,6 @@ fn remove_orphans(
         if !listed && !returned && is_file_name(&name) {
             disk.remove(&path).map_err(Error::io("remove", &path))?;
         }
-    }
-    Ok(())
-}
-
-/// Whether a file of the store could have this name.
-pub(super) fn is_file_name(name: &str) -> bool {
-    let id = ["seg", "def", "key", "rel", "idx"]
-        .iter()
-        .find_map(|ending| name.strip_suffix(ending)?.strip_suffix('.'));
-    id.is_some_and(|id| id.len() == 16 && id.bytes().all(|digit| digit.is_ascii_digit()))
-}
-
-pub(crate) fn read_definitions(
-    disk: &dyn Disk,
-    dir: &Path,
-    manifest: &Manifest,
-    catalogue: &mut Catalogue,
-) -> Result<(), Error> {
-    for file in manifest.contents.files_of(FileKind::Definitions) {
-        let path = dir.join(definitions_name(file.file_id));
-        definitions_file::read(
-            disk,
-            &path,
-            manifest.uuid(),
-            file.file_id,
-            &mut |definition| match definition {
-                Definition::TagValue { .. } | Definition::Series { .. } => {
-                    Err(Malformed::new("a series in a definition file"))
-                }
-                definition => catalogue.apply(definition),
-            },
-        )?;
     }
     Ok(())
 }

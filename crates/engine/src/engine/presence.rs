@@ -51,7 +51,7 @@ pub(crate) struct Since<'a> {
 impl<'a> Since<'a> {
     pub(crate) fn snapshot(snapshot: &'a Snapshot) -> Self {
         Self {
-            snapshot: Some((snapshot.state(), snapshot.lsn())),
+            snapshot: Some((&snapshot.moment().state, snapshot.lsn())),
         }
     }
 
@@ -93,7 +93,7 @@ impl Engine {
         let (state, lsn) = {
             // Rows enter the head under the sequencer, so here the state has every row up to the last LSN.
             let sequencer = lock(&self.sequencer);
-            let state = lock(&self.state).clone();
+            let state = self.versions.now();
             (state, sequencer.next_lsn - 1)
         };
         let mut search = Search::new(since.lsn(), keys);

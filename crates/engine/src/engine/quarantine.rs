@@ -17,69 +17,15 @@ use crate::catalogue::Catalogue;
 use crate::disk::Disk;
 use crate::error::Error;
 use crate::index::Index;
-use crate::inspect::full_name;
+use crate::layout::{copy_file, listed, remove_if_there, segment_dir, segment_name, side_name};
 use crate::log;
 use crate::manifest::{FileMeta, Manifest};
-use crate::schema::{Lsn, TableId};
 use crate::segment::{Home, Segment, SegmentMeta};
 
-use super::Engine;
-use super::open::{segment_dir, segment_name, side_name};
-use super::restore::copy_file;
+use super::{Engine, OnDamage, Quarantined, QuarantinedTable};
 
 pub(crate) fn quarantine_note(bytes: &[u8]) {
     note::hostile(bytes);
-}
-
-/// What becomes of damage that is found while a store opens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum OnDamage {
-    /// The damaged file is put aside, [`Engine::quarantined`] lists it, and the rest is served.
-    #[default]
-    Quarantine,
-    /// The store does not open.
-    Refuse,
-}
-
-/// A file that was put aside, and what is known to be lost with it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Quarantined {
-    /// Where it was.
-    pub file: PathBuf,
-    /// Where it is now; `None` = it was missing.
-    pub kept: Option<PathBuf>,
-    /// The byte at which the damaged part starts.
-    pub offset: u64,
-    /// Which check failed.
-    pub reason: String,
-    /// When, by the wall clock, in nanoseconds since 1970.
-    pub time_ns: i64,
-    /// Its size as the store knew it.
-    pub bytes: u64,
-    /// Rows that it held; `None` = it held none, or nobody knows how many.
-    pub rows: Option<u64>,
-    /// Series whose tags are lost with it, and so their rows, wherever those are; `None` = none, or nobody knows how
-    /// many.
-    pub series: Option<u64>,
-    /// First and last LSN of what it held, as far as it is known.
-    pub lsns: Option<(Lsn, Lsn)>,
-    /// Tables whose rows or series it held, as far as it could be told.
-    pub tables: Vec<QuarantinedTable>,
-}
-
-/// Rows of a table in a file that was put aside.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct QuarantinedTable {
-    /// Its id.
-    pub id: TableId,
-    /// Database, schema and table, when it was put aside.
-    pub name: Option<String>,
-    /// How many; `None` = unknown.
-    pub rows: Option<u64>,
-    /// Series that are lost; `None` = none, or unknown.
-    pub series: Option<u64>,
-    /// First and last time that they may have.
-    pub times: (i64, i64),
 }
 
 /// Folder of what was put aside.
@@ -214,7 +160,7 @@ impl<'a> Quarantine<'a> {
         for damaged in &mut self.found {
             damaged.entry.time_ns = now_ns;
             for table in &mut damaged.entry.tables {
-                table.name = full_name(catalogue, table.id).map(|name| name.join("."));
+                table.name = catalogue.full_name(table.id).map(|name| name.join("."));
             }
             if let Some(kept) = &damaged.entry.kept {
                 // The manifest lists the file, so what has its name there is what a crash left of an earlier attempt.
@@ -250,9 +196,7 @@ impl<'a> Quarantine<'a> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
             names => names.map_err(Error::io("list", &dir))?,
         };
-        let listed: BTreeSet<String> = super::backup::listed(&manifest.contents)
-            .into_keys()
-            .collect();
+        let listed: BTreeSet<String> = listed(&manifest.contents).into_keys().collect();
         let is_live = |name: &str| {
             let number = log::file_number(name);
             listed.contains(name) || number.is_some_and(|number| live.contains(&number))
@@ -343,18 +287,9 @@ fn make_dir(disk: &dyn Disk, dir: &Path) -> Result<PathBuf, Error> {
     Ok(to)
 }
 
-pub(super) fn remove_if_there(disk: &dyn Disk, path: &Path) -> Result<(), Error> {
-    match disk.remove(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(Error::io("remove", path)(error))
-        }
-        _ => Ok(()),
-    }
-}
-
 /// Whether there are segments or index files that the manifest does not list.
 fn has_unlisted(disk: &dyn Disk, segments: &Path, manifest: &Manifest) -> Result<bool, Error> {
-    let listed = super::backup::listed(&manifest.contents);
+    let listed = listed(&manifest.contents);
     let names = disk.list(segments).map_err(Error::io("list", segments))?;
     let mut names = names.iter();
     let is_either = |name: &str| [".seg", ".idx"].iter().any(|it| name.ends_with(it));

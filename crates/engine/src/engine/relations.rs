@@ -3,20 +3,20 @@
 //! Does: turn names and rows of values into changes of a batch. Does not: order or log them, [`Engine::write`] does.
 
 use std::path::Path;
-use std::sync::{Arc, PoisonError, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::Arc;
 
 use nilometer_codec::PhysicalType;
 
 use super::ddl::{exists, find_schema, in_schema};
-use super::open::side_name;
 use super::{Engine, State, check_name, lock};
 use crate::batch::Batch;
 use crate::disk::Disk;
 use crate::error::Error;
+use crate::layout::side_name;
 use crate::manifest::{FileKind, Manifest};
+use crate::ranked::{Read, Write};
 use crate::relation::{
-    self, Change, ROWS_MAX, RelationColumn, RelationId, RelationReader, RelationSchema, Relations,
-    Rows, Value,
+    self, Change, ROWS_MAX, RelationColumn, RelationId, RelationSchema, Relations, Rows, Value,
 };
 use crate::schema::{Lsn, SchemaId};
 use crate::snapshot::Snapshot;
@@ -214,38 +214,12 @@ impl Engine {
         self.relations().named(schema, name).is_some()
     }
 
-    pub(crate) fn relations(&self) -> RwLockReadGuard<'_, Relations> {
-        self.relations
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn relations(&self) -> Read<'_, Relations> {
+        self.relations.read()
     }
 
-    pub(super) fn relations_mut(&self) -> RwLockWriteGuard<'_, Relations> {
-        self.relations
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Snapshot {
-    /// Names of a schema's relations, sorted; `None` = no such schema.
-    pub fn relations(&self, database: &str, schema: &str) -> Option<Vec<String>> {
-        let catalogue = self.engine().catalogue();
-        let id = catalogue.schema(catalogue.database(database)?, schema)?;
-        let all = self.engine().relations().of_schema(id, self.lsn());
-        Some(all.iter().map(|relation| relation.name.clone()).collect())
-    }
-
-    /// A relation by its name.
-    pub fn relation(&self, database: &str, schema: &str, name: &str) -> Option<RelationReader> {
-        let engine = self.engine();
-        let id = {
-            let catalogue = engine.catalogue();
-            catalogue.schema(catalogue.database(database)?, schema)?
-        };
-        let relation = engine.relations().named_at(id, name, self.lsn()).cloned()?;
-        let hold = Arc::clone(self.hold());
-        Some(RelationReader::new(Arc::clone(engine), relation, hold))
+    pub(super) fn relations_mut(&self) -> Write<'_, Relations> {
+        self.relations.write()
     }
 }
 

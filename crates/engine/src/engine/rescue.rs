@@ -13,17 +13,16 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::flush::Published;
-use super::open::{segment_dir, segment_name};
-use super::quarantine::{OnDamage, Quarantined, QuarantinedTable, keep_aside};
-use super::verify::{Damage, Verified};
-use super::{Engine, Options, lock};
+use super::quarantine::keep_aside;
+use super::verify::Verified;
+use super::{Damage, Engine, OnDamage, Options, Quarantined, QuarantinedTable, lock};
 use crate::budget::MemoryUse;
 use crate::clock::{Clock, SystemClock};
 use crate::compaction::balance::Balance;
 use crate::compaction::rewrite::Rewrite;
 use crate::disk::{Disk, RealDisk};
 use crate::error::Error;
-use crate::inspect::full_name;
+use crate::layout::{segment_dir, segment_name};
 use crate::manifest::Edit;
 use crate::schema::TableId;
 use crate::segment::{Broken, GROUP_BYTES_MAX, Home, Segment, SegmentMeta, SegmentWriter, Window};
@@ -74,7 +73,7 @@ impl Engine {
             .filter(|it| it.time_ns >= began_ns || !known.contains(&it.kept))
             .cloned()
             .collect();
-        let segments = Arc::clone(&lock(&engine.state).version);
+        let segments = engine.versions.version();
         for segment in &segments.segments {
             put_aside.extend(engine.rescue(segment)?);
         }
@@ -200,7 +199,7 @@ impl Engine {
         let tables: Vec<QuarantinedTable> = lost
             .map(|(&id, lost)| QuarantinedTable {
                 id,
-                name: full_name(&catalogue, id).map(|name| name.join(".")),
+                name: catalogue.full_name(id).map(|name| name.join(".")),
                 rows: Some(lost.rows),
                 series: None,
                 times: lost.times,

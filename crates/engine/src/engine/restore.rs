@@ -9,24 +9,23 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::backup::{MARKER_FILE, check_log_end, listed, log_names, read_marker};
-use super::open::{LOCK_FILE, lock_dir, log_options, segment_dir, segment_name, side_name};
+use super::backup::{MARKER_FILE, check_log_end, log_names, read_marker};
 use super::{Engine, Options};
 use crate::budget::MemoryBudget;
 use crate::definitions_file;
-use crate::disk::{Disk, RealDisk, write_all_at};
+use crate::disk::{Disk, RealDisk};
 use crate::error::Error;
 use crate::idempotency;
 use crate::index::{BlockCache, Index};
+use crate::layout::{
+    LOCK_FILE, copy_file, listed, lock_dir, log_options, segment_dir, segment_name, side_name,
+};
 use crate::log::Log;
 use crate::manifest::{FileKind, FileMeta, Manifest};
 use crate::record;
 use crate::relation;
 use crate::schema::Lsn;
 use crate::segment::Segment;
-
-/// Bytes that are copied at once.
-const PIECE_BYTES: usize = 1 << 20;
 
 /// What restoring did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -182,23 +181,4 @@ fn restore_log(
         &mut |lsn, payload: &[u8]| record::decode(lsn, payload).map(drop),
     )?;
     Ok(replayed.last_lsn)
-}
-
-/// A file, whole, in another place; durable except for its name.
-pub(super) fn copy_file(disk: &dyn Disk, from: &Path, to: &Path) -> Result<(), Error> {
-    let source = disk.open(from).map_err(Error::io("open", from))?;
-    let copy = disk.create(to).map_err(Error::io("create", to))?;
-    let mut piece = vec![0; PIECE_BYTES];
-    let mut at = 0;
-    loop {
-        let n = source
-            .read_at(&mut piece, at)
-            .map_err(Error::io("read", from))?;
-        if n == 0 {
-            return copy.sync().map_err(Error::io("sync", to));
-        }
-        let bytes = piece.get(..n).unwrap_or_default();
-        write_all_at(copy.as_ref(), bytes, at).map_err(Error::io("write", to))?;
-        at += n as u64;
-    }
 }

@@ -145,7 +145,7 @@ impl Engine {
         }
         let mut rows = change.new;
         if table.settings.duplicates == Duplicates::Keep {
-            add_survivors(self, change.snapshot, table, &gone, &keys, &mut rows)?;
+            add_survivors(change.snapshot, table, &gone, &keys, &mut rows)?;
         }
         let tombstone = Tombstone {
             lsn: 0,
@@ -177,7 +177,6 @@ fn asked(table: TableId, keys: &[Key]) -> Keys<'_> {
 
 /// Adds to `rows`, before all others, those that have the key of one that goes and stay.
 fn add_survivors(
-    engine: &Engine,
     snapshot: &Snapshot,
     table: &Arc<TableSchema>,
     gone: &[RowKey],
@@ -198,7 +197,7 @@ fn add_survivors(
         tags: Vec::new(),
         limit: None,
     };
-    let scan = Scan::of_series(engine, snapshot.state(), snapshot.lsn(), &request, series)?;
+    let scan = Scan::of_series(snapshot.moment(), &request, series)?;
     let mut survivors: Option<TableRows> = None;
     scan.read_rows(table.id, |read| {
         let mut kept = Vec::new();

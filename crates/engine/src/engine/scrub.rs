@@ -9,21 +9,22 @@
 //! lose nothing yet: the log is flushed, the manifest written afresh.
 
 mod place;
+mod progress;
 
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::Arc;
 
 use self::place::{Place, Stage};
-use super::compact::DamagedSegment;
+pub use self::progress::Scrubbed;
+pub(super) use self::progress::{Scrub, begin};
+use super::damaged::{Damage, DamagedSegment};
 use super::flush::Maintained;
-use super::open::{segment_dir, segment_name, side_name};
-use super::quarantine::OnDamage;
-use super::verify::Damage;
-use super::{Engine, lock};
+use super::{Engine, OnDamage, lock};
 use crate::checked_file::{Identity, Reading};
 use crate::error::Error;
 use crate::index::{Index, IndexPlace};
-use crate::log::LogPlace;
+use crate::layout::{segment_dir, segment_name, side_name};
 use crate::manifest::{FileKind, FileMeta};
+use crate::ranked::Locked;
 use crate::segment::{Segment, SegmentPlace};
 use crate::{definitions_file, idempotency, relation};
 
@@ -37,24 +38,6 @@ const SAVE_MS: u64 = 60_000;
 const DAMAGE_LISTED_MAX: usize = 1000;
 const DAY_NS: u128 = 24 * 3600 * 1_000_000_000;
 
-/// What the scrub has read and found since the store was opened.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Scrubbed {
-    /// Bytes read.
-    pub bytes: u64,
-    /// Times that it came to the end of everything.
-    pub passes: u64,
-    /// When it last came to the end, in nanoseconds since 1970, in whichever life of the store; 0 = never.
-    pub last_pass_ns: i64,
-    /// When the pass that goes on now began.
-    pub pass_started_ns: i64,
-    /// Bytes that it has read.
-    pub pass_bytes: u64,
-    /// What fails a checksum, does not decode or is not there, in the order in which it was found, each place once; the
-    /// first thousand.
-    pub damage: Vec<Damage>,
-}
-
 /// What one step did.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct ScrubStep {
@@ -64,33 +47,6 @@ pub struct ScrubStep {
     pub damage: u64,
     /// Everything that was there when the pass began has been read.
     pub is_end: bool,
-}
-
-/// Where the scrub is.
-#[derive(Debug)]
-pub(super) struct Scrub {
-    place: Place,
-    log: Option<LogPlace>,
-    /// When the place was written down, and whether it is another now.
-    saved_ms: Option<u64>,
-    stepped_ms: Option<u64>,
-}
-
-impl Scrub {
-    /// Goes on where an earlier life of the store was.
-    pub(super) fn new(place: Option<Place>) -> Self {
-        let mut place = place.unwrap_or_default();
-        if place.stage == Stage::Log {
-            // Opening the store has read and checked all of it that is needed.
-            place.stage = Stage::Files;
-        }
-        Self {
-            place,
-            log: None,
-            saved_ms: None,
-            stepped_ms: None,
-        }
-    }
 }
 
 /// A file to read, held so that it stays.
@@ -116,7 +72,7 @@ impl Engine {
     /// Does a step if one is due: everything is read once in the days that the setting says.
     pub(super) fn scrub_if_due(&self) -> Result<Maintained, Error> {
         let days = self.options.scrub_days;
-        let Ok(mut scrub) = self.scrub.try_lock() else {
+        let Some(mut scrub) = self.scrub.try_lock() else {
             return Ok(Maintained::Idle);
         };
         if days == 0 || self.check_poisoned().is_err() {
@@ -164,7 +120,7 @@ impl Engine {
 
     fn scrub_holding(
         &self,
-        scrub: &mut MutexGuard<'_, Scrub>,
+        scrub: &mut Locked<'_, Scrub>,
         bytes_max: u64,
     ) -> Result<ScrubStep, Error> {
         let mut step = ScrubStep::default();
@@ -380,7 +336,7 @@ impl Engine {
     fn next_to_scrub(&self, place: &Place) -> Option<(u64, Next)> {
         let is_next = |id: u64| (place.file_id..place.end_id).contains(&id);
         let manifest = lock(&self.manifest);
-        let segments = Arc::clone(&lock(&self.state).version);
+        let segments = self.versions.version();
         let segment = segments
             .segments
             .iter()
@@ -497,20 +453,4 @@ fn missing(error: Error) -> Error {
         }
         other => other,
     }
-}
-
-/// What a store starts with.
-pub(super) fn begin(
-    disk: &dyn crate::disk::Disk,
-    dir: &std::path::Path,
-    uuid: [u8; 16],
-) -> (Mutex<Scrub>, Mutex<Scrubbed>) {
-    let place = place::read(disk, dir, uuid);
-    let scrubbed = Scrubbed {
-        last_pass_ns: place.map_or(0, |place| place.last_pass_ns),
-        pass_started_ns: place.map_or(0, |place| place.started_ns),
-        pass_bytes: place.map_or(0, |place| place.done),
-        ..Scrubbed::default()
-    };
-    (Mutex::new(Scrub::new(place)), Mutex::new(scrubbed))
 }

@@ -3,15 +3,15 @@
 //! Does: check the manifest, every segment page by page, every side file and the log, and name all that is damaged. Does
 //! not: change a byte of the store; the log is replayed from a copy in memory, because replaying cuts a torn tail.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use super::backup::log_names;
-use super::open::{lock_dir, log_options, segment_dir, segment_name, side_name};
 use super::restore::verify_side_file;
-use super::{Engine, Options};
+use super::{Damage, Engine, Options};
 use crate::disk::{Disk, MemoryDisk, RealDisk, read_exact_at, write_all_at};
 use crate::error::Error;
+use crate::layout::{lock_dir, log_options, segment_dir, segment_name, side_name};
 use crate::log::{self, Log};
 use crate::manifest::Manifest;
 use crate::record;
@@ -32,17 +32,6 @@ pub struct Verified {
     pub bytes: u64,
     /// What fails a checksum, does not decode or is not there.
     pub damage: Vec<Damage>,
-}
-
-/// A damaged part of a file.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Damage {
-    /// The file.
-    pub path: PathBuf,
-    /// Where the damaged part starts; 0 for a file that cannot be read at all.
-    pub offset: u64,
-    /// Which check failed.
-    pub reason: String,
 }
 
 impl Engine {

@@ -3,7 +3,8 @@
 use nilometer_codec::{decode_i64s, encode_i64s, varint};
 use roaring::RoaringBitmap;
 
-use super::{Texts, VALUES_OF_ONE_BLOCK};
+use super::Texts;
+use super::layout::VALUES_OF_ONE_BLOCK;
 use crate::definition::{take_bytes, take_u32};
 use crate::error::Malformed;
 

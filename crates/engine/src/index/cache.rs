@@ -1,12 +1,13 @@
 //! Blocks that were read, checked and decoded: the recent ones, up to so many bytes of the memory budget.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use roaring::RoaringBitmap;
 
 use super::block::Dictionary;
 use crate::budget::{Charge, MemoryBudget, MemoryUse};
 use crate::catalogue::CodeColumn;
+use crate::ranked::{Locked, Mutex, Rank};
 use crate::segment::Bounded;
 
 /// File id and offset.
@@ -63,10 +64,13 @@ impl BlockCache {
         Self {
             budget: budget.clone(),
             bytes_max,
-            inner: Mutex::new(Inner {
-                blocks: Bounded::new(bytes_max),
-                charge: budget.take(MemoryUse::Cache, 0),
-            }),
+            inner: Mutex::new(
+                Rank::IndexBlocks,
+                Inner {
+                    blocks: Bounded::new(bytes_max),
+                    charge: budget.take(MemoryUse::Cache, 0),
+                },
+            ),
         }
     }
 
@@ -95,8 +99,8 @@ impl BlockCache {
         self.lock().blocks.weight()
     }
 
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Locked<'_, Inner> {
+        self.inner.lock()
     }
 }
 

@@ -7,7 +7,7 @@
 use nilometer_codec::varint;
 
 use super::block::{ended, put_u32s, take_u32s};
-use super::{COPIED_BLOCKS_MAX, SERIES_OF_ONE_BLOCK, VALUES_OF_ONE_BLOCK};
+use super::layout::{COPIED_BLOCKS_MAX, SERIES_OF_ONE_BLOCK, VALUES_OF_ONE_BLOCK};
 use crate::definition::{put_text, take_text, take_u32};
 use crate::error::Malformed;
 use crate::schema::{ColumnId, TableId};

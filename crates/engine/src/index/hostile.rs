@@ -7,7 +7,8 @@ use nilometer_codec::crc32c;
 
 use super::block::{Place, decode_dictionary, decode_list, encode_dictionary, put_u32s, take_u32s};
 use super::footer::{Footer, Layout};
-use super::{BlockCache, HEADER_BYTES, Index, KIND, MAGIC, TAIL_BYTES, VALUES_OF_ONE_BLOCK};
+use super::layout::{HEADER_BYTES, KIND, MAGIC, TAIL_BYTES, VALUES_OF_ONE_BLOCK};
+use super::{BlockCache, Index};
 use crate::budget::MemoryBudget;
 use crate::disk::{Disk as _, MemoryDisk, write_all_at};
 use crate::file_header;

@@ -12,9 +12,10 @@ use std::collections::BinaryHeap;
 
 use super::block::Place;
 use super::footer::{Blocks, TableMeta, TagMeta};
+use super::layout::SERIES_OF_ONE_BLOCK;
 use super::reader::tag_of;
 use super::stream::{ListPlace, Lists, Part, Values, bytes_of};
-use super::{Index, IndexWriter, SERIES_OF_ONE_BLOCK};
+use super::{Index, IndexWriter};
 use crate::error::{Error, Malformed};
 use crate::schema::{ColumnId, TableId};
 

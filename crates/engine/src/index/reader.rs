@@ -11,12 +11,13 @@ use std::sync::{Arc, OnceLock};
 use nilometer_codec::crc32c;
 use roaring::RoaringBitmap;
 
+use super::Texts;
 use super::block::Dictionary;
 use super::cache::BlockCache;
 use super::footer::{Footer, Layout, TableMeta, TagMeta};
-use super::{HEADER_BYTES, KIND, MAGIC, SERIES_OF_ONE_BLOCK, TAIL_BYTES};
+use super::layout::{HEADER_BYTES, KIND, MAGIC, SERIES_OF_ONE_BLOCK, TAIL_BYTES};
 #[cfg(test)]
-use super::{TableSeries, TagSeries, Texts};
+use super::series::{TableSeries, TagSeries};
 use crate::definition::take_bytes;
 use crate::disk::{Disk, DiskFile, read_exact_at};
 use crate::error::{Error, Malformed};

@@ -10,7 +10,8 @@
 use super::block::{Dictionary, Place};
 use super::footer::{TableMeta, TagMeta};
 use super::reader::series_of;
-use super::{Index, TableSeries, TagSeries, Texts};
+use super::series::{TableSeries, TagSeries};
+use super::{Index, Texts};
 use crate::error::Error;
 use crate::schema::TableId;
 

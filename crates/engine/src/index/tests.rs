@@ -8,12 +8,13 @@ use proptest::prelude::*;
 use regex::Regex;
 
 use super::block::decode_dictionary;
+use super::layout::HEADER_BYTES;
 use super::*;
 use crate::budget::MemoryBudget;
 use crate::disk::{Disk, MemoryDisk};
 use crate::error::Error;
 use crate::predicate::TagMatch;
-use crate::schema::SeriesId;
+use crate::schema::{ColumnId, SeriesId, TableId};
 
 const UUID: [u8; 16] = [7; 16];
 const TABLE: TableId = TableId(3);

@@ -7,9 +7,10 @@ use std::cmp::Ordering;
 
 use nilometer_codec::crc32c;
 
+use super::Index;
 use super::footer::{TableMeta, TagMeta};
+use super::layout::{HEADER_BYTES, KIND, TAIL_BYTES};
 use super::reader::decode_tail;
-use super::{HEADER_BYTES, Index, KIND, TAIL_BYTES};
 use crate::error::Error;
 use crate::file_header;
 use crate::segment::PartRead;

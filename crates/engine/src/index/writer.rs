@@ -9,12 +9,14 @@ use std::sync::Arc;
 
 use nilometer_codec::{BLOCK_ROWS_MAX, crc32c};
 
+use super::Texts;
 use super::block::{Place, encode_dictionary, put_u32s};
 use super::footer::{Blocks, Footer, TableMeta, TagMeta};
-use super::{
+use super::layout::{
     BLOCK_TEXT_BYTES, COPIED_BLOCKS_MAX, HEADER_BYTES, KIND, MAGIC, SERIES_OF_ONE_BLOCK,
-    TAIL_BYTES, TableSeries, TagSeries, Texts, VALUES_OF_ONE_BLOCK, put_hashed,
+    TAIL_BYTES, VALUES_OF_ONE_BLOCK,
 };
+use super::series::{TableSeries, TagSeries, put_hashed};
 use crate::disk::{Disk, DiskFile, write_all_at};
 use crate::error::{Error, Malformed};
 use crate::file_header;

@@ -21,11 +21,12 @@ use arrow_array::RecordBatch;
 
 use super::Session;
 use crate::batch::{Batch, BatchKey, TableRows};
-use crate::engine::{Engine, Key, Keys, Presence, Since, State, find_table};
+use crate::engine::{Engine, Key, Keys, Presence, Since, find_table};
 use crate::error::Error;
 use crate::nearest::nearest;
 use crate::order::sorted_order;
 use crate::schema::{ColumnId, ColumnKind, Duplicates, Lsn, SeriesId, TIME_COLUMN, TableSchema};
+use crate::state::State;
 use arrays::{Refusal, Strings};
 pub use guess::{is_likely_tag, likely_tags};
 pub use missing::Missing;

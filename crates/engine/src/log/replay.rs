@@ -1,7 +1,7 @@
 //! Opening the log: which records count, what is a torn tail, what is damage.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar};
 
 use super::file::{FileHeader, HEADER_BYTES, RECORD_ALIGN, RecordHeader, file_name, file_number};
 use super::mark::{Mark, MarkFile};
@@ -11,6 +11,7 @@ use super::{Files, Group, LiveFile, Log, LogCounters, LogOptions, Queue};
 use crate::disk::{Disk, DiskFile, read_exact_at, write_all_at};
 use crate::error::Error;
 use crate::file_header::Format;
+use crate::ranked::{Mutex, Rank};
 use crate::schema::Lsn;
 
 /// What replay found.
@@ -119,33 +120,42 @@ impl Log {
             disk,
             dir,
             uuid,
-            queue: Mutex::new(Queue {
-                records: Vec::new(),
-                file_number: next_number,
-                offset: HEADER_BYTES as u64,
-                last_lsn: replayed.last_lsn,
-            }),
-            group: Mutex::new(Group {
-                durable,
-                leading: false,
-                poisoned: None,
-                counters: LogCounters::default(),
-            }),
+            queue: Mutex::new(
+                Rank::LogQueue,
+                Queue {
+                    records: Vec::new(),
+                    file_number: next_number,
+                    offset: HEADER_BYTES as u64,
+                    last_lsn: replayed.last_lsn,
+                },
+            ),
+            group: Mutex::new(
+                Rank::LogGroup,
+                Group {
+                    durable,
+                    leading: false,
+                    poisoned: None,
+                    counters: LogCounters::default(),
+                },
+            ),
             led: Condvar::new(),
-            files: Mutex::new(Files {
-                live: needed
-                    .into_iter()
-                    .map(|(file, header)| LiveFile {
-                        number: file.number,
-                        start_lsn: header.start_lsn,
-                        file: file.file,
-                        path: file.path,
-                    })
-                    .collect(),
-                free: Vec::new(),
-                mark,
-                buffer: Vec::new(),
-            }),
+            files: Mutex::new(
+                Rank::LogFiles,
+                Files {
+                    live: needed
+                        .into_iter()
+                        .map(|(file, header)| LiveFile {
+                            number: file.number,
+                            start_lsn: header.start_lsn,
+                            file: file.file,
+                            path: file.path,
+                        })
+                        .collect(),
+                    free: Vec::new(),
+                    mark,
+                    buffer: Vec::new(),
+                },
+            ),
             options,
         };
         log.settle(&in_doubt, replayed.last_lsn, free)?;

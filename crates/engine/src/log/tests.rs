@@ -1,4 +1,5 @@
 use std::io;
+use std::sync::Mutex;
 
 use super::*;
 use crate::disk::{DiskLock, MemoryDisk};
@@ -262,7 +263,7 @@ impl DiskFile for SlowFile {
         self.inner.write_at(buf, offset)
     }
     fn sync(&self) -> io::Result<()> {
-        if let Some(log) = lock(&self.disk.log).take() {
+        if let Some(log) = self.disk.log.lock().unwrap().take() {
             append(&log, 2);
         }
         self.inner.sync()
@@ -279,7 +280,7 @@ fn a_record_that_came_during_a_sync_tells_of_that_sync() {
     let disk = SlowDisk::default();
     let (log, _) = open(Arc::new(disk.clone()), 0).unwrap();
     let log = Arc::new(log);
-    *lock(&disk.log) = Some(Arc::clone(&log));
+    *disk.log.lock().unwrap() = Some(Arc::clone(&log));
     append(&log, 1);
     log.sync(1).unwrap();
     assert_eq!(log.durable(), 1, "the second record is in the next group");

@@ -1,12 +1,13 @@
 //! Which LSNs are still looked at, so that no version that one of them sees is forgotten.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use crate::ranked::{Locked, Mutex, Rank};
 use crate::schema::Lsn;
 
 /// The LSNs that snapshots and flushes hold. Clones share them.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub(crate) struct Holds {
     held: Arc<Mutex<BTreeMap<Lsn, usize>>>,
 }
@@ -16,6 +17,14 @@ pub(crate) struct Holds {
 pub(crate) struct Hold {
     lsn: Lsn,
     holds: Holds,
+}
+
+impl Default for Holds {
+    fn default() -> Self {
+        Self {
+            held: Arc::new(Mutex::new(Rank::Holds, BTreeMap::new())),
+        }
+    }
 }
 
 impl Holds {
@@ -38,9 +47,8 @@ impl Holds {
         held.keys().next().map_or(durable, |&lsn| lsn.min(durable))
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Lsn, usize>> {
-        // Nobody panics while holding it with half-made state behind it.
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Locked<'_, BTreeMap<Lsn, usize>> {
+        self.held.lock()
     }
 }
 

@@ -9,7 +9,7 @@ use super::holds::Hold;
 use super::value::{Row, Value, push};
 use super::{RelationColumn, RelationSchema};
 use crate::batch::Column;
-use crate::engine::Engine;
+use crate::moment::Store;
 use crate::scan::field_array;
 use crate::schema::{ColumnId, field_type};
 
@@ -21,15 +21,15 @@ const BATCH_TEXT_BYTES: usize = 64 << 20;
 /// A relation as a snapshot sees it, unchanged by what comes later. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct RelationReader {
-    engine: Arc<Engine>,
+    store: Arc<dyn Store>,
     schema: Arc<RelationSchema>,
     hold: Arc<Hold>,
 }
 
 impl RelationReader {
-    pub(crate) fn new(engine: Arc<Engine>, schema: Arc<RelationSchema>, hold: Arc<Hold>) -> Self {
+    pub(crate) fn new(store: Arc<dyn Store>, schema: Arc<RelationSchema>, hold: Arc<Hold>) -> Self {
         Self {
-            engine,
+            store,
             schema,
             hold,
         }
@@ -51,13 +51,13 @@ impl RelationReader {
     }
 
     fn find(&self, key: usize, values: &[Value]) -> Option<Row> {
-        let relations = self.engine.relations();
+        let relations = self.store.relations();
         relations.find(self.schema.id, key, values, self.hold.lsn())
     }
 
     /// About how many rows there are: those of now, not of the snapshot.
     pub fn rows_estimate(&self) -> usize {
-        self.engine.relations().live(self.schema.id)
+        self.store.relations().live(self.schema.id)
     }
 
     /// As [`Self::read`], of the row with these values of the primary key (`None`) or of a unique key of this number.
@@ -73,9 +73,7 @@ impl RelationReader {
 
     /// All rows, in no order that means anything.
     pub fn rows(&self) -> Vec<Row> {
-        self.engine
-            .relations()
-            .rows(self.schema.id, self.hold.lsn())
+        self.store.relations().rows(self.schema.id, self.hold.lsn())
     }
 
     /// All rows as Arrow, of the columns at these positions.

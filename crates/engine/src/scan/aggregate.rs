@@ -18,16 +18,17 @@ use std::sync::Arc;
 use nilometer_codec::PhysicalType;
 
 use super::conflicts::Conflicts;
+use super::merge;
+use super::plan::{MORSEL_ROWS, OutputColumn, Source, estimate, find_sources, plan_columns};
+use super::request::ScanRequest;
+use super::series::find_series;
 use super::source::{GroupReader, Piece, RunCursor};
-use super::{
-    MORSEL_ROWS, OutputColumn, ScanRequest, Source, TagPredicate, estimate, find_series,
-    find_sources, merge, plan_columns,
-};
 use crate::catalogue::TagColumn;
-use crate::engine::{Engine, State};
 use crate::error::Error;
+use crate::moment::Moment;
+use crate::predicate::TagPredicate;
 use crate::sabotage::Sabotage;
-use crate::schema::{ColumnId, Duplicates, Lsn, SeriesId, TableSchema};
+use crate::schema::{ColumnId, Duplicates, SeriesId, TableSchema};
 use bucket::Buckets;
 use cover::{Step, cover};
 use group::Group;
@@ -165,9 +166,7 @@ impl AggregateSources {
 
 impl Aggregation {
     pub(crate) fn plan(
-        engine: &Engine,
-        state: &State,
-        visible: Lsn,
+        moment: &Moment,
         request: &AggregateRequest,
         shown_tags: &[usize],
     ) -> Result<Self, Error> {
@@ -184,17 +183,13 @@ impl Aggregation {
             tags: request.tags.clone(),
             limit: None,
         };
-        let layers = {
-            let catalogue = engine.catalogue();
-            if catalogue.table(table.id).is_none() {
-                return Err(Error::TableDropped {
-                    table: table.name.clone(),
-                });
-            }
-            Arc::clone(catalogue.layers())
-        };
-        let series = find_series(&layers, table, &scan.tags)?;
-        let (columns, fields) = plan_columns(&layers, &scan, &series)?;
+        if moment.names.table(table.id).is_none() {
+            return Err(Error::TableDropped {
+                table: table.name.clone(),
+            });
+        }
+        let series = find_series(&moment.layers, table, &scan.tags)?;
+        let (columns, fields) = plan_columns(&moment.layers, &scan, &series)?;
         let mut tags = vec![None; table.tags.len()];
         let mut slots = Vec::new();
         for (at, column) in columns.into_iter().enumerate() {
@@ -208,7 +203,7 @@ impl Aggregation {
                 OutputColumn::Time | OutputColumn::Series | OutputColumn::Nth => {}
             }
         }
-        let sources = find_sources(state, visible, &scan, &series)?;
+        let sources = find_sources(moment, &scan, &series)?;
         let rows = estimate(&sources, &series, &request.time);
         let morsels = usize::try_from(rows.div_ceil(MORSEL_FACTOR * MORSEL_ROWS));
         let morsels = morsels.unwrap_or(usize::MAX).clamp(1, series.len().max(1));
@@ -224,7 +219,7 @@ impl Aggregation {
                 fields,
                 slots,
                 tags,
-                sabotage: engine.sabotage(),
+                sabotage: moment.sabotage,
             }),
         })
     }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use nilometer_codec::stats::PageStatistics;
 
-use super::Plan;
-use super::narrow::{Condition, Survey};
-use super::report::GroupRead;
+use super::counters::GroupRead;
+use super::narrow::Survey;
+use super::plan::{Condition, Plan};
 use super::source::{Given, GroupCursor, GroupReader, needed_blocks};
 use crate::error::Error;
 use crate::schema::Duplicates;

@@ -10,9 +10,8 @@ use nilometer_codec::PhysicalType;
 use nilometer_codec::stats::{Edge, PageStatistics};
 
 use super::conflicts::extent;
-use super::narrow::is_number;
+use super::plan::{Plan, Source, is_number};
 use super::source::{Data, DataSource, Piece, Rows};
-use super::{Plan, Source};
 use crate::batch::{Column, Values};
 use crate::error::Error;
 use crate::mask::Mask;

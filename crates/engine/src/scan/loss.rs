@@ -7,11 +7,12 @@ use arrow_array::types::{Float64Type, Int64Type, TimestampNanosecondType, UInt64
 use arrow_array::{Array, RecordBatch};
 use nilometer_codec::PhysicalType;
 
-use super::{Narrowing, Scan, ScanRequest};
+use super::Scan;
+use super::request::{Narrowing, ScanRequest};
 use crate::cast::{Value, converts};
-use crate::engine::{Engine, State};
 use crate::error::Error;
-use crate::schema::{Lsn, TableSchema};
+use crate::moment::Moment;
+use crate::schema::TableSchema;
 
 /// A value that does not convert without loss.
 #[derive(Debug, PartialEq)]
@@ -23,9 +24,7 @@ pub(crate) struct Loss {
 
 /// The first value of a field, in the order of a scan, that does not convert to `to`; `None` = all do.
 pub(crate) fn first_loss(
-    engine: &Engine,
-    state: &State,
-    visible: Lsn,
+    moment: &Moment,
     table: &Arc<TableSchema>,
     field: usize,
     to: PhysicalType,
@@ -37,7 +36,7 @@ pub(crate) fn first_loss(
         tags: Vec::new(),
         limit: None,
     };
-    let scan = Scan::plan(engine, state, visible, &request, &Narrowing::None)?;
+    let scan = Scan::plan(moment, &request, &Narrowing::None)?;
     for morsel in 0..scan.morsels() {
         for batch in scan.read(morsel) {
             if let Some(loss) = loss_in(&batch?, to) {

@@ -1,7 +1,7 @@
 //! Rows that are not needed: by conditions on fields, and by their place among those of their series or of all.
 //!
-//! Does: say what may be asked for, look at a morsel before anything of it is read, and leave out what that shows not
-//! to be needed. Does not: promise to leave out everything; whoever asks looks at the rows again.
+//! Does: look at a morsel before anything of it is read, and leave out what that shows not to be needed. Does not: say what
+//! may be asked for (`request.rs` does), or promise to leave out everything; whoever asks looks at the rows again.
 //!
 //! A row may be left out by its values only if nothing else says what they are: where several sources may have rows of
 //! one key, all of them are read and become one row first.
@@ -10,117 +10,15 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 
-use nilometer_codec::PhysicalType;
-
 use super::choose;
 use super::conflicts::Conflicts;
 use super::ends::{self, Bounds};
 use super::merge::strictly_ascending;
+use super::plan::{Narrowed, Plan, Source};
 use super::source::{GroupCursor, GroupReader, Piece, Rows, RunCursor, needed_blocks};
-use super::{Fields, Plan, ScanRequest, Source};
 use crate::error::Error;
-use crate::predicate::{FieldMatch, FieldPredicate};
-use crate::schema::{ColumnKind, ColumnSource, Duplicates};
+use crate::schema::Duplicates;
 use crate::segment::{GroupDirectory, Segment};
-
-/// Which rows of a request are needed. More of them may come.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub enum Narrowing {
-    /// All.
-    #[default]
-    None,
-    /// Those for which all of these hold.
-    Fields(Vec<FieldPredicate>),
-    /// Of each series so many at its start and so many at its end; rows of one time count as one unless the table
-    /// keeps duplicates.
-    Ends {
-        /// How many of the first.
-        first: usize,
-        /// How many of the last.
-        last: usize,
-    },
-    /// So many of all rows, by their time.
-    Top {
-        /// How many.
-        rows: usize,
-        /// From the last time on backwards, and not from the first on forwards.
-        newest: bool,
-        /// With all rows of the time at which the last of them stands, and not any of those.
-        ties: bool,
-    },
-}
-
-/// What of it is looked at while a morsel is read.
-#[derive(Debug, Default)]
-pub(super) enum Narrowed {
-    #[default]
-    Nothing,
-    Fields(Vec<Condition>),
-    Ends {
-        first: usize,
-        last: usize,
-    },
-}
-
-/// What must hold for a field.
-#[derive(Debug)]
-pub(super) struct Condition {
-    /// Position among the fields of the plan.
-    pub(super) slot: usize,
-    pub(super) matches: Vec<FieldMatch>,
-}
-
-impl Narrowed {
-    /// Adds the fields that are looked at to those that are read.
-    pub(super) fn of(narrowing: &Narrowing, request: &ScanRequest, fields: &mut Fields) -> Self {
-        match narrowing {
-            Narrowing::None | Narrowing::Top { .. } => Self::Nothing,
-            Narrowing::Ends { first, last } => Self::Ends {
-                first: *first,
-                last: *last,
-            },
-            Narrowing::Fields(predicates) => {
-                let counts_rows = request.projection.contains(&ScanRequest::NTH)
-                    && request.table.settings.duplicates == Duplicates::Keep;
-                // The place of a row among those of its key is known only where all of them are.
-                if counts_rows {
-                    return Self::Nothing;
-                }
-                let mut conditions: Vec<Condition> = Vec::new();
-                for predicate in predicates {
-                    let Some(ColumnSource::Field(at)) = request.table.source(predicate.column)
-                    else {
-                        continue;
-                    };
-                    let Some(field) = request.table.fields.get(at) else {
-                        continue;
-                    };
-                    let ColumnKind::Field(kind) = field.kind else {
-                        continue;
-                    };
-                    let known = fields.iter().position(|(id, _)| *id == field.id);
-                    let slot = known.unwrap_or_else(|| {
-                        fields.push((field.id, kind));
-                        fields.len() - 1
-                    });
-                    let matches = predicate.matches.clone();
-                    match conditions.iter_mut().find(|it| it.slot == slot) {
-                        Some(known) => known.matches.push(matches),
-                        None => conditions.push(Condition {
-                            slot,
-                            matches: vec![matches],
-                        }),
-                    }
-                }
-                if conditions.is_empty() {
-                    Self::Nothing
-                } else {
-                    Self::Fields(conditions)
-                }
-            }
-        }
-    }
-}
 
 /// What is known of a morsel's series before their blocks are read.
 #[derive(Debug)]
@@ -268,9 +166,4 @@ impl Survey {
         }
         ends::trim(pieces, first, last, plan.duplicates == Duplicates::Keep);
     }
-}
-
-/// Whether a block's statistics say what its values are, bit for bit.
-pub(super) fn is_number(kind: PhysicalType) -> bool {
-    !matches!(kind, PhysicalType::Text | PhysicalType::Bytes)
 }

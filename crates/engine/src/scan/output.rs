@@ -11,8 +11,8 @@ use arrow_array::{
 use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use nilometer_codec::PhysicalType;
 
+use super::plan::{OutputColumn, Plan};
 use super::source::{Data, Piece, Rows};
-use super::{OutputColumn, Plan};
 use crate::batch::{Column, Strings, TableRows, Validity, Values};
 use crate::catalogue::TagColumn;
 use crate::schema::{ColumnId, TableId};

@@ -1,15 +1,13 @@
 //! What a scan reads and what it leaves alone, for EXPLAIN.
 //!
-//! Does: count. What planning decided is worked out when somebody asks; what reading did is added up as it happens.
+//! Does: work out what planning decided, when somebody asks. Does not: count what reading does (`counters.rs` does).
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::Ordering;
 
-use super::{Plan, Source};
-use crate::engine::State;
-use crate::schema::TableId;
-use crate::segment::{Home, Window};
+use super::plan::{Plan, Source};
+use crate::segment::Home;
 
 /// What a scan reads, and what it leaves alone.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -45,72 +43,6 @@ pub struct ScanReport {
     pub blocks_without_hit: u64,
     /// First and last rows of series that were taken from statistics.
     pub ends_from_statistics: u64,
-}
-
-/// What reading has done so far, of all clones of a scan.
-#[derive(Debug, Default)]
-pub(super) struct Counters {
-    blocks: AtomicU64,
-    pages: AtomicU64,
-    pages_skipped: AtomicU64,
-    bytes: AtomicU64,
-    blocks_ruled_out: AtomicU64,
-    blocks_without_hit: AtomicU64,
-    ends_from_statistics: AtomicU64,
-}
-
-/// What one cursor reads of a group.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct GroupRead {
-    pub(super) blocks: u64,
-    pub(super) pages: u64,
-    pub(super) pages_skipped: u64,
-    pub(super) bytes: u64,
-    pub(super) blocks_ruled_out: u64,
-    pub(super) blocks_without_hit: u64,
-}
-
-impl Counters {
-    pub(super) fn add_ends(&self, rows: usize) {
-        self.ends_from_statistics
-            .fetch_add(rows as u64, Ordering::Relaxed);
-    }
-
-    pub(super) fn add(&self, read: GroupRead) {
-        self.blocks.fetch_add(read.blocks, Ordering::Relaxed);
-        self.pages.fetch_add(read.pages, Ordering::Relaxed);
-        self.pages_skipped
-            .fetch_add(read.pages_skipped, Ordering::Relaxed);
-        self.bytes.fetch_add(read.bytes, Ordering::Relaxed);
-        self.blocks_ruled_out
-            .fetch_add(read.blocks_ruled_out, Ordering::Relaxed);
-        self.blocks_without_hit
-            .fetch_add(read.blocks_without_hit, Ordering::Relaxed);
-    }
-}
-
-/// How much of the table there is.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Whole {
-    segments: u64,
-    partitions: u64,
-}
-
-impl Whole {
-    pub(super) fn of(state: &State, table: TableId) -> Self {
-        let segments = state.version.segments.iter();
-        let with_rows = segments.filter(|segment| segment.groups(table).next().is_some());
-        let edge = |time| Window {
-            table,
-            start: time,
-            end: time,
-        };
-        let windows = state.version.windows.range(edge(i64::MIN)..=edge(i64::MAX));
-        Self {
-            segments: with_rows.count() as u64,
-            partitions: windows.count() as u64,
-        }
-    }
 }
 
 pub(super) fn report(plan: &Plan) -> ScanReport {

@@ -6,12 +6,12 @@ use nilometer_codec::ColumnBuf;
 use roaring::RoaringBitmap;
 
 use crate::catalogue::{Condition, Layers};
-use crate::engine::State;
 use crate::error::Error;
 use crate::head::Run;
 use crate::predicate::TagPredicate;
 use crate::schema::{ColumnSource, Lsn, TableId, TableSchema};
 use crate::segment::{BlockEntry, GroupDirectory, SERIES_PAGE, Segment};
+use crate::state::State;
 
 /// What predicates say about the tags of a table.
 pub(crate) fn conditions<'a>(table: &TableSchema, tags: &'a [TagPredicate]) -> Vec<Condition<'a>> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use nilometer_codec::{ColumnBuf, PhysicalType};
 
-use super::report::GroupRead;
+use super::counters::GroupRead;
 use crate::batch::{Column, Validity, Values};
 use crate::cast::cast;
 use crate::error::Error;

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 
-use super::Source;
+use super::plan::Source;
 use super::source::{GroupReader, needed_blocks};
 use crate::error::Error;
 use crate::schema::Duplicates;

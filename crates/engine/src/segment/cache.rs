@@ -6,8 +6,8 @@
 use std::collections::VecDeque;
 use std::hash::Hash;
 use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustc_hash::FxHashMap;
 
@@ -16,8 +16,9 @@ use super::rollup::GroupRollups;
 use super::statistics::GroupStatistics;
 use crate::budget::{Charge, MemoryBudget, MemoryUse};
 use crate::disk::{Disk, DiskFile};
-use crate::engine::Options;
 use crate::error::Error;
+use crate::options::Options;
+use crate::ranked::{Locked, Mutex, Rank};
 
 /// The caches of a store.
 #[derive(Debug)]
@@ -75,9 +76,8 @@ pub(crate) struct CacheCounters {
     pub(crate) files: u64,
 }
 
-/// Nothing panics while it holds one of these locks with half-made state, so a poisoned mutex is still good.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> Locked<'_, T> {
+    mutex.lock()
 }
 
 impl SegmentCache {
@@ -86,10 +86,13 @@ impl SegmentCache {
         Self {
             disk,
             bytes_max: options.directory_cache_bytes_max,
-            charge: Mutex::new(budget.take(MemoryUse::Cache, 0)),
+            charge: Mutex::new(Rank::SegmentCharge, budget.take(MemoryUse::Cache, 0)),
             budget,
-            files: Mutex::new(Bounded::new(options.open_files_max)),
-            parts: Mutex::new(Bounded::new(options.directory_cache_bytes_max)),
+            files: Mutex::new(Rank::SegmentFiles, Bounded::new(options.open_files_max)),
+            parts: Mutex::new(
+                Rank::SegmentParts,
+                Bounded::new(options.directory_cache_bytes_max),
+            ),
             hits: AtomicU64::new(0),
             misses: AtomicU64::new(0),
         }

@@ -1,7 +1,6 @@
 //! Questions about series that need no rows: how many, which values, which are in use.
 
 use std::ops::RangeInclusive;
-use std::sync::Arc;
 
 use super::Snapshot;
 use crate::catalogue::Layers;
@@ -28,7 +27,7 @@ impl Snapshot {
         let Some(layers) = self.layers_of(table) else {
             return Ok(Vec::new());
         };
-        let ids = find_series(&layers, table, tags)?;
+        let ids = find_series(layers, table, tags)?;
         Ok(ids.into_iter().map(SeriesId).collect())
     }
 
@@ -73,11 +72,10 @@ impl Snapshot {
         }
     }
 
-    /// Where the series of a table are; `None` = it was dropped.
-    fn layers_of(&self, table: &TableSchema) -> Option<Arc<Layers>> {
-        let catalogue = self.engine.catalogue();
-        catalogue.table(table.id)?;
-        Some(Arc::clone(catalogue.layers()))
+    /// Where the series of a table are; `None` = the snapshot has no such table.
+    fn layers_of(&self, table: &TableSchema) -> Option<&Layers> {
+        self.moment.names.table(table.id)?;
+        Some(&self.moment.layers)
     }
 
     /// The series of a table that have a row in a range of time, ascending. Exact to the block: of a block that touches
@@ -88,7 +86,7 @@ impl Snapshot {
         table: &TableSchema,
         time: &RangeInclusive<i64>,
     ) -> Result<Vec<SeriesId>, Error> {
-        let live = live_series(&self.state, self.visible, table.id, time)?;
+        let live = live_series(&self.moment.state, self.lsn(), table.id, time)?;
         Ok(live.into_iter().map(SeriesId).collect())
     }
 }

@@ -11,6 +11,7 @@ mod drops;
 mod names;
 mod power_cuts;
 mod sessions;
+mod snapshots;
 #[path = "../support/mod.rs"]
 mod support;
 mod types;

@@ -14,12 +14,16 @@ pub(crate) type Answer = BTreeMap<String, Vec<BTreeMap<String, String>>>;
 
 /// Every row of every table.
 pub(crate) fn everything(engine: &Arc<Engine>) -> Result<Answer, Error> {
-    let snapshot = engine.snapshot();
+    everything_in(&engine.snapshot())
+}
+
+/// Every row of every table that a snapshot sees.
+pub(crate) fn everything_in(snapshot: &Snapshot) -> Result<Answer, Error> {
     let mut answer = Answer::new();
     for database in snapshot.databases() {
         for schema in snapshot.schemas(&database).unwrap_or_default() {
             for table in snapshot.tables(&database, &schema).unwrap_or_default() {
-                let rows = rows_of(&snapshot, &database, &schema, &table)?;
+                let rows = rows_of(snapshot, &database, &schema, &table)?;
                 if !rows.is_empty() {
                     answer.insert(format!("{database}.{schema}.{table}"), rows);
                 }

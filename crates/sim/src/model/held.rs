@@ -1,31 +1,7 @@
 //! What somebody sees who took a snapshot some time ago.
 
-use super::{Found, Model, Moment, Name, Table, same_rows};
+use super::{Moment, Name, Table};
 use crate::plan::Fields;
-
-impl Model {
-    /// Compares what a snapshot of an earlier moment shows: the rows of then, of tables and relations that go by the same
-    /// names now. A table that was dropped since is gone, and one that took its name has no rows of then.
-    pub fn check_held(&self, moment: &Moment, found: &Found) -> Result<(), String> {
-        let told = |name: &Name, what: &str| Err(format!("{}.{}: {what}", name.0, name.1));
-        let number = |name: &Name| self.state.kept(name).map(|kept| kept.number);
-        for (name, table) in &found.tables {
-            let then = moment.state.kept(name);
-            let same = then.filter(|then| number(name) == Some(then.number));
-            let want = same.map_or_else(Table::new, |_| moment.state.shown(name));
-            if want != table.rows && !same_rows(&want, &table.rows) {
-                return Err(super::difference(name, &want, &table.rows));
-            }
-        }
-        for name in moment.state.names() {
-            let then = moment.state.kept(name).map(|kept| kept.number);
-            if number(name) == then && !found.tables.contains_key(name) {
-                return told(name, "it is missing");
-            }
-        }
-        moment.state.check_relations(found)
-    }
-}
 
 impl Moment {
     /// The rows of a table then; `None` = there was none, as far as anybody knows.

@@ -172,9 +172,6 @@ impl Run {
         if !has_place(&snapshot, database) {
             return Ok(());
         }
-        if change.renames() {
-            self.forget_names();
-        }
         let live = self.world.schemas(database);
         let expected = self.model.state().expect(database, change, &live);
         let stopped = self.world.poisoned();

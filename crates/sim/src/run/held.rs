@@ -17,8 +17,9 @@ const TO_THE_END: u32 = u32::MAX;
 
 /// Somebody who reads.
 pub(super) struct Held {
-    /// To be read whole again, as long as names are what they were.
-    named: Option<(Snapshot, Moment)>,
+    /// To be read whole again.
+    snapshot: Snapshot,
+    moment: Moment,
     scans: Vec<Slow>,
 }
 
@@ -32,7 +33,7 @@ struct Slow {
 impl Run {
     /// Whether a snapshot keeps the store open.
     pub(super) fn is_held(&self) -> bool {
-        self.held.iter().any(|held| held.named.is_some())
+        !self.held.is_empty()
     }
 
     /// Takes a snapshot, and plans to read it.
@@ -48,8 +49,11 @@ impl Run {
             let want = moment.rows(&name).unwrap_or_default();
             scans.push(Slow { name, reader, want });
         }
-        let named = Some((snapshot, moment));
-        self.held.push(Held { named, scans });
+        self.held.push(Held {
+            snapshot,
+            moment,
+            scans,
+        });
         Ok(())
     }
 
@@ -86,22 +90,15 @@ impl Run {
         Ok(())
     }
 
-    /// Reads again what snapshots show under names.
+    /// Reads again what snapshots show, under the names of then.
     pub(super) fn compare_held(&self) -> Result<(), String> {
-        for (snapshot, moment) in self.held.iter().filter_map(|held| held.named.as_ref()) {
-            let found = read_all(snapshot)?;
-            self.model
-                .check_held(moment, &found)
+        for held in &self.held {
+            let found = read_all(&held.snapshot)?;
+            held.moment
+                .check(&found)
                 .map_err(|what| format!("a held snapshot changed: {what}"))?;
         }
         Ok(())
-    }
-
-    /// Names change: a snapshot shows those of now, whatever rows it has.
-    pub(super) fn forget_names(&mut self) {
-        for held in &mut self.held {
-            held.named = None;
-        }
     }
 }
 

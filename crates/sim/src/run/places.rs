@@ -12,9 +12,6 @@ use crate::plan::places::split;
 impl Run {
     pub(super) fn change_place(&mut self, change: &PlaceChange) -> Result<(), String> {
         let engine = Arc::clone(self.engine()?);
-        if !matches!(change, PlaceChange::Create(_)) {
-            self.forget_names();
-        }
         let expected = self.model.state().expect_place(change);
         let stopped = self.world.poisoned();
         let outcome = ask(&engine, change);

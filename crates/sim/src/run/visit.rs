@@ -159,9 +159,6 @@ impl Run {
                 Some((Expectation::Drop(op, expected), Box::new(asked)))
             }
             Act::Change { database, change } if exists(database) => {
-                if change.renames() {
-                    self.forget_names();
-                }
                 let live = self.world.schemas(database);
                 let expected = self.model.state().expect(database, change, &live);
                 let op = Op::Change {

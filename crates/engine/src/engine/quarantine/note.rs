@@ -6,9 +6,10 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use super::{Quarantined, QuarantinedTable, remove_if_there};
 use crate::disk::{Disk, read_exact_at, write_all_at};
+use crate::engine::damaged::{Quarantined, QuarantinedTable};
 use crate::error::Error;
+use crate::layout::remove_if_there;
 use crate::schema::TableId;
 
 const ENDING: &str = ".reason";

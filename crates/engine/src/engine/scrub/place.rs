@@ -7,11 +7,11 @@
 
 use std::path::{Path, PathBuf};
 
-use super::super::quarantine::remove_if_there;
 use crate::checked_file::{self, Identity};
 use crate::disk::Disk;
 use crate::error::{Error, Malformed};
 use crate::file_header::{Kind, take};
+use crate::layout::remove_if_there;
 
 const KIND: Kind = Kind {
     magic: *b"NILOSCR0",

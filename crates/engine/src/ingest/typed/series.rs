@@ -2,7 +2,7 @@
 //!
 //! Does: find series through the memo that line protocol uses too, and define new ones together. Does not: define tags.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 
 use nilometer_lineproto::KEY_BYTES_MAX;
 
@@ -40,7 +40,7 @@ impl Session {
         let mut key = Vec::new();
         let mut before: Option<(Vec<u8>, Found)> = None;
         for start in (0..rows).step_by(ROWS_OF_ONE_LOCK) {
-            let memo = engine.memo().read().unwrap_or_else(PoisonError::into_inner);
+            let memo = engine.memo().read();
             for row in start..rows.min(start + ROWS_OF_ONE_LOCK) {
                 put_key(table.id, tags, row, &mut key);
                 if key.len() > KEY_BYTES_MAX {
@@ -71,10 +71,7 @@ impl Session {
             if !self.pending.resolve(&engine, self.epoch)? {
                 return Ok(None);
             }
-            let mut memo = engine
-                .memo()
-                .write()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut memo = engine.memo().write();
             memo.follow(self.epoch);
             self.pending.teach(self.epoch, &mut memo);
         }
