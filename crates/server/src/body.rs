@@ -10,7 +10,7 @@ use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use nilometer_query::workers::within;
+use nilometer_service::executor::within;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::config::ServerConfig;

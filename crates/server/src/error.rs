@@ -67,6 +67,9 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
+    /// What a store needs beside the engine does not start.
+    #[error(transparent)]
+    Service(#[from] nilometer_service::Error),
     /// The query engine does not start.
     #[error(transparent)]
     Query(#[from] QueryError),

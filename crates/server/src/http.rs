@@ -11,6 +11,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use nilometer_engine::Engine;
 use nilometer_query::Sql;
+use nilometer_service::{QueryRuntime, Sessions};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
@@ -21,9 +22,7 @@ use crate::metrics::Metrics;
 use crate::parameters::Parameters;
 use crate::query::{Turns, query_sql};
 use crate::request;
-use crate::runtime::QueryRuntime;
 use crate::sabotage::Sabotage;
-use crate::sessions::Sessions;
 use crate::write::{write_arrow, write_lp, write_v1, write_v2};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
