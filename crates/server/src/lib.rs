@@ -7,7 +7,6 @@
 //! Start at [`serve`]. `http.rs` has the routes, `error.rs` the statuses.
 
 mod access;
-mod ask;
 mod auth;
 mod body;
 mod caught;
@@ -30,13 +29,12 @@ mod serve;
 mod tls;
 mod write;
 
-pub use ask::{Asked, ask};
-pub use auth::Token;
 pub use config::{AccessLog, ServerConfig};
 pub use cors::{NotAnOrigin, Origins};
 pub use error::Error;
 pub use hosts::{Hosts, NotAHost};
 pub use http::{RouteInfo, router, routes};
+pub use nilometer_service::Token;
 #[doc(hidden)]
 pub use sabotage::Sabotage;
 pub use serve::{check_bind, serve};

@@ -15,7 +15,7 @@ use nilometer_engine::ingest::{Session, WriteReport};
 use nilometer_engine::{Engine, Error as EngineError};
 use nilometer_lineproto::Precision;
 use nilometer_service::executor::{block, within};
-use nilometer_service::{Check, Scope, WhenMissing};
+use nilometer_service::{Check, Error as ServiceError, Scope, WhenMissing};
 use serde_json::{Value, json};
 
 use crate::body::{InflateLimits, Largest, Received, receive};
@@ -135,16 +135,8 @@ async fn run_blocking<T: Send + 'static>(
     app: Arc<App>,
     work: impl FnOnce(&App) -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
-    let closed = || {
-        Refusal::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "the server is shutting down",
-        )
-    };
-    let permit = Arc::clone(&app.writes)
-        .acquire_owned()
-        .await
-        .map_err(|_| closed())?;
+    let permit = Arc::clone(&app.writes).acquire_owned().await;
+    let permit = permit.map_err(|_| ServiceError::Stopping)?;
     let work = move || {
         let _permit = permit;
         work(&app)
@@ -157,7 +149,7 @@ async fn run_blocking<T: Send + 'static>(
                 "the server failed on this write; its log has the details",
             ))
         }
-        Err(_) => Err(closed()),
+        Err(_) => Err(ServiceError::Stopping.into()),
     }
 }
 
