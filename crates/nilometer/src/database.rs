@@ -1,6 +1,7 @@
 //! An open data directory with everything that it needs to run by itself.
 //!
-//! Does: open and close the store, keep its maintenance threads and the runtime for queries, pool writers. Does not:
+//! Does: open and close the store, keep its maintenance threads and the runtime for queries, keep sessions for
+//! writers. Does not:
 //! know line protocol or SQL; the crates below do.
 
 use std::path::Path;
@@ -13,24 +14,16 @@ use nilometer_engine::ingest::{Missing, OnConflict, Session, Target, TypedReport
 use nilometer_engine::{Engine, Error as EngineError};
 use nilometer_lineproto::Precision;
 use nilometer_query::{Sql, SqlOptions};
-use nilometer_server::Maintenance;
-use tokio::runtime::{Builder, Runtime};
+use nilometer_service::{Maintenance, QueryRuntime, Scope, Sessions, WhenMissing, open_store};
 
 use crate::error::Error;
 use crate::rows::{RowStream, Rows, begin};
-
-/// Writers that are kept between writes; each remembers what makes the next write cheaper.
-const SESSIONS_IDLE_MAX: usize = 16;
 
 /// How often the store is asked whether there is maintenance to do.
 const MAINTENANCE_TICK: Duration = Duration::from_millis(100);
 
 /// How long closing waits for a compaction; what it was at begins anew after the next start.
 const MAINTENANCE_STOP_MAX: Duration = Duration::from_secs(10);
-
-/// Stack of a thread for queries. Planning recurses as deep as a statement's longest chain of operators; what is not
-/// used costs address space only.
-const QUERY_STACK_BYTES: usize = 64 << 20;
 
 /// How a database is opened.
 #[derive(Debug, Clone)]
@@ -85,11 +78,10 @@ pub fn open(dir: impl AsRef<Path>) -> Result<Database, Error> {
 pub struct Database {
     engine: Arc<Engine>,
     sql: Arc<Sql>,
-    /// Taken when dropped.
-    queries: Option<Runtime>,
+    queries: QueryRuntime,
     /// Taken when dropped.
     maintenance: Mutex<Option<Maintenance>>,
-    idle: Mutex<Vec<Session>>,
+    sessions: Sessions,
 }
 
 impl Database {
@@ -101,33 +93,20 @@ impl Database {
                 path: dir.to_owned(),
             });
         }
-        let engine = Arc::new(nilometer_server::open_store(dir, options.store)?);
-        let queries = Builder::new_multi_thread()
-            .worker_threads(options.sql.threads.max(1))
-            .thread_name("query")
-            .thread_stack_size(QUERY_STACK_BYTES)
-            .enable_time()
-            .build()
-            .map_err(|source| Error::Threads {
-                what: "queries",
-                source,
-            })?;
+        let engine = Arc::new(open_store(dir, options.store)?);
+        let queries = QueryRuntime::start(options.sql.threads)?;
         let sql = Arc::new(Sql::new(Arc::clone(&engine), options.sql)?);
         let maintenance = if options.maintain {
-            let started = Maintenance::start(&engine, MAINTENANCE_TICK);
-            Some(started.map_err(|source| Error::Threads {
-                what: "maintenance",
-                source: std::io::Error::other(source),
-            })?)
+            Some(Maintenance::start(&engine, MAINTENANCE_TICK)?)
         } else {
             None
         };
         Ok(Self {
+            sessions: Sessions::new(Arc::clone(&engine)),
             engine,
             sql,
-            queries: Some(queries),
+            queries,
             maintenance: Mutex::new(maintenance),
-            idle: Mutex::default(),
         })
     }
 
@@ -329,42 +308,22 @@ impl Database {
     /// Stops maintenance and writes what is in memory to a segment, so that the next start has nothing to read.
     pub fn close(mut self) -> Result<(), Error> {
         self.stop();
-        self.idle = Mutex::default();
+        self.sessions.clear();
         Ok(self.engine.close()?)
     }
 
     fn begin(&self, database: &str, statement: &str) -> crate::rows::Begun {
-        let runtime = self.queries.as_ref();
-        begin(runtime, &self.sql, database, statement)
+        begin(&self.queries, &self.sql, database, statement)
     }
 
     fn with_session<T>(
         &self,
         database: &str,
-        write: impl FnOnce(&mut Session) -> Result<T, EngineError>,
+        write: impl FnMut(&mut Session) -> Result<T, EngineError>,
     ) -> Result<T, Error> {
-        let mut session = self.session(database)?;
-        let report = write(&mut session)?;
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < SESSIONS_IDLE_MAX {
-            idle.push(session);
-        }
-        Ok(report)
-    }
-
-    fn session(&self, database: &str) -> Result<Session, Error> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(at) = idle.iter().position(|it| it.database() == database) {
-            return Ok(idle.swap_remove(at));
-        }
-        drop(idle);
-        match Session::new(Arc::clone(&self.engine), database) {
-            Err(EngineError::UnknownDatabase { .. }) => {
-                self.engine.create_database(database)?;
-                Ok(Session::new(Arc::clone(&self.engine), database)?)
-            }
-            session => Ok(session?),
-        }
+        let scope = Scope::of_database(database);
+        let when_missing = WhenMissing::Create(&|_| Ok(()));
+        Ok(self.sessions.write(&scope, when_missing, write)?)
     }
 
     fn stop(&mut self) {
@@ -372,10 +331,7 @@ impl Database {
         if let Some(maintenance) = maintenance.unwrap_or_else(PoisonError::into_inner).take() {
             maintenance.stop(MAINTENANCE_STOP_MAX);
         }
-        if let Some(queries) = self.queries.take() {
-            // The plain drop would block, which is not allowed on a thread of another runtime.
-            queries.shutdown_background();
-        }
+        self.queries.stop();
     }
 }
 
@@ -392,6 +348,19 @@ mod tests {
     fn rows(database: &Database, statement: &str) -> usize {
         let rows = database.sql("d", statement).unwrap();
         rows.map(|batch| batch.unwrap().num_rows()).sum()
+    }
+
+    #[test]
+    fn a_database_that_was_dropped_is_made_anew_by_the_next_write() {
+        // A program that wrote, dropped the database and wrote again was told that there is no such database, where the
+        // server takes the same rows: the session kept from the first write knew the database that was gone.
+        let scratch = tempfile::tempdir().unwrap();
+        let database = open(scratch.path()).unwrap();
+        let write = || database.write_line_protocol("d", b"m v=1 1", Precision::Second);
+        write().unwrap();
+        database.engine().drop_database("d").unwrap();
+        assert_eq!(write().unwrap().rows, 1);
+        assert_eq!(rows(&database, "select * from m"), 1);
     }
 
     #[test]

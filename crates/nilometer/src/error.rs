@@ -1,6 +1,5 @@
 //! What can go wrong with an embedded database.
 
-use std::io;
 use std::path::PathBuf;
 
 /// An error of the embedded database. Its text says what to do next.
@@ -16,23 +15,15 @@ pub enum Error {
         /// Where it was looked for.
         path: PathBuf,
     },
+    /// What a store needs beside the engine does not start: the system refused threads.
+    #[error(transparent)]
+    Service(#[from] nilometer_service::Error),
     /// The store refused.
     #[error(transparent)]
     Engine(#[from] nilometer_engine::Error),
     /// The statement is wrong, or it passed a limit.
     #[error(transparent)]
     Query(#[from] nilometer_query::Error),
-    /// The system refused threads.
-    #[error(
-        "cannot start threads for {what}: {source}; raise the limit of threads of this process"
-    )]
-    Threads {
-        /// What they are for.
-        what: &'static str,
-        /// The system's reason.
-        #[source]
-        source: io::Error,
-    },
     /// The query's task ended without an answer, which only a bug in here does.
     #[error("the query stopped without an answer; please report it with the statement")]
     Stopped,

@@ -192,10 +192,10 @@ mod error_tests {
     fn a_reason_is_told_once() {
         let system = std::io::Error::from_raw_os_error(2);
         let reason = system.to_string();
-        let own = nilometer::Error::Threads {
+        let own = nilometer::Error::from(nilometer_service::Error::Threads {
             what: "queries",
             source: system,
-        };
+        });
         let error = anyhow::Error::from(own).context("the store does not open");
         let text = told(&error);
         assert_eq!(text.matches(&reason).count(), 1, "{text}");

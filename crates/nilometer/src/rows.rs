@@ -11,7 +11,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use futures::{Stream, StreamExt};
 use nilometer_query::Sql;
-use tokio::runtime::Runtime;
+use nilometer_service::QueryRuntime;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::Error;
@@ -108,9 +108,9 @@ impl Begun {
     }
 }
 
-/// Starts a query; without a runtime, which only a database that is being dropped has not, there is no answer.
+/// Starts a query; on a runtime that was stopped there is no answer.
 pub(crate) fn begin(
-    runtime: Option<&Runtime>,
+    runtime: &QueryRuntime,
     sql: &Arc<Sql>,
     database: &str,
     statement: &str,
@@ -119,35 +119,33 @@ pub(crate) fn begin(
     let (sender, batches) = mpsc::channel(BATCHES_WAITING_MAX);
     let sql = Arc::clone(sql);
     let (database, statement) = (database.to_owned(), statement.to_owned());
-    if let Some(runtime) = runtime {
-        runtime.spawn(async move {
-            let answer = tokio::select! {
-                () = sender.closed() => return,
-                answer = sql.query(&database, &statement) => answer,
-            };
-            let mut answer = match answer {
-                Ok(answer) => answer,
-                Err(error) => {
-                    // Whoever does not listen any more does not need the error either.
-                    let _ = plan.send(Err(error.into()));
-                    return;
-                }
-            };
-            if plan.send(Ok(answer.schema())).is_err() {
+    runtime.spawn(async move {
+        let answer = tokio::select! {
+            () = sender.closed() => return,
+            answer = sql.query(&database, &statement) => answer,
+        };
+        let mut answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                // Whoever does not listen any more does not need the error either.
+                let _ = plan.send(Err(error.into()));
                 return;
             }
-            loop {
-                let batch = tokio::select! {
-                    () = sender.closed() => return,
-                    batch = answer.next() => batch,
-                };
-                let is_last = batch.is_none();
-                let message = batch.map(|batch| batch.map_err(Error::from));
-                if sender.send(message).await.is_err() || is_last {
-                    return;
-                }
+        };
+        if plan.send(Ok(answer.schema())).is_err() {
+            return;
+        }
+        loop {
+            let batch = tokio::select! {
+                () = sender.closed() => return,
+                batch = answer.next() => batch,
+            };
+            let is_last = batch.is_none();
+            let message = batch.map(|batch| batch.map_err(Error::from));
+            if sender.send(message).await.is_err() || is_last {
+                return;
             }
-        });
-    }
+        }
+    });
     Begun { planned, batches }
 }

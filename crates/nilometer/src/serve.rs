@@ -182,10 +182,10 @@ pub(crate) fn run(args: &ServeArgs, settings: Vec<ShownSetting>) -> anyhow::Resu
     let mut config = args.config()?;
     config.sql.settings = settings;
     nilometer_server::check_bind(args.http_bind, &config)?;
-    nilometer_server::use_few_arenas();
+    nilometer_service::use_few_arenas();
     log::start(args.log.log_format, &args.log.log_level);
     raise_file_limit();
-    let engine = match nilometer_server::open_store(data, args.store.options()) {
+    let engine = match nilometer_service::open_store(data, args.store.options()) {
         Err(error @ nilometer_engine::Error::Io { .. }) => {
             return Err(error).with_context(|| {
                 format!(

@@ -160,7 +160,7 @@ impl StoreArgs {
 /// Opens a store that is there. A command that is not about making one shall not make one of a wrong path.
 pub(crate) fn open_existing(dir: &Path, options: Options) -> anyhow::Result<Engine> {
     check_exists(dir)?;
-    Ok(nilometer_server::open_store(dir, options)?)
+    Ok(nilometer_service::open_store(dir, options)?)
 }
 
 pub(crate) fn check_exists(dir: &Path) -> anyhow::Result<()> {

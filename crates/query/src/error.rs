@@ -9,6 +9,8 @@ use datafusion::error::DataFusionError;
 
 use crate::attempt::TooManyRows;
 
+mod class;
+
 /// A place in a statement; both count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Position {

@@ -53,8 +53,6 @@ mod times;
 mod view;
 mod wide;
 mod window;
-#[doc(hidden)]
-pub mod workers;
 mod write;
 mod zone;
 

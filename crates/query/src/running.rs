@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use nilometer_service::executor;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -60,7 +61,7 @@ impl Statements {
         caller: CancellationToken,
         ms_max: u64,
     ) -> Running {
-        let started = crate::workers::now();
+        let started = executor::now();
         let stop = Stop {
             cancelled: caller.child_token(),
             deadline: started + Duration::from_millis(ms_max),

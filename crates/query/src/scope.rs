@@ -16,13 +16,14 @@ use std::time::Duration;
 use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
 use datafusion::common::{DataFusionError, Result};
 use futures::future::BoxFuture;
+use nilometer_service::executor;
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
+use crate::allocated;
 use crate::error::OverMemory;
 use crate::memory::{QueryMemory, Taken};
 use crate::stop::Stop;
-use crate::{allocated, workers};
 
 /// How long one poll works before it lets others have their turn.
 const TURN: Duration = Duration::from_millis(10);
@@ -72,7 +73,7 @@ impl Scope {
             if is_outermost {
                 *current = Some(Current {
                     scope: self.clone(),
-                    since: workers::now(),
+                    since: executor::now(),
                 });
             }
             is_outermost
@@ -119,14 +120,14 @@ pub(crate) fn is_turn_over() -> bool {
     CURRENT.with_borrow(|current| {
         current
             .as_ref()
-            .is_some_and(|current| workers::now().duration_since(current.since) >= TURN)
+            .is_some_and(|current| executor::now().duration_since(current.since) >= TURN)
     })
 }
 
 /// Does work that cannot come back later. Once a poll has had its time, another thread takes the other tasks over.
 pub(crate) fn long<T>(work: impl FnOnce() -> T) -> T {
     let may_hand_over = || {
-        workers::employed().is_none()
+        executor::current().is_none()
             && Handle::try_current()
                 .is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread)
     };

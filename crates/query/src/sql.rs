@@ -18,6 +18,7 @@ use datafusion::physical_plan::{
 use datafusion::prelude::SessionConfig;
 use futures::FutureExt;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine};
+use nilometer_service::executor;
 use tokio_util::sync::CancellationToken;
 
 use crate::aggregate::AggregateFromStatistics;
@@ -39,7 +40,7 @@ use crate::statement::{self, Change, Params, Question, Show, Statement};
 use crate::templates::{Shape, Templates};
 use crate::write::{self, Writing};
 use crate::zone::Zone;
-use crate::{describe, function, plain, planner, room, wide, window, workers};
+use crate::{describe, function, plain, planner, room, wide, window};
 
 /// SQL over an engine. Cheap to share and to clone; each statement is on its own.
 #[derive(Clone)]
@@ -225,10 +226,10 @@ impl Sql {
     /// Waits for memory to begin with, until the statement has to end.
     async fn begin(&self, running: &Running) -> Result<(), Error> {
         let stop = running.stop();
-        let time_left = stop.deadline.saturating_duration_since(workers::now());
+        let time_left = stop.deadline.saturating_duration_since(executor::now());
         let begun = running.memory().begin();
         let begun = stop.cancelled.run_until_cancelled(begun);
-        match workers::within(time_left, begun).await {
+        match executor::within(time_left, begun).await {
             Some(Some(())) => Ok(()),
             _ => Err(running
                 .ended(self.options().query_ms_max)
@@ -527,7 +528,7 @@ fn place_of(reading: &Reading, database: &str, statement: &Statement) -> Result<
 pub(crate) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
-    match crate::workers::block(work).await {
+    match executor::block(work).await {
         Ok(done) => done,
         Err(stopped) => Err(Error::internal(stopped.to_string())),
     }

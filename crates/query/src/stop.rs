@@ -14,10 +14,11 @@ use datafusion::common::{DataFusionError, Result};
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::joins::utils::JoinFilter;
+use nilometer_service::executor;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::{scope, workers};
+use crate::scope;
 
 /// What ends a statement early: somebody, or the clock.
 #[derive(Debug, Clone)]
@@ -29,7 +30,7 @@ pub(crate) struct Stop {
 impl Stop {
     /// Costs a lock that nobody else holds and a look at the clock: next to nothing beside a batch of rows.
     pub(crate) fn is_due(&self) -> bool {
-        self.cancelled.is_cancelled() || workers::now() >= self.deadline
+        self.cancelled.is_cancelled() || executor::now() >= self.deadline
     }
 
     /// The condition of a join, which from now on fails when the statement has to end.

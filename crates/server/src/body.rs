@@ -3,22 +3,18 @@
 //! Nothing is allocated because a number says so: a buffer grows with the bytes that have come.
 
 use std::io::{self, Write};
-use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use nilometer_query::workers::within;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use nilometer_service::executor::within;
+use nilometer_service::{BodyMemory, Error as ServiceError, Held};
 
 use crate::config::ServerConfig;
 use crate::error::Refusal;
 use crate::sabotage::Sabotage;
-
-/// Unit in which memory is counted.
-const UNIT_BYTES: usize = 64 << 10;
 
 /// Largest buffer that is made at once for an announced length.
 const FIRST_BUFFER_BYTES_MAX: usize = 4 << 20;
@@ -29,79 +25,6 @@ const DISCARD_TIME_MAX: Duration = Duration::from_secs(5);
 
 /// A body may always grow to this, whatever the ratio: small bodies inflate well and harm nobody.
 const RATIO_FREE_BYTES: usize = 1 << 20;
-
-/// The memory that all bodies share.
-#[derive(Debug, Clone)]
-pub(crate) struct BodyMemory {
-    units: Arc<Semaphore>,
-    bytes_max: usize,
-}
-
-/// A part of that memory, given back when dropped.
-#[derive(Debug)]
-pub(crate) struct Held {
-    memory: BodyMemory,
-    permit: Option<OwnedSemaphorePermit>,
-    bytes: usize,
-    /// A planted bug: it is not given back.
-    is_kept: bool,
-}
-
-impl BodyMemory {
-    pub(crate) fn new(bytes_max: usize) -> Self {
-        let units = (bytes_max / UNIT_BYTES).clamp(1, Semaphore::MAX_PERMITS);
-        Self {
-            units: Arc::new(Semaphore::new(units)),
-            bytes_max,
-        }
-    }
-
-    pub(crate) fn hold(&self) -> Held {
-        Held {
-            memory: self.clone(),
-            permit: None,
-            bytes: 0,
-            is_kept: false,
-        }
-    }
-}
-
-impl Drop for Held {
-    fn drop(&mut self) {
-        if self.is_kept
-            && let Some(permit) = self.permit.take()
-        {
-            permit.forget();
-        }
-    }
-}
-
-impl Held {
-    /// Makes the part cover `bytes`. Waiting for more while holding some could wait for ever, so it fails instead.
-    pub(crate) fn cover(&mut self, bytes: usize) -> Result<(), Refusal> {
-        let missing = bytes.saturating_sub(self.bytes).div_ceil(UNIT_BYTES);
-        if missing == 0 {
-            return Ok(());
-        }
-        let bytes_max = self.memory.bytes_max;
-        let busy = || {
-            let what = format!(
-                "all request bodies together may use {bytes_max} bytes of memory; try again later"
-            );
-            Refusal::busy(StatusCode::SERVICE_UNAVAILABLE, what, "bodies-bytes-max")
-        };
-        let units = u32::try_from(missing).map_err(|_| busy())?;
-        let more = Arc::clone(&self.memory.units)
-            .try_acquire_many_owned(units)
-            .map_err(|_| busy())?;
-        match &mut self.permit {
-            Some(permit) => permit.merge(more),
-            none => *none = Some(more),
-        }
-        self.bytes += missing * UNIT_BYTES;
-        Ok(())
-    }
-}
 
 /// How a body is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -355,7 +278,7 @@ impl Received {
         match inflated {
             Ok(()) => Ok((sink.bytes, sink.held)),
             Err(error) => Err(match sink.refusal {
-                Some(Overflow::Memory(refusal)) => refusal,
+                Some(Overflow::Memory(error)) => error.into(),
                 Some(Overflow::Size) if is_ratio => {
                     let what = format!(
                         "the body decompresses to more than {} times its compressed size",
@@ -384,7 +307,7 @@ fn inflate_zstd(bytes: &[u8], sink: &mut Sink) -> io::Result<()> {
 
 enum Overflow {
     Size,
-    Memory(Refusal),
+    Memory(ServiceError),
 }
 
 /// Takes inflated bytes until a limit.

@@ -2,8 +2,8 @@
 //! hyphens.
 
 use nilometer_query::SqlOptions;
+use nilometer_service::Token;
 
-use crate::auth::Token;
 use crate::cors::Origins;
 use crate::hosts::Hosts;
 use crate::sabotage::Sabotage;

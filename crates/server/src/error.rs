@@ -8,6 +8,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use nilometer_engine::Error as EngineError;
 use nilometer_query::Error as QueryError;
+use nilometer_service::{Class, Error as ServiceError};
 use serde_json::{Map, Value, json};
 
 /// An error that keeps the server from running.
@@ -34,14 +35,6 @@ pub enum Error {
         /// What is wrong with it, and what to do.
         reason: String,
     },
-    /// The token is unfit. Its text is never said.
-    #[error("the token of {origin} {reason}; make one with `openssl rand -hex 32`")]
-    Token {
-        /// Where it came from.
-        origin: String,
-        /// What is wrong with it.
-        reason: &'static str,
-    },
     /// The system refused something about the listening socket.
     #[error("cannot {op} the listening socket: {source}")]
     Listener {
@@ -60,13 +53,9 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// An answer broke off on its way.
-    #[error("the answer broke off: {source}")]
-    Answer {
-        /// Why.
-        #[source]
-        source: io::Error,
-    },
+    /// What a store needs beside the engine does not start.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
     /// The query engine does not start.
     #[error(transparent)]
     Query(#[from] QueryError),
@@ -98,14 +87,6 @@ pub(crate) enum Words {
     Influx,
 }
 
-/// What the engine calls its limits that are settings.
-const BATCH_LIMITS: [(&str, &str); 4] = [
-    ("the rows of one batch", "batch-rows-max"),
-    ("the columns of one batch", "batch-columns-max"),
-    ("the new series of one batch", "batch-series-max"),
-    ("the number of tags of one table", "table-tags-max"),
-];
-
 /// Bytes of an error's text in the header that repeats it, as in `InfluxDB` 1.
 const ERROR_HEADER_BYTES_MAX: usize = 1024;
 
@@ -119,6 +100,11 @@ impl Refusal {
             retry_after_s: None,
             words: Words::Own,
         }
+    }
+
+    /// An error by what it means.
+    pub(crate) fn of(class: Class, error: impl Into<String>) -> Self {
+        Self::new(status_of(class), error)
     }
 
     /// The request is wrong as it stands.
@@ -294,111 +280,60 @@ impl IntoResponse for Refusal {
     }
 }
 
+/// The status of an error from below; what HTTP itself refuses has statuses that no other protocol knows.
+///
+/// What a later attempt may find otherwise is 503, which clients of `InfluxDB` keep their rows for; they throw them away
+/// after a 4xx.
+fn status_of(class: Class) -> StatusCode {
+    match class {
+        Class::BadRequest => StatusCode::BAD_REQUEST,
+        Class::Unauthorized => StatusCode::UNAUTHORIZED,
+        Class::Forbidden => StatusCode::FORBIDDEN,
+        Class::NotFound => StatusCode::NOT_FOUND,
+        Class::Conflict => StatusCode::CONFLICT,
+        Class::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Class::TooMany => StatusCode::TOO_MANY_REQUESTS,
+        Class::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        Class::Busy => StatusCode::SERVICE_UNAVAILABLE,
+        Class::Time => StatusCode::GATEWAY_TIMEOUT,
+        Class::Storage => StatusCode::INSUFFICIENT_STORAGE,
+    }
+}
+
 impl From<EngineError> for Refusal {
     fn from(error: EngineError) -> Self {
-        if matches!(&error, EngineError::UnknownDatabase { name } if name.is_empty()) {
+        ServiceError::from(error).into()
+    }
+}
+
+impl From<ServiceError> for Refusal {
+    fn from(error: ServiceError) -> Self {
+        if let ServiceError::Engine(EngineError::UnknownDatabase { name }) = &error
+            && name.is_empty()
+        {
             return Self::bad_request("missing query parameter 'db': this needs a database");
         }
-        // What a later attempt may find otherwise is 503 with a time, which clients of InfluxDB keep their rows for; they
-        // throw them away after a 4xx.
-        let (status, limit) = match &error {
-            EngineError::UnknownDatabase { .. }
-            | EngineError::NotFound { .. }
-            | EngineError::TableDropped { .. }
-            | EngineError::RelationDropped { .. } => (StatusCode::NOT_FOUND, None),
-            EngineError::ExistsAlready { .. }
-            | EngineError::DefaultSchemaInUse { .. }
-            | EngineError::RelationKey { .. }
-            | EngineError::RelationChanged { .. }
-            | EngineError::RowConflict { .. }
-            | EngineError::ChangedMeanwhile { .. }
-            | EngineError::Lossy { .. } => (StatusCode::CONFLICT, None),
-            EngineError::InvalidName { .. }
-            | EngineError::InvalidSetting { .. }
-            | EngineError::RelationDefinition { .. }
-            | EngineError::RelationRow { .. }
-            | EngineError::TypedColumn { .. }
-            | EngineError::TypedRow { .. }
-            | EngineError::NoConflicts { .. }
-            | EngineError::NotAField { .. } => (StatusCode::BAD_REQUEST, None),
-            EngineError::Limit { what, .. } => {
-                let status = StatusCode::PAYLOAD_TOO_LARGE;
-                if let Some((_, setting)) = BATCH_LIMITS.iter().find(|(known, _)| known == what) {
-                    return Self::limit(status, error, setting);
-                }
-                (status, Some("engine"))
-            }
-            EngineError::Poisoned { .. } => (StatusCode::SERVICE_UNAVAILABLE, None),
-            EngineError::Memory { .. } => {
-                return Self {
-                    limit: Some("memory-bytes-max"),
-                    retry_after_s: Some(1),
-                    ..Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
-                };
-            }
-            EngineError::DiskFull { .. } => {
-                (StatusCode::INSUFFICIENT_STORAGE, Some("disk-reserve-bytes"))
-            }
-            EngineError::Io { source, .. } if is_disk_full(source) => {
-                (StatusCode::INSUFFICIENT_STORAGE, None)
-            }
-            _ => (StatusCode::INTERNAL_SERVER_ERROR, None),
-        };
         Self {
-            limit,
-            ..Self::new(status, error.to_string())
+            limit: error.setting(),
+            retry_after_s: error.passes().then_some(1),
+            ..Self::of(error.class(), error.to_string())
         }
     }
 }
 
-fn is_disk_full(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
-    )
-}
-
 impl From<QueryError> for Refusal {
     fn from(error: QueryError) -> Self {
+        if let QueryError::Engine(engine) = error {
+            return engine.into();
+        }
         let position = error.position();
         let text = match position {
             Some(place) => format!("{error} (line {}, column {})", place.line, place.column),
             None => error.to_string(),
         };
-        let (status, limit) = match error {
-            QueryError::Engine(engine) => return engine.into(),
-            QueryError::Syntax { .. }
-            | QueryError::Unsupported { .. }
-            | QueryError::UnknownTable { .. }
-            | QueryError::UnknownColumn { .. }
-            | QueryError::UnknownName { .. }
-            | QueryError::Parameter { .. }
-            | QueryError::View { .. }
-            | QueryError::TooManyJoins { .. }
-            | QueryError::Plan { .. }
-            | QueryError::Execution { .. } => (StatusCode::BAD_REQUEST, None),
-            QueryError::ReadOnly => (StatusCode::FORBIDDEN, None),
-            // Nobody is there to read this one.
-            QueryError::Cancelled | QueryError::Killed { .. } => (StatusCode::CONFLICT, None),
-            QueryError::TooLong { .. } => (StatusCode::PAYLOAD_TOO_LARGE, Some("sql-bytes-max")),
-            QueryError::TooDeep { .. } => (StatusCode::BAD_REQUEST, Some("sql-operators-max")),
-            QueryError::Memory(nilometer_query::OverMemory::Query { .. }) => (
-                StatusCode::PAYLOAD_TOO_LARGE,
-                Some("query-memory-bytes-max"),
-            ),
-            QueryError::Memory(nilometer_query::OverMemory::Budget { .. }) => {
-                (StatusCode::SERVICE_UNAVAILABLE, Some("memory-bytes-max"))
-            }
-            QueryError::Memory(_) => (
-                StatusCode::SERVICE_UNAVAILABLE,
-                Some("queries-memory-bytes-max"),
-            ),
-            QueryError::Time { .. } => (StatusCode::GATEWAY_TIMEOUT, Some("query-ms-max")),
-            _ => (StatusCode::INTERNAL_SERVER_ERROR, None),
-        };
         let refusal = Self {
-            limit,
-            ..Self::new(status, text)
+            limit: error.setting(),
+            ..Self::of(error.class(), text)
         };
         match position {
             Some(position) => refusal

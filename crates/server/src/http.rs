@@ -11,19 +11,17 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use nilometer_engine::Engine;
 use nilometer_query::Sql;
+use nilometer_service::{BodyMemory, QueryAdmission, QueryRuntime, Sessions};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
-use crate::body::BodyMemory;
 use crate::config::ServerConfig;
 use crate::error::{Error, Refusal, Words};
 use crate::metrics::Metrics;
 use crate::parameters::Parameters;
-use crate::query::{Turns, query_sql};
+use crate::query::query_sql;
 use crate::request;
-use crate::runtime::QueryRuntime;
 use crate::sabotage::Sabotage;
-use crate::sessions::Sessions;
 use crate::write::{write_arrow, write_lp, write_v1, write_v2};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -36,7 +34,7 @@ pub(crate) struct App {
     pub(crate) config: ServerConfig,
     pub(crate) sql: Sql,
     pub(crate) query_runtime: QueryRuntime,
-    pub(crate) turns: Turns,
+    pub(crate) query_admission: QueryAdmission,
     pub(crate) writes: Arc<Semaphore>,
     pub(crate) sessions: Sessions,
     pub(crate) body_memory: BodyMemory,
@@ -64,7 +62,7 @@ impl App {
             asks_for_host,
             sql: Sql::new(Arc::clone(&engine), config.sql.clone())?,
             query_runtime: QueryRuntime::start(config.sql.threads)?,
-            turns: Turns::new(config.queries_max, config.queries_waiting_max),
+            query_admission: QueryAdmission::new(config.queries_max, config.queries_waiting_max),
             writes: Arc::new(Semaphore::new(
                 config.writes_max.clamp(1, Semaphore::MAX_PERMITS),
             )),

@@ -1,7 +1,6 @@
 //! `GET|POST /api/v3/query_sql`: a statement in, rows out as they are computed.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
@@ -10,11 +9,12 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, stream};
-use nilometer_query::workers::within;
 use nilometer_query::{Answer, CancellationToken, Error as QueryError, Held, Param, Params};
+use nilometer_service::Turn;
+use nilometer_service::executor::within;
 use serde::Deserialize;
 use serde_json::Value;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+use tokio::sync::mpsc;
 use tokio_util::sync::DropGuard;
 
 use crate::body::{InflateLimits, Largest, receive};
@@ -50,7 +50,7 @@ pub(crate) async fn query_sql(
         zone: zone_of(&app, parameters.get("timezone"))?,
     };
     let format = question.format;
-    let turn = app.turns.take().await?;
+    let turn = app.query_admission.take().await?;
     let (sender, chunks) = mpsc::channel(CHUNKS_WAITING_MAX);
     let gone = CancellationToken::new();
     let receiver = Receiver {
@@ -226,7 +226,7 @@ async fn run(
     question: Question,
     sender: mpsc::Sender<Chunk>,
     gone: CancellationToken,
-    turn: OwnedSemaphorePermit,
+    turn: Turn,
 ) {
     let running = app.metrics.start_query();
     let time_max = Duration::from_millis(app.config.sql.query_ms_max);
@@ -400,66 +400,4 @@ fn define_later(app: &Arc<App>, question: &Question) {
     runtime.query_runtime.spawn(async move {
         drop(app.sql.query_with(&database, &sql, &Params::new()).await);
     });
-}
-
-/// Who may run, and how many may wait for that.
-#[derive(Debug)]
-pub(crate) struct Turns {
-    running: Arc<Semaphore>,
-    waiting: AtomicUsize,
-    waiting_max: usize,
-}
-
-impl Turns {
-    pub(crate) fn new(running_max: usize, waiting_max: usize) -> Self {
-        let running_max = running_max.clamp(1, Semaphore::MAX_PERMITS);
-        Self {
-            running: Arc::new(Semaphore::new(running_max)),
-            waiting: AtomicUsize::new(0),
-            waiting_max,
-        }
-    }
-
-    async fn take(&self) -> Result<OwnedSemaphorePermit, Refusal> {
-        if let Ok(turn) = Arc::clone(&self.running).try_acquire_owned() {
-            return Ok(turn);
-        }
-        let _place = Place::take(self)?;
-        Arc::clone(&self.running)
-            .acquire_owned()
-            .await
-            .map_err(|_| {
-                Refusal::new(
-                    StatusCode::SERVICE_UNAVAILABLE,
-                    "the server is shutting down",
-                )
-            })
-    }
-}
-
-/// A place in the queue, left when dropped.
-struct Place<'a>(&'a Turns);
-
-impl<'a> Place<'a> {
-    fn take(turns: &'a Turns) -> Result<Self, Refusal> {
-        let place = Self(turns);
-        if turns.waiting.fetch_add(1, Ordering::Relaxed) >= turns.waiting_max {
-            let what = format!(
-                "{} queries are waiting already; try again later",
-                turns.waiting_max
-            );
-            return Err(Refusal::busy(
-                StatusCode::TOO_MANY_REQUESTS,
-                what,
-                "queries-waiting-max",
-            ));
-        }
-        Ok(place)
-    }
-}
-
-impl Drop for Place<'_> {
-    fn drop(&mut self) {
-        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
-    }
 }

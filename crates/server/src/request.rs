@@ -16,6 +16,7 @@ use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 
 use crate::access::{Line, Logged};
+use crate::auth;
 use crate::config::ServerConfig;
 use crate::connections::OnKeptPlace;
 use crate::cors::preflight;
@@ -166,7 +167,7 @@ fn admit(app: &App, route: Option<&Route>, head: &Parts) -> Result<(), Refusal> 
         ));
     }
     if let Some(token) = config.token.as_ref().filter(|_| !is_open) {
-        token.check(head)?;
+        auth::check(token, head)?;
     }
     check_origin(app, is_open, head)
 }

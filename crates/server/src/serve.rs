@@ -14,6 +14,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use nilometer_engine::Engine;
+use nilometer_service::Maintenance;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -25,7 +26,6 @@ use crate::config::ServerConfig;
 use crate::connections::{Kind as PlaceKind, OnKeptPlace, Owed, Place, Places};
 use crate::error::Error;
 use crate::http::{App, routes_of};
-use crate::maintenance::Maintenance;
 use crate::patient::Patient;
 
 /// Pause after a refused accept: mostly "too many open files", which asking again at once does not cure.

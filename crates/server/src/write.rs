@@ -11,10 +11,11 @@ use axum::extract::{RawQuery, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
-use nilometer_engine::Error as EngineError;
 use nilometer_engine::ingest::{Session, WriteReport};
+use nilometer_engine::{Engine, Error as EngineError};
 use nilometer_lineproto::Precision;
-use nilometer_query::workers::{block, within};
+use nilometer_service::executor::{block, within};
+use nilometer_service::{Check, Error as ServiceError, Scope, WhenMissing};
 use serde_json::{Value, json};
 
 use crate::body::{InflateLimits, Largest, Received, receive};
@@ -41,11 +42,9 @@ pub(crate) async fn write_lp(
 /// Where a body goes, and how it is read.
 #[derive(Debug)]
 pub(crate) struct Target {
-    pub(crate) database: String,
-    /// `None` = the default one.
-    pub(crate) schema: Option<String>,
+    scope: Scope,
     /// Whether a database that is not there is made.
-    pub(crate) creates: bool,
+    creates: bool,
     precision: Precision,
     /// Names the body, so that it is stored once however often it is sent.
     key: Option<[u8; 16]>,
@@ -53,10 +52,9 @@ pub(crate) struct Target {
 
 impl Target {
     /// For rows that are no line protocol.
-    fn of_rows(database: String, schema: Option<String>, creates: bool) -> Self {
+    fn of_rows(scope: Scope, creates: bool) -> Self {
         Self {
-            database,
-            schema,
+            scope,
             creates,
             precision: Precision::Nanosecond,
             key: None,
@@ -64,7 +62,7 @@ impl Target {
     }
 
     fn of_v3(parameters: &Parameters, headers: &HeaderMap) -> Result<Self, Refusal> {
-        let database = parameters.required("db")?.to_owned();
+        let scope = Scope::of_database(parameters.required("db")?);
         let precision = parameters.get("precision").unwrap_or("auto");
         let precision = Precision::from_v3(precision).ok_or_else(|| {
             Refusal::bad_request(format!(
@@ -78,14 +76,21 @@ impl Target {
         }
         // Every write is synced, which is more than no_sync=true asks for.
         parameters.flag("no_sync", false)?;
-        let key = idempotency::key_of(headers, &database)?;
+        let key = idempotency::key_of(headers, &scope.database)?;
         Ok(Self {
-            database,
-            schema: None,
+            scope,
             creates: true,
             precision,
             key,
         })
+    }
+
+    fn when_missing<'a>(&self, check: Check<'a>) -> WhenMissing<'a> {
+        if self.creates {
+            WhenMissing::Create(check)
+        } else {
+            WhenMissing::Refuse
+        }
     }
 }
 
@@ -112,14 +117,7 @@ async fn write(app: &Arc<App>, target: Target, received: Received) -> Result<Wri
     let limits = InflateLimits::of(&app.config, Largest::of_rows(&app.config));
     let storing = run_blocking(Arc::clone(app), move |app| {
         let (body, _held) = received.inflate(limits)?;
-        let report = match write_lines(app, &target, &body) {
-            // A session that waited knows a database that was dropped since; a new one finds or makes its successor.
-            Err(EngineError::UnknownDatabase { .. } | EngineError::NotFound { .. }) => {
-                app.sessions.forget(&target);
-                write_lines(app, &target, &body)?
-            }
-            result => result?,
-        };
+        let report = write_lines(app, &target, &body)?;
         app.metrics.count_body(body.len());
         app.metrics.count_rejected(report.rejected_total);
         Ok(report)
@@ -137,16 +135,8 @@ async fn run_blocking<T: Send + 'static>(
     app: Arc<App>,
     work: impl FnOnce(&App) -> Result<T, Refusal> + Send + 'static,
 ) -> Result<T, Refusal> {
-    let closed = || {
-        Refusal::new(
-            StatusCode::SERVICE_UNAVAILABLE,
-            "the server is shutting down",
-        )
-    };
-    let permit = Arc::clone(&app.writes)
-        .acquire_owned()
-        .await
-        .map_err(|_| closed())?;
+    let permit = Arc::clone(&app.writes).acquire_owned().await;
+    let permit = permit.map_err(|_| ServiceError::Stopping)?;
     let work = move || {
         let _permit = permit;
         work(&app)
@@ -159,7 +149,7 @@ async fn run_blocking<T: Send + 'static>(
                 "the server failed on this write; its log has the details",
             ))
         }
-        Err(_) => Err(closed()),
+        Err(_) => Err(ServiceError::Stopping.into()),
     }
 }
 
@@ -172,21 +162,22 @@ fn time_limit(app: &App) -> Refusal {
 }
 
 fn write_lines(app: &App, target: &Target, body: &[u8]) -> Result<WriteReport, EngineError> {
-    let mut session = app.sessions.take(target, |engine| {
-        Session::check_lines_for_new(engine, body, target.precision)
-    })?;
-    let report = match target.key {
-        None => session.write_lines(body, target.precision)?,
-        Some(key) if app.has(Sabotage::KeyApartFromRows) => {
-            match session.write_lines_once(key, b"keys n=1i", target.precision)? {
-                first if first.repeated => first,
-                _ => session.write_lines(body, target.precision)?,
+    let precision = target.precision;
+    let check = |engine: &Arc<Engine>| Session::check_lines_for_new(engine, body, precision);
+    let when_missing = target.when_missing(&check);
+    app.sessions.write(&target.scope, when_missing, |session| {
+        let Some(key) = target.key else {
+            return session.write_lines(body, precision);
+        };
+        if app.has(Sabotage::KeyApartFromRows) {
+            let first = session.write_lines_once(key, b"keys n=1i", precision)?;
+            if first.repeated {
+                return Ok(first);
             }
+            return session.write_lines(body, precision);
         }
-        Some(key) => session.write_lines_once(key, body, target.precision)?,
-    };
-    app.sessions.put_back(target, session);
-    Ok(report)
+        session.write_lines_once(key, body, precision)
+    })
 }
 
 /// The words and members are `InfluxDB` 3's: its client libraries look for them.

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use nilometer_engine::Clock;
-use nilometer_query::workers::Workers;
+use nilometer_service::executor::Executor;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use tokio::time::Instant;
@@ -74,11 +74,11 @@ impl fmt::Debug for Place {
     }
 }
 
-/// The workers as the server sees them.
+/// The executor as the server sees it.
 #[derive(Debug, Clone)]
 pub(crate) struct Shared(Arc<Place>);
 
-impl Workers for Shared {
+impl Executor for Shared {
     fn spawn(&self, task: BoxFuture<'static, ()>) {
         lock(&self.0.came).push(task);
     }
@@ -151,7 +151,7 @@ impl Machine {
     }
 
     /// What the server is to be given.
-    pub(crate) fn workers(&self) -> Arc<dyn Workers> {
+    pub(crate) fn executor(&self) -> Arc<dyn Executor> {
         Arc::new(Shared(Arc::clone(&self.place)))
     }
 

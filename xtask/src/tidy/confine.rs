@@ -20,8 +20,17 @@ const LIBRARIES: &[&str] = &[
     "crates/codec/src/",
     "crates/lineproto/src/",
     "crates/engine/src/",
+    "crates/service/src/",
     "crates/query/src/",
     "crates/server/src/",
+];
+
+/// The part of the program's crate that is the library.
+const EMBEDDED: &[&str] = &[
+    "crates/nilometer/src/lib.rs",
+    "crates/nilometer/src/database.rs",
+    "crates/nilometer/src/error.rs",
+    "crates/nilometer/src/rows.rs",
 ];
 
 const RULES: &[Rule] = &[
@@ -29,7 +38,7 @@ const RULES: &[Rule] = &[
         calls: &["std::fs", "rustix::fs", "use std::{fs"],
         holds: LIBRARIES,
         // What the system says of the process is no file of a store.
-        except: &["crates/engine/src/disk", "crates/server/src/give_back"],
+        except: &["crates/engine/src/disk", "crates/service/src/heap_trim"],
         instead: "go through the engine's Disk, so that the simulation can make this call fail too",
     },
     Rule {
@@ -54,10 +63,17 @@ const RULES: &[Rule] = &[
             "crates/codec/src/",
             "crates/lineproto/src/",
             "crates/engine/src/",
+            "crates/service/src/",
             "crates/query/src/",
         ],
         except: &[],
         instead: "keep sockets in the server",
+    },
+    Rule {
+        calls: &["nilometer_server"],
+        holds: EMBEDDED,
+        except: &[],
+        instead: "take what an embedded store shares with the server from the service, which knows no HTTP",
     },
 ];
 
@@ -138,6 +154,13 @@ mod tests {
         }
         assert!(found("crates/engine/src/clock.rs", "SystemTime::now()").is_empty());
         assert!(found("crates/server/src/http.rs", "use std::net::SocketAddr;").is_empty());
+    }
+
+    #[test]
+    fn the_library_imports_no_http_and_the_program_may() {
+        let code = "use nilometer_server::Maintenance;";
+        assert_eq!(found("crates/nilometer/src/database.rs", code).len(), 1);
+        assert!(found("crates/nilometer/src/serve.rs", code).is_empty());
     }
 
     #[test]

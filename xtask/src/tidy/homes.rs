@@ -22,6 +22,7 @@ const HOMES: &[Home] = &[
     Home {
         dependency: "tokio",
         crates: &[
+            "nilometer-service",
             "nilometer-query",
             "nilometer-server",
             "nilometer-bench",
@@ -34,6 +35,11 @@ const HOMES: &[Home] = &[
         dependency: "axum",
         crates: &["nilometer-server", "nilometer-simserver"],
         reason: "only the server opens sockets, and its simulation calls the routes without one",
+    },
+    Home {
+        dependency: "hyper",
+        crates: &["nilometer-server"],
+        reason: "the service knows no protocol, so that every surface can stand on it",
     },
     Home {
         dependency: "clap",

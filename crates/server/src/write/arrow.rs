@@ -19,7 +19,8 @@ use nilometer_engine::ingest::{
     Missing, OnConflict, SeenKeys, Target as TypedTarget, TypedReport, likely_tags,
 };
 use nilometer_engine::{Duplicates, Engine, Error as EngineError, TIME_COLUMN};
-use nilometer_query::workers::within;
+use nilometer_service::Scope;
+use nilometer_service::executor::within;
 use serde_json::{Value, json};
 
 use super::{Target, run_blocking, time_limit};
@@ -117,8 +118,10 @@ impl Place {
         let time = parameters.get("time").filter(|name| !name.is_empty());
         let guesses_tags =
             tags.is_none() && known.is_none() && parameters.flag("guess_tags", true)?;
+        let schema = schema.map(str::to_owned);
+        let scope = Scope { database, schema };
         Ok(Self {
-            target: Target::of_rows(database, schema.map(str::to_owned), creates),
+            target: Target::of_rows(scope, creates),
             table,
             time: time.map(str::to_owned),
             tags,
@@ -331,44 +334,28 @@ fn write_rows(
     nth: u64,
     seen: &mut SeenKeys,
 ) -> Result<TypedReport, EngineError> {
-    match try_write_rows(app, place, batch, nth, seen) {
-        // A session that waited knows a database that was dropped since; a new one finds or makes its successor.
-        Err(EngineError::UnknownDatabase { .. } | EngineError::NotFound { .. }) => {
-            app.sessions.forget(&place.target);
-            try_write_rows(app, place, batch, nth, seen)
-        }
-        result => result,
-    }
-}
-
-fn try_write_rows(
-    app: &App,
-    place: &Place,
-    batch: &RecordBatch,
-    nth: u64,
-    seen: &mut SeenKeys,
-) -> Result<TypedReport, EngineError> {
     let check = |engine: &Arc<Engine>| engine.check_batch(batch.num_rows(), batch.num_columns());
-    let mut session = app.sessions.take(&place.target, check)?;
+    let scope = &place.target.scope;
     let target = TypedTarget {
-        schema: place.target.schema.as_deref(),
+        schema: scope.schema.as_deref(),
         table: &place.table,
     };
-    check(&app.engine)?;
-    if place.target.creates || place.adds_columns {
-        // The first batch decides of a new table; what is there stays as it is.
-        let guessed = (place.guesses_tags && nth == 0).then(|| likely_tags(batch));
-        let missing = Missing {
-            tags: place.tags.as_deref().or(guessed.as_deref()),
-            adds_columns: place.adds_columns,
-            duplicates: place.duplicates,
-        };
-        session.make_missing(target, batch.schema_ref(), missing)?;
-    }
-    let key = place.key.map(|key| idempotency::key_of_part(key, nth));
-    let report = session.write_arrow_counted(key, target, batch, place.on_conflict, seen)?;
-    app.sessions.put_back(&place.target, session);
-    Ok(report)
+    let when_missing = place.target.when_missing(&check);
+    app.sessions.write(scope, when_missing, |session| {
+        check(&app.engine)?;
+        if place.target.creates || place.adds_columns {
+            // The first batch decides of a new table; what is there stays as it is.
+            let guessed = (place.guesses_tags && nth == 0).then(|| likely_tags(batch));
+            let missing = Missing {
+                tags: place.tags.as_deref().or(guessed.as_deref()),
+                adds_columns: place.adds_columns,
+                duplicates: place.duplicates,
+            };
+            session.make_missing(target, batch.schema_ref(), missing)?;
+        }
+        let key = place.key.map(|key| idempotency::key_of_part(key, nth));
+        session.write_arrow_counted(key, target, batch, place.on_conflict, seen)
+    })
 }
 
 /// The same rows with the column of this name called as the time is called here.

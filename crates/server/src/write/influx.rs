@@ -10,6 +10,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use nilometer_engine::ingest::WriteReport;
 use nilometer_lineproto::Precision;
+use nilometer_service::Scope;
 
 use super::{Target, replayed, write_body};
 use crate::error::Refusal;
@@ -116,11 +117,13 @@ async fn write(
     let (head, body) = request.into_parts();
     let target = asked.and_then(|asked| {
         let target = Target {
-            schema: schema_of(app, &asked.database, &asked.policy)?,
+            scope: Scope {
+                schema: schema_of(app, &asked.database, &asked.policy)?,
+                database: asked.database.clone(),
+            },
             creates: false,
             precision: asked.precision,
             key: idempotency::key_of(&head.headers, &asked.database)?,
-            database: asked.database.clone(),
         };
         Ok((asked, target))
     });

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use axum::Router;
 use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk};
 use nilometer_engine::{Clock, Engine, Maintained};
-use nilometer_query::workers::{Employed, employ};
 use nilometer_server::{Sabotage, ServerConfig, router};
+use nilometer_service::executor::{Installed, install};
 
 use super::Ran;
 use crate::machine::{Machine, PlannedClock};
@@ -39,7 +39,7 @@ pub(super) struct World {
     /// How often the room on the disk was changed, and which of these changes was the last from or to little room.
     rooms: u64,
     last_tight: u64,
-    _employed: Employed,
+    _installed: Installed,
 }
 
 impl World {
@@ -49,7 +49,7 @@ impl World {
         Self {
             config: plan.limits.config(sabotage),
             disk: FaultyDisk::new(plan.seed, CrashPlan::default()),
-            _employed: employ(machine.workers()),
+            _installed: install(machine.executor()),
             plan: plan.clone(),
             clock,
             machine,

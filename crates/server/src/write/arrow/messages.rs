@@ -9,9 +9,10 @@ use std::time::Duration;
 use arrow_ipc::{Message, RecordBatch, root_as_message};
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode};
-use nilometer_query::workers::within;
+use nilometer_service::Held;
+use nilometer_service::executor::within;
 
-use crate::body::{self, Held};
+use crate::body;
 use crate::error::Refusal;
 use crate::http::App;
 

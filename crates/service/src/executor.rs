@@ -19,7 +19,7 @@ use tokio::task::JoinError;
 use tokio::time::Instant;
 
 /// Takes all work of its thread.
-pub trait Workers: Debug + Send + Sync {
+pub trait Executor: Debug + Send + Sync {
     /// Takes a task, to be polled by the same thread.
     fn spawn(&self, task: BoxFuture<'static, ()>);
     /// A wait for so much time to pass.
@@ -29,62 +29,62 @@ pub trait Workers: Debug + Send + Sync {
 }
 
 thread_local! {
-    static EMPLOYED: RefCell<Option<Arc<dyn Workers>>> = const { RefCell::new(None) };
+    static CURRENT: RefCell<Option<Arc<dyn Executor>>> = const { RefCell::new(None) };
 }
 
-/// Workers are given the work of this thread until this is dropped.
+/// An executor is given the work of this thread until this is dropped.
 #[derive(Debug)]
 #[must_use]
-pub struct Employed(());
+pub struct Installed(());
 
-/// From here on these workers get what this thread would give to others.
-pub fn employ(workers: Arc<dyn Workers>) -> Employed {
-    EMPLOYED.set(Some(workers));
-    Employed(())
+/// From here on this executor gets what this thread would give to others.
+pub fn install(executor: Arc<dyn Executor>) -> Installed {
+    CURRENT.set(Some(executor));
+    Installed(())
 }
 
-impl Drop for Employed {
+impl Drop for Installed {
     fn drop(&mut self) {
-        EMPLOYED.set(None);
+        CURRENT.set(None);
     }
 }
 
-/// The workers of this thread; `None` = threads do the work, and the machine's clock counts.
-pub fn employed() -> Option<Arc<dyn Workers>> {
-    EMPLOYED.with_borrow(Clone::clone)
+/// The executor of this thread; `None` = threads do the work, and the machine's clock counts.
+pub fn current() -> Option<Arc<dyn Executor>> {
+    CURRENT.with_borrow(Clone::clone)
 }
 
 /// What time it is for whoever has a deadline.
 pub fn now() -> Instant {
-    employed().map_or_else(Instant::now, |workers| workers.now())
+    current().map_or_else(Instant::now, |executor| executor.now())
 }
 
 /// Does what waits for the disk where waiting is allowed. It goes on to its end even if nobody waits for it any more.
 pub async fn block<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, JoinError> {
-    let Some(workers) = employed() else {
+    let Some(executor) = current() else {
         return tokio::task::spawn_blocking(work).await;
     };
     let (sender, receiver) = oneshot::channel();
-    workers.spawn(Box::pin(async move {
+    executor.spawn(Box::pin(async move {
         // Whoever does not wait any more does not need the outcome.
         let _ = sender.send(work());
     }));
     match receiver.await {
         Ok(done) => Ok(done),
-        // The workers are gone, and whoever asks here goes with them.
+        // The executor is gone, and whoever asks here goes with it.
         Err(_) => std::future::pending().await,
     }
 }
 
 /// What a future gives, if it does within a time.
 pub async fn within<T>(time: Duration, work: impl Future<Output = T>) -> Option<T> {
-    let Some(workers) = employed() else {
+    let Some(executor) = current() else {
         return tokio::time::timeout(time, work).await.ok();
     };
     let mut work = std::pin::pin!(work);
-    let mut over = workers.sleep(time);
+    let mut over = executor.sleep(time);
     std::future::poll_fn(move |context| {
         if let std::task::Poll::Ready(done) = Pin::as_mut(&mut work).poll(context) {
             return std::task::Poll::Ready(Some(done));

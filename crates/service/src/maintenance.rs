@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use nilometer_engine::{Engine, Error as EngineError, Maintained};
 
 use crate::error::Error;
-use crate::give_back::GiveBack;
+use crate::heap_trim::HeapTrim;
 
 /// Pause after a failed attempt: a full disk or a poisoned store does not get better by asking faster.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);
@@ -99,7 +99,7 @@ impl Worker {
         let run = move || {
             let _ending: SyncSender<()> = ending;
             let mut pause = Duration::ZERO;
-            let mut give_back = GiveBack::new(engine.budget().total());
+            let mut heap_trim = HeapTrim::new(engine.budget().total());
             // A pause is a wait for the order to stop, which also comes when the sender is gone.
             while matches!(stopped.recv_timeout(pause), Err(RecvTimeoutError::Timeout)) {
                 pause = match work(&engine) {
@@ -117,7 +117,7 @@ impl Worker {
                     }
                 };
                 if is_prompt {
-                    give_back.turn(Instant::now());
+                    heap_trim.turn(Instant::now());
                 }
             }
         };

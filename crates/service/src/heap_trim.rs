@@ -18,13 +18,13 @@ const PAUSES: [Duration; 2] = [Duration::from_secs(1), Duration::from_mins(1)];
 
 /// When to give back.
 #[derive(Debug)]
-pub(crate) struct GiveBack {
+pub(crate) struct HeapTrim {
     floor_bytes: u64,
     pause: Duration,
     next: Option<Instant>,
 }
 
-impl GiveBack {
+impl HeapTrim {
     /// For a store that may have so many bytes.
     pub(crate) fn new(budget_bytes: u64) -> Self {
         Self {
@@ -157,17 +157,17 @@ mod tests {
     fn it_is_tried_where_memory_is_near_the_budget_and_less_often_where_that_brings_little() {
         let start = Instant::now();
         // All that is resident is above a budget of nothing.
-        let mut always = GiveBack::new(0);
+        let mut always = HeapTrim::new(0);
         always.turn(start);
         let first = always.next.expect("it was tried");
         assert!(first > start);
         always.turn(start);
         assert_eq!(always.next, Some(first), "not before its time");
-        let mut never = GiveBack::new(u64::MAX);
+        let mut never = HeapTrim::new(u64::MAX);
         never.turn(start);
         assert_eq!(never.pause, PAUSES[0]);
 
-        let mut paused = GiveBack::new(0);
+        let mut paused = HeapTrim::new(0);
         for _ in 0..20 {
             paused.tried(1000, 990);
         }
