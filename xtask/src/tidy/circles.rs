@@ -18,9 +18,8 @@ const FILES_MAX: usize = 5;
 
 /// Crates that have a larger circle today. A bound goes down when its circle does, and never up.
 const LARGER_TODAY: &[(&str, usize)] = &[
-    ("nilometer-engine", 60),
     ("nilometer-query", 36),
-    ("nilometer-server", 12),
+    ("nilometer-server", 11),
     ("nilometer-sim", 7),
 ];
 
