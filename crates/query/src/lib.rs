@@ -28,6 +28,7 @@ mod guard;
 mod lateral;
 mod logic;
 mod memory;
+mod merged;
 mod names;
 mod narrow;
 mod options;

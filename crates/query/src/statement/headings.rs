@@ -15,6 +15,8 @@ use datafusion::sql::sqlparser::ast::{
     VisitorMut, WildcardAdditionalOptions, visit_expressions,
 };
 
+use crate::merged::shown;
+
 /// The name of what has none.
 const UNNAMED: &str = "?column?";
 
@@ -58,7 +60,7 @@ impl Headings {
             .iter()
             .map(|field| field.name().as_str())
             .collect();
-        let mut names: Vec<String> = old.iter().map(|&name| name.to_owned()).collect();
+        let mut names: Vec<String> = old.iter().map(|&name| shown(name).to_owned()).collect();
         let is_many = |heading: &&Heading| **heading == Heading::Many;
         let many = self.0.iter().filter(is_many).count();
         if many > 0 || self.0.len() == names.len() {
@@ -111,7 +113,7 @@ fn is_column(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
 }
 
-fn folded(name: &Ident) -> String {
+pub(crate) fn folded(name: &Ident) -> String {
     match name.quote_style {
         Some(_) => name.value.clone(),
         None => name.value.to_ascii_lowercase(),
