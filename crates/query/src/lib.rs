@@ -32,6 +32,7 @@ mod merged;
 mod names;
 mod narrow;
 mod options;
+mod outer;
 mod plain;
 mod plan;
 mod planner;
