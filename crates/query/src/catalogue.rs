@@ -15,6 +15,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use nilometer_engine::Snapshot;
 
 use crate::error::Error;
+use crate::merged;
 use crate::plan::bound_tables;
 use crate::relation::{self, RelationTable};
 use crate::sql::Shared;
@@ -171,7 +172,7 @@ impl Reading {
                     headings,
                 } = *question;
                 let session = deeper.session(&place);
-                let plan = session.statement_to_plan(statement).await?;
+                let plan = merged::plan(&session, &statement).await?;
                 bound_tables(&plan, bounds.operators_max)?;
                 // A view means the same in every session.
                 let plan = times::read(plan, &Zone::default())?;

@@ -328,6 +328,14 @@ fn convert(error: DataFusionError, position: Option<Position>) -> Error {
                 position,
             }
         }
+        DataFusionError::Plan(message) | DataFusionError::NotImplemented(message)
+            if is_left_subquery(&message) =>
+        {
+            Error::Plan {
+                message: LEFT_SUBQUERY.to_owned(),
+                position,
+            }
+        }
         DataFusionError::Plan(message)
         | DataFusionError::NotImplemented(message)
         | DataFusionError::Configuration(message) => Error::Plan {
@@ -342,6 +350,25 @@ fn convert(error: DataFusionError, position: Option<Position>) -> Error {
         other => Error::internal(tidy(&other.to_string())),
     }
 }
+
+/// What is left of a subquery that no rule could take apart.
+fn is_left_subquery(message: &str) -> bool {
+    let what = message.strip_prefix("Physical plan does not support logical expression ");
+    what.is_some_and(|what| {
+        [
+            "ScalarSubquery(",
+            "InSubquery(",
+            "Exists(",
+            "OuterReferenceColumn(",
+        ]
+        .iter()
+        .any(|kind| what.starts_with(kind))
+    }) || message.contains("does not support undecorrelated Subquery")
+        || message.contains("subquery can only be used in Projection, Filter")
+        || message.starts_with("Correlated scalar subquery ")
+}
+
+const LEFT_SUBQUERY: &str = "a subquery stands or speaks of the outer row where it cannot be joined with it; write it as a join: its tables beside the outer ones, its conditions in ON, and GROUP BY for its aggregates";
 
 /// How the planner says that it does not know a function.
 const INVALID_FUNCTION: &str = "Invalid function '";

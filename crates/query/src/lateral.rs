@@ -224,7 +224,7 @@ impl Inner {
 }
 
 /// An equality between an outer column and an expression without one.
-fn key(conjunct: &Expr) -> Option<(Expr, Expr)> {
+pub(crate) fn key(conjunct: &Expr) -> Option<(Expr, Expr)> {
     let Expr::BinaryExpr(BinaryExpr {
         left,
         op: Operator::Eq,

@@ -17,11 +17,12 @@ use datafusion::optimizer::OptimizerRule;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 
 /// Rules of the logical plan that find nothing to do in a plain one.
-const LOGICAL_LEFT_OUT: [&str; 13] = [
+const LOGICAL_LEFT_OUT: [&str; 14] = [
     "rewrite_set_comparison",
     "optimize_unions",
     "unions_to_filter",
     "eliminate_join",
+    "mark_subqueries",
     "decorrelate_predicate_subquery",
     "scalar_subquery_to_join",
     "decorrelate_lateral_join",

@@ -14,7 +14,7 @@ use crate::catalogue::Reading;
 use crate::error::{Error, NO_FUNCTION, Position};
 use crate::statement::name::{INFORMATION_SCHEMA, Place, SYSTEM_SCHEMA, TableName, position};
 use crate::zone::Zone;
-use crate::{describe, names, relation, times};
+use crate::{describe, merged, names, relation, times};
 
 /// The plan of a query, with texts read as times in `zone` where they are times; or what is wrong with it.
 pub(crate) async fn plan(
@@ -34,7 +34,7 @@ pub(crate) async fn plan_as_asked(
     place: &Place,
     statement: &DfStatement,
 ) -> Result<LogicalPlan, Error> {
-    let plan = match session.statement_to_plan(statement.clone()).await {
+    let plan = match merged::plan(session, statement).await {
         Ok(plan) => plan,
         Err(error) => {
             let error = explain(error.into(), session, reading, place, statement);

@@ -28,8 +28,9 @@ use crate::float_key::{self, CompareFloats};
 use crate::function::{BoundFunctions, Extract};
 use crate::gapfill::{FillGaps, GapFill, GapFillExec};
 use crate::lateral::FirstOfEach;
-use crate::logic::{KeepLists, SpellSubqueries};
+use crate::logic::{DECORRELATE, KeepLists, MarkSubqueries, SpellSubqueries};
 use crate::options::SqlOptions;
+use crate::outer::OuterRows;
 use crate::round::RoundCasts;
 use crate::set_all::CountRows;
 
@@ -43,6 +44,7 @@ pub(crate) fn extend(
     rules.insert(0, Arc::new(SpellSubqueries));
     rules.insert(0, Arc::new(RoundCasts::new()));
     rules.insert(0, Arc::new(FirstOfEach));
+    rules.insert(0, Arc::new(OuterRows));
     rules.insert(0, Arc::new(BoundFunctions::new(options)));
     rules.insert(0, Arc::new(DistinctOnce));
     rules.push(Arc::new(FindAsofJoins));
@@ -61,14 +63,17 @@ pub(crate) fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let rules = Optimizer::new().rules.into_iter();
     let keep_lists = KeepLists::default();
     let mut keep_lists = Some(keep_lists);
-    rules
+    let mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = rules
         .map(
             |rule| match keep_lists.take_if(|ours| ours.name() == rule.name()) {
                 Some(ours) => Arc::new(ours) as Arc<dyn OptimizerRule + Send + Sync>,
                 None => rule,
             },
         )
-        .collect()
+        .collect();
+    let place = rules.iter().position(|rule| rule.name() == DECORRELATE);
+    rules.insert(place.unwrap_or(0), Arc::new(MarkSubqueries));
+    rules
 }
 
 /// `^` is power, not exclusive or; `spelling::power` has seen to what it binds.

@@ -5,7 +5,8 @@
 //! and a subquery in ON is pushed below the join before it is taken apart, where names of both sides mean the same.
 //!
 //! Does: write `IN` as the question whether an equal row exists, and whether one exists that is unknown to be equal; move
-//! subqueries from ON to where they can be answered. Does not: touch `IN` and `NOT IN` that stand by themselves in WHERE.
+//! subqueries from ON to where they can be answered. The same for those that are values, as in the SELECT list. Does not:
+//! touch `IN` and `NOT IN` that stand by themselves in WHERE.
 
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use datafusion::common::{
     Column, DFSchema, ExprSchema, JoinType, Result, ScalarValue, Spans, TableReference, plan_err,
 };
 use datafusion::logical_expr::expr::{Exists, InSubquery};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::{conjunction, merge_schema, split_conjunction_owned};
 use datafusion::logical_expr::{
     Expr, Filter, Join, LogicalPlan, LogicalPlanBuilder, Projection, Subquery, and, lit, not, or,
@@ -47,6 +49,9 @@ impl AnalyzerRule for SpellSubqueries {
         let spelled = plan.transform_up_with_subqueries(|node| match node {
             LogicalPlan::Join(join) => out_of_on(join),
             LogicalPlan::Filter(filter) => spelled(filter),
+            node @ (LogicalPlan::Projection(_)
+            | LogicalPlan::Aggregate(_)
+            | LogicalPlan::Window(_)) => spelled_values(node),
             node => Ok(Transformed::no(node)),
         })?;
         Ok(spelled.data)
@@ -176,6 +181,28 @@ fn spelled(filter: Filter) -> Result<Transformed<LogicalPlan>> {
     let predicate = conjunction(conjuncts).unwrap_or_else(|| lit(true));
     let filter = Filter::try_new(predicate, filter.input)?;
     Ok(Transformed::yes(LogicalPlan::Filter(filter)))
+}
+
+/// The node with the subqueries among its values spelled out; what it puts out is called as before.
+fn spelled_values(node: LogicalPlan) -> Result<Transformed<LogicalPlan>> {
+    let schema = merge_schema(&node.inputs());
+    let names = NamePreserver::new(&node);
+    node.map_expressions(|expr| {
+        if !has_subquery(&expr)? {
+            return Ok(Transformed::no(expr));
+        }
+        let name = names.save(&expr);
+        let (relation, own_name) = expr.qualified_name();
+        let compares = expr.exists(|part| Ok(matches!(part, Expr::SetComparison(_))))?;
+        let spelled = match spelled_inside(expr, &schema)? {
+            // The planner writes a comparison with ANY or ALL anew, and forgets the name that it had.
+            expr if compares && !matches!(expr, Expr::Alias(_)) => {
+                expr.alias_qualified(relation, own_name)
+            }
+            expr => name.restore(expr),
+        };
+        Ok(Transformed::yes(spelled))
+    })
 }
 
 /// A condition of which `IN` is only a part, so that its NULL counts.

@@ -2,17 +2,19 @@
 //! refuses two groups of one name. Such a cast gets a name of its own here, as `CASE WHEN 1 = 1 THEN i::text END`, which the
 //! planner takes away again.
 
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    BinaryOperator, CaseWhen, Expr, GroupByExpr, Query, Select, SelectItem, SetExpr, Value,
-    helpers::attached_token::AttachedToken, visit_expressions_mut,
+    BinaryOperator, CaseWhen, Expr, GroupByExpr, Ident, Query, Select, SelectItem, SetExpr, Value,
+    helpers::attached_token::AttachedToken, visit_expressions, visit_expressions_mut,
 };
 
 /// Names casts that are groups beside what they cast, wherever the query has them.
 pub(super) fn rewrite(query: &mut Query) {
     let mut casts = Vec::new();
     of_body(&query.body, &mut casts);
+    of_calls(query, &mut casts);
     if casts.is_empty() {
         return;
     }
@@ -50,6 +52,49 @@ fn of_select(select: &Select, casts: &mut Vec<Expr>) {
             casts.push((*group).clone());
         }
     }
+}
+
+/// Casts in calls that are the same but for their casts, such as `max(i)` and `max(i::text)`: aggregates of one name.
+fn of_calls(query: &Query, casts: &mut Vec<Expr>) {
+    let mut calls: BTreeMap<String, Vec<Expr>> = BTreeMap::new();
+    let _: ControlFlow<()> = visit_expressions(query, |expr| {
+        if let Expr::Function(_) = expr {
+            let alike = calls.entry(without_any_casts(expr)).or_default();
+            if !alike.contains(expr) {
+                alike.push(expr.clone());
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    for call in calls
+        .into_values()
+        .filter(|alike| alike.len() > 1)
+        .flatten()
+    {
+        let _: ControlFlow<()> = visit_expressions(&call, |expr| {
+            // What a cast makes of a literal is one, and some arguments have to be.
+            if let Expr::Cast { expr: inner, .. } = expr
+                && !matches!(open(inner), Expr::Value(_))
+                && !casts.contains(expr)
+            {
+                casts.push(expr.clone());
+            }
+            ControlFlow::Continue(())
+        });
+    }
+}
+
+fn without_any_casts(expr: &Expr) -> String {
+    let mut expr = expr.clone();
+    let _: ControlFlow<()> = visit_expressions_mut(&mut expr, |part| {
+        if let Expr::Nested(inner) | Expr::Cast { expr: inner, .. } = part {
+            *part = inner.as_ref().clone();
+        } else if let Some(name) = column(part) {
+            *part = Expr::Identifier(Ident::new(name));
+        }
+        ControlFlow::Continue(())
+    });
+    expr.to_string().to_lowercase()
 }
 
 /// The expression that a group is, by its place or its name.

@@ -12,8 +12,10 @@ use datafusion::common::DFSchema;
 use datafusion::sql::sqlparser::ast::{
     self, AccessExpr, CastKind, DataType, Expr, Function, GroupByExpr, Ident, OrderByKind, Query,
     Select, SelectFlavor, SelectItem, SetExpr, TableFactor, TrimWhereField, Value, VisitMut,
-    VisitorMut, WildcardAdditionalOptions, visit_expressions,
+    VisitorMut, WildcardAdditionalOptions, visit_expressions, visit_expressions_mut,
 };
+
+use crate::merged::shown;
 
 /// The name of what has none.
 const UNNAMED: &str = "?column?";
@@ -58,7 +60,7 @@ impl Headings {
             .iter()
             .map(|field| field.name().as_str())
             .collect();
-        let mut names: Vec<String> = old.iter().map(|&name| name.to_owned()).collect();
+        let mut names: Vec<String> = old.iter().map(|&name| shown(name).to_owned()).collect();
         let is_many = |heading: &&Heading| **heading == Heading::Many;
         let many = self.0.iter().filter(is_many).count();
         if many > 0 || self.0.len() == names.len() {
@@ -111,7 +113,7 @@ fn is_column(expr: &Expr) -> bool {
     matches!(expr, Expr::Identifier(_) | Expr::CompoundIdentifier(_))
 }
 
-fn folded(name: &Ident) -> String {
+pub(crate) fn folded(name: &Ident) -> String {
     match name.quote_style {
         Some(_) => name.value.clone(),
         None => name.value.to_ascii_lowercase(),
@@ -161,7 +163,50 @@ impl VisitorMut for Inside {
 /// Gives columns that are written alike names of their own: the planner refuses two of one name, which is nothing to who
 /// only reads them. To be called when values stand where they stood for.
 pub(super) fn distinguish(statement: &mut ast::Statement) {
+    if let ast::Statement::Query(query) = statement {
+        set_apart(query);
+    }
     let _: ControlFlow<()> = statement.visit(&mut Distinct);
+}
+
+/// Gives columns beside `*` names of their own, as `*` may have columns of the same name. They are shown as they are called.
+fn set_apart(query: &mut Query) {
+    let mut used = HashSet::new();
+    if let Some(order) = &query.order_by
+        && let OrderByKind::Expressions(exprs) = &order.kind
+    {
+        for expr in exprs {
+            add_name(&expr.expr, &mut used);
+        }
+    }
+    let SetExpr::Select(select) = query.body.as_mut() else {
+        return;
+    };
+    let is_many = |item: &SelectItem| heading(item) == Heading::Many;
+    let first = select.projection.iter().position(is_many);
+    let last = select.projection.iter().rposition(is_many);
+    let (Some(first), Some(last)) = (first, last) else {
+        return;
+    };
+    used.extend(names_of_conditions(select));
+    if let GroupByExpr::Expressions(exprs, _) = &select.group_by {
+        for expr in exprs {
+            add_name(expr, &mut used);
+        }
+    }
+    for (at, item) in select.projection.iter_mut().enumerate() {
+        if (first..=last).contains(&at) {
+            continue;
+        }
+        let name = match item {
+            SelectItem::UnnamedExpr(expr) if is_column(expr) => name(expr),
+            SelectItem::ExprWithAlias { alias, .. } if !used.contains(&folded(alias)) => {
+                folded(alias)
+            }
+            _ => continue,
+        };
+        alias(item, &format!("{name} {at}"));
+    }
 }
 
 struct Distinct;
@@ -182,7 +227,10 @@ fn distinguish_columns(select: &mut Select) {
     let mut repeats = false;
     for item in &select.projection {
         let text = match item {
-            SelectItem::UnnamedExpr(expr) => without_casts(expr).to_string().to_lowercase(),
+            SelectItem::UnnamedExpr(expr) if is_column(without_casts(expr)) => {
+                without_casts(expr).to_string().to_lowercase()
+            }
+            SelectItem::UnnamedExpr(expr) => loosely(expr),
             SelectItem::ExprWithAlias { alias, .. } => alias.to_string().to_lowercase(),
             _ => {
                 names.push(None);
@@ -218,6 +266,30 @@ fn distinguish_columns(select: &mut Select) {
             alias(item, &format!("{name} {at}"));
         }
     }
+}
+
+/// What two expressions have in common that the planner may call the same: it leaves casts and subqueries out of names, and
+/// adds tables. More may be alike than need to; they get names that nobody sees.
+fn loosely(expr: &Expr) -> String {
+    let mut expr = expr.clone();
+    let _: ControlFlow<()> = visit_expressions_mut(&mut expr, |part| {
+        let word = |word: &str| Some(Expr::Identifier(Ident::new(word)));
+        let loose = match part {
+            Expr::Nested(inner) | Expr::Cast { expr: inner, .. } => Some(inner.as_ref().clone()),
+            Expr::Identifier(name) => word(&name.value),
+            Expr::CompoundIdentifier(names) => {
+                word(names.last().map_or("", |name| name.value.as_str()))
+            }
+            Expr::Exists { .. } | Expr::InSubquery { .. } | Expr::Subquery(_) => word("subquery"),
+            Expr::AnyOp { .. } | Expr::AllOp { .. } => word("subquery"),
+            _ => None,
+        };
+        if let Some(loose) = loose {
+            *part = loose;
+        }
+        ControlFlow::Continue(())
+    });
+    expr.to_string().to_lowercase()
 }
 
 /// The planner calls a cast as what is in it.

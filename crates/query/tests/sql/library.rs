@@ -1,6 +1,6 @@
 //! Faults of `DataFusion` that the planner here works around, shown with `DataFusion` alone. When an upgrade mends one, its test
 //! fails: what works around it can go then, and the test with it. What we answer is in `sqltests/statements`: `nulls.slt`,
-//! `joins.slt`, `floats.slt`, `integers.slt`.
+//! `joins.slt`, `merged.slt`, `subqueries.slt`, `floats.slt`, `integers.slt`.
 
 use arrow::util::display::{ArrayFormatter, FormatOptions};
 use datafusion::prelude::SessionContext;
@@ -80,6 +80,24 @@ async fn a_subquery_in_on_is_forgotten() {
     let sql = "SELECT t.x, k.i FROM t LEFT JOIN k ON t.x = k.i AND EXISTS (SELECT 1 FROM k q WHERE q.i = k.i AND q.j < 3)";
     let wrong = answer(&[T, K], sql).await.unwrap();
     assert_eq!(wrong, ["1 1", "2 NULL", "NULL NULL"]);
+}
+
+#[tokio::test]
+async fn a_merged_column_is_the_left_one() {
+    let a = "CREATE TABLE a AS SELECT * FROM (VALUES (1), (2)) AS v(k)";
+    let b = "CREATE TABLE b AS SELECT * FROM (VALUES (2), (3)) AS v(k)";
+    let sql = "SELECT count(k) FROM a FULL JOIN b USING (k)";
+    assert_eq!(answer(&[a, b], sql).await.unwrap(), ["2"]);
+}
+
+#[tokio::test]
+async fn a_subquery_is_no_value() {
+    for sql in [
+        "SELECT EXISTS (SELECT 1 FROM k q WHERE q.i = t.x) FROM t",
+        "SELECT (SELECT count(*) FROM k q WHERE q.i > t.x) FROM t",
+    ] {
+        answer(&[T, K], sql).await.unwrap_err();
+    }
 }
 
 #[tokio::test]
