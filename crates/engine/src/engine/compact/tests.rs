@@ -119,7 +119,7 @@ fn a_compaction_that_does_not_account_for_every_row_changes_nothing() {
         "{refused}"
     );
     let after = engine.snapshot().segments();
-    let ids = |segments: &[super::super::SegmentReport]| -> Vec<u64> {
+    let ids = |segments: &[crate::SegmentReport]| -> Vec<u64> {
         segments.iter().map(|it| it.file_id).collect()
     };
     assert_eq!(ids(&before), ids(&after));
