@@ -27,7 +27,7 @@ mod writer;
 pub(crate) use cache::BlockCache;
 pub(crate) use merge::{PART_BYTES, merge};
 pub(crate) use reader::Index;
-pub(crate) use series::{TableSeries, TagSeries, hash_tags};
+pub(crate) use series::{TagSeries, hash_tags};
 pub(crate) use texts::Texts;
 pub(crate) use verify::IndexPlace;
 pub(crate) use writer::{Hashing, IndexWriter};

@@ -113,7 +113,7 @@ impl Pair {
     fn finish_flush(&mut self, aside: &SetAside) {
         let series = Arc::clone(&aside.series);
         let fill = |writer: &mut IndexWriter| {
-            let series = series.read().unwrap();
+            let series = series.read();
             for table in series.tables() {
                 series.write(table, writer).unwrap();
             }

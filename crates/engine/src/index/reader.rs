@@ -11,13 +11,14 @@ use std::sync::{Arc, OnceLock};
 use nilometer_codec::crc32c;
 use roaring::RoaringBitmap;
 
-use super::Texts;
 use super::block::Dictionary;
 use super::cache::BlockCache;
 use super::footer::{Footer, Layout, TableMeta, TagMeta};
 use super::layout::{HEADER_BYTES, KIND, MAGIC, SERIES_OF_ONE_BLOCK, TAIL_BYTES};
 #[cfg(test)]
 use super::series::{TableSeries, TagSeries};
+#[cfg(test)]
+use super::texts::Texts;
 use crate::definition::take_bytes;
 use crate::disk::{Disk, DiskFile, read_exact_at};
 use crate::error::{Error, Malformed};

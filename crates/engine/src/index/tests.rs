@@ -9,6 +9,7 @@ use regex::Regex;
 
 use super::block::decode_dictionary;
 use super::layout::HEADER_BYTES;
+use super::series::TableSeries;
 use super::*;
 use crate::budget::MemoryBudget;
 use crate::disk::{Disk, MemoryDisk};
