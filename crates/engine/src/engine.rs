@@ -60,7 +60,7 @@ pub use maintain::expire::RetentionPause;
 pub use maintain::flush::Maintained;
 pub use repair::damaged::{Damage, DamagedSegment, Quarantined, QuarantinedTable};
 pub(crate) use repair::quarantine::quarantine_note;
-pub use repair::rescue::Repaired;
+pub use repair::salvage_segment::Repaired;
 pub use repair::scrub::{ScrubStep, Scrubbed};
 pub use repair::verify::Verified;
 pub(crate) use watch::memory::SERIES_BYTES;

@@ -2,7 +2,7 @@
 //!
 //! Does: go through manifest, log and files in order, one bounded slice a call; remember the place across restarts
 //! (`scrub/place.rs`); tell of damage as whoever reads does, so that it is dealt with before a query needs it. Does not:
-//! decide what becomes of damage (index files are mended, compactions leave segments alone, see `mend.rs` and `compact.rs`),
+//! decide what becomes of damage (index files are mended, compactions leave segments alone, see `salvage_index.rs` and `compact.rs`),
 //! leave anything in a cache, or take what was removed meanwhile for missing.
 //!
 //! A part of the log that is damaged while its rows are in memory, and a damaged manifest, whose contents are in memory,

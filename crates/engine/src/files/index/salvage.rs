@@ -4,7 +4,7 @@
 //! from tags and values, and the codes of series say the same as the lists of values. So a series is lost only if its own
 //! id or one of its values is nowhere to be read.
 //!
-//! Does: read a table and leave out what cannot be known. Does not: guess, or write the file again (`engine/repair/mend.rs`
+//! Does: read a table and leave out what cannot be known. Does not: guess, or write the file again (`engine/repair/salvage_index.rs`
 //! has it done). Holds one table in memory.
 
 use super::block::{Dictionary, Place};

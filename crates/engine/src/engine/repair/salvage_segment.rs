@@ -5,7 +5,7 @@
 //! which one value is lost (it would be another row), or repair a manifest, definitions or relations: without them nothing
 //! else has a meaning, so the store is refused and stays as it is.
 //!
-//! The order for a segment is that of `mend.rs`: new file durable, second name of the damaged one and its note durable,
+//! The order for a segment is that of `salvage_index.rs`: new file durable, second name of the damaged one and its note durable,
 //! one edit of the manifest.
 
 use std::collections::{BTreeMap, BTreeSet};
