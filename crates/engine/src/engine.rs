@@ -50,7 +50,7 @@ pub use crate::options::{OnDamage, Options};
 pub use change::ddl::NewColumn;
 pub(crate) use change::ddl::find_table;
 pub use change::delete::DeleteRequest;
-pub(crate) use change::presence::{Key, Keys, Presence, Since};
+pub(crate) use change::key_lookup::{Key, Keys, Presence, Since};
 pub use change::relations::{NewRelation, RelationChange};
 pub use change::rows::RowKey;
 pub(crate) use change::rows::{Refused, RowChange};

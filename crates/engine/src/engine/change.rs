@@ -2,6 +2,6 @@
 
 pub(in crate::engine) mod ddl;
 pub(in crate::engine) mod delete;
-pub(in crate::engine) mod presence;
+pub(in crate::engine) mod key_lookup;
 pub(in crate::engine) mod relations;
 pub(in crate::engine) mod rows;

@@ -2,7 +2,7 @@
 //!
 //! Does: find columns by name, convert them, give rows their series, and decide what becomes of rows whose key is there.
 //! Does not: make tables or columns ([`Session::make_missing`] does), keep the good part of a bad
-//! batch, or look keys up (`engine/change/presence.rs` does).
+//! batch, or look keys up (`engine/change/key_lookup.rs` does).
 //!
 //! A `unique` table is checked without a lock: look the keys up, build the batch, and ask under the sequencer whether
 //! anything happened to one of them since. If so, all of it is done again; somebody else got ahead, so this ends.

@@ -35,7 +35,7 @@ pub(crate) enum Presence {
 
 /// What was found when everything up to an LSN was looked at.
 #[derive(Debug)]
-pub(crate) struct Look {
+pub(crate) struct KeyLookup {
     pub(crate) lsn: Lsn,
     /// By key.
     pub(crate) found: Vec<Presence>,
@@ -89,7 +89,7 @@ pub(crate) struct Keys<'a> {
 
 impl Engine {
     /// Looks keys up among all rows that have an LSN by now. A row that a snapshot does not see is new.
-    pub(crate) fn look_up(&self, keys: Keys<'_>, since: Since<'_>) -> Result<Look, Error> {
+    pub(crate) fn look_up(&self, keys: Keys<'_>, since: Since<'_>) -> Result<KeyLookup, Error> {
         let (state, lsn) = {
             // Rows enter the head under the sequencer, so here the state has every row up to the last LSN.
             let sequencer = lock(&self.sequencer);
@@ -122,7 +122,7 @@ impl Engine {
         for segment in state.version.segments.iter().rev() {
             search.look_into_segment(segment)?;
         }
-        Ok(Look {
+        Ok(KeyLookup {
             lsn,
             found: search.finish(),
         })
