@@ -33,7 +33,7 @@ use crate::manifest::{FileKind, Manifest};
 use crate::moment::{Moment, Store};
 use crate::ranked::{Locked, Mutex, Read, RwLock};
 use crate::record;
-use crate::relation::{Holds, Relations};
+use crate::relation::{Pins, Relations};
 use crate::retention::Retention;
 use crate::sabotage::Sabotage;
 use crate::schema::Lsn;
@@ -91,7 +91,7 @@ pub struct Engine {
     retention: Mutex<Retention>,
     relations: RwLock<Relations>,
     /// What relations must remember.
-    holds: Holds,
+    pins: Pins,
     /// Side files that the last flush replaced; the next one removes them.
     replaced: Mutex<Vec<(FileKind, u64)>>,
     counters: Counters,
@@ -159,12 +159,12 @@ impl Engine {
 
     /// A consistent view of everything that is acknowledged by now.
     pub fn snapshot(self: &Arc<Self>) -> Snapshot {
-        let (moment, hold) = self.moment(|| {
-            let hold = self.holds.hold(|| self.log.durable());
-            (hold.lsn(), hold)
+        let (moment, pin) = self.moment(|| {
+            let pin = self.pins.pin(|| self.log.durable());
+            (pin.lsn(), pin)
         });
         let store: Arc<dyn Store> = Arc::clone(self) as Arc<dyn Store>;
-        Snapshot::new(store, moment, hold)
+        Snapshot::new(store, moment, pin)
     }
 
     /// Everything up to the LSN that `visible` says, with the names of now.

@@ -34,7 +34,7 @@ use crate::lent::{Ahead, LentThreads};
 use crate::log::{self, Log};
 use crate::manifest::{FileKind, Manifest};
 use crate::ranked::{Mutex, Rank, RwLock};
-use crate::relation::Holds;
+use crate::relation::Pins;
 use crate::retention::Retention;
 use crate::sabotage;
 use crate::segment::{Segment, SegmentCache};
@@ -168,7 +168,7 @@ impl Engine {
                 Retention::new(clock_ns, clock.monotonic_ms()),
             ),
             relations: RwLock::new(Rank::Relations, relations),
-            holds: Holds::default(),
+            pins: Pins::default(),
             replaced: Mutex::new(Rank::Replaced, Vec::new()),
             counters,
             space,

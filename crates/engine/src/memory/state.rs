@@ -9,7 +9,7 @@ use std::sync::Arc;
 use crate::catalogue::SetAside;
 use crate::head::Head;
 use crate::manifest::{Contents, FileKind};
-use crate::relation::Hold;
+use crate::relation::Pin;
 use crate::schema::{Lsn, TableId};
 use crate::segment::{Segment, Window};
 use crate::tombstone::Tombstone;
@@ -108,5 +108,5 @@ pub(crate) struct Frozen {
     pub(crate) definitions: Vec<u8>,
     pub(crate) series: Option<SetAside>,
     /// Keeps what relations were at `lsn`.
-    pub(crate) _hold: Arc<Hold>,
+    pub(crate) _pin: Arc<Pin>,
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::moment::{Moment, Store};
-use crate::relation::Hold;
+use crate::relation::Pin;
 use crate::scan::{AggregateRequest, Aggregation, Narrowing, Scan, ScanRequest};
 use crate::schema::{Lsn, SchemaId, TableId, TableSchema};
 
@@ -21,16 +21,12 @@ pub struct Snapshot {
     store: Arc<dyn Store>,
     moment: Moment,
     /// Keeps what relations were at that moment.
-    hold: Arc<Hold>,
+    pin: Arc<Pin>,
 }
 
 impl Snapshot {
-    pub(crate) fn new(store: Arc<dyn Store>, moment: Moment, hold: Arc<Hold>) -> Self {
-        Self {
-            store,
-            moment,
-            hold,
-        }
+    pub(crate) fn new(store: Arc<dyn Store>, moment: Moment, pin: Arc<Pin>) -> Self {
+        Self { store, moment, pin }
     }
 
     pub(crate) fn moment(&self) -> &Moment {

@@ -171,7 +171,7 @@ impl Engine {
         if changes.is_empty() {
             return Ok(());
         }
-        let lowest = self.holds.lowest(|| self.log.durable());
+        let lowest = self.pins.lowest(|| self.log.durable());
         self.relations_mut().prune(lowest);
         match changes.iter().map(Change::memory).sum::<usize>() {
             0 => Ok(()),

@@ -156,7 +156,7 @@ impl Engine {
     /// tries again.
     pub(in crate::engine) fn sides_checkpointed(&self, done: SideCheckpoint) {
         lock(&self.keys).checkpointed(&done.keys, done.keys_file);
-        let lowest = self.holds.lowest(|| self.log.durable());
+        let lowest = self.pins.lowest(|| self.log.durable());
         {
             let mut relations = self.relations_mut();
             relations.checkpointed(&done.relations, &done.relation_files);

@@ -190,7 +190,7 @@ impl Engine {
                 min_lsn: flushed_lsn + 1,
                 definitions: std::mem::take(&mut sequencer.unfiled),
                 series,
-                _hold: self.holds.hold(|| lsn),
+                _pin: self.pins.pin(|| lsn),
             }
         });
         self.counters.log_bytes.store(0, Ordering::Relaxed);

@@ -21,7 +21,7 @@ impl Snapshot {
             .relations()
             .named_at(id, name, self.lsn())
             .cloned()?;
-        let hold = Arc::clone(&self.hold);
-        Some(RelationReader::new(Arc::clone(&self.store), relation, hold))
+        let pin = Arc::clone(&self.pin);
+        Some(RelationReader::new(Arc::clone(&self.store), relation, pin))
     }
 }

@@ -8,35 +8,35 @@ use crate::schema::Lsn;
 
 /// The LSNs that snapshots and flushes hold. Clones share them.
 #[derive(Debug, Clone)]
-pub(crate) struct Holds {
+pub(crate) struct Pins {
     held: Arc<Mutex<BTreeMap<Lsn, usize>>>,
 }
 
 /// An LSN that is held until this is dropped.
 #[derive(Debug)]
-pub(crate) struct Hold {
+pub(crate) struct Pin {
     lsn: Lsn,
-    holds: Holds,
+    pins: Pins,
 }
 
-impl Default for Holds {
+impl Default for Pins {
     fn default() -> Self {
         Self {
-            held: Arc::new(Mutex::new(Rank::Holds, BTreeMap::new())),
+            held: Arc::new(Mutex::new(Rank::Pins, BTreeMap::new())),
         }
     }
 }
 
-impl Holds {
+impl Pins {
     /// Holds the LSN that `lsn` says. It is asked under the lock that [`Self::lowest`] takes too: so what is durable
     /// by then cannot be passed between the question and the hold.
-    pub(crate) fn hold(&self, lsn: impl FnOnce() -> Lsn) -> Arc<Hold> {
+    pub(crate) fn pin(&self, lsn: impl FnOnce() -> Lsn) -> Arc<Pin> {
         let mut held = self.lock();
         let lsn = lsn();
         *held.entry(lsn).or_default() += 1;
-        Arc::new(Hold {
+        Arc::new(Pin {
             lsn,
-            holds: self.clone(),
+            pins: self.clone(),
         })
     }
 
@@ -52,15 +52,15 @@ impl Holds {
     }
 }
 
-impl Hold {
+impl Pin {
     pub(crate) fn lsn(&self) -> Lsn {
         self.lsn
     }
 }
 
-impl Drop for Hold {
+impl Drop for Pin {
     fn drop(&mut self) {
-        let mut held = self.holds.lock();
+        let mut held = self.pins.lock();
         if let Some(count) = held.get_mut(&self.lsn) {
             *count -= 1;
             if *count == 0 {
