@@ -5,33 +5,14 @@
 //!
 //! Locks are taken in the order of their ranks: [`crate::ranked::Rank`] lists them.
 
-mod backup;
-mod checkpoint;
-mod compact;
-mod damaged;
-mod ddl;
-mod delete;
-mod expire;
-mod flush;
-mod index;
-mod jobs;
-mod limits;
-mod memory;
-mod mend;
-mod metrics;
+mod change;
+mod copies;
+mod maintain;
 mod names;
 mod open;
-mod presence;
-mod quarantine;
-mod relations;
-mod report;
-mod rescue;
-mod restore;
-mod rows;
-mod scrub;
-mod space;
-mod verify;
+mod repair;
 mod versions;
+mod watch;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -52,39 +33,39 @@ use crate::manifest::{FileKind, Manifest};
 use crate::moment::{Moment, Store};
 use crate::ranked::{Locked, Mutex, Read, RwLock};
 use crate::record;
-use crate::relation::{Holds, Relations};
+use crate::relation::{Pins, Relations};
 use crate::retention::Retention;
 use crate::sabotage::Sabotage;
 use crate::schema::Lsn;
 use crate::segment::SegmentCache;
 use crate::snapshot::Snapshot;
 use crate::state::{Frozen, State, Version};
-use jobs::Jobs;
+use maintain::jobs::Jobs;
 use names::{Changing, SharedCatalogue};
-use scrub::Scrub;
-use space::Space;
+use repair::scrub::Scrub;
 use versions::Versions;
+use watch::space::Space;
 
 pub use crate::options::{OnDamage, Options};
-pub use backup::BackupReport;
-pub use damaged::{Damage, DamagedSegment, Quarantined, QuarantinedTable};
-pub use ddl::NewColumn;
-pub(crate) use ddl::find_table;
-pub use delete::DeleteRequest;
-pub use expire::RetentionPause;
-pub use flush::Maintained;
-pub(crate) use memory::SERIES_BYTES;
-pub use metrics::Metrics;
-pub(crate) use presence::{Key, Keys, Presence, Since};
-pub(crate) use quarantine::quarantine_note;
-pub use relations::{NewRelation, RelationChange};
-pub use report::JobsReport;
-pub use rescue::Repaired;
-pub use restore::RestoreReport;
-pub use rows::RowKey;
-pub(crate) use rows::{Refused, RowChange};
-pub use scrub::{ScrubStep, Scrubbed};
-pub use verify::Verified;
+pub use change::ddl::NewColumn;
+pub(crate) use change::ddl::find_table;
+pub use change::delete::DeleteRequest;
+pub(crate) use change::key_lookup::{Key, Keys, Presence, Since};
+pub use change::relations::{NewRelation, RelationChange};
+pub use change::rows::RowKey;
+pub(crate) use change::rows::{Refused, RowChange};
+pub use copies::backup::BackupReport;
+pub use copies::restore::RestoreReport;
+pub use maintain::expire::RetentionPause;
+pub use maintain::flush::Maintained;
+pub use repair::damaged::{Damage, DamagedSegment, Quarantined, QuarantinedTable};
+pub(crate) use repair::quarantine::quarantine_note;
+pub use repair::salvage_segment::Repaired;
+pub use repair::scrub::{ScrubStep, Scrubbed};
+pub use repair::verify::Verified;
+pub(crate) use watch::memory::SERIES_BYTES;
+pub use watch::metrics::Metrics;
+pub use watch::report::JobsReport;
 
 /// An open store. Shared by reference between threads; everything in it is synchronous.
 #[derive(Debug)]
@@ -110,7 +91,7 @@ pub struct Engine {
     retention: Mutex<Retention>,
     relations: RwLock<Relations>,
     /// What relations must remember.
-    holds: Holds,
+    pins: Pins,
     /// Side files that the last flush replaced; the next one removes them.
     replaced: Mutex<Vec<(FileKind, u64)>>,
     counters: Counters,
@@ -178,12 +159,12 @@ impl Engine {
 
     /// A consistent view of everything that is acknowledged by now.
     pub fn snapshot(self: &Arc<Self>) -> Snapshot {
-        let (moment, hold) = self.moment(|| {
-            let hold = self.holds.hold(|| self.log.durable());
-            (hold.lsn(), hold)
+        let (moment, pin) = self.moment(|| {
+            let pin = self.pins.pin(|| self.log.durable());
+            (pin.lsn(), pin)
         });
         let store: Arc<dyn Store> = Arc::clone(self) as Arc<dyn Store>;
-        Snapshot::new(store, moment, hold)
+        Snapshot::new(store, moment, pin)
     }
 
     /// Everything up to the LSN that `visible` says, with the names of now.

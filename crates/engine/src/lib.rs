@@ -41,48 +41,32 @@
     )
 )]
 
-mod batch;
-mod budget;
-mod cast;
-mod catalogue;
-mod checked_file;
 mod clock;
-mod compaction;
-mod definition;
-mod definitions_file;
 pub mod disk;
 mod engine;
 mod error;
-mod file_header;
-mod head;
+mod files;
 #[doc(hidden)]
 pub mod hostile;
-mod idempotency;
-mod index;
-pub mod ingest;
-pub mod inspect;
-mod layout;
-mod lent;
-mod log;
-mod manifest;
-mod mask;
-mod moment;
-mod nearest;
+mod maintain;
+mod memory;
+mod names;
 mod options;
-mod order;
-mod predicate;
 mod ranked;
-mod record;
+mod read;
 mod relation;
-mod retention;
 mod sabotage;
-mod scan;
-mod schema;
-mod segment;
-mod snapshot;
-mod state;
-mod text_hash;
-mod tombstone;
+mod write;
+
+// Every module by its own name, wherever it lies.
+pub(crate) use files::{
+    checked_file, definitions_file, file_header, index, layout, log, manifest, segment,
+};
+pub(crate) use maintain::{compaction, retention};
+pub(crate) use memory::{batch, budget, cast, head, mask, order, state, tombstone};
+pub(crate) use names::{catalogue, definition, schema, text_hash};
+pub(crate) use read::{moment, nearest, predicate, scan, snapshot};
+pub(crate) use write::{idempotency, lent, record};
 
 pub use budget::{Charge, MemoryBudget, MemoryUse};
 pub use clock::{Clock, SystemClock};
@@ -98,6 +82,7 @@ pub use nearest::nearest;
 pub use nilometer_codec::PhysicalType;
 pub use nilometer_codec::stats::float_order;
 pub use predicate::{FieldMatch, FieldPredicate, TagMatch, TagPredicate, TextRange};
+pub use read::inspect;
 pub use relation::{
     RelationBatches, RelationColumn, RelationId, RelationReader, RelationSchema, Value,
 };
@@ -113,3 +98,4 @@ pub use schema::{
     SchemaId, SeriesId, TIME_COLUMN, TableId, TableSchema, TableSettings,
 };
 pub use snapshot::{SegmentReport, Snapshot};
+pub use write::ingest;

@@ -50,7 +50,7 @@ pub(crate) enum Rank {
     /// What the scrub has found.
     Scrubbed,
     /// LSNs that somebody still reads relations at.
-    Holds,
+    Pins,
     /// Who writes the log, and what is durable.
     LogGroup,
     /// The log's files: held while they are written.

@@ -8,8 +8,8 @@
 
 mod bytes;
 mod file;
-mod holds;
 pub(crate) mod hostile;
+mod pins;
 mod reader;
 mod set;
 mod value;
@@ -23,7 +23,7 @@ use crate::schema::{Lsn, SchemaId};
 
 pub(crate) use bytes::{ROWS_MAX, decode_changes, encode_changes};
 pub(crate) use file::{KIND as FILE_KIND, read, write};
-pub(crate) use holds::{Hold, Holds};
+pub(crate) use pins::{Pin, Pins};
 pub use reader::{RelationBatches, RelationReader};
 pub(crate) use set::{RelationCheckpoint, Relations};
 pub use value::Value;

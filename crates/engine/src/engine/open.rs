@@ -3,13 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::backup::{check_log_end, check_marker, clear_staged, keep_one_log, remove_marker};
-use super::flush::Maintained;
-use super::memory::{Replay, Replayed, Round, fit};
-use super::quarantine::{Quarantine, put_log_aside};
-use super::relations::read_relations;
-use super::scrub;
-use super::space::Space;
 use super::{
     Counters, Engine, Jobs, OnDamage, Options, Quarantined, Sequencer, SharedCatalogue, Version,
     Versions,
@@ -20,6 +13,15 @@ use crate::clock::Clock;
 use crate::compaction::order;
 use crate::definitions_file::read_definitions;
 use crate::disk::Disk;
+use crate::engine::change::relations::read_relations;
+use crate::engine::copies::backup::{
+    check_log_end, check_marker, clear_staged, keep_one_log, remove_marker,
+};
+use crate::engine::maintain::flush::Maintained;
+use crate::engine::repair::quarantine::{Quarantine, put_log_aside};
+use crate::engine::repair::scrub;
+use crate::engine::watch::memory::{Replay, Replayed, Round, fit};
+use crate::engine::watch::space::Space;
 use crate::error::Error;
 use crate::head::Head;
 use crate::idempotency::KeySet;
@@ -32,7 +34,7 @@ use crate::lent::{Ahead, LentThreads};
 use crate::log::{self, Log};
 use crate::manifest::{FileKind, Manifest};
 use crate::ranked::{Mutex, Rank, RwLock};
-use crate::relation::Holds;
+use crate::relation::Pins;
 use crate::retention::Retention;
 use crate::sabotage;
 use crate::segment::{Segment, SegmentCache};
@@ -166,7 +168,7 @@ impl Engine {
                 Retention::new(clock_ns, clock.monotonic_ms()),
             ),
             relations: RwLock::new(Rank::Relations, relations),
-            holds: Holds::default(),
+            pins: Pins::default(),
             replaced: Mutex::new(Rank::Replaced, Vec::new()),
             counters,
             space,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrow_array::{RecordBatch, RecordBatchOptions};
 use arrow_schema::{Field, Schema, SchemaRef};
 
-use super::holds::Hold;
+use super::pins::Pin;
 use super::value::{Row, Value, push};
 use super::{RelationColumn, RelationSchema};
 use crate::batch::Column;
@@ -23,16 +23,12 @@ const BATCH_TEXT_BYTES: usize = 64 << 20;
 pub struct RelationReader {
     store: Arc<dyn Store>,
     schema: Arc<RelationSchema>,
-    hold: Arc<Hold>,
+    pin: Arc<Pin>,
 }
 
 impl RelationReader {
-    pub(crate) fn new(store: Arc<dyn Store>, schema: Arc<RelationSchema>, hold: Arc<Hold>) -> Self {
-        Self {
-            store,
-            schema,
-            hold,
-        }
+    pub(crate) fn new(store: Arc<dyn Store>, schema: Arc<RelationSchema>, pin: Arc<Pin>) -> Self {
+        Self { store, schema, pin }
     }
 
     /// What the relation is.
@@ -52,7 +48,7 @@ impl RelationReader {
 
     fn find(&self, key: usize, values: &[Value]) -> Option<Row> {
         let relations = self.store.relations();
-        relations.find(self.schema.id, key, values, self.hold.lsn())
+        relations.find(self.schema.id, key, values, self.pin.lsn())
     }
 
     /// About how many rows there are: those of now, not of the snapshot.
@@ -73,7 +69,7 @@ impl RelationReader {
 
     /// All rows, in no order that means anything.
     pub fn rows(&self) -> Vec<Row> {
-        self.store.relations().rows(self.schema.id, self.hold.lsn())
+        self.store.relations().rows(self.schema.id, self.pin.lsn())
     }
 
     /// All rows as Arrow, of the columns at these positions.

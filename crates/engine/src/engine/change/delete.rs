@@ -1,0 +1,70 @@
+//! Deletes by time and tags.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use crate::batch::Batch;
+use crate::engine::{Engine, lock};
+use crate::error::Error;
+use crate::predicate::TagPredicate;
+use crate::record;
+use crate::scan::find_series;
+use crate::schema::{Lsn, TableSchema};
+use crate::tombstone::{Deleted, Tombstone};
+
+/// Which rows to delete: those in the time range of the series that every predicate keeps.
+#[derive(Debug, Clone)]
+pub struct DeleteRequest {
+    /// The table.
+    pub table: Arc<TableSchema>,
+    /// First and last time in nanoseconds, both included.
+    pub time: RangeInclusive<i64>,
+    /// All of them must hold; none = every series of the table.
+    pub tags: Vec<TagPredicate>,
+}
+
+impl Engine {
+    /// Deletes every row of the request that was acknowledged before, and none that is written later. Durable and visible
+    /// on return, at the LSN returned; `None` = no series matches, so nothing was written.
+    pub fn delete(&self, request: &DeleteRequest) -> Result<Option<Lsn>, Error> {
+        if request.time.is_empty() {
+            return Ok(None);
+        }
+        let lsn = {
+            let mut sequencer = lock(&self.sequencer);
+            self.check_poisoned()?;
+            if self.catalogue().table(request.table.id).is_none() {
+                return Err(Error::TableDropped {
+                    table: request.table.name.clone(),
+                });
+            }
+            self.log_definitions(&mut sequencer)?;
+            // Under the sequencer, so that no series appears between this look and the delete's place in the order.
+            let series = if request.tags.is_empty() {
+                None
+            } else {
+                let layers = Arc::clone(self.catalogue().layers());
+                let found = find_series(&layers, &request.table, &request.tags)?;
+                if found.is_empty() {
+                    return Ok(None);
+                }
+                Some(found)
+            };
+            let batch = Batch {
+                tombstones: vec![Tombstone {
+                    lsn: 0,
+                    table: request.table.id,
+                    what: Deleted::Range {
+                        series,
+                        time: request.time.clone(),
+                    },
+                }],
+                ..Batch::default()
+            };
+            let payload = record::encode_batch(&batch).map_err(|what| what.at(&self.dir, 0))?;
+            self.sequence(&mut sequencer, batch, payload)
+        };
+        self.log.sync(lsn)?;
+        Ok(Some(lsn))
+    }
+}

@@ -1,0 +1,351 @@
+//! Relations through the engine: make, drop, write, and what a flush and an open do with them.
+//!
+//! Does: turn names and rows of values into changes of a batch. Does not: order or log them, [`Engine::write`] does.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use nilometer_codec::PhysicalType;
+
+use crate::batch::Batch;
+use crate::disk::Disk;
+use crate::engine::change::ddl::{exists, find_schema, in_schema};
+use crate::engine::{Engine, State, check_name, lock};
+use crate::error::Error;
+use crate::layout::side_name;
+use crate::manifest::{FileKind, Manifest};
+use crate::ranked::{Read, Write};
+use crate::relation::{
+    self, Change, ROWS_MAX, RelationColumn, RelationId, RelationSchema, Relations, Rows, Value,
+};
+use crate::schema::{Lsn, SchemaId};
+use crate::snapshot::Snapshot;
+
+/// Longest text or bytes of one value.
+const VALUE_BYTES_MAX: usize = 1 << 20;
+/// Text and bytes of one change; its offsets are 32 bits.
+const CHANGE_BYTES_MAX: usize = 1 << 30;
+
+/// A relation to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewRelation {
+    /// Its columns.
+    pub columns: Vec<RelationColumn>,
+    /// Names of the columns that tell a row from all others: one at least, none nullable.
+    pub primary_key: Vec<String>,
+    /// More sets of names whose values no two rows share.
+    pub unique: Vec<Vec<String>>,
+}
+
+/// What is to happen to a relation. Rows have a value, or null, for each column.
+#[derive(Debug, Clone, PartialEq)]
+pub enum RelationChange {
+    /// Add rows; one whose primary key is there is an error.
+    Insert(Arc<RelationSchema>, Vec<Vec<Value>>),
+    /// Add rows; one whose primary key is there is replaced as a whole.
+    Replace(Arc<RelationSchema>, Vec<Vec<Value>>),
+    /// Take away the rows with these primary keys, as far as they are there.
+    Delete(Arc<RelationSchema>, Vec<Vec<Value>>),
+}
+
+impl Engine {
+    /// Makes a relation. Returns whether it is new: one that is the same already is fine, another of the name, or a
+    /// table, is not. Durable on return.
+    pub fn create_relation(
+        &self,
+        database: &str,
+        schema: &str,
+        name: &str,
+        new: &NewRelation,
+    ) -> Result<bool, Error> {
+        check_name("relation", name)?;
+        for column in &new.columns {
+            check_name("column", &column.name)?;
+        }
+        let (_, owner) = find_schema(&self.catalogue(), database, schema)?;
+        let made = new.schema(owner, name)?;
+        // Bound first: the guard must be gone before the log is waited for.
+        let known = self.relations().named(made.schema, name).cloned();
+        if let Some(known) = known {
+            let same = RelationSchema {
+                id: known.id,
+                ..made
+            };
+            // Neither answer may be for something that a power cut takes back.
+            self.log.sync(known.id.0)?;
+            if *known != same {
+                return Err(exists("relation", name, in_schema(database, schema)));
+            }
+            return Ok(false);
+        }
+        self.change_relations(vec![Change::Create(made)])?;
+        Ok(true)
+    }
+
+    /// Drops a relation with its rows. Returns whether it was there; durable on return.
+    pub fn drop_relation(&self, database: &str, schema: &str, name: &str) -> Result<bool, Error> {
+        let (_, owner) = find_schema(&self.catalogue(), database, schema)?;
+        let Some(id) = self.relations().named(owner, name).map(|it| it.id) else {
+            // Somebody may have dropped it a moment ago, and a power cut could bring it back.
+            let lsn = lock(&self.sequencer).next_lsn - 1;
+            self.log.sync(lsn)?;
+            return Ok(false);
+        };
+        self.change_relations(vec![Change::Drop(id)])?;
+        Ok(true)
+    }
+
+    /// Changes relations: all of it, in this order, durable and visible on return, or nothing.
+    pub fn write_relations(&self, changes: &[RelationChange]) -> Result<Lsn, Error> {
+        self.change_relations(self.encode_relations(changes)?)
+    }
+
+    /// As [`Self::write_relations`], if every row that is replaced or deleted is the one that `snapshot` shows. If one was
+    /// written or deleted since, nothing is done and the error says so; a new snapshot shows what it is now.
+    pub fn write_relations_as_seen(
+        &self,
+        snapshot: &Snapshot,
+        changes: &[RelationChange],
+    ) -> Result<Lsn, Error> {
+        let batch = Batch {
+            relations: self.encode_relations(changes)?,
+            ..Batch::default()
+        };
+        loop {
+            let mut overtaken = None;
+            let still_holds = |_: &State| {
+                overtaken = self.relations().overtaken(&batch.relations, snapshot.lsn());
+                overtaken.is_none()
+            };
+            let written = self.write_if(batch.clone(), self.catalogue_epoch(), still_holds)?;
+            match (written, overtaken) {
+                (Some(written), _) => return Ok(written.lsn),
+                (None, Some((relation, lsn))) => {
+                    // Only what is durable is in a snapshot.
+                    self.log.sync(lsn)?;
+                    return Err(Error::RelationChanged { relation });
+                }
+                (None, None) => {}
+            }
+        }
+    }
+
+    fn change_relations(&self, relations: Vec<Change>) -> Result<Lsn, Error> {
+        let batch = Batch {
+            relations,
+            ..Batch::default()
+        };
+        // No change of the catalogue can make a batch without rows wrong, so it is only tried again.
+        loop {
+            if let Some(written) = self.write(batch.clone(), self.catalogue_epoch())? {
+                return Ok(written.lsn);
+            }
+        }
+    }
+
+    /// Changes as a batch carries them.
+    pub(crate) fn encode_relations(
+        &self,
+        changes: &[RelationChange],
+    ) -> Result<Vec<Change>, Error> {
+        let rows_max =
+            ROWS_MAX.min(usize::try_from(self.options.batch_rows_max).unwrap_or(ROWS_MAX));
+        let encode = |change: &RelationChange| match change {
+            RelationChange::Insert(schema, rows) => Ok(Change::Insert(
+                schema.id,
+                whole_rows(schema, rows, rows_max)?,
+            )),
+            RelationChange::Replace(schema, rows) => Ok(Change::Replace(
+                schema.id,
+                whole_rows(schema, rows, rows_max)?,
+            )),
+            RelationChange::Delete(schema, keys) => {
+                Ok(Change::Delete(schema.id, key_rows(schema, keys, rows_max)?))
+            }
+        };
+        changes.iter().map(encode).collect()
+    }
+
+    /// Whether the rows that changes add fit the memory for them, after what nobody sees any more was forgotten.
+    pub(in crate::engine) fn check_relations(&self, changes: &[Change]) -> Result<(), Error> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let lowest = self.pins.lowest(|| self.log.durable());
+        self.relations_mut().prune(lowest);
+        match changes.iter().map(Change::memory).sum::<usize>() {
+            0 => Ok(()),
+            added => self.check_index(added as u64),
+        }
+    }
+
+    /// Applies the changes of a batch at the LSN it gets, before anything else of it is done; after an error nothing has
+    /// changed. The caller holds the sequencer.
+    pub(in crate::engine) fn apply_relations(
+        &self,
+        lsn: Lsn,
+        changes: &[Change],
+    ) -> Result<(), Error> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        for change in changes {
+            if let Change::Create(made) = change {
+                self.check_place(made)?;
+            }
+        }
+        self.relations_mut().apply(lsn, changes)?;
+        Ok(())
+    }
+
+    /// Whether a relation may be made: its schema is there, and no table has its name.
+    fn check_place(&self, made: &RelationSchema) -> Result<(), Error> {
+        let catalogue = self.catalogue();
+        let Some(schema) = catalogue.schema_name(made.schema) else {
+            return Err(Error::RelationDefinition {
+                name: made.name.clone(),
+                reason: "its schema was dropped meanwhile".to_owned(),
+            });
+        };
+        match catalogue.table_id(made.schema, &made.name) {
+            Some(_) => Err(exists("table", &made.name, format!("schema \"{schema}\""))),
+            None => Ok(()),
+        }
+    }
+
+    /// Whether a relation has this name, so that no table may. The caller holds the sequencer, or asks again when it does.
+    pub(crate) fn is_relation(&self, schema: SchemaId, name: &str) -> bool {
+        self.relations().named(schema, name).is_some()
+    }
+
+    pub(crate) fn relations(&self) -> Read<'_, Relations> {
+        self.relations.read()
+    }
+
+    pub(in crate::engine) fn relations_mut(&self) -> Write<'_, Relations> {
+        self.relations.write()
+    }
+}
+
+impl NewRelation {
+    fn schema(&self, schema: SchemaId, name: &str) -> Result<RelationSchema, Error> {
+        let refused = |reason: String| Error::RelationDefinition {
+            name: name.to_owned(),
+            reason,
+        };
+        let position = |wanted: &String| {
+            let at = self.columns.iter().position(|it| it.name == *wanted);
+            at.and_then(|at| u32::try_from(at).ok()).ok_or_else(|| {
+                refused(format!(
+                    "its key names a column \"{wanted}\" that it has not"
+                ))
+            })
+        };
+        let key = |names: &Vec<String>| names.iter().map(position).collect::<Result<Vec<u32>, _>>();
+        let made = RelationSchema {
+            id: RelationId(0),
+            schema,
+            name: name.to_owned(),
+            columns: self.columns.clone(),
+            primary_key: key(&self.primary_key)?,
+            unique: self.unique.iter().map(key).collect::<Result<_, _>>()?,
+        };
+        made.check().map_err(|what| refused(what.0))?;
+        Ok(made)
+    }
+}
+
+fn whole_rows(
+    schema: &RelationSchema,
+    rows: &[Vec<Value>],
+    rows_max: usize,
+) -> Result<Rows, Error> {
+    let all = (0u32..).zip(&schema.columns);
+    let positions: Vec<(u32, &RelationColumn)> = all.collect();
+    checked_rows(schema, &positions, rows, rows_max)
+}
+
+fn key_rows(schema: &RelationSchema, keys: &[Vec<Value>], rows_max: usize) -> Result<Rows, Error> {
+    let key = schema.primary_key.iter();
+    let positions: Vec<(u32, &RelationColumn)> = key
+        .filter_map(|&at| Some((at, schema.columns.get(at as usize)?)))
+        .collect();
+    checked_rows(schema, &positions, keys, rows_max)
+}
+
+fn checked_rows(
+    schema: &RelationSchema,
+    columns: &[(u32, &RelationColumn)],
+    rows: &[Vec<Value>],
+    rows_max: usize,
+) -> Result<Rows, Error> {
+    let limit = |what, limit: usize, needed: usize| Error::Limit {
+        what,
+        limit: limit as u64,
+        needed: needed as u64,
+        remedy: "send smaller batches",
+    };
+    if rows.len() > rows_max {
+        let what = "the rows of one change of a relation";
+        return Err(limit(what, rows_max, rows.len()));
+    }
+    let mut bytes = 0;
+    for (at, row) in rows.iter().enumerate() {
+        let refused = |reason| Error::RelationRow {
+            relation: schema.name.clone(),
+            row: at + 1,
+            reason,
+        };
+        if row.len() != columns.len() {
+            let (has, needs) = (row.len(), columns.len());
+            return Err(refused(format!("it has {has} values and needs {needs}")));
+        }
+        for (value, (_, column)) in row.iter().zip(columns) {
+            if value.heap_bytes() > VALUE_BYTES_MAX {
+                let what = "the bytes of one value of a relation";
+                return Err(limit(what, VALUE_BYTES_MAX, value.heap_bytes()));
+            }
+            bytes += value.heap_bytes();
+            check_value(value, column).map_err(refused)?;
+        }
+    }
+    if bytes > CHANGE_BYTES_MAX {
+        let what = "the text of one change of a relation";
+        return Err(limit(what, CHANGE_BYTES_MAX, bytes));
+    }
+    let kinds = columns.iter().map(|(at, column)| (*at, column.kind));
+    let kinds: Vec<(u32, PhysicalType)> = kinds.collect();
+    Ok(Rows::of(kinds, rows.iter().map(Vec::as_slice)))
+}
+
+fn check_value(value: &Value, column: &RelationColumn) -> Result<(), String> {
+    match value.kind() {
+        None if column.nullable => Ok(()),
+        None => Err(format!("its column \"{}\" may not be null", column.name)),
+        Some(kind) if kind == column.kind => Ok(()),
+        Some(kind) => Err(format!(
+            "its column \"{}\" is {}, not {}",
+            column.name,
+            crate::schema::type_name(column.kind),
+            crate::schema::type_name(kind)
+        )),
+    }
+}
+
+/// The relations of the files that the manifest lists.
+pub(in crate::engine) fn read_relations(
+    disk: &dyn Disk,
+    dir: &Path,
+    manifest: &Manifest,
+) -> Result<Relations, Error> {
+    let mut relations = Relations::default();
+    let flushed = manifest.contents.flushed_lsn;
+    for meta in manifest.contents.files_of(FileKind::Relations) {
+        let path = dir.join(side_name(FileKind::Relations, meta.file_id));
+        let filed = relation::read(disk, &path, manifest.uuid(), meta.file_id)?;
+        relations
+            .take_filed(&filed, meta.file_id, flushed)
+            .map_err(|what| what.at(&path, 0))?;
+    }
+    Ok(relations)
+}

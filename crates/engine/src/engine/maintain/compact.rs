@@ -1,0 +1,441 @@
+//! Compaction jobs: claimed under the jobs' lock, worked on without any, published as one edit.
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::budget::MemoryUse;
+use crate::compaction::balance::Balance;
+use crate::compaction::plan::{Job, Part, Situation, covers, next_job};
+use crate::compaction::rewrite::Rewrite;
+use crate::engine::maintain::flush::{Maintained, Published};
+use crate::engine::maintain::jobs::Answered;
+use crate::engine::repair::damaged::DamagedSegment;
+use crate::engine::{Engine, State, lock};
+use crate::error::Error;
+use crate::layout::{segment_dir, segment_name};
+use crate::manifest::Edit;
+use crate::sabotage::Sabotage;
+use crate::schema::{Lsn, TableId};
+use crate::segment::{GROUP_BYTES_MAX, Home, Segment, SegmentMeta, SegmentWriter};
+use crate::tombstone::Tombstone;
+
+/// A job with what it was planned on.
+struct Claim {
+    job: Job,
+    state: State,
+    /// Deletes up to this LSN are durable, and known to the job.
+    visible: Lsn,
+    tombstones: Vec<Arc<Tombstone>>,
+}
+
+/// A segment about to be written, and what goes into it.
+struct Target {
+    home: Home,
+    parts: Vec<Part>,
+}
+
+impl Claim {
+    /// Whether it may make or change partitions: two that do must not run at once, or their windows could overlap.
+    fn decides_windows(&self) -> bool {
+        match &self.job {
+            Job::Drop { .. } => false,
+            Job::Widen { .. } => true,
+            Job::Rewrite { segments, .. } => segments
+                .iter()
+                .filter_map(|id| segment_of(&self.state, *id))
+                .any(|segment| segment.meta.home == Home::Mixed),
+        }
+    }
+}
+
+impl Engine {
+    /// Flushes, and compacts whatever can be compacted, as if nobody had written for a while. A damaged segment is left
+    /// alone and the rest is compacted; the error then is the first damage that was found.
+    pub fn settle(&self) -> Result<(), Error> {
+        self.flush()?;
+        let mut damage = None;
+        loop {
+            let known = lock(&self.jobs).damaged.len();
+            match self.compact_one(true) {
+                Ok(Maintained::Idle) => break,
+                Ok(_) => {}
+                // Each damaged segment ends one job only, so this ends.
+                Err(error) if lock(&self.jobs).damaged.len() > known => {
+                    damage.get_or_insert(error);
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        while self.merge_index(true)? != Maintained::Idle {}
+        self.remove_files();
+        damage.map_or(Ok(()), Err)
+    }
+
+    /// Segments that compactions found damaged since the store was opened.
+    pub fn damaged_segments(&self) -> Vec<DamagedSegment> {
+        lock(&self.jobs).damaged.values().cloned().collect()
+    }
+
+    /// Does one compaction if one is due.
+    pub(in crate::engine) fn compact_one(&self, settle: bool) -> Result<Maintained, Error> {
+        if self.check_poisoned().is_err() {
+            return Ok(Maintained::Idle);
+        }
+        let Some(claim) = self.claim(settle) else {
+            return Ok(Maintained::Idle);
+        };
+        // What it writes is at most about what it reads. Without room for that it waits, rather than fill the disk.
+        let outcome = if self.has_room_for(&claim) {
+            let _memory = self.budget.take(MemoryUse::Compaction, memory_of(&claim));
+            self.work(&claim)
+        } else {
+            Ok(Maintained::Idle)
+        };
+        self.release(&claim, &outcome);
+        outcome
+    }
+
+    /// Gives back what a job had claimed, and notes which of its segments did not read.
+    fn release(&self, claim: &Claim, outcome: &Result<Maintained, Error>) {
+        let mut jobs = lock(&self.jobs);
+        for id in claim.job.segments() {
+            jobs.compacting.remove(id);
+        }
+        if claim.decides_windows() {
+            jobs.windows_busy = false;
+        }
+        if let Err(error @ (Error::RowsUnaccounted { .. } | Error::FilesUnordered { .. })) = outcome
+        {
+            // The same job would come to the same end, again and again. What is read is as it was.
+            for id in claim.job.segments() {
+                if matches!(claim.job, Job::Drop { .. }) {
+                    jobs.left_alone.insert(*id);
+                }
+                if let Some(segment) = segment_of(&claim.state, *id) {
+                    let damage = DamagedSegment {
+                        file: segment.path().to_owned(),
+                        offset: 0,
+                        reason: error.to_string(),
+                    };
+                    jobs.damaged.insert(*id, damage);
+                }
+            }
+        }
+        if let Err(Error::Corrupt {
+            path,
+            offset,
+            reason,
+        }) = outcome
+        {
+            let mut inputs = claim.state.version.segments.iter();
+            if let Some(damaged) = inputs.find(|segment| segment.path() == path) {
+                let damage = DamagedSegment {
+                    file: path.clone(),
+                    offset: *offset,
+                    reason: reason.clone(),
+                };
+                jobs.damaged.insert(damaged.meta.file_id, damage);
+            }
+        }
+    }
+
+    fn has_room_for(&self, claim: &Claim) -> bool {
+        let Job::Rewrite { segments, .. } = &claim.job else {
+            return true;
+        };
+        let inputs = segments
+            .iter()
+            .filter_map(|id| segment_of(&claim.state, *id));
+        let bytes = inputs.map(|segment| segment.meta.bytes).sum();
+        self.space
+            .has_room_for(self.disk.as_ref(), &self.dir, bytes)
+    }
+
+    fn claim(&self, settle: bool) -> Option<Claim> {
+        let mut jobs = lock(&self.jobs);
+        let (state, visible) = self.versions.now_with(|| self.log.durable());
+        let idle_ms = self.idle_ms();
+        let settle_ms = self.options.compaction.settle_ms;
+        let idle = settle || (settle_ms > 0 && idle_ms >= settle_ms);
+        let tombstones = state.all_tombstones(visible);
+        // The same situation has the same answer; a drop or a delete makes another one.
+        let answered = Answered {
+            version: state.version.number,
+            epoch: self.catalogue_epoch(),
+            deleted: tombstones.last().map_or(0, |it| it.lsn),
+            idle,
+        };
+        if jobs.idle_at == Some(answered) {
+            return None;
+        }
+        let catalogue = self.catalogue();
+        let interval_of = |table: TableId| {
+            let table = catalogue.table(table)?;
+            Some(table.settings.partition_interval_ns.max(1))
+        };
+        let is_busy = |id: u64| jobs.compacting.contains(&id) || jobs.left_alone.contains(&id);
+        let is_damaged = |id: u64| jobs.damaged.contains_key(&id);
+        let job = next_job(&Situation {
+            segments: &state.version.segments,
+            windows: &state.version.windows,
+            tombstones: &tombstones,
+            is_busy: &is_busy,
+            is_damaged: &is_damaged,
+            interval_of: &interval_of,
+            windows_busy: jobs.windows_busy,
+            idle,
+            flush_rows: self.options.flush_rows,
+            options: &self.options.compaction,
+            sabotage: self.options.sabotage,
+        });
+        drop(catalogue);
+        let Some(job) = job else {
+            // A job that runs will change the situation without a new version if it fails.
+            if jobs.compacting.is_empty() && !jobs.windows_busy {
+                jobs.idle_at = Some(answered);
+            }
+            return None;
+        };
+        jobs.compacting.extend(job.segments());
+        let claim = Claim {
+            job,
+            state,
+            visible,
+            tombstones,
+        };
+        jobs.windows_busy |= claim.decides_windows();
+        Some(claim)
+    }
+
+    fn work(&self, claim: &Claim) -> Result<Maintained, Error> {
+        match &claim.job {
+            Job::Drop { segments } => {
+                let edit = Edit {
+                    removed_segments: segments.clone(),
+                    ..Edit::default()
+                };
+                let published = Published::Compaction(covered(claim, segments));
+                self.publish(edit, Vec::new(), published)?;
+                Ok(Maintained::Compacted {
+                    segments: segments.len(),
+                    rows: 0,
+                })
+            }
+            Job::Widen { from, to } => {
+                let edit = Edit {
+                    removed_windows: from.clone(),
+                    added_windows: vec![*to],
+                    ..Edit::default()
+                };
+                let published = Published::Compaction(Balance::default());
+                self.publish(edit, Vec::new(), published)?;
+                Ok(Maintained::Compacted {
+                    segments: 0,
+                    rows: 0,
+                })
+            }
+            Job::Rewrite { segments, parts } => self.rewrite(claim, segments, parts),
+        }
+    }
+
+    fn rewrite(
+        &self,
+        claim: &Claim,
+        segments: &[u64],
+        parts: &[Part],
+    ) -> Result<Maintained, Error> {
+        let mut written = Vec::new();
+        let mut balance = Balance::default();
+        let outcome = self.write_targets(claim, targets(parts), &mut written, &mut balance);
+        let rows = written.iter().map(|segment| segment.meta.rows).sum();
+        let published = outcome.and_then(|()| {
+            let edit = Edit {
+                added_segments: written.iter().map(|it| it.meta.clone()).collect(),
+                removed_segments: segments.to_vec(),
+                ..Edit::default()
+            };
+            let paths: Vec<PathBuf> = written.iter().map(|it| it.path().to_owned()).collect();
+            let added = std::mem::take(&mut written);
+            let published = self.publish(edit, added, Published::Compaction(balance));
+            let is_refused = matches!(
+                published,
+                Err(Error::RowsUnaccounted { .. } | Error::FilesUnordered { .. })
+            );
+            for path in paths.iter().filter(|_| is_refused) {
+                drop(self.disk.remove(path));
+            }
+            published
+        });
+        // Files that no edit lists; the next open would remove them too.
+        for segment in written {
+            drop(self.disk.remove(segment.path()));
+        }
+        published?;
+        Ok(Maintained::Compacted {
+            segments: segments.len(),
+            rows,
+        })
+    }
+
+    fn write_targets(
+        &self,
+        claim: &Claim,
+        targets: Vec<Target>,
+        written: &mut Vec<Segment>,
+        balance: &mut Balance,
+    ) -> Result<(), Error> {
+        let dir = segment_dir(&self.dir);
+        for target in targets {
+            written.extend(self.write_target(claim, &target, balance)?);
+        }
+        self.disk.sync_dir(&dir).map_err(Error::io("sync", &dir))
+    }
+
+    /// Writes one segment; `None` = nothing is left of its rows.
+    fn write_target(
+        &self,
+        claim: &Claim,
+        target: &Target,
+        balance: &mut Balance,
+    ) -> Result<Option<Segment>, Error> {
+        let file_id = self.new_file_id();
+        let path = segment_dir(&self.dir).join(segment_name(file_id));
+        self.remove_leftover(&path)?;
+        let mut writer = SegmentWriter::create(self.disk.as_ref(), &path, self.uuid, file_id)?;
+        if matches!(target.home, Home::Partition(_)) {
+            writer = writer.of_partition();
+        }
+        let finished = self
+            .fill(claim, target, &mut writer, balance)
+            .and_then(|()| writer.finish(true));
+        let (bytes, rows) = match finished {
+            Ok((bytes, rows)) if rows > 0 => (bytes, rows),
+            other => {
+                drop(self.disk.remove(&path));
+                return other.map(|_| None);
+            }
+        };
+        let inputs = || {
+            let ids = target.parts.iter().flat_map(|part| &part.segments);
+            ids.filter_map(|id| segment_of(&claim.state, *id))
+        };
+        let max_lsn = inputs().map(|it| it.meta.max_lsn).max().unwrap_or(0);
+        let first = inputs().map(|it| it.meta.min_lsn).min().unwrap_or(0);
+        let counts_as_newest = self.options.sabotage == Some(Sabotage::RunCutInTie);
+        let meta = SegmentMeta {
+            file_id,
+            bytes,
+            rows,
+            min_lsn: if counts_as_newest { max_lsn } else { first },
+            max_lsn,
+            applied_lsn: claim.visible,
+            home: target.home,
+        };
+        Segment::open(&self.segment_cache, path, self.uuid, meta).map(Some)
+    }
+
+    fn fill(
+        &self,
+        claim: &Claim,
+        target: &Target,
+        writer: &mut SegmentWriter,
+        balance: &mut Balance,
+    ) -> Result<(), Error> {
+        for part in &target.parts {
+            let table = self.catalogue().table(part.window.table).cloned();
+            // Dropped since: its rows are left out.
+            let Some(table) = table else { continue };
+            let segments: Vec<Arc<Segment>> = part
+                .segments
+                .iter()
+                .filter_map(|id| segment_of(&claim.state, *id).cloned())
+                .collect();
+            let tombstones: Vec<Arc<Tombstone>> = claim
+                .tombstones
+                .iter()
+                .filter(|it| it.table == table.id)
+                .cloned()
+                .collect();
+            let gone = Rewrite {
+                table: &table,
+                window: part.window,
+                segments: &segments,
+                tombstones: &tombstones,
+                rollups: part.own,
+                broken: None,
+                sabotage: self.options.sabotage,
+            }
+            .run(writer)?;
+            let counts = balance.of(table.id);
+            counts.merged += gone.merged;
+            counts.deleted += gone.deleted;
+        }
+        Ok(())
+    }
+}
+
+/// The balance of files that go without being read: every row is covered by a delete, or its table is gone.
+fn covered(claim: &Claim, segments: &[u64]) -> Balance {
+    let mut balance = Balance::default();
+    for segment in segments
+        .iter()
+        .filter_map(|id| segment_of(&claim.state, *id))
+    {
+        for (_, group) in segment.all_groups() {
+            let mut tombstones = claim.tombstones.iter();
+            if tombstones.any(|it| {
+                it.table == group.table
+                    && it.lsn > segment.meta.max_lsn
+                    && covers(it, group.min_time..=group.max_time)
+            }) {
+                balance.of(group.table).deleted += group.rows;
+            }
+        }
+    }
+    balance
+}
+
+/// About what a job holds at once: a group of each input as it is in the file, and one group of rows.
+fn memory_of(claim: &Claim) -> u64 {
+    let Job::Rewrite { segments, .. } = &claim.job else {
+        return 0;
+    };
+    let inputs = segments
+        .iter()
+        .filter_map(|id| segment_of(&claim.state, *id));
+    let groups = inputs.map(|segment| {
+        let pages = segment.all_groups().map(|(_, group)| group.pages);
+        pages.max().unwrap_or(0)
+    });
+    groups.sum::<u64>() + GROUP_BYTES_MAX as u64
+}
+
+fn segment_of(state: &State, id: u64) -> Option<&Arc<Segment>> {
+    let mut segments = state.version.segments.iter();
+    segments.find(|segment| segment.meta.file_id == id)
+}
+
+/// One file for each part that is worth it, and one for all the others.
+fn targets(parts: &[Part]) -> Vec<Target> {
+    let (own, mixed): (Vec<&Part>, Vec<&Part>) = parts.iter().partition(|part| part.own);
+    let mut targets: Vec<Target> = own
+        .into_iter()
+        .map(|part| Target {
+            home: Home::Partition(part.window),
+            parts: vec![part.clone()],
+        })
+        .collect();
+    if !mixed.is_empty() {
+        // Groups stand by table and time in a segment.
+        let ordered: BTreeMap<_, _> = mixed.into_iter().map(|part| (part.window, part)).collect();
+        targets.push(Target {
+            home: Home::Mixed,
+            parts: ordered.into_values().cloned().collect(),
+        });
+    }
+    targets
+}

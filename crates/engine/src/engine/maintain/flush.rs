@@ -1,0 +1,496 @@
+//! Maintenance. Head to segment: freeze, write, list in the manifest, recycle the log, in this order.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use crate::batch::TableRows;
+use crate::compaction::balance::Balance;
+use crate::compaction::order;
+use crate::engine::{Engine, Frozen, Version, lock};
+use crate::error::Error;
+use crate::head::{Head, Run, append_rows};
+use crate::index::Index;
+use crate::layout::{segment_dir, segment_name};
+use crate::manifest::Edit;
+use crate::mask::{Deletes, Mask};
+use crate::ranked::Locked;
+use crate::sabotage::Sabotage;
+use crate::schema::{Lsn, TableId};
+use crate::segment::{Home, Segment, SegmentMeta, SegmentWriter, TableInput, Window};
+use crate::tombstone::{Tombstone, joined};
+
+/// What one call of [`Engine::maintain`] did.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Maintained {
+    /// Nothing was due.
+    Idle,
+    /// The head became a segment.
+    Flushed {
+        /// Its rows.
+        rows: u64,
+    },
+    /// Index files became one.
+    Indexed {
+        /// Files read.
+        files: usize,
+    },
+    /// Segments became fewer, larger or were split into partitions.
+    Compacted {
+        /// Segments read.
+        segments: usize,
+        /// Rows written.
+        rows: u64,
+    },
+    /// A part of the store was read for the sake of its checksums.
+    Scrubbed {
+        /// Bytes read.
+        bytes: u64,
+        /// Damaged places that were not known; [`Engine::scrubbed`] lists them.
+        damage: u64,
+    },
+    /// Rows older than their tables keep were deleted; compactions remove their files.
+    Expired {
+        /// Tables that lost rows.
+        tables: usize,
+    },
+}
+
+/// Who publishes an edit.
+pub(in crate::engine) enum Published {
+    /// A flush: the frozen head is in files now.
+    Flush {
+        /// Its deletes; older files may still wait for them.
+        deletes: Vec<Arc<Tombstone>>,
+        /// Its series.
+        series: Option<Arc<Index>>,
+        /// What became of its rows, but for those in the files.
+        balance: Balance,
+    },
+    /// A compaction, and what became of the rows of files that go, but for those in the new ones.
+    Compaction(Balance),
+}
+
+impl Engine {
+    /// Does one job if one is due: a flush, a compaction, a step of the scrub, or what is left of a former one. Callers call it again and
+    /// again, from one thread or several; each call does another job.
+    pub fn maintain(&self) -> Result<Maintained, Error> {
+        self.remove_files();
+        let flushed = self.flush_if_due()?;
+        if flushed != Maintained::Idle {
+            return Ok(flushed);
+        }
+        let indexed = self.merge_index(false)?;
+        if indexed != Maintained::Idle {
+            return Ok(indexed);
+        }
+        let scrubbed = self.scrub_if_due()?;
+        if scrubbed != Maintained::Idle {
+            return Ok(scrubbed);
+        }
+        match self.compact_one(false)? {
+            Maintained::Idle => self.expire(),
+            done => Ok(done),
+        }
+    }
+
+    /// Turns the head into a segment if that is due, and does nothing else: for a thread that shall not be busy with a
+    /// compaction when the head is full. Not needed where [`Self::maintain`] is called often enough.
+    pub fn flush_if_due(&self) -> Result<Maintained, Error> {
+        if let Some(flushing) = self.flushing.try_lock()
+            && self.flush_is_due()
+        {
+            let rows = self.flush_holding(&flushing)?;
+            return Ok(Maintained::Flushed { rows });
+        }
+        Ok(Maintained::Idle)
+    }
+
+    /// Turns the head into a segment now, whatever its size.
+    pub fn flush(&self) -> Result<(), Error> {
+        let flushing = lock(&self.flushing);
+        // An earlier, failed flush may have left rows aside; they come first, and then what was written since.
+        if self.versions.now().frozen.is_some() {
+            self.flush_holding(&flushing)?;
+        }
+        self.flush_holding(&flushing).map(drop)
+    }
+
+    /// Flushes for a graceful stop, so that the next start has nothing to replay.
+    pub fn close(&self) -> Result<(), Error> {
+        self.flush()?;
+        self.remove_files();
+        self.save_scrub();
+        Ok(())
+    }
+
+    fn flush_is_due(&self) -> bool {
+        let state = self.versions.now();
+        if state.frozen.is_some() {
+            return true;
+        }
+        let rows = state.head.rows();
+        let log_full =
+            self.counters.log_bytes.load(Ordering::Relaxed) >= self.options.log_bytes_max / 2;
+        let idle = self.options.flush_idle_ms > 0
+            && self.idle_ms() >= self.options.flush_idle_ms
+            && rows >= self.options.flush_idle_rows_min.max(1);
+        rows >= self.options.flush_rows
+            || state.head.bytes() >= self.flush_bytes()
+            || log_full
+            || idle
+            || self.series_are_many()
+    }
+
+    /// Milliseconds since the last write.
+    pub(in crate::engine) fn idle_ms(&self) -> u64 {
+        let now = self.clock.monotonic_ms();
+        now.saturating_sub(self.counters.last_write_ms.load(Ordering::Relaxed))
+    }
+
+    pub(in crate::engine) fn flush_holding(
+        &self,
+        _flushing: &Locked<'_, ()>,
+    ) -> Result<u64, Error> {
+        let Some(frozen) = self.freeze()? else {
+            return Ok(0);
+        };
+        // A row that is not durable in the log must not become durable in a segment first.
+        self.log.sync(frozen.lsn)?;
+        if self.options.sabotage == Some(Sabotage::LogTrimmedBeforeManifest) {
+            self.trim_after(&frozen)?;
+        }
+        let rows = self.write_files(&frozen)?;
+        self.trim_after(&frozen)?;
+        Ok(rows)
+    }
+
+    /// Takes the head aside, or the one that an earlier, failed flush took; `None` = nothing to flush.
+    fn freeze(&self) -> Result<Option<Arc<Frozen>>, Error> {
+        let mut sequencer = lock(&self.sequencer);
+        self.log_definitions(&mut sequencer)?;
+        let lsn = sequencer.next_lsn - 1;
+        let flushed_lsn = {
+            let state = self.versions.now();
+            if let Some(frozen) = state.frozen {
+                return Ok(Some(frozen));
+            }
+            state.version.flushed_lsn
+        };
+        if lsn == flushed_lsn {
+            return Ok(None);
+        }
+        // Every series that is defined by now is in the log up to here.
+        let series = self.catalogue_mut().set_aside();
+        let frozen = self.versions.freeze(|head| {
+            head.freeze(lsn);
+            Frozen {
+                head,
+                lsn,
+                min_lsn: flushed_lsn + 1,
+                definitions: std::mem::take(&mut sequencer.unfiled),
+                series,
+                _pin: self.pins.pin(|| lsn),
+            }
+        });
+        self.counters.log_bytes.store(0, Ordering::Relaxed);
+        Ok(Some(frozen))
+    }
+
+    fn write_files(&self, frozen: &Frozen) -> Result<u64, Error> {
+        let dir = segment_dir(&self.dir);
+        let mut edit = Edit {
+            flushed_lsn: frozen.lsn,
+            ..Edit::default()
+        };
+        let merged = self.write_definitions(&frozen.definitions, &mut edit)?;
+        let series = self.write_series(frozen.series.as_ref(), &mut edit)?;
+        let mut balance = Balance::default();
+        let segment = self.write_segment(frozen, &mut edit, &mut balance)?;
+        let sides = self.checkpoint_sides(frozen.lsn, merged, &mut edit)?;
+        self.disk.sync_dir(&dir).map_err(Error::io("sync", &dir))?;
+        let rows = segment.as_ref().map_or(0, |segment| segment.meta.rows);
+        let deletes = joined(frozen.head.tombstones(u64::MAX));
+        self.publish(
+            edit,
+            segment.into_iter().collect(),
+            Published::Flush {
+                deletes,
+                series,
+                balance,
+            },
+        )?;
+        self.sides_checkpointed(sides);
+        Ok(rows)
+    }
+
+    /// Writes the rows of a head, if there are any, and adds the segment to `edit`.
+    fn write_segment(
+        &self,
+        frozen: &Frozen,
+        edit: &mut Edit,
+        balance: &mut Balance,
+    ) -> Result<Option<Segment>, Error> {
+        let deletes = frozen.head.tombstones(u64::MAX);
+        let mut begun = None;
+        let mut merged = 0;
+        for id in frozen.head.tables() {
+            // Of the copies that are written only one table's is there at a time.
+            let Some(input) = self.table_input(&frozen.head, id, &deletes, balance) else {
+                continue;
+            };
+            let (writer, ..) = match &mut begun {
+                Some(begun) => begun,
+                none => {
+                    let file_id = self.new_file_id();
+                    let path = segment_dir(&self.dir).join(segment_name(file_id));
+                    self.remove_leftover(&path)?;
+                    let disk = self.disk.as_ref();
+                    let writer = SegmentWriter::create(disk, &path, self.uuid, file_id)?
+                        .with_window_rows_min(self.options.compaction.partition_rows_min);
+                    none.insert((writer, file_id, path))
+                }
+            };
+            let gone = writer.write_table(&input)?;
+            balance.of(id).merged += gone;
+            merged += gone;
+        }
+        let Some((writer, file_id, path)) = begun else {
+            return Ok(None);
+        };
+        let sync = self.options.sabotage != Some(Sabotage::ManifestBeforeDataSync);
+        let (bytes, rows) = writer.finish(sync)?;
+        self.counters.merged.fetch_add(merged, Ordering::Relaxed);
+        let meta = SegmentMeta {
+            file_id,
+            bytes,
+            rows,
+            min_lsn: frozen.min_lsn,
+            max_lsn: frozen.lsn,
+            applied_lsn: frozen.lsn,
+            home: Home::Mixed,
+        };
+        edit.added_segments.push(meta.clone());
+        Segment::open(&self.segment_cache, path, self.uuid, meta).map(Some)
+    }
+
+    /// An id for a file that is about to be written.
+    pub(in crate::engine) fn new_file_id(&self) -> u64 {
+        let mut jobs = lock(&self.jobs);
+        jobs.next_file_id += 1;
+        jobs.next_file_id - 1
+    }
+
+    /// Makes an edit hold and shows what it says. The files that it adds are durable already, `added` are its segments,
+    /// open. Refused, with nothing done, if rows are not accounted for or files would have no order. A flush that is refused
+    /// stops the store: its rows stay in memory and in the log, and whoever opens the store again finds them there.
+    pub(in crate::engine) fn publish(
+        &self,
+        mut edit: Edit,
+        added: Vec<Segment>,
+        by: Published,
+    ) -> Result<(), Error> {
+        let mut manifest = lock(&self.manifest);
+        edit.next_file_id = lock(&self.jobs).next_file_id;
+        let new_bytes: u64 = edit.added_segments.iter().map(|meta| meta.bytes).sum();
+        edit.written_bytes = manifest.contents.written_bytes + new_bytes;
+        let before = self.versions.version();
+        let is_removed = |id: u64| edit.removed_segments.contains(&id);
+        let mut segments: Vec<Arc<Segment>> = Vec::new();
+        let mut removed = Vec::new();
+        for segment in &before.segments {
+            let list = if is_removed(segment.meta.file_id) {
+                &mut removed
+            } else {
+                &mut segments
+            };
+            list.push(Arc::clone(segment));
+        }
+        let added: Vec<Arc<Segment>> = added.into_iter().map(Arc::new).collect();
+        segments.extend(added.iter().cloned());
+        segments.sort_by_key(|segment| segment.meta.place());
+        let waits = |tombstone: &Tombstone| segments.iter().any(|it| it.waits_for(tombstone));
+        let is_flush = matches!(by, Published::Flush { .. });
+        let mut filed = None;
+        let balance = match by {
+            Published::Compaction(balance) => balance,
+            Published::Flush {
+                deletes,
+                series,
+                balance,
+            } => {
+                filed = series;
+                edit.added_tombstones = deletes.into_iter().filter(|it| waits(it)).collect();
+                balance
+            }
+        };
+        let checked = self
+            .check_balance(balance, &removed, &added, is_flush)
+            .and_then(|()| self.check_order(&segments, &removed, &added));
+        if let Err(refused) = checked {
+            self.counters.refused_edits.fetch_add(1, Ordering::Relaxed);
+            if is_flush {
+                self.log.poison(&refused.to_string());
+            }
+            return Err(refused);
+        }
+        let done = before.tombstones.iter().filter(|it| !waits(it));
+        edit.removed_tombstones = done.map(|it| (it.lsn, it.table)).collect();
+        // A partition is there as long as a segment of it is.
+        if !is_flush {
+            settle_windows(&manifest.contents.windows, &segments, &mut edit);
+        }
+        // From here on an error leaves it open what the manifest says: the store must be opened again to know.
+        manifest
+            .append(self.disk.as_ref(), edit)
+            .inspect_err(|error| self.log.poison(&error.to_string()))?;
+        if let Some(filed) = filed {
+            self.catalogue_mut().filed(filed);
+        }
+        let contents = &manifest.contents;
+        let next = |before: &Version| Version::new(before.number + 1, segments, contents);
+        if is_flush {
+            self.versions.publish_flushed(next);
+        } else {
+            self.versions.publish(next);
+        }
+        drop(manifest);
+        lock(&self.jobs).removed.extend(removed);
+        Ok(())
+    }
+
+    /// No row goes unless it is known where to: asked before every edit that removes or adds segments.
+    fn check_balance(
+        &self,
+        mut balance: Balance,
+        removed: &[Arc<Segment>],
+        added: &[Arc<Segment>],
+        is_flush: bool,
+    ) -> Result<(), Error> {
+        for segment in removed {
+            balance.read(segment);
+        }
+        for segment in added {
+            balance.written(segment);
+        }
+        if self.options.sabotage == Some(Sabotage::RowsLeftOut) {
+            return Ok(());
+        }
+        let work = if is_flush { "a flush" } else { "a compaction" };
+        let catalogue = self.catalogue();
+        balance.check(work, |table| catalogue.table(table).is_some())
+    }
+
+    /// Of two files that may have a row of one key it is known which one is newer. Files that had no order when the store was
+    /// opened may be rewritten one by one.
+    fn check_order(
+        &self,
+        segments: &[Arc<Segment>],
+        removed: &[Arc<Segment>],
+        added: &[Arc<Segment>],
+    ) -> Result<(), Error> {
+        if self.options.sabotage == Some(Sabotage::RunCutInTie) {
+            return Ok(());
+        }
+        let is_new = |id: u64| added.iter().any(|it| it.meta.file_id == id);
+        let lsns: BTreeSet<Lsn> = added.iter().map(|it| it.meta.max_lsn).collect();
+        let is_old =
+            !self.unordered.is_empty() && removed.iter().any(|it| lsns.contains(&it.meta.max_lsn));
+        let pairs = order::unordered(segments, |lsn| lsns.contains(&lsn));
+        match pairs.iter().find(|(a, b)| is_new(*a) || is_new(*b)) {
+            Some(&(first, second)) if !is_old => Err(Error::FilesUnordered { first, second }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Removes the files of segments and of the index that nobody reads any more. A file that cannot be removed is tried again, and
+    /// at the latest when the store is opened.
+    pub(in crate::engine) fn remove_files(&self) {
+        let asks = self.options.sabotage != Some(Sabotage::FileRemovedUnderReader);
+        let jobs = &mut *lock(&self.jobs);
+        let backed_up = &jobs.backed_up;
+        jobs.removed.retain(|segment| {
+            let is_read = asks && Arc::strong_count(segment) > 1;
+            let is_kept = is_read || backed_up.contains(&segment.meta.file_id);
+            is_kept || self.disk.remove(segment.path()).is_err()
+        });
+        jobs.removed_index.retain(|index| {
+            let is_kept = Arc::strong_count(index) > 1 || backed_up.contains(&index.file_id());
+            is_kept || self.disk.remove(index.path()).is_err()
+        });
+    }
+
+    /// A file of this id can only be what an earlier, failed attempt of this life left.
+    pub(in crate::engine) fn remove_leftover(&self, path: &std::path::Path) -> Result<(), Error> {
+        match self.disk.remove(path) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(Error::io("remove", path)(error))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The rows that a head has of a table, its runs one after another in LSN order, without what its own deletes hide.
+    fn table_input(
+        &self,
+        head: &Head,
+        id: TableId,
+        deletes: &[Arc<Tombstone>],
+        balance: &mut Balance,
+    ) -> Option<TableInput> {
+        // What was dropped, durably, is read by nobody who does not hold the head.
+        let settings = self.catalogue().table(id)?.settings;
+        let own = deletes.iter().filter(|it| it.table == id);
+        let deletes = Deletes::new(&own.cloned().collect::<Vec<_>>());
+        let mut rows: Option<TableRows> = None;
+        for (run, _) in head.runs(id, u64::MAX) {
+            let kept = shown_rows(&run, &Mask::of_run(&deletes, &run));
+            let kept = kept.as_ref().unwrap_or(&run.rows);
+            let counts = balance.of(id);
+            counts.read += run.rows.rows() as u64;
+            counts.deleted += (run.rows.rows() - kept.rows()) as u64;
+            match &mut rows {
+                None => rows = Some(kept.clone()),
+                Some(rows) => append_rows(rows, kept),
+            }
+        }
+        let rows = rows.filter(|rows| rows.rows() > 0)?;
+        Some(TableInput { rows, settings })
+    }
+
+    fn trim_after(&self, frozen: &Frozen) -> Result<(), Error> {
+        self.log.trim(frozen.lsn)
+    }
+}
+
+/// Adds to an edit the partitions that its segments are the first of, and takes away those that no segment is in.
+fn settle_windows(windows: &BTreeSet<Window>, segments: &[Arc<Segment>], edit: &mut Edit) {
+    let is_used = |window: &Window| segments.iter().any(|it| it.is_home(window));
+    let kept = windows.iter();
+    let kept = kept.filter(|window| !edit.removed_windows.contains(window));
+    let (used, unused): (Vec<Window>, Vec<Window>) = kept.partition(|window| is_used(window));
+    edit.removed_windows.extend(unused);
+    for segment in &edit.added_segments {
+        let Home::Partition(home) = segment.home else {
+            continue;
+        };
+        let mut known = used.iter().chain(&edit.added_windows);
+        if !known.any(|it| it.table == home.table && it.start <= home.start && home.end <= it.end) {
+            edit.added_windows.push(home);
+        }
+    }
+}
+
+/// The rows of a run that no delete hides; `None` = all of them.
+fn shown_rows(run: &Run, mask: &Mask) -> Option<TableRows> {
+    if mask.is_empty() {
+        return None;
+    }
+    let rows = &run.rows;
+    let keys = rows.series.iter().zip(&rows.times).enumerate();
+    let kept: Vec<u32> = keys
+        .filter(|&(row, (&series, &time))| !mask.hides(row, series, time))
+        .filter_map(|(row, _)| u32::try_from(row).ok())
+        .collect();
+    Some(rows.picked(&kept))
+}

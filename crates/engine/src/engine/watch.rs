@@ -1,0 +1,7 @@
+//! What bounds the store and what it says of itself: limits, memory, room on the disk, numbers.
+
+pub(in crate::engine) mod limits;
+pub(in crate::engine) mod memory;
+pub(in crate::engine) mod metrics;
+pub(in crate::engine) mod report;
+pub(in crate::engine) mod space;

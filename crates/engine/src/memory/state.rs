@@ -1,0 +1,112 @@
+//! Where rows are at one moment: segments, a head on its way into one, and the head that takes more.
+//!
+//! Does: hold them together, so that who has a state has every row once. Does not: change; who maintains the store puts
+//! another in its place.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::catalogue::SetAside;
+use crate::head::Head;
+use crate::manifest::{Contents, FileKind};
+use crate::relation::Pin;
+use crate::schema::{Lsn, TableId};
+use crate::segment::{Segment, Window};
+use crate::tombstone::Tombstone;
+
+/// What a snapshot reads together.
+#[derive(Debug, Clone)]
+pub(crate) struct State {
+    pub(crate) version: Arc<Version>,
+    /// Rows on their way into a segment.
+    pub(crate) frozen: Option<Arc<Frozen>>,
+    pub(crate) head: Arc<Head>,
+}
+
+/// The immutable part of the store.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Version {
+    /// Counts up from version to version.
+    pub(crate) number: u64,
+    /// In the order in which their rows count: [`crate::segment::SegmentMeta::place`].
+    pub(crate) segments: Vec<Arc<Segment>>,
+    pub(crate) flushed_lsn: Lsn,
+    /// Deletes that rows in segments still wait for, in LSN order.
+    pub(crate) tombstones: Vec<Arc<Tombstone>>,
+    pub(crate) windows: BTreeSet<Window>,
+    pub(crate) written_bytes: u64,
+    pub(crate) definition_bytes: u64,
+}
+
+impl Version {
+    /// The part of it that may hold rows above `lsn`.
+    pub(crate) fn since(&self, lsn: Lsn) -> Self {
+        let newer = self.segments.iter().filter(|s| s.meta.max_lsn > lsn);
+        Self {
+            segments: newer.cloned().collect(),
+            ..self.clone()
+        }
+    }
+
+    pub(crate) fn new(number: u64, mut segments: Vec<Arc<Segment>>, contents: &Contents) -> Self {
+        segments.sort_by_key(|segment| segment.meta.place());
+        Self {
+            number,
+            segments,
+            flushed_lsn: contents.flushed_lsn,
+            tombstones: contents.tombstones.clone(),
+            windows: contents.windows.clone(),
+            written_bytes: contents.written_bytes,
+            definition_bytes: name_bytes(contents),
+        }
+    }
+
+    /// The same with other files beside the segments.
+    pub(crate) fn with_files(&self, contents: &Contents) -> Self {
+        Self {
+            definition_bytes: name_bytes(contents),
+            ..self.clone()
+        }
+    }
+}
+
+/// Bytes of the files that say what has which name.
+fn name_bytes(contents: &Contents) -> u64 {
+    let kinds = [FileKind::Definitions, FileKind::Index].into_iter();
+    let files = kinds.flat_map(|kind| contents.files_of(kind));
+    files.map(|file| file.bytes).sum()
+}
+
+impl State {
+    /// Deletes up to `visible`, in LSN order.
+    pub(crate) fn all_tombstones(&self, visible: Lsn) -> Vec<Arc<Tombstone>> {
+        let frozen = self.frozen.as_ref();
+        let frozen = frozen.map(|frozen| frozen.head.tombstones(visible));
+        let filed = self.version.tombstones.iter();
+        let filed = filed.filter(|tombstone| tombstone.lsn <= visible).cloned();
+        filed
+            .chain(frozen.into_iter().flatten())
+            .chain(self.head.tombstones(visible))
+            .collect()
+    }
+
+    /// Deletes in a table up to `visible`, in LSN order.
+    pub(crate) fn tombstones(&self, table: TableId, visible: Lsn) -> Vec<Arc<Tombstone>> {
+        let mut all = self.all_tombstones(visible);
+        all.retain(|tombstone| tombstone.table == table);
+        all
+    }
+}
+
+/// A head that takes no more rows.
+#[derive(Debug)]
+pub(crate) struct Frozen {
+    pub(crate) head: Arc<Head>,
+    /// The last LSN that it may hold; the head after it starts above.
+    pub(crate) lsn: Lsn,
+    pub(crate) min_lsn: Lsn,
+    pub(crate) definitions: Vec<u8>,
+    pub(crate) series: Option<SetAside>,
+    /// Keeps what relations were at `lsn`.
+    pub(crate) _pin: Arc<Pin>,
+}

@@ -1,0 +1,8 @@
+//! Names and ids of databases, schemas, tables, columns and series.
+//!
+//! Does: say what is there, and apply what changes it. Does not: log a change, or decide whether it may be (`engine` does).
+
+pub(crate) mod catalogue;
+pub(crate) mod definition;
+pub(crate) mod schema;
+pub(crate) mod text_hash;

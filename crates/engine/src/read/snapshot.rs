@@ -1,0 +1,121 @@
+//! A consistent view of the store.
+
+mod relations;
+mod segments;
+mod series;
+
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::moment::{Moment, Store};
+use crate::relation::Pin;
+use crate::scan::{AggregateRequest, Aggregation, Narrowing, Scan, ScanRequest};
+use crate::schema::{Lsn, SchemaId, TableId, TableSchema};
+
+pub use segments::SegmentReport;
+
+/// What was acknowledged when it was taken, unchanged by what comes later: rows, series, and names, types and settings too.
+/// Cheap to take, to clone and to share; it keeps the files and rows it sees alive, so drop it when the query is done.
+#[derive(Debug, Clone)]
+pub struct Snapshot {
+    store: Arc<dyn Store>,
+    moment: Moment,
+    /// Keeps what relations were at that moment.
+    pin: Arc<Pin>,
+}
+
+impl Snapshot {
+    pub(crate) fn new(store: Arc<dyn Store>, moment: Moment, pin: Arc<Pin>) -> Self {
+        Self { store, moment, pin }
+    }
+
+    pub(crate) fn moment(&self) -> &Moment {
+        &self.moment
+    }
+
+    /// The last LSN that it sees.
+    pub fn lsn(&self) -> Lsn {
+        self.moment.visible
+    }
+
+    /// Names of all databases, sorted.
+    pub fn databases(&self) -> Vec<String> {
+        self.moment.names.databases().map(str::to_owned).collect()
+    }
+
+    /// Names of a database's schemas, sorted; `None` = no such database.
+    pub fn schemas(&self, database: &str) -> Option<Vec<String>> {
+        let names = &self.moment.names;
+        let id = names.database(database)?;
+        Some(names.schemas(id).map(str::to_owned).collect())
+    }
+
+    /// The schema that a name without one means; `None` = no such database.
+    pub fn default_schema(&self, database: &str) -> Option<String> {
+        let names = &self.moment.names;
+        let id = names.default_schema(names.database(database)?)?;
+        names.schema_name(id).map(str::to_owned)
+    }
+
+    pub(crate) fn schema_id(&self, database: &str, schema: &str) -> Option<SchemaId> {
+        let names = &self.moment.names;
+        names.schema(names.database(database)?, schema)
+    }
+
+    /// How long the rows of a table are kept in nanoseconds, by its own settings or its schema's; `None` = for ever.
+    pub fn retention_ns(&self, table: TableId) -> Option<i64> {
+        self.moment.names.retention_ns(table)
+    }
+
+    /// How long the tables of a schema are kept in nanoseconds, for those that do not say it themselves; `None` = for
+    /// ever, or no such schema.
+    pub fn schema_retention_ns(&self, database: &str, schema: &str) -> Option<i64> {
+        let id = self.schema_id(database, schema)?;
+        self.moment.names.schema_retention_ns(id)
+    }
+
+    /// Names of a schema's tables, sorted; `None` = no such schema.
+    pub fn tables(&self, database: &str, schema: &str) -> Option<Vec<String>> {
+        let id = self.schema_id(database, schema)?;
+        Some(self.moment.names.tables(id).map(str::to_owned).collect())
+    }
+
+    /// A table by its name.
+    pub fn table(&self, database: &str, schema: &str, table: &str) -> Option<Arc<TableSchema>> {
+        let names = &self.moment.names;
+        let id = names.table_id(self.schema_id(database, schema)?, table)?;
+        names.table(id).cloned()
+    }
+
+    /// Plans a read: finds the series, prunes segments, blocks and runs. Reads directories, no pages. The table is one of
+    /// this snapshot, whatever became of it since; that of a newer or a much older one may be unknown here, which is an error.
+    pub fn scan(&self, request: &ScanRequest) -> Result<Scan, Error> {
+        self.scan_narrowed(request, &Narrowing::None)
+    }
+
+    /// Plans a read of some of the rows: at least those that `narrowing` says, and maybe more. For rows at an end of time
+    /// it reads pages of times.
+    pub fn scan_narrowed(
+        &self,
+        request: &ScanRequest,
+        narrowing: &Narrowing,
+    ) -> Result<Scan, Error> {
+        Scan::plan(&self.moment, request, narrowing)
+    }
+
+    /// Plans aggregates of fields by series and bucket of time. Reads directories and tags, no pages; see [`Self::scan`].
+    pub fn aggregate(&self, request: &AggregateRequest) -> Result<Aggregation, Error> {
+        let tags: Vec<usize> = (0..request.table.tags.len()).collect();
+        self.aggregate_showing(request, &tags)
+    }
+
+    /// The same, of which only some tags will be asked for, by their positions among the table's tags: those of a million
+    /// series take longer to look up than their aggregates.
+    pub fn aggregate_showing(
+        &self,
+        request: &AggregateRequest,
+        tags: &[usize],
+    ) -> Result<Aggregation, Error> {
+        Aggregation::plan(&self.moment, request, tags)
+    }
+}

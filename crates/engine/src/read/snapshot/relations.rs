@@ -1,0 +1,27 @@
+//! Relations as a snapshot sees them.
+
+use std::sync::Arc;
+
+use super::Snapshot;
+use crate::relation::RelationReader;
+
+impl Snapshot {
+    /// Names of a schema's relations, sorted; `None` = no such schema.
+    pub fn relations(&self, database: &str, schema: &str) -> Option<Vec<String>> {
+        let id = self.schema_id(database, schema)?;
+        let all = self.store.relations().of_schema(id, self.lsn());
+        Some(all.iter().map(|relation| relation.name.clone()).collect())
+    }
+
+    /// A relation by its name.
+    pub fn relation(&self, database: &str, schema: &str, name: &str) -> Option<RelationReader> {
+        let id = self.schema_id(database, schema)?;
+        let relation = self
+            .store
+            .relations()
+            .named_at(id, name, self.lsn())
+            .cloned()?;
+        let pin = Arc::clone(&self.pin);
+        Some(RelationReader::new(Arc::clone(&self.store), relation, pin))
+    }
+}

@@ -1,0 +1,8 @@
+//! Writing: from what callers send to batches, and from batches to records of the log and back.
+//!
+//! Does: parse, type, encode and decode. Does not: order batches or make them durable (`engine` does).
+
+pub(crate) mod idempotency;
+pub mod ingest;
+pub(crate) mod lent;
+pub(crate) mod record;
