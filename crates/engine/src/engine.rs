@@ -284,9 +284,10 @@ impl Engine {
 
     /// A key as a batch carries it.
     pub(crate) fn batch_key(&self, key: [u8; 16]) -> BatchKey {
+        let now_ms = self.clock.monotonic_ms();
         BatchKey {
             key,
-            accepted_ns: lock(&self.keys).now_ns(self.clock.as_ref()),
+            accepted_ns: lock(&self.keys).now_ns(now_ms),
         }
     }
 

@@ -133,8 +133,8 @@ impl KeySet {
     }
 
     /// The time by which keys expire.
-    pub(crate) fn now_ns(&self, clock: &dyn Clock) -> i64 {
-        let passed = clock.monotonic_ms().saturating_sub(self.opened_ms);
+    pub(crate) fn now_ns(&self, monotonic_ms: u64) -> i64 {
+        let passed = monotonic_ms.saturating_sub(self.opened_ms);
         let passed = i64::try_from(passed)
             .unwrap_or(i64::MAX)
             .saturating_mul(1_000_000);

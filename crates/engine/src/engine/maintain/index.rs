@@ -51,12 +51,11 @@ impl Engine {
         };
         let (file_id, path) = self.new_index_file()?;
         let mut writer = IndexWriter::create(self.disk.as_ref(), &path, self.uuid, file_id)?;
+        let mut tables = aside.series.read().tables();
+        // What was dropped, durably, is looked up by nobody.
+        tables.retain(|table| self.catalogue().table(*table).is_some());
         let series = aside.series.read();
-        for table in series.tables() {
-            // What was dropped, durably, is looked up by nobody.
-            if self.catalogue().table(table).is_none() {
-                continue;
-            }
+        for table in tables {
             series.write(table, &mut writer)?;
         }
         let bytes = writer.finish(aside.next_series)?;
