@@ -24,34 +24,50 @@ use datafusion::physical_expr::{PhysicalExpr, PhysicalSortExpr};
 
 use crate::scope;
 
-/// A frame of no more rows is aggregated again in the order of its rows, so that its answer is `PostgreSQL`'s to the last bit.
-/// That is about as fast as merging parts.
-const ROWS_AGAIN_MAX: usize = 1024;
-
 /// So many parts of one size become one. With fewer a row would be copied more often, with more there would be more to look at.
 const PARTS_TO_JOIN: usize = 8;
 
-/// Parts of so many rows are not joined any more.
-const PART_ROWS: usize = 512;
+/// How an aggregate's frames are cut.
+#[derive(Debug, Clone, Copy)]
+struct Cut {
+    /// A frame of no more rows is aggregated again in their order; `None` = every frame.
+    again_max: Option<usize>,
+    /// Parts of so many rows are not joined any more.
+    part: usize,
+}
+
+/// Of sums that are rounded: the answer for a frame of up to so many rows is `PostgreSQL`'s to the last bit. Adding up is fast.
+const ROUNDED: Cut = Cut {
+    again_max: Some(1024),
+    part: 512,
+};
+
+/// Of values that are chosen, which come out the same in any order.
+const CHOSEN: Cut = Cut {
+    again_max: Some(128),
+    part: 64,
+};
+
+/// Of aggregates without a small state.
+const WHOLE: Cut = Cut {
+    again_max: None,
+    part: 512,
+};
 
 /// Rows that are aggregated between two looks: some hundred microseconds.
 const ROWS_PER_LOOK: usize = 1 << 16;
 
-/// Aggregates whose state is small however many rows it has taken in, and can be merged in the order of the rows.
-const MERGED: [&str; 27] = [
+/// Aggregates that choose one of their values, or put bits together. Their state is small, too.
+const CHOOSING: [&str; 9] = [
+    "bit_and", "bit_or", "bit_xor", "bool_and", "bool_or", "first", "last", "max", "min",
+];
+
+/// Aggregates whose state is a few sums, however many rows it has taken in.
+const SUMMING: [&str; 18] = [
     "avg",
-    "bit_and",
-    "bit_or",
-    "bit_xor",
-    "bool_and",
-    "bool_or",
     "corr",
     "covar_pop",
     "covar_samp",
-    "first",
-    "last",
-    "max",
-    "min",
     "regr_avgx",
     "regr_avgy",
     "regr_count",
@@ -68,11 +84,18 @@ const MERGED: [&str; 27] = [
     "var_pop",
 ];
 
+fn cut(fun: &AggregateUDF, is_distinct: bool) -> Cut {
+    match fun.name() {
+        _ if is_distinct => WHOLE,
+        name if CHOOSING.contains(&name) => CHOSEN,
+        name if SUMMING.contains(&name) => ROUNDED,
+        _ => WHOLE,
+    }
+}
+
 /// Whether an aggregate rounds, so that the order of its rows shows in its last digits.
 pub(crate) fn rounds(fun: &AggregateUDF, kind: &DataType) -> bool {
-    const PREFIXES: [&str; 7] = ["sum", "avg", "var", "stddev", "covar", "corr", "regr"];
-    let name = fun.name();
-    kind.is_floating() && PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+    kind.is_floating() && SUMMING.contains(&fun.name())
 }
 
 /// Whether an aggregate takes rows out exactly.
@@ -106,7 +129,7 @@ pub(crate) fn sliding(
         return fun.create_sliding_accumulator(args);
     }
     Ok(Box::new(Frame {
-        is_merged: !args.is_distinct && MERGED.contains(&fun.name()),
+        cut: cut(fun, args.is_distinct),
         fresh: Fresh::new(fun, args),
         parts: VecDeque::new(),
         left: 0,
@@ -176,18 +199,8 @@ struct Part {
 
 impl Part {
     /// Parts are joined with others of their size only, so that a row is copied a few times at most.
-    fn size(&self) -> usize {
-        let mut size = 0;
-        let mut rows = PARTS_TO_JOIN;
-        while rows <= self.rows.min(PART_ROWS) {
-            size += 1;
-            rows *= PARTS_TO_JOIN;
-        }
-        size
-    }
-
-    fn is_whole(&self) -> bool {
-        self.rows >= PART_ROWS
+    fn size(&self) -> u32 {
+        self.rows.ilog(PARTS_TO_JOIN)
     }
 
     fn without(&self, rows: usize) -> Vec<ArrayRef> {
@@ -206,7 +219,7 @@ impl Part {
 #[derive(Debug)]
 struct Frame {
     fresh: Fresh,
-    is_merged: bool,
+    cut: Cut,
     parts: VecDeque<Part>,
     /// Rows of the first part that have left the frame.
     left: usize,
@@ -246,7 +259,7 @@ impl Frame {
         {
             let size = self.parts.back().map_or(0, Part::size);
             let mut last = self.parts.range(first..);
-            if last.any(|part| part.is_whole() || part.size() != size) {
+            if last.any(|part| part.rows >= self.cut.part || part.size() != size) {
                 break;
             }
             let small: Vec<Part> = self.parts.drain(first..).collect();
@@ -256,10 +269,10 @@ impl Frame {
     }
 
     fn drop_first(&mut self, mut rows: usize) -> Result<()> {
-        self.rows = match self.rows.checked_sub(rows) {
-            Some(rows) => rows,
-            None => return internal_err!("more rows leave a frame than are in it"),
+        let Some(stay) = self.rows.checked_sub(rows) else {
+            return internal_err!("more rows leave a frame than are in it");
         };
+        self.rows = stay;
         while rows > 0 {
             if self.front == 0 {
                 self.back = None;
@@ -335,18 +348,16 @@ impl Frame {
     fn turn(&mut self) -> Result<()> {
         let mut after: Option<Vec<ArrayRef>> = None;
         for index in (0..self.parts.len()).rev() {
-            let before = match (index, &after) {
-                // Nobody asks for all parts at once.
-                (0, _) => None,
-                (_, after) => {
-                    let mut whole = self.fresh.accumulator()?;
-                    self.take(index, whole.as_mut())?;
-                    if let Some(after) = after {
-                        whole.merge_batch(after)?;
-                    }
-                    Some(state(whole.as_mut())?)
+            // Nobody asks for all parts at once.
+            let mut before = None;
+            if index > 0 {
+                let mut whole = self.fresh.accumulator()?;
+                self.take(index, whole.as_mut())?;
+                if let Some(after) = &after {
+                    whole.merge_batch(after)?;
                 }
-            };
+                before = Some(state(whole.as_mut())?);
+            }
             if let Some(part) = self.parts.get_mut(index) {
                 part.after = std::mem::replace(&mut after, before);
             }
@@ -395,7 +406,7 @@ impl Accumulator for Frame {
         self.rows += rows;
         let mut from = 0;
         while from < rows {
-            let length = PART_ROWS.min(rows - from);
+            let length = self.cut.part.min(rows - from);
             let part: Vec<ArrayRef> = values.iter().map(|it| it.slice(from, length)).collect();
             if let Some(back) = &mut self.back {
                 back.update_batch(&part)?;
@@ -423,7 +434,8 @@ impl Accumulator for Frame {
         if let Some(value) = &self.value {
             return Ok(value.clone());
         }
-        let value = if self.is_merged && self.rows > ROWS_AGAIN_MAX {
+        let is_large = self.cut.again_max.is_some_and(|rows| self.rows > rows);
+        let value = if is_large {
             self.merged()?
         } else {
             self.again()?
@@ -447,5 +459,102 @@ impl Accumulator for Frame {
 
     fn merge_batch(&mut self, _states: &[ArrayRef]) -> Result<()> {
         internal_err!("a frame takes in rows only")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use arrow::array::{AsArray, Float64Array};
+    use arrow::datatypes::{Field, Float64Type};
+    use datafusion::logical_expr::{Volatility, create_udaf};
+
+    use super::*;
+
+    /// The greatest value, and how many rows and states all accumulators of a frame have taken in.
+    #[derive(Debug)]
+    struct Greatest(f64, Arc<AtomicUsize>);
+
+    impl Accumulator for Greatest {
+        fn update_batch(&mut self, values: &[ArrayRef]) -> Result<()> {
+            let values = values[0].as_primitive::<Float64Type>();
+            self.1.fetch_add(values.len(), Ordering::Relaxed);
+            self.0 = values.values().iter().copied().fold(self.0, f64::max);
+            Ok(())
+        }
+
+        fn evaluate(&mut self) -> Result<ScalarValue> {
+            Ok(ScalarValue::from(self.0))
+        }
+
+        fn size(&self) -> usize {
+            size_of::<Self>()
+        }
+
+        fn state(&mut self) -> Result<Vec<ScalarValue>> {
+            Ok(vec![ScalarValue::from(self.0)])
+        }
+
+        fn merge_batch(&mut self, states: &[ArrayRef]) -> Result<()> {
+            self.update_batch(states)
+        }
+    }
+
+    /// Moves a frame over rows, and says how many rows were taken in for each, on average.
+    fn taken_per_row(name: &str, preceding: usize, rows: usize) -> usize {
+        let taken = Arc::new(AtomicUsize::new(0));
+        let counter = Arc::clone(&taken);
+        let fun = Arc::new(create_udaf(
+            name,
+            vec![DataType::Float64],
+            Arc::new(DataType::Float64),
+            Volatility::Immutable,
+            Arc::new(move |_| {
+                let greatest = Greatest(f64::MIN, Arc::clone(&counter));
+                Ok(Box::new(greatest) as Box<dyn Accumulator>)
+            }),
+            Arc::new(vec![DataType::Float64]),
+        ));
+        let args = AccumulatorArgs {
+            return_field: Arc::new(Field::new("x", DataType::Float64, true)),
+            schema: &Schema::empty(),
+            ignore_nulls: false,
+            order_bys: &[],
+            is_reversed: false,
+            name,
+            is_distinct: false,
+            exprs: &[],
+            expr_fields: &[],
+        };
+        let mut frame = sliding(&fun, args).unwrap();
+        // Descending runs, so that the greatest is one that leaves.
+        let value = |row: usize| (row / 700 * 10_000) as f64 - row as f64;
+        let values: Float64Array = (0..rows).map(|row| Some(value(row))).collect();
+        for row in 0..rows {
+            let one = |row| [Arc::new(values.slice(row, 1)) as ArrayRef];
+            frame.update_batch(&one(row)).unwrap();
+            if row > preceding {
+                frame.retract_batch(&one(row - preceding - 1)).unwrap();
+            }
+            let found = frame.evaluate().unwrap();
+            let within = row.saturating_sub(preceding)..=row;
+            if row % 97 == 0 {
+                let greatest = within.map(value).fold(f64::MIN, f64::max);
+                assert_eq!(found, ScalarValue::from(greatest), "{name}, row {row}");
+            }
+        }
+        taken.load(Ordering::Relaxed) / rows
+    }
+
+    #[test]
+    fn a_row_costs_the_same_in_every_long_frame() {
+        for preceding in [3_000, 12_000] {
+            // Half a part, and what is merged.
+            assert!(taken_per_row("max", preceding, 30_000) < 100);
+            assert!(taken_per_row("var", preceding, 30_000) < 600);
+        }
+        // Of a short one all rows are taken, which is as much.
+        assert!(taken_per_row("var", 1_000, 10_000) < 1_100);
     }
 }

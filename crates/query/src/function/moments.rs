@@ -316,6 +316,19 @@ impl Dense for Moments {
 
     fn update(&mut self, values: &[ArrayRef], rows: Rows<'_>) -> Result<()> {
         let values: Vec<&Float64Array> = values.iter().map(|it| it.as_primitive()).collect();
+        // A window takes in its rows again and again.
+        let has_all = rows.is_one_group() && values.iter().all(|it| it.null_count() == 0);
+        if let Some(sums) = self.sums.first_mut().filter(|_| has_all) {
+            match values.as_slice() {
+                [x] => x.values().iter().for_each(|x| sums.take_one(*x)),
+                [y, x] => {
+                    let pairs = x.values().iter().zip(y.values());
+                    pairs.for_each(|(x, y)| sums.take_pair(*x, *y));
+                }
+                _ => return internal_err!("a statistic has one argument or two"),
+            }
+            return Ok(());
+        }
         match (self.of.is_of_pairs(), values.as_slice()) {
             (false, &[x]) => self.each(rows, &[x], |row, sums| sums.take_one(x.value(row))),
             // The one that depends comes first: `regr_slope(y, x)`.
