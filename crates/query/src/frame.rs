@@ -198,7 +198,7 @@ struct Part {
 }
 
 impl Part {
-    /// Parts are joined with others of their size only, so that a row is copied a few times at most.
+    /// Parts are joined with others that are no larger than the last, so that a row is copied a few times at most.
     fn size(&self) -> u32 {
         self.rows.ilog(PARTS_TO_JOIN)
     }
@@ -259,7 +259,7 @@ impl Frame {
         {
             let size = self.parts.back().map_or(0, Part::size);
             let mut last = self.parts.range(first..);
-            if last.any(|part| part.rows >= self.cut.part || part.size() != size) {
+            if last.any(|part| part.rows >= self.cut.part || part.size() > size) {
                 break;
             }
             let small: Vec<Part> = self.parts.drain(first..).collect();

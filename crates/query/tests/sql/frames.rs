@@ -40,11 +40,12 @@ fn same(aggregate: &str, wanted: Option<&str>, found: &str) -> bool {
         let both_nan = wanted.is_nan() && found.is_nan();
         return both_zero || both_nan || wanted.to_bits() == found.to_bits();
     }
-    match wanted {
-        "t" => found == "true",
-        "f" => found == "false",
-        _ => wanted == found,
-    }
+    let truth = match found {
+        "true" => "t",
+        "false" => "f",
+        text => text,
+    };
+    wanted == truth
 }
 
 /// The story: a reviewer asked for sums and averages of the last rows, and one NaN, one infinity or one 1e20 among a day's
@@ -126,25 +127,14 @@ fn by_hand(frame: &[usize]) -> [Option<f64>; 5] {
 /// stay. The sums are whole numbers, and the rows are gone over by hand here.
 #[tokio::test]
 async fn long_frames_have_their_rows_and_no_others() {
-    const ROWS: usize = 6000;
+    const ROWS: usize = 12_000;
     let store = Store::new();
-    let values = (0..ROWS).map(|row| {
-        let value = value(row);
-        let text = if value.is_finite() {
-            value.to_string()
-        } else {
-            format!("'{value}'")
-        };
-        format!("({row}, {text})")
-    });
-    let values: Vec<String> = values.collect();
-    store.rows("CREATE TABLE long (time TIMESTAMPTZ, i BIGINT, f DOUBLE PRECISION) WITH (duplicates = 'keep')").await;
-    for values in values.chunks(1000) {
-        let insert = "INSERT INTO long (time, i, f) SELECT to_timestamp(column1), column1, CAST(column2 AS DOUBLE PRECISION) FROM (VALUES ";
-        store
-            .rows(&format!("{insert}{}) AS v", values.join(", ")))
-            .await;
-    }
+    let table = format!(
+        "(SELECT value AS i, CASE value WHEN 1000 THEN 'NaN'::double precision WHEN 2500 THEN 'Infinity'::double precision \
+         WHEN 2600 THEN '-Infinity'::double precision ELSE (value * 7919 % 1009)::double precision END AS f \
+         FROM generate_series(0, {})) AS long",
+        ROWS - 1
+    );
     let frames: [(&str, Bounds); 5] = [
         ("ROWS BETWEEN 3000 PRECEDING AND CURRENT ROW", |row| {
             (row.saturating_sub(3000), row + 1)
@@ -172,7 +162,7 @@ async fn long_frames_have_their_rows_and_no_others() {
             "bool_and(f <> 0)",
         ];
         let calls = calls.map(|call| format!("{call} OVER (ORDER BY i {frame})"));
-        let sql = format!("SELECT {} FROM long ORDER BY i", calls.join(", "));
+        let sql = format!("SELECT {} FROM {table} ORDER BY i", calls.join(", "));
         let found = rows(&ask(&store, &sql).await);
         assert_eq!(found.len(), ROWS);
         for (row, found) in found.iter().enumerate().step_by(37) {
@@ -187,7 +177,7 @@ async fn long_frames_have_their_rows_and_no_others() {
                 };
                 let is_close = match (wanted, found) {
                     (Some(one), Some(other)) if one.is_finite() => {
-                        (one - other).abs() <= 1e-12 * one.abs()
+                        (one - other).abs() <= 1e-10 * one.abs()
                     }
                     (Some(one), Some(other)) => {
                         one.is_nan() && other.is_nan() || one.total_cmp(&other).is_eq()
@@ -223,7 +213,11 @@ async fn every_aggregate_stands_over_every_frame() {
         ("last(i, i)", ["1", "2", "3", "4", "5"]),
         ("delta(v, i)", ["0.0", "-6.0", "-6.0", "0.0", "8.0"]),
         ("string_agg(s, '')", ["a", "ab", "abb", "bb", "bc"]),
-        ("count(DISTINCT -v * 0.0)", ["1", "1", "1", "1", "1"]),
+        // Two negative zeros, then positive ones.
+        (
+            "count(DISTINCT (i - 3) * 0.0::double precision)",
+            ["1", "1", "1", "1", "1"],
+        ),
     ] {
         let sql = format!(
             "SELECT {call} OVER (ORDER BY i ROWS BETWEEN 2 PRECEDING AND CURRENT ROW) FROM {table} ORDER BY i"
