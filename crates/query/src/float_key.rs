@@ -291,10 +291,10 @@ fn keyed(part: Expr, schema: &DFSchema, stage: Stage) -> Result<Transformed<Expr
             Expr::AggregateFunction(function)
         }
         Expr::WindowFunction(mut function) => {
-            if is_extreme(function.fun.name()) {
-                for arg in &mut function.params.args {
-                    change(arg, stage)?;
-                }
+            let name = function.fun.name();
+            let is_key = is_extreme(name) || SORTING.contains(&name) || function.params.distinct;
+            if let Some(first) = function.params.args.first_mut().filter(|_| is_key) {
+                change(first, stage)?;
             }
             for expr in &mut function.params.partition_by {
                 change(expr, stage)?;

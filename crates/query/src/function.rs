@@ -11,6 +11,7 @@ mod extreme;
 mod gapfill;
 mod growth;
 mod histogram;
+mod moments;
 mod pattern;
 mod percentile;
 mod postgres;
@@ -26,7 +27,7 @@ use std::sync::Arc;
 use datafusion::common::Result;
 use datafusion::execution::FunctionRegistry;
 use datafusion::execution::context::SessionState;
-use datafusion::functions_aggregate::variance::var_samp_udaf;
+use datafusion::functions_aggregate::bool_and_or::bool_and_udaf;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
 pub(crate) use bounded::{BoundFunctions, row_bytes};
@@ -86,8 +87,11 @@ pub(crate) fn register(session: &mut SessionState) -> Result<()> {
     let sign = datafusion::functions::math::signum();
     let sign = sign.as_ref().clone().with_aliases(["sign"]);
     session.register_udf(Arc::new(sign))?;
-    let variance = var_samp_udaf().as_ref().clone().with_aliases(["variance"]);
-    session.register_udaf(Arc::new(variance))?;
+    let every = bool_and_udaf().as_ref().clone().with_aliases(["every"]);
+    session.register_udaf(Arc::new(every))?;
+    for statistic in moments::functions() {
+        session.register_udaf(Arc::new(statistic))?;
+    }
     decoded::register(session)?;
     let known = session.scalar_functions().iter();
     let unknown = known.filter(|(_, function)| !bounded::is_allowed(function));

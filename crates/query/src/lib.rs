@@ -22,6 +22,7 @@ mod error;
 mod few_rows;
 mod filter;
 mod float_key;
+mod frame;
 mod function;
 mod gapfill;
 mod guard;

@@ -2,8 +2,8 @@
 //! values in one go, and of three million with all rows before each, a trillion numbers in memory.
 //!
 //! Does: look out between two rows, so that a statement that has to end ends within a batch too; charge aggregates whose
-//! value grows with its frame, such as `array_agg`, to the query's memory. Does not: change what windows say, or charge
-//! frames of a few rows, whose values grow no further; what an operator holds of its rows is [`crate::room`]'s.
+//! value grows with its frame, such as `array_agg`, to the query's memory. Does not: charge frames of a few rows, whose values
+//! grow no further; what an operator holds of its rows is [`crate::room`]'s, and what a frame's rows make is [`crate::frame`]'s.
 
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
@@ -11,17 +11,18 @@ use std::sync::Arc;
 use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::{DataType, FieldRef};
 use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
-use datafusion::common::{Result, ScalarValue};
+use datafusion::common::{DFSchema, Result, ScalarValue};
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
 use datafusion::logical_expr::expr::{Expr, WindowFunctionParams};
 use datafusion::logical_expr::function::{AccumulatorArgs, StateFieldsArgs};
 use datafusion::logical_expr::utils::AggregateOrderSensitivity;
 use datafusion::logical_expr::{
-    Accumulator, AggregateUDF, AggregateUDFImpl, LogicalPlan, ReversedUDAF, SetMonotonicity,
-    Signature, WindowFrame, WindowFrameBound, WindowFrameUnits, WindowFunctionDefinition,
+    Accumulator, AggregateUDF, AggregateUDFImpl, ExprSchemable, LogicalPlan, ReversedUDAF,
+    SetMonotonicity, Signature, WindowFrame, WindowFrameBound, WindowFrameUnits,
+    WindowFunctionDefinition,
 };
 
-use crate::scope;
+use crate::{frame, scope};
 
 /// Aggregates whose value is as large as all that they were given.
 const GROWING: [&str; 2] = ["array_agg", "string_agg"];
@@ -39,6 +40,10 @@ pub(crate) fn charge(plan: LogicalPlan, memory: &Arc<dyn MemoryPool>) -> Result<
     }
     let memory = Arc::new(MemoryConsumer::new("values of windows").register(memory));
     plan.transform_up_with_subqueries(|node| {
+        let input = node
+            .inputs()
+            .first()
+            .map(|input| Arc::clone(input.schema()));
         node.map_expressions(|expr| {
             expr.transform_up(|mut expr| {
                 if let Some(fun) = aggregate(&expr)
@@ -46,6 +51,7 @@ pub(crate) fn charge(plan: LogicalPlan, memory: &Arc<dyn MemoryPool>) -> Result<
                 {
                     let watched = Watched {
                         is_charged: grows(&fun, &window.params.window_frame),
+                        is_in_order: is_in_order(&fun, &window.params, input.as_deref()),
                         inner: fun,
                         is_repeated: is_whole(&window.params),
                         memory: Arc::clone(&memory),
@@ -117,12 +123,26 @@ fn is_whole(params: &WindowFunctionParams) -> bool {
         })
 }
 
+/// Whether its rows have to come in the order that they were asked for in.
+fn is_in_order(
+    fun: &AggregateUDF,
+    params: &WindowFunctionParams,
+    input: Option<&DFSchema>,
+) -> bool {
+    let (Some(value), Some(input)) = (params.args.first(), input) else {
+        return false;
+    };
+    let kind = value.get_type(input);
+    kind.is_ok_and(|kind| frame::rounds(fun, &kind))
+}
+
 /// An aggregate in a window that looks out. Where its values are charged, all of them are held until the query ends, as far
 /// as anybody knows.
 #[derive(Debug)]
 struct Watched {
     inner: Arc<AggregateUDF>,
     is_charged: bool,
+    is_in_order: bool,
     is_repeated: bool,
     memory: Arc<MemoryReservation>,
 }
@@ -189,14 +209,14 @@ impl AggregateUDFImpl for Watched {
     }
 
     fn accumulator(&self, args: AccumulatorArgs<'_>) -> Result<Box<dyn Accumulator>> {
-        Ok(self.counted(self.inner.accumulator(args)?))
+        Ok(self.counted(frame::growing(&self.inner, args)?))
     }
 
     fn create_sliding_accumulator(
         &self,
         args: AccumulatorArgs<'_>,
     ) -> Result<Box<dyn Accumulator>> {
-        Ok(self.counted(self.inner.create_sliding_accumulator(args)?))
+        Ok(self.counted(frame::sliding(&self.inner, args)?))
     }
 
     fn state_fields(&self, args: StateFieldsArgs<'_>) -> Result<Vec<FieldRef>> {
@@ -209,18 +229,22 @@ impl AggregateUDFImpl for Watched {
 
     /// What it would be reversed to does not look out, and charges nothing.
     fn reverse_expr(&self) -> ReversedUDAF {
+        if self.is_charged || self.is_in_order {
+            return ReversedUDAF::NotSupported;
+        }
         match self.inner.reverse_udf() {
-            ReversedUDAF::Identical if !self.is_charged => ReversedUDAF::Identical,
-            ReversedUDAF::Reversed(reversed) if !self.is_charged => {
+            ReversedUDAF::Identical => ReversedUDAF::Identical,
+            ReversedUDAF::Reversed(reversed) => {
                 let watched = Self {
                     inner: reversed,
                     is_charged: false,
+                    is_in_order: false,
                     is_repeated: self.is_repeated,
                     memory: Arc::clone(&self.memory),
                 };
                 ReversedUDAF::Reversed(Arc::new(AggregateUDF::new_from_impl(watched)))
             }
-            _ => ReversedUDAF::NotSupported,
+            ReversedUDAF::NotSupported => ReversedUDAF::NotSupported,
         }
     }
 

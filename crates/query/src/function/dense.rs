@@ -22,6 +22,11 @@ impl<'a> Rows<'a> {
         }
     }
 
+    /// Whether all rows are of the first group.
+    pub(super) fn is_one_group(self) -> bool {
+        self.groups.is_none() && self.filter.is_none()
+    }
+
     /// The group of a row, or `None` if FILTER leaves it out.
     pub(super) fn group(&self, row: usize) -> Option<usize> {
         if let Some(filter) = self.filter

@@ -6,6 +6,7 @@
 )]
 
 mod aggregates;
+mod frames;
 mod functions;
 mod gapfill;
 mod guide;
