@@ -16,9 +16,9 @@ use axum::extract::{RawQuery, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use nilometer_engine::ingest::{
-    Missing, OnConflict, SeenKeys, Target as TypedTarget, TypedReport, likely_tags,
+    Missing, OnConflict, SeenKeys, Session, Target as TypedTarget, TypedReport, likely_tags,
 };
-use nilometer_engine::{Duplicates, Engine, Error as EngineError, TIME_COLUMN};
+use nilometer_engine::{Duplicates, Error as EngineError, TIME_COLUMN};
 use nilometer_query::workers::within;
 use serde_json::{Value, json};
 
@@ -348,25 +348,28 @@ fn try_write_rows(
     nth: u64,
     seen: &mut SeenKeys,
 ) -> Result<TypedReport, EngineError> {
-    let check = |engine: &Arc<Engine>| engine.check_batch(batch.num_rows(), batch.num_columns());
-    let mut session = app.sessions.take(&place.target, check)?;
+    app.engine
+        .check_batch(batch.num_rows(), batch.num_columns())?;
     let target = TypedTarget {
         schema: place.target.schema.as_deref(),
         table: &place.table,
     };
-    check(&app.engine)?;
+    // The first batch decides of a new table; what is there stays as it is.
+    let guessed = (place.guesses_tags && nth == 0).then(|| likely_tags(batch));
+    let missing = Missing {
+        tags: place.tags.as_deref().or(guessed.as_deref()),
+        adds_columns: place.adds_columns,
+        duplicates: place.duplicates,
+    };
+    let conflicts = place.on_conflict;
+    let mut session = app.sessions.take(&place.target, |engine| {
+        Session::check_rows_for_new(engine, target, batch, missing, conflicts)
+    })?;
     if place.target.creates || place.adds_columns {
-        // The first batch decides of a new table; what is there stays as it is.
-        let guessed = (place.guesses_tags && nth == 0).then(|| likely_tags(batch));
-        let missing = Missing {
-            tags: place.tags.as_deref().or(guessed.as_deref()),
-            adds_columns: place.adds_columns,
-            duplicates: place.duplicates,
-        };
-        session.make_missing(target, batch.schema_ref(), missing)?;
+        session.make_missing_for(target, batch, missing, conflicts)?;
     }
     let key = place.key.map(|key| idempotency::key_of_part(key, nth));
-    let report = session.write_arrow_counted(key, target, batch, place.on_conflict, seen)?;
+    let report = session.write_arrow_counted(key, target, batch, conflicts, seen)?;
     app.sessions.put_back(&place.target, session);
     Ok(report)
 }
