@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use nilometer_engine::disk::{Disk, MemoryDisk};
+use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk, MemoryDisk};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{Engine, Options, SystemClock, TableSettings};
 use nilometer_lineproto::Precision;
@@ -13,7 +13,7 @@ use nilometer_lineproto::Precision;
 #[path = "support/mod.rs"]
 mod support;
 
-fn open(disk: &MemoryDisk, dir: &str) -> Arc<Engine> {
+fn open<D: Disk + Clone + 'static>(disk: &D, dir: &str) -> Arc<Engine> {
     let options = Options {
         flush_idle_ms: 0,
         ..Options::default()
@@ -23,7 +23,7 @@ fn open(disk: &MemoryDisk, dir: &str) -> Arc<Engine> {
     Arc::new(engine.unwrap())
 }
 
-fn definition_files(disk: &MemoryDisk, dir: &str) -> usize {
+fn definition_files(disk: &impl Disk, dir: &str) -> usize {
     let names = disk.list(&Path::new(dir).join("segments")).unwrap();
     let is_definitions = |name: &&String| {
         Path::new(name.as_str())
@@ -93,4 +93,90 @@ fn definition_files_stay_few_and_say_the_same_after_every_opening() {
     let engine = open(&disk, "/d");
     assert_eq!(retention_of(&engine), Some(500));
     assert_eq!(support::everything(&engine).unwrap(), all);
+}
+
+/// Names that do not compress, so that a file's size follows from how many it has.
+fn name(round: u64, table: u64) -> String {
+    let mut state = round * 1000 + table + 1;
+    let digits = (0..20).map(|_| {
+        state = state
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        format!("{state:016x}")
+    });
+    format!("t{}", digits.collect::<String>())
+}
+
+/// `nilometer settle` of a store with hundreds of definition files of an earlier version merged everything but these.
+#[test]
+fn settling_leaves_one_definition_file_that_says_the_same_also_after_a_power_cut() {
+    let disk = FaultyDisk::new(1, CrashPlan::default());
+    let engine = open(&disk, "/d");
+    engine.create_database("d").unwrap();
+    // Each flush has so much less than the one before that this one stays.
+    for (round, tables) in [(0, 480), (1, 180), (2, 60), (3, 1)] {
+        let lines = (0..tables).map(|at| format!("{} v={at} 1\n", name(round, at)));
+        let lines = lines.collect::<Vec<_>>().concat();
+        let mut session = Session::new(Arc::clone(&engine), "d").unwrap();
+        session
+            .write_lines(lines.as_bytes(), Precision::Nanosecond)
+            .unwrap();
+        engine.flush().unwrap();
+    }
+    // A drop and another table of its name: only their order says which is which.
+    let again = name(0, 7);
+    engine.drop_table("d", "public", &again).unwrap();
+    engine.flush().unwrap();
+    engine
+        .create_table("d", "public", &again, &[], TableSettings::default())
+        .unwrap();
+    engine.flush().unwrap();
+    let before = definition_files(&disk, "/d");
+    assert!(before >= 3, "{before} files are too few to merge");
+    let all = support::everything(&engine).unwrap();
+    let tables = engine.snapshot().tables("d", "public").unwrap();
+    assert_eq!(tables.len(), 480 + 180 + 60 + 1);
+    drop(engine);
+
+    let life = |seed, plan: CrashPlan| {
+        let disk = disk.after_power_cut(seed, CrashPlan::default());
+        let engine = open(&disk, "/d");
+        disk.set_plan(plan);
+        let settled = engine.settle();
+        let calls = disk.calls();
+        (disk, engine, settled, calls)
+    };
+    let (settled_disk, engine, settled, calls) = life(1, CrashPlan::default());
+    settled.unwrap();
+    assert_eq!(definition_files(&settled_disk, "/d"), 1);
+    assert_eq!(support::everything(&engine).unwrap(), all);
+    // What is one file already is not written again.
+    let names = || settled_disk.list(Path::new("/d/segments")).unwrap();
+    let settled = names();
+    engine.settle().unwrap();
+    assert_eq!(names(), settled);
+    assert!(calls > 5, "{calls} calls are no merge");
+    for crash_at in 1..=calls {
+        let plan = CrashPlan {
+            crash_at: Some(crash_at),
+            ..CrashPlan::default()
+        };
+        let (disk, engine, ..) = life(crash_at, plan);
+        drop(engine);
+        let disk = disk.after_power_cut(crash_at, CrashPlan::default());
+        let engine = open(&disk, "/d");
+        assert_eq!(
+            support::everything(&engine).unwrap(),
+            all,
+            "call {crash_at}"
+        );
+        assert_eq!(engine.snapshot().tables("d", "public").unwrap(), tables);
+        // Names go on coming, behind those that were merged.
+        engine.drop_table("d", "public", &again).unwrap();
+        engine.settle().unwrap();
+        assert_eq!(definition_files(&disk, "/d"), 1, "call {crash_at}");
+        drop(engine);
+        let left = open(&disk, "/d").snapshot().tables("d", "public").unwrap();
+        assert_eq!(left.len(), tables.len() - 1, "call {crash_at}");
+    }
 }

@@ -52,6 +52,10 @@ pub(crate) enum Kind {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct OnKeptPlace;
 
+/// Marks a request that came over a connection, and not from this process itself.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct OverConnection;
+
 /// The place of one connection, free again when dropped.
 #[derive(Debug)]
 pub(crate) struct Place {

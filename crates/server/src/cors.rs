@@ -92,7 +92,12 @@ pub(crate) struct Allowed {
 impl Origins {
     /// Whether a request comes from a page that may call; `None` = from none, or from one that may not.
     pub(crate) fn allowed(&self, headers: &HeaderMap) -> Option<Allowed> {
-        let origin = headers.get(header::ORIGIN)?;
+        let mut origins = headers.get_all(header::ORIGIN).iter();
+        let origin = origins.next()?;
+        // No browser sends two, and an answer can name one only.
+        if origins.any(|other| other != origin) {
+            return None;
+        }
         if self.any {
             return Some(Allowed {
                 origin: HeaderValue::from_static("*"),
@@ -117,23 +122,26 @@ impl Origins {
             return None;
         }
         let says = |name, value: &str| head.headers.get(name).is_some_and(|it| it == value);
-        let Some(origin) = head.headers.get(header::ORIGIN) else {
+        if !head.headers.contains_key(header::ORIGIN) {
             // Images, scripts and the like come without an origin. A link that somebody follows is no call of a page.
             let is_call = says(SEC_FETCH_SITE, "cross-site") && !says(SEC_FETCH_MODE, "navigate");
             return is_call.then(|| "another site".to_owned());
-        };
-        let is_own = || {
-            let (own, port) = place_of(origin.to_str().ok()?)?;
-            let is_it = |host: &str| host.strip_suffix(port).unwrap_or(host) == own;
-            authorities(head)
-                .any(|host| is_it(&host.to_ascii_lowercase()))
-                .then_some(())
-        };
-        if self.listed.contains(origin) || is_own().is_some() {
-            return None;
         }
-        Some(String::from_utf8_lossy(origin.as_bytes()).into_owned())
+        // Whoever sends several is of each of them: which one a proxy before this server looked at is not known here.
+        let mut origins = head.headers.get_all(header::ORIGIN).iter();
+        let foreign = origins.find(|it| !self.listed.contains(it) && !is_own(it, head))?;
+        Some(String::from_utf8_lossy(foreign.as_bytes()).into_owned())
     }
+}
+
+/// Whether an origin is this server itself.
+fn is_own(origin: &HeaderValue, head: &Parts) -> bool {
+    let place = origin.to_str().ok().and_then(place_of);
+    let Some((own, port)) = place else {
+        return false;
+    };
+    let is_it = |host: &str| host.strip_suffix(port).unwrap_or(host) == own;
+    authorities(head).any(|host| is_it(&host.to_ascii_lowercase()))
 }
 
 /// Host and port of an origin without the port that its scheme has anyway, and that port. A proxy may have taken TLS off, so
@@ -241,6 +249,11 @@ mod tests {
             let headers = [("host", host), ("origin", "https://db.example.org")];
             assert!(!stranger(&headers), "{host}");
         }
+        // Each of several counts, in whichever order they come.
+        let (own, evil) = ("http://db.example.org:8086", "https://evil.example.org");
+        assert!(stranger(&[host, ("origin", own), ("origin", evil)]));
+        assert!(stranger(&[host, ("origin", evil), ("origin", own)]));
+        assert!(!stranger(&[host, ("origin", own), ("origin", own)]));
         // What a browser says of a request without an origin.
         let site = |site| ("sec-fetch-site", site);
         let mode = |mode| ("sec-fetch-mode", mode);

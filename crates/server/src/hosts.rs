@@ -4,9 +4,9 @@
 //! on that machine can reach it too, under a name of the page's server that was made to point to 127.0.0.1 after the page
 //! was loaded; then browser and page are of one origin, and only the name in `Host` says that something is wrong.
 //!
-//! Does: hold the list of names, compare. Does not: look names up, or know who asks.
+//! Does: hold the list of names, compare, say what is no name at all. Does not: look names up, or know who asks.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::str::FromStr;
 
 use axum::http::header;
@@ -83,6 +83,37 @@ pub(crate) fn authorities(head: &Parts) -> impl Iterator<Item = &str> {
     let values = values.map(|value| value.to_str().unwrap_or("?"));
     let target = head.uri.authority().map(axum::http::uri::Authority::as_str);
     target.into_iter().chain(values)
+}
+
+/// What is wrong with the way in which a request names the server; HTTP wants such requests answered with 400, so that no
+/// two readers of one request take it for different servers'. `None` = nothing.
+pub(crate) fn malformed(head: &Parts) -> Option<String> {
+    let lines = head.headers.get_all(header::HOST).iter().count();
+    if lines > 1 {
+        return Some(format!("the request has {lines} Host headers; send one"));
+    }
+    let wrong = authorities(head).find(|authority| !is_authority(authority))?;
+    Some(format!(
+        "the Host {wrong:?} is no name of a server; send a name or an address, and after a colon the port if it is not the usual one, as in localhost:8086"
+    ))
+}
+
+/// Whether a text is a name or an address, with or without a port. An empty one is what a client sends that knows none.
+fn is_authority(text: &str) -> bool {
+    let is_port = |port: &str| {
+        let digits = port.bytes().all(|byte| byte.is_ascii_digit());
+        digits && (port.is_empty() || port.parse::<u16>().is_ok())
+    };
+    if let Some(rest) = text.strip_prefix('[') {
+        let Some((address, port)) = rest.split_once(']') else {
+            return false;
+        };
+        let port = port.strip_prefix(':').or(port.is_empty().then_some(""));
+        return address.parse::<Ipv6Addr>().is_ok() && port.is_some_and(is_port);
+    }
+    let (name, port) = text.split_once(':').unwrap_or((text, ""));
+    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(&byte);
+    name.bytes().all(is_part) && is_port(port) && (!name.is_empty() || text.is_empty())
 }
 
 /// The name in a name with or without a port, as it is compared.
@@ -173,6 +204,56 @@ mod tests {
         assert!(!of("/ping", &[]));
         assert!(of("http://evil.example.org/ping", &["localhost"]));
         assert!(of("/ping", &["localhost", "evil.example.org"]));
+    }
+
+    /// `Host: localhost:abc` and two hosts in one request were taken, by a reader that cut the one and chose from the other.
+    #[test]
+    fn what_names_no_server_or_two_is_malformed() {
+        let of = |values: &[&[u8]]| {
+            let mut request = Request::get("/ping");
+            for value in values {
+                request = request.header(header::HOST, *value);
+            }
+            let (head, ()) = request.body(()).unwrap().into_parts();
+            malformed(&head)
+        };
+        for host in [
+            "localhost",
+            "localhost:8086",
+            "localhost:",
+            "db_1.example.org.:65535",
+            "192.0.2.7:8086",
+            "[::1]",
+            "[::1]:8086",
+            "",
+        ] {
+            assert_eq!(of(&[host.as_bytes()]), None, "{host}");
+        }
+        for host in [
+            &b"localhost:abc"[..],
+            b"localhost:80 86",
+            b"localhost:+80",
+            b"localhost:65536",
+            b"localhost:1:2",
+            b"::1",
+            b"[::1",
+            b"[::1]8086",
+            b"[localhost]",
+            b":8086",
+            b"a b",
+            b"user@localhost",
+            b"localhost/x",
+            b"http://localhost",
+            b"b\xfccher.example.org",
+        ] {
+            assert!(of(&[host]).is_some(), "{host:?}");
+        }
+        assert_eq!(of(&[]), None);
+        assert!(
+            of(&[b"localhost", b"localhost"])
+                .unwrap()
+                .contains("2 Host")
+        );
     }
 
     #[test]

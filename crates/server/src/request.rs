@@ -10,7 +10,7 @@ use std::time::Instant;
 use axum::body::Body;
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::request::Parts;
-use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
@@ -18,10 +18,11 @@ use futures::FutureExt;
 use crate::access::{Line, Logged};
 use crate::auth;
 use crate::config::ServerConfig;
-use crate::connections::OnKeptPlace;
+use crate::connections::{OnKeptPlace, OverConnection};
 use crate::cors::preflight;
 use crate::error::{Refusal, Words};
 use crate::gzip;
+use crate::hosts;
 use crate::http::{App, Route, route};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -153,6 +154,7 @@ impl Drop for Waiting<'_> {
 fn admit(app: &App, route: Option<&Route>, head: &Parts) -> Result<(), Refusal> {
     let config = &app.config;
     check_size(config, head)?;
+    check_host(head)?;
     check_coding(&head.headers)?;
     let is_open = route.is_some_and(|route| route.is_open);
     if head.extensions.get::<OnKeptPlace>().is_some() && !is_open {
@@ -191,6 +193,17 @@ fn check_origin(app: &App, is_open: bool, head: &Parts) -> Result<(), Refusal> {
         return Err(refused(what, "http-hosts"));
     }
     Ok(())
+}
+
+/// HTTP/1.1 wants every request to name its server, once.
+fn check_host(head: &Parts) -> Result<(), Refusal> {
+    let came = head.extensions.get::<OverConnection>().is_some();
+    if came && head.version == Version::HTTP_11 && !head.headers.contains_key(header::HOST) {
+        return Err(Refusal::bad_request(
+            "the request has no Host header, which HTTP/1.1 requires; send one, as in Host: localhost:8086",
+        ));
+    }
+    hosts::malformed(head).map_or(Ok(()), |what| Err(Refusal::bad_request(what)))
 }
 
 /// A body comes as it is or in chunks. What else a transfer may do with it is not undone, so it would be stored as it came.

@@ -23,7 +23,7 @@ use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
 use crate::config::ServerConfig;
-use crate::connections::{Kind as PlaceKind, OnKeptPlace, Owed, Place, Places};
+use crate::connections::{Kind as PlaceKind, OnKeptPlace, OverConnection, Owed, Place, Places};
 use crate::error::Error;
 use crate::http::{App, routes_of};
 use crate::patient::Patient;
@@ -245,6 +245,7 @@ async fn speak(
     let noted = Arc::clone(activity);
     let service = service_fn(move |request: Request<Incoming>| {
         let (mut head, body) = request.into_parts();
+        head.extensions.insert(OverConnection);
         if is_kept {
             head.extensions.insert(OnKeptPlace);
         }

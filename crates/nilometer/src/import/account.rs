@@ -86,6 +86,25 @@ impl Account {
         }
     }
 
+    /// Makes the import one that can go on, before any of it is sent: what is sent has the number of the import in its
+    /// keys, and a number that nobody remembers would be another one the next time.
+    pub(super) fn begin(&self) -> anyhow::Result<()> {
+        let (Some(state), Some(path)) = (&self.state, &self.state_path) else {
+            return Ok(());
+        };
+        match state.write(path) {
+            Err(error) if self.wants_state => Err(error),
+            Err(error) => {
+                print::note(format!(
+                    "note: an import that breaks off cannot go on: {}\n",
+                    print::told(&error)
+                ));
+                Ok(())
+            }
+            Ok(()) => Ok(()),
+        }
+    }
+
     /// Counts the bytes read of all inputs, for the bar.
     pub(super) fn read(&self) -> Arc<AtomicU64> {
         Arc::clone(&self.read)
@@ -209,8 +228,11 @@ impl Account {
         if self.read_errors.is_empty()
             && let Some(path) = &self.state_path
         {
-            // It is not there unless the import took a while or was resumed.
+            // It is not there if the folder takes no files.
             drop(std::fs::remove_file(path));
+        } else {
+            // What could not be read may be mended, and the rest need not be sent again.
+            drop(self.write_state());
         }
         for error in &self.read_errors {
             print::note(format!("not read to the end: {}\n", print::told(error)));

@@ -187,6 +187,7 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
     let rejects = Rejects::open(args.rejects.as_deref(), args.resume.is_some())?;
     let wants_state = args.resume.is_some();
     let mut account = Account::new(&inputs, state, state_path, wants_state, rejects);
+    account.begin()?;
     let begun = Instant::now();
     let work = Work {
         inputs: &inputs,
@@ -347,9 +348,21 @@ impl ImportArgs {
             .filter(|path| path.as_os_str() != BESIDE);
         let path = named.or_else(|| state::default_path(inputs));
         let (Some(path), true) = (&path, self.resume.is_some()) else {
+            if let Some(path) = &path
+                && let Ok(Some(_)) = State::resume(path, &fresh)
+            {
+                print::note(
+                    "note: an import of these files broke off, and this one starts again; a table that keeps duplicates gets rows twice that are in already\n",
+                );
+            }
             return Ok((Some(fresh), path));
         };
         let earlier = State::resume(path, &fresh)?;
+        if earlier.is_some() && state::is_old(path) {
+            print::note(
+                "note: the import broke off more than a day ago, and a server remembers batches for a day (key-age-ms): of a table that keeps duplicates, compare the rows that were sent last\n",
+            );
+        }
         print::note(match &earlier {
             Some(earlier) => format!(
                 "going on after {} rows of the import that broke off\n",

@@ -2,10 +2,14 @@
 //!
 //! Does: count up, per input, to where everything is in; write and read the file. Does not: decide when. Batches come
 //! back in any order; what counts is the place up to which none is missing. What is beyond it is sent again with the
-//! same keys, and the store knows it again.
+//! same keys, and the store knows it again. A key is made of the import's number, which only the file remembers, so the
+//! file is durable before the first batch is sent: an import without a file has sent nothing.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
@@ -14,6 +18,9 @@ use super::batch::{Batch, Start};
 use super::input::Input;
 
 const VERSION: u32 = 1;
+
+/// How long a store remembers keys unless its `key-age-ms` says otherwise.
+pub(super) const KEY_AGE: Duration = Duration::from_secs(24 * 3600);
 
 /// As it stands in the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -148,20 +155,30 @@ impl State {
         }
     }
 
-    /// Writes the file: the old one or the new one is there at any time.
+    /// Writes the file: the old one or the new one is there at any time, also after a power cut, and the new one once this
+    /// returns.
     pub(super) fn write(&self, path: &Path) -> anyhow::Result<()> {
-        let mut partial = path.as_os_str().to_owned();
-        partial.push(".partial");
         let text = serde_json::to_string_pretty(self)?;
-        std::fs::write(&partial, text)
-            .and_then(|()| std::fs::rename(&partial, path))
-            .with_context(|| {
-                format!(
-                    "cannot write {}; give another place with --resume=FILE",
-                    path.display()
-                )
-            })
+        replace(path, text.as_bytes()).with_context(|| {
+            format!(
+                "cannot write {}; give another place with --resume=FILE",
+                path.display()
+            )
+        })
     }
+}
+
+fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let mut file = File::create(&partial)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    std::fs::rename(&partial, path)?;
+    let folder = path
+        .parent()
+        .filter(|folder| !folder.as_os_str().is_empty());
+    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
 }
 
 /// Where the state is if the user does not say: beside the first input.
@@ -169,6 +186,13 @@ pub(super) fn default_path(inputs: &[Input]) -> Option<PathBuf> {
     let mut name = inputs.first()?.path.as_ref()?.as_os_str().to_owned();
     name.push(".import-state");
     Some(PathBuf::from(name))
+}
+
+/// Whether the file was written so long ago that a store may have forgotten the keys of what was sent last.
+pub(super) fn is_old(path: &Path) -> bool {
+    let modified = std::fs::metadata(path).and_then(|it| it.modified());
+    let age = modified.ok().and_then(|time| time.elapsed().ok());
+    age.is_some_and(|age| age >= KEY_AGE)
 }
 
 fn modified_ms(path: &Path) -> u64 {
@@ -229,6 +253,23 @@ mod tests {
         );
         state.finish(0);
         assert_eq!(state.start(0), None);
+    }
+
+    #[test]
+    fn a_state_is_old_once_keys_may_be_forgotten() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("a.lp"), "m v=1\n").unwrap();
+        let path = dir.path().join("state");
+        assert!(!is_old(&path), "what is not there is not old");
+        fresh(dir.path(), "d").write(&path).unwrap();
+        assert!(!is_old(&path));
+        let before = std::time::SystemTime::now() - Duration::from_secs(25 * 3600);
+        File::options()
+            .write(true)
+            .open(&path)
+            .and_then(|file| file.set_modified(before))
+            .unwrap();
+        assert!(is_old(&path));
     }
 
     #[test]

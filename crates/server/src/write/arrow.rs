@@ -16,7 +16,7 @@ use axum::extract::{RawQuery, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use nilometer_engine::ingest::{
-    Missing, OnConflict, SeenKeys, Target as TypedTarget, TypedReport, likely_tags,
+    Missing, OnConflict, SeenKeys, Session, Target as TypedTarget, TypedReport, likely_tags,
 };
 use nilometer_engine::{Duplicates, Engine, Error as EngineError, TIME_COLUMN};
 use nilometer_service::Scope;
@@ -334,27 +334,31 @@ fn write_rows(
     nth: u64,
     seen: &mut SeenKeys,
 ) -> Result<TypedReport, EngineError> {
-    let check = |engine: &Arc<Engine>| engine.check_batch(batch.num_rows(), batch.num_columns());
+    app.engine
+        .check_batch(batch.num_rows(), batch.num_columns())?;
     let scope = &place.target.scope;
     let target = TypedTarget {
         schema: scope.schema.as_deref(),
         table: &place.table,
     };
+    // The first batch decides of a new table; what is there stays as it is.
+    let guessed = (place.guesses_tags && nth == 0).then(|| likely_tags(batch));
+    let missing = Missing {
+        tags: place.tags.as_deref().or(guessed.as_deref()),
+        adds_columns: place.adds_columns,
+        duplicates: place.duplicates,
+    };
+    let conflicts = place.on_conflict;
+    let check = |engine: &Arc<Engine>| {
+        Session::check_rows_for_new(engine, target, batch, missing, conflicts)
+    };
     let when_missing = place.target.when_missing(&check);
     app.sessions.write(scope, when_missing, |session| {
-        check(&app.engine)?;
         if place.target.creates || place.adds_columns {
-            // The first batch decides of a new table; what is there stays as it is.
-            let guessed = (place.guesses_tags && nth == 0).then(|| likely_tags(batch));
-            let missing = Missing {
-                tags: place.tags.as_deref().or(guessed.as_deref()),
-                adds_columns: place.adds_columns,
-                duplicates: place.duplicates,
-            };
-            session.make_missing(target, batch.schema_ref(), missing)?;
+            session.make_missing_for(target, batch, missing, conflicts)?;
         }
         let key = place.key.map(|key| idempotency::key_of_part(key, nth));
-        session.write_arrow_counted(key, target, batch, place.on_conflict, seen)
+        session.write_arrow_counted(key, target, batch, conflicts, seen)
     })
 }
 

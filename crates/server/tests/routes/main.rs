@@ -8,6 +8,7 @@
 mod access;
 mod arrow;
 mod arrow_create;
+mod arrow_refused;
 mod cancel;
 mod cors;
 mod formats;

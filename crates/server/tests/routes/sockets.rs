@@ -71,6 +71,34 @@ fn post(path: &str, body: &str) -> String {
     format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n{body}")
 }
 
+/// An attacker's requests without `Host`, and with `Host: localhost:abc`, were answered as any other.
+#[tokio::test]
+async fn a_request_that_does_not_name_its_server_is_malformed() {
+    let token = Token::new("planted-secret-7f3a9c", "the test").unwrap();
+    for token in [None, Some(token)] {
+        let server = Running::start(ServerConfig {
+            token,
+            ..ServerConfig::default()
+        })
+        .await;
+        for (head, status) in [
+            ("HTTP/1.1\r\n", "400"),
+            ("HTTP/1.1\r\nHost: localhost:abc\r\n", "400"),
+            ("HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n", "400"),
+            ("HTTP/1.1\r\nHost: localhost:8086\r\n", "204"),
+            ("HTTP/1.0\r\n", "204"),
+            ("HTTP/1.0\r\nHost: localhost:abc\r\n", "400"),
+        ] {
+            let request = format!("GET /ping {head}Connection: close\r\n\r\n");
+            let answer = server.ask(&request).await;
+            let got = answer.split(' ').nth(1);
+            assert_eq!(got, Some(status), "{head:?}: {answer}");
+            assert_eq!(answer.contains("{\"error\":"), status == "400", "{answer}");
+        }
+        server.stop().await;
+    }
+}
+
 /// The name of a page's server can be made to point to 127.0.0.1 once the page is loaded. Then its browser takes this
 /// server for the page's, and lets it do everything.
 #[tokio::test]

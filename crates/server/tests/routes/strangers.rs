@@ -115,6 +115,38 @@ async fn a_page_of_another_server_reaches_no_route() {
     }
 }
 
+/// An attacker put an `Origin` of the server itself before his own: only the first was looked at.
+#[tokio::test]
+async fn of_several_origins_each_must_be_permitted() {
+    const LISTED: &str = "https://grafana.example.org";
+    let server = Server::with(ServerConfig {
+        cors_origins: LISTED.parse().unwrap(),
+        ..ServerConfig::default()
+    });
+    let own = "http://localhost:8086";
+    for (origins, status) in [
+        ([own, PAGE], 403),
+        ([PAGE, own], 403),
+        ([LISTED, PAGE], 403),
+        ([PAGE, LISTED], 403),
+        ([LISTED, own], 200),
+        ([own, own], 200),
+    ] {
+        let origin = origins.map(|origin| ("origin", origin));
+        let headers = [("host", "localhost:8086"), origin[0], origin[1]];
+        let path = "/api/v3/query_sql?q=SHOW+DATABASES";
+        let answer = send(&server, "POST", path, &headers, "").await;
+        assert_eq!(answer.status, status, "{origins:?}: {}", answer.text());
+        if status == 403 {
+            let said = answer.error();
+            assert!(
+                said.contains(PAGE) && said.contains("http-cors-origins"),
+                "{said}"
+            );
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_page_that_is_listed_reaches_every_route() {
     for origins in [PAGE, "*"] {

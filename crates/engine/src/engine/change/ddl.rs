@@ -134,17 +134,8 @@ impl Engine {
         columns: &[NewColumn<'_>],
         settings: TableSettings,
     ) -> Result<bool, Error> {
-        check_name("table", table)?;
+        self.check_new_table(table, columns)?;
         check_settings(&settings)?;
-        let tags = columns.iter().filter(|it| it.kind == ColumnKind::Tag);
-        self.check_table_tags(tags.count() as u64)?;
-        for (at, column) in columns.iter().enumerate() {
-            check_column_name(column.name)?;
-            let before = columns.get(..at).unwrap_or_default();
-            if before.iter().any(|other| same_key(other, column)) {
-                return Err(exists("column", column.name, in_table(table)));
-            }
-        }
         let schema_name = schema;
         self.alter(|catalogue| {
             let (_, schema) = find_schema(catalogue, database, schema_name)?;
@@ -168,6 +159,25 @@ impl Engine {
             planned.extend(columns);
             Ok(planned)
         })
+    }
+
+    /// Whether there may be a table of this name with these columns, wherever it is to be.
+    pub(crate) fn check_new_table(
+        &self,
+        table: &str,
+        columns: &[NewColumn<'_>],
+    ) -> Result<(), Error> {
+        check_name("table", table)?;
+        let tags = columns.iter().filter(|it| it.kind == ColumnKind::Tag);
+        self.check_table_tags(tags.count() as u64)?;
+        for (at, column) in columns.iter().enumerate() {
+            check_column_name(column.name)?;
+            let before = columns.get(..at).unwrap_or_default();
+            if before.iter().any(|other| same_key(other, column)) {
+                return Err(exists("column", column.name, in_table(table)));
+            }
+        }
+        Ok(())
     }
 
     /// Changes what can be set of a table. Rows that were merged under the old kind of duplicates stay merged, and the

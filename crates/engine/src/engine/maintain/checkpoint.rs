@@ -19,6 +19,21 @@ const SMALL_BYTES: u64 = 4096;
 /// large.
 const MERGED_BYTES_MAX: u64 = 16 << 20;
 
+/// Neighbours that become one file, which is not larger than that may be.
+fn pieces_of(files: &[FileMeta]) -> Vec<&[FileMeta]> {
+    let mut pieces = Vec::new();
+    let (mut start, mut bytes) = (0, 0);
+    for (at, file) in files.iter().enumerate() {
+        if at > start && bytes + file.bytes > MERGED_BYTES_MAX {
+            pieces.extend(files.get(start..at));
+            (start, bytes) = (at, 0);
+        }
+        bytes += file.bytes;
+    }
+    pieces.extend(files.get(start..).filter(|rest| !rest.is_empty()));
+    pieces
+}
+
 /// Files that were written and those that they replace.
 #[derive(Debug)]
 pub(in crate::engine) struct SideCheckpoint {
@@ -42,11 +57,7 @@ impl Engine {
         if new.is_empty() {
             return Ok(Vec::new());
         }
-        let files: Vec<FileMeta> = {
-            let manifest = lock(&self.manifest);
-            let files = manifest.contents.files_of(FileKind::Definitions);
-            files.copied().collect()
-        };
+        let files = self.definition_files();
         let mut replaced = Vec::new();
         let mut entries = new.to_vec();
         let mut bytes = new.len() as u64;
@@ -64,17 +75,87 @@ impl Engine {
             bytes += file.bytes;
             replaced.push((FileKind::Definitions, file.file_id));
         }
+        self.write_definitions_file(&entries, edit)?;
+        Ok(replaced)
+    }
+
+    /// Those of the manifest, in their order.
+    fn definition_files(&self) -> Vec<FileMeta> {
+        let manifest = lock(&self.manifest);
+        let files = manifest.contents.files_of(FileKind::Definitions);
+        files.copied().collect()
+    }
+
+    fn write_definitions_file(&self, entries: &[u8], edit: &mut Edit) -> Result<(), Error> {
         let file_id = self.new_file_id();
         let path = segment_dir(&self.dir).join(definitions_name(file_id));
         self.remove_leftover(&path)?;
         let bytes =
-            definitions_file::write(self.disk.as_ref(), &path, self.uuid, file_id, &entries)?;
+            definitions_file::write(self.disk.as_ref(), &path, self.uuid, file_id, entries)?;
         edit.added_files.push(FileMeta {
             kind: FileKind::Definitions,
             file_id,
             bytes,
         });
-        Ok(replaced)
+        Ok(())
+    }
+
+    /// Writes the definitions of all files into as few as their size allows. Flushes keep them few already, but not those
+    /// that an earlier version left, and a store that is settled shall be quick to open.
+    ///
+    /// Their order is their meaning, and what is new comes last: so those before one that is large, or does not read, stay.
+    pub(super) fn merge_definitions(&self) -> Result<(), Error> {
+        if self.check_poisoned().is_err() {
+            return Ok(());
+        }
+        // No flush adds a file meanwhile.
+        let _flushing = lock(&self.flushing);
+        let files = self.definition_files();
+        let stays =
+            |file: &FileMeta| file.bytes > MERGED_BYTES_MAX || self.definitions_of(file).is_err();
+        let start = files.iter().rposition(stays).map_or(0, |at| at + 1);
+        let merged = files.get(start..).unwrap_or_default();
+        let pieces = pieces_of(merged);
+        let bytes = merged.iter().map(|file| file.bytes).sum();
+        let disk = self.disk.as_ref();
+        if pieces.len() == merged.len() || !self.space.has_room_for(disk, &self.dir, bytes) {
+            return Ok(());
+        }
+        let mut edit = Edit {
+            removed_files: merged.iter().map(|file| file.file_id).collect(),
+            ..Edit::default()
+        };
+        for piece in pieces {
+            let mut entries = Vec::new();
+            for file in piece {
+                entries.append(&mut self.definitions_of(file)?);
+            }
+            self.write_definitions_file(&entries, &mut edit)?;
+        }
+        let dir = segment_dir(&self.dir);
+        disk.sync_dir(&dir).map_err(Error::io("sync", &dir))?;
+        self.publish_definitions(edit)?;
+        let mut gone = std::mem::take(&mut *lock(&self.replaced));
+        let merged = merged.iter().map(|file| file.file_id);
+        gone.extend(merged.map(|id| (FileKind::Definitions, id)));
+        self.remove_replaced(gone);
+        Ok(())
+    }
+
+    /// Makes the edit hold, in a manifest that is written afresh: should its last edit not read one day, the store went
+    /// back to what it was before, and the files of then are gone.
+    fn publish_definitions(&self, mut edit: Edit) -> Result<(), Error> {
+        let mut manifest = lock(&self.manifest);
+        edit.next_file_id = lock(&self.jobs).next_file_id;
+        // From here on an error leaves it open what the manifest says: the store must be opened again to know.
+        let disk = self.disk.as_ref();
+        manifest
+            .append(disk, edit)
+            .and_then(|()| manifest.rewrite(disk))
+            .inspect_err(|error| self.log.poison(&error.to_string()))?;
+        self.versions
+            .publish(|before| before.with_files(&manifest.contents));
+        Ok(())
     }
 
     /// The definitions of a file, encoded as they are now.
@@ -163,17 +244,50 @@ impl Engine {
             relations.checkpointed(&done.relations, &done.relation_files);
             relations.prune(lowest);
         }
-        let dir = segment_dir(&self.dir);
+        let before = std::mem::replace(&mut *lock(&self.replaced), done.replaced);
+        self.remove_replaced(before);
+    }
+
+    /// Removes files that the manifest does not list any more; those that a backup still links go with the next ones.
+    fn remove_replaced(&self, replaced: Vec<(FileKind, u64)>) {
         let gone: Vec<(FileKind, u64)> = {
             let jobs = lock(&self.jobs);
-            let mut replaced = lock(&self.replaced);
-            let before = std::mem::replace(&mut *replaced, done.replaced).into_iter();
-            let (kept, gone) = before.partition(|(_, id)| jobs.backed_up.contains(id));
-            replaced.extend::<Vec<_>>(kept);
+            let is_linked = |(_, id): &(FileKind, u64)| jobs.backed_up.contains(id);
+            let (kept, gone) = replaced.into_iter().partition(is_linked);
+            lock(&self.replaced).extend::<Vec<_>>(kept);
             gone
         };
+        let dir = segment_dir(&self.dir);
         for (kind, id) in gone {
             drop(self.disk.remove(&dir.join(side_name(kind, id))));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_are_neighbours_and_none_is_too_large() {
+        let sizes_of = |sizes: &[u64]| {
+            let files = sizes.iter().zip(1..).map(|(&bytes, file_id)| FileMeta {
+                kind: FileKind::Definitions,
+                file_id,
+                bytes,
+            });
+            let files: Vec<FileMeta> = files.collect();
+            let pieces = pieces_of(&files);
+            let joined = pieces.concat();
+            assert_eq!(joined, files);
+            let sizes = pieces.iter().map(|piece| piece.len());
+            sizes.collect::<Vec<_>>()
+        };
+        let most = MERGED_BYTES_MAX;
+        assert!(sizes_of(&[]).is_empty());
+        assert_eq!(sizes_of(&[most]), [1]);
+        assert_eq!(sizes_of(&[1, 2, 3]), [3]);
+        assert_eq!(sizes_of(&[most - 1, 1, 1]), [2, 1]);
+        assert_eq!(sizes_of(&[1, most, most, 1]), [1, 1, 1, 1]);
     }
 }

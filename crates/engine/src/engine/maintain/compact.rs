@@ -71,6 +71,7 @@ impl Engine {
             }
         }
         while self.merge_index(true)? != Maintained::Idle {}
+        self.merge_definitions()?;
         self.remove_files();
         damage.map_or(Ok(()), Err)
     }

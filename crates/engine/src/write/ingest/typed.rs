@@ -8,6 +8,7 @@
 //! anything happened to one of them since. If so, all of it is done again; somebody else got ahead, so this ends.
 
 mod arrays;
+mod beforehand;
 mod guess;
 mod missing;
 mod relation;
@@ -475,7 +476,9 @@ fn decide(
     if let (OnConflict::Error, Some((row, in_batch))) = (on_conflict, conflict) {
         // What it is refused for must not be lost after the refusal was heard.
         engine.wait_for(look.lsn)?;
-        return Err(conflict_of(engine, table, key_of(row), row, in_batch));
+        let (series, time) = key_of(row);
+        let tags = engine.shown_tags(table, SeriesId(series));
+        return Err(conflict_of(table, tags, time, row, in_batch));
     }
     let left_out = (rows.rows() - kept.len()) as u64;
     let skipped = if on_conflict == OnConflict::Skip {
@@ -518,13 +521,7 @@ fn key_at(rows: &TableRows, row: u32) -> Key {
     (series, time)
 }
 
-fn conflict_of(
-    engine: &Engine,
-    table: &TableSchema,
-    (series, time): Key,
-    row: u32,
-    in_batch: bool,
-) -> Error {
+fn conflict_of(table: &TableSchema, tags: String, time: i64, row: u32, in_batch: bool) -> Error {
     let (place, remedy) = if in_batch {
         ("earlier in the batch", "give each series and time once")
     } else {
@@ -533,7 +530,7 @@ fn conflict_of(
     Error::RowConflict {
         table: table.name.clone(),
         row: row as usize + 1,
-        tags: engine.shown_tags(table, SeriesId(series)),
+        tags,
         time,
         place,
         remedy,

@@ -1,16 +1,23 @@
 //! Tables and columns that typed rows name and nobody has made.
 //!
 //! Does: make a table as the types of the rows say, and add columns to one that is there. Does not: change what is
-//! there, or guess a type: what has none of the stored ones is refused, with what to cast it to.
+//! there, look at rows (`beforehand.rs` does, where there are some), or guess a type: what has none of the stored ones is
+//! refused, with what to cast it to.
 
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
 use arrow_schema::{DataType, Field, Schema};
 use nilometer_codec::PhysicalType;
 
 use super::super::Session;
-use super::Target;
-use crate::engine::NewColumn;
+use super::super::planned::PLANNED_SCHEMA;
+use super::{OnConflict, Target};
+use crate::engine::{Engine, NewColumn};
 use crate::error::Error;
-use crate::schema::{ColumnKind, Duplicates, TIME_COLUMN, TableSettings};
+use crate::schema::{
+    ColumnKind, DEFAULT_SCHEMA, Duplicates, TIME_COLUMN, TableSchema, TableSettings,
+};
 
 /// What becomes of columns that are to be made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -23,6 +30,22 @@ pub struct Missing<'a> {
     pub duplicates: Duplicates,
 }
 
+/// What is to be made for rows of some columns.
+#[derive(Debug)]
+pub(super) struct Plan<'a> {
+    /// The table, if it is there.
+    pub(super) known: Option<Arc<TableSchema>>,
+    /// Its columns, or those that it lacks and is to get.
+    pub(super) new: Vec<NewColumn<'a>>,
+}
+
+impl Plan<'_> {
+    /// Whether all is there already.
+    pub(super) fn is_empty(&self) -> bool {
+        self.known.is_some() && self.new.is_empty()
+    }
+}
+
 impl Session {
     /// Makes the table that rows of these columns would go to, if it is not there, or the columns that it lacks, if that
     /// is wanted. The time is the column `time`. Whatever is made is durable on return, and stays if the rows do not come.
@@ -33,6 +56,55 @@ impl Session {
         missing: Missing<'_>,
     ) -> Result<(), Error> {
         self.follow_changes()?;
+        let plan = self.plan_missing(target, columns, missing)?;
+        self.make(target, &plan, missing)
+    }
+
+    /// As [`Self::make_missing`], for rows that are at hand and are to be written with `on_conflict`: nothing is made for
+    /// what would be refused then, except for rows whose key is in the table already, or because something changes
+    /// meanwhile.
+    pub fn make_missing_for(
+        &mut self,
+        target: Target<'_>,
+        rows: &RecordBatch,
+        missing: Missing<'_>,
+        on_conflict: OnConflict,
+    ) -> Result<(), Error> {
+        self.follow_changes()?;
+        let plan = self.plan_missing(target, rows.schema_ref(), missing)?;
+        if !plan.is_empty() {
+            self.check_rows(target.table, &plan, rows, missing.duplicates, on_conflict)?;
+        }
+        self.make(target, &plan, missing)
+    }
+
+    /// Whether rows could be written into a database that is not there yet: asked before that is made.
+    pub fn check_rows_for_new(
+        engine: &Arc<Engine>,
+        target: Target<'_>,
+        rows: &RecordBatch,
+        missing: Missing<'_>,
+        on_conflict: OnConflict,
+    ) -> Result<(), Error> {
+        if let Some(name) = target.schema.filter(|name| *name != DEFAULT_SCHEMA) {
+            return Err(Error::NotFound {
+                what: "schema",
+                name: name.to_owned(),
+                place: "a database that is not there either".to_owned(),
+                hint: "create both first".to_owned(),
+            });
+        }
+        let mut session = Self::of_schema(Arc::clone(engine), PLANNED_SCHEMA);
+        let plan = plan_table(engine, target.table, None, rows.schema_ref(), missing)?;
+        session.check_rows(target.table, &plan, rows, missing.duplicates, on_conflict)
+    }
+
+    fn plan_missing<'a>(
+        &self,
+        target: Target<'_>,
+        columns: &'a Schema,
+        missing: Missing<'_>,
+    ) -> Result<Plan<'a>, Error> {
         let schema = self.schema_of(&target);
         let engine = &self.engine;
         let found = super::find_table(&engine.catalogue(), &self.database, &schema, target.table);
@@ -41,42 +113,70 @@ impl Session {
             found => Some(found?),
         };
         if known.is_some() && !missing.adds_columns {
-            return Ok(());
+            let new = Vec::new();
+            return Ok(Plan { known, new });
         }
-        engine.check_batch_columns(columns.fields().len() as u64)?;
-        let mut new = Vec::new();
-        for column in columns.fields() {
-            let is_there = known
-                .as_ref()
-                .is_some_and(|known| known.shown(column.name()).is_some());
-            if column.name() != TIME_COLUMN && !is_there {
-                new.push(new_column(target.table, column, missing.tags)?);
+        plan_table(engine, target.table, known, columns, missing)
+    }
+
+    fn make(
+        &mut self,
+        target: Target<'_>,
+        plan: &Plan<'_>,
+        missing: Missing<'_>,
+    ) -> Result<(), Error> {
+        let schema = self.schema_of(&target);
+        if plan.known.is_some() {
+            for column in &plan.new {
+                self.engine
+                    .add_column(&self.database, &schema, target.table, *column)?;
             }
-        }
-        if let Some(known) = &known {
-            // All or none of them.
-            let tags = new.iter().filter(|column| column.kind == ColumnKind::Tag);
-            engine.check_table_tags((known.tags.len() + tags.count()) as u64)?;
-            for column in new {
-                engine.add_column(&self.database, &schema, target.table, column)?;
-            }
             return Ok(());
-        }
-        check_tags(target.table, columns, missing.tags)?;
-        if columns.index_of(TIME_COLUMN).is_err() {
-            return Err(refused(
-                target.table,
-                TIME_COLUMN,
-                "it is missing, and every row needs a time",
-            ));
         }
         let settings = TableSettings {
             duplicates: missing.duplicates,
             ..TableSettings::default()
         };
-        engine.create_table(&self.database, &schema, target.table, &new, settings)?;
+        self.engine
+            .create_table(&self.database, &schema, target.table, &plan.new, settings)?;
         Ok(())
     }
+}
+
+/// What a table lacks, or what it is to be if it is not there.
+fn plan_table<'a>(
+    engine: &Engine,
+    table: &str,
+    known: Option<Arc<TableSchema>>,
+    columns: &'a Schema,
+    missing: Missing<'_>,
+) -> Result<Plan<'a>, Error> {
+    engine.check_batch_columns(columns.fields().len() as u64)?;
+    let mut new = Vec::new();
+    for column in columns.fields() {
+        let is_there = known
+            .as_ref()
+            .is_some_and(|known| known.shown(column.name()).is_some());
+        if column.name() != TIME_COLUMN && !is_there {
+            new.push(new_column(table, column, missing.tags)?);
+        }
+    }
+    if let Some(there) = &known {
+        // All or none of them.
+        let tags = new.iter().filter(|column| column.kind == ColumnKind::Tag);
+        engine.check_table_tags((there.tags.len() + tags.count()) as u64)?;
+        return Ok(Plan { known, new });
+    }
+    check_tags(table, columns, missing.tags)?;
+    if columns.index_of(TIME_COLUMN).is_err() {
+        return Err(refused(
+            table,
+            TIME_COLUMN,
+            "it is missing, and every row needs a time",
+        ));
+    }
+    engine.check_new_table(table, &new)?;
+    Ok(Plan { known: None, new })
 }
 
 fn refused(table: &str, column: &str, reason: impl Into<String>) -> Error {

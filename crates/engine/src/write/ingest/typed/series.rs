@@ -19,8 +19,8 @@ const ROWS_OF_ONE_LOCK: usize = 256;
 const TYPED: u8 = 0xFF;
 
 /// The series of a row.
-#[derive(Clone, Copy)]
-enum Found {
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Found {
     Known(u32),
     /// Position among the pending ones.
     Pending(usize),
@@ -34,6 +34,30 @@ impl Session {
         tags: &[(&str, ColumnId, Strings<'_>)],
         rows: usize,
     ) -> Result<Option<Vec<u32>>, Error> {
+        let engine = Arc::clone(&self.engine);
+        let found = self.find_series(table, tags, rows)?;
+        if !self.pending.is_empty() {
+            if !self.pending.resolve(&engine, self.epoch)? {
+                return Ok(None);
+            }
+            let mut memo = engine.memo().write();
+            memo.follow(self.epoch);
+            self.pending.teach(self.epoch, &mut memo);
+        }
+        let ids = found.into_iter().map(|one| match one {
+            Found::Known(id) => Some(id),
+            Found::Pending(at) => self.pending.id(at).map(|id| id.0),
+        });
+        Ok(ids.collect())
+    }
+
+    /// What the memo knows of the series of each row; the others are pending then.
+    pub(super) fn find_series(
+        &mut self,
+        table: &TableSchema,
+        tags: &[(&str, ColumnId, Strings<'_>)],
+        rows: usize,
+    ) -> Result<Vec<Found>, Error> {
         let engine = Arc::clone(&self.engine);
         self.pending.clear();
         let mut found = Vec::with_capacity(rows);
@@ -67,19 +91,7 @@ impl Session {
                 before = Some((last, one));
             }
         }
-        if !self.pending.is_empty() {
-            if !self.pending.resolve(&engine, self.epoch)? {
-                return Ok(None);
-            }
-            let mut memo = engine.memo().write();
-            memo.follow(self.epoch);
-            self.pending.teach(self.epoch, &mut memo);
-        }
-        let ids = found.into_iter().map(|one| match one {
-            Found::Known(id) => Some(id),
-            Found::Pending(at) => self.pending.id(at).map(|id| id.0),
-        });
-        Ok(ids.collect())
+        Ok(found)
     }
 
     fn find_one(

@@ -11,7 +11,7 @@ use crate::engine::{Key, Refused, RowChange, RowKey};
 use crate::error::Error;
 use crate::ingest::Session;
 use crate::order::sorted_order;
-use crate::schema::{Duplicates, TableSchema};
+use crate::schema::{Duplicates, SeriesId, TableSchema};
 use crate::snapshot::Snapshot;
 
 impl Session {
@@ -52,8 +52,9 @@ impl Session {
             match new_keys(&rows) {
                 Ok(found) => found,
                 Err(row) => {
-                    let key = key_at(&rows, row);
-                    return Err(conflict_of(&self.engine, &table, key, row, true));
+                    let (series, time) = key_at(&rows, row);
+                    let tags = self.engine.shown_tags(&table, SeriesId(series));
+                    return Err(conflict_of(&table, tags, time, row, true));
                 }
             }
         } else {
@@ -78,8 +79,9 @@ impl Session {
             Err(Refused::Error(error)) => Err(error),
             Err(Refused::Unwanted(at)) => {
                 let row = first_rows.get(at).copied().unwrap_or(0);
-                let key = unwanted.get(at).copied().unwrap_or_default();
-                Err(conflict_of(&self.engine, &table, key, row, false))
+                let (series, time) = unwanted.get(at).copied().unwrap_or_default();
+                let tags = self.engine.shown_tags(&table, SeriesId(series));
+                Err(conflict_of(&table, tags, time, row, false))
             }
         }
     }
