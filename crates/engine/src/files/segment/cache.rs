@@ -145,11 +145,14 @@ impl SegmentCache {
     }
 
     pub(crate) fn counters(&self) -> CacheCounters {
+        // One after the other: within one expression both would be held to its end.
+        let files = lock(&self.files).weight;
+        let bytes = lock(&self.parts).weight;
         CacheCounters {
             hits: self.hits.load(Ordering::Relaxed),
             misses: self.misses.load(Ordering::Relaxed),
-            bytes: lock(&self.parts).weight,
-            files: lock(&self.files).weight,
+            bytes,
+            files,
         }
     }
 }
