@@ -108,7 +108,8 @@ fn writers_flushes_and_compactions_go_on_while_a_backup_links_files() {
 fn writers_go_on_while_a_mended_index_file_is_listed() {
     let disk = GateDisk::default();
     let mut body = String::new();
-    for n in 0..300 {
+    // So many that blocks of their dictionary are there once only.
+    for n in 0..1500 {
         writeln!(body, "m,host=h{n:05},rack=r{} v={n}i 1", n % 50).unwrap();
     }
     let engine = open(&disk, "/store");
@@ -121,9 +122,9 @@ fn writers_go_on_while_a_mended_index_file_is_listed() {
     let file = Disk::open(&disk, &path).unwrap();
     let mut bytes = vec![0; usize::try_from(file.size().unwrap()).unwrap()];
     assert_eq!(file.read_at(&mut bytes, 0).unwrap(), bytes.len());
-    // In the middle of a dictionary of hosts, so that some series are lost.
-    let text = bytes.windows(6).position(|it| it == b"h00000").unwrap();
-    let at = text + 40;
+    // In the middle of a block of hosts, so that some series are lost.
+    let text = bytes.windows(6).position(|it| it == b"h01024").unwrap();
+    let at = text + 9;
     file.write_at(&[bytes[at] ^ 8], at as u64).unwrap();
     let engine = open(&disk, "/store");
     disk.close(Call::Write, "manifest");
@@ -143,5 +144,5 @@ fn writers_go_on_while_a_mended_index_file_is_listed() {
     // Whose series were lost gets new ones.
     write(&engine, &body);
     let hosts = everything(&engine).unwrap()["d.public.m"].len();
-    assert_eq!(hosts, 301);
+    assert_eq!(hosts, 1501);
 }
