@@ -97,8 +97,9 @@ fn visible(plan: LogicalPlan) -> Result<LogicalPlan> {
 /// The joins of a run so far.
 struct Merging {
     plan: LogicalPlan,
-    /// Names and values of the merged columns, those of the last join first.
-    merged: Vec<(String, Expr)>,
+    /// Names of the merged columns, those of the last join first, and the columns of which each is the first that is not NULL.
+    /// A list, because calls of `coalesce` in each other are doubled by the planner at each level.
+    merged: Vec<(String, Vec<Expr>)>,
     /// Places of the columns that they are made of.
     used: HashSet<usize>,
 }
@@ -137,22 +138,22 @@ impl Merging {
         };
         let width = self.plan.schema().fields().len();
         let mut on = Vec::with_capacity(names.len());
-        let mut merged: Vec<(String, Expr)> = Vec::with_capacity(names.len());
+        let mut merged: Vec<(String, Vec<Expr>)> = Vec::with_capacity(names.len());
         for name in names {
             if merged.iter().any(|(other, _)| *other == name) {
                 return plan_err!("USING names the column \"{name}\" twice");
             }
-            let left = self.left(&name)?;
+            let mut values = self.left(&name)?;
             let place = the_one(&name, "right", &places(right.schema(), &name))?;
             let right = Expr::Column(column(right.schema(), place));
             self.used.insert(width + place);
-            on.push(left.clone().eq(right.clone()));
-            let value = match kind {
-                JoinType::Right => right,
-                JoinType::Full => coalesce(vec![left, right]),
-                _ => left,
-            };
-            merged.push((name, value));
+            on.push(first(values.clone()).eq(right.clone()));
+            match kind {
+                JoinType::Right => values = vec![right],
+                JoinType::Full => values.push(right),
+                _ => {}
+            }
+            merged.push((name, values));
         }
         self.merged
             .retain(|(name, _)| !merged.iter().any(|(other, _)| other == name));
@@ -186,17 +187,17 @@ impl Merging {
     }
 
     /// The column of a name on the left side.
-    fn left(&mut self, name: &str) -> Result<Expr> {
+    fn left(&mut self, name: &str) -> Result<Vec<Expr>> {
         let mut found = places(self.plan.schema(), name);
         found.retain(|place| !self.used.contains(place));
         let merged = self.merged.iter().find(|(other, _)| other == name);
         match (merged, found.as_slice()) {
-            (Some((_, value)), []) => Ok(value.clone()),
+            (Some((_, values)), []) => Ok(values.clone()),
             (Some(_), _) => several(name, "left"),
             (None, found) => {
                 let place = the_one(name, "left", found)?;
                 self.used.insert(place);
-                Ok(Expr::Column(column(self.plan.schema(), place)))
+                Ok(vec![Expr::Column(column(self.plan.schema(), place))])
             }
         }
     }
@@ -205,7 +206,7 @@ impl Merging {
         let table = TableReference::bare(tag(number));
         let merged = self.merged.into_iter();
         let mut exprs: Vec<Expr> = merged
-            .map(|(name, value)| value.alias_qualified(Some(table.clone()), name))
+            .map(|(name, values)| first(values).alias_qualified(Some(table.clone()), name))
             .collect();
         let mut outputs = Vec::new();
         for (place, column) in self.plan.schema().columns().into_iter().enumerate() {
@@ -234,6 +235,18 @@ impl Merging {
             .project(exprs)?
             .build()?;
         Ok((plan, outputs))
+    }
+}
+
+/// The first value that is not NULL.
+fn first(mut values: Vec<Expr>) -> Expr {
+    match values.pop() {
+        Some(only) if values.is_empty() => only,
+        Some(last) => {
+            values.push(last);
+            coalesce(values)
+        }
+        None => coalesce(values),
     }
 }
 

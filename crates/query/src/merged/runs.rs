@@ -11,7 +11,7 @@ use datafusion::sql::sqlparser::ast::{
 use super::MARK;
 
 /// Parentheses that may be put around each other in one FROM: the planner goes down into each.
-const LEVELS_MAX: usize = 32;
+const LEVELS_MAX: usize = 8;
 
 /// Marks every run of a statement. Says whether there is one.
 pub(super) fn mark(statement: &mut ast::Statement) -> Result<bool> {
