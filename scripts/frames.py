@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Asks PostgreSQL what aggregates over random frames are, for testdata/oracle/frames.jsonl.
+"""Asks PostgreSQL what aggregates over random frames are, for testdata/frames/postgresql.jsonl.
 
-    scripts/frames.py "psql -h /tmp/pg -U postgres" > testdata/oracle/frames.jsonl
+    scripts/frames.py "psql -h /tmp/pg -U postgres" > testdata/frames/postgresql.jsonl
 
 The first line of the output is the table, each other one an aggregate, a frame, and what psql printed for each row; null is
 NULL. It is the same for the same seed. crates/query/tests/sql/frames.rs compares.

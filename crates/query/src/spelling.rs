@@ -1,12 +1,12 @@
 //! Spellings of `PostgreSQL` and `TimescaleDB` that the parser or the planner has no rule for, turned into ones it has.
 //!
-//! Does: rewrite tokens (`ASOF JOIN`), then the tree (named arguments, `^`, `mod`, aliases, sketches, points of charts). Does not: look at types or
+//! Does: rewrite tokens (`ASOF JOIN`), then the tree (named arguments, `^`, `mod`, sketches, points of charts). Does not: look at types or
 //! tables; what a rewritten call means is decided in `function` and in the rules of `asof` and `gapfill`.
 
-mod calls;
 mod casts;
 mod distinct;
 mod join;
+mod modulo;
 mod power;
 mod rows;
 mod similar;
@@ -32,7 +32,7 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
     }
     let done = visit_expressions_mut(statement, |expr| {
         power::rebalance(expr);
-        calls::rewrite(expr);
+        modulo::rewrite(expr);
         name_tuple(expr);
         if let Err(error) = similar::rewrite(expr) {
             return ControlFlow::Break(error);
