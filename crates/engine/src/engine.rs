@@ -84,7 +84,7 @@ pub use restore::RestoreReport;
 pub use rows::RowKey;
 pub(crate) use rows::{Refused, RowChange};
 pub use scrub::{ScrubStep, Scrubbed};
-pub use verify::{Damage, Verified};
+pub use verify::{Damage, Unordered, Verified};
 
 /// Settings of a store. [`Default`] is what a server runs with.
 #[derive(Debug, Clone)]

@@ -85,7 +85,8 @@ pub use compaction::CompactionOptions;
 pub use engine::{
     BackupReport, Damage, DamagedSegment, DeleteRequest, Engine, JobsReport, Maintained, Metrics,
     NewColumn, NewRelation, OnDamage, Options, Quarantined, QuarantinedTable, RelationChange,
-    Repaired, RestoreReport, RetentionPause, RowKey, ScrubStep, Scrubbed, SegmentReport, Verified,
+    Repaired, RestoreReport, RetentionPause, RowKey, ScrubStep, Scrubbed, SegmentReport, Unordered,
+    Verified,
 };
 pub use error::Error;
 pub use lent::LentThreads;
