@@ -36,6 +36,12 @@ impl fmt::Display for Finding {
     }
 }
 
+/// Findings as they are printed.
+#[cfg(test)]
+pub(crate) fn texts(findings: &[Finding]) -> Vec<String> {
+    findings.iter().map(ToString::to_string).collect()
+}
+
 /// One file; its path is relative to the root and uses `/`.
 #[derive(Debug)]
 pub(crate) struct File {

@@ -62,7 +62,7 @@ pub use repair::damaged::{Damage, DamagedSegment, Quarantined, QuarantinedTable}
 pub(crate) use repair::quarantine::quarantine_note;
 pub use repair::salvage_segment::Repaired;
 pub use repair::scrub::{ScrubStep, Scrubbed};
-pub use repair::verify::Verified;
+pub use repair::verify::{Unordered, Verified};
 pub(crate) use watch::memory::SERIES_BYTES;
 pub use watch::metrics::Metrics;
 pub use watch::report::JobsReport;

@@ -74,7 +74,7 @@ pub use compaction::CompactionOptions;
 pub use engine::{
     BackupReport, Damage, DamagedSegment, DeleteRequest, Engine, JobsReport, Maintained, Metrics,
     NewColumn, NewRelation, OnDamage, Options, Quarantined, QuarantinedTable, RelationChange,
-    Repaired, RestoreReport, RetentionPause, RowKey, ScrubStep, Scrubbed, Verified,
+    Repaired, RestoreReport, RetentionPause, RowKey, ScrubStep, Scrubbed, Unordered, Verified,
 };
 pub use error::Error;
 pub use lent::LentThreads;

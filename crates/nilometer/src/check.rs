@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use anyhow::bail;
 use clap::Args;
-use nilometer_engine::{Engine, Quarantined, Verified};
+use nilometer_engine::{Engine, Quarantined, Unordered, Verified};
 use serde_json::json;
 
 use crate::print::{self, thousands};
@@ -79,10 +79,23 @@ fn lost(file: &Quarantined) -> String {
     )
 }
 
+/// What there is to know and to do of two files without an order.
+fn without_order(pair: &Unordered) -> String {
+    let [first, second] = pair.files.each_ref().map(|path| path.display());
+    let tables = pair.tables.join(", ");
+    format!(
+        "{first} and {second}: an earlier version left them without an order, so overwritten values of {tables} may have come back; write such values again, and merge the files with `nilometer settle`"
+    )
+}
+
 fn show(args: &CheckArgs, verified: &Verified) {
     if args.json {
         let damage = verified.damage.iter().map(|it| {
             json!({ "path": it.path.display().to_string(), "offset": it.offset, "reason": it.reason })
+        });
+        let unordered = verified.unordered.iter().map(|pair| {
+            let paths = pair.files.each_ref().map(|path| path.display().to_string());
+            json!({ "paths": paths, "tables": pair.tables })
         });
         let shown = json!({
             "segments": verified.segments,
@@ -91,6 +104,7 @@ fn show(args: &CheckArgs, verified: &Verified) {
             "log_files": verified.log_files,
             "bytes": verified.bytes,
             "damage": damage.collect::<Vec<_>>(),
+            "unordered": unordered.collect::<Vec<_>>(),
         });
         print::line(format!("{shown:#}"));
         return;
@@ -98,6 +112,9 @@ fn show(args: &CheckArgs, verified: &Verified) {
     for it in &verified.damage {
         let (path, offset) = (it.path.display(), it.offset);
         print::line(format!("{path}: damaged at byte {offset}: {}", it.reason));
+    }
+    for pair in &verified.unordered {
+        print::line(without_order(pair));
     }
     print::line(format!(
         "{}: {} segments with {} pages, {} other files, {} log files, {} bytes: {}",
@@ -112,4 +129,24 @@ fn show(args: &CheckArgs, verified: &Verified) {
             n => format!("{n} damaged parts"),
         }
     ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_without_an_order_are_named_with_their_tables() {
+        let pair = Unordered {
+            files: ["d/segments/7.seg".into(), "d/segments/9.seg".into()],
+            tables: vec!["d.public.a".to_owned(), "d.public.b".to_owned()],
+        };
+        let said = without_order(&pair);
+        assert!(
+            said.starts_with("d/segments/7.seg and d/segments/9.seg: ")
+                && said.contains("of d.public.a, d.public.b may")
+                && said.contains("`nilometer settle`"),
+            "{said}"
+        );
+    }
 }

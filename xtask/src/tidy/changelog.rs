@@ -95,12 +95,10 @@ fn is_release(title: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::texts;
 
     fn found(text: &str) -> Vec<String> {
-        check(&Tree::of(&[(PAGE, text)]), &Workspace::default())
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        texts(&check(&Tree::of(&[(PAGE, text)]), &Workspace::default()))
     }
 
     #[test]

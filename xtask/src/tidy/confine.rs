@@ -117,13 +117,11 @@ fn check_file(file: &File) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::texts;
 
     fn found(path: &str, text: &str) -> Vec<String> {
         let tree = Tree::of(&[(path, text)]);
-        check(&tree, &Workspace::default())
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        texts(&check(&tree, &Workspace::default()))
     }
 
     #[test]

@@ -82,6 +82,7 @@ pub(crate) fn check(tree: &Tree, workspace: &Workspace) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::texts;
 
     #[test]
     fn a_heavy_dependency_outside_its_home_is_found() {
@@ -94,10 +95,7 @@ mod tests {
             "crates/engine/Cargo.toml",
             "[dependencies]\ntokio = { workspace = true }\n",
         )]);
-        let found: Vec<String> = check(&tree, &workspace)
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let found: Vec<String> = texts(&check(&tree, &workspace));
         assert_eq!(found.len(), 2, "{found:?}");
         assert!(
             found[0].starts_with("crates/engine/Cargo.toml:2: `tokio`"),

@@ -150,6 +150,7 @@ fn parse_table(page: &str, workspace: &Workspace) -> (BTreeMap<String, Row>, Vec
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::texts;
 
     fn page(rows: &str) -> String {
         format!("# A\n{BEGIN}\n| crate | layer | why |\n|---|---|---|\n{rows}{END}\n")
@@ -159,10 +160,7 @@ mod tests {
         let page = page(rows);
         let manifest = "[package]\n\n[dependencies]\nnilometer-engine = { workspace = true }\n";
         let tree = Tree::of(&[(PAGE, &page), ("crates/codec/Cargo.toml", manifest)]);
-        check(&tree, &Workspace::of(crates))
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        texts(&check(&tree, &Workspace::of(crates)))
     }
 
     const ROWS: &str = "| `codec` | L0 | x |\n| `engine` | L1 | x |\n";

@@ -250,12 +250,10 @@ fn slug_of(title: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::texts;
 
     fn found(files: &[(&str, &str)]) -> Vec<String> {
-        check(&Tree::of(files), &Workspace::default())
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        texts(&check(&Tree::of(files), &Workspace::default()))
     }
 
     #[test]

@@ -39,12 +39,13 @@ pub(crate) fn check(tree: &Tree, _workspace: &Workspace) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::texts;
 
     fn found(lock: &str) -> Vec<String> {
-        check(&Tree::of(&[("Cargo.lock", lock)]), &Workspace::default())
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        texts(&check(
+            &Tree::of(&[("Cargo.lock", lock)]),
+            &Workspace::default(),
+        ))
     }
 
     #[test]

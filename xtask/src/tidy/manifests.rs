@@ -95,6 +95,7 @@ fn says_does_and_does_not(doc: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::texts;
 
     const GOOD_MANIFEST: &str = "[package]\nname = \"a\"\n[lints]\nworkspace = true\n[dependencies]\nserde.workspace = true\n";
     const GOOD_DOC: &str = "//! The head.\n//! Does: insert. Does not: touch the disk.\n";
@@ -104,10 +105,7 @@ mod tests {
             ("crates/a/Cargo.toml", manifest),
             ("crates/a/src/lib.rs", doc),
         ]);
-        check(&tree, &Workspace::of(&[("a", &[])]))
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        texts(&check(&tree, &Workspace::of(&[("a", &[])])))
     }
 
     #[test]

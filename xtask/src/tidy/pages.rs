@@ -33,6 +33,7 @@ pub(crate) fn check(tree: &Tree, _workspace: &Workspace) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::texts;
 
     #[test]
     fn a_format_page_that_nobody_links_is_found() {
@@ -45,10 +46,7 @@ mod tests {
             ("docs/format/page.md", ""),
             ("docs/guide/start.md", ""),
         ]);
-        let found: Vec<String> = check(&tree, &Workspace::default())
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let found: Vec<String> = texts(&check(&tree, &Workspace::default()));
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(
             found[0].starts_with("docs/format/page.md:1: is not linked"),

@@ -85,13 +85,11 @@ fn check_script(text: &str) -> Vec<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::texts;
 
     fn found(path: &str, text: &str) -> Vec<String> {
         let tree = Tree::of(&[(path, text)]);
-        check(&tree, &Workspace::default())
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        texts(&check(&tree, &Workspace::default()))
     }
 
     /// A new user's `make test` failed in a fresh clone: a simulation took the time for its first seed, and met what no run

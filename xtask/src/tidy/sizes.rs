@@ -98,12 +98,10 @@ fn complaint(file: &File) -> Option<Finding> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::texts;
 
     fn found(path: &str, text: &str, exceptions: &[Exception]) -> Vec<String> {
-        check_with(&Tree::of(&[(path, text)]), exceptions)
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        texts(&check_with(&Tree::of(&[(path, text)]), exceptions))
     }
 
     #[test]

@@ -145,12 +145,10 @@ fn has_word(line: &str, word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::texts;
 
     fn found(path: &str, text: &str) -> Vec<String> {
-        check(&Tree::of(&[(path, text)]), &Workspace::default())
-            .iter()
-            .map(ToString::to_string)
-            .collect()
+        texts(&check(&Tree::of(&[(path, text)]), &Workspace::default()))
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! Answers: a long mixed life of a server, its settings changed on the way, beside a model in plain maps.
 //!
-//! Does: write on every route, overwrite, delete, update, change the partitions of several tables, stop in order, kill,
-//! compact offline, start with other settings; after each step counts, sums, ranges and all rows must be the model's.
+//! Does: write on every route, overwrite, delete, update, change the partitions of several tables, let rows grow too old,
+//! stop in order, kill, compact offline, start with other settings; after each step counts, sums, ranges and all rows must
+//! be the model's.
 //! Does not: share the rows of the other kinds, whose batches never meet: here most writes meet what is there.
 
 mod acts;
+mod age;
 mod compare;
 mod draw;
 mod model;
@@ -111,21 +113,30 @@ impl OneLife {
         life.start()?;
         let mut client = life.client()?;
         demand(client.sql(DB, &format!("CREATE DATABASE {DB}")))?;
-        for table in &life.tables {
-            let kind = match table.kind {
-                Kind::Last => "last",
-                Kind::Keep => "keep",
-                Kind::Unique => "unique",
-            };
-            let interval = life.random.pick(&draw::INTERVALS);
-            let statement = format!(
-                "CREATE TABLE {} (time TIMESTAMPTZ NOT NULL, h TEXT TAG, g TEXT TAG, c BIGINT, n BIGINT, v DOUBLE PRECISION, \
-                 s TEXT, b BOOLEAN) WITH (duplicates = '{kind}', partition_interval = '{interval}')",
-                table.name
-            );
-            demand(client.sql(DB, &statement))?;
+        let mut tables = std::mem::take(&mut life.tables);
+        for table in &mut tables {
+            let interval = life.random.index(draw::INTERVALS.len());
+            life.create(table, interval)?;
         }
+        life.tables = tables;
         Ok(life)
+    }
+
+    /// Makes a table on the server, with one of the widths of partitions.
+    fn create(&self, table: &mut Table, interval: usize) -> Result<()> {
+        let kind = match table.kind {
+            Kind::Last => "last",
+            Kind::Keep => "keep",
+            Kind::Unique => "unique",
+        };
+        let (interval, interval_ns) = draw::INTERVALS.get(interval).context("no such interval")?;
+        table.partitions_are(*interval_ns);
+        let statement = format!(
+            "CREATE TABLE {} (time TIMESTAMPTZ NOT NULL, h TEXT TAG, g TEXT TAG, c BIGINT, n BIGINT, v DOUBLE PRECISION, \
+             s TEXT, b BOOLEAN) WITH (duplicates = '{kind}', partition_interval = '{interval}')",
+            table.name
+        );
+        demand(self.client()?.sql(DB, &statement))
     }
 
     fn client(&self) -> Result<Client> {
@@ -171,6 +182,10 @@ impl OneLife {
         if self.restart(End::Stop)?.is_end() || self.compare_all()?.is_end() {
             return Ok(());
         }
+        let old = self.all_grow_old();
+        if old.with_context(|| self.label())?.is_end() {
+            return Ok(());
+        }
         if let Some(server) = self.server.take() {
             Life::look_at(&server.stop()?, &mut self.tally, "the last stop");
         }
@@ -187,7 +202,9 @@ impl OneLife {
 
     fn step(&mut self) -> Result<Then> {
         let is_full = self.tables.iter().map(Table::len).sum::<u64>() > ROWS_MAX;
-        match self.random.below(24) {
+        // Of the other half one generation of rows after the other is thinned out.
+        let acts = if self.seed.is_multiple_of(2) { 24 } else { 26 };
+        match self.random.below(acts) {
             0..=4 if !is_full => self.bodies()?,
             5..=6 if !is_full => self.block()?,
             0..=9 => self.overwrite()?,
@@ -199,6 +216,7 @@ impl OneLife {
             17..=19 => return self.restart_and_compare(End::Stop),
             20 => return self.restart_and_compare(End::Kill),
             21 => return self.restart_and_compare(End::KillAmidWrite),
+            24.. => return self.grow_old(),
             _ => return self.restart_and_compare(End::Settle),
         }
         if self.random.one_in(3) {
@@ -226,11 +244,12 @@ impl OneLife {
             return Ok(Then::End);
         };
         let ended = match end {
-            End::Stop | End::Settle | End::SettleUnder => server.stop()?,
-            End::Kill | End::KillAmidWrite => server.kill()?,
+            End::Stop | End::StopUnder | End::Settle | End::SettleUnder => server.stop()?,
+            End::Kill | End::KillUnder | End::KillAmidWrite => server.kill()?,
         };
+        let is_killed = matches!(end, End::Kill | End::KillUnder | End::KillAmidWrite);
         let label = self.label();
-        if !matches!(end, End::Kill | End::KillAmidWrite) && !ended.status.success() {
+        if !is_killed && !ended.status.success() {
             self.tally
                 .broke(format!("{label}: a stop ended with {}", ended.status));
         }
@@ -248,7 +267,8 @@ impl OneLife {
                 return Ok(Then::End);
             }
         }
-        if !matches!(end, End::SettleUnder) && self.random.one_in(3) {
+        let is_under = matches!(end, End::StopUnder | End::KillUnder | End::SettleUnder);
+        if !is_under && self.random.one_in(3) {
             self.launch.flags = flags(&mut self.random);
         }
         self.note(format!("{end:?}, then {}", self.launch.flags.join(" ")));
@@ -352,6 +372,9 @@ impl Then {
 enum End {
     Stop,
     Kill,
+    /// The same two, and a start with the same settings.
+    StopUnder,
+    KillUnder,
     KillAmidWrite,
     /// A stop, then `nilometer settle` on what it left.
     Settle,

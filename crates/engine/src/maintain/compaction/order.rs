@@ -11,7 +11,7 @@
 //!
 //! [`SegmentMeta::place`]: crate::segment::SegmentMeta::place
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use crate::schema::{Lsn, TableId};
@@ -30,36 +30,55 @@ pub(crate) fn unordered(segments: &[Arc<Segment>], asked: impl Fn(Lsn) -> bool) 
     let mut pairs = Vec::new();
     for tie in segments.chunk_by(|a, b| a.meta.max_lsn == b.meta.max_lsn) {
         if tie.len() > 1 && tie.first().is_some_and(|it| asked(it.meta.max_lsn)) {
-            overlapping(tie, &mut pairs);
+            let mut ranges = Ranges::default();
+            for segment in tie {
+                ranges.add(segment);
+            }
+            pairs.extend(ranges.overlapping().into_keys());
         }
     }
     pairs.sort_unstable();
-    pairs.dedup();
     pairs
 }
 
-fn overlapping(tie: &[Arc<Segment>], pairs: &mut Vec<(u64, u64)>) {
-    // One range of time for all groups of a table in a file would be too wide: leftovers have rows before and after
-    // a partition.
-    let mut ranges: BTreeMap<TableId, Vec<(i64, i64, u64)>> = BTreeMap::new();
-    for segment in tie {
+/// The times of the groups of files of one last LSN, by table, with the id of their file. One range of time for all groups
+/// of a table in a file would be too wide: leftovers have rows before and after a partition.
+#[derive(Debug, Default)]
+pub(crate) struct Ranges(BTreeMap<TableId, Vec<(i64, i64, u64)>>);
+
+impl Ranges {
+    pub(crate) fn add(&mut self, segment: &Segment) {
         for (_, group) in segment.all_groups() {
             let range = (group.min_time, group.max_time, segment.meta.file_id);
-            ranges.entry(group.table).or_default().push(range);
+            self.0.entry(group.table).or_default().push(range);
         }
     }
-    for mut ranges in ranges.into_values() {
-        ranges.sort_unstable();
-        // By file, the furthest that what came before reaches: a file with a range that reaches this one meets it.
-        let mut open: Vec<(i64, u64)> = Vec::new();
-        for (first, last, id) in ranges {
-            open.retain(|&(end, _)| end >= first);
-            let others = open.iter().filter(|&&(_, other)| other != id);
-            pairs.extend(others.map(|&(_, other)| (id.min(other), id.max(other))));
-            match open.iter_mut().find(|(_, known)| *known == id) {
-                Some((end, _)) => *end = last.max(*end),
-                None => open.push((last, id)),
+
+    /// Pairs of files that both may have a row of one table and time, each with these tables.
+    pub(crate) fn overlapping(self) -> BTreeMap<(u64, u64), BTreeSet<TableId>> {
+        let mut pairs: BTreeMap<(u64, u64), BTreeSet<TableId>> = BTreeMap::new();
+        for (table, ranges) in self.0 {
+            for pair in overlaps(ranges) {
+                pairs.entry(pair).or_default().insert(table);
             }
         }
+        pairs
     }
+}
+
+fn overlaps(mut ranges: Vec<(i64, i64, u64)>) -> Vec<(u64, u64)> {
+    let mut pairs = Vec::new();
+    ranges.sort_unstable();
+    // By file, the furthest that what came before reaches: a file with a range that reaches this one meets it.
+    let mut open: Vec<(i64, u64)> = Vec::new();
+    for (first, last, id) in ranges {
+        open.retain(|&(end, _)| end >= first);
+        let others = open.iter().filter(|&&(_, other)| other != id);
+        pairs.extend(others.map(|&(_, other)| (id.min(other), id.max(other))));
+        match open.iter_mut().find(|(_, known)| *known == id) {
+            Some((end, _)) => *end = last.max(*end),
+            None => open.push((last, id)),
+        }
+    }
+    pairs
 }

@@ -112,7 +112,11 @@ impl OneLife {
         );
         self.launch.flags = flags.split_whitespace().map(str::to_owned).collect();
         let begin = (draw::NEWEST / (8 * draw::HOUR) - 5) * (8 * draw::HOUR);
-        let name = self.tables.get(at).map_or("", |table| table.name);
+        let Some(table) = self.tables.get_mut(at) else {
+            return Ok(Then::GoOn);
+        };
+        table.partitions_are(draw::HOUR);
+        let name = table.name;
         let statement = format!("ALTER TABLE {name} SET (partition_interval = '1 hour')");
         demand(self.client()?.sql(DB, &statement))?;
         self.note(format!("table {at} thinned out under {flags}"));
@@ -260,10 +264,11 @@ impl OneLife {
 
     pub(super) fn change_interval(&mut self) -> Result<()> {
         let at = self.pick_table();
-        let interval = *self.random.pick(&draw::INTERVALS);
-        let Some(table) = self.tables.get(at) else {
+        let (interval, interval_ns) = *self.random.pick(&draw::INTERVALS);
+        let Some(table) = self.tables.get_mut(at) else {
             return Ok(());
         };
+        table.partitions_are(interval_ns);
         let statement = format!(
             "ALTER TABLE {} SET (partition_interval = '{interval}')",
             table.name

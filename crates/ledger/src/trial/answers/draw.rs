@@ -14,8 +14,15 @@ const DAY: i64 = 24 * HOUR;
 /// 2026-11-17: the newest time that is written.
 pub(super) const NEWEST: i64 = 1_795_000_000 * SECOND;
 const SPAN: i64 = 60 * DAY;
-pub(super) const INTERVALS: [&str; 7] = [
-    "1 second", "1 minute", "1 hour", "1 day", "7 days", "30 days", "400 days",
+/// Widths of partitions, as SQL has them and in nanoseconds.
+pub(super) const INTERVALS: [(&str, i64); 7] = [
+    ("1 second", SECOND),
+    ("1 minute", 60 * SECOND),
+    ("1 hour", HOUR),
+    ("1 day", DAY),
+    ("7 days", 7 * DAY),
+    ("30 days", 30 * DAY),
+    ("400 days", 400 * DAY),
 ];
 const TAGS: [&str; 5] = ["a", "b c", "\u{e4}\u{1f600}", "x,y=z", "A"];
 const INTEGERS: [i64; 8] = [

@@ -3,7 +3,7 @@
 //! Does: write, delete and update as the guide says each kind of table does it, and add up what an aggregate must answer.
 //! Does not: know of segments, logs or settings: none of them may change an answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What becomes of a second row of one series and time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,6 +138,10 @@ pub(super) struct Table {
     pub(super) name: &'static str,
     pub(super) kind: Kind,
     rows: BTreeMap<Key, Vec<Fields>>,
+    /// The latest time that any row ever had: what is deleted may still lie in a partition.
+    latest: Option<i64>,
+    /// Widths that partitions ever had, in nanoseconds.
+    widths: BTreeSet<i64>,
 }
 
 impl Table {
@@ -146,10 +150,29 @@ impl Table {
             name,
             kind,
             rows: BTreeMap::new(),
+            latest: None,
+            widths: BTreeSet::new(),
         }
     }
 
+    /// From now on new partitions are so wide.
+    pub(super) fn partitions_are(&mut self, width_ns: i64) {
+        self.widths.insert(width_ns);
+    }
+
+    /// Whether every row ever written is in a partition that ends before this time, however wide it is of those that there
+    /// may be. A partition begins at a multiple of its width; sparse ones are joined to 8, 64 and 512 widths.
+    pub(super) fn is_older_than(&self, time: i64) -> bool {
+        let Some(latest) = self.latest else {
+            return false;
+        };
+        let joined = |width: &i64| [1, 8, 64, 512].map(|factor| width.saturating_mul(factor));
+        let mut widths = self.widths.iter().flat_map(joined);
+        widths.all(|width| (latest.div_euclid(width) + 1).saturating_mul(width) <= time)
+    }
+
     pub(super) fn write(&mut self, (key, fields): Row) {
+        self.latest = self.latest.max(Some(key.time));
         let rows = self.rows.entry(key).or_default();
         match (self.kind, rows.first_mut()) {
             (Kind::Last, Some(row)) => row.merge(fields),
