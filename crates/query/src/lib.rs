@@ -25,12 +25,12 @@ mod float_key;
 mod function;
 mod gapfill;
 mod guard;
+mod language;
 mod lateral;
 mod logic;
 mod memory;
 mod names;
 mod narrow;
-mod options;
 mod plain;
 mod plan;
 mod planner;
@@ -59,7 +59,7 @@ mod zone;
 pub use allocated::CountingAllocator;
 pub use answer::{Answer, Held};
 pub use error::{Error, OverMemory, Position};
-pub use options::{ShownSetting, SqlOptions};
+pub use nilometer_service::{
+    CancellationToken, Param, Params, QueryOptions as SqlOptions, ShownSetting,
+};
 pub use sql::Sql;
-pub use statement::{Param, Params};
-pub use tokio_util::sync::CancellationToken;
