@@ -10,6 +10,7 @@ use clap::Args;
 use nilometer_bench::workload::{Spec, Workload};
 use nilometer_bench::{FileFormat, LoadOptions, LoadReport, generate, load, queries};
 use nilometer_engine::{Engine, Options};
+use nilometer_query::Sql;
 use nilometer_server::ServerConfig;
 use tokio::sync::oneshot;
 
@@ -65,7 +66,9 @@ impl LocalServer {
                 let stop = async {
                     drop(stopped.await);
                 };
-                nilometer_server::serve(listener, served, ServerConfig::default(), stop).await?;
+                let config = ServerConfig::default();
+                let sql = Arc::new(Sql::new(Arc::clone(&served), config.sql.clone())?);
+                nilometer_server::serve(listener, served, sql, config, stop).await?;
                 Ok(())
             })
         });

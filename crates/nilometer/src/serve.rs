@@ -12,7 +12,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use nilometer_engine::Engine;
-use nilometer_query::ShownSetting;
+use nilometer_query::{ShownSetting, Sql};
 use nilometer_server::{AccessLog, Hosts, Origins, PemFile, ServerConfig, Tls, Token};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -201,7 +201,9 @@ pub(crate) fn run(args: &ServeArgs, settings: Vec<ShownSetting>) -> anyhow::Resu
         .enable_all()
         .build()
         .context("cannot start the network threads")?;
-    runtime.block_on(listen(args.http_bind, Arc::new(engine), config))
+    let engine = Arc::new(engine);
+    let sql = Arc::new(Sql::new(Arc::clone(&engine), config.sql.clone())?);
+    runtime.block_on(listen(args.http_bind, engine, sql, config))
 }
 
 impl ServeArgs {
@@ -287,6 +289,7 @@ fn raise_file_limit() {
 async fn listen(
     address: SocketAddr,
     engine: Arc<Engine>,
+    sql: Arc<Sql>,
     config: ServerConfig,
 ) -> anyhow::Result<()> {
     let listener = tokio::net::TcpListener::bind(address)
@@ -301,7 +304,7 @@ async fn listen(
     let stop = stop_signal().context("cannot listen for signals")?;
     let scheme = config.tls.as_ref().map_or("http", |_| "https");
     print::line(format!("listening on {scheme}://{address}"));
-    nilometer_server::serve(listener, engine, config, stop).await?;
+    nilometer_server::serve(listener, engine, sql, config, stop).await?;
     Ok(())
 }
 

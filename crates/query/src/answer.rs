@@ -40,6 +40,8 @@ pub struct Answer {
     held: MemoryReservation,
     ended: bool,
     is_renamed: bool,
+    /// How many rows the statement wrote; `None` = it only read.
+    written: Option<u64>,
 }
 
 impl Answer {
@@ -65,6 +67,7 @@ impl Answer {
             held,
             ended: false,
             is_renamed: false,
+            written: None,
         }
     }
 
@@ -116,12 +119,20 @@ impl Answer {
     }
 
     /// The answer of a statement that wrote: how many rows.
-    pub(crate) fn of_rows(rows: u64, running: Running, options: &SqlOptions) -> Self {
+    pub(crate) fn of_rows(count: u64, running: Running, options: &SqlOptions) -> Self {
         let schema = Schema::new(vec![Field::new("rows", DataType::Int64, false)]);
-        let rows = Int64Array::from(vec![i64::try_from(rows).unwrap_or(i64::MAX)]);
+        let rows = Int64Array::from(vec![i64::try_from(count).unwrap_or(i64::MAX)]);
         let batch = RecordBatch::try_new(Arc::new(schema), vec![Arc::new(rows)])
             .expect("one column of the type that the schema says");
-        Self::of_batch(batch, running, options)
+        Self {
+            written: Some(count),
+            ..Self::of_batch(batch, running, options)
+        }
+    }
+
+    /// How many rows the statement wrote; `None` = it only read.
+    pub(crate) fn written(&self) -> Option<u64> {
+        self.written
     }
 
     /// The statement, to go on with.

@@ -14,13 +14,14 @@ use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use nilometer_engine::Snapshot;
 
+use crate::Params;
 use crate::error::Error;
 use crate::merged;
 use crate::plan::bound_tables;
 use crate::relation::{self, RelationTable};
 use crate::sql::Shared;
 use crate::statement::name::{Place, SYSTEM_SCHEMA, TableName};
-use crate::statement::{Params, Question, Statement, parse};
+use crate::statement::{Bounds, Question, Statement, parse};
 use crate::system;
 use crate::table::Table;
 use crate::times;
@@ -164,7 +165,7 @@ impl Reading {
             database: name.database.clone(),
             schema: name.schema.clone(),
         };
-        let bounds = self.shared.options.bounds();
+        let bounds = Bounds::of(&self.shared.options);
         match parse(query, bounds, &Params::new())? {
             Statement::Query(question) => {
                 let Question {

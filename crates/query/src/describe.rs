@@ -7,6 +7,7 @@ use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use nilometer_engine::{Duplicates, RelationSchema, TableSchema, nearest};
 
+use crate::Params;
 use crate::catalogue::Reading;
 use crate::error::Error;
 use crate::names;
@@ -16,7 +17,7 @@ use crate::statement::name::{
 };
 use crate::statement::settings::duration_text;
 use crate::statement::types::{self, kind_of, name_of_arrow, type_of};
-use crate::statement::{Params, Show, Statement, parse, unknown_setting};
+use crate::statement::{Bounds, Show, Statement, parse, unknown_setting};
 use crate::{relation, system, view};
 
 /// Whether what is to be shown is there.
@@ -296,7 +297,7 @@ pub(crate) async fn check_view(
         &name.schema,
         name.position,
     )?;
-    let bounds = reading.shared.options.bounds();
+    let bounds = Bounds::of(&reading.shared.options);
     let Statement::Query(question) = parse(query, bounds, &Params::new())? else {
         return Err(Error::Unsupported {
             statement: "CREATE VIEW".to_owned(),

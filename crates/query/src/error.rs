@@ -1,24 +1,16 @@
 //! What can go wrong with a query, one variant per thing that the caller can do about it.
 
 use std::any::Any;
-use std::fmt;
 
 use arrow::error::ArrowError;
 use datafusion::common::{Diagnostic, SchemaError};
 use datafusion::error::DataFusionError;
+use nilometer_service::Error as ServiceError;
+pub use nilometer_service::Position;
 
 use crate::attempt::TooManyRows;
 
 mod class;
-
-/// A place in a statement; both count from 1.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Position {
-    /// The line.
-    pub line: u64,
-    /// The character in that line.
-    pub column: u64,
-}
 
 /// An error of a query. Its text says what is wrong and what to do about it; [`Error::position`] says where.
 #[derive(Debug, thiserror::Error)]
@@ -145,9 +137,7 @@ pub enum Error {
     #[error(transparent)]
     Memory(#[from] OverMemory),
     /// The query ran longer than it may.
-    #[error(
-        "the query ran longer than {limit_ms} ms and was stopped; narrow its time range or raise query-ms-max"
-    )]
+    #[error("{}", ServiceError::QueryTime { limit_ms: *limit_ms })]
     Time {
         /// The limit in force.
         limit_ms: u64,
@@ -208,12 +198,6 @@ fn suggestion(nearest: Option<&str>) -> String {
     nearest
         .map(|name| format!("; did you mean \"{name}\"?"))
         .unwrap_or_default()
-}
-
-impl fmt::Display for Position {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}, column {}", self.line, self.column)
-    }
 }
 
 impl Error {

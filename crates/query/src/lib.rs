@@ -26,13 +26,13 @@ mod frame;
 mod function;
 mod gapfill;
 mod guard;
+mod language;
 mod lateral;
 mod logic;
 mod memory;
 mod merged;
 mod names;
 mod narrow;
-mod options;
 mod outer;
 mod plain;
 mod plan;
@@ -62,7 +62,7 @@ mod zone;
 pub use allocated::CountingAllocator;
 pub use answer::{Answer, Held};
 pub use error::{Error, OverMemory, Position};
-pub use options::{ShownSetting, SqlOptions};
+pub use nilometer_service::{
+    CancellationToken, Param, Params, QueryOptions as SqlOptions, ShownSetting,
+};
 pub use sql::Sql;
-pub use statement::{Param, Params};
-pub use tokio_util::sync::CancellationToken;

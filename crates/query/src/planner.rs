@@ -21,6 +21,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
 use datafusion::sql::sqlparser::ast::BinaryOperator;
 
+use crate::SqlOptions;
 use crate::asof::{AsofJoin, AsofJoinExec, FindAsofJoins};
 use crate::checked::{self, CheckIntegers};
 use crate::distinct_on::DistinctOnce;
@@ -29,7 +30,6 @@ use crate::function::{BoundFunctions, Extract};
 use crate::gapfill::{FillGaps, GapFill, GapFillExec};
 use crate::lateral::FirstOfEach;
 use crate::logic::{DECORRELATE, KeepLists, MarkSubqueries, SpellSubqueries};
-use crate::options::SqlOptions;
 use crate::outer::OuterRows;
 use crate::round::RoundCasts;
 use crate::set_all::CountRows;

@@ -21,6 +21,8 @@ use nilometer_engine::{DEFAULT_SCHEMA, Engine};
 use nilometer_service::executor;
 use tokio_util::sync::CancellationToken;
 
+use crate::Params;
+use crate::SqlOptions;
 use crate::aggregate::AggregateFromStatistics;
 use crate::answer::Answer;
 use crate::attempt::Attempt;
@@ -30,13 +32,12 @@ use crate::error::Error;
 use crate::few_rows::ThreadsByRows;
 use crate::memory::{QueryMemory, SharedMemory};
 use crate::narrow::NarrowScans;
-use crate::options::SqlOptions;
 use crate::plain::is_plain;
 use crate::plan::{explain_by_text, plan_as_asked, read_times, reads_information_schema};
 use crate::running::{Running, Statements};
 use crate::scope::follow_tasks;
 use crate::statement::name::Place;
-use crate::statement::{self, Change, Params, Question, Show, Statement};
+use crate::statement::{self, Bounds, Change, Question, Show, Statement};
 use crate::templates::{Shape, Templates};
 use crate::write::{self, Writing};
 use crate::zone::Zone;
@@ -166,7 +167,7 @@ impl Sql {
 
     async fn carry_out(&self, database: &str, sql: &str, params: &Params) -> Result<Answer, Error> {
         let shared = &self.shared;
-        let bounds = shared.options.bounds();
+        let bounds = Bounds::of(&shared.options);
         let tokens = statement::tokens(sql, bounds)?;
         // Values that come beside a statement stand in no token, and templates read their times in UTC.
         let is_like_others = params.is_empty() && self.zone.is_utc();
@@ -407,7 +408,7 @@ impl Sql {
     /// makes one if there is none and it can be; `None` = it is not plain. For tests.
     #[doc(hidden)]
     pub async fn plans(&self, database: &str, sql: &str) -> Result<Option<[String; 3]>, Error> {
-        let bounds = self.shared.options.bounds();
+        let bounds = Bounds::of(&self.shared.options);
         let tokens = statement::tokens(sql, bounds)?;
         let shape = Shape::of(&tokens);
         let statement = statement::parse_tokens(tokens, sql, bounds, &Params::new())?;
@@ -461,7 +462,7 @@ impl Sql {
         let options = &self.shared.options;
         describe::check(reading, place, &show)?;
         if let Some(query) = show.query(place)? {
-            let statement = statement::parse(&query, options.bounds(), &Params::new())?;
+            let statement = statement::parse(&query, Bounds::of(options), &Params::new())?;
             // Names of the system's schema mean the same everywhere, but a database must be there to look them up in.
             let mut place = place.clone();
             if reading.snapshot.schemas(&place.database).is_none() {

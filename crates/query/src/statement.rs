@@ -16,13 +16,12 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::error::{Error, syntax};
-use crate::spelling;
+use crate::{Params, SqlOptions, spelling};
 use bounds::{check_tables, check_tokens};
 use grammar::Grammar;
 use headings::Headings;
 
 pub(crate) use change::{Change, run::run as run_change};
-pub use params::{Param, Params};
 pub(crate) use show::{Show, unknown_setting};
 
 /// Parentheses, sub-selects and the like inside each other.
@@ -36,6 +35,15 @@ const ONE_STATEMENT: &str =
 pub(crate) struct Bounds {
     pub(crate) bytes_max: usize,
     pub(crate) operators_max: usize,
+}
+
+impl Bounds {
+    pub(crate) fn of(options: &SqlOptions) -> Self {
+        Self {
+            bytes_max: options.sql_bytes_max,
+            operators_max: options.sql_operators_max,
+        }
+    }
 }
 
 /// One statement, by who carries it out.
@@ -212,7 +220,7 @@ fn prepare(
     }
     // As the statement was written: values and spellings that take the place of others have no say in names.
     let headings = headings::take(statement);
-    params.fill(statement.as_mut())?;
+    params::fill(params, statement.as_mut())?;
     headings::distinguish(statement);
     spelling::rewrite(statement)?;
     check_tables(statement, bounds.operators_max)?;

@@ -1,8 +1,7 @@
 //! Every limit of the server, with its default. An error that a limit causes names the setting: the field's name with
 //! hyphens.
 
-use nilometer_query::SqlOptions;
-use nilometer_service::Token;
+use nilometer_service::{QueryOptions, Token};
 
 use crate::cors::Origins;
 use crate::hosts::Hosts;
@@ -68,7 +67,7 @@ pub struct ServerConfig {
     /// How often the engine is asked whether there is maintenance to do.
     pub maintain_tick_ms: u64,
     /// Limits of queries.
-    pub sql: SqlOptions,
+    pub sql: QueryOptions,
     /// Bytes of an answer that leave together. Up to here an error still gets a status of its own.
     #[doc(hidden)]
     pub answer_chunk_bytes: usize,
@@ -103,7 +102,7 @@ impl Default for ServerConfig {
             answer_pretty_rows_max: 10_000,
             shutdown_ms_max: 10_000,
             maintain_tick_ms: 100,
-            sql: SqlOptions::default(),
+            sql: QueryOptions::default(),
             answer_chunk_bytes: 256 << 10,
             sabotage: None,
         }

@@ -7,7 +7,6 @@ use std::path::PathBuf;
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use nilometer_engine::Error as EngineError;
-use nilometer_query::Error as QueryError;
 use nilometer_service::{Class, Error as ServiceError};
 use serde_json::{Map, Value, json};
 
@@ -56,9 +55,6 @@ pub enum Error {
     /// What a store needs beside the engine does not start.
     #[error(transparent)]
     Service(#[from] ServiceError),
-    /// The query engine does not start.
-    #[error(transparent)]
-    Query(#[from] QueryError),
     /// The store could not be closed in an orderly way.
     #[error(transparent)]
     Engine(#[from] EngineError),
@@ -313,19 +309,6 @@ impl From<ServiceError> for Refusal {
         {
             return Self::bad_request("missing query parameter 'db': this needs a database");
         }
-        Self {
-            limit: error.setting(),
-            retry_after_s: error.passes().then_some(1),
-            ..Self::of(error.class(), error.to_string())
-        }
-    }
-}
-
-impl From<QueryError> for Refusal {
-    fn from(error: QueryError) -> Self {
-        if let QueryError::Engine(engine) = error {
-            return engine.into();
-        }
         let position = error.position();
         let text = match position {
             Some(place) => format!("{error} (line {}, column {})", place.line, place.column),
@@ -333,6 +316,7 @@ impl From<QueryError> for Refusal {
         };
         let refusal = Self {
             limit: error.setting(),
+            retry_after_s: error.passes().then_some(1),
             ..Self::of(error.class(), text)
         };
         match position {

@@ -10,8 +10,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use nilometer_engine::Engine;
-use nilometer_query::Sql;
-use nilometer_service::{BodyMemory, QueryAdmission, QueryRuntime, Sessions};
+use nilometer_service::{BodyMemory, Language, QueryAdmission, QueryRuntime, Sessions};
 use serde_json::json;
 use tokio::sync::Semaphore;
 
@@ -32,7 +31,7 @@ const VERSION_HEADER: HeaderName = HeaderName::from_static("x-nilometer-version"
 pub(crate) struct App {
     pub(crate) engine: Arc<Engine>,
     pub(crate) config: ServerConfig,
-    pub(crate) sql: Sql,
+    pub(crate) sql: Arc<dyn Language>,
     pub(crate) query_runtime: QueryRuntime,
     pub(crate) query_admission: QueryAdmission,
     pub(crate) writes: Arc<Semaphore>,
@@ -47,6 +46,7 @@ impl App {
     /// `address` is where it listens; `None` = nowhere, and it is asked directly.
     pub(crate) fn new(
         engine: Arc<Engine>,
+        sql: Arc<dyn Language>,
         config: ServerConfig,
         address: Option<SocketAddr>,
     ) -> Result<Arc<Self>, Error> {
@@ -60,7 +60,7 @@ impl App {
         let asks_for_host = config.token.is_none() && address.is_some_and(is_reached);
         Ok(Arc::new(Self {
             asks_for_host,
-            sql: Sql::new(Arc::clone(&engine), config.sql.clone())?,
+            sql,
             query_runtime: QueryRuntime::start(config.sql.threads)?,
             query_admission: QueryAdmission::new(config.queries_max, config.queries_waiting_max),
             writes: Arc::new(Semaphore::new(
@@ -75,9 +75,14 @@ impl App {
     }
 }
 
-/// The routes over an engine, without a socket. Needs a tokio runtime around it when it is called.
-pub fn router(engine: Arc<Engine>, config: ServerConfig) -> Result<Router, Error> {
-    Ok(routes_of(&App::new(engine, config, None)?))
+/// The routes over an engine and the language that it is asked in, without a socket. Needs a tokio runtime around it when
+/// it is called.
+pub fn router(
+    engine: Arc<Engine>,
+    sql: Arc<dyn Language>,
+    config: ServerConfig,
+) -> Result<Router, Error> {
+    Ok(routes_of(&App::new(engine, sql, config, None)?))
 }
 
 pub(crate) fn routes_of(app: &Arc<App>) -> Router {

@@ -9,9 +9,10 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, stream};
-use nilometer_query::{Answer, CancellationToken, Error as QueryError, Held, Param, Params};
-use nilometer_service::Turn;
 use nilometer_service::executor::within;
+use nilometer_service::{
+    CancellationToken, Charged, Error as ServiceError, Param, Params, RowStream, Session, Turn,
+};
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -84,12 +85,23 @@ struct Question {
     zone: Option<String>,
 }
 
+impl Question {
+    fn session(&self, cancelled: CancellationToken) -> Session {
+        Session {
+            database: self.database.clone(),
+            is_read_only: self.is_read_only,
+            zone: self.zone.clone(),
+            cancelled,
+        }
+    }
+}
+
 /// The name of a time zone that there is.
 fn zone_of(app: &App, name: Option<&str>) -> Result<Option<String>, Refusal> {
     let Some(name) = name.filter(|name| !name.trim().is_empty()) else {
         return Ok(None);
     };
-    Ok(Some(app.sql.in_zone(name)?.time_zone().to_owned()))
+    Ok(Some(app.sql.time_zone(name)?))
 }
 
 /// The values of placeholders: an object for `$name`, an array for `$1`, `$2`, ...
@@ -231,30 +243,14 @@ async fn run(
     let running = app.metrics.start_query();
     let time_max = Duration::from_millis(app.config.sql.query_ms_max);
     let work = within(time_max, async {
-        let Question {
-            database,
-            sql,
-            is_read_only,
-            values,
-            ..
-        } = &question;
-        let mut asker = app.sql.cancelled_by(&gone);
-        if let Some(zone) = &question.zone {
-            asker = asker.in_zone(zone)?;
-        }
-        let is_late = app.has(Sabotage::DefinedAfterAnswer);
-        let answer = if is_late && defines(sql) {
+        let session = question.session(gone.clone());
+        let mut text = question.sql.as_str();
+        if app.has(Sabotage::DefinedAfterAnswer) && defines(text) {
             define_later(&app, &question);
-            asker
-                .query_with(database, "SELECT 1 AS done", values)
-                .await?
-        } else if *is_read_only {
-            let reader = asker.read_only();
-            reader.query_with(database, sql, values).await?
-        } else {
-            asker.query_with(database, sql, values).await?
-        };
-        send(&app, answer, &question, &sender).await
+            text = "SELECT 1 AS done";
+        }
+        let outcome = session.run(&*app.sql, text, &question.values).await?;
+        send(&app, outcome.into_rows(), &question, &sender).await
     });
     // An answer looks at the time when it is asked for rows, and nobody asks while a client does not read.
     let work = work.map(|done| done.unwrap_or_else(|| Err(time_limit(&app))));
@@ -293,7 +289,7 @@ async fn run(
 
 fn time_limit(app: &App) -> Refusal {
     let limit_ms = app.config.sql.query_ms_max;
-    QueryError::Time { limit_ms }.into()
+    ServiceError::QueryTime { limit_ms }.into()
 }
 
 /// What became of an answer.
@@ -306,7 +302,7 @@ enum Sent {
 
 async fn send(
     app: &App,
-    mut answer: Answer,
+    mut answer: RowStream,
     question: &Question,
     sender: &mpsc::Sender<Chunk>,
 ) -> Result<Sent, Refusal> {
@@ -360,7 +356,7 @@ async fn send(
 }
 
 /// What is written and its memory, which is the query's until the last byte is in the hands of the system.
-fn charged(answer: &mut Answer, out: &mut Vec<u8>) -> Bytes {
+fn charged(answer: &mut RowStream, out: &mut Vec<u8>) -> Bytes {
     let written = std::mem::take(out);
     let memory = answer.hand_over(written.capacity());
     Bytes::from_owner(Written {
@@ -371,7 +367,7 @@ fn charged(answer: &mut Answer, out: &mut Vec<u8>) -> Bytes {
 
 struct Written {
     bytes: Vec<u8>,
-    _memory: Held,
+    _memory: Charged,
 }
 
 impl AsRef<[u8]> for Written {
@@ -381,10 +377,11 @@ impl AsRef<[u8]> for Written {
 }
 
 /// What a statement answers now, without its first rows.
-async fn asked_again(app: &App, question: &Question, skipped: usize) -> Result<Answer, Refusal> {
-    let Question { database, sql, .. } = question;
-    let sql = format!("SELECT * FROM ({sql}) AS q OFFSET {skipped}");
-    Ok(app.sql.query_with(database, &sql, &question.values).await?)
+async fn asked_again(app: &App, question: &Question, skipped: usize) -> Result<RowStream, Refusal> {
+    let text = format!("SELECT * FROM ({}) AS q OFFSET {skipped}", question.sql);
+    let session = Session::new(&question.database);
+    let outcome = session.run(&*app.sql, &text, &question.values).await?;
+    Ok(outcome.into_rows())
 }
 
 fn defines(sql: &str) -> bool {
@@ -395,9 +392,8 @@ fn defines(sql: &str) -> bool {
 /// Lets a statement of definition run when its client has its answer already.
 fn define_later(app: &Arc<App>, question: &Question) {
     let (app, runtime) = (Arc::clone(app), Arc::clone(app));
-    let Question { database, sql, .. } = question;
-    let (database, sql) = (database.clone(), sql.clone());
+    let (session, text) = (Session::new(&question.database), question.sql.clone());
     runtime.query_runtime.spawn(async move {
-        drop(app.sql.query_with(&database, &sql, &Params::new()).await);
+        drop(session.run(&*app.sql, &text, &Params::new()).await);
     });
 }

@@ -14,7 +14,7 @@ use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use nilometer_engine::Engine;
-use nilometer_service::Maintenance;
+use nilometer_service::{Language, Maintenance};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -63,10 +63,11 @@ fn lack(config: &ServerConfig) -> Option<&'static str> {
     }
 }
 
-/// Serves until `shutdown` completes, then lets running requests finish and closes the engine.
+/// Serves an engine, asked in `sql`, until `shutdown` completes, then lets running requests finish and closes the engine.
 pub async fn serve(
     listener: TcpListener,
     engine: Arc<Engine>,
+    sql: Arc<dyn Language>,
     config: ServerConfig,
     shutdown: impl Future,
 ) -> Result<(), Error> {
@@ -91,7 +92,7 @@ pub async fn serve(
         head_bytes_max: config.url_bytes_max + config.header_bytes_max + HEAD_BYTES_BEYOND,
         tls: config.tls.as_ref().map(|tls| tls.acceptor(&engine)),
     };
-    let app = App::new(Arc::clone(&engine), config, Some(address))?;
+    let app = App::new(Arc::clone(&engine), sql, config, Some(address))?;
     let service = routes_of(&app);
     let maintenance = Maintenance::start(&engine, tick)?;
     for file in engine.quarantined() {

@@ -1,10 +1,19 @@
 //! What can go wrong between a surface and the engine.
 
-use std::io;
+use std::{fmt, io};
 
 use nilometer_engine::Error as EngineError;
 
 use crate::class::{self, Class};
+
+/// A place in a statement; both count from 1.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Position {
+    /// The line.
+    pub line: u64,
+    /// The character in that line.
+    pub column: u64,
+}
 
 /// An error of the service. Its text says what to do next, [`Error::class`] what it means for whoever asked.
 #[derive(Debug, thiserror::Error)]
@@ -48,12 +57,39 @@ pub enum Error {
         /// The limit in force.
         bytes_max: usize,
     },
+    /// A query ran longer than it may.
+    #[error(
+        "the query ran longer than {limit_ms} ms and was stopped; narrow its time range or raise query-ms-max"
+    )]
+    QueryTime {
+        /// The limit in force.
+        limit_ms: u64,
+    },
+    /// A statement is wrong, may not run, passed a limit or failed, in the words of its language.
+    #[error("{source}")]
+    Statement {
+        /// What that means for whoever asked.
+        class: Class,
+        /// The setting whose limit was reached.
+        setting: Option<&'static str>,
+        /// Where in the statement it is, if that is known.
+        position: Option<Position>,
+        /// What the language says.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// Nothing is begun any more.
     #[error("the server is shutting down")]
     Stopping,
     /// The engine refused or failed.
     #[error("{}", class::text_of_engine(.0))]
     Engine(#[from] EngineError),
+}
+
+impl fmt::Display for Position {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}, column {}", self.line, self.column)
+    }
 }
 
 impl Error {
@@ -64,6 +100,8 @@ impl Error {
             Self::WrongToken => Class::Unauthorized,
             Self::QueriesWaiting { .. } => Class::TooMany,
             Self::BodyMemory { .. } | Self::Stopping => Class::Busy,
+            Self::QueryTime { .. } => Class::Time,
+            Self::Statement { class, .. } => *class,
             Self::Engine(error) => Class::of(error),
         }
     }
@@ -73,7 +111,17 @@ impl Error {
         match self {
             Self::QueriesWaiting { .. } => Some("queries-waiting-max"),
             Self::BodyMemory { .. } => Some("bodies-bytes-max"),
+            Self::QueryTime { .. } => Some("query-ms-max"),
+            Self::Statement { setting, .. } => *setting,
             Self::Engine(error) => class::setting_of_engine(error),
+            _ => None,
+        }
+    }
+
+    /// Where in the statement it is, if that is known.
+    pub fn position(&self) -> Option<Position> {
+        match self {
+            Self::Statement { position, .. } => *position,
             _ => None,
         }
     }

@@ -1,12 +1,12 @@
 //! What every surface needs and none has to itself: the seam between those who speak a protocol and the engine.
 //!
 //! Does: open a store and run its maintenance, keep sessions between writes, give queries threads of their own and
-//! their turns, count the memory of bodies, compare tokens, say what an error means, who does what waits for the disk and
-//! what time it is. Does not: speak a protocol, or know a language; nothing of HTTP or
-//! of `DataFusion` is named here.
+//! their turns, count the memory of bodies, compare tokens; say what a language has to do, what an error means, who does
+//! what waits for the disk and what time it is. Does not: speak a protocol, or know a language; nothing of HTTP or of
+//! `DataFusion` is named here.
 //!
 //! Where next: `executor.rs` for whatever waits; `maintenance.rs` for the threads of a store; `sessions.rs` for writes;
-//! `class.rs` for what errors mean.
+//! `language.rs` for statements; `class.rs` for what errors mean.
 //! The whole of the seam, with what is still to come, is in docs/decisions/0009-one-seam.md.
 
 mod admission;
@@ -15,8 +15,11 @@ mod class;
 mod error;
 pub mod executor;
 mod heap_trim;
+mod language;
 mod maintenance;
 mod opening;
+mod options;
+mod params;
 mod runtime;
 mod sessions;
 mod token;
@@ -24,10 +27,14 @@ mod token;
 pub use admission::{QueryAdmission, Turn};
 pub use body_memory::{BodyMemory, Held};
 pub use class::Class;
-pub use error::Error;
+pub use error::{Error, Position};
 pub use heap_trim::use_few_arenas;
+pub use language::{Charged, Language, Outcome, Prepared, RowStream, Rows, Session};
 pub use maintenance::Maintenance;
 pub use opening::open_store;
+pub use options::{QueryOptions, ShownSetting};
+pub use params::{Param, Params};
 pub use runtime::QueryRuntime;
 pub use sessions::{Check, Scope, Sessions, WhenMissing};
 pub use token::Token;
+pub use tokio_util::sync::CancellationToken;

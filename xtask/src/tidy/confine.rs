@@ -70,7 +70,13 @@ const RULES: &[Rule] = &[
         instead: "keep sockets in the server",
     },
     Rule {
-        calls: &["nilometer_server"],
+        calls: &["nilometer_query::"],
+        holds: &["crates/server/src/"],
+        except: &[],
+        instead: "take what languages have in common from the service; the program hands them to the server",
+    },
+    Rule {
+        calls: &["nilometer_server::"],
         holds: EMBEDDED,
         except: &[],
         instead: "take what an embedded store shares with the server from the service, which knows no HTTP",
@@ -152,6 +158,13 @@ mod tests {
         }
         assert!(found("crates/engine/src/clock.rs", "SystemTime::now()").is_empty());
         assert!(found("crates/server/src/http.rs", "use std::net::SocketAddr;").is_empty());
+    }
+
+    #[test]
+    fn the_server_knows_no_language_and_its_tests_may() {
+        let code = "use nilometer_query::Sql;";
+        assert_eq!(found("crates/server/src/query.rs", code).len(), 1);
+        assert!(found("crates/server/tests/routes/support.rs", code).is_empty());
     }
 
     #[test]

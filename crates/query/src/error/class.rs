@@ -1,6 +1,6 @@
 //! What an error of a query means for whoever asked, and which setting it is about.
 
-use nilometer_service::Class;
+use nilometer_service::{Class, Error as ServiceError};
 
 use super::{Error, OverMemory};
 
@@ -40,6 +40,21 @@ impl Error {
             Self::Memory(OverMemory::Budget { .. }) => Some("memory-bytes-max"),
             Self::Time { .. } => Some("query-ms-max"),
             _ => None,
+        }
+    }
+}
+
+impl From<Error> for ServiceError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Engine(error) => Self::Engine(error),
+            Error::Time { limit_ms } => Self::QueryTime { limit_ms },
+            error => Self::Statement {
+                class: error.class(),
+                setting: error.setting(),
+                position: error.position(),
+                source: Box::new(error),
+            },
         }
     }
 }

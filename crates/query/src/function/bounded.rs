@@ -28,9 +28,9 @@ use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr as PhysicalBinaryExpr, Column};
 
 use super::growth::{Growth, growth_of};
+use crate::SqlOptions;
 use crate::attempt::TooManyRows;
 use crate::memory::Taken;
-use crate::options::SqlOptions;
 use crate::scope;
 
 /// Of a query's memory, the part that one call may make of constants, 8 MiB by default: a row has all of it.

@@ -6,9 +6,9 @@ use std::fmt::Debug;
 use nilometer_engine::{Error, RelationSchema, RetentionTime, Snapshot, TableId, TableSchema};
 
 use super::rows::{Cell, Of, Rows};
+use crate::ShownSetting;
 use crate::catalogue::Reading;
 use crate::describe::{duplicates_text, retention_text};
-use crate::options::ShownSetting;
 use crate::relation;
 use crate::statement::name::TableName;
 use crate::statement::settings::duration_text;

@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::support::engine_on;
+use crate::support::{engine_on, serve};
 use nilometer_engine::disk::MemoryDisk;
-use nilometer_server::{Error, ServerConfig, Token, check_bind, serve};
+use nilometer_server::{Error, ServerConfig, Token, check_bind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;

@@ -11,8 +11,10 @@ use axum::response::Response;
 use http_body_util::BodyExt;
 use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::{Engine, Options, SystemClock};
-use nilometer_server::{ServerConfig, router};
+use nilometer_query::Sql;
+use nilometer_server::{Error, ServerConfig, router};
 use serde_json::Value;
+use tokio::net::TcpListener;
 use tower::ServiceExt;
 
 pub(crate) struct Server {
@@ -60,6 +62,17 @@ pub(crate) fn engine_on(disk: Arc<dyn Disk>) -> Arc<Engine> {
     )
 }
 
+/// A server on a socket, asked in SQL.
+pub(crate) async fn serve(
+    listener: TcpListener,
+    engine: Arc<Engine>,
+    config: ServerConfig,
+    shutdown: impl Future,
+) -> Result<(), Error> {
+    let sql = Arc::new(Sql::new(Arc::clone(&engine), config.sql.clone()).unwrap());
+    nilometer_server::serve(listener, engine, sql, config, shutdown).await
+}
+
 impl Server {
     pub(crate) fn new() -> Self {
         Self::with(ServerConfig::default())
@@ -70,7 +83,8 @@ impl Server {
     }
 
     pub(crate) fn over(engine: Arc<Engine>, config: ServerConfig) -> Self {
-        let router = router(Arc::clone(&engine), config).unwrap();
+        let sql = Arc::new(Sql::new(Arc::clone(&engine), config.sql.clone()).unwrap());
+        let router = router(Arc::clone(&engine), sql, config).unwrap();
         Self { engine, router }
     }
 

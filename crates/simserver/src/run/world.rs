@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::Router;
 use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk};
 use nilometer_engine::{Clock, Engine, Maintained};
+use nilometer_query::Sql;
 use nilometer_server::{Sabotage, ServerConfig, router};
 use nilometer_service::executor::{Installed, install};
 
@@ -69,8 +70,7 @@ impl World {
         let engine = Engine::open(disk, clock, Path::new(DIR), self.plan.limits.options())
             .map_err(|error| format!("the store does not open: {error}"))?;
         let engine = Arc::new(engine);
-        let routes = router(Arc::clone(&engine), self.config.clone());
-        self.router = Some(routes.map_err(|error| format!("the server does not start: {error}"))?);
+        self.router = Some(routes(&engine, self.config.clone())?);
         self.engine = Some(engine);
         Ok(())
     }
@@ -95,7 +95,7 @@ impl World {
                 ..self.config.clone()
             };
             config.sql.query_memory_bytes_max = 512 << 20;
-            router(engine, config).expect("the same settings made a router before")
+            routes(&engine, config).expect("the same settings made a router before")
         };
         self.auditor.get_or_insert_with(make).clone()
     }
@@ -241,4 +241,11 @@ impl World {
         self.leave_room(None);
         Ok(())
     }
+}
+
+/// The routes of a server over this engine.
+fn routes(engine: &Arc<Engine>, config: ServerConfig) -> Ran<Router> {
+    let failed = |error: &dyn std::fmt::Display| format!("the server does not start: {error}");
+    let sql = Sql::new(Arc::clone(engine), config.sql.clone()).map_err(|error| failed(&error))?;
+    router(Arc::clone(engine), Arc::new(sql), config).map_err(|error| failed(&error))
 }

@@ -1,10 +1,8 @@
-//! Limits of statements, and settings that are shown.
-
-use crate::statement::Bounds;
+//! Limits of statements, whatever their language, and settings that are shown.
 
 /// Limits of statements. Each is named in the error that it causes.
 #[derive(Debug, Clone)]
-pub struct SqlOptions {
+pub struct QueryOptions {
     /// Threads one query is spread over.
     pub threads: usize,
     /// Memory of one query.
@@ -19,7 +17,7 @@ pub struct SqlOptions {
     pub sql_operators_max: usize,
     /// Buckets that `time_bucket_gapfill` makes of a range, for each group.
     pub gapfill_buckets_max: usize,
-    /// Refuse what changes something; see also [`crate::Sql::read_only`].
+    /// Refuse what changes something, whoever asks; see also [`crate::Session::is_read_only`].
     pub read_only: bool,
     /// Settings of the program around it, for SHOW SETTINGS; one of a name that is here too stands in its place.
     pub settings: Vec<ShownSetting>,
@@ -36,7 +34,7 @@ pub struct ShownSetting {
     pub source: String,
 }
 
-impl Default for SqlOptions {
+impl Default for QueryOptions {
     fn default() -> Self {
         Self {
             threads: std::thread::available_parallelism().map_or(1, usize::from),
@@ -48,15 +46,6 @@ impl Default for SqlOptions {
             gapfill_buckets_max: 1_000_000,
             read_only: false,
             settings: Vec::new(),
-        }
-    }
-}
-
-impl SqlOptions {
-    pub(crate) fn bounds(&self) -> Bounds {
-        Bounds {
-            bytes_max: self.sql_bytes_max,
-            operators_max: self.sql_operators_max,
         }
     }
 }

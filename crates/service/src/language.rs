@@ -1,0 +1,215 @@
+//! Languages: how a text becomes rows, without saying which language it is in.
+//!
+//! Does: say what a language has to do, and what a statement answers. Does not: know one. The program hands its languages
+//! to the surfaces.
+
+use std::any::Any;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use arrow_array::{Int64Array, RecordBatch};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use futures::Stream;
+use futures::future::BoxFuture;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::Error;
+use crate::params::Params;
+
+/// For whom a statement runs.
+#[derive(Debug, Clone)]
+pub struct Session {
+    /// Where names without a database are looked up.
+    pub database: String,
+    /// What changes something is refused.
+    pub is_read_only: bool,
+    /// The time zone of times without an offset; `None` = UTC.
+    pub zone: Option<String>,
+    /// A statement ends soon after this is cancelled.
+    pub cancelled: CancellationToken,
+}
+
+impl Session {
+    /// For who may write, in UTC, until they say otherwise.
+    pub fn new(database: &str) -> Self {
+        Self {
+            database: database.to_owned(),
+            is_read_only: false,
+            zone: None,
+            cancelled: CancellationToken::new(),
+        }
+    }
+
+    /// Carries out a statement.
+    pub async fn run(
+        &self,
+        language: &dyn Language,
+        text: &str,
+        parameters: &Params,
+    ) -> Result<Outcome, Error> {
+        let prepared = language.prepare(text, self)?;
+        prepared.run(parameters).await
+    }
+}
+
+/// A language that statements are written in.
+pub trait Language: fmt::Debug + Send + Sync {
+    /// What it is called.
+    fn name(&self) -> &'static str;
+    /// The time zone of this name, as answers are to be told of it.
+    fn time_zone(&self, name: &str) -> Result<String, Error>;
+    /// Takes a statement for a session.
+    fn prepare(&self, text: &str, session: &Session) -> Result<Box<dyn Prepared>, Error>;
+}
+
+/// A statement that can run.
+pub trait Prepared: fmt::Debug + Send + Sync {
+    /// Carries it out on what is there now. What writes is durable when this returns; rows are computed as they are asked
+    /// for, so ask where computing is allowed.
+    fn run<'a>(&'a self, parameters: &'a Params) -> BoxFuture<'a, Result<Outcome, Error>>;
+}
+
+/// What became of a statement.
+#[derive(Debug)]
+pub enum Outcome {
+    /// It answers rows.
+    Rows(RowStream),
+    /// It changed something.
+    Done {
+        /// Rows that it wrote or deleted.
+        rows: u64,
+    },
+}
+
+impl Outcome {
+    /// As rows in any case, for whom everything has to be a table: what was done is its count in a column `rows`.
+    pub fn into_rows(self) -> RowStream {
+        match self {
+            Self::Rows(rows) => rows,
+            Self::Done { rows } => RowStream::new(Count::of(rows)),
+        }
+    }
+}
+
+/// Rows of an answer, batch by batch; see [`RowStream`].
+pub trait Rows: Stream<Item = Result<RecordBatch, Error>> + Send {
+    /// Names and types of the columns.
+    fn schema(&self) -> SchemaRef;
+    /// Says how many bytes the reader holds of rows that it has taken: they count as the statement's. An error = it may
+    /// not hold so many.
+    fn hold(&mut self, bytes: usize) -> Result<(), Error>;
+    /// The first bytes of what is held, for who takes them along: they count until what is returned is dropped.
+    fn hand_over(&mut self, bytes: usize) -> Charged;
+}
+
+/// Memory of a statement that its answer's reader has taken over, given back when dropped.
+pub struct Charged(#[expect(dead_code, reason = "it is there to be dropped")] Box<dyn Any + Send>);
+
+impl Charged {
+    /// What gives the memory back when it is dropped.
+    pub fn by(held: impl Any + Send) -> Self {
+        Self(Box::new(held))
+    }
+}
+
+impl fmt::Debug for Charged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Charged")
+    }
+}
+
+/// The rows of an answer. Dropping it stops the statement.
+pub struct RowStream(Box<dyn Rows + Unpin>);
+
+impl RowStream {
+    /// Of rows that a language gives.
+    pub fn new(rows: impl Rows + Unpin + 'static) -> Self {
+        Self(Box::new(rows))
+    }
+
+    /// Names and types of the columns.
+    pub fn schema(&self) -> SchemaRef {
+        self.0.schema()
+    }
+
+    /// As [`Rows::hold`].
+    pub fn hold(&mut self, bytes: usize) -> Result<(), Error> {
+        self.0.hold(bytes)
+    }
+
+    /// As [`Rows::hand_over`].
+    pub fn hand_over(&mut self, bytes: usize) -> Charged {
+        self.0.hand_over(bytes)
+    }
+}
+
+impl fmt::Debug for RowStream {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RowStream")
+            .field("schema", &self.schema())
+            .finish_non_exhaustive()
+    }
+}
+
+impl Stream for RowStream {
+    type Item = Result<RecordBatch, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Pin::new(&mut *self.0).poll_next(context)
+    }
+}
+
+/// How many rows something was done to, as a table.
+struct Count(SchemaRef, Option<RecordBatch>);
+
+impl Count {
+    fn of(rows: u64) -> Self {
+        let field = Field::new("rows", DataType::Int64, false);
+        let schema = Arc::new(Schema::new(vec![field]));
+        let rows = Int64Array::from(vec![i64::try_from(rows).unwrap_or(i64::MAX)]);
+        let batch = RecordBatch::try_new(Arc::clone(&schema), vec![Arc::new(rows)])
+            .expect("one column of the type that the schema says");
+        Self(schema, Some(batch))
+    }
+}
+
+impl Stream for Count {
+    type Item = Result<RecordBatch, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        Poll::Ready(self.1.take().map(Ok))
+    }
+}
+
+impl Rows for Count {
+    fn schema(&self) -> SchemaRef {
+        SchemaRef::clone(&self.0)
+    }
+
+    fn hold(&mut self, _: usize) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn hand_over(&mut self, _: usize) -> Charged {
+        Charged::by(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures::{FutureExt, StreamExt};
+
+    #[test]
+    fn what_was_done_is_its_count_where_everything_is_a_table() {
+        let mut rows = Outcome::Done { rows: 3 }.into_rows();
+        assert_eq!(rows.schema().field(0).name(), "rows");
+        rows.hold(1 << 40).unwrap();
+        let batch = rows.next().now_or_never().unwrap().unwrap().unwrap();
+        let count = batch.column(0).as_any().downcast_ref::<Int64Array>();
+        assert_eq!(count.unwrap().values(), &[3]);
+        assert!(rows.next().now_or_never().unwrap().is_none());
+    }
+}
