@@ -15,6 +15,7 @@ use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use nilometer_engine::Snapshot;
 
 use crate::Params;
+use crate::clocks;
 use crate::error::Error;
 use crate::merged;
 use crate::plan::bound_tables;
@@ -177,6 +178,7 @@ impl Reading {
                 bound_tables(&plan, bounds.operators_max)?;
                 // A view means the same in every session.
                 let plan = times::read(plan, &Zone::default())?;
+                let plan = clocks::settle_view(plan, &self.zone)?;
                 Ok(match headings.of(plan.schema()) {
                     Some(names) => renamed(plan, &names)?,
                     None => plan,

@@ -4,6 +4,9 @@
 //! in long lists of IN, in CASE, in windows, in sorting or in some functions, and NaNs nowhere; and what a processor makes of
 //! infinity less infinity is a NaN with a sign, which sorts below everything.
 //!
+//! Intervals have keys too: a month is 30 days and a day is 24 hours where they are compared, and Arrow compares months first,
+//! then days. Only comparisons, orders and joins take them; what is chosen or grouped stays as it was written.
+//!
 //! Does: put a function around floats where they are compared, sorted or told apart, and nowhere else. Does not: change a value
 //! that is read, stored or returned, except that a group shows its key.
 //!
@@ -17,7 +20,10 @@ use arrow::array::{
     Array, ArrayRef, AsArray, FixedSizeListArray, GenericListArray, OffsetSizeTrait,
     PrimitiveArray, StructArray,
 };
-use arrow::datatypes::{ArrowPrimitiveType, DataType, Field, FieldRef, Float32Type, Float64Type};
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Field, FieldRef, Float32Type, Float64Type, IntervalMonthDayNano,
+    IntervalMonthDayNanoType, IntervalUnit,
+};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, ScalarValue, internal_err};
@@ -156,8 +162,8 @@ fn asks(node: &LogicalPlan, stage: Stage) -> Result<bool> {
                 let mut groups = aggregate.group_expr.iter();
                 groups.any(|expr| matches!(expr, Expr::GroupingSet(_)) || floats(expr, schema))
             }
-            LogicalPlan::Sort(sort) => sort.expr.iter().any(|sort| floats(&sort.expr, schema)),
-            LogicalPlan::Join(join) => join.on.iter().any(|(left, _)| floats(left, schema)),
+            LogicalPlan::Sort(sort) => sort.expr.iter().any(|sort| by_key(&sort.expr, schema)),
+            LogicalPlan::Join(join) => join.on.iter().any(|(left, _)| by_key(left, schema)),
             _ => false,
         };
         if has_keys {
@@ -169,10 +175,10 @@ fn asks(node: &LogicalPlan, stage: Stage) -> Result<bool> {
         found = found
             || expr.exists(|part| {
                 Ok(match part {
-                    Expr::BinaryExpr(binary) => compares(binary.op) && floats(&binary.left, schema),
-                    Expr::Between(between) => floats(&between.expr, schema),
-                    Expr::InList(list) => floats(&list.expr, schema),
-                    Expr::Case(case) => case.expr.as_ref().is_some_and(|it| floats(it, schema)),
+                    Expr::BinaryExpr(binary) => compares(binary.op) && by_key(&binary.left, schema),
+                    Expr::Between(between) => by_key(&between.expr, schema),
+                    Expr::InList(list) => by_key(&list.expr, schema),
+                    Expr::Case(case) => case.expr.as_ref().is_some_and(|it| by_key(it, schema)),
                     Expr::ScalarFunction(function) => {
                         is_comparing(function.func.name())
                             && function.args.iter().any(|it| floats(it, schema))
@@ -214,6 +220,16 @@ fn floats(expr: &Expr, schema: &DFSchema) -> bool {
     expr.get_type(schema).is_ok_and(|kind| has_floats(&kind))
 }
 
+/// Whether values are compared by their keys.
+fn by_key(expr: &Expr, schema: &DFSchema) -> bool {
+    expr.get_type(schema)
+        .is_ok_and(|kind| is_interval(&kind) || has_floats(&kind))
+}
+
+fn is_interval(kind: &DataType) -> bool {
+    matches!(kind, DataType::Interval(IntervalUnit::MonthDayNano))
+}
+
 fn has_floats(kind: &DataType) -> bool {
     match kind {
         DataType::Float32 | DataType::Float64 => true,
@@ -229,12 +245,14 @@ fn has_floats(kind: &DataType) -> bool {
 fn keyed(part: Expr, schema: &DFSchema, stage: Stage) -> Result<Transformed<Expr>> {
     let mut is_changed = false;
     let mut change = |expr: &mut Expr, stage: Stage| -> Result<()> {
-        if !is_key(expr, schema, stage) && floats(expr, schema) {
+        if !is_key(expr, schema, stage) && by_key(expr, schema) {
             is_changed = true;
             *expr = key_of_expr(std::mem::take(expr))?;
         }
         Ok(())
     };
+    // What is chosen stays as it was written.
+    let is_chosen = |expr: &Expr| !floats(expr, schema);
     let part = match part {
         Expr::BinaryExpr(mut binary) if compares(binary.op) => {
             change(&mut binary.left, stage)?;
@@ -272,7 +290,7 @@ fn keyed(part: Expr, schema: &DFSchema, stage: Stage) -> Result<Transformed<Expr
         Expr::ScalarFunction(mut function) => {
             let name = function.func.name();
             if COMPARING.contains(&name) || CHOOSING.contains(&name) {
-                for arg in &mut function.args {
+                for arg in function.args.iter_mut().filter(|arg| !is_chosen(arg)) {
                     change(arg, Stage::Columns)?;
                 }
             }
@@ -282,7 +300,12 @@ fn keyed(part: Expr, schema: &DFSchema, stage: Stage) -> Result<Transformed<Expr
             let name = function.func.name();
             let is_key = !is_known(name, &function.params.args)
                 && (SORTING.contains(&name) || function.params.distinct);
-            if let Some(first) = function.params.args.first_mut().filter(|_| is_key) {
+            if let Some(first) = function
+                .params
+                .args
+                .first_mut()
+                .filter(|first| is_key && !is_chosen(first))
+            {
                 change(first, Stage::Columns)?;
             }
             for sort in &mut function.params.order_by {
@@ -293,7 +316,8 @@ fn keyed(part: Expr, schema: &DFSchema, stage: Stage) -> Result<Transformed<Expr
         Expr::WindowFunction(mut function) => {
             let name = function.fun.name();
             let is_key = is_extreme(name) || SORTING.contains(&name) || function.params.distinct;
-            if let Some(first) = function.params.args.first_mut().filter(|_| is_key) {
+            let first = function.params.args.first_mut();
+            if let Some(first) = first.filter(|first| is_key && !is_chosen(first)) {
                 change(first, stage)?;
             }
             for expr in &mut function.params.partition_by {
@@ -364,7 +388,7 @@ fn null_if(function: ScalarFunction, schema: &DFSchema) -> Result<Expr> {
 /// A node that groups, sorts or joins, by keys.
 fn with_keys(node: LogicalPlan, schema: &DFSchema) -> Result<Transformed<LogicalPlan>> {
     let as_key = |expr: Expr, schema: &DFSchema| -> Result<Expr> {
-        if is_key(&expr, schema, Stage::Columns) || !floats(&expr, schema) {
+        if is_key(&expr, schema, Stage::Columns) || !by_key(&expr, schema) {
             return Ok(expr);
         }
         key_of_expr(expr)
@@ -476,6 +500,24 @@ fn key(value: f64) -> f64 {
     }
 }
 
+/// The interval of the same length with fewer than 30 days and 24 hours beside its months, so that months, days and the rest
+/// compare one after the other.
+fn interval_key(value: IntervalMonthDayNano) -> IntervalMonthDayNano {
+    const DAY_NS: i128 = 86_400_000_000_000;
+    const MONTH_DAYS: i128 = 30;
+    let days = i128::from(value.months) * MONTH_DAYS + i128::from(value.days);
+    let length_ns = days * DAY_NS + i128::from(value.nanoseconds);
+    let days = length_ns.div_euclid(DAY_NS);
+    let months = days.div_euclid(MONTH_DAYS);
+    // Only months can be too many, by those that the days of the longest interval make.
+    let end = if months < 0 { i32::MIN } else { i32::MAX };
+    IntervalMonthDayNano {
+        months: i32::try_from(months).unwrap_or(end),
+        days: i32::try_from(days.rem_euclid(MONTH_DAYS)).unwrap_or_default(),
+        nanoseconds: i64::try_from(length_ns.rem_euclid(DAY_NS)).unwrap_or_default(),
+    }
+}
+
 /// Keys of all values; the array itself if they are that already.
 fn key_of(array: &ArrayRef) -> Result<ArrayRef> {
     Ok(match array.data_type() {
@@ -491,6 +533,10 @@ fn key_of(array: &ArrayRef) -> Result<ArrayRef> {
             };
             (key, key.to_bits() == value.to_bits())
         }),
+        DataType::Interval(IntervalUnit::MonthDayNano) => {
+            let intervals = array.as_primitive::<IntervalMonthDayNanoType>();
+            Arc::new(intervals.unary::<_, IntervalMonthDayNanoType>(interval_key))
+        }
         DataType::List(item) if has_floats(item.data_type()) => of_list::<i32>(array, item)?,
         DataType::LargeList(item) if has_floats(item.data_type()) => of_list::<i64>(array, item)?,
         DataType::FixedSizeList(item, length) if has_floats(item.data_type()) => {

@@ -1,5 +1,6 @@
 //! Functions of time series that `DataFusion` does not have, under the names that `TimescaleDB` gave them.
 
+mod at_time_zone;
 mod bookend;
 mod bounded;
 mod bucket;
@@ -30,6 +31,7 @@ use datafusion::execution::context::SessionState;
 use datafusion::functions_aggregate::bool_and_or::bool_and_udaf;
 use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
+pub(crate) use at_time_zone::NAME as AT_TIME_ZONE;
 pub(crate) use bounded::{BoundFunctions, row_bytes};
 pub(crate) use bucket::ORIGIN_NS as BUCKET_ORIGIN_NS;
 pub(crate) use bucket::{Buckets, DAY_NS, Shift};
@@ -83,6 +85,7 @@ pub(crate) fn register(session: &mut SessionState) -> Result<()> {
     session.register_udaf(sum::function())?;
     epoch::register(session)?;
     session.register_udf(year::function())?;
+    session.register_udf(at_time_zone::function())?;
     // PostgreSQL's names for them.
     let sign = datafusion::functions::math::signum();
     let sign = sign.as_ref().clone().with_aliases(["sign"]);

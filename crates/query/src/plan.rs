@@ -14,7 +14,7 @@ use crate::catalogue::Reading;
 use crate::error::{Error, NO_FUNCTION, Position};
 use crate::statement::name::{INFORMATION_SCHEMA, Place, SYSTEM_SCHEMA, TableName, position};
 use crate::zone::Zone;
-use crate::{describe, merged, names, relation, times};
+use crate::{clocks, describe, merged, names, relation, times};
 
 /// The plan of a query, with texts read as times in `zone` where they are times; or what is wrong with it.
 pub(crate) async fn plan(
@@ -46,13 +46,14 @@ pub(crate) async fn plan_as_asked(
     Ok(plan)
 }
 
-/// The plan with texts read as times where they are times.
+/// The plan with texts read as times where they are times, and with what clocks show in `zone` where it meets instants.
 pub(crate) fn read_times(
     plan: LogicalPlan,
     zone: &Zone,
     statement: &DfStatement,
 ) -> Result<LogicalPlan, Error> {
-    times::read(plan, zone).map_err(|error| explain_by_text(error.into(), statement))
+    let read = times::read(plan, zone).and_then(|plan| clocks::settle(plan, zone));
+    read.map_err(|error| explain_by_text(error.into(), statement))
 }
 
 /// Says where an error is that has no place but quotes a literal or names a function of the statement.

@@ -28,8 +28,10 @@ use crate::distinct_on::DistinctOnce;
 use crate::float_key::{self, CompareFloats};
 use crate::function::{BoundFunctions, Extract};
 use crate::gapfill::{FillGaps, GapFill, GapFillExec};
+use crate::intervals::Intervals;
 use crate::lateral::FirstOfEach;
 use crate::logic::{DECORRELATE, KeepLists, MarkSubqueries, SpellSubqueries};
+use crate::numbers::ExactNumbers;
 use crate::outer::OuterRows;
 use crate::round::RoundCasts;
 use crate::set_all::CountRows;
@@ -42,7 +44,9 @@ pub(crate) fn extend(
     let mut rules = Analyzer::new().rules;
     rules.insert(0, Arc::new(CountRows));
     rules.insert(0, Arc::new(SpellSubqueries));
+    // After it, so that a division that is checked is known as numeric.
     rules.insert(0, Arc::new(RoundCasts::new()));
+    rules.insert(0, Arc::new(ExactNumbers));
     rules.insert(0, Arc::new(FirstOfEach));
     rules.insert(0, Arc::new(OuterRows));
     rules.insert(0, Arc::new(BoundFunctions::new(options)));
@@ -53,6 +57,7 @@ pub(crate) fn extend(
     rules.push(Arc::new(CompareFloats));
     let planners = builder.expr_planners().get_or_insert_default();
     planners.insert(0, Arc::new(Extract));
+    planners.insert(0, Arc::new(Intervals));
     builder
         .with_analyzer_rules(rules)
         .with_query_planner(Arc::new(TimeSeriesPlanner))

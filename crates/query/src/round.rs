@@ -1,11 +1,12 @@
-//! A float that is cast to an integer is rounded, as in `PostgreSQL`, and not cut off.
+//! A number that is cast to an integer is rounded, as in `PostgreSQL`, and not cut off: a float in the middle to the even one, a
+//! `numeric` away from zero. `2.5` by itself is `numeric`.
 //!
 //! The rule comes before types are settled, so that it sees what the statement says and no cast of the planner's own.
 
 use std::sync::Arc;
 
 use arrow::array::AsArray;
-use arrow::datatypes::{DataType, Float64Type};
+use arrow::datatypes::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, Float64Type};
 use datafusion::common::config::ConfigOptions;
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
 use datafusion::common::{DFSchema, Result, internal_err};
@@ -14,37 +15,57 @@ use datafusion::logical_expr::expr_rewriter::NamePreserver;
 use datafusion::logical_expr::utils::merge_schema;
 use datafusion::logical_expr::{
     Cast, ColumnarValue, Expr, ExprSchemable, LogicalPlan, ScalarFunctionArgs, ScalarUDF,
-    ScalarUDFImpl, Signature, Volatility,
+    ScalarUDFImpl, Signature, Volatility, cast,
 };
 use datafusion::optimizer::AnalyzerRule;
+
+use crate::numbers::is_numeric;
 
 /// The rule.
 #[derive(Debug)]
 pub(crate) struct RoundCasts {
-    round: Arc<ScalarUDF>,
+    floats: Arc<ScalarUDF>,
+    numerics: Arc<ScalarUDF>,
 }
 
 impl RoundCasts {
     pub(crate) fn new() -> Self {
-        let signature = Signature::exact(vec![DataType::Float64], Volatility::Immutable);
+        let round = |is_even| {
+            let signature = Signature::exact(vec![DataType::Float64], Volatility::Immutable);
+            Arc::new(ScalarUDF::new_from_impl(Round { is_even, signature }))
+        };
         Self {
-            round: Arc::new(ScalarUDF::new_from_impl(RoundTiesEven { signature })),
+            floats: round(true),
+            numerics: round(false),
         }
     }
 
     fn rounded(&self, expr: Expr, schema: &DFSchema) -> Transformed<Expr> {
-        match expr {
-            Expr::Cast(Cast { expr, field })
-                if field.data_type().is_integer()
-                    // What has no type yet is text or NULL.
-                    && expr.get_type(schema).is_ok_and(|kind| kind.is_floating()) =>
-            {
-                let round = ScalarFunction::new_udf(Arc::clone(&self.round), vec![*expr]);
-                let expr = Box::new(Expr::ScalarFunction(round));
-                Transformed::yes(Expr::Cast(Cast { expr, field }))
+        let (expr, field) = match expr {
+            Expr::Cast(Cast { expr, field }) if field.data_type().is_integer() => (expr, field),
+            other => return Transformed::no(other),
+        };
+        // What has no type yet is text or NULL.
+        let rounded = match expr.get_type(schema) {
+            Ok(kind) if kind.is_floating() => {
+                let round = if is_numeric(&expr, schema) {
+                    &self.numerics
+                } else {
+                    &self.floats
+                };
+                Expr::ScalarFunction(ScalarFunction::new_udf(Arc::clone(round), vec![*expr]))
             }
-            other => Transformed::no(other),
-        }
+            // Without digits after the point a decimal is rounded, away from zero in the middle.
+            Ok(DataType::Decimal128(..)) => {
+                cast(*expr, DataType::Decimal128(DECIMAL128_MAX_PRECISION, 0))
+            }
+            Ok(DataType::Decimal256(..)) => {
+                cast(*expr, DataType::Decimal256(DECIMAL256_MAX_PRECISION, 0))
+            }
+            _ => return Transformed::no(Expr::Cast(Cast { expr, field })),
+        };
+        let expr = Box::new(rounded);
+        Transformed::yes(Expr::Cast(Cast { expr, field }))
     }
 }
 
@@ -85,13 +106,19 @@ fn casts_to_integer(plan: &LogicalPlan) -> Result<bool> {
 }
 
 #[derive(Debug, PartialEq, Eq, Hash)]
-struct RoundTiesEven {
+struct Round {
+    /// In the middle, to the even one; else away from zero.
+    is_even: bool,
     signature: Signature,
 }
 
-impl ScalarUDFImpl for RoundTiesEven {
+impl ScalarUDFImpl for Round {
     fn name(&self) -> &'static str {
-        "round_ties_even"
+        if self.is_even {
+            "round_ties_even"
+        } else {
+            "round_ties_away"
+        }
     }
 
     fn signature(&self) -> &Signature {
@@ -104,12 +131,17 @@ impl ScalarUDFImpl for RoundTiesEven {
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
         let [value] = args.args.as_slice() else {
-            return internal_err!("round_ties_even has one argument");
+            return internal_err!("{} has one argument", self.name());
         };
         let rounded = value.to_array(args.number_rows)?;
+        let round = if self.is_even {
+            f64::round_ties_even
+        } else {
+            f64::round
+        };
         let rounded = rounded
             .as_primitive::<Float64Type>()
-            .unary::<_, Float64Type>(f64::round_ties_even);
+            .unary::<_, Float64Type>(round);
         match value {
             ColumnarValue::Array(_) => Ok(ColumnarValue::Array(Arc::new(rounded))),
             ColumnarValue::Scalar(_) => Ok(ColumnarValue::Scalar(

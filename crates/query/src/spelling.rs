@@ -5,11 +5,13 @@
 
 mod casts;
 mod distinct;
+mod exact;
 mod join;
 mod modulo;
 mod power;
 mod rows;
 mod similar;
+mod symmetric;
 mod unnest;
 
 use std::ops::ControlFlow;
@@ -21,9 +23,12 @@ use datafusion::sql::sqlparser::ast::{
 };
 
 use crate::error::Error;
-use crate::function::{APPROX_PERCENTILE, GAPFILL, INTERPOLATE, LOCF, PERCENTILE_AGG, TIME_BUCKET};
+use crate::function::{
+    APPROX_PERCENTILE, AT_TIME_ZONE, GAPFILL, INTERPOLATE, LOCF, PERCENTILE_AGG, TIME_BUCKET,
+};
 
 pub(crate) use join::asof_joins;
+pub(crate) use symmetric::between_symmetric;
 
 /// Rewrites a statement in place.
 pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
@@ -34,6 +39,8 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
         power::rebalance(expr);
         modulo::rewrite(expr);
         name_tuple(expr);
+        name_time_zone(expr);
+        exact::rewrite(expr);
         if let Err(error) = similar::rewrite(expr) {
             return ControlFlow::Break(error);
         }
@@ -85,7 +92,8 @@ impl VisitorMut for Chains {
 
     fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
         distinct::rebalance(expr);
-        match rows::rewrite(expr, &mut self.0) {
+        let spelled = symmetric::rewrite(expr, &mut self.0);
+        match spelled.and_then(|()| rows::rewrite(expr, &mut self.0)) {
             Ok(()) => ControlFlow::Continue(()),
             Err(error) => ControlFlow::Break(error),
         }
@@ -152,8 +160,36 @@ fn name_tuple(expr: &mut Expr) {
     let args = args
         .map(|value| FunctionArg::Unnamed(FunctionArgExpr::Expr(value)))
         .collect();
-    *expr = Expr::Function(Function {
-        name: ObjectName::from(vec![Ident::new("struct")]),
+    *expr = call("struct", args);
+}
+
+/// `time AT TIME ZONE zone` as the call that it is in `PostgreSQL`; the planner's own keeps an instant as it is. A text is a time
+/// with a zone.
+fn name_time_zone(expr: &mut Expr) {
+    let Expr::AtTimeZone {
+        timestamp,
+        time_zone,
+    } = expr
+    else {
+        return;
+    };
+    let time = std::mem::replace(timestamp.as_mut(), null());
+    let zone = std::mem::replace(time_zone.as_mut(), null());
+    let is_text =
+        matches!(&time, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)));
+    let time = if is_text {
+        cast(time, DataType::Timestamp(None, TimezoneInfo::Tz))
+    } else {
+        time
+    };
+    let args = [zone, time].into_iter();
+    let args = args.map(|value| FunctionArg::Unnamed(FunctionArgExpr::Expr(value)));
+    *expr = call(AT_TIME_ZONE, args.collect());
+}
+
+fn call(name: &str, args: Vec<FunctionArg>) -> Expr {
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(name)]),
         uses_odbc_syntax: false,
         parameters: FunctionArguments::None,
         args: FunctionArguments::List(FunctionArgumentList {
@@ -165,7 +201,7 @@ fn name_tuple(expr: &mut Expr) {
         null_treatment: None,
         over: None,
         within_group: Vec::new(),
-    });
+    })
 }
 
 const GAPFILL_PARAMETERS: [&str; 5] = ["bucket_width", "ts", "timezone", "start", "finish"];

@@ -461,7 +461,7 @@ impl Sql {
     ) -> Result<Answer, Error> {
         let options = &self.shared.options;
         describe::check(reading, place, &show)?;
-        if let Some(query) = show.query(place)? {
+        if let Some(query) = show.query(place, self.zone.name())? {
             let statement = statement::parse(&query, Bounds::of(options), &Params::new())?;
             // Names of the system's schema mean the same everywhere, but a database must be there to look them up in.
             let mut place = place.clone();

@@ -96,7 +96,7 @@ pub(crate) fn tokens(sql: &str, bounds: Bounds) -> Result<Vec<TokenWithSpan>, Er
     let tokens = Tokenizer::new(&GenericDialect {}, sql)
         .tokenize_with_location()
         .map_err(|error| syntax(&error.to_string()))?;
-    let tokens = spelling::asof_joins(tokens);
+    let tokens = spelling::between_symmetric(spelling::asof_joins(tokens));
     check_tokens(&tokens, bounds.operators_max)?;
     Ok(tokens)
 }
@@ -154,7 +154,11 @@ fn own(tokens: &[TokenWithSpan], sql: &str) -> Result<Option<Statement>, Error> 
         Token::Whitespace(_) => None,
         _ => Some(String::new()),
     });
-    let words: Vec<String> = words.take(2).collect();
+    let words: Vec<String> = words.take(4).collect();
+    if let Some(error) = sets_zone(&words) {
+        return Err(error);
+    }
+    let words = words.get(..2).unwrap_or(&words);
     let first = words.first().map_or("", String::as_str);
     if ![
         "create", "alter", "drop", "show", "describe", "desc", "kill",
@@ -228,6 +232,24 @@ fn prepare(
         headings
     } else {
         Headings::default()
+    })
+}
+
+/// What is wrong with a statement that sets the time zone of a session.
+fn sets_zone(words: &[String]) -> Option<Error> {
+    let (first, rest) = words.split_first()?;
+    let rest = match rest {
+        [scope, rest @ ..] if scope == "session" || scope == "local" => rest,
+        rest => rest,
+    };
+    let is_zone = match rest {
+        [name, ..] if name == "timezone" => true,
+        [time, zone, ..] => time == "time" && zone == "zone",
+        _ => false,
+    };
+    (is_zone && ["set", "reset"].contains(&first.as_str())).then(|| Error::Unsupported {
+        statement: format!("{} of the time zone", first.to_uppercase()),
+        instead: "each request is a session of its own: send the parameter timezone with it (Europe/Berlin, or +02:00); SHOW timezone answers which one it has",
     })
 }
 

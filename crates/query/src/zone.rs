@@ -121,6 +121,13 @@ impl Zone {
         }
     }
 
+    /// What the clock on the wall of this zone shows at an instant; `None` = a time that is not kept.
+    pub(crate) fn clock(&self, instant_ns: i64) -> Option<i64> {
+        let time = chrono::DateTime::from_timestamp_nanos(instant_ns).naive_utc();
+        let local = self.tz.from_utc_datetime(&time).naive_local();
+        local.and_utc().timestamp_nanos_opt()
+    }
+
     fn refusal(&self, text: &str, why: &str) -> String {
         format!(
             "'{text}' is no time: {why}; write it as '2026-01-31 12:00:00', with Z or an offset such as +01:00 where it is not in {}",
@@ -163,12 +170,17 @@ fn split(text: &str) -> Result<Said<'_>, &'static str> {
         .unwrap_or(rest.len());
     let (clock, zone) = rest.split_at(end);
     let zone = zone.trim();
-    let clock = time_of_day(clock).ok_or("its time of day is none")?;
     let zone = if zone.eq_ignore_ascii_case(UTC) {
         "Z"
     } else {
         zone
     };
+    if is_end_of_day(clock) {
+        // The last day of the calendar is far from all times.
+        let next = day.succ_opt().unwrap_or(day);
+        return Ok(Said::Time(next.and_time(NaiveTime::MIN), zone));
+    }
+    let clock = time_of_day(clock).ok_or("its time of day is none")?;
     Ok(Said::Time(day.and_time(clock), zone))
 }
 
@@ -195,6 +207,15 @@ fn date(text: &str) -> Result<NaiveDate, &'static str> {
         year.min(NaiveDate::MAX.year())
     });
     NaiveDate::from_ymd_opt(year, month, day).ok_or("there is no such day")
+}
+
+/// `24:00`, which is the next midnight, and nothing after it.
+fn is_end_of_day(clock: &str) -> bool {
+    let is_24 = clock.strip_prefix("24");
+    is_24.is_some_and(|rest| {
+        let is_zero = rest.bytes().all(|byte| matches!(byte, b'0' | b':' | b'.'));
+        is_zero && time_of_day(&format!("00{rest}")).is_some()
+    })
 }
 
 /// `05:00`, `05:00:07`, `05:00:07.25`, or the same without colons.
@@ -285,6 +306,10 @@ mod tests {
             ("2024-01-01 050000+01:00", 1_704_081_600),
             ("2024-07-01 05:00 Europe/Berlin", 1_719_802_800),
             ("1969-12-31 23:59", -60),
+            // The midnight at its end, as PostgreSQL has it.
+            ("2024-01-01 24:00", 1_704_153_600),
+            ("2024-12-31T24:00:00.000Z", 1_735_689_600),
+            ("2024-01-01 2400+01:00", 1_704_150_000),
         ] {
             assert_eq!(at("UTC", text), Some(seconds * NS), "{text}");
         }
@@ -298,6 +323,9 @@ mod tests {
             "2024-13-01",
             "2024-02-30",
             "2024-01-01 25:00",
+            "2024-01-01 24:01",
+            "2024-01-01 24:00:00.5",
+            "2024-01-01 24",
             "2024-01-01 05",
             "2024-01-01 05:00.5",
             "2024-01-01 05:00:00.",

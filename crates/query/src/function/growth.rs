@@ -64,7 +64,7 @@ pub(super) enum Growth {
 }
 
 /// All functions of single values, by their first names.
-pub(super) const FUNCTIONS: [(&str, Growth); 181] = [
+pub(super) const FUNCTIONS: [(&str, Growth); 182] = [
     ("__asof_match", Growth::Fixed),
     ("abs", Growth::Fixed),
     ("acos", Growth::Fixed),
@@ -227,6 +227,7 @@ pub(super) const FUNCTIONS: [(&str, Growth); 181] = [
     ("tanh", Growth::Fixed),
     ("time_bucket", Growth::Fixed),
     ("time_bucket_gapfill", Growth::Fixed),
+    ("timezone", Growth::Fixed),
     ("to_char", Growth::Pattern),
     ("to_date", Growth::Fixed),
     ("to_hex", Growth::Fixed),

@@ -25,7 +25,7 @@ impl Copies {
         Self(COPIES_BYTES_MAX)
     }
 
-    fn take(&mut self, values: &[Expr], times: usize) -> Result<(), Error> {
+    pub(super) fn take(&mut self, values: &[Expr], times: usize) -> Result<(), Error> {
         let bytes: usize = values.iter().map(|value| value.to_string().len()).sum();
         let left = self.0.checked_sub(bytes.saturating_mul(times));
         self.0 = left.ok_or_else(|| Error::Plan {

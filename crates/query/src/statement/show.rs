@@ -36,13 +36,15 @@ pub(crate) enum Show {
     /// One of the system's tables as it is.
     Whole(&'static str),
     Setting(Name),
+    /// The time zone of the session.
+    Zone,
     Create {
         table: Path,
     },
 }
 
 /// Things that SHOW knows, for who misspells one.
-const THINGS: [&str; 14] = [
+const THINGS: [&str; 15] = [
     "columns",
     "create",
     "databases",
@@ -56,6 +58,7 @@ const THINGS: [&str; 14] = [
     "settings",
     "tables",
     "tags",
+    "timezone",
     "views",
 ];
 
@@ -111,6 +114,13 @@ pub(crate) fn show(grammar: &mut Grammar<'_>) -> Result<Option<Show>, Error> {
         Show::Create { table }
     } else if grammar.word("functions") {
         return Ok(None);
+    } else if grammar.word("timezone") {
+        Show::Zone
+    } else if grammar.word("time") {
+        if !grammar.word("zone") {
+            return grammar.expected("ZONE");
+        }
+        Show::Zone
     } else {
         Show::Setting(setting(grammar)?)
     };
@@ -187,8 +197,8 @@ pub(crate) fn unknown_setting(name: &Name, known: impl IntoIterator<Item = Strin
 }
 
 impl Show {
-    /// The query that shows it; `None` = it is no query.
-    pub(crate) fn query(&self, place: &Place) -> Result<Option<String>, Error> {
+    /// The query that shows it, in a session of this time zone; `None` = it is no query.
+    pub(crate) fn query(&self, place: &Place, zone: &str) -> Result<Option<String>, Error> {
         let in_place = |database: &str, schema: &str| {
             format!(
                 "database_name = {} AND schema_name = {}",
@@ -255,6 +265,8 @@ impl Show {
                 "SELECT value FROM system.settings WHERE name = {}",
                 literal(&name.text.replace('_', "-"))
             ),
+            // Under the name that PostgreSQL gives it.
+            Self::Zone => format!("SELECT {} AS \"TimeZone\"", literal(zone)),
             Self::Columns { .. } | Self::Create { .. } => return Ok(None),
         };
         Ok(Some(query))

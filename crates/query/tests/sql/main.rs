@@ -14,6 +14,7 @@ mod headings;
 mod hostile;
 mod library;
 mod narrowed;
+mod numbers;
 mod operators;
 mod oracle;
 mod plain;
@@ -30,6 +31,8 @@ mod tags;
 mod templates;
 mod time_range;
 mod times;
+mod values;
+mod zones;
 
 /// As in the program, so that every statement of these tests is held to what it allocates.
 #[global_allocator]

@@ -15,7 +15,6 @@ use crate::engine::copies::backup::log_names;
 use crate::engine::copies::restore::verify_side_file;
 use crate::engine::{Damage, Engine, Options};
 use crate::error::Error;
-use crate::inspect::full_name;
 use crate::layout::{lock_dir, log_options, segment_dir, segment_name, side_name};
 use crate::log::{self, Log};
 use crate::manifest::{Contents, Manifest};
@@ -126,7 +125,7 @@ fn named(
     // A table whose definition does not read, or is in the log only, has its number; what does not read is damage above.
     drop(read_definitions(disk, dir, manifest, &mut catalogue));
     let name_of = |table: &TableId| {
-        let names = full_name(&catalogue, *table).map(|names| names.join("."));
+        let names = catalogue.full_name(*table).map(|names| names.join("."));
         names.unwrap_or_else(|| format!("table {}", table.0))
     };
     let path_of = |id| dir.join(segment_name(id));

@@ -1,0 +1,222 @@
+//! Times with and without a zone, side by side: what a clock shows is an instant of the session's zone wherever it meets instants.
+//!
+//! The story: a dashboard in Berlin joined its shift table, which had times without a zone, and everything came out an hour off,
+//! because they were read in UTC in every session. Expected values are the answers of `PostgreSQL` 15.18 with
+//! `SET timezone = 'Europe/Berlin'` to the same statements over the same rows.
+
+use nilometer_query::Sql;
+
+use crate::support::Store;
+
+/// Rows at 04:00, 05:00 and 06:00 UTC of 2024-01-01, with v from 4 to 6.
+fn store() -> Store {
+    let store = Store::new();
+    store.write_seconds("m v=4 1704081600\nm v=5 1704085200\nm v=6 1704088800");
+    store
+}
+
+/// Clocks: 06:00 of that day, the day, and noon of a day in summer.
+const CLOCKS: &str = "WITH c AS (SELECT timestamp '2024-01-01 06:00' AS t, date '2024-01-01' AS d, timestamp '2024-07-01 12:00' AS s) ";
+
+async fn rows(asker: &Sql, sql: &str) -> Vec<String> {
+    let answer = asker.query("d", sql).await;
+    let answer = answer.unwrap_or_else(|error| panic!("{sql}: {error}"));
+    crate::support::rows(&answer.collect().await.unwrap())
+}
+
+async fn check(cases: &[(&str, &[&str])]) {
+    let store = store();
+    let berlin = store.sql().in_zone("Europe/Berlin").unwrap();
+    for (sql, expected) in cases {
+        let sql = format!("{CLOCKS}{sql}");
+        assert_eq!(rows(&berlin, &sql).await, *expected, "{sql}");
+    }
+}
+
+#[tokio::test]
+async fn clocks_are_compared_with_instants_in_the_zone_of_the_session() {
+    check(&[
+        ("SELECT v FROM m, c WHERE time = t", &["5.0"]),
+        ("SELECT v FROM m, c WHERE time < t", &["4.0"]),
+        ("SELECT v FROM m, c WHERE t <= time ORDER BY v", &["5.0", "6.0"]),
+        ("SELECT v FROM m, c WHERE time IS DISTINCT FROM t ORDER BY v", &["4.0", "6.0"]),
+        ("SELECT v FROM m, c WHERE time BETWEEN t AND t + interval '1 hour' ORDER BY v", &["5.0", "6.0"]),
+        ("SELECT v FROM m, c WHERE t BETWEEN time - interval '1 hour' AND time ORDER BY v", &["5.0", "6.0"]),
+        ("SELECT count(*) FROM m, c WHERE time NOT BETWEEN t AND t", &["2"]),
+        ("SELECT v FROM m, c WHERE time IN (t, t - interval '1 hour') ORDER BY v", &["4.0", "5.0"]),
+        ("SELECT v FROM m, c WHERE t IN (time, time + interval '1 hour') ORDER BY v", &["4.0", "5.0"]),
+        ("SELECT v FROM m WHERE time IN (SELECT t FROM c)", &["5.0"]),
+        ("SELECT t FROM c WHERE t IN (SELECT time FROM m)", &["2024-01-01T06:00:00"]),
+        ("SELECT v FROM m WHERE time >= ALL (SELECT t FROM c) ORDER BY v", &["5.0", "6.0"]),
+        ("SELECT v FROM m WHERE time = (SELECT t FROM c)", &["5.0"]),
+        ("SELECT v FROM m WHERE EXISTS (SELECT 1 FROM c WHERE t = m.time)", &["5.0"]),
+        ("SELECT v FROM m, c WHERE time - interval '5 hours' = d", &["4.0"]),
+        ("SELECT v FROM m WHERE time >= timestamp '2024-01-01 05:00' + interval '1 hour' ORDER BY v", &["5.0", "6.0"]),
+        ("SELECT CASE time WHEN t THEN 'yes' ELSE 'no' END FROM m, c ORDER BY time", &["no", "yes", "no"]),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn clocks_are_joined_with_instants_in_the_zone_of_the_session() {
+    check(&[
+        ("SELECT v FROM m JOIN c ON time = t", &["5.0"]),
+        (
+            "SELECT v FROM m JOIN (SELECT t AS time FROM c) x USING (time)",
+            &["5.0"],
+        ),
+        (
+            "SELECT v FROM m LEFT JOIN c ON time > t WHERE t IS NULL ORDER BY v",
+            &["4.0", "5.0"],
+        ),
+        (
+            "SELECT x FROM (SELECT t AS x FROM c INTERSECT SELECT time FROM m) y",
+            &["2024-01-01T05:00:00Z"],
+        ),
+        (
+            "SELECT x FROM (SELECT time AS x FROM m EXCEPT SELECT t FROM c) y ORDER BY x",
+            &["2024-01-01T04:00:00Z", "2024-01-01T06:00:00Z"],
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn clocks_become_instants_in_the_zone_of_the_session() {
+    check(&[
+        (
+            "SELECT t::timestamptz, d::timestamptz, s::timestamptz FROM c",
+            &["2024-01-01T05:00:00Z|2023-12-31T23:00:00Z|2024-07-01T10:00:00Z"],
+        ),
+        (
+            "SELECT coalesce(t, time), greatest(t, time), nullif(time, t), CASE WHEN v > 5 THEN time ELSE d END FROM m, c ORDER BY time",
+            &[
+                "2024-01-01T05:00:00Z|2024-01-01T05:00:00Z|2024-01-01T04:00:00Z|2023-12-31T23:00:00Z",
+                "2024-01-01T05:00:00Z|2024-01-01T05:00:00Z|-|2023-12-31T23:00:00Z",
+                "2024-01-01T05:00:00Z|2024-01-01T06:00:00Z|2024-01-01T06:00:00Z|2024-01-01T06:00:00Z",
+            ],
+        ),
+        (
+            "SELECT x FROM (SELECT time AS x FROM m UNION SELECT t FROM c UNION ALL SELECT s FROM c) y ORDER BY x",
+            &[
+                "2024-01-01T04:00:00Z",
+                "2024-01-01T05:00:00Z",
+                "2024-01-01T06:00:00Z",
+                "2024-07-01T10:00:00Z",
+            ],
+        ),
+        (
+            "SELECT max(x) FROM (SELECT coalesce(NULL::timestamptz, s) AS x FROM c) y",
+            &["2024-07-01T10:00:00Z"],
+        ),
+        (
+            "SELECT extract(epoch FROM time - t), extract(epoch FROM d - time) FROM m, c ORDER BY time",
+            &["-3600.0|-18000.0", "0.0|-21600.0", "3600.0|-25200.0"],
+        ),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn instants_become_what_the_clock_of_the_session_shows() {
+    check(&[
+        (
+            "SELECT time::timestamp, time::date FROM m ORDER BY 1",
+            &[
+                "2024-01-01T05:00:00|2024-01-01",
+                "2024-01-01T06:00:00|2024-01-01",
+                "2024-01-01T07:00:00|2024-01-01",
+            ],
+        ),
+        (
+            "SELECT (t + interval '17 hours 30 minutes')::timestamptz::date, t::timestamptz::timestamp = t, d::timestamptz::date = d FROM c",
+            &["2024-01-01|true|true"],
+        ),
+        ("SELECT current_date = now()::date, now() >= current_date", &["true|true"]),
+    ])
+    .await;
+}
+
+#[tokio::test]
+async fn at_time_zone_turns_instants_into_clocks_and_clocks_into_instants() {
+    check(&[
+        (
+            "SELECT timestamp '2024-07-01 12:00' AT TIME ZONE 'America/New_York', timestamptz '2024-07-01 12:00Z' AT TIME ZONE 'America/New_York'",
+            &["2024-07-01T16:00:00Z|2024-07-01T08:00:00"],
+        ),
+        (
+            "SELECT date '2024-07-01' AT TIME ZONE 'UTC', '2024-07-01 12:00' AT TIME ZONE 'UTC'",
+            &["2024-06-30T22:00:00|2024-07-01T10:00:00"],
+        ),
+        // Left out, there twice, and the second of the two.
+        (
+            "SELECT timestamp '2024-03-31 02:30' AT TIME ZONE 'Europe/Berlin', timestamp '2024-10-27 02:30' AT TIME ZONE 'Europe/Berlin', timestamptz '2024-10-27 01:30Z' AT TIME ZONE 'Europe/Berlin'",
+            &["2024-03-31T01:30:00Z|2024-10-27T01:30:00Z|2024-10-27T02:30:00"],
+        ),
+        (
+            "SELECT date_trunc('day', time AT TIME ZONE 'Asia/Tokyo') AS day, count(*) FROM m GROUP BY day",
+            &["2024-01-01T00:00:00|3"],
+        ),
+    ])
+    .await;
+    let store = store();
+    // In UTC it was the clock of UTC that the zone was put behind.
+    assert_eq!(
+        store
+            .rows("SELECT timestamp '2024-01-01 05:00' AT TIME ZONE 'Europe/Berlin'")
+            .await,
+        ["2024-01-01T04:00:00Z"]
+    );
+    for sql in [
+        "SELECT time AT TIME ZONE 'Mars' FROM m",
+        "SELECT time AT TIME ZONE 5 FROM m",
+        "SELECT v AT TIME ZONE 'UTC' FROM m",
+    ] {
+        let error = store.error(sql).await.to_string();
+        assert!(error.contains("Europe/Berlin"), "{sql}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn a_view_is_in_utc_for_whoever_reads_it() {
+    let store = store();
+    store
+        .rows("CREATE VIEW w AS SELECT v, time::date AS day FROM m, (VALUES (timestamp '2024-01-01 06:00')) AS c(t) WHERE time = t")
+        .await;
+    store
+        .rows("CREATE VIEW x AS SELECT v, d::timestamptz AS at FROM m, (VALUES (date '2024-01-01')) AS c(d) WHERE v = 4")
+        .await;
+    let berlin = store.sql().in_zone("Europe/Berlin").unwrap();
+    for sql in ["SELECT v, day FROM w", "SELECT v, at FROM x"] {
+        assert_eq!(rows(&berlin, sql).await, store.rows(sql).await, "{sql}");
+    }
+    assert_eq!(
+        rows(&berlin, "SELECT v, day FROM w").await,
+        ["6.0|2024-01-01"]
+    );
+    assert_eq!(
+        rows(&berlin, "SELECT at FROM x").await,
+        ["2024-01-01T00:00:00Z"]
+    );
+}
+
+/// The story: `SET TIME ZONE` said that settings are the server's, and `SHOW timezone` that there is no such setting.
+#[tokio::test]
+async fn the_zone_of_a_session_is_shown_and_how_to_set_it_is_said() {
+    let store = store();
+    let berlin = store.sql().in_zone("Europe/Berlin").unwrap();
+    for sql in ["SHOW timezone", "SHOW TIME ZONE", "show TimeZone"] {
+        assert_eq!(store.rows(sql).await, ["UTC"], "{sql}");
+        assert_eq!(rows(&berlin, sql).await, ["Europe/Berlin"], "{sql}");
+    }
+    for sql in [
+        "SET TIME ZONE 'Europe/Berlin'",
+        "SET timezone = 'Europe/Berlin'",
+        "SET SESSION timezone TO 'Europe/Berlin'",
+        "SET LOCAL TIME ZONE 'Europe/Berlin'",
+        "RESET timezone",
+    ] {
+        let error = store.error(sql).await.to_string();
+        assert!(error.contains("the parameter timezone"), "{sql}: {error}");
+    }
+}
