@@ -50,12 +50,12 @@ pub(crate) struct Batch {
 /// Batches in the order of the file.
 #[derive(Debug)]
 pub(crate) struct Source {
-    kind: Kind,
+    kind: SourceKind,
     next_number: u64,
 }
 
 #[derive(Debug)]
-enum Kind {
+enum SourceKind {
     Batches {
         reader: BatchReader<BufReader<File>>,
         file: Arc<File>,
@@ -84,7 +84,7 @@ impl Source {
             let file_bytes = file.metadata().map_err(Error::io("look at", path))?.len();
             let reader = BatchReader::open(BufReader::new(open()?), path)?;
             return Ok(Self {
-                kind: Kind::Batches {
+                kind: SourceKind::Batches {
                     reader,
                     file: Arc::new(file),
                     file_bytes,
@@ -108,7 +108,7 @@ impl Source {
         }
         let reader = LineReader::new(open()?, path, batch_rows);
         Ok(Self {
-            kind: Kind::Lines(reader),
+            kind: SourceKind::Lines(reader),
             next_number: 0,
         })
     }
@@ -116,15 +116,15 @@ impl Source {
     /// What a batch file says about itself; plain text says nothing.
     pub(crate) fn header(&self) -> Option<&Header> {
         match &self.kind {
-            Kind::Batches { reader, .. } => Some(reader.header()),
-            Kind::Lines(_) => None,
+            SourceKind::Batches { reader, .. } => Some(reader.header()),
+            SourceKind::Lines(_) => None,
         }
     }
 
     /// The next batch, or `None` at the end. `spare` is a buffer to fill, if there is one.
     pub(crate) fn next_batch(&mut self, spare: Option<Vec<u8>>) -> Result<Option<Batch>> {
         let (rows, body) = match &mut self.kind {
-            Kind::Batches {
+            SourceKind::Batches {
                 reader,
                 file,
                 file_bytes,
@@ -139,7 +139,7 @@ impl Source {
                     (extent.rows, body)
                 }
             },
-            Kind::Lines(reader) => {
+            SourceKind::Lines(reader) => {
                 let mut text = spare.unwrap_or_default();
                 match reader.next_lines(&mut text)? {
                     0 => return Ok(None),

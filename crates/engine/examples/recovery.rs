@@ -13,7 +13,7 @@ use std::time::Instant;
 
 use nilometer_engine::disk::RealDisk;
 use nilometer_engine::ingest::Session;
-use nilometer_engine::{Engine, LentThreads, Options, SystemClock};
+use nilometer_engine::{Engine, Options, ReplayWorkers, SystemClock};
 use nilometer_lineproto::Precision;
 
 type Failure = Box<dyn std::error::Error>;
@@ -68,7 +68,7 @@ fn fill(file: &Path, dir: &Path, batch_rows: usize) -> Result<(), Failure> {
 
 fn open(dir: &Path, threads: usize) -> Result<(), Failure> {
     let begin = Instant::now();
-    let lent = LentThreads::default();
+    let lent = ReplayWorkers::default();
     let engine = std::thread::scope(|scope| {
         for _ in 0..threads {
             scope.spawn(|| lent.work());

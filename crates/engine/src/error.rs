@@ -1,4 +1,4 @@
-//! What can go wrong in the store, one variant per thing that the caller can do about it.
+//! Errors of the store: one variant for each thing that the caller can react to.
 
 use std::io;
 use std::path::{Path, PathBuf};

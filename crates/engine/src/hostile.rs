@@ -1,4 +1,4 @@
-//! Bytes from anywhere, one function for each decoder: what a fuzzer, and the test that replays what it found, calls.
+//! Entry points for fuzzing: one function of arbitrary bytes for each decoder.
 //!
 //! Does: hand bytes to a decoder behind its checksum, where damage and malice look alike, and panic when a promise is
 //! broken: what decodes must encode, and that must decode to the same. Does not: belong to the engine's interface.

@@ -77,7 +77,7 @@ pub use engine::{
     Repaired, RestoreReport, RetentionPause, RowKey, ScrubStep, Scrubbed, Unordered, Verified,
 };
 pub use error::Error;
-pub use lent::LentThreads;
+pub use lent::ReplayWorkers;
 pub use nearest::nearest;
 pub use nilometer_codec::PhysicalType;
 pub use nilometer_codec::stats::float_order;

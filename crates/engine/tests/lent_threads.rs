@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk, MemoryDisk};
 use nilometer_engine::ingest::Session;
-use nilometer_engine::{Engine, Error, LentThreads, Options, SystemClock};
+use nilometer_engine::{Engine, Error, Options, ReplayWorkers, SystemClock};
 use nilometer_lineproto::Precision;
 use rich::assert_same;
 use support::everything;
@@ -19,7 +19,7 @@ use support::everything;
 const DIR: &str = "/d";
 
 fn open(disk: Arc<dyn Disk>, options: Options, threads: usize) -> Result<Arc<Engine>, Error> {
-    let lent = LentThreads::default();
+    let lent = ReplayWorkers::default();
     // A scope ends when all its threads have: whatever becomes of the store, they come back.
     std::thread::scope(|scope| {
         for _ in 0..threads {

@@ -1,4 +1,4 @@
-//! Requests that are wrong, and what each must be answered with.
+//! Invalid requests, and the answer that each must get.
 //!
 //! Does: a list of wrong requests of every kind, and endless damaged ones of a seed.
 //! Does not: write into a table of the ledger; what a damaged body leaves goes to a database of its own.

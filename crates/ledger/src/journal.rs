@@ -1,4 +1,4 @@
-//! The journal: what was sent, on stable storage before it was sent, and what came back.
+//! The journal: each request on stable storage before it is sent, and its answer.
 //!
 //! Does: append a line for each thing that happens, sync where the line must be there first, read a journal again.
 //! Does not: live on the disk that is under trial.

@@ -1,4 +1,4 @@
-//! What became of each batch, and the comparison with what a server shows.
+//! The account of every batch, and its comparison with the server's rows.
 //!
 //! Does: keep the fate of every batch, delete and table, in memory as in the journal; count what is missing, doubled or
 //! altered; settle the fate of what was never answered.

@@ -1,4 +1,4 @@
-//! One data directory, its ledger, and what a client does with a server on it.
+//! One data directory over several starts of the server, with its client and its ledger.
 //!
 //! Does: make the tables, send batches, deletes and definitions, send again what was not answered, read everything back.
 //! Does not: decide when a fault comes; the trials do.

@@ -44,7 +44,7 @@ Options:
   --keep DIR      write what was found, with the command that repeats it, into a file there for each kind";
 
 /// A kind of trial.
-struct Kind {
+struct TrialKind {
     name: &'static str,
     what: &'static str,
     run: fn(&Context) -> Result<Outcome>,
@@ -53,57 +53,57 @@ struct Kind {
     quick: u64,
 }
 
-const KINDS: [Kind; 8] = [
-    Kind {
+const KINDS: [TrialKind; 8] = [
+    TrialKind {
         name: "answers",
         what: "ends of a process in a long mixed life",
         run: answers::answers,
         faults: 400,
         quick: 25,
     },
-    Kind {
+    TrialKind {
         name: "kills",
         what: "SIGKILL under load",
         run: kills::kills,
         faults: 100,
         quick: 20,
     },
-    Kind {
+    TrialKind {
         name: "power",
         what: "power cuts under load",
         run: kills::power_cuts,
         faults: 150,
         quick: 15,
     },
-    Kind {
+    TrialKind {
         name: "syscalls",
         what: "kills at the n-th system call",
         run: syscalls::kills,
         faults: 600,
         quick: 40,
     },
-    Kind {
+    TrialKind {
         name: "errors",
         what: "EIO and ENOSPC at the n-th system call",
         run: syscalls::errors,
         faults: 200,
         quick: 30,
     },
-    Kind {
+    TrialKind {
         name: "full-disk",
         what: "disks filled and freed",
         run: full_disk::fills,
         faults: 10,
         quick: 3,
     },
-    Kind {
+    TrialKind {
         name: "mutations",
         what: "files damaged",
         run: mutations::mutations,
         faults: 5000,
         quick: 400,
     },
-    Kind {
+    TrialKind {
         name: "hostile",
         what: "hostile requests",
         run: hostile::hostile,

@@ -1,4 +1,4 @@
-//! What becomes of bytes on a disk that goes bad.
+//! Damage to files: the mutations of a disk that goes bad.
 //!
 //! Does: change the bytes of a file in one of the ways that disks and people have, and say in words which.
 //! Does not: touch files; the trial writes what comes back.

@@ -1,4 +1,4 @@
-//! What can be wrong with a line, in the words InfluxDB 1.x uses: its clients show them, and some act on them.
+//! Errors of line protocol in the words of InfluxDB 1.x: clients show them, and some act on them.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Where lines begin and end.
+//! Line boundaries.
 
 use memchr::memchr;
 

@@ -1,4 +1,4 @@
-//! What a line says: a series, fields, and perhaps a time.
+//! A point: series, fields and an optional time.
 
 use std::borrow::Cow;
 

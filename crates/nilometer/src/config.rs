@@ -1,4 +1,4 @@
-//! Where the settings of a server come from: flags, then the environment, then one TOML file, then defaults.
+//! Sources of settings: flags, environment, one TOML file, defaults, in this order.
 //!
 //! Does: read the file, check it against the flags of `serve`, hand what counts to the command line's parser as if it
 //! had been typed, and show the outcome (`nilometer config`). Does not: know any setting by name; the flags are the list.
@@ -113,13 +113,13 @@ fn settings(command: &Command) -> Vec<&Arg> {
 
 /// What kind of value a setting takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum SettingType {
     Flag,
     Number,
     Text,
 }
 
-impl Kind {
+impl SettingType {
     fn of(arg: &Arg) -> Self {
         if matches!(arg.get_action(), ArgAction::SetTrue) {
             return Self::Flag;

@@ -32,17 +32,14 @@
 //! The crate's version follows semantic versioning: before 1.0 a change of the second number may break a program, a
 //! change of the third does not. [`arrow`] is part of the interface, and so is its first version number.
 
-mod database;
-mod error;
-mod rows;
-
+mod library;
 pub use arrow;
-pub use database::{Database, Options, open};
-pub use error::Error;
+pub use library::database::{Database, Options, open};
+pub use library::error::Error;
+pub use library::rows::{RowStream, Rows};
 pub use nilometer_engine::Options as StoreOptions;
 pub use nilometer_engine::ingest::{
     Missing, OnConflict, Rejected, Target, TypedReport, WriteReport,
 };
 pub use nilometer_lineproto::Precision;
 pub use nilometer_query::SqlOptions;
-pub use rows::{RowStream, Rows};

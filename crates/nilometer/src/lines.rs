@@ -17,12 +17,12 @@ use nilometer_lineproto::{FieldValue, write_line};
 pub(crate) enum Role {
     Time,
     Tag,
-    Field(Kind),
+    Field(FieldType),
 }
 
 /// The type of a field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum FieldType {
     Float,
     Integer,
     Unsigned,
@@ -32,7 +32,7 @@ pub(crate) enum Kind {
     Bytes,
 }
 
-impl Kind {
+impl FieldType {
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Float => "float",
@@ -77,7 +77,7 @@ pub(crate) struct LinePrinter {
 impl LinePrinter {
     pub(crate) fn new(schema: &Schema, table: &str, wishes: &Wishes) -> anyhow::Result<Self> {
         let columns = roles(schema, wishes)?;
-        let bytes = Role::Field(Kind::Bytes);
+        let bytes = Role::Field(FieldType::Bytes);
         if let Some((name, _)) = columns.iter().find(|(_, role)| *role == bytes) {
             bail!(
                 "column \"{name}\" has bytes, which line protocol has no text for; leave it out or cast it, with --query"
@@ -217,13 +217,13 @@ enum Values {
 }
 
 impl Values {
-    fn new(kind: Kind, column: &ArrayRef) -> anyhow::Result<Self> {
+    fn new(kind: FieldType, column: &ArrayRef) -> anyhow::Result<Self> {
         Ok(match kind {
-            Kind::Float => Self::Float(cast(column, &DataType::Float64)?),
-            Kind::Integer => Self::Integer(cast(column, &DataType::Int64)?),
-            Kind::Unsigned => Self::Unsigned(cast(column, &DataType::UInt64)?),
-            Kind::Boolean => Self::Boolean(cast(column, &DataType::Boolean)?),
-            Kind::Text | Kind::Bytes => Self::Text(cast(column, &DataType::Utf8)?),
+            FieldType::Float => Self::Float(cast(column, &DataType::Float64)?),
+            FieldType::Integer => Self::Integer(cast(column, &DataType::Int64)?),
+            FieldType::Unsigned => Self::Unsigned(cast(column, &DataType::UInt64)?),
+            FieldType::Boolean => Self::Boolean(cast(column, &DataType::Boolean)?),
+            FieldType::Text | FieldType::Bytes => Self::Text(cast(column, &DataType::Utf8)?),
         })
     }
 
@@ -308,13 +308,13 @@ pub(crate) fn times_of(column: &ArrayRef) -> anyhow::Result<ArrayRef> {
     cast(&column, &nanoseconds).context("the time column cannot be read as times")
 }
 
-pub(crate) fn kind_of(kind: &DataType) -> Option<Kind> {
+pub(crate) fn kind_of(kind: &DataType) -> Option<FieldType> {
     Some(match kind {
         DataType::Dictionary(_, values) => kind_of(values)?,
-        DataType::Boolean => Kind::Boolean,
-        kind if kind.is_signed_integer() => Kind::Integer,
-        kind if kind.is_unsigned_integer() => Kind::Unsigned,
-        kind if kind.is_numeric() => Kind::Float,
+        DataType::Boolean => FieldType::Boolean,
+        kind if kind.is_signed_integer() => FieldType::Integer,
+        kind if kind.is_unsigned_integer() => FieldType::Unsigned,
+        kind if kind.is_numeric() => FieldType::Float,
         DataType::Utf8
         | DataType::LargeUtf8
         | DataType::Utf8View
@@ -323,11 +323,11 @@ pub(crate) fn kind_of(kind: &DataType) -> Option<Kind> {
         | DataType::Date64
         | DataType::Time32(_)
         | DataType::Time64(_)
-        | DataType::Null => Kind::Text,
+        | DataType::Null => FieldType::Text,
         DataType::Binary
         | DataType::LargeBinary
         | DataType::BinaryView
-        | DataType::FixedSizeBinary(_) => Kind::Bytes,
+        | DataType::FixedSizeBinary(_) => FieldType::Bytes,
         _ => return None,
     })
 }

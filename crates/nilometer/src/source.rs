@@ -1,4 +1,4 @@
-//! Where rows come from and go to: a server, or a data directory that no server has open.
+//! Sources of rows: a server, or an offline data directory.
 //!
 //! Does: choose between the two by the command line, run statements on either. Does not: print or format.
 

@@ -1,4 +1,4 @@
-//! What a query answers: a schema, then batches as they are computed.
+//! The result of a query: a schema, then a stream of batches.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -15,14 +15,16 @@ use futures::{Stream, StreamExt, stream};
 use tokio::time::Sleep;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use crate::running::Running;
-use crate::scope::{self, Scope};
+use crate::limits::running::Running;
+use crate::limits::scope::{self, Scope};
 use crate::statement::headings::Names;
 use crate::{Error, SqlOptions};
 
 /// Memory of a query that its answer's reader has taken over, given back when dropped.
 #[derive(Debug)]
-pub struct Held(#[expect(dead_code, reason = "it is there to be dropped")] MemoryReservation);
+pub struct AnswerMemory(
+    #[expect(dead_code, reason = "it is there to be dropped")] MemoryReservation,
+);
 
 /// The rows of an answer, batch by batch. Dropping it stops the query.
 ///
@@ -148,9 +150,9 @@ impl Answer {
     }
 
     /// The first bytes of what is held, for who takes them along: they count as the query's until this is dropped.
-    pub fn hand_over(&mut self, bytes: usize) -> Held {
+    pub fn hand_over(&mut self, bytes: usize) -> AnswerMemory {
         let bytes = bytes.min(self.held.size());
-        Held(self.held.split(bytes))
+        AnswerMemory(self.held.split(bytes))
     }
 
     /// Names and types of the columns.

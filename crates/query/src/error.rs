@@ -1,4 +1,4 @@
-//! What can go wrong with a query, one variant per thing that the caller can do about it.
+//! Errors of queries: one variant for each thing that the caller can react to.
 
 use std::any::Any;
 
@@ -8,7 +8,7 @@ use datafusion::error::DataFusionError;
 use nilometer_service::Error as ServiceError;
 pub use nilometer_service::Position;
 
-use crate::attempt::TooManyRows;
+use crate::limits::attempt::TooManyRows;
 
 mod class;
 

@@ -68,7 +68,7 @@ pub(crate) fn register(session: &mut SessionState) -> Result<()> {
     for function in postgres::functions() {
         session.register_udf(function)?;
     }
-    session.register_udf(crate::asof::marker())?;
+    session.register_udf(crate::operators::asof::marker())?;
     for aggregate in series::functions() {
         session.register_udaf(aggregate)?;
     }
@@ -78,7 +78,7 @@ pub(crate) fn register(session: &mut SessionState) -> Result<()> {
     session.register_udaf(Arc::new(AggregateUDF::new_from_impl(
         percentile::PercentileDisc::new(),
     )))?;
-    session.register_expr_planner(Arc::new(crate::planner::Caret))?;
+    session.register_expr_planner(Arc::new(crate::planning::planner::Caret))?;
     for aggregate in extreme::functions() {
         session.register_udaf(aggregate)?;
     }

@@ -1,4 +1,4 @@
-//! The way in: one statement, one snapshot, one answer.
+//! The entry point: one statement, one snapshot, one result.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -23,25 +23,31 @@ use tokio_util::sync::CancellationToken;
 
 use crate::Params;
 use crate::SqlOptions;
-use crate::aggregate::AggregateFromStatistics;
 use crate::answer::Answer;
-use crate::attempt::Attempt;
-use crate::catalogue::Reading;
-use crate::cooperate::cooperate;
 use crate::error::Error;
-use crate::few_rows::ThreadsByRows;
-use crate::memory::{QueryMemory, SharedMemory};
-use crate::narrow::NarrowScans;
-use crate::plain::is_plain;
-use crate::plan::{explain_by_text, plan_as_asked, read_times, reads_information_schema};
-use crate::running::{Running, Statements};
-use crate::scope::follow_tasks;
-use crate::statement::name::Place;
+use crate::function;
+use crate::limits::attempt::Attempt;
+use crate::limits::batch_size;
+use crate::limits::cooperate::cooperate;
+use crate::limits::memory::{QueryMemory, SharedMemory};
+use crate::limits::room;
+use crate::limits::running::{Running, Statements};
+use crate::limits::scope::follow_tasks;
+use crate::operators::aggregate::AggregateFromStatistics;
+use crate::operators::window;
+use crate::planning::few_rows::ThreadsByRows;
+use crate::planning::narrow::NarrowScans;
+use crate::planning::plain;
+use crate::planning::plain::is_plain;
+use crate::planning::plan::{explain_by_text, plan_as_asked, read_times, reads_information_schema};
+use crate::planning::planner;
+use crate::planning::templates::{Shape, Templates};
+use crate::semantics::zone::Zone;
+use crate::statement::name::NameScope;
 use crate::statement::{self, Bounds, Change, Question, Show, Statement};
-use crate::templates::{Shape, Templates};
+use crate::tables::catalogue::ReadContext;
+use crate::tables::describe;
 use crate::write::{self, Writing};
-use crate::zone::Zone;
-use crate::{describe, function, plain, planner, room, wide, window};
 
 /// SQL over an engine. Cheap to share and to clone; each statement is on its own.
 #[derive(Clone)]
@@ -255,8 +261,8 @@ impl Sql {
     }
 
     /// The newest snapshot.
-    pub(crate) fn reading(&self) -> Reading {
-        Reading::new(&self.shared, self.zone.clone())
+    pub(crate) fn reading(&self) -> ReadContext {
+        ReadContext::new(&self.shared, self.zone.clone())
     }
 
     pub(crate) fn engine(&self) -> &Arc<Engine> {
@@ -267,7 +273,7 @@ impl Sql {
         &self.shared.options
     }
 
-    fn writing(&self, reading: Reading, place: Place, running: Running) -> Writing<'_> {
+    fn writing(&self, reading: ReadContext, place: NameScope, running: Running) -> Writing<'_> {
         Writing {
             sql: self,
             reading,
@@ -282,8 +288,8 @@ impl Sql {
 
     async fn read(
         &self,
-        reading: &Reading,
-        place: &Place,
+        reading: &ReadContext,
+        place: &NameScope,
         question: Question,
         shape: Option<&Shape>,
         running: Running,
@@ -325,7 +331,7 @@ impl Sql {
         let Some(schema) = reading.snapshot.default_schema(database) else {
             return Ok(None);
         };
-        let place = Place {
+        let place = NameScope {
             database: database.to_owned(),
             schema,
         };
@@ -374,12 +380,12 @@ impl Sql {
         let scope = running.scope();
         let plan = room::hold(plan)?;
         let default = session.config().batch_size();
-        let rows = wide::batch_rows(&plan, default)?;
+        let rows = batch_size::batch_rows(&plan, default)?;
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.shared.runtime)
             .with_memory_pool(Arc::clone(running.memory()) as _)
             .build_arc()?;
         if lists_functions {
-            let plan = cooperate(wide::with_rows(plan, rows, default)?, &scope)?;
+            let plan = cooperate(batch_size::with_rows(plan, rows, default)?, &scope)?;
             let config = session.config().clone().with_batch_size(rows);
             let task = TaskContext::from(session)
                 .with_session_config(config)
@@ -454,8 +460,8 @@ impl Sql {
 
     async fn show(
         &self,
-        reading: &Reading,
-        place: &Place,
+        reading: &ReadContext,
+        place: &NameScope,
         show: Show,
         running: Running,
     ) -> Result<Answer, Error> {
@@ -491,7 +497,12 @@ impl Sql {
         Ok(Answer::of_batch(batch, running, options))
     }
 
-    async fn change(&self, reading: &Reading, place: Place, change: Change) -> Result<(), Error> {
+    async fn change(
+        &self,
+        reading: &ReadContext,
+        place: NameScope,
+        change: Change,
+    ) -> Result<(), Error> {
         if let Change::CreateView(view) = &change {
             let name = view.path.clone().table(&place)?;
             describe::check_view(reading, &name, &view.query).await?;
@@ -502,7 +513,11 @@ impl Sql {
 }
 
 /// Where names without a place are looked up. What concerns whole databases needs none.
-fn place_of(reading: &Reading, database: &str, statement: &Statement) -> Result<Place, Error> {
+fn place_of(
+    reading: &ReadContext,
+    database: &str,
+    statement: &Statement,
+) -> Result<NameScope, Error> {
     let schema = reading.snapshot.default_schema(database);
     let of_databases = matches!(
         statement,
@@ -519,7 +534,7 @@ fn place_of(reading: &Reading, database: &str, statement: &Statement) -> Result<
         }
         .into());
     }
-    Ok(Place {
+    Ok(NameScope {
         database: database.to_owned(),
         schema: schema.unwrap_or_else(|| DEFAULT_SCHEMA.to_owned()),
     })

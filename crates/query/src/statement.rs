@@ -6,6 +6,7 @@ mod grammar;
 pub(crate) mod headings;
 pub(crate) mod name;
 mod params;
+pub(crate) mod rewrite;
 pub(crate) mod settings;
 mod show;
 pub(crate) mod types;
@@ -16,7 +17,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::error::{Error, syntax};
-use crate::{Params, SqlOptions, spelling};
+use crate::{Params, SqlOptions};
 use bounds::{check_tables, check_tokens};
 use grammar::Grammar;
 use headings::Headings;
@@ -96,7 +97,7 @@ pub(crate) fn tokens(sql: &str, bounds: Bounds) -> Result<Vec<TokenWithSpan>, Er
     let tokens = Tokenizer::new(&GenericDialect {}, sql)
         .tokenize_with_location()
         .map_err(|error| syntax(&error.to_string()))?;
-    let tokens = spelling::between_symmetric(spelling::asof_joins(tokens));
+    let tokens = rewrite::between_symmetric(rewrite::asof_joins(tokens));
     check_tokens(&tokens, bounds.operators_max)?;
     Ok(tokens)
 }
@@ -226,7 +227,7 @@ fn prepare(
     let headings = headings::take(statement);
     params::fill(params, statement.as_mut())?;
     headings::distinguish(statement);
-    spelling::rewrite(statement)?;
+    rewrite::rewrite(statement)?;
     check_tables(statement, bounds.operators_max)?;
     Ok(if writes_too {
         headings

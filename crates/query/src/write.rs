@@ -27,15 +27,15 @@ use futures::StreamExt;
 use nilometer_engine::{Error as EngineError, RowKey, SeriesId, TIME_COLUMN, TableSchema};
 
 use crate::answer::Answer;
-use crate::catalogue::Reading;
 use crate::error::{Error, Position};
-use crate::names;
-use crate::plan::plan;
-use crate::running::Running;
+use crate::limits::running::Running;
+use crate::planning::plan::plan;
+use crate::semantics::times;
+use crate::semantics::zone::Zone;
 use crate::sql::Sql;
-use crate::statement::name::{Place, TableName, is_reserved};
-use crate::times;
-use crate::zone::Zone;
+use crate::statement::name::{NameScope, TableName, is_reserved};
+use crate::tables::catalogue::ReadContext;
+use crate::tables::names;
 
 pub(crate) use delete::delete;
 pub(crate) use insert::insert;
@@ -47,8 +47,8 @@ const TRIES_MAX: usize = 10;
 /// One statement that writes, on its way.
 pub(crate) struct Writing<'a> {
     pub(crate) sql: &'a Sql,
-    pub(crate) reading: Reading,
-    pub(crate) place: Place,
+    pub(crate) reading: ReadContext,
+    pub(crate) place: NameScope,
     pub(crate) running: Running,
 }
 
@@ -70,7 +70,7 @@ impl Writing<'_> {
     /// Plans a query in the place of the statement.
     async fn plan(
         &self,
-        reading: &Reading,
+        reading: &ReadContext,
         query: ast::Query,
     ) -> Result<(SessionState, LogicalPlan), Error> {
         let session = reading.session(&self.place);
@@ -271,7 +271,7 @@ fn is_overtaken(error: &Error) -> bool {
 fn only_table(
     tables: &[ast::TableWithJoins],
     statement: &str,
-    place: &Place,
+    place: &NameScope,
 ) -> Result<(TableName, ast::TableWithJoins), Error> {
     let refused = || Error::Unsupported {
         statement: format!("{statement} of more than one table"),

@@ -1,4 +1,4 @@
-//! The line of the log that each request gets, when the last byte of its answer is on its way or nobody takes it.
+//! The access log: one line for each request, written when its answer has ended.
 
 use std::pin::Pin;
 use std::sync::Arc;

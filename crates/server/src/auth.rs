@@ -7,14 +7,14 @@ use axum::http::header;
 use axum::http::request::Parts;
 use nilometer_service::{Class, Token};
 
-use crate::error::Refusal;
+use crate::error::ErrorResponse;
 use crate::parameters::Parameters;
 
 /// Refuses a request that does not show the token.
-pub(crate) fn check(token: &Token, request: &Parts) -> Result<(), Refusal> {
+pub(crate) fn check(token: &Token, request: &Parts) -> Result<(), ErrorResponse> {
     let shown = shown(request);
     if shown.is_empty() {
-        return Err(Refusal::of(
+        return Err(ErrorResponse::of(
             Class::Unauthorized,
             "unable to parse authentication credentials: send the header 'Authorization: Bearer TOKEN', or the token as a password",
         ));
@@ -95,7 +95,7 @@ mod tests {
 
     const SECRET: &str = "0123456789abcdef:x";
 
-    fn shown_in(uri: &str, authorization: &[&str]) -> Result<(), Refusal> {
+    fn shown_in(uri: &str, authorization: &[&str]) -> Result<(), ErrorResponse> {
         let mut request = Request::get(uri);
         for value in authorization {
             request = request.header(header::AUTHORIZATION, *value);

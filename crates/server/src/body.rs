@@ -1,4 +1,4 @@
-//! Bodies of requests, from the socket to memory: bounded in bytes, in time, and in what all of them hold together.
+//! Request bodies: bounded in bytes, in time, and in memory over all requests.
 //!
 //! Nothing is allocated because a number says so: a buffer grows with the bytes that have come.
 
@@ -10,10 +10,10 @@ use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use nilometer_service::executor::within;
-use nilometer_service::{BodyMemory, Error as ServiceError, Held};
+use nilometer_service::{BodyMemory, BodyPermit, Error as ServiceError};
 
 use crate::config::ServerConfig;
-use crate::error::Refusal;
+use crate::error::ErrorResponse;
 use crate::sabotage::Sabotage;
 
 /// Largest buffer that is made at once for an announced length.
@@ -35,7 +35,7 @@ pub(crate) enum Encoding {
 }
 
 impl Encoding {
-    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, Refusal> {
+    pub(crate) fn of(headers: &HeaderMap) -> Result<Self, ErrorResponse> {
         let Some(value) = headers.get(header::CONTENT_ENCODING) else {
             return Ok(Self::Identity);
         };
@@ -48,7 +48,7 @@ impl Encoding {
             "" | "identity" => Ok(Self::Identity),
             "gzip" | "x-gzip" => Ok(Self::Gzip),
             "zstd" => Ok(Self::Zstd),
-            other => Err(Refusal::new(
+            other => Err(ErrorResponse::new(
                 StatusCode::UNSUPPORTED_MEDIA_TYPE,
                 format!("unknown Content-Encoding '{other}': use identity, gzip or zstd"),
             )),
@@ -61,7 +61,7 @@ impl Encoding {
 pub(crate) struct Received {
     bytes: Vec<u8>,
     encoding: Encoding,
-    held: Held,
+    held: BodyPermit,
 }
 
 /// How large a body may be, what says so, and what else to do.
@@ -99,10 +99,10 @@ impl Largest {
         }
     }
 
-    fn refuse(self) -> Refusal {
+    fn refuse(self) -> ErrorResponse {
         let Self { bytes, advice, .. } = self;
         let what = format!("the body is larger than {bytes} bytes; {advice}");
-        Refusal::limit(StatusCode::PAYLOAD_TOO_LARGE, what, self.setting)
+        ErrorResponse::limit(StatusCode::PAYLOAD_TOO_LARGE, what, self.setting)
     }
 }
 
@@ -129,7 +129,7 @@ pub(crate) async fn receive(
     memory: &BodyMemory,
     config: &ServerConfig,
     largest: Largest,
-) -> Result<Received, Refusal> {
+) -> Result<Received, ErrorResponse> {
     let time_max = Duration::from_millis(config.body_read_ms_max);
     let read = within(time_max, read(headers, &mut body, memory, config, largest));
     let refusal = match read.await {
@@ -140,7 +140,7 @@ pub(crate) async fn receive(
                 "the body did not arrive within {} ms",
                 config.body_read_ms_max
             );
-            return Err(Refusal::limit(
+            return Err(ErrorResponse::limit(
                 StatusCode::REQUEST_TIMEOUT,
                 what,
                 "body-read-ms-max",
@@ -166,7 +166,7 @@ async fn read(
     memory: &BodyMemory,
     config: &ServerConfig,
     largest: Largest,
-) -> Result<Received, Refusal> {
+) -> Result<Received, ErrorResponse> {
     let encoding = Encoding::of(headers)?;
     let too_large = || {
         if encoding == Encoding::Identity {
@@ -175,7 +175,7 @@ async fn read(
             let limit = config.body_compressed_bytes_max;
             let what =
                 format!("the compressed body is larger than {limit} bytes; send it in parts");
-            Refusal::limit(
+            ErrorResponse::limit(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 what,
                 "body-compressed-bytes-max",
@@ -224,7 +224,7 @@ fn announced(headers: &HeaderMap) -> Option<usize> {
         .ok()
 }
 
-pub(crate) async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Refusal> {
+pub(crate) async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, ErrorResponse> {
     loop {
         match body.frame().await {
             None => return Ok(None),
@@ -235,7 +235,9 @@ pub(crate) async fn next_chunk(body: &mut Body) -> Result<Option<Bytes>, Refusal
                 }
             }
             Some(Err(error)) => {
-                return Err(Refusal::bad_request(format!("the body broke off: {error}")));
+                return Err(ErrorResponse::bad_request(format!(
+                    "the body broke off: {error}"
+                )));
             }
         }
     }
@@ -254,7 +256,10 @@ async fn discard(body: &mut Body) {
 impl Received {
     /// The body without its compression. Computes, so it belongs on a blocking thread. The memory stays counted as
     /// long as the second value lives.
-    pub(crate) fn inflate(self, limits: InflateLimits) -> Result<(Vec<u8>, Held), Refusal> {
+    pub(crate) fn inflate(
+        self,
+        limits: InflateLimits,
+    ) -> Result<(Vec<u8>, BodyPermit), ErrorResponse> {
         if self.encoding == Encoding::Identity {
             return Ok((self.bytes, self.held));
         }
@@ -284,10 +289,12 @@ impl Received {
                         "the body decompresses to more than {} times its compressed size",
                         limits.body_ratio_max
                     );
-                    Refusal::limit(StatusCode::PAYLOAD_TOO_LARGE, what, "body-ratio-max")
+                    ErrorResponse::limit(StatusCode::PAYLOAD_TOO_LARGE, what, "body-ratio-max")
                 }
                 Some(Overflow::Size) => limits.largest.refuse(),
-                None => Refusal::bad_request(format!("the body cannot be decompressed: {error}")),
+                None => {
+                    ErrorResponse::bad_request(format!("the body cannot be decompressed: {error}"))
+                }
             }),
         }
     }
@@ -316,7 +323,7 @@ struct Sink {
     bytes_max: usize,
     /// Bytes of the compressed body, which is in memory at the same time.
     counted: usize,
-    held: Held,
+    held: BodyPermit,
     refusal: Option<Overflow>,
 }
 

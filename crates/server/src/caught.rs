@@ -1,4 +1,4 @@
-//! Panics that are answers: a library that meets bytes which contradict themselves, and panics where it should say so.
+//! Panics of libraries as errors: some panic on contradictory bytes where they should report them.
 //!
 //! Does: take such a panic for what it is, and keep it out of the log, where it would look like a fault of the server.
 //! Does not: hide any other; each is of one call, on one thread.

@@ -1,4 +1,4 @@
-//! Places for connections: how many there may be, what each of them does, and who has to leave when there is no place.
+//! Connection limits: how many there may be, and which idle one is closed for a new one.
 //!
 //! Does: give places, keep a few for questions about the server itself, note what a connection is at, choose the one that
 //! has done nothing for longest. Does not: speak, or end a connection; whoever runs it does when it is told to leave.
@@ -33,7 +33,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(100);
 pub(crate) struct Places {
     ordinary: Arc<Semaphore>,
     kept: Arc<Semaphore>,
-    taken: Mutex<BTreeMap<u64, (Kind, Arc<Activity>)>>,
+    taken: Mutex<BTreeMap<u64, (PlaceKind, Arc<Activity>)>>,
     /// Since when no place was free at once.
     crowded: Mutex<Option<Instant>>,
     last: AtomicU64,
@@ -41,7 +41,7 @@ pub(crate) struct Places {
 
 /// What a place is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum PlaceKind {
     /// Every request.
     Ordinary,
     /// One request about the server itself.
@@ -58,15 +58,15 @@ pub(crate) struct OverConnection;
 
 /// The place of one connection, free again when dropped.
 #[derive(Debug)]
-pub(crate) struct Place {
-    pub(crate) kind: Kind,
+pub(crate) struct ConnectionPlace {
+    pub(crate) kind: PlaceKind,
     pub(crate) activity: Arc<Activity>,
     places: Arc<Places>,
     number: u64,
     _permit: OwnedSemaphorePermit,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPlace {
     fn drop(&mut self) {
         self.places.taken().remove(&self.number);
     }
@@ -84,20 +84,20 @@ impl Places {
         })
     }
 
-    fn taken(&self) -> MutexGuard<'_, BTreeMap<u64, (Kind, Arc<Activity>)>> {
+    fn taken(&self) -> MutexGuard<'_, BTreeMap<u64, (PlaceKind, Arc<Activity>)>> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A place for a connection that has come. When there is none, the one that has been idle for longest leaves; when all
     /// have something to do, it is one of the kept places; when these are taken too, it is the next that is free.
-    pub(crate) async fn take(self: &Arc<Self>) -> Place {
+    pub(crate) async fn take(self: &Arc<Self>) -> ConnectionPlace {
         if let Ok(permit) = Arc::clone(&self.ordinary).try_acquire_owned() {
             *self.crowded() = None;
-            return self.place(Kind::Ordinary, permit);
+            return self.place(PlaceKind::Ordinary, permit);
         }
         let crowded = *self.crowded().get_or_insert_with(Instant::now);
         loop {
-            let wait = match self.dismiss(Kind::Ordinary) {
+            let wait = match self.dismiss(PlaceKind::Ordinary) {
                 Dismissed::Leaves => LEAVE_TIME_MAX,
                 // Once, and not for each of those that come: idle ones may be about to ask again, again and again.
                 Dismissed::Soon(wait) if crowded.elapsed() < IDLE_TIME_MIN => wait,
@@ -105,22 +105,22 @@ impl Places {
             };
             let next = Arc::clone(&self.ordinary).acquire_owned();
             if let Ok(Ok(permit)) = timeout(wait, next).await {
-                return self.place(Kind::Ordinary, permit);
+                return self.place(PlaceKind::Ordinary, permit);
             }
             if !wait.is_zero() {
                 continue;
             }
             if let Ok(permit) = Arc::clone(&self.kept).try_acquire_owned() {
-                return self.place(Kind::Kept, permit);
+                return self.place(PlaceKind::Kept, permit);
             }
-            self.dismiss(Kind::Kept);
+            self.dismiss(PlaceKind::Kept);
             tokio::select! {
                 biased;
                 Ok(permit) = Arc::clone(&self.ordinary).acquire_owned() => {
-                    return self.place(Kind::Ordinary, permit);
+                    return self.place(PlaceKind::Ordinary, permit);
                 }
                 Ok(permit) = Arc::clone(&self.kept).acquire_owned() => {
-                    return self.place(Kind::Kept, permit);
+                    return self.place(PlaceKind::Kept, permit);
                 }
                 () = sleep(LOOK_AGAIN) => {}
             }
@@ -131,12 +131,12 @@ impl Places {
         self.crowded.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn place(self: &Arc<Self>, kind: Kind, permit: OwnedSemaphorePermit) -> Place {
+    fn place(self: &Arc<Self>, kind: PlaceKind, permit: OwnedSemaphorePermit) -> ConnectionPlace {
         let number = self.last.fetch_add(1, Ordering::Relaxed);
         let activity = Arc::new(Activity::default());
         let noted = (kind, Arc::clone(&activity));
         self.taken().insert(number, noted);
-        Place {
+        ConnectionPlace {
             kind,
             activity,
             places: Arc::clone(self),
@@ -146,7 +146,7 @@ impl Places {
     }
 
     /// Tells the connection of this kind that has been idle for longest to leave.
-    fn dismiss(&self, kind: Kind) -> Dismissed {
+    fn dismiss(&self, kind: PlaceKind) -> Dismissed {
         let taken = self.taken();
         let ours = taken.values().filter(|(other, _)| *other == kind);
         let idle = ours.filter_map(|(_, it)| Some((it.idle_since()?, it)));

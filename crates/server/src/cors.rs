@@ -1,4 +1,4 @@
-//! Cross-origin requests: which pages of other servers a browser lets call this one.
+//! Cross-origin requests: the pages of other servers that a browser may call this one from.
 //!
 //! Does: hold the list of origins, answer a browser's question before the request (the preflight), say with every answer
 //! that the page may read it, and tell requests of pages that may not call: a browser sends those that need no preflight, a

@@ -1,4 +1,4 @@
-//! What can go wrong, and the one place that chooses an HTTP status for it.
+//! Errors of requests, and the one table of their HTTP statuses.
 
 use std::io;
 use std::net::SocketAddr;
@@ -62,7 +62,7 @@ pub enum Error {
 
 /// An answer other than success: a status and a sentence, and what goes with them.
 #[derive(Debug, Clone)]
-pub(crate) struct Refusal {
+pub(crate) struct ErrorResponse {
     pub(crate) status: StatusCode,
     pub(crate) error: String,
     /// Further members of the JSON body.
@@ -86,7 +86,7 @@ pub(crate) enum Words {
 /// Bytes of an error's text in the header that repeats it, as in `InfluxDB` 1.
 const ERROR_HEADER_BYTES_MAX: usize = 1024;
 
-impl Refusal {
+impl ErrorResponse {
     pub(crate) fn new(status: StatusCode, error: impl Into<String>) -> Self {
         Self {
             status,
@@ -268,7 +268,7 @@ fn header_text(text: &str) -> Option<HeaderValue> {
     HeaderValue::from_str(one_line.get(..end)?).ok()
 }
 
-impl IntoResponse for Refusal {
+impl IntoResponse for ErrorResponse {
     fn into_response(self) -> Response {
         let mut response = self.response(None);
         response.extensions_mut().insert(self);
@@ -296,13 +296,13 @@ fn status_of(class: Class) -> StatusCode {
     }
 }
 
-impl From<EngineError> for Refusal {
+impl From<EngineError> for ErrorResponse {
     fn from(error: EngineError) -> Self {
         ServiceError::from(error).into()
     }
 }
 
-impl From<ServiceError> for Refusal {
+impl From<ServiceError> for ErrorResponse {
     fn from(error: ServiceError) -> Self {
         if let ServiceError::Engine(EngineError::UnknownDatabase { name }) = &error
             && name.is_empty()
@@ -373,7 +373,7 @@ mod tests {
             (limit, 413),
         ] {
             let text = error.to_string();
-            let refusal = Refusal::from(error);
+            let refusal = ErrorResponse::from(error);
             let waits = text.contains("memory_bytes_max");
             assert_eq!(refusal.retry_after_s.is_some(), waits, "{text}");
             assert_eq!(refusal.status.as_u16(), status, "{text}");

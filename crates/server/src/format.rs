@@ -1,4 +1,4 @@
-//! Answers as bytes: what a client may ask for, and writers that take a batch and append to a buffer.
+//! Result formats: negotiation, and writers that append batches to a buffer.
 //!
 //! None holds more than a part of an answer, except the table for people, which is limited. Tags come as dictionaries
 //! and stay so up to here; Arrow streams carry them on.
@@ -12,7 +12,7 @@ use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use axum::http::{HeaderMap, header};
 
-use crate::error::Refusal;
+use crate::error::ErrorResponse;
 use binary::{Parquet, Stream};
 use text::Text;
 
@@ -69,7 +69,7 @@ const FORMATS: [(Format, &str, &[&str]); 6] = [
 
 impl Format {
     /// What the parameter says, else what the client accepts, else JSON.
-    pub(crate) fn of(parameter: Option<&str>, headers: &HeaderMap) -> Result<Self, Refusal> {
+    pub(crate) fn of(parameter: Option<&str>, headers: &HeaderMap) -> Result<Self, ErrorResponse> {
         let Some(name) = parameter else {
             return Self::accepted(headers);
         };
@@ -77,14 +77,14 @@ impl Format {
         let name = if name == "json_lines" { "jsonl" } else { name };
         let known = FORMATS.iter().find(|(_, known, _)| *known == name);
         known.map(|(format, _, _)| *format).ok_or_else(|| {
-            Refusal::bad_request(format!(
+            ErrorResponse::bad_request(format!(
                 "unknown format '{name}': use json, jsonl, csv, arrow, parquet or pretty"
             ))
         })
     }
 
     /// The first that is known of what the client accepts. Weights are not looked at: clients list what they want first.
-    fn accepted(headers: &HeaderMap) -> Result<Self, Refusal> {
+    fn accepted(headers: &HeaderMap) -> Result<Self, ErrorResponse> {
         let Some(accept) = headers.get(header::ACCEPT) else {
             return Ok(Self::Json);
         };
@@ -101,7 +101,7 @@ impl Format {
                 .find(|(_, _, types)| types.iter().any(|known| known.eq_ignore_ascii_case(kind)))
         });
         found.map(|(format, _, _)| *format).ok_or_else(|| {
-            Refusal::bad_request(format!(
+            ErrorResponse::bad_request(format!(
                 "no media type in Accept '{accept}' is supported: use application/json, application/jsonl, text/csv, text/plain, application/vnd.apache.arrow.stream or application/vnd.apache.parquet, or the parameter format=json, jsonl, csv, arrow, parquet or pretty"
             ))
         })
@@ -129,7 +129,7 @@ impl Writer {
         schema: SchemaRef,
         pretty_rows_max: usize,
         zone: Option<&str>,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, ErrorResponse> {
         Ok(match format {
             Format::Arrow => Self::Stream(Box::new(Stream::new(&schema)?)),
             Format::Parquet => Self::Parquet(Box::new(Parquet::new(schema)?)),
@@ -140,7 +140,11 @@ impl Writer {
     }
 
     /// Appends the rows of a batch to `out`, now or with a later batch.
-    pub(crate) fn batch(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), Refusal> {
+    pub(crate) fn batch(
+        &mut self,
+        batch: &RecordBatch,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ErrorResponse> {
         match self {
             Self::Text(text) => text.batch(batch, out),
             Self::Stream(stream) => stream.batch(batch, out),
@@ -157,7 +161,7 @@ impl Writer {
     }
 
     /// Appends what comes after the last row.
-    pub(crate) fn finish(self, out: &mut Vec<u8>) -> Result<(), Refusal> {
+    pub(crate) fn finish(self, out: &mut Vec<u8>) -> Result<(), ErrorResponse> {
         match self {
             Self::Text(text) => text.finish(out),
             Self::Stream(stream) => stream.finish(out),
@@ -166,8 +170,8 @@ impl Writer {
     }
 }
 
-fn cannot(error: &impl Display) -> Refusal {
-    Refusal::bad_request(format!(
+fn cannot(error: &impl Display) -> ErrorResponse {
+    ErrorResponse::bad_request(format!(
         "the answer cannot be written in this format: {error}; cast the column to text"
     ))
 }

@@ -1,4 +1,4 @@
-//! Names under which a server may be asked when nothing but its address keeps others out.
+//! Allowed host names of a server without a token.
 //!
 //! A server on a loopback address asks nobody for a token: who can reach it sits at the same machine. A page in a browser
 //! on that machine can reach it too, under a name of the page's server that was made to point to 127.0.0.1 after the page

@@ -1,4 +1,4 @@
-//! The routes, and what their handlers share.
+//! The routes, and the state that their handlers share.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio::sync::Semaphore;
 
 use crate::config::ServerConfig;
-use crate::error::{Error, Refusal, Words};
+use crate::error::{Error, ErrorResponse, Words};
 use crate::metrics::Metrics;
 use crate::parameters::Parameters;
 use crate::query::query_sql;
@@ -285,14 +285,14 @@ fn metrics(app: &App) -> Response {
         .into_response()
 }
 
-fn unknown(request: &Request) -> Refusal {
+fn unknown(request: &Request) -> ErrorResponse {
     let path: String = request.uri().path().chars().take(200).collect();
-    Refusal::new(StatusCode::NOT_FOUND, format!("no such route: {path}"))
+    ErrorResponse::new(StatusCode::NOT_FOUND, format!("no such route: {path}"))
 }
 
-fn wrong_method(request: &Request) -> Refusal {
+fn wrong_method(request: &Request) -> ErrorResponse {
     let (method, path) = (request.method(), request.uri().path());
-    Refusal::new(
+    ErrorResponse::new(
         StatusCode::METHOD_NOT_ALLOWED,
         format!("{path} does not take {method}"),
     )

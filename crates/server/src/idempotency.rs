@@ -4,7 +4,7 @@
 
 use axum::http::{HeaderMap, HeaderName};
 
-use crate::error::Refusal;
+use crate::error::ErrorResponse;
 
 pub(crate) const HEADER: HeaderName = HeaderName::from_static("idempotency-key");
 
@@ -22,7 +22,10 @@ const FNV_PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
 ///
 /// 32 hexadecimal digits, with or without the hyphens of a UUID, are the key. Any other text is hashed together with the
 /// database's name, so that short texts such as `batch-1` do not meet those of another database.
-pub(crate) fn key_of(headers: &HeaderMap, database: &str) -> Result<Option<[u8; 16]>, Refusal> {
+pub(crate) fn key_of(
+    headers: &HeaderMap,
+    database: &str,
+) -> Result<Option<[u8; 16]>, ErrorResponse> {
     let mut values = headers.get_all(HEADER).iter();
     let Some(value) = values.next() else {
         return Ok(None);
@@ -54,8 +57,8 @@ pub(crate) fn key_of_part(key: [u8; 16], nth: u64) -> [u8; 16] {
     fnv(all).to_le_bytes()
 }
 
-fn refused(why: &str) -> Refusal {
-    Refusal::bad_request(format!("invalid Idempotency-Key: {why}"))
+fn refused(why: &str) -> ErrorResponse {
+    ErrorResponse::bad_request(format!("invalid Idempotency-Key: {why}"))
 }
 
 /// The bytes of 32 hexadecimal digits, or of a UUID.
@@ -95,7 +98,7 @@ fn fnv(bytes: impl Iterator<Item = u8>) -> u128 {
 mod tests {
     use super::*;
 
-    fn key(text: &str) -> Result<Option<[u8; 16]>, Refusal> {
+    fn key(text: &str) -> Result<Option<[u8; 16]>, ErrorResponse> {
         let mut headers = HeaderMap::new();
         headers.insert(HEADER, text.parse().unwrap());
         key_of(&headers, "d")

@@ -1,4 +1,4 @@
-//! `/metrics`: what the engine and the server count, in the text format of Prometheus.
+//! `/metrics` in the text format of Prometheus.
 
 mod store;
 

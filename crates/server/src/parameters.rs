@@ -1,6 +1,6 @@
 //! Parameters of a request, from its query string or a form: each name once.
 
-use crate::error::Refusal;
+use crate::error::ErrorResponse;
 
 /// What a client may tell about a request, by name. The last value of a name counts.
 #[derive(Debug, Default)]
@@ -29,22 +29,22 @@ impl Parameters {
             .map(|(_, value)| value.as_str())
     }
 
-    pub(crate) fn required(&self, name: &str) -> Result<&str, Refusal> {
+    pub(crate) fn required(&self, name: &str) -> Result<&str, ErrorResponse> {
         match self.get(name) {
             Some(value) if !value.is_empty() => Ok(value),
-            _ => Err(Refusal::bad_request(format!(
+            _ => Err(ErrorResponse::bad_request(format!(
                 "missing query parameter '{name}'"
             ))),
         }
     }
 
     /// A yes or no, or the default.
-    pub(crate) fn flag(&self, name: &str, default: bool) -> Result<bool, Refusal> {
+    pub(crate) fn flag(&self, name: &str, default: bool) -> Result<bool, ErrorResponse> {
         match self.get(name).map(str::to_lowercase).as_deref() {
             None => Ok(default),
             Some("true" | "1" | "") => Ok(true),
             Some("false" | "0") => Ok(false),
-            Some(other) => Err(Refusal::bad_request(format!(
+            Some(other) => Err(ErrorResponse::bad_request(format!(
                 "invalid {name} '{other}': use true or false"
             ))),
         }

@@ -1,4 +1,4 @@
-//! A connection that knows when to wait for its client and when not.
+//! Connections of slow and half-closed clients: when to wait, when to close.
 //!
 //! Does: end the connection when nothing could be written for a time, because answers that nobody reads hold memory, also
 //! when their query is long over; keep it while a client that has closed its own direction is owed an answer. Does not:

@@ -19,7 +19,7 @@ use tokio::sync::mpsc;
 use tokio_util::sync::DropGuard;
 
 use crate::body::{InflateLimits, Largest, receive};
-use crate::error::Refusal;
+use crate::error::ErrorResponse;
 use crate::format::{Format, Writer};
 use crate::http::App;
 use crate::parameters::Parameters;
@@ -28,13 +28,13 @@ use crate::sabotage::Sabotage;
 /// Chunks that wait for a slow client; then the query waits too.
 const CHUNKS_WAITING_MAX: usize = 2;
 
-type Chunk = Result<Bytes, Refusal>;
+type Chunk = Result<Bytes, ErrorResponse>;
 
 pub(crate) async fn query_sql(
     State(app): State<Arc<App>>,
     RawQuery(query): RawQuery,
     request: Request,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ErrorResponse> {
     let (head, body) = request.into_parts();
     let mut parameters = Parameters::parse(query.unwrap_or_default().as_bytes());
     if head.method == Method::POST {
@@ -97,7 +97,7 @@ impl Question {
 }
 
 /// The name of a time zone that there is.
-fn zone_of(app: &App, name: Option<&str>) -> Result<Option<String>, Refusal> {
+fn zone_of(app: &App, name: Option<&str>) -> Result<Option<String>, ErrorResponse> {
     let Some(name) = name.filter(|name| !name.trim().is_empty()) else {
         return Ok(None);
     };
@@ -105,9 +105,9 @@ fn zone_of(app: &App, name: Option<&str>) -> Result<Option<String>, Refusal> {
 }
 
 /// The values of placeholders: an object for `$name`, an array for `$1`, `$2`, ...
-fn values_of(text: Option<&str>) -> Result<Params, Refusal> {
+fn values_of(text: Option<&str>) -> Result<Params, ErrorResponse> {
     let wrong = |why: String| {
-        Refusal::bad_request(format!(
+        ErrorResponse::bad_request(format!(
             "params must be a JSON object such as {{\"host\": \"a\"}} for $host, or an array for $1, $2, ...: {why}"
         ))
     };
@@ -157,7 +157,7 @@ async fn read_posted(
     headers: &HeaderMap,
     body: Body,
     parameters: &mut Parameters,
-) -> Result<(), Refusal> {
+) -> Result<(), ErrorResponse> {
     let largest = Largest::of_question(&app.config);
     let received = receive(headers, body, &app.body_memory, &app.config, largest).await?;
     let (body, _held) = received.inflate(InflateLimits::of(&app.config, largest))?;
@@ -180,7 +180,7 @@ async fn read_posted(
         return Ok(());
     }
     let posted: Posted = serde_json::from_slice(&body).map_err(|error| {
-        Refusal::bad_request(format!(
+        ErrorResponse::bad_request(format!(
             "the body must be JSON such as {{\"db\": \"...\", \"q\": \"SELECT ...\", \"format\": \"json\"}}: {error}"
         ))
     })?;
@@ -208,9 +208,11 @@ struct Posted {
 }
 
 /// The first chunk decides the status; an answer that fits one chunk has a length.
-async fn respond(mut receiver: Receiver, format: Format) -> Result<Response, Refusal> {
+async fn respond(mut receiver: Receiver, format: Format) -> Result<Response, ErrorResponse> {
     let stopped = || {
-        Refusal::internal("the query stopped without an answer; the server's log has the details")
+        ErrorResponse::internal(
+            "the query stopped without an answer; the server's log has the details",
+        )
     };
     let first = receiver.chunks.recv().await.ok_or_else(stopped)??;
     let body = match receiver.chunks.recv().await {
@@ -278,7 +280,9 @@ async fn run(
     let refusal = match result {
         Ok(Ok(_)) => return,
         Ok(Err(refusal)) => refusal,
-        Err(_) => Refusal::internal("the server failed on this query; its log has the details"),
+        Err(_) => {
+            ErrorResponse::internal("the server failed on this query; its log has the details")
+        }
     };
     tracing::debug!(error = refusal.error, "query ended");
     // Others may have their turn before this client has read what waits for it.
@@ -287,7 +291,7 @@ async fn run(
     let _ = sender.send(Err(refusal)).await;
 }
 
-fn time_limit(app: &App) -> Refusal {
+fn time_limit(app: &App) -> ErrorResponse {
     let limit_ms = app.config.sql.query_ms_max;
     ServiceError::QueryTime { limit_ms }.into()
 }
@@ -305,7 +309,7 @@ async fn send(
     mut answer: RowStream,
     question: &Question,
     sender: &mpsc::Sender<Chunk>,
-) -> Result<Sent, Refusal> {
+) -> Result<Sent, ErrorResponse> {
     let mut writer = Writer::new(
         question.format,
         answer.schema(),
@@ -322,7 +326,7 @@ async fn send(
                 "the answer has more than {} rows; use LIMIT",
                 app.config.answer_rows_max
             );
-            return Err(Refusal::limit(
+            return Err(ErrorResponse::limit(
                 StatusCode::PAYLOAD_TOO_LARGE,
                 what,
                 "answer-rows-max",
@@ -377,7 +381,11 @@ impl AsRef<[u8]> for Written {
 }
 
 /// What a statement answers now, without its first rows.
-async fn asked_again(app: &App, question: &Question, skipped: usize) -> Result<RowStream, Refusal> {
+async fn asked_again(
+    app: &App,
+    question: &Question,
+    skipped: usize,
+) -> Result<RowStream, ErrorResponse> {
     let text = format!("SELECT * FROM ({}) AS q OFFSET {skipped}", question.sql);
     let session = Session::new(&question.database);
     let outcome = session.run(&*app.sql, &text, &question.values).await?;

@@ -1,5 +1,4 @@
-//! What happens around every request: an id, limits of its head, the token, metrics, a log line, and a panic that
-//! becomes a 500.
+//! The layers around every request: id, limits, token, metrics, access log, and panics as 500.
 
 use std::hash::{BuildHasher, RandomState};
 use std::panic::AssertUnwindSafe;
@@ -20,7 +19,7 @@ use crate::auth;
 use crate::config::ServerConfig;
 use crate::connections::{OnKeptPlace, OverConnection};
 use crate::cors::preflight;
-use crate::error::{Refusal, Words};
+use crate::error::{ErrorResponse, Words};
 use crate::gzip;
 use crate::hosts;
 use crate::http::{App, Route, route};
@@ -71,8 +70,10 @@ pub(crate) async fn around(State(app): State<Arc<App>>, request: Request, next: 
             let answer = next.run(Request::from_parts(head, body));
             let answer = AssertUnwindSafe(answer).catch_unwind().await;
             answer.unwrap_or_else(|_| {
-                Refusal::internal("the server failed on this request; its log has the details")
-                    .into_response()
+                ErrorResponse::internal(
+                    "the server failed on this request; its log has the details",
+                )
+                .into_response()
             })
         }
         (Err(refusal), None) => in_words_of(route, refusal).into_response(),
@@ -82,7 +83,7 @@ pub(crate) async fn around(State(app): State<Arc<App>>, request: Request, next: 
     let elapsed = started.elapsed();
     let status = response.status().as_u16();
     let request_id = id.to_str().unwrap_or_default().to_owned();
-    let refused = Refusal::name_request(&mut response, &request_id);
+    let refused = ErrorResponse::name_request(&mut response, &request_id);
     let limit = refused.as_ref().and_then(|refused| refused.limit);
     app.metrics.end_request(path, status, elapsed, limit);
 
@@ -151,7 +152,7 @@ impl Drop for Waiting<'_> {
 }
 
 /// Whether a request may reach its handler.
-fn admit(app: &App, route: Option<&Route>, head: &Parts) -> Result<(), Refusal> {
+fn admit(app: &App, route: Option<&Route>, head: &Parts) -> Result<(), ErrorResponse> {
     let config = &app.config;
     check_size(config, head)?;
     check_host(head)?;
@@ -162,7 +163,7 @@ fn admit(app: &App, route: Option<&Route>, head: &Parts) -> Result<(), Refusal> 
             "{} connections are busy already; try again later",
             config.connections_max
         );
-        return Err(Refusal::busy(
+        return Err(ErrorResponse::busy(
             StatusCode::SERVICE_UNAVAILABLE,
             what,
             "connections-max",
@@ -175,8 +176,9 @@ fn admit(app: &App, route: Option<&Route>, head: &Parts) -> Result<(), Refusal> 
 }
 
 /// Refuses what pages of other servers have a browser send. Without a token a browser is all they need.
-fn check_origin(app: &App, is_open: bool, head: &Parts) -> Result<(), Refusal> {
-    let refused = |what: String, setting| Refusal::limit(StatusCode::FORBIDDEN, what, setting);
+fn check_origin(app: &App, is_open: bool, head: &Parts) -> Result<(), ErrorResponse> {
+    let refused =
+        |what: String, setting| ErrorResponse::limit(StatusCode::FORBIDDEN, what, setting);
     if let Some(origin) = app.config.cors_origins.stranger(head) {
         let what = format!(
             "a page of {origin} may not call this server; if it should, list its origin, such as https://grafana.example.org"
@@ -196,18 +198,18 @@ fn check_origin(app: &App, is_open: bool, head: &Parts) -> Result<(), Refusal> {
 }
 
 /// HTTP/1.1 wants every request to name its server, once.
-fn check_host(head: &Parts) -> Result<(), Refusal> {
+fn check_host(head: &Parts) -> Result<(), ErrorResponse> {
     let came = head.extensions.get::<OverConnection>().is_some();
     if came && head.version == Version::HTTP_11 && !head.headers.contains_key(header::HOST) {
-        return Err(Refusal::bad_request(
+        return Err(ErrorResponse::bad_request(
             "the request has no Host header, which HTTP/1.1 requires; send one, as in Host: localhost:8086",
         ));
     }
-    hosts::malformed(head).map_or(Ok(()), |what| Err(Refusal::bad_request(what)))
+    hosts::malformed(head).map_or(Ok(()), |what| Err(ErrorResponse::bad_request(what)))
 }
 
 /// A body comes as it is or in chunks. What else a transfer may do with it is not undone, so it would be stored as it came.
-fn check_coding(headers: &HeaderMap) -> Result<(), Refusal> {
+fn check_coding(headers: &HeaderMap) -> Result<(), ErrorResponse> {
     let mut codings = headers.get_all(header::TRANSFER_ENCODING).iter();
     let (first, more) = (codings.next(), codings.next());
     let is_chunked = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(b"chunked");
@@ -216,7 +218,7 @@ fn check_coding(headers: &HeaderMap) -> Result<(), Refusal> {
         (Some(only), None) if is_chunked(only) => Ok(()),
         (Some(value), _) => {
             let named = String::from_utf8_lossy(value.as_bytes());
-            Err(Refusal::new(
+            Err(ErrorResponse::new(
                 StatusCode::NOT_IMPLEMENTED,
                 format!(
                     "the Transfer-Encoding '{named}' is not supported: send the body plain or chunked, and name its compression in Content-Encoding (gzip or zstd)"
@@ -226,11 +228,11 @@ fn check_coding(headers: &HeaderMap) -> Result<(), Refusal> {
     }
 }
 
-fn check_size(config: &ServerConfig, head: &Parts) -> Result<(), Refusal> {
+fn check_size(config: &ServerConfig, head: &Parts) -> Result<(), ErrorResponse> {
     let url_bytes = head.uri.path_and_query().map_or(0, |it| it.as_str().len());
     let over = |status, what: &str, bytes, limit, setting| {
         let what = format!("{what} {bytes} bytes, more than the {limit} they may have");
-        Err(Refusal::limit(status, what, setting))
+        Err(ErrorResponse::limit(status, what, setting))
     };
     if url_bytes > config.url_bytes_max {
         return over(
@@ -258,7 +260,7 @@ fn check_size(config: &ServerConfig, head: &Parts) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn in_words_of(route: Option<&Route>, refusal: Refusal) -> Refusal {
+fn in_words_of(route: Option<&Route>, refusal: ErrorResponse) -> ErrorResponse {
     match route {
         Some(route) if route.words == Words::Influx => refusal.in_words_of_influxdb(),
         _ => refusal,

@@ -23,7 +23,7 @@ use tokio_rustls::TlsAcceptor;
 use tower::ServiceExt;
 
 use crate::config::ServerConfig;
-use crate::connections::{Kind as PlaceKind, OnKeptPlace, OverConnection, Owed, Place, Places};
+use crate::connections::{ConnectionPlace, OnKeptPlace, OverConnection, Owed, PlaceKind, Places};
 use crate::error::Error;
 use crate::http::{App, routes_of};
 use crate::patient::Patient;
@@ -84,7 +84,7 @@ pub async fn serve(
     let tick = Duration::from_millis(config.maintain_tick_ms.max(1));
     let shutdown_time_max = Duration::from_millis(config.shutdown_ms_max);
     let places = Places::new(config.connections_max);
-    let kind = Kind {
+    let kind = ConnectionOptions {
         header_time_max: Duration::from_millis(config.header_read_ms_max.max(1)),
         answer_time_max: Duration::from_millis(config.sql.query_ms_max / 2).max(ANSWER_TIME_MIN),
         // What is over a limit by less than this gets an answer with the limit's name; beyond, the connection's reader
@@ -158,7 +158,7 @@ pub async fn serve(
 }
 
 /// The next connection, when it has its place.
-async fn accept(listener: &TcpListener, places: &Arc<Places>) -> (TcpStream, Place) {
+async fn accept(listener: &TcpListener, places: &Arc<Places>) -> (TcpStream, ConnectionPlace) {
     loop {
         match listener.accept().await {
             Ok((stream, _)) => return (stream, places.take().await),
@@ -172,7 +172,7 @@ async fn accept(listener: &TcpListener, places: &Arc<Places>) -> (TcpStream, Pla
 
 /// How connections are spoken to.
 #[derive(Clone)]
-struct Kind {
+struct ConnectionOptions {
     header_time_max: Duration,
     /// How long a client may take nothing of what is ready for it.
     answer_time_max: Duration,
@@ -183,13 +183,13 @@ struct Kind {
 /// A connection with its place.
 struct OpenConnection {
     app: Arc<App>,
-    place: Place,
+    place: ConnectionPlace,
 }
 
 async fn connection(
     stream: TcpStream,
     service: Router,
-    kind: Kind,
+    kind: ConnectionOptions,
     stopping: watch::Receiver<bool>,
     open: OpenConnection,
 ) {
@@ -231,7 +231,7 @@ async fn connection(
 async fn speak(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     service: Router,
-    kind: &Kind,
+    kind: &ConnectionOptions,
     mut stopping: watch::Receiver<bool>,
     open: &OpenConnection,
 ) {

@@ -1,4 +1,4 @@
-//! TLS: what a server shows of itself, and what is wrong with it if it does not do.
+//! TLS: certificate, key, and clear errors when they do not fit.
 //!
 //! Does not: read files, make certificates, or take new ones while the server runs; a new certificate takes a restart.
 

@@ -19,7 +19,7 @@ use nilometer_service::{Check, Error as ServiceError, Scope, WhenMissing};
 use serde_json::{Value, json};
 
 use crate::body::{InflateLimits, Largest, Received, receive};
-use crate::error::Refusal;
+use crate::error::ErrorResponse;
 use crate::http::App;
 use crate::idempotency;
 use crate::parameters::Parameters;
@@ -32,7 +32,7 @@ pub(crate) async fn write_lp(
     State(app): State<Arc<App>>,
     RawQuery(query): RawQuery,
     request: Request,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ErrorResponse> {
     let (head, body) = request.into_parts();
     let parameters = Parameters::parse(query.unwrap_or_default().as_bytes());
     let target = Target::of_v3(&parameters, &head.headers);
@@ -61,16 +61,16 @@ impl Target {
         }
     }
 
-    fn of_v3(parameters: &Parameters, headers: &HeaderMap) -> Result<Self, Refusal> {
+    fn of_v3(parameters: &Parameters, headers: &HeaderMap) -> Result<Self, ErrorResponse> {
         let scope = Scope::of_database(parameters.required("db")?);
         let precision = parameters.get("precision").unwrap_or("auto");
         let precision = Precision::from_v3(precision).ok_or_else(|| {
-            Refusal::bad_request(format!(
+            ErrorResponse::bad_request(format!(
                 "invalid precision '{precision}': use auto, nanosecond, microsecond, millisecond or second"
             ))
         })?;
         if !parameters.flag("accept_partial", true)? {
-            return Err(Refusal::bad_request(
+            return Err(ErrorResponse::bad_request(
                 "accept_partial=false is not supported yet: the valid lines of a write are always stored",
             ));
         }
@@ -97,10 +97,10 @@ impl Target {
 /// Reads a body of line protocol and stores it, each under its limits.
 async fn write_body(
     app: &Arc<App>,
-    target: Result<Target, Refusal>,
+    target: Result<Target, ErrorResponse>,
     headers: &HeaderMap,
     body: Body,
-) -> Result<WriteReport, Refusal> {
+) -> Result<WriteReport, ErrorResponse> {
     // The body is read even if the parameters are wrong: a client that is still sending would not see the answer.
     let largest = Largest::of_rows(&app.config);
     let received = receive(headers, body, &app.body_memory, &app.config, largest).await?;
@@ -113,7 +113,11 @@ async fn write_body(
     written.ok_or_else(|| time_limit(app))?
 }
 
-async fn write(app: &Arc<App>, target: Target, received: Received) -> Result<WriteReport, Refusal> {
+async fn write(
+    app: &Arc<App>,
+    target: Target,
+    received: Received,
+) -> Result<WriteReport, ErrorResponse> {
     let limits = InflateLimits::of(&app.config, Largest::of_rows(&app.config));
     let storing = run_blocking(Arc::clone(app), move |app| {
         let (body, _held) = received.inflate(limits)?;
@@ -133,8 +137,8 @@ async fn write(app: &Arc<App>, target: Target, received: Received) -> Result<Wri
 /// Does what computes and waits for the disk on a thread of its own, when it is its turn among the writes.
 async fn run_blocking<T: Send + 'static>(
     app: Arc<App>,
-    work: impl FnOnce(&App) -> Result<T, Refusal> + Send + 'static,
-) -> Result<T, Refusal> {
+    work: impl FnOnce(&App) -> Result<T, ErrorResponse> + Send + 'static,
+) -> Result<T, ErrorResponse> {
     let permit = Arc::clone(&app.writes).acquire_owned().await;
     let permit = permit.map_err(|_| ServiceError::Stopping)?;
     let work = move || {
@@ -145,7 +149,7 @@ async fn run_blocking<T: Send + 'static>(
         Ok(result) => result,
         Err(error) if error.is_panic() => {
             tracing::error!("a write panicked");
-            Err(Refusal::internal(
+            Err(ErrorResponse::internal(
                 "the server failed on this write; its log has the details",
             ))
         }
@@ -153,12 +157,12 @@ async fn run_blocking<T: Send + 'static>(
     }
 }
 
-fn time_limit(app: &App) -> Refusal {
+fn time_limit(app: &App) -> ErrorResponse {
     let what = format!(
         "the write did not finish within {} ms; it may still be stored",
         app.config.write_ms_max
     );
-    Refusal::busy(StatusCode::GATEWAY_TIMEOUT, what, "write-ms-max")
+    ErrorResponse::busy(StatusCode::GATEWAY_TIMEOUT, what, "write-ms-max")
 }
 
 fn write_lines(app: &App, target: &Target, body: &[u8]) -> Result<WriteReport, EngineError> {
@@ -181,7 +185,7 @@ fn write_lines(app: &App, target: &Target, body: &[u8]) -> Result<WriteReport, E
 }
 
 /// The words and members are `InfluxDB` 3's: its client libraries look for them.
-fn answer(report: &WriteReport) -> Result<Response, Refusal> {
+fn answer(report: &WriteReport) -> Result<Response, ErrorResponse> {
     if report.rejected_total == 0 {
         return Ok(replayed(report));
     }
@@ -196,7 +200,7 @@ fn answer(report: &WriteReport) -> Result<Response, Refusal> {
             })
         })
         .collect();
-    let refusal = Refusal::bad_request("partial write of line protocol occurred")
+    let refusal = ErrorResponse::bad_request("partial write of line protocol occurred")
         .member("data", Value::Array(lines))
         .member("rejected_total", json!(report.rejected_total))
         .member("rows_written", json!(report.rows));

@@ -43,16 +43,16 @@ impl QueryAdmission {
         if let Ok(turn) = Arc::clone(&self.running).try_acquire_owned() {
             return Ok(Turn(turn));
         }
-        let _place = Place::take(self)?;
+        let _place = QueuePlace::take(self)?;
         let turn = Arc::clone(&self.running).acquire_owned().await;
         Ok(Turn(turn.map_err(|_| Error::Stopping)?))
     }
 }
 
 /// A place in the queue, left when dropped.
-struct Place<'a>(&'a QueryAdmission);
+struct QueuePlace<'a>(&'a QueryAdmission);
 
-impl<'a> Place<'a> {
+impl<'a> QueuePlace<'a> {
     fn take(admission: &'a QueryAdmission) -> Result<Self, Error> {
         let place = Self(admission);
         let waiting_max = admission.waiting_max;
@@ -63,7 +63,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuePlace<'_> {
     fn drop(&mut self) {
         self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }

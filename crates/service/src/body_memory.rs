@@ -20,7 +20,7 @@ pub struct BodyMemory {
 
 /// A part of that memory, given back when dropped.
 #[derive(Debug)]
-pub struct Held {
+pub struct BodyPermit {
     memory: BodyMemory,
     permit: Option<OwnedSemaphorePermit>,
     bytes: usize,
@@ -40,8 +40,8 @@ impl BodyMemory {
     }
 
     /// A part without a byte yet.
-    pub fn hold(&self) -> Held {
-        Held {
+    pub fn hold(&self) -> BodyPermit {
+        BodyPermit {
             memory: self.clone(),
             permit: None,
             bytes: 0,
@@ -50,7 +50,7 @@ impl BodyMemory {
     }
 }
 
-impl Drop for Held {
+impl Drop for BodyPermit {
     fn drop(&mut self) {
         if self.is_kept
             && let Some(permit) = self.permit.take()
@@ -60,7 +60,7 @@ impl Drop for Held {
     }
 }
 
-impl Held {
+impl BodyPermit {
     /// Makes the part cover `bytes`. Waiting for more while holding some could wait for ever, so it fails instead.
     pub fn cover(&mut self, bytes: usize) -> Result<(), Error> {
         let missing = bytes.saturating_sub(self.bytes).div_ceil(UNIT_BYTES);

@@ -1,4 +1,4 @@
-//! Who does the work that the asking thread does not do itself, and who says that time has passed.
+//! The executor: threads and the machine's clock, or a simulation's one thread and clock.
 //!
 //! Does: hand work that waits for the disk to tokio's blocking threads, and tasks to whoever runs them; in a simulation,
 //! give both to the one thread that the simulation has, which takes them in an order of its own. Does not: run anything.

@@ -1,4 +1,4 @@
-//! Gives memory that is free back to the system, where the allocator keeps it.
+//! Heap trimming: free memory goes back to the system where the allocator keeps it.
 //!
 //! The C library's allocator has an arena for each of many threads and keeps what was freed in each of them: after a hundred
 //! requests that each took what they may, a process that uses 60 MB was seen to hold 300. In a control group of 512 MiB the next

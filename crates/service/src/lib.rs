@@ -25,7 +25,7 @@ mod sessions;
 mod token;
 
 pub use admission::{QueryAdmission, Turn};
-pub use body_memory::{BodyMemory, Held};
+pub use body_memory::{BodyMemory, BodyPermit};
 pub use class::Class;
 pub use error::{Error, Position};
 pub use heap_trim::use_few_arenas;

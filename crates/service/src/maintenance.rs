@@ -1,4 +1,4 @@
-//! The threads that give the engine its maintenance. The engine starts none of its own.
+//! Maintenance threads for the engine, which starts none of its own.
 //!
 //! There are two. One only flushes, so that a full head never waits for the end of a compaction, however long that
 //! takes. The other does whatever is due, compaction above all; one at a time is enough, because a compaction writes

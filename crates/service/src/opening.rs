@@ -1,11 +1,11 @@
-//! Opening a store with the help of the machine's other processors. The engine starts no threads of its own.
+//! Opening a store with replay workers on the other processors; the engine starts no threads.
 
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
 use nilometer_engine::disk::RealDisk;
-use nilometer_engine::{Engine, Error as EngineError, LentThreads, Options, SystemClock};
+use nilometer_engine::{Engine, Error as EngineError, Options, ReplayWorkers, SystemClock};
 
 /// More would wait for the thread that applies what they decode.
 const THREADS_MAX: usize = 3;
@@ -14,7 +14,7 @@ const THREADS_MAX: usize = 3;
 /// ahead; they have ended when this returns.
 pub fn open_store(dir: &Path, options: Options) -> Result<Engine, EngineError> {
     let others = thread::available_parallelism().map_or(0, |all| all.get() - 1);
-    let lent = LentThreads::default();
+    let lent = ReplayWorkers::default();
     thread::scope(|scope| {
         for _ in 0..others.min(THREADS_MAX) {
             let name = "opening".to_owned();

@@ -1,4 +1,4 @@
-//! Ingest sessions between writes. A session remembers the series it has seen, which makes the next write cheaper.
+//! The pool of ingest sessions. A session caches the series that it has seen.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -28,9 +28,9 @@ const LIBRARIES: &[&str] = &[
 /// The part of the program's crate that is the library.
 const EMBEDDED: &[&str] = &[
     "crates/nilometer/src/lib.rs",
-    "crates/nilometer/src/database.rs",
-    "crates/nilometer/src/error.rs",
-    "crates/nilometer/src/rows.rs",
+    "crates/nilometer/src/library/database.rs",
+    "crates/nilometer/src/library/error.rs",
+    "crates/nilometer/src/library/rows.rs",
 ];
 
 const RULES: &[Rule] = &[
@@ -170,8 +170,11 @@ mod tests {
     #[test]
     fn the_library_imports_no_http_and_the_program_may() {
         let code = "use nilometer_server::Maintenance;";
-        assert_eq!(found("crates/nilometer/src/database.rs", code).len(), 1);
-        assert!(found("crates/nilometer/src/serve.rs", code).is_empty());
+        assert_eq!(
+            found("crates/nilometer/src/library/database.rs", code).len(),
+            1
+        );
+        assert!(found("crates/nilometer/src/commands/serve.rs", code).is_empty());
     }
 
     #[test]

@@ -137,17 +137,17 @@ impl Spec {
     /// The points, from the first.
     pub fn points(&self) -> Result<Points> {
         match self.workload {
-            Workload::CpuOnly => Ok(Points(Kind::CpuOnly(cpu_only::CpuPoints::new(self)?))),
+            Workload::CpuOnly => Ok(Points(PointsOf::CpuOnly(cpu_only::CpuPoints::new(self)?))),
         }
     }
 }
 
 /// A data set under way: hands out its points in the order of time, then host.
 #[derive(Debug)]
-pub struct Points(Kind);
+pub struct Points(PointsOf);
 
 #[derive(Debug)]
-enum Kind {
+enum PointsOf {
     CpuOnly(cpu_only::CpuPoints),
 }
 
@@ -155,7 +155,7 @@ impl Points {
     /// Appends up to `rows_max` lines to `out`; returns how many, and 0 at the end.
     pub fn write_batch(&mut self, rows_max: u32, out: &mut Vec<u8>) -> u32 {
         match &mut self.0 {
-            Kind::CpuOnly(points) => points.write_batch(rows_max, out),
+            PointsOf::CpuOnly(points) => points.write_batch(rows_max, out),
         }
     }
 }

@@ -30,7 +30,7 @@ use crate::ingest::SeriesMemo;
 use crate::layout::{
     LOCK_FILE, is_file_name, lock_dir, log_options, segment_dir, segment_name, side_name,
 };
-use crate::lent::{Ahead, LentThreads};
+use crate::lent::{Ahead, ReplayWorkers};
 use crate::log::{self, Log};
 use crate::manifest::{FileKind, Manifest};
 use crate::ranked::{Mutex, Rank, RwLock};
@@ -50,7 +50,7 @@ impl Engine {
         dir: &Path,
         options: Options,
     ) -> Result<Self, Error> {
-        Self::open_with(disk, clock, dir, options, &LentThreads::default())
+        Self::open_with(disk, clock, dir, options, &ReplayWorkers::default())
     }
 
     /// The same with the help of threads that the caller lends: a log is replayed in the time that its decoding takes,
@@ -64,7 +64,7 @@ impl Engine {
         clock: Arc<dyn Clock>,
         dir: &Path,
         mut options: Options,
-        lent: &LentThreads,
+        lent: &ReplayWorkers,
     ) -> Result<Self, Error> {
         let mut ahead = Ahead::new(lent);
         let disk = sabotage::between(disk, options.sabotage);

@@ -14,7 +14,7 @@ use nilometer_codec::crc32c;
 
 use crate::disk::{Disk, DiskFile, read_exact_at, write_all_at};
 use crate::error::{Error, Malformed};
-use crate::file_header::{self, Format, Kind};
+use crate::file_header::{self, FileFormat, Format};
 
 pub(crate) const HEADER_BYTES: usize = 64;
 const CRC_BYTES: usize = 4;
@@ -33,7 +33,7 @@ const FAILED: &str = "the file fails its checksum";
 /// What the header says of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Identity {
-    pub(crate) kind: Kind,
+    pub(crate) kind: FileFormat,
     /// The data directory's.
     pub(crate) uuid: [u8; 16],
     /// The one in its name.
@@ -116,7 +116,7 @@ impl Checked {
 
 /// Such a file on its way to being read for the sake of its checksum, a piece at a time.
 #[derive(Debug)]
-pub(crate) struct Reading {
+pub(crate) struct ChecksumPass {
     file: Arc<dyn DiskFile>,
     path: PathBuf,
     bytes: u64,
@@ -124,7 +124,7 @@ pub(crate) struct Reading {
     crc: u32,
 }
 
-impl Reading {
+impl ChecksumPass {
     /// Opens a file that the manifest lists with this size, and checks its header.
     pub(crate) fn start(
         disk: &dyn Disk,
@@ -229,7 +229,7 @@ mod tests {
 
     fn identity(file_id: u64) -> Identity {
         Identity {
-            kind: Kind {
+            kind: FileFormat {
                 magic: *b"NILODEF0",
                 format: 2,
             },
@@ -262,7 +262,7 @@ mod tests {
         let bytes = bytes_of(disk, path).len() as u64;
         let mut place = (0, 0);
         loop {
-            let mut reading = Reading::start(disk, path, identity(file_id), bytes)?;
+            let mut reading = ChecksumPass::start(disk, path, identity(file_id), bytes)?;
             reading.go_on_at(place);
             reading.some(piece)?;
             if reading.is_end() {

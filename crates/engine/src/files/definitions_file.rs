@@ -1,4 +1,4 @@
-//! Definition files: what gave names their ids, for the part of the log that is gone. See `docs/format/definitions.md`.
+//! Definition files: definitions from log files that are gone. See `docs/format/definitions.md`.
 
 use std::path::Path;
 
@@ -7,11 +7,11 @@ use crate::checked_file::{self, Checked, HEADER_BYTES, Identity};
 use crate::definition::Definition;
 use crate::disk::Disk;
 use crate::error::{Error, Malformed};
-use crate::file_header::Kind;
+use crate::file_header::FileFormat;
 use crate::layout::definitions_name;
 use crate::manifest::{FileKind, Manifest};
 
-pub(crate) const KIND: Kind = Kind {
+pub(crate) const KIND: FileFormat = FileFormat {
     magic: *b"NILODEF0",
     format: 2,
 };

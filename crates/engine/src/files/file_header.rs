@@ -1,4 +1,4 @@
-//! What every file of a store starts with: its kind, its format, its owner.
+//! File headers: kind, format number and store of every file.
 //!
 //! ```text
 //! magic 8 B | format u16 | cipher u16 | key id u32 | uuid of the data directory 16 B | own fields | crc u32 | zeros
@@ -17,7 +17,7 @@ use crate::error::{Error, Malformed};
 
 /// A kind of file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Kind {
+pub(crate) struct FileFormat {
     /// What it starts with.
     pub(crate) magic: [u8; 8],
     /// The format that is written, and the highest that is read.
@@ -44,7 +44,7 @@ pub(crate) struct Format {
 impl Format {
     /// That of a file as it is written now.
     #[cfg(test)]
-    pub(crate) fn of(kind: Kind) -> Self {
+    pub(crate) fn of(kind: FileFormat) -> Self {
         Self {
             found: kind.format,
             written: kind.format,
@@ -73,7 +73,7 @@ impl Format {
 }
 
 /// A header of `length` bytes.
-pub(crate) fn encode(kind: Kind, uuid: [u8; 16], own: &[u8], length: usize) -> Vec<u8> {
+pub(crate) fn encode(kind: FileFormat, uuid: [u8; 16], own: &[u8], length: usize) -> Vec<u8> {
     let mut out = Vec::with_capacity(length);
     out.extend_from_slice(&kind.magic);
     out.extend_from_slice(&kind.format.to_le_bytes());
@@ -91,7 +91,7 @@ pub(crate) fn encode(kind: Kind, uuid: [u8; 16], own: &[u8], length: usize) -> V
 /// Checks the header that `bytes` start with.
 pub(crate) fn decode<const N: usize>(
     bytes: &[u8],
-    kind: Kind,
+    kind: FileFormat,
     path: &Path,
 ) -> Result<Header<N>, Error> {
     let start = read::<N>(bytes, kind.magic).map_err(|what| what.at(path, 0))?;

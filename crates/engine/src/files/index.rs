@@ -1,4 +1,4 @@
-//! The tag index on disk: immutable files that say which series there are and what tags they have.
+//! The tag index on disk: immutable files of series and their tags.
 //!
 //! Does: write a file of some tables' series, find a series by its tags, tags by series, series by tag values, values by
 //! prefix, merge files, and say what is left of a damaged one; reads go block by block through a bounded cache. Does not:

@@ -35,7 +35,7 @@ pub(crate) use mark::MARK;
 use mark::{Mark, MarkFile};
 pub(crate) use replay::DRAFT;
 pub(crate) use verify::LogPlace;
-pub(crate) use visit::{Place, Visit};
+pub(crate) use visit::{RecordPlace, Visit};
 
 /// Longest payload of one record; a longer batch spans several.
 pub(crate) const RECORD_PAYLOAD_BYTES_MAX: usize = 4 << 20;

@@ -15,10 +15,10 @@ use nilometer_codec::crc32c;
 use crate::definition::take_bytes;
 use crate::disk::{Disk, DiskFile, read_exact_at, write_all_at};
 use crate::error::Error;
-use crate::file_header::{self, Format, Kind};
+use crate::file_header::{self, FileFormat, Format};
 pub(crate) use edit::{BackupLog, Contents, Edit, FileKind, FileMeta};
 
-const KIND: Kind = Kind {
+const KIND: FileFormat = FileFormat {
     magic: *b"NILOMAN0",
     format: 1,
 };

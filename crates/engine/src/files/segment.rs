@@ -19,7 +19,7 @@ mod summary;
 mod verify;
 mod writer;
 
-use crate::file_header::Kind;
+use crate::file_header::FileFormat;
 
 pub(crate) use cache::{Bounded, SegmentCache};
 pub(crate) use directory::{BlockEntry, ColumnChunk, GroupDirectory};
@@ -52,7 +52,7 @@ pub(crate) const TIME_PAGE: u32 = 0;
 pub(crate) const SERIES_PAGE: u32 = u32::MAX;
 
 const MAGIC: [u8; 8] = *b"NILOSEG0";
-const KIND: Kind = Kind {
+const KIND: FileFormat = FileFormat {
     magic: MAGIC,
     format: 1,
 };

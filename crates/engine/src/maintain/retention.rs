@@ -1,4 +1,4 @@
-//! Retention's clock, which does not believe everything.
+//! The guarded clock of retention: a leap of the system's clock removes nothing.
 //!
 //! Does: compare the wall clock with the time that must have passed. Does not: delete anything (`engine/maintain/expire.rs`
 //! does) or read a clock: everything here is given.

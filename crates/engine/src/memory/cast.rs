@@ -1,4 +1,4 @@
-//! Values of one type as another: what a reader does with a page that is older than its field's type.
+//! Conversion of values between field types, for pages that are older than their field's type.
 //!
 //! Does: convert what converts without loss, and say what does not. Does not: decide which fields change their type
 //! (`engine/change/ddl.rs` does), or read pages.

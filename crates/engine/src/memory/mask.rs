@@ -1,4 +1,4 @@
-//! What deletes hide of one source of rows: a segment or a run of the head.
+//! Masks: rows of one source (segment or run) that deletes hide.
 //!
 //! Does: bring the deletes of a table into an order in which a key finds the last one that concerns it, and say of a row
 //! whether that one is newer. Does not: keep deletes; the head and the manifest do.

@@ -1,4 +1,4 @@
-//! Tombstones: what was deleted, until the rows are gone from every file.
+//! Tombstones: deletes, until the rows are gone from every file.
 //!
 //! Does: say which rows a delete hides, and turn into bytes and back. Does not: know files or heads; whoever reads rows
 //! knows their LSN and asks only the tombstones that are newer, through `mask.rs`.

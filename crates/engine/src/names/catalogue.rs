@@ -1,4 +1,4 @@
-//! Every name and id of the data directory, in memory, and where its series are.
+//! The catalogue: all names and ids of the data directory, in memory, and the places of their series.
 //!
 //! Does: apply definitions of new things, look names up; `names/catalogue/changes.rs` applies drops, renames and settings,
 //! `names/catalogue/define.rs` makes series, `names/catalogue/layers.rs` finds them. Does not: log anything; the sequencer decides when a

@@ -1,4 +1,4 @@
-//! What gives names their ids: the entries that the log carries before an id is first used.
+//! Definitions: log entries that give a name its id before the first use of the id.
 //!
 //! The same bytes stand in the log's definition records and in definition files; see `docs/format/definitions.md`.
 

@@ -1,4 +1,4 @@
-//! What a table is: its names, ids and types, as one snapshot sees them.
+//! Table schemas: names, ids and types, as one snapshot sees them.
 //!
 //! Does: map names to ids and to the columns that leave the engine. Does not: hold rows or series.
 

@@ -1,4 +1,4 @@
-//! What a data directory is made of: its files, what their bytes are spent on, and how each column is stored.
+//! Contents of a data directory: files, use of bytes, encodings of each column.
 //!
 //! Does: read manifest, definition files and segments, of a store that runs or does not, and check what it reads. Does
 //! not: take the store's lock, write anything, or look into the log; names that only the log knows yet are missing.

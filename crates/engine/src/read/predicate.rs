@@ -1,4 +1,4 @@
-//! What a reader may ask of tags, and in `field.rs` of fields.
+//! Predicates on tags; those on fields are in `field.rs`.
 //!
 //! Does: say which values qualify. Does not: find the series that have them (`names/catalogue/selection.rs` does).
 

@@ -14,11 +14,11 @@ use crate::checked_file::{self, Identity};
 use crate::definition::take_u32;
 use crate::disk::Disk;
 use crate::error::{Error, Malformed};
-use crate::file_header::Kind;
+use crate::file_header::FileFormat;
 use crate::record::{EncodeScratch, decode_column, encode_column};
 use crate::schema::ColumnId;
 
-pub(crate) const KIND: Kind = Kind {
+pub(crate) const KIND: FileFormat = FileFormat {
     magic: *b"NILOREL0",
     format: 2,
 };

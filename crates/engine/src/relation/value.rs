@@ -1,4 +1,4 @@
-//! Values of relations one by one: what a row is in memory, what makes two keys equal.
+//! Values of relations: rows in memory, equality of keys.
 //!
 //! Does: compare and hash keys, turn rows into columns and back. Does not: know relations.
 

@@ -1,4 +1,4 @@
-//! Idempotency: which keyed batches were taken already, so that one sent again is answered and not written twice.
+//! Idempotency keys: a batch that is sent again is acknowledged and not written twice.
 //!
 //! Does: remember keys for some time and up to some number, say which files of keys a flush must write and which have
 //! had their day, read them at open. Does not: wait for the log; whoever finds a key here syncs its LSN before

@@ -1,5 +1,5 @@
-//! Threads that a caller lends while it opens a store: records of the log are decoded by them, ahead of the one that
-//! applies them.
+//! Replay workers: threads that the caller of `open` provides, which decode log records ahead of the one that applies
+//! them.
 //!
 //! Does: keep a short queue of records in the order of the log, and hand out those that wait. Does not: start threads
 //! (the caller does), apply what a record says, or hold more of the log than a few pieces. Without a thread that works
@@ -11,7 +11,7 @@ use std::sync::Condvar;
 use nilometer_codec::ColumnBuf;
 
 use crate::error::Malformed;
-use crate::log::Place;
+use crate::log::RecordPlace;
 use crate::ranked::{self, Locked, Mutex, Rank};
 use crate::record::{self, Record};
 use crate::schema::Lsn;
@@ -27,10 +27,10 @@ const BUNDLES_EACH: usize = 4;
 ///
 /// ```
 /// # use std::sync::Arc;
-/// # use nilometer_engine::{Engine, LentThreads, Options, SystemClock, disk::RealDisk};
+/// # use nilometer_engine::{Engine, ReplayWorkers, Options, SystemClock, disk::RealDisk};
 /// # let scratch = tempfile::tempdir()?;
 /// # let dir = scratch.path();
-/// let lent = LentThreads::default();
+/// let lent = ReplayWorkers::default();
 /// let engine = std::thread::scope(|scope| {
 ///     scope.spawn(|| lent.work());
 ///     Engine::open_with(Arc::new(RealDisk), Arc::new(SystemClock), dir, Options::default(), &lent)
@@ -38,7 +38,7 @@ const BUNDLES_EACH: usize = 4;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 #[derive(Debug)]
-pub struct LentThreads {
+pub struct ReplayWorkers {
     queue: Mutex<Queue>,
     changed: Condvar,
 }
@@ -77,7 +77,7 @@ struct Entry {
     lsn: Lsn,
     /// Where its payload ends in the bundle.
     end: usize,
-    place: Place,
+    place: RecordPlace,
 }
 
 /// What its records say.
@@ -91,7 +91,7 @@ struct Decoded {
 /// the thread that opens the store comes to it too.
 #[derive(Debug)]
 struct InWork<'a> {
-    lent: &'a LentThreads,
+    lent: &'a ReplayWorkers,
     number: usize,
     bundle: Bundle,
     records: Option<Vec<Result<Record, Malformed>>>,
@@ -102,11 +102,11 @@ struct InWork<'a> {
 pub(crate) struct Ready {
     pub(crate) lsn: Lsn,
     pub(crate) payload_bytes: usize,
-    pub(crate) place: Place,
+    pub(crate) place: RecordPlace,
     pub(crate) record: Result<Record, Malformed>,
 }
 
-impl Default for LentThreads {
+impl Default for ReplayWorkers {
     fn default() -> Self {
         Self {
             queue: Mutex::new(Rank::Replay, Queue::default()),
@@ -115,7 +115,7 @@ impl Default for LentThreads {
     }
 }
 
-impl LentThreads {
+impl ReplayWorkers {
     /// Decodes until the store is open, or is not. To be called from as many threads as there are to lend.
     pub fn work(&self) {
         let mut page = ColumnBuf::default();
@@ -223,13 +223,13 @@ impl Drop for InWork<'_> {
 /// The side of the one thread that opens the store. When it goes, the threads that were lent are given back.
 #[derive(Debug)]
 pub(crate) struct Ahead<'a> {
-    lent: &'a LentThreads,
+    lent: &'a ReplayWorkers,
     open: Bundle,
     page: ColumnBuf,
 }
 
 impl<'a> Ahead<'a> {
-    pub(crate) fn new(lent: &'a LentThreads) -> Self {
+    pub(crate) fn new(lent: &'a ReplayWorkers) -> Self {
         Self {
             lent,
             open: Bundle::default(),
@@ -242,7 +242,7 @@ impl<'a> Ahead<'a> {
         &mut self,
         lsn: Lsn,
         payload: &[u8],
-        place: &Place,
+        place: &RecordPlace,
         apply: &mut impl FnMut(Ready) -> Result<(), E>,
     ) -> Result<(), E> {
         self.open.payloads.extend_from_slice(payload);
@@ -349,13 +349,13 @@ mod tests {
     }
 
     fn replayed(threads: usize) -> Vec<(Lsn, usize, bool)> {
-        let lent = LentThreads::default();
+        let lent = ReplayWorkers::default();
         std::thread::scope(|scope| {
             for _ in 0..threads {
                 scope.spawn(|| lent.work());
             }
             let mut ahead = Ahead::new(&lent);
-            let place = Place::at(Path::new("/log"));
+            let place = RecordPlace::at(Path::new("/log"));
             let mut seen = Vec::new();
             let mut apply = |ready: Ready| {
                 if let Ok(Record::Batch(batch)) = &ready.record {
@@ -384,11 +384,11 @@ mod tests {
 
     #[test]
     fn the_queue_holds_no_more_of_the_log_than_it_says() {
-        let lent = LentThreads::default();
+        let lent = ReplayWorkers::default();
         // Nobody works, as if both threads that were lent never got a processor.
         lent.lock().helpers = 2;
         let mut ahead = Ahead::new(&lent);
-        let place = Place::at(Path::new("/log"));
+        let place = RecordPlace::at(Path::new("/log"));
         let mut applied = 0;
         for lsn in 1..=100 {
             let payload = vec![200; 1 << 20];
@@ -405,9 +405,9 @@ mod tests {
 
     #[test]
     fn a_bundle_is_back_in_the_queue_when_decoding_it_did_not_end() {
-        let lent = LentThreads::default();
+        let lent = ReplayWorkers::default();
         let mut ahead = Ahead::new(&lent);
-        let place = Place::at(Path::new("/log"));
+        let place = RecordPlace::at(Path::new("/log"));
         lent.lock().helpers = 1;
         let mut seen = Vec::new();
         let apply = &mut |ready: Ready| {

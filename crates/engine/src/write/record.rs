@@ -1,4 +1,4 @@
-//! What a log record holds: definitions or a batch, as bytes. See `docs/format/log.md`.
+//! Log records: definitions or a batch, as bytes. See `docs/format/log.md`.
 
 use nilometer_codec::{
     ColumnBuf, PhysicalType, decode_i64s, decode_page, encode_i64s, encode_page, varint,

@@ -7,7 +7,7 @@ use clap::Command;
 use nilometer_engine::nearest;
 use toml::de::{DeTable, DeValue};
 
-use super::{Kind, SERVE, settings};
+use super::{SERVE, SettingType, settings};
 use crate::size::takes_bytes;
 
 /// A setting in the file.
@@ -89,13 +89,15 @@ impl ConfigFile {
             let names = known.iter().filter_map(|arg| arg.get_long());
             return Err(anyhow!("{place}: {}", unknown(entry, names)));
         };
-        let kind = Kind::of(arg);
+        let kind = SettingType::of(arg);
         let argument = match (kind, &entry.value) {
-            (Kind::Flag, Value::Flag(false)) => return Ok(None),
-            (Kind::Flag, Value::Flag(true)) => format!("--{key}"),
-            (Kind::Number, Value::Number(number)) => format!("--{key}={number}"),
-            (Kind::Text, Value::Text(text)) => format!("--{key}={text}"),
-            (Kind::Number, Value::Text(text)) if takes_bytes(arg) => format!("--{key}={text}"),
+            (SettingType::Flag, Value::Flag(false)) => return Ok(None),
+            (SettingType::Flag, Value::Flag(true)) => format!("--{key}"),
+            (SettingType::Number, Value::Number(number)) => format!("--{key}={number}"),
+            (SettingType::Text, Value::Text(text)) => format!("--{key}={text}"),
+            (SettingType::Number, Value::Text(text)) if takes_bytes(arg) => {
+                format!("--{key}={text}")
+            }
             (_, value) => {
                 return Err(anyhow!(
                     "{place}: {key} takes {}, and this is {}",

@@ -1,4 +1,4 @@
-//! `nilometer config`: what is in force, and where each value came from.
+//! `nilometer config`: the settings in force, and the source of each.
 
 use anyhow::Context;
 use clap::parser::ValueSource;
@@ -7,9 +7,9 @@ use nilometer_engine::nearest;
 use nilometer_query::ShownSetting;
 use serde_json::{Map, Value, json};
 
-use super::{Kind, Merged, id_of, settings};
+use super::{Merged, SettingType, id_of, settings};
+use crate::commands::serve::{ServeArgs, TOKEN_VARIABLE};
 use crate::print::{self, Table};
-use crate::serve::{ServeArgs, TOKEN_VARIABLE};
 use crate::size;
 
 /// The settings that `nilometer serve` would have with the same flags.
@@ -38,7 +38,7 @@ const NOT_SET: &str = "(not set)";
 /// One line of the answer.
 struct Shown {
     name: String,
-    kind: Kind,
+    kind: SettingType,
     value: Option<String>,
     source: String,
 }
@@ -89,8 +89,8 @@ fn shown(arg: &Arg, merged: &Merged) -> Shown {
     let matches = merged.of_command();
     let id = id_of(&name);
     let raw = matches.and_then(|matches| matches.get_raw(&id)?.next_back());
-    let value = match (Kind::of(arg), matches) {
-        (Kind::Flag, Some(matches)) => Some(matches.get_flag(&id).to_string()),
+    let value = match (SettingType::of(arg), matches) {
+        (SettingType::Flag, Some(matches)) => Some(matches.get_flag(&id).to_string()),
         _ => raw.map(|value| size::without_unit(arg, &value.to_string_lossy())),
     };
     let in_file = merged.from_file.iter().find(|it| it.flag == name);
@@ -107,7 +107,7 @@ fn shown(arg: &Arg, merged: &Merged) -> Shown {
     };
     Shown {
         name,
-        kind: Kind::of(arg),
+        kind: SettingType::of(arg),
         value,
         source,
     }
@@ -125,7 +125,7 @@ fn token(all: &[Shown]) -> Shown {
     };
     Shown {
         name: "token".to_owned(),
-        kind: Kind::Text,
+        kind: SettingType::Text,
         value: source.as_ref().map(|_| "(set)".to_owned()),
         source: source.unwrap_or_default(),
     }
@@ -145,7 +145,7 @@ fn object(all: &[Shown]) -> Value {
         let value = setting.value.as_deref().map_or(Value::Null, |text| {
             // What is not a number or a truth in JSON's spelling either is a text.
             match setting.kind {
-                Kind::Text => text.into(),
+                SettingType::Text => text.into(),
                 _ => serde_json::from_str(text).unwrap_or_else(|_| text.into()),
             }
         });
@@ -167,7 +167,7 @@ fn toml_line(setting: &Shown) -> String {
         Some(value) => {
             let value = match setting.kind {
                 // A text of JSON is one of TOML too.
-                Kind::Text => Value::from(value.as_str()).to_string(),
+                SettingType::Text => Value::from(value.as_str()).to_string(),
                 _ => value.clone(),
             };
             format!("{name} = {value} # {}", setting.source)

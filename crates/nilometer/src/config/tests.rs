@@ -4,7 +4,7 @@ use clap::CommandFactory;
 use clap::Parser;
 
 use super::file::ConfigFile;
-use super::{Kind, settings};
+use super::{SettingType, settings};
 use crate::Cli;
 
 /// What a file with this text asks for, or the first error.
@@ -34,7 +34,7 @@ fn every_setting_has_a_variable_named_as_its_flag() {
     let command = Cli::command();
     let numbers = settings(&command)
         .into_iter()
-        .filter(|arg| Kind::of(arg) == Kind::Number)
+        .filter(|arg| SettingType::of(arg) == SettingType::Number)
         .count();
     assert!(numbers > 30, "{numbers} settings are numbers");
 }

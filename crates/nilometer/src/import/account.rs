@@ -1,4 +1,4 @@
-//! What became of an import so far: what is in, what was rejected, from where it goes on.
+//! The account of an import: rows written, rows rejected, where to resume.
 //!
 //! Does: count what senders and the reader report, move the bar, write the state down, say at the end what was done. Does
 //! not: read or send.

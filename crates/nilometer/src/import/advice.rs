@@ -9,7 +9,7 @@ use csv::StringRecord;
 use nilometer_engine::ingest::is_likely_tag;
 
 use super::columns::{Absent, Column};
-use crate::lines::{Kind, Role};
+use crate::lines::{FieldType, Role};
 use crate::print::thousands;
 
 /// Rows of a hundred that may share a key for a column to be offered as the one that tells them apart.
@@ -42,7 +42,9 @@ pub(super) fn advice(columns: &[Column], rows: &[StringRecord], absent: &Absent)
         let kind = columns.get(*at).map(|it| it.role);
         let fits = matches!(
             kind,
-            Some(Role::Field(Kind::Integer | Kind::Unsigned | Kind::Text))
+            Some(Role::Field(
+                FieldType::Integer | FieldType::Unsigned | FieldType::Text
+            ))
         );
         fits && is_likely_tag(values(*at))
     };
@@ -54,9 +56,12 @@ pub(super) fn advice(columns: &[Column], rows: &[StringRecord], absent: &Absent)
     };
     if now == 0 {
         let is_id = |at: &&usize| {
-            let is_integer = columns
-                .get(**at)
-                .is_some_and(|it| matches!(it.role, Role::Field(Kind::Integer | Kind::Unsigned)));
+            let is_integer = columns.get(**at).is_some_and(|it| {
+                matches!(
+                    it.role,
+                    Role::Field(FieldType::Integer | FieldType::Unsigned)
+                )
+            });
             is_integer && is_called_id(name_of(**at))
         };
         let id = candidates.iter().find(is_id)?;

@@ -1,4 +1,4 @@
-//! What travels from readers to senders, and what comes back.
+//! Messages between readers and senders of an import.
 
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use arrow::array::RecordBatch;
 
 use super::keys::Keys;
-use crate::lines::Kind;
+use crate::lines::FieldType;
 
 /// A part of one file.
 #[derive(Debug)]
@@ -141,13 +141,13 @@ impl<'a> Outlet<'a> {
 pub(super) struct Stopped;
 
 /// `name=type` as an argument.
-pub(super) fn parse_type(text: &str) -> anyhow::Result<(String, Kind)> {
+pub(super) fn parse_type(text: &str) -> anyhow::Result<(String, FieldType)> {
     let kinds = [
-        Kind::Float,
-        Kind::Integer,
-        Kind::Unsigned,
-        Kind::Boolean,
-        Kind::Text,
+        FieldType::Float,
+        FieldType::Integer,
+        FieldType::Unsigned,
+        FieldType::Boolean,
+        FieldType::Text,
     ];
     let Some((name, kind)) = text.rsplit_once('=') else {
         bail!("write it as COLUMN=TYPE, as in temperature=float");

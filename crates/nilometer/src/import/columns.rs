@@ -1,4 +1,4 @@
-//! What the columns of a CSV file become, by its first rows and by what the user says.
+//! The types of CSV columns, from the first rows and the user's options.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use nilometer_engine::ingest::is_likely_tag;
 use nilometer_lineproto::Precision;
 
 use super::times::TimeFormat;
-use crate::lines::{Kind, Role};
+use crate::lines::{FieldType, Role};
 
 /// Names that are taken for the time, if one has values that are times.
 pub(super) const TIME_NAMES: &[&str] = &["time", "timestamp", "ts", "datetime", "date", "_time"];
@@ -20,7 +20,7 @@ pub(super) struct ColumnWishes {
     pub(super) time_format: Option<TimeFormat>,
     pub(super) tags: Option<Vec<String>>,
     /// Columns with a type of the user's choice.
-    pub(super) types: Vec<(String, Kind)>,
+    pub(super) types: Vec<(String, FieldType)>,
     pub(super) absent: Absent,
 }
 
@@ -89,9 +89,9 @@ pub(super) fn decide(
         let kind = given.map_or_else(|| kind_of(&values()), |(_, kind)| *kind);
         let is_tag = match &wishes.tags {
             Some(tags) => tags.contains(name),
-            None => given.is_none() && kind == Kind::Text && is_likely_tag(values()),
+            None => given.is_none() && kind == FieldType::Text && is_likely_tag(values()),
         };
-        if let (None, Kind::Text, Some(number)) = (given, kind, rounded_of(&values())) {
+        if let (None, FieldType::Text, Some(number)) = (given, kind, rounded_of(&values())) {
             notes.push(format!(
                 "\"{name}\" is read as text: a float would round its {number}, and no integer has all of its values; --type \"{name}\"=float rounds them"
             ));
@@ -121,7 +121,7 @@ pub(super) fn decide(
     {
         let tag = all.iter_mut().rev().find(|column| column.role == Role::Tag);
         if let Some(tag) = tag {
-            tag.role = Role::Field(Kind::Text);
+            tag.role = Role::Field(FieldType::Text);
         }
     }
     if !all
@@ -260,20 +260,20 @@ fn unknown_time(name: &str, first: &str) -> String {
 }
 
 /// The narrowest type that has every value.
-fn kind_of<'a>(values: &(impl Iterator<Item = &'a str> + Clone)) -> Kind {
+fn kind_of<'a>(values: &(impl Iterator<Item = &'a str> + Clone)) -> FieldType {
     let all = |fits: fn(&str) -> bool| values.clone().all(fits);
     if values.clone().next().is_none() {
-        Kind::Text
+        FieldType::Text
     } else if all(|cell| cell.parse::<i64>().is_ok()) {
-        Kind::Integer
+        FieldType::Integer
     } else if all(|cell| cell.parse::<u64>().is_ok()) {
-        Kind::Unsigned
+        FieldType::Unsigned
     } else if all(|cell| cell.parse::<f64>().is_ok()) && rounded_of(values).is_none() {
-        Kind::Float
+        FieldType::Float
     } else if all(|cell| boolean(cell).is_some()) {
-        Kind::Boolean
+        FieldType::Boolean
     } else {
-        Kind::Text
+        FieldType::Text
     }
 }
 
@@ -339,9 +339,9 @@ mod tests {
         let want = [
             Role::Time,
             Role::Tag,
-            field(Kind::Float),
-            field(Kind::Integer),
-            field(Kind::Boolean),
+            field(FieldType::Float),
+            field(FieldType::Integer),
+            field(FieldType::Boolean),
             Role::Tag,
         ];
         assert_eq!(roles(&columns), want);
@@ -352,12 +352,12 @@ mod tests {
     fn what_the_user_says_counts() {
         let wishes = ColumnWishes {
             tags: Some(vec!["n".to_owned()]),
-            types: vec![("temp".to_owned(), Kind::Text)],
+            types: vec![("temp".to_owned(), FieldType::Text)],
             ..ColumnWishes::default()
         };
         let columns = decided(WEATHER, &wishes).unwrap();
-        let text = Role::Field(Kind::Text);
-        let boolean = Role::Field(Kind::Boolean);
+        let text = Role::Field(FieldType::Text);
+        let boolean = Role::Field(FieldType::Boolean);
         assert_eq!(
             roles(&columns),
             [Role::Time, text, text, Role::Tag, boolean, text]
@@ -369,7 +369,7 @@ mod tests {
         let rows = (0..100).map(|n| format!("{},id-{n},1\n", 1_700_000_000 + n));
         let text = "time,id,v\n".to_owned() + &rows.collect::<Vec<_>>().concat();
         let columns = decided(&text, &ColumnWishes::default()).unwrap();
-        assert_eq!(columns.all[1].role, Role::Field(Kind::Text));
+        assert_eq!(columns.all[1].role, Role::Field(FieldType::Text));
     }
 
     /// A column of integers with one of 20 digits became floats, and 9007199254740993 became 9007199254740992.
@@ -384,16 +384,20 @@ mod tests {
         };
         let none = ColumnWishes::default();
         for (values, want, has_note) in [
-            ("1 9007199254740993", Kind::Integer, false),
+            ("1 9007199254740993", FieldType::Integer, false),
             (
                 "1 9007199254740993 18446744073709551615",
-                Kind::Unsigned,
+                FieldType::Unsigned,
                 false,
             ),
-            ("0.1 100000000000000000000 1e300", Kind::Float, false),
-            ("0.5 9007199254740993", Kind::Text, true),
-            ("1 9007199254740993 18446744073709551616", Kind::Text, true),
-            ("-1 18446744073709551615", Kind::Text, true),
+            ("0.1 100000000000000000000 1e300", FieldType::Float, false),
+            ("0.5 9007199254740993", FieldType::Text, true),
+            (
+                "1 9007199254740993 18446744073709551616",
+                FieldType::Text,
+                true,
+            ),
+            ("-1 18446744073709551615", FieldType::Text, true),
         ] {
             let wishes = ColumnWishes {
                 tags: Some(Vec::new()),
@@ -409,7 +413,7 @@ mod tests {
     fn cells_that_stand_for_nothing_do_not_decide() {
         let text = "time,v,w\n2024-05-01,NA,-\n2024-05-02,1.5,3\n2024-05-03,null,x\n";
         let columns = decided(text, &ColumnWishes::default()).unwrap();
-        assert_eq!(columns.all[1].role, Role::Field(Kind::Float));
+        assert_eq!(columns.all[1].role, Role::Field(FieldType::Float));
         let wishes = ColumnWishes {
             absent: Absent {
                 texts: Some(vec!["-".to_owned(), "x".to_owned()]),
@@ -420,8 +424,8 @@ mod tests {
         let columns = decided(text, &wishes).unwrap();
         let kinds = [
             Role::Time,
-            Role::Field(Kind::Text),
-            Role::Field(Kind::Integer),
+            Role::Field(FieldType::Text),
+            Role::Field(FieldType::Integer),
         ];
         assert_eq!(roles(&columns), kinds);
     }

@@ -19,7 +19,7 @@ use super::plan::Plan;
 use super::rewrite::{Rewrite, name_all, skip_preamble};
 use super::rows::RowBuilder;
 use super::times::now_ns;
-use crate::lines::{Kind, Role};
+use crate::lines::{FieldType, Role};
 
 /// Rows whose values decide about types.
 const SAMPLE_ROWS: usize = 10_000;
@@ -191,7 +191,7 @@ impl CsvFile {
     /// Columns of floats that the user wants so.
     fn floats(&self) -> Vec<String> {
         let types = self.wishes.types.iter();
-        let floats = types.filter(|(_, kind)| *kind == Kind::Float);
+        let floats = types.filter(|(_, kind)| *kind == FieldType::Float);
         floats.map(|(name, _)| name.clone()).collect()
     }
 
@@ -317,7 +317,7 @@ mod tests {
                 tags: Some(vec!["host".to_owned()]),
                 time: Some("when".to_owned()),
                 time_format: Some(super::super::times::TimeFormat::Iso),
-                types: vec![("n".to_owned(), Kind::Integer)],
+                types: vec![("n".to_owned(), FieldType::Integer)],
                 ..ColumnWishes::default()
             },
             ..CsvOptions::default()

@@ -1,4 +1,4 @@
-//! What becomes of rows of an import that have one time and the same tags.
+//! The duplicates policy of an import: rows with one time and the same tags.
 //!
 //! Does: know what each table does with them, refuse an import that would merge many of them unasked, and say at the end
 //! what was done. A table that an import makes keeps them, until all rows are in and there are none: then it becomes

@@ -1,4 +1,4 @@
-//! How many rows of an import share their key with another row of it.
+//! The count of rows of an import that share their key.
 //!
 //! Does: count, per table, rows whose time and tags an earlier row of this import had, and stop an import that would
 //! merge more rows than anybody expects. Does not: know what a table had before.

@@ -50,12 +50,12 @@ use self::keys::Keys;
 use self::parquet::ParquetFile;
 use self::plan::Plan;
 use self::rejects::Rejects;
-use self::schema::{Look, Reading, parquet_path};
+use self::schema::{InputReading, Look, parquet_path};
 use self::send::{Sink, new_import};
 use self::state::State;
 use self::stop::stop_on_signal;
 use self::times::TimeFormatArg;
-use crate::lines::{Kind, Wishes};
+use crate::lines::{FieldType, Wishes};
 use crate::print::{self, thousands};
 use crate::source::{Purpose, Source, SourceArgs};
 
@@ -94,7 +94,7 @@ pub(crate) struct ImportArgs {
     tags: Option<Vec<String>>,
     /// Type of a CSV column, as in temperature=float; may be given several times [default: guessed from the first rows]
     #[arg(long = "type", value_name = "COLUMN=TYPE", value_parser = parse_type)]
-    types: Vec<(String, Kind)>,
+    types: Vec<(String, FieldType)>,
     /// How a new table treats rows with the same time and tags [default: keep, or last if all rows differ and for line
     /// protocol]
     #[arg(long, value_enum, value_name = "KIND")]
@@ -149,7 +149,7 @@ fn parse_precision(text: &str) -> Result<Precision, String> {
 pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
     let inputs = input::find(&args.paths, args.format)?;
     let (csv, wishes) = (args.csv_options(), args.wishes());
-    let mut reading = Reading {
+    let mut reading = InputReading {
         table: args.table.as_deref(),
         precision: args.precision,
         csv: &csv,
@@ -208,7 +208,11 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
 }
 
 /// Refuses an import of which many rows would merge without anybody having said so, before any of it is sent.
-fn check_merging(inputs: &[Input], reading: &Reading<'_>, tables: &Tables) -> anyhow::Result<()> {
+fn check_merging(
+    inputs: &[Input],
+    reading: &InputReading<'_>,
+    tables: &Tables,
+) -> anyhow::Result<()> {
     let unasked = tables.unasked();
     let keys = RefCell::new(Keys::new(reading.precision));
     let stop = AtomicBool::new(false);
@@ -240,7 +244,7 @@ fn check_merging(inputs: &[Input], reading: &Reading<'_>, tables: &Tables) -> an
 
 /// Lets columns be what they are in tables that are there.
 fn follow_tables(
-    reading: &mut Reading<'_>,
+    reading: &mut InputReading<'_>,
     inputs: &[Input],
     source: &Source,
     args: &ImportArgs,
@@ -377,7 +381,7 @@ impl ImportArgs {
 /// What an import works with.
 struct Work<'a> {
     inputs: &'a [Input],
-    reading: &'a Reading<'a>,
+    reading: &'a InputReading<'a>,
     sink: &'a Sink,
     tables: &'a Tables,
     /// Nothing more is to be done.
@@ -471,7 +475,7 @@ fn read_input(
     at: usize,
     input: &Input,
     start: Start,
-    reading: &Reading<'_>,
+    reading: &InputReading<'_>,
     outlet: &Outlet<'_>,
     read: &Arc<AtomicU64>,
 ) -> anyhow::Result<()> {

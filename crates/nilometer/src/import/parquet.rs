@@ -29,7 +29,7 @@ use super::plan::Plan;
 use super::rows::{TAG_BYTES, too_long};
 use super::times::now_ns;
 use crate::caught::caught;
-use crate::lines::{Kind, Role, Wishes, roles, times_of};
+use crate::lines::{FieldType, Role, Wishes, roles, times_of};
 
 /// Rows that are read together, and that are looked at to say what is a tag.
 const READ_ROWS: usize = 10_000;
@@ -384,18 +384,18 @@ fn tag(column: &ArrayRef, bytes: &mut [usize]) -> anyhow::Result<ArrayRef> {
 
 fn field(
     name: &str,
-    kind: Kind,
+    kind: FieldType,
     column: &ArrayRef,
     refused: &mut Refused,
 ) -> anyhow::Result<ArrayRef> {
     let from = column.data_type();
     let to = match kind {
-        Kind::Float => DataType::Float64,
-        Kind::Integer => DataType::Int64,
-        Kind::Unsigned => DataType::UInt64,
-        Kind::Boolean => DataType::Boolean,
-        Kind::Text => DataType::Utf8,
-        Kind::Bytes => DataType::Binary,
+        FieldType::Float => DataType::Float64,
+        FieldType::Integer => DataType::Int64,
+        FieldType::Unsigned => DataType::UInt64,
+        FieldType::Boolean => DataType::Boolean,
+        FieldType::Text => DataType::Utf8,
+        FieldType::Bytes => DataType::Binary,
     };
     if *from == DataType::Null {
         return Ok(arrow::array::new_null_array(&to, column.len()));
@@ -551,7 +551,7 @@ mod tests {
             times(vec![1, 2, 3, 4]),
             (
                 "float to integer",
-                Role::Field(Kind::Integer),
+                Role::Field(FieldType::Integer),
                 Arc::new(Float64Array::from(vec![
                     Some(3.0),
                     Some(1.5),
@@ -561,22 +561,22 @@ mod tests {
             ),
             (
                 "unsigned to integer",
-                Role::Field(Kind::Integer),
+                Role::Field(FieldType::Integer),
                 Arc::new(UInt64Array::from(vec![7, 7, wide, 7])),
             ),
             (
                 "integer to float",
-                Role::Field(Kind::Float),
+                Role::Field(FieldType::Float),
                 Arc::new(Int64Array::from(vec![1, 1, 1, (1 << 53) + 1])),
             ),
             (
                 "text to float",
-                Role::Field(Kind::Float),
+                Role::Field(FieldType::Float),
                 Arc::new(StringArray::from(vec!["1.50", "1", "1", "1"])),
             ),
             (
                 "decimal",
-                Role::Field(Kind::Float),
+                Role::Field(FieldType::Float),
                 Arc::new(
                     Decimal128Array::from(vec![15, 25, 35, 45])
                         .with_precision_and_scale(10, 1)
@@ -633,7 +633,7 @@ mod tests {
             ),
             (
                 "text",
-                Role::Field(Kind::Text),
+                Role::Field(FieldType::Text),
                 Arc::new(StringArray::from(vec![
                     Some("x"),
                     Some("x"),

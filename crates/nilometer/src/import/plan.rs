@@ -1,4 +1,4 @@
-//! What the columns of tables will be, decided for all files together before the first row is sent.
+//! The columns of an import's tables, decided for all files before the first row is sent.
 //!
 //! Does: let a table that is there count before any file, and the wider type of two files before the narrower one. Does
 //! not: look at files; their own decisions come in from `columns.rs` and `parquet.rs`.
@@ -9,7 +9,7 @@ use anyhow::bail;
 use arrow::datatypes::{DataType, Schema};
 use nilometer_engine::TIME_COLUMN;
 
-use crate::lines::{Kind, Role, kind_of};
+use crate::lines::{FieldType, Role, kind_of};
 
 /// Columns of tables by name; the time is none of them.
 #[derive(Debug, Clone, Default)]
@@ -105,12 +105,12 @@ fn wider(a: Role, b: Role) -> Role {
     }
 }
 
-fn wider_kind(a: Kind, b: Kind) -> Kind {
-    use Kind::{Float, Integer, Unsigned};
+fn wider_kind(a: FieldType, b: FieldType) -> FieldType {
+    use FieldType::{Float, Integer, Unsigned};
     match (a, b) {
         (Integer, Unsigned) | (Unsigned, Integer) => Integer,
         (Float | Integer | Unsigned, Float | Integer | Unsigned) => Float,
-        _ => Kind::Text,
+        _ => FieldType::Text,
     }
 }
 
@@ -124,30 +124,38 @@ mod tests {
     fn two_files_of_one_table_agree_on_the_wider_type() {
         let field = Role::Field;
         for (a, b, want) in [
-            (field(Kind::Integer), field(Kind::Float), field(Kind::Float)),
             (
-                field(Kind::Integer),
-                field(Kind::Unsigned),
-                field(Kind::Integer),
+                field(FieldType::Integer),
+                field(FieldType::Float),
+                field(FieldType::Float),
             ),
-            (field(Kind::Float), field(Kind::Text), field(Kind::Text)),
             (
-                field(Kind::Boolean),
-                field(Kind::Integer),
-                field(Kind::Text),
+                field(FieldType::Integer),
+                field(FieldType::Unsigned),
+                field(FieldType::Integer),
             ),
-            (field(Kind::Text), Role::Tag, Role::Tag),
             (
-                field(Kind::Boolean),
-                field(Kind::Boolean),
-                field(Kind::Boolean),
+                field(FieldType::Float),
+                field(FieldType::Text),
+                field(FieldType::Text),
+            ),
+            (
+                field(FieldType::Boolean),
+                field(FieldType::Integer),
+                field(FieldType::Text),
+            ),
+            (field(FieldType::Text), Role::Tag, Role::Tag),
+            (
+                field(FieldType::Boolean),
+                field(FieldType::Boolean),
+                field(FieldType::Boolean),
             ),
         ] {
             for (first, second) in [(a, b), (b, a)] {
                 let mut plan = Plan::default();
                 plan.add("t", "c", first, false);
                 plan.add("t", "c", second, false);
-                plan.add("u", "c", field(Kind::Text), false);
+                plan.add("u", "c", field(FieldType::Text), false);
                 assert_eq!(plan.role("t", "c"), Some(want), "{first:?} {second:?}");
             }
         }
@@ -162,20 +170,20 @@ mod tests {
             Field::new("v", DataType::Float64, true),
         ]);
         let mut plan = Plan::default();
-        plan.add("t", "v", Role::Field(Kind::Integer), false);
+        plan.add("t", "v", Role::Field(FieldType::Integer), false);
         plan.add("t", "host", Role::Tag, true);
-        plan.add("t", "new", Role::Field(Kind::Text), false);
+        plan.add("t", "new", Role::Field(FieldType::Text), false);
         let notes = plan.follow("t", &there).unwrap();
         assert_eq!(notes.len(), 1);
         assert!(
             notes[0].contains("\"v\" as a field of type float"),
             "{notes:?}"
         );
-        assert_eq!(plan.role("t", "v"), Some(Role::Field(Kind::Float)));
-        assert_eq!(plan.role("t", "new"), Some(Role::Field(Kind::Text)));
+        assert_eq!(plan.role("t", "v"), Some(Role::Field(FieldType::Float)));
+        assert_eq!(plan.role("t", "new"), Some(Role::Field(FieldType::Text)));
         assert_eq!(plan.role("t", "time"), None);
         let mut plan = Plan::default();
-        plan.add("t", "host", Role::Field(Kind::Text), true);
+        plan.add("t", "host", Role::Field(FieldType::Text), true);
         let error = plan.follow("t", &there).unwrap_err().to_string();
         assert!(
             error.contains("--table") && error.contains("a tag"),

@@ -11,7 +11,7 @@ use csv::StringRecord;
 
 use super::columns::{Absent, ColumnWishes, present};
 use super::times::TimeFormat;
-use crate::lines::Kind;
+use crate::lines::FieldType;
 
 /// Names of a column of dates that has a column of times of day beside it, and of that.
 const DATE_NAMES: &[&str] = &["date", "day", "datum", "fecha"];
@@ -91,7 +91,7 @@ impl Rewrite {
     ) -> anyhow::Result<Self> {
         let is_float = |at: usize| {
             let mut types = wishes.types.iter();
-            types.any(|(name, kind)| *kind == Kind::Float && names.get(at) == Some(name))
+            types.any(|(name, kind)| *kind == FieldType::Float && names.get(at) == Some(name))
         };
         let commas = match separator {
             b',' => Vec::new(),

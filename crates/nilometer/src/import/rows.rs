@@ -15,7 +15,7 @@ use nilometer_lineproto::{FIELD_TEXT_BYTES_MAX, KEY_BYTES_MAX};
 
 use super::columns::{Absent, boolean, is_rounded};
 use super::times::TimeFormat;
-use crate::lines::{Kind, Role};
+use crate::lines::{FieldType, Role};
 
 /// What a tag takes of the room for all tags of a row, beside its text.
 pub(super) const TAG_BYTES: usize = 16;
@@ -149,23 +149,23 @@ impl Builder {
         match role {
             Role::Time => Self::Time(TimestampNanosecondBuilder::new()),
             Role::Tag => Self::Tag(StringDictionaryBuilder::new()),
-            Role::Field(Kind::Float) => Self::Float(Float64Builder::new()),
-            Role::Field(Kind::Integer) => Self::Integer(Int64Builder::new()),
-            Role::Field(Kind::Unsigned) => Self::Unsigned(UInt64Builder::new()),
-            Role::Field(Kind::Boolean) => Self::Boolean(BooleanBuilder::new()),
-            Role::Field(Kind::Text) => Self::Text(StringBuilder::new()),
-            Role::Field(Kind::Bytes) => Self::Bytes(BinaryBuilder::new()),
+            Role::Field(FieldType::Float) => Self::Float(Float64Builder::new()),
+            Role::Field(FieldType::Integer) => Self::Integer(Int64Builder::new()),
+            Role::Field(FieldType::Unsigned) => Self::Unsigned(UInt64Builder::new()),
+            Role::Field(FieldType::Boolean) => Self::Boolean(BooleanBuilder::new()),
+            Role::Field(FieldType::Text) => Self::Text(StringBuilder::new()),
+            Role::Field(FieldType::Bytes) => Self::Bytes(BinaryBuilder::new()),
         }
     }
 
-    fn kind(&self) -> Kind {
+    fn kind(&self) -> FieldType {
         match self {
-            Self::Float(_) => Kind::Float,
-            Self::Integer(_) | Self::Time(_) => Kind::Integer,
-            Self::Unsigned(_) => Kind::Unsigned,
-            Self::Boolean(_) => Kind::Boolean,
-            Self::Text(_) | Self::Tag(_) => Kind::Text,
-            Self::Bytes(_) => Kind::Bytes,
+            Self::Float(_) => FieldType::Float,
+            Self::Integer(_) | Self::Time(_) => FieldType::Integer,
+            Self::Unsigned(_) => FieldType::Unsigned,
+            Self::Boolean(_) => FieldType::Boolean,
+            Self::Text(_) | Self::Tag(_) => FieldType::Text,
+            Self::Bytes(_) => FieldType::Bytes,
         }
     }
 
@@ -205,16 +205,16 @@ impl Builder {
     }
 }
 
-fn read<'a>(column: &str, kind: Kind, cell: &'a str) -> Result<Cell<'a>, String> {
+fn read<'a>(column: &str, kind: FieldType, cell: &'a str) -> Result<Cell<'a>, String> {
     let read = match kind {
-        Kind::Float => cell.parse().ok().map(Cell::Float),
-        Kind::Integer => cell.parse().ok().map(Cell::Integer),
-        Kind::Unsigned => cell.parse().ok().map(Cell::Unsigned),
-        Kind::Boolean => boolean(cell).map(Cell::Boolean),
-        Kind::Text | Kind::Bytes if cell.len() > FIELD_TEXT_BYTES_MAX => {
+        FieldType::Float => cell.parse().ok().map(Cell::Float),
+        FieldType::Integer => cell.parse().ok().map(Cell::Integer),
+        FieldType::Unsigned => cell.parse().ok().map(Cell::Unsigned),
+        FieldType::Boolean => boolean(cell).map(Cell::Boolean),
+        FieldType::Text | FieldType::Bytes if cell.len() > FIELD_TEXT_BYTES_MAX => {
             return Err(too_long(column, cell.len()));
         }
-        Kind::Text | Kind::Bytes => Some(Cell::Text(cell)),
+        FieldType::Text | FieldType::Bytes => Some(Cell::Text(cell)),
     };
     read.ok_or_else(|| {
         format!(

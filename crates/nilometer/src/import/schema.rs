@@ -1,4 +1,4 @@
-//! What an import will make, shown before it begins.
+//! The preview of an import.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -14,7 +14,7 @@ use super::input::{FileFormat, Input, open};
 use super::parquet::ParquetFile;
 use super::plan::Plan;
 use super::times::TimeFormat;
-use crate::lines::{Kind, Role, Wishes};
+use crate::lines::{FieldType, Role, Wishes};
 use crate::print::{Table, thousands};
 
 /// Bytes of line protocol that are looked at.
@@ -24,7 +24,7 @@ const SAMPLE_BYTES: u64 = 1 << 20;
 const TABLES_SHOWN: usize = 10;
 
 /// How an input is read, with the table that it goes to.
-pub(super) struct Reading<'a> {
+pub(super) struct InputReading<'a> {
     pub(super) table: Option<&'a str>,
     pub(super) precision: Precision,
     pub(super) csv: &'a CsvOptions,
@@ -50,7 +50,7 @@ pub(super) enum Look {
     Unknown { table: String },
 }
 
-impl Reading<'_> {
+impl InputReading<'_> {
     /// The table of a file that does not name one in each line.
     pub(super) fn table_of(&self, input: &Input) -> anyhow::Result<String> {
         let named = self.table.map(str::to_owned);
@@ -209,11 +209,11 @@ fn points(sample: &[u8], precision: Precision) -> String {
         }
         for field in point.fields {
             let kind = match field.value {
-                FieldValue::Float(_) => Kind::Float,
-                FieldValue::Integer(_) => Kind::Integer,
-                FieldValue::Unsigned(_) => Kind::Unsigned,
-                FieldValue::Boolean(_) => Kind::Boolean,
-                FieldValue::Text(_) => Kind::Text,
+                FieldValue::Float(_) => FieldType::Float,
+                FieldValue::Integer(_) => FieldType::Integer,
+                FieldValue::Unsigned(_) => FieldType::Unsigned,
+                FieldValue::Boolean(_) => FieldType::Boolean,
+                FieldValue::Text(_) => FieldType::Text,
             };
             let name = (1, field.name().to_string());
             columns

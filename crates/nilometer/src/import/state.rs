@@ -263,7 +263,7 @@ mod tests {
         assert!(!is_old(&path), "what is not there is not old");
         fresh(dir.path(), "d").write(&path).unwrap();
         assert!(!is_old(&path));
-        let before = std::time::SystemTime::now() - Duration::from_secs(25 * 3600);
+        let before = std::time::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         File::options()
             .write(true)
             .open(&path)

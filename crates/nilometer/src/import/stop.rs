@@ -1,4 +1,4 @@
-//! Ctrl-C: an import stops after the batches that are on their way, and says how to go on.
+//! Ctrl-C during an import: batches in flight are finished, then the command to resume is printed.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -1,4 +1,4 @@
-//! Where bytes go: standard output, or a file that is there only when it is whole.
+//! Output destinations: standard output, or a file that appears only when it is complete.
 
 use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};

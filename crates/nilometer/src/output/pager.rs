@@ -1,4 +1,4 @@
-//! A pager for what does not fit the terminal, as psql uses one.
+//! The pager for long output, as in psql.
 //!
 //! Does: hold what is written until it is more than a screenful, then start the pager and pass everything on. Does not:
 //! page by itself; where there is no pager, everything goes to the terminal.

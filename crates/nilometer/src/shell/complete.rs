@@ -1,4 +1,4 @@
-//! What may come next in a line: tables, columns, functions, keywords, commands.
+//! Completion: tables, columns, functions, keywords, commands.
 //!
 //! Does: find the word before the cursor and what fits there, from names that were asked for before. Does not: ask for
 //! names, or touch the terminal.

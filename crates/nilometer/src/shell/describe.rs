@@ -1,4 +1,4 @@
-//! What the store says of itself: tables, columns, functions, for `\d` and its like and for completion.
+//! Schema look-ups for `\d` and its like, and for completion.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! What a statement that writes says when it is done, in PostgreSQL's words: `CREATE TABLE`, `INSERT 0 3`.
+//! Command tags in PostgreSQL's words: `CREATE TABLE`, `INSERT 0 3`.
 
 use super::split::skip_blank;
 

@@ -13,8 +13,8 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDF, ScalarUDFImpl, Signature, Volatility,
 };
 
-use crate::clocks;
-use crate::zone::Zone;
+use crate::semantics::clocks;
+use crate::semantics::zone::Zone;
 
 /// The name that `PostgreSQL` gave it.
 pub(crate) const NAME: &str = "timezone";

@@ -29,9 +29,9 @@ use datafusion::physical_expr::expressions::{BinaryExpr as PhysicalBinaryExpr, C
 
 use super::growth::{Growth, growth_of};
 use crate::SqlOptions;
-use crate::attempt::TooManyRows;
-use crate::memory::Taken;
-use crate::scope;
+use crate::limits::attempt::TooManyRows;
+use crate::limits::memory::Taken;
+use crate::limits::scope;
 
 /// Of a query's memory, the part that one call may make of constants, 8 MiB by default: a row has all of it.
 const PART_OF_CONSTANTS: u64 = 64;

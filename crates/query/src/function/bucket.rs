@@ -1,4 +1,4 @@
-//! Where a bucket of time begins: arithmetic on nanoseconds and on the calendar, without Arrow or SQL.
+//! Bucket boundaries: arithmetic on nanoseconds and on the calendar, without Arrow or SQL.
 
 use arrow::array::timezone::Tz;
 use chrono::{DateTime, Datelike, MappedLocalTime, NaiveDate, NaiveDateTime, Offset, TimeZone};

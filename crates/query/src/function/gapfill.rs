@@ -1,6 +1,6 @@
 //! `time_bucket_gapfill`, `locf` and `interpolate` as the planner meets them: names, arguments and types.
 //!
-//! Does not: compute. They mean something to a whole GROUP BY only, so the rule in `crate::gapfill` takes them out of
+//! Does not: compute. They mean something to a whole GROUP BY only, so the rule in `crate::operators::gapfill` takes them out of
 //! the plan; one that is left has no GROUP BY around it and says so.
 
 use std::sync::Arc;
@@ -22,7 +22,7 @@ const LOCF_USAGE: &str = "locf(value [, prev] [, treat_null_as_missing]): prev i
 const INTERPOLATE_USAGE: &str = "interpolate(value [, prev] [, next]): value is a number, prev and next are pairs (time, value)";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Kind {
+enum GapfillFunction {
     Bucket,
     Locf,
     Interpolate,
@@ -30,13 +30,18 @@ enum Kind {
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Placeholder {
-    kind: Kind,
+    kind: GapfillFunction,
     signature: Signature,
 }
 
 /// All three.
 pub(super) fn functions() -> [Arc<ScalarUDF>; 3] {
-    [Kind::Bucket, Kind::Locf, Kind::Interpolate].map(|kind| {
+    [
+        GapfillFunction::Bucket,
+        GapfillFunction::Locf,
+        GapfillFunction::Interpolate,
+    ]
+    .map(|kind| {
         // Volatile, so that no rule computes one of constants or merges two.
         let signature = Signature::user_defined(Volatility::Volatile);
         Arc::new(ScalarUDF::new_from_impl(Placeholder { kind, signature }))
@@ -46,9 +51,9 @@ pub(super) fn functions() -> [Arc<ScalarUDF>; 3] {
 impl ScalarUDFImpl for Placeholder {
     fn name(&self) -> &str {
         match self.kind {
-            Kind::Bucket => GAPFILL,
-            Kind::Locf => LOCF,
-            Kind::Interpolate => INTERPOLATE,
+            GapfillFunction::Bucket => GAPFILL,
+            GapfillFunction::Locf => LOCF,
+            GapfillFunction::Interpolate => INTERPOLATE,
         }
     }
 
@@ -58,14 +63,14 @@ impl ScalarUDFImpl for Placeholder {
 
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
         match self.kind {
-            Kind::Bucket => bucket_types(arg_types),
-            Kind::Locf => locf_types(arg_types),
-            Kind::Interpolate => interpolate_types(arg_types),
+            GapfillFunction::Bucket => bucket_types(arg_types),
+            GapfillFunction::Locf => locf_types(arg_types),
+            GapfillFunction::Interpolate => interpolate_types(arg_types),
         }
     }
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
-        let place = usize::from(self.kind == Kind::Bucket);
+        let place = usize::from(self.kind == GapfillFunction::Bucket);
         if let Some(kind) = arg_types.get(place) {
             Ok(kind.clone())
         } else {

@@ -1,4 +1,4 @@
-//! How much functions make of their arguments: each function that there is, and what it is bounded by.
+//! Bounds of function results: every function, and the most that it makes of its arguments.
 //!
 //! A function that is not in the list is not there: what it may take nobody has looked at. Does: find out from the
 //! arguments what one call would make. Does not: refuse; that is [`super::bounded`]'s.
@@ -11,7 +11,7 @@ use datafusion::common::Result;
 use datafusion::functions::regex::regexpcount::regexp_count_func;
 use datafusion::logical_expr::{ColumnarValue, ScalarUDF};
 
-use crate::sizes::lengths_each;
+use crate::limits::sizes::lengths_each;
 
 /// What a pattern's letter can stand for, in letters.
 const PATTERN_TIMES: u128 = 16;

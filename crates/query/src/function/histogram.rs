@@ -18,7 +18,7 @@ use datafusion::logical_expr::{
 use super::dense::{Dense, Grouped, Rows, Single};
 use super::series::literal;
 use crate::error::OverMemory;
-use crate::scope;
+use crate::limits::scope;
 
 const USAGE: &str = "histogram(value, min, max, nbuckets): min, max and nbuckets are constants";
 

@@ -1,4 +1,4 @@
-//! All values of each group by time, for what needs them in order: `rate` and `lttb`.
+//! All values of each group in time order, for `rate` and `lttb`.
 
 use std::sync::Arc;
 

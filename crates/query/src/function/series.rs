@@ -23,7 +23,7 @@ use super::ends::{self, Ends};
 use super::samples::{self, Samples, point_fields};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-enum Kind {
+enum SeriesFunction {
     Delta,
     Derivative,
     Rate,
@@ -32,13 +32,19 @@ enum Kind {
 
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Series {
-    kind: Kind,
+    kind: SeriesFunction,
     signature: Signature,
 }
 
 /// All of them.
 pub(super) fn functions() -> [Arc<AggregateUDF>; 4] {
-    [Kind::Delta, Kind::Derivative, Kind::Rate, Kind::Lttb].map(|kind| {
+    [
+        SeriesFunction::Delta,
+        SeriesFunction::Derivative,
+        SeriesFunction::Rate,
+        SeriesFunction::Lttb,
+    ]
+    .map(|kind| {
         let signature = Signature::user_defined(Volatility::Immutable);
         Arc::new(AggregateUDF::new_from_impl(Series { kind, signature }))
     })
@@ -63,12 +69,16 @@ pub(super) fn raw_times(times: &ArrayRef) -> Result<Int64Array> {
 impl Series {
     fn usage(&self) -> &'static str {
         match self.kind {
-            Kind::Delta => "delta(value, time): value is a number, time a time or an integer",
-            Kind::Derivative => {
+            SeriesFunction::Delta => {
+                "delta(value, time): value is a number, time a time or an integer"
+            }
+            SeriesFunction::Derivative => {
                 "derivative(value, time): value is a number, time a time or an integer"
             }
-            Kind::Rate => "rate(value, time): value is a counter, time a time or an integer",
-            Kind::Lttb => {
+            SeriesFunction::Rate => {
+                "rate(value, time): value is a counter, time a time or an integer"
+            }
+            SeriesFunction::Lttb => {
                 "lttb(time, value, points): time is a time or an integer, value a number, points a constant"
             }
         }
@@ -81,7 +91,7 @@ impl Series {
                 .get(place)
                 .map(|field| field.data_type().clone())
         };
-        let time = field(usize::from(self.kind != Kind::Lttb));
+        let time = field(usize::from(self.kind != SeriesFunction::Lttb));
         let (Some(first), Some(time)) = (field(0), time) else {
             return plan_err!("{}", self.usage());
         };
@@ -91,15 +101,17 @@ impl Series {
             1_000_000_000
         };
         Ok(match self.kind {
-            Kind::Delta if first == DataType::Int64 => {
+            SeriesFunction::Delta if first == DataType::Int64 => {
                 then.run(Ends::<Int64Type>::new(ends::Of::Delta))
             }
-            Kind::Delta => then.run(Ends::<Float64Type>::new(ends::Of::Delta)),
-            Kind::Derivative => then.run(Ends::<Float64Type>::new(ends::Of::Derivative {
-                per_second,
-            })),
-            Kind::Rate => then.run(Samples::new(samples::Of::Rate { per_second })),
-            Kind::Lttb => {
+            SeriesFunction::Delta => then.run(Ends::<Float64Type>::new(ends::Of::Delta)),
+            SeriesFunction::Derivative => {
+                then.run(Ends::<Float64Type>::new(ends::Of::Derivative {
+                    per_second,
+                }))
+            }
+            SeriesFunction::Rate => then.run(Samples::new(samples::Of::Rate { per_second })),
+            SeriesFunction::Lttb => {
                 let points = match args.exprs.get(2).and_then(literal) {
                     Some(ScalarValue::Int64(Some(points))) => usize::try_from(*points).ok(),
                     _ => None,
@@ -197,10 +209,10 @@ fn time_type(kind: &DataType) -> Option<DataType> {
 impl AggregateUDFImpl for Series {
     fn name(&self) -> &str {
         match self.kind {
-            Kind::Delta => "delta",
-            Kind::Derivative => "derivative",
-            Kind::Rate => "rate",
-            Kind::Lttb => "lttb",
+            SeriesFunction::Delta => "delta",
+            SeriesFunction::Derivative => "derivative",
+            SeriesFunction::Rate => "rate",
+            SeriesFunction::Lttb => "lttb",
         }
     }
 
@@ -210,17 +222,18 @@ impl AggregateUDFImpl for Series {
 
     fn coerce_types(&self, arg_types: &[DataType]) -> Result<Vec<DataType>> {
         let types = match (self.kind, arg_types) {
-            (Kind::Lttb, [time, value, points])
+            (SeriesFunction::Lttb, [time, value, points])
                 if points.is_integer() && (value.is_numeric() || value.is_null()) =>
             {
                 time_type(time).map(|time| vec![time, DataType::Float64, DataType::Int64])
             }
-            (Kind::Delta, [value, time]) if value.is_integer() => {
+            (SeriesFunction::Delta, [value, time]) if value.is_integer() => {
                 time_type(time).map(|time| vec![DataType::Int64, time])
             }
-            (Kind::Delta | Kind::Derivative | Kind::Rate, [value, time])
-                if value.is_numeric() || value.is_null() =>
-            {
+            (
+                SeriesFunction::Delta | SeriesFunction::Derivative | SeriesFunction::Rate,
+                [value, time],
+            ) if value.is_numeric() || value.is_null() => {
                 time_type(time).map(|time| vec![DataType::Float64, time])
             }
             _ => None,
@@ -234,8 +247,8 @@ impl AggregateUDFImpl for Series {
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
         match (self.kind, arg_types.first()) {
-            (Kind::Delta, Some(DataType::Int64)) => Ok(DataType::Int64),
-            (Kind::Lttb, Some(time)) => {
+            (SeriesFunction::Delta, Some(DataType::Int64)) => Ok(DataType::Int64),
+            (SeriesFunction::Lttb, Some(time)) => {
                 let point = DataType::Struct(point_fields(time));
                 Ok(DataType::List(Arc::new(Field::new_list_field(point, true))))
             }
@@ -246,17 +259,17 @@ impl AggregateUDFImpl for Series {
     fn state_fields(&self, args: StateFieldsArgs) -> Result<Vec<FieldRef>> {
         let list = |kind| DataType::List(Arc::new(Field::new_list_field(kind, true)));
         let value = match (self.kind, args.return_type()) {
-            (Kind::Delta, kind) => kind.clone(),
+            (SeriesFunction::Delta, kind) => kind.clone(),
             _ => DataType::Float64,
         };
         let fields = match self.kind {
-            Kind::Delta | Kind::Derivative => vec![
+            SeriesFunction::Delta | SeriesFunction::Derivative => vec![
                 ("first_time", DataType::Int64),
                 ("first", value.clone()),
                 ("last_time", DataType::Int64),
                 ("last", value),
             ],
-            Kind::Rate | Kind::Lttb => {
+            SeriesFunction::Rate | SeriesFunction::Lttb => {
                 vec![("times", list(DataType::Int64)), ("values", list(value))]
             }
         };

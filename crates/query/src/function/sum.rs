@@ -1,4 +1,4 @@
-//! `sum` of integers, exactly: it ends with an error where the sum is beyond 64 bits, and only then.
+//! Exact `sum` of integers: an error if and only if the result exceeds 64 bits.
 //!
 //! `DataFusion` 55.2 adds up in 64 bits and wraps around; so it also makes a sum with a constant in it into two, either of
 //! which may be too large. Here 128 bits are added up, which no table fills. The rollups' sums are made so too. All other

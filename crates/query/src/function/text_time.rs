@@ -5,7 +5,7 @@
 use arrow::array::{Array, StringArray, TimestampNanosecondArray};
 use datafusion::common::{Result, exec_err};
 
-use crate::zone::{Instant, Zone, beyond};
+use crate::semantics::zone::{Instant, Zone, beyond};
 
 /// Nanoseconds in a millisecond, which is what a UUID counts.
 const MS_NS: i64 = 1_000_000;

@@ -1,4 +1,4 @@
-//! What a statement may be at most, found out before anything recurses over it or copies it.
+//! Bounds of a statement (length, depth), checked before anything recurses over it or copies it.
 //!
 //! The parser holds itself to a depth, but tries some things twice and twice again; the planner copies what a name stands
 //! for at each place where the name is. Both can take for ever over a few thousand bytes. Does not: look at columns or types.

@@ -1,4 +1,4 @@
-//! The parser under the statements that are ours: words, names, and where an error is.
+//! The parser of our own statements: words, names, error positions.
 //!
 //! Does: read one token after the other. Does not: know a statement; see `change/parse.rs` and `show.rs`.
 

@@ -1,4 +1,4 @@
-//! What the columns of an answer are called.
+//! Column names of results, as in `PostgreSQL`.
 //!
 //! Does: name a column that has no AS as `PostgreSQL` does (`count`, `case`, `?column?`), in what is answered and in what a
 //! query reads in FROM or WITH; give a second column of one name a number. Does not: name columns of tables, or look at
@@ -15,7 +15,7 @@ use datafusion::sql::sqlparser::ast::{
     VisitorMut, WildcardAdditionalOptions, visit_expressions, visit_expressions_mut,
 };
 
-use crate::merged::shown;
+use crate::semantics::merged::shown;
 
 /// The name of what has none.
 const UNNAMED: &str = "?column?";

@@ -1,4 +1,4 @@
-//! Names in a statement, with where they stand.
+//! Names in a statement, with their positions.
 //!
 //! Does: fold what is not quoted to lower case, as the planner does, and say what a path without database or schema
 //! means. Does not: look anything up.
@@ -50,7 +50,7 @@ pub(crate) struct Path {
 
 /// What names without database or schema mean.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Place {
+pub(crate) struct NameScope {
     pub(crate) database: String,
     pub(crate) schema: String,
 }
@@ -94,7 +94,7 @@ impl Path {
     }
 
     /// As the name of a schema, with its database.
-    pub(crate) fn schema(self, place: &Place) -> Result<(String, Name), Error> {
+    pub(crate) fn schema(self, place: &NameScope) -> Result<(String, Name), Error> {
         match self.before.as_slice() {
             [] => Ok((place.database.clone(), self.last)),
             [database] => Ok((database.text.clone(), self.last)),
@@ -103,7 +103,7 @@ impl Path {
     }
 
     /// As the name of a table or a view.
-    pub(crate) fn table(self, place: &Place) -> Result<TableName, Error> {
+    pub(crate) fn table(self, place: &NameScope) -> Result<TableName, Error> {
         let (database, schema) = match self.before.as_slice() {
             [] => (place.database.clone(), place.schema.clone()),
             [schema] => (place.database.clone(), schema.text.clone()),

@@ -1,4 +1,4 @@
-//! What stands in `WITH (...)` and `SET (...)`: names and values, ours and those of TimescaleDB's users.
+//! Settings in `WITH (...)` and `SET (...)`: our names, and those of TimescaleDB's users.
 //!
 //! Does: read the list, say which setting is unknown and which was probably meant, turn texts into lengths of time.
 //! Does not: change anything.

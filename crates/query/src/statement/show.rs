@@ -5,7 +5,7 @@
 use datafusion::sql::sqlparser::tokenizer::Token;
 
 use super::grammar::Grammar;
-use super::name::{Name, Path, Place, literal};
+use super::name::{Name, NameScope, Path, literal};
 use crate::error::Error;
 
 /// What to show.
@@ -198,7 +198,7 @@ pub(crate) fn unknown_setting(name: &Name, known: impl IntoIterator<Item = Strin
 
 impl Show {
     /// The query that shows it, in a session of this time zone; `None` = it is no query.
-    pub(crate) fn query(&self, place: &Place, zone: &str) -> Result<Option<String>, Error> {
+    pub(crate) fn query(&self, place: &NameScope, zone: &str) -> Result<Option<String>, Error> {
         let in_place = |database: &str, schema: &str| {
             format!(
                 "database_name = {} AND schema_name = {}",

@@ -7,13 +7,13 @@ use datafusion::sql::sqlparser::ast::{self, Delete, FromTable};
 use nilometer_engine::{DeleteRequest, RowKey, TIME_COLUMN, TableSchema};
 
 use super::{TRIES_MAX, Writing, column, is_overtaken, item, only_table, row_keys, select};
-use crate::catalogue::Reading;
 use crate::error::Error;
-use crate::filter::{Coverage, Pushdown};
-use crate::relation;
+use crate::planning::filter::{Coverage, Pushdown};
 use crate::sql::blocking;
 use crate::statement::name::TableName;
-use crate::table::ROW_COLUMNS;
+use crate::tables::catalogue::ReadContext;
+use crate::tables::relation;
+use crate::tables::table::ROW_COLUMNS;
 
 /// Carries out a DELETE. Returns how many rows it found.
 pub(crate) async fn delete(
@@ -118,7 +118,7 @@ async fn by_rows<'a>(
     let [series, nth] = ROW_COLUMNS;
     let columns = [series, TIME_COLUMN, nth].map(|name| item(column(name), name));
     let query = select(columns.to_vec(), from.clone(), condition)?;
-    let reading: Reading = writing.reading.changing(name.clone());
+    let reading: ReadContext = writing.reading.changing(name.clone());
     let table = writing.table(name)?;
     let (session, plan) = writing.plan(&reading, query).await?;
     let mut keys: Vec<RowKey> = Vec::new();

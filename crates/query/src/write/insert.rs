@@ -15,7 +15,8 @@ use super::{Kept, Writing, batch_of, fitted, values};
 use crate::error::{Error, Position};
 use crate::sql::blocking;
 use crate::statement::name::{Name, Path, TableName};
-use crate::{names, relation};
+use crate::tables::names;
+use crate::tables::relation;
 use nilometer_engine::ingest::OnConflict;
 
 /// Carries out an INSERT. Returns how many rows are there now because of it.

@@ -16,10 +16,11 @@ use nilometer_engine::{RelationChange, RelationReader, RelationSchema, Snapshot,
 
 use super::{Kept, TRIES_MAX, Writing, batch_of, column, fitted, is_overtaken, item, select};
 use crate::error::{Error, Position};
+use crate::semantics::zone::Zone;
 use crate::sql::blocking;
 use crate::statement::name::TableName;
-use crate::zone::Zone;
-use crate::{names, relation};
+use crate::tables::names;
+use crate::tables::relation;
 
 pub(super) use insert::insert;
 

@@ -15,8 +15,9 @@ use super::{
 use crate::error::{Error, Position};
 use crate::sql::blocking;
 use crate::statement::name::{Path, TableName};
-use crate::table::ROW_COLUMNS;
-use crate::{names, relation};
+use crate::tables::names;
+use crate::tables::relation;
+use crate::tables::table::ROW_COLUMNS;
 
 /// The time that a row had, beside the one that it gets.
 const OLD_TIME: &str = "_time";

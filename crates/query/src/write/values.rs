@@ -13,9 +13,9 @@ use datafusion::sql::sqlparser::ast::{self, Expr, UnaryOperator, Value, ValueWit
 
 use super::fitted;
 use crate::error::{Error, Position};
+use crate::semantics::zone::Zone;
 use crate::statement::name::position;
 use crate::statement::{cast, timestamp_type};
-use crate::zone::Zone;
 
 /// A literal.
 struct Literal<'a> {

@@ -8,7 +8,7 @@ use parquet::basic::Compression;
 use parquet::file::properties::WriterProperties;
 
 use super::cannot;
-use crate::error::Refusal;
+use crate::error::ErrorResponse;
 
 /// Rows and bytes of a row group: enough that its columns compress, little enough that a hundred answers at one time
 /// fit the memory of a small machine.
@@ -22,18 +22,22 @@ pub(crate) struct Stream {
 }
 
 impl Stream {
-    pub(super) fn new(schema: &Schema) -> Result<Self, Refusal> {
+    pub(super) fn new(schema: &Schema) -> Result<Self, ErrorResponse> {
         let writer = StreamWriter::try_new(Vec::new(), schema).map_err(|error| cannot(&error))?;
         Ok(Self { writer })
     }
 
-    pub(super) fn batch(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), Refusal> {
+    pub(super) fn batch(
+        &mut self,
+        batch: &RecordBatch,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ErrorResponse> {
         self.writer.write(batch).map_err(|error| cannot(&error))?;
         out.append(self.writer.get_mut());
         Ok(())
     }
 
-    pub(super) fn finish(mut self, out: &mut Vec<u8>) -> Result<(), Refusal> {
+    pub(super) fn finish(mut self, out: &mut Vec<u8>) -> Result<(), ErrorResponse> {
         self.writer.finish().map_err(|error| cannot(&error))?;
         out.append(self.writer.get_mut());
         Ok(())
@@ -46,7 +50,7 @@ pub(crate) struct Parquet {
 }
 
 impl Parquet {
-    pub(super) fn new(schema: SchemaRef) -> Result<Self, Refusal> {
+    pub(super) fn new(schema: SchemaRef) -> Result<Self, ErrorResponse> {
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
             .set_max_row_group_row_count(Some(GROUP_ROWS_MAX))
@@ -57,7 +61,11 @@ impl Parquet {
         Ok(Self { writer })
     }
 
-    pub(super) fn batch(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), Refusal> {
+    pub(super) fn batch(
+        &mut self,
+        batch: &RecordBatch,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ErrorResponse> {
         self.writer.write(batch).map_err(|error| cannot(&error))?;
         // The file's offsets are counted by the writer, not taken from its buffer, so that may be emptied.
         out.append(self.writer.inner_mut());
@@ -69,7 +77,7 @@ impl Parquet {
         self.writer.memory_size()
     }
 
-    pub(super) fn finish(mut self, out: &mut Vec<u8>) -> Result<(), Refusal> {
+    pub(super) fn finish(mut self, out: &mut Vec<u8>) -> Result<(), ErrorResponse> {
         self.writer.finish().map_err(|error| cannot(&error))?;
         out.append(self.writer.inner_mut());
         Ok(())

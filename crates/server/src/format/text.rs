@@ -18,7 +18,7 @@ use arrow::util::pretty::pretty_format_batches_with_schema;
 use axum::http::StatusCode;
 
 use super::{Format, cannot};
-use crate::error::Refusal;
+use crate::error::ErrorResponse;
 
 /// Writes one answer.
 pub(crate) struct Text {
@@ -54,7 +54,11 @@ impl Text {
     }
 
     /// Appends the rows of a batch to `out`.
-    pub(crate) fn batch(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), Refusal> {
+    pub(crate) fn batch(
+        &mut self,
+        batch: &RecordBatch,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ErrorResponse> {
         for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
             check_times(field.name(), column)?;
         }
@@ -77,7 +81,7 @@ impl Text {
                     let what = format!(
                         "the format pretty is for at most {limit} rows; use LIMIT, or format=csv"
                     );
-                    return Err(Refusal::limit(
+                    return Err(ErrorResponse::limit(
                         StatusCode::PAYLOAD_TOO_LARGE,
                         what,
                         "answer-pretty-rows-max",
@@ -92,7 +96,7 @@ impl Text {
     }
 
     /// Appends what comes after the last row.
-    pub(crate) fn finish(self, out: &mut Vec<u8>) -> Result<(), Refusal> {
+    pub(crate) fn finish(self, out: &mut Vec<u8>) -> Result<(), ErrorResponse> {
         match self.format {
             Format::Json => out.extend_from_slice(if self.rows == 0 { b"[]\n" } else { b"]\n" }),
             Format::Csv if self.rows == 0 => {
@@ -179,7 +183,7 @@ const DURATION_S_MAX: i64 = i64::MAX / 1000;
 const SHOWN_S: std::ops::Range<i64> = -62_167_219_200..253_402_300_800;
 
 /// Refuses times that have no text: what would stand there is no JSON, or no time.
-fn check_times(name: &str, column: &ArrayRef) -> Result<(), Refusal> {
+fn check_times(name: &str, column: &ArrayRef) -> Result<(), ErrorResponse> {
     let seconds = match column.data_type() {
         // Every number of nanoseconds is a time, and most columns have none.
         DataType::Timestamp(TimeUnit::Second, _) => {
@@ -240,7 +244,7 @@ fn check_times(name: &str, column: &ArrayRef) -> Result<(), Refusal> {
     };
     match seconds {
         None => Ok(()),
-        Some(number) => Err(Refusal::bad_request(format!(
+        Some(number) => Err(ErrorResponse::bad_request(format!(
             "the column \"{name}\" has a time that no text has: {number} as {} is outside of the years 0000 to 9999, or of the hours of a day; look at the unit of what was converted",
             column.data_type()
         ))),

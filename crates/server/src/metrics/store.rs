@@ -1,4 +1,4 @@
-//! What `/metrics` says of the store: names, units and sentences for the engine's figures.
+//! Metrics of the store: names, units and descriptions.
 
 use nilometer_engine::Metrics;
 

@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 use super::{Target, run_blocking, time_limit};
 use crate::body::Encoding;
 use crate::caught::caught;
-use crate::error::Refusal;
+use crate::error::ErrorResponse;
 use crate::http::App;
 use crate::idempotency;
 use crate::parameters::Parameters;
@@ -41,12 +41,12 @@ pub(crate) async fn write_arrow(
     State(app): State<Arc<App>>,
     RawQuery(query): RawQuery,
     request: Request,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ErrorResponse> {
     let (head, body) = request.into_parts();
     let parameters = Parameters::parse(query.unwrap_or_default().as_bytes());
     let mut messages = Messages::new(body, &app);
     let mut written = Written::default();
-    let outcome = match Place::of(&app, &parameters, &head.headers) {
+    let outcome = match ArrowTarget::of(&app, &parameters, &head.headers) {
         Ok(place) => write_stream(&app, &Arc::new(place), &mut messages, &mut written).await,
         Err(refusal) => Err(refusal),
     };
@@ -71,7 +71,7 @@ pub(crate) async fn write_arrow(
 
 /// Where rows go.
 #[derive(Debug)]
-struct Place {
+struct ArrowTarget {
     target: Target,
     table: String,
     /// The column that has the times, if it is called otherwise.
@@ -89,8 +89,8 @@ struct Place {
     key: Option<[u8; 16]>,
 }
 
-impl Place {
-    fn of(app: &App, parameters: &Parameters, headers: &HeaderMap) -> Result<Self, Refusal> {
+impl ArrowTarget {
+    fn of(app: &App, parameters: &Parameters, headers: &HeaderMap) -> Result<Self, ErrorResponse> {
         check_headers(headers)?;
         let database = parameters.required("db")?.to_owned();
         let table = parameters.required("table")?.to_owned();
@@ -105,7 +105,7 @@ impl Place {
             (Some("skip"), _) => OnConflict::Skip,
             (Some("replace") | None, _) => OnConflict::Replace,
             (Some(other), _) => {
-                return Err(Refusal::bad_request(format!(
+                return Err(ErrorResponse::bad_request(format!(
                     "invalid on_conflict '{other}': use error, skip or replace"
                 )));
             }
@@ -134,14 +134,14 @@ impl Place {
     }
 }
 
-fn wished_duplicates(parameters: &Parameters) -> Result<Option<Duplicates>, Refusal> {
+fn wished_duplicates(parameters: &Parameters) -> Result<Option<Duplicates>, ErrorResponse> {
     Ok(Some(match parameters.get("duplicates") {
         None | Some("") => return Ok(None),
         Some("last") => Duplicates::Last,
         Some("keep") => Duplicates::Keep,
         Some("unique") => Duplicates::Unique,
         Some(other) => {
-            return Err(Refusal::bad_request(format!(
+            return Err(ErrorResponse::bad_request(format!(
                 "invalid duplicates '{other}': use last, keep or unique"
             )));
         }
@@ -153,9 +153,9 @@ fn agreed_duplicates(
     table: &str,
     known: Option<Duplicates>,
     wished: Option<Duplicates>,
-) -> Result<Duplicates, Refusal> {
+) -> Result<Duplicates, ErrorResponse> {
     match (known, wished) {
-        (Some(known), Some(wished)) if known != wished => Err(Refusal::bad_request(format!(
+        (Some(known), Some(wished)) if known != wished => Err(ErrorResponse::bad_request(format!(
             "the table '{table}' is there with another kind of duplicates; leave duplicates out, or change the table first (ALTER TABLE ... SET (duplicates = ...))"
         ))),
         _ => Ok(known.or(wished).unwrap_or_default()),
@@ -169,7 +169,7 @@ fn duplicates(
     schema: Option<&str>,
     table: &str,
     creates: bool,
-) -> Result<Option<Duplicates>, Refusal> {
+) -> Result<Option<Duplicates>, ErrorResponse> {
     let snapshot = app.engine.snapshot();
     let Some(default) = snapshot.default_schema(database) else {
         if creates {
@@ -182,7 +182,7 @@ fn duplicates(
     match snapshot.table(database, schema, table) {
         Some(found) => Ok(Some(found.settings.duplicates)),
         None if creates => Ok(None),
-        None => Err(Refusal::new(
+        None => Err(ErrorResponse::new(
             StatusCode::NOT_FOUND,
             format!(
                 "table not found: \"{database}.{schema}.{table}\"; make it and its columns first, or leave create=false out"
@@ -191,20 +191,20 @@ fn duplicates(
     }
 }
 
-fn check_headers(headers: &HeaderMap) -> Result<(), Refusal> {
+fn check_headers(headers: &HeaderMap) -> Result<(), ErrorResponse> {
     let kind = headers
         .get(header::CONTENT_TYPE)
         .and_then(|kind| kind.to_str().ok())
         .unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case(CONTENT_TYPE) {
-        return Err(Refusal::new(
+        return Err(ErrorResponse::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             format!("unknown Content-Type '{kind}': send {CONTENT_TYPE}"),
         ));
     }
     if Encoding::of(headers)? != Encoding::Identity {
-        return Err(Refusal::new(
+        return Err(ErrorResponse::new(
             StatusCode::UNSUPPORTED_MEDIA_TYPE,
             "an Arrow stream is taken as it is: leave Content-Encoding out, and let the stream's writer compress its buffers with LZ4 or Zstandard",
         ));
@@ -254,10 +254,10 @@ struct StreamState {
 
 async fn write_stream(
     app: &Arc<App>,
-    place: &Arc<Place>,
+    place: &Arc<ArrowTarget>,
     messages: &mut Messages,
     written: &mut Written,
-) -> Result<(), Refusal> {
+) -> Result<(), ErrorResponse> {
     let mut state = StreamState {
         decoder: StreamDecoder::new(),
         seen: SeenKeys::new(SEEN_KEYS_MAX),
@@ -283,11 +283,11 @@ async fn write_stream(
 /// after it.
 async fn write_message(
     app: &Arc<App>,
-    place: Arc<Place>,
+    place: Arc<ArrowTarget>,
     mut state: StreamState,
     message: Vec<u8>,
     nth: u64,
-) -> Result<(StreamState, Vec<TypedReport>), Refusal> {
+) -> Result<(StreamState, Vec<TypedReport>), ErrorResponse> {
     run_blocking(Arc::clone(app), move |app| {
         let mut buffer = Buffer::from(message);
         let mut reports = Vec::new();
@@ -308,17 +308,17 @@ async fn write_message(
     .await
 }
 
-fn unreadable(why: &dyn std::fmt::Display) -> Refusal {
-    Refusal::bad_request(format!("the body is not an Arrow stream: {why}"))
+fn unreadable(why: &dyn std::fmt::Display) -> ErrorResponse {
+    ErrorResponse::bad_request(format!("the body is not an Arrow stream: {why}"))
 }
 
 fn write_batch(
     app: &App,
-    place: &Place,
+    place: &ArrowTarget,
     batch: &RecordBatch,
     nth: u64,
     seen: &mut SeenKeys,
-) -> Result<TypedReport, Refusal> {
+) -> Result<TypedReport, ErrorResponse> {
     let renamed = match &place.time {
         Some(time) => Some(with_time(batch, time)?),
         None => None,
@@ -329,7 +329,7 @@ fn write_batch(
 
 fn write_rows(
     app: &App,
-    place: &Place,
+    place: &ArrowTarget,
     batch: &RecordBatch,
     nth: u64,
     seen: &mut SeenKeys,
@@ -363,7 +363,7 @@ fn write_rows(
 }
 
 /// The same rows with the column of this name called as the time is called here.
-fn with_time(batch: &RecordBatch, time: &str) -> Result<RecordBatch, Refusal> {
+fn with_time(batch: &RecordBatch, time: &str) -> Result<RecordBatch, ErrorResponse> {
     let schema = batch.schema_ref();
     let names = || {
         let names: Vec<&str> = schema
@@ -374,13 +374,13 @@ fn with_time(batch: &RecordBatch, time: &str) -> Result<RecordBatch, Refusal> {
         names.join(", ")
     };
     if schema.index_of(time).is_err() {
-        return Err(Refusal::bad_request(format!(
+        return Err(ErrorResponse::bad_request(format!(
             "there is no column '{time}' to take the times from; there are {}",
             names()
         )));
     }
     if time != TIME_COLUMN && schema.index_of(TIME_COLUMN).is_ok() {
-        return Err(Refusal::bad_request(format!(
+        return Err(ErrorResponse::bad_request(format!(
             "the times are to come from '{time}', and there is another column '{TIME_COLUMN}'; rename it or leave it out"
         )));
     }

@@ -13,7 +13,7 @@ use nilometer_lineproto::Precision;
 use nilometer_service::Scope;
 
 use super::{Target, replayed, write_body};
-use crate::error::Refusal;
+use crate::error::ErrorResponse;
 use crate::http::App;
 use crate::idempotency;
 use crate::parameters::Parameters;
@@ -26,7 +26,7 @@ pub(crate) async fn write_v1(
     RawQuery(query): RawQuery,
     request: Request,
 ) -> Response {
-    let asked = Asked::of_v1(&Parameters::parse(query.unwrap_or_default().as_bytes()));
+    let asked = InfluxParameters::of_v1(&Parameters::parse(query.unwrap_or_default().as_bytes()));
     answer(&app, asked, request).await
 }
 
@@ -35,34 +35,34 @@ pub(crate) async fn write_v2(
     RawQuery(query): RawQuery,
     request: Request,
 ) -> Response {
-    let asked = Asked::of_v2(&Parameters::parse(query.unwrap_or_default().as_bytes()));
+    let asked = InfluxParameters::of_v2(&Parameters::parse(query.unwrap_or_default().as_bytes()));
     answer(&app, asked, request).await
 }
 
 /// What the parameters ask for, in the words of version 1.
 #[derive(Debug, PartialEq, Eq)]
-struct Asked {
+struct InfluxParameters {
     database: String,
     /// Empty = the default one.
     policy: String,
     precision: Precision,
 }
 
-impl Asked {
-    fn of_v1(parameters: &Parameters) -> Result<Self, Refusal> {
+impl InfluxParameters {
+    fn of_v1(parameters: &Parameters) -> Result<Self, ErrorResponse> {
         let text = |name| parameters.get(name).unwrap_or_default();
         let precision = text("precision");
         let precision = Precision::from_v1(precision).ok_or_else(|| {
-            Refusal::bad_request(format!(
+            ErrorResponse::bad_request(format!(
                 "invalid precision {precision:?} (use n, u, ms, s, m or h)"
             ))
         })?;
         if text("db").is_empty() {
-            return Err(Refusal::bad_request("database is required"));
+            return Err(ErrorResponse::bad_request("database is required"));
         }
         // One server is every quorum.
         if !matches!(text("consistency"), "" | "any" | "one" | "quorum" | "all") {
-            return Err(Refusal::bad_request("invalid consistency level"));
+            return Err(ErrorResponse::bad_request("invalid consistency level"));
         }
         Ok(Self {
             database: text("db").to_owned(),
@@ -71,12 +71,12 @@ impl Asked {
         })
     }
 
-    fn of_v2(parameters: &Parameters) -> Result<Self, Refusal> {
+    fn of_v2(parameters: &Parameters) -> Result<Self, ErrorResponse> {
         let text = |name| parameters.get(name).unwrap_or_default();
         let bucket = text("bucket");
         let not_found = |why| {
             let sentence = format!("bucket name {bucket:?} is {why}");
-            Err(Refusal::new(StatusCode::NOT_FOUND, sentence))
+            Err(ErrorResponse::new(StatusCode::NOT_FOUND, sentence))
         };
         let (database, policy) = bucket.split_once('/').unwrap_or((bucket, ""));
         match (database, bucket) {
@@ -92,7 +92,7 @@ impl Asked {
         };
         let precision = precision.ok_or_else(|| {
             let given = text("precision");
-            Refusal::bad_request(format!("invalid precision {given:?} (use ns, us, ms or s)"))
+            ErrorResponse::bad_request(format!("invalid precision {given:?} (use ns, us, ms or s)"))
         })?;
         Ok(Self {
             database: database.to_owned(),
@@ -102,7 +102,11 @@ impl Asked {
     }
 }
 
-async fn answer(app: &Arc<App>, asked: Result<Asked, Refusal>, request: Request) -> Response {
+async fn answer(
+    app: &Arc<App>,
+    asked: Result<InfluxParameters, ErrorResponse>,
+    request: Request,
+) -> Response {
     match write(app, asked, request).await {
         Ok(response) => response,
         Err(refusal) => refusal.in_words_of_influxdb().into_response(),
@@ -111,9 +115,9 @@ async fn answer(app: &Arc<App>, asked: Result<Asked, Refusal>, request: Request)
 
 async fn write(
     app: &Arc<App>,
-    asked: Result<Asked, Refusal>,
+    asked: Result<InfluxParameters, ErrorResponse>,
     request: Request,
-) -> Result<Response, Refusal> {
+) -> Result<Response, ErrorResponse> {
     let (head, body) = request.into_parts();
     let target = asked.and_then(|asked| {
         let target = Target {
@@ -139,10 +143,10 @@ async fn write(
 }
 
 /// The schema that a retention policy stands for; `None` = the default one.
-fn schema_of(app: &App, database: &str, policy: &str) -> Result<Option<String>, Refusal> {
+fn schema_of(app: &App, database: &str, policy: &str) -> Result<Option<String>, ErrorResponse> {
     let unknown = || {
         let name = database.to_owned();
-        Refusal::from(nilometer_engine::Error::UnknownDatabase { name })
+        ErrorResponse::from(nilometer_engine::Error::UnknownDatabase { name })
     };
     let snapshot = app.engine.snapshot();
     let schemas = snapshot.schemas(database).ok_or_else(unknown)?;
@@ -155,20 +159,20 @@ fn schema_of(app: &App, database: &str, policy: &str) -> Result<Option<String>, 
     if policy == DEFAULT_POLICY {
         return Ok(None);
     }
-    Err(Refusal::new(
+    Err(ErrorResponse::new(
         StatusCode::INTERNAL_SERVER_ERROR,
         format!("retention policy not found: {policy}"),
     ))
 }
 
 /// What version 1 says when not every line was kept. If lines clash with their table, only that is said.
-fn partly(report: &WriteReport, asked: &Asked) -> Option<Refusal> {
+fn partly(report: &WriteReport, asked: &InfluxParameters) -> Option<ErrorResponse> {
     if report.rejected_total == 0 {
         return None;
     }
     let clash = report.rejected.iter().find(|line| !line.parse);
     if clash.is_none() && report.rows == 0 {
-        return Some(Refusal::bad_request(unparsed(report)));
+        return Some(ErrorResponse::bad_request(unparsed(report)));
     }
     let (reason, policy) = match clash {
         Some(line) if asked.policy.is_empty() => (line.reason.clone(), DEFAULT_POLICY),
@@ -183,7 +187,7 @@ fn partly(report: &WriteReport, asked: &Asked) -> Option<Refusal> {
         text.push_str(" for retention policy: ");
         text.push_str(policy);
     }
-    Some(Refusal::bad_request(text))
+    Some(ErrorResponse::bad_request(text))
 }
 
 /// The lines that are no line protocol, each with its reason.

@@ -1,4 +1,4 @@
-//! Whether rows of given keys are there: what a write of a `unique` table, an UPDATE and a DELETE must know first.
+//! Key look-up: which rows of given keys exist. Needed by writes to `unique` tables, UPDATE and DELETE.
 //!
 //! Does: look keys up in head and segments, newest rows first, reading only the blocks that can hold one, and say under
 //! the sequencer whether anything happened to a key since. Does not: hold a lock while it reads; who finds that something

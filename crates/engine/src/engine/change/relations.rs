@@ -1,4 +1,4 @@
-//! Relations through the engine: make, drop, write, and what a flush and an open do with them.
+//! Relations in the engine: create, drop, write, flush and recovery.
 //!
 //! Does: turn names and rows of values into changes of a batch. Does not: order or log them, [`Engine::write`] does.
 

@@ -1,4 +1,4 @@
-//! Deletes and updates of single rows, which somebody has read before.
+//! Deletes and updates of single rows that the caller has read.
 //!
 //! Does: check that the rows are as they were read, and hide them and add what takes their place in one batch. Does not:
 //! know which rows are meant (a scan says that, by [`ScanRequest::SERIES`] and [`ScanRequest::NTH`]) or run a statement

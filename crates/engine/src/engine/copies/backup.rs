@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering;
 use crate::disk::{Disk, read_exact_at, write_all_at};
 use crate::engine::{Engine, lock};
 use crate::error::Error;
-use crate::file_header::{self, Kind};
+use crate::file_header::{self, FileFormat};
 use crate::layout::{LOCK_FILE, is_file_name, listed, lock_dir, remove_if_there, segment_dir};
 use crate::log::{self, Log};
 use crate::manifest::{BackupLog, Contents, Manifest};
@@ -30,7 +30,7 @@ use crate::schema::Lsn;
 /// Says that a folder is a backup.
 pub(in crate::engine) const MARKER_FILE: &str = "backup";
 const MARKER_DRAFT: &str = "backup.tmp";
-const MARKER: Kind = Kind {
+const MARKER: FileFormat = FileFormat {
     magic: *b"NILOBAK0",
     format: 1,
 };

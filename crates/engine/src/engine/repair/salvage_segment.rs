@@ -1,4 +1,4 @@
-//! Repair: a closed store made to be in order again, with an account of what that cost.
+//! Repair of a closed store, with a report of the losses.
 //!
 //! Does: put files aside that do not open, end a damaged log before the damage, mend index files, and write segments of
 //! which parts do not read again without the blocks that these parts belong to. Does not: guess values, keep a row of

@@ -13,10 +13,10 @@ mod progress;
 
 use std::sync::Arc;
 
-use self::place::{Place, Stage};
+use self::place::{ScrubPlace, Stage};
 pub use self::progress::Scrubbed;
 pub(in crate::engine) use self::progress::{Scrub, begin};
-use crate::checked_file::{Identity, Reading};
+use crate::checked_file::{ChecksumPass, Identity};
 use crate::engine::maintain::flush::Maintained;
 use crate::engine::repair::damaged::{Damage, DamagedSegment};
 use crate::engine::{Engine, OnDamage, lock};
@@ -143,10 +143,10 @@ impl Engine {
         scrubbed.bytes += step.bytes;
         if step.is_end {
             scrubbed.passes += 1;
-            scrub.place = Place {
+            scrub.place = ScrubPlace {
                 started_ns: now_ns.max(1),
                 last_pass_ns: now_ns,
-                ..Place::default()
+                ..ScrubPlace::default()
             };
         }
         scrubbed.last_pass_ns = scrub.place.last_pass_ns;
@@ -333,7 +333,7 @@ impl Engine {
     }
 
     /// The next file of the pass; a segment or an index file is held, and so stays where it is.
-    fn next_to_scrub(&self, place: &Place) -> Option<(u64, Next)> {
+    fn next_to_scrub(&self, place: &ScrubPlace) -> Option<(u64, Next)> {
         let is_next = |id: u64| (place.file_id..place.end_id).contains(&id);
         let manifest = lock(&self.manifest);
         let segments = self.versions.version();
@@ -424,7 +424,7 @@ impl Engine {
     }
 
     /// `None` = an index file that is not in force any more.
-    fn begin_reading(&self, meta: FileMeta) -> Result<Option<Reading>, Error> {
+    fn begin_reading(&self, meta: FileMeta) -> Result<Option<ChecksumPass>, Error> {
         let path = segment_dir(&self.dir).join(side_name(meta.kind, meta.file_id));
         let kind = match meta.kind {
             FileKind::Definitions => definitions_file::KIND,
@@ -437,7 +437,7 @@ impl Engine {
             uuid: self.uuid,
             file_id: meta.file_id,
         };
-        Reading::start(self.disk.as_ref(), &path, identity, meta.bytes).map(Some)
+        ChecksumPass::start(self.disk.as_ref(), &path, identity, meta.bytes).map(Some)
     }
 
     fn is_listed(&self, meta: FileMeta) -> bool {

@@ -1,5 +1,4 @@
-//! The store's side of the memory budget: when the head must become a segment, when writers wait, how much is replayed
-//! at once.
+//! The memory budget at work: when to flush the head, when to hold writers back, how much to replay at once.
 //!
 //! Does: make writers help to flush when the head is full, refuse what does not fit even then, refuse new series when
 //! the index has its share, and replay a log that holds more than the head may in rounds, with a flush after each. Does
@@ -16,7 +15,7 @@ use crate::error::{Error, Malformed};
 use crate::head::Head;
 use crate::idempotency::KeySet;
 use crate::lent::{Ahead, Ready};
-use crate::log::{Place, Visit};
+use crate::log::{RecordPlace, Visit};
 use crate::record::Record;
 use crate::relation::Relations;
 use crate::schema::Lsn;
@@ -266,7 +265,7 @@ pub(in crate::engine) struct Replay<'a, 'l> {
 }
 
 impl Visit for Replay<'_, '_> {
-    fn record(&mut self, lsn: Lsn, payload: &[u8], place: &Place) -> Result<(), Error> {
+    fn record(&mut self, lsn: Lsn, payload: &[u8], place: &RecordPlace) -> Result<(), Error> {
         if self.round.is_full(&self.to) {
             return Ok(());
         }

@@ -1,4 +1,4 @@
-//! Figures for operators: what the store holds, what it did, what it has left.
+//! Metrics of the store, for operators.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;

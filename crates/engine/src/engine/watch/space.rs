@@ -1,4 +1,4 @@
-//! Room on the disk: writes are refused before the disk is full, so that what makes room still can.
+//! The disk reserve: writes are refused before the disk is full, so that maintenance can still free space.
 //!
 //! Does: look at the free bytes now and then, and refuse rows while they are less than the reserve. Does not: refuse
 //! what frees room or needs little of it (deletes, changes of names, flushes, compaction): the reserve is theirs.

@@ -1,4 +1,4 @@
-//! Blocks of an index file: what stands between their checksums.
+//! Blocks of an index file, between their checksums.
 
 use nilometer_codec::{decode_i64s, encode_i64s, varint};
 use roaring::RoaringBitmap;
@@ -15,19 +15,19 @@ const VALUE_BYTES_MAX: usize = 1 << 16;
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Dictionary {
     pub(super) values: Texts,
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<PostingPlace>,
 }
 
 impl Dictionary {
     /// Memory in use.
     pub(super) fn bytes(&self) -> usize {
-        self.values.bytes() + self.places.capacity() * size_of::<Place>()
+        self.values.bytes() + self.places.capacity() * size_of::<PostingPlace>()
     }
 }
 
 /// The series of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum PostingPlace {
     /// The only one.
     One(u32),
     /// So many, in a list of so many bytes with its checksum, that stands so many bytes behind where those of the block
@@ -39,7 +39,7 @@ pub(super) enum Place {
 /// of its list.
 pub(super) fn encode_dictionary<'a>(
     values: impl Iterator<Item = &'a str>,
-    places: &[Place],
+    places: &[PostingPlace],
     out: &mut Vec<u8>,
 ) {
     let mut before = "";
@@ -58,8 +58,8 @@ pub(super) fn encode_dictionary<'a>(
     let (counts, rest): (Vec<i64>, Vec<i64>) = places
         .iter()
         .map(|place| match place {
-            Place::One(ordinal) => (1, i64::from(*ordinal)),
-            Place::List { series, bytes, .. } => (i64::from(*series), i64::from(*bytes)),
+            PostingPlace::One(ordinal) => (1, i64::from(*ordinal)),
+            PostingPlace::List { series, bytes, .. } => (i64::from(*series), i64::from(*bytes)),
         })
         .unzip();
     encode_i64s(&counts, out);
@@ -96,8 +96,8 @@ pub(super) fn decode_dictionary(mut input: &[u8], n: usize) -> Result<Dictionary
     for (&series, &rest) in counts.iter().zip(&rest) {
         block.places.push(match series {
             0 => return Err(Malformed::new("a value without series")),
-            1 => Place::One(rest),
-            _ => Place::List {
+            1 => PostingPlace::One(rest),
+            _ => PostingPlace::List {
                 series,
                 bytes: rest,
                 at,

@@ -1,5 +1,5 @@
-//! The footer of an index file: where every block is and what it starts with. Held in memory while the file is open:
-//! about a thousandth of what it describes.
+//! The footer of an index file: the place and the first entry of every block. In memory while the file is open, about a
+//! thousandth of the file.
 //!
 //! Of format 0 there are two layouts. The earlier one has nothing twice and a tag's lists in front of its dictionary
 //! blocks; it is read so that such files can be written again, and never written.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use nilometer_codec::crc32c;
 
-use super::block::{Place, decode_dictionary, decode_list, encode_dictionary, put_u32s, take_u32s};
+use super::block::{
+    PostingPlace, decode_dictionary, decode_list, encode_dictionary, put_u32s, take_u32s,
+};
 use super::footer::{Footer, Layout};
 use super::layout::{HEADER_BYTES, KIND, MAGIC, TAIL_BYTES, VALUES_OF_ONE_BLOCK};
 use super::{BlockCache, Index};
@@ -41,7 +43,7 @@ pub(crate) fn blocks(bytes: &[u8]) {
         |bytes| decode_dictionary(bytes, values),
         |block| {
             let mut out = Vec::new();
-            let places: Vec<Place> = block.places.clone();
+            let places: Vec<PostingPlace> = block.places.clone();
             encode_dictionary(block.values.iter(), &places, &mut out);
             out
         },

@@ -1,9 +1,9 @@
 //! Marks and sizes of an index file. See `docs/format/index.md`.
 
-use crate::file_header::Kind;
+use crate::file_header::FileFormat;
 
 pub(super) const MAGIC: [u8; 8] = *b"NILOIDX0";
-pub(super) const KIND: Kind = Kind {
+pub(super) const KIND: FileFormat = FileFormat {
     magic: MAGIC,
     format: 1,
 };

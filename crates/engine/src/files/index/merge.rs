@@ -10,7 +10,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use super::block::Place;
+use super::block::PostingPlace;
 use super::footer::{Blocks, TableMeta, TagMeta};
 use super::layout::SERIES_OF_ONE_BLOCK;
 use super::reader::tag_of;
@@ -219,12 +219,12 @@ impl<'a> Merge<'a, '_> {
     }
 
     /// Writes the list of the value at hand, if it has more than one series.
-    fn write_place(&mut self, values: &Values<'_>) -> Result<Option<Place>, Error> {
-        if let [(at, Place::One(ordinal), _)] = values.from.as_slice() {
+    fn write_place(&mut self, values: &Values<'_>) -> Result<Option<PostingPlace>, Error> {
+        if let [(at, PostingPlace::One(ordinal), _)] = values.from.as_slice() {
             let part = self.parts.get(*at);
             let part = part.filter(|part| *ordinal < part.table.series);
             if let Some(part) = part {
-                return Ok(Some(Place::One(part.base + ordinal)));
+                return Ok(Some(PostingPlace::One(part.base + ordinal)));
             }
         }
         let mut list = self.output.begin_list();
@@ -238,7 +238,7 @@ impl<'a> Merge<'a, '_> {
         self.output.end_list(list)
     }
 
-    fn write_absent(&mut self, tags: &[Option<&TagMeta>]) -> Result<Option<Place>, Error> {
+    fn write_absent(&mut self, tags: &[Option<&TagMeta>]) -> Result<Option<PostingPlace>, Error> {
         let mut list = self.output.begin_list();
         for ((part, tag), lists) in self.parts.iter().zip(tags).zip(&mut self.lists) {
             match tag {
@@ -273,13 +273,13 @@ impl<'a> Merge<'a, '_> {
 fn each(
     part: &Part<'_>,
     reader: Option<&mut Lists>,
-    place: Place,
+    place: PostingPlace,
     lists: u64,
     call: &mut dyn FnMut(u32) -> Result<(), Error>,
 ) -> Result<(), Error> {
     match (place, reader) {
-        (Place::One(ordinal), _) if ordinal < part.table.series => call(ordinal),
-        (Place::List { series, bytes, at }, Some(reader)) => {
+        (PostingPlace::One(ordinal), _) if ordinal < part.table.series => call(ordinal),
+        (PostingPlace::List { series, bytes, at }, Some(reader)) => {
             let place = ListPlace {
                 offset: lists.saturating_add(at),
                 bytes,

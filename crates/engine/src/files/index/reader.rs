@@ -1,4 +1,4 @@
-//! Reading an index file: header, tail and footer at open, blocks by `pread` when they are asked for.
+//! Reading an index file: header, tail and footer at open, blocks by `pread` on demand.
 //!
 //! Does: open, find a series by its tags, tags and ids of series, check every block; remember the first damage that it
 //! met, and read the copy of what stands there twice. Does not: select by predicates or list values (`select.rs` does).

@@ -1,4 +1,4 @@
-//! What is left of a damaged index file.
+//! Salvage of the readable blocks of a damaged index file.
 //!
 //! Most of a file is said twice: ids and the dictionaries of tags with few values stand there two times, hashes follow
 //! from tags and values, and the codes of series say the same as the lists of values. So a series is lost only if its own
@@ -7,7 +7,7 @@
 //! Does: read a table and leave out what cannot be known. Does not: guess, or write the file again (`engine/repair/salvage_index.rs`
 //! has it done). Holds one table in memory.
 
-use super::block::{Dictionary, Place};
+use super::block::{Dictionary, PostingPlace};
 use super::footer::{TableMeta, TagMeta};
 use super::reader::series_of;
 use super::series::{TableSeries, TagSeries};
@@ -138,8 +138,8 @@ impl Index {
             let places = dictionary.iter().flat_map(|it| &it.places);
             for (code, place) in (before.saturating_add(1)..).zip(places) {
                 match *place {
-                    Place::One(ordinal) => found.push((ordinal, code)),
-                    Place::List { series, bytes, at } => {
+                    PostingPlace::One(ordinal) => found.push((ordinal, code)),
+                    PostingPlace::List { series, bytes, at } => {
                         let list = self.read_list(table, start.saturating_add(at), series, bytes);
                         let list = intact(list)?;
                         found.extend(list.iter().flatten().map(|ordinal| (ordinal, code)));

@@ -1,11 +1,11 @@
-//! Which series of an index file match, by ordinals, and which values a tag has.
+//! Selection in an index file: matching series by ordinals, and the values of a tag.
 //!
 //! Conditions that likely leave few series come first; once few are left, their tags are looked at one by one.
 
 use roaring::RoaringBitmap;
 
 use super::Index;
-use super::block::{Dictionary, Place};
+use super::block::{Dictionary, PostingPlace};
 use super::footer::{TableMeta, TagMeta};
 use super::reader::tag_of;
 use crate::catalogue::{Condition, FEW, in_order};
@@ -131,8 +131,10 @@ impl Index {
         found: &mut Found,
     ) -> Result<(), Error> {
         match dictionary.places.get(at) {
-            Some(&Place::One(ordinal)) if ordinal < table.series => found.single.push(ordinal),
-            Some(&Place::List { series, bytes, at }) => {
+            Some(&PostingPlace::One(ordinal)) if ordinal < table.series => {
+                found.single.push(ordinal)
+            }
+            Some(&PostingPlace::List { series, bytes, at }) => {
                 let start = tag.lists_at(block);
                 let offset = start.and_then(|start| start.checked_add(at));
                 let offset = offset.ok_or_else(|| self.beyond(table))?;
@@ -180,9 +182,9 @@ impl Index {
         let start = tag.lists_at(block).unwrap_or(0);
         for place in &dictionary.places {
             match *place {
-                Place::One(ordinal) if ordinal < table.series => {}
-                Place::One(_) => return Err(self.beyond(table)),
-                Place::List { series, bytes, at } => {
+                PostingPlace::One(ordinal) if ordinal < table.series => {}
+                PostingPlace::One(_) => return Err(self.beyond(table)),
+                PostingPlace::List { series, bytes, at } => {
                     self.read_list(table, start.saturating_add(at), series, bytes)?;
                 }
             }

@@ -1,4 +1,4 @@
-//! Reading an index file from front to back with little memory: what a merge reads.
+//! Sequential reading of an index file in little memory, for merges.
 //!
 //! Does: read ahead, give the values of a tag one after the other, of one file or of several at once, and the ordinals of
 //! a list one after the other. Does not: touch the cache, which is for those who ask.
@@ -6,7 +6,7 @@
 use nilometer_codec::{BLOCK_ROWS_MAX, crc32c, decode_i64s};
 
 use super::Index;
-use super::block::{Dictionary, Place};
+use super::block::{Dictionary, PostingPlace};
 use super::footer::{TableMeta, TagMeta};
 use crate::error::{Error, Malformed};
 
@@ -170,7 +170,7 @@ pub(super) struct Values<'a> {
     /// The value at hand.
     pub(super) value: String,
     /// The parts that have it, ascending, and where its series are there.
-    pub(super) from: Vec<(usize, Place, u64)>,
+    pub(super) from: Vec<(usize, PostingPlace, u64)>,
 }
 
 impl<'a> Values<'a> {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use nilometer_codec::{BLOCK_ROWS_MAX, crc32c};
 
 use super::Texts;
-use super::block::{Place, encode_dictionary, put_u32s};
+use super::block::{PostingPlace, encode_dictionary, put_u32s};
 use super::footer::{Blocks, Footer, TableMeta, TagMeta};
 use super::layout::{
     BLOCK_TEXT_BYTES, COPIED_BLOCKS_MAX, HEADER_BYTES, KIND, MAGIC, SERIES_OF_ONE_BLOCK,
@@ -89,7 +89,7 @@ pub(super) struct TagOut {
     meta: TagMeta,
     /// Of the dictionary block at hand.
     values: Texts,
-    places: Vec<Place>,
+    places: Vec<PostingPlace>,
     text_bytes: usize,
     lists_start: u64,
     /// Number of values, those of the block at hand left out.
@@ -302,7 +302,7 @@ impl IndexWriter {
         for (at, value) in tag.values.iter().enumerate() {
             self.begin_value(&mut out, value)?;
             let place = match ordinals.get(at + 1) {
-                [one] => Some(Place::One(*one)),
+                [one] => Some(PostingPlace::One(*one)),
                 several => self.write_list(several)?,
             };
             let missing = || Malformed::new("a value that no series has");
@@ -315,7 +315,7 @@ impl IndexWriter {
         Ok(())
     }
 
-    fn write_list(&mut self, ordinals: &[u32]) -> Result<Option<Place>, Error> {
+    fn write_list(&mut self, ordinals: &[u32]) -> Result<Option<PostingPlace>, Error> {
         let mut list = self.begin_list();
         for &ordinal in ordinals {
             self.push(&mut list, ordinal)?;
@@ -353,7 +353,7 @@ impl IndexWriter {
     }
 
     /// Ends a list; `None` = it has no ordinals, and nothing is written.
-    pub(super) fn end_list(&mut self, mut list: ListOut) -> Result<Option<Place>, Error> {
+    pub(super) fn end_list(&mut self, mut list: ListOut) -> Result<Option<PostingPlace>, Error> {
         if list.series == 0 {
             return Ok(None);
         }
@@ -361,7 +361,7 @@ impl IndexWriter {
         self.buffer.extend_from_slice(&list.crc.to_le_bytes());
         self.flush_if_full()?;
         let bytes = self.bytes_since(list.start)?;
-        Ok(Some(Place::List {
+        Ok(Some(PostingPlace::List {
             series: list.series,
             bytes,
             at: 0,
@@ -436,11 +436,15 @@ impl IndexWriter {
     }
 
     /// Ends a tag whose last value and then the list of the series without it were written.
-    pub(super) fn end_tag(&mut self, out: TagOut, absent: Option<Place>) -> Result<TagMeta, Error> {
+    pub(super) fn end_tag(
+        &mut self,
+        out: TagOut,
+        absent: Option<PostingPlace>,
+    ) -> Result<TagMeta, Error> {
         let TagOut {
             mut meta, copies, ..
         } = out;
-        if let Some(Place::List { series, bytes, .. }) = absent {
+        if let Some(PostingPlace::List { series, bytes, .. }) = absent {
             (meta.absent, meta.absent_bytes) = (series, bytes);
         }
         let mut blocks = self.start();
@@ -453,7 +457,7 @@ impl IndexWriter {
 
 impl TagOut {
     /// Says where the series of the value at hand are.
-    pub(super) fn end_value(&mut self, place: Place) {
+    pub(super) fn end_value(&mut self, place: PostingPlace) {
         self.places.push(place);
     }
 }

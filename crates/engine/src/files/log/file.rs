@@ -5,7 +5,7 @@ use std::path::Path;
 use nilometer_codec::crc32c;
 
 use crate::error::{Error, Malformed};
-use crate::file_header::{self, Format, Kind, take};
+use crate::file_header::{self, FileFormat, Format, take};
 use crate::schema::Lsn;
 
 /// The header's block; records start after it.
@@ -15,7 +15,7 @@ pub(super) const RECORD_ALIGN: usize = 8;
 /// Size of a record's header.
 pub(super) const RECORD_HEADER_BYTES: usize = 40;
 
-const KIND: Kind = Kind {
+const KIND: FileFormat = FileFormat {
     magic: *b"NILOLOG0",
     format: 1,
 };

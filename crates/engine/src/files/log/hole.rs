@@ -1,4 +1,4 @@
-//! A hole in the log: a record that was durable and does not read, and what follows it.
+//! A hole in the log: an unreadable record that was durable, and what follows it.
 //!
 //! Does: find the first hole, and, when told to, end the log before it. Does not: decide whether that may be done, keep
 //! what is given up (the caller puts it aside first), or replay what follows a hole: it may have been written for names

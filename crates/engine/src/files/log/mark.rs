@@ -10,13 +10,13 @@ use std::sync::Arc;
 use super::file::{FileHeader, file_name, file_number, own_fields, take_own};
 use crate::disk::{Disk, DiskFile, read_exact_at, write_all_at};
 use crate::error::Error;
-use crate::file_header::{self, Kind};
+use crate::file_header::{self, FileFormat};
 use crate::schema::Lsn;
 
 /// Name of the file in the log's folder.
 pub(crate) const MARK: &str = "durable";
 
-const KIND: Kind = Kind {
+const KIND: FileFormat = FileFormat {
     magic: *b"NILODUR0",
     format: 1,
 };

@@ -1,11 +1,11 @@
-//! Opening the log: which records count, what is a torn tail, what is damage.
+//! Log recovery: records to replay, the torn tail, damage.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar};
 
 use super::file::{FileHeader, HEADER_BYTES, RECORD_ALIGN, RecordHeader, file_name, file_number};
 use super::mark::{Mark, MarkFile};
-use super::visit::{Place, Visit};
+use super::visit::{RecordPlace, Visit};
 use super::window::Window;
 use super::{Files, Group, LiveFile, Log, LogCounters, LogOptions, Queue};
 use crate::disk::{Disk, DiskFile, read_exact_at, write_all_at};
@@ -420,7 +420,7 @@ impl<V: Visit> Pass<'_, V> {
         window: &mut Window<'_>,
         next_start: Option<Lsn>,
     ) -> Result<(), Error> {
-        let mut place = Place::new(file);
+        let mut place = RecordPlace::new(file);
         let mut at = HEADER_BYTES;
         // What the parts of a batch so far say, where it has several.
         let mut parts: Vec<u8> = Vec::new();
@@ -457,7 +457,7 @@ impl<V: Visit> Pass<'_, V> {
     }
 
     /// A whole batch has been read.
-    fn whole(&mut self, place: &Place, payload: &[u8]) -> Result<(), Error> {
+    fn whole(&mut self, place: &RecordPlace, payload: &[u8]) -> Result<(), Error> {
         let lsn = self.expected;
         if lsn > self.flushed {
             self.visit.record(lsn, payload, place)?;

@@ -1,4 +1,4 @@
-//! Who is handed the records of a log, and where they stand.
+//! The visitor of log records and their positions.
 //!
 //! Does: name the place of a record for errors about what it says. Does not: read or decode.
 
@@ -13,7 +13,7 @@ use crate::schema::Lsn;
 /// Gets records in LSN order. A closure is one, which says what is wrong with a payload, if anything.
 pub(crate) trait Visit {
     /// The payload of a whole batch. What is wrong with it may be told later, before or at [`Self::end`].
-    fn record(&mut self, lsn: Lsn, payload: &[u8], place: &Place) -> Result<(), Error>;
+    fn record(&mut self, lsn: Lsn, payload: &[u8], place: &RecordPlace) -> Result<(), Error>;
 
     /// No record follows, because there is none or because what follows does not read.
     fn end(&mut self) -> Result<(), Error> {
@@ -25,21 +25,21 @@ impl<F> Visit for F
 where
     F: FnMut(Lsn, &[u8]) -> Result<(), Malformed>,
 {
-    fn record(&mut self, lsn: Lsn, payload: &[u8], place: &Place) -> Result<(), Error> {
+    fn record(&mut self, lsn: Lsn, payload: &[u8], place: &RecordPlace) -> Result<(), Error> {
         self(lsn, payload).map_err(|what| place.refuse(what))
     }
 }
 
 /// Where a record stands.
 #[derive(Debug, Clone)]
-pub(crate) struct Place {
+pub(crate) struct RecordPlace {
     path: Arc<Path>,
     format: Option<Format>,
     /// Where it ends.
     pub(super) end: u64,
 }
 
-impl Place {
+impl RecordPlace {
     /// The start of a file.
     pub(super) fn new(file: &Found) -> Self {
         Self {

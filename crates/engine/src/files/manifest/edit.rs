@@ -1,4 +1,4 @@
-//! What the manifest says, and what one edit changes of it. Bytes: `docs/format/manifest.md`.
+//! The state that the manifest describes, and edits to it. Bytes: `docs/format/manifest.md`.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! What all segments of a store share: open files and what was decoded of groups, both bounded.
+//! The segment cache: open files and decoded group parts, bounded, shared by all segments.
 //!
 //! Does: open a file when it is read, decode a directory when it is asked for, and let go of what was not asked for
 //! lately. Does not: hold anything open or decoded that a reader relies on; whoever reads has a reference of its own.

@@ -1,4 +1,4 @@
-//! A group's directory: where its blocks' pages are and what they span. Kept columnar, as the pages are.
+//! A group's directory: places and time spans of its pages. Columnar, as the pages are.
 
 use nilometer_codec::{PhysicalType, decode_i64s, encode_i64s, varint};
 

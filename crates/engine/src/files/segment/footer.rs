@@ -1,4 +1,4 @@
-//! What stands at a segment's end: the list of its groups, and the tail that says where the list is.
+//! The end of a segment: the list of groups, and the tail that locates it.
 
 use nilometer_codec::{crc32c, varint};
 

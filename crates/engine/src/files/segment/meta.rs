@@ -1,4 +1,4 @@
-//! What the manifest keeps of a segment.
+//! Segment metadata in the manifest.
 
 use crate::schema::{Lsn, TableId};
 

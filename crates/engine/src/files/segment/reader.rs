@@ -1,4 +1,4 @@
-//! Reading a segment: footer at open, parts of groups when they are asked for, pages by `pread`.
+//! Reading a segment: footer at open, parts of groups on demand, pages by `pread`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Hour rollups: what is known of the rows of one series and hour in a group. Bytes: `docs/format/segment.md`.
+//! Hour rollups of a group: statistics of each series and hour. Bytes: `docs/format/segment.md`.
 //!
 //! Does: keep the bytes as they are in the file and unpack the columns that are asked for. Does not: say whether they
 //! may be used; see `read/scan/aggregate.rs`.

@@ -1,4 +1,4 @@
-//! What is known of the values of one field in some rows: how many, the extremes, the sum, the first and the last.
+//! Summaries of one field: count, extremes, sum, first and last.
 //!
 //! Does: come from the statistics of a page or from the values themselves, and join with another one. Does not: know
 //! series, files or deleted rows; whoever joins two knows that no row is in both.

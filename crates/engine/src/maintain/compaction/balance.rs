@@ -1,4 +1,4 @@
-//! The balance of rows: what a flush or a compaction shows before its edit is applied.
+//! The balance of rows: read = written + merged + deleted, checked before an edit is applied.
 //!
 //! Does: count, by table, what goes in, what comes out, and what became of the rest. Does not: count rows of dropped
 //! tables, which nobody reads, or decide what becomes of work that does not balance (`engine/maintain/flush.rs` does).

@@ -1,4 +1,4 @@
-//! The order of files: of two that may have a row of one key, which one is newer.
+//! The order of files: the newer of two that may have a row of the same key.
 //!
 //! Does: divide files into those that are rewritten together or not at all, and find two files whose order says
 //! nothing. Does not: choose what to rewrite (`plan.rs`).

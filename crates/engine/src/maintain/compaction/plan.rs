@@ -1,4 +1,5 @@
-//! Which segments to rewrite together, and where their rows go. Pure: looks at what segments say of themselves.
+//! The choice of compaction jobs: segments to rewrite together, and the windows their rows go to. Pure: reads only what
+//! segments keep in memory.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;

@@ -1,4 +1,4 @@
-//! Rewriting some rows of some segments: one table, one window, sorted, merged, without what was deleted.
+//! The compaction rewrite: rows of one table and window, sorted and merged, without deleted ones.
 //!
 //! Full blocks that nothing else overlaps are copied as bytes; everything else is decoded, merged as a scan merges it,
 //! and written in full blocks. Memory is bounded by a group and by what overlaps in one series, not by the inputs.

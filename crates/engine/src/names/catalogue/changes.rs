@@ -1,4 +1,4 @@
-//! Changes of what the catalogue holds: settings, names, types, drops.
+//! Changes to the catalogue: settings, names, types, drops.
 //!
 //! Does: apply the definitions that make nothing new. Does not: decide whether they may be (`engine/change/ddl.rs` does), or
 //! remove rows (compaction does, once [`Catalogue::is_dropped`] says so).

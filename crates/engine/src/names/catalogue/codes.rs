@@ -1,5 +1,5 @@
-//! Codes of one tag by ordinal of the series, as narrow as the codes allow: most tags have few values, and a tag that few
-//! series have costs what these few cost, however many series the table has.
+//! Dictionary codes of one tag by series ordinal, packed as narrowly as the codes allow. A tag of few series costs what
+//! those few cost, however many series the table has.
 
 /// A column of codes. Ordinals past its end, and those that nothing was pushed for, have no code.
 #[derive(Debug, Default)]

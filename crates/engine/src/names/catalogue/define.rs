@@ -1,4 +1,4 @@
-//! Where series come from, and where they go.
+//! Definition and removal of series.
 //!
 //! Does: find or make a series and write its log entries, apply such entries at replay, set the recent series aside for
 //! a flush, and put index files in their place. Does not: read or write files.

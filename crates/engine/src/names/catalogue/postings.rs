@@ -1,4 +1,4 @@
-//! Which series have which value of one tag.
+//! Postings of one tag: the series that have each value.
 //!
 //! Does: turn codes into sets of ordinals. Built when a reader first asks about the tag, and brought up to date when one
 //! asks again, so that writers pay nothing for it. Does not: know values (`dictionary.rs` does).

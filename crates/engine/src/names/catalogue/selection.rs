@@ -1,4 +1,5 @@
-//! Which series of a generation match, by sets: dictionaries say which codes qualify, postings which series have them.
+//! Series of a generation that match a predicate: dictionaries give the codes that qualify, postings the series that
+//! have them.
 //!
 //! Does: select series by predicates, count them, list the values that they have. Does not: look at rows; a series
 //! whose rows are all gone is selected like any other.

@@ -1,4 +1,4 @@
-//! Series that are in no index file yet: tag values, their codes, and which series have which.
+//! Series since the last flush, in no index file yet: tag values, their codes and their postings.
 //!
 //! Does: find or add a series by its tags, give the series of a table as an index file takes them. Does not: know names
 //! (`catalogue.rs` does), know series that are in files (`layers.rs` does), or select by predicates (`selection.rs` does).

@@ -1,4 +1,4 @@
-//! What a reader may ask of fields.
+//! Predicates on fields.
 //!
 //! Does: say of the statistics of a page whether a value in it may qualify, and of values which do. Does not: promise to
 //! refuse what does not qualify: NaN always does, and the two zeros are one. Whoever asks looks at the rows again.

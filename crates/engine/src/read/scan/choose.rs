@@ -1,4 +1,4 @@
-//! Which blocks of a group, and which of their rows, conditions on fields leave.
+//! Pruning by conditions on fields: blocks of a group, and rows of those blocks.
 //!
 //! Does: rule blocks out by the statistics of their pages, then read the fields of the conditions, and the rest only of
 //! blocks with a row that is left. Does not: look at blocks whose rows other sources may have too.

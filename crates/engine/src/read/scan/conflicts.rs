@@ -1,4 +1,4 @@
-//! Where rows of one key may stand in more than one source, so that only reading all of them tells what they are.
+//! Overlaps of sources: where rows of one key may be in more than one, so that all must be read.
 //!
 //! Does: find those times of a series. Does not: read anything.
 

@@ -1,4 +1,4 @@
-//! Which value would be lost if a field had another type: what a change of type must know first.
+//! The check before a change of type: the first value that the new type would lose.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! What a scan reads and what it leaves alone, for EXPLAIN.
+//! The report of a scan for EXPLAIN: what was read, what was skipped.
 //!
 //! Does: work out what planning decided, when somebody asks. Does not: count what reading does (`counters.rs` does).
 

@@ -1,4 +1,4 @@
-//! Finding series: by tags, and by where they have rows.
+//! The search for series, by tags and by presence of rows.
 
 use std::ops::RangeInclusive;
 

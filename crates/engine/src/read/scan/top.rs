@@ -1,4 +1,4 @@
-//! The rows at one end of time: which series have them, and from when on.
+//! Rows at one end of time: the series that have them, and the time limit.
 //!
 //! Does: look at times only, newest (or oldest) block first, and end when no block that is left can have one. Does not:
 //! read fields; a scan of the series and times that are left does.
@@ -62,7 +62,7 @@ impl Best {
 }
 
 /// A block to look at.
-struct Place {
+struct BlockSpan {
     /// Its better end, turned.
     best: i64,
     /// Its other end, turned.
@@ -102,7 +102,7 @@ pub(super) fn find(
                         continue;
                     };
                     let (one, other) = (best.turn(block.min_time), best.turn(block.max_time));
-                    places.push(Place {
+                    places.push(BlockSpan {
                         best: one.max(other),
                         worst: one.min(other),
                         source,
@@ -166,7 +166,7 @@ fn look_at_block(
     sources: &[Source],
     series: &[u32],
     time: &RangeInclusive<i64>,
-    (place, rest): (&Place, &[Place]),
+    (place, rest): (&BlockSpan, &[BlockSpan]),
     readers: &mut BTreeMap<usize, GroupReader>,
     best: &mut Best,
 ) -> Result<(), Error> {

@@ -1,4 +1,4 @@
-//! Questions about series that need no rows: how many, which values, which are in use.
+//! Series queries that need no rows: counts, tag values, series in use.
 
 use std::ops::RangeInclusive;
 

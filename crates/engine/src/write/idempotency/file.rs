@@ -9,9 +9,9 @@ use crate::checked_file::{self, Identity};
 use crate::definition::take_bytes;
 use crate::disk::Disk;
 use crate::error::{Error, Malformed};
-use crate::file_header::{Kind, take};
+use crate::file_header::{FileFormat, take};
 
-pub(crate) const KIND: Kind = Kind {
+pub(crate) const KIND: FileFormat = FileFormat {
     magic: *b"NILOKEY0",
     format: 2,
 };

@@ -1,4 +1,4 @@
-//! What writers remember of series: the text that named one before, and its id.
+//! The series memo: hash of a series text to its id, shared by all writers.
 //!
 //! Does: find the id of a series text at about 40 bytes a series, for all sessions together. Does not: keep the text; it
 //! keeps 128 bits of a keyed hash, and two texts have the same with a probability of 10^-21 when there are a thousand

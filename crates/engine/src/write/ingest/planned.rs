@@ -1,4 +1,4 @@
-//! Names that a body brings, while it is not known whether the body is kept.
+//! Provisional names of a body: nothing is defined until the whole body has been accepted.
 //!
 //! A name that has an id keeps it, so a body that is refused must not have given any. A body that brings names is therefore
 //! read twice: first with ids that stand for those to come, to its end and against every limit; then, if it is not

@@ -1,4 +1,4 @@
-//! What a session knows of a table: its tags and fields, by their names as bodies spell them.
+//! A session's cache of one table: tags and fields by their spelling in bodies.
 
 use nilometer_codec::PhysicalType;
 use rustc_hash::FxHashMap;

@@ -11,13 +11,14 @@ use nilometer_engine::{
 
 use super::{Change, Column, CreateTable, CreateView, TableChange};
 use crate::error::Error;
-use crate::statement::name::{Name, Path, Place, TableName, is_reserved};
+use crate::statement::name::{Name, NameScope, Path, TableName, is_reserved};
 use crate::statement::settings;
-use crate::view;
-use crate::{names, relation};
+use crate::tables::names;
+use crate::tables::relation;
+use crate::tables::view;
 
 /// Carries out a change.
-pub(crate) fn run(engine: &Arc<Engine>, place: &Place, change: Change) -> Result<(), Error> {
+pub(crate) fn run(engine: &Arc<Engine>, place: &NameScope, change: Change) -> Result<(), Error> {
     match change {
         Change::CreateDatabase {
             name,
@@ -98,7 +99,7 @@ fn refuse_reserved(schema: &str, name: &Name) -> Result<(), Error> {
     })
 }
 
-fn schema(engine: &Arc<Engine>, place: &Place, change: Change) -> Result<(), Error> {
+fn schema(engine: &Arc<Engine>, place: &NameScope, change: Change) -> Result<(), Error> {
     match change {
         Change::CreateSchema {
             path,
@@ -162,7 +163,7 @@ fn schema(engine: &Arc<Engine>, place: &Place, change: Change) -> Result<(), Err
 }
 
 /// The place where something is to be made; its schema is there, and nothing else has the name.
-fn place_for(engine: &Arc<Engine>, place: &Place, path: Path) -> Result<TableName, Error> {
+fn place_for(engine: &Arc<Engine>, place: &NameScope, path: Path) -> Result<TableName, Error> {
     let last = path.last.clone();
     let name = path.table(place)?;
     refuse_reserved(&name.schema, &last)?;
@@ -184,7 +185,7 @@ fn refuse_view(snapshot: &Snapshot, name: &TableName, table: &str) -> Result<(),
     must_be_new(!is_view, "view", table, &in_schema(name))
 }
 
-fn create_table(engine: &Arc<Engine>, place: &Place, new: CreateTable) -> Result<(), Error> {
+fn create_table(engine: &Arc<Engine>, place: &NameScope, new: CreateTable) -> Result<(), Error> {
     let name = place_for(engine, place, new.path)?;
     refuse_view(&engine.snapshot(), &name, &name.table)?;
     let columns: Vec<NewColumn<'_>> = new.columns.iter().map(new_column).collect();
@@ -205,7 +206,7 @@ fn create_table(engine: &Arc<Engine>, place: &Place, new: CreateTable) -> Result
 
 fn create_relation(
     engine: &Arc<Engine>,
-    place: &Place,
+    place: &NameScope,
     path: Path,
     if_not_exists: bool,
     new: &NewRelation,
@@ -235,7 +236,7 @@ fn create_relation(
 
 fn drop_table(
     engine: &Arc<Engine>,
-    place: &Place,
+    place: &NameScope,
     path: Path,
     if_exists: bool,
 ) -> Result<(), Error> {
@@ -260,7 +261,7 @@ fn new_column(column: &Column) -> NewColumn<'_> {
 /// A table that is there; `None` = it is not, and may be missing.
 fn table(
     engine: &Arc<Engine>,
-    place: &Place,
+    place: &NameScope,
     path: Path,
     if_exists: bool,
 ) -> Result<Option<(TableName, Arc<TableSchema>)>, Error> {
@@ -324,7 +325,7 @@ fn alter_table(
 }
 
 /// The query of the view was planned before, so it is one.
-fn create_view(engine: &Arc<Engine>, place: &Place, new: CreateView) -> Result<(), Error> {
+fn create_view(engine: &Arc<Engine>, place: &NameScope, new: CreateView) -> Result<(), Error> {
     let name = place_for(engine, place, new.path)?;
     let snapshot = engine.snapshot();
     let is_table = snapshot
@@ -348,7 +349,7 @@ fn create_view(engine: &Arc<Engine>, place: &Place, new: CreateView) -> Result<(
 
 fn drop_view(
     engine: &Arc<Engine>,
-    place: &Place,
+    place: &NameScope,
     path: Path,
     if_exists: bool,
 ) -> Result<(), Error> {

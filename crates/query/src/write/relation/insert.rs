@@ -20,10 +20,10 @@ use super::super::insert::{named_columns, rows, source_of, unsupported};
 use super::super::update::assigned;
 use super::super::{Kept, TRIES_MAX, Writing, is_overtaken, select};
 use super::{Tried, changed, changed_columns, moves, reader_of, write};
-use crate::catalogue::EXCLUDED;
 use crate::error::{Error, Position};
 use crate::sql::blocking;
 use crate::statement::name::{Name, TableName, quoted};
+use crate::tables::catalogue::EXCLUDED;
 
 /// What becomes of rows that are there.
 enum OnConflict {

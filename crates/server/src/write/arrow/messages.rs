@@ -9,11 +9,11 @@ use std::time::Duration;
 use arrow_ipc::{Message, RecordBatch, root_as_message};
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode};
-use nilometer_service::Held;
+use nilometer_service::BodyPermit;
 use nilometer_service::executor::within;
 
 use crate::body;
-use crate::error::Refusal;
+use crate::error::ErrorResponse;
 use crate::http::App;
 
 /// Starts a message; older writers leave it out.
@@ -29,7 +29,7 @@ pub(super) struct Messages {
     body: Body,
     /// What has come and was not handed out.
     bytes: Vec<u8>,
-    held: Held,
+    held: BodyPermit,
     /// Bytes of the dictionaries that the reader keeps, by their ids.
     dictionaries: BTreeMap<i64, usize>,
     message_bytes_max: usize,
@@ -49,13 +49,13 @@ impl Messages {
     }
 
     /// The bytes of the next message; `None` = the stream is at its end.
-    pub(super) async fn next(&mut self) -> Result<Option<Vec<u8>>, Refusal> {
+    pub(super) async fn next(&mut self) -> Result<Option<Vec<u8>>, ErrorResponse> {
         let time_max = Duration::from_millis(self.read_ms_max);
         if let Some(read) = within(time_max, self.read()).await {
             return read;
         }
         let what = format!("a message did not arrive within {} ms", self.read_ms_max);
-        Err(Refusal::limit(
+        Err(ErrorResponse::limit(
             StatusCode::REQUEST_TIMEOUT,
             what,
             "body-read-ms-max",
@@ -68,7 +68,7 @@ impl Messages {
         body::discard_rest(headers, &mut self.body).await;
     }
 
-    async fn read(&mut self) -> Result<Option<Vec<u8>>, Refusal> {
+    async fn read(&mut self) -> Result<Option<Vec<u8>>, ErrorResponse> {
         if !self.fill(4).await? {
             return if self.bytes.is_empty() {
                 Ok(None)
@@ -109,12 +109,12 @@ impl Messages {
         Ok(Some(std::mem::replace(&mut self.bytes, rest)))
     }
 
-    fn message(&self, from: usize, to: usize) -> Result<Message<'_>, Refusal> {
+    fn message(&self, from: usize, to: usize) -> Result<Message<'_>, ErrorResponse> {
         let head = self.bytes.get(from..to).unwrap_or_default();
         root_as_message(head).map_err(|_| broken())
     }
 
-    async fn need(&mut self, bytes: usize) -> Result<(), Refusal> {
+    async fn need(&mut self, bytes: usize) -> Result<(), ErrorResponse> {
         if self.fill(bytes).await? {
             Ok(())
         } else {
@@ -123,7 +123,7 @@ impl Messages {
     }
 
     /// Waits for so many bytes; false = the body ended before.
-    async fn fill(&mut self, bytes: usize) -> Result<bool, Refusal> {
+    async fn fill(&mut self, bytes: usize) -> Result<bool, ErrorResponse> {
         while self.bytes.len() < bytes {
             let Some(chunk) = body::next_chunk(&mut self.body).await? else {
                 return Ok(false);
@@ -135,21 +135,21 @@ impl Messages {
     }
 }
 
-fn check(bytes: usize, bytes_max: usize) -> Result<(), Refusal> {
+fn check(bytes: usize, bytes_max: usize) -> Result<(), ErrorResponse> {
     if bytes <= bytes_max {
         return Ok(());
     }
     let what =
         format!("a message of the stream is larger than {bytes_max} bytes; write smaller batches");
-    Err(Refusal::limit(
+    Err(ErrorResponse::limit(
         StatusCode::PAYLOAD_TOO_LARGE,
         what,
         "body-bytes-max",
     ))
 }
 
-fn broken() -> Refusal {
-    Refusal::bad_request(
+fn broken() -> ErrorResponse {
+    ErrorResponse::bad_request(
         "the body is not an Arrow stream, or broke off in the middle of a message; every batch before it was written",
     )
 }

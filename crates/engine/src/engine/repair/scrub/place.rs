@@ -1,4 +1,4 @@
-//! Where the scrub is, in a file. Bytes: `docs/format/scrub.md`.
+//! The scrub's position, in a file. Bytes: `docs/format/scrub.md`.
 //!
 //! Does: write and read it. Does not: fail a store for it: without it a pass begins at its beginning.
 //!
@@ -10,10 +10,10 @@ use std::path::{Path, PathBuf};
 use crate::checked_file::{self, Identity};
 use crate::disk::Disk;
 use crate::error::{Error, Malformed};
-use crate::file_header::{Kind, take};
+use crate::file_header::{FileFormat, take};
 use crate::layout::remove_if_there;
 
-const KIND: Kind = Kind {
+const KIND: FileFormat = FileFormat {
     magic: *b"NILOSCR0",
     format: 2,
 };
@@ -31,7 +31,7 @@ pub(in crate::engine) enum Stage {
 
 /// How far a pass is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::engine) struct Place {
+pub(in crate::engine) struct ScrubPlace {
     /// When it began, in nanoseconds since 1970; 0 = it did not.
     pub(super) started_ns: i64,
     /// When the last one ended; 0 = none did.
@@ -52,7 +52,7 @@ pub(super) fn write(
     disk: &dyn Disk,
     dir: &Path,
     uuid: [u8; 16],
-    place: &Place,
+    place: &ScrubPlace,
 ) -> Result<(), Error> {
     let draft = dir.join(DRAFT);
     remove_if_there(disk, &draft)?;
@@ -72,7 +72,7 @@ pub(super) fn write(
 }
 
 /// The place that was put down last; `None` = there is none that reads.
-pub(super) fn read(disk: &dyn Disk, dir: &Path, uuid: [u8; 16]) -> Option<Place> {
+pub(super) fn read(disk: &dyn Disk, dir: &Path, uuid: [u8; 16]) -> Option<ScrubPlace> {
     let path: PathBuf = dir.join(FILE);
     checked_file::read(disk, &path, identity(uuid), decode).ok()
 }
@@ -85,9 +85,9 @@ fn identity(uuid: [u8; 16]) -> Identity {
     }
 }
 
-fn decode(stage: u64, mut payload: &[u8]) -> Result<Place, Malformed> {
+fn decode(stage: u64, mut payload: &[u8]) -> Result<ScrubPlace, Malformed> {
     let mut number = || take(&mut payload).map(u64::from_le_bytes);
-    let place = Place {
+    let place = ScrubPlace {
         started_ns: number()?.cast_signed(),
         last_pass_ns: number()?.cast_signed(),
         done: number()?,

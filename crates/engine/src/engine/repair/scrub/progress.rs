@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::place::{self, Place, Stage};
+use super::place::{self, ScrubPlace, Stage};
 use crate::disk::Disk;
 use crate::engine::repair::damaged::Damage;
 use crate::log::LogPlace;
@@ -29,7 +29,7 @@ pub struct Scrubbed {
 /// Where the scrub is.
 #[derive(Debug)]
 pub(in crate::engine) struct Scrub {
-    pub(super) place: Place,
+    pub(super) place: ScrubPlace,
     pub(super) log: Option<LogPlace>,
     /// When the place was written down, and whether it is another now.
     pub(super) saved_ms: Option<u64>,
@@ -38,7 +38,7 @@ pub(in crate::engine) struct Scrub {
 
 impl Scrub {
     /// Goes on where an earlier life of the store was.
-    pub(super) fn new(place: Option<Place>) -> Self {
+    pub(super) fn new(place: Option<ScrubPlace>) -> Self {
         let mut place = place.unwrap_or_default();
         if place.stage == Stage::Log {
             // Opening the store has read and checked all of it that is needed.

@@ -1,4 +1,4 @@
-//! What is known of a group's rows besides the rows: statistics of blocks and rollups of hours.
+//! Statistics and rollups of a group, as it is written.
 //!
 //! Looks at every page while it is written, block by block, and keeps of each block of one series what it says.
 

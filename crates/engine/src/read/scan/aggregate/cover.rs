@@ -1,4 +1,4 @@
-//! Which rollups and which statistics stand for the rows of a series, and which rows must be read.
+//! Cover of a series' rows: rollups and statistics that stand for rows, and rows that must be read.
 
 use std::ops::Range;
 

@@ -1,4 +1,4 @@
-//! A group of a segment as an aggregation sees it: what is stored of its hours and blocks, and which blocks to decode.
+//! A segment's group in an aggregation: stored hours and blocks, and blocks to decode.
 
 use std::collections::BTreeSet;
 use std::ops::{Range, RangeInclusive};

@@ -1,4 +1,4 @@
-//! Which columns of text are tags, where nobody has said it.
+//! The guess of tags among text columns, where the caller has not named them.
 //!
 //! Does: look at values. A text that comes again and again, as names of places and machines do, is a tag; a free text, or
 //! one that is nearly another one in each row, is a field. Does not: know names of columns.

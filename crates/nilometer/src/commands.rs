@@ -1,0 +1,12 @@
+//! Commands of the program: one file each, but for the shell and the import, which are folders of their own.
+
+pub(crate) mod bench;
+pub(crate) mod check;
+pub(crate) mod demo;
+pub(crate) mod export;
+pub(crate) mod inspect;
+pub(crate) mod manual;
+pub(crate) mod serve;
+pub(crate) mod sql;
+pub(crate) mod status;
+pub(crate) mod upkeep;

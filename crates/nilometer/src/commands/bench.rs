@@ -1,0 +1,264 @@
+//! `nilometer bench`: data, load, queries.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{Args, Subcommand, ValueEnum};
+use nilometer_bench::calendar::parse_rfc3339;
+use nilometer_bench::report::RunRecord;
+use nilometer_bench::workload::{Spec, Workload};
+use nilometer_bench::{FileFormat, LoadOptions, generate, load, queries};
+
+use crate::print;
+
+/// The benchmark's steps.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// Generate a data set like the Time Series Benchmark Suite's, at any scale.
+    #[command(
+        after_help = "Example:\n  nilometer bench generate --hosts 100 --duration 1h --out cpu.lpb"
+    )]
+    Generate(GenerateArgs),
+    /// Load a data set over HTTP, timed until every row is visible.
+    #[command(after_help = "Example:\n  nilometer bench load --file cpu.lpb -d bench")]
+    Load(LoadArgs),
+    /// Time the suite's queries on a loaded data set.
+    #[command(
+        after_help = "Example:\n  nilometer bench queries -d bench --hosts 100 --duration 1h --repeats 2"
+    )]
+    Queries(QueriesArgs),
+}
+
+/// Which data set.
+#[derive(Debug, Args)]
+pub(crate) struct SpecArgs {
+    /// BatchFormat of data; cpu-only for now.
+    #[arg(long, default_value = "cpu-only")]
+    workload: Workload,
+    /// Number of hosts.
+    #[arg(long, default_value_t = 1000)]
+    hosts: u32,
+    /// Time of the first data points.
+    #[arg(long, value_name = "TIME", default_value = "2016-01-01T00:00:00Z", value_parser = parse_time)]
+    start: i64,
+    /// Time span of the data, as in 12h, 90m, 600s.
+    #[arg(long, value_name = "SPAN", default_value = "1h", value_parser = parse_span)]
+    duration: i64,
+    /// Time between two data points of a host.
+    #[arg(long, value_name = "SPAN", default_value = "10s", value_parser = parse_span)]
+    interval: i64,
+    /// Random seed; the same seed gives the same data.
+    #[arg(long, default_value_t = 123)]
+    seed: u64,
+}
+
+impl SpecArgs {
+    fn spec(&self) -> Spec {
+        Spec {
+            workload: self.workload,
+            hosts: self.hosts,
+            start_ns: self.start,
+            end_ns: self.start.saturating_add(self.duration),
+            interval_ns: self.interval,
+            seed: self.seed,
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct GenerateArgs {
+    #[command(flatten)]
+    spec: SpecArgs,
+    /// Output file.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Output format.
+    #[arg(long, value_enum, default_value_t = BatchFormat::Batches)]
+    format: BatchFormat,
+    /// Rows per batch.
+    #[arg(long, default_value_t = 10_000)]
+    batch_rows: u32,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum BatchFormat {
+    /// Split into batches in advance, so that the loader takes little time.
+    Batches,
+    /// Plain line protocol, for other programs.
+    LineProtocol,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct LoadArgs {
+    /// Server URL.
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "NILOMETER_URL",
+        default_value = "http://127.0.0.1:8086"
+    )]
+    url: String,
+    /// Database to write to; created if it does not exist.
+    #[arg(short, long, value_name = "NAME")]
+    database: String,
+    /// Input file: a batch file or line protocol.
+    #[arg(long, value_name = "FILE")]
+    file: PathBuf,
+    /// Number of connections that send.
+    #[arg(long, default_value_t = 2)]
+    workers: u32,
+    /// Rows per batch, for line protocol.
+    #[arg(long, default_value_t = 10_000)]
+    batch_rows: u32,
+    /// Stop after this many rows.
+    #[arg(long)]
+    rows_max: Option<u64>,
+    /// Table whose rows are counted, for line protocol; may be given several times.
+    #[arg(long = "table", value_name = "NAME", default_value = "cpu")]
+    tables: Vec<String>,
+    /// Time limit for the store to settle after the load, to report its size and write amplification.
+    #[arg(long, value_name = "SPAN", default_value = "0s", value_parser = parse_span)]
+    settle_wait: i64,
+    #[command(flatten)]
+    record: RecordArgs,
+}
+
+/// Where to write the figures down.
+#[derive(Debug, Args)]
+pub(crate) struct RecordArgs {
+    /// Folder to write a record of the run to.
+    #[arg(long, value_name = "DIR", requires = "record_name")]
+    record: Option<PathBuf>,
+    /// Name of the record.
+    #[arg(long, value_name = "NAME")]
+    record_name: Option<String>,
+    /// State of the caches when the run began, for the record.
+    #[arg(long, value_name = "WORDS", default_value = "page cache warm")]
+    cache_state: String,
+}
+
+impl RecordArgs {
+    fn write(&self, make: impl FnOnce(&str, &str) -> RunRecord) -> anyhow::Result<()> {
+        if let (Some(dir), Some(name)) = (&self.record, &self.record_name) {
+            let mut command = std::env::args().skip(1);
+            let command = std::iter::once("nilometer".to_owned()).chain(&mut command);
+            let command: Vec<String> = command.collect();
+            let record = make(&command.join(" "), &self.cache_state);
+            let path = record.write(dir, name)?;
+            print::line(format!("recorded in {}", path.display()));
+        }
+        Ok(())
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct QueriesArgs {
+    #[command(flatten)]
+    spec: SpecArgs,
+    /// Server URL.
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "NILOMETER_URL",
+        default_value = "http://127.0.0.1:8086"
+    )]
+    url: String,
+    /// Database with the data set.
+    #[arg(short, long, value_name = "NAME")]
+    database: String,
+    /// Number of different statements of each type.
+    #[arg(long, default_value_t = 5)]
+    instances: u32,
+    /// How often each statement runs.
+    #[arg(long, default_value_t = 3)]
+    repeats: u32,
+}
+
+pub(crate) fn run(command: BenchCommand) -> anyhow::Result<()> {
+    match command {
+        BenchCommand::Generate(args) => run_generate(&args),
+        BenchCommand::Load(args) => run_load(&args),
+        BenchCommand::Queries(args) => run_queries(&args),
+    }
+}
+
+fn run_generate(args: &GenerateArgs) -> anyhow::Result<()> {
+    let spec = args.spec.spec();
+    let bar = print::row_bar("generate", spec.rows()?);
+    let format = match args.format {
+        BatchFormat::Batches => FileFormat::BatchFile,
+        BatchFormat::LineProtocol => FileFormat::LineProtocol,
+    };
+    let done = generate(&spec, &args.out, format, args.batch_rows, |rows| {
+        bar.set_position(rows);
+    })?;
+    bar.finish_and_clear();
+    print::line(format!(
+        "{}: {} rows, {} values, {} bytes of line protocol",
+        args.out.display(),
+        done.rows,
+        done.values,
+        done.text_bytes
+    ));
+    Ok(())
+}
+
+fn run_load(args: &LoadArgs) -> anyhow::Result<()> {
+    let mut options = LoadOptions::new(&args.url, &args.database, &args.file);
+    options.workers = args.workers;
+    options.batch_rows = args.batch_rows;
+    options.rows_max = args.rows_max;
+    options.tables.clone_from(&args.tables);
+    options.settle_wait = Duration::from_nanos(args.settle_wait.unsigned_abs());
+    let bar = print::row_bar("load", 0);
+    let report = load(&options, |rows| bar.set_position(rows))?;
+    bar.finish_and_clear();
+    print::line(report.table());
+    args.record
+        .write(|command, cache| RunRecord::of_load(&report, command, cache))
+}
+
+fn run_queries(args: &QueriesArgs) -> anyhow::Result<()> {
+    let spec = args.spec.spec();
+    let statements = queries::cpu_only(&spec, args.spec.seed, args.instances)?;
+    let timings = queries::run_queries(&args.url, &args.database, &statements, args.repeats)?;
+    print::line(queries::table(&timings));
+    Ok(())
+}
+
+fn parse_time(text: &str) -> Result<i64, String> {
+    parse_rfc3339(text).ok_or_else(|| "give a time such as 2016-01-01T00:00:00Z".to_owned())
+}
+
+/// `12h`, `90m`, `600s`, `2d` in nanoseconds.
+fn parse_span(text: &str) -> Result<i64, String> {
+    let wrong = || format!("{text:?} is no span of time; give one such as 12h, 90m, 600s or 2d");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit_s = match text.get(digits.len()..) {
+        Some("s") => 1,
+        Some("m") => 60,
+        Some("h") => 3600,
+        Some("d") => 86_400,
+        _ => return Err(wrong()),
+    };
+    let count: i64 = digits.parse().map_err(|_| wrong())?;
+    count
+        .checked_mul(unit_s * 1_000_000_000)
+        .with_context(wrong)
+        .map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_span;
+
+    #[test]
+    fn spans_have_units_and_bounds() {
+        assert_eq!(parse_span("90m"), Ok(5_400_000_000_000));
+        assert_eq!(parse_span("2d"), Ok(172_800_000_000_000));
+        for wrong in ["", "h", "12", "12 h", "1.5h", "999999999999d", "3w"] {
+            assert!(parse_span(wrong).is_err(), "{wrong:?}");
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! Rows on their way out of a query: as an iterator for threads, as a stream for tasks.
+//!
+//! The query runs on the database's own runtime and hands batches over through a short queue, so it waits for a reader
+//! that is slow and ends when the reader is gone.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use futures::{Stream, StreamExt};
+use nilometer_query::Sql;
+use nilometer_service::QueryRuntime;
+use tokio::sync::{mpsc, oneshot};
+
+use crate::library::error::Error;
+
+/// Batches that wait for a slow reader.
+const BATCHES_WAITING_MAX: usize = 4;
+
+/// What the queue carries; `None` = that was all. A queue that ends without it belonged to a query that broke off.
+type Message = Option<Result<RecordBatch, Error>>;
+
+/// Rows of an answer, for a thread that may wait.
+#[derive(Debug)]
+pub struct Rows(RowStream);
+
+impl Rows {
+    /// Names and types of the columns.
+    pub fn schema(&self) -> SchemaRef {
+        self.0.schema()
+    }
+}
+
+impl Iterator for Rows {
+    type Item = Result<RecordBatch, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.0.ended {
+            return None;
+        }
+        let received = self.0.batches.blocking_recv();
+        self.0.accept(received)
+    }
+}
+
+/// Rows of an answer, for a task. A [`Stream`] of record batches.
+#[derive(Debug)]
+pub struct RowStream {
+    schema: SchemaRef,
+    batches: mpsc::Receiver<Message>,
+    ended: bool,
+}
+
+impl RowStream {
+    fn new(schema: SchemaRef, batches: mpsc::Receiver<Message>) -> Self {
+        Self {
+            schema,
+            batches,
+            ended: false,
+        }
+    }
+
+    /// What a reader gets for what was received.
+    fn accept(&mut self, received: Option<Message>) -> Option<Result<RecordBatch, Error>> {
+        let item = received.unwrap_or(Some(Err(Error::Stopped)));
+        self.ended = !matches!(item, Some(Ok(_)));
+        item
+    }
+
+    /// Names and types of the columns.
+    pub fn schema(&self) -> SchemaRef {
+        SchemaRef::clone(&self.schema)
+    }
+}
+
+impl Stream for RowStream {
+    type Item = Result<RecordBatch, Error>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.ended {
+            return Poll::Ready(None);
+        }
+        match self.batches.poll_recv(context) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(received) => Poll::Ready(self.accept(received)),
+        }
+    }
+}
+
+/// A query that is being planned.
+pub(crate) struct Begun {
+    planned: oneshot::Receiver<Result<SchemaRef, Error>>,
+    batches: mpsc::Receiver<Message>,
+}
+
+impl Begun {
+    pub(crate) fn wait(self) -> Result<Rows, Error> {
+        let planned = self.planned.blocking_recv();
+        let schema = planned.map_err(|_| Error::Stopped)??;
+        Ok(Rows(RowStream::new(schema, self.batches)))
+    }
+
+    pub(crate) async fn wait_async(self) -> Result<RowStream, Error> {
+        let schema = self.planned.await.map_err(|_| Error::Stopped)??;
+        Ok(RowStream::new(schema, self.batches))
+    }
+}
+
+/// Starts a query; on a runtime that was stopped there is no answer.
+pub(crate) fn begin(
+    runtime: &QueryRuntime,
+    sql: &Arc<Sql>,
+    database: &str,
+    statement: &str,
+) -> Begun {
+    let (plan, planned) = oneshot::channel();
+    let (sender, batches) = mpsc::channel(BATCHES_WAITING_MAX);
+    let sql = Arc::clone(sql);
+    let (database, statement) = (database.to_owned(), statement.to_owned());
+    runtime.spawn(async move {
+        let answer = tokio::select! {
+            () = sender.closed() => return,
+            answer = sql.query(&database, &statement) => answer,
+        };
+        let mut answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                // Whoever does not listen any more does not need the error either.
+                let _ = plan.send(Err(error.into()));
+                return;
+            }
+        };
+        if plan.send(Ok(answer.schema())).is_err() {
+            return;
+        }
+        loop {
+            let batch = tokio::select! {
+                () = sender.closed() => return,
+                batch = answer.next() => batch,
+            };
+            let is_last = batch.is_none();
+            let message = batch.map(|batch| batch.map_err(Error::from));
+            if sender.send(message).await.is_err() || is_last {
+                return;
+            }
+        }
+    });
+    Begun { planned, batches }
+}

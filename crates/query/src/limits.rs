@@ -1,0 +1,13 @@
+//! Limits of a statement: memory, time, size, cancellation.
+
+pub(crate) mod allocated;
+pub(crate) mod attempt;
+pub(crate) mod batch_size;
+pub(crate) mod cooperate;
+pub(crate) mod guard;
+pub(crate) mod memory;
+pub(crate) mod room;
+pub(crate) mod running;
+pub(crate) mod scope;
+pub(crate) mod sizes;
+pub(crate) mod stop;

@@ -1,0 +1,447 @@
+//! The operator that reads an engine scan.
+//!
+//! Its partitions share the scan's morsels: each takes the next one off a common counter when it is done with its
+//! last, so a slow morsel holds up nobody. It declares no order: rows are sorted by (series, time) inside a morsel only.
+
+use std::fmt;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use arrow::array::RecordBatch;
+use arrow::datatypes::SchemaRef;
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, Result, Statistics};
+use datafusion::execution::TaskContext;
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::coop::cooperative;
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType, SchedulingType};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, Metric, MetricValue, MetricsSet,
+};
+use datafusion::physical_plan::statistics::StatisticsArgs;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties, RecordBatchStream,
+    ReplaceChildrenOptions, SendableRecordBatchStream,
+};
+use futures::Stream;
+use nilometer_engine::{MorselReader, Narrowing, Scan, ScanRequest, Snapshot};
+
+use crate::limits::scope;
+
+/// Rows that pay for one more thread. Below, starting it costs more than it saves.
+pub(crate) const ROWS_PER_THREAD: u64 = 32_768;
+
+#[derive(Debug)]
+pub(crate) struct SeriesScan {
+    scan: Scan,
+    /// What was planned, for an operator that answers it in another way.
+    snapshot: Arc<Snapshot>,
+    request: ScanRequest,
+    narrowing: Narrowing,
+    threads: usize,
+    /// Rows after which a partition may stop.
+    limit: Option<usize>,
+    /// Table and pruning, for EXPLAIN.
+    shown: String,
+    properties: Arc<PlanProperties>,
+    run: Mutex<Run>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+/// One execution of the plan: its counter, and which partitions have joined it.
+#[derive(Debug)]
+struct Run {
+    next_morsel: Arc<AtomicUsize>,
+    joined: Vec<bool>,
+}
+
+impl Run {
+    fn new(partitions: usize) -> Self {
+        Self {
+            next_morsel: Arc::default(),
+            joined: vec![false; partitions],
+        }
+    }
+
+    /// The counter for a partition. A partition that comes a second time starts the next execution.
+    fn join(&mut self, partition: usize) -> Option<Arc<AtomicUsize>> {
+        if *self.joined.get(partition)? {
+            *self = Self::new(self.joined.len());
+        }
+        *self.joined.get_mut(partition)? = true;
+        Some(Arc::clone(&self.next_morsel))
+    }
+}
+
+fn threads_worth(threads: usize, scan: &Scan) -> usize {
+    let worth = usize::try_from(scan.rows_estimate() / ROWS_PER_THREAD + 1);
+    threads.min(worth.unwrap_or(usize::MAX))
+}
+
+impl SeriesScan {
+    /// Plans a scan on a snapshot; `threads` is how many partitions there may be.
+    pub(crate) fn new(
+        snapshot: Arc<Snapshot>,
+        request: ScanRequest,
+        narrowing: Narrowing,
+        threads: usize,
+        shown: String,
+    ) -> Result<Self> {
+        let scan = snapshot
+            .scan_narrowed(&request, &narrowing)
+            .map_err(|error| DataFusionError::External(Box::new(error)))?;
+        let partitions = threads_worth(threads, &scan).min(scan.morsels()).max(1);
+        let limit = request.limit;
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(scan.schema()),
+            Partitioning::UnknownPartitioning(partitions),
+            EmissionType::Incremental,
+            Boundedness::Bounded,
+        )
+        .with_scheduling_type(SchedulingType::Cooperative);
+        Ok(Self {
+            scan,
+            snapshot,
+            request,
+            narrowing,
+            threads,
+            limit,
+            shown,
+            properties: Arc::new(properties),
+            run: Mutex::new(Run::new(partitions)),
+            metrics: ExecutionPlanMetricsSet::new(),
+        })
+    }
+
+    /// The same scan of fewer rows.
+    pub(crate) fn narrowed(&self, narrowing: Narrowing) -> Result<Self> {
+        let shown = self.shown.clone();
+        let snapshot = Arc::clone(&self.snapshot);
+        Self::new(
+            snapshot,
+            self.request.clone(),
+            narrowing,
+            self.threads,
+            shown,
+        )
+    }
+
+    pub(crate) fn narrowing(&self) -> &Narrowing {
+        &self.narrowing
+    }
+
+    pub(crate) fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
+    pub(crate) fn request(&self) -> &ScanRequest {
+        &self.request
+    }
+
+    /// Upper bound of the rows.
+    pub(crate) fn rows_estimate(&self) -> u64 {
+        self.scan.rows_estimate()
+    }
+
+    /// Threads that its rows are worth, among those that there are.
+    pub(crate) fn threads_worth(&self) -> usize {
+        threads_worth(self.threads, &self.scan)
+    }
+
+    /// Table and pruning, for EXPLAIN.
+    pub(crate) fn shown(&self) -> &str {
+        &self.shown
+    }
+
+    /// The position in the table's schema of a column of this scan.
+    pub(crate) fn table_position(&self, column: usize) -> Option<usize> {
+        self.request.projection.get(column).copied()
+    }
+
+    fn partitions(&self) -> usize {
+        self.properties.partitioning.partition_count()
+    }
+}
+
+impl DisplayAs for SeriesScan {
+    fn fmt_as(&self, kind: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if kind != DisplayFormatType::TreeRender {
+            f.write_str("SeriesScan: ")?;
+        }
+        let schema = self.scan.schema();
+        let columns: Vec<&str> = schema
+            .fields()
+            .iter()
+            .map(|field| field.name().as_str())
+            .collect();
+        write!(
+            f,
+            "{}, columns=[{}], morsels={}, rows<={}",
+            self.shown,
+            columns.join(", "),
+            self.scan.morsels(),
+            self.scan.rows_estimate()
+        )?;
+        if let Some(limit) = self.limit {
+            write!(f, ", limit={limit}")?;
+        }
+        match self.narrowing {
+            Narrowing::None | Narrowing::Fields(_) => {}
+            Narrowing::Ends { first, last } => {
+                write!(f, ", of each series first={first} last={last}")?;
+            }
+            Narrowing::Top { rows, newest, .. } => {
+                let end = if newest { "newest" } else { "oldest" };
+                write!(f, ", {end}={rows}")?;
+            }
+        }
+        let report = self.scan.report();
+        write!(
+            f,
+            ", series={}, segments={} of {}, blocks={} of {}, rows in memory={}",
+            report.series,
+            report.segments,
+            report.segments + report.segments_skipped,
+            report.blocks,
+            report.blocks + report.blocks_skipped,
+            report.memory_rows,
+        )
+    }
+}
+
+impl ExecutionPlan for SeriesScan {
+    fn name(&self) -> &'static str {
+        "SeriesScan"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    /// A leaf has no children to replace; what is asked for is a plan that has not run yet.
+    fn replace_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+        _options: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(Arc::new(Self {
+            scan: self.scan.clone(),
+            snapshot: Arc::clone(&self.snapshot),
+            request: self.request.clone(),
+            narrowing: self.narrowing.clone(),
+            threads: self.threads,
+            limit: self.limit,
+            shown: self.shown.clone(),
+            properties: Arc::clone(&self.properties),
+            run: Mutex::new(Run::new(self.partitions())),
+            metrics: self.metrics.clone(),
+        }))
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        let next_morsel = self
+            .run
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .join(partition)
+            .ok_or_else(|| {
+                DataFusionError::Internal(format!(
+                    "a scan of {} partitions has no {partition}",
+                    self.partitions()
+                ))
+            })?;
+        Ok(Box::pin(cooperative(MorselStream {
+            schema: self.scan.schema(),
+            scan: self.scan.clone(),
+            next_morsel,
+            reader: None,
+            rows_left: self.limit.unwrap_or(usize::MAX),
+            rows_max: context.session_config().batch_size(),
+            rest: None,
+            memory: MemoryConsumer::new("scan").register(context.memory_pool()),
+            metrics: BaselineMetrics::new(&self.metrics, partition),
+        })))
+    }
+
+    /// The planner's own, and what the engine has counted.
+    fn metrics(&self) -> Option<MetricsSet> {
+        let mut metrics = self.metrics.clone_inner();
+        let report = self.scan.report();
+        for (name, number) in [
+            ("partitions", report.partitions),
+            ("partitions_skipped", report.partitions_skipped),
+            ("segments", report.segments),
+            ("segments_skipped", report.segments_skipped),
+            ("blocks_read", report.blocks_read),
+            ("blocks_skipped", report.blocks_skipped),
+            ("pages_read", report.pages_read),
+            ("pages_skipped", report.pages_skipped),
+            ("bytes_read", report.bytes_read),
+            ("blocks_ruled_out", report.blocks_ruled_out),
+            ("blocks_without_hit", report.blocks_without_hit),
+            ("ends_from_statistics", report.ends_from_statistics),
+            ("memory_rows", report.memory_rows),
+        ] {
+            let count = Count::new();
+            count.add(usize::try_from(number).unwrap_or(usize::MAX));
+            let value = MetricValue::Count {
+                name: name.into(),
+                count,
+            };
+            metrics.push(Arc::new(Metric::new(value, None)));
+        }
+        Some(metrics)
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        _input_stats: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let mut rows = usize::try_from(self.scan.rows_estimate()).unwrap_or(usize::MAX);
+        if args.partition().is_some() {
+            rows /= self.partitions();
+        }
+        let statistics = Statistics::new_unknown(&self.scan.schema());
+        Ok(Arc::new(statistics.with_num_rows(Precision::Inexact(rows))))
+    }
+}
+
+/// The batches of the morsels that one partition gets hold of.
+struct MorselStream {
+    schema: SchemaRef,
+    scan: Scan,
+    next_morsel: Arc<AtomicUsize>,
+    reader: Option<MorselReader>,
+    rows_left: usize,
+    /// Rows of a batch.
+    rows_max: usize,
+    /// What is left of a batch that had more.
+    rest: Option<RecordBatch>,
+    /// For what the reader holds, and the last batch.
+    memory: MemoryReservation,
+    metrics: BaselineMetrics,
+}
+
+impl MorselStream {
+    /// Reads and decodes here and now: the runtime that polls this is for computing, not for sockets.
+    fn next_batch(&mut self) -> Option<Result<RecordBatch>> {
+        let elapsed = self.metrics.elapsed_compute().clone();
+        let _timer = elapsed.timer();
+        if let Some(rest) = self.rest.take() {
+            return Some(Ok(self.first_of(rest)));
+        }
+        while self.rows_left > 0 {
+            if let Err(over) = scope::check() {
+                self.rows_left = 0;
+                return Some(Err(over));
+            }
+            let reader = match &mut self.reader {
+                Some(reader) => reader,
+                none => {
+                    let morsel = self.next_morsel.fetch_add(1, Ordering::Relaxed);
+                    if morsel >= self.scan.morsels() {
+                        return None;
+                    }
+                    none.insert(scope::aside(|| self.scan.read(morsel)))
+                }
+            };
+            match scope::aside(|| reader.next()) {
+                Some(Ok(batch)) if batch.num_rows() == 0 => {}
+                Some(Ok(batch)) => {
+                    let rows = batch.num_rows().min(self.rows_left);
+                    self.rows_left -= rows;
+                    let held = reader.held_bytes() + batch.get_array_memory_size();
+                    if let Err(over) = self.memory.try_resize(held) {
+                        self.rows_left = 0;
+                        return Some(Err(over));
+                    }
+                    let batch = if rows < batch.num_rows() {
+                        batch.slice(0, rows)
+                    } else {
+                        batch
+                    };
+                    return Some(Ok(self.first_of(batch)));
+                }
+                Some(Err(error)) => {
+                    self.rows_left = 0;
+                    return Some(Err(DataFusionError::External(Box::new(error))));
+                }
+                None => self.reader = None,
+            }
+        }
+        self.memory.free();
+        None
+    }
+
+    /// So many rows as a batch may have; the others come next.
+    fn first_of(&mut self, batch: RecordBatch) -> RecordBatch {
+        if batch.num_rows() <= self.rows_max {
+            return batch;
+        }
+        let left = batch.num_rows() - self.rows_max;
+        self.rest = Some(batch.slice(self.rows_max, left));
+        batch.slice(0, self.rows_max)
+    }
+}
+
+impl Stream for MorselStream {
+    type Item = Result<RecordBatch>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if scope::is_turn_over() {
+            context.waker().wake_by_ref();
+            return Poll::Pending;
+        }
+        let batch = self.next_batch();
+        self.metrics.record_poll(Poll::Ready(batch))
+    }
+}
+
+impl RecordBatchStream for MorselStream {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn partitions_of_one_execution_share_a_counter_and_the_next_execution_has_its_own() {
+        let mut run = Run::new(2);
+        let first = run.join(0).unwrap();
+        assert!(Arc::ptr_eq(&first, &run.join(1).unwrap()));
+        let second = run.join(0).unwrap();
+        assert!(!Arc::ptr_eq(&first, &second));
+        assert!(Arc::ptr_eq(&second, &run.join(1).unwrap()));
+        assert!(run.join(2).is_none());
+    }
+}

@@ -1,0 +1,272 @@
+//! From parsed statement to logical plan, and what is checked before it runs: writes, number of tables, listings.
+
+use std::ops::ControlFlow;
+
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, TableReference};
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::{DdlStatement, DmlStatement, LogicalPlan};
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::ast::{self, Visit, Visitor};
+
+use crate::error::{Error, NO_FUNCTION, Position};
+use crate::semantics::clocks;
+use crate::semantics::merged;
+use crate::semantics::times;
+use crate::semantics::zone::Zone;
+use crate::statement::name::{INFORMATION_SCHEMA, NameScope, SYSTEM_SCHEMA, TableName, position};
+use crate::tables::catalogue::ReadContext;
+use crate::tables::describe;
+use crate::tables::names;
+use crate::tables::relation;
+
+/// The plan of a query, with texts read as times in `zone` where they are times; or what is wrong with it.
+pub(crate) async fn plan(
+    reading: &ReadContext,
+    session: &SessionState,
+    place: &NameScope,
+    statement: &DfStatement,
+) -> Result<LogicalPlan, Error> {
+    let plan = plan_as_asked(reading, session, place, statement).await?;
+    read_times(plan, &reading.zone, statement)
+}
+
+/// The plan of a query as it was written.
+pub(crate) async fn plan_as_asked(
+    reading: &ReadContext,
+    session: &SessionState,
+    place: &NameScope,
+    statement: &DfStatement,
+) -> Result<LogicalPlan, Error> {
+    let plan = match merged::plan(session, statement).await {
+        Ok(plan) => plan,
+        Err(error) => {
+            let error = explain(error.into(), session, reading, place, statement);
+            return Err(explain_by_text(error, statement));
+        }
+    };
+    only_reading(&plan)?;
+    bound_tables(&plan, reading.shared.options.sql_operators_max)?;
+    Ok(plan)
+}
+
+/// The plan with texts read as times where they are times, and with what clocks show in `zone` where it meets instants.
+pub(crate) fn read_times(
+    plan: LogicalPlan,
+    zone: &Zone,
+    statement: &DfStatement,
+) -> Result<LogicalPlan, Error> {
+    let read = times::read(plan, zone).and_then(|plan| clocks::settle(plan, zone));
+    read.map_err(|error| explain_by_text(error.into(), statement))
+}
+
+/// Says where an error is that has no place but quotes a literal or names a function of the statement.
+pub(crate) fn explain_by_text(error: Error, statement: &DfStatement) -> Error {
+    let Error::Plan {
+        message,
+        position: None,
+    } = error
+    else {
+        return error;
+    };
+    let mut inner = statement;
+    while let DfStatement::Explain(explain) = inner {
+        inner = &explain.statement;
+    }
+    let mut found = Mentioned {
+        message: &message,
+        literal: None,
+        function: None,
+    };
+    if let DfStatement::Statement(statement) = inner {
+        let _: ControlFlow<()> = statement.visit(&mut found);
+    }
+    let position = found.function.or(found.literal);
+    Error::Plan { message, position }
+}
+
+/// The first literal that a message quotes, and the first function that it begins with.
+struct Mentioned<'a> {
+    message: &'a str,
+    literal: Option<Position>,
+    function: Option<Position>,
+}
+
+impl Visitor for Mentioned<'_> {
+    type Break = ();
+
+    fn pre_visit_value(&mut self, value: &ast::ValueWithSpan) -> ControlFlow<()> {
+        if let ast::Value::SingleQuotedString(text) = &value.value
+            && self.literal.is_none()
+            && !text.is_empty()
+            && self.message.contains(&format!("'{text}'"))
+        {
+            self.literal = position(value.span);
+        }
+        ControlFlow::Continue(())
+    }
+
+    fn pre_visit_expr(&mut self, expr: &ast::Expr) -> ControlFlow<()> {
+        if let ast::Expr::Function(function) = expr
+            && self.function.is_none()
+            && let Some(name) = function.name.0.last().and_then(|it| it.as_ident())
+            && let Some(rest) = self.message.strip_prefix(NO_FUNCTION)
+            && let Some((known, _)) = rest.split_once('(')
+            && known.eq_ignore_ascii_case(&name.value)
+        {
+            self.function = position(name.span);
+        }
+        ControlFlow::Continue(())
+    }
+}
+
+/// Joins of one query. The planner compares the sides of each with all the others': 128 joins are planned in a second, 300
+/// took fifteen, and nothing ends it meanwhile.
+pub(crate) const JOINS_MAX: usize = 128;
+
+/// Refuses more tables and joins than the planner can carry. A view counts as all that its query reads, wherever it is
+/// named: the planner puts a copy there, and views of views double with each level.
+pub(crate) fn bound_tables(plan: &LogicalPlan, tables_max: usize) -> Result<(), Error> {
+    let mut left = Left {
+        tables: tables_max,
+        joins: JOINS_MAX + 1,
+    };
+    left.count(plan)?;
+    if left.tables == 0 {
+        return Err(Error::TooDeep {
+            limit: tables_max,
+            position: None,
+        });
+    }
+    if left.joins == 0 {
+        return Err(Error::TooManyJoins { limit: JOINS_MAX });
+    }
+    Ok(())
+}
+
+/// Counts down to nothing, and no further.
+struct Left {
+    tables: usize,
+    joins: usize,
+}
+
+impl Left {
+    fn count(&mut self, plan: &LogicalPlan) -> Result<(), DataFusionError> {
+        plan.apply_with_subqueries(|node| {
+            match node {
+                LogicalPlan::TableScan(scan) => {
+                    self.tables = self.tables.saturating_sub(1);
+                    if let Some(view) = scan.source.get_logical_plan() {
+                        self.count(&view)?;
+                    }
+                }
+                LogicalPlan::Join(_) => self.joins = self.joins.saturating_sub(1),
+                _ => {}
+            }
+            Ok(if self.tables == 0 || self.joins == 0 {
+                TreeNodeRecursion::Stop
+            } else {
+                TreeNodeRecursion::Continue
+            })
+        })?;
+        Ok(())
+    }
+}
+
+/// Whether something of it lists tables, columns or functions as the standard has it, in a view too.
+pub(crate) fn reads_information_schema(plan: &LogicalPlan) -> Result<bool, DataFusionError> {
+    let mut found = false;
+    plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node {
+            found = scan.table_name.schema() == Some(INFORMATION_SCHEMA)
+                || match scan.source.get_logical_plan() {
+                    Some(view) => reads_information_schema(&view)?,
+                    None => false,
+                };
+        }
+        Ok(if found {
+            TreeNodeRecursion::Stop
+        } else {
+            TreeNodeRecursion::Continue
+        })
+    })?;
+    Ok(found)
+}
+
+/// Refuses what the statement's first word does not give away, such as `WITH ... INSERT`.
+fn only_reading(plan: &LogicalPlan) -> Result<(), Error> {
+    let statement = match plan {
+        LogicalPlan::Ddl(DdlStatement::CreateMemoryTable(_)) => "SELECT INTO".to_owned(),
+        LogicalPlan::Ddl(_) => "a definition in a query".to_owned(),
+        LogicalPlan::Dml(DmlStatement { op, .. }) => format!("{op} in a query"),
+        LogicalPlan::Copy(_) => "COPY".to_owned(),
+        LogicalPlan::Statement(_) => "SET".to_owned(),
+        LogicalPlan::Explain(explain) => return only_reading(&explain.plan),
+        LogicalPlan::Analyze(analyze) => return only_reading(&analyze.input),
+        _ => return Ok(()),
+    };
+    Err(Error::Unsupported {
+        statement,
+        instead: "write it as a statement of its own",
+    })
+}
+
+/// Says which table, schema or database is missing, where one is; else leaves the error as it was.
+fn explain(
+    error: Error,
+    session: &SessionState,
+    reading: &ReadContext,
+    place: &NameScope,
+    statement: &DfStatement,
+) -> Error {
+    if !matches!(error, Error::Plan { .. }) {
+        return error;
+    }
+    let position = error.position();
+    let references = session.resolve_table_references(statement);
+    for reference in references.unwrap_or_default() {
+        if let Some(missing) = missing(&reference, reading, place, position) {
+            return missing;
+        }
+    }
+    error
+}
+
+fn missing(
+    reference: &TableReference,
+    reading: &ReadContext,
+    place: &NameScope,
+    position: Option<Position>,
+) -> Option<Error> {
+    let resolved = reference.clone().resolve(&place.database, &place.schema);
+    let name = TableName {
+        database: resolved.catalog.to_string(),
+        schema: resolved.schema.to_string(),
+        table: resolved.table.to_string(),
+        position,
+    };
+    let snapshot = &reading.snapshot;
+    if let Err(missing) = names::find_database(snapshot, &name.database, position) {
+        return Some(missing);
+    }
+    if name.schema == INFORMATION_SCHEMA {
+        return None;
+    }
+    if name.schema == SYSTEM_SCHEMA {
+        return describe::unknown_system_table(&name);
+    }
+    let is_table = snapshot.table(&name.database, &name.schema, &name.table);
+    if is_table.is_some() || relation::find(snapshot, &name).is_some() {
+        return None;
+    }
+    let view = crate::tables::view::definition(snapshot, &name.database, &name.schema, &name.table);
+    if view.is_some() {
+        let trouble = reading.trouble()?;
+        return Some(Error::View {
+            name: trouble.view,
+            message: trouble.message,
+            position,
+        });
+    }
+    Some(names::unknown_table(snapshot, &name))
+}

@@ -1,0 +1,176 @@
+//! Our additions to the planner: rules, operators, and SQL syntax.
+//!
+//! Does not: plan anything that `DataFusion` plans already.
+
+use std::sync::Arc;
+
+use arrow::datatypes::Schema;
+use async_trait::async_trait;
+use datafusion::catalog::Session;
+use datafusion::common::{DFSchema, Result};
+use datafusion::execution::SessionStateBuilder;
+use datafusion::logical_expr::expr::ScalarFunction;
+use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
+use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
+use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode};
+use datafusion::optimizer::OptimizerRule;
+use datafusion::optimizer::analyzer::Analyzer;
+use datafusion::optimizer::optimizer::Optimizer;
+use datafusion::physical_expr::PhysicalExpr;
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
+use datafusion::sql::sqlparser::ast::BinaryOperator;
+
+use crate::SqlOptions;
+use crate::function::{BoundFunctions, Extract};
+use crate::operators::asof::{AsofJoin, AsofJoinExec, FindAsofJoins};
+use crate::operators::gapfill::{FillGaps, GapFill, GapFillExec};
+use crate::semantics::cast_rounding::RoundCasts;
+use crate::semantics::checked::{self, CheckIntegers};
+use crate::semantics::distinct_on::DistinctOnce;
+use crate::semantics::float_key::{self, CompareFloats};
+use crate::semantics::intervals::Intervals;
+use crate::semantics::lateral::FirstOfEach;
+use crate::semantics::logic::{DECORRELATE, KeepLists, MarkSubqueries, SpellSubqueries};
+use crate::semantics::numbers::ExactNumbers;
+use crate::semantics::outer::OuterRows;
+use crate::semantics::set_all::CountRows;
+
+/// Adds rules, nodes and operators to a session that is being built.
+pub(crate) fn extend(
+    mut builder: SessionStateBuilder,
+    options: &SqlOptions,
+) -> SessionStateBuilder {
+    let mut rules = Analyzer::new().rules;
+    rules.insert(0, Arc::new(CountRows));
+    rules.insert(0, Arc::new(SpellSubqueries));
+    // After it, so that a division that is checked is known as numeric.
+    rules.insert(0, Arc::new(RoundCasts::new()));
+    rules.insert(0, Arc::new(ExactNumbers));
+    rules.insert(0, Arc::new(FirstOfEach));
+    rules.insert(0, Arc::new(OuterRows));
+    rules.insert(0, Arc::new(BoundFunctions::new(options)));
+    rules.insert(0, Arc::new(DistinctOnce));
+    rules.push(Arc::new(FindAsofJoins));
+    rules.push(Arc::new(FillGaps::new(options.gapfill_buckets_max)));
+    rules.push(Arc::new(CheckIntegers));
+    rules.push(Arc::new(CompareFloats));
+    let planners = builder.expr_planners().get_or_insert_default();
+    planners.insert(0, Arc::new(Extract));
+    planners.insert(0, Arc::new(Intervals));
+    builder
+        .with_analyzer_rules(rules)
+        .with_query_planner(Arc::new(TimeSeriesPlanner))
+}
+
+/// The planner's rules of the logical plan, with ours in place of those that go wrong.
+pub(crate) fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
+    let rules = Optimizer::new().rules.into_iter();
+    let keep_lists = KeepLists::default();
+    let mut keep_lists = Some(keep_lists);
+    let mut rules: Vec<Arc<dyn OptimizerRule + Send + Sync>> = rules
+        .map(
+            |rule| match keep_lists.take_if(|ours| ours.name() == rule.name()) {
+                Some(ours) => Arc::new(ours) as Arc<dyn OptimizerRule + Send + Sync>,
+                None => rule,
+            },
+        )
+        .collect();
+    let place = rules.iter().position(|rule| rule.name() == DECORRELATE);
+    rules.insert(place.unwrap_or(0), Arc::new(MarkSubqueries));
+    rules
+}
+
+/// `^` is power, not exclusive or; `rewrite::power` has seen to what it binds.
+#[derive(Debug)]
+pub(crate) struct Caret;
+
+impl ExprPlanner for Caret {
+    fn plan_binary_op(
+        &self,
+        expr: RawBinaryExpr,
+        _schema: &DFSchema,
+    ) -> Result<PlannerResult<RawBinaryExpr>> {
+        if expr.op != BinaryOperator::BitwiseXor {
+            return Ok(PlannerResult::Original(expr));
+        }
+        let power = datafusion::functions::math::power();
+        let float =
+            |expr| datafusion::logical_expr::cast(expr, arrow::datatypes::DataType::Float64);
+        let args = vec![float(expr.left), float(expr.right)];
+        let call = ScalarFunction::new_udf(power, args);
+        Ok(PlannerResult::Planned(Expr::ScalarFunction(call)))
+    }
+}
+
+#[derive(Debug)]
+struct TimeSeriesPlanner;
+
+#[async_trait]
+impl datafusion::execution::context::QueryPlanner for TimeSeriesPlanner {
+    async fn create_physical_plan(
+        &self,
+        plan: &LogicalPlan,
+        session: &dyn Session,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let settled = checked::settle(float_key::settle(plan)?)?;
+        DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(Nodes)])
+            .create_physical_plan(settled.as_ref(), session)
+            .await
+    }
+}
+
+/// Operators of our nodes.
+struct Nodes;
+
+#[async_trait]
+impl ExtensionPlanner for Nodes {
+    async fn plan_extension(
+        &self,
+        planner: &dyn PhysicalPlanner,
+        node: &dyn UserDefinedLogicalNode,
+        logical_inputs: &[&LogicalPlan],
+        physical_inputs: &[Arc<dyn ExecutionPlan>],
+        session: &dyn Session,
+        context: &PhysicalPlanningContext,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let schema: Arc<Schema> = Arc::clone(node.schema().inner());
+        let expr = |expr: &Expr, schema: &DFSchema| -> Result<Arc<dyn PhysicalExpr>> {
+            planner.create_physical_expr(expr, schema, session, context)
+        };
+        if let (Some(fill), [input]) = (node.as_any().downcast_ref::<GapFill>(), physical_inputs) {
+            let no_columns = DFSchema::empty();
+            let exprs = fill
+                .exprs()
+                .iter()
+                .map(|it| expr(it, &no_columns))
+                .collect::<Result<_>>()?;
+            let layout = fill.layout().clone();
+            let fill = GapFillExec::new(Arc::clone(input), schema, exprs, layout)?;
+            return Ok(Some(Arc::new(fill)));
+        }
+        if let (Some(join), [left, right], [left_plan, right_plan]) = (
+            node.as_any().downcast_ref::<AsofJoin>(),
+            physical_inputs,
+            logical_inputs,
+        ) {
+            let side = |exprs: Vec<&Expr>, plan: &LogicalPlan| {
+                exprs
+                    .into_iter()
+                    .map(|it| expr(it, plan.schema()))
+                    .collect::<Result<Vec<_>>>()
+            };
+            let join = AsofJoinExec::new(
+                [Arc::clone(left), Arc::clone(right)],
+                schema,
+                [
+                    side(join.left_exprs(), left_plan)?,
+                    side(join.right_exprs(), right_plan)?,
+                ],
+                join.matching(),
+            )?;
+            return Ok(Some(Arc::new(join)));
+        }
+        Ok(None)
+    }
+}

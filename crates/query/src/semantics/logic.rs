@@ -1,0 +1,12 @@
+//! Three-valued logic, where the planner's own rules lose NULL.
+//!
+//! Does: keep conditions on one value out of each other's lists (`lists`), and spell subqueries so that what is unknown
+//! stays unknown (`subqueries`), and join those that are values (`marks`). Does not: simplify anything; the planner does, with what is left to it.
+
+mod lists;
+mod marks;
+mod subqueries;
+
+pub(crate) use lists::KeepLists;
+pub(crate) use marks::{DECORRELATE, MarkSubqueries};
+pub(crate) use subqueries::SpellSubqueries;

@@ -1,0 +1,342 @@
+//! Rewrites of `PostgreSQL` and `TimescaleDB` syntax that the parser or the planner lacks.
+//!
+//! Does: rewrite tokens (`ASOF JOIN`), then the tree (named arguments, `^`, `mod`, sketches, points of charts). Does not: look at types or
+//! tables; what a rewritten call means is decided in `function` and in the rules of `asof` and `gapfill`.
+
+mod casts;
+mod distinct;
+mod exact;
+mod join;
+mod modulo;
+mod power;
+mod rows;
+mod similar;
+mod symmetric;
+mod unnest;
+
+use std::ops::ControlFlow;
+
+use datafusion::sql::sqlparser::ast::{
+    self, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    FunctionArguments, Ident, LimitClause, ObjectName, Query, TableFactor, TimezoneInfo, Value,
+    VisitMut, VisitorMut, visit_expressions_mut,
+};
+
+use crate::error::Error;
+use crate::function::{
+    APPROX_PERCENTILE, AT_TIME_ZONE, GAPFILL, INTERPOLATE, LOCF, PERCENTILE_AGG, TIME_BUCKET,
+};
+
+pub(crate) use join::asof_joins;
+pub(crate) use symmetric::between_symmetric;
+
+/// Rewrites a statement in place.
+pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
+    if let ControlFlow::Break(error) = statement.visit(&mut Chains(rows::Copies::new())) {
+        return Err(error);
+    }
+    let done = visit_expressions_mut(statement, |expr| {
+        power::rebalance(expr);
+        modulo::rewrite(expr);
+        name_tuple(expr);
+        name_time_zone(expr);
+        exact::rewrite(expr);
+        if let Err(error) = similar::rewrite(expr) {
+            return ControlFlow::Break(error);
+        }
+        if let Expr::Function(function) = expr {
+            if let Some(error) = without_value(function) {
+                return ControlFlow::Break(error);
+            }
+            match function.name.to_string().to_lowercase().as_str() {
+                TIME_BUCKET => name_time_bucket_arguments(function),
+                GAPFILL => place_arguments(function, &GAPFILL_PARAMETERS),
+                LOCF => place_arguments(function, &LOCF_PARAMETERS),
+                INTERPOLATE => place_arguments(function, &INTERPOLATE_PARAMETERS),
+                APPROX_PERCENTILE => open_sketch(function),
+                _ => {}
+            }
+        }
+        ControlFlow::Continue(())
+    });
+    if let ControlFlow::Break(error) = done {
+        return Err(error);
+    }
+    let _: ControlFlow<()> = statement.visit(&mut Tables);
+    Ok(())
+}
+
+/// Functions over windows that the library takes to have a value.
+const OF_A_VALUE: [&str; 5] = ["first_value", "last_value", "nth_value", "lag", "lead"];
+
+/// What is wrong with a call over a window that has no argument.
+fn without_value(function: &Function) -> Option<Error> {
+    let has_none = match &function.args {
+        FunctionArguments::None => true,
+        FunctionArguments::List(list) => list.args.is_empty(),
+        FunctionArguments::Subquery(_) => false,
+    };
+    let name = function.name.to_string().to_lowercase();
+    let is_wrong = has_none && function.over.is_some() && OF_A_VALUE.contains(&name.as_str());
+    is_wrong.then(|| Error::Plan {
+        message: format!("{name} takes a value: {name}(value) OVER (...)"),
+        position: None,
+    })
+}
+
+/// Puts conditions together again, the whole of a chain before its parts, and takes comparisons of rows apart.
+struct Chains(rows::Copies);
+
+impl VisitorMut for Chains {
+    type Break = Error;
+
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<Error> {
+        distinct::rebalance(expr);
+        let spelled = symmetric::rewrite(expr, &mut self.0);
+        match spelled.and_then(|()| rows::rewrite(expr, &mut self.0)) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(error) => ControlFlow::Break(error),
+        }
+    }
+}
+
+/// Rewrites what stands in FROM, and after ORDER BY.
+struct Tables;
+
+impl VisitorMut for Tables {
+    type Break = ();
+
+    fn post_visit_query(&mut self, query: &mut Query) -> ControlFlow<()> {
+        limit_as_fetched(query);
+        casts::rewrite(query);
+        ControlFlow::Continue(())
+    }
+
+    fn post_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
+        unnest::rewrite(table);
+        ControlFlow::Continue(())
+    }
+}
+
+/// `FETCH FIRST n ROWS ONLY` as `LIMIT n`. Shares, ties, and both at once are left for the planner to refuse.
+fn limit_as_fetched(query: &mut Query) {
+    let Some(fetch) = &mut query.fetch else {
+        return;
+    };
+    if fetch.percent || fetch.with_ties {
+        return;
+    }
+    let rows = || Some(fetch.quantity.clone().unwrap_or_else(one));
+    match &mut query.limit_clause {
+        None => {
+            query.limit_clause = Some(LimitClause::LimitOffset {
+                limit: rows(),
+                offset: None,
+                limit_by: Vec::new(),
+            });
+        }
+        Some(LimitClause::LimitOffset {
+            limit: limit @ None,
+            ..
+        }) => *limit = rows(),
+        Some(_) => return,
+    }
+    query.fetch = None;
+}
+
+fn one() -> Expr {
+    Expr::value(Value::Number("1".to_owned(), false))
+}
+
+/// `(a, b)` as a call of `struct`: the planner takes a tuple only if it begins with a name or a literal.
+fn name_tuple(expr: &mut Expr) {
+    let Expr::Tuple(values) = expr else {
+        return;
+    };
+    if let None | Some(Expr::Identifier(_) | Expr::Value(_)) = values.first() {
+        return;
+    }
+    let args = std::mem::take(values).into_iter();
+    let args = args
+        .map(|value| FunctionArg::Unnamed(FunctionArgExpr::Expr(value)))
+        .collect();
+    *expr = call("struct", args);
+}
+
+/// `time AT TIME ZONE zone` as the call that it is in `PostgreSQL`; the planner's own keeps an instant as it is. A text is a time
+/// with a zone.
+fn name_time_zone(expr: &mut Expr) {
+    let Expr::AtTimeZone {
+        timestamp,
+        time_zone,
+    } = expr
+    else {
+        return;
+    };
+    let time = std::mem::replace(timestamp.as_mut(), null());
+    let zone = std::mem::replace(time_zone.as_mut(), null());
+    let is_text =
+        matches!(&time, Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)));
+    let time = if is_text {
+        cast(time, DataType::Timestamp(None, TimezoneInfo::Tz))
+    } else {
+        time
+    };
+    let args = [zone, time].into_iter();
+    let args = args.map(|value| FunctionArg::Unnamed(FunctionArgExpr::Expr(value)));
+    *expr = call(AT_TIME_ZONE, args.collect());
+}
+
+fn call(name: &str, args: Vec<FunctionArg>) -> Expr {
+    Expr::Function(Function {
+        name: ObjectName::from(vec![Ident::new(name)]),
+        uses_odbc_syntax: false,
+        parameters: FunctionArguments::None,
+        args: FunctionArguments::List(FunctionArgumentList {
+            duplicate_treatment: None,
+            args,
+            clauses: Vec::new(),
+        }),
+        filter: None,
+        null_treatment: None,
+        over: None,
+        within_group: Vec::new(),
+    })
+}
+
+const GAPFILL_PARAMETERS: [&str; 5] = ["bucket_width", "ts", "timezone", "start", "finish"];
+const LOCF_PARAMETERS: [&str; 3] = ["value", "prev", "treat_null_as_missing"];
+const INTERPOLATE_PARAMETERS: [&str; 3] = ["value", "prev", "next"];
+
+/// Puts named arguments into their places, with NULL for those that were left out. What does not fit is left as it
+/// was, for the planner to refuse.
+fn place_arguments(function: &mut Function, parameters: &[&str]) {
+    let FunctionArguments::List(list) = &mut function.args else {
+        return;
+    };
+    if !list.args.iter().any(|argument| named(argument).is_some()) {
+        return;
+    }
+    let mut placed: Vec<Option<FunctionArgExpr>> = vec![None; parameters.len()];
+    for (position, argument) in list.args.iter().enumerate() {
+        let (place, value) = match (named(argument), argument) {
+            (Some((name, value)), _) => {
+                let place = parameters
+                    .iter()
+                    .position(|parameter| name.value.eq_ignore_ascii_case(parameter));
+                let Some(place) = place else { return };
+                (place, value.clone())
+            }
+            (None, FunctionArg::Unnamed(value)) => (position, value.clone()),
+            _ => return,
+        };
+        match placed.get_mut(place) {
+            Some(free @ None) => *free = Some(value),
+            _ => return,
+        }
+    }
+    let given = placed
+        .iter()
+        .rposition(Option::is_some)
+        .map_or(0, |place| place + 1);
+    // The places of the longer form are told apart by types, so that one is written out whole.
+    let length = if parameters.len() > 3 {
+        parameters.len()
+    } else {
+        given
+    };
+    list.args = placed
+        .into_iter()
+        .take(length)
+        .map(|value| FunctionArg::Unnamed(value.unwrap_or_else(|| FunctionArgExpr::Expr(null()))))
+        .collect();
+}
+
+fn named(argument: &FunctionArg) -> Option<(&Ident, &FunctionArgExpr)> {
+    match argument {
+        FunctionArg::Named { name, arg, .. }
+        | FunctionArg::ExprNamed {
+            name: Expr::Identifier(name),
+            arg,
+            ..
+        } => Some((name, arg)),
+        _ => None,
+    }
+}
+
+fn null() -> Expr {
+    Expr::value(Value::Null)
+}
+
+/// `approx_percentile(p, percentile_agg(x))` is one aggregate here; its name stays the caller's.
+fn open_sketch(function: &mut Function) {
+    let FunctionArguments::List(list) = &mut function.args else {
+        return;
+    };
+    let [
+        FunctionArg::Unnamed(share),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Function(sketch))),
+    ] = list.args.as_slice()
+    else {
+        return;
+    };
+    if !sketch.name.to_string().eq_ignore_ascii_case(PERCENTILE_AGG) {
+        return;
+    }
+    let FunctionArguments::List(inner) = &sketch.args else {
+        return;
+    };
+    let [value] = inner.args.as_slice() else {
+        return;
+    };
+    let args = vec![value.clone(), FunctionArg::Unnamed(share.clone())];
+    let filter = sketch.filter.clone();
+    list.args = args;
+    function.filter = filter;
+    function.name = ObjectName::from(vec![Ident::new("approx_percentile_cont")]);
+}
+
+/// Gives the named arguments of `time_bucket` their types. `PostgreSQL` finds the overload by the name and so knows
+/// that a text after `origin =>` is a time; here a function's arguments are told apart by type alone.
+fn name_time_bucket_arguments(function: &mut Function) {
+    let FunctionArguments::List(list) = &mut function.args else {
+        return;
+    };
+    for argument in &mut list.args {
+        let Some((name, FunctionArgExpr::Expr(value))) = named(argument) else {
+            continue;
+        };
+        let value = value.clone();
+        let value = match name.value.to_lowercase().as_str() {
+            "origin" => cast(value, DataType::Timestamp(None, TimezoneInfo::Tz)),
+            "offset" => interval(value),
+            "bucket_width" | "ts" | "timezone" => value,
+            _ => continue,
+        };
+        *argument = FunctionArg::Unnamed(FunctionArgExpr::Expr(value));
+    }
+}
+
+/// A text as an interval; an integer offset of an integer time keeps its type.
+fn interval(expr: Expr) -> Expr {
+    match &expr {
+        Expr::Value(value) if matches!(value.value, Value::SingleQuotedString(_)) => cast(
+            expr,
+            DataType::Interval {
+                fields: None,
+                precision: None,
+            },
+        ),
+        _ => expr,
+    }
+}
+
+fn cast(expr: Expr, data_type: DataType) -> Expr {
+    Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(expr),
+        data_type,
+        array: false,
+        format: None,
+    }
+}

@@ -1,0 +1,360 @@
+//! One snapshot's databases, schemas, tables, relations and views, as the planner asks for them: by name, one at a time.
+//!
+//! Does: hand out tables, expand views (their query is planned each time, in the place they are in), add the schema of
+//! what the store says of itself. Does not: hold rows.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use datafusion::catalog::view::ViewTable;
+use datafusion::catalog::{CatalogProvider, CatalogProviderList, SchemaProvider, TableProvider};
+use datafusion::common::Result;
+use datafusion::datasource::TableType;
+use datafusion::execution::context::SessionState;
+use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
+use nilometer_engine::Snapshot;
+
+use crate::Params;
+use crate::error::Error;
+use crate::planning::plan::bound_tables;
+use crate::semantics::clocks;
+use crate::semantics::merged;
+use crate::semantics::times;
+use crate::semantics::zone::Zone;
+use crate::sql::Shared;
+use crate::statement::name::{NameScope, SYSTEM_SCHEMA, TableName};
+use crate::statement::{Bounds, Question, Statement, parse};
+use crate::tables::relation::{self, RelationTable};
+use crate::tables::system;
+use crate::tables::table::Table;
+use crate::tables::view;
+
+/// Views inside views. Each level plans a query.
+const VIEWS_NESTED_MAX: usize = 16;
+
+/// The name of the rows that an INSERT brings, in its DO UPDATE.
+pub(crate) const EXCLUDED: &str = "excluded";
+
+/// One snapshot, and what reading it needs.
+#[derive(Clone)]
+pub(crate) struct ReadContext {
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) snapshot: Arc<Snapshot>,
+    /// Where times without an offset are.
+    pub(crate) zone: Zone,
+    /// Views around what is planned now.
+    depth: usize,
+    /// A view that is about to be made, and so must not be in its own query.
+    making: Option<TableName>,
+    /// A table whose rows are about to change, and so say which they are.
+    changing: Option<TableName>,
+    /// The rows that an INSERT brings, which its DO UPDATE reads under the name `excluded`.
+    excluded: Option<Arc<dyn TableProvider>>,
+    /// What was wrong with the first view that could not be expanded.
+    trouble: Arc<Mutex<Option<ViewError>>>,
+}
+
+/// A view that could not be expanded.
+#[derive(Debug, Clone)]
+pub(crate) struct ViewError {
+    pub(crate) view: String,
+    pub(crate) message: String,
+}
+
+impl std::fmt::Debug for ReadContext {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ReadContext")
+            .field("depth", &self.depth)
+            .finish_non_exhaustive()
+    }
+}
+
+impl ReadContext {
+    pub(crate) fn new(shared: &Arc<Shared>, zone: Zone) -> Self {
+        Self {
+            shared: Arc::clone(shared),
+            snapshot: Arc::new(shared.engine.snapshot()),
+            zone,
+            depth: 0,
+            making: None,
+            changing: None,
+            excluded: None,
+            trouble: Arc::default(),
+        }
+    }
+
+    /// The same, for the query of a view that is about to be made.
+    pub(crate) fn making(&self, view: TableName) -> Self {
+        Self {
+            making: Some(view),
+            ..self.clone()
+        }
+    }
+
+    /// The same, for a statement that changes rows of a table.
+    pub(crate) fn changing(&self, table: TableName) -> Self {
+        Self {
+            changing: Some(table),
+            ..self.clone()
+        }
+    }
+
+    /// The same, for what an INSERT does where its rows are in the way of others.
+    pub(crate) fn excluding(&self, rows: Arc<dyn TableProvider>) -> Self {
+        Self {
+            excluded: Some(rows),
+            ..self.clone()
+        }
+    }
+
+    /// What was wrong with a view, if one could not be expanded.
+    pub(crate) fn trouble(&self) -> Option<ViewError> {
+        let trouble = self.trouble.lock();
+        trouble.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn complain(&self, view: &TableName, message: String) {
+        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
+        trouble.get_or_insert(ViewError {
+            view: view.table.clone(),
+            message,
+        });
+    }
+
+    /// A session in which names without a place mean this one.
+    pub(crate) fn session(&self, place: &NameScope) -> SessionState {
+        let mut session = self.shared.session.clone();
+        session.register_catalog_list(Arc::new(Databases(self.clone())));
+        let names = &mut session.config_mut().options_mut().catalog;
+        names.default_catalog.clone_from(&place.database);
+        names.default_schema.clone_from(&place.schema);
+        // The time that now() means in this statement.
+        session.mark_start_execution();
+        session
+    }
+
+    /// The plan of a view, if it can be read.
+    async fn expand(&self, name: &TableName, query: &str) -> Option<LogicalPlan> {
+        let problem = if self.depth >= VIEWS_NESTED_MAX {
+            format!("views nest deeper than {VIEWS_NESTED_MAX}")
+        } else if self
+            .making
+            .as_ref()
+            .is_some_and(|making| is_same(making, name))
+        {
+            "its query would contain itself".to_owned()
+        } else {
+            match self.plan_view(name, query).await {
+                Ok(plan) => return Some(plan),
+                Err(error) => error.to_string(),
+            }
+        };
+        self.complain(name, problem);
+        None
+    }
+
+    async fn plan_view(
+        &self,
+        name: &TableName,
+        query: &str,
+    ) -> std::result::Result<LogicalPlan, Error> {
+        let deeper = Self {
+            depth: self.depth + 1,
+            ..self.clone()
+        };
+        let place = NameScope {
+            database: name.database.clone(),
+            schema: name.schema.clone(),
+        };
+        let bounds = Bounds::of(&self.shared.options);
+        match parse(query, bounds, &Params::new())? {
+            Statement::Query(question) => {
+                let Question {
+                    statement,
+                    headings,
+                } = *question;
+                let session = deeper.session(&place);
+                let plan = merged::plan(&session, &statement).await?;
+                bound_tables(&plan, bounds.operators_max)?;
+                // A view means the same in every session.
+                let plan = times::read(plan, &Zone::default())?;
+                let plan = clocks::settle_view(plan, &self.zone)?;
+                Ok(match headings.of(plan.schema()) {
+                    Some(names) => renamed(plan, &names)?,
+                    None => plan,
+                })
+            }
+            _ => Err(Error::internal("the query of a view is none")),
+        }
+    }
+
+    /// A table, a view or one of the system's tables.
+    pub(crate) async fn provider(&self, name: &TableName) -> Option<Arc<dyn TableProvider>> {
+        if name.schema == SYSTEM_SCHEMA {
+            return system::table(self, &name.table);
+        }
+        if let Some(rows) = &self.excluded
+            && name.table == EXCLUDED
+        {
+            return Some(Arc::clone(rows));
+        }
+        let found = self
+            .snapshot
+            .table(&name.database, &name.schema, &name.table);
+        if let Some(schema) = found {
+            let table = Table::new(
+                Arc::clone(&self.snapshot),
+                schema,
+                name.shown(),
+                self.shared.options.threads,
+            );
+            let changes = self.changing.as_ref();
+            return Some(Arc::new(if changes.is_some_and(|it| is_same(it, name)) {
+                table.with_row_columns()
+            } else {
+                table
+            }));
+        }
+        if let Some(reader) = relation::find(&self.snapshot, name) {
+            return Some(Arc::new(RelationTable::new(reader, name.shown())));
+        }
+        let query = view::definition(&self.snapshot, &name.database, &name.schema, &name.table)?;
+        let plan = self.expand(name, &query).await?;
+        Some(Arc::new(ViewTable::new(plan, Some(query))))
+    }
+}
+
+/// The plan with other names for its columns.
+fn renamed(plan: LogicalPlan, names: &[String]) -> Result<LogicalPlan> {
+    let columns = plan.schema().columns().into_iter().zip(names);
+    let columns: Vec<Expr> = columns
+        .map(|(column, name)| Expr::Column(column).alias(name))
+        .collect();
+    LogicalPlanBuilder::from(plan).project(columns)?.build()
+}
+
+fn is_same(one: &TableName, other: &TableName) -> bool {
+    one.shown() == other.shown()
+}
+
+/// All databases of a snapshot.
+#[derive(Debug)]
+struct Databases(ReadContext);
+
+impl CatalogProviderList for Databases {
+    /// Nothing registers itself in a snapshot; the planner never asks.
+    fn register_catalog(
+        &self,
+        _name: String,
+        _catalog: Arc<dyn CatalogProvider>,
+    ) -> Option<Arc<dyn CatalogProvider>> {
+        None
+    }
+
+    fn catalog_names(&self) -> Vec<String> {
+        self.0.snapshot.databases()
+    }
+
+    fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {
+        self.0.snapshot.schemas(name)?;
+        Some(Arc::new(Database {
+            reading: self.0.clone(),
+            name: name.to_owned(),
+        }))
+    }
+}
+
+#[derive(Debug)]
+struct Database {
+    reading: ReadContext,
+    name: String,
+}
+
+impl CatalogProvider for Database {
+    fn schema_names(&self) -> Vec<String> {
+        let mut schemas = self
+            .reading
+            .snapshot
+            .schemas(&self.name)
+            .unwrap_or_default();
+        schemas.retain(|schema| schema != SYSTEM_SCHEMA);
+        schemas.push(SYSTEM_SCHEMA.to_owned());
+        schemas
+    }
+
+    fn schema(&self, name: &str) -> Option<Arc<dyn SchemaProvider>> {
+        if name != SYSTEM_SCHEMA {
+            self.reading.snapshot.tables(&self.name, name)?;
+        }
+        Some(Arc::new(Schema {
+            reading: self.reading.clone(),
+            database: self.name.clone(),
+            name: name.to_owned(),
+        }))
+    }
+}
+
+#[derive(Debug)]
+struct Schema {
+    reading: ReadContext,
+    database: String,
+    name: String,
+}
+
+impl Schema {
+    fn named(&self, table: &str) -> TableName {
+        TableName {
+            database: self.database.clone(),
+            schema: self.name.clone(),
+            table: table.to_owned(),
+            position: None,
+        }
+    }
+}
+
+#[async_trait]
+impl SchemaProvider for Schema {
+    fn table_names(&self) -> Vec<String> {
+        if self.name == SYSTEM_SCHEMA {
+            return system::TABLES.map(str::to_owned).to_vec();
+        }
+        let snapshot = &self.reading.snapshot;
+        let mut names = snapshot
+            .tables(&self.database, &self.name)
+            .unwrap_or_default();
+        let relations = relation::list(snapshot, &self.database, &self.name);
+        let views = view::list(snapshot, &self.database, &self.name);
+        for other in relations.into_iter().chain(views) {
+            if !names.contains(&other) {
+                names.push(other);
+            }
+        }
+        names
+    }
+
+    async fn table(&self, name: &str) -> Result<Option<Arc<dyn TableProvider>>> {
+        Ok(self.reading.provider(&self.named(name)).await)
+    }
+
+    async fn table_type(&self, name: &str) -> Result<Option<TableType>> {
+        let snapshot = &self.reading.snapshot;
+        let is_table = snapshot.table(&self.database, &self.name, name).is_some()
+            || relation::find(snapshot, &self.named(name)).is_some();
+        let kind = if is_table {
+            TableType::Base
+        } else {
+            TableType::View
+        };
+        Ok(self.table_exist(name).then_some(kind))
+    }
+
+    fn table_exist(&self, name: &str) -> bool {
+        if self.name == SYSTEM_SCHEMA {
+            return system::TABLES.contains(&name);
+        }
+        let snapshot = &self.reading.snapshot;
+        snapshot.table(&self.database, &self.name, name).is_some()
+            || relation::find(snapshot, &self.named(name)).is_some()
+            || view::definition(snapshot, &self.database, &self.name, name).is_some()
+    }
+}

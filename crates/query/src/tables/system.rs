@@ -1,0 +1,186 @@
+//! The schema `system`: the store's state, as tables.
+//!
+//! Does: build each table's rows when it is read, as of the statement's snapshot. Does not: keep anything, or show rows
+//! of users. Columns are listed in `docs/guide/sql.md`.
+
+mod rows;
+mod series;
+mod store;
+
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::{DataFusionError, Result};
+use datafusion::datasource::TableType;
+use datafusion::execution::TaskContext;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
+use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream};
+use futures::stream;
+
+use crate::tables::catalogue::ReadContext;
+use rows::Rows;
+use series::Wanted;
+
+pub(crate) use store::setting_names;
+
+/// The tables of the schema.
+pub(crate) const TABLES: [&str; 10] = [
+    "columns",
+    "databases",
+    "jobs",
+    "metrics",
+    "queries",
+    "schemas",
+    "segments",
+    "series",
+    "settings",
+    "tables",
+];
+
+/// A table of the schema; `None` = it has none of this name.
+pub(crate) fn table(reading: &ReadContext, name: &str) -> Option<Arc<dyn TableProvider>> {
+    let name = TABLES.into_iter().find(|known| *known == name)?;
+    let schema = match name {
+        "series" => series::schema(),
+        _ => empty(name)?.schema(),
+    };
+    Some(Arc::new(SystemTable {
+        name,
+        schema,
+        reading: reading.clone(),
+    }))
+}
+
+/// The columns of a table, without rows.
+fn empty(name: &str) -> Option<Rows> {
+    Some(match name {
+        "columns" => store::no_columns(),
+        "databases" => store::no_databases(),
+        "jobs" => store::no_jobs(),
+        "metrics" => store::no_metrics(),
+        "queries" => store::no_queries(),
+        "schemas" => store::no_schemas(),
+        "segments" => store::no_segments(),
+        "settings" => store::no_settings(),
+        "tables" => store::no_tables(),
+        _ => return None,
+    })
+}
+
+fn filled(name: &str, reading: &ReadContext) -> Option<Result<Rows>> {
+    Some(Ok(match name {
+        "columns" => store::columns(reading),
+        "databases" => store::databases(reading),
+        "jobs" => store::jobs(reading),
+        "metrics" => store::metrics(reading),
+        "queries" => store::queries(reading),
+        "schemas" => store::schemas(reading),
+        "segments" => store::segments(reading),
+        "settings" => store::settings(reading),
+        "tables" => return Some(store::tables(reading).map_err(external)),
+        _ => return None,
+    }))
+}
+
+fn external(error: nilometer_engine::Error) -> DataFusionError {
+    DataFusionError::External(Box::new(error))
+}
+
+#[derive(Debug)]
+struct SystemTable {
+    name: &'static str,
+    schema: SchemaRef,
+    reading: ReadContext,
+}
+
+#[async_trait]
+impl TableProvider for SystemTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::View
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        let pushed = |filter: &&Expr| {
+            if self.name == "series" && Wanted::takes(filter) {
+                TableProviderFilterPushDown::Exact
+            } else {
+                TableProviderFilterPushDown::Unsupported
+            }
+        };
+        Ok(filters.iter().map(pushed).collect())
+    }
+
+    async fn scan(
+        &self,
+        _state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        // There may be millions of series: only those columns are made that are asked for. The others are small.
+        let (schema, columns, left) = match projection {
+            Some(columns) if self.name == "series" => (
+                Arc::new(self.schema.project(columns)?),
+                columns.clone(),
+                None,
+            ),
+            projection => {
+                let all = (0..self.schema.fields().len()).collect();
+                (Arc::clone(&self.schema), all, projection)
+            }
+        };
+        let source = SystemRows {
+            name: self.name,
+            schema: Arc::clone(&schema),
+            reading: self.reading.clone(),
+            wanted: Wanted::of(columns, filters, limit),
+        };
+        Ok(Arc::new(StreamingTableExec::try_new(
+            schema,
+            vec![Arc::new(source)],
+            left,
+            None,
+            false,
+            limit,
+        )?))
+    }
+}
+
+/// The rows of one table, made when they are asked for.
+#[derive(Debug)]
+struct SystemRows {
+    name: &'static str,
+    schema: SchemaRef,
+    reading: ReadContext,
+    wanted: Wanted,
+}
+
+impl PartitionStream for SystemRows {
+    fn schema(&self) -> &SchemaRef {
+        &self.schema
+    }
+
+    fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
+        let schema = Arc::clone(&self.schema);
+        if self.name == "series" {
+            let batches = series::batches(&self.reading, &self.wanted);
+            return Box::pin(RecordBatchStreamAdapter::new(
+                schema,
+                stream::iter(batches.map(|batch| batch.map_err(external))),
+            ));
+        }
+        let batch = filled(self.name, &self.reading).map(|rows| Ok(rows?.batch()));
+        Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(batch)))
+    }
+}

@@ -1,0 +1,138 @@
+//! A table of a snapshot, for the planner: columns, and the filters that the scan takes over.
+
+use std::sync::Arc;
+
+use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::Result;
+use datafusion::datasource::TableType;
+use datafusion::logical_expr::{Expr, TableProviderFilterPushDown};
+use datafusion::physical_plan::ExecutionPlan;
+use datafusion::physical_plan::empty::EmptyExec;
+use nilometer_engine::{Narrowing, ScanRequest, Snapshot, TableSchema};
+
+use crate::operators::scan::SeriesScan;
+use crate::planning::filter::{Coverage, FieldCondition, Pushdown};
+
+/// Columns that say which row it is, for statements that change rows. The engine's scan calls them so too.
+pub(crate) const ROW_COLUMNS: [&str; 2] = ["_series", "_nth"];
+
+pub(crate) struct Table {
+    snapshot: Arc<Snapshot>,
+    schema: Arc<TableSchema>,
+    /// `database.schema.table`, for EXPLAIN.
+    name: String,
+    threads: usize,
+    /// With [`ROW_COLUMNS`] after its own.
+    arrow: SchemaRef,
+}
+
+impl Table {
+    pub(crate) fn new(
+        snapshot: Arc<Snapshot>,
+        schema: Arc<TableSchema>,
+        name: String,
+        threads: usize,
+    ) -> Self {
+        Self {
+            snapshot,
+            arrow: schema.arrow_schema(),
+            schema,
+            name,
+            threads,
+        }
+    }
+
+    /// What the engine calls it.
+    pub(crate) fn table_schema(&self) -> &Arc<TableSchema> {
+        &self.schema
+    }
+
+    /// The same table, with the columns that say which row it is.
+    pub(crate) fn with_row_columns(self) -> Self {
+        let own = self.arrow.fields().iter().cloned();
+        let more = ROW_COLUMNS.map(|name| Arc::new(Field::new(name, DataType::UInt32, false)));
+        let arrow = Arc::new(Schema::new(own.chain(more).collect::<Vec<_>>()));
+        Self { arrow, ..self }
+    }
+
+    /// A column as a scan is asked for it.
+    fn position(&self, at: usize) -> usize {
+        match at.checked_sub(self.schema.arrow_schema().fields().len()) {
+            None => at,
+            Some(0) => ScanRequest::SERIES,
+            Some(_) => ScanRequest::NTH,
+        }
+    }
+}
+
+impl std::fmt::Debug for Table {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Table")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+#[async_trait]
+impl TableProvider for Table {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.arrow)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Base
+    }
+
+    fn supports_filters_pushdown(
+        &self,
+        filters: &[&Expr],
+    ) -> Result<Vec<TableProviderFilterPushDown>> {
+        Ok(filters
+            .iter()
+            .map(|filter| match Pushdown::of(filter, &self.schema).1 {
+                Coverage::Exact => TableProviderFilterPushDown::Exact,
+                Coverage::Inexact => TableProviderFilterPushDown::Inexact,
+                Coverage::None => TableProviderFilterPushDown::Unsupported,
+            })
+            .collect())
+    }
+
+    async fn scan(
+        &self,
+        _state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        filters: &[Expr],
+        limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let arrow_schema = &self.arrow;
+        let projection = projection
+            .cloned()
+            .unwrap_or_else(|| (0..arrow_schema.fields().len()).collect());
+        let pushdown = filters.iter().fold(Pushdown::everything(), |all, filter| {
+            all.and(Pushdown::of(filter, &self.schema).0)
+        });
+        if pushdown.is_nothing() {
+            return Ok(Arc::new(EmptyExec::new(Arc::new(
+                arrow_schema.project(&projection)?,
+            ))));
+        }
+        let shown = pushdown.describe(arrow_schema);
+        let request = ScanRequest {
+            table: Arc::clone(&self.schema),
+            projection: projection.into_iter().map(|at| self.position(at)).collect(),
+            time: pushdown.time,
+            tags: pushdown.tags,
+            limit,
+        };
+        let narrowing = match pushdown.fields.as_slice() {
+            [] => Narrowing::None,
+            fields => Narrowing::Fields(fields.iter().map(FieldCondition::predicate).collect()),
+        };
+        let shown = format!("table={}, {shown}", self.name);
+        let snapshot = Arc::clone(&self.snapshot);
+        let scan = SeriesScan::new(snapshot, request, narrowing, self.threads, shown)?;
+        Ok(Arc::new(scan))
+    }
+}
