@@ -172,6 +172,8 @@ impl Engine {
             // An empty head takes at least one record, so this ends.
             applied = round.applied;
             sequencer.next_lsn = applied + 1;
+            // The state comes before the keys in the order of locks.
+            drop((keys, relations, catalogue, sequencer));
             self.report_head();
         }
         Ok(())
