@@ -11,6 +11,7 @@ mod arrow_create;
 mod arrow_refused;
 mod cancel;
 mod cors;
+mod example_surface;
 mod formats;
 mod http;
 mod influx;

@@ -1,0 +1,95 @@
+//! Another surface, as small as it can be: SQL over TCP, a line each way. It is made of what ARCHITECTURE.md names under
+//! "Adding a surface"; if it needs more one day, either that section or the seam is wrong.
+
+use std::sync::Arc;
+
+use arrow::util::display::array_value_to_string;
+use futures::StreamExt;
+use nilometer_engine::disk::MemoryDisk;
+use nilometer_query::Sql;
+use nilometer_service::{
+    Class, Error, Language, Params, QueryOptions, Scope, Session, Sessions, WhenMissing,
+};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::support::engine_on;
+
+/// Its clients' words for what errors mean.
+fn code_of(class: Class) -> &'static str {
+    match class {
+        Class::BadRequest => "MALFORMED",
+        Class::NotFound => "MISSING",
+        Class::TooLarge | Class::TooMany | Class::Busy => "LIMIT",
+        _ => "FAILED",
+    }
+}
+
+/// The rows of an answer, with commas and semicolons between.
+async fn answer(language: &dyn Language, statement: &str) -> Result<String, Error> {
+    let outcome = Session::new("d").run(language, statement, &Params::new());
+    let mut rows = outcome.await?.into_rows();
+    let mut lines = Vec::new();
+    while let Some(batch) = rows.next().await {
+        let batch = batch?;
+        for row in 0..batch.num_rows() {
+            let values = batch.columns().iter();
+            let values = values.map(|column| array_value_to_string(column, row).unwrap());
+            lines.push(values.collect::<Vec<_>>().join(","));
+        }
+    }
+    Ok(lines.join(";"))
+}
+
+async fn serve_one(listener: TcpListener, language: Arc<dyn Language>) {
+    let (socket, _) = listener.accept().await.unwrap();
+    let (read, mut write) = socket.into_split();
+    let mut statements = BufReader::new(read).lines();
+    while let Some(statement) = statements.next_line().await.unwrap() {
+        let line = match answer(language.as_ref(), &statement).await {
+            Ok(rows) => format!("OK {rows}\n"),
+            Err(error) => format!("{} {error}\n", code_of(error.class())),
+        };
+        write.write_all(line.as_bytes()).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sql_over_tcp_takes_a_session_a_language_and_a_table_of_codes() {
+    let engine = engine_on(Arc::new(MemoryDisk::default()));
+    let sessions = Sessions::new(Arc::clone(&engine));
+    let lines = b"m,h=a v=1.5 1\nm,h=b v=2.5 2";
+    let write = |session: &mut nilometer_engine::ingest::Session| {
+        session.write_lines(lines, nilometer_lineproto::Precision::Nanosecond)
+    };
+    let scope = Scope::of_database("d");
+    let report = sessions.write(&scope, WhenMissing::Create(&|_| Ok(())), write);
+    assert_eq!(report.unwrap().rows, 2);
+
+    let sql = Sql::new(engine, QueryOptions::default()).unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let surface = tokio::spawn(serve_one(listener, Arc::new(sql)));
+    let mut client = BufReader::new(TcpStream::connect(address).await.unwrap());
+    for (statement, expected) in [
+        ("SELECT h, v FROM m ORDER BY h", "OK a,1.5;b,2.5\n"),
+        ("DELETE FROM m WHERE h = 'a'", "OK 1\n"),
+        ("SELECT count(*) FROM m", "OK 1\n"),
+    ] {
+        assert_eq!(ask(&mut client, statement).await, expected, "{statement}");
+    }
+    let missing = ask(&mut client, "SELECT * FROM absent").await;
+    assert!(missing.starts_with("MISSING "), "{missing}");
+    let malformed = ask(&mut client, "SELEC").await;
+    assert!(malformed.starts_with("MALFORMED "), "{malformed}");
+    drop(client);
+    surface.await.unwrap();
+}
+
+async fn ask(client: &mut BufReader<TcpStream>, statement: &str) -> String {
+    let line = format!("{statement}\n");
+    client.get_mut().write_all(line.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    client.read_line(&mut answer).await.unwrap();
+    answer
+}
