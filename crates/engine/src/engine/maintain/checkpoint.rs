@@ -181,9 +181,9 @@ impl Engine {
     ) -> Result<SideCheckpoint, Error> {
         let dir = segment_dir(&self.dir);
         let keys = {
-            let now_ms = self.clock.monotonic_ms();
+            let clock_ms = self.clock.monotonic_ms();
             let mut keys = lock(&self.keys);
-            let now_ns = keys.now_ns(now_ms);
+            let now_ns = keys.now_ns(clock_ms);
             keys.checkpoint(lsn, now_ns)
         };
         replaced.extend(keys.removed.iter().map(|&id| (FileKind::Keys, id)));

@@ -64,9 +64,9 @@ impl Engine {
     /// Memory of the rows that are not in segments, with the copy that their flush makes.
     pub(in crate::engine) fn report_head(&self) -> u64 {
         let (head, frozen) = self.versions.head_bytes();
-        let held = head + 2 * frozen;
-        self.budget.report(MemoryUse::Head, held);
-        held
+        let bytes = head + 2 * frozen;
+        self.budget.report(MemoryUse::Head, bytes);
+        bytes
     }
 
     /// Memory of names, of series, of what writers remember of them, of the keys of batches, and of relations.

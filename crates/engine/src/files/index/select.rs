@@ -132,7 +132,7 @@ impl Index {
     ) -> Result<(), Error> {
         match dictionary.places.get(at) {
             Some(&PostingPlace::One(ordinal)) if ordinal < table.series => {
-                found.single.push(ordinal)
+                found.single.push(ordinal);
             }
             Some(&PostingPlace::List { series, bytes, at }) => {
                 let start = tag.lists_at(block);

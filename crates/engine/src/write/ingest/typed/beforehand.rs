@@ -80,13 +80,12 @@ impl Session {
                 kind: column.kind,
             })
             .collect();
-        let table = match &plan.known {
-            Some(known) => known.changed(|_| {}),
-            None => {
-                let id = self.planned.table(name);
-                TableSchema::new(id, self.schema, name.to_owned())
-                    .changed(|table| table.settings.duplicates = duplicates)
-            }
+        let table = if let Some(known) = &plan.known {
+            known.changed(|_| {})
+        } else {
+            let id = self.planned.table(name);
+            TableSchema::new(id, self.schema, name.to_owned())
+                .changed(|table| table.settings.duplicates = duplicates)
         };
         table.changed(|table| columns.into_iter().for_each(|it| table.push_column(it)))
     }
