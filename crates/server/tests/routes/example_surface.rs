@@ -27,8 +27,9 @@ fn code_of(class: Class) -> &'static str {
 
 /// The rows of an answer, with commas and semicolons between.
 async fn answer(language: &dyn Language, statement: &str) -> Result<String, Error> {
-    let outcome = Session::new("d").run(language, statement, &Params::new());
-    let mut rows = outcome.await?.into_rows();
+    let (session, parameters) = (Session::new("d"), Params::new());
+    let outcome = session.run(language, statement, &parameters).await?;
+    let mut rows = outcome.into_rows();
     let mut lines = Vec::new();
     while let Some(batch) = rows.next().await {
         let batch = batch?;
