@@ -112,8 +112,8 @@ fn is_authority(text: &str) -> bool {
         return address.parse::<Ipv6Addr>().is_ok() && port.is_some_and(is_port);
     }
     let (name, port) = text.split_once(':').unwrap_or((text, ""));
-    let is_part = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(&byte);
-    name.bytes().all(is_part) && is_port(port) && (!name.is_empty() || text.is_empty())
+    let may_stand = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~%!$&'()*+,;=".contains(&byte);
+    name.bytes().all(may_stand) && is_port(port) && (!name.is_empty() || text.is_empty())
 }
 
 /// The name in a name with or without a port, as it is compared.

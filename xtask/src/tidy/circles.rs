@@ -36,24 +36,24 @@ pub(crate) fn check(tree: &Tree, workspace: &Workspace) -> Vec<Finding> {
 
 /// The largest circle of each crate, each file with the files of the circle that it imports.
 pub(crate) fn describe(tree: &Tree, workspace: &Workspace) -> String {
-    let mut text = String::new();
+    let mut lines = Vec::new();
     for krate in &workspace.crates {
         let Some(files) = Files::read(tree, krate) else {
             continue;
         };
         let circle = files.largest_circle();
         if circle.len() > 1 {
-            text.push_str(&format!("{}: {} files\n", krate.name, circle.len()));
+            lines.push(format!("{}: {} files\n", krate.name, circle.len()));
         }
         for (module, path) in &files.paths {
             if circle.len() > 1 && circle.contains(path) {
                 let used = files.used_by(module).into_iter().map(|m| files.paths[m]);
                 let used: Vec<&str> = used.filter(|path| circle.contains(path)).collect();
-                text.push_str(&format!("  {path} -> {}\n", used.join(", ")));
+                lines.push(format!("  {path} -> {}\n", used.join(", ")));
             }
         }
     }
-    text
+    lines.concat()
 }
 
 fn check_crate(tree: &Tree, krate: &Crate) -> Option<Finding> {

@@ -67,8 +67,11 @@ fn make_places(engine: &Arc<Engine>) {
         .unwrap();
 }
 
+/// What it does, and the change.
+type Step = (&'static str, fn(&Arc<Engine>));
+
 /// What may happen to names after a snapshot was taken, in an order in which each step can be done.
-const STEPS: &[(&str, fn(&Arc<Engine>))] = &[
+const STEPS: &[Step] = &[
     ("a table is made", |it| write(it, "new,host=z v=1 1")),
     ("a column is made", |it| write(it, "m,host=a,rack=1 w=1 10")),
     ("a series is made", |it| write(it, "m,host=later v=5 50")),
