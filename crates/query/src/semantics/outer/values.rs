@@ -245,7 +245,7 @@ impl Rows {
             let value = first_value(Expr::Column(column), Vec::new());
             aggregates.push(value.alias_qualified(relation, name));
         }
-        let aggregated = |place: usize| format!("{INNER}_{number}_{place}");
+        let result_of = |place: usize| format!("{INNER}_{number}_{place}");
         for (place, expr) in self.aggregate.aggr_expr.iter().enumerate() {
             let Expr::AggregateFunction(mut call) = joined(expr.clone().unalias())? else {
                 return Ok(None);
@@ -256,12 +256,12 @@ impl Rows {
                 Some(filter) => filter.and(found),
                 None => found,
             }));
-            aggregates.push(Expr::AggregateFunction(call).alias(aggregated(place)));
+            aggregates.push(Expr::AggregateFunction(call).alias(result_of(place)));
         }
         let mut values = Vec::new();
         for value in self.values {
             let value = replaced(value, &self.aggregate.schema, |place, _| {
-                Ok(Expr::Column(Column::from_name(aggregated(place))))
+                Ok(Expr::Column(Column::from_name(result_of(place))))
             })?;
             values.push(beside(value, &schema)?);
         }
