@@ -284,7 +284,7 @@ impl Moments {
         arrays: &[&Float64Array],
         mut take: impl FnMut(usize, &mut Sums),
     ) {
-        let length = arrays.first().map_or(0, |array| array.len());
+        let length = arrays.first().map_or(0, Array::len);
         for row in 0..length {
             if arrays.iter().all(|array| array.is_valid(row))
                 && let Some(sums) = rows.group(row).and_then(|it| self.sums.get_mut(it))
@@ -315,7 +315,7 @@ impl Dense for Moments {
     }
 
     fn update(&mut self, values: &[ArrayRef], rows: Rows<'_>) -> Result<()> {
-        let values: Vec<&Float64Array> = values.iter().map(|it| it.as_primitive()).collect();
+        let values: Vec<&Float64Array> = values.iter().map(AsArray::as_primitive).collect();
         // A window takes in its rows again and again.
         let has_all = rows.is_one_group() && values.iter().all(|it| it.null_count() == 0);
         if let Some(sums) = self.sums.first_mut().filter(|_| has_all) {
@@ -341,7 +341,7 @@ impl Dense for Moments {
     }
 
     fn merge(&mut self, state: &[ArrayRef], rows: Rows<'_>) -> Result<()> {
-        let state: Vec<&Float64Array> = state.iter().map(|it| it.as_primitive()).collect();
+        let state: Vec<&Float64Array> = state.iter().map(AsArray::as_primitive).collect();
         let &[n, x, xx, y, yy, xy] = state.as_slice() else {
             return internal_err!("the state of a statistic has six columns");
         };

@@ -145,10 +145,13 @@ impl ScalarUDFImpl for Scale {
         let pairs = intervals.zip(numbers.as_primitive::<Float64Type>().iter());
         let scaled = pairs.map(|pair| match pair {
             (Some(_), Some(0.0)) if self.is_divided => Err(ArrowError::DivideByZero.into()),
-            (Some(interval), Some(number)) => match scale(interval, number, self.is_divided) {
-                Some(scaled) => Ok(Some(scaled)),
-                None => exec_err!("an interval times or by {number} is out of range"),
-            },
+            (Some(interval), Some(number)) => {
+                if let Some(scaled) = scale(interval, number, self.is_divided) {
+                    Ok(Some(scaled))
+                } else {
+                    exec_err!("an interval times or by {number} is out of range")
+                }
+            }
             _ => Ok(None),
         });
         let scaled: Result<IntervalMonthDayNanoArray> = scaled.collect();
@@ -197,5 +200,5 @@ fn whole(value: f64) -> Option<i64> {
         reason = "what does not fit is not answered, and the fraction is to go"
     )]
     let cut = value as i64;
-    (value >= -END && value < END).then_some(cut)
+    (-END..END).contains(&value).then_some(cut)
 }

@@ -150,18 +150,16 @@ pub(crate) fn is_numeric(expr: &Expr, schema: &DFSchema) -> bool {
         Expr::Literal(ScalarValue::Float64(Some(value)), _) => value.is_finite(),
         Expr::Negative(inner) => is_numeric(inner, schema),
         Expr::Alias(alias) => is_numeric(&alias.expr, schema),
-        Expr::BinaryExpr(BinaryExpr { left, op, right })
-            if matches!(
-                op,
+        Expr::BinaryExpr(BinaryExpr {
+            left,
+            op:
                 Operator::Plus
-                    | Operator::Minus
-                    | Operator::Multiply
-                    | Operator::Divide
-                    | Operator::Modulo
-            ) =>
-        {
-            is_numeric(left, schema) && is_numeric(right, schema)
-        }
+                | Operator::Minus
+                | Operator::Multiply
+                | Operator::Divide
+                | Operator::Modulo,
+            right,
+        }) => is_numeric(left, schema) && is_numeric(right, schema),
         Expr::ScalarFunction(call) if is_division(&call.func) => true,
         Expr::ScalarFunction(call) if call.func.name() == "abs" => {
             call.args.iter().all(|arg| is_numeric(arg, schema))

@@ -280,8 +280,11 @@ fn loosely(expr: &Expr) -> String {
             Expr::CompoundIdentifier(names) => {
                 word(names.last().map_or("", |name| name.value.as_str()))
             }
-            Expr::Exists { .. } | Expr::InSubquery { .. } | Expr::Subquery(_) => word("subquery"),
-            Expr::AnyOp { .. } | Expr::AllOp { .. } => word("subquery"),
+            Expr::Exists { .. }
+            | Expr::InSubquery { .. }
+            | Expr::Subquery(_)
+            | Expr::AnyOp { .. }
+            | Expr::AllOp { .. } => word("subquery"),
             _ => None,
         };
         if let Some(loose) = loose {

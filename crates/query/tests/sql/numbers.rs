@@ -165,10 +165,22 @@ async fn between_symmetric_takes_its_bounds_in_any_order() {
     ] {
         store.error(sql).await;
     }
-    // Each level doubles what is in it.
-    let nested = (0..18).fold("1".to_owned(), |inner, _| {
-        format!("({inner}) BETWEEN SYMMETRIC 0 AND 2")
+}
+
+#[test]
+fn between_symmetric_in_itself_is_refused_before_it_has_grown() {
+    // Each level doubles what is in it. The stack is half of what the server's threads for queries have.
+    let planned = std::thread::Builder::new().stack_size(32 << 20).spawn(|| {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_time()
+            .build()
+            .unwrap();
+        let nested = (0..18).fold("1".to_owned(), |inner, _| {
+            format!("({inner}) BETWEEN SYMMETRIC 0 AND 2")
+        });
+        let store = store();
+        let error = runtime.block_on(store.error(&format!("SELECT {nested}")));
+        assert!(error.to_string().contains("bytes"), "{error}");
     });
-    let error = store.error(&format!("SELECT {nested}")).await.to_string();
-    assert!(error.contains("bytes"), "{error}");
+    planned.unwrap().join().unwrap();
 }
