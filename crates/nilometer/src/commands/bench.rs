@@ -33,7 +33,7 @@ pub(crate) enum BenchCommand {
 /// Which data set.
 #[derive(Debug, Args)]
 pub(crate) struct SpecArgs {
-    /// BatchFormat of data; cpu-only for now.
+    /// Kind of data; cpu-only for now.
     #[arg(long, default_value = "cpu-only")]
     workload: Workload,
     /// Number of hosts.

@@ -20,7 +20,7 @@ use super::input::Input;
 const VERSION: u32 = 1;
 
 /// How long a store remembers keys unless its `key-age-ms` says otherwise.
-pub(super) const KEY_AGE: Duration = Duration::from_secs(24 * 3600);
+pub(super) const KEY_AGE: Duration = Duration::from_hours(24);
 
 /// As it stands in the file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -176,7 +176,7 @@ fn kill_and_go_on(
             .stderr(Stdio::null())
             .spawn()
             .expect("the program starts");
-        let reached = between.reached.recv_timeout(Duration::from_secs(120));
+        let reached = between.reached.recv_timeout(Duration::from_mins(2));
         reached.unwrap_or_else(|_| panic!("{moment:?} did not come"));
         child.kill().expect("a signal");
         child.wait().expect("the program ends");
