@@ -31,7 +31,7 @@ fn rows(columns: Vec<(&str, ArrayRef)>) -> RecordBatch {
         .iter()
         .map(|(name, values)| Field::new(*name, values.data_type().clone(), true));
     let schema = Arc::new(Schema::new(fields.collect::<Vec<_>>()));
-    let values = columns.iter().map(|(_, values)| Arc::clone(values));
+    let values = columns.into_iter().map(|(_, values)| values);
     RecordBatch::try_new(schema, values.collect()).unwrap()
 }
 
