@@ -50,7 +50,7 @@ fn same(aggregate: &str, wanted: Option<&str>, found: &str) -> bool {
 
 /// The story: a reviewer asked for sums and averages of the last rows, and one NaN, one infinity or one 1e20 among a day's
 /// values spoiled all answers until midnight, because what left a frame was subtracted; `bool_and`, `string_agg`, `bit_and` and
-/// others were refused with "retract_batch is not implemented". `scripts/frames.py` asked PostgreSQL 15.18 the same.
+/// others were refused with "`retract_batch` is not implemented". `scripts/frames.py` asked PostgreSQL 15.18 the same.
 #[tokio::test]
 async fn aggregates_over_random_frames_are_those_of_postgresql_to_the_last_bit() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
