@@ -14,3 +14,25 @@ pub(crate) mod outer;
 pub(crate) mod set_all;
 pub(crate) mod times;
 pub(crate) mod zone;
+
+use datafusion::common::Result;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::logical_expr::Expr;
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+
+/// Changes an expression of a node and leaves it the name that it had. Each member of a grouping set keeps its own: a set with
+/// a name around it would be a column to group by.
+fn with_names_kept(
+    names: &NamePreserver,
+    expr: Expr,
+    mut change: impl FnMut(Expr) -> Result<Transformed<Expr>>,
+) -> Result<Transformed<Expr>> {
+    let mut keep = |expr: Expr| {
+        let name = names.save(&expr);
+        Ok(change(expr)?.update_data(|expr| name.restore(expr)))
+    };
+    if matches!(expr, Expr::GroupingSet(_)) {
+        return expr.map_children(keep);
+    }
+    keep(expr)
+}

@@ -20,6 +20,7 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 
 use crate::semantics::numbers::is_numeric;
+use crate::semantics::with_names_kept;
 
 /// The rule.
 #[derive(Debug)]
@@ -83,9 +84,9 @@ impl AnalyzerRule for RoundCasts {
             let schema = merge_schema(&node.inputs());
             let names = NamePreserver::new(&node);
             node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let rounded = expr.transform_up(|inner| Ok(self.rounded(inner, &schema)))?;
-                Ok(rounded.update_data(|expr| name.restore(expr)))
+                with_names_kept(&names, expr, |expr| {
+                    expr.transform_up(|inner| Ok(self.rounded(inner, &schema)))
+                })
             })
         })?;
         Ok(rounded.data)

@@ -25,6 +25,8 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr_common::datum::apply;
 
+use super::with_names_kept;
+
 /// The rule for constants and for what is calculated in CASE. It comes when types are settled.
 #[derive(Debug)]
 pub(crate) struct CheckIntegers;
@@ -62,9 +64,9 @@ fn rewritten(
         let schema = merge_schema(&node.inputs());
         let names = NamePreserver::new(&node);
         node.map_expressions(|expr| {
-            let name = names.save(&expr);
-            let checked = expr.transform_down(|part| step(part, &schema))?;
-            Ok(checked.update_data(|expr| name.restore(expr)))
+            with_names_kept(&names, expr, |expr| {
+                expr.transform_down(|part| step(part, &schema))
+            })
         })
     })?;
     Ok(plan.data)

@@ -26,6 +26,7 @@ use datafusion::logical_expr::{
 use crate::error::Error;
 use crate::function::{AT_TIME_ZONE, GAPFILL, TIME_BUCKET};
 use crate::semantics::times;
+use crate::semantics::with_names_kept;
 use crate::semantics::zone::Zone;
 
 /// Functions whose arguments become one type, or are times that belong together.
@@ -73,9 +74,9 @@ fn settled(plan: LogicalPlan, zone: &Zone) -> Result<LogicalPlan> {
             zone,
         };
         let done = node.map_expressions(|expr| {
-            let name = names.save(&expr);
-            let settled = expr.transform_up(|part| clocks.part(part))?;
-            Ok(settled.update_data(|expr| name.restore(expr)))
+            with_names_kept(&names, expr, |expr| {
+                expr.transform_up(|part| clocks.part(part))
+            })
         })?;
         let done = done.transform_data(|node| match node {
             LogicalPlan::Join(_) => joined(node, zone),

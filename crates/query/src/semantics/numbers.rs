@@ -24,6 +24,8 @@ use datafusion::logical_expr::{
 };
 use datafusion::optimizer::AnalyzerRule;
 
+use super::with_names_kept;
+
 /// The rule.
 #[derive(Debug)]
 pub(crate) struct ExactNumbers;
@@ -42,9 +44,9 @@ impl AnalyzerRule for ExactNumbers {
             let schema = merge_schema(&node.inputs());
             let names = NamePreserver::new(&node);
             node.map_expressions(|expr| {
-                let name = names.save(&expr);
-                let exact = expr.transform_up(|part| Ok(exact(part, &schema)))?;
-                Ok(exact.update_data(|expr| name.restore(expr)))
+                with_names_kept(&names, expr, |expr| {
+                    expr.transform_up(|part| Ok(exact(part, &schema)))
+                })
             })
         })?;
         Ok(exact.data)

@@ -21,6 +21,7 @@ use datafusion::logical_expr::{
 
 use crate::error::Error;
 use crate::function::{GAPFILL, TIME_BUCKET};
+use crate::semantics::with_names_kept;
 use crate::semantics::zone::{Instant, Zone, beyond};
 
 /// The function that takes a text for a time.
@@ -40,9 +41,9 @@ pub(crate) fn read(plan: LogicalPlan, zone: &Zone) -> Result<LogicalPlan> {
             zone,
         };
         node.map_expressions(|expr| {
-            let name = names.save(&expr);
-            let read = expr.transform_down(|inner| reader.expr(inner))?;
-            Ok(read.update_data(|expr| name.restore(expr)))
+            with_names_kept(&names, expr, |expr| {
+                expr.transform_down(|inner| reader.expr(inner))
+            })
         })
     })?;
     Ok(read.data)
