@@ -66,7 +66,7 @@ pub(crate) use maintain::{compaction, retention};
 pub(crate) use memory::{batch, budget, cast, head, mask, order, state, tombstone};
 pub(crate) use names::{catalogue, definition, schema, text_hash};
 pub(crate) use read::{moment, nearest, predicate, scan, snapshot};
-pub(crate) use write::{idempotency, lent, record};
+pub(crate) use write::{idempotency, record, replay_workers};
 
 pub use budget::{Charge, MemoryBudget, MemoryUse};
 pub use clock::{Clock, SystemClock};
@@ -77,7 +77,6 @@ pub use engine::{
     Repaired, RestoreReport, RetentionPause, RowKey, ScrubStep, Scrubbed, Unordered, Verified,
 };
 pub use error::Error;
-pub use lent::ReplayWorkers;
 pub use nearest::nearest;
 pub use nilometer_codec::PhysicalType;
 pub use nilometer_codec::stats::float_order;
@@ -86,6 +85,7 @@ pub use read::inspect;
 pub use relation::{
     RelationBatches, RelationColumn, RelationId, RelationReader, RelationSchema, Value,
 };
+pub use replay_workers::ReplayWorkers;
 pub use retention::RetentionTime;
 #[doc(hidden)]
 pub use sabotage::Sabotage;

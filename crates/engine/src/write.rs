@@ -4,5 +4,5 @@
 
 pub(crate) mod idempotency;
 pub mod ingest;
-pub(crate) mod lent;
 pub(crate) mod record;
+pub(crate) mod replay_workers;

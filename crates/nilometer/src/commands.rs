@@ -1,4 +1,6 @@
-//! Commands of the program: one file each, but for the shell and the import, which are folders of their own.
+//! Commands of the program, one file each.
+//!
+//! Does: read a command's arguments, do it, print. Does not: hold the shell and the import, which have folders of their own.
 
 pub(crate) mod bench;
 pub(crate) mod check;

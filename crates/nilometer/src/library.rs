@@ -1,4 +1,6 @@
 //! The embedded database: opening, writing, rows of answers.
+//!
+//! Does: what `lib.rs` makes public. Does not: serve the program, which is built on the same crates.
 
 pub(crate) mod database;
 pub(crate) mod error;

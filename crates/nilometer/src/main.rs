@@ -3,7 +3,6 @@
 //! Does: read the command line and the environment, open stores, print. Does not: hold logic that a library could
 //! want; that is in the crates below.
 
-mod caught;
 mod client;
 mod commands;
 mod config;

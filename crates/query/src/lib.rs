@@ -5,8 +5,8 @@
 //! time; says where one is wrong. Does not: open sockets, encode answers, or let a `DataFusion` type out (Arrow is what
 //! leaves).
 //!
-//! Where next: `sql.rs` is the way in; `statement.rs` reads the text; `catalogue.rs` has the names; `filter.rs` decides
-//! what a scan may skip; `scan.rs` reads the engine.
+//! Where next: `sql.rs` is the entry point. A statement goes through `statement` (text), `tables` (names), `planning` with the
+//! rules of `semantics`, and `operators`; `limits` holds it to its memory and time, `write` stores what it changes.
 
 mod answer;
 mod error;

@@ -1,4 +1,6 @@
 //! Limits of a statement: memory, time, size, cancellation.
+//!
+//! Does: count what a statement takes, and end it when that is too much. Does not: know what it computes.
 
 pub(crate) mod allocated;
 pub(crate) mod attempt;

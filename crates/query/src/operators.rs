@@ -1,4 +1,6 @@
-//! Operators of our own: scans, joins by time, gap filling, aggregates from statistics.
+//! Operators of our own: scans, joins by time, gap filling, aggregates from statistics, frames of windows.
+//!
+//! Does: compute batches. Does not: decide where an operator stands, but for the rules beside ASOF joins and gap filling.
 
 pub(crate) mod aggregate;
 pub(crate) mod asof;

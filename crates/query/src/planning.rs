@@ -1,4 +1,7 @@
 //! From a statement to an optimized plan.
+//!
+//! Does: plan, push filters into scans, keep plans of statements asked before. Does not: change what an answer is (`semantics`
+//! does), or run a plan.
 
 pub(crate) mod few_rows;
 pub(crate) mod filter;

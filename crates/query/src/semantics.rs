@@ -1,4 +1,7 @@
-//! Rules of `PostgreSQL` that the library does not follow: each file adds one to the planner.
+//! Semantics of `PostgreSQL` where the library's differ: NULL, floats, integers, numbers, times, joins, subqueries.
+//!
+//! Does: rewrite plans, each file for one subject, before types are settled or after. Does not: make plans faster (`planning`
+//! does), or read syntax (`statement/rewrite` does).
 
 pub(crate) mod cast_rounding;
 pub(crate) mod checked;

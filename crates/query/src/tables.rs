@@ -1,4 +1,6 @@
 //! Names and tables of a snapshot, as the planner sees them.
+//!
+//! Does: look names up; give tables, relations, views and the schema `system`. Does not: read rows of tables (`operators` does).
 
 pub(crate) mod catalogue;
 pub(crate) mod describe;

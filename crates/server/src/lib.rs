@@ -9,7 +9,6 @@
 mod access;
 mod auth;
 mod body;
-mod caught;
 mod config;
 mod connections;
 mod cors;
@@ -21,11 +20,11 @@ mod http;
 mod idempotency;
 mod metrics;
 mod parameters;
-mod patient;
 mod query;
 mod request;
 mod sabotage;
 mod serve;
+mod stall_timeout;
 mod tls;
 mod write;
 

@@ -26,7 +26,7 @@ use crate::config::ServerConfig;
 use crate::connections::{ConnectionPlace, OnKeptPlace, OverConnection, Owed, PlaceKind, Places};
 use crate::error::Error;
 use crate::http::{App, routes_of};
-use crate::patient::Patient;
+use crate::stall_timeout::StallTimeout;
 
 /// Pause after a refused accept: mostly "too many open files", which asking again at once does not cure.
 const PAUSE_AFTER_REFUSED_ACCEPT: Duration = Duration::from_millis(50);
@@ -84,7 +84,7 @@ pub async fn serve(
     let tick = Duration::from_millis(config.maintain_tick_ms.max(1));
     let shutdown_time_max = Duration::from_millis(config.shutdown_ms_max);
     let places = Places::new(config.connections_max);
-    let kind = ConnectionOptions {
+    let options = ConnectionOptions {
         header_time_max: Duration::from_millis(config.header_read_ms_max.max(1)),
         answer_time_max: Duration::from_millis(config.sql.query_ms_max / 2).max(ANSWER_TIME_MIN),
         // What is over a limit by less than this gets an answer with the limit's name; beyond, the connection's reader
@@ -122,7 +122,7 @@ pub async fn serve(
                 }
                 (stream, place) = &mut coming => {
                     let open = OpenConnection { app: Arc::clone(&app), place };
-                    tasks.spawn(connection(stream, service.clone(), kind.clone(), stopping.clone(), open));
+                    tasks.spawn(connection(stream, service.clone(), options.clone(), stopping.clone(), open));
                     coming.set(accept(&listener, &places));
                 }
             }
@@ -189,7 +189,7 @@ struct OpenConnection {
 async fn connection(
     stream: TcpStream,
     service: Router,
-    kind: ConnectionOptions,
+    options: ConnectionOptions,
     stopping: watch::Receiver<bool>,
     open: OpenConnection,
 ) {
@@ -199,13 +199,13 @@ async fn connection(
     }
     let activity = Arc::clone(&open.place.activity);
     let all = async {
-        let Some(acceptor) = &kind.tls else {
-            speak(stream, service, &kind, stopping, &open).await;
+        let Some(acceptor) = &options.tls else {
+            speak(stream, service, &options, stopping, &open).await;
             return;
         };
         // A client that does not speak TLS would hold its place for ever.
-        match tokio::time::timeout(kind.header_time_max, acceptor.accept(stream)).await {
-            Ok(Ok(stream)) => speak(stream, service, &kind, stopping, &open).await,
+        match tokio::time::timeout(options.header_time_max, acceptor.accept(stream)).await {
+            Ok(Ok(stream)) => speak(stream, service, &options, stopping, &open).await,
             Ok(Err(error)) => {
                 tracing::debug!(%error, "a client and this server found no TLS in common");
             }
@@ -231,12 +231,12 @@ async fn connection(
 async fn speak(
     stream: impl AsyncRead + AsyncWrite + Unpin,
     service: Router,
-    kind: &ConnectionOptions,
+    options: &ConnectionOptions,
     mut stopping: watch::Receiver<bool>,
     open: &OpenConnection,
 ) {
     let activity = &open.place.activity;
-    let mut stream = Patient::new(stream, Arc::clone(activity), kind.answer_time_max);
+    let mut stream = StallTimeout::new(stream, Arc::clone(activity), options.answer_time_max);
     if open.app.engine.wall_ns() < 0 {
         // The library that speaks HTTP cannot write such a date, and fails.
         answer_bad_clock(&mut stream).await;
@@ -268,8 +268,8 @@ async fn speak(
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(kind.header_time_max)
-        .max_buf_size(kind.head_bytes_max.max(BUFFER_BYTES_MIN))
+        .header_read_timeout(options.header_time_max)
+        .max_buf_size(options.head_bytes_max.max(BUFFER_BYTES_MIN))
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = std::pin::pin!(connection);
     let result = tokio::select! {

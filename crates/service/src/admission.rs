@@ -1,4 +1,4 @@
-//! Who may run a query, and how many may wait for that.
+//! Query admission: how many queries run at once, and how many wait for a turn.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,4 +1,4 @@
-//! Memory of what requests bring, from the first byte that came until it is stored or refused.
+//! Memory of request bodies, from the first byte until they are stored or refused.
 //!
 //! Does: count it, for all of them together. Does not: allocate, or wait until there is some.
 

@@ -1,4 +1,4 @@
-//! Kinds of errors, for those who have to say one in the code of their protocol.
+//! Error classes, for surfaces to map to the codes of their protocols.
 //!
 //! Does: name what an error means for whoever asked, and say it of the engine's. Does not: know a status of HTTP or an
 //! SQLSTATE; each surface has one table from classes to its own codes.

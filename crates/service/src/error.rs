@@ -1,4 +1,4 @@
-//! What can go wrong between a surface and the engine.
+//! Errors of the service, between a surface and the engine.
 
 use std::{fmt, io};
 

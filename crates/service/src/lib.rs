@@ -1,4 +1,4 @@
-//! What every surface needs and none has to itself: the seam between those who speak a protocol and the engine.
+//! The service layer: the seam between surfaces, which speak a protocol, and the engine.
 //!
 //! Does: open a store and run its maintenance, keep sessions between writes, give queries threads of their own and
 //! their turns, count the memory of bodies, compare tokens; say what a language has to do, what an error means, who does
@@ -11,6 +11,7 @@
 
 mod admission;
 mod body_memory;
+mod catch_panic;
 mod class;
 mod error;
 pub mod executor;
@@ -26,6 +27,7 @@ mod token;
 
 pub use admission::{QueryAdmission, Turn};
 pub use body_memory::{BodyMemory, BodyPermit};
+pub use catch_panic::catch_panic;
 pub use class::Class;
 pub use error::{Error, Position};
 pub use heap_trim::use_few_arenas;

@@ -1,4 +1,4 @@
-//! Values that come beside a statement, in whatever language: `$name` and `$1` stand for them.
+//! Parameters of statements: values of `$name` and `$1`, whatever the language.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! The one token: who shows it may do everything.
+//! The access token: with it everything is allowed.
 //!
 //! Does: take the token, compare what somebody shows with it. Does not: keep the token's text (a hash is enough), find what
 //! a request shows (each surface has places of its own for that), or know users and roles.

@@ -30,11 +30,11 @@ use crate::ingest::SeriesMemo;
 use crate::layout::{
     LOCK_FILE, is_file_name, lock_dir, log_options, segment_dir, segment_name, side_name,
 };
-use crate::lent::{Ahead, ReplayWorkers};
 use crate::log::{self, Log};
 use crate::manifest::{FileKind, Manifest};
 use crate::ranked::{Mutex, Rank, RwLock};
 use crate::relation::Pins;
+use crate::replay_workers::{Ahead, ReplayWorkers};
 use crate::retention::Retention;
 use crate::sabotage;
 use crate::segment::{Segment, SegmentCache};

@@ -3,7 +3,7 @@
 //! Does: say what each column becomes, convert columns to what their table has without changing a value, name rows that
 //! do not fit. Does not: send anything.
 //!
-//! The library that reads the format panics on some damaged files. Whatever calls it here goes through [`caught`].
+//! The library that reads the format panics on some damaged files. Whatever calls it here goes through [`catch_panic`].
 
 use std::fs::File;
 use std::path::Path;
@@ -28,8 +28,8 @@ use super::csv::line_of;
 use super::plan::Plan;
 use super::rows::{TAG_BYTES, too_long};
 use super::times::now_ns;
-use crate::caught::caught;
 use crate::lines::{FieldType, Role, Wishes, roles, times_of};
+use nilometer_service::catch_panic;
 
 /// Rows that are read together, and that are looked at to say what is a tag.
 const READ_ROWS: usize = 10_000;
@@ -47,8 +47,8 @@ pub(super) struct ParquetFile {
 impl ParquetFile {
     pub(super) fn open(path: &Path, wishes: &Wishes) -> anyhow::Result<Self> {
         let file = File::open(path)?;
-        let builder = caught(|| ParquetRecordBatchReaderBuilder::try_new(file))
-            .map_err(|_| damaged())?
+        let builder = catch_panic(|| ParquetRecordBatchReaderBuilder::try_new(file))
+            .ok_or_else(damaged)?
             .context("it is no Parquet file, or a damaged one")?;
         let wishes = with_time(builder.schema(), wishes);
         let columns = roles(builder.schema(), &wishes)?;
@@ -74,7 +74,7 @@ impl ParquetFile {
 
     /// Looks at the first rows: for texts that are tags, unless the user has named them, and for what else to say.
     pub(super) fn look(path: &Path, wishes: &Wishes) -> anyhow::Result<(Self, Vec<String>)> {
-        caught(|| Self::look_into(path, wishes)).map_err(|_| damaged())?
+        catch_panic(|| Self::look_into(path, wishes)).ok_or_else(damaged)?
     }
 
     fn look_into(path: &Path, wishes: &Wishes) -> anyhow::Result<(Self, Vec<String>)> {
@@ -181,13 +181,13 @@ impl ParquetFile {
         let table: Arc<str> = table.into();
         let mut begin = begin;
         let heading = heading(&self.columns);
-        let reader = caught(|| reader.build()).map_err(|_| damaged())?;
+        let reader = catch_panic(|| reader.build()).ok_or_else(damaged)?;
         let mut reader = reader.context("the file cannot be read")?;
         loop {
             let from = begin;
             let after = || format!("the file cannot be read after row {from}");
-            let rows = caught(|| reader.next())
-                .map_err(|_| damaged())
+            let rows = catch_panic(|| reader.next())
+                .ok_or_else(damaged)
                 .with_context(after)?;
             let Some(rows) = rows else { return Ok(()) };
             let rows = rows.with_context(after)?;
@@ -195,9 +195,10 @@ impl ParquetFile {
                 let end = begin + part.num_rows() as u64;
                 if begin >= start.at {
                     let mut rejected = Vec::new();
-                    let converted =
-                        caught(|| convert(&part, &self.columns, (begin, &heading), &mut rejected));
-                    let rows = converted.map_err(|_| damaged()).with_context(after)??;
+                    let converted = catch_panic(|| {
+                        convert(&part, &self.columns, (begin, &heading), &mut rejected)
+                    });
+                    let rows = converted.ok_or_else(damaged).with_context(after)??;
                     outlet.send(Batch {
                         input,
                         begin,

@@ -1,7 +1,7 @@
 //! Variances, correlations and regressions of floats, as `PostgreSQL` computes them: `var_*`, `stddev_*`, `covar_*`, `corr` and
 //! `regr_*`.
 //!
-//! `DataFusion`'s answer that the variance of one NaN or of one infinity is 0, that the correlation with a NaN is NULL, and NULL
+//! `DataFusion` answers that the variance of one NaN or of one infinity is 0, that the correlation with a NaN is NULL, and NULL
 //! where all `y` are one value and so a line describes them perfectly. Here the sums, and the order in which they are made, are
 //! those of `float8_accum`, `float8_regr_accum` and their like (Youngs and Cramer, 1971). Does not: end with an error where a sum
 //! is beyond what a float can be; it is infinite or NaN then. DISTINCT is left to `DataFusion`.

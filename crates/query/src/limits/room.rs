@@ -203,7 +203,7 @@ impl ExecutionPlan for ReservedInput {
     ) -> Result<SendableRecordBatchStream> {
         let rows_max = context.session_config().batch_size();
         let memory = MemoryConsumer::new("what is made of rows").register(context.memory_pool());
-        Ok(Box::pin(HeldStream {
+        Ok(Box::pin(ReservedStream {
             input: self.input.execute(partition, context)?,
             needs: self.needs.clone(),
             rows_max,
@@ -216,7 +216,7 @@ impl ExecutionPlan for ReservedInput {
 }
 
 /// Passes batches on, and gives the memory back when the operator above is done with them and lets it go.
-struct HeldStream {
+struct ReservedStream {
     input: SendableRecordBatchStream,
     needs: Needs,
     /// Rows of a batch that a join makes.
@@ -227,7 +227,7 @@ struct HeldStream {
     memory: MemoryReservation,
 }
 
-impl HeldStream {
+impl ReservedStream {
     fn take_room(&mut self, batch: &RecordBatch) -> Result<()> {
         let columns = batch.columns();
         let rows = batch.num_rows();
@@ -299,7 +299,7 @@ fn longest(column: &ArrayRef) -> usize {
     }
 }
 
-impl Stream for HeldStream {
+impl Stream for ReservedStream {
     type Item = Result<RecordBatch>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -311,7 +311,7 @@ impl Stream for HeldStream {
     }
 }
 
-impl RecordBatchStream for HeldStream {
+impl RecordBatchStream for ReservedStream {
     fn schema(&self) -> SchemaRef {
         self.input.schema()
     }

@@ -261,10 +261,10 @@ fn missing(
     }
     let view = crate::tables::view::definition(snapshot, &name.database, &name.schema, &name.table);
     if view.is_some() {
-        let trouble = reading.trouble()?;
+        let view_error = reading.view_error()?;
         return Some(Error::View {
-            name: trouble.view,
-            message: trouble.message,
+            name: view_error.view,
+            message: view_error.message,
             position,
         });
     }

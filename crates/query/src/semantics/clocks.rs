@@ -278,7 +278,7 @@ fn joined(node: LogicalPlan, zone: &Zone) -> Result<Transformed<LogicalPlan>> {
             join.left = Arc::new(as_instants(join.left, &clocks, zone)?);
             for (left, _) in &mut join.on {
                 if let Expr::ScalarFunction(call) = left
-                    && call.func.inner().downcast_ref::<ReadContext>().is_some()
+                    && call.func.inner().downcast_ref::<ReadClock>().is_some()
                     && let Some(column) = call.args.pop()
                 {
                     *left = column;
@@ -351,7 +351,7 @@ fn clock_of(instant: Expr, zone: &Zone) -> Expr {
 }
 
 fn call(expr: Expr, zone: &Zone, to: Kind) -> Expr {
-    let function = Arc::new(ScalarUDF::new_from_impl(ReadContext {
+    let function = Arc::new(ScalarUDF::new_from_impl(ReadClock {
         zone: zone.clone(),
         to_instant: to == Kind::Instant,
         signature: Signature::any(1, Volatility::Immutable),
@@ -365,33 +365,33 @@ fn cast_to(expr: Expr, kind: &DataType) -> Expr {
 
 /// What clocks of a zone show as instants, or the other way around.
 #[derive(Debug)]
-struct ReadContext {
+struct ReadClock {
     zone: Zone,
     to_instant: bool,
     signature: Signature,
 }
 
-impl ReadContext {
+impl ReadClock {
     fn key(&self) -> (&str, bool) {
         (self.zone.name(), self.to_instant)
     }
 }
 
-impl PartialEq for ReadContext {
+impl PartialEq for ReadClock {
     fn eq(&self, other: &Self) -> bool {
         self.key() == other.key()
     }
 }
 
-impl Eq for ReadContext {}
+impl Eq for ReadClock {}
 
-impl std::hash::Hash for ReadContext {
+impl std::hash::Hash for ReadClock {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         self.key().hash(state);
     }
 }
 
-impl ScalarUDFImpl for ReadContext {
+impl ScalarUDFImpl for ReadClock {
     fn name(&self) -> &'static str {
         if self.to_instant {
             "instant_of_clock"

@@ -1,6 +1,6 @@
 //! The parser of our own statements: words, names, error positions.
 //!
-//! Does: read one token after the other. Does not: know a statement; see `change/parse.rs` and `show.rs`.
+//! Does: read one token after the other. Does not: know a statement; see `change.rs` and `show.rs`.
 
 use datafusion::sql::sqlparser::ast::{DataType, Query};
 use datafusion::sql::sqlparser::dialect::GenericDialect;

@@ -51,7 +51,7 @@ pub(crate) struct ReadContext {
     /// The rows that an INSERT brings, which its DO UPDATE reads under the name `excluded`.
     excluded: Option<Arc<dyn TableProvider>>,
     /// What was wrong with the first view that could not be expanded.
-    trouble: Arc<Mutex<Option<ViewError>>>,
+    view_error: Arc<Mutex<Option<ViewError>>>,
 }
 
 /// A view that could not be expanded.
@@ -79,7 +79,7 @@ impl ReadContext {
             making: None,
             changing: None,
             excluded: None,
-            trouble: Arc::default(),
+            view_error: Arc::default(),
         }
     }
 
@@ -108,14 +108,17 @@ impl ReadContext {
     }
 
     /// What was wrong with a view, if one could not be expanded.
-    pub(crate) fn trouble(&self) -> Option<ViewError> {
-        let trouble = self.trouble.lock();
-        trouble.unwrap_or_else(PoisonError::into_inner).clone()
+    pub(crate) fn view_error(&self) -> Option<ViewError> {
+        let view_error = self.view_error.lock();
+        view_error.unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn complain(&self, view: &TableName, message: String) {
-        let mut trouble = self.trouble.lock().unwrap_or_else(PoisonError::into_inner);
-        trouble.get_or_insert(ViewError {
+        let mut view_error = self
+            .view_error
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        view_error.get_or_insert(ViewError {
             view: view.table.clone(),
             message,
         });

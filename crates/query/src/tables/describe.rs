@@ -157,10 +157,10 @@ async fn provider(
     if let Some(provider) = reading.provider(name).await {
         return Ok(provider);
     }
-    if let Some(trouble) = reading.trouble() {
+    if let Some(error) = reading.view_error() {
         return Err(Error::View {
-            name: trouble.view,
-            message: trouble.message,
+            name: error.view,
+            message: error.message,
             position: name.position,
         });
     }

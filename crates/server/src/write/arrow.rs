@@ -25,12 +25,12 @@ use serde_json::{Value, json};
 
 use super::{Target, run_blocking, time_limit};
 use crate::body::Encoding;
-use crate::caught::caught;
 use crate::error::ErrorResponse;
 use crate::http::App;
 use crate::idempotency;
 use crate::parameters::Parameters;
 use messages::Messages;
+use nilometer_service::catch_panic;
 
 /// Keys of one stream that are remembered, to count rows that are merged with those of an earlier batch.
 const SEEN_KEYS_MAX: usize = 1 << 18;
@@ -293,7 +293,7 @@ async fn write_message(
         let mut reports = Vec::new();
         while !buffer.is_empty() {
             // The reader checks what it reads, but for some of what a schema can say it panics.
-            let batch = match caught(|| state.decoder.decode(&mut buffer)) {
+            let batch = match catch_panic(|| state.decoder.decode(&mut buffer)) {
                 Some(Ok(batch)) => batch,
                 Some(Err(error)) => return Err(unreadable(&error)),
                 None => return Err(unreadable(&"a message contradicts itself")),

@@ -14,10 +14,10 @@ use crate::engine::{Engine, Options, lock};
 use crate::error::{Error, Malformed};
 use crate::head::Head;
 use crate::idempotency::KeySet;
-use crate::lent::{Ahead, Ready};
 use crate::log::{RecordPlace, Visit};
 use crate::record::Record;
 use crate::relation::Relations;
+use crate::replay_workers::{Ahead, Ready};
 use crate::schema::Lsn;
 
 /// Writers help to flush when the head holds this many times `flush_rows` or `flush_bytes`: memory stays bounded even when nobody

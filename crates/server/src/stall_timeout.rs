@@ -35,11 +35,11 @@ const LISTENS: Duration = Duration::from_secs(1);
 
 /// A stream with a limit on how long a write waits.
 #[derive(Debug)]
-pub(crate) struct Patient<S> {
+pub(crate) struct StallTimeout<S> {
     stream: S,
     activity: Arc<Activity>,
     time_max: Duration,
-    /// The end of the patience with the write that waits, if one does.
+    /// The time limit of the write that waits, if one does.
     waiting: Option<Pin<Box<Sleep>>>,
     silent: Option<Silent>,
 }
@@ -52,7 +52,7 @@ struct Silent {
     asked: usize,
 }
 
-impl<S> Patient<S> {
+impl<S> StallTimeout<S> {
     pub(crate) fn new(stream: S, activity: Arc<Activity>, time_max: Duration) -> Self {
         Self {
             stream,
@@ -89,7 +89,7 @@ impl<S> Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> Patient<S> {
+impl<S: AsyncWrite + Unpin> StallTimeout<S> {
     /// Notes that bytes of an answer go out, or wait.
     fn judge_answer(
         &mut self,
@@ -142,7 +142,7 @@ impl<S: AsyncWrite + Unpin> Patient<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Patient<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for StallTimeout<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -159,7 +159,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Patient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for StallTimeout<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -203,7 +203,7 @@ mod tests {
     async fn a_client_that_takes_nothing_is_left_and_one_that_takes_little_is_served() {
         let (mut client, server) = duplex(10);
         let activity = Arc::new(Activity::default());
-        let mut server = Patient::new(server, activity, Duration::from_secs(3));
+        let mut server = StallTimeout::new(server, activity, Duration::from_secs(3));
         // All of it takes longer than the server waits, and no part does.
         let reads = async {
             let mut all = Vec::new();
