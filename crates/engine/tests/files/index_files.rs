@@ -7,14 +7,13 @@
     reason = "a failed unwrap is the report, and bodies are made once"
 )]
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::support::everything;
 use nilometer_engine::disk::{CrashPlan, Disk, DiskFile, DiskLock, FaultyDisk, MemoryDisk};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::inspect::inspect;
@@ -22,7 +21,6 @@ use nilometer_engine::{
     Engine, Error, Maintained, Options, Snapshot, SystemClock, TagMatch, TagPredicate,
 };
 use nilometer_lineproto::Precision;
-use support::everything;
 
 /// A disk in memory that counts what is read of index files.
 #[derive(Debug, Clone, Default)]

@@ -7,21 +7,17 @@
     reason = "a failed unwrap is the report, and numbers are small"
 )]
 
-#[path = "support/rich.rs"]
-mod rich;
-mod support;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
+use crate::rich::{self, assert_same};
+use crate::support::everything;
 use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{Clock, DeleteRequest, Engine, Maintained, Options, ScrubStep};
 use nilometer_lineproto::Precision;
-use rich::assert_same;
-use support::everything;
 
 const DIR: &str = "/d";
 const DAY_S: i64 = 24 * 3600;

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
 
+use crate::support;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,9 +13,6 @@ use nilometer_engine::{
     CompactionOptions, Duplicates, Engine, Maintained, Options, SystemClock, TableSettings,
 };
 use nilometer_lineproto::Precision;
-
-#[path = "support/mod.rs"]
-mod support;
 
 const SECOND: i64 = 1_000_000_000;
 const DAY: i64 = 86_400 * SECOND;

@@ -10,22 +10,16 @@
     reason = "a failed unwrap is the report, and numbers are small"
 )]
 
-#[path = "support/copy.rs"]
-mod copy;
-#[path = "support/rich.rs"]
-mod rich;
-mod support;
-
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use copy::copy;
+use crate::copy::copy;
+use crate::rich::{self, assert_same};
+use crate::support::{Answer, everything};
 use nilometer_engine::disk::{Disk, RealDisk};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{Engine, Options};
 use nilometer_lineproto::Precision;
-use rich::assert_same;
-use support::{Answer, everything};
 
 /// Database and lines of each write; the store is flushed after the first and the second.
 const WRITES: [(&str, &str); 4] = [

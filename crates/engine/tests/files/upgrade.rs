@@ -6,25 +6,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
 
-#[path = "support/copy.rs"]
-mod copy;
-#[path = "support/files.rs"]
-mod files;
-#[path = "support/rich.rs"]
-#[expect(dead_code, reason = "the newest store is made elsewhere")]
-mod rich;
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use copy::copy;
-use files::files_in;
+use crate::copy::copy;
+use crate::files::files_in;
+use crate::rich::assert_same;
+use crate::support::{Answer, everything};
 use nilometer_codec::crc32c;
 use nilometer_engine::{Engine, Error, OnDamage, Options};
-use rich::assert_same;
-use support::{Answer, everything};
 
 fn stores() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/stores")

@@ -8,11 +8,11 @@ use std::sync::Arc;
 use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::{Engine, Error, OnDamage, Options, Quarantined};
 
-use super::support::Answer;
 use super::{
     LOG_HEADER_BYTES, MARK, Store, answer_of, body, build, damaged, options, read_file, read_files,
     read_store, write,
 };
+use crate::support::Answer;
 
 /// A record of the log as the format page draws it.
 #[derive(Debug, Clone)]

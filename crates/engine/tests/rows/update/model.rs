@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::typed::{make_table, open, points, rows_of, session, table, write};
+use crate::typed_store::{make_table, open, points, rows_of, session, table, write};
 use nilometer_engine::disk::MemoryDisk;
 use nilometer_engine::ingest::OnConflict;
 use nilometer_engine::{Duplicates, Engine, Error, RowKey, ScanRequest, SeriesId};

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
 
+use crate::support;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,9 +10,6 @@ use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk, MemoryDisk};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{Engine, Options, SystemClock, TableSettings};
 use nilometer_lineproto::Precision;
-
-#[path = "support/mod.rs"]
-mod support;
 
 fn open<D: Disk + Clone + 'static>(disk: &D, dir: &str) -> Arc<Engine> {
     let options = Options {

@@ -7,17 +7,15 @@
     reason = "a failed unwrap is the report, and bodies are made once"
 )]
 
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::support::{Answer, everything};
 use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk, MemoryDisk};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{Engine, Error, Maintained, OnDamage, Options, SystemClock};
 use nilometer_lineproto::Precision;
-use support::{Answer, everything};
 
 fn options() -> Options {
     Options {

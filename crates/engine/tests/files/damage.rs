@@ -9,14 +9,13 @@
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
 
 mod log;
-#[path = "../support/mod.rs"]
-mod support;
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::support::{Answer, everything};
 use nilometer_codec::{PhysicalType, crc32c};
 use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::ingest::Session;
@@ -25,7 +24,6 @@ use nilometer_engine::{
     RelationChange, RelationColumn, SystemClock,
 };
 use nilometer_lineproto::Precision;
-use support::{Answer, everything};
 
 /// Where every header has its format, its cipher and, by kind of file, its checksum.
 const FORMAT_AT: usize = 8;

@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
 
+use crate::support;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -15,9 +16,6 @@ use nilometer_engine::{
     TableSettings, TagMatch, TagPredicate,
 };
 use nilometer_lineproto::Precision;
-
-#[path = "support/mod.rs"]
-mod support;
 
 const SECOND: i64 = 1_000_000_000;
 const HOUR: i64 = 3600 * SECOND;

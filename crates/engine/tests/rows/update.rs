@@ -3,16 +3,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
 
-#[path = "update/model.rs"]
 mod model;
-#[path = "support/typed.rs"]
-mod typed;
 
 use std::sync::Arc;
 
+use crate::typed_store::{
+    in_every_state, points, points_of, rows_of, session, store, table, write,
+};
 use nilometer_engine::ingest::OnConflict;
 use nilometer_engine::{Duplicates, Engine, Error, RowKey, ScanRequest, SeriesId};
-use typed::{in_every_state, points, points_of, rows_of, session, store, table, write};
 
 const ALL: [Duplicates; 3] = [Duplicates::Last, Duplicates::Keep, Duplicates::Unique];
 

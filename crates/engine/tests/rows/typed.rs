@@ -3,11 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
 
-#[path = "support/typed.rs"]
-mod typed;
-
 use std::sync::Arc;
 
+use crate::typed_store::{
+    self, batch, in_every_state, points, points_of, rows_of, session, store, write,
+};
 use arrow_array::types::Int16Type;
 use arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray,
@@ -18,7 +18,6 @@ use arrow_array::{
 use nilometer_engine::ingest::{OnConflict, Session, Target};
 use nilometer_engine::{Duplicates, Error};
 use nilometer_lineproto::Precision;
-use typed::{batch, in_every_state, points, points_of, rows_of, session, store, write};
 
 fn refusal(columns: Vec<(&str, ArrayRef)>) -> String {
     let engine = store(Duplicates::Last);
@@ -327,7 +326,7 @@ fn a_batch_over_the_limit_is_refused_as_a_whole() {
     let clock = Arc::new(nilometer_engine::SystemClock);
     let engine = nilometer_engine::Engine::open(disk, clock, std::path::Path::new("/d"), options);
     let engine = Arc::new(engine.unwrap());
-    typed::make_table(&engine, Duplicates::Last);
+    typed_store::make_table(&engine, Duplicates::Last);
     let refused = write(&engine, &points(&rows), OnConflict::Replace).unwrap_err();
     assert!(matches!(
         refused,
@@ -413,7 +412,7 @@ fn typed_rows_and_lines_meet_in_the_same_series() {
         ["0 a 1 7", "1 a 1 7", "0 b 2 8", "1 b 2 8"]
     );
     let snapshot = engine.snapshot();
-    let series = snapshot.series_count(&typed::table(&snapshot), &[]);
+    let series = snapshot.series_count(&typed_store::table(&snapshot), &[]);
     assert_eq!(series.unwrap(), 2);
 }
 

@@ -8,8 +8,8 @@ use nilometer_engine::{
     Snapshot, TableSettings, TagMatch, TagPredicate, Value,
 };
 
-use super::support::{Answer, everything_in};
 use super::{F64, I64, TEXT, lines, open, session, write};
+use crate::support::{Answer, everything_in};
 
 /// All that a snapshot says of names, types and settings, as text.
 fn names_in(snapshot: &Snapshot) -> Vec<String> {

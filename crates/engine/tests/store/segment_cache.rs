@@ -6,20 +6,16 @@
     reason = "a failed unwrap is the report, and the bodies are small"
 )]
 
-#[path = "support/counting.rs"]
-mod counting;
-mod support;
-
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use counting::CountingDisk;
+use crate::counting::CountingDisk;
+use crate::support::{Answer, everything};
 use nilometer_engine::disk::Disk;
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{Engine, Options, SystemClock};
 use nilometer_lineproto::Precision;
-use support::{Answer, everything};
 
 fn open(disk: &CountingDisk, options: Options) -> Arc<Engine> {
     let disk: Arc<dyn Disk> = Arc::new(disk.clone());

@@ -11,7 +11,7 @@ use nilometer_engine::{
 };
 use nilometer_lineproto::Precision;
 
-use super::support::everything;
+use crate::support::everything;
 
 type Step = fn(&Arc<Engine>) -> Result<(), Error>;
 

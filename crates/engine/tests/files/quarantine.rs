@@ -3,12 +3,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
 
-mod support;
-
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::support::everything;
 use nilometer_engine::disk::{CrashPlan, Disk, DiskFile, DiskLock, FaultyDisk, MemoryDisk};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{
@@ -16,7 +15,6 @@ use nilometer_engine::{
     SystemClock,
 };
 use nilometer_lineproto::Precision;
-use support::everything;
 
 const ROOT: &str = "/d";
 const DAY: i64 = 86_400_000_000_000;

@@ -1,18 +1,16 @@
 //! Backups of a running store: exactly the batches up to their LSN, only what is new the next time, never a folder
 //! that is neither the old backup nor the new one, and no damage that restoring does not find.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
+use crate::support::{Answer, everything};
 use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk, MemoryDisk, RealDisk};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{BackupReport, Engine, Error, Options, SystemClock};
 use nilometer_lineproto::Precision;
-use support::{Answer, everything};
 
 const STORE: &str = "/store";
 const BACKUP: &str = "/backup";

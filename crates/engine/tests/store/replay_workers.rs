@@ -2,19 +2,15 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
 
-#[path = "support/rich.rs"]
-mod rich;
-mod support;
-
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::rich::{self, assert_same};
+use crate::support::everything;
 use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk, MemoryDisk};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{Engine, Error, Options, ReplayWorkers, SystemClock};
 use nilometer_lineproto::Precision;
-use rich::assert_same;
-use support::everything;
 
 const DIR: &str = "/d";
 

@@ -12,18 +12,14 @@
     reason = "a failed unwrap is the report, and numbers are small"
 )]
 
-#[path = "support/rich.rs"]
-mod rich;
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::rich::{self, Contents};
+use crate::support::{Answer, everything};
 use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::{Engine, Error, Options, Quarantined, Repaired, SystemClock};
-use rich::Contents;
-use support::{Answer, everything};
 
 const DIR: &str = "/d";
 /// Mutations of each file.

@@ -3,21 +3,16 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
 
-#[path = "support/counting.rs"]
-mod counting;
-#[path = "support/typed.rs"]
-mod typed;
-
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Barrier};
 
-use counting::CountingDisk;
+use crate::counting::CountingDisk;
 use nilometer_engine::disk::Disk;
 
+use crate::typed_store::{self, in_every_state, points, points_of, store, write};
 use nilometer_engine::ingest::{OnConflict, Session, TypedReport};
 use nilometer_engine::{DeleteRequest, Duplicates, Engine, Error, Options, SystemClock};
 use nilometer_lineproto::Precision;
-use typed::{in_every_state, points, points_of, store, write};
 
 fn counts(report: TypedReport) -> (u64, u64, u64) {
     (report.written, report.skipped, report.replaced)
@@ -109,7 +104,7 @@ fn what_was_deleted_is_in_nobodys_way() {
         Duplicates::Unique,
         |engine| {
             prepare(engine);
-            let table = typed::table(&engine.snapshot());
+            let table = typed_store::table(&engine.snapshot());
             let request = DeleteRequest {
                 table,
                 time: 10..=10,
@@ -250,7 +245,7 @@ fn hours(hosts: usize) -> (Arc<Engine>, CountingDisk) {
     let path = std::path::Path::new("/d");
     let engine = Engine::open(shared, Arc::new(SystemClock), path, Options::default());
     let engine = Arc::new(engine.unwrap());
-    typed::make_table(&engine, Duplicates::Unique);
+    typed_store::make_table(&engine, Duplicates::Unique);
     let names: Vec<String> = (0..hosts).map(|host| format!("h{host}")).collect();
     for hour in 0..20 {
         let all = (0..3600).flat_map(|second| {

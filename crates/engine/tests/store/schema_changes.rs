@@ -12,13 +12,12 @@ mod names;
 mod power_cuts;
 mod sessions;
 mod snapshots;
-#[path = "../support/mod.rs"]
-mod support;
 mod types;
 
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::support::everything;
 use nilometer_codec::PhysicalType;
 use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::ingest::{Session, WriteReport};
@@ -26,7 +25,6 @@ use nilometer_engine::{
     Clock, CompactionOptions, Engine, Options, Sabotage, ScanRequest, SystemClock, TableSchema,
 };
 use nilometer_lineproto::Precision;
-use support::everything;
 
 pub(crate) const I64: PhysicalType = PhysicalType::I64;
 pub(crate) const F64: PhysicalType = PhysicalType::F64;

@@ -2,22 +2,18 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
 
-#[path = "support/gate.rs"]
-mod gate;
-mod support;
-
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::time::Duration;
 
-use gate::{Call, GateDisk};
+use crate::gate::{Call, GateDisk};
+use crate::support::{Answer, everything};
 use nilometer_engine::disk::Disk;
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{Engine, Options, SystemClock};
 use nilometer_lineproto::Precision;
-use support::{Answer, everything};
 
 /// Longer than anything takes here that does not wait for the gate.
 const STUCK: Duration = Duration::from_mins(2);

@@ -1,0 +1,18 @@
+//! Rows as they are written, changed and read back, of every kind of table.
+
+mod aggregate;
+#[path = "../support/counting.rs"]
+mod counting;
+mod idempotency;
+mod inspect;
+mod many_columns;
+mod narrowed;
+mod relation_as_seen;
+mod relations;
+mod series;
+mod typed;
+#[path = "../support/typed.rs"]
+mod typed_store;
+mod unique;
+mod update;
+mod write_read;
