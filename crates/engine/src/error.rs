@@ -220,6 +220,14 @@ pub enum Error {
         /// Its time in nanoseconds since 1970.
         time: i64,
     },
+    /// Rows that the table's kind of duplicates merges are not merged in its files yet.
+    #[error(
+        "cannot change the duplicates of table \"{table}\": rows of one series and time were written meanwhile, and another kind of duplicates would change what they are; try again when nobody writes to it"
+    )]
+    Unmerged {
+        /// The table.
+        table: String,
+    },
     /// A name that the store cannot take.
     #[error("invalid {what} name \"{name}\": {reason}")]
     InvalidName {

@@ -8,9 +8,10 @@ use datafusion::error::DataFusionError;
 use nilometer_service::Error as ServiceError;
 pub use nilometer_service::Position;
 
-use crate::limits::attempt::TooManyRows;
-
 mod class;
+mod too_many_rows;
+
+pub(crate) use too_many_rows::TooManyRows;
 
 /// An error of a query. Its text says what is wrong and what to do about it; [`Error::position`] says where.
 #[derive(Debug, thiserror::Error)]

@@ -10,12 +10,14 @@
 
 mod answer;
 mod error;
+mod execution;
 mod function;
 mod language;
 mod limits;
 mod operators;
 mod planning;
 mod semantics;
+mod shared;
 mod sql;
 mod statement;
 mod tables;

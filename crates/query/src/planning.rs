@@ -3,10 +3,12 @@
 //! Does: plan, push filters into scans, keep plans of statements asked before. Does not: change what an answer is (`semantics`
 //! does), or run a plan.
 
+pub(crate) mod bounds;
 pub(crate) mod few_rows;
 pub(crate) mod filter;
 pub(crate) mod narrow;
 pub(crate) mod plain;
 pub(crate) mod plan;
 pub(crate) mod planner;
+pub(crate) mod query_planner;
 pub(crate) mod templates;

@@ -4,17 +4,12 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use datafusion::execution::SessionStateBuilder;
-use datafusion::execution::TaskContext;
 use datafusion::execution::context::SessionState;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
-use datafusion::physical_plan::{
-    ExecutionPlan, SendableRecordBatchStream, displayable, execute_stream,
-};
 use datafusion::prelude::SessionConfig;
 use futures::FutureExt;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine};
@@ -25,24 +20,20 @@ use crate::Params;
 use crate::SqlOptions;
 use crate::answer::Answer;
 use crate::error::Error;
+use crate::execution::{Queries, blocking};
 use crate::function;
-use crate::limits::attempt::Attempt;
-use crate::limits::batch_size;
-use crate::limits::cooperate::cooperate;
 use crate::limits::memory::{QueryMemory, SharedMemory};
-use crate::limits::room;
-use crate::limits::running::{Running, Statements};
+use crate::limits::running::Running;
 use crate::limits::scope::follow_tasks;
 use crate::operators::aggregate::AggregateFromStatistics;
-use crate::operators::window;
 use crate::planning::few_rows::ThreadsByRows;
 use crate::planning::narrow::NarrowScans;
 use crate::planning::plain;
-use crate::planning::plain::is_plain;
-use crate::planning::plan::{explain_by_text, plan_as_asked, read_times, reads_information_schema};
 use crate::planning::planner;
-use crate::planning::templates::{Shape, Templates};
+use crate::planning::query_planner::{PhysicalQuery, QueryPlanner};
+use crate::planning::templates::Shape;
 use crate::semantics::zone::Zone;
+use crate::shared::{Shared, StoreState};
 use crate::statement::name::NameScope;
 use crate::statement::{self, Bounds, Change, Question, Show, Statement};
 use crate::tables::catalogue::ReadContext;
@@ -52,30 +43,17 @@ use crate::write::{self, Writing};
 /// SQL over an engine. Cheap to share and to clone; each statement is on its own.
 #[derive(Clone)]
 pub struct Sql {
-    shared: Arc<Shared>,
+    queries: Arc<Queries>,
+    memory: Arc<SharedMemory>,
     read_only: bool,
     caller: CancellationToken,
     zone: Zone,
 }
 
-/// What all statements have in common.
-pub(crate) struct Shared {
-    pub(crate) engine: Arc<Engine>,
-    pub(crate) options: SqlOptions,
-    /// Functions, rules and settings for plain queries; what differs between statements is put into a copy.
-    pub(crate) session: SessionState,
-    /// The same with all rules.
-    all_rules: SessionState,
-    runtime: Arc<RuntimeEnv>,
-    memory: Arc<SharedMemory>,
-    pub(crate) statements: Arc<Statements>,
-    pub(crate) templates: Templates,
-}
-
 impl std::fmt::Debug for Sql {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Sql")
-            .field("options", &self.shared.options)
+            .field("options", self.options())
             .field("read_only", &self.read_only)
             .finish_non_exhaustive()
     }
@@ -98,17 +76,16 @@ impl Sql {
             engine.budget(),
         ));
         let read_only = options.read_only;
+        let planner = QueryPlanner::new(all_rules, engine.budget());
+        let shared = Arc::new(Shared {
+            engine,
+            options,
+            session,
+            statements: Arc::default(),
+        });
         Ok(Self {
-            shared: Arc::new(Shared {
-                templates: Templates::new(engine.budget()),
-                engine,
-                options,
-                session,
-                all_rules,
-                runtime,
-                memory,
-                statements: Arc::default(),
-            }),
+            queries: Arc::new(Queries::new(shared, planner, runtime)),
+            memory,
             read_only,
             caller: CancellationToken::new(),
             zone: Zone::default(),
@@ -148,10 +125,6 @@ impl Sql {
         self.zone.name()
     }
 
-    pub(crate) fn zone(&self) -> &Zone {
-        &self.zone
-    }
-
     /// Carries out a statement without parameters; see [`Self::query_with`].
     pub async fn query(&self, database: &str, sql: &str) -> Result<Answer, Error> {
         self.query_with(database, sql, &Params::new()).await
@@ -172,7 +145,7 @@ impl Sql {
     }
 
     async fn carry_out(&self, database: &str, sql: &str, params: &Params) -> Result<Answer, Error> {
-        let shared = &self.shared;
+        let shared = self.shared();
         let bounds = Bounds::of(&shared.options);
         let tokens = statement::tokens(sql, bounds)?;
         // Values that come beside a statement stand in no token, and templates read their times in UTC.
@@ -246,10 +219,10 @@ impl Sql {
 
     /// Counts a statement among those that run.
     fn start(&self, database: &str, sql: &str) -> Running {
-        let shared = &self.shared;
+        let shared = self.shared();
         let memory = QueryMemory::new(
             shared.options.query_memory_bytes_max,
-            Arc::clone(&shared.memory),
+            Arc::clone(&self.memory),
         );
         shared.statements.start(
             database,
@@ -262,20 +235,20 @@ impl Sql {
 
     /// The newest snapshot.
     pub(crate) fn reading(&self) -> ReadContext {
-        ReadContext::new(&self.shared, self.zone.clone())
+        ReadContext::new(StoreState::newest(self.shared()), self.zone.clone())
     }
 
-    pub(crate) fn engine(&self) -> &Arc<Engine> {
-        &self.shared.engine
+    fn shared(&self) -> &Arc<Shared> {
+        &self.queries.shared
     }
 
-    pub(crate) fn options(&self) -> &SqlOptions {
-        &self.shared.options
+    fn options(&self) -> &SqlOptions {
+        &self.shared().options
     }
 
     fn writing(&self, reading: ReadContext, place: NameScope, running: Running) -> Writing<'_> {
         Writing {
-            sql: self,
+            queries: &self.queries,
             reading,
             place,
             running,
@@ -283,7 +256,7 @@ impl Sql {
     }
 
     fn written(&self, (rows, writing): (u64, Writing<'_>)) -> Answer {
-        Answer::of_rows(rows, writing.running, &self.shared.options)
+        Answer::of_rows(rows, writing.running, self.options())
     }
 
     async fn read(
@@ -294,28 +267,22 @@ impl Sql {
         shape: Option<&Shape>,
         running: Running,
     ) -> Result<Answer, Error> {
-        let Question {
-            statement,
-            headings,
-        } = question;
         let session = reading.session(place);
-        let asked = plan_as_asked(reading, &session, place, &statement).await?;
-        let plan = read_times(asked.clone(), &self.zone, &statement)?;
-        let headings = headings.of(asked.schema());
-        let placed = |error: Error| explain_by_text(error, &statement);
-        let batches = match shape {
-            Some(shape) if is_plain(&plan)? => {
-                let optimized = session.optimize(&plan).map_err(|it| placed(it.into()))?;
-                let templates = &self.shared.templates;
-                templates.learn(place, shape, &asked, &optimized, headings.as_ref());
-                let lists_functions = reads_information_schema(&plan)?;
-                let planner = session.query_planner();
-                let physical = planner.create_physical_plan(&optimized, &session).await?;
-                self.execute(&session, physical, lists_functions, &running)?
-            }
-            _ => self.run(&session, &plan, &running).await.map_err(placed)?,
-        };
-        let answer = Answer::new(batches, running, &self.shared.options);
+        let memory: Arc<dyn MemoryPool> = Arc::clone(running.memory()) as _;
+        let planner = &self.queries.planner;
+        let planned = planner.plan(reading, &session, place, question, shape, &memory);
+        self.answer(&session, planned.await?, running)
+    }
+
+    fn answer(
+        &self,
+        session: &SessionState,
+        mut query: PhysicalQuery,
+        running: Running,
+    ) -> Result<Answer, Error> {
+        let headings = query.headings.take();
+        let batches = self.queries.start(session, query, &running)?;
+        let answer = Answer::new(batches, running, self.options());
         Ok(answer.headed(headings.as_ref()))
     }
 
@@ -326,7 +293,6 @@ impl Sql {
         sql: &str,
         shape: &Shape,
     ) -> Result<Option<Answer>, Error> {
-        let shared = &self.shared;
         let reading = self.reading();
         let Some(schema) = reading.snapshot.default_schema(database) else {
             return Ok(None);
@@ -335,86 +301,24 @@ impl Sql {
             database: database.to_owned(),
             schema,
         };
-        let Some((plan, headings)) = shared.templates.plan(&reading, &place, shape) else {
+        let planner = &self.queries.planner;
+        let Some(bound) = planner.template(&reading, &place, shape) else {
             return Ok(None);
         };
         let running = self.start(database, sql);
         self.begin(&running).await?;
-        let session = &shared.session;
-        let planned = session.query_planner().create_physical_plan(&plan, session);
-        let Ok(plan) = planned.await else {
-            return Ok(None);
-        };
-        let batches = self.execute(session, plan, false, &running)?;
-        let answer = Answer::new(batches, running, &shared.options);
-        Ok(Some(answer.headed(headings.as_ref())))
-    }
-
-    /// Starts a plan in the memory of a running statement.
-    pub(crate) async fn run(
-        &self,
-        session: &SessionState,
-        plan: &LogicalPlan,
-        running: &Running,
-    ) -> Result<SendableRecordBatchStream, Error> {
-        let memory: Arc<dyn MemoryPool> = Arc::clone(running.memory()) as _;
-        let lists_functions = reads_information_schema(plan)?;
-        let plan = if is_plain(plan)? {
-            session.create_physical_plan(plan).await?
-        } else {
-            let charged = window::charge(plan.clone(), &memory)?;
-            self.with_all_rules(session)
-                .create_physical_plan(&charged)
-                .await?
-        };
-        self.execute(session, plan, lists_functions, running)
-    }
-
-    fn execute(
-        &self,
-        session: &SessionState,
-        plan: Arc<dyn ExecutionPlan>,
-        lists_functions: bool,
-        running: &Running,
-    ) -> Result<SendableRecordBatchStream, Error> {
-        let scope = running.scope();
-        let plan = room::hold(plan)?;
-        let default = session.config().batch_size();
-        let rows = batch_size::batch_rows(&plan, default)?;
-        let runtime = RuntimeEnvBuilder::from_runtime_env(&self.shared.runtime)
-            .with_memory_pool(Arc::clone(running.memory()) as _)
-            .build_arc()?;
-        if lists_functions {
-            let plan = cooperate(batch_size::with_rows(plan, rows, default)?, &scope)?;
-            let config = session.config().clone().with_batch_size(rows);
-            let task = TaskContext::from(session)
-                .with_session_config(config)
-                .with_runtime(runtime);
-            return Ok(scope.run(|| execute_stream(plan, Arc::new(task)))?);
+        let session = &self.shared().session;
+        match planner.plan_template(session, bound).await {
+            Some(query) => self.answer(session, query, running).map(Some),
+            None => Ok(None),
         }
-        let attempt = Attempt {
-            plan,
-            rows,
-            session_id: session.session_id().to_owned(),
-            config: session.config().clone(),
-            runtime,
-            scope,
-        };
-        attempt.start()
-    }
-
-    /// The same session for a query that is not plain: at the same time, with all rules.
-    fn with_all_rules(&self, session: &SessionState) -> SessionState {
-        let mut all = self.shared.all_rules.clone();
-        *all.execution_props_mut() = session.execution_props().clone();
-        all
     }
 
     /// How a plain query is planned, how it would be with all rules, and how from the template of its shape, of which it
     /// makes one if there is none and it can be; `None` = it is not plain. For tests.
     #[doc(hidden)]
     pub async fn plans(&self, database: &str, sql: &str) -> Result<Option<[String; 3]>, Error> {
-        let bounds = Bounds::of(&self.shared.options);
+        let bounds = Bounds::of(self.options());
         let tokens = statement::tokens(sql, bounds)?;
         let shape = Shape::of(&tokens);
         let statement = statement::parse_tokens(tokens, sql, bounds, &Params::new())?;
@@ -423,39 +327,16 @@ impl Sql {
         let Statement::Query(question) = statement else {
             return Ok(None);
         };
-        let session = reading.session(&place);
-        let statement = question.statement;
-        let asked = plan_as_asked(&reading, &session, &place, &statement).await?;
-        let plan = read_times(asked.clone(), &self.zone, &statement)?;
-        if !is_plain(&plan)? {
-            return Ok(None);
-        }
-        let all = self.with_all_rules(&session);
-        let shown =
-            |plan: Arc<dyn ExecutionPlan>| displayable(plan.as_ref()).indent(false).to_string();
-        let fewer = shown(session.create_physical_plan(&plan).await?);
-        let all = shown(all.create_physical_plan(&plan).await?);
-        let mut by_template = fewer.clone();
-        if let Some(shape) = shape {
-            let templates = &self.shared.templates;
-            let mut bound = templates.plan(&reading, &place, &shape);
-            if bound.is_none() {
-                templates.learn(&place, &shape, &asked, &session.optimize(&plan)?, None);
-                bound = templates.plan(&reading, &place, &shape);
-            }
-            if let Some((bound, _)) = bound {
-                let session = &self.shared.session;
-                let planner = session.query_planner();
-                by_template = shown(planner.create_physical_plan(&bound, session).await?);
-            }
-        }
-        Ok(Some([fewer, all, by_template]))
+        let planner = &self.queries.planner;
+        planner
+            .ways(&reading, &place, *question, shape.as_ref())
+            .await
     }
 
     /// Number of templates. For tests.
     #[doc(hidden)]
     pub fn templates(&self) -> usize {
-        self.shared.templates.len()
+        self.queries.planner.templates()
     }
 
     async fn show(
@@ -465,7 +346,7 @@ impl Sql {
         show: Show,
         running: Running,
     ) -> Result<Answer, Error> {
-        let options = &self.shared.options;
+        let options = self.options();
         describe::check(reading, place, &show)?;
         if let Some(query) = show.query(place, self.zone.name())? {
             let statement = statement::parse(&query, Bounds::of(options), &Params::new())?;
@@ -507,7 +388,7 @@ impl Sql {
             let name = view.path.clone().table(&place)?;
             describe::check_view(reading, &name, &view.query).await?;
         }
-        let engine = Arc::clone(&self.shared.engine);
+        let engine = Arc::clone(&self.shared().engine);
         blocking(move || statement::run_change(&engine, &place, change)).await
     }
 }
@@ -538,16 +419,6 @@ fn place_of(
         database: database.to_owned(),
         schema: schema.unwrap_or_else(|| DEFAULT_SCHEMA.to_owned()),
     })
-}
-
-/// Does what waits for the disk where waiting is allowed. It goes on to its end even if nobody waits for it any more.
-pub(crate) async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> Result<T, Error> + Send + 'static,
-) -> Result<T, Error> {
-    match executor::block(work).await {
-        Ok(done) => done,
-        Err(stopped) => Err(Error::internal(stopped.to_string())),
-    }
 }
 
 /// What all statements plan with.

@@ -12,24 +12,18 @@ mod show;
 pub(crate) mod types;
 
 use datafusion::sql::parser::{DFParserBuilder, Statement as DfStatement};
-use datafusion::sql::sqlparser::ast::{self, CastKind, DataType, Expr, TimezoneInfo};
+use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
 
 use crate::error::{Error, syntax};
 use crate::{Params, SqlOptions};
-use bounds::{check_tables, check_tokens};
-use grammar::Grammar;
+use bounds::{check_tables, check_tokens, unsupported};
+use grammar::{Grammar, NESTING_MAX, ONE_STATEMENT};
 use headings::Headings;
 
 pub(crate) use change::{Change, run::run as run_change};
 pub(crate) use show::{Show, unknown_setting};
-
-/// Parentheses, sub-selects and the like inside each other.
-const NESTING_MAX: usize = 50;
-
-const ONE_STATEMENT: &str =
-    "only one statement at a time; send the others in requests of their own";
 
 /// How large a statement may be.
 #[derive(Debug, Clone, Copy)]
@@ -254,31 +248,6 @@ fn sets_zone(words: &[String]) -> Option<Error> {
     })
 }
 
-fn unsupported(statement: &str) -> Error {
-    let instead = match statement.split(' ').next_back().unwrap_or_default() {
-        "INDEX" => "tags are indexed and times are sorted as they are; leave it out",
-        "EXTENSION" => "there is nothing to install; leave it out",
-        "COPY" | "EXTERNAL" => "queries read and write no files; see nilometer import and export",
-        "BEGIN" | "START" | "COMMIT" | "ROLLBACK" | "SAVEPOINT" => {
-            "each statement is a transaction of its own; leave it out"
-        }
-        "SET" | "RESET" => {
-            "settings are the server's, see SHOW SETTINGS; those of a table are ALTER TABLE ... SET (...); a time zone is the parameter timezone of a request"
-        }
-        "TRUNCATE" => "write DELETE FROM and the table",
-        "EXPLAIN" => "explain the statement itself",
-        "MERGE" => "write INSERT ... ON CONFLICT",
-        "ROLE" | "USER" | "GRANT" | "REVOKE" | "POLICY" => "there are no roles yet",
-        _ => {
-            "what runs is SELECT, EXPLAIN, SHOW, DESCRIBE, INSERT, UPDATE, DELETE, and CREATE, ALTER and DROP of databases, schemas, tables and views"
-        }
-    };
-    Error::Unsupported {
-        statement: statement.to_owned(),
-        instead,
-    }
-}
-
 fn reads(statement: &ast::Statement) -> bool {
     use ast::Statement::{Explain, Query, ShowFunctions};
     match statement {
@@ -293,19 +262,4 @@ pub(crate) fn first_word(sql: &str) -> String {
         .next()
         .unwrap_or_default()
         .to_uppercase()
-}
-
-/// The type of the time column.
-pub(crate) fn timestamp_type() -> DataType {
-    DataType::Timestamp(None, TimezoneInfo::Tz)
-}
-
-pub(crate) fn cast(expr: Expr, data_type: DataType) -> Expr {
-    Expr::Cast {
-        kind: CastKind::Cast,
-        expr: Box::new(expr),
-        data_type,
-        array: false,
-        format: None,
-    }
 }

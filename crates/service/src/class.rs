@@ -56,7 +56,8 @@ impl Class {
             | EngineError::RelationChanged { .. }
             | EngineError::RowConflict { .. }
             | EngineError::ChangedMeanwhile { .. }
-            | EngineError::Lossy { .. } => Self::Conflict,
+            | EngineError::Lossy { .. }
+            | EngineError::Unmerged { .. } => Self::Conflict,
             EngineError::InvalidName { .. }
             | EngineError::InvalidSetting { .. }
             | EngineError::RelationDefinition { .. }

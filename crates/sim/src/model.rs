@@ -6,8 +6,10 @@
 
 mod convert;
 mod difference;
+mod found;
 mod held;
 mod loss;
+mod names;
 mod place;
 mod predict;
 mod relation;
@@ -18,47 +20,18 @@ mod typed;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nilometer_codec::PhysicalType;
-
 use crate::plan::{Change, Fields, Line, Probe, Tags, all_keep};
+use names::Mentioned;
 
 pub use difference::difference;
+pub use found::{Found, FoundTable};
 pub use loss::Lost;
+pub use names::{Name, Table, Types};
 pub(crate) use predict::type_of;
 pub use predict::{Batch, Point, Prediction, predict};
 pub use relation::{Key, RelateOp, Related, Relation};
 pub use state::{Expected, Op, Schema, State, same_rows};
 pub use typed::{Decided, Place};
-
-/// Rows of one table by what a reader sees of their series, and time: more than one if the table keeps duplicates, or
-/// if a tag that told series apart was dropped.
-pub type Table = BTreeMap<(Tags, i64), Vec<Fields>>;
-/// A database and a table in it.
-pub type Name = (String, String);
-/// Types of a database's fields, by table and field name.
-pub type Types = BTreeMap<(String, String), PhysicalType>;
-
-/// A table as it was read.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct FoundTable {
-    /// Its settings and columns.
-    pub schema: Schema,
-    /// Its rows.
-    pub rows: Table,
-    /// Rows of one series that were not together or not ascending.
-    pub disorder: Option<String>,
-}
-
-/// Everything as it was read.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Found {
-    /// Databases and schemas.
-    pub places: BTreeSet<String>,
-    /// All tables.
-    pub tables: BTreeMap<Name, FoundTable>,
-    /// All relations.
-    pub relations: BTreeMap<Name, Relation>,
-}
 
 /// What became of a batch with a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -75,87 +48,6 @@ pub enum Fate {
         /// Rows if it is.
         rows: u64,
     },
-}
-
-/// Names that may exist although nothing acknowledged needs them: a write that failed may have defined them.
-#[derive(Debug, Clone, Default)]
-struct Mentioned {
-    tables: BTreeSet<Name>,
-    /// A tag or not, and the column's name.
-    columns: BTreeSet<(Name, bool, String)>,
-}
-
-impl Mentioned {
-    fn table(&mut self, name: &Name) {
-        self.tables.insert(name.clone());
-    }
-
-    fn column(&mut self, name: &Name, is_tag: bool, column: &str) {
-        self.columns
-            .insert((name.clone(), is_tag, column.to_owned()));
-    }
-
-    /// Notes what a body names, taken or not.
-    fn body(&mut self, database: &str, lines: &[Line]) {
-        for line in lines {
-            match line {
-                Line::Point {
-                    table,
-                    tags,
-                    fields,
-                    ..
-                } => {
-                    let name = (database.to_owned(), table.clone());
-                    self.table(&name);
-                    for tag in tags.keys() {
-                        self.column(&name, true, tag);
-                    }
-                    for (field, _) in fields {
-                        self.column(&name, false, field);
-                    }
-                }
-                Line::Bad(text) => {
-                    // What comes before the mistake may have been taken in.
-                    let table = text.split([',', ' ']).next().unwrap_or_default();
-                    let name = (database.to_owned(), table.to_owned());
-                    self.table(&name);
-                    self.column(&name, true, "host");
-                    self.column(&name, false, "busy");
-                }
-            }
-        }
-    }
-
-    fn forget_table(&mut self, name: &Name) {
-        self.tables.remove(name);
-        self.columns.retain(|(table, _, _)| table != name);
-    }
-
-    /// Follows a change that was acknowledged.
-    fn follow(&mut self, database: &str, change: &Change) {
-        let name = (database.to_owned(), change.table().to_owned());
-        match change {
-            Change::CreateTable { .. }
-            | Change::ChangeType { .. }
-            | Change::SetRetention { .. }
-            | Change::SetInterval { .. } => {}
-            Change::DropTable { .. } => self.forget_table(&name),
-            Change::RenameTable { to, .. } => {
-                let new = (database.to_owned(), to.clone());
-                let columns = self.columns.iter().filter(|(table, _, _)| *table == name);
-                let moved: Vec<_> = columns
-                    .map(|(_, is_tag, column)| (new.clone(), *is_tag, column.clone()))
-                    .collect();
-                self.forget_table(&name);
-                self.tables.insert(new);
-                self.columns.extend(moved);
-            }
-            Change::DropColumn { column, .. } | Change::RenameColumn { column, .. } => {
-                self.columns
-                    .remove(&(name, column.is_tag, column.name.clone()));
-            }
-        }
-    }
 }
 
 /// What was known at some time.

@@ -7,11 +7,11 @@
 //! what deletes hide left out, and duplicates treated as the table says.
 
 mod aggregate;
+mod checks;
 mod choose;
 mod conflicts;
 mod counters;
 mod ends;
-mod loss;
 pub(crate) mod merge;
 mod narrow;
 pub(crate) mod output;
@@ -48,7 +48,7 @@ pub use aggregate::{
     AggregateRequest, AggregateRow, AggregateSources, AggregateSum, AggregateValue, Aggregates,
     Aggregation, FieldAggregate,
 };
-pub(crate) use loss::first_loss;
+pub(crate) use checks::{first_loss, has_unmerged};
 pub use report::ScanReport;
 pub use request::{Narrowing, ScanRequest};
 pub(crate) use series::find_series;

@@ -3,6 +3,7 @@
 mod aggregate;
 #[path = "../support/counting.rs"]
 mod counting;
+mod duplicates;
 mod idempotency;
 mod inspect;
 mod many_columns;
@@ -10,6 +11,8 @@ mod narrowed;
 mod relation_as_seen;
 mod relations;
 mod series;
+#[path = "../support/mod.rs"]
+mod support;
 mod typed;
 #[path = "../support/typed.rs"]
 mod typed_store;

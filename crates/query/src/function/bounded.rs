@@ -29,7 +29,7 @@ use datafusion::physical_expr::expressions::{BinaryExpr as PhysicalBinaryExpr, C
 
 use super::growth::{Growth, growth_of};
 use crate::SqlOptions;
-use crate::limits::attempt::TooManyRows;
+use crate::error::TooManyRows;
 use crate::limits::memory::Taken;
 use crate::limits::scope;
 

@@ -4,7 +4,6 @@
 //! as many rows in a batch as fit. Does not: begin again for a row that is too much by itself; that is the statement's error.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -19,39 +18,10 @@ use datafusion::physical_plan::{ExecutionPlan, execute_stream};
 use datafusion::prelude::SessionConfig;
 use futures::{Stream, StreamExt};
 
-use crate::error::{Error, OverMemory};
+use crate::error::{Error, TooManyRows};
 use crate::limits::batch_size;
 use crate::limits::cooperate::cooperate;
 use crate::limits::scope::Scope;
-
-/// More rows at once than what is made of them fits.
-#[derive(Debug, Clone)]
-pub(crate) struct TooManyRows {
-    pub(crate) message: String,
-    /// The limit, where it is one of memory.
-    pub(crate) over: Option<OverMemory>,
-    /// As many would fit.
-    pub(crate) rows_fit: usize,
-}
-
-impl fmt::Display for TooManyRows {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.message)
-    }
-}
-
-impl std::error::Error for TooManyRows {}
-
-impl From<TooManyRows> for Error {
-    fn from(rows: TooManyRows) -> Self {
-        match rows.over {
-            Some(over) => Self::Memory(over),
-            None => Self::Execution {
-                message: rows.message,
-            },
-        }
-    }
-}
 
 /// What a plan is run with.
 pub(crate) struct Attempt {

@@ -10,15 +10,16 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{self, Visit, Visitor};
 
 use crate::error::{Error, NO_FUNCTION, Position};
+use crate::planning::bounds::bound_tables;
 use crate::semantics::clocks;
 use crate::semantics::merged;
 use crate::semantics::times;
 use crate::semantics::zone::Zone;
 use crate::statement::name::{INFORMATION_SCHEMA, NameScope, SYSTEM_SCHEMA, TableName, position};
 use crate::tables::catalogue::ReadContext;
-use crate::tables::describe;
 use crate::tables::names;
 use crate::tables::relation;
+use crate::tables::system;
 
 /// The plan of a query, with texts read as times in `zone` where they are times; or what is wrong with it.
 pub(crate) async fn plan(
@@ -120,59 +121,6 @@ impl Visitor for Mentioned<'_> {
     }
 }
 
-/// Joins of one query. The planner compares the sides of each with all the others': 128 joins are planned in a second, 300
-/// took fifteen, and nothing ends it meanwhile.
-pub(crate) const JOINS_MAX: usize = 128;
-
-/// Refuses more tables and joins than the planner can carry. A view counts as all that its query reads, wherever it is
-/// named: the planner puts a copy there, and views of views double with each level.
-pub(crate) fn bound_tables(plan: &LogicalPlan, tables_max: usize) -> Result<(), Error> {
-    let mut left = Left {
-        tables: tables_max,
-        joins: JOINS_MAX + 1,
-    };
-    left.count(plan)?;
-    if left.tables == 0 {
-        return Err(Error::TooDeep {
-            limit: tables_max,
-            position: None,
-        });
-    }
-    if left.joins == 0 {
-        return Err(Error::TooManyJoins { limit: JOINS_MAX });
-    }
-    Ok(())
-}
-
-/// Counts down to nothing, and no further.
-struct Left {
-    tables: usize,
-    joins: usize,
-}
-
-impl Left {
-    fn count(&mut self, plan: &LogicalPlan) -> Result<(), DataFusionError> {
-        plan.apply_with_subqueries(|node| {
-            match node {
-                LogicalPlan::TableScan(scan) => {
-                    self.tables = self.tables.saturating_sub(1);
-                    if let Some(view) = scan.source.get_logical_plan() {
-                        self.count(&view)?;
-                    }
-                }
-                LogicalPlan::Join(_) => self.joins = self.joins.saturating_sub(1),
-                _ => {}
-            }
-            Ok(if self.tables == 0 || self.joins == 0 {
-                TreeNodeRecursion::Stop
-            } else {
-                TreeNodeRecursion::Continue
-            })
-        })?;
-        Ok(())
-    }
-}
-
 /// Whether something of it lists tables, columns or functions as the standard has it, in a view too.
 pub(crate) fn reads_information_schema(plan: &LogicalPlan) -> Result<bool, DataFusionError> {
     let mut found = false;
@@ -253,7 +201,7 @@ fn missing(
         return None;
     }
     if name.schema == SYSTEM_SCHEMA {
-        return describe::unknown_system_table(&name);
+        return system::unknown_table(&name);
     }
     let is_table = snapshot.table(&name.database, &name.schema, &name.table);
     if is_table.is_some() || relation::find(snapshot, &name).is_some() {

@@ -10,7 +10,7 @@ use datafusion::sql::sqlparser::ast::{self, TableFactor, Visit, Visitor};
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::{ONE_STATEMENT, unsupported};
+use super::grammar::ONE_STATEMENT;
 use crate::error::{Error, Position};
 
 /// Calls of CAST, EXTRACT and the like inside each other. If what is inside such a call is wrong the parser reads it a
@@ -370,5 +370,31 @@ impl Visitor for Tables {
             None => self.most = self.most.saturating_add(tables),
         }
         ControlFlow::Continue(())
+    }
+}
+
+/// The error for a statement of a kind that does not run here.
+pub(super) fn unsupported(statement: &str) -> Error {
+    let instead = match statement.split(' ').next_back().unwrap_or_default() {
+        "INDEX" => "tags are indexed and times are sorted as they are; leave it out",
+        "EXTENSION" => "there is nothing to install; leave it out",
+        "COPY" | "EXTERNAL" => "queries read and write no files; see nilometer import and export",
+        "BEGIN" | "START" | "COMMIT" | "ROLLBACK" | "SAVEPOINT" => {
+            "each statement is a transaction of its own; leave it out"
+        }
+        "SET" | "RESET" => {
+            "settings are the server's, see SHOW SETTINGS; those of a table are ALTER TABLE ... SET (...); a time zone is the parameter timezone of a request"
+        }
+        "TRUNCATE" => "write DELETE FROM and the table",
+        "EXPLAIN" => "explain the statement itself",
+        "MERGE" => "write INSERT ... ON CONFLICT",
+        "ROLE" | "USER" | "GRANT" | "REVOKE" | "POLICY" => "there are no roles yet",
+        _ => {
+            "what runs is SELECT, EXPLAIN, SHOW, DESCRIBE, INSERT, UPDATE, DELETE, and CREATE, ALTER and DROP of databases, schemas, tables and views"
+        }
+    };
+    Error::Unsupported {
+        statement: statement.to_owned(),
+        instead,
     }
 }

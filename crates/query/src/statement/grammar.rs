@@ -7,9 +7,14 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::parser::{Parser, ParserError};
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 
-use super::NESTING_MAX;
 use super::name::{Name, Path, position};
 use crate::error::{Error, Position, syntax};
+
+/// Parentheses, sub-selects and the like inside each other.
+pub(super) const NESTING_MAX: usize = 50;
+
+pub(super) const ONE_STATEMENT: &str =
+    "only one statement at a time; send the others in requests of their own";
 
 /// Tokens of one statement, read from the front.
 pub(crate) struct Grammar<'a> {
@@ -176,7 +181,7 @@ impl<'a> Grammar<'a> {
         }
         if semicolon {
             return Err(Error::Syntax {
-                message: super::ONE_STATEMENT.to_owned(),
+                message: ONE_STATEMENT.to_owned(),
                 position: self.position(),
             });
         }

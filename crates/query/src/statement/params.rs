@@ -12,7 +12,7 @@ use nilometer_engine::nearest;
 use nilometer_service::{Param, Params};
 
 use super::name::position;
-use super::{cast, timestamp_type};
+use super::types::{cast, timestamp_type};
 use crate::error::{Error, Position};
 
 /// Puts the values into a statement.

@@ -17,7 +17,7 @@ mod unnest;
 use std::ops::ControlFlow;
 
 use datafusion::sql::sqlparser::ast::{
-    self, CastKind, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
+    self, DataType, Expr, Function, FunctionArg, FunctionArgExpr, FunctionArgumentList,
     FunctionArguments, Ident, LimitClause, ObjectName, Query, TableFactor, TimezoneInfo, Value,
     VisitMut, VisitorMut, visit_expressions_mut,
 };
@@ -26,6 +26,7 @@ use crate::error::Error;
 use crate::function::{
     APPROX_PERCENTILE, AT_TIME_ZONE, GAPFILL, INTERPOLATE, LOCF, PERCENTILE_AGG, TIME_BUCKET,
 };
+use crate::statement::types::{cast, null};
 
 pub(crate) use join::asof_joins;
 pub(crate) use symmetric::between_symmetric;
@@ -264,10 +265,6 @@ fn named(argument: &FunctionArg) -> Option<(&Ident, &FunctionArgExpr)> {
     }
 }
 
-fn null() -> Expr {
-    Expr::value(Value::Null)
-}
-
 /// `approx_percentile(p, percentile_agg(x))` is one aggregate here; its name stays the caller's.
 fn open_sketch(function: &mut Function) {
     let FunctionArguments::List(list) = &mut function.args else {
@@ -328,15 +325,5 @@ fn interval(expr: Expr) -> Expr {
             },
         ),
         _ => expr,
-    }
-}
-
-fn cast(expr: Expr, data_type: DataType) -> Expr {
-    Expr::Cast {
-        kind: CastKind::Cast,
-        expr: Box::new(expr),
-        data_type,
-        array: false,
-        format: None,
     }
 }

@@ -320,6 +320,23 @@ pub(crate) fn duration_ns(text: &str) -> Result<i64, String> {
     Ok(sum)
 }
 
+/// A rule for duplicates as the setting has it.
+pub(crate) fn duplicates_text(duplicates: Duplicates) -> &'static str {
+    match duplicates {
+        Duplicates::Last => "last",
+        Duplicates::Keep => "keep",
+        Duplicates::Unique => "unique",
+    }
+}
+
+/// A retention as the setting has it.
+pub(crate) fn retention_text(ns: i64) -> String {
+    match ns {
+        i64::MAX => "forever".to_owned(),
+        ns => duration_text(ns),
+    }
+}
+
 /// A length of time as [`duration_ns`] reads it.
 pub(crate) fn duration_text(ns: i64) -> String {
     // Weeks are read only: 30 days would else be days, and 28 weeks.

@@ -1,7 +1,9 @@
 //! Types of columns as SQL writes them, and the six that are stored.
 
 use arrow::datatypes::DataType as ArrowType;
-use datafusion::sql::sqlparser::ast::{DataType, ExactNumberInfo};
+use datafusion::sql::sqlparser::ast::{
+    CastKind, DataType, ExactNumberInfo, Expr, TimezoneInfo, Value,
+};
 use nilometer_engine::{ColumnKind, ColumnSource, PhysicalType, TableSchema};
 
 /// What a type in a definition says.
@@ -13,6 +15,27 @@ pub(crate) enum Written {
     Tag,
     /// A value.
     Value(PhysicalType),
+}
+
+/// The type of the time column.
+pub(crate) fn timestamp_type() -> DataType {
+    DataType::Timestamp(None, TimezoneInfo::Tz)
+}
+
+/// NULL as an expression.
+pub(crate) fn null() -> Expr {
+    Expr::value(Value::Null)
+}
+
+/// A value as another type.
+pub(crate) fn cast(expr: Expr, data_type: DataType) -> Expr {
+    Expr::Cast {
+        kind: CastKind::Cast,
+        expr: Box::new(expr),
+        data_type,
+        array: false,
+        format: None,
+    }
 }
 
 /// What a written type is here, or why it is nothing.

@@ -16,12 +16,12 @@ use nilometer_engine::Snapshot;
 
 use crate::Params;
 use crate::error::Error;
-use crate::planning::plan::bound_tables;
+use crate::planning::bounds::bound_tables;
 use crate::semantics::clocks;
 use crate::semantics::merged;
 use crate::semantics::times;
 use crate::semantics::zone::Zone;
-use crate::sql::Shared;
+use crate::shared::{Shared, StoreState};
 use crate::statement::name::{NameScope, SYSTEM_SCHEMA, TableName};
 use crate::statement::{Bounds, Question, Statement, parse};
 use crate::tables::relation::{self, RelationTable};
@@ -70,16 +70,24 @@ impl std::fmt::Debug for ReadContext {
 }
 
 impl ReadContext {
-    pub(crate) fn new(shared: &Arc<Shared>, zone: Zone) -> Self {
+    pub(crate) fn new(store: StoreState, zone: Zone) -> Self {
         Self {
-            shared: Arc::clone(shared),
-            snapshot: Arc::new(shared.engine.snapshot()),
+            shared: store.shared,
+            snapshot: store.snapshot,
             zone,
             depth: 0,
             making: None,
             changing: None,
             excluded: None,
             view_error: Arc::default(),
+        }
+    }
+
+    /// The store as the statement finds it.
+    pub(crate) fn store(&self) -> StoreState {
+        StoreState {
+            shared: Arc::clone(&self.shared),
+            snapshot: Arc::clone(&self.snapshot),
         }
     }
 
@@ -194,7 +202,7 @@ impl ReadContext {
     /// A table, a view or one of the system's tables.
     pub(crate) async fn provider(&self, name: &TableName) -> Option<Arc<dyn TableProvider>> {
         if name.schema == SYSTEM_SCHEMA {
-            return system::table(self, &name.table);
+            return system::table(&self.store(), &name.table);
         }
         if let Some(rows) = &self.excluded
             && name.table == EXCLUDED

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
-use nilometer_engine::{Duplicates, RelationSchema, TableSchema, nearest};
+use nilometer_engine::{RelationSchema, TableSchema, nearest};
 
 use crate::Params;
 use crate::error::Error;
@@ -13,7 +13,7 @@ use crate::planning::plan::plan;
 use crate::statement::name::{
     INFORMATION_SCHEMA, NameScope, SYSTEM_SCHEMA, TableName, literal, quoted,
 };
-use crate::statement::settings::duration_text;
+use crate::statement::settings::{duplicates_text, duration_text, retention_text};
 use crate::statement::types::{self, kind_of, name_of_arrow, type_of};
 use crate::statement::{Bounds, Show, Statement, parse, unknown_setting};
 use crate::tables::catalogue::ReadContext;
@@ -42,7 +42,7 @@ pub(crate) fn check(reading: &ReadContext, place: &NameScope, show: &Show) -> Re
         }
         Show::Setting(name) => {
             let wanted = name.text.replace('_', "-");
-            let mut known = system::setting_names(reading);
+            let mut known = system::setting_names(&reading.store());
             if known.contains(&wanted) {
                 Ok(())
             } else {
@@ -57,18 +57,6 @@ pub(crate) fn check(reading: &ReadContext, place: &NameScope, show: &Show) -> Re
 pub(crate) fn no_databases() -> RecordBatch {
     let schema = Schema::new(vec![Field::new("database_name", DataType::Utf8, false)]);
     RecordBatch::new_empty(Arc::new(schema))
-}
-
-/// The error for a table that the system's schema has not.
-pub(crate) fn unknown_system_table(name: &TableName) -> Option<Error> {
-    if system::TABLES.contains(&name.table.as_str()) {
-        return None;
-    }
-    Some(Error::UnknownTable {
-        name: name.shown(),
-        nearest: nearest(&name.table, system::TABLES.map(str::to_owned)),
-        position: name.position,
-    })
 }
 
 /// Columns of a table or view: name, type, kind, whether a row may have none.
@@ -165,7 +153,7 @@ async fn provider(
         });
     }
     Err(if name.schema == SYSTEM_SCHEMA {
-        unknown_system_table(name).unwrap_or_else(|| Error::internal("a table is missing"))
+        system::unknown_table(name).unwrap_or_else(|| Error::internal("a table is missing"))
     } else {
         names::unknown_table(&reading.snapshot, name)
     })
@@ -266,21 +254,6 @@ fn settings(table: &TableSchema) -> Vec<(&'static str, String)> {
         all.push(("retention", retention_text(ns)));
     }
     all
-}
-
-pub(crate) fn duplicates_text(duplicates: Duplicates) -> &'static str {
-    match duplicates {
-        Duplicates::Last => "last",
-        Duplicates::Keep => "keep",
-        Duplicates::Unique => "unique",
-    }
-}
-
-pub(crate) fn retention_text(ns: i64) -> String {
-    match ns {
-        i64::MAX => "forever".to_owned(),
-        ns => duration_text(ns),
-    }
 }
 
 /// Whether a view that is about to be made can be read.

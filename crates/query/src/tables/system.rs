@@ -20,8 +20,11 @@ use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream};
 use futures::stream;
+use nilometer_engine::nearest;
 
-use crate::tables::catalogue::ReadContext;
+use crate::error::Error;
+use crate::shared::StoreState;
+use crate::statement::name::TableName;
 use rows::Rows;
 use series::Wanted;
 
@@ -42,7 +45,7 @@ pub(crate) const TABLES: [&str; 10] = [
 ];
 
 /// A table of the schema; `None` = it has none of this name.
-pub(crate) fn table(reading: &ReadContext, name: &str) -> Option<Arc<dyn TableProvider>> {
+pub(crate) fn table(store: &StoreState, name: &str) -> Option<Arc<dyn TableProvider>> {
     let name = TABLES.into_iter().find(|known| *known == name)?;
     let schema = match name {
         "series" => series::schema(),
@@ -51,8 +54,20 @@ pub(crate) fn table(reading: &ReadContext, name: &str) -> Option<Arc<dyn TablePr
     Some(Arc::new(SystemTable {
         name,
         schema,
-        reading: reading.clone(),
+        store: store.clone(),
     }))
+}
+
+/// The error for a table that the system's schema has not.
+pub(crate) fn unknown_table(name: &TableName) -> Option<Error> {
+    if TABLES.contains(&name.table.as_str()) {
+        return None;
+    }
+    Some(Error::UnknownTable {
+        name: name.shown(),
+        nearest: nearest(&name.table, TABLES.map(str::to_owned)),
+        position: name.position,
+    })
 }
 
 /// The columns of a table, without rows.
@@ -71,17 +86,17 @@ fn empty(name: &str) -> Option<Rows> {
     })
 }
 
-fn filled(name: &str, reading: &ReadContext) -> Option<Result<Rows>> {
+fn filled(name: &str, store: &StoreState) -> Option<Result<Rows>> {
     Some(Ok(match name {
-        "columns" => store::columns(reading),
-        "databases" => store::databases(reading),
-        "jobs" => store::jobs(reading),
-        "metrics" => store::metrics(reading),
-        "queries" => store::queries(reading),
-        "schemas" => store::schemas(reading),
-        "segments" => store::segments(reading),
-        "settings" => store::settings(reading),
-        "tables" => return Some(store::tables(reading).map_err(external)),
+        "columns" => store::columns(store),
+        "databases" => store::databases(store),
+        "jobs" => store::jobs(store),
+        "metrics" => store::metrics(store),
+        "queries" => store::queries(store),
+        "schemas" => store::schemas(store),
+        "segments" => store::segments(store),
+        "settings" => store::settings(store),
+        "tables" => return Some(store::tables(store).map_err(external)),
         _ => return None,
     }))
 }
@@ -94,7 +109,7 @@ fn external(error: nilometer_engine::Error) -> DataFusionError {
 struct SystemTable {
     name: &'static str,
     schema: SchemaRef,
-    reading: ReadContext,
+    store: StoreState,
 }
 
 #[async_trait]
@@ -143,7 +158,7 @@ impl TableProvider for SystemTable {
         let source = SystemRows {
             name: self.name,
             schema: Arc::clone(&schema),
-            reading: self.reading.clone(),
+            store: self.store.clone(),
             wanted: Wanted::of(columns, filters, limit),
         };
         Ok(Arc::new(StreamingTableExec::try_new(
@@ -162,7 +177,7 @@ impl TableProvider for SystemTable {
 struct SystemRows {
     name: &'static str,
     schema: SchemaRef,
-    reading: ReadContext,
+    store: StoreState,
     wanted: Wanted,
 }
 
@@ -174,13 +189,13 @@ impl PartitionStream for SystemRows {
     fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
         let schema = Arc::clone(&self.schema);
         if self.name == "series" {
-            let batches = series::batches(&self.reading, &self.wanted);
+            let batches = series::batches(&self.store, &self.wanted);
             return Box::pin(RecordBatchStreamAdapter::new(
                 schema,
                 stream::iter(batches.map(|batch| batch.map_err(external))),
             ));
         }
-        let batch = filled(self.name, &self.reading).map(|rows| Ok(rows?.batch()));
+        let batch = filled(self.name, &self.store).map(|rows| Ok(rows?.batch()));
         Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(batch)))
     }
 }

@@ -6,10 +6,12 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{self, Delete, FromTable};
 use nilometer_engine::{DeleteRequest, RowKey, TIME_COLUMN, TableSchema};
 
-use super::{TRIES_MAX, Writing, column, is_overtaken, item, only_table, row_keys, select};
+use super::rows::row_keys;
+use super::source::{column, item, only_table, select};
+use super::writing::{TRIES_MAX, Writing, is_overtaken};
 use crate::error::Error;
+use crate::execution::blocking;
 use crate::planning::filter::{Coverage, Pushdown};
-use crate::sql::blocking;
 use crate::statement::name::TableName;
 use crate::tables::catalogue::ReadContext;
 use crate::tables::relation;
@@ -52,7 +54,7 @@ pub(crate) async fn delete(
                     Ok(())
                 })
                 .await?;
-            let engine = Arc::clone(writing.sql.engine());
+            let engine = writing.engine();
             let request = DeleteRequest {
                 table,
                 time: pushdown.time,
@@ -133,7 +135,7 @@ async fn by_rows<'a>(
     if keys.is_empty() {
         return Ok((Ok(0), writing));
     }
-    let engine = Arc::clone(writing.sql.engine());
+    let engine = writing.engine();
     let snapshot = Arc::clone(&reading.snapshot);
     let done = blocking(move || {
         engine.delete_rows(&snapshot, &table, &keys)?;

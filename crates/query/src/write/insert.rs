@@ -11,9 +11,11 @@ use datafusion::sql::sqlparser::ast::{
 use nilometer_engine::ingest::{Session, Target};
 use nilometer_engine::{Duplicates, Engine, TIME_COLUMN, TableSchema};
 
-use super::{Kept, Writing, batch_of, fitted, values};
+use super::rows::{batch_of, fitted};
+use super::values;
+use super::writing::{Kept, Writing};
 use crate::error::{Error, Position};
-use crate::sql::blocking;
+use crate::execution::blocking;
 use crate::statement::name::{Name, Path, TableName};
 use crate::tables::names;
 use crate::tables::relation;
@@ -37,7 +39,7 @@ pub(crate) async fn insert(
     let on_conflict = on_conflict(insert.on.take(), &table, &columns)?;
     let source = source_of(&mut insert)?;
     let (batch, memory, writing) = rows(writing, source, columns, name.position).await?;
-    let engine = Arc::clone(writing.sql.engine());
+    let engine = writing.engine();
     let written =
         blocking(move || write(&engine, &name, &batch, on_conflict).inspect(|_| drop(memory)))
             .await?;
@@ -62,7 +64,7 @@ pub(super) async fn rows(
     let is_bare = source.order_by.is_none() && source.limit_clause.is_none();
     let literal = match source.body.as_mut() {
         SetExpr::Values(rows) if is_bare => {
-            let literal = values::read(rows, &columns, writing.sql.zone())?;
+            let literal = values::read(rows, &columns, &writing.reading.zone)?;
             if literal.is_none() {
                 values::typed(rows, &columns);
             }
@@ -308,7 +310,7 @@ async fn selected(
         });
     }
     let mut kept = Kept::new(writing.reserve());
-    let zone = writing.sql.zone().clone();
+    let zone = writing.reading.zone.clone();
     let writing = writing
         .run(&session, &plan, |batch| kept.add(&batch))
         .await?;

@@ -14,10 +14,12 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::sql::sqlparser::ast;
 use nilometer_engine::{RelationChange, RelationReader, RelationSchema, Snapshot, Value};
 
-use super::{Kept, TRIES_MAX, Writing, batch_of, column, fitted, is_overtaken, item, select};
+use super::rows::{batch_of, fitted};
+use super::source::{column, item, select};
+use super::writing::{Kept, TRIES_MAX, Writing, is_overtaken};
 use crate::error::{Error, Position};
+use crate::execution::blocking;
 use crate::semantics::zone::Zone;
-use crate::sql::blocking;
 use crate::statement::name::TableName;
 use crate::tables::names;
 use crate::tables::relation;
@@ -210,7 +212,7 @@ async fn write<'a>(
     if rows == 0 {
         return (Ok(0), writing);
     }
-    let engine = Arc::clone(writing.sql.engine());
+    let engine = writing.engine();
     let snapshot = Arc::clone(snapshot);
     let done = blocking(move || {
         engine.write_relations_as_seen(&snapshot, &changes)?;

@@ -8,12 +8,11 @@ use datafusion::sql::sqlparser::ast::{self, Assignment, AssignmentTarget, Update
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{RowKey, TIME_COLUMN, TableSchema};
 
-use super::{
-    Kept, TRIES_MAX, Writing, batch_of, column, fitted, is_overtaken, item, only_table, row_keys,
-    select,
-};
+use super::rows::{batch_of, fitted, row_keys};
+use super::source::{column, item, only_table, select};
+use super::writing::{Kept, TRIES_MAX, Writing, is_overtaken};
 use crate::error::{Error, Position};
-use crate::sql::blocking;
+use crate::execution::blocking;
 use crate::statement::name::{Path, TableName};
 use crate::tables::names;
 use crate::tables::relation;
@@ -131,7 +130,7 @@ async fn once<'a>(
     let schema = Arc::clone(plan.schema().inner());
     let mut kept = Kept::new(writing.reserve());
     let mut keys: Vec<RowKey> = Vec::new();
-    let zone = writing.sql.zone().clone();
+    let zone = writing.reading.zone.clone();
     let writing = writing
         .run(&session, &plan, |batch| {
             row_keys(&batch, &mut keys)?;
@@ -153,7 +152,7 @@ async fn once<'a>(
         })
         .collect();
     let rows = batch_of(columns?, batch.num_rows())?;
-    let engine = Arc::clone(writing.sql.engine());
+    let engine = writing.engine();
     let snapshot = Arc::clone(&reading.snapshot);
     let database = name.database.clone();
     let done = blocking(move || {

@@ -11,11 +11,11 @@ use arrow::array::{
 use arrow::datatypes::{DataType, Field};
 use datafusion::sql::sqlparser::ast::{self, Expr, UnaryOperator, Value, ValueWithSpan, Values};
 
-use super::fitted;
+use super::rows::{execution, fitted};
 use crate::error::{Error, Position};
 use crate::semantics::zone::Zone;
 use crate::statement::name::position;
-use crate::statement::{cast, timestamp_type};
+use crate::statement::types::{cast, timestamp_type};
 
 /// A literal.
 struct Literal<'a> {
@@ -112,7 +112,7 @@ fn column<'a>(
                 columns.push(fitted(&one, field, at, zone)?);
             }
             let parts: Vec<&dyn arrow::array::Array> = columns.iter().map(AsRef::as_ref).collect();
-            arrow::compute::concat(&parts).map_err(super::execution)?
+            arrow::compute::concat(&parts).map_err(execution)?
         }
         _ => Arc::new(all(literals, field, text)?.collect::<StringArray>()),
     })

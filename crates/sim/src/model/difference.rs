@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use super::{Name, Table};
+use super::names::{Name, Table};
 
 /// Rows of a difference that are shown.
 const SHOWN_MAX: usize = 4;

@@ -1,6 +1,7 @@
 //! What somebody sees who took a snapshot some time ago.
 
-use super::{Moment, Name, Table};
+use super::Moment;
+use super::names::{Name, Table};
 use crate::plan::Fields;
 
 impl Moment {

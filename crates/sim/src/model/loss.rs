@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::Model;
+use super::found::Found;
 use super::held::are_some_of;
-use super::{Found, Model, Name};
+use super::names::Name;
 use crate::plan::Fields;
 
 /// What is known of a file that was put aside.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use super::names::{Mentioned, Name};
 use super::state::{Expected, State};
-use super::{Mentioned, Name};
 use crate::plan::PlaceChange;
 use crate::plan::places::{is_in, renamed, split};
 

@@ -2,7 +2,7 @@
 
 use nilometer_codec::PhysicalType;
 
-use super::Types;
+use super::names::Types;
 use crate::plan::{Line, Tags, Value};
 
 /// The points of a body that the store takes.

@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::found::Found;
+use super::names::Name;
 use super::predict::Batch;
 use super::state::{Expected, State};
-use super::{Found, Name};
 use crate::plan::{RelationRow, RelationStep, Shape, Value};
 
 /// Values of a key, as they are compared.

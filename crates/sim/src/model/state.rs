@@ -7,10 +7,11 @@ use nilometer_engine::{ColumnKind, Duplicates, TableSettings};
 
 use super::convert::convert;
 use super::difference::describe_table;
+use super::found::{Found, FoundTable};
+use super::names::{Mentioned, Name, Table};
 use super::predict::{Batch, type_of};
 use super::relation::{RelateOp, Relation};
 use super::typed::Place;
-use super::{Found, FoundTable, Mentioned, Name, Table};
 use crate::plan::{Change, Column, Delete, Fields, PlaceChange, Shape, Tags};
 
 /// Settings and columns of a table.

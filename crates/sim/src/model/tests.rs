@@ -1,5 +1,7 @@
 //! The model against examples by hand.
 
+use nilometer_codec::PhysicalType;
+
 use super::*;
 use crate::plan::{Column, Delete, Value};
 

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use nilometer_engine::Duplicates;
 use nilometer_engine::ingest::OnConflict;
 
+use super::names::Name;
 use super::predict::{Batch, Point};
-use super::state::{Hidden, State};
-use super::{Name, Schema};
+use super::state::{Hidden, Schema, State};
 use crate::plan::Tags;
 
 /// A row by what a reader sees of its series, its time and its place among the rows of both.

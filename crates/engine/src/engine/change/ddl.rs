@@ -15,10 +15,10 @@ use crate::definition::Definition;
 use crate::engine::{Engine, Sequencer, check_name, lock};
 use crate::error::Error;
 use crate::moment::Moment;
-use crate::scan::first_loss;
+use crate::scan::{first_loss, has_unmerged};
 use crate::schema::{
-    ColumnDef, ColumnKind, DEFAULT_SCHEMA, DatabaseId, SchemaId, TIME_COLUMN, TableId, TableSchema,
-    TableSettings, type_name,
+    ColumnDef, ColumnKind, DEFAULT_SCHEMA, DatabaseId, Duplicates, SchemaId, TIME_COLUMN, TableId,
+    TableSchema, TableSettings, type_name,
 };
 
 /// A column to be made.
@@ -180,8 +180,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Changes what can be set of a table. Rows that were merged under the old kind of duplicates stay merged, and the
-    /// partitions that there are keep their width.
+    /// Changes what can be set of a table. The partitions that there are keep their width. Rows that the old kind of
+    /// duplicates merges are merged in the files first: what they are must not depend on which of them a compaction had
+    /// come to when the kind changed.
     pub fn set_table(
         &self,
         database: &str,
@@ -190,10 +191,33 @@ impl Engine {
         settings: TableSettings,
     ) -> Result<(), Error> {
         check_settings(&settings)?;
-        self.change(|catalogue| {
-            let id = find_table(catalogue, database, schema, table)?.id;
-            Ok(Definition::SetTable { id, settings })
-        })
+        loop {
+            let found = find_table(&self.catalogue(), database, schema, table)?;
+            let merges = found.settings.duplicates != Duplicates::Keep
+                && found.settings.duplicates != settings.duplicates;
+            if merges {
+                // While writers go on; what they write meanwhile is looked at while they wait.
+                let (before, ()) = self.moment(|| (self.log.durable(), ()));
+                if has_unmerged(&before, &found)? {
+                    self.settle()?;
+                }
+            }
+            let mut sequencer = lock(&self.sequencer);
+            let now = self.catalogue().table(found.id);
+            if now.is_none_or(|now| now.settings.duplicates != found.settings.duplicates) {
+                continue;
+            }
+            if merges {
+                let (now, ()) = self.moment(|| (sequencer.next_lsn - 1, ()));
+                if has_unmerged(&now, &found)? {
+                    return Err(Error::Unmerged {
+                        table: found.name.clone(),
+                    });
+                }
+            }
+            let id = found.id;
+            return self.commit(&mut sequencer, &[Definition::SetTable { id, settings }]);
+        }
     }
 
     /// Gives a table another name.

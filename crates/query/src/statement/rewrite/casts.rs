@@ -10,6 +10,8 @@ use datafusion::sql::sqlparser::ast::{
     helpers::attached_token::AttachedToken, visit_expressions, visit_expressions_mut,
 };
 
+use crate::statement::types::null;
+
 /// Names casts that are groups beside what they cast, wherever the query has them.
 pub(super) fn rewrite(query: &mut Query) {
     let mut casts = Vec::new();
@@ -21,7 +23,7 @@ pub(super) fn rewrite(query: &mut Query) {
     // Parts come before the whole, so that none is visited again in what it became.
     let _: ControlFlow<()> = visit_expressions_mut(query, |expr| {
         if let Some(at) = casts.iter().position(|cast| is_same_cast(cast, expr)) {
-            *expr = named(std::mem::replace(expr, super::null()), at + 1);
+            *expr = named(std::mem::replace(expr, null()), at + 1);
         }
         ControlFlow::Continue(())
     });

@@ -5,13 +5,15 @@
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator};
 
+use crate::statement::types::null;
+
 /// Puts a chain of conditions together that holds such an operand. It is to be called for the whole chain first.
 pub(super) fn rebalance(expr: &mut Expr) {
     if !swallows(expr) {
         return;
     }
     let mut parts = Vec::new();
-    flatten(std::mem::replace(expr, super::null()), &mut parts);
+    flatten(std::mem::replace(expr, null()), &mut parts);
     if let Some(whole) = any_of(parts) {
         *expr = whole;
     }

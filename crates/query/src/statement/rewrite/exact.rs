@@ -8,6 +8,8 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, DataType, ExactNumberInfo, Expr, UnaryOperator, Value,
 };
 
+use crate::statement::types::cast;
+
 /// Digits that every float keeps.
 const DIGITS_OF_FLOAT: usize = 15;
 
@@ -61,8 +63,8 @@ fn spell(expr: &mut Expr) {
     };
     let info = ExactNumberInfo::PrecisionAndScale(precision, scale_signed);
     let text = Expr::value(Value::SingleQuotedString(text));
-    let exact = super::cast(text, DataType::Numeric(info));
-    *expr = super::cast(exact, DataType::DoublePrecision);
+    let exact = cast(text, DataType::Numeric(info));
+    *expr = cast(exact, DataType::DoublePrecision);
 }
 
 /// A number as it was written, with its sign.

@@ -5,6 +5,8 @@
 
 use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr};
 
+use crate::statement::types::null;
+
 /// Puts a chain of arithmetic that holds a `^` together by `PostgreSQL`'s precedence.
 pub(super) fn rebalance(expr: &mut Expr) {
     if !matches!(
@@ -17,7 +19,7 @@ pub(super) fn rebalance(expr: &mut Expr) {
         return;
     }
     let (mut operands, mut operators) = (Vec::new(), Vec::new());
-    let chain = std::mem::replace(expr, super::null());
+    let chain = std::mem::replace(expr, null());
     flatten(chain, &mut operands, &mut operators);
     let (mut done, mut waiting): (Vec<Expr>, Vec<BinaryOperator>) = (Vec::new(), Vec::new());
     let mut operands = operands.into_iter();

@@ -8,6 +8,8 @@ use datafusion::sql::sqlparser::ast::{BinaryOperator, Expr, UnaryOperator, Value
 
 use crate::error::Error;
 
+use crate::statement::types::null;
+
 /// Turns the comparison into `~`, if the pattern is a literal.
 pub(super) fn rewrite(expr: &mut Expr) -> Result<(), Error> {
     let Expr::SimilarTo {
@@ -31,7 +33,7 @@ pub(super) fn rewrite(expr: &mut Expr) -> Result<(), Error> {
     };
     let negated = *negated;
     let matches = Expr::BinaryOp {
-        left: std::mem::replace(value, Box::new(super::null())),
+        left: std::mem::replace(value, Box::new(null())),
         op: BinaryOperator::PGRegexMatch,
         right: Box::new(regular),
     };
@@ -50,7 +52,7 @@ pub(super) fn rewrite(expr: &mut Expr) -> Result<(), Error> {
 fn of_literal(pattern: &Expr, escape: Option<char>) -> Option<Expr> {
     match pattern {
         Expr::Nested(inner) => of_literal(inner, escape),
-        Expr::Value(value) if matches!(value.value, Value::Null) => Some(super::null()),
+        Expr::Value(value) if matches!(value.value, Value::Null) => Some(null()),
         Expr::Value(value) => {
             let regular = regular(text(&value.value)?, escape);
             Some(Expr::value(Value::SingleQuotedString(regular)))

@@ -11,7 +11,7 @@ use datafusion::logical_expr::expr::BinaryExpr;
 use datafusion::logical_expr::{Expr, Operator};
 use nilometer_engine::{Error, SeriesId, Snapshot, TableSchema};
 
-use crate::tables::catalogue::ReadContext;
+use crate::shared::StoreState;
 
 /// Series of one batch.
 const BATCH_SERIES: usize = 8192;
@@ -88,10 +88,10 @@ fn only_name(filter: &Expr) -> Option<(usize, String)> {
 
 /// The rows, batch by batch.
 pub(super) fn batches(
-    reading: &ReadContext,
+    store: &StoreState,
     wanted: &Wanted,
 ) -> impl Iterator<Item = Result<RecordBatch, Error>> + use<> {
-    let snapshot = Arc::clone(&reading.snapshot);
+    let snapshot = Arc::clone(&store.snapshot);
     let mut tables = VecDeque::new();
     for database in snapshot.databases() {
         if !wanted.has(0, &database) {
@@ -264,7 +264,10 @@ mod tests {
         session
             .write_lines(lines.as_bytes(), nilometer_lineproto::Precision::Nanosecond)
             .unwrap();
-        let reading = Sql::new(engine, SqlOptions::default()).unwrap().reading();
+        let store = Sql::new(engine, SqlOptions::default())
+            .unwrap()
+            .reading()
+            .store();
         let all = schema();
         let all = all.fields().iter().map(|it| it.name().as_str()).collect();
         for (columns, names) in [
@@ -274,8 +277,7 @@ mod tests {
             (vec![0, 1, 2, 3, 4], all),
         ] {
             let wanted = Wanted::of(columns, &[], None);
-            let batches: Vec<RecordBatch> =
-                batches(&reading, &wanted).map(Result::unwrap).collect();
+            let batches: Vec<RecordBatch> = batches(&store, &wanted).map(Result::unwrap).collect();
             let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
             assert_eq!(rows, 4);
             for batch in batches {

@@ -7,11 +7,10 @@ use nilometer_engine::{Error, RelationSchema, RetentionTime, Snapshot, TableId, 
 
 use super::rows::{Cell, Of, Rows};
 use crate::ShownSetting;
+use crate::shared::StoreState;
 use crate::statement::name::TableName;
-use crate::statement::settings::duration_text;
+use crate::statement::settings::{duplicates_text, duration_text, retention_text};
 use crate::statement::types::{self, kind_of, type_of};
-use crate::tables::catalogue::ReadContext;
-use crate::tables::describe::{duplicates_text, retention_text};
 use crate::tables::relation;
 use crate::tables::view;
 
@@ -26,8 +25,8 @@ pub(super) fn no_databases() -> Rows {
     ])
 }
 
-pub(super) fn databases(reading: &ReadContext) -> Rows {
-    let snapshot = &reading.snapshot;
+pub(super) fn databases(store: &StoreState) -> Rows {
+    let snapshot = &store.snapshot;
     let mut rows = no_databases();
     for database in snapshot.databases() {
         let schemas = snapshot.schemas(&database).unwrap_or_default();
@@ -57,8 +56,8 @@ pub(super) fn no_schemas() -> Rows {
     ])
 }
 
-pub(super) fn schemas(reading: &ReadContext) -> Rows {
-    let snapshot = &reading.snapshot;
+pub(super) fn schemas(store: &StoreState) -> Rows {
+    let snapshot = &store.snapshot;
     let mut rows = no_schemas();
     for (database, schema) in all_schemas(snapshot) {
         let is_default = snapshot.default_schema(&database).as_deref() == Some(&schema);
@@ -129,8 +128,8 @@ pub(super) fn no_tables() -> Rows {
     ])
 }
 
-pub(super) fn tables(reading: &ReadContext) -> Result<Rows, Error> {
-    let snapshot = &reading.snapshot;
+pub(super) fn tables(store: &StoreState) -> Result<Rows, Error> {
+    let snapshot = &store.snapshot;
     let mut rows = no_tables();
     let mut failed = None;
     each_table(snapshot, |database, schema, name, table| {
@@ -186,9 +185,9 @@ pub(super) fn no_columns() -> Rows {
     ])
 }
 
-pub(super) fn columns(reading: &ReadContext) -> Rows {
+pub(super) fn columns(store: &StoreState) -> Rows {
     let mut rows = no_columns();
-    each_table(&reading.snapshot, |database, schema, name, table| {
+    each_table(&store.snapshot, |database, schema, name, table| {
         for (at, field) in table.arrow_schema().fields().iter().enumerate() {
             rows.push([
                 Cell::from(database),
@@ -202,7 +201,7 @@ pub(super) fn columns(reading: &ReadContext) -> Rows {
             ]);
         }
     });
-    each_relation(&reading.snapshot, |database, schema, relation| {
+    each_relation(&store.snapshot, |database, schema, relation| {
         for (at, column) in relation.columns.iter().enumerate() {
             rows.push([
                 Cell::from(database),
@@ -235,13 +234,13 @@ pub(super) fn no_segments() -> Rows {
     ])
 }
 
-pub(super) fn segments(reading: &ReadContext) -> Rows {
+pub(super) fn segments(store: &StoreState) -> Rows {
     let mut names: HashMap<TableId, [String; 3]> = HashMap::new();
-    each_table(&reading.snapshot, |database, schema, name, table| {
+    each_table(&store.snapshot, |database, schema, name, table| {
         names.insert(table.id, [database, schema, name].map(str::to_owned));
     });
     let mut rows = no_segments();
-    for segment in reading.snapshot.segments() {
+    for segment in store.snapshot.segments() {
         // Without a partition it holds what is left of several tables.
         let partition = segment.partition;
         let place = partition.and_then(|(table, ..)| names.get(&table));
@@ -272,8 +271,8 @@ pub(super) fn no_jobs() -> Rows {
     Rows::new(&[("job", Text), ("is_running", Truth), ("detail", Text)])
 }
 
-pub(super) fn jobs(reading: &ReadContext) -> Rows {
-    let jobs = reading.shared.engine.jobs();
+pub(super) fn jobs(store: &StoreState) -> Rows {
+    let jobs = store.shared.engine.jobs();
     let mut rows = no_jobs();
     rows.push([
         Cell::from("flush"),
@@ -294,7 +293,7 @@ pub(super) fn jobs(reading: &ReadContext) -> Rows {
         jobs.is_indexing.into(),
         "writes the index of series".into(),
     ]);
-    let retention = match reading.shared.engine.retention_time() {
+    let retention = match store.shared.engine.retention_time() {
         None => "no table has had a retention since the store was opened".to_owned(),
         Some(RetentionTime::Believed(now)) => format!("the time is {}", instant(now)),
         Some(RetentionTime::Paused { wall, believed }) => format!(
@@ -317,9 +316,9 @@ pub(super) fn no_queries() -> Rows {
     ])
 }
 
-pub(super) fn queries(reading: &ReadContext) -> Rows {
+pub(super) fn queries(store: &StoreState) -> Rows {
     let mut rows = no_queries();
-    for query in reading.shared.statements.list() {
+    for query in store.shared.statements.list() {
         rows.push([
             Cell::from(query.id),
             query.database.into(),
@@ -335,9 +334,9 @@ pub(super) fn no_settings() -> Rows {
     Rows::new(&[("name", Text), ("value", Text), ("source", Text)])
 }
 
-pub(super) fn settings(reading: &ReadContext) -> Rows {
+pub(super) fn settings(store: &StoreState) -> Rows {
     let mut rows = no_settings();
-    for setting in all_settings(reading) {
+    for setting in all_settings(store) {
         rows.push([
             Cell::from(setting.name),
             setting.value.into(),
@@ -348,16 +347,16 @@ pub(super) fn settings(reading: &ReadContext) -> Rows {
 }
 
 /// Names of all settings.
-pub(crate) fn setting_names(reading: &ReadContext) -> Vec<String> {
-    let all = all_settings(reading).into_iter();
+pub(crate) fn setting_names(store: &StoreState) -> Vec<String> {
+    let all = all_settings(store).into_iter();
     all.map(|setting| setting.name).collect()
 }
 
 /// Settings of statements and of the store, under the names that flags have; what the program around them says of one
 /// stands in its place. Sorted.
-fn all_settings(reading: &ReadContext) -> Vec<ShownSetting> {
-    let sql = &reading.shared.options;
-    let store = reading.shared.engine.options();
+fn all_settings(store: &StoreState) -> Vec<ShownSetting> {
+    let sql = &store.shared.options;
+    let store = store.shared.engine.options();
     let compaction = &store.compaction;
     let own: [(&str, &dyn Debug); 26] = [
         ("query-threads", &sql.threads),
@@ -414,8 +413,8 @@ pub(super) fn no_metrics() -> Rows {
     Rows::new(&[("name", Text), ("value", Number)])
 }
 
-pub(super) fn metrics(reading: &ReadContext) -> Rows {
-    let metrics = reading.shared.engine.metrics();
+pub(super) fn metrics(store: &StoreState) -> Rows {
+    let metrics = store.shared.engine.metrics();
     let mut rows = no_metrics();
     let all = [
         ("rows_written", metrics.rows_written),

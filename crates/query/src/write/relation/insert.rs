@@ -17,11 +17,12 @@ use nilometer_engine::{
 };
 
 use super::super::insert::{named_columns, rows, source_of, unsupported};
+use super::super::source::select;
 use super::super::update::assigned;
-use super::super::{Kept, TRIES_MAX, Writing, is_overtaken, select};
+use super::super::writing::{Kept, TRIES_MAX, Writing, is_overtaken};
 use super::{Tried, changed, changed_columns, moves, reader_of, write};
 use crate::error::{Error, Position};
-use crate::sql::blocking;
+use crate::execution::blocking;
 use crate::statement::name::{Name, TableName, quoted};
 use crate::tables::catalogue::EXCLUDED;
 
@@ -45,7 +46,7 @@ struct Set {
 }
 
 /// Carries out an INSERT. Returns how many rows are new or changed.
-pub(in crate::write) async fn insert<'a>(
+pub(crate) async fn insert<'a>(
     writing: Writing<'a>,
     mut insert: Insert,
     name: &TableName,
@@ -62,7 +63,7 @@ pub(in crate::write) async fn insert<'a>(
         return Ok((0, writing));
     }
     if matches!(on_conflict, OnConflict::Error) {
-        let engine = Arc::clone(writing.sql.engine());
+        let engine = writing.engine();
         let done = blocking(move || {
             let written = rows.len() as u64;
             engine.write_relations(&[RelationChange::Insert(schema, rows)])?;

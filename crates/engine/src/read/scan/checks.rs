@@ -1,4 +1,4 @@
-//! The check before a change of type: the first value that the new type would lose.
+//! What a change of a table asks all its rows: whether another type keeps their values, whether files have merged them.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use super::request::{Narrowing, ScanRequest};
 use crate::cast::{Value, converts};
 use crate::error::Error;
 use crate::moment::Moment;
-use crate::schema::TableSchema;
+use crate::schema::{Duplicates, TableSchema};
 
 /// A value that does not convert without loss.
 #[derive(Debug, PartialEq)]
@@ -96,4 +96,28 @@ fn shown(value: Value<'_>) -> String {
             format!("{:?}", String::from_utf8_lossy(start))
         }
     }
+}
+
+/// Whether a table has rows that are merged only when they are read. Reads the times of all its rows.
+pub(crate) fn has_unmerged(moment: &Moment, table: &Arc<TableSchema>) -> Result<bool, Error> {
+    let kept = table.changed(|table| table.settings.duplicates = Duplicates::Keep);
+    Ok(count_rows(moment, table)? != count_rows(moment, &Arc::new(kept))?)
+}
+
+fn count_rows(moment: &Moment, table: &Arc<TableSchema>) -> Result<usize, Error> {
+    let request = ScanRequest {
+        table: Arc::clone(table),
+        projection: vec![0],
+        time: i64::MIN..=i64::MAX,
+        tags: Vec::new(),
+        limit: None,
+    };
+    let scan = Scan::plan(moment, &request, &Narrowing::None)?;
+    let mut rows = 0;
+    for morsel in 0..scan.morsels() {
+        for batch in scan.read(morsel) {
+            rows += batch?.num_rows();
+        }
+    }
+    Ok(rows)
 }

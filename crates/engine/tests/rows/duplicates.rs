@@ -1,0 +1,157 @@
+//! The kind of duplicates of a table that has rows: what they are does not depend on which of them were merged in files.
+//!
+//! A table `last` had `f=1` and, of the same series and time, `i=2`. Told to be `unique`, it answered `f` as NULL, told to be
+//! `last` again as 1; settled before, it kept 1 throughout, and a compaction in between had lost it.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
+
+use std::path::Path;
+use std::sync::Arc;
+
+use nilometer_engine::disk::{Disk, MemoryDisk};
+use nilometer_engine::ingest::Session;
+use nilometer_engine::{Duplicates, Engine, Options, SystemClock, TableSettings};
+use nilometer_lineproto::Precision;
+
+use crate::support::everything;
+
+/// What is done with rows before their table is changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Rest {
+    InMemory,
+    InOneFile,
+    InTwoFiles,
+    Settled,
+    ReadFromLog,
+}
+
+const RESTS: [Rest; 5] = [
+    Rest::InMemory,
+    Rest::InOneFile,
+    Rest::InTwoFiles,
+    Rest::Settled,
+    Rest::ReadFromLog,
+];
+
+fn open(disk: &Arc<MemoryDisk>) -> Arc<Engine> {
+    let disk: Arc<dyn Disk> = Arc::clone(disk) as _;
+    let clock = Arc::new(SystemClock);
+    Arc::new(Engine::open(disk, clock, Path::new("/d"), Options::default()).unwrap())
+}
+
+fn set(engine: &Engine, duplicates: Duplicates) {
+    let settings = TableSettings {
+        duplicates,
+        ..TableSettings::default()
+    };
+    engine.set_table("d", "public", "m", settings).unwrap();
+}
+
+/// The rows of `m`, each as `field=value` in the order of the fields.
+fn rows(engine: &Arc<Engine>) -> Vec<String> {
+    let all = everything(engine).unwrap();
+    let rows = all["d.public.m"].iter();
+    let shown = rows.map(|row| {
+        let fields = row.iter().filter(|(name, _)| name.as_str() != "time");
+        let fields: Vec<String> = fields
+            .map(|(name, value)| format!("{name}={value}"))
+            .collect();
+        fields.join(" ")
+    });
+    shown.collect()
+}
+
+/// Two points of one series and time, written under `kind` and left to rest; then the table changes to each of `to`, and
+/// after each change what is read is compared, before and after a compaction and after a start.
+fn check(kind: Duplicates, points: [&str; 2], to: &[(Duplicates, &[&str])]) {
+    for rest in RESTS {
+        let disk = Arc::new(MemoryDisk::default());
+        let mut engine = open(&disk);
+        engine.create_database("d").unwrap();
+        // Makes the table and its fields, and goes again.
+        let mut session = Session::new(Arc::clone(&engine), "d").unwrap();
+        session
+            .write_lines(b"m f=0,i=0i 5", Precision::Nanosecond)
+            .unwrap();
+        set(&engine, kind);
+        for point in points {
+            session
+                .write_lines(point.as_bytes(), Precision::Nanosecond)
+                .unwrap();
+            if rest == Rest::InTwoFiles {
+                engine.flush().unwrap();
+            }
+        }
+        drop(session);
+        match rest {
+            Rest::InMemory | Rest::InTwoFiles => {}
+            Rest::InOneFile => engine.flush().unwrap(),
+            Rest::Settled => engine.settle().unwrap(),
+            Rest::ReadFromLog => {
+                drop(engine);
+                engine = open(&disk);
+            }
+        }
+        for (kind, expected) in to {
+            set(&engine, *kind);
+            let mut expected: Vec<String> = expected.iter().map(|row| (*row).to_owned()).collect();
+            expected.push("f=0 i=0".to_owned());
+            assert_eq!(rows(&engine), expected, "{rest:?}, now {kind:?}");
+            if *kind != Duplicates::Keep {
+                engine.settle().unwrap();
+                assert_eq!(rows(&engine), expected, "{rest:?}, {kind:?} settled");
+            }
+            drop(engine);
+            engine = open(&disk);
+            assert_eq!(rows(&engine), expected, "{rest:?}, {kind:?} opened again");
+        }
+    }
+}
+
+#[test]
+fn what_was_merged_by_field_stays_so() {
+    let merged = ["f=1 i=2"].as_slice();
+    check(
+        Duplicates::Last,
+        ["m f=1 1", "m i=2i 1"],
+        &[
+            (Duplicates::Unique, merged),
+            (Duplicates::Last, merged),
+            (Duplicates::Keep, merged),
+            (Duplicates::Last, merged),
+        ],
+    );
+}
+
+#[test]
+fn what_replaced_a_row_does_not_bring_it_back() {
+    let replaced = ["i=2"].as_slice();
+    check(
+        Duplicates::Unique,
+        ["m f=1 1", "m i=2i 1"],
+        &[
+            (Duplicates::Last, replaced),
+            (Duplicates::Keep, replaced),
+            (Duplicates::Unique, replaced),
+        ],
+    );
+}
+
+#[test]
+fn rows_that_were_kept_are_merged_by_the_rule_that_comes() {
+    let kept = ["f=1", "i=2"].as_slice();
+    check(
+        Duplicates::Keep,
+        ["m f=1 1", "m i=2i 1"],
+        &[
+            (Duplicates::Keep, kept),
+            (Duplicates::Last, &["f=1 i=2"]),
+            (Duplicates::Unique, &["f=1 i=2"]),
+        ],
+    );
+    check(
+        Duplicates::Keep,
+        ["m f=1 1", "m i=2i 1"],
+        &[(Duplicates::Unique, &["i=2"]), (Duplicates::Last, &["i=2"])],
+    );
+}

@@ -1,0 +1,186 @@
+//! From a query to its physical plan, in one line: a template of its shape, else the rules for plain queries, else all rules.
+//!
+//! Does: choose the way, and teach the templates what a plain query of a new shape looks like. Does not: resolve names or
+//! settle what a statement means (`plan.rs`), or start a plan.
+
+use std::sync::Arc;
+
+use datafusion::execution::context::SessionState;
+use datafusion::execution::memory_pool::MemoryPool;
+use datafusion::logical_expr::LogicalPlan;
+use datafusion::physical_plan::{ExecutionPlan, displayable};
+use nilometer_engine::MemoryBudget;
+
+use crate::error::Error;
+use crate::operators::window;
+use crate::planning::plain::is_plain;
+use crate::planning::plan::{explain_by_text, plan_as_asked, read_times, reads_information_schema};
+use crate::planning::templates::{Shape, Templates};
+use crate::statement::Question;
+use crate::statement::headings::Names;
+use crate::statement::name::NameScope;
+use crate::tables::catalogue::ReadContext;
+
+/// Plans queries.
+pub(crate) struct QueryPlanner {
+    /// What queries that are not plain are planned with.
+    all_rules: SessionState,
+    templates: Templates,
+}
+
+/// A query that can be started.
+pub(crate) struct PhysicalQuery {
+    pub(crate) plan: Arc<dyn ExecutionPlan>,
+    /// It lists tables, columns or functions as the standard has it.
+    pub(crate) lists_functions: bool,
+    /// What the columns of its answer are called, if not as in the plan.
+    pub(crate) headings: Option<Names>,
+}
+
+/// The optimized plan of a query whose shape has a template.
+pub(crate) struct BoundTemplate {
+    plan: LogicalPlan,
+    headings: Option<Names>,
+}
+
+impl QueryPlanner {
+    pub(crate) fn new(all_rules: SessionState, budget: &MemoryBudget) -> Self {
+        Self {
+            all_rules,
+            templates: Templates::new(budget),
+        }
+    }
+
+    /// The first way: the template of its shape, if there is one.
+    pub(crate) fn template(
+        &self,
+        reading: &ReadContext,
+        place: &NameScope,
+        shape: &Shape,
+    ) -> Option<BoundTemplate> {
+        let (plan, headings) = self.templates.plan(reading, place, shape)?;
+        Some(BoundTemplate { plan, headings })
+    }
+
+    /// What a template comes to. `None` = it does not, and the whole way says what is wrong.
+    pub(crate) async fn plan_template(
+        &self,
+        session: &SessionState,
+        bound: BoundTemplate,
+    ) -> Option<PhysicalQuery> {
+        let planner = session.query_planner();
+        let plan = planner.create_physical_plan(&bound.plan, session).await;
+        Some(PhysicalQuery {
+            plan: plan.ok()?,
+            lists_functions: false,
+            headings: bound.headings,
+        })
+    }
+
+    /// The whole way, from a parsed query. `shape` = it may become a template.
+    pub(crate) async fn plan(
+        &self,
+        reading: &ReadContext,
+        session: &SessionState,
+        place: &NameScope,
+        question: Question,
+        shape: Option<&Shape>,
+        memory: &Arc<dyn MemoryPool>,
+    ) -> Result<PhysicalQuery, Error> {
+        let Question {
+            statement,
+            headings,
+        } = question;
+        let asked = plan_as_asked(reading, session, place, &statement).await?;
+        let plan = read_times(asked.clone(), &reading.zone, &statement)?;
+        let headings = headings.of(asked.schema());
+        let learn = |optimized: &LogicalPlan| {
+            if let Some(shape) = shape {
+                let names = headings.as_ref();
+                self.templates.learn(place, shape, &asked, optimized, names);
+            }
+        };
+        let planned = self.plan_logical(session, &plan, memory, learn).await;
+        let planned = planned.map_err(|error| explain_by_text(error, &statement))?;
+        Ok(PhysicalQuery {
+            headings,
+            ..planned
+        })
+    }
+
+    /// The way of a logical plan; `learn` gets the optimized one if it is plain.
+    pub(crate) async fn plan_logical(
+        &self,
+        session: &SessionState,
+        plan: &LogicalPlan,
+        memory: &Arc<dyn MemoryPool>,
+        learn: impl FnOnce(&LogicalPlan),
+    ) -> Result<PhysicalQuery, Error> {
+        let lists_functions = reads_information_schema(plan)?;
+        let plan = if is_plain(plan)? {
+            let optimized = session.optimize(plan)?;
+            learn(&optimized);
+            let planner = session.query_planner();
+            planner.create_physical_plan(&optimized, session).await?
+        } else {
+            let charged = window::charge(plan.clone(), memory)?;
+            let session = self.with_all_rules(session);
+            session.create_physical_plan(&charged).await?
+        };
+        Ok(PhysicalQuery {
+            plan,
+            lists_functions,
+            headings: None,
+        })
+    }
+
+    /// The same session for a query that is not plain: at the same time, with all rules.
+    fn with_all_rules(&self, session: &SessionState) -> SessionState {
+        let mut all = self.all_rules.clone();
+        *all.execution_props_mut() = session.execution_props().clone();
+        all
+    }
+
+    /// How a plain query is planned, how it would be with all rules, and how from the template of its shape, of which it
+    /// makes one if there is none and it can be; `None` = it is not plain. For tests.
+    pub(crate) async fn ways(
+        &self,
+        reading: &ReadContext,
+        place: &NameScope,
+        question: Question,
+        shape: Option<&Shape>,
+    ) -> Result<Option<[String; 3]>, Error> {
+        let session = reading.session(place);
+        let statement = question.statement;
+        let asked = plan_as_asked(reading, &session, place, &statement).await?;
+        let plan = read_times(asked.clone(), &reading.zone, &statement)?;
+        if !is_plain(&plan)? {
+            return Ok(None);
+        }
+        let all = self.with_all_rules(&session);
+        let shown =
+            |plan: Arc<dyn ExecutionPlan>| displayable(plan.as_ref()).indent(false).to_string();
+        let fewer = shown(session.create_physical_plan(&plan).await?);
+        let all = shown(all.create_physical_plan(&plan).await?);
+        let mut by_template = fewer.clone();
+        if let Some(shape) = shape {
+            let mut bound = self.template(reading, place, shape);
+            if bound.is_none() {
+                let optimized = session.optimize(&plan)?;
+                self.templates.learn(place, shape, &asked, &optimized, None);
+                bound = self.template(reading, place, shape);
+            }
+            if let Some(bound) = bound {
+                let session = &reading.shared.session;
+                let planner = session.query_planner();
+                by_template = shown(planner.create_physical_plan(&bound.plan, session).await?);
+            }
+        }
+        Ok(Some([fewer, all, by_template]))
+    }
+
+    /// Number of templates. For tests.
+    pub(crate) fn templates(&self) -> usize {
+        self.templates.len()
+    }
+}
