@@ -4,4 +4,5 @@
 
 pub(crate) mod database;
 pub(crate) mod error;
+pub(crate) mod languages;
 pub(crate) mod rows;

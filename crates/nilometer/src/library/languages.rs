@@ -1,0 +1,16 @@
+//! The languages that this build has.
+
+use std::sync::Arc;
+
+use nilometer_engine::Engine;
+use nilometer_query::Sql;
+use nilometer_service::{Error, Language, QueryOptions};
+
+/// All languages over an engine, for a [`Service`](nilometer_service::Service).
+pub fn languages(
+    engine: &Arc<Engine>,
+    options: &QueryOptions,
+) -> Result<Vec<Arc<dyn Language>>, Error> {
+    let sql = Sql::new(Arc::clone(engine), options.clone())?;
+    Ok(vec![Arc::new(sql)])
+}
