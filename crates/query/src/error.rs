@@ -7,6 +7,7 @@ use datafusion::common::{Diagnostic, SchemaError};
 use datafusion::error::DataFusionError;
 use nilometer_service::Error as ServiceError;
 pub use nilometer_service::Position;
+use nilometer_service::define::{DefineError, Object};
 
 use crate::limits::attempt::TooManyRows;
 
@@ -225,6 +226,55 @@ impl Error {
             .into();
         }
         error.into()
+    }
+
+    /// What is wrong with a name that stands here. Where the advice is a statement, it is said in SQL.
+    pub(crate) fn of_name(error: DefineError, position: Option<Position>) -> Self {
+        let message = match error {
+            DefineError::Unknown {
+                what,
+                name,
+                nearest,
+            } => return Self::unknown(what, name, nearest, position),
+            DefineError::SchemaInUse {
+                schema,
+                tables,
+                views,
+            } => format!(
+                "the schema \"{schema}\" has {tables} tables and {views} views; write DROP SCHEMA {schema} CASCADE to drop them too"
+            ),
+            DefineError::IsView { name } => format!(
+                "\"{name}\" is a view; change what it reads, or make it again with CREATE OR REPLACE VIEW"
+            ),
+            other => other.to_string(),
+        };
+        Self::Plan { message, position }
+    }
+
+    fn unknown(
+        what: Object,
+        name: String,
+        nearest: Option<String>,
+        position: Option<Position>,
+    ) -> Self {
+        match what {
+            Object::Table => Self::UnknownTable {
+                name,
+                nearest,
+                position,
+            },
+            Object::Column => Self::UnknownColumn {
+                name,
+                nearest,
+                position,
+            },
+            Object::Database | Object::Schema | Object::View => Self::UnknownName {
+                what: what.word(),
+                name,
+                nearest,
+                position,
+            },
+        }
     }
 
     /// What a panic says.

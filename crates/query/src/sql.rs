@@ -18,6 +18,7 @@ use datafusion::physical_plan::{
 use datafusion::prelude::SessionConfig;
 use futures::FutureExt;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine};
+use nilometer_service::define::Change;
 use nilometer_service::executor;
 use tokio_util::sync::CancellationToken;
 
@@ -44,7 +45,7 @@ use crate::planning::planner;
 use crate::planning::templates::{Shape, Templates};
 use crate::semantics::zone::Zone;
 use crate::statement::name::NameScope;
-use crate::statement::{self, Bounds, Change, Question, Show, Statement};
+use crate::statement::{self, Bounds, Question, Show, Statement, WrittenChange};
 use crate::tables::catalogue::ReadContext;
 use crate::tables::describe;
 use crate::write::{self, Writing};
@@ -501,14 +502,11 @@ impl Sql {
         &self,
         reading: &ReadContext,
         place: NameScope,
-        change: Change,
+        written: WrittenChange,
     ) -> Result<(), Error> {
-        if let Change::CreateView(view) = &change {
-            let name = view.path.clone().table(&place)?;
-            describe::check_view(reading, &name, &view.query).await?;
-        }
+        write::change::check(reading, &place, &written).await?;
         let engine = Arc::clone(&self.shared.engine);
-        blocking(move || statement::run_change(&engine, &place, change)).await
+        blocking(move || write::change::run(&engine, place, written)).await
     }
 }
 
@@ -521,11 +519,12 @@ fn place_of(
     let schema = reading.snapshot.default_schema(database);
     let of_databases = matches!(
         statement,
-        Statement::Change(
-            Change::CreateDatabase { .. }
+        Statement::Change(WrittenChange {
+            change: Change::CreateDatabase { .. }
                 | Change::DropDatabase { .. }
-                | Change::RenameDatabase { .. }
-        ) | Statement::Show(Show::Databases { .. })
+                | Change::RenameDatabase { .. },
+            ..
+        }) | Statement::Show(Show::Databases { .. })
             | Statement::Kill(_)
     );
     if schema.is_none() && !of_databases {

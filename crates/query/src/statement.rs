@@ -22,7 +22,7 @@ use bounds::{check_tables, check_tokens};
 use grammar::Grammar;
 use headings::Headings;
 
-pub(crate) use change::{Change, run::run as run_change};
+pub(crate) use change::WrittenChange;
 pub(crate) use show::{Show, unknown_setting};
 
 /// Parentheses, sub-selects and the like inside each other.
@@ -56,7 +56,7 @@ pub(crate) enum Statement {
     Update(Box<ast::Update>),
     Delete(Box<ast::Delete>),
     Show(Show),
-    Change(Change),
+    Change(WrittenChange),
     /// Ends the query of this number.
     Kill(u64),
 }

@@ -5,6 +5,7 @@ use std::{fmt, io};
 use nilometer_engine::Error as EngineError;
 
 use crate::class::{self, Class};
+use crate::define::{DefineError, Part};
 
 /// A place in a statement; both count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,6 +79,15 @@ pub enum Error {
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
     },
+    /// A definition names something that is not there, or that cannot be changed so.
+    #[error("{source}")]
+    Define {
+        /// Which of the change's names it is about.
+        part: Part,
+        /// What is wrong with it.
+        #[source]
+        source: DefineError,
+    },
     /// Nothing is begun any more.
     #[error("the server is shutting down")]
     Stopping,
@@ -102,6 +112,7 @@ impl Error {
             Self::BodyMemory { .. } | Self::Stopping => Class::Busy,
             Self::QueryTime { .. } => Class::Time,
             Self::Statement { class, .. } => *class,
+            Self::Define { .. } => Class::BadRequest,
             Self::Engine(error) => Class::of(error),
         }
     }
