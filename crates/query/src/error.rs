@@ -5,9 +5,9 @@ use std::any::Any;
 use arrow::error::ArrowError;
 use datafusion::common::{Diagnostic, SchemaError};
 use datafusion::error::DataFusionError;
-use nilometer_service::Error as ServiceError;
-pub use nilometer_service::Position;
 use nilometer_service::define::{DefineError, Object};
+use nilometer_service::{Ended, Error as ServiceError};
+pub use nilometer_service::{OverMemory, Position};
 
 use crate::limits::attempt::TooManyRows;
 
@@ -144,10 +144,10 @@ pub enum Error {
         limit_ms: u64,
     },
     /// Who asked does not want the answer any more; see [`Sql::cancelled_by`](crate::Sql::cancelled_by).
-    #[error("the statement was cancelled by its caller")]
+    #[error("{}", ServiceError::Cancelled)]
     Cancelled,
     /// Somebody ended the query.
-    #[error("the query was ended by KILL QUERY {id}")]
+    #[error("{}", ServiceError::Killed { id: *id })]
     Killed {
         /// Its number.
         id: u64,
@@ -160,38 +160,6 @@ pub enum Error {
     Internal {
         /// What it said.
         message: String,
-    },
-}
-
-/// A limit of the queries' memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum OverMemory {
-    /// The query's own.
-    #[error(
-        "the query needs more memory than the {bytes_max} bytes one query may use; narrow it or raise query-memory-bytes-max"
-    )]
-    Query {
-        /// The limit in force.
-        bytes_max: usize,
-    },
-    /// That of all queries together.
-    #[error(
-        "the running queries need more memory than the {bytes_max} bytes they may use together; try again later or raise queries-memory-bytes-max"
-    )]
-    Shared {
-        /// The limit in force.
-        bytes_max: usize,
-    },
-    /// What the store's memory budget leaves to queries.
-    #[error(
-        "the running queries need more memory than the {limit} bytes that a budget of {total} leaves them now; try again later, narrow them or raise memory-bytes-max"
-    )]
-    Budget {
-        /// What queries may have now, in bytes.
-        limit: u64,
-        /// The whole budget.
-        total: u64,
     },
 }
 
@@ -297,6 +265,16 @@ impl Error {
 impl From<nilometer_engine::Error> for Error {
     fn from(error: nilometer_engine::Error) -> Self {
         Self::Engine(error)
+    }
+}
+
+impl From<Ended> for Error {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::Cancelled => Self::Cancelled,
+            Ended::Killed { id } => Self::Killed { id },
+            Ended::Time { limit_ms } => Self::Time { limit_ms },
+        }
     }
 }
 

@@ -7,7 +7,6 @@ use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::TaskContext;
 use datafusion::execution::context::SessionState;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -19,7 +18,7 @@ use datafusion::prelude::SessionConfig;
 use futures::FutureExt;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine};
 use nilometer_service::define::Change;
-use nilometer_service::executor;
+use nilometer_service::{Running, Statements, executor};
 use tokio_util::sync::CancellationToken;
 
 use crate::Params;
@@ -30,10 +29,9 @@ use crate::function;
 use crate::limits::attempt::Attempt;
 use crate::limits::batch_size;
 use crate::limits::cooperate::cooperate;
-use crate::limits::memory::{QueryMemory, SharedMemory};
+use crate::limits::memory::pool;
 use crate::limits::room;
-use crate::limits::running::{Running, Statements};
-use crate::limits::scope::follow_tasks;
+use crate::limits::scope::{Scope, follow_tasks};
 use crate::operators::aggregate::AggregateFromStatistics;
 use crate::operators::window;
 use crate::planning::few_rows::ThreadsByRows;
@@ -68,7 +66,6 @@ pub(crate) struct Shared {
     /// The same with all rules.
     all_rules: SessionState,
     runtime: Arc<RuntimeEnv>,
-    memory: Arc<SharedMemory>,
     pub(crate) statements: Arc<Statements>,
     pub(crate) templates: Templates,
 }
@@ -83,8 +80,19 @@ impl std::fmt::Debug for Sql {
 }
 
 impl Sql {
-    /// Prepares what all statements have in common.
+    /// Prepares what all statements have in common, for a program that has no other language.
     pub fn new(engine: Arc<Engine>, options: SqlOptions) -> Result<Self, Error> {
+        let statements = Statements::new(&options, engine.budget());
+        Self::among(Arc::new(statements), engine, options)
+    }
+
+    /// Prepares what all statements have in common. Those of other languages that were given the same list are shown and
+    /// ended here too, and share the memory for queries.
+    pub fn among(
+        statements: Arc<Statements>,
+        engine: Arc<Engine>,
+        options: SqlOptions,
+    ) -> Result<Self, Error> {
         follow_tasks();
         let runtime = RuntimeEnvBuilder::new()
             // A query over its memory ends with an error; it does not fill a disk that writes need.
@@ -94,10 +102,6 @@ impl Sql {
             .build_arc()?;
         let session = session(&options, &runtime, false)?;
         let all_rules = self::session(&options, &runtime, true)?;
-        let memory = Arc::new(SharedMemory::new(
-            options.queries_memory_bytes_max,
-            engine.budget(),
-        ));
         let read_only = options.read_only;
         Ok(Self {
             shared: Arc::new(Shared {
@@ -107,8 +111,7 @@ impl Sql {
                 session,
                 all_rules,
                 runtime,
-                memory,
-                statements: Arc::default(),
+                statements,
             }),
             read_only,
             caller: CancellationToken::new(),
@@ -190,7 +193,7 @@ impl Sql {
         }
         let running = self.start(database, sql);
         if statement.needs_memory() {
-            self.begin(&running).await?;
+            running.begin().await?;
         }
         let reading = self.reading();
         let place = place_of(&reading, database, &statement)?;
@@ -231,34 +234,10 @@ impl Sql {
         }
     }
 
-    /// Waits for memory to begin with, until the statement has to end.
-    async fn begin(&self, running: &Running) -> Result<(), Error> {
-        let stop = running.stop();
-        let time_left = stop.deadline.saturating_duration_since(executor::now());
-        let begun = running.memory().begin();
-        let begun = stop.cancelled.run_until_cancelled(begun);
-        match executor::within(time_left, begun).await {
-            Some(Some(())) => Ok(()),
-            _ => Err(running
-                .ended(self.options().query_ms_max)
-                .unwrap_or(Error::Cancelled)),
-        }
-    }
-
     /// Counts a statement among those that run.
     fn start(&self, database: &str, sql: &str) -> Running {
-        let shared = &self.shared;
-        let memory = QueryMemory::new(
-            shared.options.query_memory_bytes_max,
-            Arc::clone(&shared.memory),
-        );
-        shared.statements.start(
-            database,
-            sql,
-            Arc::new(memory),
-            self.caller.clone(),
-            shared.options.query_ms_max,
-        )
+        let statements = &self.shared.statements;
+        statements.start(database, sql, &self.caller)
     }
 
     /// The newest snapshot.
@@ -340,7 +319,7 @@ impl Sql {
             return Ok(None);
         };
         let running = self.start(database, sql);
-        self.begin(&running).await?;
+        running.begin().await?;
         let session = &shared.session;
         let planned = session.query_planner().create_physical_plan(&plan, session);
         let Ok(plan) = planned.await else {
@@ -358,7 +337,7 @@ impl Sql {
         plan: &LogicalPlan,
         running: &Running,
     ) -> Result<SendableRecordBatchStream, Error> {
-        let memory: Arc<dyn MemoryPool> = Arc::clone(running.memory()) as _;
+        let memory = pool(running);
         let lists_functions = reads_information_schema(plan)?;
         let plan = if is_plain(plan)? {
             session.create_physical_plan(plan).await?
@@ -378,12 +357,12 @@ impl Sql {
         lists_functions: bool,
         running: &Running,
     ) -> Result<SendableRecordBatchStream, Error> {
-        let scope = running.scope();
+        let scope = Scope::of(running);
         let plan = room::hold(plan)?;
         let default = session.config().batch_size();
         let rows = batch_size::batch_rows(&plan, default)?;
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.shared.runtime)
-            .with_memory_pool(Arc::clone(running.memory()) as _)
+            .with_memory_pool(pool(running))
             .build_arc()?;
         if lists_functions {
             let plan = cooperate(batch_size::with_rows(plan, rows, default)?, &scope)?;

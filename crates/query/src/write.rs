@@ -26,11 +26,12 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
 use nilometer_engine::{Error as EngineError, RowKey, SeriesId, TIME_COLUMN, TableSchema};
+use nilometer_service::Running;
 use nilometer_service::define::is_reserved;
 
 use crate::answer::Answer;
 use crate::error::{Error, Position};
-use crate::limits::running::Running;
+use crate::limits::memory::pool;
 use crate::planning::plan::plan;
 use crate::semantics::times;
 use crate::semantics::zone::Zone;
@@ -115,7 +116,7 @@ impl Writing<'_> {
 
     /// A reservation in the memory of the statement.
     fn reserve(&self) -> MemoryReservation {
-        let pool: Arc<dyn MemoryPool> = Arc::clone(self.running.memory()) as _;
+        let pool = pool(&self.running);
         MemoryConsumer::new("rows to write").register(&pool)
     }
 }

@@ -6,6 +6,7 @@ use nilometer_engine::Error as EngineError;
 
 use crate::class::{self, Class};
 use crate::define::{DefineError, Part};
+use crate::statements::{Ended, OverMemory};
 
 /// A place in a statement; both count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,6 +67,18 @@ pub enum Error {
         /// The limit in force.
         limit_ms: u64,
     },
+    /// Who asked does not want the answer any more.
+    #[error("the statement was cancelled by its caller")]
+    Cancelled,
+    /// Somebody ended the query.
+    #[error("the query was ended by KILL QUERY {id}")]
+    Killed {
+        /// Its number.
+        id: u64,
+    },
+    /// The query needs more memory than it, or all of them together, may use.
+    #[error(transparent)]
+    Memory(#[from] OverMemory),
     /// A statement is wrong, may not run, passed a limit or failed, in the words of its language.
     #[error("{source}")]
     Statement {
@@ -111,6 +124,9 @@ impl Error {
             Self::QueriesWaiting { .. } => Class::TooMany,
             Self::BodyMemory { .. } | Self::Stopping => Class::Busy,
             Self::QueryTime { .. } => Class::Time,
+            // Nobody is there to read this one.
+            Self::Cancelled | Self::Killed { .. } => Class::Conflict,
+            Self::Memory(over) => over.class(),
             Self::Statement { class, .. } => *class,
             Self::Define { .. } => Class::BadRequest,
             Self::Engine(error) => Class::of(error),
@@ -123,6 +139,7 @@ impl Error {
             Self::QueriesWaiting { .. } => Some("queries-waiting-max"),
             Self::BodyMemory { .. } => Some("bodies-bytes-max"),
             Self::QueryTime { .. } => Some("query-ms-max"),
+            Self::Memory(over) => Some(over.setting()),
             Self::Statement { setting, .. } => *setting,
             Self::Engine(error) => class::setting_of_engine(error),
             _ => None,
@@ -145,5 +162,15 @@ impl Error {
                 | Self::BodyMemory { .. }
                 | Self::Engine(EngineError::Memory { .. })
         )
+    }
+}
+
+impl From<Ended> for Error {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::Cancelled => Self::Cancelled,
+            Ended::Killed { id } => Self::Killed { id },
+            Ended::Time { limit_ms } => Self::QueryTime { limit_ms },
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! The service layer: the seam between surfaces, which speak a protocol, and the engine.
 //!
 //! Does: open a store and run its maintenance, keep sessions between writes, give queries threads of their own and
-//! their turns, count the memory of bodies, compare tokens; carry definitions out; say what a language has to do, what an
+//! their turns, count the memory of bodies, compare tokens; list and end running statements, carry definitions out; say what a language has to do, what an
 //! error means, who does what waits for the disk and what time it is. Does not: speak a protocol, or know a language;
 //! nothing of HTTP or of `DataFusion` is named here.
 //!
@@ -24,6 +24,7 @@ mod options;
 mod params;
 mod runtime;
 mod sessions;
+mod statements;
 mod token;
 
 pub use admission::{QueryAdmission, Turn};
@@ -39,5 +40,8 @@ pub use options::{QueryOptions, ShownSetting};
 pub use params::{Param, Params};
 pub use runtime::QueryRuntime;
 pub use sessions::{Check, Scope, Sessions, WhenMissing};
+pub use statements::{
+    Ended, MemoryTaken, OverMemory, QueryMemory, Running, ShownStatement, Statements, Stop,
+};
 pub use token::Token;
 pub use tokio_util::sync::CancellationToken;

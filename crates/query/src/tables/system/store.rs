@@ -323,7 +323,7 @@ pub(super) fn queries(reading: &ReadContext) -> Rows {
         rows.push([
             Cell::from(query.id),
             query.database.into(),
-            query.sql.into(),
+            query.text.into(),
             query.ms.into(),
             query.memory_bytes.into(),
         ]);
