@@ -37,6 +37,7 @@ pub use arrow;
 pub use library::database::{Database, Options, open};
 pub use library::error::Error;
 pub use library::rows::{RowStream, Rows};
+pub use library::session::Session;
 pub use nilometer_engine::Options as StoreOptions;
 pub use nilometer_engine::ingest::{
     Missing, OnConflict, Rejected, Target, TypedReport, WriteReport,

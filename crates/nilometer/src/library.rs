@@ -5,3 +5,4 @@
 pub(crate) mod database;
 pub(crate) mod error;
 pub(crate) mod rows;
+pub(crate) mod session;

@@ -33,7 +33,7 @@ pub use catch_panic::catch_panic;
 pub use class::Class;
 pub use error::{Error, Position};
 pub use heap_trim::use_few_arenas;
-pub use language::{Charged, Language, Outcome, Prepared, RowStream, Rows, Session};
+pub use language::{Charged, Language, Outcome, Prepared, RowStream, Rows, Session, SessionChange};
 pub use maintenance::Maintenance;
 pub use opening::open_store;
 pub use options::{QueryOptions, ShownSetting};

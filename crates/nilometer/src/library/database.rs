@@ -10,14 +10,15 @@ use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
-use nilometer_engine::ingest::{Missing, OnConflict, Session, Target, TypedReport, WriteReport};
-use nilometer_engine::{Engine, Error as EngineError};
+use nilometer_engine::ingest::{Missing, OnConflict, Target, TypedReport, WriteReport};
+use nilometer_engine::{Engine, Error as EngineError, ingest};
 use nilometer_lineproto::Precision;
 use nilometer_query::{Sql, SqlOptions};
 use nilometer_service::{Maintenance, QueryRuntime, Scope, Sessions, WhenMissing, open_store};
 
 use crate::library::error::Error;
 use crate::library::rows::{RowStream, Rows, begin};
+use crate::library::session::Session;
 
 /// How often the store is asked whether there is maintenance to do.
 const MAINTENANCE_TICK: Duration = Duration::from_millis(100);
@@ -77,8 +78,8 @@ pub fn open(dir: impl AsRef<Path>) -> Result<Database, Error> {
 #[derive(Debug)]
 pub struct Database {
     engine: Arc<Engine>,
-    sql: Arc<Sql>,
-    queries: QueryRuntime,
+    pub(crate) sql: Arc<Sql>,
+    pub(crate) queries: QueryRuntime,
     /// Taken when dropped.
     maintenance: Mutex<Option<Maintenance>>,
     sessions: Sessions,
@@ -252,6 +253,12 @@ impl Database {
         })
     }
 
+    /// Statements that share a time zone: what `SET TIME ZONE` sets holds for those that follow. Names without a database
+    /// are looked up in `database`.
+    pub fn session(&self, database: &str) -> Session<'_> {
+        Session::new(self, database)
+    }
+
     /// Runs one statement and waits for its first row. Names without a database are looked up in `database`.
     ///
     /// The rest is computed while the rows are read; dropping them stops the query. Not to be called from a runtime's
@@ -319,7 +326,7 @@ impl Database {
     fn with_session<T>(
         &self,
         database: &str,
-        write: impl FnMut(&mut Session) -> Result<T, EngineError>,
+        write: impl FnMut(&mut ingest::Session) -> Result<T, EngineError>,
     ) -> Result<T, Error> {
         let scope = Scope::of_database(database);
         let when_missing = WhenMissing::Create(&|_| Ok(()));
