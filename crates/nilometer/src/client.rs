@@ -151,10 +151,18 @@ impl Server {
         request.send(body).map_err(|error| self.unreachable(error))
     }
 
-    /// Runs a statement.
-    pub(crate) fn rows(&self, database: &str, statement: &str) -> anyhow::Result<ServerRows> {
-        let posted =
-            serde_json::json!({ "db": database, "q": statement, "format": "arrow" }).to_string();
+    /// Runs a statement in a time zone; `None` = the server's.
+    pub(crate) fn rows(
+        &self,
+        database: &str,
+        zone: Option<&str>,
+        statement: &str,
+    ) -> anyhow::Result<ServerRows> {
+        let mut posted = serde_json::json!({ "db": database, "q": statement, "format": "arrow" });
+        if let Some(zone) = zone {
+            posted["timezone"] = zone.into();
+        }
+        let posted = posted.to_string();
         let headers = [("Content-Type", "application/json")];
         let response = self.post("/api/v3/query_sql", &[], &headers, posted.as_bytes())?;
         if response.status() != 200 {

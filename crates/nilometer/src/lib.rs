@@ -39,6 +39,7 @@ pub use library::error::Error;
 #[doc(hidden)]
 pub use library::languages::languages;
 pub use library::rows::{RowStream, Rows};
+pub use library::session::Session;
 pub use nilometer_engine::Options as StoreOptions;
 pub use nilometer_engine::ingest::{
     Missing, OnConflict, Rejected, Target, TypedReport, WriteReport,

@@ -6,3 +6,4 @@ pub(crate) mod database;
 pub(crate) mod error;
 pub(crate) mod languages;
 pub(crate) mod rows;
+pub(crate) mod session;

@@ -9,7 +9,7 @@ use anyhow::Context;
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
 use clap::Args;
-use nilometer::{Database, Options};
+use nilometer::{Database, Options, Session};
 use nilometer_engine::{Duplicates, OnDamage};
 
 use crate::client::{Server, ServerArgs, ServerRows};
@@ -77,16 +77,28 @@ enum Batches<'a> {
 impl Source {
     /// Runs a statement; names without a database are looked up in `database`.
     pub(crate) fn query(&self, database: &str, statement: &str) -> anyhow::Result<Answer<'static>> {
+        self.query_in(database, None, statement)
+    }
+
+    /// As [`Source::query`], with times without an offset in this time zone.
+    pub(crate) fn query_in(
+        &self,
+        database: &str,
+        zone: Option<&str>,
+        statement: &str,
+    ) -> anyhow::Result<Answer<'static>> {
         match self {
             Self::Server(server) => {
-                let rows = server.rows(database, statement)?;
+                let rows = server.rows(database, zone, statement)?;
                 Ok(Answer {
                     schema: rows.schema(),
                     batches: Batches::Server(Box::new(rows)),
                 })
             }
             Self::Store(store) => {
-                let rows = store.sql(database, statement).map_err(positioned)?;
+                let session = session(store, database, zone);
+                let rows = session.and_then(|mut session| session.sql(statement));
+                let rows = rows.map_err(positioned)?;
                 Ok(Answer {
                     schema: rows.schema(),
                     batches: Batches::Store(rows),
@@ -178,6 +190,19 @@ impl Source {
             },
         }
     }
+}
+
+/// A session of a store for one statement.
+pub(crate) fn session<'a>(
+    store: &'a Database,
+    database: &str,
+    zone: Option<&str>,
+) -> Result<Session<'a>, nilometer::Error> {
+    let mut session = store.session(database);
+    if let Some(zone) = zone {
+        session.set_time_zone(zone)?;
+    }
+    Ok(session)
 }
 
 /// The error of a query with the place it names, as a server's error has it.

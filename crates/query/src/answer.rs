@@ -8,14 +8,14 @@ use std::task::{Context, Poll};
 use arrow::array::{Int64Array, RecordBatch, RecordBatchOptions};
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
 use datafusion::error::DataFusionError;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_plan::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
 use futures::{Stream, StreamExt, stream};
 use tokio::time::Sleep;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
-use crate::limits::running::Running;
+use crate::limits::memory::pool;
 use crate::limits::scope::{self, Scope};
 use crate::statement::headings::Names;
 use crate::{Error, SqlOptions};
@@ -35,7 +35,6 @@ pub struct Answer {
     scope: Scope,
     deadline: Pin<Box<Sleep>>,
     cancelled: Pin<Box<WaitForCancellationFutureOwned>>,
-    limit_ms: u64,
     memory_bytes_max: usize,
     running: Running,
     /// What its reader holds of it.
@@ -52,18 +51,16 @@ impl Answer {
         running: Running,
         options: &SqlOptions,
     ) -> Self {
-        let pool: Arc<dyn MemoryPool> = Arc::clone(running.memory()) as _;
-        let held = MemoryConsumer::new("answer").register(&pool);
+        let held = MemoryConsumer::new("answer").register(&pool(&running));
         let stop = running.stop();
         let deadline = Box::pin(tokio::time::sleep_until(stop.deadline));
         let cancelled = Box::pin(stop.cancelled.clone().cancelled_owned());
         Self {
             schema: batches.schema(),
             batches,
-            scope: running.scope(),
+            scope: Scope::of(&running),
             deadline,
             cancelled,
-            limit_ms: options.query_ms_max,
             memory_bytes_max: options.query_memory_bytes_max,
             running,
             held,
@@ -212,17 +209,15 @@ impl Stream for Answer {
         // one that waits.
         let _ = self.deadline.as_mut().poll(context);
         let _ = self.cancelled.as_mut().poll(context);
-        let item = match self.running.ended(self.limit_ms) {
-            Some(ended) => Some(Err(ended)),
+        let item = match self.running.ended() {
+            Some(ended) => Some(Err(ended.into())),
             None => match self.next_batch(context) {
                 Poll::Pending => return Poll::Pending,
                 // What ended the work within the poll is what is wrong, and not what the work said of it.
-                Poll::Ready(Some(Err(error))) => {
-                    let ended = self.running.ended(self.limit_ms);
-                    let error =
-                        ended.unwrap_or_else(|| Error::of_run(error, self.memory_bytes_max));
-                    Some(Err(error))
-                }
+                Poll::Ready(Some(Err(error))) => Some(Err(match self.running.ended() {
+                    Some(ended) => ended.into(),
+                    None => Error::of_run(error, self.memory_bytes_max),
+                })),
                 Poll::Ready(item) => item.map(|batch| self.named(batch?)),
             },
         };

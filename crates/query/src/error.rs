@@ -5,8 +5,9 @@ use std::any::Any;
 use arrow::error::ArrowError;
 use datafusion::common::{Diagnostic, SchemaError};
 use datafusion::error::DataFusionError;
-use nilometer_service::Error as ServiceError;
-pub use nilometer_service::Position;
+use nilometer_service::define::{DefineError, Object};
+use nilometer_service::{Ended, Error as ServiceError};
+pub use nilometer_service::{OverMemory, Position};
 
 mod class;
 mod too_many_rows;
@@ -144,10 +145,10 @@ pub enum Error {
         limit_ms: u64,
     },
     /// Who asked does not want the answer any more; see [`Sql::cancelled_by`](crate::Sql::cancelled_by).
-    #[error("the statement was cancelled by its caller")]
+    #[error("{}", ServiceError::Cancelled)]
     Cancelled,
     /// Somebody ended the query.
-    #[error("the query was ended by KILL QUERY {id}")]
+    #[error("{}", ServiceError::Killed { id: *id })]
     Killed {
         /// Its number.
         id: u64,
@@ -160,38 +161,6 @@ pub enum Error {
     Internal {
         /// What it said.
         message: String,
-    },
-}
-
-/// A limit of the queries' memory.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum OverMemory {
-    /// The query's own.
-    #[error(
-        "the query needs more memory than the {bytes_max} bytes one query may use; narrow it or raise query-memory-bytes-max"
-    )]
-    Query {
-        /// The limit in force.
-        bytes_max: usize,
-    },
-    /// That of all queries together.
-    #[error(
-        "the running queries need more memory than the {bytes_max} bytes they may use together; try again later or raise queries-memory-bytes-max"
-    )]
-    Shared {
-        /// The limit in force.
-        bytes_max: usize,
-    },
-    /// What the store's memory budget leaves to queries.
-    #[error(
-        "the running queries need more memory than the {limit} bytes that a budget of {total} leaves them now; try again later, narrow them or raise memory-bytes-max"
-    )]
-    Budget {
-        /// What queries may have now, in bytes.
-        limit: u64,
-        /// The whole budget.
-        total: u64,
     },
 }
 
@@ -228,6 +197,55 @@ impl Error {
         error.into()
     }
 
+    /// What is wrong with a name that stands here. Where the advice is a statement, it is said in SQL.
+    pub(crate) fn of_name(error: DefineError, position: Option<Position>) -> Self {
+        let message = match error {
+            DefineError::Unknown {
+                what,
+                name,
+                nearest,
+            } => return Self::unknown(what, name, nearest, position),
+            DefineError::SchemaInUse {
+                schema,
+                tables,
+                views,
+            } => format!(
+                "the schema \"{schema}\" has {tables} tables and {views} views; write DROP SCHEMA {schema} CASCADE to drop them too"
+            ),
+            DefineError::IsView { name } => format!(
+                "\"{name}\" is a view; change what it reads, or make it again with CREATE OR REPLACE VIEW"
+            ),
+            other => other.to_string(),
+        };
+        Self::Plan { message, position }
+    }
+
+    fn unknown(
+        what: Object,
+        name: String,
+        nearest: Option<String>,
+        position: Option<Position>,
+    ) -> Self {
+        match what {
+            Object::Table => Self::UnknownTable {
+                name,
+                nearest,
+                position,
+            },
+            Object::Column => Self::UnknownColumn {
+                name,
+                nearest,
+                position,
+            },
+            Object::Database | Object::Schema | Object::View => Self::UnknownName {
+                what: what.word(),
+                name,
+                nearest,
+                position,
+            },
+        }
+    }
+
     /// What a panic says.
     pub(crate) fn of_panic(panic: &(dyn Any + Send)) -> Self {
         let text = panic.downcast_ref::<&str>().copied();
@@ -248,6 +266,16 @@ impl Error {
 impl From<nilometer_engine::Error> for Error {
     fn from(error: nilometer_engine::Error) -> Self {
         Self::Engine(error)
+    }
+}
+
+impl From<Ended> for Error {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::Cancelled => Self::Cancelled,
+            Ended::Killed { id } => Self::Killed { id },
+            Ended::Time { limit_ms } => Self::Time { limit_ms },
+        }
     }
 }
 

@@ -7,18 +7,18 @@ use std::sync::Arc;
 
 use datafusion::execution::TaskContext;
 use datafusion::execution::context::SessionState;
-use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{SendableRecordBatchStream, execute_stream};
-use nilometer_service::executor;
+use nilometer_service::{Running, executor};
 
 use crate::error::Error;
 use crate::limits::attempt::Attempt;
 use crate::limits::batch_size;
 use crate::limits::cooperate::cooperate;
 use crate::limits::room;
-use crate::limits::running::Running;
+use crate::limits::scope::Scope;
+use crate::limits::memory::pool;
 use crate::planning::query_planner::{PhysicalQuery, QueryPlanner};
 use crate::shared::Shared;
 
@@ -49,7 +49,7 @@ impl Queries {
         plan: &LogicalPlan,
         running: &Running,
     ) -> Result<SendableRecordBatchStream, Error> {
-        let memory: Arc<dyn MemoryPool> = Arc::clone(running.memory()) as _;
+        let memory = pool(running);
         let planned = self.planner.plan_logical(session, plan, &memory, |_| {});
         self.start(session, planned.await?, running)
     }
@@ -61,12 +61,12 @@ impl Queries {
         query: PhysicalQuery,
         running: &Running,
     ) -> Result<SendableRecordBatchStream, Error> {
-        let scope = running.scope();
+        let scope = Scope::of(running);
         let plan = room::hold(query.plan)?;
         let default = session.config().batch_size();
         let rows = batch_size::batch_rows(&plan, default)?;
         let runtime = RuntimeEnvBuilder::from_runtime_env(&self.runtime)
-            .with_memory_pool(Arc::clone(running.memory()) as _)
+            .with_memory_pool(pool(running))
             .build_arc()?;
         if query.lists_functions {
             let plan = cooperate(batch_size::with_rows(plan, rows, default)?, &scope)?;

@@ -11,10 +11,12 @@ use futures::future::BoxFuture;
 use futures::{Stream, StreamExt};
 use nilometer_service::{
     Charged, Error as ServiceError, Language, Outcome, Params, Prepared, RowStream, Rows, Session,
+    SessionChange,
 };
 
 use crate::answer::Answer;
 use crate::sql::Sql;
+use crate::statement::session::session_change;
 
 impl Language for Sql {
     fn name(&self) -> &'static str {
@@ -23,6 +25,10 @@ impl Language for Sql {
 
     fn time_zone(&self, name: &str) -> Result<String, ServiceError> {
         Ok(self.in_zone(name)?.time_zone().to_owned())
+    }
+
+    fn session_change(&self, text: &str) -> Result<Option<SessionChange>, ServiceError> {
+        Ok(session_change(text)?)
     }
 
     fn prepare(&self, text: &str, session: &Session) -> Result<Box<dyn Prepared>, ServiceError> {
@@ -128,6 +134,27 @@ mod tests {
         assert_eq!(rows.schema().field(0).name(), "v");
         assert_eq!(rows.next().await.unwrap().unwrap().num_rows(), 1);
         assert!(rows.next().await.is_none());
+    }
+
+    /// `SET TIME ZONE` was refused wherever it was sent from: nothing kept a session from one statement to the next.
+    #[tokio::test]
+    async fn a_session_that_is_kept_remembers_its_time_zone() {
+        let (sql, mut session) = (sql(), Session::new("d"));
+        let berlin = "SET TIME ZONE 'Europe/Berlin'";
+        let alone = run(&session, &sql, berlin).await.unwrap_err();
+        assert!(alone.to_string().contains("parameter timezone"), "{alone}");
+        assert!(session.set(&sql, berlin).unwrap());
+        assert_eq!(session.zone.as_deref(), Some("Europe/Berlin"));
+        assert!(!session.set(&sql, "SELECT 1").unwrap());
+        session.set(&sql, "SET TIME ZONE 'Mars'").unwrap_err();
+        let Outcome::Rows(mut rows) = run(&session, &sql, "SHOW timezone").await.unwrap() else {
+            panic!("SHOW answers rows");
+        };
+        let batch = rows.next().await.unwrap().unwrap();
+        let shown = arrow::util::display::array_value_to_string(batch.column(0), 0);
+        assert_eq!(shown.unwrap(), "Europe/Berlin");
+        assert!(session.set(&sql, "RESET timezone").unwrap());
+        assert_eq!(session.zone, None);
     }
 
     #[tokio::test]

@@ -30,3 +30,4 @@ pub use nilometer_service::{
     CancellationToken, Param, Params, QueryOptions as SqlOptions, ShownSetting,
 };
 pub use sql::Sql;
+pub use statement::session::session_change;

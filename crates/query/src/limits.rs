@@ -9,7 +9,6 @@ pub(crate) mod cooperate;
 pub(crate) mod guard;
 pub(crate) mod memory;
 pub(crate) mod room;
-pub(crate) mod running;
 pub(crate) mod scope;
 pub(crate) mod sizes;
 pub(crate) mod stop;

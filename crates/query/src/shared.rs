@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use datafusion::execution::context::SessionState;
 use nilometer_engine::{Engine, Snapshot};
+use nilometer_service::Statements;
 
 use crate::SqlOptions;
-use crate::limits::running::Statements;
 
 /// What all statements have in common.
 pub(crate) struct Shared {

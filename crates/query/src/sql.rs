@@ -6,14 +6,14 @@ use std::sync::Arc;
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::SessionState;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
 use futures::FutureExt;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine};
-use nilometer_service::executor;
+use nilometer_service::define::Change;
+use nilometer_service::{Running, Statements, executor};
 use tokio_util::sync::CancellationToken;
 
 use crate::Params;
@@ -22,8 +22,7 @@ use crate::answer::Answer;
 use crate::error::Error;
 use crate::execution::{Queries, blocking};
 use crate::function;
-use crate::limits::memory::{QueryMemory, SharedMemory};
-use crate::limits::running::Running;
+use crate::limits::memory::pool;
 use crate::limits::scope::follow_tasks;
 use crate::operators::aggregate::AggregateFromStatistics;
 use crate::planning::few_rows::ThreadsByRows;
@@ -35,7 +34,7 @@ use crate::planning::templates::Shape;
 use crate::semantics::zone::Zone;
 use crate::shared::{Shared, StoreState};
 use crate::statement::name::NameScope;
-use crate::statement::{self, Bounds, Change, Question, Show, Statement};
+use crate::statement::{self, Bounds, Question, Show, Statement, WrittenChange};
 use crate::tables::catalogue::ReadContext;
 use crate::tables::describe;
 use crate::write::{self, Writing};
@@ -44,7 +43,6 @@ use crate::write::{self, Writing};
 #[derive(Clone)]
 pub struct Sql {
     queries: Arc<Queries>,
-    memory: Arc<SharedMemory>,
     read_only: bool,
     caller: CancellationToken,
     zone: Zone,
@@ -60,8 +58,19 @@ impl std::fmt::Debug for Sql {
 }
 
 impl Sql {
-    /// Prepares what all statements have in common.
+    /// Prepares what all statements have in common, for a program that has no other language.
     pub fn new(engine: Arc<Engine>, options: SqlOptions) -> Result<Self, Error> {
+        let statements = Statements::new(&options, engine.budget());
+        Self::among(Arc::new(statements), engine, options)
+    }
+
+    /// Prepares what all statements have in common. Those of other languages that were given the same list are shown and
+    /// ended here too, and share the memory for queries.
+    pub fn among(
+        statements: Arc<Statements>,
+        engine: Arc<Engine>,
+        options: SqlOptions,
+    ) -> Result<Self, Error> {
         follow_tasks();
         let runtime = RuntimeEnvBuilder::new()
             // A query over its memory ends with an error; it does not fill a disk that writes need.
@@ -71,21 +80,16 @@ impl Sql {
             .build_arc()?;
         let session = session(&options, &runtime, false)?;
         let all_rules = self::session(&options, &runtime, true)?;
-        let memory = Arc::new(SharedMemory::new(
-            options.queries_memory_bytes_max,
-            engine.budget(),
-        ));
         let read_only = options.read_only;
         let planner = QueryPlanner::new(all_rules, engine.budget());
         let shared = Arc::new(Shared {
             engine,
             options,
             session,
-            statements: Arc::default(),
+            statements,
         });
         Ok(Self {
             queries: Arc::new(Queries::new(shared, planner, runtime)),
-            memory,
             read_only,
             caller: CancellationToken::new(),
             zone: Zone::default(),
@@ -162,7 +166,7 @@ impl Sql {
         }
         let running = self.start(database, sql);
         if statement.needs_memory() {
-            self.begin(&running).await?;
+            running.begin().await?;
         }
         let reading = self.reading();
         let place = place_of(&reading, database, &statement)?;
@@ -203,34 +207,10 @@ impl Sql {
         }
     }
 
-    /// Waits for memory to begin with, until the statement has to end.
-    async fn begin(&self, running: &Running) -> Result<(), Error> {
-        let stop = running.stop();
-        let time_left = stop.deadline.saturating_duration_since(executor::now());
-        let begun = running.memory().begin();
-        let begun = stop.cancelled.run_until_cancelled(begun);
-        match executor::within(time_left, begun).await {
-            Some(Some(())) => Ok(()),
-            _ => Err(running
-                .ended(self.options().query_ms_max)
-                .unwrap_or(Error::Cancelled)),
-        }
-    }
-
     /// Counts a statement among those that run.
     fn start(&self, database: &str, sql: &str) -> Running {
-        let shared = self.shared();
-        let memory = QueryMemory::new(
-            shared.options.query_memory_bytes_max,
-            Arc::clone(&self.memory),
-        );
-        shared.statements.start(
-            database,
-            sql,
-            Arc::new(memory),
-            self.caller.clone(),
-            shared.options.query_ms_max,
-        )
+        let statements = &self.shared().statements;
+        statements.start(database, sql, &self.caller)
     }
 
     /// The newest snapshot.
@@ -268,7 +248,7 @@ impl Sql {
         running: Running,
     ) -> Result<Answer, Error> {
         let session = reading.session(place);
-        let memory: Arc<dyn MemoryPool> = Arc::clone(running.memory()) as _;
+        let memory = pool(&running);
         let planner = &self.queries.planner;
         let planned = planner.plan(reading, &session, place, question, shape, &memory);
         self.answer(&session, planned.await?, running)
@@ -306,7 +286,7 @@ impl Sql {
             return Ok(None);
         };
         let running = self.start(database, sql);
-        self.begin(&running).await?;
+        running.begin().await?;
         let session = &self.shared().session;
         match planner.plan_template(session, bound).await {
             Some(query) => self.answer(session, query, running).map(Some),
@@ -382,14 +362,11 @@ impl Sql {
         &self,
         reading: &ReadContext,
         place: NameScope,
-        change: Change,
+        written: WrittenChange,
     ) -> Result<(), Error> {
-        if let Change::CreateView(view) = &change {
-            let name = view.path.clone().table(&place)?;
-            describe::check_view(reading, &name, &view.query).await?;
-        }
+        write::change::check(reading, &place, &written).await?;
         let engine = Arc::clone(&self.shared().engine);
-        blocking(move || statement::run_change(&engine, &place, change)).await
+        blocking(move || write::change::run(&engine, place, written)).await
     }
 }
 
@@ -402,11 +379,12 @@ fn place_of(
     let schema = reading.snapshot.default_schema(database);
     let of_databases = matches!(
         statement,
-        Statement::Change(
-            Change::CreateDatabase { .. }
+        Statement::Change(WrittenChange {
+            change: Change::CreateDatabase { .. }
                 | Change::DropDatabase { .. }
-                | Change::RenameDatabase { .. }
-        ) | Statement::Show(Show::Databases { .. })
+                | Change::RenameDatabase { .. },
+            ..
+        }) | Statement::Show(Show::Databases { .. })
             | Statement::Kill(_)
     );
     if schema.is_none() && !of_databases {

@@ -7,6 +7,7 @@ pub(crate) mod headings;
 pub(crate) mod name;
 mod params;
 pub(crate) mod rewrite;
+pub(crate) mod session;
 pub(crate) mod settings;
 mod show;
 pub(crate) mod types;
@@ -14,7 +15,7 @@ pub(crate) mod types;
 use datafusion::sql::parser::{DFParserBuilder, Statement as DfStatement};
 use datafusion::sql::sqlparser::ast;
 use datafusion::sql::sqlparser::dialect::GenericDialect;
-use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan, Tokenizer};
+use datafusion::sql::sqlparser::tokenizer::{TokenWithSpan, Tokenizer};
 
 use crate::error::{Error, syntax};
 use crate::{Params, SqlOptions};
@@ -22,7 +23,7 @@ use bounds::{check_tables, check_tokens, unsupported};
 use grammar::{Grammar, NESTING_MAX, ONE_STATEMENT};
 use headings::Headings;
 
-pub(crate) use change::{Change, run::run as run_change};
+pub(crate) use change::WrittenChange;
 pub(crate) use show::{Show, unknown_setting};
 
 /// How large a statement may be.
@@ -50,7 +51,7 @@ pub(crate) enum Statement {
     Update(Box<ast::Update>),
     Delete(Box<ast::Delete>),
     Show(Show),
-    Change(Change),
+    Change(WrittenChange),
     /// Ends the query of this number.
     Kill(u64),
 }
@@ -144,16 +145,10 @@ pub(crate) fn parse_tokens(
 
 /// The statement, if it is one that the planner's parser does not know as we do.
 fn own(tokens: &[TokenWithSpan], sql: &str) -> Result<Option<Statement>, Error> {
-    let words = tokens.iter().filter_map(|token| match &token.token {
-        Token::Word(word) if word.quote_style.is_none() => Some(word.value.to_ascii_lowercase()),
-        Token::Whitespace(_) => None,
-        _ => Some(String::new()),
-    });
-    let words: Vec<String> = words.take(4).collect();
-    if let Some(error) = sets_zone(&words) {
+    if let Some(error) = session::refuse(tokens) {
         return Err(error);
     }
-    let words = words.get(..2).unwrap_or(&words);
+    let words: Vec<String> = session::words(tokens).take(2).collect();
     let first = words.first().map_or("", String::as_str);
     if ![
         "create", "alter", "drop", "show", "describe", "desc", "kill",
@@ -230,22 +225,6 @@ fn prepare(
     })
 }
 
-/// What is wrong with a statement that sets the time zone of a session.
-fn sets_zone(words: &[String]) -> Option<Error> {
-    let (first, rest) = words.split_first()?;
-    let rest = match rest {
-        [scope, rest @ ..] if scope == "session" || scope == "local" => rest,
-        rest => rest,
-    };
-    let is_zone = match rest {
-        [name, ..] if name == "timezone" => true,
-        [time, zone, ..] => time == "time" && zone == "zone",
-        _ => false,
-    };
-    (is_zone && ["set", "reset"].contains(&first.as_str())).then(|| Error::Unsupported {
-        statement: format!("{} of the time zone", first.to_uppercase()),
-        instead: "each request is a session of its own: send the parameter timezone with it (Europe/Berlin, or +02:00); SHOW timezone answers which one it has",
-    })
 }
 
 fn reads(statement: &ast::Statement) -> bool {

@@ -8,4 +8,3 @@ pub(crate) mod names;
 pub(crate) mod relation;
 pub(crate) mod system;
 pub(crate) mod table;
-pub(crate) mod view;

@@ -1,9 +1,10 @@
-//! INSERT, UPDATE and DELETE: rows that the planner finds, written by the engine.
+//! INSERT, UPDATE and DELETE: rows that the planner finds, written by the engine. Changes of names are in `change.rs`.
 //!
 //! Does: plan the part of a statement that reads, hold what it gives in the memory of the statement, and hand it to the
 //! engine as one batch: all of it becomes durable, or nothing. Does not: decide about conflicts or convert values of
 //! columns (the engine does), or write in parts: what is more than one batch takes is an error that names the limit.
 
+pub(crate) mod change;
 mod delete;
 mod insert;
 mod relation;

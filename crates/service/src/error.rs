@@ -6,6 +6,8 @@ use std::{fmt, io};
 
 use nilometer_engine::Error as EngineError;
 
+use crate::define::{DefineError, Part};
+use crate::statements::{Ended, OverMemory};
 pub use class::Class;
 
 /// A place in a statement; both count from 1.
@@ -83,6 +85,18 @@ pub enum Error {
         /// What it is called.
         name: &'static str,
     },
+    /// Who asked does not want the answer any more.
+    #[error("the statement was cancelled by its caller")]
+    Cancelled,
+    /// Somebody ended the query.
+    #[error("the query was ended by KILL QUERY {id}")]
+    Killed {
+        /// Its number.
+        id: u64,
+    },
+    /// The query needs more memory than it, or all of them together, may use.
+    #[error(transparent)]
+    Memory(#[from] OverMemory),
     /// A statement is wrong, may not run, passed a limit or failed, in the words of its language.
     #[error("{source}")]
     Statement {
@@ -95,6 +109,15 @@ pub enum Error {
         /// What the language says.
         #[source]
         source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// A definition names something that is not there, or that cannot be changed so.
+    #[error("{source}")]
+    Define {
+        /// Which of the change's names it is about.
+        part: Part,
+        /// What is wrong with it.
+        #[source]
+        source: DefineError,
     },
     /// Nothing is begun any more.
     #[error("the server is shutting down")]
@@ -132,7 +155,11 @@ impl Error {
             Self::BodyMemory { .. } | Self::Stopping => Class::Busy,
             Self::QueryTime { .. } | Self::WriteTime { .. } => Class::Time,
             Self::UnknownLanguage { .. } => Class::Unsupported,
+            // Nobody is there to read this one.
+            Self::Cancelled | Self::Killed { .. } => Class::Conflict,
+            Self::Memory(over) => over.class(),
             Self::Statement { class, .. } => *class,
+            Self::Define { .. } => Class::BadRequest,
             Self::Engine(error) => Class::of(error),
         }
     }
@@ -144,6 +171,7 @@ impl Error {
             Self::BodyMemory { .. } => Some("bodies-bytes-max"),
             Self::QueryTime { .. } => Some("query-ms-max"),
             Self::WriteTime { .. } => Some("write-ms-max"),
+            Self::Memory(over) => Some(over.setting()),
             Self::Statement { setting, .. } => *setting,
             Self::Engine(error) => class::setting_of_engine(error),
             _ => None,
@@ -167,5 +195,15 @@ impl Error {
                 | Self::WriteTime { .. }
                 | Self::Engine(EngineError::Memory { .. })
         )
+    }
+}
+
+impl From<Ended> for Error {
+    fn from(ended: Ended) -> Self {
+        match ended {
+            Ended::Cancelled => Self::Cancelled,
+            Ended::Killed { id } => Self::Killed { id },
+            Ended::Time { limit_ms } => Self::QueryTime { limit_ms },
+        }
     }
 }

@@ -45,7 +45,26 @@ impl Session {
         }
     }
 
-    /// Carries out a statement.
+    /// Takes over what a statement sets of the session, for who keeps it from one statement to the next; `false` = it is
+    /// another statement, to be run.
+    pub fn set(&mut self, language: &dyn Language, text: &str) -> Result<bool, Error> {
+        let change = language.session_change(text)?;
+        let sets = change.is_some();
+        if let Some(change) = change {
+            self.change(change);
+        }
+        Ok(sets)
+    }
+
+    /// Takes over what was set.
+    pub fn change(&mut self, change: SessionChange) {
+        match change {
+            SessionChange::Zone(zone) => self.zone = zone,
+        }
+    }
+
+    /// Carries out a statement. One that sets something of the session is refused, as nothing would be left of it:
+    /// see [`Session::set`].
     pub async fn run(
         &self,
         language: &dyn Language,
@@ -57,12 +76,23 @@ impl Session {
     }
 }
 
+/// What a statement sets of its session, and not of the store.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SessionChange {
+    /// The time zone of times without an offset; `None` = the default, UTC.
+    Zone(Option<String>),
+}
+
 /// A language that statements are written in.
 pub trait Language: fmt::Debug + Send + Sync {
     /// What it is called.
     fn name(&self) -> &'static str;
     /// The time zone of this name, as answers are to be told of it.
     fn time_zone(&self, name: &str) -> Result<String, Error>;
+    /// What a statement sets of its session; `None` = nothing, it is to be prepared and run.
+    fn session_change(&self, _text: &str) -> Result<Option<SessionChange>, Error> {
+        Ok(None)
+    }
     /// Takes a statement for a session.
     fn prepare(&self, text: &str, session: &Session) -> Result<Box<dyn Prepared>, Error>;
 }

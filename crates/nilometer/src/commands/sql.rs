@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::Args;
+use nilometer_query::session_change;
 
 use crate::output::Format;
 use crate::output::destination::{Destination, unless_closed};
@@ -82,7 +83,10 @@ pub(crate) fn run(args: &SqlArgs) -> anyhow::Result<()> {
 }
 
 fn script(args: &SqlArgs, scripts: &[Script], shell: &mut Shell) -> anyhow::Result<()> {
-    let items = scripts.iter().map(|script| split_all(&script.text).len());
+    let items = scripts.iter().map(|script| {
+        let items = split_all(&script.text);
+        items.iter().filter(|item| !is_setting(item)).count()
+    });
     if shell.format.is_binary() && items.sum::<usize>() > 1 {
         bail!(
             "a file in the format {} has the rows of one statement; run the others on their own",
@@ -197,7 +201,19 @@ impl Script {
     }
 }
 
+/// Whether an item sets something of the session, and answers nothing.
+fn is_setting(item: &Item) -> bool {
+    let Item::Statement(text) = item else {
+        return false;
+    };
+    // What is wrong with it is said when it runs.
+    !matches!(session_change(text), Ok(None))
+}
+
 fn is_about_databases(item: &Item) -> bool {
+    if is_setting(item) {
+        return true;
+    }
     let Item::Statement(text) = item else {
         return false;
     };

@@ -8,14 +8,18 @@ use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
-use nilometer_engine::ingest::{Missing, OnConflict, Session, Target, TypedReport, WriteReport};
-use nilometer_engine::{Engine, Error as EngineError};
+use nilometer_engine::ingest::{Missing, OnConflict, Target, TypedReport, WriteReport};
+use nilometer_engine::{Engine, Error as EngineError, ingest};
 use nilometer_lineproto::Precision;
-use nilometer_service::{QueryOptions, Scope, Service, ServiceOptions, WhenMissing, open_store};
+use nilometer_service::{
+    QueryOptions, Scope, Service, ServiceOptions, Session as ServiceSession, WhenMissing,
+    open_store,
+};
 
 use crate::library::error::Error;
 use crate::library::languages::languages;
 use crate::library::rows::{RowStream, Rows, begin};
+use crate::library::session::Session;
 
 /// How a database is opened.
 #[derive(Debug, Clone)]
@@ -68,7 +72,7 @@ pub fn open(dir: impl AsRef<Path>) -> Result<Database, Error> {
 /// ```
 #[derive(Debug)]
 pub struct Database {
-    service: Arc<Service>,
+    pub(crate) service: Arc<Service>,
 }
 
 impl Database {
@@ -235,6 +239,12 @@ impl Database {
         })
     }
 
+    /// Statements that share a time zone: what `SET TIME ZONE` sets holds for those that follow. Names without a database
+    /// are looked up in `database`.
+    pub fn session(&self, database: &str) -> Session<'_> {
+        Session::new(self, database)
+    }
+
     /// Runs one statement and waits for its first row. Names without a database are looked up in `database`.
     ///
     /// The rest is computed while the rows are read; dropping them stops the query. Not to be called from a runtime's
@@ -294,13 +304,13 @@ impl Database {
     }
 
     fn begin(&self, database: &str, statement: &str) -> crate::library::rows::Begun {
-        begin(&self.service, database, statement)
+        begin(&self.service, &ServiceSession::new(database), statement)
     }
 
     fn with_session<T>(
         &self,
         database: &str,
-        write: impl FnMut(&mut Session) -> Result<T, EngineError>,
+        write: impl FnMut(&mut ingest::Session) -> Result<T, EngineError>,
     ) -> Result<T, Error> {
         let scope = Scope::of_database(database);
         let when_missing = WhenMissing::Create(&|_| Ok(()));

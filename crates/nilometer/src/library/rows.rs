@@ -7,7 +7,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
-use arrow::array::RecordBatch;
+use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use futures::{Stream, StreamExt};
 use nilometer_service::{Error as ServiceError, Language, Params, Service, Session};
@@ -19,7 +19,7 @@ use crate::library::error::Error;
 const BATCHES_WAITING_MAX: usize = 4;
 
 /// The language of [`Database::sql`](crate::Database::sql).
-const LANGUAGE: &str = "sql";
+pub(crate) const LANGUAGE: &str = "sql";
 
 /// What the queue carries; `None` = that was all. A queue that ends without it belonged to a query that broke off.
 type Message = Option<Result<RecordBatch, Error>>;
@@ -110,13 +110,27 @@ impl Begun {
     }
 }
 
+/// What is done already, and wrote no rows.
+pub(crate) fn done() -> Begun {
+    let (plan, planned) = oneshot::channel();
+    let (sender, batches) = mpsc::channel(BATCHES_WAITING_MAX);
+    let count = Arc::new(Int64Array::from(vec![0])) as ArrayRef;
+    let batch = RecordBatch::try_from_iter([("rows", count)]);
+    let batch = batch.expect("one column of one row");
+    // Both ends are here, and the queue has room for two.
+    let _ = plan.send(Ok(batch.schema()));
+    let _ = sender.try_send(Some(Ok(batch)));
+    let _ = sender.try_send(None);
+    Begun { planned, batches }
+}
+
 /// Starts a query; on a runtime that was stopped there is no answer.
-pub(crate) fn begin(service: &Service, database: &str, statement: &str) -> Begun {
+pub(crate) fn begin(service: &Service, session: &Session, statement: &str) -> Begun {
     let (plan, planned) = oneshot::channel();
     let (sender, batches) = mpsc::channel(BATCHES_WAITING_MAX);
     // Without the service: threads end with the database, whatever its queries are at.
     let language = service.language(LANGUAGE).map(Arc::clone);
-    let (session, statement) = (Session::new(database), statement.to_owned());
+    let (session, statement) = (session.clone(), statement.to_owned());
     service.spawn(async move {
         let answer = tokio::select! {
             () = sender.closed() => return,

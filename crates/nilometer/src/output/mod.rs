@@ -8,6 +8,7 @@ mod expanded;
 pub(crate) mod pager;
 mod parquet;
 pub(crate) mod table;
+pub(crate) mod zone;
 
 use std::io::{self, Write};
 use std::path::Path;

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use anyhow::{Context, bail};
+use arrow::array::timezone::Tz;
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type, Schema, TimeUnit, TimestampNanosecondType};
@@ -38,7 +39,11 @@ const DOTS: [[u32; DOTS_DOWN]; DOTS_ACROSS] = [[0x01, 0x02, 0x04, 0x40], [0x08, 
 type Points = Vec<(i64, f64)>;
 
 /// Draws the numbers of an answer.
-pub(crate) fn chart(schema: &Schema, batches: &[RecordBatch]) -> anyhow::Result<String> {
+pub(crate) fn chart(
+    schema: &Schema,
+    batches: &[RecordBatch],
+    zone: Option<&str>,
+) -> anyhow::Result<String> {
     let (mut series, time_name) = series(schema, batches)?;
     series.retain(|_, points| !points.is_empty());
     for points in series.values_mut() {
@@ -73,8 +78,8 @@ pub(crate) fn chart(schema: &Schema, batches: &[RecordBatch]) -> anyhow::Result<
     let _ = writeln!(
         out,
         "{time_name}: {} to {}",
-        shown_time(first),
-        shown_time(last)
+        shown_time(first, zone)?,
+        shown_time(last, zone)?
     );
     Ok(out)
 }
@@ -324,9 +329,11 @@ fn number(value: f64) -> String {
     }
 }
 
-fn shown_time(time: i64) -> String {
-    let time = DateTime::from_timestamp_nanos(time);
-    time.format("%Y-%m-%d %H:%M:%S").to_string()
+/// A time as the clock of a zone shows it; `None` = UTC.
+fn shown_time(time: i64, zone: Option<&str>) -> anyhow::Result<String> {
+    let zone: Tz = zone.unwrap_or("+00:00").parse()?;
+    let time = DateTime::from_timestamp_nanos(time).with_timezone(&zone);
+    Ok(time.format("%Y-%m-%d %H:%M:%S").to_string())
 }
 
 #[cfg(test)]
@@ -354,7 +361,7 @@ mod tests {
 
     fn drawn(values: &[(i64, &str, f64)]) -> String {
         let rows = rows(values);
-        chart(&rows.schema(), &[rows]).unwrap()
+        chart(&rows.schema(), &[rows], None).unwrap()
     }
 
     #[test]
@@ -419,7 +426,9 @@ mod tests {
         let rows = rows(&[(0, "a", 1.0)]);
         let without = |columns: &[usize]| {
             let rows = rows.project(columns).unwrap();
-            chart(&rows.schema(), &[rows]).unwrap_err().to_string()
+            chart(&rows.schema(), &[rows], None)
+                .unwrap_err()
+                .to_string()
         };
         assert!(without(&[1, 2]).contains("time_bucket"));
         assert!(without(&[0, 1]).contains("numbers"));

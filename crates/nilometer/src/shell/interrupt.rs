@@ -14,7 +14,7 @@ use tokio::runtime::{Builder, Runtime};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::Notify;
 
-use crate::source::{Answer, Source, positioned};
+use crate::source::{Answer, Source, positioned, session};
 
 /// The statement was ended by Ctrl-C.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -126,15 +126,16 @@ impl Interrupt {
         &self,
         source: &Source,
         database: &str,
+        zone: Option<&str>,
         statement: &str,
     ) -> anyhow::Result<Answer<'static>> {
         let store = match source {
             // Its connection is closed, which ends what waits here and there.
-            Source::Server(_) => return source.query(database, statement),
+            Source::Server(_) => return source.query_in(database, zone, statement),
             Source::Store(store) => store,
         };
         let runtime = Builder::new_current_thread().build()?;
-        let mut rows = self.or_cancelled(&runtime, begin(store, database, statement))??;
+        let mut rows = self.or_cancelled(&runtime, begin(store, database, zone, statement))??;
         let (schema, interrupt) = (rows.schema(), self.clone());
         let batches =
             std::iter::from_fn(
@@ -175,8 +176,14 @@ impl Interrupt {
     }
 }
 
-async fn begin(store: &Database, database: &str, statement: &str) -> anyhow::Result<RowStream> {
-    let rows = store.sql_async(database, statement).await;
+async fn begin(
+    store: &Database,
+    database: &str,
+    zone: Option<&str>,
+    statement: &str,
+) -> anyhow::Result<RowStream> {
+    let mut session = session(store, database, zone).map_err(positioned)?;
+    let rows = session.sql_async(statement).await;
     rows.map_err(positioned)
 }
 

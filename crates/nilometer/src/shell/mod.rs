@@ -19,14 +19,17 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int64Type, SchemaRef};
+use nilometer_query::session_change;
+use nilometer_service::SessionChange;
 
 use self::command::Command;
 use self::interrupt::{Cancelled, Interrupt};
 use self::split::{Item, split_all};
 use self::tag::{Tag, tag};
 use crate::output::destination::{Destination, is_closed_pipe};
+use crate::output::zone::in_zone;
 use crate::output::{self, Compression, Format};
-use crate::source::{Answer, Source};
+use crate::source::{Answer, Source, positioned};
 
 /// Rows of the last answer that are kept for `\chart`.
 const ROWS_KEPT_MAX: usize = 100_000;
@@ -38,6 +41,8 @@ const INCLUDES_MAX: usize = 16;
 pub(crate) struct Shell {
     pub(crate) source: Source,
     pub(crate) database: String,
+    /// The time zone that SET TIME ZONE has set; `None` = UTC.
+    zone: Option<String>,
     pub(crate) format: Format,
     pub(crate) timing: bool,
     pub(crate) pager: bool,
@@ -68,6 +73,7 @@ impl Shell {
         Self {
             source,
             database: database.to_owned(),
+            zone: None,
             format,
             timing: false,
             pager: true,
@@ -153,10 +159,11 @@ impl Shell {
     }
 
     fn statement(&mut self, statement: &str, out: &mut (dyn Write + Send)) -> anyhow::Result<()> {
+        if let Some(change) = session_change(statement).map_err(wrong_setting)? {
+            return self.set(statement, change, out);
+        }
         self.last_statement = Some(statement.to_owned());
-        let answer = self
-            .interrupt
-            .query(&self.source, &self.database, statement)?;
+        let answer = self.query(statement)?;
         let Some(mut file) = self.file.take() else {
             return self.show(statement, answer, self.format, out);
         };
@@ -173,6 +180,29 @@ impl Shell {
             out,
             "wrote {name}; answers go to the terminal again"
         )?)
+    }
+
+    /// Keeps what a statement sets of the session. Each statement goes to the server by itself, so what is set goes along.
+    fn set(
+        &mut self,
+        statement: &str,
+        change: SessionChange,
+        out: &mut (dyn Write + Send),
+    ) -> anyhow::Result<()> {
+        match change {
+            SessionChange::Zone(zone) => self.zone = zone,
+        }
+        // Rows for programs have nothing between them.
+        match tag(statement).filter(|_| self.format.is_for_people()) {
+            Some(tag) => Ok(writeln!(out, "{}", tag.text(0))?),
+            None => Ok(()),
+        }
+    }
+
+    fn query(&self, statement: &str) -> anyhow::Result<Answer<'static>> {
+        let zone = self.zone.as_deref();
+        self.interrupt
+            .query(&self.source, &self.database, zone, statement)
     }
 
     fn show(
@@ -204,7 +234,10 @@ impl Shell {
             }
             Ok(batch)
         });
-        let shown = Answer::new(SchemaRef::clone(&schema), kept_too);
+        let mut shown = Answer::new(SchemaRef::clone(&schema), kept_too);
+        if let Some(zone) = self.zone.as_deref().filter(|_| !format.is_binary()) {
+            shown = in_zone(shown, zone);
+        }
         output::write(shown, format, Compression::default(), out, &mut |_| {})?;
         self.last = Some((schema, kept));
         Ok(())
@@ -330,9 +363,7 @@ impl Shell {
 
     fn chart(&mut self, statement: Option<&str>) -> anyhow::Result<String> {
         if let Some(statement) = statement {
-            let answer = self
-                .interrupt
-                .query(&self.source, &self.database, statement)?;
+            let answer = self.query(statement)?;
             let schema = answer.schema();
             let mut batches = Vec::new();
             let mut rows = 0;
@@ -349,12 +380,16 @@ impl Shell {
             self.last = Some((schema, batches));
         }
         match &self.last {
-            Some((schema, batches)) => chart::chart(schema, batches),
+            Some((schema, batches)) => chart::chart(schema, batches, self.zone.as_deref()),
             None => bail!(
                 "there is no answer yet; run a query first, or give one: \\chart SELECT time, ..."
             ),
         }
     }
+}
+
+fn wrong_setting(error: nilometer_query::Error) -> anyhow::Error {
+    positioned(error.into())
 }
 
 /// Whether an answer is a number and nothing else, as that of a statement that writes is.

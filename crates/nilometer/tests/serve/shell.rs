@@ -171,6 +171,68 @@ fn a_reader_that_has_seen_enough_is_no_error() {
     }
 }
 
+// `SET TIME ZONE` was refused with the name of a parameter of HTTP that nobody could give in the shell.
+#[test]
+fn the_time_zone_that_is_set_holds_for_what_follows() {
+    let scratch = scratch();
+    // 02:00 in Cairo was midnight in UTC, with which the rows begin.
+    let first = "select time, busy from cpu where host = 'b' and time >= '1970-01-01 02:00' order by time limit 1;\n";
+    let text = format!(
+        "set time zone 'Africa/Cairo';\n{first}show timezone;\nset timezone to default;\nshow timezone;\n"
+    );
+    let wanted =
+        "time,busy\n1970-01-01T02:00:00+02:00,5.0\nTimeZone\nAfrica/Cairo\nTimeZone\nUTC\n";
+    let csv = ["--format", "csv"];
+    assert_eq!(scratch.script(&text, &csv).succeeded(), wanted);
+    let out = scratch.script(&text, &[]).succeeded();
+    assert!(
+        out.starts_with("SET\n") && out.contains("02:00:00+02:00"),
+        "{out}"
+    );
+
+    // Through -c, -f and files that are included; files for programs have times in UTC.
+    let dir = scratch.dir.path();
+    std::fs::write(dir.join("zone.sql"), "SET TIME ZONE '+02:00';").expect("a file");
+    std::fs::write(dir.join("all.sql"), format!("\\i zone.sql\n{first}")).expect("a file");
+    let base = ["sql", "--url", scratch.server.url(), "-d", "d"];
+    let run = |flags: &[&str]| nilometer_with(dir, &[&base[..], flags].concat(), b"").succeeded();
+    let row = "time,busy\n1970-01-01T02:00:00+02:00,5.0\n";
+    assert_eq!(
+        run(&["--format", "csv", "-f", "zone.sql", "-f", "all.sql"]),
+        row
+    );
+    let both = ["--format", "csv", "-c", "set time zone 2", "-c", first];
+    assert_eq!(run(&both), row);
+    let parquet = [
+        "--output",
+        "out.parquet",
+        "-c",
+        "set time zone 2",
+        "-c",
+        first,
+    ];
+    assert_eq!(run(&parquet), "");
+    let chart = run(&["-c", "set time zone 2", "-c", "\\chart cpu"]);
+    assert!(chart.contains("time: 1970-01-01 02:00:00 to "), "{chart}");
+
+    // Without a server, and where the zone is none.
+    let store = dir.join("store");
+    let store = store.to_str().expect("a path of text");
+    let lines = b"cpu,host=b busy=5 0";
+    let import = ["import", "--data", store, "-d", "d", "-"];
+    nilometer_with(dir, &import, lines).succeeded();
+    let base = ["sql", "--data", store, "-d", "d", "--format", "csv"];
+    let offline = nilometer_with(dir, &base, text.as_bytes()).succeeded();
+    assert_eq!(offline, wanted);
+    let stderr = scratch
+        .script("select 1; set time zone 'Mars'", &csv)
+        .failed();
+    assert!(
+        stderr.contains("statement 2") && stderr.contains("Mars") && stderr.contains("column 15"),
+        "{stderr}"
+    );
+}
+
 // `CREATE TABLE` answered a table with the heading `rows` and a 0 in it.
 #[test]
 fn a_statement_that_writes_says_what_it_did_and_not_a_table() {

@@ -2,7 +2,7 @@
 
 use nilometer_service::{Class, Error as ServiceError};
 
-use super::{Error, OverMemory};
+use super::Error;
 
 impl Error {
     /// What it means for whoever asked.
@@ -23,8 +23,8 @@ impl Error {
             Self::ReadOnly => Class::Forbidden,
             // Nobody is there to read this one.
             Self::Cancelled | Self::Killed { .. } => Class::Conflict,
-            Self::TooLong { .. } | Self::Memory(OverMemory::Query { .. }) => Class::TooLarge,
-            Self::Memory(OverMemory::Shared { .. } | OverMemory::Budget { .. }) => Class::Busy,
+            Self::TooLong { .. } => Class::TooLarge,
+            Self::Memory(over) => over.class(),
             Self::Time { .. } => Class::Time,
             Self::Internal { .. } => Class::Internal,
         }
@@ -35,9 +35,7 @@ impl Error {
         match self {
             Self::TooLong { .. } => Some("sql-bytes-max"),
             Self::TooDeep { .. } => Some("sql-operators-max"),
-            Self::Memory(OverMemory::Query { .. }) => Some("query-memory-bytes-max"),
-            Self::Memory(OverMemory::Shared { .. }) => Some("queries-memory-bytes-max"),
-            Self::Memory(OverMemory::Budget { .. }) => Some("memory-bytes-max"),
+            Self::Memory(over) => Some(over.setting()),
             Self::Time { .. } => Some("query-ms-max"),
             _ => None,
         }
@@ -49,6 +47,9 @@ impl From<Error> for ServiceError {
         match error {
             Error::Engine(error) => Self::Engine(error),
             Error::Time { limit_ms } => Self::QueryTime { limit_ms },
+            Error::Killed { id } => Self::Killed { id },
+            Error::Cancelled => Self::Cancelled,
+            Error::Memory(over) => Self::Memory(over),
             error => Self::Statement {
                 class: error.class(),
                 setting: error.setting(),

@@ -26,11 +26,11 @@ use datafusion::logical_expr::{
 use datafusion::optimizer::AnalyzerRule;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_expr::expressions::{BinaryExpr as PhysicalBinaryExpr, Column};
+use nilometer_service::MemoryTaken;
 
 use super::growth::{Growth, growth_of};
 use crate::SqlOptions;
 use crate::error::TooManyRows;
-use crate::limits::memory::Taken;
 use crate::limits::scope;
 
 /// Of a query's memory, the part that one call may make of constants, 8 MiB by default: a row has all of it.
@@ -483,7 +483,7 @@ fn too_many(rows: TooManyRows) -> DataFusionError {
 
 impl Bounded {
     /// Takes what a call makes from the query's memory. For fewer rows it may be there.
-    fn reserve(bytes: usize, args: &ScalarFunctionArgs) -> Result<Option<Taken>> {
+    fn reserve(bytes: usize, args: &ScalarFunctionArgs) -> Result<Option<MemoryTaken>> {
         if bytes < RESERVED_FROM {
             return Ok(None);
         }

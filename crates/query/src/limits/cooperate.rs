@@ -12,11 +12,12 @@ use datafusion::physical_plan::joins::{
     HashJoinExec, NestedLoopJoinExec, NestedLoopJoinExecBuilder, SortMergeJoinExec,
 };
 use datafusion::physical_plan::{ExecutionPlan, replace_children_if_necessary};
+use nilometer_service::Stop;
 
 use crate::error::Error;
 use crate::limits::guard::Guard;
 use crate::limits::scope::Scope;
-use crate::limits::stop::Stop;
+use crate::limits::stop::watch_condition;
 use crate::operators::scan::SeriesScan;
 
 /// What makes many batches of one, by the ends of the operators' names.
@@ -68,7 +69,8 @@ fn watch(plan: Arc<dyn ExecutionPlan>, stop: &Stop) -> PlanResult<Arc<dyn Execut
     if let Some(join) = plan.downcast_ref::<NestedLoopJoinExec>()
         && let Some(filter) = join.filter()
     {
-        let join = NestedLoopJoinExecBuilder::from(join).with_filter(Some(stop.watch(filter)));
+        let join =
+            NestedLoopJoinExecBuilder::from(join).with_filter(Some(watch_condition(stop, filter)));
         return Ok(Arc::new(join.build()?));
     }
     if let Some(join) = plan.downcast_ref::<HashJoinExec>()
@@ -76,7 +78,7 @@ fn watch(plan: Arc<dyn ExecutionPlan>, stop: &Stop) -> PlanResult<Arc<dyn Execut
     {
         return join
             .builder()
-            .with_filter(Some(stop.watch(filter)))
+            .with_filter(Some(watch_condition(stop, filter)))
             .build_exec();
     }
     if let Some(join) = plan.downcast_ref::<SortMergeJoinExec>()
@@ -86,7 +88,7 @@ fn watch(plan: Arc<dyn ExecutionPlan>, stop: &Stop) -> PlanResult<Arc<dyn Execut
             Arc::clone(join.left()),
             Arc::clone(join.right()),
             join.on().to_vec(),
-            Some(stop.watch(filter)),
+            Some(watch_condition(stop, filter)),
             join.join_type(),
             join.sort_options().to_vec(),
             join.null_equality(),

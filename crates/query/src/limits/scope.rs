@@ -16,14 +16,11 @@ use std::time::Duration;
 use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
 use datafusion::common::{DataFusionError, Result};
 use futures::future::BoxFuture;
-use nilometer_service::executor;
+use nilometer_service::{MemoryTaken, OverMemory, QueryMemory, Running, Stop, executor};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
-use crate::error::OverMemory;
 use crate::limits::allocated;
-use crate::limits::memory::{QueryMemory, Taken};
-use crate::limits::stop::Stop;
 
 /// How long one poll works before it lets others have their turn.
 const TURN: Duration = Duration::from_millis(10);
@@ -66,6 +63,14 @@ impl Drop for Entered {
 }
 
 impl Scope {
+    /// What the threads of a statement have to know.
+    pub(crate) fn of(running: &Running) -> Self {
+        Self {
+            memory: Arc::clone(running.memory()),
+            stop: running.stop().clone(),
+        }
+    }
+
     /// Does work that this statement answers for. Within itself it changes nothing.
     pub(crate) fn run<T>(&self, work: impl FnOnce() -> T) -> T {
         let is_outermost = CURRENT.with_borrow_mut(|current| {
@@ -139,7 +144,7 @@ pub(crate) fn long<T>(work: impl FnOnce() -> T) -> T {
 }
 
 /// Takes so much of the statement's memory until it is dropped, before the work that needs it is begun.
-pub(crate) fn reserve(bytes: usize) -> Result<Option<Taken>, OverMemory> {
+pub(crate) fn reserve(bytes: usize) -> Result<Option<MemoryTaken>, OverMemory> {
     match current() {
         Some(scope) => scope.memory.take(bytes).map(Some),
         None => Ok(None),

@@ -1,4 +1,4 @@
-//! Stop conditions of a statement, for long work between two polls.
+//! Stop conditions of a statement in the conditions of joins, for long work between two polls.
 //!
 //! Whoever polls an answer asks before each batch. A join whose condition hardly any pair meets can work for hours before
 //! it has one; so its condition asks too, each time it is evaluated, and leaves its thread to others when it takes long. Does
@@ -14,47 +14,31 @@ use datafusion::common::{DataFusionError, Result};
 use datafusion::logical_expr::ColumnarValue;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::joins::utils::JoinFilter;
-use nilometer_service::executor;
-use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
+use nilometer_service::Stop;
 
 use crate::limits::scope;
 
-/// What ends a statement early: somebody, or the clock.
-#[derive(Debug, Clone)]
-pub(crate) struct Stop {
-    pub(crate) cancelled: CancellationToken,
-    pub(crate) deadline: Instant,
+/// The condition of a join, which from now on fails when the statement has to end.
+pub(crate) fn watch_condition(stop: &Stop, filter: &JoinFilter) -> JoinFilter {
+    let watched = Watched {
+        condition: Arc::clone(filter.expression()),
+        stop: stop.clone(),
+    };
+    JoinFilter::new(
+        Arc::new(watched),
+        filter.column_indices().to_vec(),
+        Arc::clone(filter.schema()),
+    )
 }
 
-impl Stop {
-    /// Costs a lock that nobody else holds and a look at the clock: next to nothing beside a batch of rows.
-    pub(crate) fn is_due(&self) -> bool {
-        self.cancelled.is_cancelled() || executor::now() >= self.deadline
+/// The error says nothing: the answer that it reaches knows what has ended the statement.
+fn check(stop: &Stop) -> Result<()> {
+    if stop.is_due() {
+        return Err(DataFusionError::Execution(
+            "the statement has to end".to_owned(),
+        ));
     }
-
-    /// The condition of a join, which from now on fails when the statement has to end.
-    pub(crate) fn watch(&self, filter: &JoinFilter) -> JoinFilter {
-        let watched = Watched {
-            condition: Arc::clone(filter.expression()),
-            stop: self.clone(),
-        };
-        JoinFilter::new(
-            Arc::new(watched),
-            filter.column_indices().to_vec(),
-            Arc::clone(filter.schema()),
-        )
-    }
-
-    /// The error says nothing: the answer that it reaches knows what has ended the statement.
-    fn check(&self) -> Result<()> {
-        if self.is_due() {
-            return Err(DataFusionError::Execution(
-                "the statement has to end".to_owned(),
-            ));
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// A condition that fails when its statement has to end, and else is what it was.
@@ -87,7 +71,7 @@ impl fmt::Display for Watched {
 
 impl PhysicalExpr for Watched {
     fn evaluate(&self, batch: &RecordBatch) -> Result<ColumnarValue> {
-        self.stop.check()?;
+        check(&self.stop)?;
         scope::check()?;
         scope::long(|| self.condition.evaluate(batch))
     }
@@ -97,7 +81,7 @@ impl PhysicalExpr for Watched {
         batch: &RecordBatch,
         selection: &BooleanArray,
     ) -> Result<ColumnarValue> {
-        self.stop.check()?;
+        check(&self.stop)?;
         scope::check()?;
         scope::long(|| self.condition.evaluate_selection(batch, selection))
     }

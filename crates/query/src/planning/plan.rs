@@ -8,6 +8,7 @@ use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{DdlStatement, DmlStatement, LogicalPlan};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{self, Visit, Visitor};
+use nilometer_service::define::{self, INFORMATION_SCHEMA, SYSTEM_SCHEMA};
 
 use crate::error::{Error, NO_FUNCTION, Position};
 use crate::planning::bounds::bound_tables;
@@ -15,7 +16,7 @@ use crate::semantics::clocks;
 use crate::semantics::merged;
 use crate::semantics::times;
 use crate::semantics::zone::Zone;
-use crate::statement::name::{INFORMATION_SCHEMA, NameScope, SYSTEM_SCHEMA, TableName, position};
+use crate::statement::name::{NameScope, TableName, position};
 use crate::tables::catalogue::ReadContext;
 use crate::tables::names;
 use crate::tables::relation;
@@ -207,7 +208,7 @@ fn missing(
     if is_table.is_some() || relation::find(snapshot, &name).is_some() {
         return None;
     }
-    let view = crate::tables::view::definition(snapshot, &name.database, &name.schema, &name.table);
+    let view = define::view(snapshot, &name.database, &name.schema, &name.table);
     if view.is_some() {
         let view_error = reading.view_error()?;
         return Some(Error::View {

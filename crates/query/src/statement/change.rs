@@ -1,11 +1,10 @@
 //! Statements that make, change and drop names: databases, schemas, tables, columns, views.
 //!
-//! Does: read them. Does not: carry them out (`change/run.rs` does).
+//! Does: read them, and keep where their names stand. Does not: carry them out (`nilometer_service::define` does).
 
-pub(crate) mod run;
 mod table;
 
-use nilometer_engine::{ColumnKind, NewRelation, PhysicalType, TableSettings};
+use nilometer_service::define::{Change, Part, TableChange};
 
 use super::grammar::Grammar;
 use super::name::{Name, Path};
@@ -13,101 +12,62 @@ use super::settings::{self, Setting};
 use super::types::{self, Written};
 use crate::error::{Error, Position};
 
-/// One change.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Change {
-    CreateDatabase {
-        name: Name,
-        if_not_exists: bool,
-    },
-    DropDatabase {
-        name: Name,
-        if_exists: bool,
-    },
-    RenameDatabase {
-        name: Name,
-        to: Name,
-    },
-    SetDefaultSchema {
-        database: Name,
-        schema: Name,
-    },
-    CreateSchema {
-        path: Path,
-        if_not_exists: bool,
-        retention_ns: Option<i64>,
-    },
-    DropSchema {
-        path: Path,
-        if_exists: bool,
-        cascade: bool,
-    },
-    RenameSchema {
-        path: Path,
-        to: Name,
-    },
-    SetSchema {
-        path: Path,
-        retention_ns: Option<i64>,
-    },
-    CreateTable(CreateTable),
-    CreateRelation {
-        path: Path,
-        if_not_exists: bool,
-        new: NewRelation,
-    },
-    DropTable {
-        path: Path,
-        if_exists: bool,
-    },
-    AlterTable {
-        path: Path,
-        if_exists: bool,
-        change: TableChange,
-    },
-    CreateView(CreateView),
-    DropView {
-        path: Path,
-        if_exists: bool,
-    },
+/// A change as it is written.
+#[derive(Debug, Clone)]
+pub(crate) struct WrittenChange {
+    pub(crate) change: Change,
+    /// What ALTER TABLE ... SET says, which is not part of the change yet: a table that is not there is said before a
+    /// setting that is wrong.
+    pub(crate) settings: Vec<Setting>,
+    start: Option<Position>,
+    name: Option<Position>,
+    other: Option<Position>,
 }
 
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct CreateTable {
-    pub(crate) path: Path,
-    pub(crate) if_not_exists: bool,
-    pub(crate) columns: Vec<Column>,
-    pub(crate) settings: TableSettings,
-}
+impl WrittenChange {
+    /// Of what a name alone says.
+    fn of_name(name: Name, change: impl FnOnce(String) -> Change) -> Self {
+        Self {
+            change: change(name.text),
+            settings: Vec::new(),
+            start: name.position,
+            name: name.position,
+            other: None,
+        }
+    }
 
-/// A tag or a field; the time column is there without saying so.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Column {
-    pub(crate) name: Name,
-    pub(crate) kind: ColumnKind,
-}
+    /// Of what a path says.
+    fn of_path(
+        path: &Path,
+        change: impl FnOnce(nilometer_service::define::Path) -> Change,
+    ) -> Self {
+        Self {
+            change: change(path.names()),
+            settings: Vec::new(),
+            start: path.start(),
+            name: path.last.position,
+            other: None,
+        }
+    }
 
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) enum TableChange {
-    Add { column: Column, if_not_exists: bool },
-    Drop { column: Name, if_exists: bool },
-    RenameColumn { column: Name, to: Name },
-    Type { column: Name, to: PhysicalType },
-    Rename { to: Name },
-    Set(Vec<Setting>),
-}
+    /// With the place of its other name.
+    fn and(mut self, other: Option<Position>) -> Self {
+        self.other = other;
+        self
+    }
 
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct CreateView {
-    pub(crate) path: Path,
-    pub(crate) or_replace: bool,
-    pub(crate) if_not_exists: bool,
-    /// The query as it was written.
-    pub(crate) query: String,
+    /// Where one of its names stands.
+    pub(crate) fn position(&self, part: Part) -> Option<Position> {
+        match part {
+            Part::Start => self.start,
+            Part::Name => self.name,
+            Part::Other => self.other,
+        }
+    }
 }
 
 /// Reads what follows CREATE.
-pub(crate) fn create(grammar: &mut Grammar<'_>, sql: &str) -> Result<Option<Change>, Error> {
+pub(crate) fn create(grammar: &mut Grammar<'_>, sql: &str) -> Result<Option<WrittenChange>, Error> {
     let or_replace = grammar.words(&["or", "replace"]);
     if grammar.word("view") {
         return create_view(grammar, sql, or_replace).map(Some);
@@ -118,10 +78,12 @@ pub(crate) fn create(grammar: &mut Grammar<'_>, sql: &str) -> Result<Option<Chan
     if grammar.word("database") {
         let if_not_exists = grammar.if_not_exists();
         let name = grammar.path()?.database()?;
-        return Ok(Some(Change::CreateDatabase {
-            name,
-            if_not_exists,
-        }));
+        return Ok(Some(WrittenChange::of_name(name, |name| {
+            Change::CreateDatabase {
+                name,
+                if_not_exists,
+            }
+        })));
     }
     if grammar.word("schema") {
         let if_not_exists = grammar.if_not_exists();
@@ -131,11 +93,13 @@ pub(crate) fn create(grammar: &mut Grammar<'_>, sql: &str) -> Result<Option<Chan
         } else {
             None
         };
-        return Ok(Some(Change::CreateSchema {
-            path,
-            if_not_exists,
-            retention_ns,
-        }));
+        return Ok(Some(WrittenChange::of_path(&path, |path| {
+            Change::CreateSchema {
+                path,
+                if_not_exists,
+                retention_ns,
+            }
+        })));
     }
     if grammar.word("table") {
         return table::create(grammar).map(Some);
@@ -144,32 +108,32 @@ pub(crate) fn create(grammar: &mut Grammar<'_>, sql: &str) -> Result<Option<Chan
 }
 
 /// Reads what follows DROP.
-pub(crate) fn drop(grammar: &mut Grammar<'_>) -> Result<Option<Change>, Error> {
+pub(crate) fn drop(grammar: &mut Grammar<'_>) -> Result<Option<WrittenChange>, Error> {
     let change = if grammar.word("database") {
         let if_exists = grammar.if_exists();
         let name = grammar.path()?.database()?;
-        Change::DropDatabase { name, if_exists }
+        WrittenChange::of_name(name, |name| Change::DropDatabase { name, if_exists })
     } else if grammar.word("schema") {
         let if_exists = grammar.if_exists();
         let path = grammar.path()?;
         let cascade = grammar.word("cascade");
         grammar.word("restrict");
-        Change::DropSchema {
+        WrittenChange::of_path(&path, |path| Change::DropSchema {
             path,
             if_exists,
             cascade,
-        }
+        })
     } else if grammar.word("table") {
         let if_exists = grammar.if_exists();
         let path = grammar.path()?;
         // A view that reads the table says so when it is asked; nothing else depends on one.
         let _ = grammar.word("cascade") || grammar.word("restrict");
-        Change::DropTable { path, if_exists }
+        WrittenChange::of_path(&path, |path| Change::DropTable { path, if_exists })
     } else if grammar.word("view") {
         let if_exists = grammar.if_exists();
         let path = grammar.path()?;
         let _ = grammar.word("cascade") || grammar.word("restrict");
-        Change::DropView { path, if_exists }
+        WrittenChange::of_path(&path, |path| Change::DropView { path, if_exists })
     } else {
         return Ok(None);
     };
@@ -177,18 +141,21 @@ pub(crate) fn drop(grammar: &mut Grammar<'_>) -> Result<Option<Change>, Error> {
 }
 
 /// Reads what follows ALTER.
-pub(crate) fn alter(grammar: &mut Grammar<'_>) -> Result<Option<Change>, Error> {
+pub(crate) fn alter(grammar: &mut Grammar<'_>) -> Result<Option<WrittenChange>, Error> {
     let change = if grammar.word("database") {
         let name = grammar.path()?.database()?;
         if grammar.words(&["rename", "to"]) {
-            let to = grammar.name()?;
-            Change::RenameDatabase { name, to }
+            let to = grammar.name()?.text;
+            WrittenChange::of_name(name, |name| Change::RenameDatabase { name, to })
         } else if grammar.word("set") {
             let schema = settings::of_database(&settings::parse(grammar)?)?;
-            Change::SetDefaultSchema {
-                database: name,
+            let at = schema.position;
+            let schema = schema.text;
+            WrittenChange::of_name(name, |database| Change::SetDefaultSchema {
+                database,
                 schema,
-            }
+            })
+            .and(at)
         } else {
             return grammar.expected("RENAME TO or SET (default_schema = '...')");
         }
@@ -196,21 +163,27 @@ pub(crate) fn alter(grammar: &mut Grammar<'_>) -> Result<Option<Change>, Error> 
         let path = grammar.path()?;
         if grammar.words(&["rename", "to"]) {
             let to = grammar.name()?;
-            Change::RenameSchema { path, to }
+            let at = to.position;
+            let to = to.text;
+            WrittenChange::of_path(&path, |path| Change::RenameSchema { path, to }).and(at)
         } else if grammar.word("set") {
             let retention_ns = settings::of_schema(&settings::parse(grammar)?)?;
-            Change::SetSchema { path, retention_ns }
+            WrittenChange::of_path(&path, |path| Change::SetSchema { path, retention_ns })
         } else {
             return grammar.expected("RENAME TO or SET (retention = '...')");
         }
     } else if grammar.word("table") {
         let if_exists = grammar.if_exists();
         let path = grammar.path()?;
-        let change = alter_table(grammar)?;
-        Change::AlterTable {
+        let (change, settings, column) = alter_table(grammar)?;
+        let written = WrittenChange::of_path(&path, |path| Change::AlterTable {
             path,
             if_exists,
             change,
+        });
+        WrittenChange {
+            settings,
+            ..written.and(column)
         }
     } else {
         return Ok(None);
@@ -218,7 +191,17 @@ pub(crate) fn alter(grammar: &mut Grammar<'_>) -> Result<Option<Change>, Error> 
     Ok(Some(change))
 }
 
-fn alter_table(grammar: &mut Grammar<'_>) -> Result<TableChange, Error> {
+/// A change of a table, the settings that it names and where its column stands.
+fn alter_table(
+    grammar: &mut Grammar<'_>,
+) -> Result<(TableChange, Vec<Setting>, Option<Position>), Error> {
+    let mut list = Vec::new();
+    let mut column_at = None;
+    let mut column_name = |grammar: &mut Grammar<'_>| {
+        let name = grammar.name()?;
+        column_at = name.position;
+        Ok::<_, Error>(name.text)
+    };
     let change = if grammar.word("add") {
         grammar.word("column");
         let if_not_exists = grammar.if_not_exists();
@@ -233,23 +216,23 @@ fn alter_table(grammar: &mut Grammar<'_>) -> Result<TableChange, Error> {
     } else if grammar.word("drop") {
         grammar.word("column");
         let if_exists = grammar.if_exists();
-        let column = grammar.name()?;
+        let column = column_name(grammar)?;
         let _ = grammar.word("cascade") || grammar.word("restrict");
         TableChange::Drop { column, if_exists }
     } else if grammar.word("rename") {
         if grammar.word("to") {
-            let to = grammar.name()?;
+            let to = grammar.name()?.text;
             TableChange::Rename { to }
         } else {
             grammar.word("column");
-            let column = grammar.name()?;
+            let column = column_name(grammar)?;
             grammar.expect_word("TO")?;
-            let to = grammar.name()?;
+            let to = grammar.name()?.text;
             TableChange::RenameColumn { column, to }
         }
     } else if grammar.word("alter") {
         grammar.word("column");
-        let column = grammar.name()?;
+        let column = column_name(grammar)?;
         grammar.words(&["set", "data"]);
         grammar.expect_word("TYPE")?;
         let (written, at) = grammar.data_type()?;
@@ -266,7 +249,8 @@ fn alter_table(grammar: &mut Grammar<'_>) -> Result<TableChange, Error> {
             }
         }
     } else if grammar.word("set") {
-        TableChange::Set(settings::parse(grammar)?)
+        list = settings::parse(grammar)?;
+        TableChange::Set(Vec::new())
     } else {
         return grammar.expected(
             "ADD COLUMN, DROP COLUMN, RENAME COLUMN, RENAME TO, ALTER COLUMN ... TYPE or SET (...)",
@@ -278,10 +262,14 @@ fn alter_table(grammar: &mut Grammar<'_>) -> Result<TableChange, Error> {
             grammar.position(),
         ));
     }
-    Ok(change)
+    Ok((change, list, column_at))
 }
 
-fn create_view(grammar: &mut Grammar<'_>, sql: &str, or_replace: bool) -> Result<Change, Error> {
+fn create_view(
+    grammar: &mut Grammar<'_>,
+    sql: &str,
+    or_replace: bool,
+) -> Result<WrittenChange, Error> {
     let if_not_exists = grammar.if_not_exists();
     let path = grammar.path()?;
     if grammar.next_shown() == "(" {
@@ -299,7 +287,7 @@ fn create_view(grammar: &mut Grammar<'_>, sql: &str, or_replace: bool) -> Result
         .trim_end_matches(';')
         .trim_end()
         .to_owned();
-    Ok(Change::CreateView(CreateView {
+    Ok(WrittenChange::of_path(&path, |path| Change::CreateView {
         path,
         or_replace,
         if_not_exists,

@@ -5,13 +5,9 @@
 
 use datafusion::sql::sqlparser::ast::{Ident, ObjectName};
 use datafusion::sql::sqlparser::tokenizer::Span;
+use nilometer_service::define;
 
 use crate::error::{Error, Position};
-
-/// Schemas that hold what the store says of itself.
-pub(crate) const SYSTEM_SCHEMA: &str = "system";
-/// The standard's counterpart.
-pub(crate) const INFORMATION_SCHEMA: &str = "information_schema";
 
 /// Where something starts; tokens that were made up have no place.
 pub(crate) fn position(span: Span) -> Option<Position> {
@@ -55,6 +51,15 @@ pub(crate) struct NameScope {
     pub(crate) schema: String,
 }
 
+impl From<NameScope> for nilometer_service::Scope {
+    fn from(place: NameScope) -> Self {
+        Self {
+            database: place.database,
+            schema: Some(place.schema),
+        }
+    }
+}
+
 /// A table or view by its whole name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TableName {
@@ -89,55 +94,71 @@ impl Path {
         if self.before.is_empty() {
             Ok(self.last)
         } else {
-            Err(self.too_long("a database has one name"))
+            let remedy = "a database has one name";
+            Err(Error::of_name(
+                define::DefineError::TooManyParts { remedy },
+                self.start(),
+            ))
         }
     }
 
     /// As the name of a schema, with its database.
     pub(crate) fn schema(self, place: &NameScope) -> Result<(String, Name), Error> {
-        match self.before.as_slice() {
-            [] => Ok((place.database.clone(), self.last)),
-            [database] => Ok((database.text.clone(), self.last)),
-            _ => Err(self.too_long("write database.schema")),
-        }
+        let named = self.names().schema(&place.database);
+        let (database, _) = named.map_err(|wrong| Error::of_name(wrong, self.start()))?;
+        Ok((database, self.last))
     }
 
     /// As the name of a table or a view.
     pub(crate) fn table(self, place: &NameScope) -> Result<TableName, Error> {
-        let (database, schema) = match self.before.as_slice() {
-            [] => (place.database.clone(), place.schema.clone()),
-            [schema] => (place.database.clone(), schema.text.clone()),
-            [database, schema] => (database.text.clone(), schema.text.clone()),
-            _ => return Err(self.too_long("write database.schema.table")),
-        };
-        let first = self.before.first().unwrap_or(&self.last);
-        Ok(TableName {
-            database,
-            schema,
-            position: first.position,
-            table: self.last.text,
-        })
+        let named = self.names().table(&place.database, &place.schema);
+        let name = named.map_err(|wrong| Error::of_name(wrong, self.start()))?;
+        Ok(TableName::at(self.start(), name))
     }
 
-    fn too_long(&self, remedy: &str) -> Error {
-        let first = self.before.first().unwrap_or(&self.last);
-        Error::Plan {
-            message: format!("the name has too many parts; {remedy}"),
-            position: first.position,
+    /// Without where it stands.
+    pub(crate) fn names(&self) -> define::Path {
+        define::Path {
+            before: self.before.iter().map(|name| name.text.clone()).collect(),
+            last: self.last.text.clone(),
         }
+    }
+
+    /// Where it starts.
+    pub(crate) fn start(&self) -> Option<Position> {
+        self.before.first().unwrap_or(&self.last).position
     }
 }
 
 impl TableName {
+    /// With where it stands.
+    pub(crate) fn at(position: Option<Position>, name: define::TableName) -> Self {
+        let define::TableName {
+            database,
+            schema,
+            table,
+        } = name;
+        Self {
+            database,
+            schema,
+            table,
+            position,
+        }
+    }
+
+    /// Without where it stands.
+    pub(crate) fn name(&self) -> define::TableName {
+        define::TableName {
+            database: self.database.clone(),
+            schema: self.schema.clone(),
+            table: self.table.clone(),
+        }
+    }
+
     /// `database.schema.table`.
     pub(crate) fn shown(&self) -> String {
-        format!("{}.{}.{}", self.database, self.schema, self.table)
+        self.name().shown()
     }
-}
-
-/// Whether nothing can be made or changed in a schema.
-pub(crate) fn is_reserved(schema: &str) -> bool {
-    schema == SYSTEM_SCHEMA || schema == INFORMATION_SCHEMA
 }
 
 /// A name as it has to be written.

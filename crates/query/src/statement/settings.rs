@@ -5,6 +5,7 @@
 
 use datafusion::sql::sqlparser::tokenizer::Token;
 use nilometer_engine::{Duplicates, TIME_COLUMN, TableSettings, nearest};
+use nilometer_service::define::TableSetting;
 
 use super::grammar::Grammar;
 use super::name::Name;
@@ -195,7 +196,7 @@ pub(crate) fn of_new_table(list: &[Setting]) -> Result<TableWish, Error> {
                     );
                 }
             }
-            name if OF_TABLE.contains(&name) => change(setting, &mut wish.settings)?,
+            name if OF_TABLE.contains(&name) => of_one(setting)?.apply(&mut wish.settings),
             _ => {
                 return Err(setting.unknown(
                     "setting of a table",
@@ -208,22 +209,22 @@ pub(crate) fn of_new_table(list: &[Setting]) -> Result<TableWish, Error> {
 }
 
 /// What a list changes of a table.
-pub(crate) fn of_table(list: &[Setting], settings: &mut TableSettings) -> Result<(), Error> {
-    for setting in list {
+pub(crate) fn of_table(list: &[Setting]) -> Result<Vec<TableSetting>, Error> {
+    let changes = list.iter().map(|setting| {
         if OF_NEW_TABLE.contains(&setting.name.as_str()) {
             return Err(
                 setting.refuse("only a new table has it; see ALTER TABLE ... ADD COLUMN for tags")
             );
         }
-        change(setting, settings)?;
-    }
-    Ok(())
+        of_one(setting)
+    });
+    changes.collect()
 }
 
-fn change(setting: &Setting, settings: &mut TableSettings) -> Result<(), Error> {
-    match setting.name.as_str() {
+fn of_one(setting: &Setting) -> Result<TableSetting, Error> {
+    Ok(match setting.name.as_str() {
         "duplicates" => {
-            settings.duplicates = match setting.text()?.to_ascii_lowercase().as_str() {
+            TableSetting::Duplicates(match setting.text()?.to_ascii_lowercase().as_str() {
                 "last" => Duplicates::Last,
                 "keep" => Duplicates::Keep,
                 "unique" => Duplicates::Unique,
@@ -232,13 +233,12 @@ fn change(setting: &Setting, settings: &mut TableSettings) -> Result<(), Error> 
                         setting.refuse(format!("{other:?} is none of last, keep and unique"))
                     );
                 }
-            };
+            })
         }
-        "partition_interval" => settings.partition_interval_ns = setting.duration_ns()?,
-        "retention" => settings.retention_ns = setting.retention_ns()?,
+        "partition_interval" => TableSetting::PartitionInterval(setting.duration_ns()?),
+        "retention" => TableSetting::Retention(setting.retention_ns()?),
         _ => return Err(setting.unknown("setting of a table", OF_TABLE)),
-    }
-    Ok(())
+    })
 }
 
 /// What a list says about a schema: the retention of its tables.

@@ -13,6 +13,7 @@ use datafusion::datasource::TableType;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use nilometer_engine::Snapshot;
+use nilometer_service::define::{self, SYSTEM_SCHEMA};
 
 use crate::Params;
 use crate::error::Error;
@@ -22,12 +23,11 @@ use crate::semantics::merged;
 use crate::semantics::times;
 use crate::semantics::zone::Zone;
 use crate::shared::{Shared, StoreState};
-use crate::statement::name::{NameScope, SYSTEM_SCHEMA, TableName};
+use crate::statement::name::{NameScope, TableName};
 use crate::statement::{Bounds, Question, Statement, parse};
 use crate::tables::relation::{self, RelationTable};
 use crate::tables::system;
 use crate::tables::table::Table;
-use crate::tables::view;
 
 /// Views inside views. Each level plans a query.
 const VIEWS_NESTED_MAX: usize = 16;
@@ -229,7 +229,7 @@ impl ReadContext {
         if let Some(reader) = relation::find(&self.snapshot, name) {
             return Some(Arc::new(RelationTable::new(reader, name.shown())));
         }
-        let query = view::definition(&self.snapshot, &name.database, &name.schema, &name.table)?;
+        let query = define::view(&self.snapshot, &name.database, &name.schema, &name.table)?;
         let plan = self.expand(name, &query).await?;
         Some(Arc::new(ViewTable::new(plan, Some(query))))
     }
@@ -333,8 +333,8 @@ impl SchemaProvider for Schema {
         let mut names = snapshot
             .tables(&self.database, &self.name)
             .unwrap_or_default();
-        let relations = relation::list(snapshot, &self.database, &self.name);
-        let views = view::list(snapshot, &self.database, &self.name);
+        let relations = define::relations(snapshot, &self.database, &self.name);
+        let views = define::views(snapshot, &self.database, &self.name);
         for other in relations.into_iter().chain(views) {
             if !names.contains(&other) {
                 names.push(other);
@@ -366,6 +366,6 @@ impl SchemaProvider for Schema {
         let snapshot = &self.reading.snapshot;
         snapshot.table(&self.database, &self.name, name).is_some()
             || relation::find(snapshot, &self.named(name)).is_some()
-            || view::definition(snapshot, &self.database, &self.name, name).is_some()
+            || define::view(snapshot, &self.database, &self.name, name).is_some()
     }
 }

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use arrow::array::{ArrayRef, BooleanArray, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use nilometer_engine::{RelationSchema, TableSchema, nearest};
+use nilometer_service::define::{self, INFORMATION_SCHEMA, SYSTEM_SCHEMA};
 
 use crate::Params;
 use crate::error::Error;
 use crate::planning::plan::plan;
-use crate::statement::name::{
-    INFORMATION_SCHEMA, NameScope, SYSTEM_SCHEMA, TableName, literal, quoted,
-};
+use crate::statement::name::{NameScope, TableName, literal, quoted};
 use crate::statement::settings::{duplicates_text, duration_text, retention_text};
 use crate::statement::types::{self, kind_of, name_of_arrow, type_of};
 use crate::statement::{Bounds, Show, Statement, parse, unknown_setting};
@@ -20,7 +19,6 @@ use crate::tables::catalogue::ReadContext;
 use crate::tables::names;
 use crate::tables::relation;
 use crate::tables::system;
-use crate::tables::view;
 
 /// Whether what is to be shown is there.
 pub(crate) fn check(reading: &ReadContext, place: &NameScope, show: &Show) -> Result<(), Error> {
@@ -170,7 +168,7 @@ pub(crate) fn create(reading: &ReadContext, name: &TableName) -> Result<RecordBa
         create_table(&shown, &table)
     } else if let Some(relation) = relation::find(snapshot, name) {
         create_relation(&shown, relation.schema())
-    } else if let Some(query) = view::definition(snapshot, database, schema, table) {
+    } else if let Some(query) = define::view(snapshot, database, schema, table) {
         format!("CREATE VIEW {shown} AS {query}")
     } else {
         return Err(names::unknown_table(snapshot, name));

@@ -15,24 +15,14 @@ use datafusion::datasource::TableType;
 use datafusion::logical_expr::{BinaryExpr, Expr, Operator, TableProviderFilterPushDown};
 use datafusion::physical_plan::ExecutionPlan;
 use nilometer_engine::{RelationReader, RelationSchema, Snapshot, Value};
+use nilometer_service::define;
 
 use crate::statement::name::TableName;
-use crate::tables::view;
 use scan::{RelationScan, Wanted};
 
 /// A relation by its name, as a snapshot has it.
 pub(crate) fn find(snapshot: &Snapshot, name: &TableName) -> Option<RelationReader> {
-    if view::is_relation_of_views(&name.table) {
-        return None;
-    }
-    snapshot.relation(&name.database, &name.schema, &name.table)
-}
-
-/// Names of the relations of a schema, sorted.
-pub(crate) fn list(snapshot: &Snapshot, database: &str, schema: &str) -> Vec<String> {
-    let mut names = snapshot.relations(database, schema).unwrap_or_default();
-    names.retain(|name| !view::is_relation_of_views(name));
-    names
+    define::find_relation(snapshot, &name.database, &name.schema, &name.table)
 }
 
 /// What a column is, in a word: `key` if it is of the primary key, else `column`.

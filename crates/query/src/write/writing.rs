@@ -6,21 +6,23 @@ use arrow::array::RecordBatch;
 use arrow::compute::concat_batches;
 use arrow::datatypes::SchemaRef;
 use datafusion::execution::context::SessionState;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
 use nilometer_engine::{Engine, Error as EngineError, TableSchema};
+use nilometer_service::Running;
+use nilometer_service::define::is_reserved;
 
 use super::rows::{execution, plain};
 use crate::answer::Answer;
 use crate::error::Error;
 use crate::execution::Queries;
-use crate::limits::running::Running;
+use crate::limits::memory::pool;
 use crate::planning::plan::plan;
 use crate::shared::StoreState;
-use crate::statement::name::{NameScope, TableName, is_reserved};
+use crate::statement::name::{NameScope, TableName};
 use crate::tables::catalogue::ReadContext;
 use crate::tables::names;
 
@@ -102,7 +104,7 @@ impl Writing<'_> {
 
     /// A reservation in the memory of the statement.
     pub(crate) fn reserve(&self) -> MemoryReservation {
-        let pool: Arc<dyn MemoryPool> = Arc::clone(self.running.memory()) as _;
+        let pool = pool(&self.running);
         MemoryConsumer::new("rows to write").register(&pool)
     }
 }

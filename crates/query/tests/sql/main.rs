@@ -6,6 +6,7 @@
 )]
 
 mod aggregates;
+mod definitions;
 mod frames;
 mod functions;
 mod gapfill;

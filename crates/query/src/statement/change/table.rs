@@ -6,8 +6,9 @@ use datafusion::sql::sqlparser::tokenizer::Token;
 use nilometer_engine::{
     ColumnKind, Duplicates, NewRelation, PhysicalType, RelationColumn, TIME_COLUMN, nearest,
 };
+use nilometer_service::define::{Change, Column};
 
-use super::{Change, Column, CreateTable, refused};
+use super::{WrittenChange, refused};
 use crate::error::{Error, Position};
 use crate::statement::grammar::Grammar;
 use crate::statement::name::Name;
@@ -48,7 +49,7 @@ struct Body {
 }
 
 /// Reads what follows CREATE TABLE.
-pub(super) fn create(grammar: &mut Grammar<'_>) -> Result<Change, Error> {
+pub(super) fn create(grammar: &mut Grammar<'_>) -> Result<WrittenChange, Error> {
     let if_not_exists = grammar.if_not_exists();
     let path = grammar.path()?;
     let start = grammar.position();
@@ -85,11 +86,13 @@ pub(super) fn create(grammar: &mut Grammar<'_>) -> Result<Change, Error> {
                 with_at,
             ));
         }
-        return Ok(Change::CreateRelation {
-            path,
-            if_not_exists,
-            new,
-        });
+        return Ok(WrittenChange::of_path(&path, |path| {
+            Change::CreateRelation {
+                path,
+                if_not_exists,
+                new,
+            }
+        }));
     }
     let mut columns = Vec::new();
     let mut times = 0;
@@ -110,7 +113,7 @@ pub(super) fn create(grammar: &mut Grammar<'_>) -> Result<Change, Error> {
         check_key(&key.columns, &columns)?;
         settings.duplicates = Duplicates::Unique;
     }
-    Ok(Change::CreateTable(CreateTable {
+    Ok(WrittenChange::of_path(&path, |path| Change::CreateTable {
         path,
         if_not_exists,
         columns,
@@ -266,11 +269,11 @@ fn with_time(written: WrittenColumn) -> Result<Option<Column>, Error> {
     Ok(match of {
         Written::Time => None,
         Written::Tag => Some(Column {
-            name,
+            name: name.text,
             kind: ColumnKind::Tag,
         }),
         Written::Value(kind) => Some(Column {
-            name,
+            name: name.text,
             kind: ColumnKind::Field(kind),
         }),
     })
@@ -361,14 +364,8 @@ fn check_column(columns: &[WrittenColumn], name: &Name) -> Result<(), Error> {
 
 /// Makes a tag of a column that the list of tags names.
 fn make_tag(columns: &mut [Column], tag: &Name) -> Result<(), Error> {
-    let names: Vec<String> = columns
-        .iter()
-        .map(|column| column.name.text.clone())
-        .collect();
-    match columns
-        .iter_mut()
-        .find(|column| column.name.text == tag.text)
-    {
+    let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
+    match columns.iter_mut().find(|column| column.name == tag.text) {
         None => Err(Error::UnknownColumn {
             name: tag.text.clone(),
             nearest: nearest(&tag.text, names),
@@ -392,7 +389,7 @@ fn check_key(key: &[Name], columns: &[Column]) -> Result<(), Error> {
     let mut wanted: Vec<&str> = columns
         .iter()
         .filter(|column| column.kind == ColumnKind::Tag)
-        .map(|column| column.name.text.as_str())
+        .map(|column| column.name.as_str())
         .chain([TIME_COLUMN])
         .collect();
     let mut named: Vec<&str> = key.iter().map(|name| name.text.as_str()).collect();

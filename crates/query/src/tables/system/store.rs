@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt::Debug;
 
 use nilometer_engine::{Error, RelationSchema, RetentionTime, Snapshot, TableId, TableSchema};
+use nilometer_service::define;
 
 use super::rows::{Cell, Of, Rows};
 use crate::ShownSetting;
@@ -12,7 +13,6 @@ use crate::statement::name::TableName;
 use crate::statement::settings::{duplicates_text, duration_text, retention_text};
 use crate::statement::types::{self, kind_of, type_of};
 use crate::tables::relation;
-use crate::tables::view;
 
 use Of::{Number, Text, Truth};
 
@@ -32,7 +32,7 @@ pub(super) fn databases(store: &StoreState) -> Rows {
         let schemas = snapshot.schemas(&database).unwrap_or_default();
         let tables = schemas.iter().map(|schema| {
             let tables = snapshot.tables(&database, schema);
-            let relations = relation::list(snapshot, &database, schema);
+            let relations = define::relations(snapshot, &database, schema);
             tables.map_or(0, |tables| tables.len()) + relations.len()
         });
         let tables: usize = tables.sum();
@@ -63,7 +63,7 @@ pub(super) fn schemas(store: &StoreState) -> Rows {
         let is_default = snapshot.default_schema(&database).as_deref() == Some(&schema);
         let retention = snapshot.schema_retention_ns(&database, &schema);
         let tables = snapshot.tables(&database, &schema).unwrap_or_default();
-        let tables = tables.len() + relation::list(snapshot, &database, &schema).len();
+        let tables = tables.len() + define::relations(snapshot, &database, &schema).len();
         rows.push([
             Cell::from(database),
             schema.into(),
@@ -99,7 +99,7 @@ fn each_table(snapshot: &Snapshot, mut each: impl FnMut(&str, &str, &str, &Table
 /// Calls `each` for every relation, with the names of its database and its schema.
 fn each_relation(snapshot: &Snapshot, mut each: impl FnMut(&str, &str, &RelationSchema)) {
     for (database, schema) in all_schemas(snapshot) {
-        for table in relation::list(snapshot, &database, &schema) {
+        for table in define::relations(snapshot, &database, &schema) {
             let name = TableName {
                 database: database.clone(),
                 schema: schema.clone(),
@@ -154,8 +154,8 @@ pub(super) fn tables(store: &StoreState) -> Result<Rows, Error> {
         ]);
     });
     for (database, schema) in all_schemas(snapshot) {
-        let views = view::list(snapshot, &database, &schema);
-        let relations = relation::list(snapshot, &database, &schema).into_iter();
+        let views = define::views(snapshot, &database, &schema);
+        let relations = define::relations(snapshot, &database, &schema).into_iter();
         let named = views.into_iter().map(|name| (name, "view"));
         for (name, kind) in named.chain(relations.map(|name| (name, "relation"))) {
             rows.push([
@@ -322,7 +322,7 @@ pub(super) fn queries(store: &StoreState) -> Rows {
         rows.push([
             Cell::from(query.id),
             query.database.into(),
-            query.sql.into(),
+            query.text.into(),
             query.ms.into(),
             query.memory_bytes.into(),
         ]);

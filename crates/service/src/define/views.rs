@@ -1,27 +1,22 @@
 //! Views: queries with a name, kept as rows of a relation in the schema they are in.
 //!
 //! Does: store the text of the query and find it again, durably and as of a snapshot, so that a schema takes its views
-//! along when it is renamed or dropped. Does not: plan it (`catalogue.rs` does, each time it is read).
+//! along when it is renamed or dropped. Does not: understand it; the language that wrote it plans it each time it is read.
 
 use std::sync::Arc;
 
 use nilometer_engine::{
-    Engine, NewRelation, PhysicalType, RelationChange, RelationColumn, Snapshot, Value,
+    Engine, Error as EngineError, NewRelation, PhysicalType, RelationChange, RelationColumn,
+    RelationSchema, Snapshot, Value,
 };
 
-use crate::error::Error;
-use crate::statement::name::TableName;
+use super::change::TableName;
 
 /// The relation of a schema that holds its views. No statement can name it by accident.
 const RELATION: &str = "system views";
 
-/// The query of a view.
-pub(crate) fn definition(
-    snapshot: &Snapshot,
-    database: &str,
-    schema: &str,
-    name: &str,
-) -> Option<String> {
+/// The query of a view; `None` = there is no view of this name.
+pub fn view(snapshot: &Snapshot, database: &str, schema: &str, name: &str) -> Option<String> {
     let row = snapshot
         .relation(database, schema, RELATION)?
         .get(&[Value::from(name)])?;
@@ -29,7 +24,7 @@ pub(crate) fn definition(
 }
 
 /// Names of the views of a schema, sorted.
-pub(crate) fn list(snapshot: &Snapshot, database: &str, schema: &str) -> Vec<String> {
+pub fn views(snapshot: &Snapshot, database: &str, schema: &str) -> Vec<String> {
     let Some(relation) = snapshot.relation(database, schema, RELATION) else {
         return Vec::new();
     };
@@ -43,7 +38,7 @@ pub(crate) fn list(snapshot: &Snapshot, database: &str, schema: &str) -> Vec<Str
 }
 
 /// Whether a relation is only here to keep views.
-pub(crate) fn is_relation_of_views(name: &str) -> bool {
+pub(super) fn keeps_views(name: &str) -> bool {
     name == RELATION
 }
 
@@ -55,7 +50,11 @@ fn text(value: &Value) -> Option<String> {
 }
 
 /// Keeps a view; one of the name is replaced.
-pub(crate) fn store(engine: &Arc<Engine>, name: &TableName, query: &str) -> Result<(), Error> {
+pub(super) fn store(
+    engine: &Arc<Engine>,
+    name: &TableName,
+    query: &str,
+) -> Result<(), EngineError> {
     let column = |name: &str| RelationColumn {
         name: name.to_owned(),
         kind: PhysicalType::Text,
@@ -74,7 +73,7 @@ pub(crate) fn store(engine: &Arc<Engine>, name: &TableName, query: &str) -> Resu
 }
 
 /// Forgets a view.
-pub(crate) fn remove(engine: &Arc<Engine>, name: &TableName) -> Result<(), Error> {
+pub(super) fn remove(engine: &Arc<Engine>, name: &TableName) -> Result<(), EngineError> {
     let key = vec![Value::from(name.table.as_str())];
     write(engine, name, |schema| {
         RelationChange::Delete(schema, vec![key])
@@ -84,18 +83,16 @@ pub(crate) fn remove(engine: &Arc<Engine>, name: &TableName) -> Result<(), Error
 fn write(
     engine: &Arc<Engine>,
     name: &TableName,
-    change: impl FnOnce(Arc<nilometer_engine::RelationSchema>) -> RelationChange,
-) -> Result<(), Error> {
+    change: impl FnOnce(Arc<RelationSchema>) -> RelationChange,
+) -> Result<(), EngineError> {
     let snapshot = engine.snapshot();
     let relation = snapshot
         .relation(&name.database, &name.schema, RELATION)
-        .ok_or_else(|| {
-            Error::Engine(nilometer_engine::Error::NotFound {
-                what: "schema",
-                name: name.schema.clone(),
-                place: format!("database \"{}\"", name.database),
-                hint: "it was dropped meanwhile".to_owned(),
-            })
+        .ok_or_else(|| EngineError::NotFound {
+            what: "schema",
+            name: name.schema.clone(),
+            place: format!("database \"{}\"", name.database),
+            hint: "it was dropped meanwhile".to_owned(),
         })?;
     engine.write_relations(&[change(Arc::clone(relation.schema()))])?;
     Ok(())

@@ -1,0 +1,69 @@
+//! CREATE, ALTER and DROP: changes of names, carried out by the service.
+//!
+//! Does: check that a view can be read before it is made, and say where in the statement the name stands that an error is
+//! about. Does not: look names up or call the engine (`nilometer_service::define` does).
+
+use std::sync::Arc;
+
+use nilometer_engine::Engine;
+use nilometer_service::define::{self, Change, Part, TableChange};
+use nilometer_service::{Error as ServiceError, Scope};
+
+use crate::error::Error;
+use crate::statement::WrittenChange;
+use crate::statement::name::{NameScope, TableName};
+use crate::statement::settings;
+use crate::tables::catalogue::ReadContext;
+use crate::tables::describe;
+
+/// Fails where a change makes a view that cannot be read.
+pub(crate) async fn check(
+    reading: &ReadContext,
+    place: &NameScope,
+    written: &WrittenChange,
+) -> Result<(), Error> {
+    let Change::CreateView { path, query, .. } = &written.change else {
+        return Ok(());
+    };
+    let start = written.position(Part::Start);
+    let named = path.clone().table(&place.database, &place.schema);
+    let name = TableName::at(start, named.map_err(|wrong| Error::of_name(wrong, start))?);
+    describe::check_view(reading, &name, query).await
+}
+
+/// Carries a change out. Blocks for a sync of the log.
+pub(crate) fn run(
+    engine: &Arc<Engine>,
+    place: NameScope,
+    mut written: WrittenChange,
+) -> Result<(), Error> {
+    let scope = Scope::from(place);
+    if let Change::AlterTable {
+        path,
+        if_exists,
+        change: TableChange::Set(list),
+    } = &mut written.change
+    {
+        match settings::of_table(&written.settings) {
+            Ok(settings) => *list = settings,
+            Err(wrong) => {
+                let found = define::table_to_alter(engine, &scope, path.clone(), *if_exists);
+                return match found.map_err(|error| placed(error, &written))? {
+                    Some(_) => Err(wrong),
+                    None => Ok(()),
+                };
+            }
+        }
+    }
+    let change = written.change.clone();
+    define::run(engine, &scope, change).map_err(|error| placed(error, &written))
+}
+
+/// An error of the service, where it stands in the statement.
+fn placed(error: ServiceError, written: &WrittenChange) -> Error {
+    match error {
+        ServiceError::Engine(error) => error.into(),
+        ServiceError::Define { part, source } => Error::of_name(source, written.position(part)),
+        other => Error::internal(other.to_string()),
+    }
+}

@@ -1,0 +1,27 @@
+//! Definitions: making, changing and dropping databases, schemas, tables, relations and views, whatever the language.
+//!
+//! Does: say what such a change is, look its names up and carry it out ([`run`]); keep views, whose queries are texts that
+//! only their language understands. Does not: read a statement, or know where in one a name stands: [`Error::Define`]
+//! says which of the change's names is meant, and the language knows where it is written.
+//!
+//! Next: `change.rs` for the values that a language builds; `run.rs` for what becomes of them.
+//!
+//! [`Error::Define`]: crate::Error::Define
+
+mod change;
+mod error;
+mod lookup;
+mod run;
+mod views;
+
+pub use change::{Change, Column, Path, TableChange, TableName, TableSetting};
+pub use error::{DefineError, Object, Part};
+pub use lookup::{
+    INFORMATION_SCHEMA, SYSTEM_SCHEMA, find_column, find_database, find_relation, find_schema,
+    find_table, is_reserved, relations, unknown_column, unknown_database, unknown_table,
+};
+pub use run::{run, table_to_alter};
+pub use views::{view, views};
+
+#[cfg(test)]
+mod tests;

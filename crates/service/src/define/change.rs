@@ -1,0 +1,267 @@
+//! Changes of names and settings, as a language hands them over.
+//!
+//! Does: hold one change, and say what a path without database or schema means. Does not: look a name up, or carry
+//! anything out (`run.rs` does).
+
+use nilometer_engine::{ColumnKind, Duplicates, NewRelation, PhysicalType, TableSettings};
+
+use super::error::DefineError;
+
+/// One change. Names are as they are kept: a language that folds them to lower case has done so.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    /// Makes a database, with its default schema.
+    CreateDatabase {
+        /// Its name.
+        name: String,
+        /// One that is there is no error.
+        if_not_exists: bool,
+    },
+    /// Drops a database with all that is in it.
+    DropDatabase {
+        /// Its name.
+        name: String,
+        /// One that is not there is no error.
+        if_exists: bool,
+    },
+    /// Renames a database.
+    RenameDatabase {
+        /// Its name.
+        name: String,
+        /// Its new name.
+        to: String,
+    },
+    /// Sets which schema of a database names without a schema mean.
+    SetDefaultSchema {
+        /// The database.
+        database: String,
+        /// One of its schemas.
+        schema: String,
+    },
+    /// Makes a schema.
+    CreateSchema {
+        /// Its name.
+        path: Path,
+        /// One that is there is no error, and keeps its retention.
+        if_not_exists: bool,
+        /// How long its tables keep rows, unless they say otherwise; `None` = for ever.
+        retention_ns: Option<i64>,
+    },
+    /// Drops a schema.
+    DropSchema {
+        /// Its name.
+        path: Path,
+        /// One that is not there is no error.
+        if_exists: bool,
+        /// What is in it is dropped too; else it must be empty.
+        cascade: bool,
+    },
+    /// Renames a schema.
+    RenameSchema {
+        /// Its name.
+        path: Path,
+        /// Its new name.
+        to: String,
+    },
+    /// Sets how long the tables of a schema keep rows, unless they say otherwise.
+    SetSchema {
+        /// Its name.
+        path: Path,
+        /// `None` = for ever.
+        retention_ns: Option<i64>,
+    },
+    /// Makes a table over time.
+    CreateTable {
+        /// Its name.
+        path: Path,
+        /// One that is there is no error, and stays as it is.
+        if_not_exists: bool,
+        /// Its tags and fields.
+        columns: Vec<Column>,
+        /// Its settings.
+        settings: TableSettings,
+    },
+    /// Makes a relation.
+    CreateRelation {
+        /// Its name.
+        path: Path,
+        /// A table or relation of the name is no error, and stays as it is.
+        if_not_exists: bool,
+        /// Its columns and keys.
+        new: NewRelation,
+    },
+    /// Drops a table or relation.
+    DropTable {
+        /// Its name.
+        path: Path,
+        /// One that is not there is no error.
+        if_exists: bool,
+    },
+    /// Changes a table over time.
+    AlterTable {
+        /// Its name.
+        path: Path,
+        /// One that is not there is no error.
+        if_exists: bool,
+        /// What changes.
+        change: TableChange,
+    },
+    /// Makes a view. The language has checked that its query can be read.
+    CreateView {
+        /// Its name.
+        path: Path,
+        /// A view of the name is replaced.
+        or_replace: bool,
+        /// A view of the name is no error, and stays as it is.
+        if_not_exists: bool,
+        /// The query as it was written.
+        query: String,
+    },
+    /// Drops a view.
+    DropView {
+        /// Its name.
+        path: Path,
+        /// One that is not there is no error.
+        if_exists: bool,
+    },
+}
+
+/// A change of one table over time.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TableChange {
+    /// Adds a column.
+    Add {
+        /// The column.
+        column: Column,
+        /// One that is there is no error.
+        if_not_exists: bool,
+    },
+    /// Drops a column.
+    Drop {
+        /// Its name.
+        column: String,
+        /// One that is not there is no error.
+        if_exists: bool,
+    },
+    /// Renames a column.
+    RenameColumn {
+        /// Its name.
+        column: String,
+        /// Its new name.
+        to: String,
+    },
+    /// Changes the type of a field.
+    Type {
+        /// Its name.
+        column: String,
+        /// Its new type.
+        to: PhysicalType,
+    },
+    /// Renames the table within its schema.
+    Rename {
+        /// Its new name.
+        to: String,
+    },
+    /// Changes settings, one after the other.
+    Set(Vec<TableSetting>),
+}
+
+/// A tag or a field; the time column is there without saying so.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// Its name.
+    pub name: String,
+    /// Tag, or field of a type.
+    pub kind: ColumnKind,
+}
+
+/// A setting of a table with its new value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TableSetting {
+    /// How rows with the same series and time are treated.
+    Duplicates(Duplicates),
+    /// Width of new partitions in nanoseconds.
+    PartitionInterval(i64),
+    /// How long rows are kept, in nanoseconds, `i64::MAX` = for ever; `None` = as the schema says.
+    Retention(Option<i64>),
+}
+
+impl TableSetting {
+    /// Sets it.
+    pub fn apply(self, settings: &mut TableSettings) {
+        match self {
+            Self::Duplicates(duplicates) => settings.duplicates = duplicates,
+            Self::PartitionInterval(ns) => settings.partition_interval_ns = ns,
+            Self::Retention(ns) => settings.retention_ns = ns,
+        }
+    }
+}
+
+/// Names, each of what the next is in: the last is what is meant, those before it say where it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Path {
+    /// Database, or schema, or both, or nothing.
+    pub before: Vec<String>,
+    /// The name of the thing itself.
+    pub last: String,
+}
+
+/// A table, relation or view by its whole name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TableName {
+    /// Its database.
+    pub database: String,
+    /// Its schema.
+    pub schema: String,
+    /// Its own name.
+    pub table: String,
+}
+
+impl Path {
+    /// As the names of a database and of a schema in it; `database` is meant where the path names none.
+    pub fn schema(self, database: &str) -> Result<(String, String), DefineError> {
+        match <[String; 1]>::try_from(self.before) {
+            Ok([database]) => Ok((database, self.last)),
+            Err(before) if before.is_empty() => Ok((database.to_owned(), self.last)),
+            Err(_) => Err(DefineError::TooManyParts {
+                remedy: "write database.schema",
+            }),
+        }
+    }
+
+    /// As the name of a table, relation or view; `database` and `schema` are meant where the path names none.
+    pub fn table(self, database: &str, schema: &str) -> Result<TableName, DefineError> {
+        let (database, schema) = match self.before.as_slice() {
+            [] => (database, schema),
+            [schema] => (database, schema.as_str()),
+            [database, schema] => (database.as_str(), schema.as_str()),
+            _ => {
+                return Err(DefineError::TooManyParts {
+                    remedy: "write database.schema.table",
+                });
+            }
+        };
+        Ok(TableName {
+            database: database.to_owned(),
+            schema: schema.to_owned(),
+            table: self.last,
+        })
+    }
+}
+
+impl TableName {
+    /// `database.schema.table`.
+    pub fn shown(&self) -> String {
+        format!("{}.{}.{}", self.database, self.schema, self.table)
+    }
+}
+
+impl From<&str> for Path {
+    /// A name alone.
+    fn from(name: &str) -> Self {
+        Self {
+            before: Vec::new(),
+            last: name.to_owned(),
+        }
+    }
+}

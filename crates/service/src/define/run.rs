@@ -1,0 +1,437 @@
+//! Carrying out changes: each is one call of the engine, durable when it returns.
+//!
+//! Does: look up what names mean now, check what the engine cannot know (views, reserved schemas), call it. Blocks for a
+//! sync of the log, so it runs where blocking is allowed.
+
+use std::sync::Arc;
+
+use nilometer_engine::{
+    DEFAULT_SCHEMA, Engine, Error as EngineError, NewColumn, NewRelation, Snapshot, TableSchema,
+    TableSettings, nearest,
+};
+
+use super::change::{Change, Column, Path, TableChange, TableName};
+use super::error::{DefineError, Object, Part};
+use super::lookup;
+use super::views;
+use crate::error::Error;
+use crate::sessions::Scope;
+
+/// Where names without database or schema are.
+#[derive(Debug)]
+struct Place {
+    database: String,
+    schema: String,
+}
+
+impl Place {
+    /// Where a database is not there, whoever looks for its schema says so.
+    fn of(engine: &Arc<Engine>, scope: &Scope) -> Self {
+        let database = scope.database.clone();
+        let own = scope.schema.clone();
+        let schema = own.or_else(|| engine.snapshot().default_schema(&database));
+        Self {
+            schema: schema.unwrap_or_else(|| DEFAULT_SCHEMA.to_owned()),
+            database,
+        }
+    }
+
+    fn table(&self, path: Path) -> Result<TableName, Error> {
+        let named = path.table(&self.database, &self.schema);
+        named.map_err(|wrong| wrong.about(Part::Start))
+    }
+
+    /// The names of a database and of a schema in it that somebody may change.
+    fn schema_to_change(&self, path: Path) -> Result<(String, String), Error> {
+        let named = path.schema(&self.database);
+        let (database, name) = named.map_err(|wrong| wrong.about(Part::Start))?;
+        refuse_reserved(&name).map_err(|reserved| reserved.about(Part::Name))?;
+        Ok((database, name))
+    }
+}
+
+/// Carries out a change. `scope` is where names without database or schema are.
+pub fn run(engine: &Arc<Engine>, scope: &Scope, change: Change) -> Result<(), Error> {
+    let place = &Place::of(engine, scope);
+    match change {
+        Change::CreateDatabase {
+            name,
+            if_not_exists,
+        } => {
+            let new = engine.create_database(&name)?;
+            Ok(must_be_new(
+                new || if_not_exists,
+                "database",
+                &name,
+                "this store",
+            )?)
+        }
+        Change::DropDatabase { name, if_exists } => {
+            match lookup::find_database(&engine.snapshot(), &name) {
+                Ok(()) => Ok(engine.drop_database(&name)?),
+                Err(_) if if_exists => Ok(()),
+                Err(missing) => Err(missing.about(Part::Name)),
+            }
+        }
+        Change::RenameDatabase { name, to } => {
+            let found = lookup::find_database(&engine.snapshot(), &name);
+            found.map_err(|missing| missing.about(Part::Name))?;
+            Ok(engine.rename_database(&name, &to)?)
+        }
+        Change::SetDefaultSchema { database, schema } => {
+            let found = lookup::find_schema(&engine.snapshot(), &database, &schema);
+            found.map_err(|missing| missing.about(Part::Other))?;
+            Ok(engine.set_default_schema(&database, &schema)?)
+        }
+        Change::CreateSchema {
+            path,
+            if_not_exists,
+            retention_ns,
+        } => create_schema(engine, place, path, if_not_exists, retention_ns),
+        Change::DropSchema {
+            path,
+            if_exists,
+            cascade,
+        } => drop_schema(engine, place, path, if_exists, cascade),
+        Change::RenameSchema { path, to } => {
+            let (database, name) = place.schema_to_change(path)?;
+            refuse_reserved(&to).map_err(|reserved| reserved.about(Part::Other))?;
+            let found = lookup::find_schema(&engine.snapshot(), &database, &name);
+            found.map_err(|missing| missing.about(Part::Name))?;
+            Ok(engine.rename_schema(&database, &name, &to)?)
+        }
+        Change::SetSchema { path, retention_ns } => {
+            let (database, name) = place.schema_to_change(path)?;
+            let found = lookup::find_schema(&engine.snapshot(), &database, &name);
+            found.map_err(|missing| missing.about(Part::Name))?;
+            Ok(engine.set_schema_retention(&database, &name, retention_ns)?)
+        }
+        Change::CreateTable {
+            path,
+            if_not_exists,
+            columns,
+            settings,
+        } => create_table(engine, place, path, if_not_exists, &columns, settings),
+        Change::CreateRelation {
+            path,
+            if_not_exists,
+            new,
+        } => create_relation(engine, place, path, if_not_exists, &new),
+        Change::DropTable { path, if_exists } => drop_table(engine, place, path, if_exists),
+        Change::AlterTable {
+            path,
+            if_exists,
+            change,
+        } => match existing_table(engine, place.table(path)?, if_exists)? {
+            Some((name, table)) => alter_table(engine, &name, &table, change),
+            None => Ok(()),
+        },
+        Change::CreateView {
+            path,
+            or_replace,
+            if_not_exists,
+            query,
+        } => {
+            let name = place_for(engine, place, path)?;
+            create_view(engine, &name, or_replace, if_not_exists, &query)
+        }
+        Change::DropView { path, if_exists } => drop_view(engine, place, path, if_exists),
+    }
+}
+
+/// A table over time that a change would find; `None` = it is not there, and may be missing.
+pub fn table_to_alter(
+    engine: &Arc<Engine>,
+    scope: &Scope,
+    path: Path,
+    if_exists: bool,
+) -> Result<Option<(TableName, Arc<TableSchema>)>, Error> {
+    existing_table(engine, Place::of(engine, scope).table(path)?, if_exists)
+}
+
+fn existing_table(
+    engine: &Arc<Engine>,
+    name: TableName,
+    if_exists: bool,
+) -> Result<Option<(TableName, Arc<TableSchema>)>, Error> {
+    refuse_reserved(&name.schema).map_err(|reserved| reserved.about(Part::Name))?;
+    match lookup::find_table(&engine.snapshot(), &name) {
+        Ok(table) => Ok(Some((name, table))),
+        // What is there but cannot be changed so is not missing.
+        Err(DefineError::Unknown { .. }) if if_exists => Ok(None),
+        Err(missing) => Err(missing.about(Part::Start)),
+    }
+}
+
+impl DefineError {
+    /// As an error about one of the change's names.
+    fn about(self, part: Part) -> Error {
+        Error::Define { part, source: self }
+    }
+}
+
+fn must_be_new(
+    is_new: bool,
+    what: &'static str,
+    name: &str,
+    place: &str,
+) -> Result<(), EngineError> {
+    if is_new {
+        return Ok(());
+    }
+    Err(EngineError::ExistsAlready {
+        what,
+        name: name.to_owned(),
+        place: place.to_owned(),
+    })
+}
+
+fn refuse_reserved(schema: &str) -> Result<(), DefineError> {
+    if !lookup::is_reserved(schema) {
+        return Ok(());
+    }
+    let schema = schema.to_owned();
+    Err(DefineError::Reserved { schema })
+}
+
+fn create_schema(
+    engine: &Arc<Engine>,
+    place: &Place,
+    path: Path,
+    if_not_exists: bool,
+    retention_ns: Option<i64>,
+) -> Result<(), Error> {
+    let (database, name) = place.schema_to_change(path)?;
+    let found = lookup::find_database(&engine.snapshot(), &database);
+    found.map_err(|missing| missing.about(Part::Name))?;
+    let new = engine.create_schema(&database, &name)?;
+    must_be_new(new || if_not_exists, "schema", &name, &database)?;
+    if new && retention_ns.is_some() {
+        engine.set_schema_retention(&database, &name, retention_ns)?;
+    }
+    Ok(())
+}
+
+fn drop_schema(
+    engine: &Arc<Engine>,
+    place: &Place,
+    path: Path,
+    if_exists: bool,
+    cascade: bool,
+) -> Result<(), Error> {
+    let (database, name) = place.schema_to_change(path)?;
+    let snapshot = engine.snapshot();
+    match lookup::find_schema(&snapshot, &database, &name) {
+        Ok(()) => {}
+        Err(_) if if_exists => return Ok(()),
+        Err(missing) => return Err(missing.about(Part::Name)),
+    }
+    let tables = snapshot.tables(&database, &name).unwrap_or_default().len()
+        + lookup::relations(&snapshot, &database, &name).len();
+    let views = views::views(&snapshot, &database, &name).len();
+    if !cascade && tables + views > 0 {
+        let in_use = DefineError::SchemaInUse {
+            schema: name,
+            tables,
+            views,
+        };
+        return Err(in_use.about(Part::Name));
+    }
+    Ok(engine.drop_schema(&database, &name)?)
+}
+
+/// The place where something is to be made; its schema is there, and can be changed.
+fn place_for(engine: &Arc<Engine>, place: &Place, path: Path) -> Result<TableName, Error> {
+    let snapshot = engine.snapshot();
+    let name = place.table(path)?;
+    refuse_reserved(&name.schema).map_err(|reserved| reserved.about(Part::Name))?;
+    let found = lookup::find_schema(&snapshot, &name.database, &name.schema);
+    found.map_err(|missing| missing.about(Part::Start))?;
+    Ok(name)
+}
+
+fn in_schema(name: &TableName) -> String {
+    format!("\"{}\".\"{}\"", name.database, name.schema)
+}
+
+fn refuse_view(snapshot: &Snapshot, name: &TableName, table: &str) -> Result<(), EngineError> {
+    let is_view = views::view(snapshot, &name.database, &name.schema, table).is_some();
+    must_be_new(!is_view, "view", table, &in_schema(name))
+}
+
+fn create_table(
+    engine: &Arc<Engine>,
+    place: &Place,
+    path: Path,
+    if_not_exists: bool,
+    columns: &[Column],
+    settings: TableSettings,
+) -> Result<(), Error> {
+    let name = place_for(engine, place, path)?;
+    refuse_view(&engine.snapshot(), &name, &name.table)?;
+    let columns: Vec<NewColumn<'_>> = columns.iter().map(new_column).collect();
+    let (database, schema, table) = (&name.database, &name.schema, &name.table);
+    let is_new = engine.create_table(database, schema, table, &columns, settings)?;
+    Ok(must_be_new(
+        is_new || if_not_exists,
+        "table",
+        table,
+        &in_schema(&name),
+    )?)
+}
+
+fn create_relation(
+    engine: &Arc<Engine>,
+    place: &Place,
+    path: Path,
+    if_not_exists: bool,
+    new: &NewRelation,
+) -> Result<(), Error> {
+    let name = place_for(engine, place, path)?;
+    let (database, schema, relation) = (&name.database, &name.schema, &name.table);
+    let snapshot = engine.snapshot();
+    refuse_view(&snapshot, &name, relation)?;
+    if views::keeps_views(relation) {
+        let name = relation.clone();
+        return Err(DefineError::KeepsViews { name }.about(Part::Name));
+    }
+    let is_taken = lookup::find_relation(&snapshot, database, schema, relation).is_some()
+        || snapshot.table(database, schema, relation).is_some();
+    if is_taken && if_not_exists {
+        return Ok(());
+    }
+    let is_new = engine.create_relation(database, schema, relation, new)?;
+    Ok(must_be_new(
+        is_new,
+        "relation",
+        relation,
+        &in_schema(&name),
+    )?)
+}
+
+fn drop_table(
+    engine: &Arc<Engine>,
+    place: &Place,
+    path: Path,
+    if_exists: bool,
+) -> Result<(), Error> {
+    let snapshot = engine.snapshot();
+    let name = place.table(path)?;
+    let (database, schema, table) = (&name.database, &name.schema, &name.table);
+    if lookup::find_relation(&snapshot, database, schema, table).is_some() {
+        engine.drop_relation(database, schema, table)?;
+        return Ok(());
+    }
+    match table_to_alter(engine, place, path, if_exists)? {
+        Some((name, _)) => Ok(engine.drop_table(&name.database, &name.schema, &name.table)?),
+        None => Ok(()),
+    }
+}
+
+fn new_column(column: &Column) -> NewColumn<'_> {
+    NewColumn {
+        name: &column.name,
+        kind: column.kind,
+    }
+}
+
+fn alter_table(
+    engine: &Arc<Engine>,
+    name: &TableName,
+    table: &TableSchema,
+    change: TableChange,
+) -> Result<(), Error> {
+    let (database, schema, of) = (&name.database, &name.schema, &name.table);
+    let find_column = |column: &str| {
+        let found = lookup::find_column(table, column);
+        found.map_err(|missing| missing.about(Part::Other))
+    };
+    match change {
+        TableChange::Add {
+            column,
+            if_not_exists,
+        } => {
+            let new = engine.add_column(database, schema, of, new_column(&column))?;
+            Ok(must_be_new(
+                new || if_not_exists,
+                "column",
+                &column.name,
+                &format!("table \"{of}\""),
+            )?)
+        }
+        TableChange::Drop { column, if_exists } => {
+            if if_exists && table.shown(&column).is_none() {
+                return Ok(());
+            }
+            find_column(&column)?;
+            Ok(engine.drop_column(database, schema, of, &column)?)
+        }
+        TableChange::RenameColumn { column, to } => {
+            find_column(&column)?;
+            Ok(engine.rename_column(database, schema, of, &column, &to)?)
+        }
+        TableChange::Type { column, to } => {
+            find_column(&column)?;
+            Ok(engine.change_type(database, schema, of, &column, to)?)
+        }
+        TableChange::Rename { to } => {
+            refuse_view(&engine.snapshot(), name, &to)?;
+            Ok(engine.rename_table(database, schema, of, &to)?)
+        }
+        TableChange::Set(list) => {
+            let mut settings = table.settings;
+            for setting in list {
+                setting.apply(&mut settings);
+            }
+            Ok(engine.set_table(database, schema, of, settings)?)
+        }
+    }
+}
+
+fn create_view(
+    engine: &Arc<Engine>,
+    name: &TableName,
+    or_replace: bool,
+    if_not_exists: bool,
+    query: &str,
+) -> Result<(), Error> {
+    let (database, schema, view) = (&name.database, &name.schema, &name.table);
+    let snapshot = engine.snapshot();
+    let place = in_schema(name);
+    let is_table = snapshot.table(database, schema, view).is_some();
+    must_be_new(!is_table, "table", view, &place)?;
+    let is_relation = lookup::find_relation(&snapshot, database, schema, view).is_some();
+    must_be_new(!is_relation, "relation", view, &place)?;
+    let known = views::view(&snapshot, database, schema, view).is_some();
+    if known && if_not_exists {
+        return Ok(());
+    }
+    must_be_new(!known || or_replace, "view", view, &place)?;
+    Ok(views::store(engine, name, query)?)
+}
+
+fn drop_view(
+    engine: &Arc<Engine>,
+    place: &Place,
+    path: Path,
+    if_exists: bool,
+) -> Result<(), Error> {
+    let snapshot = engine.snapshot();
+    let name = place.table(path)?;
+    refuse_reserved(&name.schema).map_err(|reserved| reserved.about(Part::Name))?;
+    let (database, schema, view) = (&name.database, &name.schema, &name.table);
+    if views::view(&snapshot, database, schema, view).is_some() {
+        return Ok(views::remove(engine, &name)?);
+    }
+    if if_exists {
+        return Ok(());
+    }
+    let found = lookup::find_schema(&snapshot, database, schema);
+    found.map_err(|missing| missing.about(Part::Start))?;
+    let unknown = DefineError::Unknown {
+        what: Object::View,
+        nearest: nearest(view, views::views(&snapshot, database, schema)),
+        name: name.shown(),
+    };
+    Err(unknown.about(Part::Start))
+}
