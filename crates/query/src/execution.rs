@@ -16,9 +16,9 @@ use crate::error::Error;
 use crate::limits::attempt::Attempt;
 use crate::limits::batch_size;
 use crate::limits::cooperate::cooperate;
+use crate::limits::memory::pool;
 use crate::limits::room;
 use crate::limits::scope::Scope;
-use crate::limits::memory::pool;
 use crate::planning::query_planner::{PhysicalQuery, QueryPlanner};
 use crate::shared::Shared;
 

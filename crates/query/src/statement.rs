@@ -225,8 +225,6 @@ fn prepare(
     })
 }
 
-}
-
 fn reads(statement: &ast::Statement) -> bool {
     use ast::Statement::{Explain, Query, ShowFunctions};
     match statement {

@@ -203,8 +203,11 @@ impl Engine {
                 }
             }
             let mut sequencer = lock(&self.sequencer);
-            let now = self.catalogue().table(found.id);
-            if now.is_none_or(|now| now.settings.duplicates != found.settings.duplicates) {
+            if self
+                .catalogue()
+                .table(found.id)
+                .is_none_or(|now| now.settings.duplicates != found.settings.duplicates)
+            {
                 continue;
             }
             if merges {
