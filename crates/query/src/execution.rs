@@ -17,6 +17,7 @@ use crate::limits::attempt::Attempt;
 use crate::limits::batch_size;
 use crate::limits::cooperate::cooperate;
 use crate::limits::memory::pool;
+use crate::limits::plan_time;
 use crate::limits::room;
 use crate::limits::scope::Scope;
 use crate::planning::query_planner::{PhysicalQuery, QueryPlanner};
@@ -51,7 +52,8 @@ impl Queries {
     ) -> Result<SendableRecordBatchStream, Error> {
         let memory = pool(running);
         let planned = self.planner.plan_logical(session, plan, &memory, |_| {});
-        self.start(session, planned.await?, running)
+        let planned = plan_time::within(running, planned).await?;
+        self.start(session, planned, running)
     }
 
     /// Starts a query in the memory of a running statement.

@@ -23,6 +23,7 @@ use crate::error::Error;
 use crate::execution::{Queries, blocking};
 use crate::function;
 use crate::limits::memory::pool;
+use crate::limits::plan_time;
 use crate::limits::scope::follow_tasks;
 use crate::operators::aggregate::AggregateFromStatistics;
 use crate::planning::few_rows::ThreadsByRows;
@@ -251,7 +252,8 @@ impl Sql {
         let memory = pool(&running);
         let planner = &self.queries.planner;
         let planned = planner.plan(reading, &session, place, question, shape, &memory);
-        self.answer(&session, planned.await?, running)
+        let planned = plan_time::within(&running, planned).await?;
+        self.answer(&session, planned, running)
     }
 
     fn answer(
@@ -421,7 +423,7 @@ fn session(
         .with_physical_optimizer_rules(vec![Arc::new(rules)]);
     let mut session = planner::extend(session, options);
     session = session.with_optimizer_rules(if all_rules {
-        planner::logical_rules()
+        plan_time::between(planner::logical_rules())
     } else {
         plain::logical_rules()
     });

@@ -13,6 +13,7 @@ use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::ExecutionPlan;
 
 use crate::limits::cooperate::multiplies;
+use crate::limits::plan_time;
 use crate::operators::scan::{ROWS_PER_THREAD, SeriesScan};
 
 /// All physical rules, and the settings for one thread.
@@ -44,9 +45,10 @@ impl PhysicalOptimizerRule for ThreadsByRows {
         } else {
             config
         };
-        self.rules
-            .iter()
-            .try_fold(plan, |plan, rule| rule.optimize(plan, config))
+        self.rules.iter().try_fold(plan, |plan, rule| {
+            plan_time::check()?;
+            rule.optimize(plan, config)
+        })
     }
 
     fn name(&self) -> &'static str {

@@ -23,6 +23,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use crate::SqlOptions;
 use crate::function::{BoundFunctions, Extract};
+use crate::limits::plan_time::EndInTime;
 use crate::operators::asof::{AsofJoin, AsofJoinExec, FindAsofJoins};
 use crate::operators::gapfill::{FillGaps, GapFill, GapFillExec};
 use crate::semantics::cast_rounding::RoundCasts;
@@ -55,6 +56,10 @@ pub(crate) fn extend(
     rules.push(Arc::new(FillGaps::new(options.gapfill_buckets_max)));
     rules.push(Arc::new(CheckIntegers));
     rules.push(Arc::new(CompareFloats));
+    let rules = rules
+        .into_iter()
+        .flat_map(|rule| [rule, Arc::new(EndInTime) as Arc<_>])
+        .collect();
     let planners = builder.expr_planners().get_or_insert_default();
     planners.insert(0, Arc::new(Extract));
     planners.insert(0, Arc::new(Intervals));
