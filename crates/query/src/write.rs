@@ -20,7 +20,7 @@ use arrow::datatypes::{
 };
 use arrow::util::display::FormatOptions;
 use datafusion::execution::context::SessionState;
-use datafusion::execution::memory_pool::{MemoryConsumer, MemoryPool, MemoryReservation};
+use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast;
