@@ -322,7 +322,7 @@ fn drop_table(
         engine.drop_relation(database, schema, table)?;
         return Ok(());
     }
-    match table_to_alter(engine, place, path, if_exists)? {
+    match existing_table(engine, name, if_exists)? {
         Some((name, _)) => Ok(engine.drop_table(&name.database, &name.schema, &name.table)?),
         None => Ok(()),
     }
