@@ -198,8 +198,11 @@ fn truncate_in_zone(expr: &mut Expr) {
     let FunctionArguments::List(list) = &mut function.args else {
         return;
     };
-    let [_, FunctionArg::Unnamed(FunctionArgExpr::Expr(time)), FunctionArg::Unnamed(zone)] =
-        list.args.as_mut_slice()
+    let [
+        _,
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(time)),
+        FunctionArg::Unnamed(zone),
+    ] = list.args.as_mut_slice()
     else {
         return;
     };
