@@ -220,9 +220,9 @@ pub enum Error {
         /// Its time in nanoseconds since 1970.
         time: i64,
     },
-    /// Rows that the table's kind of duplicates merges are not merged in its files yet.
+    /// Rows that the table's kind of duplicates merges are merged only when they are read.
     #[error(
-        "cannot change the duplicates of table \"{table}\": rows of one series and time were written meanwhile, and another kind of duplicates would change what they are; try again when nobody writes to it"
+        "cannot change the duplicates of table \"{table}\": some of its rows of one series and time are merged only when they are read, and another kind of duplicates would change what they are; try again when nobody writes to it, or copy its rows to a new table (INSERT INTO new SELECT ...)"
     )]
     Unmerged {
         /// The table.

@@ -510,35 +510,36 @@ fn extreme_numbers_are_exact_and_odd_floats_are_decoded() {
 
 #[test]
 fn a_table_that_kept_duplicates_counts_them_as_it_says_now() {
-    let engine = open();
-    write(&engine, "m,host=a i=1i 1\n");
-    let set = |duplicates| {
-        let settings = TableSettings {
-            duplicates,
-            ..TableSettings::default()
+    for now in [Duplicates::Last, Duplicates::Unique] {
+        let engine = open();
+        write(&engine, "m,host=a i=1i 1\n");
+        let set = |duplicates| {
+            let settings = TableSettings {
+                duplicates,
+                ..TableSettings::default()
+            };
+            engine.set_table("d", "public", "m", settings).unwrap();
         };
-        engine.set_table("d", "public", "m", settings).unwrap();
-    };
-    set(Duplicates::Keep);
-    write(&engine, &regular("a", START, 2000, 5, 1));
-    write(&engine, &regular("a", START, 2000, 5, 2));
-    engine.flush().unwrap();
-    write(&engine, &regular("a", START + HOUR, 300, 5, 3));
-    engine.flush().unwrap();
-    write(&engine, &regular("a", START + HOUR, 100, 5, 4));
-    for question in questions() {
-        assert_agrees(&engine, &question, "kept");
-    }
-    let used = assert_agrees(&engine, &Question::everything(Some(HOUR)), "kept");
-    assert!(used.rollups >= 3, "{used:?}");
-    set(Duplicates::Last);
-    for question in questions() {
-        assert_agrees(&engine, &question, "merged by reading");
-    }
-    compact(&engine);
-    set(Duplicates::Unique);
-    for question in questions() {
-        assert_agrees(&engine, &question, "unique");
+        set(Duplicates::Keep);
+        write(&engine, &regular("a", START, 2000, 5, 1));
+        write(&engine, &regular("a", START, 2000, 5, 2));
+        engine.flush().unwrap();
+        write(&engine, &regular("a", START + HOUR, 300, 5, 3));
+        engine.flush().unwrap();
+        write(&engine, &regular("a", START + HOUR, 100, 5, 4));
+        for question in questions() {
+            assert_agrees(&engine, &question, "kept");
+        }
+        let used = assert_agrees(&engine, &Question::everything(Some(HOUR)), "kept");
+        assert!(used.rollups >= 3, "{used:?}");
+        set(now);
+        for question in questions() {
+            assert_agrees(&engine, &question, "merged by reading");
+        }
+        compact(&engine);
+        for question in questions() {
+            assert_agrees(&engine, &question, "compacted");
+        }
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::ingest::Session;
-use nilometer_engine::{Duplicates, Engine, Options, SystemClock, TableSettings};
+use nilometer_engine::{Duplicates, Engine, Error, Options, SystemClock, TableSettings};
 use nilometer_lineproto::Precision;
 
 use crate::support::everything;
@@ -95,7 +95,7 @@ fn check(kind: Duplicates, points: [&str; 2], to: &[(Duplicates, &[&str])]) {
         for (kind, expected) in to {
             set(&engine, *kind);
             let mut expected: Vec<String> = expected.iter().map(|row| (*row).to_owned()).collect();
-            expected.push("f=0 i=0".to_owned());
+            expected.push("f=0.0 i=0".to_owned());
             assert_eq!(rows(&engine), expected, "{rest:?}, now {kind:?}");
             if *kind != Duplicates::Keep {
                 engine.settle().unwrap();
@@ -110,7 +110,7 @@ fn check(kind: Duplicates, points: [&str; 2], to: &[(Duplicates, &[&str])]) {
 
 #[test]
 fn what_was_merged_by_field_stays_so() {
-    let merged = ["f=1 i=2"].as_slice();
+    let merged = ["f=1.0 i=2"].as_slice();
     check(
         Duplicates::Last,
         ["m f=1 1", "m i=2i 1"],
@@ -139,19 +139,44 @@ fn what_replaced_a_row_does_not_bring_it_back() {
 
 #[test]
 fn rows_that_were_kept_are_merged_by_the_rule_that_comes() {
-    let kept = ["f=1", "i=2"].as_slice();
-    check(
-        Duplicates::Keep,
-        ["m f=1 1", "m i=2i 1"],
-        &[
-            (Duplicates::Keep, kept),
-            (Duplicates::Last, &["f=1 i=2"]),
-            (Duplicates::Unique, &["f=1 i=2"]),
-        ],
-    );
-    check(
-        Duplicates::Keep,
-        ["m f=1 1", "m i=2i 1"],
-        &[(Duplicates::Unique, &["i=2"]), (Duplicates::Last, &["i=2"])],
-    );
+    let kept = ["f=1.0", "i=2"].as_slice();
+    let points = ["m f=1 1", "m i=2i 1"];
+    let to_last: &[(Duplicates, &[&str])] =
+        &[(Duplicates::Keep, kept), (Duplicates::Last, &["f=1.0 i=2"])];
+    check(Duplicates::Keep, points, to_last);
+    check(Duplicates::Keep, points, &[(Duplicates::Unique, &["i=2"])]);
+}
+
+/// A block that has two rows of one key is copied by compactions as it is, so it is merged whenever it is read.
+#[test]
+fn a_second_change_is_refused_where_files_never_merge_rows() {
+    let disk = Arc::new(MemoryDisk::default());
+    let engine = open(&disk);
+    engine.create_database("d").unwrap();
+    let mut session = Session::new(Arc::clone(&engine), "d").unwrap();
+    session
+        .write_lines(b"m f=0,i=0i 5", Precision::Nanosecond)
+        .unwrap();
+    set(&engine, Duplicates::Keep);
+    session
+        .write_lines(b"m f=1 1\nm i=2i 1", Precision::Nanosecond)
+        .unwrap();
+    engine.flush().unwrap();
+    set(&engine, Duplicates::Last);
+    let merged = ["f=1.0 i=2", "f=0.0 i=0"];
+    assert_eq!(rows(&engine), merged);
+    let settings = TableSettings {
+        duplicates: Duplicates::Unique,
+        ..TableSettings::default()
+    };
+    let refused = engine.set_table("d", "public", "m", settings).unwrap_err();
+    assert!(matches!(refused, Error::Unmerged { .. }), "{refused}");
+    assert!(refused.to_string().contains("new table"), "{refused}");
+    assert_eq!(rows(&engine), merged);
+    // Other settings change.
+    let settings = TableSettings {
+        retention_ns: Some(i64::MAX),
+        ..TableSettings::default()
+    };
+    engine.set_table("d", "public", "m", settings).unwrap();
 }
