@@ -11,9 +11,7 @@ mod scalar;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{
-    Float64Type, Int32Type, Int64Type, TimestampNanosecondType, UInt64Type,
-};
+use arrow_array::types::{Float64Type, Int32Type, Int64Type, TimestampNanosecondType, UInt64Type};
 use arrow_array::{
     Array, ArrayRef, BooleanArray, Float64Array, Int64Array, NullArray, StringArray,
     TimestampNanosecondArray, UInt64Array,
@@ -193,11 +191,7 @@ fn binary(
             compare::check(operator, left.kind, right.kind)?;
             (Node::Compare(operator, left, right), Some(Type::Bool))
         }
-        Binary::Add
-        | Binary::Subtract
-        | Binary::Multiply
-        | Binary::Divide
-        | Binary::Remainder => {
+        Binary::Add | Binary::Subtract | Binary::Multiply | Binary::Divide | Binary::Remainder => {
             let kind = arithmetic::kind(operator, left.kind, right.kind, rules)?;
             (Node::Arithmetic(operator, left, right), kind)
         }
@@ -257,16 +251,20 @@ impl Resolved {
                 }
             }
             Node::Arithmetic(operator, left, right) => {
-                let (one, other) = (left.evaluate(columns, rows)?, right.evaluate(columns, rows)?);
+                let (one, other) = (
+                    left.evaluate(columns, rows)?,
+                    right.evaluate(columns, rows)?,
+                );
                 match self.kind {
-                    Some(kind) => {
-                        arithmetic::calculate(*operator, &one, &other, kind, self.rules)?
-                    }
+                    Some(kind) => arithmetic::calculate(*operator, &one, &other, kind, self.rules)?,
                     None => null(),
                 }
             }
             Node::Compare(operator, left, right) => {
-                let (one, other) = (left.evaluate(columns, rows)?, right.evaluate(columns, rows)?);
+                let (one, other) = (
+                    left.evaluate(columns, rows)?,
+                    right.evaluate(columns, rows)?,
+                );
                 match (left.kind, right.kind) {
                     (Some(_), Some(_)) => compare::compare(*operator, &one, &other, self.rules),
                     _ => array_of(Type::Bool, vec![None; rows]),

@@ -7,8 +7,8 @@ mod chunk;
 mod groups;
 mod nested;
 mod predicate;
-mod tags;
 mod table;
+mod tags;
 
 use nilometer_engine::{Narrowing, Snapshot};
 
@@ -22,8 +22,8 @@ pub(crate) use chunk::{Chunk, tag_column};
 pub(crate) use groups::Groups;
 pub(crate) use nested::Nested;
 use predicate::field_predicates;
-use table::TableScan;
 pub(crate) use table::Table;
+use table::TableScan;
 
 /// Runs another query for its answer.
 pub(crate) type RunNested<'a> =

@@ -96,9 +96,7 @@ fn collect(
             let values = results.map(|value| match value? {
                 None => Ok(None),
                 Some(value) if rules == Rules::Influx => Ok(Some(low_bits(value))),
-                Some(value) => u64::try_from(value)
-                    .map(Some)
-                    .map_err(|_| out_of_range()),
+                Some(value) => u64::try_from(value).map(Some).map_err(|_| out_of_range()),
             });
             Arc::new(values.collect::<Result<UInt64Array, Error>>()?)
         }

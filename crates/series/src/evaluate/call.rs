@@ -82,7 +82,9 @@ pub(super) fn call(
                     operation: "sqrt",
                 });
             }
-            Ok(Arc::new(values.unary::<_, arrow_array::types::Float64Type>(f64::sqrt)))
+            Ok(Arc::new(
+                values.unary::<_, arrow_array::types::Float64Type>(f64::sqrt),
+            ))
         }
         Function::Abs if kind != Type::Float => absolute(column, kind, rules),
         _ if kind != Type::Float => Ok(Arc::clone(column)),
@@ -93,7 +95,9 @@ pub(super) fn call(
                 Function::Ceil => f64::ceil,
                 _ => f64::abs,
             };
-            Ok(Arc::new(values.unary::<_, arrow_array::types::Float64Type>(change)))
+            Ok(Arc::new(
+                values.unary::<_, arrow_array::types::Float64Type>(change),
+            ))
         }
     }
 }

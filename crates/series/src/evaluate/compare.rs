@@ -139,7 +139,9 @@ mod tests {
     #[test]
     fn truth_has_three_values() {
         let values = [Some(true), Some(false), None];
-        let pairs = values.iter().flat_map(|one| values.map(|other| (*one, other)));
+        let pairs = values
+            .iter()
+            .flat_map(|one| values.map(|other| (*one, other)));
         let (one, other): (Vec<_>, Vec<_>) = pairs.unzip();
         let column = |values: Vec<Option<bool>>| Arc::new(BooleanArray::from(values)) as ArrayRef;
         let (one, other) = (column(one), column(other));

@@ -7,9 +7,7 @@ use std::sync::Arc;
 
 use arrow_array::builder::{Int64Builder, ListBuilder};
 use arrow_array::cast::AsArray;
-use arrow_array::types::{
-    Float64Type, Int32Type, Int64Type, TimestampNanosecondType, UInt64Type,
-};
+use arrow_array::types::{Float64Type, Int32Type, Int64Type, TimestampNanosecondType, UInt64Type};
 use arrow_array::{
     Array, ArrayRef, BinaryArray, BooleanArray, Float64Array, Int64Array, StringArray,
     TimestampNanosecondArray, UInt64Array,

@@ -41,12 +41,22 @@ impl Chunk {
             .expect("the filter and the columns have the same rows");
         let keep = |at: &usize| holds.value(*at);
         let rows: Vec<usize> = (0..self.rows()).filter(keep).collect();
-        let pick = |values: &[u64]| -> Vec<u64> { rows.iter().filter_map(|&at| values.get(at).copied()).collect() };
+        let pick = |values: &[u64]| -> Vec<u64> {
+            rows.iter()
+                .filter_map(|&at| values.get(at).copied())
+                .collect()
+        };
         Ok(Self {
             columns,
             ties: pick(&self.ties),
-            times: rows.iter().filter_map(|&at| self.times.get(at).copied()).collect(),
-            groups: rows.iter().filter_map(|&at| self.groups.get(at).copied()).collect(),
+            times: rows
+                .iter()
+                .filter_map(|&at| self.times.get(at).copied())
+                .collect(),
+            groups: rows
+                .iter()
+                .filter_map(|&at| self.groups.get(at).copied())
+                .collect(),
         })
     }
 }

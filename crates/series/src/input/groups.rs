@@ -50,11 +50,7 @@ pub(crate) fn tag_order(one: Option<&str>, other: Option<&str>, rules: Rules) ->
 
 impl Groups {
     /// Numbers the groups, and tells each input the number of its rows'.
-    pub(super) fn of(
-        snapshot: &Snapshot,
-        all: &mut [Input],
-        shape: &Shape,
-    ) -> Result<Self, Error> {
+    pub(super) fn of(snapshot: &Snapshot, all: &mut [Input], shape: &Shape) -> Result<Self, Error> {
         let mut numbers = Numbers::default();
         let mut found = Vec::with_capacity(all.len());
         for input in &*all {

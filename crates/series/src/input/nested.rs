@@ -54,8 +54,11 @@ impl Nested {
     }
 
     fn place(&self, name: &Name) -> Option<usize> {
-        let is_text = |at: usize| matches!(self.schema.field(at).data_type(), DataType::Dictionary(..));
-        let found = |name: &str| (1..self.schema.fields().len()).find(|at| self.schema.field(*at).name() == name);
+        let is_text =
+            |at: usize| matches!(self.schema.field(at).data_type(), DataType::Dictionary(..));
+        let found = |name: &str| {
+            (1..self.schema.fields().len()).find(|at| self.schema.field(*at).name() == name)
+        };
         match name {
             Name::Time => Some(0),
             // A column that is a tag as it is, is one.
@@ -71,9 +74,13 @@ impl Nested {
 
     pub(super) fn names(&self, tags: bool) -> Vec<String> {
         let fields = self.schema.fields().iter().skip(1);
-        let (own, others): (Vec<_>, Vec<_>) = fields.enumerate().partition(|(at, _)| *at < self.tags);
+        let (own, others): (Vec<_>, Vec<_>) =
+            fields.enumerate().partition(|(at, _)| *at < self.tags);
         let wanted = if tags { own } else { others };
-        wanted.iter().map(|(_, field)| field.name().clone()).collect()
+        wanted
+            .iter()
+            .map(|(_, field)| field.name().clone())
+            .collect()
     }
 
     /// The group of each row, which `number` makes of its tags and of any other that it asks for.
@@ -129,9 +136,8 @@ impl Nested {
             ties: (before as u64..).take(rows).collect(),
         };
         let pairs = chunk.times.iter().zip(groups);
-        let inside = pairs.map(|(time, group)| {
-            Some(first_ns <= *time && *time <= last_ns && *group != NO_GROUP)
-        });
+        let inside = pairs
+            .map(|(time, group)| Some(first_ns <= *time && *time <= last_ns && *group != NO_GROUP));
         let inside: BooleanArray = inside.collect();
         visit(chunk.filtered(&inside)?).map(drop)
     }

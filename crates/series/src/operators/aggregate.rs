@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use arrow_array::ArrayRef;
 use arrow_schema::SchemaRef;
-use nilometer_engine::{Narrowing, Snapshot};
+use nilometer_engine::{Duplicates, Narrowing, Snapshot};
 
-use super::accumulate::{Run, kind};
+use super::accumulate::{Run, kind, selector};
 use super::cells::{Cells, Grid};
 use super::fill::{Frame, filled};
 use super::project::Projection;
@@ -120,7 +120,9 @@ impl<'a> Plan<'a> {
         let shape = query.shape();
         let mut hoisted = Vec::new();
         let columns = shape.columns.iter();
-        let exprs = columns.map(|column| hoist(&column.expr, &mut hoisted)).collect();
+        let exprs = columns
+            .map(|column| hoist(&column.expr, &mut hoisted))
+            .collect();
         let aggregates = hoisted.into_iter().filter_map(|expr| match expr {
             Expr::Aggregate(aggregate) => Some(*aggregate),
             _ => None,
@@ -236,7 +238,9 @@ impl<'a> Plan<'a> {
         if range.0 > range.1 {
             return Ok(Vec::new());
         }
-        let reading = self.inputs.read(self.snapshot, range, &Narrowing::None, None)?;
+        let reading = self
+            .inputs
+            .read(self.snapshot, range, &Narrowing::None, None)?;
         if let Some(stored) = self.stored(range, reading.rows_estimate)? {
             let units = stored.iter().enumerate().flat_map(|(number, stored)| {
                 let morsels = stored.aggregation.morsels();
@@ -270,10 +274,11 @@ impl<'a> Plan<'a> {
             || self.cells(range),
             |cells, unit| {
                 let cells = cells.as_mut().map_err(|error| taken(error))?;
-                self.inputs.visit(&reading, unit, self.context, &mut |chunk| {
-                    self.add_chunk(cells, &chunk)?;
-                    Ok(true)
-                })
+                self.inputs
+                    .visit(&reading, unit, self.context, &mut |chunk| {
+                        self.add_chunk(cells, &chunk)?;
+                        Ok(true)
+                    })
             },
         )?;
         parts.into_iter().collect()
@@ -286,16 +291,27 @@ impl<'a> Plan<'a> {
         rows: u64,
     ) -> Result<Option<Vec<Stored<'_>>>, Error> {
         let shape = self.query.shape();
-        let is_counted = self.bucket().is_none_or(|bucket| bucket.multiples().is_some());
+        let is_counted = self
+            .bucket()
+            .is_none_or(|bucket| bucket.multiples().is_some());
         let mut aggregates = self.aggregates.iter();
         let are_known = aggregates.all(|aggregate| stored::field(aggregate).is_some());
         let Some(tables) = self.inputs.tables() else {
             return Ok(None);
         };
+        // The greatest of several values of one series and time is no value that is stored of them.
+        let picks_greatest = self.rules() == Rules::Influx
+            && self
+                .aggregates
+                .iter()
+                .any(|aggregate| selector(aggregate).is_some())
+            && tables
+                .iter()
+                .any(|table| table.schema.settings.duplicates == Duplicates::Keep);
         let series: u64 = tables.iter().map(|table| table.series.len() as u64).sum();
         // Series of few rows share blocks, which have no statistics: one by one they would only cost more.
         let is_thin = series > SERIES_MANY && rows / series < ROWS_OF_SERIES_MIN;
-        if shape.rows.is_some() || !is_counted || !are_known || is_thin {
+        if shape.rows.is_some() || !is_counted || !are_known || is_thin || picks_greatest {
             return Ok(None);
         }
         let stored = tables.into_iter().map(|table| {
@@ -371,7 +387,9 @@ impl<'a> Plan<'a> {
         let keys: Vec<(u32, i64)> = keys.collect();
         let times: Vec<i64> = keys.iter().map(|key| key.1).collect();
         let groups: Vec<u32> = keys.iter().map(|key| key.0).collect();
-        let shown = times.iter().map(|time| Some(crate::evaluate::Scalar::Time(*time)));
+        let shown = times
+            .iter()
+            .map(|time| Some(crate::evaluate::Scalar::Time(*time)));
         let mut columns = vec![array_of(Type::Time, shown.collect())];
         let width = self.query.shape().group.len();
         for tag in 0..width {

@@ -131,7 +131,9 @@ impl Cells {
 
     /// The aggregates of a group and bucket.
     pub(super) fn cell(&mut self, group: u32, start: i64) -> Result<&mut [Accumulator], Error> {
-        let known = self.last.filter(|at| self.keys.get(*at) == Some(&(group, start)));
+        let known = self
+            .last
+            .filter(|at| self.keys.get(*at) == Some(&(group, start)));
         let at = match known {
             Some(at) => at,
             None => self.find(group, start)?,

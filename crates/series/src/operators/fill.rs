@@ -56,18 +56,29 @@ pub(super) fn filled(
         first = own.end;
         charge.grow(grid.len() * frame.columns.len() * size_of::<Option<Scalar>>())?;
         // Where clocks are set, a bucket may start outside of the grid.
-        let mut starts: Vec<i64> = group.iter().map(|key| key.1).chain(grid.iter().copied()).collect();
+        let mut starts: Vec<i64> = group
+            .iter()
+            .map(|key| key.1)
+            .chain(grid.iter().copied())
+            .collect();
         starts.sort_unstable();
         starts.dedup();
         let number = group.first().map_or(0, |key| key.0);
-        whole.keys.extend(starts.iter().map(|start| (number, *start)));
-        for ((from, to), constant) in
-            frame.columns.iter().zip(&mut whole.columns).zip(&constants)
-        {
+        whole
+            .keys
+            .extend(starts.iter().map(|start| (number, *start)));
+        for ((from, to), constant) in frame.columns.iter().zip(&mut whole.columns).zip(&constants) {
             let own = from.get(own.clone()).unwrap_or_default();
             let known: Vec<(i64, &Option<Scalar>)> =
                 group.iter().map(|key| key.1).zip(own).collect();
-            fill_column(&shape.fill, constant.as_ref(), &known, &starts, shape.rules, to);
+            fill_column(
+                &shape.fill,
+                constant.as_ref(),
+                &known,
+                &starts,
+                shape.rules,
+                to,
+            );
         }
     }
     Ok(whole)
@@ -125,13 +136,18 @@ fn grid(
         return Ok(None);
     };
     let bound = &query.bound;
-    let first = if bound.has_first { bound.first_ns } else { first };
+    let first = if bound.has_first {
+        bound.first_ns
+    } else {
+        first
+    };
     let last = if bound.has_last { bound.last_ns } else { last };
     let groups = frame.keys.chunk_by(|one, other| one.0 == other.0).count() as u64;
     let buckets = bucket.count(first, last).saturating_mul(groups);
     let buckets_max = context.limits.buckets;
     // The count is by the shortest month and may be one too high, so a small answer is never refused for it.
-    if buckets > buckets_max.max(BATCH_ROWS as u64) || buckets > buckets_max.saturating_add(groups) {
+    if buckets > buckets_max.max(BATCH_ROWS as u64) || buckets > buckets_max.saturating_add(groups)
+    {
         return Err(Error::TooManyBuckets {
             buckets,
             buckets_max,

@@ -23,9 +23,9 @@ impl Picked {
         let by_value = order(&other.by, &self.by);
         let by_time = other.time.cmp(&self.time);
         let by_tie = other.tie.cmp(&self.tie);
-        // Of one time and several series.
-        let among = |first: bool| match (rules, by_tie.is_eq()) {
-            (Rules::Influx, false) if by_value.is_ne() => by_value.is_gt(),
+        // Of one time.
+        let among = |first: bool| match rules {
+            Rules::Influx if by_value.is_ne() => by_value.is_gt(),
             _ if first => by_tie.is_lt(),
             _ => by_tie.is_ge(),
         };

@@ -45,13 +45,7 @@ pub(super) fn run(
     let shape = query.shape();
     let exprs: Vec<&Expr> = shape.columns.iter().map(|column| &column.expr).collect();
     let is_streamed = shape.order.by == OrderBy::Nothing && !shape.has_neighbours();
-    let inputs = Inputs::plan(
-        query,
-        &exprs,
-        !is_streamed,
-        (snapshot, context),
-        run_nested,
-    )?;
+    let inputs = Inputs::plan(query, &exprs, !is_streamed, (snapshot, context), run_nested)?;
     let narrowing = narrowing(query);
     let (per_group, overall) = (query.bound.per_group, query.bound.overall);
     let is_whole = shape.rows.is_none() && per_group.is_all() && is_streamed;
@@ -90,15 +84,21 @@ fn narrowing(query: &SeriesQuery) -> Narrowing {
     let rows = |rows: u64, most: u64| usize::try_from(rows).ok().filter(|_| rows <= most);
     let found = match query.operator() {
         Operator::Last => rows(query.bound.per_group.end(), END_ROWS_MAX).map(|rows| {
-            let (first, last) = if order.descending { (0, rows) } else { (rows, 0) };
+            let (first, last) = if order.descending {
+                (0, rows)
+            } else {
+                (rows, 0)
+            };
             Narrowing::Ends { first, last }
         }),
-        Operator::TopN => rows(query.bound.overall.end(), TOP_ROWS_MAX).map(|rows| Narrowing::Top {
-            rows,
-            newest: order.descending,
-            // Which of the rows of the last time count is seen when all of them are there.
-            ties: true,
-        }),
+        Operator::TopN => {
+            rows(query.bound.overall.end(), TOP_ROWS_MAX).map(|rows| Narrowing::Top {
+                rows,
+                newest: order.descending,
+                // Which of the rows of the last time count is seen when all of them are there.
+                ties: true,
+            })
+        }
         Operator::Rows | Operator::Aggregate => None,
     };
     // An end of no rows is no end.
@@ -150,7 +150,10 @@ impl RowStream {
         while let Some(pieces) = self.wave(context)? {
             for Piece { batch, chunk, .. } in pieces {
                 let keys = chunk.groups.iter().zip(&chunk.times).zip(&chunk.ties);
-                sorter.push(batch, keys.map(|((group, time), tie)| (*group, *time, *tie)))?;
+                sorter.push(
+                    batch,
+                    keys.map(|((group, time), tie)| (*group, *time, *tie)),
+                )?;
             }
         }
         Ok(sorter.finish())
@@ -219,7 +222,9 @@ fn with_neighbours(
     let shape = query.shape();
     let mut hoisted = Vec::new();
     let columns = shape.columns.iter();
-    let exprs: Vec<Expr> = columns.map(|column| hoist(&column.expr, &mut hoisted)).collect();
+    let exprs: Vec<Expr> = columns
+        .map(|column| hoist(&column.expr, &mut hoisted))
+        .collect();
     let mut slots = inputs.slots.clone();
     let mut neighbours = Vec::new();
     for (number, expr) in hoisted.iter().enumerate() {
@@ -227,7 +232,9 @@ fn with_neighbours(
             continue;
         };
         let resolved = resolve(of, &inputs.slots, shape.rules)?;
-        slots.all.push((Name::Field(hoisted_name(number)), resolved.kind));
+        slots
+            .all
+            .push((Name::Field(hoisted_name(number)), resolved.kind));
         neighbours.push((*which, resolved));
     }
     let projection = Projection::new(shape, &exprs, &slots, shows_time)?;
@@ -268,7 +275,10 @@ fn with_neighbours(
         // In batches, so that what is left of them is not held together.
         let batch = projection.batch(&chunk, &inputs.groups)?;
         let keys = chunk.groups.iter().zip(&chunk.times).zip(&chunk.ties);
-        sorter.push(batch, keys.map(|((group, time), tie)| (*group, *time, *tie)))?;
+        sorter.push(
+            batch,
+            keys.map(|((group, time), tie)| (*group, *time, *tie)),
+        )?;
     }
     Ok((schema, State::Ordered(Box::new(sorter.finish()))))
 }

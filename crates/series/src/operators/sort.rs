@@ -81,14 +81,15 @@ impl Sorter {
         let first = self.next;
         self.next += keys.len() as u64;
         let keys = keys.zip(0..).zip(first..);
-        self.keys.extend(keys.map(|(((group, time, tie), row), sequence)| Key {
-            group,
-            time,
-            tie,
-            sequence,
-            batch: number,
-            row,
-        }));
+        self.keys
+            .extend(keys.map(|(((group, time, tie), row), sequence)| Key {
+                group,
+                time,
+                tie,
+                sequence,
+                batch: number,
+                row,
+            }));
         let needed = usize::try_from(self.overall.end()).unwrap_or(usize::MAX);
         let is_bounded = !self.overall.is_all() || !self.per_group.is_all();
         if is_bounded && self.keys.len() > needed.min(self.keys.len() / 2) + SLACK_ROWS {
@@ -122,7 +123,10 @@ impl Sorter {
                 (key.batch, key.row) = (number, row);
             }
         }
-        let bytes: usize = compact.iter().map(|batch| batch.get_array_memory_size()).sum();
+        let bytes: usize = compact
+            .iter()
+            .map(|batch| batch.get_array_memory_size())
+            .sum();
         self.charge.resize(bytes + kept.len() * size_of::<Key>())?;
         self.batches = compact;
         self.keys = kept;
@@ -183,7 +187,9 @@ fn chosen(mut keys: Vec<Key>, order: Order, per_group: Window, overall: Window) 
 }
 
 fn gather(batches: &[&RecordBatch], keys: &[Key]) -> RecordBatch {
-    let places = keys.iter().map(|key| (key.batch as usize, key.row as usize));
+    let places = keys
+        .iter()
+        .map(|key| (key.batch as usize, key.row as usize));
     let places: Vec<(usize, usize)> = places.collect();
     interleave_record_batch(batches, &places).expect("the batches are of one schema")
 }
@@ -201,7 +207,10 @@ impl Ordered {
     /// The next rows.
     pub(super) fn advance(&mut self) -> Option<RecordBatch> {
         let end = (self.at + BATCH_ROWS).min(self.keys.len());
-        let part = self.keys.get(self.at..end).filter(|part| !part.is_empty())?;
+        let part = self
+            .keys
+            .get(self.at..end)
+            .filter(|part| !part.is_empty())?;
         let batches: Vec<&RecordBatch> = self.batches.iter().map(AsRef::as_ref).collect();
         let batch = gather(&batches, part);
         self.at = end;

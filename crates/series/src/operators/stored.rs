@@ -159,7 +159,10 @@ pub(super) fn add(
             let by = scalar(value);
             let is_time = matches!(
                 aggregate,
-                Aggregate::Select { value: Expr::Time, .. }
+                Aggregate::Select {
+                    value: Expr::Time,
+                    ..
+                }
             );
             let new = Picked {
                 time: *time,

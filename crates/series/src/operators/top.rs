@@ -30,7 +30,11 @@ pub(super) fn collect(plan: &Plan<'_>) -> Result<Sorted, Error> {
             let mut from = last;
             for step in 0..buckets {
                 let (start, _) = bucket.around(from);
-                from = if step + 1 == buckets { start } else { start.saturating_sub(1) };
+                from = if step + 1 == buckets {
+                    start
+                } else {
+                    start.saturating_sub(1)
+                };
                 if from <= first {
                     break;
                 }
@@ -54,7 +58,11 @@ pub(super) fn collect(plan: &Plan<'_>) -> Result<Sorted, Error> {
         if whole.keys.len() >= wanted {
             break;
         }
-        let is_done = if newest_first { from <= first } else { to >= last };
+        let is_done = if newest_first {
+            from <= first
+        } else {
+            to >= last
+        };
         if is_done {
             break;
         }

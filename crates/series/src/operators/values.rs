@@ -14,6 +14,7 @@ pub(super) struct Held {
     pub(super) tie: u64,
 }
 
+/// In the order of their values; those of one value as they were read.
 fn sorted(mut all: Vec<Held>) -> Vec<Held> {
     all.sort_by(|one, other| order(&one.value, &other.value));
     all
@@ -27,17 +28,21 @@ pub(super) fn count_distinct(all: Vec<Held>) -> usize {
 
 /// The value that most rows have: of several the smallest, or that of the earliest row.
 pub(super) fn mode(all: Vec<Held>, rules: Rules) -> Option<Scalar> {
-    let all = sorted(all);
-    let runs = all.chunk_by(|one, other| order(&one.value, &other.value).is_eq());
-    let mut best: Option<(usize, (i64, u64), &Scalar)> = None;
+    // Rows of one series and time are told apart by their places in the order of reading.
+    let mut all: Vec<(usize, Held)> = all.into_iter().enumerate().collect();
+    all.sort_by(|(_, one), (_, other)| order(&one.value, &other.value));
+    let runs = all.chunk_by(|(_, one), (_, other)| order(&one.value, &other.value).is_eq());
+    let mut best: Option<(usize, (i64, u64, usize), &Scalar)> = None;
     for run in runs {
-        let earliest = run.iter().map(|held| (held.time, held.tie)).min()?;
+        let earliest = run
+            .iter()
+            .map(|(at, held)| (held.time, held.tie, *at))
+            .min()?;
         let is_better = best.is_none_or(|(count, time, _)| {
-            run.len() > count
-                || (run.len() == count && rules == Rules::Influx && earliest < time)
+            run.len() > count || (run.len() == count && rules == Rules::Influx && earliest < time)
         });
         if is_better {
-            best = Some((run.len(), earliest, &run.first()?.value));
+            best = Some((run.len(), earliest, &run.first()?.1.value));
         }
     }
     best.map(|(_, _, value)| value.clone())

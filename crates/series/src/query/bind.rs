@@ -98,9 +98,7 @@ impl Missing<'_> {
                 let first = self.maybe(first.as_ref());
                 TagExpr::Range(tag.clone(), first, self.maybe(last.as_ref()))
             }
-            TagExpr::Matches(tag, pattern) => {
-                TagExpr::Matches(tag.clone(), self.literal(pattern))
-            }
+            TagExpr::Matches(tag, pattern) => TagExpr::Matches(tag.clone(), self.literal(pattern)),
             TagExpr::Absent(tag) => TagExpr::Absent(tag.clone()),
             TagExpr::And(all) => TagExpr::And(all.iter().map(|it| self.tags(it)).collect()),
             TagExpr::Or(all) => TagExpr::Or(all.iter().map(|it| self.tags(it)).collect()),

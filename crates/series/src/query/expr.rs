@@ -120,8 +120,8 @@ pub enum Aggregate {
     Spread(Expr),
     /// Standard deviation of a sample; null of fewer than two numbers.
     Stddev(Expr),
-    /// Value of the earliest row that has one. Of rows of one time and several series, `Postgres` takes that of the series
-    /// whose tags come first, `Influx` the greatest value.
+    /// Value of the earliest row that has one. Of rows of one time, `Postgres` takes that of the series whose tags come first,
+    /// and of one series that which was written first; `Influx` takes the greatest value.
     First(Expr),
     /// Value of the latest row that has one; at one time that of the series whose tags come last, or the greatest value.
     Last(Expr),
@@ -223,7 +223,10 @@ impl Aggregate {
     }
 
     /// The same of other operands, which `change` makes of each.
-    pub(crate) fn map<E>(&self, mut change: impl FnMut(&Expr) -> Result<Expr, E>) -> Result<Self, E> {
+    pub(crate) fn map<E>(
+        &self,
+        mut change: impl FnMut(&Expr) -> Result<Expr, E>,
+    ) -> Result<Self, E> {
         Ok(match self {
             Self::Rows => Self::Rows,
             Self::Count(of) => Self::Count(change(of)?),
@@ -247,9 +250,7 @@ impl Aggregate {
             },
             Self::Median(of) => Self::Median(change(of)?),
             Self::Mode(of) => Self::Mode(change(of)?),
-            Self::Percentile(of, percent, kind) => {
-                Self::Percentile(change(of)?, *percent, *kind)
-            }
+            Self::Percentile(of, percent, kind) => Self::Percentile(change(of)?, *percent, *kind),
             Self::Histogram {
                 of,
                 low,

@@ -101,7 +101,12 @@ impl Display for TagExpr {
             Self::All => f.write_str("all"),
             Self::OneOf(tag, values) => match values.as_slice() {
                 [value] => write!(f, "{} = {value}", name(tag)),
-                values => write!(f, "{} in ({})", name(tag), list(values, ToString::to_string)),
+                values => write!(
+                    f,
+                    "{} in ({})",
+                    name(tag),
+                    list(values, ToString::to_string)
+                ),
             },
             Self::Range(tag, first, last) => {
                 if let Some(first) = first {
