@@ -6,6 +6,7 @@
 mod arithmetic;
 mod call;
 mod compare;
+mod narrow;
 mod scalar;
 
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use crate::query::{Binary, Expr, Function, Unary};
 use crate::value::{Literal, Rules, Type, Value};
 
 pub(crate) use compare::float_less;
+pub(crate) use narrow::{low_bits, place, saturated, saturated_unsigned, wrapped};
 pub(crate) use scalar::{Scalar, array_of, order, scalar_at};
 
 /// A column that expressions may name.
@@ -154,8 +156,9 @@ fn unary_type(operator: Unary, kind: Option<Type>) -> Result<Option<Type>, Error
         })
     };
     match (operator, kind) {
-        (Unary::IsNull | Unary::IsNotNull, _) => Ok(Some(Type::Bool)),
-        (Unary::Not, None | Some(Type::Bool)) => Ok(Some(Type::Bool)),
+        (Unary::IsNull | Unary::IsNotNull, _) | (Unary::Not, None | Some(Type::Bool)) => {
+            Ok(Some(Type::Bool))
+        }
         (Unary::Not, Some(kind)) => wrong(kind, "not"),
         // The negation of an unsigned integer is none.
         (Unary::Negate, Some(Type::Int | Type::Unsigned)) => Ok(Some(Type::Int)),
@@ -199,14 +202,6 @@ fn binary(
 }
 
 impl Resolved {
-    /// The column that it is, as it is; `None` = it is calculated.
-    pub(crate) fn plain_slot(&self) -> Option<usize> {
-        match self.node {
-            Node::Slot(at) | Node::Text(at) => Some(at),
-            _ => None,
-        }
-    }
-
     /// The type of the column that comes out: booleans stand for what is null in every row.
     pub(crate) fn arrow_type(&self) -> Type {
         self.kind.unwrap_or(Type::Bool)
@@ -292,7 +287,7 @@ impl Resolved {
 fn validity(column: &ArrayRef, valid: bool) -> ArrayRef {
     let is_null = column.data_type().is_null();
     let truth = (0..column.len()).map(|row| (!is_null && column.is_valid(row)) == valid);
-    Arc::new(BooleanArray::from_iter(truth.map(Some)))
+    Arc::new(truth.map(Some).collect::<BooleanArray>())
 }
 
 fn literal(value: &Value, rows: usize) -> ArrayRef {

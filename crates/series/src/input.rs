@@ -67,7 +67,7 @@ impl Inputs {
                 all
             }
             Source::Nested(nested) => {
-                let nested = SeriesQuery::new((**nested).clone(), &context.limits)?;
+                let nested = SeriesQuery::new((**nested).clone(), context.limits)?;
                 vec![Input::Nested(run_nested(&nested, snapshot, context)?)]
             }
         };
@@ -162,7 +162,7 @@ impl Inputs {
                 None => chunk,
                 Some(condition) => {
                     let holds = condition.holds(&chunk.columns, chunk.rows())?;
-                    chunk.filtered(&holds)?
+                    chunk.filtered(&holds)
                 }
             };
             if chunk.rows() == 0 {

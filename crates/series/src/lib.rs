@@ -6,14 +6,6 @@
 //!
 //! Start at [`Shape`] for the form, [`SeriesQuery::run`] for the answer; docs/guide/series-queries.md shows the text form.
 
-#![cfg_attr(
-    test,
-    expect(
-        clippy::unwrap_used,
-        reason = "a failed unwrap of a test is its report"
-    )
-)]
-
 mod bucket;
 mod context;
 mod error;

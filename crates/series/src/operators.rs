@@ -47,8 +47,15 @@ enum State {
     /// Rows that were sorted.
     Ordered(Box<Ordered>),
     /// Rows of groups, which are there.
-    Ready(VecDeque<RecordBatch>, Charge),
+    Ready(Box<Ready>),
     Done,
+}
+
+/// Rows of groups, and the memory that they take.
+#[derive(Debug)]
+struct Ready {
+    batches: VecDeque<RecordBatch>,
+    _charge: Charge,
 }
 
 impl Batches {
@@ -62,7 +69,7 @@ impl Batches {
         match &mut self.state {
             State::Stream(stream) => stream.advance(&self.context),
             State::Ordered(ordered) => Ok(ordered.advance()),
-            State::Ready(batches, _) => Ok(batches.pop_front()),
+            State::Ready(ready) => Ok(ready.batches.pop_front()),
             State::Done => Ok(None),
         }
     }

@@ -212,7 +212,7 @@ impl Shape {
     }
 
     /// Puts values into the places of the parameters, by their numbers, and checks what comes out.
-    pub fn bind(&self, values: &[Value], limits: &Limits) -> Result<SeriesQuery, Error> {
+    pub fn bind(&self, values: &[Value], limits: Limits) -> Result<SeriesQuery, Error> {
         SeriesQuery::new(bind::bound(self, values)?, limits)
     }
 
@@ -230,7 +230,7 @@ impl Shape {
 
 impl SeriesQuery {
     /// Checks a question: whether its parts fit together, and whether its buckets are not too many.
-    pub fn new(shape: Shape, limits: &Limits) -> Result<Self, Error> {
+    pub fn new(shape: Shape, limits: Limits) -> Result<Self, Error> {
         let bound = check::check(&shape, limits)?;
         Ok(Self { shape, bound })
     }

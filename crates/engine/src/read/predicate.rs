@@ -106,7 +106,17 @@ mod tests {
         for value in [0, 7, -7, i64::MAX, i64::MIN] {
             assert_eq!(integer(&value.to_string()), Some(value));
         }
-        for text in ["", "-", "+7", "007", "-0", "00", " 7", "7.0", "9223372036854775808"] {
+        for text in [
+            "",
+            "-",
+            "+7",
+            "007",
+            "-0",
+            "00",
+            " 7",
+            "7.0",
+            "9223372036854775808",
+        ] {
             assert_eq!(integer(text), None, "{text:?}");
         }
     }

@@ -11,7 +11,7 @@ use arrow_array::{
     UInt64Array,
 };
 
-use super::{floats, wide};
+use super::{floats, low_bits, wide, wrapped};
 use crate::error::Error;
 use crate::query::Binary;
 use crate::value::{Rules, Type};
@@ -89,7 +89,7 @@ fn collect(
     };
     let narrow = |value: i128| match rules {
         Rules::Postgres => i64::try_from(value).map_err(|_| out_of_range()),
-        Rules::Influx => Ok(low_bits(value) as i64),
+        Rules::Influx => Ok(wrapped(value)),
     };
     Ok(match kind {
         Type::Unsigned => {
@@ -110,11 +110,6 @@ fn collect(
             Arc::new(values.collect::<Result<Int64Array, Error>>()?)
         }
     })
-}
-
-/// The last 64 bits: what is left of a result that wraps around.
-fn low_bits(value: i128) -> u64 {
-    (value & i128::from(u64::MAX)) as u64
 }
 
 fn of_integers(operator: Binary, one: i128, other: i128, rules: Rules) -> Result<i128, Error> {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use arrow_array::cast::AsArray;
 use arrow_array::{Array, ArrayRef, Float64Array, Int64Array};
 
-use super::{Resolved, Scalar, array_of, floats, scalar_at, wide};
+use super::{Resolved, Scalar, array_of, floats, saturated, scalar_at, wide, wrapped};
 use crate::error::Error;
 use crate::query::Function;
 use crate::value::{Rules, Type};
@@ -108,7 +108,7 @@ fn absolute(column: &ArrayRef, kind: Type, rules: Rules) -> Result<ArrayRef, Err
     };
     let results = values.map(|value| match (value.map(i128::abs), rules) {
         (None, _) => Ok(None),
-        (Some(value), Rules::Influx) => Ok(Some(value as i64)),
+        (Some(value), Rules::Influx) => Ok(Some(wrapped(value))),
         (Some(value), Rules::Postgres) => {
             i64::try_from(value)
                 .map(Some)
@@ -190,7 +190,7 @@ fn integer(column: &ArrayRef, rules: Rules) -> Result<ArrayRef, Error> {
     } else if let Some(values) = wide(column) {
         let values = values.map(|value| match (value, rules) {
             (None, _) => Ok(None),
-            (Some(value), Rules::Influx) => Ok(Some(value as i64)),
+            (Some(value), Rules::Influx) => Ok(Some(wrapped(value))),
             (Some(value), Rules::Postgres) => {
                 i64::try_from(value).map(Some).map_err(|_| out_of_range())
             }
@@ -201,13 +201,13 @@ fn integer(column: &ArrayRef, rules: Rules) -> Result<ArrayRef, Error> {
         let values = values.iter().map(|value| match (value, rules) {
             (None, _) => Ok(None),
             // Saturates; NaN becomes 0.
-            (Some(value), Rules::Influx) => Ok(Some(value as i64)),
+            (Some(value), Rules::Influx) => Ok(Some(saturated(value))),
             (Some(value), Rules::Postgres) => {
                 let rounded = value.round_ties_even();
                 // Above -2^63, and below 2^63.
                 let bound = 9_223_372_036_854_775_808.0;
                 if rounded >= -bound && rounded < bound {
-                    Ok(Some(rounded as i64))
+                    Ok(Some(saturated(rounded)))
                 } else {
                     Err(out_of_range())
                 }

@@ -9,7 +9,6 @@ use arrow_array::{ArrayRef, BooleanArray, DictionaryArray, Int32Array, StringArr
 use arrow_select::filter::FilterBuilder;
 use rustc_hash::FxHashMap;
 
-use crate::error::Error;
 use crate::evaluate::{Name, array_of};
 use crate::value::Type;
 
@@ -30,9 +29,9 @@ impl Chunk {
     }
 
     /// The rows for which something holds.
-    pub(crate) fn filtered(self, holds: &BooleanArray) -> Result<Self, Error> {
+    pub(crate) fn filtered(self, holds: &BooleanArray) -> Self {
         if holds.true_count() == self.rows() {
-            return Ok(self);
+            return self;
         }
         let filter = FilterBuilder::new(holds).optimize().build();
         let columns = self.columns.iter().map(|column| filter.filter(column));
@@ -46,7 +45,7 @@ impl Chunk {
                 .filter_map(|&at| values.get(at).copied())
                 .collect()
         };
-        Ok(Self {
+        Self {
             columns,
             ties: pick(&self.ties),
             times: rows
@@ -57,7 +56,7 @@ impl Chunk {
                 .iter()
                 .filter_map(|&at| self.groups.get(at).copied())
                 .collect(),
-        })
+        }
     }
 }
 

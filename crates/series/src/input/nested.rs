@@ -139,6 +139,6 @@ impl Nested {
         let inside = pairs
             .map(|(time, group)| Some(first_ns <= *time && *time <= last_ns && *group != NO_GROUP));
         let inside: BooleanArray = inside.collect();
-        visit(chunk.filtered(&inside)?).map(drop)
+        visit(chunk.filtered(&inside)).map(drop)
     }
 }

@@ -27,7 +27,7 @@ fn collect(condition: &Expr, table: &TableSchema, found: &mut Vec<FieldPredicate
         return;
     }
     // `field or true` holds where the field is null; a comparison never does.
-    let compares = matches!(
+    let is_comparison = matches!(
         operator,
         Binary::Equal
             | Binary::NotEqual
@@ -36,10 +36,10 @@ fn collect(condition: &Expr, table: &TableSchema, found: &mut Vec<FieldPredicate
             | Binary::Greater
             | Binary::GreaterOrEqual
     );
-    if !compares {
+    if !is_comparison {
         return;
     }
-    let compared = match (left.as_ref(), right.as_ref()) {
+    let found_one = match (left.as_ref(), right.as_ref()) {
         (Expr::Field(field), Expr::Literal(Literal::Value(value))) => {
             Some((field, *operator, value))
         }
@@ -48,7 +48,7 @@ fn collect(condition: &Expr, table: &TableSchema, found: &mut Vec<FieldPredicate
         }
         _ => None,
     };
-    if let Some((field, operator, value)) = compared {
+    if let Some((field, operator, value)) = found_one {
         found.extend(predicate(field, operator, value, table));
     }
 }

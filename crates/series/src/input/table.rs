@@ -259,12 +259,12 @@ impl Table {
         let series = batch.column(0).as_primitive::<UInt32Type>().values();
         let times = batch.column(1).as_primitive::<TimestampNanosecondType>();
         let mut groups = Vec::with_capacity(rows);
-        let mut ties = Vec::with_capacity(rows);
+        let mut own_ties = Vec::with_capacity(rows);
         for run in series.chunk_by(|one, other| one == other) {
             let id = run.first().map_or(SeriesId(0), |id| SeriesId(*id));
             let position = self.series.binary_search(&id).unwrap_or(usize::MAX);
             groups.resize(groups.len() + run.len(), self.group(position));
-            ties.resize(ties.len() + run.len(), self.tie(position));
+            own_ties.resize(groups.len(), self.tie(position));
         }
         let mut next = 2;
         let mut all: Vec<ArrayRef> = vec![Arc::clone(batch.column(1))];
@@ -281,7 +281,7 @@ impl Table {
             columns: all,
             times: times.values().to_vec(),
             groups,
-            ties,
+            ties: own_ties,
         }
     }
 }

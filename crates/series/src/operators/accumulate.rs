@@ -11,7 +11,7 @@ use arrow_array::{Array, ArrayRef};
 use super::picked::{Picked, offer};
 use super::values::{Held, count_distinct, mode, percentile};
 use crate::error::Error;
-use crate::evaluate::{Scalar, float_less, order, scalar_at};
+use crate::evaluate::{Scalar, float_less, low_bits, order, place, scalar_at, wrapped};
 use crate::query::{Aggregate, Percentile, Selector};
 use crate::value::{Rules, Type};
 
@@ -20,6 +20,13 @@ use crate::value::{Rules, Type};
 pub(super) struct Run<'a> {
     pub(super) times: &'a [i64],
     pub(super) ties: &'a [u64],
+}
+
+impl Run<'_> {
+    fn at(&self, row: usize) -> (i64, u64) {
+        let when = self.times.get(row).copied().unwrap_or(0);
+        (when, self.ties.get(row).copied().unwrap_or(0))
+    }
 }
 
 /// What is known of one aggregate of one bucket.
@@ -169,8 +176,7 @@ impl Accumulator {
             let Some(value) = scalar_at(column, row) else {
                 continue;
             };
-            let time = run.times.get(row).copied().unwrap_or(0);
-            let tie = run.ties.get(row).copied().unwrap_or(0);
+            let (when, tie) = run.at(row);
             match self {
                 Self::Count(count) => *count += 1,
                 Self::Picked(kept) => {
@@ -179,7 +185,7 @@ impl Accumulator {
                     };
                     let value_at = operands.get(1).map(|column| scalar_at(column, row));
                     let new = Picked {
-                        time,
+                        time: when,
                         tie,
                         value: value_at.unwrap_or_else(|| Some(value.clone())),
                         by: value,
@@ -188,7 +194,11 @@ impl Accumulator {
                 }
                 Self::Values(all) => {
                     grown += size_of::<Held>() + value.bytes();
-                    all.push(Held { value, time, tie });
+                    all.push(Held {
+                        value,
+                        time: when,
+                        tie,
+                    });
                 }
                 _ => self.add_value(aggregate, &value),
             }
@@ -242,8 +252,8 @@ impl Accumulator {
                 } = aggregate
                 {
                     let counts = counts.get_or_insert_with(|| vec![0; *buckets as usize + 2]);
-                    let place = part_of(value.number().unwrap_or(f64::NAN), *low, *high, *buckets);
-                    if let Some(count) = counts.get_mut(place) {
+                    let part = part_of(value.number().unwrap_or(f64::NAN), *low, *high, *buckets);
+                    if let Some(count) = counts.get_mut(part) {
                         *count += 1;
                     }
                 }
@@ -352,12 +362,12 @@ fn extend(low: &mut Option<Scalar>, high: &mut Option<Scalar>, value: &Scalar) {
 fn integer(sum: i128, kind: Type, rules: Rules, operation: &'static str) -> Result<Scalar, Error> {
     let out_of_range = || Error::OutOfRange { kind, operation };
     Ok(match (kind, rules) {
-        (Type::Unsigned, Rules::Influx) => Scalar::Unsigned(sum as u64),
+        (Type::Unsigned, Rules::Influx) => Scalar::Unsigned(low_bits(sum)),
         (Type::Unsigned, Rules::Postgres) => {
             Scalar::Unsigned(u64::try_from(sum).map_err(|_| out_of_range())?)
         }
         (Type::Float, _) => Scalar::Float(sum as f64),
-        (_, Rules::Influx) => Scalar::Int(sum as i64),
+        (_, Rules::Influx) => Scalar::Int(wrapped(sum)),
         (_, Rules::Postgres) => Scalar::Int(i64::try_from(sum).map_err(|_| out_of_range())?),
     })
 }
@@ -381,7 +391,7 @@ fn part_of(value: f64, low: f64, high: f64, buckets: u32) -> usize {
         return 0;
     }
     if value < high {
-        let part = (f64::from(buckets) * ((value - low) / (high - low))) as usize + 1;
+        let part = place(f64::from(buckets) * ((value - low) / (high - low))) + 1;
         return part.min(buckets as usize);
     }
     buckets as usize + 1

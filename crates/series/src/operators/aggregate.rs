@@ -3,6 +3,7 @@
 //! Does: take what the engine knows of whole hours and blocks where that is what is asked, else read rows; add up in cells,
 //! on several threads; fill, sort, cut, and make the columns of the answer. Does not: look for the newest buckets (`top`).
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow_array::ArrayRef;
@@ -14,7 +15,7 @@ use super::cells::{Cells, Grid};
 use super::fill::{Frame, filled};
 use super::project::Projection;
 use super::stored::{self, Stored};
-use super::{BATCH_ROWS, State, parallel, top};
+use super::{BATCH_ROWS, Ready, State, parallel, top};
 use crate::bucket::Bucket;
 use crate::context::{Charge, Context};
 use crate::error::Error;
@@ -63,7 +64,7 @@ pub(super) fn run(
     let frame = filled(frame, query, &plan.kinds, context)?;
     charge.grow(frame.bytes().saturating_sub(before))?;
     let order = places(&frame, query);
-    let mut batches = std::collections::VecDeque::new();
+    let mut batches = VecDeque::new();
     for part in order.chunks(BATCH_ROWS) {
         context.check()?;
         let chunk = plan.chunk(&frame, part, &slots);
@@ -73,7 +74,10 @@ pub(super) fn run(
     }
     Ok((
         Arc::clone(&projection.schema),
-        State::Ready(batches, charge),
+        State::Ready(Box::new(Ready {
+            batches,
+            _charge: charge,
+        })),
     ))
 }
 
@@ -254,7 +258,7 @@ impl<'a> Plan<'a> {
                 units.len(),
                 || self.cells(range),
                 |cells, unit| {
-                    let cells = cells.as_mut().map_err(|error| taken(error))?;
+                    let cells = cells.as_mut().map_err(taken)?;
                     let Some(&(number, morsel)) = units.get(unit) else {
                         return Ok(());
                     };
@@ -273,7 +277,7 @@ impl<'a> Plan<'a> {
             reading.units(),
             || self.cells(range),
             |cells, unit| {
-                let cells = cells.as_mut().map_err(|error| taken(error))?;
+                let cells = cells.as_mut().map_err(taken)?;
                 self.inputs
                     .visit(&reading, unit, self.context, &mut |chunk| {
                         self.add_chunk(cells, &chunk)?;
@@ -295,7 +299,7 @@ impl<'a> Plan<'a> {
             .bucket()
             .is_none_or(|bucket| bucket.multiples().is_some());
         let mut aggregates = self.aggregates.iter();
-        let are_known = aggregates.all(|aggregate| stored::field(aggregate).is_some());
+        let are_known = aggregates.all(stored::is_known);
         let Some(tables) = self.inputs.tables() else {
             return Ok(None);
         };

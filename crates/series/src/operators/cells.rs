@@ -45,6 +45,9 @@ pub(super) struct Cells {
     charge: Charge,
 }
 
+/// Group and start of the bucket, and its aggregates.
+pub(super) type Filled = ((u32, i64), Vec<Accumulator>);
+
 /// The grid that cells lie in.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Grid<'a> {
@@ -198,7 +201,7 @@ impl Cells {
     }
 
     /// The aggregates of each cell in the order of groups and times, and the memory that they take.
-    pub(super) fn finish(self) -> (Vec<((u32, i64), Vec<Accumulator>)>, Charge) {
+    pub(super) fn finish(self) -> (Vec<Filled>, Charge) {
         let mut states = self.states.into_iter();
         let width = self.fresh.len();
         let cells = self.keys.into_iter();

@@ -7,7 +7,7 @@ use super::BATCH_ROWS;
 use crate::bucket::Bucket;
 use crate::context::Context;
 use crate::error::Error;
-use crate::evaluate::Scalar;
+use crate::evaluate::{Scalar, saturated, saturated_unsigned};
 use crate::query::{Fill, SeriesQuery};
 use crate::value::{Literal, Rules, Type};
 
@@ -102,7 +102,7 @@ fn constant(fill: &Fill, kind: Option<Type>) -> Result<Option<Scalar>, Error> {
                     Some(Scalar::Unsigned(value.unsigned_abs()))
                 }
                 // As `InfluxQL` casts it.
-                (Some(Scalar::Float(value)), Type::Int) => Some(Scalar::Int(value as i64)),
+                (Some(Scalar::Float(value)), Type::Int) => Some(Scalar::Int(saturated(value))),
                 (None, _) => None,
                 (Some(Scalar::Int(_)), Type::Int)
                 | (Some(Scalar::Unsigned(_)), Type::Unsigned)
@@ -203,8 +203,8 @@ fn between(
         Rules::Influx => value.trunc(),
     };
     Some(match y0 {
-        Scalar::Int(_) => Scalar::Int(whole as i64),
-        Scalar::Unsigned(_) => Scalar::Unsigned(whole as u64),
+        Scalar::Int(_) => Scalar::Int(saturated(whole)),
+        Scalar::Unsigned(_) => Scalar::Unsigned(saturated_unsigned(whole)),
         _ => Scalar::Float(value),
     })
 }

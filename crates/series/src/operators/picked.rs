@@ -22,18 +22,18 @@ impl Picked {
     fn gives_way(&self, other: &Self, selector: Selector, rules: Rules) -> bool {
         let by_value = order(&other.by, &self.by);
         let by_time = other.time.cmp(&self.time);
-        let by_tie = other.tie.cmp(&self.tie);
+        let by_series = other.tie.cmp(&self.tie);
         // Of one time.
         let among = |first: bool| match rules {
             Rules::Influx if by_value.is_ne() => by_value.is_gt(),
-            _ if first => by_tie.is_lt(),
-            _ => by_tie.is_ge(),
+            _ if first => by_series.is_lt(),
+            _ => by_series.is_ge(),
         };
         match selector {
             Selector::First => by_time.is_lt() || (by_time.is_eq() && among(true)),
             Selector::Last => by_time.is_gt() || (by_time.is_eq() && among(false)),
-            Selector::Min => by_value.then(by_time).then(by_tie).is_lt(),
-            Selector::Max => by_value.reverse().then(by_time).then(by_tie).is_lt(),
+            Selector::Min => by_value.then(by_time).then(by_series).is_lt(),
+            Selector::Max => by_value.reverse().then(by_time).then(by_series).is_lt(),
         }
     }
 }

@@ -104,10 +104,11 @@ impl Sorter {
             skip: 0,
             rows: self.per_group.end(),
         };
-        let overall = match self.per_group.is_all() {
-            true => self.overall.end(),
-            // Which rows of a group are left out is not known before its last.
-            false => u64::MAX,
+        // Which rows of a group are left out is not known before its last.
+        let overall = if self.per_group.is_all() {
+            self.overall.end()
+        } else {
+            u64::MAX
         };
         let overall = Window {
             skip: 0,

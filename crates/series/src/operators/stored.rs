@@ -19,14 +19,14 @@ use crate::input::Table;
 use crate::query::{Aggregate, Expr, Selector};
 use crate::value::Rules;
 
-/// The field that an aggregate is of, if the engine knows the aggregate: `None` = it does not, `Some(None)` = of rows.
-pub(super) fn field(aggregate: &Aggregate) -> Option<Option<&str>> {
-    let plain = |of: &Expr| match of {
-        Expr::Field(_) => true,
-        _ => false,
-    };
+/// Whether the engine knows an aggregate.
+pub(super) fn is_known(aggregate: &Aggregate) -> bool {
+    matches!(aggregate, Aggregate::Rows) || field(aggregate).is_some()
+}
+
+/// The field of an aggregate that the engine knows; `None` = it is of rows, or the engine does not know it.
+fn field(aggregate: &Aggregate) -> Option<&str> {
     let of = match aggregate {
-        Aggregate::Rows => return Some(None),
         Aggregate::Count(of)
         | Aggregate::Sum(of)
         | Aggregate::Mean(of)
@@ -39,11 +39,11 @@ pub(super) fn field(aggregate: &Aggregate) -> Option<Option<&str>> {
             selector: Selector::First | Selector::Last,
             by,
             value,
-        } if plain(by) && (by == value || *value == Expr::Time) => by,
+        } if by == value || *value == Expr::Time => by,
         _ => return None,
     };
     match of {
-        Expr::Field(field) => Some(Some(field)),
+        Expr::Field(field) => Some(field),
         _ => None,
     }
 }
@@ -68,7 +68,7 @@ impl<'a> Stored<'a> {
         let mut fields: Vec<usize> = Vec::new();
         let mut places = Vec::with_capacity(aggregates.len());
         for aggregate in aggregates {
-            let name = field(aggregate).flatten();
+            let name = field(aggregate);
             let position = name.and_then(|name| table.position(&Name::Field(name.to_owned())));
             places.push(position.map(|position| {
                 let known = fields.iter().position(|field| *field == position);
@@ -152,7 +152,7 @@ pub(super) fn add(
             let Some(selector) = selector(aggregate) else {
                 return;
             };
-            let (time, value) = match selector {
+            let (when, value) = match selector {
                 Selector::First => &known.first,
                 _ => &known.last,
             };
@@ -165,10 +165,10 @@ pub(super) fn add(
                 }
             );
             let new = Picked {
-                time: *time,
+                time: *when,
                 tie,
                 value: Some(if is_time {
-                    Scalar::Time(*time)
+                    Scalar::Time(*when)
                 } else {
                     by.clone()
                 }),

@@ -2,7 +2,7 @@
 //!
 //! Does: keep values, and work out what is asked when the last is there. Does not: keep them on disk.
 
-use crate::evaluate::{Scalar, order};
+use crate::evaluate::{Scalar, order, place};
 use crate::query::Percentile;
 use crate::value::Rules;
 
@@ -52,21 +52,22 @@ pub(super) fn mode(all: Vec<Held>, rules: Rules) -> Option<Scalar> {
 pub(super) fn percentile(all: Vec<Held>, percent: f64, kind: Percentile) -> Option<Scalar> {
     let all = sorted(all);
     let count = all.len() as f64;
-    let at = |place: f64| {
-        let place = (place >= 0.0 && place < count).then_some(place as usize)?;
-        all.get(place).map(|held| held.value.clone())
+    let at = |rank: f64| {
+        let inside = rank >= 0.0 && rank < count;
+        let held = all.get(place(rank)).filter(|_| inside);
+        held.map(|held| held.value.clone())
     };
     match kind {
         Percentile::Nearest => at((count * percent / 100.0 + 0.5).floor() - 1.0),
         Percentile::Discrete => at((count * (percent / 100.0)).ceil().max(1.0) - 1.0),
         Percentile::Continuous => {
-            let place = (count - 1.0) * (percent / 100.0);
-            let low = at(place.floor())?.number()?;
-            if place.floor() >= place.ceil() {
+            let rank = (count - 1.0) * (percent / 100.0);
+            let low = at(rank.floor())?.number()?;
+            if rank.floor() >= rank.ceil() {
                 return Some(Scalar::Float(low));
             }
-            let high = at(place.ceil())?.number()?;
-            Some(Scalar::Float(low + (place - place.floor()) * (high - low)))
+            let high = at(rank.ceil())?.number()?;
+            Some(Scalar::Float(low + (rank - rank.floor()) * (high - low)))
         }
     }
 }

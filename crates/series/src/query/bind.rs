@@ -31,16 +31,14 @@ pub(super) fn bound(shape: &Shape, values: &[Value]) -> Result<Shape, Error> {
 
 impl Missing<'_> {
     fn literal(&mut self, literal: &Literal) -> Literal {
-        match literal {
-            Literal::Value(_) => literal.clone(),
-            Literal::Parameter(number) => match self.values.get(*number) {
-                Some(value) => Literal::Value(value.clone()),
-                None => {
-                    self.first.get_or_insert(*number);
-                    literal.clone()
-                }
-            },
+        let Literal::Parameter(number) = literal else {
+            return literal.clone();
+        };
+        if let Some(value) = self.values.get(*number) {
+            return Literal::Value(value.clone());
         }
+        self.first.get_or_insert(*number);
+        literal.clone()
     }
 
     fn maybe(&mut self, literal: Option<&Literal>) -> Option<Literal> {

@@ -18,11 +18,11 @@ const EXPR_DEPTH_MAX: usize = 128;
 /// Parts of a histogram. Each bucket of time has all of them.
 const HISTOGRAM_BUCKETS_MAX: u32 = 10_000;
 
-pub(super) fn check(shape: &Shape, limits: &Limits) -> Result<Bound, Error> {
+pub(super) fn check(shape: &Shape, limits: Limits) -> Result<Bound, Error> {
     check_at(shape, limits, 0)
 }
 
-fn check_at(shape: &Shape, limits: &Limits, depth: usize) -> Result<Bound, Error> {
+fn check_at(shape: &Shape, limits: Limits, depth: usize) -> Result<Bound, Error> {
     if depth == DEPTH_MAX {
         return refuse(format!("more than {DEPTH_MAX} queries are nested"));
     }
@@ -282,7 +282,7 @@ fn window(limit: Option<&Limit>) -> Result<Window, Error> {
 }
 
 /// Buckets that are filled are as many as the range has, whatever rows there are.
-fn check_count(shape: &Shape, bound: &Bound, limits: &Limits) -> Result<(), Error> {
+fn check_count(shape: &Shape, bound: &Bound, limits: Limits) -> Result<(), Error> {
     let Some(bucket) = &shape.bucket else {
         return Ok(());
     };

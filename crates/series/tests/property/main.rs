@@ -102,7 +102,7 @@ fn run(shape: &Shape, snapshot: &Snapshot) -> Result<Vec<Vec<Val>>, Error> {
         memory: Arc::<Unlimited>::clone(&memory),
         ..Context::default()
     };
-    let query = SeriesQuery::new(shape.clone(), &Limits::default())?;
+    let query = SeriesQuery::new(shape.clone(), Limits::default())?;
     let batches = query.run(snapshot, &context)?;
     let schema = batches.schema();
     let batches = batches.collect::<Result<Vec<_>, Error>>()?;
