@@ -68,7 +68,8 @@ impl Zone {
 pub struct Bucket {
     /// How wide they are.
     pub width: Width,
-    /// A time at which one begins: of fixed widths before the offset is added, of months its month counts.
+    /// A time at which one begins, before the offset is added; of months its month counts. In a zone its local time counts, so
+    /// days that begin at midnight there have an origin that is midnight there.
     pub origin_ns: i64,
     /// How far their edges are moved.
     pub offset: Shift,
@@ -93,8 +94,12 @@ impl Bucket {
             return None;
         };
         let first = self.origin_ns.checked_add(self.offset.fixed_ns)?;
-        let is_plain = self.zone.is_none() && self.offset.months == 0 && first % width == 0;
-        is_plain.then_some(width)
+        (self.is_contiguous() && first % width == 0).then_some(width)
+    }
+
+    /// Whether each bucket has the times from its start to the start of the next, and no others.
+    pub(crate) fn is_contiguous(&self) -> bool {
+        self.zone.is_none() && self.offset.months == 0
     }
 
     /// First instant of the bucket of a time, and a time up to which, without it, all times are in the same bucket.

@@ -14,6 +14,9 @@ const BUCKETS_MAX: u64 = 1_000_000;
 /// Fewer rows are read on the calling thread: waking another takes longer than the work.
 pub(crate) const INLINE_ROWS: u64 = 32_768;
 
+/// Rows of a batch that an operator makes.
+pub(crate) const BATCH_ROWS: usize = 8192;
+
 /// Threads of the caller.
 pub trait Threads: Debug + Send + Sync {
     /// How many work at once, at least 1.

@@ -74,6 +74,7 @@ impl Inputs {
         let names = names(shape.rows.iter().chain(exprs.iter().copied()));
         let slots = typed(names, &all, shape.rules)?;
         check_tags(&shape.group, &all, shape.rules)?;
+        check_tags(&shape.tags.names(), &all, shape.rules)?;
         for (number, input) in all.iter_mut().enumerate() {
             if let Input::Table(table) = input {
                 table.select(snapshot, &shape.tags, shape.rules)?;

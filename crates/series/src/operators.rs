@@ -29,9 +29,6 @@ use crate::query::{Operator, SeriesQuery};
 use rows::RowStream;
 use sort::Ordered;
 
-/// Rows of a batch that an operator makes.
-pub(crate) const BATCH_ROWS: usize = 8192;
-
 /// The answer, a batch at a time.
 #[derive(Debug)]
 pub struct Batches {
@@ -79,6 +76,9 @@ impl Iterator for Batches {
     type Item = Result<RecordBatch, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if matches!(self.state, State::Done) {
+            return None;
+        }
         let next = self.advance().transpose();
         if !matches!(next, Some(Ok(_))) {
             self.state = State::Done;

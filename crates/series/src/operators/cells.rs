@@ -60,28 +60,30 @@ pub(super) struct Grid<'a> {
 }
 
 impl Places {
-    fn of(grid: &Grid<'_>) -> Self {
+    fn of(grid: &Grid<'_>, charge: &mut Charge) -> Result<Self, Error> {
         let (first, width, buckets) = match (grid.bucket, grid.range) {
             (None, _) => (0, i64::MAX, 1),
             (Some(bucket), Some((first, last))) => match bucket.width {
-                Width::Fixed(width) if bucket.zone.is_none() && bucket.offset.months == 0 => {
+                Width::Fixed(width) if bucket.is_contiguous() => {
                     let (start, _) = bucket.around(first);
                     (start, width, bucket.count(start, last))
                 }
-                _ => return Self::Sparse(FxHashMap::default()),
+                _ => return Ok(Self::Sparse(FxHashMap::default())),
             },
-            (Some(_), None) => return Self::Sparse(FxHashMap::default()),
+            (Some(_), None) => return Ok(Self::Sparse(FxHashMap::default())),
         };
         let cells = buckets.saturating_mul(grid.groups as u64);
-        match usize::try_from(cells) {
-            Ok(cells_) if cells <= DENSE_MAX => Self::Dense {
-                first,
-                width,
-                buckets: usize::try_from(buckets).unwrap_or(0),
-                numbers: vec![UNUSED; cells_],
-            },
-            _ => Self::Sparse(FxHashMap::default()),
-        }
+        let places = usize::try_from(cells).ok().filter(|_| cells <= DENSE_MAX);
+        let (Some(places), Ok(buckets)) = (places, usize::try_from(buckets)) else {
+            return Ok(Self::Sparse(FxHashMap::default()));
+        };
+        charge.grow(places * size_of::<u32>())?;
+        Ok(Self::Dense {
+            first,
+            width,
+            buckets,
+            numbers: vec![UNUSED; places],
+        })
     }
 
     /// The number of a cell, or the place for it; `None` = it is not in the grid.
@@ -114,11 +116,8 @@ impl Cells {
         aggregates: &[Aggregate],
         mut charge: Charge,
     ) -> Result<Self, Error> {
-        if grid.groups as u64 <= DENSE_MAX {
-            charge.grow(grid.groups * size_of::<u32>())?;
-        }
         Ok(Self {
-            places: Places::of(grid),
+            places: Places::of(grid, &mut charge)?,
             keys: Vec::new(),
             states: Vec::new(),
             fresh: aggregates.iter().map(Accumulator::new).collect(),

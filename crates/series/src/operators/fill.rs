@@ -3,9 +3,8 @@
 //! Does: add them between the first and the last bucket of the range, or of the rows where the range has no end, and give
 //! them the values that the query says. Does not: fill buckets that have rows and no value.
 
-use super::BATCH_ROWS;
 use crate::bucket::Bucket;
-use crate::context::Context;
+use crate::context::{BATCH_ROWS, Context};
 use crate::error::Error;
 use crate::evaluate::{Scalar, saturated, saturated_unsigned};
 use crate::query::{Fill, SeriesQuery};

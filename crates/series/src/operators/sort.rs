@@ -8,8 +8,7 @@ use std::sync::Arc;
 use arrow_array::RecordBatch;
 use arrow_select::interleave::interleave_record_batch;
 
-use super::BATCH_ROWS;
-use crate::context::{Charge, Context};
+use crate::context::{BATCH_ROWS, Charge, Context};
 use crate::error::Error;
 use crate::query::{Order, OrderBy, SeriesQuery, Window};
 

@@ -5,65 +5,54 @@
 
 use super::aggregate::{Plan, Sorted};
 use super::fill::Frame;
+use crate::bucket::{Bucket, Width};
 use crate::error::Error;
 
 /// Each step reads so many times the buckets of the one before.
-const WIDENING: u64 = 4;
+const WIDENING: i128 = 4;
+
+/// The shortest month: a step of months is a whole number of buckets or a little less.
+const MONTH_NS: i128 = 28 * 86_400_000_000_000;
 
 pub(super) fn collect(plan: &Plan<'_>) -> Result<Sorted, Error> {
     let range = (plan.query.bound.first_ns, plan.query.bound.last_ns);
     let shape = plan.query.shape();
+    // Where clocks are set, a bucket may have times on both sides of its start, so time cannot be cut there.
+    let bucket = shape
+        .bucket
+        .as_ref()
+        .filter(|bucket| bucket.is_contiguous());
     let extent = plan.inputs.extent(plan.snapshot, range, plan.context)?;
-    let (Some(bucket), Some((oldest, newest))) = (&shape.bucket, extent) else {
+    let (Some(bucket), Some((oldest, newest))) = (bucket, extent) else {
         return plan.collect(range);
     };
     let newest_first = shape.order.descending;
-    let wanted = usize::try_from(plan.query.bound.overall.end()).unwrap_or(usize::MAX);
+    let wanted = plan.query.bound.overall.end();
     let (mut whole, mut charge) = (Frame::default(), plan.context.charge());
-    whole.columns.clear();
-    let mut buckets = plan.query.bound.overall.end().clamp(1, u64::from(u16::MAX));
+    let mut length = width_of(bucket).saturating_mul(i128::from(wanted.max(1)));
     // What is left of the extent.
     let (mut first, mut last) = (oldest, newest);
     while first <= last {
         plan.context.check()?;
         let (from, to) = if newest_first {
-            let mut from = last;
-            for step in 0..buckets {
-                let (start, _) = bucket.around(from);
-                from = if step + 1 == buckets {
-                    start
-                } else {
-                    start.saturating_sub(1)
-                };
-                if from <= first {
-                    break;
-                }
-            }
-            // The whole of the last bucket that is touched.
-            (bucket.around(from).0.max(first), last)
+            let near = (i128::from(last) - length).max(i128::from(first));
+            let near = i64::try_from(near).unwrap_or(first);
+            (bucket.around(near).0.clamp(first, last), last)
         } else {
-            let mut to = first;
-            for _ in 0..buckets {
-                let (_, end) = whole_bucket(bucket, to);
-                to = end;
-                if to > last {
-                    break;
-                }
-            }
-            (first, to.saturating_sub(1).min(last))
+            let near = (i128::from(first) + length).min(i128::from(last));
+            let near = i64::try_from(near).unwrap_or(last);
+            let end = bucket.around(near).1.saturating_sub(1);
+            (first, end.clamp(near, last))
         };
         let (part, own) = plan.collect((from, to))?;
         charge.absorb(own);
         append(&mut whole, part);
-        if whole.keys.len() >= wanted {
-            break;
-        }
         let is_done = if newest_first {
             from <= first
         } else {
             to >= last
         };
-        if is_done {
+        if is_done || whole.keys.len() as u64 >= wanted {
             break;
         }
         if newest_first {
@@ -71,30 +60,17 @@ pub(super) fn collect(plan: &Plan<'_>) -> Result<Sorted, Error> {
         } else {
             first = to + 1;
         }
-        buckets = buckets.saturating_mul(WIDENING);
+        length = length.saturating_mul(WIDENING);
     }
     sort(&mut whole);
     Ok((whole, charge))
 }
 
-/// Start of the bucket of a time, and where the next begins; in a zone its end is searched for.
-fn whole_bucket(bucket: &crate::bucket::Bucket, time: i64) -> (i64, i64) {
-    let (start, mut end) = bucket.around(time);
-    // Where the end is not known at once, a time that is surely in another bucket is halved down to it.
-    if bucket.zone.is_some() || bucket.offset.months != 0 {
-        let mut step = 1_i64 << 40;
-        while bucket.around(end.saturating_add(step)).0 == start && end < i64::MAX {
-            end = end.saturating_add(step);
-        }
-        while step > 1 {
-            step /= 2;
-            if bucket.around(end.saturating_add(step)).0 == start {
-                end = end.saturating_add(step);
-            }
-        }
-        end = end.saturating_add(1);
+fn width_of(bucket: &Bucket) -> i128 {
+    match bucket.width {
+        Width::Fixed(width) => i128::from(width),
+        Width::Months(months) => i128::from(months) * MONTH_NS,
     }
-    (start, end)
 }
 
 fn append(whole: &mut Frame, part: Frame) {

@@ -199,6 +199,21 @@ pub enum TagExpr {
     Not(Box<TagExpr>),
 }
 
+impl TagExpr {
+    /// The tags that it names.
+    pub fn names(&self) -> Vec<String> {
+        match self {
+            Self::All => Vec::new(),
+            Self::OneOf(tag, _)
+            | Self::Range(tag, ..)
+            | Self::Matches(tag, _)
+            | Self::Absent(tag) => vec![tag.clone()],
+            Self::And(all) | Self::Or(all) => all.iter().flat_map(Self::names).collect(),
+            Self::Not(inner) => inner.names(),
+        }
+    }
+}
+
 impl Aggregate {
     /// Its operands.
     pub fn operands(&self) -> Vec<&Expr> {

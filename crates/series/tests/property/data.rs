@@ -93,7 +93,7 @@ impl World {
             tables,
             written: 0,
         };
-        for _ in 0..1 + dice.below(7) {
+        for _ in 0..=dice.below(7) {
             match dice.below(10) {
                 0..5 => world.write_some(dice),
                 5 | 6 => world.write_dense(dice),
@@ -109,7 +109,7 @@ impl World {
     fn write_some(&mut self, dice: &mut Dice) {
         let (table, _, fields) = TABLES[dice.below(TABLES.len())];
         let mut rows = Vec::new();
-        for _ in 0..1 + dice.below(30) {
+        for _ in 0..=dice.below(30) {
             let minutes = [
                 dice.below(300) as i64,
                 dice.below(20) as i64 * 60,

@@ -20,7 +20,9 @@ use arrow_array::types::{Float64Type, Int32Type, Int64Type, TimestampNanosecondT
 use arrow_array::{Array, ArrayRef, RecordBatch};
 use arrow_schema::DataType;
 use nilometer_engine::Snapshot;
-use nilometer_series::{Context, Error, Limits, OrderBy, SeriesQuery, Shape, Threads, Unlimited};
+use nilometer_series::{
+    Context, Error, Limits, Operator, OrderBy, SeriesQuery, Shape, Threads, Unlimited,
+};
 use proptest::prelude::*;
 
 use data::World;
@@ -159,4 +161,29 @@ proptest! {
     fn answers_are_those_of_going_over_all_rows(seed in any::<u64>()) {
         ask(seed);
     }
+}
+
+/// The property says nothing of an operator that is never asked, nor of answers without rows.
+#[test]
+fn the_questions_reach_every_operator_and_find_rows() {
+    let mut found = [0; 4];
+    for seed in 0..40 {
+        let mut dice = Dice::new(seed);
+        let world = World::new(&mut dice);
+        for _ in 0..QUESTIONS {
+            let shape = questions::question(&mut dice);
+            let Ok(answer) = world.tables.answer(&shape) else {
+                continue;
+            };
+            let query = SeriesQuery::new(shape, Limits::default()).unwrap();
+            let place = match query.operator() {
+                Operator::Rows => 0,
+                Operator::Last => 1,
+                Operator::TopN => 2,
+                Operator::Aggregate => 3,
+            };
+            found[place] += usize::from(!answer.rows.is_empty());
+        }
+    }
+    assert!(found.iter().all(|times| *times >= 10), "{found:?}");
 }

@@ -257,7 +257,7 @@ fn groups(
         }
     }
     let is_linear = shape.fill == Fill::Linear;
-    for at in 0..1 + dice.below(4) {
+    for at in 0..=dice.below(4) {
         let aggregate = aggregate(dice, fields, is_linear);
         let name = format!("c{at}");
         shape
