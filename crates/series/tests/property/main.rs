@@ -116,12 +116,22 @@ fn run(shape: &Shape, snapshot: &Snapshot) -> Result<Vec<Vec<Val>>, Error> {
     Ok(rows_of(&batches))
 }
 
+fn is_limited(shape: &Shape) -> bool {
+    shape.limit.is_some() || shape.limit_per_group.is_some()
+}
+
 fn check(seed: u64, shape: &Shape, snapshot: &Snapshot, expected: Result<Answer, Refused>) {
     let what = format!("seed {seed}\n{shape}\n{shape:?}");
     let found = run(shape, snapshot);
     let (mut found, mut expected) = match (found, expected) {
         (Ok(found), Ok(expected)) => (found, expected.rows),
         (Err(Error::DivisionByZero | Error::OutOfRange { .. }), Err(_)) => return,
+        // Whether a row that a limit leaves out is calculated before is nobody's business.
+        (Err(Error::DivisionByZero | Error::OutOfRange { .. }), Ok(_)) | (Ok(_), Err(_))
+            if is_limited(shape) =>
+        {
+            return;
+        }
         (found, expected) => panic!("{what}\n{found:?}\n{expected:?}"),
     };
     assert_eq!(

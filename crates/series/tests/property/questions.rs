@@ -87,7 +87,7 @@ fn start(dice: &mut Dice, rules: Rules, source: Source, fields: &[&str]) -> Shap
             to: dice.one_in(2).then(|| time(dice)),
         };
     }
-    if dice.one_in(2) {
+    if dice.one_in(3) {
         shape.tags = tag_expr(dice, 2);
     }
     if dice.one_in(3) {
@@ -218,6 +218,23 @@ fn rows(dice: &mut Dice, rules: Rules, source: Source, fields: &'static [&'stati
             shape.columns.push(column("distance", distance));
         }
         _ => {}
+    }
+    if !is_nested && dice.one_in(3) {
+        // What the ends of series, or of time, answer.
+        shape.rows = None;
+        shape
+            .columns
+            .retain(|column| !column.expr.to_string().contains('('));
+        let rows = Literal::from(1 + dice.below(4) as i64);
+        let skip = Literal::from(dice.below(2) as i64);
+        let limit = Some(Limit { rows, skip });
+        if dice.one_in(2) {
+            shape.limit_per_group = limit;
+        } else {
+            shape.limit_per_group = None;
+            shape.limit = limit;
+            shape.order.by = OrderBy::Time;
+        }
     }
     let is_limited = shape.limit.is_some() || shape.limit_per_group.is_some();
     if !is_limited && !is_nested && dice.one_in(2) {
