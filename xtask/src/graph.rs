@@ -39,6 +39,8 @@ const TESTS: &[&str] = &[
     "--exclude",
     "nilometer-engine",
     "--exclude",
+    "nilometer-series",
+    "--exclude",
     "nilometer-hostile",
     "--exclude",
     "xtask",

@@ -97,5 +97,5 @@ pub use schema::{
     ColumnDef, ColumnId, ColumnKind, ColumnSource, DEFAULT_SCHEMA, DatabaseId, Duplicates, Lsn,
     SchemaId, SeriesId, TIME_COLUMN, TableId, TableSchema, TableSettings,
 };
-pub use snapshot::{SegmentReport, Snapshot};
+pub use snapshot::{SegmentReport, SeriesTag, Snapshot};
 pub use write::ingest;

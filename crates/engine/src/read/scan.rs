@@ -66,6 +66,16 @@ impl Scan {
         narrowing: &Narrowing,
     ) -> Result<Self, Error> {
         let series = find_series(&moment.layers, &request.table, &request.tags)?;
+        Self::plan_series(moment, request, series, narrowing)
+    }
+
+    /// The same of these series, ascending; the request's conditions on tags are not looked at.
+    pub(crate) fn plan_series(
+        moment: &Moment,
+        request: &ScanRequest,
+        series: Vec<u32>,
+        narrowing: &Narrowing,
+    ) -> Result<Self, Error> {
         let &Narrowing::Top { rows, newest, ties } = narrowing else {
             return Self::narrowed(moment, request, series, narrowing);
         };

@@ -10,9 +10,10 @@ use crate::error::Error;
 use crate::moment::{Moment, Store};
 use crate::relation::Pin;
 use crate::scan::{AggregateRequest, Aggregation, Narrowing, Scan, ScanRequest};
-use crate::schema::{Lsn, SchemaId, TableId, TableSchema};
+use crate::schema::{Lsn, SchemaId, SeriesId, TableId, TableSchema};
 
 pub use segments::SegmentReport;
+pub use series::SeriesTag;
 
 /// What was acknowledged when it was taken, unchanged by what comes later: rows, series, and names, types and settings too.
 /// Cheap to take, to clone and to share; it keeps the files and rows it sees alive, so drop it when the query is done.
@@ -103,6 +104,17 @@ impl Snapshot {
         Scan::plan(&self.moment, request, narrowing)
     }
 
+    /// The same for some series of the table, ascending, whatever the request says of tags.
+    pub fn scan_series(
+        &self,
+        request: &ScanRequest,
+        series: &[SeriesId],
+        narrowing: &Narrowing,
+    ) -> Result<Scan, Error> {
+        let series = series.iter().map(|series| series.0).collect();
+        Scan::plan_series(&self.moment, request, series, narrowing)
+    }
+
     /// Plans aggregates of fields by series and bucket of time. Reads directories and tags, no pages; see [`Self::scan`].
     pub fn aggregate(&self, request: &AggregateRequest) -> Result<Aggregation, Error> {
         let tags: Vec<usize> = (0..request.table.tags.len()).collect();
@@ -117,5 +129,15 @@ impl Snapshot {
         tags: &[usize],
     ) -> Result<Aggregation, Error> {
         Aggregation::plan(&self.moment, request, tags)
+    }
+
+    /// The same for some series of the table, ascending, whatever the request says of tags; none of their tags is shown.
+    pub fn aggregate_series(
+        &self,
+        request: &AggregateRequest,
+        series: &[SeriesId],
+    ) -> Result<Aggregation, Error> {
+        let series = series.iter().map(|series| series.0).collect();
+        Aggregation::plan_series(&self.moment, request, series, &[])
     }
 }

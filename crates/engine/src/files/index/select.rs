@@ -99,11 +99,11 @@ impl Index {
                     }
                 }
             }
-            TagMatch::Pattern(pattern) => {
+            matches => {
                 for block in 0..tag.dictionary_blocks() {
                     let dictionary = self.dictionary(tag, block)?;
                     for (at, value) in dictionary.values.iter().enumerate() {
-                        if pattern.is_match(value) {
+                        if matches.is_match(Some(value)) {
                             self.add(table, tag, block, &dictionary, at, &mut found)?;
                         }
                     }

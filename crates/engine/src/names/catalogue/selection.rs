@@ -33,7 +33,7 @@ pub(crate) fn in_order<'a, 'b>(conditions: &'a [Condition<'b>]) -> Vec<&'a Condi
     let mut ordered: Vec<&Condition<'_>> = conditions.iter().collect();
     ordered.sort_by_key(|(_, matches, negated)| match matches {
         TagMatch::OneOf(values) if !negated => (0, values.len()),
-        TagMatch::Pattern(_) if !negated => (1, 0),
+        _ if !negated => (1, 0),
         _ => (2, 0),
     });
     ordered
@@ -111,9 +111,9 @@ impl Generation {
                     .filter_map(|value| dictionary.code(self.text_hash(), value))
                     .collect()
             }
-            TagMatch::Pattern(pattern) => (0..)
+            matches => (0..)
                 .zip(dictionary.values())
-                .filter(|(_, value)| pattern.is_match(value))
+                .filter(|(_, value)| matches.is_match(Some(value)))
                 .map(|(code, _)| code)
                 .collect(),
         };

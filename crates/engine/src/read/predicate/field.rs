@@ -45,7 +45,7 @@ pub struct TextRange {
 }
 
 impl TextRange {
-    fn contains(&self, text: &[u8]) -> bool {
+    pub(super) fn contains(&self, text: &[u8]) -> bool {
         self.first.as_deref().is_none_or(|first| first <= text)
             && self.last.as_deref().is_none_or(|last| text <= last)
     }

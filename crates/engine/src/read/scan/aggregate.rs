@@ -170,6 +170,17 @@ impl Aggregation {
         request: &AggregateRequest,
         shown_tags: &[usize],
     ) -> Result<Self, Error> {
+        let series = find_series(&moment.layers, &request.table, &request.tags)?;
+        Self::plan_series(moment, request, series, shown_tags)
+    }
+
+    /// The same of these series, ascending; the request's conditions on tags are not looked at.
+    pub(crate) fn plan_series(
+        moment: &Moment,
+        request: &AggregateRequest,
+        series: Vec<u32>,
+        shown_tags: &[usize],
+    ) -> Result<Self, Error> {
         let table = &request.table;
         let scan = ScanRequest {
             table: Arc::clone(table),
@@ -188,7 +199,6 @@ impl Aggregation {
                 table: table.name.clone(),
             });
         }
-        let series = find_series(&moment.layers, table, &scan.tags)?;
         let (columns, fields) = plan_columns(&moment.layers, &scan, &series)?;
         let mut tags = vec![None; table.tags.len()];
         let mut slots = Vec::new();

@@ -1,13 +1,25 @@
 //! Series queries that need no rows: counts, tag values, series in use.
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
 use super::Snapshot;
-use crate::catalogue::Layers;
+use crate::catalogue::{Layers, TagColumn};
 use crate::error::Error;
 use crate::predicate::TagPredicate;
 use crate::scan::series::{conditions, find_series, live_series};
 use crate::schema::{ColumnId, SeriesId, TableSchema};
+
+/// One tag of some series.
+#[derive(Debug, Clone)]
+pub struct SeriesTag(Option<Arc<TagColumn>>);
+
+impl SeriesTag {
+    /// The value of the series at a position among those that were asked for; `None` = it has no such tag.
+    pub fn value(&self, position: usize) -> Option<&str> {
+        self.0.as_ref()?.value(position)
+    }
+}
 
 impl Snapshot {
     /// Number of series of a table that every predicate keeps, whether or not they have rows now.
@@ -54,6 +66,21 @@ impl Snapshot {
             }
         }
         Ok(all)
+    }
+
+    /// One tag of series, which ascend.
+    pub fn series_tag(
+        &self,
+        table: &TableSchema,
+        tag: ColumnId,
+        series: &[SeriesId],
+    ) -> Result<SeriesTag, Error> {
+        let Some(layers) = self.layers_of(table) else {
+            return Ok(SeriesTag(None));
+        };
+        let ids: Vec<u32> = series.iter().map(|series| series.0).collect();
+        let column = layers.tag_column(table.id, tag, &ids)?;
+        Ok(SeriesTag(Some(Arc::new(column))))
     }
 
     /// Values of a tag among the series that every predicate keeps: those that start with `prefix`, in the order of

@@ -1,0 +1,189 @@
+//! What a query is given by its caller: threads, memory, a way to be ended, and limits.
+//!
+//! Does: say what the caller has to offer; charge memory and give it back. Does not: own a thread or a byte.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::error::Error;
+
+/// Buckets of one answer. A million of them fill some hundred megabytes before they are encoded.
+const BUCKETS_MAX: u64 = 1_000_000;
+
+/// Fewer rows are read on the calling thread: waking another takes longer than the work.
+pub(crate) const INLINE_ROWS: u64 = 32_768;
+
+/// Rows of a batch that an operator makes.
+pub(crate) const BATCH_ROWS: usize = 8192;
+
+/// Threads of the caller.
+pub trait Threads: Debug + Send + Sync {
+    /// How many work at once, at least 1.
+    fn count(&self) -> usize;
+    /// Calls `work` with every number below `tasks`, several at once, and returns when all calls have.
+    fn run(&self, tasks: usize, work: &(dyn Fn(usize) + Sync));
+}
+
+/// The calling thread alone.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Inline;
+
+impl Threads for Inline {
+    fn count(&self) -> usize {
+        1
+    }
+
+    fn run(&self, tasks: usize, work: &(dyn Fn(usize) + Sync)) {
+        (0..tasks).for_each(work);
+    }
+}
+
+/// There is no memory left for a query. The text names the setting that can be raised.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{problem}")]
+pub struct MemoryFull {
+    /// What to tell the user.
+    pub problem: String,
+}
+
+/// Memory of the caller.
+pub trait MemoryAccount: Debug + Send + Sync {
+    /// Takes bytes, or says why not.
+    fn charge(&self, bytes: usize) -> Result<(), MemoryFull>;
+    /// Gives bytes back.
+    fn release(&self, bytes: usize);
+}
+
+/// An account that is never full, and knows how much is taken.
+#[derive(Debug, Default)]
+pub struct Unlimited {
+    taken: AtomicUsize,
+}
+
+impl Unlimited {
+    /// Bytes that are charged now.
+    pub fn taken(&self) -> usize {
+        self.taken.load(Ordering::Relaxed)
+    }
+}
+
+impl MemoryAccount for Unlimited {
+    fn charge(&self, bytes: usize) -> Result<(), MemoryFull> {
+        self.taken.fetch_add(bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn release(&self, bytes: usize) {
+        self.taken.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Memory that is charged until it is dropped.
+#[derive(Debug)]
+pub struct Charge {
+    account: Arc<dyn MemoryAccount>,
+    bytes: usize,
+}
+
+impl Charge {
+    /// Of nothing yet.
+    pub fn new(account: &Arc<dyn MemoryAccount>) -> Self {
+        Self {
+            account: Arc::clone(account),
+            bytes: 0,
+        }
+    }
+
+    /// Takes more.
+    pub fn grow(&mut self, bytes: usize) -> Result<(), MemoryFull> {
+        if bytes > 0 {
+            self.account.charge(bytes)?;
+            self.bytes += bytes;
+        }
+        Ok(())
+    }
+
+    /// Takes or gives back until it is this much.
+    pub fn resize(&mut self, bytes: usize) -> Result<(), MemoryFull> {
+        if bytes > self.bytes {
+            return self.grow(bytes - self.bytes);
+        }
+        self.account.release(self.bytes - bytes);
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// Takes over what another one has charged.
+    pub fn absorb(&mut self, mut other: Self) {
+        self.bytes += std::mem::take(&mut other.bytes);
+    }
+}
+
+impl Drop for Charge {
+    fn drop(&mut self) {
+        if self.bytes > 0 {
+            self.account.release(self.bytes);
+        }
+    }
+}
+
+/// How much a query may make.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Buckets of all groups together.
+    pub buckets: u64,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            buckets: BUCKETS_MAX,
+        }
+    }
+}
+
+/// What a query is given. Clones share threads, memory and the flag.
+#[derive(Debug, Clone)]
+pub struct Context {
+    /// Threads to read with.
+    pub threads: Arc<dyn Threads>,
+    /// Memory to charge, before it is taken.
+    pub memory: Arc<dyn MemoryAccount>,
+    /// Set to true, it ends the query at the next batch.
+    pub cancel: Arc<AtomicBool>,
+    /// How much it may make.
+    pub limits: Limits,
+}
+
+impl Default for Context {
+    fn default() -> Self {
+        Self {
+            threads: Arc::new(Inline),
+            memory: Arc::new(Unlimited::default()),
+            cancel: Arc::default(),
+            limits: Limits::default(),
+        }
+    }
+}
+
+impl Context {
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        if self.cancel.load(Ordering::Relaxed) {
+            return Err(Error::Cancelled);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn charge(&self) -> Charge {
+        Charge::new(&self.memory)
+    }
+
+    /// Threads that are worth waking for so many rows in so many parts.
+    pub(crate) fn workers(&self, rows: u64, parts: usize) -> usize {
+        if rows < INLINE_ROWS {
+            return 1;
+        }
+        self.threads.count().clamp(1, parts.max(1))
+    }
+}

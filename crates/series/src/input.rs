@@ -1,0 +1,330 @@
+//! The rows that a query reads: of tables, or of another query's answer.
+//!
+//! Does: find tables, series, groups and columns in one snapshot, and give rows in chunks, each with its group. Does not: know
+//! what becomes of them (`operators`).
+
+mod chunk;
+mod groups;
+mod nested;
+mod predicate;
+mod table;
+mod tags;
+
+use nilometer_engine::{Narrowing, Snapshot};
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::evaluate::{Name, Resolved, Slots, resolve};
+use crate::query::{Expr, SeriesQuery, Source};
+use crate::value::{Rules, Type};
+
+pub(crate) use chunk::{Chunk, tag_column};
+pub(crate) use groups::Groups;
+pub(crate) use nested::Nested;
+use predicate::field_predicates;
+pub(crate) use table::Table;
+use table::TableScan;
+
+/// Runs another query for its answer.
+pub(crate) type RunNested<'a> =
+    &'a dyn Fn(&SeriesQuery, &Snapshot, &Context) -> Result<Nested, Error>;
+
+/// Where rows come from.
+#[derive(Debug)]
+pub(crate) enum Input {
+    Table(Table),
+    Nested(Nested),
+}
+
+/// All that a query reads.
+#[derive(Debug)]
+pub(crate) struct Inputs {
+    pub(crate) all: Vec<Input>,
+    pub(crate) groups: Groups,
+    /// Columns of the chunks. The time is the first.
+    pub(crate) slots: Slots,
+    /// What holds for each row.
+    condition: Option<Resolved>,
+    condition_expr: Option<Expr>,
+}
+
+impl Inputs {
+    /// Finds what a query reads. `exprs` are those that are made of its rows; `needs_ties` = rows of one time are told apart.
+    pub(crate) fn plan(
+        query: &SeriesQuery,
+        exprs: &[&Expr],
+        needs_ties: bool,
+        (snapshot, context): (&Snapshot, &Context),
+        run_nested: RunNested<'_>,
+    ) -> Result<Self, Error> {
+        let shape = query.shape();
+        let mut all = match &shape.source {
+            Source::Tables(tables) => {
+                let mut all = Vec::with_capacity(tables.len());
+                for name in tables {
+                    all.push(Input::Table(Table::find(snapshot, name)?));
+                }
+                all
+            }
+            Source::Nested(nested) => {
+                let nested = SeriesQuery::new((**nested).clone(), context.limits)?;
+                vec![Input::Nested(run_nested(&nested, snapshot, context)?)]
+            }
+        };
+        let names = names(shape.rows.iter().chain(exprs.iter().copied()));
+        let slots = typed(names, &all, shape.rules)?;
+        check_tags(&shape.group, &all, shape.rules)?;
+        check_tags(&shape.tags.names(), &all, shape.rules)?;
+        for (number, input) in all.iter_mut().enumerate() {
+            if let Input::Table(table) = input {
+                table.select(snapshot, &shape.tags, shape.rules)?;
+                if needs_ties {
+                    table.rank(snapshot, number, shape.rules)?;
+                }
+            }
+        }
+        let groups = Groups::of(snapshot, &mut all, shape)?;
+        let condition = match &shape.rows {
+            None => None,
+            Some(rows) => {
+                let resolved = resolve(rows, &slots, shape.rules)?;
+                if let Some(kind) = resolved.kind.filter(|kind| *kind != Type::Bool) {
+                    return Err(Error::WrongType {
+                        operation: "the condition on rows".to_owned(),
+                        types: vec![kind],
+                    });
+                }
+                Some(resolved)
+            }
+        };
+        Ok(Self {
+            all,
+            groups,
+            slots,
+            condition,
+            condition_expr: shape.rows.clone(),
+        })
+    }
+
+    /// Plans reading the rows of a range of time.
+    pub(crate) fn read(
+        &self,
+        snapshot: &Snapshot,
+        (first_ns, last_ns): (i64, i64),
+        narrowing: &Narrowing,
+        limit: Option<usize>,
+    ) -> Result<Reading, Error> {
+        let mut reading = Reading::default();
+        if first_ns > last_ns {
+            return Ok(reading);
+        }
+        for (number, input) in self.all.iter().enumerate() {
+            let units = match input {
+                Input::Table(table) => {
+                    let narrowing = match (&self.condition_expr, narrowing) {
+                        (Some(condition), Narrowing::None) => {
+                            Narrowing::Fields(field_predicates(condition, &table.schema))
+                        }
+                        (_, narrowing) => narrowing.clone(),
+                    };
+                    let range = first_ns..=last_ns;
+                    let scan = table.scan(snapshot, range, &narrowing, &self.slots, limit)?;
+                    let units = scan.morsels();
+                    reading.rows_estimate += scan.rows_estimate();
+                    reading.scans.push(Some(scan));
+                    units
+                }
+                Input::Nested(nested) => {
+                    reading.rows_estimate += nested.rows() as u64;
+                    reading.scans.push(None);
+                    nested.batches()
+                }
+            };
+            reading.units.extend((0..units).map(|part| (number, part)));
+        }
+        reading.range = (first_ns, last_ns);
+        Ok(reading)
+    }
+
+    /// Reads one unit, and calls `visit` with the rows that meet the condition, until it says that it has enough.
+    pub(crate) fn visit(
+        &self,
+        reading: &Reading,
+        unit: usize,
+        context: &Context,
+        visit: &mut dyn FnMut(Chunk) -> Result<bool, Error>,
+    ) -> Result<(), Error> {
+        let Some(&(number, part)) = reading.units.get(unit) else {
+            return Ok(());
+        };
+        let mut pass = |chunk: Chunk| {
+            context.check()?;
+            let chunk = match &self.condition {
+                None => chunk,
+                Some(condition) => {
+                    let holds = condition.holds(&chunk.columns, chunk.rows())?;
+                    chunk.filtered(&holds)
+                }
+            };
+            if chunk.rows() == 0 {
+                return Ok(true);
+            }
+            visit(chunk)
+        };
+        match (self.all.get(number), reading.scans.get(number)) {
+            (Some(Input::Table(table)), Some(Some(scan))) => {
+                table.visit(scan, part, &self.slots, context, &mut pass)
+            }
+            (Some(Input::Nested(nested)), _) => {
+                nested.visit(part, reading.range, &self.slots, &mut pass)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// First and last time of the rows in a range, whatever the condition says of them; `None` = there are none, or they
+    /// are not those of tables.
+    pub(crate) fn extent(
+        &self,
+        snapshot: &Snapshot,
+        (first_ns, last_ns): (i64, i64),
+        context: &Context,
+    ) -> Result<Option<(i64, i64)>, Error> {
+        let Some(tables) = self.tables().filter(|_| first_ns <= last_ns) else {
+            return Ok(None);
+        };
+        let mut extent: Option<(i64, i64)> = None;
+        for table in tables {
+            for newest in [false, true] {
+                context.check()?;
+                let range = first_ns..=last_ns;
+                if let Some((first, last)) = table.end_of_time(snapshot, range, newest)? {
+                    let known = extent.unwrap_or((first, last));
+                    extent = Some((known.0.min(first), known.1.max(last)));
+                }
+            }
+        }
+        Ok(extent)
+    }
+
+    /// The inputs, if all of them are tables.
+    pub(crate) fn tables(&self) -> Option<Vec<&Table>> {
+        self.all
+            .iter()
+            .map(|input| match input {
+                Input::Table(table) => Some(table),
+                Input::Nested(_) => None,
+            })
+            .collect()
+    }
+}
+
+/// Rows that are about to be read, in units that are read each by itself.
+#[derive(Debug, Default)]
+pub(crate) struct Reading {
+    /// Input, and part of it.
+    units: Vec<(usize, usize)>,
+    /// By input; `None` = it is there already.
+    scans: Vec<Option<TableScan>>,
+    range: (i64, i64),
+    pub(crate) rows_estimate: u64,
+}
+
+impl Reading {
+    pub(crate) fn units(&self) -> usize {
+        self.units.len()
+    }
+}
+
+/// The columns that expressions name, each once, the time first.
+fn names<'a>(exprs: impl Iterator<Item = &'a Expr>) -> Vec<Name> {
+    let mut names = vec![Name::Time];
+    for expr in exprs {
+        expr.walk(&mut |expr| {
+            let name = match expr {
+                Expr::Tag(tag) => Name::Tag(tag.clone()),
+                Expr::Field(field) => Name::Field(field.clone()),
+                _ => return,
+            };
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        });
+    }
+    names
+}
+
+/// The columns with their types. One that no input has is an error by `Postgres`, and is null in every row by `Influx`.
+fn typed(names: Vec<Name>, all: &[Input], rules: Rules) -> Result<Slots, Error> {
+    let mut slots = Slots::default();
+    for name in names {
+        let mut kind: Option<Type> = None;
+        for input in all {
+            let own = input.kind(&name);
+            if let (Some(one), Some(other)) = (kind, own)
+                && one != other
+            {
+                return Err(Error::contradiction(format!(
+                    "{name:?} is {one} in one of its tables and {other} in another; ask them one by one"
+                )));
+            }
+            kind = kind.or(own);
+        }
+        if kind.is_none() && rules == Rules::Postgres {
+            return Err(unknown(&name, all));
+        }
+        slots.all.push((name, kind));
+    }
+    Ok(slots)
+}
+
+fn check_tags(tags: &[String], all: &[Input], rules: Rules) -> Result<(), Error> {
+    for tag in tags {
+        let name = Name::Tag(tag.clone());
+        let is_known = all.iter().any(|input| input.kind(&name).is_some());
+        if !is_known && rules == Rules::Postgres {
+            return Err(unknown(&name, all));
+        }
+    }
+    Ok(())
+}
+
+fn unknown(wanted: &Name, all: &[Input]) -> Error {
+    let (kind, name) = match wanted {
+        Name::Time => ("time", nilometer_engine::TIME_COLUMN),
+        Name::Tag(tag) => ("tag", tag.as_str()),
+        Name::Field(field) => ("field", field.as_str()),
+    };
+    let known = all.iter().flat_map(|input| input.names(kind == "tag"));
+    let sources: Vec<String> = all.iter().map(Input::name).collect();
+    Error::UnknownColumn {
+        kind,
+        name: name.to_owned(),
+        source_name: sources.join(", "),
+        nearest: nilometer_engine::nearest(name, known),
+    }
+}
+
+impl Input {
+    /// The type of a column; `None` = it has none such.
+    fn kind(&self, name: &Name) -> Option<Type> {
+        match self {
+            Self::Table(table) => table.kind(name),
+            Self::Nested(nested) => nested.kind(name),
+        }
+    }
+
+    fn names(&self, tags: bool) -> Vec<String> {
+        match self {
+            Self::Table(table) => table.names(tags),
+            Self::Nested(nested) => nested.names(tags),
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Table(table) => table.schema.name.clone(),
+            Self::Nested(_) => "the nested query".to_owned(),
+        }
+    }
+}

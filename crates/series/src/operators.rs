@@ -1,0 +1,139 @@
+//! The operators that answer queries.
+//!
+//! Does: choose one, run it on the caller's threads, and give its rows as batches in the declared order. Does not: find
+//! tables, series and columns (`input` does).
+
+mod accumulate;
+mod aggregate;
+mod cells;
+mod fill;
+mod parallel;
+mod picked;
+mod project;
+mod rows;
+mod sort;
+mod stored;
+mod top;
+mod values;
+
+use std::collections::VecDeque;
+
+use arrow_array::RecordBatch;
+use arrow_schema::SchemaRef;
+use nilometer_engine::Snapshot;
+
+use crate::context::{Charge, Context};
+use crate::error::Error;
+use crate::input::Nested;
+use crate::query::{Operator, SeriesQuery};
+use rows::RowStream;
+use sort::Ordered;
+
+/// The answer, a batch at a time.
+#[derive(Debug)]
+pub struct Batches {
+    schema: SchemaRef,
+    context: Context,
+    state: State,
+}
+
+#[derive(Debug)]
+enum State {
+    /// Rows as they are read.
+    Stream(Box<RowStream>),
+    /// Rows that were sorted.
+    Ordered(Box<Ordered>),
+    /// Rows of groups, which are there.
+    Ready(Box<Ready>),
+    Done,
+}
+
+/// Rows of groups, and the memory that they take.
+#[derive(Debug)]
+struct Ready {
+    batches: VecDeque<RecordBatch>,
+    _charge: Charge,
+}
+
+impl Batches {
+    /// Columns of the batches.
+    pub fn schema(&self) -> SchemaRef {
+        SchemaRef::clone(&self.schema)
+    }
+
+    fn advance(&mut self) -> Result<Option<RecordBatch>, Error> {
+        self.context.check()?;
+        match &mut self.state {
+            State::Stream(stream) => stream.advance(&self.context),
+            State::Ordered(ordered) => Ok(ordered.advance()),
+            State::Ready(ready) => Ok(ready.batches.pop_front()),
+            State::Done => Ok(None),
+        }
+    }
+}
+
+impl Iterator for Batches {
+    type Item = Result<RecordBatch, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if matches!(self.state, State::Done) {
+            return None;
+        }
+        let next = self.advance().transpose();
+        if !matches!(next, Some(Ok(_))) {
+            self.state = State::Done;
+        }
+        next
+    }
+}
+
+impl SeriesQuery {
+    /// Answers it from a snapshot. Batches of at least one row come in the declared order; dropping them ends the query.
+    pub fn run(&self, snapshot: &Snapshot, context: &Context) -> Result<Batches, Error> {
+        run(self, snapshot, context, self.shape().shows_time())
+    }
+}
+
+fn run(
+    query: &SeriesQuery,
+    snapshot: &Snapshot,
+    context: &Context,
+    shows_time: bool,
+) -> Result<Batches, Error> {
+    context.check()?;
+    let (schema, state) = match query.operator() {
+        Operator::Rows | Operator::Last => {
+            rows::run(query, (snapshot, context), shows_time, &run_nested)?
+        }
+        Operator::TopN if !query.shape().is_aggregate() => {
+            rows::run(query, (snapshot, context), shows_time, &run_nested)?
+        }
+        Operator::Aggregate | Operator::TopN => {
+            aggregate::run(query, (snapshot, context), shows_time, &run_nested)?
+        }
+    };
+    Ok(Batches {
+        schema,
+        context: context.clone(),
+        state,
+    })
+}
+
+/// Runs a query in a query: its answer has the time of each row, whether it shows it or not.
+fn run_nested(
+    query: &SeriesQuery,
+    snapshot: &Snapshot,
+    context: &Context,
+) -> Result<Nested, Error> {
+    let mut charge = context.charge();
+    let mut batches = Vec::new();
+    let mut answer = run(query, snapshot, context, true)?;
+    let schema = answer.schema();
+    for batch in &mut answer {
+        let batch = batch?;
+        charge.grow(batch.get_array_memory_size())?;
+        batches.push(batch);
+    }
+    let tags = query.shape().group.len();
+    Ok(Nested::new(schema, batches, tags, charge))
+}

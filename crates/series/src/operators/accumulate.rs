@@ -1,0 +1,398 @@
+//! What is known of an aggregate while rows come in.
+//!
+//! Does: add runs of rows, join what several threads know, and finish by the rules. Does not: know buckets (`cells`).
+
+use std::ops::Range;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::Float64Type;
+use arrow_array::{Array, ArrayRef};
+
+use super::picked::{Picked, offer};
+use super::values::{Held, count_distinct, mode, percentile};
+use crate::error::Error;
+use crate::evaluate::{Scalar, float_less, low_bits, order, place, scalar_at, wrapped};
+use crate::query::{Aggregate, Percentile, Selector};
+use crate::value::{Rules, Type};
+
+/// Rows of one bucket that stand together: their times and ties.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Run<'a> {
+    pub(super) times: &'a [i64],
+    pub(super) ties: &'a [u64],
+}
+
+impl Run<'_> {
+    fn at(&self, row: usize) -> (i64, u64) {
+        let when = self.times.get(row).copied().unwrap_or(0);
+        (when, self.ties.get(row).copied().unwrap_or(0))
+    }
+}
+
+/// What is known of one aggregate of one bucket.
+#[derive(Debug, Clone)]
+pub(super) enum Accumulator {
+    Count(u64),
+    Sum {
+        count: u64,
+        total: Total,
+    },
+    Extremes {
+        low: Option<Scalar>,
+        high: Option<Scalar>,
+    },
+    Picked(Option<Box<Picked>>),
+    /// Count, mean, and sum of the squares of the distances from it.
+    Moments(f64, f64, f64),
+    Values(Vec<Held>),
+    Histogram(Option<Vec<i64>>),
+}
+
+/// A sum: integers exactly.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Total {
+    Integer(i128),
+    Float(f64),
+}
+
+impl Total {
+    fn add(&mut self, other: Self) {
+        *self = match (*self, other) {
+            (Self::Integer(one), Self::Integer(other)) => Self::Integer(one.wrapping_add(other)),
+            (one, other) => Self::Float(one.float() + other.float()),
+        };
+    }
+
+    fn float(self) -> f64 {
+        match self {
+            Self::Integer(value) => value as f64,
+            Self::Float(value) => value,
+        }
+    }
+
+    fn of(value: &Scalar) -> Self {
+        match value {
+            Scalar::Int(value) => Self::Integer(i128::from(*value)),
+            Scalar::Unsigned(value) => Self::Integer(i128::from(*value)),
+            value => Self::Float(value.number().unwrap_or(0.0)),
+        }
+    }
+}
+
+/// How the row of an aggregate is chosen, if it is one's.
+pub(super) fn selector(aggregate: &Aggregate) -> Option<Selector> {
+    match aggregate {
+        Aggregate::First(_) => Some(Selector::First),
+        Aggregate::Last(_) => Some(Selector::Last),
+        Aggregate::Select { selector, .. } => Some(*selector),
+        _ => None,
+    }
+}
+
+/// The type of an aggregate, of operands of these types. `None` = null always.
+pub(super) fn kind(
+    aggregate: &Aggregate,
+    operands: &[Option<Type>],
+) -> Result<Option<Type>, Error> {
+    let operand = operands.first().copied().flatten();
+    let needs_number = matches!(
+        aggregate,
+        Aggregate::Sum(_)
+            | Aggregate::Mean(_)
+            | Aggregate::Spread(_)
+            | Aggregate::Stddev(_)
+            | Aggregate::Median(_)
+            | Aggregate::Percentile(..)
+            | Aggregate::Histogram { .. }
+    );
+    if let Some(kind) = operand.filter(|kind| needs_number && !kind.is_number()) {
+        let text = aggregate.to_string();
+        return Err(Error::WrongType {
+            operation: text,
+            types: vec![kind],
+        });
+    }
+    Ok(match aggregate {
+        Aggregate::Rows | Aggregate::Count(_) | Aggregate::CountDistinct(_) => Some(Type::Int),
+        Aggregate::Select { .. } => operands.last().copied().flatten(),
+        Aggregate::Histogram { .. } => Some(Type::Counts),
+        Aggregate::Mean(_)
+        | Aggregate::Stddev(_)
+        | Aggregate::Median(_)
+        | Aggregate::Percentile(_, _, Percentile::Continuous) => operand.map(|_| Type::Float),
+        _ => operand,
+    })
+}
+
+impl Accumulator {
+    /// Of no rows.
+    pub(super) fn new(aggregate: &Aggregate) -> Self {
+        match aggregate {
+            Aggregate::Rows | Aggregate::Count(_) => Self::Count(0),
+            Aggregate::Sum(_) | Aggregate::Mean(_) => Self::Sum {
+                count: 0,
+                total: Total::Integer(0),
+            },
+            Aggregate::Min(_) | Aggregate::Max(_) | Aggregate::Spread(_) => Self::Extremes {
+                low: None,
+                high: None,
+            },
+            Aggregate::First(_) | Aggregate::Last(_) | Aggregate::Select { .. } => {
+                Self::Picked(None)
+            }
+            Aggregate::Stddev(_) => Self::Moments(0.0, 0.0, 0.0),
+            Aggregate::CountDistinct(_)
+            | Aggregate::Median(_)
+            | Aggregate::Mode(_)
+            | Aggregate::Percentile(..) => Self::Values(Vec::new()),
+            Aggregate::Histogram { .. } => Self::Histogram(None),
+        }
+    }
+
+    /// Adds rows of a run, of operands that are there by column. Returns the bytes that it has grown by.
+    pub(super) fn add(
+        &mut self,
+        aggregate: &Aggregate,
+        rules: Rules,
+        operands: &[ArrayRef],
+        rows: Range<usize>,
+        run: Run<'_>,
+    ) -> usize {
+        let Some(column) = operands.first() else {
+            if let Self::Count(count) = self {
+                *count += rows.len() as u64;
+            }
+            return 0;
+        };
+        if column.null_count() == 0
+            && let Some(floats) = column.as_primitive_opt::<Float64Type>()
+            && let Some(values) = floats.values().get(rows.clone())
+            && self.add_floats(values)
+        {
+            return 0;
+        }
+        let mut grown = 0;
+        for row in rows {
+            let Some(value) = scalar_at(column, row) else {
+                continue;
+            };
+            let (when, tie) = run.at(row);
+            match self {
+                Self::Count(count) => *count += 1,
+                Self::Picked(kept) => {
+                    let Some(selector) = selector(aggregate) else {
+                        continue;
+                    };
+                    let value_at = operands.get(1).map(|column| scalar_at(column, row));
+                    let new = Picked {
+                        time: when,
+                        tie,
+                        value: value_at.unwrap_or_else(|| Some(value.clone())),
+                        by: value,
+                    };
+                    offer(kept, new, selector, rules);
+                }
+                Self::Values(all) => {
+                    grown += size_of::<Held>() + value.bytes();
+                    all.push(Held {
+                        value,
+                        time: when,
+                        tie,
+                    });
+                }
+                _ => self.add_value(aggregate, &value),
+            }
+        }
+        grown
+    }
+
+    /// Adds floats without nulls, if it is of a kind that needs no more than their values.
+    fn add_floats(&mut self, values: &[f64]) -> bool {
+        match self {
+            Self::Count(count) => *count += values.len() as u64,
+            Self::Sum { count, total } => {
+                *count += values.len() as u64;
+                total.add(Total::Float(values.iter().sum()));
+            }
+            Self::Extremes { low, high } => {
+                let mut values = values.iter().copied();
+                let Some(first) = values.next() else {
+                    return true;
+                };
+                let (mut min, mut max) = (first, first);
+                for value in values {
+                    min = if float_less(value, min) { value } else { min };
+                    max = if float_less(max, value) { value } else { max };
+                }
+                extend(low, high, &Scalar::Float(min));
+                extend(low, high, &Scalar::Float(max));
+            }
+            _ => return false,
+        }
+        true
+    }
+
+    fn add_value(&mut self, aggregate: &Aggregate, value: &Scalar) {
+        match self {
+            Self::Sum { count, total } => {
+                *count += 1;
+                total.add(Total::of(value));
+            }
+            Self::Extremes { low, high } => extend(low, high, value),
+            Self::Moments(count, mean, squares) => {
+                let Some(value) = value.number() else { return };
+                *count += 1.0;
+                let distance = value - *mean;
+                *mean += distance / *count;
+                *squares += distance * (value - *mean);
+            }
+            Self::Histogram(counts) => {
+                if let Aggregate::Histogram {
+                    low, high, buckets, ..
+                } = aggregate
+                {
+                    let counts = counts.get_or_insert_with(|| vec![0; *buckets as usize + 2]);
+                    let part = part_of(value.number().unwrap_or(f64::NAN), *low, *high, *buckets);
+                    if let Some(count) = counts.get_mut(part) {
+                        *count += 1;
+                    }
+                }
+            }
+            Self::Count(_) | Self::Picked(_) | Self::Values(_) => {}
+        }
+    }
+
+    /// Adds a sum of so many values.
+    pub(super) fn add_sum(&mut self, values: u64, sum: Total) {
+        if let Self::Sum { count, total } = self {
+            *count += values;
+            total.add(sum);
+        }
+    }
+
+    /// Adds what another one knows of other rows.
+    pub(super) fn join(&mut self, other: Self, aggregate: &Aggregate, rules: Rules) {
+        match (self, other) {
+            (Self::Count(one), Self::Count(other)) => *one += other,
+            (Self::Sum { count, total }, Self::Sum { count: n, total: t }) => {
+                *count += n;
+                total.add(t);
+            }
+            (Self::Extremes { low, high }, Self::Extremes { low: l, high: h }) => {
+                for value in l.iter().chain(&h) {
+                    extend(low, high, value);
+                }
+            }
+            (Self::Picked(kept), Self::Picked(Some(new))) => {
+                if let Some(selector) = selector(aggregate) {
+                    offer(kept, *new, selector, rules);
+                }
+            }
+            (Self::Moments(count, mean, squares), Self::Moments(n, m, s)) if n > 0.0 => {
+                let whole = *count + n;
+                let distance = m - *mean;
+                *squares += s + distance * distance * (*count * n / whole);
+                *mean += distance * (n / whole);
+                *count = whole;
+            }
+            (Self::Values(all), Self::Values(others)) => all.extend(others),
+            (Self::Histogram(counts), Self::Histogram(Some(others))) => match counts {
+                None => *counts = Some(others),
+                Some(counts) => {
+                    for (count, other) in counts.iter_mut().zip(others) {
+                        *count += other;
+                    }
+                }
+            },
+            _ => {}
+        }
+    }
+
+    /// The value of the aggregate; `None` = null.
+    pub(super) fn finish(
+        self,
+        aggregate: &Aggregate,
+        kind: Option<Type>,
+        rules: Rules,
+    ) -> Result<Option<Scalar>, Error> {
+        let whole = |count: u64| Some(Scalar::Int(i64::try_from(count).unwrap_or(i64::MAX)));
+        Ok(match self {
+            Self::Count(count) => whole(count),
+            Self::Sum { count: 0, .. } => None,
+            Self::Sum { count, total } if matches!(aggregate, Aggregate::Mean(_)) => {
+                Some(Scalar::Float(total.float() / count as f64))
+            }
+            Self::Sum { total, .. } => match (total, kind) {
+                (Total::Integer(sum), Some(kind)) => Some(integer(sum, kind, rules, "sum")?),
+                (total, _) => Some(Scalar::Float(total.float())),
+            },
+            Self::Extremes { low, high } => match aggregate {
+                Aggregate::Min(_) => low,
+                Aggregate::Max(_) => high,
+                _ => match (low, high) {
+                    (Some(low), Some(high)) => Some(spread(&low, &high, rules)?),
+                    _ => None,
+                },
+            },
+            Self::Picked(picked) => picked.and_then(|picked| picked.value),
+            Self::Moments(count, _, squares) => {
+                (count >= 2.0).then(|| Scalar::Float((squares / (count - 1.0)).sqrt()))
+            }
+            Self::Values(all) => match aggregate {
+                Aggregate::CountDistinct(_) => whole(count_distinct(all) as u64),
+                Aggregate::Mode(_) => mode(all, rules),
+                Aggregate::Median(_) => percentile(all, 50.0, Percentile::Continuous),
+                Aggregate::Percentile(_, percent, kind) => percentile(all, *percent, *kind),
+                _ => None,
+            },
+            Self::Histogram(counts) => counts.map(Scalar::Counts),
+        })
+    }
+}
+
+fn extend(low: &mut Option<Scalar>, high: &mut Option<Scalar>, value: &Scalar) {
+    if low.as_ref().is_none_or(|low| order(value, low).is_lt()) {
+        *low = Some(value.clone());
+    }
+    if high.as_ref().is_none_or(|high| order(value, high).is_gt()) {
+        *high = Some(value.clone());
+    }
+}
+
+fn integer(sum: i128, kind: Type, rules: Rules, operation: &'static str) -> Result<Scalar, Error> {
+    let out_of_range = || Error::OutOfRange { kind, operation };
+    Ok(match (kind, rules) {
+        (Type::Unsigned, Rules::Influx) => Scalar::Unsigned(low_bits(sum)),
+        (Type::Unsigned, Rules::Postgres) => {
+            Scalar::Unsigned(u64::try_from(sum).map_err(|_| out_of_range())?)
+        }
+        (Type::Float, _) => Scalar::Float(sum as f64),
+        (_, Rules::Influx) => Scalar::Int(wrapped(sum)),
+        (_, Rules::Postgres) => Scalar::Int(i64::try_from(sum).map_err(|_| out_of_range())?),
+    })
+}
+
+fn spread(low: &Scalar, high: &Scalar, rules: Rules) -> Result<Scalar, Error> {
+    match (Total::of(low), Total::of(high)) {
+        (Total::Integer(one), Total::Integer(other)) => {
+            let kind = match low {
+                Scalar::Unsigned(_) => Type::Unsigned,
+                _ => Type::Int,
+            };
+            integer(other - one, kind, rules, "spread")
+        }
+        (one, other) => Ok(Scalar::Float(other.float() - one.float())),
+    }
+}
+
+/// Which part of a histogram a value is in, as `width_bucket` counts; NaN is above everything.
+fn part_of(value: f64, low: f64, high: f64, buckets: u32) -> usize {
+    if value < low {
+        return 0;
+    }
+    if value < high {
+        let part = place(f64::from(buckets) * ((value - low) / (high - low))) + 1;
+        return part.min(buckets as usize);
+    }
+    buckets as usize + 1
+}

@@ -1,0 +1,80 @@
+//! Work on several units at once, on the caller's threads.
+//!
+//! Does: hand out units, and gather what comes of them in their order. Does not: spawn.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use crate::context::Context;
+use crate::error::Error;
+
+/// What comes of each unit, in their order; the first error in that order, if there is one.
+pub(super) fn each<T: Send>(
+    context: &Context,
+    workers: usize,
+    units: Range<usize>,
+    work: impl Fn(usize) -> Result<T, Error> + Sync,
+) -> Result<Vec<T>, Error> {
+    if workers <= 1 || units.len() <= 1 {
+        return units.map(work).collect();
+    }
+    let places: Vec<Mutex<Option<Result<T, Error>>>> =
+        units.clone().map(|_| Mutex::new(None)).collect();
+    let next = AtomicUsize::new(0);
+    context.threads.run(workers.min(units.len()), &|_| {
+        loop {
+            let at = next.fetch_add(1, Ordering::Relaxed);
+            let Some(place) = places.get(at) else {
+                break;
+            };
+            let result = work(units.start + at);
+            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        }
+    });
+    gathered(places)
+}
+
+/// What each of the workers made of the units that it took.
+pub(super) fn fold<T: Send>(
+    context: &Context,
+    workers: usize,
+    units: usize,
+    new: impl Fn() -> T + Sync,
+    work: impl Fn(&mut T, usize) -> Result<(), Error> + Sync,
+) -> Result<Vec<T>, Error> {
+    let next = AtomicUsize::new(0);
+    let take = |made: &mut T| -> Result<(), Error> {
+        loop {
+            let unit = next.fetch_add(1, Ordering::Relaxed);
+            if unit >= units {
+                return Ok(());
+            }
+            context.check()?;
+            work(made, unit).inspect_err(|_| next.store(units, Ordering::Relaxed))?;
+        }
+    };
+    if workers <= 1 {
+        let mut made = new();
+        take(&mut made)?;
+        return Ok(vec![made]);
+    }
+    let places: Vec<Mutex<Option<Result<T, Error>>>> =
+        (0..workers).map(|_| Mutex::new(None)).collect();
+    context.threads.run(workers, &|worker| {
+        let mut made = new();
+        let result = take(&mut made).map(|()| made);
+        if let Some(place) = places.get(worker) {
+            *place.lock().unwrap_or_else(PoisonError::into_inner) = Some(result);
+        }
+    });
+    gathered(places)
+}
+
+fn gathered<T>(places: Vec<Mutex<Option<Result<T, Error>>>>) -> Result<Vec<T>, Error> {
+    let results = places.into_iter().filter_map(|place| {
+        let place = place.into_inner();
+        place.unwrap_or_else(PoisonError::into_inner)
+    });
+    results.collect()
+}

@@ -1,0 +1,312 @@
+//! The operators `Rows`, `Last` and `TopN` of rows: each row for itself.
+//!
+//! Does: read rows in units, several at once, make the columns of the answer of them, and sort and cut them as the query says;
+//! ask the engine for the ends of series, or of time, where that is all that is wanted. Does not: aggregate.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow_array::{BooleanArray, RecordBatch, UInt32Array};
+use arrow_schema::SchemaRef;
+use arrow_select::filter::filter_record_batch;
+use arrow_select::take::take;
+use nilometer_engine::{Narrowing, Snapshot};
+
+use super::State;
+use super::parallel;
+use super::project::Projection;
+use super::sort::{Ordered, Sorter};
+use crate::context::{Charge, Context};
+use crate::error::Error;
+use crate::evaluate::{Name, Slots, hoist, hoisted_name, resolve};
+use crate::input::{Chunk, Inputs, Reading, RunNested};
+use crate::query::{Expr, Operator, OrderBy, SeriesQuery, Transform, Window};
+
+/// Rows at the end of each series that are worth being looked for.
+const END_ROWS_MAX: u64 = 1000;
+
+/// Rows at an end of time that are looked for before the scan. Their keys are held in memory.
+const TOP_ROWS_MAX: u64 = 100_000;
+
+/// Rows of an answer, and what their order needs.
+#[derive(Debug)]
+struct Piece {
+    batch: RecordBatch,
+    chunk: Chunk,
+    charge: Charge,
+}
+
+pub(super) fn run(
+    query: &SeriesQuery,
+    (snapshot, context): (&Snapshot, &Context),
+    shows_time: bool,
+    run_nested: RunNested<'_>,
+) -> Result<(SchemaRef, State), Error> {
+    let shape = query.shape();
+    let exprs: Vec<&Expr> = shape.columns.iter().map(|column| &column.expr).collect();
+    let is_streamed = shape.order.by == OrderBy::Nothing && !shape.has_neighbours();
+    let inputs = Inputs::plan(query, &exprs, !is_streamed, (snapshot, context), run_nested)?;
+    let narrowing = narrowing(query);
+    let (per_group, overall) = (query.bound.per_group, query.bound.overall);
+    let is_whole = shape.rows.is_none() && per_group.is_all() && is_streamed;
+    let limit = usize::try_from(overall.end()).ok().filter(|_| is_whole);
+    let range = (query.bound.first_ns, query.bound.last_ns);
+    let limit = limit.filter(|_| !overall.is_all());
+    let reading = inputs.read(snapshot, range, &narrowing, limit)?;
+    if shape.has_neighbours() {
+        return with_neighbours(query, (&inputs, &reading), context, shows_time);
+    }
+    let exprs: Vec<Expr> = exprs.into_iter().cloned().collect();
+    let projection = Projection::new(shape, &exprs, &inputs.slots, shows_time)?;
+    let schema = Arc::clone(&projection.schema);
+    let stream = RowStream {
+        workers: context.workers(reading.rows_estimate, reading.units()),
+        seen: vec![0; inputs.groups.keys.len()],
+        inputs,
+        reading,
+        projection,
+        next: 0,
+        ready: VecDeque::new(),
+        per_group,
+        overall,
+        passed: 0,
+    };
+    if is_streamed {
+        return Ok((schema, State::Stream(Box::new(stream))));
+    }
+    let ordered = stream.sorted(Sorter::of(query, context), context)?;
+    Ok((schema, State::Ordered(Box::new(ordered))))
+}
+
+/// What the engine may leave out.
+fn narrowing(query: &SeriesQuery) -> Narrowing {
+    let order = query.shape().order;
+    let rows = |rows: u64, most: u64| usize::try_from(rows).ok().filter(|_| rows <= most);
+    let found = match query.operator() {
+        Operator::Last => rows(query.bound.per_group.end(), END_ROWS_MAX).map(|rows| {
+            let (first, last) = if order.descending {
+                (0, rows)
+            } else {
+                (rows, 0)
+            };
+            Narrowing::Ends { first, last }
+        }),
+        Operator::TopN => {
+            rows(query.bound.overall.end(), TOP_ROWS_MAX).map(|rows| Narrowing::Top {
+                rows,
+                newest: order.descending,
+                // Which of the rows of the last time count is seen when all of them are there.
+                ties: true,
+            })
+        }
+        Operator::Rows | Operator::Aggregate => None,
+    };
+    // An end of no rows is no end.
+    let is_some = |narrowing: &Narrowing| {
+        !matches!(
+            narrowing,
+            Narrowing::Ends { first: 0, last: 0 } | Narrowing::Top { rows: 0, .. }
+        )
+    };
+    found.filter(is_some).unwrap_or_default()
+}
+
+/// Rows as they are read.
+#[derive(Debug)]
+pub(super) struct RowStream {
+    inputs: Inputs,
+    reading: Reading,
+    projection: Projection,
+    workers: usize,
+    next: usize,
+    ready: VecDeque<(RecordBatch, Charge)>,
+    per_group: Window,
+    overall: Window,
+    /// Rows so far, by group, and those that were within their group's limit.
+    seen: Vec<u64>,
+    passed: u64,
+}
+
+impl RowStream {
+    /// The next rows.
+    pub(super) fn advance(&mut self, context: &Context) -> Result<Option<RecordBatch>, Error> {
+        loop {
+            if let Some((batch, _)) = self.ready.pop_front() {
+                return Ok(Some(batch));
+            }
+            if self.passed >= self.overall.end() {
+                return Ok(None);
+            }
+            let Some(pieces) = self.wave(context)? else {
+                return Ok(None);
+            };
+            for piece in pieces {
+                self.pass(piece);
+            }
+        }
+    }
+
+    fn sorted(mut self, mut sorter: Sorter, context: &Context) -> Result<Ordered, Error> {
+        while let Some(pieces) = self.wave(context)? {
+            for Piece { batch, chunk, .. } in pieces {
+                let keys = chunk.groups.iter().zip(&chunk.times).zip(&chunk.ties);
+                sorter.push(
+                    batch,
+                    keys.map(|((group, time), tie)| (*group, *time, *tie)),
+                )?;
+            }
+        }
+        Ok(sorter.finish())
+    }
+
+    /// The rows of the next units, as many as there are threads for; `None` = there are no more.
+    fn wave(&mut self, context: &Context) -> Result<Option<Vec<Piece>>, Error> {
+        if self.next >= self.reading.units() {
+            return Ok(None);
+        }
+        let end = (self.next + self.workers).min(self.reading.units());
+        let (inputs, reading, projection) = (&self.inputs, &self.reading, &self.projection);
+        let units = parallel::each(context, self.workers, self.next..end, |unit| {
+            let mut pieces = Vec::new();
+            inputs.visit(reading, unit, context, &mut |mut chunk| {
+                let mut charge = context.charge();
+                let batch = projection.batch(&chunk, &inputs.groups)?;
+                charge.grow(batch.get_array_memory_size())?;
+                chunk.columns.clear();
+                pieces.push(Piece {
+                    batch,
+                    chunk,
+                    charge,
+                });
+                Ok(true)
+            })?;
+            Ok(pieces)
+        })?;
+        self.next = end;
+        Ok(Some(units.into_iter().flatten().collect()))
+    }
+
+    /// Passes on what is within the limits.
+    fn pass(&mut self, piece: Piece) {
+        if self.per_group.is_all() && self.overall.is_all() {
+            self.ready.push_back((piece.batch, piece.charge));
+            return;
+        }
+        let mut kept = Vec::with_capacity(piece.chunk.rows());
+        for group in &piece.chunk.groups {
+            let Some(place) = self.seen.get_mut(*group as usize) else {
+                kept.push(false);
+                continue;
+            };
+            *place += 1;
+            let passes = self.per_group.contains(*place - 1);
+            kept.push(passes && self.overall.contains(self.passed));
+            self.passed += u64::from(passes);
+        }
+        let kept = BooleanArray::from(kept);
+        if kept.true_count() > 0 {
+            let batch = filter_record_batch(&piece.batch, &kept);
+            let batch = batch.expect("the filter and the batch have the same rows");
+            self.ready.push_back((batch, piece.charge));
+        }
+    }
+}
+
+/// Rows of which some columns are made of their neighbours: all rows come together first, group by group.
+fn with_neighbours(
+    query: &SeriesQuery,
+    (inputs, reading): (&Inputs, &Reading),
+    context: &Context,
+    shows_time: bool,
+) -> Result<(SchemaRef, State), Error> {
+    let shape = query.shape();
+    let mut hoisted = Vec::new();
+    let columns = shape.columns.iter();
+    let exprs: Vec<Expr> = columns
+        .map(|column| hoist(&column.expr, &mut hoisted))
+        .collect();
+    let mut slots = inputs.slots.clone();
+    let mut neighbours = Vec::new();
+    for (number, expr) in hoisted.iter().enumerate() {
+        let Expr::Neighbour(which, of) = expr else {
+            continue;
+        };
+        let resolved = resolve(of, &inputs.slots, shape.rules)?;
+        slots
+            .all
+            .push((Name::Field(hoisted_name(number)), resolved.kind));
+        neighbours.push((*which, resolved));
+    }
+    let projection = Projection::new(shape, &exprs, &slots, shows_time)?;
+    let schema = Arc::clone(&projection.schema);
+    let carried = carried_schema(&inputs.slots);
+    let workers = context.workers(reading.rows_estimate, reading.units());
+    let units = parallel::each(context, workers, 0..reading.units(), |unit| {
+        let mut chunks = Vec::new();
+        inputs.visit(reading, unit, context, &mut |chunk| {
+            chunks.push(chunk);
+            Ok(true)
+        })?;
+        Ok(chunks)
+    })?;
+    let mut whole = Sorter::whole(context);
+    for chunk in units.into_iter().flatten() {
+        let keys = chunk.groups.iter().zip(&chunk.times).zip(&chunk.ties);
+        let keys = keys.map(|((group, time), tie)| (*group, *time, *tie));
+        let batch = RecordBatch::try_new(Arc::clone(&carried), chunk.columns.clone());
+        whole.push(batch.expect("the columns are those of the slots"), keys)?;
+    }
+    let whole = whole.finish();
+    let mut sorter = Sorter::of(query, context);
+    if let Some(batch) = whole.all() {
+        let mut chunk = Chunk {
+            columns: batch.columns().to_vec(),
+            times: whole.keys.iter().map(|key| key.time).collect(),
+            groups: whole.keys.iter().map(|key| key.group).collect(),
+            ties: whole.keys.iter().map(|key| key.tie).collect(),
+        };
+        let rows = chunk.rows();
+        for (which, of) in neighbours {
+            let values = of.column(&chunk.columns, rows)?;
+            let places = neighbour_places(which, &chunk.groups);
+            let moved = take(&values, &places, None);
+            chunk.columns.push(moved.expect("every place is a row"));
+        }
+        // In batches, so that what is left of them is not held together.
+        let batch = projection.batch(&chunk, &inputs.groups)?;
+        let keys = chunk.groups.iter().zip(&chunk.times).zip(&chunk.ties);
+        sorter.push(
+            batch,
+            keys.map(|((group, time), tie)| (*group, *time, *tie)),
+        )?;
+    }
+    Ok((schema, State::Ordered(Box::new(sorter.finish()))))
+}
+
+fn carried_schema(slots: &Slots) -> SchemaRef {
+    use arrow_schema::{DataType, Field, Schema};
+    let fields = slots.all.iter().enumerate().map(|(at, (name, kind))| {
+        let kind = match (name, kind) {
+            (Name::Tag(_), _) => {
+                DataType::Dictionary(Box::new(DataType::Int32), Box::new(DataType::Utf8))
+            }
+            (_, Some(kind)) => kind.arrow(),
+            (_, None) => DataType::Boolean,
+        };
+        Field::new(at.to_string(), kind, true)
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+}
+
+/// The row before or after each, in the same group.
+fn neighbour_places(which: Transform, groups: &[u32]) -> UInt32Array {
+    let places = (0..groups.len()).map(|row| {
+        let place = match which {
+            Transform::Previous => row.checked_sub(1)?,
+            Transform::Next => row + 1,
+        };
+        let is_same = groups.get(place) == groups.get(row);
+        u32::try_from(place).ok().filter(|_| is_same)
+    });
+    places.collect()
+}

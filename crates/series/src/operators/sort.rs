@@ -1,0 +1,225 @@
+//! Rows in an order, and the places in it that a query asks for.
+//!
+//! Does: gather rows with their keys, drop early what cannot be among the first, sort, and give batches. Does not: read.
+
+use std::cmp::Ordering;
+use std::sync::Arc;
+
+use arrow_array::RecordBatch;
+use arrow_select::interleave::interleave_record_batch;
+
+use crate::context::{BATCH_ROWS, Charge, Context};
+use crate::error::Error;
+use crate::query::{Order, OrderBy, SeriesQuery, Window};
+
+/// Rows that are gathered before those are dropped that cannot be among the first.
+const SLACK_ROWS: usize = 65_536;
+
+/// What a row is sorted by, and where it is.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Key {
+    pub(super) group: u32,
+    pub(super) time: i64,
+    pub(super) tie: u64,
+    /// In the order of reading, which is that of writing within a series.
+    pub(super) sequence: u64,
+    batch: u32,
+    row: u32,
+}
+
+/// Rows that are gathered.
+#[derive(Debug)]
+pub(super) struct Sorter {
+    order: Order,
+    per_group: Window,
+    overall: Window,
+    batches: Vec<Arc<RecordBatch>>,
+    keys: Vec<Key>,
+    next: u64,
+    charge: Charge,
+}
+
+impl Sorter {
+    /// Of all rows in the order of their groups and times, which some columns are made of.
+    pub(super) fn whole(context: &Context) -> Self {
+        let order = Order {
+            by: OrderBy::Group,
+            descending: false,
+        };
+        Self::new(order, Window::ALL, Window::ALL, context)
+    }
+
+    /// Of those that a query asks for, in its order.
+    pub(super) fn of(query: &SeriesQuery, context: &Context) -> Self {
+        let (per_group, overall) = (query.bound.per_group, query.bound.overall);
+        Self::new(query.shape().order, per_group, overall, context)
+    }
+
+    fn new(order: Order, per_group: Window, overall: Window, context: &Context) -> Self {
+        Self {
+            order,
+            per_group,
+            overall,
+            batches: Vec::new(),
+            keys: Vec::new(),
+            next: 0,
+            charge: context.charge(),
+        }
+    }
+
+    /// Adds the rows of a batch: group, time and tie of each.
+    pub(super) fn push(
+        &mut self,
+        batch: RecordBatch,
+        keys: impl ExactSizeIterator<Item = (u32, i64, u64)>,
+    ) -> Result<(), Error> {
+        let bytes = batch.get_array_memory_size() + keys.len() * size_of::<Key>();
+        self.charge.grow(bytes)?;
+        let number = u32::try_from(self.batches.len()).unwrap_or(u32::MAX);
+        self.batches.push(Arc::new(batch));
+        let first = self.next;
+        self.next += keys.len() as u64;
+        let keys = keys.zip(0..).zip(first..);
+        self.keys
+            .extend(keys.map(|(((group, time, tie), row), sequence)| Key {
+                group,
+                time,
+                tie,
+                sequence,
+                batch: number,
+                row,
+            }));
+        let needed = usize::try_from(self.overall.end()).unwrap_or(usize::MAX);
+        let is_bounded = !self.overall.is_all() || !self.per_group.is_all();
+        if is_bounded && self.keys.len() > needed.min(self.keys.len() / 2) + SLACK_ROWS {
+            self.prune()?;
+        }
+        Ok(())
+    }
+
+    /// Drops the rows that come after all that are asked for.
+    fn prune(&mut self) -> Result<(), Error> {
+        let per_group = Window {
+            skip: 0,
+            rows: self.per_group.end(),
+        };
+        // Which rows of a group are left out is not known before its last.
+        let overall = if self.per_group.is_all() {
+            self.overall.end()
+        } else {
+            u64::MAX
+        };
+        let overall = Window {
+            skip: 0,
+            rows: overall,
+        };
+        let keys = std::mem::take(&mut self.keys);
+        let mut kept = chosen(keys, self.order, per_group, overall);
+        let batches: Vec<&RecordBatch> = self.batches.iter().map(AsRef::as_ref).collect();
+        let mut compact = Vec::new();
+        for (number, part) in (0..).zip(kept.chunks_mut(BATCH_ROWS)) {
+            compact.push(Arc::new(gather(&batches, part)));
+            for (row, key) in (0..).zip(part) {
+                (key.batch, key.row) = (number, row);
+            }
+        }
+        let bytes: usize = compact
+            .iter()
+            .map(|batch| batch.get_array_memory_size())
+            .sum();
+        self.charge.resize(bytes + kept.len() * size_of::<Key>())?;
+        self.batches = compact;
+        self.keys = kept;
+        Ok(())
+    }
+
+    /// The rows that are asked for, in their order.
+    pub(super) fn finish(self) -> Ordered {
+        Ordered {
+            keys: chosen(self.keys, self.order, self.per_group, self.overall),
+            batches: self.batches,
+            at: 0,
+            _charge: self.charge,
+        }
+    }
+}
+
+fn compare(one: &Key, other: &Key, order: Order) -> Ordering {
+    let turned = |order_: Ordering| {
+        if order.descending {
+            order_.reverse()
+        } else {
+            order_
+        }
+    };
+    let by_time = turned(one.time.cmp(&other.time));
+    let by_group = one.group.cmp(&other.group);
+    let first = match order.by {
+        OrderBy::Time => by_time.then(by_group),
+        OrderBy::Group | OrderBy::Nothing => by_group.then(by_time),
+    };
+    let tie = (one.tie, one.sequence).cmp(&(other.tie, other.sequence));
+    first.then(turned(tie))
+}
+
+/// Sorts keys, and keeps those at the places that are asked for.
+fn chosen(mut keys: Vec<Key>, order: Order, per_group: Window, overall: Window) -> Vec<Key> {
+    keys.sort_unstable_by(|one, other| compare(one, other, order));
+    if !per_group.is_all() {
+        let groups = keys.iter().map(|key| key.group as usize + 1).max();
+        let mut places = vec![0_u64; groups.unwrap_or(0)];
+        keys.retain(|key| {
+            let Some(place) = places.get_mut(key.group as usize) else {
+                return false;
+            };
+            *place += 1;
+            per_group.contains(*place - 1)
+        });
+    }
+    if !overall.is_all() {
+        let mut place = 0;
+        keys.retain(|_| {
+            place += 1;
+            overall.contains(place - 1)
+        });
+    }
+    keys
+}
+
+fn gather(batches: &[&RecordBatch], keys: &[Key]) -> RecordBatch {
+    let places = keys
+        .iter()
+        .map(|key| (key.batch as usize, key.row as usize));
+    let places: Vec<(usize, usize)> = places.collect();
+    interleave_record_batch(batches, &places).expect("the batches are of one schema")
+}
+
+/// Rows in their order.
+#[derive(Debug)]
+pub(super) struct Ordered {
+    batches: Vec<Arc<RecordBatch>>,
+    pub(super) keys: Vec<Key>,
+    at: usize,
+    _charge: Charge,
+}
+
+impl Ordered {
+    /// The next rows.
+    pub(super) fn advance(&mut self) -> Option<RecordBatch> {
+        let end = (self.at + BATCH_ROWS).min(self.keys.len());
+        let part = self
+            .keys
+            .get(self.at..end)
+            .filter(|part| !part.is_empty())?;
+        let batches: Vec<&RecordBatch> = self.batches.iter().map(AsRef::as_ref).collect();
+        let batch = gather(&batches, part);
+        self.at = end;
+        Some(batch)
+    }
+
+    /// All rows at once.
+    pub(super) fn all(&self) -> Option<RecordBatch> {
+        let batches: Vec<&RecordBatch> = self.batches.iter().map(AsRef::as_ref).collect();
+        (!self.keys.is_empty()).then(|| gather(&batches, &self.keys))
+    }
+}

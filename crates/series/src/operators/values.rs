@@ -1,0 +1,118 @@
+//! Aggregates that need all values: percentiles, medians, modes, distinct counts.
+//!
+//! Does: keep values, and work out what is asked when the last is there. Does not: keep them on disk.
+
+use crate::evaluate::{Scalar, order, place};
+use crate::query::Percentile;
+use crate::value::Rules;
+
+/// A value with the time and tie of its row.
+#[derive(Debug, Clone)]
+pub(super) struct Held {
+    pub(super) value: Scalar,
+    pub(super) time: i64,
+    pub(super) tie: u64,
+}
+
+/// In the order of their values; those of one value as they were read.
+fn sorted(mut all: Vec<Held>) -> Vec<Held> {
+    all.sort_by(|one, other| order(&one.value, &other.value));
+    all
+}
+
+pub(super) fn count_distinct(all: Vec<Held>) -> usize {
+    let all = sorted(all);
+    all.chunk_by(|one, other| order(&one.value, &other.value).is_eq())
+        .count()
+}
+
+/// The value that most rows have: of several the smallest, or that of the earliest row.
+pub(super) fn mode(all: Vec<Held>, rules: Rules) -> Option<Scalar> {
+    // Rows of one series and time are told apart by their places in the order of reading.
+    let mut all: Vec<(usize, Held)> = all.into_iter().enumerate().collect();
+    all.sort_by(|(_, one), (_, other)| order(&one.value, &other.value));
+    let runs = all.chunk_by(|(_, one), (_, other)| order(&one.value, &other.value).is_eq());
+    let mut best: Option<(usize, (i64, u64, usize), &Scalar)> = None;
+    for run in runs {
+        let earliest = run
+            .iter()
+            .map(|(at, held)| (held.time, held.tie, *at))
+            .min()?;
+        let is_better = best.is_none_or(|(count, time, _)| {
+            run.len() > count || (run.len() == count && rules == Rules::Influx && earliest < time)
+        });
+        if is_better {
+            best = Some((run.len(), earliest, &run.first()?.1.value));
+        }
+    }
+    best.map(|(_, _, value)| value.clone())
+}
+
+/// A percentile of numbers. As `PostgreSQL` and `InfluxQL` work them out, step by step, so that floats agree to the bit.
+pub(super) fn percentile(all: Vec<Held>, percent: f64, kind: Percentile) -> Option<Scalar> {
+    let all = sorted(all);
+    let count = all.len() as f64;
+    let at = |rank: f64| {
+        let inside = rank >= 0.0 && rank < count;
+        let held = all.get(place(rank)).filter(|_| inside);
+        held.map(|held| held.value.clone())
+    };
+    match kind {
+        Percentile::Nearest => at((count * percent / 100.0 + 0.5).floor() - 1.0),
+        Percentile::Discrete => at((count * (percent / 100.0)).ceil().max(1.0) - 1.0),
+        Percentile::Continuous => {
+            let rank = (count - 1.0) * (percent / 100.0);
+            let low = at(rank.floor())?.number()?;
+            if rank.floor() >= rank.ceil() {
+                return Some(Scalar::Float(low));
+            }
+            let high = at(rank.ceil())?.number()?;
+            Some(Scalar::Float(low + (rank - rank.floor()) * (high - low)))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn held(values: &[f64]) -> Vec<Held> {
+        let all = (0..).zip(values).map(|(time, value)| Held {
+            value: Scalar::Float(*value),
+            time,
+            tie: 0,
+        });
+        all.collect()
+    }
+
+    /// The answers of `PostgreSQL`'s manual's functions and of `InfluxQL`'s worked by hand.
+    #[test]
+    fn percentiles_of_four_values() {
+        let of = |percent, kind| percentile(held(&[4.0, 1.0, 3.0, 2.0]), percent, kind);
+        // Place 1.5 of 0 to 3: in the middle of 2 and 3.
+        assert_eq!(of(50.0, Percentile::Continuous), Some(Scalar::Float(2.5)));
+        // Half of four is two: the second.
+        assert_eq!(of(50.0, Percentile::Discrete), Some(Scalar::Float(2.0)));
+        assert_eq!(of(0.0, Percentile::Discrete), Some(Scalar::Float(1.0)));
+        // floor(4 * 0.9 + 0.5) - 1 = 3: the fourth.
+        assert_eq!(of(90.0, Percentile::Nearest), Some(Scalar::Float(4.0)));
+        // floor(4 * 0.1 + 0.5) - 1 = -1: before the first.
+        assert_eq!(of(10.0, Percentile::Nearest), None);
+        assert_eq!(of(100.0, Percentile::Continuous), Some(Scalar::Float(4.0)));
+    }
+
+    #[test]
+    fn of_two_values_that_are_as_frequent_the_language_chooses() {
+        let values = [5.0, 2.0, 2.0, 5.0, 9.0];
+        let pg = mode(held(&values), Rules::Postgres);
+        assert_eq!(pg, Some(Scalar::Float(2.0)));
+        let influx = mode(held(&values), Rules::Influx);
+        assert_eq!(influx, Some(Scalar::Float(5.0)));
+        assert_eq!(mode(Vec::new(), Rules::Influx), None);
+    }
+
+    #[test]
+    fn zeros_are_two_values_and_nan_is_one() {
+        assert_eq!(count_distinct(held(&[0.0, -0.0, f64::NAN, f64::NAN])), 3);
+    }
+}

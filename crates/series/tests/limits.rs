@@ -1,0 +1,449 @@
+//! Promise: a query ends when it is told to, takes no more than it is given, gives everything back, and is refused with an
+//! error that says what to change.
+
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampNanosecondType;
+use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
+use arrow_schema::{Field, Schema};
+use nilometer_engine::disk::{Disk, MemoryDisk};
+use nilometer_engine::ingest::{OnConflict, Session, Target};
+use nilometer_engine::{
+    ColumnKind, Engine, NewColumn, Options, PhysicalType, Snapshot, SystemClock, TableSettings,
+};
+use nilometer_series::{
+    Aggregate, Binary, Bucket, Column, Context, Error, Expr, Fill, Limit, Limits, Literal,
+    MemoryAccount, MemoryFull, Order, OrderBy, Rules, SeriesQuery, Shape, Source, TableName,
+    TagExpr, Threads, Transform, Value, Width, Zone,
+};
+
+const SECOND: i64 = 1_000_000_000;
+const DAY: i64 = 86_400 * SECOND;
+
+/// A table `m` with the tag `host` and the field `load`, and rows of so many hosts, one a second each.
+fn store(hosts: i64, rows_each: i64) -> Snapshot {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let engine = Engine::open(
+        disk,
+        Arc::new(SystemClock),
+        Path::new("/d"),
+        Options::default(),
+    );
+    let engine = Arc::new(engine.unwrap());
+    engine.create_database("d").unwrap();
+    let columns = [
+        NewColumn {
+            name: "host",
+            kind: ColumnKind::Tag,
+        },
+        NewColumn {
+            name: "load",
+            kind: ColumnKind::Field(PhysicalType::F64),
+        },
+    ];
+    engine
+        .create_table("d", "public", "m", &columns, TableSettings::default())
+        .unwrap();
+    let keys = (0..hosts).flat_map(|host| (0..rows_each).map(move |row| (host, row)));
+    let names: StringArray = keys
+        .clone()
+        .map(|(host, _)| Some(format!("h{host}")))
+        .collect();
+    let times: Int64Array = keys.clone().map(|(_, row)| Some(row * SECOND)).collect();
+    let loads: Float64Array = keys.map(|(host, row)| Some((host + row) as f64)).collect();
+    let arrays: Vec<ArrayRef> = vec![Arc::new(names), Arc::new(times), Arc::new(loads)];
+    let fields: Vec<Field> = ["host", "time", "load"]
+        .iter()
+        .zip(&arrays)
+        .map(|(name, array)| Field::new(*name, array.data_type().clone(), true))
+        .collect();
+    let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap();
+    let mut session = Session::new(Arc::clone(&engine), "d").unwrap();
+    session
+        .write_arrow(Target::table("m"), &batch, OnConflict::Replace)
+        .unwrap();
+    engine.snapshot()
+}
+
+fn shape() -> Shape {
+    let table = TableName {
+        database: "d".to_owned(),
+        schema: None,
+        table: "m".to_owned(),
+    };
+    let mut shape = Shape::of(Rules::Postgres, Source::Tables(vec![table]));
+    shape.columns.push(Column {
+        name: "load".to_owned(),
+        expr: Expr::field("load"),
+    });
+    shape
+}
+
+fn sum_by(bucket: Bucket) -> Shape {
+    let mut shape = shape();
+    shape.columns[0].expr = Expr::aggregate(Aggregate::Sum(Expr::field("load")));
+    shape.bucket = Some(bucket);
+    shape
+}
+
+fn by_time(mut shape: Shape) -> Shape {
+    shape.order = Order {
+        by: OrderBy::Time,
+        descending: false,
+    };
+    shape
+}
+
+fn query(shape: Shape) -> SeriesQuery {
+    SeriesQuery::new(shape, Limits::default()).unwrap()
+}
+
+/// Rows of an answer.
+fn count(shape: Shape, snapshot: &Snapshot, context: &Context) -> Result<usize, Error> {
+    let mut rows = 0;
+    for batch in query(shape).run(snapshot, context)? {
+        rows += batch?.num_rows();
+    }
+    Ok(rows)
+}
+
+/// An account of so many bytes.
+#[derive(Debug)]
+struct Small {
+    bytes_max: usize,
+    taken: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Small {
+    fn new(bytes_max: usize) -> Arc<Self> {
+        Arc::new(Self {
+            bytes_max,
+            taken: AtomicUsize::new(0),
+            most: AtomicUsize::new(0),
+        })
+    }
+}
+
+impl MemoryAccount for Small {
+    fn charge(&self, bytes: usize) -> Result<(), MemoryFull> {
+        let before = self.taken.fetch_add(bytes, Ordering::Relaxed);
+        if before + bytes > self.bytes_max {
+            self.taken.fetch_sub(bytes, Ordering::Relaxed);
+            return Err(MemoryFull {
+                problem: "raise query_bytes_max".to_owned(),
+            });
+        }
+        self.most.fetch_max(before + bytes, Ordering::Relaxed);
+        Ok(())
+    }
+
+    fn release(&self, bytes: usize) {
+        self.taken.fetch_sub(bytes, Ordering::Relaxed);
+    }
+}
+
+/// Threads that are counted.
+#[derive(Debug, Default)]
+struct Counted(AtomicUsize);
+
+impl Threads for Counted {
+    fn count(&self) -> usize {
+        2
+    }
+
+    fn run(&self, tasks: usize, work: &(dyn Fn(usize) + Sync)) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        std::thread::scope(|scope| {
+            for task in 0..tasks {
+                scope.spawn(move || work(task));
+            }
+        });
+    }
+}
+
+#[test]
+fn a_cancelled_query_gives_nothing_more() {
+    let snapshot = store(4, 40_000);
+    let context = Context::default();
+    let mut answer = query(shape()).run(&snapshot, &context).unwrap();
+    assert!(answer.next().unwrap().is_ok());
+    context.cancel.store(true, Ordering::Relaxed);
+    assert!(matches!(answer.next(), Some(Err(Error::Cancelled))));
+    assert!(answer.next().is_none());
+    let bucket = Bucket::fixed(SECOND);
+    for shape in [shape(), by_time(shape()), sum_by(bucket)] {
+        assert!(matches!(
+            count(shape, &snapshot, &context),
+            Err(Error::Cancelled)
+        ));
+    }
+}
+
+#[test]
+fn a_query_beyond_its_memory_ends_with_the_accounts_error_and_gives_everything_back() {
+    let snapshot = store(2, 20_000);
+    let mut median = sum_by(Bucket::fixed(DAY));
+    median.columns[0].expr = Expr::aggregate(Aggregate::Median(Expr::field("load")));
+    let mut neighbours = shape();
+    neighbours.columns[0].expr = Expr::Neighbour(Transform::Next, Box::new(Expr::field("load")));
+    let many = sum_by(Bucket::fixed(SECOND));
+    let mut nested = shape();
+    nested.source = Source::Nested(Box::new(shape()));
+    for shape in [by_time(shape()), median, neighbours, many, nested] {
+        let account = Small::new(400_000);
+        let context = Context {
+            memory: Arc::<Small>::clone(&account),
+            ..Context::default()
+        };
+        let text = shape.to_string();
+        match count(shape, &snapshot, &context) {
+            Err(Error::Memory(full)) => assert_eq!(full.problem, "raise query_bytes_max"),
+            other => panic!("{text}: {other:?}"),
+        }
+        assert_eq!(account.taken.load(Ordering::Relaxed), 0, "{text}");
+        assert!(account.most.load(Ordering::Relaxed) > 0, "{text}");
+    }
+}
+
+#[test]
+fn few_rows_are_read_on_the_calling_thread_and_many_on_several() {
+    for (rows_each, is_many) in [(1000, false), (50_000, true)] {
+        let snapshot = store(4, rows_each);
+        let by_host = |mut shape: Shape| {
+            shape.group = vec!["host".to_owned()];
+            shape
+        };
+        let mut condition = sum_by(Bucket::fixed(DAY));
+        let bound = Expr::literal(-1.0);
+        condition.rows = Some(Expr::binary(Binary::Greater, Expr::field("load"), bound));
+        for shape in [shape(), by_host(condition)] {
+            let threads = Arc::new(Counted::default());
+            let context = Context {
+                threads: Arc::<Counted>::clone(&threads),
+                ..Context::default()
+            };
+            count(shape, &snapshot, &context).unwrap();
+            assert_eq!(
+                threads.0.load(Ordering::Relaxed) > 0,
+                is_many,
+                "{rows_each}"
+            );
+        }
+    }
+}
+
+#[test]
+fn buckets_that_would_be_too_many_are_refused_before_they_are_made() {
+    let mut filled = sum_by(Bucket::fixed(1));
+    filled.fill = Fill::Null;
+    filled.time.from = Some(Literal::Value(Value::Time(0)));
+    filled.time.to = Some(Literal::Value(Value::Time(DAY)));
+    let refused = SeriesQuery::new(filled.clone(), Limits::default()).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "the query would make 86400000000000 buckets, and may make 1000000; take wider buckets, a shorter range of time, or raise the limit of buckets"
+    );
+    // Where the rows end is seen when there are any.
+    let snapshot = store(1, 100);
+    filled.time.to = None;
+    let found = count(filled, &snapshot, &Context::default());
+    assert!(
+        matches!(found, Err(Error::TooManyBuckets { .. })),
+        "{found:?}"
+    );
+    // Without filling there are as many as rows make.
+    let context = Context {
+        limits: Limits { buckets: 50 },
+        ..Context::default()
+    };
+    let each = count(sum_by(Bucket::fixed(SECOND)), &snapshot, &context);
+    assert!(
+        matches!(
+            each,
+            Err(Error::TooManyBuckets {
+                buckets: 51,
+                buckets_max: 50
+            })
+        ),
+        "{each:?}"
+    );
+    let pairs = count(sum_by(Bucket::fixed(2 * SECOND)), &snapshot, &context);
+    assert_eq!(pairs.unwrap(), 50);
+}
+
+#[test]
+fn a_shape_is_bound_to_values() {
+    let snapshot = store(3, 10);
+    let mut shape = shape();
+    shape.time.from = Some(Literal::Parameter(1));
+    shape.tags = TagExpr::OneOf("host".to_owned(), vec![Literal::Parameter(0)]);
+    shape.limit = Some(Limit {
+        rows: Literal::Parameter(2),
+        skip: Literal::from(0),
+    });
+    assert!(shape.to_string().contains("tags host = $1"), "{shape}");
+    let run = |values: &[Value]| {
+        let query = shape.bind(values, Limits::default())?;
+        let batches = query.run(&snapshot, &Context::default())?;
+        batches
+            .map(|batch| Ok(batch?.num_rows()))
+            .sum::<Result<usize, Error>>()
+    };
+    let values = |host: &str, from: i64, rows: i64| {
+        [
+            Value::from(host),
+            Value::Time(from * SECOND),
+            Value::Int(rows),
+        ]
+    };
+    assert_eq!(run(&values("h1", 0, 100)).unwrap(), 10);
+    assert_eq!(run(&values("h1", 7, 100)).unwrap(), 3);
+    assert_eq!(run(&values("h1", 7, 2)).unwrap(), 2);
+    assert_eq!(run(&values("h9", 0, 100)).unwrap(), 0);
+    let missing = run(&[Value::from("h1"), Value::Time(0)]).unwrap_err();
+    assert_eq!(
+        missing.to_string(),
+        "the parameter $3: it has no value; 2 were given"
+    );
+    let wrong = run(&values("h1", 0, -1)).unwrap_err();
+    assert_eq!(
+        wrong.to_string(),
+        "a series query cannot be asked so: -1 is no number of rows"
+    );
+}
+
+#[test]
+fn contradictions_are_refused() {
+    let with = |change: &dyn Fn(&mut Shape)| {
+        let mut shape = shape();
+        change(&mut shape);
+        SeriesQuery::new(shape, Limits::default())
+            .unwrap_err()
+            .to_string()
+    };
+    let sum = || Expr::aggregate(Aggregate::Sum(Expr::field("load")));
+    let cases = [
+        (
+            with(&|it| it.source = Source::Tables(Vec::new())),
+            "names no table",
+        ),
+        (
+            with(&|it| it.fill = Fill::Null),
+            "fills buckets and has none",
+        ),
+        (
+            with(&|it| {
+                it.columns[0].expr = sum();
+                it.bucket = Some(Bucket::fixed(0));
+            }),
+            "has no width",
+        ),
+        (
+            with(&|it| it.bucket = Some(Bucket::fixed(1))),
+            "\"load\" has load, which is not the same",
+        ),
+        (
+            with(&|it| it.rows = Some(sum())),
+            "put the aggregate into a nested query",
+        ),
+        (
+            with(&|it| it.group = vec!["load".to_owned()]),
+            "two columns of the answer are called \"load\"",
+        ),
+        (
+            with(&|it| it.time.to = Some(Literal::from("noon"))),
+            "'noon' is no time",
+        ),
+        (
+            with(&|it| {
+                it.columns[0].expr = sum();
+                it.order.by = OrderBy::Time;
+            }),
+            "groups without buckets have no time",
+        ),
+        (
+            with(&|it| {
+                let of = Expr::Neighbour(Transform::Next, Box::new(Expr::field("load")));
+                it.columns[0].expr = Expr::Neighbour(Transform::Next, Box::new(of));
+            }),
+            "is two rows away",
+        ),
+        (
+            with(&|it| {
+                let of = Expr::field("load");
+                let half = Aggregate::Percentile(of, 101.0, nilometer_series::Percentile::Nearest);
+                it.columns[0].expr = Expr::aggregate(half);
+            }),
+            "101 is no percentile",
+        ),
+    ];
+    for (found, expected) in cases {
+        assert!(found.contains(expected), "{found:?} has no {expected:?}");
+    }
+}
+
+#[test]
+fn a_column_that_is_not_there_is_an_error_or_absent_as_the_language_says() {
+    let snapshot = store(1, 3);
+    let mut shape = shape();
+    shape.columns[0].expr = Expr::field("laod");
+    let refused = count(shape.clone(), &snapshot, &Context::default()).unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "there is no field \"laod\" in m; did you mean \"load\"?"
+    );
+    shape.rules = Rules::Influx;
+    let answer = query(shape).run(&snapshot, &Context::default()).unwrap();
+    for batch in answer {
+        let batch = batch.unwrap();
+        assert_eq!(batch.column(1).null_count(), 3);
+    }
+}
+
+/// 2024-03-31 has 23 hours in Berlin: it begins at 23:00 of UTC, and ends at 22:00.
+#[test]
+fn days_follow_the_clocks_of_a_zone() {
+    let snapshot = store(1, 1);
+    // 2024-03-30T00:00:00Z.
+    let saturday = 19_812 * DAY;
+    let hour = 3600 * SECOND;
+    let mut shape = sum_by(Bucket {
+        width: Width::Fixed(DAY),
+        // 1970-01-01T00:00 there.
+        origin_ns: -hour,
+        offset: nilometer_series::Shift::default(),
+        zone: Zone::of("Europe/Berlin"),
+    });
+    assert!(shape.bucket.as_ref().unwrap().zone.is_some());
+    shape.fill = Fill::Null;
+    // From the row, which is of 1970, to that weekend.
+    shape.time.from = Some(Literal::Value(Value::Time(0)));
+    shape.time.to = Some(Literal::Value(Value::Time(saturday + 3 * DAY)));
+    let far = SeriesQuery::new(shape.clone(), Limits { buckets: 100 });
+    assert!(matches!(far, Err(Error::TooManyBuckets { .. })));
+    let answer = query(shape).run(&snapshot, &Context::default()).unwrap();
+    let mut starts = Vec::new();
+    for batch in answer {
+        let batch = batch.unwrap();
+        let times = batch.column(0).as_primitive::<TimestampNanosecondType>();
+        starts.extend(times.values().iter().copied());
+    }
+    let weekend: Vec<i64> = starts
+        .into_iter()
+        .filter(|start| *start >= saturday)
+        .collect();
+    assert_eq!(
+        weekend,
+        [
+            saturday + 23 * hour,
+            saturday + DAY + 22 * hour,
+            saturday + 2 * DAY + 22 * hour,
+        ]
+    );
+}

@@ -1,0 +1,199 @@
+//! Promise: a series query is answered as going over all rows by hand would answer it, whatever state the rows are in.
+//!
+//! Exact but for sums of floats, which may be off by 1e-12 of the sum of magnitudes. `PROPTEST_CASES` asks for more cases.
+
+#![expect(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a failed unwrap is the report, and the numbers are small"
+)]
+
+mod data;
+mod dice;
+mod model;
+mod questions;
+
+use std::sync::Arc;
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int32Type, Int64Type, TimestampNanosecondType, UInt64Type};
+use arrow_array::{Array, ArrayRef, RecordBatch};
+use arrow_schema::DataType;
+use nilometer_engine::Snapshot;
+use nilometer_series::{
+    Context, Error, Limits, Operator, OrderBy, SeriesQuery, Shape, Threads, Unlimited,
+};
+use proptest::prelude::*;
+
+use data::World;
+use dice::Dice;
+use model::{Answer, Cell, Refused, Val};
+
+/// Questions that are asked of one store.
+const QUESTIONS: usize = 12;
+
+/// Two threads, whatever there is to do.
+#[derive(Debug)]
+struct Two;
+
+impl Threads for Two {
+    fn count(&self) -> usize {
+        2
+    }
+
+    fn run(&self, tasks: usize, work: &(dyn Fn(usize) + Sync)) {
+        std::thread::scope(|scope| {
+            for task in 0..tasks {
+                scope.spawn(move || work(task));
+            }
+        });
+    }
+}
+
+fn cell(column: &ArrayRef, row: usize) -> Val {
+    if column.is_null(row) {
+        return Val::Null;
+    }
+    match column.data_type() {
+        DataType::Boolean => Val::Bool(column.as_boolean().value(row)),
+        DataType::Int64 => Val::Int(column.as_primitive::<Int64Type>().value(row)),
+        DataType::UInt64 => Val::Uint(column.as_primitive::<UInt64Type>().value(row)),
+        DataType::Float64 => Val::Float(column.as_primitive::<Float64Type>().value(row)),
+        DataType::Utf8 => Val::Text(column.as_string::<i32>().value(row).to_owned()),
+        DataType::Timestamp(..) => {
+            Val::Time(column.as_primitive::<TimestampNanosecondType>().value(row))
+        }
+        DataType::Dictionary(..) => {
+            let tags = column.as_dictionary::<Int32Type>();
+            let key = usize::try_from(tags.keys().value(row)).unwrap();
+            Val::Text(tags.values().as_string::<i32>().value(key).to_owned())
+        }
+        DataType::List(_) => {
+            let counts = column.as_list::<i32>().value(row);
+            Val::Counts(counts.as_primitive::<Int64Type>().values().to_vec())
+        }
+        other => panic!("{other}"),
+    }
+}
+
+fn rows_of(batches: &[RecordBatch]) -> Vec<Vec<Val>> {
+    let mut rows = Vec::new();
+    for batch in batches {
+        for row in 0..batch.num_rows() {
+            rows.push(batch.columns().iter().map(|it| cell(it, row)).collect());
+        }
+    }
+    rows
+}
+
+fn is_same(found: &Val, expected: &Cell) -> bool {
+    match (found, &expected.value) {
+        (Val::Float(one), Val::Float(other)) => {
+            one.to_bits() == other.to_bits()
+                || (one.is_nan() && other.is_nan())
+                || (expected.off > 0.0 && (one - other).abs() <= expected.off)
+        }
+        (one, other) => one == other,
+    }
+}
+
+fn run(shape: &Shape, snapshot: &Snapshot) -> Result<Vec<Vec<Val>>, Error> {
+    let memory = Arc::new(Unlimited::default());
+    let context = Context {
+        threads: Arc::new(Two),
+        memory: Arc::<Unlimited>::clone(&memory),
+        ..Context::default()
+    };
+    let query = SeriesQuery::new(shape.clone(), Limits::default())?;
+    let batches = query.run(snapshot, &context)?;
+    let schema = batches.schema();
+    let batches = batches.collect::<Result<Vec<_>, Error>>()?;
+    for batch in &batches {
+        assert_eq!(batch.schema(), schema);
+        assert!(batch.num_rows() > 0, "an empty batch");
+    }
+    assert_eq!(memory.taken(), 0, "memory is given back");
+    Ok(rows_of(&batches))
+}
+
+fn is_limited(shape: &Shape) -> bool {
+    shape.limit.is_some() || shape.limit_per_group.is_some()
+}
+
+fn check(seed: u64, shape: &Shape, snapshot: &Snapshot, expected: Result<Answer, Refused>) {
+    let what = format!("seed {seed}\n{shape}\n{shape:?}");
+    let found = run(shape, snapshot);
+    let (mut found, mut expected) = match (found, expected) {
+        (Ok(found), Ok(expected)) => (found, expected.rows),
+        (Err(Error::DivisionByZero | Error::OutOfRange { .. }), Err(_)) => return,
+        // Whether a row that a limit leaves out is calculated before is nobody's business.
+        (Err(Error::DivisionByZero | Error::OutOfRange { .. }), Ok(_)) | (Ok(_), Err(_))
+            if is_limited(shape) =>
+        {
+            return;
+        }
+        (found, expected) => panic!("{what}\n{found:?}\n{expected:?}"),
+    };
+    assert_eq!(
+        found.len(),
+        expected.len(),
+        "{what}\n{found:?}\n{expected:?}"
+    );
+    if shape.order.by == OrderBy::Nothing && !shape.is_aggregate() {
+        found.sort_by_key(|row| format!("{row:?}"));
+        expected.sort_by_key(|row| {
+            let values: Vec<&Val> = row.iter().map(|cell| &cell.value).collect();
+            format!("{values:?}")
+        });
+    }
+    for (at, (row, wanted)) in found.iter().zip(&expected).enumerate() {
+        assert_eq!(row.len(), wanted.len(), "{what}");
+        let same = row
+            .iter()
+            .zip(wanted)
+            .all(|(one, other)| is_same(one, other));
+        assert!(same, "{what}\nrow {at}\n{row:?}\n{wanted:?}");
+    }
+}
+
+fn ask(seed: u64) {
+    let mut dice = Dice::new(seed);
+    let world = World::new(&mut dice);
+    let snapshot = world.engine.snapshot();
+    for _ in 0..QUESTIONS {
+        let shape = questions::question(&mut dice);
+        check(seed, &shape, &snapshot, world.tables.answer(&shape));
+    }
+}
+
+proptest! {
+    #[test]
+    fn answers_are_those_of_going_over_all_rows(seed in any::<u64>()) {
+        ask(seed);
+    }
+}
+
+/// The property says nothing of an operator that is never asked, nor of answers without rows.
+#[test]
+fn the_questions_reach_every_operator_and_find_rows() {
+    let mut found = [0; 4];
+    for seed in 0..40 {
+        let mut dice = Dice::new(seed);
+        let world = World::new(&mut dice);
+        for _ in 0..QUESTIONS {
+            let shape = questions::question(&mut dice);
+            let Ok(answer) = world.tables.answer(&shape) else {
+                continue;
+            };
+            let query = SeriesQuery::new(shape, Limits::default()).unwrap();
+            let place = match query.operator() {
+                Operator::Rows => 0,
+                Operator::Last => 1,
+                Operator::TopN => 2,
+                Operator::Aggregate => 3,
+            };
+            found[place] += usize::from(!answer.rows.is_empty());
+        }
+    }
+    assert!(found.iter().all(|times| *times >= 10), "{found:?}");
+}
