@@ -21,7 +21,7 @@ use nilometer_http::{ErrorResponse, Parameters, idempotency};
 use nilometer_service::{RowTarget, Scope, Service, catch_panic};
 use serde_json::{Value, json};
 
-use crate::App;
+use crate::app::App;
 use messages::Messages;
 
 /// Keys of one stream that are remembered, to count rows that are merged with those of an earlier batch.

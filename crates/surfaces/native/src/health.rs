@@ -7,7 +7,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-use crate::App;
+use crate::app::App;
 
 pub(crate) async fn health(State(app): State<Arc<App>>) -> Response {
     let poisoned = app.service().store_metrics().poisoned;

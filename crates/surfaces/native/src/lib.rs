@@ -5,6 +5,7 @@
 //!
 //! Start at [`Native`]. `lines.rs` and `arrow.rs` are for rows in, `query.rs` and `format` for rows out.
 
+mod app;
 mod arrow;
 mod config;
 mod format;
@@ -18,8 +19,8 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use nilometer_http::{Http, Route, Routes};
-use nilometer_service::Service;
 
+use app::App;
 pub use config::NativeConfig;
 
 /// The routes of the native surface.
@@ -49,19 +50,6 @@ impl Routes for Native {
         routes
             .map(|route| route.with_state(Arc::clone(&app)))
             .collect()
-    }
-}
-
-/// What handlers share.
-#[derive(Debug)]
-struct App {
-    http: Arc<Http>,
-    config: NativeConfig,
-}
-
-impl App {
-    fn service(&self) -> &Arc<Service> {
-        self.http.service()
     }
 }
 

@@ -12,7 +12,7 @@ use nilometer_lineproto::Precision;
 use nilometer_service::{LineTarget, Scope};
 use serde_json::{Value, json};
 
-use crate::App;
+use crate::app::App;
 
 pub(crate) async fn write_lp(
     State(app): State<Arc<App>>,

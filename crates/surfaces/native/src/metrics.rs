@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use nilometer_http::{BUCKETS_US, Http, Latency};
 use nilometer_service::{Counter, Gauge};
 
-use crate::App;
+use crate::app::App;
 
 pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Response {
     let content_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");

@@ -21,7 +21,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio_util::sync::DropGuard;
 
-use crate::App;
+use crate::app::App;
 use crate::format::{Format, Writer};
 
 /// Chunks that wait for a slow client; then the query waits too.
