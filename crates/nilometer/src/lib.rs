@@ -36,6 +36,8 @@ mod library;
 pub use arrow;
 pub use library::database::{Database, Options, open};
 pub use library::error::Error;
+#[doc(hidden)]
+pub use library::languages::languages;
 pub use library::rows::{RowStream, Rows};
 pub use library::session::Session;
 pub use nilometer_engine::Options as StoreOptions;
@@ -43,4 +45,4 @@ pub use nilometer_engine::ingest::{
     Missing, OnConflict, Rejected, Target, TypedReport, WriteReport,
 };
 pub use nilometer_lineproto::Precision;
-pub use nilometer_query::SqlOptions;
+pub use nilometer_service::QueryOptions as SqlOptions;

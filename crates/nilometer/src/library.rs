@@ -4,5 +4,6 @@
 
 pub(crate) mod database;
 pub(crate) mod error;
+pub(crate) mod languages;
 pub(crate) mod rows;
 pub(crate) mod session;

@@ -80,7 +80,7 @@ impl HttpBody for Logged {
 
 impl Drop for Logged {
     fn drop(&mut self) {
-        self.app.metrics.count_sent(self.bytes);
+        self.app.metrics.bytes_sent.add(self.bytes);
         let Line {
             request_id,
             method,

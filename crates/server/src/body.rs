@@ -10,11 +10,10 @@ use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use nilometer_service::executor::within;
-use nilometer_service::{BodyMemory, BodyPermit, Error as ServiceError};
+use nilometer_service::{BodyPermit, Error as ServiceError, Sabotage};
 
-use crate::config::ServerConfig;
 use crate::error::ErrorResponse;
-use crate::sabotage::Sabotage;
+use crate::http::App;
 
 /// Largest buffer that is made at once for an announced length.
 const FIRST_BUFFER_BYTES_MAX: usize = 4 << 20;
@@ -64,6 +63,19 @@ pub(crate) struct Received {
     held: BodyPermit,
 }
 
+/// A body as it was before it was packed. Its memory is counted as long as this lives.
+#[derive(Debug)]
+pub(crate) struct Inflated {
+    bytes: Vec<u8>,
+    _held: BodyPermit,
+}
+
+impl AsRef<[u8]> for Inflated {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
 /// How large a body may be, what says so, and what else to do.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Largest {
@@ -73,9 +85,9 @@ pub(crate) struct Largest {
 }
 
 impl Largest {
-    pub(crate) fn of_rows(config: &ServerConfig) -> Self {
+    pub(crate) fn of_rows(app: &App) -> Self {
         Self {
-            bytes: config.body_bytes_max,
+            bytes: app.config.body_bytes_max,
             setting: "body-bytes-max",
             advice: "send it in parts",
         }
@@ -83,13 +95,14 @@ impl Largest {
 
     /// Of a question: a statement, which JSON may write six times as long, and as much again for values. It is in memory
     /// several times while it is read.
-    pub(crate) fn of_question(config: &ServerConfig) -> Self {
-        let bytes = config.sql.sql_bytes_max.saturating_mul(12);
+    pub(crate) fn of_question(app: &App) -> Self {
+        let bytes = app.service.options().query.sql_bytes_max;
+        let bytes = bytes.saturating_mul(12);
         // The setting that is to be raised is the one that counts.
-        if bytes > config.body_bytes_max {
+        if bytes > app.config.body_bytes_max {
             return Self {
                 advice: "a question is a body too",
-                ..Self::of_rows(config)
+                ..Self::of_rows(app)
             };
         }
         Self {
@@ -114,10 +127,10 @@ pub(crate) struct InflateLimits {
 }
 
 impl InflateLimits {
-    pub(crate) fn of(config: &ServerConfig, largest: Largest) -> Self {
+    pub(crate) fn of(app: &App, largest: Largest) -> Self {
         Self {
             largest,
-            body_ratio_max: config.body_ratio_max,
+            body_ratio_max: app.config.body_ratio_max,
         }
     }
 }
@@ -126,19 +139,18 @@ impl InflateLimits {
 pub(crate) async fn receive(
     headers: &HeaderMap,
     mut body: Body,
-    memory: &BodyMemory,
-    config: &ServerConfig,
+    app: &App,
     largest: Largest,
 ) -> Result<Received, ErrorResponse> {
-    let time_max = Duration::from_millis(config.body_read_ms_max);
-    let read = within(time_max, read(headers, &mut body, memory, config, largest));
+    let time_max = Duration::from_millis(app.config.body_read_ms_max);
+    let read = within(time_max, read(headers, &mut body, app, largest));
     let refusal = match read.await {
         Some(Ok(received)) => return Ok(received),
         Some(Err(refusal)) => refusal,
         None => {
             let what = format!(
                 "the body did not arrive within {} ms",
-                config.body_read_ms_max
+                app.config.body_read_ms_max
             );
             return Err(ErrorResponse::limit(
                 StatusCode::REQUEST_TIMEOUT,
@@ -163,8 +175,7 @@ pub(crate) async fn discard_rest(headers: &HeaderMap, body: &mut Body) {
 async fn read(
     headers: &HeaderMap,
     body: &mut Body,
-    memory: &BodyMemory,
-    config: &ServerConfig,
+    app: &App,
     largest: Largest,
 ) -> Result<Received, ErrorResponse> {
     let encoding = Encoding::of(headers)?;
@@ -172,7 +183,7 @@ async fn read(
         if encoding == Encoding::Identity {
             largest.refuse()
         } else {
-            let limit = config.body_compressed_bytes_max;
+            let limit = app.config.body_compressed_bytes_max;
             let what =
                 format!("the compressed body is larger than {limit} bytes; send it in parts");
             ErrorResponse::limit(
@@ -184,21 +195,21 @@ async fn read(
     };
     let bytes_max = match encoding {
         Encoding::Identity => largest.bytes,
-        _ => config.body_compressed_bytes_max.min(largest.bytes),
+        _ => app.config.body_compressed_bytes_max.min(largest.bytes),
     };
     let announced = announced(headers);
     if announced.is_some_and(|length| length > bytes_max) {
         return Err(too_large());
     }
-    let mut held = memory.hold();
+    let mut held = app.service.body_memory().hold();
     held.cover(announced.unwrap_or(0))?;
-    held.is_kept = config.sabotage == Some(Sabotage::BodyMemoryKept);
+    held.is_kept = app.service.has(Sabotage::BodyMemoryKept);
     let mut bytes = Vec::with_capacity(announced.unwrap_or(0).min(FIRST_BUFFER_BYTES_MAX));
     loop {
         let chunk = match next_chunk(body).await {
             Ok(Some(chunk)) => chunk,
             Ok(None) => break,
-            Err(_) if config.sabotage == Some(Sabotage::HalfBodyStored) => break,
+            Err(_) if app.service.has(Sabotage::HalfBodyStored) => break,
             Err(refusal) => return Err(refusal),
         };
         if bytes.len() + chunk.len() > bytes_max {
@@ -254,14 +265,13 @@ async fn discard(body: &mut Body) {
 }
 
 impl Received {
-    /// The body without its compression. Computes, so it belongs on a blocking thread. The memory stays counted as
-    /// long as the second value lives.
-    pub(crate) fn inflate(
-        self,
-        limits: InflateLimits,
-    ) -> Result<(Vec<u8>, BodyPermit), ErrorResponse> {
+    /// The body without its compression. Computes, so it belongs on a blocking thread.
+    pub(crate) fn inflate(self, limits: InflateLimits) -> Result<Inflated, ErrorResponse> {
         if self.encoding == Encoding::Identity {
-            return Ok((self.bytes, self.held));
+            return Ok(Inflated {
+                bytes: self.bytes,
+                _held: self.held,
+            });
         }
         let ratio_bytes = self
             .bytes
@@ -281,7 +291,10 @@ impl Received {
             _ => inflate_gzip(&self.bytes, &mut sink),
         };
         match inflated {
-            Ok(()) => Ok((sink.bytes, sink.held)),
+            Ok(()) => Ok(Inflated {
+                bytes: sink.bytes,
+                _held: sink.held,
+            }),
             Err(error) => Err(match sink.refusal {
                 Some(Overflow::Memory(error)) => error.into(),
                 Some(Overflow::Size) if is_ratio => {

@@ -1,11 +1,8 @@
-//! Every limit of the server, with its default. An error that a limit causes names the setting: the field's name with
+//! Every limit of the server that the service does not have, with its default. An error that a limit causes names the setting: the field's name with
 //! hyphens.
-
-use nilometer_service::{QueryOptions, Token};
 
 use crate::cors::Origins;
 use crate::hosts::Hosts;
-use crate::sabotage::Sabotage;
 use crate::tls::Tls;
 
 /// The level of a log line for a request that went well; others are at info or above whatever this says.
@@ -22,8 +19,6 @@ pub enum AccessLog {
 pub struct ServerConfig {
     /// Listen on addresses that other machines reach, although nobody is asked who they are.
     pub insecure: bool,
-    /// What every route but `/health` and `/ping` asks for; `None` = nothing.
-    pub token: Option<Token>,
     /// Certificate and key; `None` = plain HTTP.
     pub tls: Option<Tls>,
     /// Pages of which other servers a browser may let call this one.
@@ -42,45 +37,25 @@ pub struct ServerConfig {
     pub body_compressed_bytes_max: usize,
     /// How many times larger than what was sent a body may become by inflation.
     pub body_ratio_max: usize,
-    /// Bytes of all request bodies in memory at one time.
-    pub bodies_bytes_max: usize,
     /// How long a client may take to send a body.
     pub body_read_ms_max: u64,
     /// How long a client may take to send the head of a request, counted from the end of the one before.
     pub header_read_ms_max: u64,
-    /// How long a write may take.
-    pub write_ms_max: u64,
-    /// Writes that run at one time; others wait.
-    pub writes_max: usize,
     /// Connections at one time; others wait to be accepted.
     pub connections_max: usize,
-    /// Queries that run at one time.
-    pub queries_max: usize,
-    /// Queries that wait for their turn.
-    pub queries_waiting_max: usize,
     /// Rows of an answer.
     pub answer_rows_max: usize,
     /// Rows of an answer in the format `pretty`, which is kept whole in memory.
     pub answer_pretty_rows_max: usize,
-    /// How long running requests may take to end after a stop was asked for, and a compaction after them.
-    pub shutdown_ms_max: u64,
-    /// How often the engine is asked whether there is maintenance to do.
-    pub maintain_tick_ms: u64,
-    /// Limits of queries.
-    pub sql: QueryOptions,
     /// Bytes of an answer that leave together. Up to here an error still gets a status of its own.
     #[doc(hidden)]
     pub answer_chunk_bytes: usize,
-    /// A planted bug, for the simulation only.
-    #[doc(hidden)]
-    pub sabotage: Option<Sabotage>,
 }
 
 impl Default for ServerConfig {
     fn default() -> Self {
         Self {
             insecure: false,
-            token: None,
             tls: None,
             cors_origins: Origins::default(),
             hosts: Hosts::default(),
@@ -90,21 +65,12 @@ impl Default for ServerConfig {
             body_bytes_max: 256 << 20,
             body_compressed_bytes_max: 32 << 20,
             body_ratio_max: 100,
-            bodies_bytes_max: 1 << 30,
             body_read_ms_max: 60_000,
             header_read_ms_max: 30_000,
-            write_ms_max: 60_000,
-            writes_max: 256,
             connections_max: 1024,
-            queries_max: 64,
-            queries_waiting_max: 256,
             answer_rows_max: 10_000_000,
             answer_pretty_rows_max: 10_000,
-            shutdown_ms_max: 10_000,
-            maintain_tick_ms: 100,
-            sql: QueryOptions::default(),
             answer_chunk_bytes: 256 << 10,
-            sabotage: None,
         }
     }
 }

@@ -43,21 +43,6 @@ pub enum Error {
         #[source]
         source: io::Error,
     },
-    /// The system refused threads.
-    #[error("cannot start threads for {what}: {source}")]
-    Threads {
-        /// What they are for.
-        what: &'static str,
-        /// The system's reason.
-        #[source]
-        source: io::Error,
-    },
-    /// What a store needs beside the engine does not start.
-    #[error(transparent)]
-    Service(#[from] ServiceError),
-    /// The store could not be closed in an orderly way.
-    #[error(transparent)]
-    Engine(#[from] EngineError),
 }
 
 /// An answer other than success: a status and a sentence, and what goes with them.
@@ -290,6 +275,7 @@ fn status_of(class: Class) -> StatusCode {
         Class::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Class::TooMany => StatusCode::TOO_MANY_REQUESTS,
         Class::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        Class::Unsupported => StatusCode::NOT_IMPLEMENTED,
         Class::Busy => StatusCode::SERVICE_UNAVAILABLE,
         Class::Time => StatusCode::GATEWAY_TIMEOUT,
         Class::Storage => StatusCode::INSUFFICIENT_STORAGE,

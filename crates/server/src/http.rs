@@ -9,18 +9,15 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::middleware::from_fn_with_state;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
-use nilometer_engine::Engine;
-use nilometer_service::{BodyMemory, Language, QueryAdmission, QueryRuntime, Sessions};
+use nilometer_service::Service;
 use serde_json::json;
-use tokio::sync::Semaphore;
 
 use crate::config::ServerConfig;
-use crate::error::{Error, ErrorResponse, Words};
+use crate::error::{ErrorResponse, Words};
 use crate::metrics::Metrics;
 use crate::parameters::Parameters;
 use crate::query::query_sql;
 use crate::request;
-use crate::sabotage::Sabotage;
 use crate::write::{write_arrow, write_lp, write_v1, write_v2};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -29,14 +26,8 @@ const VERSION_HEADER: HeaderName = HeaderName::from_static("x-nilometer-version"
 /// What handlers share.
 #[derive(Debug)]
 pub(crate) struct App {
-    pub(crate) engine: Arc<Engine>,
+    pub(crate) service: Arc<Service>,
     pub(crate) config: ServerConfig,
-    pub(crate) sql: Arc<dyn Language>,
-    pub(crate) query_runtime: QueryRuntime,
-    pub(crate) query_admission: QueryAdmission,
-    pub(crate) writes: Arc<Semaphore>,
-    pub(crate) sessions: Sessions,
-    pub(crate) body_memory: BodyMemory,
     pub(crate) metrics: Metrics,
     /// Whether only some names may be used for this server.
     pub(crate) asks_for_host: bool,
@@ -45,44 +36,27 @@ pub(crate) struct App {
 impl App {
     /// `address` is where it listens; `None` = nowhere, and it is asked directly.
     pub(crate) fn new(
-        engine: Arc<Engine>,
-        sql: Arc<dyn Language>,
+        service: Arc<Service>,
         config: ServerConfig,
         address: Option<SocketAddr>,
-    ) -> Result<Arc<Self>, Error> {
-        // On a small machine the default is more than there is, and the other half is for what becomes of a body.
-        let budget = usize::try_from(engine.budget().total()).unwrap_or(usize::MAX);
-        let bodies_bytes_max = config.bodies_bytes_max.min(budget / 2);
+    ) -> Arc<Self> {
         // Elsewhere the names are not known, unless somebody lists them.
         let is_reached = |address: SocketAddr| {
             address.ip().to_canonical().is_loopback() || !config.hosts.is_empty()
         };
-        let asks_for_host = config.token.is_none() && address.is_some_and(is_reached);
-        Ok(Arc::new(Self {
+        let asks_for_host = service.options().token.is_none() && address.is_some_and(is_reached);
+        Arc::new(Self {
             asks_for_host,
-            sql,
-            query_runtime: QueryRuntime::start(config.sql.threads)?,
-            query_admission: QueryAdmission::new(config.queries_max, config.queries_waiting_max),
-            writes: Arc::new(Semaphore::new(
-                config.writes_max.clamp(1, Semaphore::MAX_PERMITS),
-            )),
-            sessions: Sessions::new(Arc::clone(&engine)),
-            body_memory: BodyMemory::new(bodies_bytes_max),
             metrics: Metrics::default(),
-            engine,
+            service,
             config,
-        }))
+        })
     }
 }
 
-/// The routes over an engine and the language that it is asked in, without a socket. Needs a tokio runtime around it when
-/// it is called.
-pub fn router(
-    engine: Arc<Engine>,
-    sql: Arc<dyn Language>,
-    config: ServerConfig,
-) -> Result<Router, Error> {
-    Ok(routes_of(&App::new(engine, sql, config, None)?))
+/// The routes over a service, without a socket. Needs a tokio runtime around it when it is called.
+pub fn router(service: Arc<Service>, config: ServerConfig) -> Router {
+    routes_of(&App::new(service, config, None))
 }
 
 pub(crate) fn routes_of(app: &Arc<App>) -> Router {
@@ -210,20 +184,12 @@ pub fn routes() -> impl Iterator<Item = RouteInfo> {
 
 /// Somebody looked at the clock: what it says is right, although it jumped.
 fn accept_clock(app: &App) -> StatusCode {
-    if let Some(pause) = app.engine.retention_pause() {
-        tracing::warn!(
-            ahead_seconds = pause.ahead_ns / 1_000_000_000,
-            "the clock was accepted; retention goes on by it"
-        );
-    }
-    if !app.has(Sabotage::ClockNotAccepted) {
-        app.engine.accept_clock();
-    }
+    app.service.accept_clock();
     StatusCode::NO_CONTENT
 }
 
 fn health(app: &App) -> Response {
-    let poisoned = app.engine.metrics().poisoned;
+    let poisoned = app.service.store_metrics().poisoned;
     let (code, status, message) = match poisoned {
         None => (
             StatusCode::OK,
@@ -280,7 +246,7 @@ fn metrics(app: &App) -> Response {
     let content_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     (
         [(header::CONTENT_TYPE, content_type)],
-        app.metrics.print(&app.engine.metrics()),
+        app.metrics.print(&app.service),
     )
         .into_response()
 }

@@ -22,7 +22,6 @@ mod metrics;
 mod parameters;
 mod query;
 mod request;
-mod sabotage;
 mod serve;
 mod stall_timeout;
 mod tls;
@@ -33,8 +32,5 @@ pub use cors::{NotAnOrigin, Origins};
 pub use error::Error;
 pub use hosts::{Hosts, NotAHost};
 pub use http::{RouteInfo, router, routes};
-pub use nilometer_service::Token;
-#[doc(hidden)]
-pub use sabotage::Sabotage;
-pub use serve::{check_bind, serve};
+pub use serve::{HttpSurface, check_bind, serve};
 pub use tls::{PemFile, Tls};

@@ -4,11 +4,10 @@ mod store;
 
 use std::collections::BTreeMap;
 use std::fmt::{Display, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use nilometer_engine::Metrics as EngineMetrics;
+use nilometer_service::{Counted, Counter, Gauge, Service};
 
 /// Upper ends of the latency buckets in microseconds.
 const BUCKETS_US: [u64; 12] = [
@@ -19,14 +18,12 @@ const BUCKETS_US: [u64; 12] = [
 /// Counters of the server.
 #[derive(Debug, Default)]
 pub(crate) struct Metrics {
-    running: AtomicU64,
-    body_bytes: AtomicU64,
-    lines_rejected: AtomicU64,
-    rows_answered: AtomicU64,
-    bytes_sent: AtomicU64,
-    queries_running: AtomicU64,
-    queries_cancelled: AtomicU64,
-    connections: AtomicU64,
+    /// Requests that have no answer yet.
+    pub(crate) running: Gauge,
+    /// Bytes of answers taken by clients, without heads.
+    pub(crate) bytes_sent: Counter,
+    /// Connections that are open.
+    pub(crate) connections: Gauge,
     by_request: Mutex<ByRequest>,
 }
 
@@ -45,25 +42,9 @@ struct Latency {
     sum_us: u64,
 }
 
-/// Counts as one until dropped.
-pub(crate) struct Counted<'a>(&'a AtomicU64);
-
-impl<'a> Counted<'a> {
-    fn new(gauge: &'a AtomicU64) -> Self {
-        gauge.fetch_add(1, Ordering::Relaxed);
-        Self(gauge)
-    }
-}
-
-impl Drop for Counted<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
-    }
-}
-
 impl Metrics {
     pub(crate) fn start_request(&self) -> Counted<'_> {
-        Counted::new(&self.running)
+        self.running.enter()
     }
 
     pub(crate) fn end_request(
@@ -91,43 +72,11 @@ impl Metrics {
         }
     }
 
-    /// Bytes of a body, or of a part of it, that were written.
-    pub(crate) fn count_body(&self, bytes: usize) {
-        self.body_bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-    }
-
-    pub(crate) fn count_rejected(&self, lines: u64) {
-        self.lines_rejected.fetch_add(lines, Ordering::Relaxed);
-    }
-
-    pub(crate) fn count_answer(&self, rows: usize) {
-        self.rows_answered.fetch_add(rows as u64, Ordering::Relaxed);
-    }
-
-    pub(crate) fn count_sent(&self, bytes: u64) {
-        self.bytes_sent.fetch_add(bytes, Ordering::Relaxed);
-    }
-
-    /// A query runs until what this returns is dropped.
-    pub(crate) fn start_query(&self) -> Counted<'_> {
-        Counted::new(&self.queries_running)
-    }
-
-    /// A query whose client went before its answer was whole.
-    pub(crate) fn count_cancelled(&self) {
-        self.queries_cancelled.fetch_add(1, Ordering::Relaxed);
-    }
-
-    /// A connection is open until what this returns is dropped.
-    pub(crate) fn start_connection(&self) -> Counted<'_> {
-        Counted::new(&self.connections)
-    }
-
     /// Everything as text.
-    pub(crate) fn print(&self, engine: &EngineMetrics) -> String {
+    pub(crate) fn print(&self, service: &Service) -> String {
         let mut page = Page::default();
-        store::print(&mut page, engine);
-        self.print_own(&mut page);
+        store::print(&mut page, &service.store_metrics());
+        self.print_own(&mut page, service);
         let by = self
             .by_request
             .lock()
@@ -170,27 +119,28 @@ impl Metrics {
 
 impl Metrics {
     /// What has no labels.
-    fn print_own(&self, page: &mut Page) {
-        let counters: [(&str, &str, &AtomicU64); 5] = [
+    fn print_own(&self, page: &mut Page, service: &Service) {
+        let all = service.counters();
+        let counters: [(&str, &str, &Counter); 5] = [
             (
                 "write_body_bytes_total",
                 "Bytes of written bodies taken in, inflated.",
-                &self.body_bytes,
+                &all.body_bytes,
             ),
             (
                 "write_lines_rejected_total",
                 "Lines refused in writes.",
-                &self.lines_rejected,
+                &all.lines_rejected,
             ),
             (
                 "query_rows_total",
                 "Rows answered to queries.",
-                &self.rows_answered,
+                &all.rows_answered,
             ),
             (
                 "queries_cancelled_total",
                 "Queries stopped because their client went.",
-                &self.queries_cancelled,
+                &all.queries_cancelled,
             ),
             (
                 "http_response_bytes_total",
@@ -199,13 +149,13 @@ impl Metrics {
             ),
         ];
         for (name, help, value) in counters {
-            page.counter(name, help, value.load(Ordering::Relaxed));
+            page.counter(name, help, value.get());
         }
-        let gauges: [(&str, &str, &AtomicU64); 3] = [
+        let gauges: [(&str, &str, &Gauge); 3] = [
             (
                 "queries_running",
                 "Queries that compute or wait for their client.",
-                &self.queries_running,
+                &all.queries_running,
             ),
             (
                 "http_requests_running",
@@ -219,7 +169,7 @@ impl Metrics {
             ),
         ];
         for (name, help, value) in gauges {
-            page.gauge(name, help, value.load(Ordering::Relaxed));
+            page.gauge(name, help, value.get());
         }
         page.head("build_info", "1, with the version as a label.", "gauge");
         let version = env!("CARGO_PKG_VERSION");

@@ -11,7 +11,8 @@ use bytes::Bytes;
 use futures::{FutureExt, StreamExt, stream};
 use nilometer_service::executor::within;
 use nilometer_service::{
-    CancellationToken, Charged, Error as ServiceError, Param, Params, RowStream, Session, Turn,
+    CancellationToken, Charged, Error as ServiceError, Param, Params, RowStream, Sabotage, Session,
+    Turn,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -23,10 +24,12 @@ use crate::error::ErrorResponse;
 use crate::format::{Format, Writer};
 use crate::http::App;
 use crate::parameters::Parameters;
-use crate::sabotage::Sabotage;
 
 /// Chunks that wait for a slow client; then the query waits too.
 const CHUNKS_WAITING_MAX: usize = 2;
+
+/// The language of this route.
+const LANGUAGE: &str = "sql";
 
 type Chunk = Result<Bytes, ErrorResponse>;
 
@@ -35,6 +38,8 @@ pub(crate) async fn query_sql(
     RawQuery(query): RawQuery,
     request: Request,
 ) -> Result<Response, ErrorResponse> {
+    // Before anything else is found wrong: in a program without it, nothing of the request matters.
+    app.service.language(LANGUAGE)?;
     let (head, body) = request.into_parts();
     let mut parameters = Parameters::parse(query.unwrap_or_default().as_bytes());
     if head.method == Method::POST {
@@ -51,17 +56,15 @@ pub(crate) async fn query_sql(
         zone: zone_of(&app, parameters.get("timezone"))?,
     };
     let format = question.format;
-    let turn = app.query_admission.take().await?;
+    let turn = app.service.turn().await?;
     let (sender, chunks) = mpsc::channel(CHUNKS_WAITING_MAX);
     let gone = CancellationToken::new();
     let receiver = Receiver {
         chunks,
         _gone: gone.clone().drop_guard(),
     };
-    let runtime = Arc::clone(&app);
-    runtime
-        .query_runtime
-        .spawn(run(app, question, sender, gone, turn));
+    let service = Arc::clone(&app.service);
+    service.spawn(run(app, question, sender, gone, turn));
     respond(receiver, format).await
 }
 
@@ -101,7 +104,7 @@ fn zone_of(app: &App, name: Option<&str>) -> Result<Option<String>, ErrorRespons
     let Some(name) = name.filter(|name| !name.trim().is_empty()) else {
         return Ok(None);
     };
-    Ok(Some(app.sql.time_zone(name)?))
+    Ok(Some(app.service.language(LANGUAGE)?.time_zone(name)?))
 }
 
 /// The values of placeholders: an object for `$name`, an array for `$1`, `$2`, ...
@@ -158,9 +161,10 @@ async fn read_posted(
     body: Body,
     parameters: &mut Parameters,
 ) -> Result<(), ErrorResponse> {
-    let largest = Largest::of_question(&app.config);
-    let received = receive(headers, body, &app.body_memory, &app.config, largest).await?;
-    let (body, _held) = received.inflate(InflateLimits::of(&app.config, largest))?;
+    let largest = Largest::of_question(app);
+    let received = receive(headers, body, app, largest).await?;
+    let inflated = received.inflate(InflateLimits::of(app, largest))?;
+    let body = inflated.as_ref();
     if body.is_empty() {
         return Ok(());
     }
@@ -171,7 +175,7 @@ async fn read_posted(
     // What curl -d sends is a form by its name, whatever it is; no form begins like this.
     let is_object = body.trim_ascii_start().starts_with(b"{");
     if kind.starts_with("application/x-www-form-urlencoded") && !is_object {
-        let form = Parameters::parse(&body);
+        let form = Parameters::parse(body);
         for name in ["db", "q", "format", "params", "timezone"] {
             if let Some(value) = form.get(name) {
                 parameters.push(name, value.to_owned());
@@ -179,7 +183,7 @@ async fn read_posted(
         }
         return Ok(());
     }
-    let posted: Posted = serde_json::from_slice(&body).map_err(|error| {
+    let posted: Posted = serde_json::from_slice(body).map_err(|error| {
         ErrorResponse::bad_request(format!(
             "the body must be JSON such as {{\"db\": \"...\", \"q\": \"SELECT ...\", \"format\": \"json\"}}: {error}"
         ))
@@ -242,16 +246,18 @@ async fn run(
     gone: CancellationToken,
     turn: Turn,
 ) {
-    let running = app.metrics.start_query();
-    let time_max = Duration::from_millis(app.config.sql.query_ms_max);
+    let running = app.service.counters().queries_running.enter();
+    let time_max = Duration::from_millis(app.service.options().query.query_ms_max);
     let work = within(time_max, async {
         let session = question.session(gone.clone());
         let mut text = question.sql.as_str();
-        if app.has(Sabotage::DefinedAfterAnswer) && defines(text) {
+        if app.service.has(Sabotage::DefinedAfterAnswer) && defines(text) {
             define_later(&app, &question);
             text = "SELECT 1 AS done";
         }
-        let outcome = session.run(&*app.sql, text, &question.values).await?;
+        let outcome = session
+            .run(&**app.service.language(LANGUAGE)?, text, &question.values)
+            .await?;
         send(&app, outcome.into_rows(), &question, &sender).await
     });
     // An answer looks at the time when it is asked for rows, and nobody asks while a client does not read.
@@ -270,8 +276,8 @@ async fn run(
         Err(_) => false,
     };
     if is_unwanted {
-        app.metrics.count_cancelled();
-        if app.has(Sabotage::TurnKept) {
+        app.service.counters().queries_cancelled.add(1);
+        if app.service.has(Sabotage::TurnKept) {
             turn.forget();
         }
         tracing::debug!("a query was stopped because its client went");
@@ -292,7 +298,7 @@ async fn run(
 }
 
 fn time_limit(app: &App) -> ErrorResponse {
-    let limit_ms = app.config.sql.query_ms_max;
+    let limit_ms = app.service.options().query.query_ms_max;
     ServiceError::QueryTime { limit_ms }.into()
 }
 
@@ -333,7 +339,7 @@ async fn send(
             ));
         }
         let is_cut = question.format == Format::Parquet && rows > batch.num_rows();
-        if !(is_cut && app.has(Sabotage::ParquetCutShort)) {
+        if !(is_cut && app.service.has(Sabotage::ParquetCutShort)) {
             writer.batch(&batch, &mut out)?;
         }
         answer.hold(writer.held_bytes() + out.capacity())?;
@@ -345,13 +351,13 @@ async fn send(
                     return Ok(Sent::Unwanted);
                 }
             }
-            if app.has(Sabotage::TwoSnapshots) {
+            if app.service.has(Sabotage::TwoSnapshots) {
                 answer = asked_again(app, question, rows).await?;
             }
         }
     }
     writer.finish(&mut out)?;
-    app.metrics.count_answer(rows);
+    app.service.counters().rows_answered.add(rows as u64);
     let last = charged(&mut answer, &mut out);
     match sender.send(Ok(last)).await {
         Ok(()) => Ok(Sent::Whole),
@@ -388,7 +394,9 @@ async fn asked_again(
 ) -> Result<RowStream, ErrorResponse> {
     let text = format!("SELECT * FROM ({}) AS q OFFSET {skipped}", question.sql);
     let session = Session::new(&question.database);
-    let outcome = session.run(&*app.sql, &text, &question.values).await?;
+    let outcome = session
+        .run(&**app.service.language(LANGUAGE)?, &text, &question.values)
+        .await?;
     Ok(outcome.into_rows())
 }
 
@@ -399,9 +407,11 @@ fn defines(sql: &str) -> bool {
 
 /// Lets a statement of definition run when its client has its answer already.
 fn define_later(app: &Arc<App>, question: &Question) {
-    let (app, runtime) = (Arc::clone(app), Arc::clone(app));
+    let service = Arc::clone(&app.service);
     let (session, text) = (Session::new(&question.database), question.sql.clone());
-    runtime.query_runtime.spawn(async move {
-        drop(session.run(&*app.sql, &text, &Params::new()).await);
+    app.service.spawn(async move {
+        if let Ok(language) = service.language(LANGUAGE) {
+            drop(session.run(&**language, &text, &Params::new()).await);
+        }
     });
 }

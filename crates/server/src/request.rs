@@ -169,7 +169,7 @@ fn admit(app: &App, route: Option<&Route>, head: &Parts) -> Result<(), ErrorResp
             "connections-max",
         ));
     }
-    if let Some(token) = config.token.as_ref().filter(|_| !is_open) {
+    if let Some(token) = app.service.options().token.as_ref().filter(|_| !is_open) {
         auth::check(token, head)?;
     }
     check_origin(app, is_open, head)

@@ -9,12 +9,12 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderValue, Request, header};
+use futures::future::BoxFuture;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use nilometer_engine::Engine;
-use nilometer_service::{Language, Maintenance};
+use nilometer_service::{CancellationToken, Error as ServiceError, Service, Surface};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
@@ -43,9 +43,36 @@ const UNREAD_TIME_MAX: Duration = Duration::from_secs(1);
 /// Bodies come through the same buffer; a smaller one would make them slow.
 const BUFFER_BYTES_MIN: usize = 512 << 10;
 
+/// HTTP as a surface of the service.
+#[derive(Debug)]
+pub struct HttpSurface {
+    /// Where clients come.
+    pub listener: TcpListener,
+    /// Settings.
+    pub config: ServerConfig,
+}
+
+impl Surface for HttpSurface {
+    fn serve(
+        self: Box<Self>,
+        service: Arc<Service>,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, Result<(), ServiceError>> {
+        Box::pin(async move {
+            let shutdown = stop.cancelled_owned();
+            let served = serve(self.listener, service, self.config, shutdown).await;
+            served.map_err(|error| ServiceError::Surface(Box::new(error)))
+        })
+    }
+}
+
 /// Refuses an address that other machines reach without TLS and a token, unless that was asked for.
-pub fn check_bind(address: SocketAddr, config: &ServerConfig) -> Result<(), Error> {
-    match lack(config) {
+pub fn check_bind(
+    address: SocketAddr,
+    has_token: bool,
+    config: &ServerConfig,
+) -> Result<(), Error> {
+    match lack(has_token, config) {
         Some(lack) if !address.ip().is_loopback() && !config.insecure => {
             Err(Error::Insecure { address, lack })
         }
@@ -54,20 +81,19 @@ pub fn check_bind(address: SocketAddr, config: &ServerConfig) -> Result<(), Erro
 }
 
 /// What a server that other machines reach should have and this one has not.
-fn lack(config: &ServerConfig) -> Option<&'static str> {
-    match (&config.tls, &config.token) {
-        (Some(_), Some(_)) => None,
-        (Some(_), None) => Some("asks nobody for a token"),
-        (None, Some(_)) => Some("does not encrypt what it is sent, the token included"),
-        (None, None) => Some("asks nobody for a token and does not encrypt"),
+fn lack(has_token: bool, config: &ServerConfig) -> Option<&'static str> {
+    match (config.tls.is_some(), has_token) {
+        (true, true) => None,
+        (true, false) => Some("asks nobody for a token"),
+        (false, true) => Some("does not encrypt what it is sent, the token included"),
+        (false, false) => Some("asks nobody for a token and does not encrypt"),
     }
 }
 
-/// Serves an engine, asked in `sql`, until `shutdown` completes, then lets running requests finish and closes the engine.
+/// Serves HTTP until `shutdown` completes, then lets running requests finish. The store is left open.
 pub async fn serve(
     listener: TcpListener,
-    engine: Arc<Engine>,
-    sql: Arc<dyn Language>,
+    service: Arc<Service>,
     config: ServerConfig,
     shutdown: impl Future,
 ) -> Result<(), Error> {
@@ -75,35 +101,27 @@ pub async fn serve(
         op: "read the address of",
         source,
     })?;
-    check_bind(address, &config)?;
-    if let Some(lack) = lack(&config)
+    let has_token = service.options().token.is_some();
+    check_bind(address, has_token, &config)?;
+    if let Some(lack) = lack(has_token, &config)
         && !address.ip().is_loopback()
     {
         tracing::warn!(%address, "reachable from other machines, and this server {lack} (--insecure)");
     }
-    let tick = Duration::from_millis(config.maintain_tick_ms.max(1));
-    let shutdown_time_max = Duration::from_millis(config.shutdown_ms_max);
+    let options = service.options();
+    let shutdown_time_max = Duration::from_millis(options.shutdown_ms_max);
+    let answer_time_max = Duration::from_millis(options.query.query_ms_max / 2);
     let places = Places::new(config.connections_max);
     let options = ConnectionOptions {
         header_time_max: Duration::from_millis(config.header_read_ms_max.max(1)),
-        answer_time_max: Duration::from_millis(config.sql.query_ms_max / 2).max(ANSWER_TIME_MIN),
+        answer_time_max: answer_time_max.max(ANSWER_TIME_MIN),
         // What is over a limit by less than this gets an answer with the limit's name; beyond, the connection's reader
         // has its own.
         head_bytes_max: config.url_bytes_max + config.header_bytes_max + HEAD_BYTES_BEYOND,
-        tls: config.tls.as_ref().map(|tls| tls.acceptor(&engine)),
+        tls: config.tls.as_ref().map(|tls| tls.acceptor(&service)),
     };
-    let app = App::new(Arc::clone(&engine), sql, config, Some(address))?;
-    let service = routes_of(&app);
-    let maintenance = Maintenance::start(&engine, tick)?;
-    for file in engine.quarantined() {
-        tracing::warn!(
-            file = %file.file.display(),
-            offset = file.offset,
-            reason = file.reason,
-            rows = file.rows,
-            "a damaged file was put aside, and its rows are missing; `nilometer check` says more"
-        );
-    }
+    let app = App::new(service, config, Some(address));
+    let routes = routes_of(&app);
     tracing::info!(%address, "serving");
 
     let (stop, stopping) = watch::channel(false);
@@ -122,7 +140,7 @@ pub async fn serve(
                 }
                 (stream, place) = &mut coming => {
                     let open = OpenConnection { app: Arc::clone(&app), place };
-                    tasks.spawn(connection(stream, service.clone(), options.clone(), stopping.clone(), open));
+                    tasks.spawn(connection(stream, routes.clone(), options.clone(), stopping.clone(), open));
                     coming.set(accept(&listener, &places));
                 }
             }
@@ -142,19 +160,7 @@ pub async fn serve(
         );
         tasks.shutdown().await;
     }
-    // The routes hold the engine too; it closes after the last write that they started.
-    drop((service, app));
-    let close = move || {
-        maintenance.stop(shutdown_time_max);
-        engine.close()
-    };
-    match tokio::task::spawn_blocking(close).await {
-        Ok(closed) => Ok(closed?),
-        Err(error) => Err(Error::Threads {
-            what: "closing the store",
-            source: std::io::Error::other(error),
-        }),
-    }
+    Ok(())
 }
 
 /// The next connection, when it has its place.
@@ -193,7 +199,7 @@ async fn connection(
     stopping: watch::Receiver<bool>,
     open: OpenConnection,
 ) {
-    let _counted = open.app.metrics.start_connection();
+    let _counted = open.app.metrics.connections.enter();
     if let Err(error) = stream.set_nodelay(true) {
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
@@ -237,7 +243,7 @@ async fn speak(
 ) {
     let activity = &open.place.activity;
     let mut stream = StallTimeout::new(stream, Arc::clone(activity), options.answer_time_max);
-    if open.app.engine.wall_ns() < 0 {
+    if open.app.service.wall_ns() < 0 {
         // The library that speaks HTTP cannot write such a date, and fails.
         answer_bad_clock(&mut stream).await;
         return;

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nilometer_engine::Engine;
+use nilometer_service::Service;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::rustls;
 use tokio_rustls::rustls::pki_types::pem::{self, PemObject};
@@ -63,18 +63,18 @@ impl Tls {
         })
     }
 
-    pub(crate) fn acceptor(&self, engine: &Arc<Engine>) -> TlsAcceptor {
+    pub(crate) fn acceptor(&self, service: &Arc<Service>) -> TlsAcceptor {
         let mut config = rustls::ServerConfig::clone(&self.config);
-        config.time_provider = Arc::new(EngineTime(Arc::clone(engine)));
+        config.time_provider = Arc::new(StoreTime(Arc::clone(service)));
         TlsAcceptor::from(Arc::new(config))
     }
 }
 
-/// The engine's clock. The library's own reading of the time fails when that is before 1970.
+/// The store's clock. The library's own reading of the time fails when that is before 1970.
 #[derive(Debug)]
-struct EngineTime(Arc<Engine>);
+struct StoreTime(Arc<Service>);
 
-impl TimeProvider for EngineTime {
+impl TimeProvider for StoreTime {
     fn current_time(&self) -> Option<UnixTime> {
         let since = u64::try_from(self.0.wall_ns()).unwrap_or(0);
         Some(UnixTime::since_unix_epoch(Duration::from_nanos(since)))

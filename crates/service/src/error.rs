@@ -1,12 +1,15 @@
 //! Errors of the service, between a surface and the engine.
 
+mod class;
+
 use std::{fmt, io};
 
 use nilometer_engine::Error as EngineError;
 
-use crate::class::{self, Class};
 use crate::define::{DefineError, Part};
-use crate::statements::{Ended, OverMemory};
+use crate::limits::statements::{Ended, OverMemory};
+
+pub use class::Class;
 
 /// A place in a statement; both count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -79,6 +82,22 @@ pub enum Error {
     /// The query needs more memory than it, or all of them together, may use.
     #[error(transparent)]
     Memory(#[from] OverMemory),
+    /// A write took longer than it may.
+    #[error(
+        "the write did not finish within {limit_ms} ms; it may still be stored (setting write-ms-max)"
+    )]
+    WriteTime {
+        /// The limit in force.
+        limit_ms: u64,
+    },
+    /// The program was built without a language.
+    #[error(
+        "this program was built without the language '{name}' (feature '{name}' of the crate nilometer); use a build that has it"
+    )]
+    UnknownLanguage {
+        /// What it is called.
+        name: &'static str,
+    },
     /// A statement is wrong, may not run, passed a limit or failed, in the words of its language.
     #[error("{source}")]
     Statement {
@@ -104,6 +123,15 @@ pub enum Error {
     /// Nothing is begun any more.
     #[error("the server is shutting down")]
     Stopping,
+    /// Something in here broke.
+    #[error("the server failed on this {what}; its log has the details")]
+    Panicked {
+        /// What it was at.
+        what: &'static str,
+    },
+    /// A surface ended with an error, in its own words.
+    #[error(transparent)]
+    Surface(Box<dyn std::error::Error + Send + Sync>),
     /// The engine refused or failed.
     #[error("{}", class::text_of_engine(.0))]
     Engine(#[from] EngineError),
@@ -119,14 +147,18 @@ impl Error {
     /// What it means for whoever asked.
     pub fn class(&self) -> Class {
         match self {
-            Self::Threads { .. } | Self::Token { .. } => Class::Internal,
+            Self::Threads { .. }
+            | Self::Token { .. }
+            | Self::Panicked { .. }
+            | Self::Surface(_) => Class::Internal,
             Self::WrongToken => Class::Unauthorized,
             Self::QueriesWaiting { .. } => Class::TooMany,
             Self::BodyMemory { .. } | Self::Stopping => Class::Busy,
-            Self::QueryTime { .. } => Class::Time,
+            Self::QueryTime { .. } | Self::WriteTime { .. } => Class::Time,
             // Nobody is there to read this one.
             Self::Cancelled | Self::Killed { .. } => Class::Conflict,
             Self::Memory(over) => over.class(),
+            Self::UnknownLanguage { .. } => Class::Unsupported,
             Self::Statement { class, .. } => *class,
             Self::Define { .. } => Class::BadRequest,
             Self::Engine(error) => Class::of(error),
@@ -140,6 +172,7 @@ impl Error {
             Self::BodyMemory { .. } => Some("bodies-bytes-max"),
             Self::QueryTime { .. } => Some("query-ms-max"),
             Self::Memory(over) => Some(over.setting()),
+            Self::WriteTime { .. } => Some("write-ms-max"),
             Self::Statement { setting, .. } => *setting,
             Self::Engine(error) => class::setting_of_engine(error),
             _ => None,
@@ -160,6 +193,7 @@ impl Error {
             self,
             Self::QueriesWaiting { .. }
                 | Self::BodyMemory { .. }
+                | Self::WriteTime { .. }
                 | Self::Engine(EngineError::Memory { .. })
         )
     }

@@ -3,6 +3,9 @@
 //! Does: say what a language has to do, and what a statement answers. Does not: know one. The program hands its languages
 //! to the surfaces.
 
+pub(crate) mod params;
+pub(crate) mod runtime;
+
 use std::any::Any;
 use std::fmt;
 use std::pin::Pin;
@@ -16,7 +19,7 @@ use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::Error;
-use crate::params::Params;
+use params::Params;
 
 /// For whom a statement runs.
 #[derive(Debug, Clone)]

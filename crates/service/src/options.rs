@@ -1,4 +1,50 @@
-//! Limits of statements, whatever their language, and settings that are shown.
+//! Options of the service: limits that all surfaces share, those of statements among them, and settings that are shown.
+
+use crate::sabotage::Sabotage;
+use crate::token::Token;
+
+/// Options of a service. An error that a limit causes names the setting: the field's name with hyphens.
+#[derive(Debug, Clone)]
+pub struct ServiceOptions {
+    /// What surfaces ask their clients for; `None` = nothing.
+    pub token: Option<Token>,
+    /// Writes that run at one time; others wait.
+    pub writes_max: usize,
+    /// How long a write may take.
+    pub write_ms_max: u64,
+    /// Queries that run at one time.
+    pub queries_max: usize,
+    /// Queries that wait for their turn.
+    pub queries_waiting_max: usize,
+    /// Bytes of all request bodies in memory at one time.
+    pub bodies_bytes_max: usize,
+    /// How long running requests may take to end after a stop was asked for, and a compaction after them.
+    pub shutdown_ms_max: u64,
+    /// How often the engine is asked whether there is maintenance to do.
+    pub maintain_tick_ms: u64,
+    /// Limits of queries.
+    pub query: QueryOptions,
+    /// A planted bug, for the simulation only.
+    #[doc(hidden)]
+    pub sabotage: Option<Sabotage>,
+}
+
+impl Default for ServiceOptions {
+    fn default() -> Self {
+        Self {
+            token: None,
+            writes_max: 256,
+            write_ms_max: 60_000,
+            queries_max: 64,
+            queries_waiting_max: 256,
+            bodies_bytes_max: 1 << 30,
+            shutdown_ms_max: 10_000,
+            maintain_tick_ms: 100,
+            query: QueryOptions::default(),
+            sabotage: None,
+        }
+    }
+}
 
 /// Limits of statements. Each is named in the error that it causes.
 #[derive(Debug, Clone)]

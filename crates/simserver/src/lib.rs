@@ -31,7 +31,7 @@ pub use shrink::shrink;
 pub fn explain(
     plan: &Plan,
     failure: &Failure,
-    sabotage: Option<nilometer_server::Sabotage>,
+    sabotage: Option<nilometer_service::Sabotage>,
 ) -> String {
     let (short, failure) = shrink(plan, failure.clone(), sabotage);
     format!(

@@ -4,7 +4,7 @@
 
 use std::process::ExitCode;
 
-use nilometer_server::Sabotage;
+use nilometer_service::Sabotage;
 use nilometer_simserver::{Counts, Finding, explain, random_plan, run, shrink};
 use nilometer_soak::{Broken, Simulation};
 

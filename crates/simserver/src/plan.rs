@@ -5,8 +5,8 @@ use std::fmt;
 use nilometer_engine::CompactionOptions;
 use nilometer_engine::Options;
 use nilometer_engine::disk::CrashPlan;
-use nilometer_query::SqlOptions;
-use nilometer_server::{Sabotage, ServerConfig};
+use nilometer_server::ServerConfig;
+use nilometer_service::{QueryOptions, Sabotage, ServiceOptions};
 
 use crate::client::Ending;
 use crate::model::{OpId, Tables};
@@ -183,15 +183,15 @@ pub enum Step {
 /// Settings of the server and its store that a plan chooses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// [`ServerConfig::queries_max`]
+    /// [`ServiceOptions::queries_max`]
     pub queries_max: usize,
-    /// [`ServerConfig::queries_waiting_max`]
+    /// [`ServiceOptions::queries_waiting_max`]
     pub queries_waiting_max: usize,
-    /// [`ServerConfig::writes_max`]
+    /// [`ServiceOptions::writes_max`]
     pub writes_max: usize,
     /// [`ServerConfig::body_bytes_max`]
     pub body_bytes_max: usize,
-    /// [`ServerConfig::bodies_bytes_max`]
+    /// [`ServiceOptions::bodies_bytes_max`]
     pub bodies_bytes_max: usize,
     /// [`ServerConfig::answer_rows_max`]
     pub answer_rows_max: usize,
@@ -199,7 +199,7 @@ pub struct Limits {
     pub answer_pretty_rows_max: usize,
     /// Bytes of an answer that leave together.
     pub answer_chunk_bytes: usize,
-    /// [`SqlOptions::query_memory_bytes_max`]
+    /// [`QueryOptions::query_memory_bytes_max`]
     pub query_memory_bytes_max: usize,
     /// [`Options::flush_rows`]
     pub flush_rows: u64,
@@ -236,27 +236,34 @@ impl Limits {
         }
     }
 
-    /// The server's.
-    pub(crate) fn config(&self, sabotage: Option<Sabotage>) -> ServerConfig {
-        ServerConfig {
+    /// The service's.
+    pub(crate) fn service(&self, sabotage: Option<Sabotage>) -> ServiceOptions {
+        ServiceOptions {
             queries_max: self.queries_max,
             queries_waiting_max: self.queries_waiting_max,
             writes_max: self.writes_max,
-            body_bytes_max: self.body_bytes_max,
-            body_compressed_bytes_max: self.body_bytes_max,
-            bodies_bytes_max: self.bodies_bytes_max,
-            body_read_ms_max: BODY_READ_MS_MAX,
             write_ms_max: WRITE_MS_MAX,
-            answer_rows_max: self.answer_rows_max,
-            answer_pretty_rows_max: self.answer_pretty_rows_max,
-            answer_chunk_bytes: self.answer_chunk_bytes,
-            sql: SqlOptions {
+            bodies_bytes_max: self.bodies_bytes_max,
+            query: QueryOptions {
                 threads: 1,
                 query_memory_bytes_max: self.query_memory_bytes_max,
                 query_ms_max: QUERY_MS_MAX,
-                ..SqlOptions::default()
+                ..QueryOptions::default()
             },
             sabotage,
+            ..ServiceOptions::default()
+        }
+    }
+
+    /// The server's.
+    pub(crate) fn config(&self) -> ServerConfig {
+        ServerConfig {
+            body_bytes_max: self.body_bytes_max,
+            body_compressed_bytes_max: self.body_bytes_max,
+            body_read_ms_max: BODY_READ_MS_MAX,
+            answer_rows_max: self.answer_rows_max,
+            answer_pretty_rows_max: self.answer_pretty_rows_max,
+            answer_chunk_bytes: self.answer_chunk_bytes,
             ..ServerConfig::default()
         }
     }

@@ -16,7 +16,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::http::Request;
-use nilometer_server::Sabotage;
+use nilometer_service::Sabotage;
 use rand::SeedableRng;
 use rand_xoshiro::Xoshiro256PlusPlus;
 

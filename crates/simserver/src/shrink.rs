@@ -3,7 +3,7 @@
 //! Does: drop steps as long as some promise is still broken, within a bounded number of runs. Does not: change a step, so
 //! that a seed and the numbers of its steps say which plan it is; or insist on the same words of the failure.
 
-use nilometer_server::Sabotage;
+use nilometer_service::Sabotage;
 
 use crate::plan::Plan;
 use crate::run::{Failure, run};

@@ -10,8 +10,8 @@ use clap::Args;
 use nilometer_bench::workload::{Spec, Workload};
 use nilometer_bench::{FileFormat, LoadOptions, LoadReport, generate, load, queries};
 use nilometer_engine::{Engine, Options};
-use nilometer_query::Sql;
-use nilometer_server::ServerConfig;
+use nilometer_server::{HttpSurface, ServerConfig};
+use nilometer_service::{Service, ServiceOptions};
 use tokio::sync::oneshot;
 
 use crate::print::{self, grouped, thousands};
@@ -66,9 +66,12 @@ impl LocalServer {
                 let stop = async {
                     drop(stopped.await);
                 };
+                let options = ServiceOptions::default();
+                let languages = nilometer::languages(&served, &options.query)?;
                 let config = ServerConfig::default();
-                let sql = Arc::new(Sql::new(Arc::clone(&served), config.sql.clone())?);
-                nilometer_server::serve(listener, served, sql, config, stop).await?;
+                let http = HttpSurface { listener, config };
+                let service = Service::new(served, languages, options)?;
+                service.serve(vec![Box::new(http)], stop).await?;
                 Ok(())
             })
         });

@@ -11,9 +11,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use nilometer_engine::Engine;
-use nilometer_query::{ShownSetting, Sql};
-use nilometer_server::{AccessLog, Hosts, Origins, PemFile, ServerConfig, Tls, Token};
+use nilometer_server::{AccessLog, Hosts, HttpSurface, Origins, PemFile, ServerConfig, Tls};
+use nilometer_service::{Service, ServiceOptions, ShownSetting, Token};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::print;
@@ -96,6 +95,13 @@ enum AccessLevel {
     Debug,
 }
 
+/// Settings of a server, by the crate that they are for.
+#[derive(Debug, Default)]
+struct Settings {
+    service: ServiceOptions,
+    http: ServerConfig,
+}
+
 macro_rules! limits {
     ($($(#[$doc:meta])* $name:ident: $kind:ty, $value_name:literal, $env:literal, $($path:ident).+;)*) => {
         /// Limits of requests.
@@ -103,15 +109,15 @@ macro_rules! limits {
         #[command(next_help_heading = "Limits")]
         pub(crate) struct LimitArgs {
             $($(#[$doc])*
-            #[arg(long, value_name = $value_name, env = $env, default_value_t = ServerConfig::default().$($path).+)]
+            #[arg(long, value_name = $value_name, env = $env, default_value_t = Settings::default().$($path).+)]
             $name: $kind,)*
         }
 
         impl LimitArgs {
-            fn config(&self) -> ServerConfig {
-                let mut config = ServerConfig::default();
-                $(config.$($path).+ = self.$name;)*
-                config
+            fn settings(&self) -> Settings {
+                let mut settings = Settings::default();
+                $(settings.$($path).+ = self.$name;)*
+                settings
             }
         }
     };
@@ -119,49 +125,49 @@ macro_rules! limits {
 
 limits! {
     /// Largest request body after decompression, in bytes.
-    body_bytes_max: usize, "BYTES", "NILOMETER_BODY_BYTES_MAX", body_bytes_max;
+    body_bytes_max: usize, "BYTES", "NILOMETER_BODY_BYTES_MAX", http.body_bytes_max;
     /// Largest compressed request body as sent, in bytes.
-    body_compressed_bytes_max: usize, "BYTES", "NILOMETER_BODY_COMPRESSED_BYTES_MAX", body_compressed_bytes_max;
+    body_compressed_bytes_max: usize, "BYTES", "NILOMETER_BODY_COMPRESSED_BYTES_MAX", http.body_compressed_bytes_max;
     /// How many times larger a body may become by decompression.
-    body_ratio_max: usize, "N", "NILOMETER_BODY_RATIO_MAX", body_ratio_max;
+    body_ratio_max: usize, "N", "NILOMETER_BODY_RATIO_MAX", http.body_ratio_max;
     /// Memory for all request bodies at one time, in bytes.
-    bodies_bytes_max: usize, "BYTES", "NILOMETER_BODIES_BYTES_MAX", bodies_bytes_max;
+    bodies_bytes_max: usize, "BYTES", "NILOMETER_BODIES_BYTES_MAX", service.bodies_bytes_max;
     /// Longest path and query string of a request, in bytes; send longer statements in the body.
-    url_bytes_max: usize, "BYTES", "NILOMETER_URL_BYTES_MAX", url_bytes_max;
+    url_bytes_max: usize, "BYTES", "NILOMETER_URL_BYTES_MAX", http.url_bytes_max;
     /// Largest headers of a request, in bytes.
-    header_bytes_max: usize, "BYTES", "NILOMETER_HEADER_BYTES_MAX", header_bytes_max;
+    header_bytes_max: usize, "BYTES", "NILOMETER_HEADER_BYTES_MAX", http.header_bytes_max;
     /// Time limit for receiving a request body, in milliseconds.
-    body_read_ms_max: u64, "MS", "NILOMETER_BODY_READ_MS_MAX", body_read_ms_max;
+    body_read_ms_max: u64, "MS", "NILOMETER_BODY_READ_MS_MAX", http.body_read_ms_max;
     /// Time limit for receiving the headers of a request, in milliseconds.
-    header_read_ms_max: u64, "MS", "NILOMETER_HEADER_READ_MS_MAX", header_read_ms_max;
+    header_read_ms_max: u64, "MS", "NILOMETER_HEADER_READ_MS_MAX", http.header_read_ms_max;
     /// Time limit of a write, in milliseconds.
-    write_ms_max: u64, "MS", "NILOMETER_WRITE_MS_MAX", write_ms_max;
+    write_ms_max: u64, "MS", "NILOMETER_WRITE_MS_MAX", service.write_ms_max;
     /// Writes that run at the same time.
-    writes_max: usize, "N", "NILOMETER_WRITES_MAX", writes_max;
+    writes_max: usize, "N", "NILOMETER_WRITES_MAX", service.writes_max;
     /// Open connections at the same time.
-    connections_max: usize, "N", "NILOMETER_CONNECTIONS_MAX", connections_max;
+    connections_max: usize, "N", "NILOMETER_CONNECTIONS_MAX", http.connections_max;
     /// Queries that run at the same time.
-    queries_max: usize, "N", "NILOMETER_QUERIES_MAX", queries_max;
+    queries_max: usize, "N", "NILOMETER_QUERIES_MAX", service.queries_max;
     /// Queries that may wait to run.
-    queries_waiting_max: usize, "N", "NILOMETER_QUERIES_WAITING_MAX", queries_waiting_max;
+    queries_waiting_max: usize, "N", "NILOMETER_QUERIES_WAITING_MAX", service.queries_waiting_max;
     /// Largest number of rows in a query result.
-    answer_rows_max: usize, "N", "NILOMETER_ANSWER_ROWS_MAX", answer_rows_max;
+    answer_rows_max: usize, "N", "NILOMETER_ANSWER_ROWS_MAX", http.answer_rows_max;
     /// Largest number of rows in a query result in the format pretty.
-    answer_pretty_rows_max: usize, "N", "NILOMETER_ANSWER_PRETTY_ROWS_MAX", answer_pretty_rows_max;
+    answer_pretty_rows_max: usize, "N", "NILOMETER_ANSWER_PRETTY_ROWS_MAX", http.answer_pretty_rows_max;
     /// Time limit for running requests, and then for a compaction, to finish on shutdown, in milliseconds.
-    shutdown_ms_max: u64, "MS", "NILOMETER_SHUTDOWN_MS_MAX", shutdown_ms_max;
+    shutdown_ms_max: u64, "MS", "NILOMETER_SHUTDOWN_MS_MAX", service.shutdown_ms_max;
     /// Memory limit of one query, in bytes.
-    query_memory_bytes_max: usize, "BYTES", "NILOMETER_QUERY_MEMORY_BYTES_MAX", sql.query_memory_bytes_max;
+    query_memory_bytes_max: usize, "BYTES", "NILOMETER_QUERY_MEMORY_BYTES_MAX", service.query.query_memory_bytes_max;
     /// Memory limit of all queries together, in bytes.
-    queries_memory_bytes_max: usize, "BYTES", "NILOMETER_QUERIES_MEMORY_BYTES_MAX", sql.queries_memory_bytes_max;
+    queries_memory_bytes_max: usize, "BYTES", "NILOMETER_QUERIES_MEMORY_BYTES_MAX", service.query.queries_memory_bytes_max;
     /// Time limit of a query, in milliseconds.
-    query_ms_max: u64, "MS", "NILOMETER_QUERY_MS_MAX", sql.query_ms_max;
+    query_ms_max: u64, "MS", "NILOMETER_QUERY_MS_MAX", service.query.query_ms_max;
     /// Longest SQL statement, in bytes.
-    sql_bytes_max: usize, "BYTES", "NILOMETER_SQL_BYTES_MAX", sql.sql_bytes_max;
+    sql_bytes_max: usize, "BYTES", "NILOMETER_SQL_BYTES_MAX", service.query.sql_bytes_max;
     /// Largest number of operators in a statement.
-    sql_operators_max: usize, "N", "NILOMETER_SQL_OPERATORS_MAX", sql.sql_operators_max;
+    sql_operators_max: usize, "N", "NILOMETER_SQL_OPERATORS_MAX", service.query.sql_operators_max;
     /// Largest number of buckets that gap filling may produce.
-    gapfill_buckets_max: usize, "N", "NILOMETER_GAPFILL_BUCKETS_MAX", sql.gapfill_buckets_max;
+    gapfill_buckets_max: usize, "N", "NILOMETER_GAPFILL_BUCKETS_MAX", service.query.gapfill_buckets_max;
 }
 
 /// Names such as `localhost` are fine too.
@@ -179,9 +185,9 @@ pub(crate) fn run(args: &ServeArgs, settings: Vec<ShownSetting>) -> anyhow::Resu
     let data = args.data.as_deref().context(
         "no data directory; give --data DIR, set NILOMETER_DATA, or put data = \"DIR\" into the file of --config",
     )?;
-    let mut config = args.config()?;
-    config.sql.settings = settings;
-    nilometer_server::check_bind(args.http_bind, &config)?;
+    let mut all = args.settings()?;
+    all.service.query.settings = settings;
+    all.check_bind(args.http_bind)?;
     nilometer_service::use_few_arenas();
     log::start(args.log.log_format, &args.log.log_level);
     raise_file_limit();
@@ -202,30 +208,38 @@ pub(crate) fn run(args: &ServeArgs, settings: Vec<ShownSetting>) -> anyhow::Resu
         .build()
         .context("cannot start the network threads")?;
     let engine = Arc::new(engine);
-    let sql = Arc::new(Sql::new(Arc::clone(&engine), config.sql.clone())?);
-    runtime.block_on(listen(args.http_bind, engine, sql, config))
+    let languages = nilometer::languages(&engine, &all.service.query)?;
+    let service = Service::new(engine, languages, all.service)?;
+    runtime.block_on(listen(args.http_bind, service, all.http))
 }
 
 impl ServeArgs {
-    fn config(&self) -> anyhow::Result<ServerConfig> {
-        let mut config = self.limits.config();
+    fn settings(&self) -> anyhow::Result<Settings> {
+        let mut settings = self.limits.settings();
+        settings.service.token = self.access.token()?;
+        let config = &mut settings.http;
         config.insecure = self.insecure;
         config.tls = self.access.tls()?;
-        config.token = self.access.token()?;
         config.cors_origins = self.access.http_cors_origins.clone().unwrap_or_default();
         config.hosts = self.access.http_hosts.clone().unwrap_or_default();
         config.access_log = match self.log.access_log {
             AccessLevel::Info => AccessLog::Info,
             AccessLevel::Debug => AccessLog::Debug,
         };
-        Ok(config)
+        Ok(settings)
     }
 
     /// Whether a server would start with this, as far as settings go.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
+        self.settings()?.check_bind(self.http_bind)
+    }
+}
+
+impl Settings {
+    fn check_bind(&self, address: SocketAddr) -> anyhow::Result<()> {
+        let has_token = self.service.token.is_some();
         Ok(nilometer_server::check_bind(
-            self.http_bind,
-            &self.config()?,
+            address, has_token, &self.http,
         )?)
     }
 }
@@ -288,8 +302,7 @@ fn raise_file_limit() {
 
 async fn listen(
     address: SocketAddr,
-    engine: Arc<Engine>,
-    sql: Arc<Sql>,
+    service: Arc<Service>,
     config: ServerConfig,
 ) -> anyhow::Result<()> {
     let listener = tokio::net::TcpListener::bind(address)
@@ -304,7 +317,8 @@ async fn listen(
     let stop = stop_signal().context("cannot listen for signals")?;
     let scheme = config.tls.as_ref().map_or("http", |_| "https");
     print::line(format!("listening on {scheme}://{address}"));
-    nilometer_server::serve(listener, engine, sql, config, stop).await?;
+    let http = HttpSurface { listener, config };
+    service.serve(vec![Box::new(http)], stop).await?;
     Ok(())
 }
 

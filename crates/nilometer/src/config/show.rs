@@ -4,7 +4,7 @@ use anyhow::Context;
 use clap::parser::ValueSource;
 use clap::{Arg, Args, Command, ValueEnum};
 use nilometer_engine::nearest;
-use nilometer_query::ShownSetting;
+use nilometer_service::ShownSetting;
 use serde_json::{Map, Value, json};
 
 use super::{Merged, SettingType, id_of, settings};

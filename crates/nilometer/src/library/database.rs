@@ -1,30 +1,25 @@
 //! An open data directory with everything that it needs to run by itself.
 //!
-//! Does: open and close the store, keep its maintenance threads and the runtime for queries, keep sessions for
-//! writers. Does not:
-//! know line protocol or SQL; the crates below do.
+//! Does: open and close the store, with the service that surfaces stand on too. Does not: know line protocol or SQL; the
+//! crates below do.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::Arc;
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::Schema;
 use nilometer_engine::ingest::{Missing, OnConflict, Target, TypedReport, WriteReport};
 use nilometer_engine::{Engine, Error as EngineError, ingest};
 use nilometer_lineproto::Precision;
-use nilometer_query::{Sql, SqlOptions};
-use nilometer_service::{Maintenance, QueryRuntime, Scope, Sessions, WhenMissing, open_store};
+use nilometer_service::{
+    QueryOptions, Scope, Service, ServiceOptions, Session as ServiceSession, WhenMissing,
+    open_store,
+};
 
 use crate::library::error::Error;
+use crate::library::languages::languages;
 use crate::library::rows::{RowStream, Rows, begin};
 use crate::library::session::Session;
-
-/// How often the store is asked whether there is maintenance to do.
-const MAINTENANCE_TICK: Duration = Duration::from_millis(100);
-
-/// How long closing waits for a compaction; what it was at begins anew after the next start.
-const MAINTENANCE_STOP_MAX: Duration = Duration::from_secs(10);
 
 /// How a database is opened.
 #[derive(Debug, Clone)]
@@ -32,7 +27,7 @@ pub struct Options {
     /// Settings of the store.
     pub store: nilometer_engine::Options,
     /// Limits of queries.
-    pub sql: SqlOptions,
+    pub sql: QueryOptions,
     /// Make the data directory if there is none.
     pub create: bool,
     /// Run threads that turn rows in memory into files, and merge files. Without them, writers do the first when memory
@@ -44,7 +39,7 @@ impl Default for Options {
     fn default() -> Self {
         Self {
             store: nilometer_engine::Options::default(),
-            sql: SqlOptions::default(),
+            sql: QueryOptions::default(),
             create: true,
             maintain: true,
         }
@@ -77,12 +72,7 @@ pub fn open(dir: impl AsRef<Path>) -> Result<Database, Error> {
 /// ```
 #[derive(Debug)]
 pub struct Database {
-    engine: Arc<Engine>,
-    pub(crate) sql: Arc<Sql>,
-    pub(crate) queries: QueryRuntime,
-    /// Taken when dropped.
-    maintenance: Mutex<Option<Maintenance>>,
-    sessions: Sessions,
+    pub(crate) service: Arc<Service>,
 }
 
 impl Database {
@@ -95,26 +85,22 @@ impl Database {
             });
         }
         let engine = Arc::new(open_store(dir, options.store)?);
-        let queries = QueryRuntime::start(options.sql.threads)?;
-        let sql = Arc::new(Sql::new(Arc::clone(&engine), options.sql)?);
-        let maintenance = if options.maintain {
-            Some(Maintenance::start(&engine, MAINTENANCE_TICK)?)
-        } else {
-            None
+        let languages = languages(&engine, &options.sql)?;
+        let shared = ServiceOptions {
+            query: options.sql,
+            ..ServiceOptions::default()
         };
-        Ok(Self {
-            sessions: Sessions::new(Arc::clone(&engine)),
-            engine,
-            sql,
-            queries,
-            maintenance: Mutex::new(maintenance),
-        })
+        let service = Service::new(engine, languages, shared)?;
+        if options.maintain {
+            service.maintain()?;
+        }
+        Ok(Self { service })
     }
 
     /// Makes a database in the store; `false` = it was there already. [`Database::write_line_protocol`] does it by
     /// itself.
     pub fn create_database(&self, name: &str) -> Result<bool, Error> {
-        Ok(self.engine.create_database(name)?)
+        Ok(self.engine().create_database(name)?)
     }
 
     /// Writes the points of `lines` to a database, which is made if there is none of that name. Tables, tags and fields
@@ -309,18 +295,16 @@ impl Database {
 
     /// The engine below, for what has no method here: deletes, changes of the schema, backups, metrics.
     pub fn engine(&self) -> &Arc<Engine> {
-        &self.engine
+        self.service.engine()
     }
 
     /// Stops maintenance and writes what is in memory to a segment, so that the next start has nothing to read.
-    pub fn close(mut self) -> Result<(), Error> {
-        self.stop();
-        self.sessions.clear();
-        Ok(self.engine.close()?)
+    pub fn close(self) -> Result<(), Error> {
+        Ok(self.service.close()?)
     }
 
     fn begin(&self, database: &str, statement: &str) -> crate::library::rows::Begun {
-        begin(&self.queries, &self.sql, database, statement)
+        begin(&self.service, ServiceSession::new(database), statement)
     }
 
     fn with_session<T>(
@@ -330,21 +314,8 @@ impl Database {
     ) -> Result<T, Error> {
         let scope = Scope::of_database(database);
         let when_missing = WhenMissing::Create(&|_| Ok(()));
-        Ok(self.sessions.write(&scope, when_missing, write)?)
-    }
-
-    fn stop(&mut self) {
-        let maintenance = self.maintenance.get_mut();
-        if let Some(maintenance) = maintenance.unwrap_or_else(PoisonError::into_inner).take() {
-            maintenance.stop(MAINTENANCE_STOP_MAX);
-        }
-        self.queries.stop();
-    }
-}
-
-impl Drop for Database {
-    fn drop(&mut self) {
-        self.stop();
+        let sessions = self.service.sessions();
+        Ok(sessions.write(&scope, when_missing, write)?)
     }
 }
 
@@ -403,9 +374,9 @@ mod tests {
     fn rows_that_nobody_reads_to_the_end_stop_their_query() {
         let scratch = tempfile::tempdir().unwrap();
         // One thread: it would still be busy with the first, if that had not stopped.
-        let sql = SqlOptions {
+        let sql = QueryOptions {
             threads: 1,
-            ..SqlOptions::default()
+            ..QueryOptions::default()
         };
         let options = Options {
             sql,

@@ -10,14 +10,16 @@ use std::task::{Context, Poll};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch};
 use arrow::datatypes::SchemaRef;
 use futures::{Stream, StreamExt};
-use nilometer_query::Sql;
-use nilometer_service::QueryRuntime;
+use nilometer_service::{Error as ServiceError, Language, Params, Service, Session};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::library::error::Error;
 
 /// Batches that wait for a slow reader.
 const BATCHES_WAITING_MAX: usize = 4;
+
+/// The language of [`Database::sql`](crate::Database::sql).
+pub(crate) const LANGUAGE: &str = "sql";
 
 /// What the queue carries; `None` = that was all. A queue that ends without it belonged to a query that broke off.
 type Message = Option<Result<RecordBatch, Error>>;
@@ -123,26 +125,22 @@ pub(crate) fn done() -> Begun {
 }
 
 /// Starts a query; on a runtime that was stopped there is no answer.
-pub(crate) fn begin(
-    runtime: &QueryRuntime,
-    sql: &Arc<Sql>,
-    database: &str,
-    statement: &str,
-) -> Begun {
+pub(crate) fn begin(service: &Service, session: Session, statement: &str) -> Begun {
     let (plan, planned) = oneshot::channel();
     let (sender, batches) = mpsc::channel(BATCHES_WAITING_MAX);
-    let sql = Arc::clone(sql);
-    let (database, statement) = (database.to_owned(), statement.to_owned());
-    runtime.spawn(async move {
+    // Without the service: threads end with the database, whatever its queries are at.
+    let language = service.language(LANGUAGE).map(Arc::clone);
+    let statement = statement.to_owned();
+    service.spawn(async move {
         let answer = tokio::select! {
             () = sender.closed() => return,
-            answer = sql.query(&database, &statement) => answer,
+            answer = answer(language, &session, &statement) => answer,
         };
         let mut answer = match answer {
             Ok(answer) => answer,
             Err(error) => {
                 // Whoever does not listen any more does not need the error either.
-                let _ = plan.send(Err(error.into()));
+                let _ = plan.send(Err(Error::of_query(error)));
                 return;
             }
         };
@@ -155,11 +153,20 @@ pub(crate) fn begin(
                 batch = answer.next() => batch,
             };
             let is_last = batch.is_none();
-            let message = batch.map(|batch| batch.map_err(Error::from));
+            let message = batch.map(|batch| batch.map_err(Error::of_query));
             if sender.send(message).await.is_err() || is_last {
                 return;
             }
         }
     });
     Begun { planned, batches }
+}
+
+async fn answer(
+    language: Result<Arc<dyn Language>, ServiceError>,
+    session: &Session,
+    statement: &str,
+) -> Result<nilometer_service::RowStream, ServiceError> {
+    let outcome = session.run(&*language?, statement, &Params::new()).await?;
+    Ok(outcome.into_rows())
 }

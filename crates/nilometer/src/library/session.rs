@@ -2,12 +2,11 @@
 //!
 //! Does: remember what `SET TIME ZONE` sets, and run statements with it. Does not: keep anything in the store.
 
-use nilometer_query::session_change;
 use nilometer_service::{Session as ServiceSession, SessionChange};
 
 use crate::library::database::Database;
 use crate::library::error::Error;
-use crate::library::rows::{Begun, RowStream, Rows, begin, done};
+use crate::library::rows::{Begun, LANGUAGE, RowStream, Rows, begin, done};
 
 /// Statements one after the other, in one database and one time zone: times without an offset are in it, and
 /// `SET TIME ZONE` changes it for those that follow. Without that it is UTC.
@@ -60,22 +59,20 @@ impl<'a> Session<'a> {
 
     /// Sets the time zone by its name, such as `Europe/Berlin`, or as an offset, such as `+02:00`.
     pub fn set_time_zone(&mut self, zone: &str) -> Result<(), Error> {
-        let zone = self.database.sql.in_zone(zone)?.time_zone().to_owned();
+        let language = self.database.service.language(LANGUAGE)?;
+        let zone = language.time_zone(zone).map_err(Error::of_query)?;
         self.session.change(SessionChange::Zone(Some(zone)));
         Ok(())
     }
 
     fn begin(&mut self, statement: &str) -> Result<Begun, Error> {
-        if let Some(change) = session_change(statement)? {
-            self.session.change(change);
+        let service = &self.database.service;
+        let language = service.language(LANGUAGE)?;
+        let set = self.session.set(&**language, statement);
+        if set.map_err(Error::of_query)? {
             return Ok(done());
         }
-        let sql = match &self.session.zone {
-            Some(zone) => self.database.sql.in_zone(zone)?.into(),
-            None => self.database.sql.clone(),
-        };
-        let queries = &self.database.queries;
-        Ok(begin(queries, &sql, &self.session.database, statement))
+        Ok(begin(service, self.session.clone(), statement))
     }
 }
 

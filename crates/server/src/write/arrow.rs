@@ -6,7 +6,6 @@
 mod messages;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use arrow::array::RecordBatch;
 use arrow::buffer::Buffer;
@@ -15,22 +14,17 @@ use arrow_ipc::reader::StreamDecoder;
 use axum::extract::{RawQuery, Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use nilometer_engine::ingest::{
-    Missing, OnConflict, SeenKeys, Session, Target as TypedTarget, TypedReport, likely_tags,
-};
-use nilometer_engine::{Duplicates, Engine, Error as EngineError, TIME_COLUMN};
-use nilometer_service::Scope;
-use nilometer_service::executor::within;
+use nilometer_engine::ingest::{OnConflict, SeenKeys, TypedReport};
+use nilometer_engine::{Duplicates, Error as EngineError, TIME_COLUMN};
+use nilometer_service::{RowTarget, Scope, Service, catch_panic};
 use serde_json::{Value, json};
 
-use super::{Target, run_blocking, time_limit};
 use crate::body::Encoding;
 use crate::error::ErrorResponse;
 use crate::http::App;
 use crate::idempotency;
 use crate::parameters::Parameters;
 use messages::Messages;
-use nilometer_service::catch_panic;
 
 /// Keys of one stream that are remembered, to count rows that are merged with those of an earlier batch.
 const SEEN_KEYS_MAX: usize = 1 << 18;
@@ -72,19 +66,9 @@ pub(crate) async fn write_arrow(
 /// Where rows go.
 #[derive(Debug)]
 struct ArrowTarget {
-    target: Target,
-    table: String,
+    rows: RowTarget,
     /// The column that has the times, if it is called otherwise.
     time: Option<String>,
-    /// What becomes tags of a table or of columns that are not there yet; `None` = dictionary-encoded text, and of a new
-    /// table what looks like it.
-    tags: Option<Vec<String>>,
-    adds_columns: bool,
-    /// The table is not there, and nobody has said which of its columns are tags.
-    guesses_tags: bool,
-    /// What the table does with duplicates, or will once it was made.
-    duplicates: Duplicates,
-    on_conflict: OnConflict,
     /// Names the stream; each of its batches has a name made of it.
     key: Option<[u8; 16]>,
 }
@@ -121,14 +105,17 @@ impl ArrowTarget {
         let schema = schema.map(str::to_owned);
         let scope = Scope { database, schema };
         Ok(Self {
-            target: Target::of_rows(scope, creates),
-            table,
+            rows: RowTarget {
+                scope,
+                creates,
+                table,
+                tags,
+                adds_columns,
+                guesses_tags,
+                duplicates,
+                on_conflict,
+            },
             time: time.map(str::to_owned),
-            tags,
-            adds_columns,
-            guesses_tags,
-            duplicates,
-            on_conflict,
             key,
         })
     }
@@ -170,7 +157,7 @@ fn duplicates(
     table: &str,
     creates: bool,
 ) -> Result<Option<Duplicates>, ErrorResponse> {
-    let snapshot = app.engine.snapshot();
+    let snapshot = app.service.snapshot();
     let Some(default) = snapshot.default_schema(database) else {
         if creates {
             return Ok(None);
@@ -262,19 +249,15 @@ async fn write_stream(
         decoder: StreamDecoder::new(),
         seen: SeenKeys::new(SEEN_KEYS_MAX),
     };
-    let time_max = Duration::from_millis(app.config.write_ms_max);
     while let Some(message) = messages.next().await? {
         let bytes = message.len();
         let (place, nth) = (Arc::clone(place), written.batches);
-        let work = write_message(app, place, state, message, nth);
-        let (back, reports) = within(time_max, work)
-            .await
-            .ok_or_else(|| time_limit(app))??;
+        let (back, reports) = write_message(app, place, state, message, nth).await?;
         state = back;
         for report in &reports {
             written.add(report);
         }
-        app.metrics.count_body(bytes);
+        app.service.counters().body_bytes.add(bytes as u64);
     }
     Ok(())
 }
@@ -288,7 +271,7 @@ async fn write_message(
     message: Vec<u8>,
     nth: u64,
 ) -> Result<(StreamState, Vec<TypedReport>), ErrorResponse> {
-    run_blocking(Arc::clone(app), move |app| {
+    let work = move |service: &Service| {
         let mut buffer = Buffer::from(message);
         let mut reports = Vec::new();
         while !buffer.is_empty() {
@@ -300,12 +283,12 @@ async fn write_message(
             };
             if let Some(batch) = batch {
                 let nth = nth + reports.len() as u64;
-                reports.push(write_batch(app, &place, &batch, nth, &mut state.seen)?);
+                reports.push(write_batch(service, &place, &batch, nth, &mut state.seen)?);
             }
         }
         Ok((state, reports))
-    })
-    .await
+    };
+    app.service.write(work).await
 }
 
 fn unreadable(why: &dyn std::fmt::Display) -> ErrorResponse {
@@ -313,7 +296,7 @@ fn unreadable(why: &dyn std::fmt::Display) -> ErrorResponse {
 }
 
 fn write_batch(
-    app: &App,
+    service: &Service,
     place: &ArrowTarget,
     batch: &RecordBatch,
     nth: u64,
@@ -324,42 +307,8 @@ fn write_batch(
         None => None,
     };
     let batch = renamed.as_ref().unwrap_or(batch);
-    Ok(write_rows(app, place, batch, nth, seen)?)
-}
-
-fn write_rows(
-    app: &App,
-    place: &ArrowTarget,
-    batch: &RecordBatch,
-    nth: u64,
-    seen: &mut SeenKeys,
-) -> Result<TypedReport, EngineError> {
-    app.engine
-        .check_batch(batch.num_rows(), batch.num_columns())?;
-    let scope = &place.target.scope;
-    let target = TypedTarget {
-        schema: scope.schema.as_deref(),
-        table: &place.table,
-    };
-    // The first batch decides of a new table; what is there stays as it is.
-    let guessed = (place.guesses_tags && nth == 0).then(|| likely_tags(batch));
-    let missing = Missing {
-        tags: place.tags.as_deref().or(guessed.as_deref()),
-        adds_columns: place.adds_columns,
-        duplicates: place.duplicates,
-    };
-    let conflicts = place.on_conflict;
-    let check = |engine: &Arc<Engine>| {
-        Session::check_rows_for_new(engine, target, batch, missing, conflicts)
-    };
-    let when_missing = place.target.when_missing(&check);
-    app.sessions.write(scope, when_missing, |session| {
-        if place.target.creates || place.adds_columns {
-            session.make_missing_for(target, batch, missing, conflicts)?;
-        }
-        let key = place.key.map(|key| idempotency::key_of_part(key, nth));
-        session.write_arrow_counted(key, target, batch, conflicts, seen)
-    })
+    let key = place.key.map(|key| idempotency::key_of_part(key, nth));
+    Ok(service.store_rows(&place.rows, batch, (nth, key), seen)?)
 }
 
 /// The same rows with the column of this name called as the time is called here.

@@ -10,9 +10,9 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use nilometer_engine::ingest::WriteReport;
 use nilometer_lineproto::Precision;
-use nilometer_service::Scope;
+use nilometer_service::{LineTarget, Scope};
 
-use super::{Target, replayed, write_body};
+use super::{replayed, write_body};
 use crate::error::ErrorResponse;
 use crate::http::App;
 use crate::idempotency;
@@ -120,7 +120,7 @@ async fn write(
 ) -> Result<Response, ErrorResponse> {
     let (head, body) = request.into_parts();
     let target = asked.and_then(|asked| {
-        let target = Target {
+        let target = LineTarget {
             scope: Scope {
                 schema: schema_of(app, &asked.database, &asked.policy)?,
                 database: asked.database.clone(),
@@ -148,7 +148,7 @@ fn schema_of(app: &App, database: &str, policy: &str) -> Result<Option<String>, 
         let name = database.to_owned();
         ErrorResponse::from(nilometer_engine::Error::UnknownDatabase { name })
     };
-    let snapshot = app.engine.snapshot();
+    let snapshot = app.service.snapshot();
     let schemas = snapshot.schemas(database).ok_or_else(unknown)?;
     if policy.is_empty() {
         return Ok(None);

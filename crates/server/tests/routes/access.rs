@@ -2,9 +2,10 @@
 
 use axum::body::Body;
 use axum::http::Request;
-use nilometer_server::{ServerConfig, Token, routes};
+use nilometer_server::routes;
+use nilometer_service::Token;
 
-use crate::support::{Answer, Server};
+use crate::support::{Answer, Server, ServerConfig};
 
 const SECRET: &str = "planted-secret-7f3a9c";
 

@@ -11,10 +11,9 @@ use arrow_ipc::writer::{IpcWriteOptions, StreamWriter};
 use axum::body::{Body, Bytes};
 use futures::stream;
 use nilometer_engine::{ColumnKind, Duplicates, NewColumn, TableSettings};
-use nilometer_server::ServerConfig;
 use serde_json::json;
 
-use crate::support::{Answer, Server};
+use crate::support::{Answer, Server, ServerConfig};
 
 const PATH: &str = "/api/v3/write_arrow?db=d&table=m";
 const TYPE: (&str, &str) = ("content-type", "application/vnd.apache.arrow.stream");

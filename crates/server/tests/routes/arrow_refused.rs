@@ -9,9 +9,8 @@ use arrow::datatypes::{Field, Schema};
 use arrow_ipc::writer::StreamWriter;
 use nilometer_engine::disk::MemoryDisk;
 use nilometer_engine::{Engine, Options, SystemClock};
-use nilometer_server::ServerConfig;
 
-use crate::support::{Answer, Server};
+use crate::support::{Answer, Server, ServerConfig};
 
 fn server() -> Server {
     let options = Options {

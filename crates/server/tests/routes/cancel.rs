@@ -7,13 +7,12 @@ use axum::body::Body;
 use axum::http::Request;
 use http_body_util::BodyExt;
 use nilometer_engine::disk::MemoryDisk;
-use nilometer_query::SqlOptions;
-use nilometer_server::ServerConfig;
+use nilometer_service::QueryOptions as SqlOptions;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
-use crate::support::{Server, engine_on, serve};
+use crate::support::{Server, ServerConfig, engine_on, serve};
 
 /// 2.7e10 combinations: minutes of work, hardly any memory.
 const LONG: &str = "SELECT sum(a.v + b.v + c.v) AS s FROM m a, m b, m c";

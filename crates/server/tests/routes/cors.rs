@@ -2,9 +2,9 @@
 
 use axum::body::Body;
 use axum::http::Request;
-use nilometer_server::{ServerConfig, Token};
+use nilometer_service::Token;
 
-use crate::support::{Answer, Server};
+use crate::support::{Answer, Server, ServerConfig};
 
 const PAGE: &str = "https://grafana.example.org";
 const QUERY: &str = "/api/v3/query_sql?db=d&q=select+1";

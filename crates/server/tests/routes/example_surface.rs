@@ -1,19 +1,45 @@
 //! Another surface, as small as it can be: SQL over TCP, a line each way. It is made of what ARCHITECTURE.md names under
 //! "Adding a surface"; if it needs more one day, either that section or the seam is wrong.
 
+use std::io;
 use std::sync::Arc;
 
 use arrow::util::display::array_value_to_string;
 use futures::StreamExt;
+use futures::future::BoxFuture;
 use nilometer_engine::disk::MemoryDisk;
-use nilometer_query::Sql;
+use nilometer_lineproto::Precision;
 use nilometer_service::{
-    Class, Error, Language, Params, QueryOptions, Scope, Session, Sessions, WhenMissing,
+    CancellationToken, Class, Error, LineTarget, Params, Scope, Service, ServiceOptions, Session,
+    Surface,
 };
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
 
-use crate::support::engine_on;
+use crate::support::{engine_on, service_over};
+
+/// SQL over TCP, one client after the other.
+struct Lines(TcpListener);
+
+impl Surface for Lines {
+    fn serve(
+        self: Box<Self>,
+        service: Arc<Service>,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, Result<(), Error>> {
+        let broken = |error: io::Error| Error::Surface(Box::new(error));
+        Box::pin(async move {
+            loop {
+                let (socket, _) = tokio::select! {
+                    () = stop.cancelled() => return Ok(()),
+                    accepted = self.0.accept() => accepted.map_err(broken)?,
+                };
+                talk(socket, &service).await.map_err(broken)?;
+            }
+        })
+    }
+}
 
 /// Its clients' words for what errors mean.
 fn code_of(class: Class) -> &'static str {
@@ -25,9 +51,11 @@ fn code_of(class: Class) -> &'static str {
 }
 
 /// The rows of an answer, with commas and semicolons between.
-async fn answer(language: &dyn Language, statement: &str) -> Result<String, Error> {
+async fn answer(service: &Service, statement: &str) -> Result<String, Error> {
     let (session, parameters) = (Session::new("d"), Params::new());
-    let outcome = session.run(language, statement, &parameters).await?;
+    let _turn = service.turn().await?;
+    let sql = service.language("sql")?;
+    let outcome = session.run(&**sql, statement, &parameters).await?;
     let mut rows = outcome.into_rows();
     let mut lines = Vec::new();
     while let Some(batch) = rows.next().await {
@@ -41,38 +69,40 @@ async fn answer(language: &dyn Language, statement: &str) -> Result<String, Erro
     Ok(lines.join(";"))
 }
 
-async fn serve_one(listener: TcpListener, language: Arc<dyn Language>) {
-    let (socket, _) = listener.accept().await.unwrap();
+async fn talk(socket: TcpStream, service: &Service) -> io::Result<()> {
     let (read, mut write) = socket.into_split();
     let mut statements = BufReader::new(read).lines();
-    while let Some(statement) = statements.next_line().await.unwrap() {
-        let line = match answer(language.as_ref(), &statement).await {
+    while let Some(statement) = statements.next_line().await? {
+        let line = match answer(service, &statement).await {
             Ok(rows) => format!("OK {rows}\n"),
             Err(error) => {
                 let text = error.to_string().replace('\n', " ");
                 format!("{} {text}\n", code_of(error.class()))
             }
         };
-        write.write_all(line.as_bytes()).await.unwrap();
+        write.write_all(line.as_bytes()).await?;
     }
+    Ok(())
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn sql_over_tcp_takes_a_session_a_language_and_a_table_of_codes() {
+async fn sql_over_tcp_takes_a_surface_a_language_and_a_table_of_codes() {
     let engine = engine_on(Arc::new(MemoryDisk::default()));
-    let sessions = Sessions::new(Arc::clone(&engine));
-    let lines = b"m,h=a v=1.5 1\nm,h=b v=2.5 2";
-    let write = |session: &mut nilometer_engine::ingest::Session| {
-        session.write_lines(lines, nilometer_lineproto::Precision::Nanosecond)
+    let service = service_over(engine, ServiceOptions::default());
+    let target = LineTarget {
+        scope: Scope::of_database("d"),
+        creates: true,
+        precision: Precision::Nanosecond,
+        key: None,
     };
-    let scope = Scope::of_database("d");
-    let report = sessions.write(&scope, WhenMissing::Create(&|_| Ok(())), write);
+    let lines = || Ok::<_, Error>(b"m,h=a v=1.5 1\nm,h=b v=2.5 2");
+    let report = service.write_lines(target, lines).await;
     assert_eq!(report.unwrap().rows, 2);
 
-    let sql = Sql::new(engine, QueryOptions::default()).unwrap();
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
-    let surface = tokio::spawn(serve_one(listener, Arc::new(sql)));
+    let (stop, stopped) = oneshot::channel::<()>();
+    let surface = tokio::spawn(service.serve(vec![Box::new(Lines(listener))], stopped));
     let mut client = BufReader::new(TcpStream::connect(address).await.unwrap());
     for (statement, expected) in [
         ("SELECT h, v FROM m ORDER BY h", "OK a,1.5;b,2.5\n"),
@@ -87,7 +117,8 @@ async fn sql_over_tcp_takes_a_session_a_language_and_a_table_of_codes() {
         assert!(refused.contains(said), "{refused}");
     }
     drop(client);
-    surface.await.unwrap();
+    stop.send(()).unwrap();
+    surface.await.unwrap().unwrap();
 }
 
 async fn ask(client: &mut BufReader<TcpStream>, statement: &str) -> String {

@@ -4,12 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::support::Server;
+use crate::support::{Server, ServerConfig};
 use axum::body::Body;
 use axum::http::Request;
 use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk, MemoryDisk};
 use nilometer_engine::{Clock, Engine, Options, SystemClock};
-use nilometer_server::ServerConfig;
 
 #[tokio::test]
 async fn every_answer_has_a_request_id_and_a_clients_own_comes_back() {

@@ -7,10 +7,9 @@ use axum::body::Body;
 use axum::http::Request;
 use nilometer_engine::disk::MemoryDisk;
 use nilometer_engine::{Engine, Options, SystemClock};
-use nilometer_server::ServerConfig;
 use serde_json::json;
 
-use crate::support::{Answer, Server, gzip, zstd};
+use crate::support::{Answer, Server, ServerConfig, gzip, zstd};
 
 const COUNT: &str = "SELECT count(*) AS n FROM m";
 

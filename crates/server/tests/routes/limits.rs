@@ -10,10 +10,9 @@ use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow_ipc::writer::StreamWriter;
 use nilometer_engine::disk::MemoryDisk;
 use nilometer_engine::{Engine, Options, SystemClock};
-use nilometer_query::SqlOptions;
-use nilometer_server::ServerConfig;
+use nilometer_service::QueryOptions as SqlOptions;
 
-use crate::support::{Answer, Server};
+use crate::support::{Answer, Server, ServerConfig};
 
 fn with(options: Options) -> Server {
     let disk = Arc::new(MemoryDisk::default());

@@ -1,8 +1,7 @@
 //! `/api/v3/query_sql`: the ways to ask, the formats of answers, and refusals.
 
-use crate::support::Server;
-use nilometer_query::SqlOptions;
-use nilometer_server::ServerConfig;
+use crate::support::{Server, ServerConfig};
+use nilometer_service::QueryOptions as SqlOptions;
 use serde_json::json;
 
 async fn server() -> Server {

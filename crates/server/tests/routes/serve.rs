@@ -3,9 +3,9 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use crate::support::{engine_on, serve};
+use crate::support::{ServerConfig, engine_on, serve};
 use nilometer_engine::disk::MemoryDisk;
-use nilometer_server::{Error, ServerConfig, Token, check_bind};
+use nilometer_server::{Error, ServerConfig as HttpConfig, check_bind};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
@@ -13,11 +13,11 @@ use tokio::sync::oneshot;
 #[test]
 fn only_loopback_is_served_without_asking_for_more() {
     let check = |address: &str, insecure| {
-        let config = ServerConfig {
+        let config = HttpConfig {
             insecure,
-            ..ServerConfig::default()
+            ..HttpConfig::default()
         };
-        check_bind(address.parse::<SocketAddr>().unwrap(), &config)
+        check_bind(address.parse::<SocketAddr>().unwrap(), false, &config)
     };
     for address in ["127.0.0.1:0", "127.8.8.8:80", "[::1]:8181"] {
         assert!(check(address, false).is_ok(), "{address}");
@@ -36,11 +36,8 @@ fn only_loopback_is_served_without_asking_for_more() {
         assert!(check(address, true).is_ok(), "{address}");
     }
     // A token alone travels in plain text.
-    let config = ServerConfig {
-        token: Some(Token::new("0123456789abcdef", "the test").unwrap()),
-        ..ServerConfig::default()
-    };
-    let error = check_bind("0.0.0.0:0".parse().unwrap(), &config).unwrap_err();
+    let config = HttpConfig::default();
+    let error = check_bind("0.0.0.0:0".parse().unwrap(), true, &config).unwrap_err();
     assert!(error.to_string().contains("does not encrypt"), "{error}");
 }
 

@@ -7,13 +7,14 @@ use std::sync::Arc;
 
 use nilometer_engine::disk::MemoryDisk;
 use nilometer_engine::{Clock, Engine, Options};
-use nilometer_server::{Error, ServerConfig, Token};
+
+use nilometer_service::{Error, Token};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use crate::support::{engine_on, serve};
+use crate::support::{ServerConfig, engine_on, serve};
 
 /// A server on a port of its own.
 struct Running {

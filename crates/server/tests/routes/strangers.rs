@@ -2,9 +2,9 @@
 
 use axum::body::Body;
 use axum::http::Request;
-use nilometer_server::{ServerConfig, routes};
+use nilometer_server::routes;
 
-use crate::support::{Answer, Server};
+use crate::support::{Answer, Server, ServerConfig};
 
 const PAGE: &str = "https://evil.example.org";
 

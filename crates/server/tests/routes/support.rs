@@ -12,7 +12,8 @@ use http_body_util::BodyExt;
 use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::{Engine, Options, SystemClock};
 use nilometer_query::Sql;
-use nilometer_server::{Error, ServerConfig, router};
+use nilometer_server::{Hosts, HttpSurface, Origins, router};
+use nilometer_service::{Error, Language, QueryOptions, Service, ServiceOptions, Token};
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tower::ServiceExt;
@@ -62,6 +63,67 @@ pub(crate) fn engine_on(disk: Arc<dyn Disk>) -> Arc<Engine> {
     )
 }
 
+/// Settings by the crate that they are for.
+#[derive(Debug, Default)]
+struct Settings {
+    service: ServiceOptions,
+    http: nilometer_server::ServerConfig,
+}
+
+macro_rules! settings {
+    ($($name:ident: $kind:ty, $($path:ident).+;)*) => {
+        /// Settings of a server that tests choose, side by side.
+        #[derive(Debug, Clone)]
+        pub(crate) struct ServerConfig {
+            $(pub(crate) $name: $kind,)*
+        }
+
+        impl Default for ServerConfig {
+            fn default() -> Self {
+                let all = Settings::default();
+                Self { $($name: all.$($path).+.clone(),)* }
+            }
+        }
+
+        impl From<ServerConfig> for Settings {
+            fn from(config: ServerConfig) -> Self {
+                let mut all = Self::default();
+                $(all.$($path).+ = config.$name;)*
+                all
+            }
+        }
+    };
+}
+
+settings! {
+    token: Option<Token>, service.token;
+    writes_max: usize, service.writes_max;
+    write_ms_max: u64, service.write_ms_max;
+    queries_max: usize, service.queries_max;
+    queries_waiting_max: usize, service.queries_waiting_max;
+    bodies_bytes_max: usize, service.bodies_bytes_max;
+    sql: QueryOptions, service.query;
+    cors_origins: Origins, http.cors_origins;
+    hosts: Hosts, http.hosts;
+    url_bytes_max: usize, http.url_bytes_max;
+    header_bytes_max: usize, http.header_bytes_max;
+    header_read_ms_max: u64, http.header_read_ms_max;
+    body_bytes_max: usize, http.body_bytes_max;
+    body_compressed_bytes_max: usize, http.body_compressed_bytes_max;
+    body_ratio_max: usize, http.body_ratio_max;
+    body_read_ms_max: u64, http.body_read_ms_max;
+    connections_max: usize, http.connections_max;
+    answer_rows_max: usize, http.answer_rows_max;
+    answer_pretty_rows_max: usize, http.answer_pretty_rows_max;
+}
+
+/// All that surfaces share over an engine, asked in SQL.
+pub(crate) fn service_over(engine: Arc<Engine>, options: ServiceOptions) -> Arc<Service> {
+    let sql = Sql::new(Arc::clone(&engine), options.query.clone()).unwrap();
+    let languages: Vec<Arc<dyn Language>> = vec![Arc::new(sql)];
+    Service::new(engine, languages, options).unwrap()
+}
+
 /// A server on a socket, asked in SQL.
 pub(crate) async fn serve(
     listener: TcpListener,
@@ -69,8 +131,11 @@ pub(crate) async fn serve(
     config: ServerConfig,
     shutdown: impl Future,
 ) -> Result<(), Error> {
-    let sql = Arc::new(Sql::new(Arc::clone(&engine), config.sql.clone()).unwrap());
-    nilometer_server::serve(listener, engine, sql, config, shutdown).await
+    let all = Settings::from(config);
+    let config = all.http;
+    let http = HttpSurface { listener, config };
+    let service = service_over(engine, all.service);
+    service.serve(vec![Box::new(http)], shutdown).await
 }
 
 impl Server {
@@ -83,8 +148,9 @@ impl Server {
     }
 
     pub(crate) fn over(engine: Arc<Engine>, config: ServerConfig) -> Self {
-        let sql = Arc::new(Sql::new(Arc::clone(&engine), config.sql.clone()).unwrap());
-        let router = router(Arc::clone(&engine), sql, config).unwrap();
+        let all = Settings::from(config);
+        let service = service_over(Arc::clone(&engine), all.service);
+        let router = router(service, all.http);
         Self { engine, router }
     }
 

@@ -1,9 +1,8 @@
 //! `/api/v3/write_lp`: what is stored, what is refused and in which words.
 
-use crate::support::{Server, gzip, zstd};
+use crate::support::{Server, ServerConfig, gzip, zstd};
 use axum::body::{Body, Bytes};
 use futures::stream;
-use nilometer_server::ServerConfig;
 use serde_json::json;
 
 const SUMS: &str = "SELECT count(*) AS n, sum(v) AS total FROM m";

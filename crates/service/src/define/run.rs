@@ -15,7 +15,7 @@ use super::error::{DefineError, Object, Part};
 use super::lookup;
 use super::views;
 use crate::error::Error;
-use crate::sessions::Scope;
+use crate::write::sessions::Scope;
 
 /// Where names without database or schema are.
 #[derive(Debug)]

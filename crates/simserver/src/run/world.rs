@@ -7,8 +7,9 @@ use axum::Router;
 use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk};
 use nilometer_engine::{Clock, Engine, Maintained};
 use nilometer_query::Sql;
-use nilometer_server::{Sabotage, ServerConfig, router};
+use nilometer_server::{ServerConfig, router};
 use nilometer_service::executor::{Installed, install};
+use nilometer_service::{Language, Sabotage, Service, ServiceOptions};
 
 use super::Ran;
 use crate::machine::{Machine, PlannedClock};
@@ -25,6 +26,7 @@ const FAREWELL_TURNS: usize = 8;
 
 pub(super) struct World {
     plan: Plan,
+    shared: ServiceOptions,
     config: ServerConfig,
     disk: FaultyDisk,
     clock: Arc<PlannedClock>,
@@ -48,7 +50,8 @@ impl World {
         let clock = Arc::new(PlannedClock::default());
         let machine = Machine::new(Arc::clone(&clock));
         Self {
-            config: plan.limits.config(sabotage),
+            shared: plan.limits.service(sabotage),
+            config: plan.limits.config(),
             disk: FaultyDisk::new(plan.seed, CrashPlan::default()),
             _installed: install(machine.executor()),
             plan: plan.clone(),
@@ -70,7 +73,7 @@ impl World {
         let engine = Engine::open(disk, clock, Path::new(DIR), self.plan.limits.options())
             .map_err(|error| format!("the store does not open: {error}"))?;
         let engine = Arc::new(engine);
-        self.router = Some(routes(&engine, self.config.clone())?);
+        self.router = Some(routes(&engine, self.shared.clone(), self.config.clone())?);
         self.engine = Some(engine);
         Ok(())
     }
@@ -90,12 +93,13 @@ impl World {
         }
         let engine = Arc::clone(self.engine.as_ref().expect("there is one from open to end"));
         let make = || {
-            let mut config = ServerConfig {
+            let config = ServerConfig {
                 answer_rows_max: 1 << 20,
                 ..self.config.clone()
             };
-            config.sql.query_memory_bytes_max = 512 << 20;
-            routes(&engine, config).expect("the same settings made a router before")
+            let mut shared = self.shared.clone();
+            shared.query.query_memory_bytes_max = 512 << 20;
+            routes(&engine, shared, config).expect("the same settings made a router before")
         };
         self.auditor.get_or_insert_with(make).clone()
     }
@@ -244,8 +248,11 @@ impl World {
 }
 
 /// The routes of a server over this engine.
-fn routes(engine: &Arc<Engine>, config: ServerConfig) -> Ran<Router> {
+fn routes(engine: &Arc<Engine>, shared: ServiceOptions, config: ServerConfig) -> Ran<Router> {
     let failed = |error: &dyn std::fmt::Display| format!("the server does not start: {error}");
-    let sql = Sql::new(Arc::clone(engine), config.sql.clone()).map_err(|error| failed(&error))?;
-    router(Arc::clone(engine), Arc::new(sql), config).map_err(|error| failed(&error))
+    let sql = Sql::new(Arc::clone(engine), shared.query.clone()).map_err(|error| failed(&error))?;
+    let languages: Vec<Arc<dyn Language>> = vec![Arc::new(sql)];
+    let service = Service::new(Arc::clone(engine), languages, shared);
+    let service = service.map_err(|error| failed(&error))?;
+    Ok(router(service, config))
 }

@@ -1,6 +1,6 @@
 //! A simulation proves nothing unless it finds the bugs that are put in front of it, and makes a short plan of them.
 
-use nilometer_server::Sabotage;
+use nilometer_service::Sabotage;
 use nilometer_simserver::{random_plan, run, shrink};
 
 /// Seeds within which each planted bug must be found.

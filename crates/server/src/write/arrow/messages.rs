@@ -41,7 +41,7 @@ impl Messages {
         Self {
             body,
             bytes: Vec::new(),
-            held: app.body_memory.hold(),
+            held: app.service.body_memory().hold(),
             dictionaries: BTreeMap::new(),
             message_bytes_max: app.config.body_bytes_max,
             read_ms_max: app.config.body_read_ms_max,

@@ -30,6 +30,8 @@ pub enum Class {
     Forbidden,
     /// There is no room on the disk.
     Storage,
+    /// This program cannot do it, however it is asked.
+    Unsupported,
     /// Something in here broke.
     Internal,
 }

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use nilometer_engine::{Engine, Error as EngineError, Maintained};
 
 use crate::error::Error;
-use crate::heap_trim::HeapTrim;
+use crate::jobs::heap_trim::HeapTrim;
 
 /// Pause after a failed attempt: a full disk or a poisoned store does not get better by asking faster.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_secs(1);

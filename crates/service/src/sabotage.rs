@@ -1,9 +1,7 @@
 //! Planted bugs: what the simulation of requests must catch, or it proves nothing.
 //!
-//! Each names a rule of the server and breaks it. No setting, flag or variable reaches this: only a program that links
-//! the server and fills in `ServerConfig::sabotage` can, and the simulation is the only one that does.
-
-use crate::http::App;
+//! Each names a rule of the service or of a surface and breaks it. No setting, flag or variable reaches this: only a program
+//! that fills in `ServiceOptions::sabotage` can, and the simulation is the only one that does.
 
 /// A rule to break.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,11 +43,4 @@ impl Sabotage {
         Self::DefinedAfterAnswer,
         Self::ClockNotAccepted,
     ];
-}
-
-impl App {
-    /// Whether this bug is planted.
-    pub(crate) fn has(&self, bug: Sabotage) -> bool {
-        self.config.sabotage == Some(bug)
-    }
 }

@@ -72,7 +72,7 @@ impl Drop for QueuePlace<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::class::Class;
+    use crate::error::Class;
     use futures::FutureExt;
 
     #[test]

@@ -85,7 +85,7 @@ impl BodyPermit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::class::Class;
+    use crate::error::Class;
 
     #[test]
     fn what_one_body_gives_back_another_may_have() {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use nilometer_engine::{Charge, Error as EngineError, MemoryBudget, MemoryUse};
 use tokio::sync::Notify;
 
-use crate::class::Class;
+use crate::error::Class;
 
 /// A limit of the queries' memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -1,0 +1,80 @@
+//! Counters of what surfaces do, beside the figures of the store.
+//!
+//! Does: count writes and queries, whichever surface they come from. Does not: print; a surface has a format for that.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A number that only grows.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds so many.
+    pub fn add(&self, more: u64) {
+        self.0.fetch_add(more, Ordering::Relaxed);
+    }
+
+    /// The sum since the start.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How many of something there are now.
+#[derive(Debug, Default)]
+pub struct Gauge(AtomicU64);
+
+impl Gauge {
+    /// One more, until what this returns is dropped.
+    pub fn enter(&self) -> Counted<'_> {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Counted(&self.0)
+    }
+
+    /// How many there are.
+    pub fn get(&self) -> u64 {
+        self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// Counts as one until dropped.
+#[derive(Debug)]
+pub struct Counted<'a>(&'a AtomicU64);
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// What was written and asked, by all surfaces together.
+#[derive(Debug, Default)]
+pub struct Counters {
+    /// Bytes of bodies, or of parts of them, that were written.
+    pub body_bytes: Counter,
+    /// Lines refused in writes.
+    pub lines_rejected: Counter,
+    /// Rows answered to queries.
+    pub rows_answered: Counter,
+    /// Queries whose client went before its answer was whole.
+    pub queries_cancelled: Counter,
+    /// Queries that compute or wait for their client.
+    pub queries_running: Gauge,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_entered_counts_until_it_is_left() {
+        let gauge = Gauge::default();
+        let first = gauge.enter();
+        let second = gauge.enter();
+        assert_eq!(gauge.get(), 2);
+        drop(first);
+        assert_eq!(gauge.get(), 1);
+        drop(second);
+        assert_eq!(gauge.get(), 0);
+    }
+}

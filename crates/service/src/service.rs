@@ -1,0 +1,186 @@
+//! What all surfaces share of an open store.
+//!
+//! Does: hold the engine, its maintenance, the languages by name, threads and turns of queries, turns and sessions of writes,
+//! memory of bodies, the access token, counters. Does not: speak a protocol; a [`Surface`](crate::Surface) holds the service
+//! and no engine.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use nilometer_engine::{Engine, Metrics, Snapshot};
+use tokio::sync::Semaphore;
+
+use crate::counters::Counters;
+use crate::error::Error;
+use crate::jobs::maintenance::Maintenance;
+use crate::language::Language;
+use crate::language::runtime::QueryRuntime;
+use crate::limits::admission::{QueryAdmission, Turn};
+use crate::limits::body_memory::BodyMemory;
+use crate::options::ServiceOptions;
+use crate::sabotage::Sabotage;
+use crate::write::sessions::Sessions;
+
+/// An open store with everything that surfaces share.
+#[derive(Debug)]
+pub struct Service {
+    engine: Arc<Engine>,
+    languages: Vec<Arc<dyn Language>>,
+    query_runtime: QueryRuntime,
+    query_admission: QueryAdmission,
+    writes: Arc<Semaphore>,
+    sessions: Sessions,
+    body_memory: BodyMemory,
+    counters: Counters,
+    options: ServiceOptions,
+    /// Taken when it is stopped.
+    maintenance: Mutex<Option<Maintenance>>,
+}
+
+impl Service {
+    /// Over an engine and the languages that it is asked in. Without maintenance until [`Self::maintain`].
+    pub fn new(
+        engine: Arc<Engine>,
+        languages: Vec<Arc<dyn Language>>,
+        options: ServiceOptions,
+    ) -> Result<Arc<Self>, Error> {
+        // On a small machine the default is more than there is, and the other half is for what becomes of a body.
+        let budget = usize::try_from(engine.budget().total()).unwrap_or(usize::MAX);
+        let bodies_bytes_max = options.bodies_bytes_max.min(budget / 2);
+        let writes_max = options.writes_max.clamp(1, Semaphore::MAX_PERMITS);
+        Ok(Arc::new(Self {
+            languages,
+            query_runtime: QueryRuntime::start(options.query.threads)?,
+            query_admission: QueryAdmission::new(options.queries_max, options.queries_waiting_max),
+            writes: Arc::new(Semaphore::new(writes_max)),
+            sessions: Sessions::new(Arc::clone(&engine)),
+            body_memory: BodyMemory::new(bodies_bytes_max),
+            counters: Counters::default(),
+            maintenance: Mutex::default(),
+            engine,
+            options,
+        }))
+    }
+
+    /// Starts the threads that turn rows in memory into files and merge files.
+    pub fn maintain(&self) -> Result<(), Error> {
+        let tick = Duration::from_millis(self.options.maintain_tick_ms.max(1));
+        let started = Maintenance::start(&self.engine, tick)?;
+        *self.maintenance() = Some(started);
+        Ok(())
+    }
+
+    /// Stops maintenance, waiting no longer than `shutdown_ms_max` for what it is at, and writes what is in memory to a
+    /// segment, so that the next start has nothing to read. Blocks.
+    pub fn close(&self) -> Result<(), Error> {
+        self.stop_maintenance();
+        self.sessions.clear();
+        Ok(self.engine.close()?)
+    }
+
+    /// What it was opened with.
+    pub fn options(&self) -> &ServiceOptions {
+        &self.options
+    }
+
+    /// The language of this name.
+    pub fn language(&self, name: &'static str) -> Result<&Arc<dyn Language>, Error> {
+        let found = self.languages.iter().find(|it| it.name() == name);
+        found.ok_or(Error::UnknownLanguage { name })
+    }
+
+    /// Waits for a turn to run a query, or refuses if too many do already.
+    pub async fn turn(&self) -> Result<Turn, Error> {
+        self.query_admission.take().await
+    }
+
+    /// Runs a task on the threads for queries.
+    pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
+        self.query_runtime.spawn(task);
+    }
+
+    /// The ingest sessions that wait for the next write.
+    pub fn sessions(&self) -> &Sessions {
+        &self.sessions
+    }
+
+    /// The memory that bodies of requests share.
+    pub fn body_memory(&self) -> &BodyMemory {
+        &self.body_memory
+    }
+
+    /// What was written and asked since the start.
+    pub fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
+    /// The store's own figures.
+    pub fn store_metrics(&self) -> Metrics {
+        self.engine.metrics()
+    }
+
+    /// What is there now: names, rows, settings.
+    pub fn snapshot(&self) -> Snapshot {
+        self.engine.snapshot()
+    }
+
+    /// The time by the store's clock, in nanoseconds since 1970.
+    pub fn wall_ns(&self) -> i64 {
+        self.engine.wall_ns()
+    }
+
+    /// The data directory.
+    pub fn dir(&self) -> &Path {
+        self.engine.dir()
+    }
+
+    /// Somebody looked at the clock: what it says is right, although it jumped.
+    pub fn accept_clock(&self) {
+        if let Some(pause) = self.engine.retention_pause() {
+            tracing::warn!(
+                ahead_seconds = pause.ahead_ns / 1_000_000_000,
+                "the clock was accepted; retention goes on by it"
+            );
+        }
+        if !self.has(Sabotage::ClockNotAccepted) {
+            self.engine.accept_clock();
+        }
+    }
+
+    /// The engine, for a program that embeds the store and for tests; a surface has no use for it.
+    pub fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// Whether this bug is planted.
+    #[doc(hidden)]
+    pub fn has(&self, bug: Sabotage) -> bool {
+        self.options.sabotage == Some(bug)
+    }
+
+    /// The turns of writes.
+    pub(crate) fn writes(&self) -> &Arc<Semaphore> {
+        &self.writes
+    }
+
+    fn stop_maintenance(&self) {
+        // The guard goes first: nobody is to wait for it while threads end.
+        let running = self.maintenance().take();
+        if let Some(running) = running {
+            running.stop(Duration::from_millis(self.options.shutdown_ms_max));
+        }
+    }
+
+    fn maintenance(&self) -> std::sync::MutexGuard<'_, Option<Maintenance>> {
+        self.maintenance
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        self.stop_maintenance();
+    }
+}

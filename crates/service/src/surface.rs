@@ -1,0 +1,154 @@
+//! Surfaces: protocols that clients speak to the store, each on a socket of its own.
+//!
+//! Does: say what a surface is, serve several over one service, close the store when they have ended. Does not: open a
+//! socket, or know a protocol. HTTP is one surface; what speaks over it are routes on its listener.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::Error;
+use crate::service::Service;
+
+/// A protocol with its socket.
+pub trait Surface: Send {
+    /// Serves clients until `stop` is cancelled, then lets what runs end, which may take `shutdown_ms_max`.
+    fn serve(
+        self: Box<Self>,
+        service: Arc<Service>,
+        stop: CancellationToken,
+    ) -> BoxFuture<'static, Result<(), Error>>;
+}
+
+impl Service {
+    /// Serves surfaces until `stop` completes or one of them ends, and closes the store after the last of them.
+    pub async fn serve(
+        self: Arc<Self>,
+        surfaces: Vec<Box<dyn Surface>>,
+        stop: impl Future,
+    ) -> Result<(), Error> {
+        self.maintain()?;
+        self.warn_of_quarantined();
+        let stopping = CancellationToken::new();
+        let mut running = JoinSet::new();
+        for surface in surfaces {
+            running.spawn(surface.serve(Arc::clone(&self), stopping.clone()));
+        }
+        let mut outcome = Ok(());
+        {
+            let mut stop = std::pin::pin!(stop);
+            loop {
+                let ended = tokio::select! {
+                    _ = &mut stop, if !stopping.is_cancelled() => {
+                        stopping.cancel();
+                        continue;
+                    }
+                    ended = running.join_next() => ended,
+                };
+                let Some(ended) = ended else { break };
+                stopping.cancel();
+                let ended = ended.unwrap_or_else(|_| Err(Error::Panicked { what: "surface" }));
+                outcome = outcome.and(ended);
+            }
+        }
+        let closed = tokio::task::spawn_blocking(move || self.close()).await;
+        outcome.and(closed.unwrap_or(Err(Error::Panicked {
+            what: "close of the store",
+        })))
+    }
+
+    fn warn_of_quarantined(&self) {
+        for file in self.engine().quarantined() {
+            tracing::warn!(
+                file = %file.file.display(),
+                offset = file.offset,
+                reason = file.reason,
+                rows = file.rows,
+                "a damaged file was put aside, and its rows are missing; `nilometer check` says more"
+            );
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use nilometer_engine::disk::MemoryDisk;
+    use nilometer_engine::{Engine, Options, SystemClock};
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::options::ServiceOptions;
+    use crate::write::LineTarget;
+    use crate::write::sessions::Scope;
+    use nilometer_lineproto::Precision;
+
+    /// Writes a line when it is told to stop, and ends with this.
+    struct LastWord(Result<(), Error>);
+
+    impl Surface for LastWord {
+        fn serve(
+            self: Box<Self>,
+            service: Arc<Service>,
+            stop: CancellationToken,
+        ) -> BoxFuture<'static, Result<(), Error>> {
+            Box::pin(async move {
+                stop.cancelled().await;
+                let target = LineTarget {
+                    scope: Scope::of_database("d"),
+                    creates: true,
+                    precision: Precision::Second,
+                    key: None,
+                };
+                service
+                    .write_lines(target, || Ok::<_, Error>(b"m v=1 1"))
+                    .await?;
+                self.0
+            })
+        }
+    }
+
+    /// Ends by itself.
+    struct Broken;
+
+    impl Surface for Broken {
+        fn serve(
+            self: Box<Self>,
+            _: Arc<Service>,
+            _: CancellationToken,
+        ) -> BoxFuture<'static, Result<(), Error>> {
+            Box::pin(async { Err(Error::Surface("the socket is gone".into())) })
+        }
+    }
+
+    fn service() -> Arc<Service> {
+        let (disk, clock) = (Arc::new(MemoryDisk::default()), Arc::new(SystemClock));
+        let engine = Engine::open(disk, clock, Path::new("/data"), Options::default()).unwrap();
+        Service::new(Arc::new(engine), Vec::new(), ServiceOptions::default()).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_surface_that_is_told_to_stop_still_writes_and_the_store_is_closed_after_it() {
+        let service = service();
+        let (stop, stopped) = oneshot::channel::<()>();
+        stop.send(()).unwrap();
+        let surfaces: Vec<Box<dyn Surface>> = vec![Box::new(LastWord(Ok(())))];
+        Arc::clone(&service).serve(surfaces, stopped).await.unwrap();
+        let metrics = service.store_metrics();
+        assert_eq!((metrics.head_rows, metrics.segment_rows), (0, 1));
+    }
+
+    #[tokio::test]
+    async fn one_that_breaks_ends_the_others_and_its_error_is_told() {
+        let service = service();
+        let surfaces: Vec<Box<dyn Surface>> = vec![Box::new(LastWord(Ok(()))), Box::new(Broken)];
+        let ended = Arc::clone(&service)
+            .serve(surfaces, std::future::pending::<()>())
+            .await;
+        assert_eq!(ended.unwrap_err().to_string(), "the socket is gone");
+        assert_eq!(service.store_metrics().segment_rows, 1);
+    }
+}
