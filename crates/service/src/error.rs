@@ -7,7 +7,8 @@ use std::{fmt, io};
 use nilometer_engine::Error as EngineError;
 
 use crate::define::{DefineError, Part};
-use crate::statements::{Ended, OverMemory};
+use crate::limits::statements::{Ended, OverMemory};
+
 pub use class::Class;
 
 /// A place in a statement; both count from 1.
@@ -69,6 +70,18 @@ pub enum Error {
         /// The limit in force.
         limit_ms: u64,
     },
+    /// Who asked does not want the answer any more.
+    #[error("the statement was cancelled by its caller")]
+    Cancelled,
+    /// Somebody ended the query.
+    #[error("the query was ended by KILL QUERY {id}")]
+    Killed {
+        /// Its number.
+        id: u64,
+    },
+    /// The query needs more memory than it, or all of them together, may use.
+    #[error(transparent)]
+    Memory(#[from] OverMemory),
     /// A write took longer than it may.
     #[error(
         "the write did not finish within {limit_ms} ms; it may still be stored (setting write-ms-max)"
@@ -85,18 +98,6 @@ pub enum Error {
         /// What it is called.
         name: &'static str,
     },
-    /// Who asked does not want the answer any more.
-    #[error("the statement was cancelled by its caller")]
-    Cancelled,
-    /// Somebody ended the query.
-    #[error("the query was ended by KILL QUERY {id}")]
-    Killed {
-        /// Its number.
-        id: u64,
-    },
-    /// The query needs more memory than it, or all of them together, may use.
-    #[error(transparent)]
-    Memory(#[from] OverMemory),
     /// A statement is wrong, may not run, passed a limit or failed, in the words of its language.
     #[error("{source}")]
     Statement {
@@ -154,10 +155,10 @@ impl Error {
             Self::QueriesWaiting { .. } => Class::TooMany,
             Self::BodyMemory { .. } | Self::Stopping => Class::Busy,
             Self::QueryTime { .. } | Self::WriteTime { .. } => Class::Time,
-            Self::UnknownLanguage { .. } => Class::Unsupported,
             // Nobody is there to read this one.
             Self::Cancelled | Self::Killed { .. } => Class::Conflict,
             Self::Memory(over) => over.class(),
+            Self::UnknownLanguage { .. } => Class::Unsupported,
             Self::Statement { class, .. } => *class,
             Self::Define { .. } => Class::BadRequest,
             Self::Engine(error) => Class::of(error),
@@ -170,8 +171,8 @@ impl Error {
             Self::QueriesWaiting { .. } => Some("queries-waiting-max"),
             Self::BodyMemory { .. } => Some("bodies-bytes-max"),
             Self::QueryTime { .. } => Some("query-ms-max"),
-            Self::WriteTime { .. } => Some("write-ms-max"),
             Self::Memory(over) => Some(over.setting()),
+            Self::WriteTime { .. } => Some("write-ms-max"),
             Self::Statement { setting, .. } => *setting,
             Self::Engine(error) => class::setting_of_engine(error),
             _ => None,

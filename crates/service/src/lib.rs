@@ -1,13 +1,13 @@
 //! The service layer: the seam between surfaces, which speak a protocol, and the engine.
 //!
 //! Does: open a store and run its maintenance, keep sessions between writes, give queries threads of their own and
-//! their turns, count the memory of bodies, compare tokens; list and end running statements, carry definitions out; say what a
-//! language and a surface have to do, what an error means, who does what waits for the disk and what time it is. Does not:
+//! their turns, count the memory of bodies and statements, list and end these, carry definitions out, compare tokens; say what
+//! a language and a surface have to do, what an error means, who does what waits for the disk and what time it is. Does not:
 //! speak a protocol, or know a language; nothing of HTTP or of `DataFusion` is named here.
 //!
 //! Where next: `service.rs` has what all surfaces share, `surface.rs` what one is; `write.rs` for rows in, `language.rs` for
-//! statements, `define.rs` for databases, tables and views; `executor.rs` for whatever waits; `jobs` for the threads of a store;
-//! `error/class.rs` for what errors mean.
+//! statements, `define.rs` for databases, tables and views; `executor.rs` for whatever waits; `jobs` for the threads of a
+//! store; `error/class.rs` for what errors mean.
 //! The whole of the seam, with what is still to come, is in docs/decisions/0009-one-seam.md.
 
 mod catch_panic;
@@ -21,7 +21,6 @@ mod limits;
 mod options;
 mod sabotage;
 mod service;
-mod statements;
 mod surface;
 mod token;
 mod write;
@@ -37,13 +36,13 @@ pub use language::runtime::QueryRuntime;
 pub use language::{Charged, Language, Outcome, Prepared, RowStream, Rows, Session, SessionChange};
 pub use limits::admission::{QueryAdmission, Turn};
 pub use limits::body_memory::{BodyMemory, BodyPermit};
+pub use limits::statements::{
+    Ended, MemoryTaken, OverMemory, QueryMemory, Running, ShownStatement, Statements, Stop,
+};
 pub use options::{QueryOptions, ServiceOptions, ShownSetting};
 #[doc(hidden)]
 pub use sabotage::Sabotage;
 pub use service::Service;
-pub use statements::{
-    Ended, MemoryTaken, OverMemory, QueryMemory, Running, ShownStatement, Statements, Stop,
-};
 pub use surface::Surface;
 pub use token::Token;
 pub use tokio_util::sync::CancellationToken;

@@ -304,7 +304,7 @@ impl Database {
     }
 
     fn begin(&self, database: &str, statement: &str) -> crate::library::rows::Begun {
-        begin(&self.service, &ServiceSession::new(database), statement)
+        begin(&self.service, ServiceSession::new(database), statement)
     }
 
     fn with_session<T>(

@@ -3,6 +3,10 @@
 use std::sync::Arc;
 
 use nilometer_engine::Engine;
+#[cfg(feature = "sql")]
+use nilometer_query::Sql;
+#[cfg(feature = "sql")]
+use nilometer_service::Statements;
 use nilometer_service::{Error, Language, QueryOptions};
 
 /// All languages over an engine, for a [`Service`](nilometer_service::Service).
@@ -11,7 +15,9 @@ pub fn languages(
     engine: &Arc<Engine>,
     options: &QueryOptions,
 ) -> Result<Vec<Arc<dyn Language>>, Error> {
-    let sql = nilometer_query::Sql::new(Arc::clone(engine), options.clone())?;
+    // One list, so that each shows and ends the statements of all.
+    let statements = Arc::new(Statements::new(options, engine.budget()));
+    let sql = Sql::among(statements, Arc::clone(engine), options.clone())?;
     Ok(vec![Arc::new(sql)])
 }
 

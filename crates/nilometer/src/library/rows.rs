@@ -125,12 +125,12 @@ pub(crate) fn done() -> Begun {
 }
 
 /// Starts a query; on a runtime that was stopped there is no answer.
-pub(crate) fn begin(service: &Service, session: &Session, statement: &str) -> Begun {
+pub(crate) fn begin(service: &Service, session: Session, statement: &str) -> Begun {
     let (plan, planned) = oneshot::channel();
     let (sender, batches) = mpsc::channel(BATCHES_WAITING_MAX);
     // Without the service: threads end with the database, whatever its queries are at.
     let language = service.language(LANGUAGE).map(Arc::clone);
-    let (session, statement) = (session.clone(), statement.to_owned());
+    let statement = statement.to_owned();
     service.spawn(async move {
         let answer = tokio::select! {
             () = sender.closed() => return,

@@ -68,11 +68,11 @@ impl<'a> Session<'a> {
     fn begin(&mut self, statement: &str) -> Result<Begun, Error> {
         let service = &self.database.service;
         let language = service.language(LANGUAGE)?;
-        let sets = self.session.set(&**language, statement);
-        if sets.map_err(Error::of_query)? {
+        let set = self.session.set(&**language, statement);
+        if set.map_err(Error::of_query)? {
             return Ok(done());
         }
-        Ok(begin(service, &self.session, statement))
+        Ok(begin(service, self.session.clone(), statement))
     }
 }
 
