@@ -347,6 +347,20 @@ mod tests {
         assert_eq!((batch.begin, batch.end, batch.rows), (0, 7, 3));
     }
 
+    /// `1e400` was imported as an infinity, with status 0, where line protocol refuses it.
+    #[test]
+    fn a_number_beyond_every_float_is_a_rejected_row_and_inf_is_a_value() {
+        let text = "time,x\n2024-01-01,1e400\n2024-01-02,2.5\n2024-01-03,inf\n2024-01-04,-1e999\n2024-01-05,NaN\n2024-01-06,-Infinity\n";
+        let batches = batches(text, &CsvOptions::default(), Start::default());
+        let want = "time,x\n2024-01-02T00:00:00,2.5\n2024-01-03T00:00:00,inf\n2024-01-05T00:00:00,NaN\n2024-01-06T00:00:00,-inf\n";
+        assert_eq!(shown_rows(&batches[0]), want);
+        let rejected = batches[0].rejected.iter();
+        let rejected: Vec<(u64, bool)> = rejected
+            .map(|it| (it.line, it.reason.contains("beyond the greatest float")))
+            .collect();
+        assert_eq!(rejected, [(2, true), (5, true)]);
+    }
+
     #[test]
     fn an_import_that_goes_on_leaves_out_what_it_has() {
         let text = "time;v\n1700000000;1\n1700000001;2\n1700000002;3\n";

@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, TimestampNanosecondArray};
 use arrow::compute::kernels::cmp::not_distinct;
 use arrow::compute::{cast, filter_record_batch};
-use arrow::datatypes::{DataType, Field, Schema, TimestampNanosecondType};
+use arrow::datatypes::{DataType, Field, Float64Type, Schema, TimestampNanosecondType};
 use arrow::util::display::array_value_to_string;
 use csv::{ByteRecord, StringRecord};
 use nilometer_engine::TIME_COLUMN;
@@ -26,7 +26,7 @@ use super::batch::{Batch, Content, Outlet, Reject, Start};
 use super::columns::{Absent, Column, TIME_NAMES};
 use super::csv::line_of;
 use super::plan::Plan;
-use super::rows::{TAG_BYTES, too_long};
+use super::rows::{TAG_BYTES, beyond, is_beyond, too_long};
 use super::times::now_ns;
 use crate::lines::{FieldType, Role, Wishes, roles, times_of};
 use nilometer_service::catch_panic;
@@ -410,6 +410,18 @@ fn field(
     } else {
         None
     };
+    // Of text, a number that no float has becomes an infinity.
+    let floats = array.as_primitive_opt::<Float64Type>();
+    let floats = floats.filter(|_| !is_number(from)).into_iter().flatten();
+    for (row, value) in floats.enumerate() {
+        let Some(value) = value.filter(|value| value.is_infinite()) else {
+            continue;
+        };
+        let text = array_value_to_string(column, row)?;
+        if is_beyond(&text, value) {
+            refused.add(row, || beyond(name, &text));
+        }
+    }
     for row in 0..column.len() {
         let is_lost = column.is_valid(row) && array.is_null(row);
         let is_other = same.as_ref().is_some_and(|same| !same.value(row));
@@ -467,6 +479,22 @@ mod tests {
     fn times(values: Vec<i64>) -> (&'static str, Role, ArrayRef) {
         let times = TimestampMillisecondArray::from(values).with_timezone("+05:00");
         ("when", Role::Time, Arc::new(times))
+    }
+
+    /// A text that is a number beyond every float became an infinity in a table that has floats there.
+    #[test]
+    fn a_text_beyond_every_float_is_a_rejected_row_and_inf_is_a_value() {
+        let texts = StringArray::from(vec!["1e400", "inf", "2.5", "-1e999", "NaN"]);
+        let (rows, rejected) = converted(vec![
+            times(vec![1, 2, 3, 4, 5]),
+            ("x", Role::Field(FieldType::Float), Arc::new(texts)),
+        ]);
+        let floats = rows.column(1).as_primitive::<Float64Type>();
+        let floats: Vec<String> = floats.values().iter().map(f64::to_string).collect();
+        assert_eq!(floats, ["inf", "2.5", "NaN"]);
+        let lines: Vec<u64> = rejected.iter().map(|(line, _)| *line).collect();
+        assert_eq!(lines, [101, 104]);
+        assert!(rejected[0].1.contains("\"1e400\""), "{rejected:?}");
     }
 
     const ROWS: i64 = 300;

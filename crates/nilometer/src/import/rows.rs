@@ -207,7 +207,10 @@ impl Builder {
 
 fn read<'a>(column: &str, kind: FieldType, cell: &'a str) -> Result<Cell<'a>, String> {
     let read = match kind {
-        FieldType::Float => cell.parse().ok().map(Cell::Float),
+        FieldType::Float => match cell.parse() {
+            Ok(value) if is_beyond(cell, value) => return Err(beyond(column, cell)),
+            value => value.ok().map(Cell::Float),
+        },
         FieldType::Integer => cell.parse().ok().map(Cell::Integer),
         FieldType::Unsigned => cell.parse().ok().map(Cell::Unsigned),
         FieldType::Boolean => boolean(cell).map(Cell::Boolean),
@@ -222,6 +225,17 @@ fn read<'a>(column: &str, kind: FieldType, cell: &'a str) -> Result<Cell<'a>, St
             kind.name()
         )
     })
+}
+
+/// Whether a text is a finite number that a float does not have: 1e400, and not inf.
+pub(super) fn is_beyond(cell: &str, value: f64) -> bool {
+    value.is_infinite() && cell.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+pub(super) fn beyond(column: &str, cell: &str) -> String {
+    format!(
+        "column \"{column}\" has {cell:?}, which is beyond the greatest float, 1.8e308; if the column is to have it, give --type {column}=text"
+    )
 }
 
 fn rounded(column: &str, cell: &str) -> String {
