@@ -126,7 +126,7 @@ impl RowBuilder {
             return Ok(Cell::Absent);
         };
         let time = format.read(cell).map(Cell::Time);
-        time.ok_or_else(|| format!("{cell:?} is no time ({})", format.name()))
+        time.ok_or_else(|| format.refusal(cell))
     }
 
     /// The rows so far; the next ones begin anew.
