@@ -29,6 +29,7 @@ use super::plan::Plan;
 use super::rows::{TAG_BYTES, beyond, is_beyond, too_long};
 use super::times::now_ns;
 use crate::lines::{FieldType, Role, Wishes, roles, times_of};
+use crate::output::digest;
 use nilometer_service::catch_panic;
 
 /// Rows that are read together, and that are looked at to say what is a tag.
@@ -72,13 +73,15 @@ impl ParquetFile {
         Ok(Self { builder, columns })
     }
 
-    /// Looks at the first rows: for texts that are tags, unless the user has named them, and for what else to say.
+    /// Compares the file with its checksum, if we wrote it, and looks at the first rows: for texts that are tags, unless the user has named them, and for what else to say.
     pub(super) fn look(path: &Path, wishes: &Wishes) -> anyhow::Result<(Self, Vec<String>)> {
         catch_panic(|| Self::look_into(path, wishes)).ok_or_else(damaged)?
     }
 
     fn look_into(path: &Path, wishes: &Wishes) -> anyhow::Result<(Self, Vec<String>)> {
         let mut file = Self::open(path, wishes)?;
+        let footer = file.builder.metadata().file_metadata();
+        digest::verify(&mut File::open(path)?, footer.created_by())?;
         let (schema, rows) = Self::open(path, wishes)?.first_rows()?;
         // Whoever encodes some of the texts, as `export` does with tags, has told them apart already.
         let is_told = file.columns.iter().any(|(_, role)| *role == Role::Tag);
@@ -454,11 +457,14 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use arrow::array::{
-        Decimal128Array, Float64Array, Int64Array, StringArray, TimestampMillisecondArray,
-        UInt64Array,
+        Decimal128Array, DictionaryArray, Float64Array, Int64Array, StringArray,
+        TimestampMillisecondArray, UInt64Array,
     };
+    use arrow::datatypes::Int32Type;
 
     use super::*;
+    use crate::output;
+    use crate::source::Answer;
 
     fn converted(columns: Vec<(&str, Role, ArrayRef)>) -> (RecordBatch, Vec<(u64, String)>) {
         let roles: Vec<(String, Role)> = columns
@@ -535,6 +541,129 @@ mod tests {
         file.send(0, "t", Start::default(), &outlet, &|_| {})?;
         let keys = keys.into_inner();
         Ok(keys.of("t").map_or(0, |of| of.rows))
+    }
+
+    /// The rows of a file as an import would send them.
+    fn sent(path: &Path) -> anyhow::Result<Vec<RecordBatch>> {
+        let (keys, stop) = (RefCell::default(), AtomicBool::new(false));
+        let (sender, received) = std::sync::mpsc::sync_channel(100);
+        let outlet = Outlet::new(Some(sender), &keys, &stop);
+        let wishes = Wishes::default();
+        let (file, _) = ParquetFile::look(path, &wishes)?;
+        file.send(0, "t", Start::default(), &outlet, &|_| {})?;
+        drop(outlet);
+        let rows = received.into_iter().map(|batch| match batch.content {
+            Content::Rows { rows, .. } => rows,
+            Content::Lines { .. } => panic!("lines of a Parquet file"),
+        });
+        Ok(rows.collect())
+    }
+
+    /// A bit that flipped in a page of a file that `export` wrote was imported as another value, with status 0.
+    #[test]
+    fn a_bit_that_flips_in_an_exported_file_is_an_error_or_changes_nothing() {
+        let hosts: DictionaryArray<Int32Type> = (0..ROWS)
+            .map(|n| Some(if n % 2 == 0 { "a" } else { "b" }))
+            .collect();
+        let times = TimestampMillisecondArray::from_iter_values(
+            1_700_000_000_000..1_700_000_000_000 + ROWS,
+        );
+        let columns: [(&str, ArrayRef); 3] = [
+            ("time", Arc::new(times)),
+            ("host", Arc::new(hosts)),
+            (
+                "v",
+                Arc::new(Float64Array::from_iter_values(
+                    (0..ROWS).map(|n| n as f64 / 7.0),
+                )),
+            ),
+        ];
+        let rows = RecordBatch::try_from_iter(columns).unwrap();
+        let mut bytes = Vec::new();
+        let answer = Answer::new(rows.schema(), [Ok(rows)].into_iter());
+        let (format, compression) = (output::Format::Parquet, output::Compression::None);
+        output::write(answer, format, compression, &mut bytes, &mut |_| {}).unwrap();
+        let dir = tempfile::TempDir::new().unwrap();
+        let path = dir.path().join("t.parquet");
+        std::fs::write(&path, &bytes).unwrap();
+        let want = sent(&path).unwrap();
+        assert_eq!(want.len(), 1);
+        assert_eq!(want[0].num_rows() as u64, ROWS.cast_unsigned());
+        let mut refused = 0;
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << (at % 8);
+            std::fs::write(&path, &damaged).unwrap();
+            match sent(&path) {
+                Ok(rows) => assert_eq!(rows, want, "byte {at} of {}", bytes.len()),
+                Err(_) => refused += 1,
+            }
+        }
+        // What is left is damage that hides the checksum itself, in the name of the writer.
+        assert!(refused + 4 >= bytes.len(), "{refused} of {}", bytes.len());
+    }
+
+    /// Checksums of pages, which other programs write, were not looked at.
+    #[test]
+    fn a_bit_that_flips_in_a_page_with_a_checksum_of_its_own_is_an_error() {
+        use parquet::column::writer::ColumnCloseResult;
+        use parquet::file::metadata::ColumnChunkMetaData;
+        use parquet::file::writer::SerializedFileWriter;
+        /// Of [`DATA`], by `zlib.crc32` of Python.
+        const CRC: u32 = 0x00f6_ddb9;
+        /// The numbers 1 and 2.
+        const DATA: [u8; 16] = [1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0];
+        // The header in the compact form of Thrift: a data page of 16 bytes with this checksum, 2 values, plain.
+        let mut page = vec![0x15, 0, 0x15, 32, 0x15, 32, 0x15];
+        let crc = CRC.cast_signed();
+        let mut zigzag = ((crc << 1) ^ (crc >> 31)).cast_unsigned();
+        while zigzag >= 0x80 {
+            page.push(zigzag.to_le_bytes()[0] | 0x80);
+            zigzag >>= 7;
+        }
+        page.push(zigzag.to_le_bytes()[0]);
+        page.extend([0x1c, 0x15, 4, 0x15, 0, 0x15, 6, 0x15, 6, 0, 0]);
+        page.extend(DATA);
+        let bytes = i64::try_from(page.len()).unwrap();
+        let schema = "message m { required int64 time; required int64 v; }";
+        let schema = Arc::new(parquet::schema::parser::parse_message_type(schema).unwrap());
+        let mut file = Vec::new();
+        let mut writer = SerializedFileWriter::new(&mut file, schema, Arc::default()).unwrap();
+        let described = writer.schema_descr().columns().to_vec();
+        let mut group = writer.next_row_group().unwrap();
+        for column in described {
+            let metadata = ColumnChunkMetaData::builder(column)
+                .set_encodings(vec![parquet::basic::Encoding::PLAIN])
+                .set_num_values(2)
+                .set_total_compressed_size(bytes)
+                .set_total_uncompressed_size(bytes)
+                .set_data_page_offset(0)
+                .build()
+                .unwrap();
+            let close = ColumnCloseResult {
+                bytes_written: page.len() as u64,
+                rows_written: 2,
+                metadata,
+                bloom_filter: None,
+                column_index: None,
+                offset_index: None,
+            };
+            let page = bytes::Bytes::from(page.clone());
+            group.append_column(&page, close).unwrap();
+        }
+        group.close().unwrap();
+        writer.close().unwrap();
+        let dir = tempfile::TempDir::new().unwrap();
+        let path = dir.path().join("t.parquet");
+        std::fs::write(&path, &file).unwrap();
+        assert_eq!(imported(&path).unwrap(), 2);
+        let last = memchr::memmem::rfind(&file, &DATA).unwrap();
+        for at in last..last + DATA.len() {
+            let mut damaged = file.clone();
+            damaged[at] ^= 4;
+            std::fs::write(&path, &damaged).unwrap();
+            assert!(imported(&path).is_err(), "byte {at}");
+        }
     }
 
     /// An import of a damaged file ended with a panic.
