@@ -309,7 +309,6 @@ fn convert(
         reasons: vec![None; rows.num_rows()],
     };
     let (mut fields, mut arrays) = (Vec::new(), Vec::new());
-    let mut has_field = vec![false; rows.num_rows()];
     let mut tag_bytes = vec![0usize; rows.num_rows()];
     for ((name, role), column) in columns.iter().zip(rows.columns()) {
         let (name, array) = match role {
@@ -317,9 +316,6 @@ fn convert(
             Role::Tag => (name.as_str(), tag(column, &mut tag_bytes)?),
             Role::Field(kind) => {
                 let array = field(name, *kind, column, &mut refused)?;
-                for (row, has) in has_field.iter_mut().enumerate() {
-                    *has |= array.is_valid(row);
-                }
                 (name.as_str(), array)
             }
         };
@@ -331,10 +327,7 @@ fn convert(
         fields.push(Field::new(TIME_COLUMN, now.data_type().clone(), true));
         arrays.push(Arc::new(now));
     }
-    for (row, (has_field, bytes)) in has_field.into_iter().zip(tag_bytes).enumerate() {
-        if !has_field {
-            refused.add(row, || "the row has no value in any field".to_owned());
-        }
+    for (row, bytes) in tag_bytes.into_iter().enumerate() {
         if bytes > KEY_BYTES_MAX {
             refused.add(row, || {
                 format!("its tags together have more than {KEY_BYTES_MAX} bytes")
@@ -772,7 +765,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_time_or_value_and_texts_that_are_too_long_are_named() {
+    fn rows_without_time_and_texts_that_are_too_long_are_named() {
         let long = "x".repeat(FIELD_TEXT_BYTES_MAX + 1);
         let tags = "t".repeat(KEY_BYTES_MAX);
         let time = Int64Array::from(vec![Some(1_700_000_000), None, Some(1), Some(1), Some(1)]);
@@ -801,15 +794,15 @@ mod tests {
                 ])),
             ),
         ]);
-        assert_eq!(rows.num_rows(), 1);
+        // The third has no value, and is a row.
+        assert_eq!(rows.num_rows(), 2);
         let words = [
-            "no time",
-            "no value in any field",
-            "1048577 bytes",
-            "its tags together",
+            (102, "no time"),
+            (104, "1048577 bytes"),
+            (105, "its tags together"),
         ];
         assert_eq!(rejected.len(), words.len(), "{rejected:?}");
-        for ((line, (at, reason)), words) in (102..).zip(rejected).zip(words) {
+        for ((at, reason), (line, words)) in rejected.into_iter().zip(words) {
             assert!(at == line && reason.contains(words), "{at} {reason}");
         }
     }

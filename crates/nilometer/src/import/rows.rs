@@ -17,6 +17,9 @@ use super::columns::{Absent, boolean, is_rounded};
 use super::times::TimeFormat;
 use crate::lines::{FieldType, Role};
 
+/// Why a row is refused that has neither a time nor a value.
+const NO_VALUE: &str = "the row has no time and no value in any field";
+
 /// What a tag takes of the room for all tags of a row, beside its text.
 pub(super) const TAG_BYTES: usize = 16;
 
@@ -109,10 +112,11 @@ impl RowBuilder {
                 "its tags together have more than {KEY_BYTES_MAX} bytes"
             ));
         }
-        if !has_field {
-            return Err("the row has no value in any field".to_owned());
-        }
         if self.time.is_none() {
+            // With the time of its arrival it would say nothing at all.
+            if !has_field {
+                return Err(NO_VALUE.to_owned());
+            }
             row.push(Cell::Time(now_ns));
         }
         for ((_, builder), cell) in self.columns.iter_mut().zip(row) {

@@ -53,6 +53,42 @@ fn line_protocol_and_parquet_are_imported_to_the_same_rows() {
     }
 }
 
+/// A row whose only value was set to NULL was exported, and the import of the file rejected it.
+#[test]
+fn a_row_without_any_value_is_imported_as_it_was_exported() {
+    let scratch = Scratch::with("m,a=x f=1 1\nm,a=y f=2 2\nm,a=y f=2 3");
+    let update = ["sql", "--url", scratch.server.url(), "-d", "d"];
+    let statement = "UPDATE m SET f = NULL WHERE a = 'y'";
+    nilometer(scratch.path(), &[&update[..], &[statement]].concat()).succeeded();
+    let rows = |database: &str| {
+        scratch
+            .server
+            .query(database, "SELECT * FROM m ORDER BY time")
+    };
+    let want = rows("d");
+    assert_eq!(want.len(), 3);
+    for file in ["m.parquet", "m.csv"] {
+        scratch.run("export", "d", &["m", "--output", file]);
+        for kind in ["last", "keep", "unique"] {
+            let database = format!("{kind}_{}", file.replace('.', "_"));
+            let tags = ["--duplicates", kind, "--tags", "a", file];
+            scratch.run("import", &database, &tags);
+            assert_eq!(rows(&database), want, "{database}");
+        }
+        // What an import makes by itself is another kind in the end.
+        let database = file.replace('.', "_");
+        scratch.run("import", &database, &["--tags", "a", file]);
+        assert_eq!(rows(&database), want, "{file}");
+    }
+    // Line protocol has no text for it, and the export says so.
+    let arguments = ["export", "--url", scratch.server.url(), "-d", "d", "m"];
+    let arguments = [&arguments[..], &["--output", "m.lp"]].concat();
+    let run = nilometer(scratch.path(), &arguments);
+    let said = run.stderr.clone();
+    run.succeeded();
+    assert!(said.contains("2 rows without any value"), "{said}");
+}
+
 #[test]
 fn a_range_has_its_first_time_and_not_its_last() {
     let scratch = Scratch::with(&odd());
