@@ -10,6 +10,7 @@ use nilometer_lineproto::{FieldValue, Precision, Reader, SeriesKey};
 
 use super::columns::{Column, Columns};
 use super::csv::{CsvFile, CsvOptions};
+use super::cut::is_cut_off;
 use super::input::{FileFormat, Input, open};
 use super::parquet::ParquetFile;
 use super::plan::Plan;
@@ -72,9 +73,14 @@ impl InputReading<'_> {
                 };
                 let mut sample = Vec::new();
                 let text = open(input, &Arc::default())?;
-                text.take(SAMPLE_BYTES)
-                    .read_to_end(&mut sample)
-                    .with_context(|| format!("cannot read {name}"))?;
+                let read = text.take(SAMPLE_BYTES).read_to_end(&mut sample);
+                // A file that is cut off is imported up to there, and then it is said.
+                match read {
+                    Err(error) if sample.is_empty() || !is_cut_off(&error) => {
+                        return Err(error).with_context(|| format!("cannot read {name}"));
+                    }
+                    _ => {}
+                }
                 Ok(Look::Lines(points(&sample, self.precision)))
             }
             FileFormat::Csv => {
