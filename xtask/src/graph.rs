@@ -1,7 +1,8 @@
-//! `cargo xtask graph`: the program and its tests compile the same third-party code.
+//! `cargo xtask graph`: the program and its tests compile the same third-party code, and the program can be built without SQL.
 //!
 //! Does: ask cargo which features every package gets when the program is built and when its tests are, and report packages
-//! that differ. One such package low in the graph makes cargo compile everything above it a second time.
+//! that differ: one such package low in the graph makes cargo compile everything above it a second time. Report what of SQL is
+//! in the program without default features.
 //! Does not: compare the parts that leave DataFusion out; they are small.
 
 use std::collections::BTreeMap;
@@ -14,6 +15,16 @@ use anyhow::{Context, Result, bail};
 use crate::Report;
 
 const PROGRAM: &[&str] = &["--edges", "normal,build", "--package", "nilometer"];
+/// The program for small machines.
+const WITHOUT_SQL: &[&str] = &[
+    "--edges",
+    "normal,build",
+    "--no-default-features",
+    "--package",
+    "nilometer",
+];
+/// What it is without, with all that begins like this.
+const OF_SQL: [&str; 2] = ["datafusion", "nilometer-query"];
 /// The selection of scripts/test.sh for the part `rest`.
 const TESTS: &[&str] = &[
     "--edges",
@@ -39,7 +50,8 @@ type Features = BTreeMap<String, Vec<String>>;
 pub(crate) fn run(root: &Path) -> Result<Report> {
     let program = features(root, PROGRAM)?;
     let tests = features(root, TESTS)?;
-    let findings = differences(&program, &tests);
+    let mut findings = differences(&program, &tests);
+    findings.extend(of_sql(&features(root, WITHOUT_SQL)?));
     let mut text = String::new();
     for finding in &findings {
         writeln!(text, "{finding}")?;
@@ -115,6 +127,19 @@ fn differences(program: &Features, tests: &Features) -> Vec<String> {
         .collect()
 }
 
+/// What a program without SQL should not have.
+fn of_sql(without: &Features) -> Vec<String> {
+    let packages = without.keys();
+    let found = packages.filter(|it| OF_SQL.iter().any(|part| it.starts_with(part)));
+    found
+        .map(|package| {
+            format!(
+                "crates/nilometer/Cargo.toml:1: {package} is in the program without default features; only `nilometer-query` may need it, and only the feature `sql` that"
+            )
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,6 +159,16 @@ mod tests {
             ),
             "{found:?}"
         );
+    }
+
+    #[test]
+    fn what_is_of_sql_is_found_in_a_program_without_it() {
+        let found = of_sql(&parse(
+            "datafusion-common v55.2.0|sql\narrow v59.2.0|\nnilometer v0.1.0|\n",
+        ));
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].contains("datafusion-common v55.2.0"), "{found:?}");
+        assert!(of_sql(&parse("arrow v59.2.0|\nsqlparser-like v1.0.0|\n")).is_empty());
     }
 
     #[test]

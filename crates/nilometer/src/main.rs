@@ -21,6 +21,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// Counts what threads allocate, so that a query that takes too much ends with an error and not with the process.
+#[cfg(feature = "sql")]
 #[global_allocator]
 static ALLOCATOR: nilometer_query::CountingAllocator = nilometer_query::CountingAllocator;
 

@@ -13,7 +13,7 @@ use datafusion::prelude::SessionConfig;
 use futures::FutureExt;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine};
 use nilometer_service::define::Change;
-use nilometer_service::{Running, Statements, executor};
+use nilometer_service::{Running, Statements};
 use tokio_util::sync::CancellationToken;
 
 use crate::Params;

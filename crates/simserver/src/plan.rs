@@ -5,7 +5,8 @@ use std::fmt;
 use nilometer_engine::CompactionOptions;
 use nilometer_engine::Options;
 use nilometer_engine::disk::CrashPlan;
-use nilometer_server::ServerConfig;
+use nilometer_http::HttpConfig;
+use nilometer_native::NativeConfig;
 use nilometer_service::{QueryOptions, Sabotage, ServiceOptions};
 
 use crate::client::Ending;
@@ -189,13 +190,13 @@ pub struct Limits {
     pub queries_waiting_max: usize,
     /// [`ServiceOptions::writes_max`]
     pub writes_max: usize,
-    /// [`ServerConfig::body_bytes_max`]
+    /// [`HttpConfig::body_bytes_max`]
     pub body_bytes_max: usize,
     /// [`ServiceOptions::bodies_bytes_max`]
     pub bodies_bytes_max: usize,
-    /// [`ServerConfig::answer_rows_max`]
+    /// [`NativeConfig::answer_rows_max`]
     pub answer_rows_max: usize,
-    /// [`ServerConfig::answer_pretty_rows_max`]
+    /// [`NativeConfig::answer_pretty_rows_max`]
     pub answer_pretty_rows_max: usize,
     /// Bytes of an answer that leave together.
     pub answer_chunk_bytes: usize,
@@ -255,16 +256,22 @@ impl Limits {
         }
     }
 
-    /// The server's.
-    pub(crate) fn config(&self) -> ServerConfig {
-        ServerConfig {
+    /// The listener's.
+    pub(crate) fn http(&self) -> HttpConfig {
+        HttpConfig {
             body_bytes_max: self.body_bytes_max,
             body_compressed_bytes_max: self.body_bytes_max,
             body_read_ms_max: BODY_READ_MS_MAX,
+            ..HttpConfig::default()
+        }
+    }
+
+    /// Those of answers.
+    pub(crate) fn native(&self) -> NativeConfig {
+        NativeConfig {
             answer_rows_max: self.answer_rows_max,
             answer_pretty_rows_max: self.answer_pretty_rows_max,
             answer_chunk_bytes: self.answer_chunk_bytes,
-            ..ServerConfig::default()
         }
     }
 }

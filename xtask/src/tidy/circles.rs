@@ -1,7 +1,7 @@
 //! Circles of files: no crate has a large group of files that all import each other, directly or by way of others.
 //!
 //! Does: read the paths of each file of `src` (`use`, and `crate::`, `super::`, `self::` or a child module in the code), follow
-//! re-exports to the file that defines a name, and compare the largest circle of each crate with its bound.
+//! re-exports to the file that defines a name, and compare the largest circle of each crate with the bound.
 //! Does not: understand Rust; methods that are called without a path are not seen, nor are test modules.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,9 +15,6 @@ mod paths;
 
 /// A module with its parts may be a circle; more files than these are a design that nobody can read from one end.
 const FILES_MAX: usize = 5;
-
-/// Crates that have a larger circle today. A bound goes down when its circle does, and never up.
-const LARGER_TODAY: &[(&str, usize)] = &[("nilometer-server", 11)];
 
 /// A module: the names of the path to it, without `crate`.
 type Module = Vec<String>;
@@ -55,30 +52,17 @@ pub(crate) fn describe(tree: &Tree, workspace: &Workspace) -> String {
 fn check_crate(tree: &Tree, krate: &Crate) -> Option<Finding> {
     let files = Files::read(tree, krate)?;
     let largest = files.largest_circle();
-    let bound = bound_of(&krate.name);
-    let message = if largest.len() > bound {
-        format!(
-            "{} files of `{}` import each other in a circle, and {bound} may: move what they share into a file of its own that imports none of them. The circle: {}",
-            largest.len(),
-            krate.name,
-            largest.join(", ")
-        )
-    } else if bound > FILES_MAX && largest.len() < bound {
-        format!(
-            "the largest circle of `{}` has {} files now: lower its bound of {bound} in xtask/src/tidy/circles.rs",
-            krate.name,
-            largest.len()
-        )
-    } else {
+    if largest.len() <= FILES_MAX {
         return None;
-    };
+    }
+    let message = format!(
+        "{} files of `{}` import each other in a circle, and {FILES_MAX} may: move what they share into a file of its own that imports none of them. The circle: {}",
+        largest.len(),
+        krate.name,
+        largest.join(", ")
+    );
     let place = largest.first().copied().unwrap_or(&krate.root_source);
     Some(Finding::new(place, 1, message))
-}
-
-fn bound_of(krate: &str) -> usize {
-    let larger = LARGER_TODAY.iter().find(|(name, _)| *name == krate);
-    larger.map_or(FILES_MAX, |(_, files)| *files)
 }
 
 /// The modules of a crate that are files.

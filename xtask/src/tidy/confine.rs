@@ -22,14 +22,19 @@ const LIBRARIES: &[&str] = &[
     "crates/engine/src/",
     "crates/service/src/",
     "crates/query/src/",
-    "crates/server/src/",
+    "crates/http/src/",
+    "crates/surfaces/",
 ];
+
+/// What stands between a socket and the service.
+const SURFACES: &[&str] = &["crates/http/src/", "crates/surfaces/"];
 
 /// The part of the program's crate that is the library.
 const EMBEDDED: &[&str] = &[
     "crates/nilometer/src/lib.rs",
     "crates/nilometer/src/library/database.rs",
     "crates/nilometer/src/library/error.rs",
+    "crates/nilometer/src/library/languages.rs",
     "crates/nilometer/src/library/rows.rs",
 ];
 
@@ -70,16 +75,26 @@ const RULES: &[Rule] = &[
             "crates/query/src/",
         ],
         except: &[],
-        instead: "keep sockets in the server",
+        instead: "keep sockets in the HTTP listener, or in a surface that has one of its own",
     },
     Rule {
         calls: &["nilometer_query::"],
-        holds: &["crates/server/src/"],
+        holds: SURFACES,
         except: &[],
-        instead: "take what languages have in common from the service; the program hands them to the server",
+        instead: "take what languages have in common from the service; the program hands them to it",
     },
     Rule {
-        calls: &["nilometer_server::"],
+        calls: &["Arc<Engine>", "&Engine", "nilometer_engine::Engine"],
+        holds: SURFACES,
+        except: &[],
+        instead: "ask the service: a surface that is wrong about its protocol cannot harm the store",
+    },
+    Rule {
+        calls: &[
+            "nilometer_http::",
+            "nilometer_native::",
+            "nilometer_influx::",
+        ],
         holds: EMBEDDED,
         except: &[],
         instead: "take what an embedded store shares with the server from the service, which knows no HTTP",
@@ -160,19 +175,30 @@ mod tests {
             assert_eq!(found(path, code).len(), 1, "{path}: {code}");
         }
         assert!(found("crates/engine/src/clock.rs", "SystemTime::now()").is_empty());
-        assert!(found("crates/server/src/http.rs", "use std::net::SocketAddr;").is_empty());
+        assert!(found("crates/http/src/http.rs", "use std::net::SocketAddr;").is_empty());
     }
 
     #[test]
-    fn the_server_knows_no_language_and_its_tests_may() {
-        let code = "use nilometer_query::Sql;";
-        assert_eq!(found("crates/server/src/query.rs", code).len(), 1);
-        assert!(found("crates/server/tests/routes/support.rs", code).is_empty());
+    fn surfaces_know_no_language_and_no_engine_and_their_tests_may() {
+        for code in [
+            "use nilometer_query::Sql;",
+            "    engine: Arc<Engine>,",
+            "use nilometer_engine::Engine;",
+        ] {
+            for path in [
+                "crates/http/src/http.rs",
+                "crates/surfaces/native/src/query.rs",
+                "crates/surfaces/third/src/lib.rs",
+            ] {
+                assert_eq!(found(path, code).len(), 1, "{path}: {code}");
+            }
+            assert!(found("crates/http/tests/mounted.rs", code).is_empty());
+        }
     }
 
     #[test]
     fn the_library_imports_no_http_and_the_program_may() {
-        let code = "use nilometer_server::Maintenance;";
+        let code = "use nilometer_http::Http;";
         assert_eq!(
             found("crates/nilometer/src/library/database.rs", code).len(),
             1

@@ -24,7 +24,8 @@ const HOMES: &[Home] = &[
         crates: &[
             "nilometer-service",
             "nilometer-query",
-            "nilometer-server",
+            "nilometer-http",
+            "nilometer-native",
             "nilometer-bench",
             "nilometer-simserver",
             "nilometer",
@@ -33,13 +34,24 @@ const HOMES: &[Home] = &[
     },
     Home {
         dependency: "axum",
-        crates: &["nilometer-server", "nilometer-simserver"],
-        reason: "only the server opens sockets, and its simulation calls the routes without one",
+        crates: &[
+            "nilometer-http",
+            "nilometer-native",
+            "nilometer-influx",
+            "nilometer-simserver",
+            "nilometer",
+        ],
+        reason: "only what is spoken over HTTP has routes; the simulation and the program's tests call them without a socket",
     },
     Home {
         dependency: "hyper",
-        crates: &["nilometer-server"],
+        crates: &["nilometer-http"],
         reason: "the service knows no protocol, so that every surface can stand on it",
+    },
+    Home {
+        dependency: "nilometer-query",
+        crates: &["nilometer", "nilometer-simserver"],
+        reason: "SQL is a language that the program hands to the service: no surface depends on it, and a build can leave it out",
     },
     Home {
         dependency: "clap",
@@ -89,7 +101,7 @@ mod tests {
         let workspace = Workspace::of(&[
             ("nilometer-engine", &["tokio", "crc32c"]),
             ("nilometer-query", &["datafusion", "datafusion-functions"]),
-            ("nilometer-server", &["datafusion-functions"]),
+            ("nilometer-http", &["datafusion-functions"]),
         ]);
         let tree = Tree::of(&[(
             "crates/engine/Cargo.toml",
@@ -102,7 +114,7 @@ mod tests {
             "{found:?}"
         );
         assert!(
-            found[1].starts_with("crates/server/Cargo.toml:1: `datafusion-functions`"),
+            found[1].starts_with("crates/http/Cargo.toml:1: `datafusion-functions`"),
             "{found:?}"
         );
     }

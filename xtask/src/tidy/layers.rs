@@ -197,12 +197,12 @@ mod tests {
 
     #[test]
     fn a_sideways_edge_is_found() {
-        let rows = "| server | L3 |\n| bench | L3 |\n";
+        let rows = "| http | L3 |\n| query | L3 |\n";
         let found = messages(
             rows,
             &[
-                ("nilometer-server", &["nilometer-bench"]),
-                ("nilometer-bench", &[]),
+                ("nilometer-http", &["nilometer-query"]),
+                ("nilometer-query", &[]),
             ],
         );
         assert_eq!(found.len(), 1, "{found:?}");

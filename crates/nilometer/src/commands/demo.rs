@@ -10,10 +10,12 @@ use clap::Args;
 use nilometer_bench::workload::{Spec, Workload};
 use nilometer_bench::{FileFormat, LoadOptions, LoadReport, generate, load, queries};
 use nilometer_engine::{Engine, Options};
-use nilometer_server::{HttpSurface, ServerConfig};
+use nilometer_http::{HttpConfig, HttpSurface};
+use nilometer_native::NativeConfig;
 use nilometer_service::{Service, ServiceOptions};
 use tokio::sync::oneshot;
 
+use crate::commands::serve::surfaces;
 use crate::print::{self, grouped, thousands};
 
 const DATABASE: &str = "demo";
@@ -68,8 +70,11 @@ impl LocalServer {
                 };
                 let options = ServiceOptions::default();
                 let languages = nilometer::languages(&served, &options.query)?;
-                let config = ServerConfig::default();
-                let http = HttpSurface { listener, config };
+                let http = HttpSurface {
+                    listener,
+                    config: HttpConfig::default(),
+                    routes: surfaces(NativeConfig::default()),
+                };
                 let service = Service::new(served, languages, options)?;
                 service.serve(vec![Box::new(http)], stop).await?;
                 Ok(())
@@ -94,6 +99,10 @@ impl LocalServer {
 }
 
 pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
+    ensure!(
+        cfg!(feature = "sql"),
+        "the demo asks in SQL, and this program was built without the feature 'sql'; use a build that has it"
+    );
     if args.log {
         tracing_subscriber::fmt()
             .with_writer(std::io::stderr)

@@ -11,7 +11,9 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
-use nilometer_server::{AccessLog, Hosts, HttpSurface, Origins, PemFile, ServerConfig, Tls};
+use nilometer_http::{AccessLog, Hosts, HttpConfig, HttpSurface, Origins, PemFile, Routes, Tls};
+use nilometer_influx::Influx;
+use nilometer_native::{Native, NativeConfig};
 use nilometer_service::{Service, ServiceOptions, ShownSetting, Token};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -99,7 +101,8 @@ enum AccessLevel {
 #[derive(Debug, Default)]
 struct Settings {
     service: ServiceOptions,
-    http: ServerConfig,
+    http: HttpConfig,
+    native: NativeConfig,
 }
 
 macro_rules! limits {
@@ -151,9 +154,9 @@ limits! {
     /// Queries that may wait to run.
     queries_waiting_max: usize, "N", "NILOMETER_QUERIES_WAITING_MAX", service.queries_waiting_max;
     /// Largest number of rows in a query result.
-    answer_rows_max: usize, "N", "NILOMETER_ANSWER_ROWS_MAX", http.answer_rows_max;
+    answer_rows_max: usize, "N", "NILOMETER_ANSWER_ROWS_MAX", native.answer_rows_max;
     /// Largest number of rows in a query result in the format pretty.
-    answer_pretty_rows_max: usize, "N", "NILOMETER_ANSWER_PRETTY_ROWS_MAX", http.answer_pretty_rows_max;
+    answer_pretty_rows_max: usize, "N", "NILOMETER_ANSWER_PRETTY_ROWS_MAX", native.answer_pretty_rows_max;
     /// Time limit for running requests, and then for a compaction, to finish on shutdown, in milliseconds.
     shutdown_ms_max: u64, "MS", "NILOMETER_SHUTDOWN_MS_MAX", service.shutdown_ms_max;
     /// Memory limit of one query, in bytes.
@@ -210,7 +213,13 @@ pub(crate) fn run(args: &ServeArgs, settings: Vec<ShownSetting>) -> anyhow::Resu
     let engine = Arc::new(engine);
     let languages = nilometer::languages(&engine, &all.service.query)?;
     let service = Service::new(engine, languages, all.service)?;
-    runtime.block_on(listen(args.http_bind, service, all.http))
+    let routes = surfaces(all.native);
+    runtime.block_on(listen(args.http_bind, service, all.http, routes))
+}
+
+/// What is spoken over HTTP. A surface on a socket of its own has its place in [`listen`].
+pub(crate) fn surfaces(config: NativeConfig) -> Vec<Box<dyn Routes>> {
+    vec![Box::new(Native { config }), Box::new(Influx)]
 }
 
 impl ServeArgs {
@@ -238,9 +247,7 @@ impl ServeArgs {
 impl Settings {
     fn check_bind(&self, address: SocketAddr) -> anyhow::Result<()> {
         let has_token = self.service.token.is_some();
-        Ok(nilometer_server::check_bind(
-            address, has_token, &self.http,
-        )?)
+        Ok(nilometer_http::check_bind(address, has_token, &self.http)?)
     }
 }
 
@@ -303,7 +310,8 @@ fn raise_file_limit() {
 async fn listen(
     address: SocketAddr,
     service: Arc<Service>,
-    config: ServerConfig,
+    config: HttpConfig,
+    routes: Vec<Box<dyn Routes>>,
 ) -> anyhow::Result<()> {
     let listener = tokio::net::TcpListener::bind(address)
         .await
@@ -317,7 +325,11 @@ async fn listen(
     let stop = stop_signal().context("cannot listen for signals")?;
     let scheme = config.tls.as_ref().map_or("http", |_| "https");
     print::line(format!("listening on {scheme}://{address}"));
-    let http = HttpSurface { listener, config };
+    let http = HttpSurface {
+        listener,
+        config,
+        routes,
+    };
     service.serve(vec![Box::new(http)], stop).await?;
     Ok(())
 }

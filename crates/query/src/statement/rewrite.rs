@@ -41,6 +41,7 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
         modulo::rewrite(expr);
         name_tuple(expr);
         name_time_zone(expr);
+        truncate_in_zone(expr);
         exact::rewrite(expr);
         if let Err(error) = similar::rewrite(expr) {
             return ControlFlow::Break(error);
@@ -186,6 +187,39 @@ fn name_time_zone(expr: &mut Expr) {
     let args = [zone, time].into_iter();
     let args = args.map(|value| FunctionArg::Unnamed(FunctionArgExpr::Expr(value)));
     *expr = call(AT_TIME_ZONE, args.collect());
+}
+
+/// `date_trunc(unit, time, zone)` as what `PostgreSQL` says it is: the clock of the zone, cut off, and the instant at which it
+/// shows that.
+fn truncate_in_zone(expr: &mut Expr) {
+    let Expr::Function(function) = expr else {
+        return;
+    };
+    let FunctionArguments::List(list) = &mut function.args else {
+        return;
+    };
+    let [
+        _,
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(time)),
+        FunctionArg::Unnamed(zone),
+    ] = list.args.as_mut_slice()
+    else {
+        return;
+    };
+    if !function.name.to_string().eq_ignore_ascii_case("date_trunc") {
+        return;
+    }
+    let zone = FunctionArg::Unnamed(zone.clone());
+    let instant = cast(
+        std::mem::replace(time, null()),
+        DataType::Timestamp(None, TimezoneInfo::Tz),
+    );
+    let instant = FunctionArg::Unnamed(FunctionArgExpr::Expr(instant));
+    *time = call(AT_TIME_ZONE, vec![zone.clone(), instant]);
+    list.args.truncate(2);
+    let clock = std::mem::replace(expr, null());
+    let clock = FunctionArg::Unnamed(FunctionArgExpr::Expr(clock));
+    *expr = call(AT_TIME_ZONE, vec![zone, clock]);
 }
 
 fn call(name: &str, args: Vec<FunctionArg>) -> Expr {

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use axum::Router;
 use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk};
 use nilometer_engine::{Clock, Engine, Maintained};
+use nilometer_http::{Http, HttpConfig, Routes, router};
+use nilometer_influx::Influx;
+use nilometer_native::{Native, NativeConfig};
 use nilometer_query::Sql;
-use nilometer_server::{ServerConfig, router};
 use nilometer_service::executor::{Installed, install};
 use nilometer_service::{Language, Sabotage, Service, ServiceOptions};
 
@@ -27,7 +29,8 @@ const FAREWELL_TURNS: usize = 8;
 pub(super) struct World {
     plan: Plan,
     shared: ServiceOptions,
-    config: ServerConfig,
+    http: HttpConfig,
+    native: NativeConfig,
     disk: FaultyDisk,
     clock: Arc<PlannedClock>,
     pub(super) machine: Machine,
@@ -51,7 +54,8 @@ impl World {
         let machine = Machine::new(Arc::clone(&clock));
         Self {
             shared: plan.limits.service(sabotage),
-            config: plan.limits.config(),
+            http: plan.limits.http(),
+            native: plan.limits.native(),
             disk: FaultyDisk::new(plan.seed, CrashPlan::default()),
             _installed: install(machine.executor()),
             plan: plan.clone(),
@@ -73,7 +77,7 @@ impl World {
         let engine = Engine::open(disk, clock, Path::new(DIR), self.plan.limits.options())
             .map_err(|error| format!("the store does not open: {error}"))?;
         let engine = Arc::new(engine);
-        self.router = Some(routes(&engine, self.shared.clone(), self.config.clone())?);
+        self.router = Some(self.routes(&engine, self.shared.clone(), self.native.clone())?);
         self.engine = Some(engine);
         Ok(())
     }
@@ -92,16 +96,36 @@ impl World {
             return self.router();
         }
         let engine = Arc::clone(self.engine.as_ref().expect("there is one from open to end"));
-        let make = || {
-            let config = ServerConfig {
-                answer_rows_max: 1 << 20,
-                ..self.config.clone()
-            };
-            let mut shared = self.shared.clone();
-            shared.query.query_memory_bytes_max = 512 << 20;
-            routes(&engine, shared, config).expect("the same settings made a router before")
+        if let Some(made) = &self.auditor {
+            return made.clone();
+        }
+        let native = NativeConfig {
+            answer_rows_max: 1 << 20,
+            ..self.native.clone()
         };
-        self.auditor.get_or_insert_with(make).clone()
+        let mut shared = self.shared.clone();
+        shared.query.query_memory_bytes_max = 512 << 20;
+        let made = self.routes(&engine, shared, native);
+        let made = made.expect("the same settings made a router before");
+        self.auditor.insert(made).clone()
+    }
+
+    /// The routes of a server over this engine.
+    fn routes(
+        &self,
+        engine: &Arc<Engine>,
+        shared: ServiceOptions,
+        config: NativeConfig,
+    ) -> Ran<Router> {
+        let failed = |error: &dyn std::fmt::Display| format!("the server does not start: {error}");
+        let sql = Sql::new(Arc::clone(engine), shared.query.clone());
+        let languages: Vec<Arc<dyn Language>> =
+            vec![Arc::new(sql.map_err(|error| failed(&error))?)];
+        let service = Service::new(Arc::clone(engine), languages, shared);
+        let service = service.map_err(|error| failed(&error))?;
+        let http = Http::new(service, self.http.clone());
+        let surfaces: [Box<dyn Routes>; 2] = [Box::new(Native { config }), Box::new(Influx)];
+        Ok(router(&http, &surfaces))
     }
 
     pub(super) fn now_ms(&self) -> u64 {
@@ -245,14 +269,4 @@ impl World {
         self.leave_room(None);
         Ok(())
     }
-}
-
-/// The routes of a server over this engine.
-fn routes(engine: &Arc<Engine>, shared: ServiceOptions, config: ServerConfig) -> Ran<Router> {
-    let failed = |error: &dyn std::fmt::Display| format!("the server does not start: {error}");
-    let sql = Sql::new(Arc::clone(engine), shared.query.clone()).map_err(|error| failed(&error))?;
-    let languages: Vec<Arc<dyn Language>> = vec![Arc::new(sql)];
-    let service = Service::new(Arc::clone(engine), languages, shared);
-    let service = service.map_err(|error| failed(&error))?;
-    Ok(router(service, config))
 }

@@ -30,7 +30,7 @@ pub(crate) fn parse_filter(text: &str) -> Result<Filter, String> {
     match EnvFilter::try_new(text) {
         Ok(_) => Ok(Filter(text.to_owned())),
         Err(error) => Err(format!(
-            "{error}; use error, warn, info, debug, trace, or a list such as info,nilometer_server=debug"
+            "{error}; use error, warn, info, debug, trace, or a list such as info,nilometer_http=debug"
         )),
     }
 }

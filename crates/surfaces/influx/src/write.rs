@@ -1,0 +1,208 @@
+//! `POST /write` and `POST /api/v2/write`: line protocol for the clients of `InfluxDB` 1 and 2, in the words of version 1.
+//!
+//! Does not: create a database. There a client that needs one makes it first, and a name that is wrong by a letter shall
+//! not make another.
+
+use std::sync::Arc;
+
+use axum::extract::{RawQuery, Request, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use nilometer_engine::ingest::WriteReport;
+use nilometer_http::body::{Largest, receive};
+use nilometer_http::{ErrorResponse, Http, Parameters, idempotency};
+use nilometer_lineproto::Precision;
+use nilometer_service::{LineTarget, Scope};
+
+use crate::words::WORDS;
+
+/// What the default schema is called there, whatever it is called here.
+const DEFAULT_POLICY: &str = "autogen";
+
+pub(crate) async fn write_v1(
+    State(http): State<Arc<Http>>,
+    RawQuery(query): RawQuery,
+    request: Request,
+) -> Response {
+    let asked = InfluxParameters::of_v1(&Parameters::parse(query.unwrap_or_default().as_bytes()));
+    answer(&http, asked, request).await
+}
+
+pub(crate) async fn write_v2(
+    State(http): State<Arc<Http>>,
+    RawQuery(query): RawQuery,
+    request: Request,
+) -> Response {
+    let asked = InfluxParameters::of_v2(&Parameters::parse(query.unwrap_or_default().as_bytes()));
+    answer(&http, asked, request).await
+}
+
+/// What the parameters ask for, in the words of version 1.
+#[derive(Debug, PartialEq, Eq)]
+struct InfluxParameters {
+    database: String,
+    /// Empty = the default one.
+    policy: String,
+    precision: Precision,
+}
+
+impl InfluxParameters {
+    fn of_v1(parameters: &Parameters) -> Result<Self, ErrorResponse> {
+        let text = |name| parameters.get(name).unwrap_or_default();
+        let precision = text("precision");
+        let precision = Precision::from_v1(precision).ok_or_else(|| {
+            ErrorResponse::bad_request(format!(
+                "invalid precision {precision:?} (use n, u, ms, s, m or h)"
+            ))
+        })?;
+        if text("db").is_empty() {
+            return Err(ErrorResponse::bad_request("database is required"));
+        }
+        // One server is every quorum.
+        if !matches!(text("consistency"), "" | "any" | "one" | "quorum" | "all") {
+            return Err(ErrorResponse::bad_request("invalid consistency level"));
+        }
+        Ok(Self {
+            database: text("db").to_owned(),
+            policy: text("rp").to_owned(),
+            precision,
+        })
+    }
+
+    fn of_v2(parameters: &Parameters) -> Result<Self, ErrorResponse> {
+        let text = |name| parameters.get(name).unwrap_or_default();
+        let bucket = text("bucket");
+        let not_found = |why| {
+            let sentence = format!("bucket name {bucket:?} is {why}");
+            Err(ErrorResponse::new(StatusCode::NOT_FOUND, sentence))
+        };
+        let (database, policy) = bucket.split_once('/').unwrap_or((bucket, ""));
+        match (database, bucket) {
+            ("", "") => {
+                return not_found("missing a slash; not in \"database/retention-policy\" format");
+            }
+            ("", _) => return not_found("in db/rp form but has an empty database"),
+            _ => {}
+        }
+        let precision = match text("precision") {
+            "" => Some(Precision::Nanosecond),
+            text => Precision::from_v2(text),
+        };
+        let precision = precision.ok_or_else(|| {
+            let given = text("precision");
+            ErrorResponse::bad_request(format!("invalid precision {given:?} (use ns, us, ms or s)"))
+        })?;
+        Ok(Self {
+            database: database.to_owned(),
+            policy: policy.to_owned(),
+            precision,
+        })
+    }
+}
+
+async fn answer(
+    http: &Arc<Http>,
+    asked: Result<InfluxParameters, ErrorResponse>,
+    request: Request,
+) -> Response {
+    match write(http, asked, request).await {
+        Ok(response) => response,
+        Err(refusal) => refusal.in_words(&WORDS).into_response(),
+    }
+}
+
+async fn write(
+    http: &Arc<Http>,
+    asked: Result<InfluxParameters, ErrorResponse>,
+    request: Request,
+) -> Result<Response, ErrorResponse> {
+    let (head, body) = request.into_parts();
+    let target = asked.and_then(|asked| {
+        let target = LineTarget {
+            scope: Scope {
+                schema: schema_of(http, &asked.database, &asked.policy)?,
+                database: asked.database.clone(),
+            },
+            creates: false,
+            precision: asked.precision,
+            key: idempotency::key_of(&head.headers, &asked.database)?,
+        };
+        Ok((asked, target))
+    });
+    let (asked, target) = match target {
+        Ok((asked, target)) => (Some(asked), Ok(target)),
+        Err(refusal) => (None, Err(refusal)),
+    };
+    // The body is read even if the parameters are wrong: a client that is still sending would not see the answer.
+    let largest = Largest::of_rows(http);
+    let received = receive(&head.headers, body, http, largest).await?;
+    let written = http.service().write_lines(target?, || received.inflate());
+    let report = written.await?;
+    match asked.and_then(|asked| partly(&report, &asked)) {
+        None => Ok(idempotency::answer(report.repeated)),
+        Some(refusal) => Err(refusal),
+    }
+}
+
+/// The schema that a retention policy stands for; `None` = the default one.
+fn schema_of(http: &Http, database: &str, policy: &str) -> Result<Option<String>, ErrorResponse> {
+    let unknown = || {
+        let name = database.to_owned();
+        ErrorResponse::from(nilometer_engine::Error::UnknownDatabase { name })
+    };
+    let snapshot = http.service().snapshot();
+    let schemas = snapshot.schemas(database).ok_or_else(unknown)?;
+    if policy.is_empty() {
+        return Ok(None);
+    }
+    if schemas.iter().any(|schema| schema == policy) {
+        return Ok(Some(policy.to_owned()));
+    }
+    if policy == DEFAULT_POLICY {
+        return Ok(None);
+    }
+    Err(ErrorResponse::new(
+        StatusCode::INTERNAL_SERVER_ERROR,
+        format!("retention policy not found: {policy}"),
+    ))
+}
+
+/// What version 1 says when not every line was kept. If lines clash with their table, only that is said.
+fn partly(report: &WriteReport, asked: &InfluxParameters) -> Option<ErrorResponse> {
+    if report.rejected_total == 0 {
+        return None;
+    }
+    let clash = report.rejected.iter().find(|line| !line.parse);
+    if clash.is_none() && report.rows == 0 {
+        return Some(ErrorResponse::bad_request(unparsed(report)));
+    }
+    let (reason, policy) = match clash {
+        Some(line) if asked.policy.is_empty() => (line.reason.clone(), DEFAULT_POLICY),
+        Some(line) => (line.reason.clone(), asked.policy.as_str()),
+        None => (unparsed(report), asked.policy.as_str()),
+    };
+    let mut text = format!(
+        "partial write: {reason} dropped={} for database: {}",
+        report.dropped, asked.database
+    );
+    if !policy.is_empty() {
+        text.push_str(" for retention policy: ");
+        text.push_str(policy);
+    }
+    Some(ErrorResponse::bad_request(text))
+}
+
+/// The lines that are no line protocol, each with its reason.
+fn unparsed(report: &WriteReport) -> String {
+    let mut lines: Vec<String> = report
+        .rejected
+        .iter()
+        .filter(|line| line.parse)
+        .map(|line| format!("unable to parse '{}': {}", line.line, line.reason))
+        .collect();
+    let beyond = report.rejected_total - report.rejected.len() as u64;
+    if beyond > 0 {
+        lines.push(format!("and {beyond} more lines"));
+    }
+    lines.join("\n")
+}

@@ -1,0 +1,21 @@
+//! What the handlers of the native surface share.
+
+use std::sync::Arc;
+
+use nilometer_http::Http;
+use nilometer_service::Service;
+
+use crate::config::NativeConfig;
+
+/// What handlers share.
+#[derive(Debug)]
+pub(crate) struct App {
+    pub(crate) http: Arc<Http>,
+    pub(crate) config: NativeConfig,
+}
+
+impl App {
+    pub(crate) fn service(&self) -> &Arc<Service> {
+        self.http.service()
+    }
+}

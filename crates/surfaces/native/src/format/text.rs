@@ -1,0 +1,344 @@
+//! Answers as text: columnar loops that append to a buffer, batch by batch.
+
+use std::sync::Arc;
+
+use arrow::array::{
+    Array, ArrayRef, AsArray, PrimitiveArray, RecordBatch, RecordBatchOptions, StructArray,
+};
+use arrow::csv::WriterBuilder;
+use arrow::datatypes::{
+    ArrowPrimitiveType, DataType, Date32Type, Date64Type, DurationSecondType, Field, Schema,
+    SchemaRef, Time32MillisecondType, Time32SecondType, Time64MicrosecondType,
+    Time64NanosecondType, TimeUnit, TimestampMicrosecondType, TimestampMillisecondType,
+    TimestampSecondType,
+};
+use arrow::error::ArrowError;
+use arrow::json::writer::{EncoderOptions, make_encoder};
+use arrow::util::pretty::pretty_format_batches_with_schema;
+use axum::http::StatusCode;
+
+use super::{Format, cannot};
+use nilometer_http::ErrorResponse;
+
+/// Writes one answer.
+pub(crate) struct Text {
+    format: Format,
+    schema: SchemaRef,
+    rows: usize,
+    pretty_rows_max: usize,
+    /// The time zone that times are shown in; `None` = in UTC, as they come.
+    zone: Option<Arc<str>>,
+    /// Kept for [`Format::Pretty`], whose columns are as wide as their widest value.
+    batches: Vec<RecordBatch>,
+}
+
+impl Text {
+    pub(crate) fn new(
+        format: Format,
+        schema: SchemaRef,
+        pretty_rows_max: usize,
+        zone: Option<&str>,
+    ) -> Self {
+        let zone = zone.map(Arc::from);
+        Self {
+            format,
+            schema: match &zone {
+                Some(zone) => shown_schema(&schema, zone),
+                None => schema,
+            },
+            rows: 0,
+            pretty_rows_max,
+            zone,
+            batches: Vec::new(),
+        }
+    }
+
+    /// Appends the rows of a batch to `out`.
+    pub(crate) fn batch(
+        &mut self,
+        batch: &RecordBatch,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ErrorResponse> {
+        for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
+            check_times(field.name(), column)?;
+        }
+        let shown;
+        let batch = match &self.zone {
+            Some(zone) => {
+                shown = shown_batch(batch, zone).map_err(|error| cannot(&error))?;
+                &shown
+            }
+            None => batch,
+        };
+        match self.format {
+            Format::Json | Format::JsonLines => {
+                self.json(batch, out).map_err(|error| cannot(&error))?;
+            }
+            Format::Csv => self.csv(batch, out).map_err(|error| cannot(&error))?,
+            Format::Pretty => {
+                if self.rows + batch.num_rows() > self.pretty_rows_max {
+                    let limit = self.pretty_rows_max;
+                    let what = format!(
+                        "the format pretty is for at most {limit} rows; use LIMIT, or format=csv"
+                    );
+                    return Err(ErrorResponse::limit(
+                        StatusCode::PAYLOAD_TOO_LARGE,
+                        what,
+                        "answer-pretty-rows-max",
+                    ));
+                }
+                self.batches.push(batch.clone());
+            }
+            Format::Arrow | Format::Parquet => {}
+        }
+        self.rows += batch.num_rows();
+        Ok(())
+    }
+
+    /// Appends what comes after the last row.
+    pub(crate) fn finish(self, out: &mut Vec<u8>) -> Result<(), ErrorResponse> {
+        match self.format {
+            Format::Json => out.extend_from_slice(if self.rows == 0 { b"[]\n" } else { b"]\n" }),
+            Format::Csv if self.rows == 0 => {
+                let nothing = RecordBatch::new_empty(self.schema.clone());
+                write_csv(&nothing, true, out).map_err(|error| cannot(&error))?;
+            }
+            Format::JsonLines | Format::Csv | Format::Arrow | Format::Parquet => {}
+            Format::Pretty => {
+                let table = pretty_format_batches_with_schema(self.schema, &self.batches)
+                    .map_err(|error| cannot(&error))?;
+                out.extend_from_slice(table.to_string().as_bytes());
+                out.push(b'\n');
+            }
+        }
+        Ok(())
+    }
+
+    fn json(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowError> {
+        let options = EncoderOptions::default().with_explicit_nulls(true);
+        let rows = StructArray::from(batch.clone());
+        let field = Field::new_struct("row", batch.schema().fields().clone(), false).into();
+        let mut encoder = make_encoder(&field, &rows, &options)?;
+        for row in 0..batch.num_rows() {
+            match self.format {
+                Format::Json if self.rows + row == 0 => out.push(b'['),
+                Format::Json => out.extend_from_slice(b",\n"),
+                _ => {}
+            }
+            encoder.encode(row, out);
+            if self.format == Format::JsonLines {
+                out.push(b'\n');
+            }
+        }
+        Ok(())
+    }
+
+    fn csv(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowError> {
+        // The names come with the first row, or at the end where there is none: an empty batch has neither.
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
+        write_csv(batch, self.rows == 0, out)
+    }
+}
+
+/// The type of a column as it is shown: times that say when they are, in a zone.
+fn shown_type(kind: &DataType, zone: &Arc<str>) -> Option<DataType> {
+    match kind {
+        DataType::Timestamp(unit, Some(_)) => Some(DataType::Timestamp(*unit, Some(zone.clone()))),
+        _ => None,
+    }
+}
+
+fn shown_schema(schema: &Schema, zone: &Arc<str>) -> SchemaRef {
+    let fields = schema.fields().iter().map(|field| {
+        let field = field.as_ref().clone();
+        match shown_type(field.data_type(), zone) {
+            Some(kind) => field.with_data_type(kind),
+            None => field,
+        }
+    });
+    Arc::new(Schema::new(fields.collect::<Vec<Field>>()))
+}
+
+fn shown_batch(batch: &RecordBatch, zone: &Arc<str>) -> Result<RecordBatch, ArrowError> {
+    let columns = batch
+        .columns()
+        .iter()
+        .map(|column| match shown_type(column.data_type(), zone) {
+            Some(kind) => arrow::compute::cast(column, &kind),
+            None => Ok(ArrayRef::clone(column)),
+        });
+    let rows = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(
+        shown_schema(&batch.schema(), zone),
+        columns.collect::<Result<_, _>>()?,
+        &rows,
+    )
+}
+
+/// Seconds in a day.
+const DAY_S: i64 = 86_400;
+
+/// Seconds that are still a number of milliseconds, in which durations are written.
+const DURATION_S_MAX: i64 = i64::MAX / 1000;
+
+/// Years that text has, with four digits and after the year 0: -1 and 10000 are written in ways that no reader takes.
+const SHOWN_S: std::ops::Range<i64> = -62_167_219_200..253_402_300_800;
+
+/// Refuses times that have no text: what would stand there is no JSON, or no time.
+fn check_times(name: &str, column: &ArrayRef) -> Result<(), ErrorResponse> {
+    let seconds = match column.data_type() {
+        // Every number of nanoseconds is a time, and most columns have none.
+        DataType::Timestamp(TimeUnit::Second, _) => {
+            beyond(column.as_primitive::<TimestampSecondType>(), Some)
+        }
+        DataType::Timestamp(TimeUnit::Millisecond, _) => {
+            beyond(column.as_primitive::<TimestampMillisecondType>(), |ms| {
+                Some(ms.div_euclid(1000))
+            })
+        }
+        DataType::Timestamp(TimeUnit::Microsecond, _) => {
+            beyond(column.as_primitive::<TimestampMicrosecondType>(), |us| {
+                Some(us.div_euclid(1_000_000))
+            })
+        }
+        DataType::Date32 => beyond(column.as_primitive::<Date32Type>(), |days| {
+            i64::from(days).checked_mul(DAY_S)
+        }),
+        DataType::Date64 => beyond(column.as_primitive::<Date64Type>(), |ms| {
+            Some(ms.div_euclid(1000))
+        }),
+        DataType::Time32(TimeUnit::Second) => {
+            outside(column.as_primitive::<Time32SecondType>(), 0..=DAY_S - 1)
+        }
+        DataType::Time32(_) => outside(
+            column.as_primitive::<Time32MillisecondType>(),
+            0..=DAY_S * 1000 - 1,
+        ),
+        DataType::Time64(TimeUnit::Microsecond) => outside(
+            column.as_primitive::<Time64MicrosecondType>(),
+            0..=DAY_S * 1_000_000 - 1,
+        ),
+        DataType::Time64(_) => outside(
+            column.as_primitive::<Time64NanosecondType>(),
+            0..=DAY_S * 1_000_000_000 - 1,
+        ),
+        DataType::Duration(TimeUnit::Second) => outside(
+            column.as_primitive::<DurationSecondType>(),
+            -DURATION_S_MAX..=DURATION_S_MAX,
+        ),
+        DataType::List(_) => return check_times(name, column.as_list::<i32>().values()),
+        DataType::LargeList(_) => return check_times(name, column.as_list::<i64>().values()),
+        DataType::FixedSizeList(..) => {
+            return check_times(name, column.as_fixed_size_list().values());
+        }
+        DataType::Dictionary(..) => {
+            return check_times(name, column.as_any_dictionary().values());
+        }
+        DataType::Struct(_) => {
+            let mut parts = column.as_struct().columns().iter();
+            return parts.try_for_each(|part| check_times(name, part));
+        }
+        DataType::Map(..) => {
+            let mut parts = column.as_map().entries().columns().iter();
+            return parts.try_for_each(|part| check_times(name, part));
+        }
+        _ => return Ok(()),
+    };
+    match seconds {
+        None => Ok(()),
+        Some(number) => Err(ErrorResponse::bad_request(format!(
+            "the column \"{name}\" has a time that no text has: {number} as {} is outside of the years 0000 to 9999, or of the hours of a day; look at the unit of what was converted",
+            column.data_type()
+        ))),
+    }
+}
+
+/// The first value that is outside of the years that text has.
+fn beyond<T: ArrowPrimitiveType>(
+    values: &PrimitiveArray<T>,
+    seconds: impl Fn(T::Native) -> Option<i64>,
+) -> Option<String> {
+    let is_beyond = |value: &T::Native| {
+        let seconds = seconds(*value);
+        !seconds.is_some_and(|seconds| SHOWN_S.contains(&seconds))
+    };
+    let found = values.iter().flatten().find(is_beyond);
+    found.map(|value| format!("{value:?}"))
+}
+
+/// The first value that is not in a range.
+fn outside<T: ArrowPrimitiveType>(
+    values: &PrimitiveArray<T>,
+    range: std::ops::RangeInclusive<i64>,
+) -> Option<String>
+where
+    T::Native: Into<i64>,
+{
+    let mut values = values.iter().flatten();
+    let found = values.find(|value| !range.contains(&(*value).into()));
+    found.map(|value| format!("{value:?}"))
+}
+
+fn write_csv(batch: &RecordBatch, has_header: bool, out: &mut Vec<u8>) -> Result<(), ArrowError> {
+    let batch = flat(batch)?;
+    WriterBuilder::new()
+        .with_header(has_header)
+        .build(out)
+        .write(&batch)
+}
+
+/// CSV has no lists and structures: they become their text.
+fn flat(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
+    let mut fields = Vec::with_capacity(batch.num_columns());
+    let mut columns: Vec<ArrayRef> = Vec::with_capacity(batch.num_columns());
+    for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
+        let column = match column.data_type() {
+            DataType::List(_)
+            | DataType::LargeList(_)
+            | DataType::FixedSizeList(..)
+            | DataType::Struct(_)
+            | DataType::Map(..) => arrow::compute::cast(column, &DataType::Utf8)?,
+            _ => ArrayRef::clone(column),
+        };
+        fields.push(Field::new(field.name(), column.data_type().clone(), true));
+        columns.push(column);
+    }
+    RecordBatch::try_new_with_options(
+        Schema::new(fields).into(),
+        columns,
+        &RecordBatchOptions::new().with_row_count(Some(batch.num_rows())),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::Int64Array;
+
+    use super::*;
+
+    /// `SELECT (1 IN (SELECT i FROM tb)) AS c1 FROM ta WHERE 1=2` was answered with its header twice, because the answer
+    /// came as an empty batch.
+    #[test]
+    fn csv_has_its_header_once_whatever_empty_batches_come() {
+        let rows = RecordBatch::try_from_iter([(
+            "c1",
+            Arc::new(Int64Array::from(vec![7, 8])) as ArrayRef,
+        )])
+        .unwrap();
+        let written = |lengths: &[usize]| {
+            let mut text = Text::new(Format::Csv, rows.schema(), 10, None);
+            let mut out = Vec::new();
+            for length in lengths {
+                text.batch(&rows.slice(0, *length), &mut out).unwrap();
+            }
+            text.finish(&mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(written(&[]), "c1\n");
+        assert_eq!(written(&[0]), "c1\n");
+        assert_eq!(written(&[0, 0]), "c1\n");
+        assert_eq!(written(&[0, 2, 0, 1]), "c1\n7\n8\n7\n");
+    }
+}
