@@ -389,7 +389,7 @@ impl Shell {
 }
 
 fn wrong_setting(error: nilometer_query::Error) -> anyhow::Error {
-    positioned(error.into())
+    positioned(nilometer::Error::Query(error.into()))
 }
 
 /// Whether an answer is a number and nothing else, as that of a statement that writes is.

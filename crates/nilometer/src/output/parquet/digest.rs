@@ -57,9 +57,7 @@ impl<W: Write> Digested<W> {
     pub(super) fn finish(mut self) -> Result<()> {
         let mut footer = self.footer.take().unwrap_or_default();
         let crc = crc32c::crc32c_append(self.crc, &footer);
-        let name = created_by();
-        let digits = memmem::rfind(&footer, name.as_bytes())
-            .and_then(|at| digits_in(&name, at, &mut footer))
+        let digits = digits_in(&created_by(), &mut footer)
             .ok_or_else(|| Error::other("the footer has no place for a checksum"))?;
         digits.copy_from_slice(format!("{crc:08x}").as_bytes());
         self.out.write_all(&footer)?;
@@ -84,8 +82,9 @@ impl<W: Write> Write for Digested<W> {
     }
 }
 
-/// The digits of a writer's name that begins at `at` of a footer.
-fn digits_in<'a>(name: &str, at: usize, footer: &'a mut [u8]) -> Option<&'a mut [u8]> {
+/// The digits in the writer's name, where a footer has it.
+fn digits_in<'a>(name: &str, footer: &'a mut [u8]) -> Option<&'a mut [u8]> {
+    let at = memmem::rfind(footer, name.as_bytes())?;
     let begin = at + name.find(BEFORE)? + BEFORE.len();
     footer.get_mut(begin..begin + UNKNOWN.len())
 }
@@ -130,9 +129,7 @@ fn checksum(file: &mut (impl Read + Seek), name: &str) -> Result<Option<u32>> {
     file.seek(SeekFrom::Start(begin))?;
     let mut footer = Vec::new();
     file.read_to_end(&mut footer)?;
-    let Some(digits) =
-        memmem::rfind(&footer, name.as_bytes()).and_then(|at| digits_in(name, at, &mut footer))
-    else {
+    let Some(digits) = digits_in(name, &mut footer) else {
         return Ok(None);
     };
     digits.copy_from_slice(UNKNOWN);
