@@ -10,7 +10,36 @@ use arrow::compute::cast;
 use arrow::datatypes::{
     DataType, Float64Type, Int64Type, Schema, TimeUnit, TimestampNanosecondType, UInt64Type,
 };
-use nilometer_lineproto::{FieldValue, write_line};
+use nilometer_lineproto::{FieldValue, Precision, write_line};
+
+/// What the first line of a file of line protocol says before the unit of its times; to other readers it is a comment.
+const UNIT_SAID: &str = "precision:";
+
+/// The line that says the unit of times, without its line feed.
+pub(crate) fn unit_line(unit: &str) -> String {
+    format!("# {UNIT_SAID} {unit}")
+}
+
+/// The unit that such a line says.
+pub(crate) fn said_unit(line: &[u8]) -> Option<Precision> {
+    let line = std::str::from_utf8(line).ok()?;
+    let said = line
+        .strip_prefix('#')?
+        .trim_start()
+        .strip_prefix(UNIT_SAID)?;
+    Precision::from_v3(said.trim())
+}
+
+/// A unit as it is said.
+pub(crate) fn unit_name(unit: Precision) -> &'static str {
+    match unit {
+        Precision::Auto => "auto",
+        Precision::Second => "s",
+        Precision::Millisecond => "ms",
+        Precision::Microsecond => "us",
+        _ => "ns",
+    }
+}
 
 /// What a column becomes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -256,6 +256,23 @@ impl Error {
         ))
     }
 
+    /// With no more of a statement's texts than says which: a cast repeats the value that it cannot take, whatever its
+    /// length.
+    fn bounded(mut self) -> Self {
+        match &mut self {
+            Self::Syntax { message, .. }
+            | Self::Plan { message, .. }
+            | Self::View { message, .. }
+            | Self::Execution { message }
+            | Self::Internal { message } => shorten(message),
+            Self::UnknownName { name, .. }
+            | Self::UnknownTable { name, .. }
+            | Self::UnknownColumn { name, .. } => shorten(name),
+            _ => {}
+        }
+        self
+    }
+
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::Internal {
             message: message.into(),
@@ -282,7 +299,7 @@ impl From<Ended> for Error {
 impl From<DataFusionError> for Error {
     fn from(error: DataFusionError) -> Self {
         let position = error.diagnostic().and_then(position_of);
-        convert(error, position)
+        convert(error, position).bounded()
     }
 }
 
@@ -565,8 +582,26 @@ fn is_unfit_call(message: &str) -> bool {
     UNFIT_CALLS.iter().any(|unfit| message.contains(unfit))
 }
 
+/// Bytes at the beginning and at the end of a message that are kept of a longer one: which value it was, and what was
+/// wrong with it.
+const KEPT_BYTES: [usize; 2] = [600, 300];
+
+/// Leaves the middle out of a long text.
+fn shorten(text: &mut String) {
+    let [first, last] = KEPT_BYTES;
+    if text.len() > first + last {
+        let begin = text.floor_char_boundary(first);
+        let end = text.ceil_char_boundary(text.len() - last);
+        text.replace_range(begin..end, "\u{2026}");
+    }
+}
+
 /// Takes the place out of a parser's sentence: `..., found: FRO at Line: 1, Column: 8`.
 pub(crate) fn syntax(message: &str) -> Error {
+    syntax_at(message).bounded()
+}
+
+fn syntax_at(message: &str) -> Error {
     let message = message
         .strip_prefix("sql parser error: ")
         .unwrap_or(message);
@@ -657,6 +692,31 @@ mod tests {
             let said = said(error);
             assert!(!said.contains("DataFusion"), "{said}");
         }
+    }
+
+    /// `SELECT CAST(repeat('x', 1000000) AS BIGINT)` was answered with an error of 1,000,118 bytes.
+    #[test]
+    fn a_long_value_is_not_repeated_as_a_whole() {
+        for letter in ["x", "\u{fc}", "\u{20ac}"] {
+            let value = letter.repeat(1_000_000);
+            let cast = format!("Cannot cast string '{value}' to value of Int64 type");
+            let arrow = DataFusionError::ArrowError(Box::new(ArrowError::CastError(cast)), None);
+            let said = Error::from(arrow).to_string();
+            assert!(said.len() < 1000, "{} bytes", said.len());
+            for part in ["string 'ATA", "ATA\u{2026}ATA", "ATA' to value of Int64 type"] {
+                let part = part.replace("ATA", &letter.repeat(50));
+                assert!(said.contains(&part), "{said}");
+            }
+            let syntax = syntax(&format!(
+                "sql parser error: Expected: end of statement, found: {value} at Line: 1, Column: 8"
+            ));
+            assert!(syntax.to_string().len() < 1000);
+            assert_eq!(syntax.position(), Some(Position { line: 1, column: 8 }));
+        }
+        // What is no longer than usual stays as it is.
+        let usual = "y".repeat(900);
+        let said = Error::from(DataFusionError::Execution(usual.clone())).to_string();
+        assert_eq!(said, usual);
     }
 
     #[test]

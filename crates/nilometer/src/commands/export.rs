@@ -12,9 +12,10 @@ use std::time::Instant;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use indicatif::ProgressBar;
+use nilometer::Precision;
 
 use self::windows::{Window, Windows};
-use crate::lines::{LinePrinter, Printed, Wishes};
+use crate::lines::{LinePrinter, Printed, Wishes, unit_line, unit_name};
 use crate::output::destination::{Destination, unless_closed};
 use crate::output::{self, Compression, Format};
 use crate::print::{self, thousands};
@@ -65,8 +66,8 @@ enum ExportFormat {
     Parquet,
     /// A header line, then one line per row.
     Csv,
-    /// `InfluxDB` line protocol, which `nilometer import` reads back as the same rows. It cannot represent NaN and
-    /// infinities: they are left out and counted.
+    /// `InfluxDB` line protocol, which `nilometer import` reads back as the same rows. Times are in nanoseconds, as the
+    /// first line says. It cannot represent NaN, infinities and rows without any value: they are left out and counted.
     #[value(name = "lp", alias = "line-protocol")]
     LineProtocol,
     /// One object per line.
@@ -216,6 +217,9 @@ fn lines(
     if let (Source::Store(store), None) = (source, &args.query) {
         rename_shown(&mut printer, store, args);
     }
+    // Times near 1970 in nanoseconds look like others in seconds.
+    let unit = unit_line(unit_name(Precision::Nanosecond));
+    writeln!(out, "{unit}").context("cannot write the lines")?;
     let mut all = Printed::default();
     let mut text = Vec::new();
     for batch in answer {

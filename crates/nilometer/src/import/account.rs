@@ -44,7 +44,8 @@ pub(super) struct Account {
     rows: u64,
     rejects: Rejects,
     error: Option<anyhow::Error>,
-    read_errors: Vec<anyhow::Error>,
+    /// Inputs that could not be read to their end.
+    read_errors: Vec<(usize, anyhow::Error)>,
 }
 
 /// How far an input is.
@@ -53,6 +54,8 @@ struct Progress {
     format: FileFormat,
     sent: u64,
     all: Option<u64>,
+    /// Rows that are in, of those that this run sent.
+    rows: u64,
 }
 
 impl Account {
@@ -77,6 +80,7 @@ impl Account {
                     format: input.format,
                     sent: 0,
                     all: None,
+                    rows: 0,
                 })
                 .collect(),
             rows: 0,
@@ -130,8 +134,8 @@ impl Account {
                 Ok(())
             }
             Event::Read(_, _, Err(error)) if error.is::<Stopped>() => Err(error),
-            Event::Read(_, _, Err(error)) => {
-                self.read_errors.push(error);
+            Event::Read(input, _, Err(error)) => {
+                self.read_errors.push((input, error));
                 Ok(())
             }
         };
@@ -146,6 +150,7 @@ impl Account {
         self.rows += written.rows;
         if let Some(input) = self.inputs.get_mut(batch.input) {
             input.sent += 1;
+            input.rows += written.rows;
             let (name, format) = (&input.name, input.format);
             let unreadable = batch.rejected.len() as u64;
             self.rejects
@@ -234,17 +239,40 @@ impl Account {
             // What could not be read may be mended, and the rest need not be sent again.
             drop(self.write_state());
         }
-        for error in &self.read_errors {
-            print::note(format!("not read to the end: {}\n", print::told(error)));
+        let mut read = 0;
+        for (input, error) in &self.read_errors {
+            let rows = self.inputs.get(*input).map_or(0, |input| input.rows);
+            read += rows;
+            let kept = match rows {
+                0 => "nothing of it is imported".to_owned(),
+                1 => format!("1 row of it is imported; {GO_ON}"),
+                rows => format!("{} rows of it are imported; {GO_ON}", thousands(rows)),
+            };
+            print::note(format!(
+                "not read to the end: {}\n    {kept}\n",
+                print::told(error)
+            ));
         }
-        self.rejects.finish()?;
+        self.rejects.finish(self.read_errors.is_empty())?;
+        let kept = match read {
+            0 => "nothing of what it has is imported",
+            _ => "the rows before that place are imported",
+        };
+        let others = match self.inputs.len() - self.read_errors.len() {
+            0 => "",
+            _ => "; the other inputs were read to their ends",
+        };
         match self.read_errors.len() {
             0 => Ok(()),
-            1 => bail!("one input could not be read; the rest is imported"),
-            n => bail!("{n} inputs could not be read; the rest is imported"),
+            1 => bail!("one input could not be read to its end; {kept}{others}"),
+            n => bail!("{n} inputs could not be read to their ends; {kept}{others}"),
         }
     }
 }
+
+/// What to do about an input of which only the beginning is in.
+const GO_ON: &str =
+    "take a whole copy, and import from it what comes after them, or all of it into a new table";
 
 /// The command that goes on, as it can be typed.
 fn resuming() -> String {

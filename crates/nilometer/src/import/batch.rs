@@ -7,6 +7,7 @@ use std::sync::mpsc::SyncSender;
 
 use anyhow::{Context, bail};
 use arrow::array::RecordBatch;
+use nilometer_lineproto::Precision;
 
 use super::keys::Keys;
 use crate::lines::FieldType;
@@ -29,8 +30,12 @@ pub(super) struct Batch {
 /// What is sent.
 #[derive(Debug)]
 pub(super) enum Content {
-    /// Line protocol as it stands in the file, and the number of its first line there.
-    Lines { text: Vec<u8>, first: u64 },
+    /// Line protocol as it stands in the file, the number of its first line there, and the unit of its times.
+    Lines {
+        text: Vec<u8>,
+        first: u64,
+        precision: Precision,
+    },
     /// Rows for a table.
     Rows { table: Arc<str>, rows: RecordBatch },
 }
@@ -47,7 +52,7 @@ impl Batch {
     /// The place of the line after the batch, for text that is counted through.
     pub(super) fn line_after(&self) -> u64 {
         match &self.content {
-            Content::Lines { text, first } => {
+            Content::Lines { text, first, .. } => {
                 first + memchr::memchr_iter(b'\n', text).count() as u64
             }
             Content::Rows { .. } => 0,

@@ -7,7 +7,7 @@ use csv::StringRecord;
 use nilometer_engine::ingest::is_likely_tag;
 use nilometer_lineproto::Precision;
 
-use super::times::TimeFormat;
+use super::times::{KEPT, TimeFormat};
 use crate::lines::{FieldType, Role};
 
 /// Names that are taken for the time, if one has values that are times.
@@ -173,7 +173,7 @@ fn time_of(
     let cells = |at: usize| present(sample, at, &wishes.absent);
     let format_of = |at: usize| match &wishes.time_format {
         Some(format) => {
-            let fits = cells(at).all(|cell| format.read(cell).is_some());
+            let fits = cells(at).all(|cell| format.parse(cell).is_some());
             fits.then(|| format.clone())
         }
         None => TimeFormat::of(&cells(at)),
@@ -186,10 +186,14 @@ fn time_of(
         return match (given, first) {
             (Some(format), _) => Ok(Some((at, format))),
             (None, None) => Ok(Some((at, TimeFormat::Iso))),
-            (None, Some(first)) => match TimeFormat::of(&std::iter::once(first)) {
-                Some(format) => Ok(Some((at, format))),
-                None => bail!("{}", unknown_time(name, first)),
-            },
+            (None, Some(first)) => {
+                // A date that is not kept says nothing of how the others are written.
+                let telling = cells(at).find(|cell| !is_far(cell)).unwrap_or(first);
+                match TimeFormat::of(&std::iter::once(telling)) {
+                    Some(format) => Ok(Some((at, format))),
+                    None => bail!("{}", unknown_time(name, telling)),
+                }
+            }
         };
     }
     // A column that is called so and mostly has times is it; its other rows are named one by one.
@@ -197,9 +201,15 @@ fn time_of(
         let known = wishes.time_format.clone().into_iter();
         let known = known.chain([TimeFormat::Iso, TimeFormat::Number(Precision::Auto)]);
         let all = cells(at).count();
-        let fitting =
-            |format: &TimeFormat| cells(at).filter(|cell| format.read(cell).is_some()).count();
-        known.into_iter().find(|format| fitting(format) * 2 > all)
+        let fitting = |format: &TimeFormat| {
+            cells(at)
+                .filter(|cell| format.parse(cell).is_some())
+                .count()
+        };
+        let is_kept = |format: &TimeFormat| cells(at).any(|cell| format.read(cell).is_some());
+        known
+            .into_iter()
+            .find(|format| fitting(format) * 2 > all && is_kept(format))
     };
     let by_name = TIME_NAMES.iter().filter_map(|wanted| {
         names
@@ -237,8 +247,19 @@ fn time_of(
     Ok(dated)
 }
 
+/// Whether a cell is a date of a year of four digits that is not kept.
+fn is_far(cell: &str) -> bool {
+    let has_year = cell.bytes().take(4).all(|byte| byte.is_ascii_digit());
+    has_year && TimeFormat::Iso.read(cell).is_none() && TimeFormat::Iso.parse(cell).is_some()
+}
+
 /// Says that a time is not understood, and how it may be meant.
 fn unknown_time(name: &str, first: &str) -> String {
+    if is_far(first) {
+        return format!(
+            "column \"{name}\" has no time that is kept: {first:?} is outside of {KEPT}"
+        );
+    }
     let formats = TimeFormat::suggest(first);
     let formats: Vec<String> = formats
         .iter()

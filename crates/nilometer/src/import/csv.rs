@@ -14,12 +14,14 @@ use nilometer_engine::TIME_COLUMN;
 use super::advice::advice;
 use super::batch::{Batch, Content, Outlet, Reject, Start};
 use super::columns::{Column, ColumnWishes, Columns, decide};
+use super::cut::is_cut_off;
 use super::encoding::{decoded, invalid_text};
 use super::plan::Plan;
 use super::rewrite::{Rewrite, name_all, skip_preamble};
 use super::rows::RowBuilder;
 use super::times::now_ns;
 use crate::lines::{FieldType, Role};
+use crate::print::thousands;
 
 /// Rows whose values decide about types.
 const SAMPLE_ROWS: usize = 10_000;
@@ -158,8 +160,18 @@ impl CsvFile {
         loop {
             let begin = self.record;
             let (mut rejected, mut bytes, now) = (Vec::new(), 0, now_ns());
+            let mut broken = None;
             while self.record - begin < BATCH_ROWS && bytes < BATCH_BYTES {
-                let Some(record) = self.next()? else { break };
+                let record = match self.next() {
+                    Ok(record) => record,
+                    // What came before is in the file, and is sent.
+                    Err(error) if is_cut(&error) => {
+                        broken = Some(error);
+                        None
+                    }
+                    Err(error) => return Err(error),
+                };
+                let Some(record) = record else { break };
                 bytes += record.as_slice().len();
                 if let Err(reason) = self.add(&record, now, &mut builder) {
                     rejected.push(Reject {
@@ -171,7 +183,7 @@ impl CsvFile {
                 }
             }
             if begin == self.record {
-                return Ok(());
+                return broken.map_or(Ok(()), Err);
             }
             let rows = builder.take()?;
             outlet.send(Batch {
@@ -185,6 +197,9 @@ impl CsvFile {
                 },
                 rejected,
             })?;
+            if let Some(error) = broken {
+                return Err(error);
+            }
         }
     }
 
@@ -221,17 +236,25 @@ impl CsvFile {
         let record = if let Some(record) = self.sample.next() {
             Some(record)
         } else {
+            let at = self.record;
+            let after = || format!("the file cannot be read on after its row {}", thousands(at));
             if let Some(error) = self.broken.take() {
-                return Err(error).context("the file cannot be read on");
+                return Err(error).with_context(after);
             }
             let mut record = ByteRecord::new();
             let got = self.reader.read_byte_record(&mut record);
-            let got = got.context("the file cannot be read on")?;
+            let got = got.with_context(after)?;
             got.then_some(record)
         };
         self.record += u64::from(record.is_some());
         Ok(record)
     }
+}
+
+/// Whether the file ends before its end.
+fn is_cut(error: &anyhow::Error) -> bool {
+    let causes = error.chain().filter_map(|cause| cause.downcast_ref());
+    causes.into_iter().any(is_cut_off)
 }
 
 /// The first records, and what stood in the way of more.
@@ -325,7 +348,8 @@ mod tests {
         let batches = batches(text, &options, Start::default());
         assert_eq!(batches.len(), 1);
         let batch = &batches[0];
-        let want = "time,host,v,s,n,ok\n2024-05-01T12:00:00,a b,1.5,\"x \"\"y\"\"\nz\",3,true\n2024-05-01T12:00:03,,2.0,,-7,false\n2024-05-01T12:00:04,c,inf,,,\n";
+        let want =
+            "time,host,v,s,n,ok\n2024-05-01T12:00:00,XX,,-7,false\n2024-05-01T12:00:04,c,inf,,,\n";
         assert_eq!(shown_rows(batch), want);
         let rejected: Vec<(u64, &str)> = batch
             .rejected
@@ -336,7 +360,6 @@ mod tests {
             rejected,
             [
                 (4, "\"never\" is no time (RFC 3339, UTC without a zone)"),
-                (5, "the row has no value in any field"),
                 (6, "the row has 3 columns, the first line has 6"),
                 (
                     8,
@@ -344,7 +367,21 @@ mod tests {
                 ),
             ]
         );
-        assert_eq!((batch.begin, batch.end, batch.rows), (0, 7, 3));
+        assert_eq!((batch.begin, batch.end, batch.rows), (0, 7, 4));
+    }
+
+    /// `1e400` was imported as an infinity, with status 0, where line protocol refuses it.
+    #[test]
+    fn a_number_beyond_every_float_is_a_rejected_row_and_inf_is_a_value() {
+        let text = "time,x\n2024-01-01,1e400\n2024-01-02,2.5\n2024-01-03,inf\n2024-01-04,-1e999\n2024-01-05,NaN\n2024-01-06,-Infinity\n";
+        let batches = batches(text, &CsvOptions::default(), Start::default());
+        let want = "time,x\n2024-01-02T00:00:00,2.5\n2024-01-03T00:00:00,inf\n2024-01-05T00:00:00,NaN\n2024-01-06T00:00:00,-inf\n";
+        assert_eq!(shown_rows(&batches[0]), want);
+        let rejected = batches[0].rejected.iter();
+        let rejected: Vec<(u64, bool)> = rejected
+            .map(|it| (it.line, it.reason.contains("beyond the greatest float")))
+            .collect();
+        assert_eq!(rejected, [(2, true), (5, true)]);
     }
 
     #[test]

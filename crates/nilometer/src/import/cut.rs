@@ -34,6 +34,8 @@ pub(super) struct Cutter<R> {
     input: R,
     buffer: Vec<u8>,
     ended: bool,
+    /// The input is cut off; what is in the buffer is what there is of it.
+    broken: Option<io::Error>,
     begin: u64,
     line: u64,
 }
@@ -45,17 +47,18 @@ impl<R: Read> Cutter<R> {
             input,
             buffer: Vec::new(),
             ended: false,
+            broken: None,
             begin,
             line,
         }
     }
 
-    /// The next piece, `None` at the end.
+    /// The next piece, `None` at the end. Of an input that is cut off, its whole lines come before the error.
     pub(super) fn next(&mut self) -> io::Result<Option<Piece>> {
         let mut wanted = BYTES_MAX;
         loop {
             self.fill(wanted)?;
-            if self.buffer.is_empty() {
+            if self.buffer.is_empty() && self.broken.is_none() {
                 return Ok(None);
             }
             if let Some((bytes, rows)) = cut(&self.buffer, wanted, self.ended) {
@@ -71,6 +74,11 @@ impl<R: Read> Cutter<R> {
                     rows,
                 }));
             }
+            if let Some(error) = self.broken.take() {
+                let kind = error.kind();
+                let what = format!("{error}, in line {}", self.line);
+                return Err(io::Error::new(kind, what));
+            }
             if wanted >= LINE_BYTES_MAX {
                 return Err(io::Error::other(format!(
                     "line {} is longer than 64 MiB, so this is no line protocol",
@@ -83,14 +91,23 @@ impl<R: Read> Cutter<R> {
 
     fn fill(&mut self, wanted: usize) -> io::Result<()> {
         let missing = wanted.saturating_sub(self.buffer.len());
-        if missing > 0 && !self.ended {
+        if missing > 0 && !self.ended && self.broken.is_none() {
             self.buffer.reserve(missing);
             let mut part = (&mut self.input).take(missing as u64);
-            let got = part.read_to_end(&mut self.buffer)?;
-            self.ended = got < missing;
+            match part.read_to_end(&mut self.buffer) {
+                Ok(got) => self.ended = got < missing,
+                Err(error) if is_cut_off(&error) => self.broken = Some(error),
+                Err(error) => return Err(error),
+            }
         }
         Ok(())
     }
+}
+
+/// Whether an input ends before its end, as a compressed file does that was not copied to its end: what came before is
+/// right, and the same when it is read again. Of other errors neither is known.
+pub(super) fn is_cut_off(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::UnexpectedEof
 }
 
 /// How many of the first `wanted` bytes of `text` are the next piece, and its rows; `None` = not one line ends there.
@@ -187,6 +204,26 @@ mod tests {
             .map(|piece| (piece.line, piece.rows))
             .collect();
         assert_eq!(firsts, [(1, 10_000), (20_001, 1)]);
+    }
+
+    /// Of a compressed file that was cut off, up to eight megabytes of lines that could be read were not imported.
+    #[test]
+    fn of_an_input_that_is_cut_off_the_whole_lines_come_before_the_error() {
+        struct CutOff;
+        impl Read for CutOff {
+            fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+                Err(io::ErrorKind::UnexpectedEof.into())
+            }
+        }
+        let text = b"m v=1 1\nm v=2 2\nm v=3";
+        let mut cutter = Cutter::new(text.chain(CutOff), 0, 1);
+        let piece = cutter.next().unwrap().unwrap();
+        assert_eq!((&piece.text[..], piece.rows), (&text[..16], 2));
+        let error = cutter.next().unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::UnexpectedEof);
+        assert!(error.to_string().ends_with("in line 3"), "{error}");
+        let mut nothing = Cutter::new(CutOff, 0, 1);
+        assert!(nothing.next().is_err());
     }
 
     #[test]

@@ -12,9 +12,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::{Context, bail};
 use clap::ValueEnum;
 use flate2::read::MultiGzDecoder;
+use nilometer_lineproto::Precision;
+
+use crate::lines::said_unit;
 
 /// Bytes that are looked at to tell what a file is.
 const PEEK_BYTES: usize = 64 << 10;
+
+/// A longer line is none that says a unit.
+const UNIT_LINE_BYTES_MAX: u64 = 256;
 
 const GZIP: &[u8] = &[0x1f, 0x8b];
 const ZSTD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
@@ -158,6 +164,21 @@ pub(super) fn open(
         }
         None => inflate(io::stdin(), read).context("cannot read standard input"),
     }
+}
+
+/// The text of an input of line protocol, and the unit of its times if its first line says one.
+pub(super) fn open_lines(
+    input: &Input,
+    read: &Arc<AtomicU64>,
+) -> anyhow::Result<(Option<Precision>, Box<dyn BufRead + Send>)> {
+    let mut text = open(input, read)?;
+    let mut first = Vec::new();
+    (&mut text)
+        .take(UNIT_LINE_BYTES_MAX)
+        .read_until(b'\n', &mut first)
+        .with_context(|| format!("cannot read {}", input.name()))?;
+    let unit = said_unit(&first);
+    Ok((unit, Box::new(Cursor::new(first).chain(text))))
 }
 
 fn open_file(path: &Path, read: &Arc<AtomicU64>) -> io::Result<Box<dyn BufRead + Send>> {

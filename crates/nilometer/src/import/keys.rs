@@ -72,20 +72,12 @@ impl TableKeys {
 pub(super) struct Keys {
     /// By table; those of line protocol are under an empty name.
     tables: BTreeMap<String, TableKeys>,
-    precision: Precision,
     /// Tables that merge rows without anybody having said so, and what is to be said of it. Asked of inputs that
     /// cannot be read twice.
     limits: BTreeMap<String, String>,
 }
 
 impl Keys {
-    pub(super) fn new(precision: Precision) -> Self {
-        Self {
-            precision,
-            ..Self::default()
-        }
-    }
-
     /// From now on an error when many rows of one of these tables would merge.
     pub(super) fn limit(&mut self, limits: BTreeMap<String, String>) {
         self.limits = limits;
@@ -103,8 +95,10 @@ impl Keys {
     /// Counts the rows of a batch that is about to be sent.
     pub(super) fn add(&mut self, batch: &Batch) -> anyhow::Result<()> {
         match &batch.content {
-            Content::Lines { text, .. } => {
-                self.add_points(text, batch.begin);
+            Content::Lines {
+                text, precision, ..
+            } => {
+                self.add_points(text, *precision, batch.begin);
                 Ok(())
             }
             Content::Rows { table, rows } => {
@@ -128,9 +122,9 @@ impl Keys {
         }
     }
 
-    fn add_points(&mut self, text: &[u8], begin: u64) {
+    fn add_points(&mut self, text: &[u8], precision: Precision, begin: u64) {
         let keys = self.tables.entry(String::new()).or_default();
-        let mut reader = Reader::new(text, self.precision);
+        let mut reader = Reader::new(text, precision);
         while let Some(point) = reader.next() {
             let Ok(point) = point else { continue };
             let field = point.fields.first().map(nilometer_lineproto::Field::name);
@@ -231,11 +225,12 @@ mod tests {
 
     #[test]
     fn of_line_protocol_one_field_a_line_is_no_loss() {
-        let mut keys = Keys::new(Precision::Nanosecond);
+        let mut keys = Keys::default();
         let text = b"m,h=a x=1 1\nm,h=a y=1 1\nm,h=a x=2 1\nm,h=b x=1 1\nm,h=a x=1 2\n";
         let content = Content::Lines {
             text: text.to_vec(),
             first: 1,
+            precision: Precision::Nanosecond,
         };
         keys.add(&batch(content)).unwrap();
         let of = keys.of_points().unwrap();

@@ -113,7 +113,8 @@ pub(crate) struct ImportArgs {
     /// Column separator of CSV files [default: detected from the first line]
     #[arg(long, value_name = "CHARACTER", value_parser = parse_separator)]
     separator: Option<u8>,
-    /// Unit of times in line protocol: auto, s, ms, us or ns; auto decides by the size of each.
+    /// Unit of times in line protocol: auto, s, ms, us or ns; auto takes the unit that the first line of the file says, as
+    /// in `# precision: ns`, and decides by the size of each time where it says none.
     #[arg(long, value_name = "UNIT", default_value = "auto", value_parser = parse_precision)]
     precision: Precision,
     /// Show how the files would be imported, and stop.
@@ -177,13 +178,7 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
     }
     let import = state.as_ref().map_or_else(new_import, State::import);
     let tables = Arc::new(tables);
-    let sink = Sink::new(
-        source.clone(),
-        &args.database,
-        args.precision,
-        import,
-        Arc::clone(&tables),
-    );
+    let sink = Sink::new(source.clone(), &args.database, import, Arc::clone(&tables));
     let rejects = Rejects::open(args.rejects.as_deref(), args.resume.is_some())?;
     let wants_state = args.resume.is_some();
     let mut account = Account::new(&inputs, state, state_path, wants_state, rejects);
@@ -214,7 +209,7 @@ fn check_merging(
     tables: &Tables,
 ) -> anyhow::Result<()> {
     let unasked = tables.unasked();
-    let keys = RefCell::new(Keys::new(reading.precision));
+    let keys = RefCell::<Keys>::default();
     let stop = AtomicBool::new(false);
     for (at, input) in inputs.iter().enumerate() {
         let is_unasked = input.format != FileFormat::LineProtocol
@@ -423,7 +418,7 @@ impl Work<'_> {
         read: &Arc<AtomicU64>,
         events: &SyncSender<Event>,
     ) -> Keys {
-        let keys = RefCell::new(Keys::new(self.reading.precision));
+        let keys = RefCell::<Keys>::default();
         let mut before = 0;
         for (at, (input, start)) in self.inputs.iter().zip(starts).enumerate() {
             let once = input.path.is_none();
@@ -481,7 +476,8 @@ fn read_input(
 ) -> anyhow::Result<()> {
     match input.format {
         FileFormat::LineProtocol => {
-            let mut text = input::open(input, read)?;
+            let (said, mut text) = input::open_lines(input, read)?;
+            let precision = reading.unit_of(said);
             let skipped = std::io::copy(&mut (&mut text).take(start.at), &mut std::io::sink())?;
             if skipped < start.at {
                 bail!("the file has become shorter since the import broke off");
@@ -496,6 +492,7 @@ fn read_input(
                     content: Content::Lines {
                         text: piece.text,
                         first: piece.line,
+                        precision,
                     },
                     rejected: Vec::new(),
                 })?;

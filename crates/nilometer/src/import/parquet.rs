@@ -13,7 +13,7 @@ use anyhow::{Context, bail};
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, RecordBatch, TimestampNanosecondArray};
 use arrow::compute::kernels::cmp::not_distinct;
 use arrow::compute::{cast, filter_record_batch};
-use arrow::datatypes::{DataType, Field, Schema, TimestampNanosecondType};
+use arrow::datatypes::{DataType, Field, Float64Type, Schema, TimestampNanosecondType};
 use arrow::util::display::array_value_to_string;
 use csv::{ByteRecord, StringRecord};
 use nilometer_engine::TIME_COLUMN;
@@ -26,9 +26,10 @@ use super::batch::{Batch, Content, Outlet, Reject, Start};
 use super::columns::{Absent, Column, TIME_NAMES};
 use super::csv::line_of;
 use super::plan::Plan;
-use super::rows::{TAG_BYTES, too_long};
+use super::rows::{TAG_BYTES, beyond, is_beyond, too_long};
 use super::times::now_ns;
 use crate::lines::{FieldType, Role, Wishes, roles, times_of};
+use crate::output::digest;
 use nilometer_service::catch_panic;
 
 /// Rows that are read together, and that are looked at to say what is a tag.
@@ -72,13 +73,15 @@ impl ParquetFile {
         Ok(Self { builder, columns })
     }
 
-    /// Looks at the first rows: for texts that are tags, unless the user has named them, and for what else to say.
+    /// Compares the file with its checksum, if we wrote it, and looks at the first rows: for texts that are tags, unless the user has named them, and for what else to say.
     pub(super) fn look(path: &Path, wishes: &Wishes) -> anyhow::Result<(Self, Vec<String>)> {
         catch_panic(|| Self::look_into(path, wishes)).ok_or_else(damaged)?
     }
 
     fn look_into(path: &Path, wishes: &Wishes) -> anyhow::Result<(Self, Vec<String>)> {
         let mut file = Self::open(path, wishes)?;
+        let footer = file.builder.metadata().file_metadata();
+        digest::verify(&mut File::open(path)?, footer.created_by())?;
         let (schema, rows) = Self::open(path, wishes)?.first_rows()?;
         // Whoever encodes some of the texts, as `export` does with tags, has told them apart already.
         let is_told = file.columns.iter().any(|(_, role)| *role == Role::Tag);
@@ -306,7 +309,6 @@ fn convert(
         reasons: vec![None; rows.num_rows()],
     };
     let (mut fields, mut arrays) = (Vec::new(), Vec::new());
-    let mut has_field = vec![false; rows.num_rows()];
     let mut tag_bytes = vec![0usize; rows.num_rows()];
     for ((name, role), column) in columns.iter().zip(rows.columns()) {
         let (name, array) = match role {
@@ -314,9 +316,6 @@ fn convert(
             Role::Tag => (name.as_str(), tag(column, &mut tag_bytes)?),
             Role::Field(kind) => {
                 let array = field(name, *kind, column, &mut refused)?;
-                for (row, has) in has_field.iter_mut().enumerate() {
-                    *has |= array.is_valid(row);
-                }
                 (name.as_str(), array)
             }
         };
@@ -328,10 +327,7 @@ fn convert(
         fields.push(Field::new(TIME_COLUMN, now.data_type().clone(), true));
         arrays.push(Arc::new(now));
     }
-    for (row, (has_field, bytes)) in has_field.into_iter().zip(tag_bytes).enumerate() {
-        if !has_field {
-            refused.add(row, || "the row has no value in any field".to_owned());
-        }
+    for (row, bytes) in tag_bytes.into_iter().enumerate() {
         if bytes > KEY_BYTES_MAX {
             refused.add(row, || {
                 format!("its tags together have more than {KEY_BYTES_MAX} bytes")
@@ -410,6 +406,18 @@ fn field(
     } else {
         None
     };
+    // Of text, a number that no float has becomes an infinity.
+    let floats = array.as_primitive_opt::<Float64Type>();
+    let floats = floats.filter(|_| !is_number(from)).into_iter().flatten();
+    for (row, value) in floats.enumerate() {
+        let Some(value) = value.filter(|value| value.is_infinite()) else {
+            continue;
+        };
+        let text = array_value_to_string(column, row)?;
+        if is_beyond(&text, value) {
+            refused.add(row, || beyond(name, &text));
+        }
+    }
     for row in 0..column.len() {
         let is_lost = column.is_valid(row) && array.is_null(row);
         let is_other = same.as_ref().is_some_and(|same| !same.value(row));
@@ -442,11 +450,14 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     use arrow::array::{
-        Decimal128Array, Float64Array, Int64Array, StringArray, TimestampMillisecondArray,
-        UInt64Array,
+        Decimal128Array, DictionaryArray, Float64Array, Int64Array, StringArray,
+        TimestampMillisecondArray, UInt64Array,
     };
+    use arrow::datatypes::Int32Type;
 
     use super::*;
+    use crate::output;
+    use crate::source::Answer;
 
     fn converted(columns: Vec<(&str, Role, ArrayRef)>) -> (RecordBatch, Vec<(u64, String)>) {
         let roles: Vec<(String, Role)> = columns
@@ -467,6 +478,22 @@ mod tests {
     fn times(values: Vec<i64>) -> (&'static str, Role, ArrayRef) {
         let times = TimestampMillisecondArray::from(values).with_timezone("+05:00");
         ("when", Role::Time, Arc::new(times))
+    }
+
+    /// A text that is a number beyond every float became an infinity in a table that has floats there.
+    #[test]
+    fn a_text_beyond_every_float_is_a_rejected_row_and_inf_is_a_value() {
+        let texts = StringArray::from(vec!["1e400", "inf", "2.5", "-1e999", "NaN"]);
+        let (rows, rejected) = converted(vec![
+            times(vec![1, 2, 3, 4, 5]),
+            ("x", Role::Field(FieldType::Float), Arc::new(texts)),
+        ]);
+        let floats = rows.column(1).as_primitive::<Float64Type>();
+        let floats: Vec<String> = floats.values().iter().map(f64::to_string).collect();
+        assert_eq!(floats, ["inf", "2.5", "NaN"]);
+        let lines: Vec<u64> = rejected.iter().map(|(line, _)| *line).collect();
+        assert_eq!(lines, [101, 104]);
+        assert!(rejected[0].1.contains("\"1e400\""), "{rejected:?}");
     }
 
     const ROWS: i64 = 300;
@@ -507,6 +534,129 @@ mod tests {
         file.send(0, "t", Start::default(), &outlet, &|_| {})?;
         let keys = keys.into_inner();
         Ok(keys.of("t").map_or(0, |of| of.rows))
+    }
+
+    /// The rows of a file as an import would send them.
+    fn sent(path: &Path) -> anyhow::Result<Vec<RecordBatch>> {
+        let (keys, stop) = (RefCell::default(), AtomicBool::new(false));
+        let (sender, received) = std::sync::mpsc::sync_channel(100);
+        let outlet = Outlet::new(Some(sender), &keys, &stop);
+        let wishes = Wishes::default();
+        let (file, _) = ParquetFile::look(path, &wishes)?;
+        file.send(0, "t", Start::default(), &outlet, &|_| {})?;
+        drop(outlet);
+        let rows = received.into_iter().map(|batch| match batch.content {
+            Content::Rows { rows, .. } => rows,
+            Content::Lines { .. } => panic!("lines of a Parquet file"),
+        });
+        Ok(rows.collect())
+    }
+
+    /// A bit that flipped in a page of a file that `export` wrote was imported as another value, with status 0.
+    #[test]
+    fn a_bit_that_flips_in_an_exported_file_is_an_error_or_changes_nothing() {
+        let hosts: DictionaryArray<Int32Type> = (0..ROWS)
+            .map(|n| Some(if n % 2 == 0 { "a" } else { "b" }))
+            .collect();
+        let times = TimestampMillisecondArray::from_iter_values(
+            1_700_000_000_000..1_700_000_000_000 + ROWS,
+        );
+        let columns: [(&str, ArrayRef); 3] = [
+            ("time", Arc::new(times)),
+            ("host", Arc::new(hosts)),
+            (
+                "v",
+                Arc::new(Float64Array::from_iter_values(
+                    (0..ROWS).map(|n| n as f64 / 7.0),
+                )),
+            ),
+        ];
+        let rows = RecordBatch::try_from_iter(columns).unwrap();
+        let mut bytes = Vec::new();
+        let answer = Answer::new(rows.schema(), [Ok(rows)].into_iter());
+        let (format, compression) = (output::Format::Parquet, output::Compression::None);
+        output::write(answer, format, compression, &mut bytes, &mut |_| {}).unwrap();
+        let dir = tempfile::TempDir::new().unwrap();
+        let path = dir.path().join("t.parquet");
+        std::fs::write(&path, &bytes).unwrap();
+        let want = sent(&path).unwrap();
+        assert_eq!(want.len(), 1);
+        assert_eq!(want[0].num_rows() as u64, ROWS.cast_unsigned());
+        let mut refused = 0;
+        for at in 0..bytes.len() {
+            let mut damaged = bytes.clone();
+            damaged[at] ^= 1 << (at % 8);
+            std::fs::write(&path, &damaged).unwrap();
+            match sent(&path) {
+                Ok(rows) => assert_eq!(rows, want, "byte {at} of {}", bytes.len()),
+                Err(_) => refused += 1,
+            }
+        }
+        // What is left is damage that hides the checksum itself, in the name of the writer.
+        assert!(refused + 4 >= bytes.len(), "{refused} of {}", bytes.len());
+    }
+
+    /// Checksums of pages, which other programs write, were not looked at.
+    #[test]
+    fn a_bit_that_flips_in_a_page_with_a_checksum_of_its_own_is_an_error() {
+        use parquet::column::writer::ColumnCloseResult;
+        use parquet::file::metadata::ColumnChunkMetaData;
+        use parquet::file::writer::SerializedFileWriter;
+        /// Of [`DATA`], by `zlib.crc32` of Python.
+        const CRC: u32 = 0x00f6_ddb9;
+        /// The numbers 1 and 2.
+        const DATA: [u8; 16] = [1, 0, 0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0];
+        // The header in the compact form of Thrift: a data page of 16 bytes with this checksum, 2 values, plain.
+        let mut page = vec![0x15, 0, 0x15, 32, 0x15, 32, 0x15];
+        let crc = CRC.cast_signed();
+        let mut zigzag = ((crc << 1) ^ (crc >> 31)).cast_unsigned();
+        while zigzag >= 0x80 {
+            page.push(zigzag.to_le_bytes()[0] | 0x80);
+            zigzag >>= 7;
+        }
+        page.push(zigzag.to_le_bytes()[0]);
+        page.extend([0x1c, 0x15, 4, 0x15, 0, 0x15, 6, 0x15, 6, 0, 0]);
+        page.extend(DATA);
+        let bytes = i64::try_from(page.len()).unwrap();
+        let schema = "message m { required int64 time; required int64 v; }";
+        let schema = Arc::new(parquet::schema::parser::parse_message_type(schema).unwrap());
+        let mut file = Vec::new();
+        let mut writer = SerializedFileWriter::new(&mut file, schema, Arc::default()).unwrap();
+        let described = writer.schema_descr().columns().to_vec();
+        let mut group = writer.next_row_group().unwrap();
+        for column in described {
+            let metadata = ColumnChunkMetaData::builder(column)
+                .set_encodings(vec![parquet::basic::Encoding::PLAIN])
+                .set_num_values(2)
+                .set_total_compressed_size(bytes)
+                .set_total_uncompressed_size(bytes)
+                .set_data_page_offset(0)
+                .build()
+                .unwrap();
+            let close = ColumnCloseResult {
+                bytes_written: page.len() as u64,
+                rows_written: 2,
+                metadata,
+                bloom_filter: None,
+                column_index: None,
+                offset_index: None,
+            };
+            let page = bytes::Bytes::from(page.clone());
+            group.append_column(&page, close).unwrap();
+        }
+        group.close().unwrap();
+        writer.close().unwrap();
+        let dir = tempfile::TempDir::new().unwrap();
+        let path = dir.path().join("t.parquet");
+        std::fs::write(&path, &file).unwrap();
+        assert_eq!(imported(&path).unwrap(), 2);
+        let last = memchr::memmem::rfind(&file, &DATA).unwrap();
+        for at in last..last + DATA.len() {
+            let mut damaged = file.clone();
+            damaged[at] ^= 4;
+            std::fs::write(&path, &damaged).unwrap();
+            assert!(imported(&path).is_err(), "byte {at}");
+        }
     }
 
     /// An import of a damaged file ended with a panic.
@@ -615,7 +765,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_without_time_or_value_and_texts_that_are_too_long_are_named() {
+    fn rows_without_time_and_texts_that_are_too_long_are_named() {
         let long = "x".repeat(FIELD_TEXT_BYTES_MAX + 1);
         let tags = "t".repeat(KEY_BYTES_MAX);
         let time = Int64Array::from(vec![Some(1_700_000_000), None, Some(1), Some(1), Some(1)]);
@@ -644,15 +794,15 @@ mod tests {
                 ])),
             ),
         ]);
-        assert_eq!(rows.num_rows(), 1);
+        // The third has no value, and is a row.
+        assert_eq!(rows.num_rows(), 2);
         let words = [
-            "no time",
-            "no value in any field",
-            "1048577 bytes",
-            "its tags together",
+            (102, "no time"),
+            (104, "1048577 bytes"),
+            (105, "its tags together"),
         ];
         assert_eq!(rejected.len(), words.len(), "{rejected:?}");
-        for ((line, (at, reason)), words) in (102..).zip(rejected).zip(words) {
+        for ((at, reason), (line, words)) in rejected.into_iter().zip(words) {
             assert!(at == line && reason.contains(words), "{at} {reason}");
         }
     }

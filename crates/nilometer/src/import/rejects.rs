@@ -114,8 +114,9 @@ impl Rejects {
             .context("there is no file for rejected lines")
     }
 
-    /// Says what was rejected; that is an error, because not everything is in.
-    pub(super) fn finish(mut self) -> anyhow::Result<()> {
+    /// Says what was rejected; that is an error, because not everything is in. `all_read` = every input was read to its
+    /// end.
+    pub(super) fn finish(mut self, all_read: bool) -> anyhow::Result<()> {
         for file in &mut self.files {
             file.finish()?;
         }
@@ -129,6 +130,11 @@ impl Rejects {
             1 => "1 line was".to_owned(),
             n => format!("{} lines were", thousands(n)),
         };
+        let rest = if all_read {
+            "the rest is imported"
+        } else {
+            "the rest of what could be read is imported"
+        };
         let unnamed = match self.unnamed {
             0 => String::new(),
             n => format!("; {} of them the server only counted", thousands(n)),
@@ -136,14 +142,14 @@ impl Rejects {
         let files: Vec<String> = self.files.iter().map(RejectFile::name).collect();
         if !files.is_empty() {
             bail!(
-                "{total} rejected, the rest is imported{unnamed}; {}, to be mended and imported again",
+                "{total} rejected, {rest}{unnamed}; {}, to be mended and imported again",
                 files.join(", ")
             );
         }
         if self.shown.len() as u64 == self.total {
-            bail!("{total} rejected, the rest is imported");
+            bail!("{total} rejected, {rest}");
         }
-        bail!("{total} rejected, the rest is imported{unnamed}; --rejects FILE lists them");
+        bail!("{total} rejected, {rest}{unnamed}; --rejects FILE lists them");
     }
 }
 

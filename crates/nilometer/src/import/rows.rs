@@ -17,6 +17,9 @@ use super::columns::{Absent, boolean, is_rounded};
 use super::times::TimeFormat;
 use crate::lines::{FieldType, Role};
 
+/// Why a row is refused that has neither a time nor a value.
+const NO_VALUE: &str = "the row has no time and no value in any field";
+
 /// What a tag takes of the room for all tags of a row, beside its text.
 pub(super) const TAG_BYTES: usize = 16;
 
@@ -109,10 +112,11 @@ impl RowBuilder {
                 "its tags together have more than {KEY_BYTES_MAX} bytes"
             ));
         }
-        if !has_field {
-            return Err("the row has no value in any field".to_owned());
-        }
         if self.time.is_none() {
+            // With the time of its arrival it would say nothing at all.
+            if !has_field {
+                return Err(NO_VALUE.to_owned());
+            }
             row.push(Cell::Time(now_ns));
         }
         for ((_, builder), cell) in self.columns.iter_mut().zip(row) {
@@ -126,7 +130,7 @@ impl RowBuilder {
             return Ok(Cell::Absent);
         };
         let time = format.read(cell).map(Cell::Time);
-        time.ok_or_else(|| format!("{cell:?} is no time ({})", format.name()))
+        time.ok_or_else(|| format.refusal(cell))
     }
 
     /// The rows so far; the next ones begin anew.
@@ -207,7 +211,10 @@ impl Builder {
 
 fn read<'a>(column: &str, kind: FieldType, cell: &'a str) -> Result<Cell<'a>, String> {
     let read = match kind {
-        FieldType::Float => cell.parse().ok().map(Cell::Float),
+        FieldType::Float => match cell.parse() {
+            Ok(value) if is_beyond(cell, value) => return Err(beyond(column, cell)),
+            value => value.ok().map(Cell::Float),
+        },
         FieldType::Integer => cell.parse().ok().map(Cell::Integer),
         FieldType::Unsigned => cell.parse().ok().map(Cell::Unsigned),
         FieldType::Boolean => boolean(cell).map(Cell::Boolean),
@@ -222,6 +229,17 @@ fn read<'a>(column: &str, kind: FieldType, cell: &'a str) -> Result<Cell<'a>, St
             kind.name()
         )
     })
+}
+
+/// Whether a text is a finite number that a float does not have: 1e400, and not inf.
+pub(super) fn is_beyond(cell: &str, value: f64) -> bool {
+    value.is_infinite() && cell.bytes().any(|byte| byte.is_ascii_digit())
+}
+
+pub(super) fn beyond(column: &str, cell: &str) -> String {
+    format!(
+        "column \"{column}\" has {cell:?}, which is beyond the greatest float, 1.8e308; if the column is to have it, give --type {column}=text"
+    )
 }
 
 fn rounded(column: &str, cell: &str) -> String {

@@ -10,7 +10,8 @@ use nilometer_lineproto::{FieldValue, Precision, Reader, SeriesKey};
 
 use super::columns::{Column, Columns};
 use super::csv::{CsvFile, CsvOptions};
-use super::input::{FileFormat, Input, open};
+use super::cut::is_cut_off;
+use super::input::{FileFormat, Input, open, open_lines};
 use super::parquet::ParquetFile;
 use super::plan::Plan;
 use super::times::TimeFormat;
@@ -62,6 +63,14 @@ impl InputReading<'_> {
         })
     }
 
+    /// The unit of times in line protocol, of an input that says one or none.
+    pub(super) fn unit_of(&self, said: Option<Precision>) -> Precision {
+        match self.precision {
+            Precision::Auto => said.unwrap_or(Precision::Auto),
+            wished => wished,
+        }
+    }
+
     /// Looks at an input, and adds its columns to the plan.
     pub(super) fn look(&mut self, input: &Input) -> anyhow::Result<Look> {
         let name = input.name();
@@ -71,11 +80,16 @@ impl InputReading<'_> {
                     return Ok(Look::Lines(String::new()));
                 };
                 let mut sample = Vec::new();
-                let text = open(input, &Arc::default())?;
-                text.take(SAMPLE_BYTES)
-                    .read_to_end(&mut sample)
-                    .with_context(|| format!("cannot read {name}"))?;
-                Ok(Look::Lines(points(&sample, self.precision)))
+                let (said, text) = open_lines(input, &Arc::default())?;
+                let read = text.take(SAMPLE_BYTES).read_to_end(&mut sample);
+                // A file that is cut off is imported up to there, and then it is said.
+                match read {
+                    Err(error) if sample.is_empty() || !is_cut_off(&error) => {
+                        return Err(error).with_context(|| format!("cannot read {name}"));
+                    }
+                    _ => {}
+                }
+                Ok(Look::Lines(points(&sample, self.unit_of(said))))
             }
             FileFormat::Csv => {
                 let table = self.table_of(input)?;

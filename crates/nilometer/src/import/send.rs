@@ -16,6 +16,7 @@ use serde_json::Value;
 use super::batch::{Batch, Content, Reject};
 use super::duplicates::{Tables, name};
 use crate::client::{Refused, Server};
+use crate::lines::{unit_line, unit_name};
 use crate::source::Source;
 
 /// First pause before a batch is sent again; the next are twice as long each.
@@ -34,7 +35,6 @@ const BUSY_MAX: u32 = 200;
 pub(super) struct Sink {
     source: Source,
     database: String,
-    precision: Precision,
     /// Names this import: keys of batches begin with it.
     import: u128,
     tables: Arc<Tables>,
@@ -56,17 +56,10 @@ enum Failure {
 }
 
 impl Sink {
-    pub(super) fn new(
-        source: Source,
-        database: &str,
-        precision: Precision,
-        import: u128,
-        tables: Arc<Tables>,
-    ) -> Self {
+    pub(super) fn new(source: Source, database: &str, import: u128, tables: Arc<Tables>) -> Self {
         Self {
             source,
             database: database.to_owned(),
-            precision,
             import,
             tables,
         }
@@ -136,15 +129,10 @@ impl Sink {
         let key = ("Idempotency-Key", digits.as_str());
         let database = ("db", self.database.as_str());
         let answered = match &batch.content {
-            Content::Lines { text, .. } => {
-                let precision = match self.precision {
-                    Precision::Auto => "auto",
-                    Precision::Second => "s",
-                    Precision::Millisecond => "ms",
-                    Precision::Microsecond => "us",
-                    _ => "ns",
-                };
-                let parameters = [database, ("precision", precision)];
+            Content::Lines {
+                text, precision, ..
+            } => {
+                let parameters = [database, ("precision", unit_name(*precision))];
                 server.post("/api/v3/write_lp", &parameters, &[key], text)
             }
             Content::Rows { table, .. } => {
@@ -194,8 +182,10 @@ impl Sink {
         batch: &Batch,
     ) -> Result<Written, Failure> {
         let written = match &batch.content {
-            Content::Lines { text, .. } => store
-                .write_line_protocol_once(key, &self.database, text, self.precision)
+            Content::Lines {
+                text, precision, ..
+            } => store
+                .write_line_protocol_once(key, &self.database, text, *precision)
                 .map(|report| reported(report, batch)),
             Content::Rows { table, rows } => {
                 let missing = Missing {
@@ -247,10 +237,16 @@ fn reported(report: WriteReport, batch: &Batch) -> Written {
 /// A refused line, whole as it stands in the file: an answer has only the beginning of a long one.
 fn rejected_line(batch: &Batch, nth: u64, shown: String, reason: String) -> Reject {
     let whole = batch.text_of_line(nth).map(<[u8]>::to_vec);
+    let unit = match &batch.content {
+        Content::Lines { precision, .. } => Some(*precision),
+        Content::Rows { .. } => None,
+    };
+    // The line means the same only with the unit that it was read with.
+    let unit = unit.filter(|unit| *unit != Precision::Auto);
     Reject {
         line: batch.line(nth),
         text: whole.unwrap_or_else(|| shown.into_bytes()),
-        heading: None,
+        heading: unit.map(|unit| unit_line(unit_name(unit)).into_bytes().into()),
         reason,
     }
 }

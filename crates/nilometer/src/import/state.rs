@@ -217,6 +217,7 @@ mod tests {
             content: Content::Lines {
                 text: b"m v=1\n".to_vec(),
                 first: line,
+                precision: nilometer_lineproto::Precision::Auto,
             },
             rows: 1,
             rejected: Vec::new(),

@@ -5,10 +5,13 @@
 
 use std::str::FromStr;
 
-use chrono::{DateTime, NaiveDate, NaiveDateTime};
+use chrono::{DateTime, NaiveDate, NaiveDateTime, TimeZone};
 use nilometer_lineproto::{Precision, TIME_NS_MAX, TIME_NS_MIN};
 
 const SECOND_NS: f64 = 1e9;
+
+/// The times that are kept, to the day.
+pub(super) const KEPT: &str = "1677-09-21 to 2262-04-11";
 
 /// Dates of digits alone.
 const STAMPS: &[&str] = &["%Y%m%d%H%M%S", "%Y%m%d"];
@@ -82,10 +85,13 @@ impl FromStr for TimeFormatArg {
 }
 
 impl TimeFormat {
-    /// The format that reads every sample, if there is one.
+    /// The format that every sample is written in, if there is one. Times that are not kept count as written in it, but
+    /// one at least is kept: 01.05.24 is no day of the year 24.
     pub(crate) fn of<'a>(samples: &(impl Iterator<Item = &'a str> + Clone)) -> Option<Self> {
-        samples.clone().next()?;
-        let fits = |format: &Self| samples.clone().all(|sample| format.read(sample).is_some());
+        let fits = |format: &Self| {
+            samples.clone().all(|sample| format.parse(sample).is_some())
+                && samples.clone().any(|sample| format.read(sample).is_some())
+        };
         if fits(&Self::Iso) {
             return Some(Self::Iso);
         }
@@ -102,7 +108,7 @@ impl TimeFormat {
         // What may mean two things is the user's to say.
         let mut known = SPELLINGS.iter().map(|it| Self::given(it)).filter(fits);
         let first = known.next()?;
-        let agrees = |other: &Self| samples.clone().all(|it| first.read(it) == other.read(it));
+        let agrees = |other: &Self| samples.clone().all(|it| first.parse(it) == other.parse(it));
         known.all(|other| agrees(&other)).then_some(first)
     }
 
@@ -132,13 +138,26 @@ impl TimeFormat {
 
     /// A time in Unix nanoseconds.
     pub(crate) fn read(&self, text: &str) -> Option<i64> {
+        let time = i64::try_from(self.parse(text)?).ok()?;
+        (TIME_NS_MIN..=TIME_NS_MAX).contains(&time).then_some(time)
+    }
+
+    /// Why a text is not read.
+    pub(super) fn refusal(&self, text: &str) -> String {
+        if self.parse(text).is_some() {
+            return format!("{text:?} is outside of the times that are kept, {KEPT}");
+        }
+        format!("{text:?} is no time ({})", self.name())
+    }
+
+    /// A time in Unix nanoseconds, whether or not it is one that is kept.
+    pub(super) fn parse(&self, text: &str) -> Option<i128> {
         let text = text.trim();
-        let time = match self {
+        match self {
             Self::Iso => iso(text),
-            Self::Number(precision) => number(text, *precision),
+            Self::Number(precision) => number(text, *precision).map(i128::from),
             Self::Given(format) => given(text, format),
-        };
-        time.filter(|time| (TIME_NS_MIN..=TIME_NS_MAX).contains(time))
+        }
     }
 }
 
@@ -150,10 +169,15 @@ pub(super) fn now_ns() -> i64 {
     })
 }
 
-fn iso(text: &str) -> Option<i64> {
+/// Nanoseconds since 1970.
+fn nanoseconds<Z: TimeZone>(time: &DateTime<Z>) -> i128 {
+    i128::from(time.timestamp()) * 1_000_000_000 + i128::from(time.timestamp_subsec_nanos())
+}
+
+fn iso(text: &str) -> Option<i128> {
     // The usual case first: it costs a fraction of the rest.
     if let Ok(time) = DateTime::parse_from_rfc3339(text) {
-        return time.timestamp_nanos_opt();
+        return Some(nanoseconds(&time));
     }
     let text = text
         .strip_suffix(" UTC")
@@ -161,7 +185,7 @@ fn iso(text: &str) -> Option<i64> {
         .unwrap_or(text);
     for format in ["%Y-%m-%d %H:%M:%S%.f%#z", "%Y-%m-%dT%H:%M:%S%.f%#z"] {
         if let Ok(time) = DateTime::parse_from_str(text, format) {
-            return time.timestamp_nanos_opt();
+            return Some(nanoseconds(&time));
         }
     }
     naive(
@@ -176,7 +200,7 @@ fn iso(text: &str) -> Option<i64> {
     )
 }
 
-fn naive(text: &str, with_time: &[&str], dates: &[&str]) -> Option<i64> {
+fn naive(text: &str, with_time: &[&str], dates: &[&str]) -> Option<i128> {
     let read = |format: &&str| NaiveDateTime::parse_from_str(text, format).ok();
     let date = |format: &&str| {
         NaiveDate::parse_from_str(text, format)
@@ -185,7 +209,7 @@ fn naive(text: &str, with_time: &[&str], dates: &[&str]) -> Option<i64> {
     };
     let time = with_time.iter().find_map(read);
     let time = time.or_else(|| dates.iter().find_map(date))?;
-    time.and_utc().timestamp_nanos_opt()
+    Some(nanoseconds(&time.and_utc()))
 }
 
 fn number(text: &str, precision: Precision) -> Option<i64> {
@@ -211,9 +235,9 @@ fn number(text: &str, precision: Precision) -> Option<i64> {
     })
 }
 
-fn given(text: &str, format: &str) -> Option<i64> {
+fn given(text: &str, format: &str) -> Option<i128> {
     if let Ok(time) = DateTime::parse_from_str(text, format) {
-        return time.timestamp_nanos_opt();
+        return Some(nanoseconds(&time));
     }
     naive(text, &[format], &[format])
 }
@@ -314,6 +338,35 @@ mod tests {
             let number = TimeFormat::Number(Precision::Nanosecond);
             assert_eq!(number.read(text), None, "{text}");
         }
+    }
+
+    /// A file with 2024-01-01, 9999-12-31 and 1600-01-01 was refused as a whole, and the reason was that 2024-01-01 is no
+    /// known time.
+    #[test]
+    fn times_that_are_not_kept_are_written_in_the_format_all_the_same() {
+        let of = |samples: &[&str]| TimeFormat::of(&samples.iter().copied());
+        let iso = Some(TimeFormat::Iso);
+        for samples in [
+            &["2024-01-01", "9999-12-31", "1600-01-01"][..],
+            &[
+                "9999-12-31T23:59:59Z",
+                "0001-01-01T00:00:00Z",
+                "2024-01-01T00:00:00Z",
+            ],
+            &["9999-12-31 23:59", "2024-01-01 00:00"],
+        ] {
+            assert_eq!(of(samples), iso, "{samples:?}");
+        }
+        let said = TimeFormat::Iso.refusal("9999-12-31");
+        assert!(said.contains("1677-09-21 to 2262-04-11"), "{said}");
+        let german = of(&["31.12.9999", "24.12.2024"]).unwrap();
+        assert_eq!(german.read("31.12.9999"), None);
+        assert_eq!(german.read("24.12.2024"), Some(1_734_998_400_000_000_000));
+        // Which number is the day is not known from these, though one of the two is a time that is not kept.
+        assert_eq!(of(&["05/01/2024", "05/02/9999"]), None);
+        // Years of two digits are not years of long ago.
+        assert_eq!(of(&["24-05-01", "24-05-02"]), None);
+        assert_eq!(of(&["9999-12-31"]), None);
     }
 
     #[test]

@@ -24,7 +24,7 @@ use clap::ValueEnum;
 
 use crate::source::Answer;
 
-pub(crate) use self::parquet::Compression;
+pub(crate) use self::parquet::{Compression, digest};
 
 /// How rows are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -3,6 +3,7 @@
 //! Reading rows and encoding them both cost; with one thread they would add up. Groups are written in the order of their
 //! rows, and only so many wait that memory stays flat.
 
+pub(crate) mod digest;
 mod tags;
 
 use std::collections::VecDeque;
@@ -26,6 +27,7 @@ use parquet::errors::ParquetError;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::{ColumnPath, SchemaDescPtr, SchemaDescriptor};
 
+use self::digest::Digested;
 use self::tags::{TagColumn, is_tag};
 
 /// Rows of a group. A reader takes one as a unit of work; ten columns of eight bytes are then 20 MB.
@@ -68,7 +70,7 @@ pub(super) fn write(
     out: &mut (dyn Write + Send),
 ) -> anyhow::Result<()> {
     let properties = properties(schema, compression);
-    let writer = ArrowWriter::try_new(out, Arc::clone(schema), Some(properties))
+    let writer = ArrowWriter::try_new(Digested::new(out), Arc::clone(schema), Some(properties))
         .context("the answer cannot be written as Parquet; cast the column to text")?;
     let (mut file, factory) = writer.into_serialized_writer()?;
     let described = file.schema_descr().root_schema_ptr();
@@ -107,7 +109,9 @@ pub(super) fn write(
         }
         groups.finish(&mut append)
     })?;
-    file.close()?;
+    file.flush()?;
+    file.inner_mut().begin_footer();
+    file.into_inner()?.finish()?;
     Ok(())
 }
 
@@ -248,6 +252,7 @@ fn properties(schema: &Schema, compression: Compression) -> WriterProperties {
     };
     let mut properties = WriterProperties::builder()
         .set_compression(codec)
+        .set_created_by(digest::created_by())
         .set_statistics_enabled(EnabledStatistics::Chunk)
         // Columns of tags have none, and without statistics of pages nobody looks for places of pages.
         .set_offset_index_disabled(true);

@@ -134,6 +134,10 @@ impl Text {
     }
 
     fn csv(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowError> {
+        // The names come with the first row, or at the end where there is none: an empty batch has neither.
+        if batch.num_rows() == 0 {
+            return Ok(());
+        }
         write_csv(batch, self.rows == 0, out)
     }
 }
@@ -306,4 +310,35 @@ fn flat(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         columns,
         &RecordBatchOptions::new().with_row_count(Some(batch.num_rows())),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::array::Int64Array;
+
+    use super::*;
+
+    /// `SELECT (1 IN (SELECT i FROM tb)) AS c1 FROM ta WHERE 1=2` was answered with its header twice, because the answer
+    /// came as an empty batch.
+    #[test]
+    fn csv_has_its_header_once_whatever_empty_batches_come() {
+        let rows = RecordBatch::try_from_iter([(
+            "c1",
+            Arc::new(Int64Array::from(vec![7, 8])) as ArrayRef,
+        )])
+        .unwrap();
+        let written = |lengths: &[usize]| {
+            let mut text = Text::new(Format::Csv, rows.schema(), 10, None);
+            let mut out = Vec::new();
+            for length in lengths {
+                text.batch(&rows.slice(0, *length), &mut out).unwrap();
+            }
+            text.finish(&mut out).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(written(&[]), "c1\n");
+        assert_eq!(written(&[0]), "c1\n");
+        assert_eq!(written(&[0, 0]), "c1\n");
+        assert_eq!(written(&[0, 2, 0, 1]), "c1\n7\n8\n7\n");
+    }
 }
