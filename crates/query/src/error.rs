@@ -703,7 +703,11 @@ mod tests {
             let arrow = DataFusionError::ArrowError(Box::new(ArrowError::CastError(cast)), None);
             let said = Error::from(arrow).to_string();
             assert!(said.len() < 1000, "{} bytes", said.len());
-            for part in ["string 'ATA", "ATA\u{2026}ATA", "ATA' to value of Int64 type"] {
+            for part in [
+                "string 'ATA",
+                "ATA\u{2026}ATA",
+                "ATA' to value of Int64 type",
+            ] {
                 let part = part.replace("ATA", &letter.repeat(50));
                 assert!(said.contains(&part), "{said}");
             }
