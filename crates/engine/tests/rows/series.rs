@@ -12,7 +12,9 @@ use std::sync::Arc;
 
 use nilometer_engine::disk::MemoryDisk;
 use nilometer_engine::ingest::Session;
-use nilometer_engine::{Engine, Options, SystemClock, TableSchema, TagMatch, TagPredicate};
+use nilometer_engine::{
+    Engine, Options, SystemClock, TableSchema, TagMatch, TagPredicate, TextRange,
+};
 use nilometer_lineproto::Precision;
 use proptest::prelude::*;
 use regex::Regex;
@@ -122,12 +124,28 @@ fn keeps(predicate: &TagPredicate, tags: &Tags) -> bool {
     let matches = match &predicate.matches {
         TagMatch::OneOf(values) => values.iter().any(|wanted| wanted.as_deref() == value),
         TagMatch::Pattern(pattern) => pattern.is_match(value.unwrap_or("")),
+        TagMatch::Texts(ranges) => value.is_some_and(|value| {
+            let value = value.as_bytes().to_vec();
+            ranges.iter().any(|range| {
+                let above = range.first.as_ref().is_none_or(|first| *first <= value);
+                above && range.last.as_ref().is_none_or(|last| value <= *last)
+            })
+        }),
+        TagMatch::Integers(ranges) => (-99..=99).any(|number: i64| {
+            value == Some(number.to_string().as_str())
+                && ranges.iter().any(|range| range.contains(&number))
+        }),
     };
     matches != predicate.negated
 }
 
 fn value() -> impl Strategy<Value = String> {
-    prop_oneof!["[xyz]", "[a-z]{1,3}", "host_[0-9]{1,2}"]
+    prop_oneof!["[xyz]", "[a-z]{1,3}", "host_[0-9]{1,2}", "-?[0-9]{1,2}"]
+}
+
+fn texts() -> impl Strategy<Value = TextRange> {
+    let end = || proptest::option::of(value().prop_map(String::into_bytes));
+    (end(), end()).prop_map(|(first, last)| TextRange { first, last })
 }
 
 fn predicate() -> impl Strategy<Value = TagPredicate> {
@@ -136,6 +154,9 @@ fn predicate() -> impl Strategy<Value = TagPredicate> {
         proptest::collection::vec(proptest::option::of(value()), 0..5).prop_map(TagMatch::OneOf),
         proptest::sample::select(patterns.to_vec())
             .prop_map(|pattern| TagMatch::Pattern(Regex::new(pattern).unwrap())),
+        proptest::collection::vec(texts(), 0..3).prop_map(TagMatch::Texts),
+        proptest::collection::vec((-99..=99i64, -99..=99i64), 0..3)
+            .prop_map(|ends| TagMatch::Integers(ends.into_iter().map(|(a, b)| a..=b).collect())),
     ];
     (1..=2usize, matches, any::<bool>()).prop_map(|(column, matches, negated)| TagPredicate {
         column,
