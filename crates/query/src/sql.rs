@@ -366,7 +366,9 @@ impl Sql {
         place: NameScope,
         written: WrittenChange,
     ) -> Result<(), Error> {
-        write::change::check(reading, &place, &written).await?;
+        if let Some((name, query)) = write::change::new_view(&place, &written)? {
+            describe::check_view(reading, &name, query).await?;
+        }
         let engine = Arc::clone(&self.shared().engine);
         blocking(move || write::change::run(&engine, place, written)).await
     }

@@ -101,10 +101,12 @@ pub(super) fn words(tokens: &[TokenWithSpan]) -> impl Iterator<Item = String> {
 fn sets_zone(tokens: &[TokenWithSpan]) -> bool {
     let words: Vec<String> = words(tokens).take(4).collect();
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
-    let rest = match words.as_slice() {
-        ["set" | "reset", "session" | "local", rest @ ..] => rest,
-        ["set" | "reset", rest @ ..] => rest,
-        _ => return false,
+    let ["set" | "reset", rest @ ..] = words.as_slice() else {
+        return false;
+    };
+    let rest = match rest {
+        ["session" | "local", rest @ ..] => rest,
+        rest => rest,
     };
     matches!(rest, ["timezone", ..] | ["time", "zone", ..])
 }
@@ -162,11 +164,6 @@ fn placed(error: Error, position: Option<Position>) -> Error {
 mod tests {
     use super::*;
 
-    fn zone_of(sql: &str) -> Option<Option<String>> {
-        let change = session_change(sql).unwrap();
-        change.map(|SessionChange::Zone(zone)| zone)
-    }
-
     #[test]
     fn the_time_zone_is_set_in_every_way_that_postgresql_has() {
         for (sql, zone) in [
@@ -193,7 +190,8 @@ mod tests {
             ("RESET timezone", None),
             ("RESET TIME ZONE", None),
         ] {
-            assert_eq!(zone_of(sql), Some(zone.map(str::to_owned)), "{sql}");
+            let wanted = SessionChange::Zone(zone.map(str::to_owned));
+            assert_eq!(session_change(sql).unwrap(), Some(wanted), "{sql}");
         }
         for sql in [
             "SELECT 'SET TIME ZONE'",
@@ -203,7 +201,7 @@ mod tests {
             "/* SET TIME ZONE 'UTC' */",
             "",
         ] {
-            assert_eq!(zone_of(sql), None, "{sql}");
+            assert_eq!(session_change(sql).unwrap(), None, "{sql}");
         }
     }
 

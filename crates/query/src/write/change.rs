@@ -1,7 +1,6 @@
 //! CREATE, ALTER and DROP: changes of names, carried out by the service.
 //!
-//! Does: check that a view can be read before it is made, and say where in the statement the name stands that an error is
-//! about. Does not: look names up or call the engine (`nilometer_service::define` does).
+//! Does: say where in the statement the name stands that an error is about. Does not: look names up or call the engine (`nilometer_service::define` does).
 
 use std::sync::Arc;
 
@@ -13,22 +12,19 @@ use crate::error::Error;
 use crate::statement::WrittenChange;
 use crate::statement::name::{NameScope, TableName};
 use crate::statement::settings;
-use crate::tables::catalogue::ReadContext;
-use crate::tables::describe;
 
-/// Fails where a change makes a view that cannot be read.
-pub(crate) async fn check(
-    reading: &ReadContext,
+/// The view that a change makes, and its query; `None` = it makes none.
+pub(crate) fn new_view<'a>(
     place: &NameScope,
-    written: &WrittenChange,
-) -> Result<(), Error> {
+    written: &'a WrittenChange,
+) -> Result<Option<(TableName, &'a str)>, Error> {
     let Change::CreateView { path, query, .. } = &written.change else {
-        return Ok(());
+        return Ok(None);
     };
     let start = written.position(Part::Start);
     let named = path.clone().table(&place.database, &place.schema);
     let name = TableName::at(start, named.map_err(|wrong| Error::of_name(wrong, start))?);
-    describe::check_view(reading, &name, query).await
+    Ok(Some((name, query)))
 }
 
 /// Carries a change out. Blocks for a sync of the log.
