@@ -253,8 +253,10 @@ impl CsvFile {
 
 /// Whether the file ends before its end.
 fn is_cut(error: &anyhow::Error) -> bool {
-    let causes = error.chain().filter_map(|cause| cause.downcast_ref());
-    causes.into_iter().any(is_cut_off)
+    match error.downcast_ref().map(csv::Error::kind) {
+        Some(csv::ErrorKind::Io(error)) => is_cut_off(error),
+        _ => false,
+    }
 }
 
 /// The first records, and what stood in the way of more.
@@ -348,8 +350,7 @@ mod tests {
         let batches = batches(text, &options, Start::default());
         assert_eq!(batches.len(), 1);
         let batch = &batches[0];
-        let want =
-            "time,host,v,s,n,ok\n2024-05-01T12:00:00,XX,,-7,false\n2024-05-01T12:00:04,c,inf,,,\n";
+        let want = "time,host,v,s,n,ok\n2024-05-01T12:00:00,a b,1.5,\"x \"\"y\"\"\nz\",3,true\n2024-05-01T12:00:01,a b,,,,\n2024-05-01T12:00:03,,2.0,,-7,false\n2024-05-01T12:00:04,c,inf,,,\n";
         assert_eq!(shown_rows(batch), want);
         let rejected: Vec<(u64, &str)> = batch
             .rejected

@@ -593,7 +593,7 @@ mod tests {
             }
         }
         // What is left is damage that hides the checksum itself, in the name of the writer.
-        assert!(refused + 4 >= bytes.len(), "{refused} of {}", bytes.len());
+        assert!(refused + 16 >= bytes.len(), "{refused} of {}", bytes.len());
     }
 
     /// Checksums of pages, which other programs write, were not looked at.
