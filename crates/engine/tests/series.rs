@@ -12,7 +12,9 @@ use std::sync::Arc;
 
 use nilometer_engine::disk::MemoryDisk;
 use nilometer_engine::ingest::Session;
-use nilometer_engine::{Engine, Options, SystemClock, TableSchema, TagMatch, TagPredicate};
+use nilometer_engine::{
+    Engine, Options, SystemClock, TableSchema, TagMatch, TagPredicate, TextRange,
+};
 use nilometer_lineproto::Precision;
 use proptest::prelude::*;
 use regex::Regex;
@@ -122,6 +124,15 @@ fn keeps(predicate: &TagPredicate, tags: &Tags) -> bool {
     let matches = match &predicate.matches {
         TagMatch::OneOf(values) => values.iter().any(|wanted| wanted.as_deref() == value),
         TagMatch::Pattern(pattern) => pattern.is_match(value.unwrap_or("")),
+        TagMatch::Texts(ranges) => value.is_some_and(|value| {
+            ranges.iter().any(|range| {
+                let (first, last) = (range.first.as_deref(), range.last.as_deref());
+                first.is_none_or(|first| first <= value.as_bytes())
+                    && last.is_none_or(|last| value.as_bytes() <= last)
+            })
+        }),
+        // Every value that is drawn starts with a letter.
+        TagMatch::Integers(_) => false,
     };
     matches != predicate.negated
 }
@@ -136,6 +147,12 @@ fn predicate() -> impl Strategy<Value = TagPredicate> {
         proptest::collection::vec(proptest::option::of(value()), 0..5).prop_map(TagMatch::OneOf),
         proptest::sample::select(patterns.to_vec())
             .prop_map(|pattern| TagMatch::Pattern(Regex::new(pattern).unwrap())),
+        (proptest::option::of(value()), proptest::option::of(value())).prop_map(|(first, last)| {
+            TagMatch::Texts(vec![TextRange {
+                first: first.map(String::into_bytes),
+                last: last.map(String::into_bytes),
+            }])
+        }),
     ];
     (1..=2usize, matches, any::<bool>()).prop_map(|(column, matches, negated)| TagPredicate {
         column,
