@@ -189,6 +189,10 @@ impl Pushdown {
                     describe_values(values, &mut text);
                     text.write_char(')')
                 }
+                // No statement is planned with them.
+                TagMatch::Texts(_) | TagMatch::Integers(_) => {
+                    write!(text, "{separator}{name} {not}in ranges")
+                }
             };
         }
         text.push(']');

@@ -167,6 +167,12 @@ fn ask(seed: u64) {
 }
 
 proptest! {
+    // The seed is printed, and means another question once the questions change.
+    #![proptest_config(ProptestConfig {
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
     #[test]
     fn answers_are_those_of_going_over_all_rows(seed in any::<u64>()) {
         ask(seed);
@@ -177,7 +183,7 @@ proptest! {
 #[test]
 fn the_questions_reach_every_operator_and_find_rows() {
     let mut found = [0; 4];
-    for seed in 0..40 {
+    for seed in 0..120 {
         let mut dice = Dice::new(seed);
         let world = World::new(&mut dice);
         for _ in 0..QUESTIONS {
