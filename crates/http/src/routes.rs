@@ -25,6 +25,7 @@ pub trait Routes: fmt::Debug + Send + Sync {
 
 /// One address and what holds for it. Without more said, it asks for the token and answers errors in our own words.
 #[derive(Debug)]
+#[must_use]
 pub struct Route<S = ()> {
     path: &'static str,
     methods: Vec<&'static str>,

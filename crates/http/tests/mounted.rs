@@ -153,8 +153,8 @@ async fn its_routes_ask_for_the_token_unless_they_are_open_and_nothing_else_exis
             .await
             .contains("wrong: unable to parse authentication")
     );
-    let taken = post(&http, "m v=1 1", Some(SECRET)).await;
-    assert_eq!(taken.status(), StatusCode::OK);
+    let stored = post(&http, "m v=1 1", Some(SECRET)).await;
+    assert_eq!(stored.status(), StatusCode::OK);
 
     let surfaces: [Box<dyn Routes>; 1] = [Box::new(Third)];
     let get = async |path: &str| {
