@@ -182,8 +182,6 @@ impl Pushdown {
             // Writing to a string cannot fail.
             let _ = match &tag.matches {
                 TagMatch::Pattern(pattern) => write!(text, "{separator}{name} {not}~ /{pattern}/"),
-                TagMatch::Texts(ranges) => write!(text, "{separator}{name} {not}in {ranges:?}"),
-                TagMatch::Integers(ranges) => write!(text, "{separator}{name} {not}in {ranges:?}"),
                 TagMatch::OneOf(values) => {
                     let _ = write!(text, "{separator}{name} {not}IN (");
                     describe_values(values, &mut text);
