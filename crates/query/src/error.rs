@@ -703,7 +703,11 @@ mod tests {
             let arrow = DataFusionError::ArrowError(Box::new(ArrowError::CastError(cast)), None);
             let said = Error::from(arrow).to_string();
             assert!(said.len() < 1000, "{} bytes", said.len());
-            for part in ["string 'ATA", "ATA\u{2026}ATA", "ATA' to value of Int64 type"] {
+            for part in [
+                "string 'ATA",
+                "ATA\u{2026}ATA",
+                "ATA' to value of Int64 type",
+            ] {
                 let part = part.replace("ATA", &letter.repeat(50));
                 assert!(said.contains(&part), "{said}");
             }
@@ -713,6 +717,10 @@ mod tests {
             assert!(syntax.to_string().len() < 1000);
             assert_eq!(syntax.position(), Some(Position { line: 1, column: 8 }));
         }
+        // A name that is not found is as long as a statement may be.
+        let name = "t".repeat(60_000);
+        let unknown = Error::unknown(Object::Table, name, None, None);
+        assert!(ServiceError::from(unknown).to_string().len() < 1000);
         // What is no longer than usual stays as it is.
         let usual = "y".repeat(900);
         let said = Error::from(DataFusionError::Execution(usual.clone())).to_string();
