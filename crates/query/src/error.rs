@@ -717,6 +717,10 @@ mod tests {
             assert!(syntax.to_string().len() < 1000);
             assert_eq!(syntax.position(), Some(Position { line: 1, column: 8 }));
         }
+        // A name that is not found is as long as a statement may be.
+        let name = "t".repeat(60_000);
+        let unknown = Error::unknown(Object::Table, name, None, None);
+        assert!(ServiceError::from(unknown).to_string().len() < 1000);
         // What is no longer than usual stays as it is.
         let usual = "y".repeat(900);
         let said = Error::from(DataFusionError::Execution(usual.clone())).to_string();

@@ -54,7 +54,7 @@ impl From<Error> for ServiceError {
                 class: error.class(),
                 setting: error.setting(),
                 position: error.position(),
-                source: Box::new(error),
+                source: Box::new(error.bounded()),
             },
         }
     }
