@@ -39,12 +39,13 @@ fn open(disk: &Arc<MemoryDisk>) -> Arc<Engine> {
     Arc::new(Engine::open(disk, clock, Path::new("/d"), Options::default()).unwrap())
 }
 
-fn set(engine: &Engine, duplicates: Duplicates) {
+fn set(engine: &Engine, duplicates: Duplicates, context: &str) {
     let settings = TableSettings {
         duplicates,
         ..TableSettings::default()
     };
-    engine.set_table("d", "public", "m", settings).unwrap();
+    let set = engine.set_table("d", "public", "m", settings);
+    set.unwrap_or_else(|refused| panic!("{context}: {refused}"));
 }
 
 /// The rows of `m`, each as `field=value` in the order of the fields.
@@ -73,7 +74,7 @@ fn check(kind: Duplicates, points: [&str; 2], to: &[(Duplicates, &[&str])]) {
         session
             .write_lines(b"m f=0,i=0i 5", Precision::Nanosecond)
             .unwrap();
-        set(&engine, kind);
+        set(&engine, kind, "at first");
         for point in points {
             session
                 .write_lines(point.as_bytes(), Precision::Nanosecond)
@@ -93,7 +94,7 @@ fn check(kind: Duplicates, points: [&str; 2], to: &[(Duplicates, &[&str])]) {
             }
         }
         for (kind, expected) in to {
-            set(&engine, *kind);
+            set(&engine, *kind, &format!("{rest:?}, to {kind:?}"));
             let mut expected: Vec<String> = expected.iter().map(|row| (*row).to_owned()).collect();
             expected.push("f=0.0 i=0".to_owned());
             assert_eq!(rows(&engine), expected, "{rest:?}, now {kind:?}");
@@ -157,12 +158,12 @@ fn a_second_change_is_refused_where_files_never_merge_rows() {
     session
         .write_lines(b"m f=0,i=0i 5", Precision::Nanosecond)
         .unwrap();
-    set(&engine, Duplicates::Keep);
+    set(&engine, Duplicates::Keep, "at first");
     session
         .write_lines(b"m f=1 1\nm i=2i 1", Precision::Nanosecond)
         .unwrap();
     engine.flush().unwrap();
-    set(&engine, Duplicates::Last);
+    set(&engine, Duplicates::Last, "from kept");
     let merged = ["f=1.0 i=2", "f=0.0 i=0"];
     assert_eq!(rows(&engine), merged);
     let settings = TableSettings {
