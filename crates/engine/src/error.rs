@@ -222,7 +222,7 @@ pub enum Error {
     },
     /// Rows that the table's kind of duplicates merges are merged only when they are read.
     #[error(
-        "cannot change the duplicates of table \"{table}\": some of its rows of one series and time are merged only when they are read, and another kind of duplicates would change what they are; try again when nobody writes to it, or copy its rows to a new table (INSERT INTO new SELECT ...)"
+        "cannot change the duplicates of table \"{table}\": some of its rows of one series and time are in several files and merged only when they are read, so another kind of duplicates would change what they are; copy the rows to a new table of that kind (INSERT INTO new SELECT ...)"
     )]
     Unmerged {
         /// The table.

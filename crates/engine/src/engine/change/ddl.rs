@@ -180,9 +180,9 @@ impl Engine {
         Ok(())
     }
 
-    /// Changes what can be set of a table. The partitions that there are keep their width. Rows that the old kind of
-    /// duplicates merges are merged in the files first: what they are must not depend on which of them a compaction had
-    /// come to when the kind changed.
+    /// Changes what can be set of a table. The partitions that there are keep their width. Another kind of duplicates is
+    /// refused while files hold rows that the old kind merges: what they are must not depend on which of them a compaction
+    /// had come to when the kind changed. Rows in memory are merged by a flush.
     pub fn set_table(
         &self,
         database: &str,
@@ -199,7 +199,7 @@ impl Engine {
                 // While writers go on; what they write meanwhile is looked at while they wait.
                 let (before, ()) = self.moment(|| (self.log.durable(), ()));
                 if has_unmerged(&before, &found)? {
-                    self.settle()?;
+                    self.flush()?;
                 }
             }
             let mut sequencer = lock(&self.sequencer);
