@@ -4,11 +4,7 @@
 //! anew first. All of them are opened by `upgrade.rs`; `golden/README.md` says when one is added. What is expected is
 //! written by hand (`WRITTEN`) or follows from the arithmetic that the rows came from (`support/rich.rs`).
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::cast_precision_loss,
-    reason = "a failed unwrap is the report, and numbers are small"
-)]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -6,11 +6,7 @@
 //! survival ledger does the same to a whole server (`mutations`), which cannot tell one lost row from another; here every
 //! row is accounted for.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::cast_precision_loss,
-    reason = "a failed unwrap is the report, and numbers are small"
-)]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,11 +1,7 @@
 //! Promise: the scrub reads everything that a store has, finds damage in every kind of file before anybody asks for what is
 //! damaged, keeps its place across restarts, and never takes for damage what the store itself changes meanwhile.
 
-#![expect(
-    clippy::unwrap_used,
-    clippy::cast_precision_loss,
-    reason = "a failed unwrap is the report, and numbers are small"
-)]
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

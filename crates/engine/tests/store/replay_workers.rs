@@ -1,7 +1,5 @@
 //! Promise: a store that is opened with the help of other threads is the one that is opened without, errors included.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
-
 use std::path::Path;
 use std::sync::Arc;
 

@@ -1,5 +1,7 @@
 //! Copies of folders.
 
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
+
 use std::path::Path;
 
 /// Copies a folder.

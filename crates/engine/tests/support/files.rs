@@ -1,5 +1,7 @@
 //! Folders as values.
 
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
+
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,7 @@
 //! A disk whose calls can be made to wait, so that a test can look what goes on meanwhile.
 
+#![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};

@@ -4,6 +4,12 @@
 //! relation, keys, a partition with rollups, a delete that rows in files still wait for, and rows that only the log has.
 //! Does not: read anything back.
 
+#![expect(
+    clippy::unwrap_used,
+    clippy::cast_precision_loss,
+    reason = "a failed unwrap is the report, and numbers are small"
+)]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
