@@ -304,7 +304,7 @@ fn a_real_file_system_that_fills_up_behaves_alike() {
         eprintln!("SKIPPED: this machine does not let a user mount a file system of his own");
         return;
     }
-    let name = "a_real_file_system_that_fills_up_behaves_alike";
+    let name = "full_disk::a_real_file_system_that_fills_up_behaves_alike";
     let output = run(&format!("{mount} && \"$2\" --exact {name} --nocapture")).unwrap();
     let text = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
     assert!(
