@@ -51,9 +51,9 @@ impl Queries {
         running: &Running,
     ) -> Result<SendableRecordBatchStream, Error> {
         let memory = pool(running);
-        let planned = self.planner.plan_logical(session, plan, &memory, |_| {});
-        let planned = plan_time::within(running, planned).await?;
-        self.start(session, planned, running)
+        let planning = self.planner.plan_logical(session, plan, &memory, |_| {});
+        let query = plan_time::within(running, planning).await?;
+        self.start(session, query, running)
     }
 
     /// Starts a query in the memory of a running statement.

@@ -251,9 +251,9 @@ impl Sql {
         let session = reading.session(place);
         let memory = pool(&running);
         let planner = &self.queries.planner;
-        let planned = planner.plan(reading, &session, place, question, shape, &memory);
-        let planned = plan_time::within(&running, planned).await?;
-        self.answer(&session, planned, running)
+        let planning = planner.plan(reading, &session, place, question, shape, &memory);
+        let query = plan_time::within(&running, planning).await?;
+        self.answer(&session, query, running)
     }
 
     fn answer(

@@ -65,10 +65,8 @@ fn times_near_1970_come_back_from_line_protocol_as_they_were() {
         1_714_564_800_000_000_000_i64,
     ];
     for chosen in [&times[..], &times[..1], &times[1..2], &times[3..4]] {
-        let lines: String = chosen
-            .iter()
-            .map(|time| format!("m v=1 {time}\n"))
-            .collect();
+        let lines: Vec<String> = chosen.iter().map(|time| format!("m v=1 {time}")).collect();
+        let lines = lines.join("\n");
         let scratch = Scratch::new();
         scratch.file("a.lp", lines.as_bytes());
         scratch.run("import", "d", &["--precision", "ns", "a.lp"]);

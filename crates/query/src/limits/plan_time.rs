@@ -5,7 +5,6 @@
 
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
-use std::pin::pin;
 use std::sync::Arc;
 
 use datafusion::common::tree_node::Transformed;
@@ -27,7 +26,8 @@ pub(crate) async fn within<T>(
     running: &Running,
     planning: impl Future<Output = Result<T, Error>>,
 ) -> Result<T, Error> {
-    let mut planning = pin!(planning);
+    // On the heap: what plans is large, and so would be whatever waits for it.
+    let mut planning = Box::pin(planning);
     let planned = poll_fn(|context| {
         // Views are planned within the statements that name them.
         let outer = STOP.replace(Some(running.stop().clone()));

@@ -104,10 +104,7 @@ fn sets_zone(tokens: &[TokenWithSpan]) -> bool {
     let ["set" | "reset", rest @ ..] = words.as_slice() else {
         return false;
     };
-    let rest = match rest {
-        ["session" | "local", rest @ ..] => rest,
-        rest => rest,
-    };
+    let (["session" | "local", rest @ ..] | rest) = rest;
     matches!(rest, ["timezone", ..] | ["time", "zone", ..])
 }
 

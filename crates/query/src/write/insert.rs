@@ -32,7 +32,7 @@ pub(crate) async fn insert(
     };
     let name = Path::of(name)?.table(&writing.place)?;
     if let Some(reader) = relation::find(&writing.reading.snapshot, &name) {
-        return super::relation::insert(writing, insert, &name, &reader).await;
+        return Box::pin(super::relation::insert(writing, insert, &name, &reader)).await;
     }
     let table = writing.table(&name)?;
     let columns = columns(&insert, &table, name.position)?;

@@ -22,7 +22,9 @@ async fn store() -> Store {
 }
 
 /// Statement, text, and the line and column of the name that is meant.
-const REFUSED: &[(&str, &str, Option<(u64, u64)>)] = &[
+type Refused = (&'static str, &'static str, Option<(u64, u64)>);
+
+const REFUSED: &[Refused] = &[
     (
         "DROP DATABASE dd",
         "database not found: \"dd\"; did you mean \"d\"?",
