@@ -9,10 +9,10 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use arrow_array::timezone::Tz;
-use chrono::{DateTime, Datelike, MappedLocalTime, NaiveDate, NaiveDateTime, Offset, TimeZone};
 
-const SECOND_NS: i128 = 1_000_000_000;
-const DAY_NS: i128 = 86_400 * SECOND_NS;
+use crate::calendar::{add_months, from_local, month, month_start, to_local};
+
+const DAY_NS: i128 = 86_400_000_000_000;
 
 /// No country has set its clocks by more at once than a day (Samoa's, in 2011).
 const CLOCKS_SET_NS_MAX: i128 = DAY_NS;
@@ -207,69 +207,4 @@ impl Bucket {
 
 fn clamped(time_ns: i128) -> i64 {
     i64::try_from(time_ns).unwrap_or(if time_ns < 0 { i64::MIN } else { i64::MAX })
-}
-
-/// The civil time of an instant, without a zone.
-fn civil(time_ns: i128) -> Option<NaiveDateTime> {
-    let seconds = i64::try_from(time_ns.div_euclid(SECOND_NS)).ok()?;
-    let nanoseconds = u32::try_from(time_ns.rem_euclid(SECOND_NS)).ok()?;
-    Some(DateTime::from_timestamp(seconds, nanoseconds)?.naive_utc())
-}
-
-fn nanoseconds(civil: NaiveDateTime) -> i128 {
-    let utc = civil.and_utc();
-    i128::from(utc.timestamp()) * SECOND_NS + i128::from(utc.timestamp_subsec_nanos())
-}
-
-/// Months since the year 0.
-fn month(time_ns: i128) -> Option<i32> {
-    let civil = civil(time_ns)?;
-    Some(civil.year() * 12 + i32::try_from(civil.month0()).ok()?)
-}
-
-fn month_start(month: i32) -> Option<i128> {
-    let of_year = u32::try_from(month.rem_euclid(12)).ok()? + 1;
-    let date = NaiveDate::from_ymd_opt(month.div_euclid(12), of_year, 1)?;
-    Some(nanoseconds(date.and_hms_opt(0, 0, 0)?))
-}
-
-/// As `PostgreSQL` adds months: the day of the month stays, or becomes the month's last.
-fn add_months(time_ns: i128, months: i32) -> Option<i128> {
-    if months == 0 {
-        return Some(time_ns);
-    }
-    let civil = civil(time_ns)?;
-    let count = chrono::Months::new(months.unsigned_abs());
-    let moved = if months > 0 {
-        civil.checked_add_months(count)?
-    } else {
-        civil.checked_sub_months(count)?
-    };
-    Some(nanoseconds(moved))
-}
-
-fn to_local(time_ns: i128, zone: Tz) -> Option<i128> {
-    let offset = zone.offset_from_utc_datetime(&civil(time_ns)?).fix();
-    Some(time_ns + i128::from(offset.local_minus_utc()) * SECOND_NS)
-}
-
-fn from_local(local_ns: i128, zone: Tz) -> Option<i128> {
-    let local = civil(local_ns)?;
-    let offset = match zone.offset_from_local_datetime(&local) {
-        MappedLocalTime::Single(offset) => offset.fix(),
-        MappedLocalTime::Ambiguous(first, second) => {
-            let (first, second) = (first.fix(), second.fix());
-            if first.local_minus_utc() < second.local_minus_utc() {
-                first
-            } else {
-                second
-            }
-        }
-        MappedLocalTime::None => {
-            let day_before = local.checked_sub_signed(chrono::TimeDelta::days(1))?;
-            let before = zone.offset_from_local_datetime(&day_before).earliest()?;
-            before.fix()
-        }
-    };
-    Some(local_ns - i128::from(offset.local_minus_utc()) * SECOND_NS)
 }

@@ -7,6 +7,7 @@
 //! Start at [`Shape`] for the form, [`SeriesQuery::run`] for the answer; docs/guide/series-queries.md shows the text form.
 
 mod bucket;
+pub mod calendar;
 mod context;
 mod error;
 mod evaluate;

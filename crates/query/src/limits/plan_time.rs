@@ -89,3 +89,61 @@ pub(crate) fn between(
     let with_ours = |rule| [rule, Arc::clone(&ours)];
     rules.into_iter().flat_map(with_ours).collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use datafusion::logical_expr::LogicalPlanBuilder;
+    use datafusion::optimizer::{Optimizer, OptimizerContext};
+    use nilometer_engine::MemoryBudget;
+    use nilometer_service::{CancellationToken, Statements};
+
+    use super::*;
+    use crate::SqlOptions;
+
+    /// A statement whose time is over at once, or after an hour.
+    fn running(query_ms_max: u64) -> Running {
+        let options = SqlOptions {
+            query_ms_max,
+            ..SqlOptions::default()
+        };
+        let statements = Arc::new(Statements::new(&options, &MemoryBudget::new(1 << 30)));
+        statements.start("d", "SELECT 1", &CancellationToken::new())
+    }
+
+    /// The planner's rules with ours, as statements are planned.
+    fn optimize() -> Result<LogicalPlan> {
+        let plan = LogicalPlanBuilder::empty(true).build()?;
+        let rules = between(Optimizer::new().rules);
+        Optimizer::with_rules(rules).optimize(plan, &OptimizerContext::new(), |_, _| {})
+    }
+
+    /// A join of 127 tables answered nine seconds after a limit of one: nobody looked before the plan was whole.
+    #[tokio::test]
+    async fn planning_ends_when_its_statement_has_to() {
+        let late = running(0);
+        let ended = within(&late, async { Ok(optimize()?) }).await;
+        let ended = ended.map(drop).unwrap_err();
+        assert!(matches!(ended, Error::Time { limit_ms: 0 }), "{ended}");
+        assert!(
+            EndInTime
+                .analyze(optimize().unwrap(), &ConfigOptions::new())
+                .is_ok()
+        );
+
+        let early = running(3_600_000);
+        within(&early, async { Ok(optimize()?) }).await.unwrap();
+        // A statement that was stopped leaves nothing behind for the next one on its thread.
+        check().unwrap();
+    }
+
+    /// What is planned within a statement, such as a view, is within its time too, and so is what comes after.
+    #[tokio::test]
+    async fn the_outer_statement_goes_on_after_an_inner_one() {
+        let (late, early) = (running(0), running(3_600_000));
+        let ended = within(&late, async {
+            within(&early, async { Ok(check()?) }).await?;
+            Ok(check()?)
+        });
+        assert!(matches!(ended.await, Err(Error::Time { .. })));
+    }
+}

@@ -182,7 +182,8 @@ impl Engine {
 
     /// Changes what can be set of a table. The partitions that there are keep their width. Another kind of duplicates is
     /// refused while files hold rows that the old kind merges: what they are must not depend on which of them a compaction
-    /// had come to when the kind changed. Rows in memory are merged by a flush.
+    /// had come to when the kind changed. Rows in memory are merged by a flush. Writers
+    /// wait while the times of the table are read.
     pub fn set_table(
         &self,
         database: &str,
@@ -196,11 +197,7 @@ impl Engine {
             let merges = found.settings.duplicates != Duplicates::Keep
                 && found.settings.duplicates != settings.duplicates;
             if merges {
-                // While writers go on; what they write meanwhile is looked at while they wait.
-                let (before, ()) = self.moment(|| (self.log.durable(), ()));
-                if has_unmerged(&before, &found)? {
-                    self.flush()?;
-                }
+                self.flush()?;
             }
             let mut sequencer = lock(&self.sequencer);
             if self
