@@ -16,6 +16,7 @@ pub(crate) mod numbers;
 pub(crate) mod outer;
 pub(crate) mod set_all;
 pub(crate) mod times;
+pub(crate) mod windows;
 pub(crate) mod zone;
 
 use datafusion::common::Result;

@@ -36,6 +36,7 @@ use crate::semantics::logic::{DECORRELATE, KeepLists, MarkSubqueries, SpellSubqu
 use crate::semantics::numbers::ExactNumbers;
 use crate::semantics::outer::OuterRows;
 use crate::semantics::set_all::CountRows;
+use crate::semantics::windows::WindowKeys;
 
 /// Adds rules, nodes and operators to a session that is being built.
 pub(crate) fn extend(
@@ -52,6 +53,7 @@ pub(crate) fn extend(
     rules.insert(0, Arc::new(OuterRows));
     rules.insert(0, Arc::new(BoundFunctions::new(options)));
     rules.insert(0, Arc::new(DistinctOnce));
+    rules.insert(0, Arc::new(WindowKeys));
     rules.push(Arc::new(FindAsofJoins));
     rules.push(Arc::new(FillGaps::new(options.gapfill_buckets_max)));
     rules.push(Arc::new(CheckIntegers));

@@ -1,0 +1,138 @@
+//! Keys of windows that `DataFusion` (55.2) goes wrong about.
+//!
+//! Does: calculate conditions such as `PARTITION BY v <= 0` below the window, because the library finds no order for them and
+//! refuses its own plan; cast integers that a `RANGE` with an offset is counted from to numbers that do not overflow, because
+//! the library took the rows from NULL on for the neighbours of the largest integer. Does not: change what a window answers, or
+//! what its columns are called.
+
+use arrow::datatypes::DataType;
+use datafusion::common::config::ConfigOptions;
+use datafusion::common::tree_node::{Transformed, TransformedResult, TreeNode, TreeNodeRecursion};
+use datafusion::common::{Column, DFSchema, Result};
+use datafusion::logical_expr::expr::{Sort, WindowFunctionParams};
+use datafusion::logical_expr::expr_rewriter::NamePreserver;
+use datafusion::logical_expr::{
+    Expr, ExprSchemable, LogicalPlan, LogicalPlanBuilder, Window, WindowFrameBound,
+    WindowFrameUnits, cast,
+};
+use datafusion::optimizer::AnalyzerRule;
+
+/// Columns of conditions, while the window reads them.
+const KEY: &str = "__window_key_";
+
+/// The largest number of digits: of no fewer, a sum would have more than its parts, and be of another type.
+const EXACT: DataType = DataType::Decimal128(38, 0);
+
+/// The rule. It comes before types are settled, so that offsets become numbers of the same type.
+#[derive(Debug)]
+pub(crate) struct WindowKeys;
+
+impl AnalyzerRule for WindowKeys {
+    fn name(&self) -> &'static str {
+        "window_keys"
+    }
+
+    fn analyze(&self, plan: LogicalPlan, _config: &ConfigOptions) -> Result<LogicalPlan> {
+        let mut has_windows = false;
+        plan.apply_with_subqueries(|node| {
+            has_windows |= matches!(node, LogicalPlan::Window(_));
+            Ok(TreeNodeRecursion::Continue)
+        })?;
+        if !has_windows {
+            return Ok(plan);
+        }
+        plan.transform_up_with_subqueries(|node| match node {
+            LogicalPlan::Window(window) => with_keys(window),
+            other => Ok(Transformed::no(other)),
+        })
+        .data()
+    }
+}
+
+fn with_keys(window: Window) -> Result<Transformed<LogicalPlan>> {
+    let node = LogicalPlan::Window(window);
+    let names = NamePreserver::new(&node);
+    let LogicalPlan::Window(window) = node else {
+        return Ok(Transformed::no(node));
+    };
+    let input = window.input.schema();
+    let mut keys: Vec<Expr> = Vec::new();
+    let mut is_changed = false;
+    let mut exprs = Vec::with_capacity(window.window_expr.len());
+    for expr in &window.window_expr {
+        let name = names.save(expr);
+        let expr = expr.clone().transform_up(|mut part| {
+            let Expr::WindowFunction(function) = &mut part else {
+                return Ok(Transformed::no(part));
+            };
+            let exact = widen(&mut function.params, input);
+            let placed = place(&mut function.params, input, &mut keys);
+            Ok(Transformed::new_transformed(part, exact || placed))
+        })?;
+        is_changed |= expr.transformed;
+        exprs.push(name.restore(expr.data));
+    }
+    if !is_changed {
+        return Ok(Transformed::no(LogicalPlan::Window(window)));
+    }
+    if keys.is_empty() {
+        let node = Window::try_new(exprs, window.input)?;
+        return Ok(Transformed::yes(LogicalPlan::Window(node)));
+    }
+    let columns = input.columns().into_iter().map(Expr::Column);
+    let named = keys.into_iter().enumerate();
+    let columns = columns.chain(named.map(|(number, key)| key.alias(key_name(number))));
+    let below = LogicalPlanBuilder::from(window.input.as_ref().clone()).project(columns)?;
+    let node = below.window(exprs)?;
+    let columns = window.schema.columns().into_iter().map(Expr::Column);
+    Ok(Transformed::yes(node.project(columns)?.build()?))
+}
+
+fn key_name(number: usize) -> String {
+    format!("{KEY}{number}")
+}
+
+/// Integers that an offset is counted from, as numbers that have more digits.
+fn widen(params: &mut WindowFunctionParams, input: &DFSchema) -> bool {
+    let frame = &params.window_frame;
+    let counts = |bound: &WindowFrameBound| match bound {
+        WindowFrameBound::Preceding(offset) | WindowFrameBound::Following(offset) => {
+            !offset.is_null()
+        }
+        WindowFrameBound::CurrentRow => false,
+    };
+    let is_counted = frame.units == WindowFrameUnits::Range
+        && (counts(&frame.start_bound) || counts(&frame.end_bound));
+    let [Sort { expr, .. }] = params.order_by.as_mut_slice() else {
+        return false;
+    };
+    if !is_counted || !expr.get_type(input).is_ok_and(|kind| kind.is_integer()) {
+        return false;
+    }
+    *expr = cast(std::mem::take(expr), EXACT);
+    true
+}
+
+/// Columns in place of conditions.
+fn place(params: &mut WindowFunctionParams, input: &DFSchema, keys: &mut Vec<Expr>) -> bool {
+    let mut is_changed = false;
+    let orders = params.order_by.iter_mut().map(|sort| &mut sort.expr);
+    for expr in params.partition_by.iter_mut().chain(orders) {
+        let is_condition = !matches!(expr, Expr::Column(_) | Expr::Literal(..))
+            && expr
+                .get_type(input)
+                .is_ok_and(|kind| kind == DataType::Boolean);
+        if !is_condition {
+            continue;
+        }
+        let known = keys.iter().position(|key| key == expr);
+        let number = known.unwrap_or(keys.len());
+        let column = Expr::Column(Column::from_name(key_name(number)));
+        let key = std::mem::replace(expr, column);
+        if known.is_none() {
+            keys.push(key);
+        }
+        is_changed = true;
+    }
+    is_changed
+}
