@@ -56,6 +56,11 @@ fn with_keys(window: Window) -> Result<Transformed<LogicalPlan>> {
         return Ok(Transformed::no(node));
     };
     let input = window.input.schema();
+    // All windows of a node share their order, and the library counts on that.
+    let mut is_counted = false;
+    for expr in &window.window_expr {
+        is_counted |= expr.exists(|part| Ok(counts_from_key(part)))?;
+    }
     let mut keys: Vec<Expr> = Vec::new();
     let mut is_changed = false;
     let mut exprs = Vec::with_capacity(window.window_expr.len());
@@ -65,7 +70,7 @@ fn with_keys(window: Window) -> Result<Transformed<LogicalPlan>> {
             let Expr::WindowFunction(function) = &mut part else {
                 return Ok(Transformed::no(part));
             };
-            let exact = widen(&mut function.params, input);
+            let exact = is_counted && widen(&mut function.params, input);
             let placed = place(&mut function.params, input, &mut keys);
             Ok(Transformed::new_transformed(part, exact || placed))
         })?;
@@ -92,21 +97,28 @@ fn key_name(number: usize) -> String {
     format!("{KEY}{number}")
 }
 
-/// Integers that an offset is counted from, as numbers that have more digits.
-fn widen(params: &mut WindowFunctionParams, input: &DFSchema) -> bool {
-    let frame = &params.window_frame;
+/// Whether a frame has an offset from the value of its key.
+fn counts_from_key(expr: &Expr) -> bool {
+    let Expr::WindowFunction(function) = expr else {
+        return false;
+    };
+    let frame = &function.params.window_frame;
     let counts = |bound: &WindowFrameBound| match bound {
         WindowFrameBound::Preceding(offset) | WindowFrameBound::Following(offset) => {
             !offset.is_null()
         }
         WindowFrameBound::CurrentRow => false,
     };
-    let is_counted = frame.units == WindowFrameUnits::Range
-        && (counts(&frame.start_bound) || counts(&frame.end_bound));
+    frame.units == WindowFrameUnits::Range
+        && (counts(&frame.start_bound) || counts(&frame.end_bound))
+}
+
+/// An integer that offsets are counted from, as a number that has more digits.
+fn widen(params: &mut WindowFunctionParams, input: &DFSchema) -> bool {
     let [Sort { expr, .. }] = params.order_by.as_mut_slice() else {
         return false;
     };
-    if !is_counted || !expr.get_type(input).is_ok_and(|kind| kind.is_integer()) {
+    if !expr.get_type(input).is_ok_and(|kind| kind.is_integer()) {
         return false;
     }
     *expr = cast(std::mem::take(expr), EXACT);
