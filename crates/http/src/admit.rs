@@ -1,5 +1,5 @@
-//! Who may ask: the token of a request, the page that it comes from, the name that it asks for.
+//! Who may ask: the credentials of a request, the page that it comes from, the name that it asks for.
 
 pub(crate) mod cors;
+pub(crate) mod credentials;
 pub(crate) mod hosts;
-pub(crate) mod token;

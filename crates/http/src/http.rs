@@ -34,7 +34,7 @@ impl Http {
         let is_reached = |address: SocketAddr| {
             address.ip().to_canonical().is_loopback() || !config.hosts.is_empty()
         };
-        let asks_for_host = service.options().token.is_none() && address.is_some_and(is_reached);
+        let asks_for_host = !service.access().asks() && address.is_some_and(is_reached);
         Arc::new(Self {
             asks_for_host,
             metrics: Metrics::default(),

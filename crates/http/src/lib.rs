@@ -29,4 +29,5 @@ pub use listener::tls::{PemFile, Tls};
 pub use listener::{HttpSurface, check_bind};
 pub use metrics::{BUCKETS_US, ByRequest, Latency, Metrics};
 pub use parameters::Parameters;
+pub use request::principal_of;
 pub use routes::{Route, RouteInfo, Routes, router};

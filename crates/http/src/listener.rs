@@ -108,7 +108,7 @@ async fn serve(
         op: "read the address of",
         source,
     })?;
-    let has_token = service.options().token.is_some();
+    let has_token = service.access().is_guarded();
     check_bind(address, has_token, &config)?;
     if let Some(lack) = lack(has_token, &config)
         && !address.ip().is_loopback()

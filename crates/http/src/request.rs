@@ -1,4 +1,4 @@
-//! The layers around every request: id, limits, token, metrics, access log, and panics as 500.
+//! The layers around every request: id, limits, login, metrics, access log, and panics as 500.
 
 use std::hash::{BuildHasher, RandomState};
 use std::panic::AssertUnwindSafe;
@@ -13,10 +13,11 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
+use nilometer_service::Principal;
 
 use crate::access::{Line, Logged};
 use crate::admit::cors::preflight;
-use crate::admit::{hosts, token};
+use crate::admit::{credentials, hosts};
 use crate::config::HttpConfig;
 use crate::error::ErrorResponse;
 use crate::gzip;
@@ -37,7 +38,7 @@ pub(crate) async fn around(
 ) -> Response {
     let http = &mounted.http;
     let started = Instant::now();
-    let (head, body) = request.into_parts();
+    let (mut head, body) = request.into_parts();
     let id = request_id(&head.headers);
     let method = head.method.clone();
     let route = head
@@ -56,7 +57,7 @@ pub(crate) async fn around(
     let page = http.config().cors_origins.allowed(&head.headers);
     let asked = page.as_ref().and_then(|_| preflight(&head));
     let takes_gzip = gzip::is_taken(&head.headers);
-    let mut response = match (admit(http, route, &head), asked) {
+    let mut response = match (admit(http, route, &mut head).await, asked) {
         // A browser asks without the token, and is told nothing but what the list says.
         (_, Some(answer)) => answer,
         (Ok(()), None) => {
@@ -146,8 +147,15 @@ impl Drop for Waiting<'_> {
     }
 }
 
-/// Whether a request may reach its handler.
-fn admit(http: &Http, route: Option<Rules>, head: &Parts) -> Result<(), ErrorResponse> {
+/// Who asks, as it was found out before the handler; on an open route nobody is asked, and nothing is allowed that is not
+/// allowed to everybody.
+pub fn principal_of(head: &Parts) -> Principal {
+    let known = head.extensions.get::<Principal>();
+    known.cloned().unwrap_or_else(Principal::nobody)
+}
+
+/// Whether a request may reach its handler, which finds in its head who asks.
+async fn admit(http: &Http, route: Option<Rules>, head: &mut Parts) -> Result<(), ErrorResponse> {
     let config = http.config();
     check_size(config, head)?;
     check_host(head)?;
@@ -164,8 +172,15 @@ fn admit(http: &Http, route: Option<Rules>, head: &Parts) -> Result<(), ErrorRes
             "connections-max",
         ));
     }
-    if let Some(wanted) = http.service().options().token.as_ref().filter(|_| !is_open) {
-        token::check(wanted, head)?;
+    if !is_open {
+        let access = http.service().access();
+        let shown = if access.asks() {
+            credentials::shown(head)
+        } else {
+            Vec::new()
+        };
+        let principal: Principal = access.login(&shown).await?;
+        head.extensions.insert(principal);
     }
     check_origin(http, is_open, head)
 }

@@ -57,6 +57,7 @@ async fn take(
         let largest = Largest::of_rows(&http);
         let received = receive(&head.headers, body, &http, largest).await?;
         let target = LineTarget {
+            principal: nilometer_service::Principal::anyone(),
             scope: Scope::of_database("third"),
             creates: true,
             precision: Precision::Second,

@@ -39,6 +39,9 @@ pub enum Error {
         "this statement changes something, and it came where only reading is allowed; send it with POST, as a user who may write"
     )]
     ReadOnly,
+    /// Who asks may not do this.
+    #[error(transparent)]
+    Denied(Box<ServiceError>),
     /// A parameter of the statement has no value.
     #[error("parameter {name}: {reason}")]
     Parameter {

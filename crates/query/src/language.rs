@@ -33,6 +33,9 @@ impl Language for Sql {
 
     fn prepare(&self, text: &str, session: &Session) -> Result<Box<dyn Prepared>, ServiceError> {
         let mut sql = self.cancelled_by(&session.cancelled);
+        if !session.principal.is_admin() {
+            sql = sql.asked_by(&session.principal);
+        }
         if let Some(zone) = &session.zone {
             sql = sql.in_zone(zone)?;
         }

@@ -8,6 +8,7 @@ pub(crate) mod batch_size;
 pub(crate) mod cooperate;
 pub(crate) mod guard;
 pub(crate) mod memory;
+pub(crate) mod patterns;
 pub(crate) mod plan_time;
 pub(crate) mod room;
 pub(crate) mod scope;

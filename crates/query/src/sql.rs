@@ -13,7 +13,7 @@ use datafusion::prelude::SessionConfig;
 use futures::FutureExt;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine};
 use nilometer_service::define::Change;
-use nilometer_service::{Running, Statements};
+use nilometer_service::{Principal, Privilege, Running, Statements};
 use tokio_util::sync::CancellationToken;
 
 use crate::Params;
@@ -47,6 +47,7 @@ pub struct Sql {
     read_only: bool,
     caller: CancellationToken,
     zone: Zone,
+    principal: Principal,
 }
 
 impl std::fmt::Debug for Sql {
@@ -94,6 +95,7 @@ impl Sql {
             read_only,
             caller: CancellationToken::new(),
             zone: Zone::default(),
+            principal: Principal::anyone(),
         })
     }
 
@@ -102,6 +104,15 @@ impl Sql {
     pub fn read_only(&self) -> Self {
         Self {
             read_only: true,
+            ..self.clone()
+        }
+    }
+
+    /// The same for somebody with privileges of their own.
+    #[must_use]
+    pub fn asked_by(&self, principal: &Principal) -> Self {
+        Self {
+            principal: principal.clone(),
             ..self.clone()
         }
     }
@@ -153,8 +164,9 @@ impl Sql {
         let shared = self.shared();
         let bounds = Bounds::of(&shared.options);
         let tokens = statement::tokens(sql, bounds)?;
-        // Values that come beside a statement stand in no token, and templates read their times in UTC.
-        let is_like_others = params.is_empty() && self.zone.is_utc();
+        // Values that come beside a statement stand in no token, and templates read their times in UTC, and ask nobody what
+        // they may.
+        let is_like_others = params.is_empty() && self.zone.is_utc() && self.principal.is_admin();
         let shape = is_like_others.then(|| Shape::of(&tokens)).flatten();
         if let Some(shape) = &shape
             && let Some(answer) = Box::pin(self.by_template(database, sql, shape)).await?
@@ -194,6 +206,8 @@ impl Sql {
                 Ok(Answer::of_rows(0, running, &shared.options))
             }
             Statement::Kill(id) => {
+                let allowed = self.principal.check_admin();
+                allowed.map_err(|error| Error::Denied(Box::new(error)))?;
                 if shared.statements.kill(id) {
                     Ok(Answer::of_rows(0, running, &shared.options))
                 } else {
@@ -216,7 +230,8 @@ impl Sql {
 
     /// The newest snapshot.
     pub(crate) fn reading(&self) -> ReadContext {
-        ReadContext::new(StoreState::newest(self.shared()), self.zone.clone())
+        let store = StoreState::newest(self.shared());
+        ReadContext::new(store, self.zone.clone(), self.principal.clone())
     }
 
     fn shared(&self) -> &Arc<Shared> {
@@ -352,9 +367,14 @@ impl Sql {
         let batch = match show {
             Show::Columns { table } => {
                 let name = table.table(place)?;
+                reading.allow(Privilege::Read, &name)?;
                 describe::columns(reading, &name).await?
             }
-            Show::Create { table } => describe::create(reading, &table.table(place)?)?,
+            Show::Create { table } => {
+                let name = table.table(place)?;
+                reading.allow(Privilege::Read, &name)?;
+                describe::create(reading, &name)?
+            }
             _ => return Err(Error::internal("nothing to show")),
         };
         Ok(Answer::of_batch(batch, running, options))
@@ -370,7 +390,8 @@ impl Sql {
             describe::check_view(reading, &name, query).await?;
         }
         let engine = Arc::clone(&self.shared().engine);
-        blocking(move || write::change::run(&engine, place, written)).await
+        let principal = self.principal.clone();
+        blocking(move || write::change::run(&engine, &principal, place, written)).await
     }
 }
 

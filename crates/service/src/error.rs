@@ -46,6 +46,60 @@ pub enum Error {
     /// What was shown is not the token.
     #[error("authorization failed: this is not the server's token")]
     WrongToken,
+    /// Nothing was shown.
+    #[error(
+        "unable to parse authentication credentials: send the name and password of a user, or the server's token"
+    )]
+    NoCredentials,
+    /// There is no such user, or the password is another one.
+    #[error("authorization failed: no user has this name and password")]
+    WrongPassword,
+    /// A user may not do this.
+    #[error("\"{user}\" user is not authorized to {action} database \"{database}\"")]
+    NotAllowed {
+        /// The user.
+        user: String,
+        /// What they wanted.
+        action: &'static str,
+        /// Where.
+        database: String,
+    },
+    /// Only an administrator may do this.
+    #[error("\"{user}\" user is not an administrator; ask one to do it, or for more privileges")]
+    NotAdministrator {
+        /// The user.
+        user: String,
+    },
+    /// Nobody may do anything yet.
+    #[error(
+        "create admin user first or disable authentication: CREATE USER name WITH PASSWORD '...' WITH ALL PRIVILEGES"
+    )]
+    NoAdministrator,
+    /// A password cannot be one.
+    #[error("the password {reason}")]
+    Password {
+        /// Why.
+        reason: &'static str,
+    },
+    /// A name cannot be that of a user.
+    #[error("\"{name}\" cannot be the name of a user: it has 1 to 255 bytes and no ':'")]
+    UserName {
+        /// The name.
+        name: String,
+    },
+    /// There is no such user.
+    #[error("user not found: \"{name}\"{}", did_you_mean(.nearest))]
+    UnknownUser {
+        /// The name.
+        name: String,
+        /// One that is like it.
+        nearest: Option<String>,
+    },
+    /// What the store keeps for itself.
+    #[error(
+        "the database \"_internal\" is the store's own, and nothing can be written or changed there"
+    )]
+    InternalDatabase,
     /// As many queries wait for their turn as may.
     #[error(
         "{waiting_max} queries are waiting already; try again later (setting queries-waiting-max)"
@@ -137,6 +191,12 @@ pub enum Error {
     Engine(#[from] EngineError),
 }
 
+fn did_you_mean(nearest: &Option<String>) -> String {
+    nearest.as_ref().map_or_else(String::new, |nearest| {
+        format!("; did you mean \"{nearest}\"?")
+    })
+}
+
 impl fmt::Display for Position {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}, column {}", self.line, self.column)
@@ -151,7 +211,14 @@ impl Error {
             | Self::Token { .. }
             | Self::Panicked { .. }
             | Self::Surface(_) => Class::Internal,
-            Self::WrongToken => Class::Unauthorized,
+            Self::WrongToken | Self::NoCredentials | Self::WrongPassword => Class::Unauthorized,
+            Self::NotAllowed { .. }
+            | Self::NotAdministrator { .. }
+            | Self::NoAdministrator
+            | Self::InternalDatabase => Class::Forbidden,
+            Self::Password { .. } | Self::UserName { .. } | Self::UnknownUser { .. } => {
+                Class::BadRequest
+            }
             Self::QueriesWaiting { .. } => Class::TooMany,
             Self::BodyMemory { .. } | Self::Stopping => Class::Busy,
             Self::QueryTime { .. } | Self::WriteTime { .. } => Class::Time,

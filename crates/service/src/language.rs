@@ -18,6 +18,7 @@ use futures::Stream;
 use futures::future::BoxFuture;
 use tokio_util::sync::CancellationToken;
 
+use crate::access::Principal;
 use crate::error::Error;
 use params::Params;
 
@@ -26,6 +27,8 @@ use params::Params;
 pub struct Session {
     /// Where names without a database are looked up.
     pub database: String,
+    /// Who asks.
+    pub principal: Principal,
     /// What changes something is refused.
     pub is_read_only: bool,
     /// The time zone of times without an offset; `None` = UTC.
@@ -35,10 +38,11 @@ pub struct Session {
 }
 
 impl Session {
-    /// For who may write, in UTC, until they say otherwise.
+    /// For who may do everything, in UTC, until they say otherwise.
     pub fn new(database: &str) -> Self {
         Self {
             database: database.to_owned(),
+            principal: Principal::anyone(),
             is_read_only: false,
             zone: None,
             cancelled: CancellationToken::new(),

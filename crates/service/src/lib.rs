@@ -1,15 +1,16 @@
 //! The service layer: the seam between surfaces, which speak a protocol, and the engine.
 //!
 //! Does: open a store and run its maintenance, keep sessions between writes, give queries threads of their own and
-//! their turns, count the memory of bodies and statements, list and end these, carry definitions out, compare tokens; say what
+//! their turns, count the memory of bodies and statements, list and end these, carry definitions out, know users and what they may do; say what
 //! a language and a surface have to do, what an error means, who does what waits for the disk and what time it is. Does not:
 //! speak a protocol, or know a language; nothing of HTTP or of `DataFusion` is named here.
 //!
 //! Where next: `service.rs` has what all surfaces share, `surface.rs` what one is; `write.rs` for rows in, `language.rs` for
-//! statements, `define.rs` for databases, tables and views; `executor.rs` for whatever waits; `jobs` for the threads of a
+//! statements, `define.rs` for databases, tables and views, `access.rs` for users; `executor.rs` for whatever waits; `jobs` for the threads of a
 //! store; `error/class.rs` for what errors mean.
 //! The whole of the seam, with what is still to come, is in docs/decisions/0009-one-seam.md.
 
+mod access;
 mod catch_panic;
 mod counters;
 pub mod define;
@@ -25,6 +26,10 @@ mod surface;
 mod token;
 mod write;
 
+pub use access::{
+    Access, Credentials, Grant, INTERNAL_DATABASE, Place, Principal, Privilege, Privileges, User,
+    UserChange,
+};
 pub use catch_panic::catch_panic;
 pub use counters::{Counted, Counter, Counters, Gauge};
 pub use error::{Class, Error, Position};

@@ -6,8 +6,10 @@ use crate::token::Token;
 /// Options of a service. An error that a limit causes names the setting: the field's name with hyphens.
 #[derive(Debug, Clone)]
 pub struct ServiceOptions {
-    /// What surfaces ask their clients for; `None` = nothing.
+    /// The access token: whoever shows it may do everything. `None` = there is none.
     pub token: Option<Token>,
+    /// Whether clients have to say who they are. With a token they have to anyway.
+    pub auth: bool,
     /// Writes that run at one time; others wait.
     pub writes_max: usize,
     /// How long a write may take.
@@ -33,6 +35,7 @@ impl Default for ServiceOptions {
     fn default() -> Self {
         Self {
             token: None,
+            auth: false,
             writes_max: 256,
             write_ms_max: 60_000,
             queries_max: 64,

@@ -1,7 +1,7 @@
 //! What all surfaces share of an open store.
 //!
 //! Does: hold the engine, its maintenance, the languages by name, threads and turns of queries, turns and sessions of writes,
-//! memory of bodies, the access token, counters. Does not: speak a protocol; a [`Surface`](crate::Surface) holds the service
+//! memory of bodies, users, counters. Does not: speak a protocol; a [`Surface`](crate::Surface) holds the service
 //! and no engine.
 
 use std::path::Path;
@@ -11,6 +11,7 @@ use std::time::Duration;
 use nilometer_engine::{Engine, Metrics, Snapshot};
 use tokio::sync::Semaphore;
 
+use crate::access::Access;
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::jobs::maintenance::Maintenance;
@@ -26,6 +27,7 @@ use crate::write::sessions::Sessions;
 #[derive(Debug)]
 pub struct Service {
     engine: Arc<Engine>,
+    access: Arc<Access>,
     languages: Vec<Arc<dyn Language>>,
     query_runtime: QueryRuntime,
     query_admission: QueryAdmission,
@@ -50,6 +52,7 @@ impl Service {
         let bodies_bytes_max = options.bodies_bytes_max.min(budget / 2);
         let writes_max = options.writes_max.clamp(1, Semaphore::MAX_PERMITS);
         Ok(Arc::new(Self {
+            access: Access::new(Arc::clone(&engine), options.token.clone(), options.auth),
             languages,
             query_runtime: QueryRuntime::start(options.query.threads)?,
             query_admission: QueryAdmission::new(options.queries_max, options.queries_waiting_max),
@@ -82,6 +85,11 @@ impl Service {
     /// What it was opened with.
     pub fn options(&self) -> &ServiceOptions {
         &self.options
+    }
+
+    /// Who may enter, and what they may do.
+    pub fn access(&self) -> &Arc<Access> {
+        &self.access
     }
 
     /// The language of this name.

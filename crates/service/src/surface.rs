@@ -74,6 +74,7 @@ impl Service {
 
 #[cfg(test)]
 mod tests {
+    use crate::access::Principal;
     use std::path::Path;
 
     use nilometer_engine::disk::MemoryDisk;
@@ -98,6 +99,7 @@ mod tests {
             Box::pin(async move {
                 stop.cancelled().await;
                 let target = LineTarget {
+                    principal: Principal::anyone(),
                     scope: Scope::of_database("d"),
                     creates: true,
                     precision: Precision::Second,

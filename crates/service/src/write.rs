@@ -16,6 +16,7 @@ use nilometer_engine::ingest::{
 use nilometer_engine::{Duplicates, Engine, Error as EngineError};
 use nilometer_lineproto::Precision;
 
+use crate::access::{INTERNAL_DATABASE, Place, Principal, Privilege};
 use crate::error::Error;
 use crate::executor::{block, within};
 use crate::sabotage::Sabotage;
@@ -25,6 +26,8 @@ use sessions::{Check, Scope, WhenMissing};
 /// Where lines go, and how they are read.
 #[derive(Debug, Clone)]
 pub struct LineTarget {
+    /// Who writes.
+    pub principal: Principal,
     /// Database and schema.
     pub scope: Scope,
     /// Whether a database that is not there is made.
@@ -38,6 +41,8 @@ pub struct LineTarget {
 /// Where record batches go, and what becomes of what is missing there.
 #[derive(Debug, Clone)]
 pub struct RowTarget {
+    /// Who writes.
+    pub principal: Principal,
     /// Database and schema.
     pub scope: Scope,
     /// Whether a database or table that is not there is made.
@@ -69,6 +74,7 @@ impl Service {
         B: AsRef<[u8]>,
         E: From<Error> + Send + 'static,
     {
+        self.check_write(&target.principal, &target.scope, None, target.creates)?;
         let storing = in_turn(Arc::clone(self), move |service| {
             let body = body()?;
             let lines = body.as_ref();
@@ -112,6 +118,8 @@ impl Service {
         (nth, key): (u64, Option<[u8; 16]>),
         seen: &mut SeenKeys,
     ) -> Result<TypedReport, Error> {
+        let (scope, table) = (&target.scope, Some(target.table.as_str()));
+        self.check_write(&target.principal, scope, table, target.creates)?;
         self.engine()
             .check_batch(batch.num_rows(), batch.num_columns())?;
         let table = Target {
@@ -137,6 +145,33 @@ impl Service {
             session.write_arrow_counted(key, table, batch, conflicts, seen)
         };
         Ok(self.sessions().write(&target.scope, when_missing, write)?)
+    }
+
+    /// Refuses what somebody may not write. Lines name tables by the thousand: they need the whole schema.
+    fn check_write(
+        &self,
+        principal: &Principal,
+        scope: &Scope,
+        table: Option<&str>,
+        creates: bool,
+    ) -> Result<(), Error> {
+        if scope.database == INTERNAL_DATABASE {
+            return Err(Error::InternalDatabase);
+        }
+        if principal.is_admin() {
+            return Ok(());
+        }
+        let default = self.snapshot().default_schema(&scope.database);
+        if creates && default.is_none() {
+            return principal.check_admin();
+        }
+        let schema = scope.schema.as_deref().or(default.as_deref());
+        let place = Place {
+            schema,
+            table,
+            ..Place::database(&scope.database)
+        };
+        principal.check(Privilege::Write, place)
     }
 
     fn store_lines(&self, target: &LineTarget, body: &[u8]) -> Result<WriteReport, EngineError> {

@@ -67,6 +67,9 @@ struct AccessArgs {
     /// File with the access token that every request except /health and /ping must present.
     #[arg(long, value_name = "FILE", env = "NILOMETER_TOKEN_FILE")]
     token_file: Option<PathBuf>,
+    /// Ask every client for the name and password of a user; with a token they are asked anyway.
+    #[arg(long, env = "NILOMETER_AUTH")]
+    auth: bool,
     /// Comma-separated origins (scheme, host and port) of web pages that may send requests from a browser; * = any.
     #[arg(long, value_name = "ORIGINS", env = "NILOMETER_HTTP_CORS_ORIGINS")]
     http_cors_origins: Option<Origins>,
@@ -226,6 +229,7 @@ impl ServeArgs {
     fn settings(&self) -> anyhow::Result<Settings> {
         let mut settings = self.limits.settings();
         settings.service.token = self.access.token()?;
+        settings.service.auth = self.access.auth;
         let config = &mut settings.http;
         config.insecure = self.insecure;
         config.tls = self.access.tls()?;
@@ -246,7 +250,7 @@ impl ServeArgs {
 
 impl Settings {
     fn check_bind(&self, address: SocketAddr) -> anyhow::Result<()> {
-        let has_token = self.service.token.is_some();
+        let has_token = self.service.token.is_some() || self.service.auth;
         Ok(nilometer_http::check_bind(address, has_token, &self.http)?)
     }
 }

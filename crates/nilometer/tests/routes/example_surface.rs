@@ -90,6 +90,7 @@ async fn sql_over_tcp_takes_a_surface_a_language_and_a_table_of_codes() {
     let engine = engine_on(Arc::new(MemoryDisk::default()));
     let service = service_over(engine, ServiceOptions::default());
     let target = LineTarget {
+        principal: nilometer_service::Principal::anyone(),
         scope: Scope::of_database("d"),
         creates: true,
         precision: Precision::Nanosecond,

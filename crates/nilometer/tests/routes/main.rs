@@ -24,4 +24,5 @@ mod serve;
 mod sockets;
 mod strangers;
 mod support;
+mod users;
 mod write;

@@ -22,6 +22,7 @@ use tower::ServiceExt;
 
 pub(crate) struct Server {
     pub(crate) engine: Arc<Engine>,
+    pub(crate) service: Arc<Service>,
     router: Router,
 }
 
@@ -100,6 +101,7 @@ macro_rules! settings {
 
 settings! {
     token: Option<Token>, service.token;
+    auth: bool, service.auth;
     writes_max: usize, service.writes_max;
     write_ms_max: u64, service.write_ms_max;
     queries_max: usize, service.queries_max;
@@ -186,9 +188,13 @@ impl Server {
     }
 
     fn mounted(engine: Arc<Engine>, service: Arc<Service>, all: Settings) -> Self {
-        let http = Http::new(service, all.http);
+        let http = Http::new(Arc::clone(&service), all.http);
         let router = router(&http, &surfaces(all.native));
-        Self { engine, router }
+        Self {
+            engine,
+            service,
+            router,
+        }
     }
 
     /// The answer with its body still to be read.

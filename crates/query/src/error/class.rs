@@ -9,6 +9,7 @@ impl Error {
     pub fn class(&self) -> Class {
         match self {
             Self::Engine(error) => Class::of(error),
+            Self::Denied(error) => error.class(),
             Self::Syntax { .. }
             | Self::Unsupported { .. }
             | Self::UnknownTable { .. }
@@ -46,6 +47,7 @@ impl From<Error> for ServiceError {
     fn from(error: Error) -> Self {
         match error {
             Error::Engine(error) => Self::Engine(error),
+            Error::Denied(error) => *error,
             Error::Time { limit_ms } => Self::QueryTime { limit_ms },
             Error::Killed { id } => Self::Killed { id },
             Error::Cancelled => Self::Cancelled,

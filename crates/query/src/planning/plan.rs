@@ -8,6 +8,7 @@ use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{DdlStatement, DmlStatement, LogicalPlan};
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast::{self, Visit, Visitor};
+use nilometer_service::Privilege;
 use nilometer_service::define::{self, INFORMATION_SCHEMA, SYSTEM_SCHEMA};
 
 use crate::error::{Error, NO_FUNCTION, Position};
@@ -17,7 +18,7 @@ use crate::semantics::merged;
 use crate::semantics::times;
 use crate::semantics::zone::Zone;
 use crate::statement::name::{NameScope, TableName, position};
-use crate::tables::catalogue::ReadContext;
+use crate::tables::catalogue::{EXCLUDED, ReadContext};
 use crate::tables::names;
 use crate::tables::relation;
 use crate::tables::system;
@@ -40,6 +41,7 @@ pub(crate) async fn plan_as_asked(
     place: &NameScope,
     statement: &DfStatement,
 ) -> Result<LogicalPlan, Error> {
+    check_privileges(reading, session, place, statement)?;
     let plan = match merged::plan(session, statement).await {
         Ok(plan) => plan,
         Err(error) => {
@@ -50,6 +52,28 @@ pub(crate) async fn plan_as_asked(
     only_reading(&plan)?;
     bound_tables(&plan, reading.shared.options.sql_operators_max)?;
     Ok(plan)
+}
+
+/// Refuses a statement that reads what its asker may not. A name that is nothing is told of when it is looked up.
+fn check_privileges(
+    reading: &ReadContext,
+    session: &SessionState,
+    place: &NameScope,
+    statement: &DfStatement,
+) -> Result<(), Error> {
+    for reference in session.resolve_table_references(statement)? {
+        let resolved = reference.resolve(&place.database, &place.schema);
+        let name = TableName {
+            database: resolved.catalog.to_string(),
+            schema: resolved.schema.to_string(),
+            table: resolved.table.to_string(),
+            position: None,
+        };
+        if name.table != EXCLUDED {
+            reading.allow(Privilege::Read, &name)?;
+        }
+    }
+    Ok(())
 }
 
 /// The plan with texts read as times where they are times, and with what clocks show in `zone` where it meets instants.

@@ -23,6 +23,7 @@ use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use crate::SqlOptions;
 use crate::function::{BoundFunctions, Extract};
+use crate::limits::patterns::BoundPatterns;
 use crate::limits::plan_time::EndInTime;
 use crate::operators::asof::{AsofJoin, AsofJoinExec, FindAsofJoins};
 use crate::operators::gapfill::{FillGaps, GapFill, GapFillExec};
@@ -58,6 +59,7 @@ pub(crate) fn extend(
     rules.push(Arc::new(FillGaps::new(options.gapfill_buckets_max)));
     rules.push(Arc::new(CheckIntegers));
     rules.push(Arc::new(CompareFloats));
+    rules.push(Arc::new(BoundPatterns::new()));
     let rules = rules
         .into_iter()
         .flat_map(|rule| [rule, Arc::new(EndInTime) as Arc<_>])

@@ -13,7 +13,8 @@ use datafusion::datasource::TableType;
 use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::{Expr, LogicalPlan, LogicalPlanBuilder};
 use nilometer_engine::Snapshot;
-use nilometer_service::define::{self, SYSTEM_SCHEMA};
+use nilometer_service::define::{self, INFORMATION_SCHEMA, SYSTEM_SCHEMA};
+use nilometer_service::{Place, Principal, Privilege};
 
 use crate::Params;
 use crate::error::Error;
@@ -42,6 +43,8 @@ pub(crate) struct ReadContext {
     pub(crate) snapshot: Arc<Snapshot>,
     /// Where times without an offset are.
     pub(crate) zone: Zone,
+    /// Who reads.
+    pub(crate) principal: Principal,
     /// Views around what is planned now.
     depth: usize,
     /// A view that is about to be made, and so must not be in its own query.
@@ -70,8 +73,9 @@ impl std::fmt::Debug for ReadContext {
 }
 
 impl ReadContext {
-    pub(crate) fn new(store: StoreState, zone: Zone) -> Self {
+    pub(crate) fn new(store: StoreState, zone: Zone, principal: Principal) -> Self {
         Self {
+            principal,
             shared: store.shared,
             snapshot: store.snapshot,
             zone,
@@ -89,6 +93,30 @@ impl ReadContext {
             shared: Arc::clone(&self.shared),
             snapshot: Arc::clone(&self.snapshot),
         }
+    }
+
+    /// Refuses what who asks may not do with a table, relation or view. Names are everybody's who may read all of a
+    /// database; what others ask is an administrator's. Who may read a view reads through it what its maker could.
+    pub(crate) fn allow(
+        &self,
+        privilege: Privilege,
+        name: &TableName,
+    ) -> std::result::Result<(), Error> {
+        if self.principal.is_admin() {
+            return Ok(());
+        }
+        let (database, schema, table) = (&name.database, &name.schema, &name.table);
+        let is_of_others =
+            schema == SYSTEM_SCHEMA && matches!(table.as_str(), "queries" | "settings");
+        let checked = if is_of_others {
+            self.principal.check_admin()
+        } else if schema == SYSTEM_SCHEMA || schema == INFORMATION_SCHEMA {
+            self.principal.check(privilege, Place::database(database))
+        } else {
+            let place = Place::table(database, schema, table);
+            self.principal.check(privilege, place)
+        };
+        checked.map_err(|source| Error::Denied(Box::new(source)))
     }
 
     /// The same, for the query of a view that is about to be made.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use nilometer_engine::Engine;
 use nilometer_service::define::{self, Change, Part, TableChange};
-use nilometer_service::{Error as ServiceError, Scope};
+use nilometer_service::{Class, Error as ServiceError, Principal, Scope};
 
 use crate::error::Error;
 use crate::statement::WrittenChange;
@@ -30,6 +30,7 @@ pub(crate) fn new_view<'a>(
 /// Carries a change out. Blocks for a sync of the log.
 pub(crate) fn run(
     engine: &Arc<Engine>,
+    principal: &Principal,
     place: NameScope,
     mut written: WrittenChange,
 ) -> Result<(), Error> {
@@ -52,7 +53,7 @@ pub(crate) fn run(
         }
     }
     let change = written.change.clone();
-    define::run(engine, &scope, change).map_err(|error| placed(error, &written))
+    define::run(engine, principal, &scope, change).map_err(|error| placed(error, &written))
 }
 
 /// An error of the service, where it stands in the statement.
@@ -60,6 +61,7 @@ fn placed(error: ServiceError, written: &WrittenChange) -> Error {
     match error {
         ServiceError::Engine(error) => error.into(),
         ServiceError::Define { part, source } => Error::of_name(source, written.position(part)),
+        denied if denied.class() == Class::Forbidden => Error::Denied(Box::new(denied)),
         other => Error::internal(other.to_string()),
     }
 }

@@ -36,6 +36,7 @@ pub(crate) async fn delete(
     }
     let (FromTable::WithFromKeyword(tables) | FromTable::WithoutKeyword(tables)) = &delete.from;
     let (name, from) = only_table(tables, "DELETE", &writing.place)?;
+    writing.allow(&name)?;
     if relation::find(&writing.reading.snapshot, &name).is_some() {
         return super::relation::delete(writing, name, from, delete.selection).await;
     }

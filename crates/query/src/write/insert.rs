@@ -31,6 +31,7 @@ pub(crate) async fn insert(
         return Err(unsupported("INSERT INTO a function", "name a table"));
     };
     let name = Path::of(name)?.table(&writing.place)?;
+    writing.allow(&name)?;
     if let Some(reader) = relation::find(&writing.reading.snapshot, &name) {
         return Box::pin(super::relation::insert(writing, insert, &name, &reader)).await;
     }

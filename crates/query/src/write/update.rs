@@ -40,6 +40,7 @@ pub(crate) async fn update(
     }
     let tables = std::slice::from_ref(&update.table);
     let (name, from) = only_table(tables, "UPDATE", &writing.place)?;
+    writing.allow(&name)?;
     if let Some(reader) = relation::find(&writing.reading.snapshot, &name) {
         let (values, position) = assigned(&reader.schema().arrow_schema(), &update.assignments)?;
         let update = super::relation::Update {

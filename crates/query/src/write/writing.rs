@@ -12,8 +12,8 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
 use nilometer_engine::{Engine, Error as EngineError, TableSchema};
-use nilometer_service::Running;
 use nilometer_service::define::is_reserved;
+use nilometer_service::{Privilege, Running};
 
 use super::rows::{execution, plain};
 use crate::answer::Answer;
@@ -38,6 +38,11 @@ pub(crate) struct Writing<'a> {
 }
 
 impl Writing<'_> {
+    /// Refuses a write to what its sender may not write to.
+    pub(crate) fn allow(&self, name: &TableName) -> Result<(), Error> {
+        self.reading.allow(Privilege::Write, name)
+    }
+
     /// The table that is written to.
     pub(crate) fn table(&self, name: &TableName) -> Result<Arc<TableSchema>, Error> {
         if is_reserved(&name.schema) {
@@ -98,7 +103,8 @@ impl Writing<'_> {
     /// The same statement, on the newest snapshot.
     pub(crate) fn again(self) -> Self {
         let store = StoreState::newest(&self.queries.shared);
-        let reading = ReadContext::new(store, self.reading.zone.clone());
+        let principal = self.reading.principal.clone();
+        let reading = ReadContext::new(store, self.reading.zone.clone(), principal);
         Self { reading, ..self }
     }
 

@@ -8,6 +8,7 @@ use nilometer_engine::{RelationReader, Snapshot, TIME_COLUMN, TableSchema, neare
 use super::change::TableName;
 use super::error::{DefineError, Object};
 use super::views;
+use crate::access::keeps_users;
 
 /// The schema of what the store says of itself.
 pub const SYSTEM_SCHEMA: &str = "system";
@@ -85,14 +86,19 @@ pub fn find_table(snapshot: &Snapshot, name: &TableName) -> Result<Arc<TableSche
     Err(unknown_table(snapshot, name))
 }
 
-/// A relation by its name. Those that views are kept in are nobody else's.
+/// Whether a relation is only here to keep views or users.
+pub(super) fn is_hidden(relation: &str) -> bool {
+    views::keeps_views(relation) || keeps_users(relation)
+}
+
+/// A relation by its name. Those that views and users are kept in are nobody else's.
 pub fn find_relation(
     snapshot: &Snapshot,
     database: &str,
     schema: &str,
     name: &str,
 ) -> Option<RelationReader> {
-    if views::keeps_views(name) {
+    if is_hidden(name) {
         return None;
     }
     snapshot.relation(database, schema, name)
@@ -101,7 +107,7 @@ pub fn find_relation(
 /// Names of the relations of a schema, sorted.
 pub fn relations(snapshot: &Snapshot, database: &str, schema: &str) -> Vec<String> {
     let mut names = snapshot.relations(database, schema).unwrap_or_default();
-    names.retain(|name| !views::keeps_views(name));
+    names.retain(|name| !is_hidden(name));
     names
 }
 

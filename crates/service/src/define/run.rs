@@ -14,6 +14,7 @@ use super::change::{Change, Column, Path, TableChange, TableName};
 use super::error::{DefineError, Object, Part};
 use super::lookup;
 use super::views;
+use crate::access::{self, INTERNAL_DATABASE, Principal, Privilege};
 use crate::error::Error;
 use crate::write::sessions::Scope;
 
@@ -51,8 +52,14 @@ impl Place {
 }
 
 /// Carries out a change. `scope` is where names without database or schema are.
-pub fn run(engine: &Arc<Engine>, scope: &Scope, change: Change) -> Result<(), Error> {
+pub fn run(
+    engine: &Arc<Engine>,
+    principal: &Principal,
+    scope: &Scope,
+    change: Change,
+) -> Result<(), Error> {
     let place = &Place::of(engine, scope);
+    check(principal, place, &change)?;
     match change {
         Change::CreateDatabase {
             name,
@@ -68,7 +75,10 @@ pub fn run(engine: &Arc<Engine>, scope: &Scope, change: Change) -> Result<(), Er
         }
         Change::DropDatabase { name, if_exists } => {
             match lookup::find_database(&engine.snapshot(), &name) {
-                Ok(()) => Ok(engine.drop_database(&name)?),
+                Ok(()) => {
+                    engine.drop_database(&name)?;
+                    Ok(access::move_database(engine, &name, None)?)
+                }
                 Err(_) if if_exists => Ok(()),
                 Err(missing) => Err(missing.about(Part::Name)),
             }
@@ -76,7 +86,8 @@ pub fn run(engine: &Arc<Engine>, scope: &Scope, change: Change) -> Result<(), Er
         Change::RenameDatabase { name, to } => {
             let found = lookup::find_database(&engine.snapshot(), &name);
             found.map_err(|missing| missing.about(Part::Name))?;
-            Ok(engine.rename_database(&name, &to)?)
+            engine.rename_database(&name, &to)?;
+            Ok(access::move_database(engine, &name, Some(&to))?)
         }
         Change::SetDefaultSchema { database, schema } => {
             let found = lookup::find_schema(&engine.snapshot(), &database, &schema);
@@ -137,6 +148,56 @@ pub fn run(engine: &Arc<Engine>, scope: &Scope, change: Change) -> Result<(), Er
         }
         Change::DropView { path, if_exists } => drop_view(engine, place, path, if_exists),
     }
+}
+
+/// Refuses what somebody may not change, and everybody what the store keeps for itself.
+fn check(principal: &Principal, place: &Place, change: &Change) -> Result<(), Error> {
+    let (path, is_schema) = match change {
+        Change::CreateDatabase { name, .. } | Change::DropDatabase { name, .. } => {
+            refuse_internal(name)?;
+            return principal.check_admin();
+        }
+        Change::RenameDatabase { name, to } => {
+            refuse_internal(name)?;
+            refuse_internal(to)?;
+            return principal.check_admin();
+        }
+        Change::SetDefaultSchema { database, .. } => {
+            refuse_internal(database)?;
+            return principal.check(Privilege::Define, access::Place::database(database));
+        }
+        Change::CreateSchema { path, .. }
+        | Change::DropSchema { path, .. }
+        | Change::RenameSchema { path, .. }
+        | Change::SetSchema { path, .. } => (path, true),
+        Change::CreateTable { path, .. }
+        | Change::CreateRelation { path, .. }
+        | Change::DropTable { path, .. }
+        | Change::AlterTable { path, .. }
+        | Change::CreateView { path, .. }
+        | Change::DropView { path, .. } => (path, false),
+    };
+    if is_schema {
+        let named = path.clone().schema(&place.database);
+        let (database, schema) = named.map_err(|wrong| wrong.about(Part::Start))?;
+        refuse_internal(&database)?;
+        let about = access::Place {
+            schema: Some(&schema),
+            ..access::Place::database(&database)
+        };
+        return principal.check(Privilege::Define, about);
+    }
+    let name = place.table(path.clone())?;
+    refuse_internal(&name.database)?;
+    let about = access::Place::table(&name.database, &name.schema, &name.table);
+    principal.check(Privilege::Define, about)
+}
+
+fn refuse_internal(database: &str) -> Result<(), Error> {
+    if database == INTERNAL_DATABASE {
+        return Err(Error::InternalDatabase);
+    }
+    Ok(())
 }
 
 /// A table over time that a change would find; `None` = it is not there, and may be missing.
@@ -291,7 +352,7 @@ fn create_relation(
     let (database, schema, relation) = (&name.database, &name.schema, &name.table);
     let snapshot = engine.snapshot();
     refuse_view(&snapshot, &name, relation)?;
-    if views::keeps_views(relation) {
+    if lookup::is_hidden(relation) {
         let name = relation.clone();
         return Err(DefineError::KeepsViews { name }.about(Part::Name));
     }

@@ -9,7 +9,7 @@ use nilometer_engine::{
 };
 
 use super::*;
-use crate::{Class, Error, Scope};
+use crate::{Class, Error, Principal, Scope};
 
 const DAY_NS: i64 = 86_400_000_000_000;
 
@@ -60,7 +60,7 @@ fn alter(table: &str, change: TableChange) -> Change {
 
 /// What the change is refused for: the text, and which of its names it is about.
 fn refused(engine: &Arc<Engine>, scope: &Scope, change: Change) -> (String, Part) {
-    let error = run(engine, scope, change).unwrap_err();
+    let error = run(engine, &Principal::anyone(), scope, change).unwrap_err();
     assert_eq!(error.class(), Class::BadRequest, "{error}");
     let text = error.to_string();
     match error {
@@ -74,30 +74,48 @@ fn refused(engine: &Arc<Engine>, scope: &Scope, change: Change) -> (String, Part
 #[test]
 fn a_language_that_knows_no_sql_makes_databases_and_schemas() {
     let (engine, scope) = (engine(), Scope::of_database("metrics"));
-    run(&engine, &scope, create_database("metrics")).unwrap();
+    run(
+        &engine,
+        &Principal::anyone(),
+        &scope,
+        create_database("metrics"),
+    )
+    .unwrap();
     let schema = Change::CreateSchema {
         path: "week".into(),
         if_not_exists: false,
         retention_ns: Some(7 * DAY_NS),
     };
-    run(&engine, &scope, schema.clone()).unwrap();
+    run(&engine, &Principal::anyone(), &scope, schema.clone()).unwrap();
     let default = Change::SetDefaultSchema {
         database: "metrics".to_owned(),
         schema: "week".to_owned(),
     };
-    run(&engine, &scope, default).unwrap();
+    run(&engine, &Principal::anyone(), &scope, default).unwrap();
     let snapshot = engine.snapshot();
     assert_eq!(snapshot.default_schema("metrics").unwrap(), "week");
-    let again = run(&engine, &scope, schema).unwrap_err();
+    let again = run(&engine, &Principal::anyone(), &scope, schema).unwrap_err();
     assert_eq!(again.class(), Class::Conflict, "{again}");
 
     // A table without a schema is in the default one of now, unless the scope says otherwise.
-    run(&engine, &scope, create_table("cpu".into())).unwrap();
+    run(
+        &engine,
+        &Principal::anyone(),
+        &scope,
+        create_table("cpu".into()),
+    )
+    .unwrap();
     let other = Scope {
         schema: Some("public".to_owned()),
         ..scope
     };
-    run(&engine, &other, create_table("disk".into())).unwrap();
+    run(
+        &engine,
+        &Principal::anyone(),
+        &other,
+        create_table("disk".into()),
+    )
+    .unwrap();
     let snapshot = engine.snapshot();
     assert_eq!(snapshot.tables("metrics", "week").unwrap(), ["cpu"]);
     assert_eq!(snapshot.tables("metrics", "public").unwrap(), ["disk"]);
@@ -106,8 +124,14 @@ fn a_language_that_knows_no_sql_makes_databases_and_schemas() {
 #[test]
 fn an_error_says_which_name_of_the_change_is_meant() {
     let (engine, scope) = (engine(), Scope::of_database("d"));
-    run(&engine, &scope, create_database("d")).unwrap();
-    run(&engine, &scope, create_table("cpu".into())).unwrap();
+    run(&engine, &Principal::anyone(), &scope, create_database("d")).unwrap();
+    run(
+        &engine,
+        &Principal::anyone(),
+        &scope,
+        create_table("cpu".into()),
+    )
+    .unwrap();
     let rename_column = |column: &str| TableChange::RenameColumn {
         column: column.to_owned(),
         to: "x".to_owned(),
@@ -181,16 +205,22 @@ fn an_error_says_which_name_of_the_change_is_meant() {
 #[test]
 fn settings_are_changed_one_by_one_and_others_stay() {
     let (engine, scope) = (engine(), Scope::of_database("d"));
-    run(&engine, &scope, create_database("d")).unwrap();
-    run(&engine, &scope, create_table("cpu".into())).unwrap();
+    run(&engine, &Principal::anyone(), &scope, create_database("d")).unwrap();
+    run(
+        &engine,
+        &Principal::anyone(),
+        &scope,
+        create_table("cpu".into()),
+    )
+    .unwrap();
     let set = |list| alter("cpu", TableChange::Set(list));
     let keep = TableSetting::Duplicates(Duplicates::Keep);
-    run(&engine, &scope, set(vec![keep])).unwrap();
+    run(&engine, &Principal::anyone(), &scope, set(vec![keep])).unwrap();
     let both = vec![
         TableSetting::Retention(Some(DAY_NS)),
         TableSetting::PartitionInterval(2 * DAY_NS),
     ];
-    run(&engine, &scope, set(both)).unwrap();
+    run(&engine, &Principal::anyone(), &scope, set(both)).unwrap();
     let table = engine.snapshot().table("d", "public", "cpu").unwrap();
     let wanted = TableSettings {
         duplicates: Duplicates::Keep,
@@ -203,8 +233,14 @@ fn settings_are_changed_one_by_one_and_others_stay() {
 #[test]
 fn a_view_is_a_text_that_only_its_language_understands() {
     let (engine, scope) = (engine(), Scope::of_database("d"));
-    run(&engine, &scope, create_database("d")).unwrap();
-    run(&engine, &scope, create_table("cpu".into())).unwrap();
+    run(&engine, &Principal::anyone(), &scope, create_database("d")).unwrap();
+    run(
+        &engine,
+        &Principal::anyone(),
+        &scope,
+        create_table("cpu".into()),
+    )
+    .unwrap();
     let create = |name: &str, query: &str, or_replace| Change::CreateView {
         path: name.into(),
         or_replace,
@@ -212,17 +248,29 @@ fn a_view_is_a_text_that_only_its_language_understands() {
         query: query.to_owned(),
     };
     let first = create("v", "from(bucket: \"d\") |> mean()", false);
-    run(&engine, &scope, first.clone()).unwrap();
-    let taken = run(&engine, &scope, first).unwrap_err();
+    run(&engine, &Principal::anyone(), &scope, first.clone()).unwrap();
+    let taken = run(&engine, &Principal::anyone(), &scope, first).unwrap_err();
     assert_eq!(taken.class(), Class::Conflict, "{taken}");
-    run(&engine, &scope, create("v", "\u{1F30A}", true)).unwrap();
+    run(
+        &engine,
+        &Principal::anyone(),
+        &scope,
+        create("v", "\u{1F30A}", true),
+    )
+    .unwrap();
     let snapshot = engine.snapshot();
     let kept = view(&snapshot, "d", "public", "v");
     assert_eq!(kept.as_deref(), Some("\u{1F30A}"));
     assert_eq!(views(&snapshot, "d", "public"), ["v"]);
     // What views are kept in is no relation of anybody's.
     assert!(relations(&snapshot, "d", "public").is_empty());
-    let on_table = run(&engine, &scope, create("cpu", "", true)).unwrap_err();
+    let on_table = run(
+        &engine,
+        &Principal::anyone(),
+        &scope,
+        create("cpu", "", true),
+    )
+    .unwrap_err();
     assert_eq!(on_table.class(), Class::Conflict, "{on_table}");
     let change = alter("v", TableChange::Set(Vec::new()));
     let (text, part) = refused(&engine, &scope, change);
@@ -232,8 +280,8 @@ fn a_view_is_a_text_that_only_its_language_understands() {
         path: name.into(),
         if_exists,
     };
-    run(&engine, &scope, drop("v", false)).unwrap();
-    run(&engine, &scope, drop("v", true)).unwrap();
+    run(&engine, &Principal::anyone(), &scope, drop("v", false)).unwrap();
+    run(&engine, &Principal::anyone(), &scope, drop("v", true)).unwrap();
     let (text, _) = refused(&engine, &scope, drop("v", false));
     assert_eq!(text, "view not found: \"d.public.v\"");
     assert!(views(&engine.snapshot(), "d", "public").is_empty());

@@ -10,7 +10,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use nilometer_engine::ingest::WriteReport;
 use nilometer_http::body::{Largest, receive};
-use nilometer_http::{ErrorResponse, Http, Parameters, idempotency};
+use nilometer_http::{ErrorResponse, Http, Parameters, idempotency, principal_of};
 use nilometer_lineproto::Precision;
 use nilometer_service::{LineTarget, Scope};
 
@@ -119,6 +119,7 @@ async fn write(
     let (head, body) = request.into_parts();
     let target = asked.and_then(|asked| {
         let target = LineTarget {
+            principal: principal_of(&head),
             scope: Scope {
                 schema: schema_of(http, &asked.database, &asked.policy)?,
                 database: asked.database.clone(),

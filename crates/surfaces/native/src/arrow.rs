@@ -12,12 +12,13 @@ use arrow::buffer::Buffer;
 use arrow::datatypes::Schema;
 use arrow_ipc::reader::StreamDecoder;
 use axum::extract::{RawQuery, Request, State};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use nilometer_engine::ingest::{OnConflict, SeenKeys, TypedReport};
 use nilometer_engine::{Duplicates, Error as EngineError, TIME_COLUMN};
 use nilometer_http::body::Encoding;
-use nilometer_http::{ErrorResponse, Parameters, idempotency};
+use nilometer_http::{ErrorResponse, Parameters, idempotency, principal_of};
 use nilometer_service::{RowTarget, Scope, Service, catch_panic};
 use serde_json::{Value, json};
 
@@ -38,7 +39,7 @@ pub(crate) async fn write_arrow(
     let parameters = Parameters::parse(query.unwrap_or_default().as_bytes());
     let mut messages = Messages::new(body, &app.http);
     let mut written = Written::default();
-    let outcome = match ArrowTarget::of(&app, &parameters, &head.headers) {
+    let outcome = match ArrowTarget::of(&app, &parameters, &head) {
         Ok(place) => write_stream(&app, &Arc::new(place), &mut messages, &mut written).await,
         Err(refusal) => Err(refusal),
     };
@@ -72,8 +73,8 @@ struct ArrowTarget {
 }
 
 impl ArrowTarget {
-    fn of(app: &App, parameters: &Parameters, headers: &HeaderMap) -> Result<Self, ErrorResponse> {
-        check_headers(headers)?;
+    fn of(app: &App, parameters: &Parameters, head: &Parts) -> Result<Self, ErrorResponse> {
+        check_headers(&head.headers)?;
         let database = parameters.required("db")?.to_owned();
         let table = parameters.required("table")?.to_owned();
         let creates = parameters.flag("create", true)?;
@@ -92,7 +93,7 @@ impl ArrowTarget {
                 )));
             }
         };
-        let key = idempotency::key_of(headers, &database)?;
+        let key = idempotency::key_of(&head.headers, &database)?;
         let tags: Option<Vec<String>> = parameters.get("tags").map(|names| {
             let names = names.split(',').filter(|name| !name.is_empty());
             names.map(str::to_owned).collect()
@@ -104,6 +105,7 @@ impl ArrowTarget {
         let scope = Scope { database, schema };
         Ok(Self {
             rows: RowTarget {
+                principal: principal_of(head),
                 scope,
                 creates,
                 table,

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use axum::extract::{RawQuery, Request, State};
-use axum::http::HeaderMap;
+use axum::http::request::Parts;
 use axum::response::Response;
 use nilometer_engine::ingest::WriteReport;
 use nilometer_http::body::{Largest, receive};
-use nilometer_http::{ErrorResponse, Parameters, idempotency};
+use nilometer_http::{ErrorResponse, Parameters, idempotency, principal_of};
 use nilometer_lineproto::Precision;
 use nilometer_service::{LineTarget, Scope};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ pub(crate) async fn write_lp(
 ) -> Result<Response, ErrorResponse> {
     let (head, body) = request.into_parts();
     let parameters = Parameters::parse(query.unwrap_or_default().as_bytes());
-    let target = target_of(&parameters, &head.headers);
+    let target = target_of(&parameters, &head);
     // The body is read even if the parameters are wrong: a client that is still sending would not see the answer.
     let largest = Largest::of_rows(&app.http);
     let received = receive(&head.headers, body, &app.http, largest).await?;
@@ -30,7 +30,7 @@ pub(crate) async fn write_lp(
 }
 
 /// What the parameters of `InfluxDB` 3 ask for.
-fn target_of(parameters: &Parameters, headers: &HeaderMap) -> Result<LineTarget, ErrorResponse> {
+fn target_of(parameters: &Parameters, head: &Parts) -> Result<LineTarget, ErrorResponse> {
     let scope = Scope::of_database(parameters.required("db")?);
     let precision = parameters.get("precision").unwrap_or("auto");
     let precision = Precision::from_v3(precision).ok_or_else(|| {
@@ -45,8 +45,9 @@ fn target_of(parameters: &Parameters, headers: &HeaderMap) -> Result<LineTarget,
     }
     // Every write is synced, which is more than no_sync=true asks for.
     parameters.flag("no_sync", false)?;
-    let key = idempotency::key_of(headers, &scope.database)?;
+    let key = idempotency::key_of(&head.headers, &scope.database)?;
     Ok(LineTarget {
+        principal: principal_of(head),
         scope,
         creates: true,
         precision,

@@ -10,11 +10,11 @@ use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt, stream};
 use nilometer_http::body::{Largest, receive};
-use nilometer_http::{ErrorResponse, Http, Parameters};
+use nilometer_http::{ErrorResponse, Http, Parameters, principal_of};
 use nilometer_service::executor::within;
 use nilometer_service::{
-    CancellationToken, Charged, Error as ServiceError, Param, Params, RowStream, Sabotage, Session,
-    Turn,
+    CancellationToken, Charged, Error as ServiceError, Param, Params, Principal, RowStream,
+    Sabotage, Session, Turn,
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -45,6 +45,7 @@ pub(crate) async fn query_sql(
         read_posted(&app, &head.headers, body, &mut parameters).await?;
     }
     let question = Question {
+        principal: principal_of(&head),
         // Some statements need none; the others say so when it is looked up.
         database: parameters.get("db").unwrap_or_default().to_owned(),
         sql: parameters.required("q")?.to_owned(),
@@ -78,6 +79,7 @@ struct Receiver {
 /// What is asked, and how it is to be answered.
 #[derive(Debug)]
 struct Question {
+    principal: Principal,
     database: String,
     sql: String,
     is_read_only: bool,
@@ -91,6 +93,7 @@ impl Question {
     fn session(&self, cancelled: CancellationToken) -> Session {
         Session {
             database: self.database.clone(),
+            principal: self.principal.clone(),
             is_read_only: self.is_read_only,
             zone: self.zone.clone(),
             cancelled,
@@ -411,7 +414,7 @@ async fn asked_again(
     skipped: usize,
 ) -> Result<RowStream, ErrorResponse> {
     let text = format!("SELECT * FROM ({}) AS q OFFSET {skipped}", question.sql);
-    let session = Session::new(&question.database);
+    let session = question.session(CancellationToken::new());
     let outcome = session
         .run(
             &**app.service().language(LANGUAGE)?,
@@ -430,7 +433,8 @@ fn defines(sql: &str) -> bool {
 /// Lets a statement of definition run when its client has its answer already.
 fn define_later(app: &Arc<App>, question: &Question) {
     let service = Arc::clone(app.service());
-    let (session, text) = (Session::new(&question.database), question.sql.clone());
+    let session = question.session(CancellationToken::new());
+    let text = question.sql.clone();
     app.service().spawn(async move {
         if let Ok(language) = service.language(LANGUAGE) {
             drop(session.run(&**language, &text, &Params::new()).await);

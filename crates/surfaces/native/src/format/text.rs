@@ -1,4 +1,10 @@
 //! Answers as text: columnar loops that append to a buffer, batch by batch.
+//!
+//! Next: `cells.rs` for the types that most answers are made of; Arrow's encoders write batches that have others.
+
+mod cells;
+#[cfg(test)]
+mod tests;
 
 use std::sync::Arc;
 
@@ -17,6 +23,7 @@ use arrow::json::writer::{EncoderOptions, make_encoder};
 use arrow::util::pretty::pretty_format_batches_with_schema;
 use axum::http::StatusCode;
 
+use self::cells::{Dialect, Kept, Table};
 use super::{Format, cannot};
 use nilometer_http::ErrorResponse;
 
@@ -28,6 +35,9 @@ pub(crate) struct Text {
     pretty_rows_max: usize,
     /// The time zone that times are shown in; `None` = in UTC, as they come.
     zone: Option<Arc<str>>,
+    /// What stands before each column of a row.
+    before: Vec<Vec<u8>>,
+    kept: Kept,
     /// Kept for [`Format::Pretty`], whose columns are as wide as their widest value.
     batches: Vec<RecordBatch>,
 }
@@ -41,6 +51,8 @@ impl Text {
     ) -> Self {
         let zone = zone.map(Arc::from);
         Self {
+            before: before(format, &schema),
+            kept: Kept::default(),
             format,
             schema: match &zone {
                 Some(zone) => shown_schema(&schema, zone),
@@ -115,20 +127,34 @@ impl Text {
     }
 
     fn json(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowError> {
+        let is_lines = self.format == Format::JsonLines;
+        let begin = |row: usize, out: &mut Vec<u8>| match self.rows + row {
+            _ if is_lines => {}
+            0 => out.push(b'['),
+            _ => out.extend_from_slice(b",\n"),
+        };
+        let end = |out: &mut Vec<u8>| {
+            if is_lines {
+                out.push(b'\n');
+            }
+        };
+        if let Some(mut table) = Table::of(batch, Dialect::Json, &mut self.kept) {
+            for row in 0..batch.num_rows() {
+                begin(row, out);
+                table.row(row, &self.before, out);
+                out.push(b'}');
+                end(out);
+            }
+            return Ok(());
+        }
         let options = EncoderOptions::default().with_explicit_nulls(true);
         let rows = StructArray::from(batch.clone());
         let field = Field::new_struct("row", batch.schema().fields().clone(), false).into();
         let mut encoder = make_encoder(&field, &rows, &options)?;
         for row in 0..batch.num_rows() {
-            match self.format {
-                Format::Json if self.rows + row == 0 => out.push(b'['),
-                Format::Json => out.extend_from_slice(b",\n"),
-                _ => {}
-            }
+            begin(row, out);
             encoder.encode(row, out);
-            if self.format == Format::JsonLines {
-                out.push(b'\n');
-            }
+            end(out);
         }
         Ok(())
     }
@@ -138,8 +164,40 @@ impl Text {
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        write_csv(batch, self.rows == 0, out)
+        let Some(mut table) = Table::of(batch, Dialect::Csv, &mut self.kept) else {
+            return write_csv(batch, self.rows == 0, out);
+        };
+        if self.rows == 0 {
+            write_csv(&RecordBatch::new_empty(batch.schema()), true, out)?;
+        }
+        for row in 0..batch.num_rows() {
+            let begin = out.len();
+            table.row(row, &self.before, out);
+            // A line of nothing would be no row.
+            if out.len() == begin {
+                out.extend_from_slice(b"\"\"");
+            }
+            out.push(b'\n');
+        }
+        Ok(())
     }
+}
+
+/// What stands before each column of a row: the names of JSON, escaped once, and the commas of CSV.
+fn before(format: Format, schema: &Schema) -> Vec<Vec<u8>> {
+    let names = schema.fields().iter().map(|field| field.name());
+    let before = names.enumerate().map(|(place, name)| {
+        let mut before = Vec::new();
+        if matches!(format, Format::Json | Format::JsonLines) {
+            before.push(if place == 0 { b'{' } else { b',' });
+            cells::text(name, Dialect::Json, &mut before);
+            before.push(b':');
+        } else if place > 0 {
+            before.push(b',');
+        }
+        before
+    });
+    before.collect()
 }
 
 /// The type of a column as it is shown: times that say when they are, in a zone.
@@ -310,35 +368,4 @@ fn flat(batch: &RecordBatch) -> Result<RecordBatch, ArrowError> {
         columns,
         &RecordBatchOptions::new().with_row_count(Some(batch.num_rows())),
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use arrow::array::Int64Array;
-
-    use super::*;
-
-    /// `SELECT (1 IN (SELECT i FROM tb)) AS c1 FROM ta WHERE 1=2` was answered with its header twice, because the answer
-    /// came as an empty batch.
-    #[test]
-    fn csv_has_its_header_once_whatever_empty_batches_come() {
-        let rows = RecordBatch::try_from_iter([(
-            "c1",
-            Arc::new(Int64Array::from(vec![7, 8])) as ArrayRef,
-        )])
-        .unwrap();
-        let written = |lengths: &[usize]| {
-            let mut text = Text::new(Format::Csv, rows.schema(), 10, None);
-            let mut out = Vec::new();
-            for length in lengths {
-                text.batch(&rows.slice(0, *length), &mut out).unwrap();
-            }
-            text.finish(&mut out).unwrap();
-            String::from_utf8(out).unwrap()
-        };
-        assert_eq!(written(&[]), "c1\n");
-        assert_eq!(written(&[0]), "c1\n");
-        assert_eq!(written(&[0, 0]), "c1\n");
-        assert_eq!(written(&[0, 2, 0, 1]), "c1\n7\n8\n7\n");
-    }
 }

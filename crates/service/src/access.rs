@@ -1,0 +1,188 @@
+//! Users, their passwords, and what each may do.
+//!
+//! Does: keep users and grants as rows of two relations (in the log, the backups and the simulation like everything else),
+//! find out who somebody is by what they show ([`Access::login`]), say whether they may ([`Principal::check`]). Does not: find
+//! what a request shows (each surface has places of its own for that), or read a statement about users; a language makes a
+//! [`UserChange`] of it.
+//!
+//! Next: `store.rs` for the rows, `password.rs` for verifiers, `principal.rs` for privileges.
+
+mod change;
+mod password;
+mod principal;
+mod store;
+#[cfg(test)]
+mod tests;
+mod verified;
+
+use std::sync::Arc;
+
+use nilometer_engine::Engine;
+
+use crate::error::Error;
+use crate::executor::block;
+use crate::token::Token;
+
+pub use change::UserChange;
+pub use principal::{Place, Principal, Privilege, Privileges};
+pub use store::{Grant, INTERNAL_DATABASE, User};
+pub(crate) use store::{keeps_users, move_database};
+
+use password::Verifiers;
+use verified::Verified;
+
+/// Checks of passwords that run at one time: each takes 19 MiB and some ten milliseconds.
+const CHECKS_MAX: usize = 2;
+
+/// What somebody shows to be let in.
+#[derive(Clone, PartialEq, Eq)]
+pub enum Credentials {
+    /// The name of a user, and the password. The access token is a password of any name.
+    Password {
+        /// The name.
+        user: String,
+        /// The password.
+        password: String,
+    },
+    /// The access token.
+    Token(Vec<u8>),
+}
+
+impl std::fmt::Debug for Credentials {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Password { user, .. } => f.debug_struct("Password").field("user", user).finish(),
+            Self::Token(_) => f.write_str("Token"),
+        }
+    }
+}
+
+/// Who may enter a store, and what they may do there.
+#[derive(Debug)]
+pub struct Access {
+    engine: Arc<Engine>,
+    token: Option<Token>,
+    asks: bool,
+    verified: Verified,
+    checks: tokio::sync::Semaphore,
+}
+
+impl Access {
+    /// `asks` = everybody has to say who they are; with a token they have to anyway.
+    pub(crate) fn new(engine: Arc<Engine>, token: Option<Token>, asks: bool) -> Arc<Self> {
+        Arc::new(Self {
+            engine,
+            asks: asks || token.is_some(),
+            token,
+            verified: Verified::default(),
+            checks: tokio::sync::Semaphore::new(CHECKS_MAX),
+        })
+    }
+
+    /// Whether everybody has to say who they are.
+    pub fn asks(&self) -> bool {
+        self.asks
+    }
+
+    /// Whether nobody gets in without being known; a store without an administrator is open to whoever comes first.
+    pub fn is_guarded(&self) -> bool {
+        self.token.is_some() || (self.asks && self.has_admin())
+    }
+
+    /// Finds out who shows these. Several are looked at because a request has several places for them; the first that is
+    /// right counts. Nothing shown is let in only where nobody is asked, or where nobody could be: a store without a token
+    /// and without an administrator lets its first one be made.
+    pub async fn login(self: &Arc<Self>, shown: &[Credentials]) -> Result<Principal, Error> {
+        if !self.asks {
+            return Ok(Principal::anyone());
+        }
+        let secrets: Vec<&[u8]> = shown.iter().map(secret).collect();
+        if let Some(token) = &self.token
+            && token.check(&secrets).is_ok()
+        {
+            return Ok(Principal::of_token());
+        }
+        for credentials in shown {
+            let Credentials::Password { user, password } = credentials else {
+                continue;
+            };
+            if self.is_right(user, password).await? {
+                return Ok(Principal::of_user(self, user));
+            }
+        }
+        if shown.is_empty() && self.token.is_none() && !self.has_admin() {
+            return Ok(Principal::founder());
+        }
+        for credentials in shown {
+            if let Credentials::Password { user, .. } = credentials {
+                tracing::warn!(user, "a login failed: no such user, or another password");
+            }
+        }
+        Err(match (shown.is_empty(), &self.token) {
+            (true, _) => Error::NoCredentials,
+            (false, Some(_)) if self.users().is_empty() => Error::WrongToken,
+            (false, _) => Error::WrongPassword,
+        })
+    }
+
+    /// Whether a password is that of a user. The first right one costs some ten milliseconds, as every wrong one does,
+    /// whether the user is there or not.
+    async fn is_right(self: &Arc<Self>, user: &str, password: &str) -> Result<bool, Error> {
+        let found = store::verifiers(&self.engine.snapshot(), user);
+        if let Some(verifiers) = &found
+            && self.verified.knows(user, password, verifiers)
+        {
+            return Ok(true);
+        }
+        // It is never closed.
+        let _turn = self.checks.acquire().await;
+        let (verifiers, typed) = (found.clone(), password.to_owned());
+        let check = move || match verifiers {
+            Some(verifiers) => verifiers.check(&typed),
+            None => Verifiers::check_nobody(&typed),
+        };
+        let is_right = block(check).await.map_err(|_| Error::Panicked {
+            what: "check of a password",
+        })?;
+        if is_right && let Some(verifiers) = &found {
+            self.verified.remember(user, password, verifiers);
+        }
+        Ok(is_right)
+    }
+
+    /// Carries a change of users and grants out; durable when this returns. Blocks.
+    pub fn change(&self, principal: &Principal, change: UserChange) -> Result<(), Error> {
+        change::run(&self.engine, principal, change)
+    }
+
+    /// All users, by name.
+    pub fn users(&self) -> Vec<User> {
+        store::users(&self.engine.snapshot())
+    }
+
+    /// What was granted to a user, by place; `None` = there is no such user.
+    pub fn grants(&self, user: &str) -> Option<Vec<Grant>> {
+        let snapshot = self.engine.snapshot();
+        store::user(&snapshot, user)?;
+        Some(store::grants(&snapshot, user))
+    }
+
+    fn has_admin(&self) -> bool {
+        self.users().iter().any(|user| user.is_admin)
+    }
+
+    fn is_admin(&self, user: &str) -> bool {
+        store::user(&self.engine.snapshot(), user).is_some_and(|user| user.is_admin)
+    }
+
+    fn granted(&self, user: &str, place: Place<'_>) -> Privileges {
+        store::granted(&self.engine.snapshot(), user, place)
+    }
+}
+
+fn secret(credentials: &Credentials) -> &[u8] {
+    match credentials {
+        Credentials::Password { password, .. } => password.as_bytes(),
+        Credentials::Token(token) => token,
+    }
+}

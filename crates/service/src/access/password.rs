@@ -1,0 +1,142 @@
+//! Verifiers of passwords: what is stored of a password, and no password.
+//!
+//! Argon2id for whoever sends the password itself, SCRAM-SHA-256 for protocols in which it never leaves the client.
+
+use argon2::Argon2;
+use argon2::password_hash::phc::PasswordHash;
+use argon2::password_hash::{PasswordHasher, PasswordVerifier};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use ring::rand::{SecureRandom, SystemRandom};
+use ring::{digest, hmac, pbkdf2};
+
+use crate::error::Error;
+
+/// A longer one is some file, and would be hashed for long.
+const BYTES_MAX: usize = 1024;
+
+/// Rounds of SCRAM, as `PostgreSQL` has it; whoever verifies reads them from the verifier.
+const SCRAM_ROUNDS: std::num::NonZeroU32 = std::num::NonZeroU32::new(4096).expect("it is not 0");
+
+const SALT_BYTES: usize = 16;
+
+/// What is stored of a password.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Verifiers {
+    /// A PHC text of Argon2id.
+    pub(super) argon2: String,
+    /// As `PostgreSQL` stores it: `SCRAM-SHA-256$ROUNDS:SALT$STORED_KEY:SERVER_KEY`.
+    pub(super) scram: String,
+}
+
+impl Verifiers {
+    /// Of a password. Takes some ten milliseconds.
+    pub(super) fn of(password: &str) -> Result<Self, Error> {
+        if password.is_empty() {
+            return Err(Error::Password { reason: "is empty" });
+        }
+        if password.len() > BYTES_MAX {
+            return Err(Error::Password {
+                reason: "has more than 1024 bytes",
+            });
+        }
+        let no_random = || Error::Password {
+            reason: "cannot be stored: the system gives no random numbers",
+        };
+        let mut salts = [0; 2 * SALT_BYTES];
+        let random = SystemRandom::new();
+        random.fill(&mut salts).map_err(|_| no_random())?;
+        let (salt, scram_salt) = salts.split_at(SALT_BYTES);
+        let argon2 = Argon2::default()
+            .hash_password_with_salt(password.as_bytes(), salt)
+            .map_err(|_| Error::Password {
+                reason: "cannot be hashed",
+            })?;
+        Ok(Self {
+            argon2: argon2.to_string(),
+            scram: scram(password, scram_salt),
+        })
+    }
+
+    /// Whether a password is the one. Takes some ten milliseconds.
+    pub(super) fn check(&self, password: &str) -> bool {
+        if password.len() > BYTES_MAX {
+            return false;
+        }
+        let Ok(hash) = PasswordHash::new(&self.argon2) else {
+            return false;
+        };
+        Argon2::default()
+            .verify_password(password.as_bytes(), &hash)
+            .is_ok()
+    }
+
+    /// Takes as long as [`Self::check`], so that the time does not tell who is there.
+    pub(super) fn check_nobody(password: &str) -> bool {
+        let mut unused = [0; 32];
+        let password = password
+            .as_bytes()
+            .get(..BYTES_MAX)
+            .unwrap_or(password.as_bytes());
+        let hashed = Argon2::default().hash_password_into(password, &[0; SALT_BYTES], &mut unused);
+        drop(hashed);
+        false
+    }
+}
+
+/// The verifier of RFC 5803. The password is not normalised by SASLprep, as `PostgreSQL` does not either where it cannot.
+fn scram(password: &str, salt: &[u8]) -> String {
+    let mut salted = [0; digest::SHA256_OUTPUT_LEN];
+    let algorithm = pbkdf2::PBKDF2_HMAC_SHA256;
+    pbkdf2::derive(
+        algorithm,
+        SCRAM_ROUNDS,
+        salt,
+        password.as_bytes(),
+        &mut salted,
+    );
+    let key = hmac::Key::new(hmac::HMAC_SHA256, &salted);
+    let client = hmac::sign(&key, b"Client Key");
+    let stored = digest::digest(&digest::SHA256, client.as_ref());
+    let server = hmac::sign(&key, b"Server Key");
+    format!(
+        "SCRAM-SHA-256${SCRAM_ROUNDS}:{}${}:{}",
+        STANDARD.encode(salt),
+        STANDARD.encode(stored.as_ref()),
+        STANDARD.encode(server.as_ref()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_password_is_right_and_nothing_else_is() {
+        let verifiers = Verifiers::of("pässword 1").unwrap();
+        assert!(verifiers.argon2.starts_with("$argon2id$"));
+        assert!(verifiers.check("pässword 1"));
+        for wrong in [
+            "",
+            "password 1",
+            "pässword 1 ",
+            "pässword",
+            &"x".repeat(5000),
+        ] {
+            assert!(!verifiers.check(wrong), "{wrong}");
+            assert!(!Verifiers::check_nobody(wrong));
+        }
+        assert_ne!(Verifiers::of("pässword 1").unwrap(), verifiers);
+        assert!(Verifiers::of("").is_err());
+        assert!(Verifiers::of(&"x".repeat(1025)).is_err());
+    }
+
+    /// The keys of RFC 7677's example: user `user`, password `pencil`. `python3 -c` with `hashlib.pbkdf2_hmac`, `hmac` and
+    /// `hashlib.sha256` says the same.
+    #[test]
+    fn the_scram_verifier_is_that_of_the_rfc() {
+        let salt = STANDARD.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap();
+        let expected = "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=";
+        assert_eq!(scram("pencil", &salt), expected);
+    }
+}

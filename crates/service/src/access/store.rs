@@ -1,0 +1,290 @@
+//! Users and grants as rows of two relations.
+
+use std::sync::Arc;
+
+use nilometer_engine::{
+    Engine, Error as EngineError, NewRelation, PhysicalType, RelationChange, RelationColumn,
+    RelationSchema, Snapshot, Value,
+};
+
+use super::password::Verifiers;
+use super::principal::{Place, Privileges};
+
+/// The database of what the store keeps for itself. Nobody else has a place there.
+pub const INTERNAL_DATABASE: &str = "_internal";
+
+/// No statement can name them by accident, and no language finds them.
+const USERS: &str = "system users";
+const GRANTS: &str = "system grants";
+
+/// A user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct User {
+    /// The name.
+    pub name: String,
+    /// Whether everything is allowed.
+    pub is_admin: bool,
+}
+
+/// What was granted to a user.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Grant {
+    /// Of which database.
+    pub database: String,
+    /// `None` = of all its schemas.
+    pub schema: Option<String>,
+    /// `None` = of all tables.
+    pub table: Option<String>,
+    /// What.
+    pub privileges: Privileges,
+}
+
+impl PartialOrd for Privileges {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Privileges {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.bits().cmp(&other.bits())
+    }
+}
+
+/// Whether a relation is only here to keep users.
+pub(crate) fn keeps_users(name: &str) -> bool {
+    name == USERS || name == GRANTS
+}
+
+fn rows(snapshot: &Snapshot, relation: &str) -> Vec<Arc<[Value]>> {
+    let schema = snapshot.default_schema(INTERNAL_DATABASE);
+    let relation =
+        schema.and_then(|schema| snapshot.relation(INTERNAL_DATABASE, &schema, relation));
+    relation.map(|relation| relation.rows()).unwrap_or_default()
+}
+
+fn row(snapshot: &Snapshot, relation: &str, key: &[Value]) -> Option<Arc<[Value]>> {
+    let schema = snapshot.default_schema(INTERNAL_DATABASE)?;
+    let relation = snapshot.relation(INTERNAL_DATABASE, &schema, relation)?;
+    relation.get(key)
+}
+
+fn text(row: &[Value], column: usize) -> String {
+    match row.get(column) {
+        Some(Value::Text(text)) => text.to_string(),
+        _ => String::new(),
+    }
+}
+
+fn user_of(row: &[Value]) -> User {
+    User {
+        name: text(row, 0),
+        is_admin: matches!(row.get(1), Some(Value::Bool(true))),
+    }
+}
+
+pub(super) fn users(snapshot: &Snapshot) -> Vec<User> {
+    let mut users: Vec<User> = rows(snapshot, USERS)
+        .iter()
+        .map(|row| user_of(row))
+        .collect();
+    users.sort_by(|one, other| one.name.cmp(&other.name));
+    users
+}
+
+pub(super) fn user(snapshot: &Snapshot, name: &str) -> Option<User> {
+    row(snapshot, USERS, &[Value::from(name)]).map(|row| user_of(&row))
+}
+
+pub(super) fn verifiers(snapshot: &Snapshot, name: &str) -> Option<Verifiers> {
+    let row = row(snapshot, USERS, &[Value::from(name)])?;
+    Some(Verifiers {
+        argon2: text(&row, 2),
+        scram: text(&row, 3),
+    })
+}
+
+pub(super) fn grants(snapshot: &Snapshot, user: &str) -> Vec<Grant> {
+    let all = rows(snapshot, GRANTS);
+    let own = all.iter().filter(|row| text(row, 0) == user);
+    let mut grants: Vec<Grant> = own.map(|row| grant_of(row)).collect();
+    grants.sort();
+    grants
+}
+
+fn grant_of(row: &[Value]) -> Grant {
+    let named = |column| Some(text(row, column)).filter(|name| !name.is_empty());
+    Grant {
+        database: text(row, 1),
+        schema: named(2),
+        table: named(3),
+        privileges: match row.get(4) {
+            Some(Value::I64(bits)) => Privileges::of_bits(*bits),
+            _ => Privileges::default(),
+        },
+    }
+}
+
+fn grant_key(user: &str, place: Place<'_>) -> Vec<Value> {
+    let (schema, table) = (place.schema.unwrap_or(""), place.table.unwrap_or(""));
+    vec![
+        Value::from(user),
+        Value::from(place.database),
+        Value::from(schema),
+        Value::from(table),
+    ]
+}
+
+/// What was granted for exactly this place.
+pub(super) fn granted_at(snapshot: &Snapshot, user: &str, place: Place<'_>) -> Privileges {
+    let row = row(snapshot, GRANTS, &grant_key(user, place));
+    row.map_or(Privileges::default(), |row| grant_of(&row).privileges)
+}
+
+/// What a user may do in a place: what was granted for it and for what it is in.
+pub(super) fn granted(snapshot: &Snapshot, user: &str, place: Place<'_>) -> Privileges {
+    let around = [
+        Place::database(place.database),
+        Place {
+            table: None,
+            ..place
+        },
+        place,
+    ];
+    let all = around.map(|place| granted_at(snapshot, user, place));
+    all.into_iter()
+        .fold(Privileges::default(), Privileges::with)
+}
+
+/// Keeps a user; one of the name is replaced.
+pub(super) fn put_user(
+    engine: &Arc<Engine>,
+    user: &User,
+    verifiers: &Verifiers,
+) -> Result<(), EngineError> {
+    let row = vec![
+        Value::from(user.name.as_str()),
+        Value::Bool(user.is_admin),
+        Value::from(verifiers.argon2.as_str()),
+        Value::from(verifiers.scram.as_str()),
+    ];
+    let users = relation(engine, USERS)?;
+    engine.write_relations(&[RelationChange::Replace(users, vec![row])])?;
+    Ok(())
+}
+
+/// Forgets a user and what was granted, in one batch.
+pub(super) fn remove_user(engine: &Arc<Engine>, name: &str) -> Result<(), EngineError> {
+    let snapshot = engine.snapshot();
+    let keys = keys_of(&snapshot, |row| text(row, 0) == name);
+    let (users, grants) = (relation(engine, USERS)?, relation(engine, GRANTS)?);
+    engine.write_relations(&[
+        RelationChange::Delete(users, vec![vec![Value::from(name)]]),
+        RelationChange::Delete(grants, keys),
+    ])?;
+    Ok(())
+}
+
+/// Keeps what a user may do in exactly this place; nothing = the grant goes.
+pub(super) fn put_grant(
+    engine: &Arc<Engine>,
+    user: &str,
+    place: Place<'_>,
+    privileges: Privileges,
+) -> Result<(), EngineError> {
+    let grants = relation(engine, GRANTS)?;
+    let mut key = grant_key(user, place);
+    let change = if privileges.is_empty() {
+        RelationChange::Delete(grants, vec![key])
+    } else {
+        key.push(Value::I64(privileges.bits()));
+        RelationChange::Replace(grants, vec![key])
+    };
+    engine.write_relations(&[change])?;
+    Ok(())
+}
+
+/// Takes what was granted for a database along to its new name, or forgets it: another one of its name is another one.
+pub(crate) fn move_database(
+    engine: &Arc<Engine>,
+    database: &str,
+    to: Option<&str>,
+) -> Result<(), EngineError> {
+    let snapshot = engine.snapshot();
+    let is_meant = |row: &[Value]| text(row, 1) == database;
+    let keys = keys_of(&snapshot, is_meant);
+    if keys.is_empty() {
+        return Ok(());
+    }
+    let grants = relation(engine, GRANTS)?;
+    let mut changes = vec![RelationChange::Delete(Arc::clone(&grants), keys)];
+    if let Some(to) = to {
+        let all = rows(&snapshot, GRANTS);
+        let moved = all.iter().filter(|row| is_meant(row)).map(|row| {
+            let mut row = row.to_vec();
+            if let Some(name) = row.get_mut(1) {
+                *name = Value::from(to);
+            }
+            row
+        });
+        changes.push(RelationChange::Replace(grants, moved.collect()));
+    }
+    engine.write_relations(&changes)?;
+    Ok(())
+}
+
+fn keys_of(snapshot: &Snapshot, is_meant: impl Fn(&[Value]) -> bool) -> Vec<Vec<Value>> {
+    let all = rows(snapshot, GRANTS);
+    let meant = all.iter().filter(|row| is_meant(row));
+    meant
+        .map(|row| row.iter().take(4).cloned().collect())
+        .collect()
+}
+
+/// A relation of ours, made if it is not there.
+fn relation(engine: &Arc<Engine>, name: &str) -> Result<Arc<RelationSchema>, EngineError> {
+    let column = |name: &str, kind| RelationColumn {
+        name: name.to_owned(),
+        kind,
+        nullable: false,
+    };
+    let named = |name: &str| column(name, PhysicalType::Text);
+    let (columns, key): (Vec<RelationColumn>, &[&str]) = if name == USERS {
+        let columns = vec![
+            named("name"),
+            column("admin", PhysicalType::Bool),
+            named("argon2"),
+            named("scram"),
+        ];
+        (columns, &["name"])
+    } else {
+        let columns = vec![
+            named("user"),
+            named("database"),
+            named("schema"),
+            named("table"),
+            column("privileges", PhysicalType::I64),
+        ];
+        (columns, &["user", "database", "schema", "table"])
+    };
+    let new = NewRelation {
+        columns,
+        primary_key: key.iter().map(|name| (*name).to_owned()).collect(),
+        unique: Vec::new(),
+    };
+    engine.create_database(INTERNAL_DATABASE)?;
+    let missing = || EngineError::NotFound {
+        what: "database",
+        name: INTERNAL_DATABASE.to_owned(),
+        place: "this store".to_owned(),
+        hint: "it was dropped meanwhile".to_owned(),
+    };
+    let snapshot = engine.snapshot();
+    let schema = snapshot
+        .default_schema(INTERNAL_DATABASE)
+        .ok_or_else(missing)?;
+    engine.create_relation(INTERNAL_DATABASE, &schema, name, &new)?;
+    let snapshot = engine.snapshot();
+    let relation = snapshot.relation(INTERNAL_DATABASE, &schema, name);
+    Ok(Arc::clone(relation.ok_or_else(missing)?.schema()))
+}
