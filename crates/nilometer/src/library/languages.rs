@@ -7,7 +7,7 @@ use nilometer_engine::Engine;
 use nilometer_query::Sql;
 #[cfg(feature = "sql")]
 use nilometer_service::Statements;
-use nilometer_service::{Error, Language, QueryOptions};
+use nilometer_service::{Error, Language, QueryOptions, SessionChange};
 
 /// All languages over an engine, for a [`Service`](nilometer_service::Service).
 #[cfg(feature = "sql")]
@@ -25,4 +25,16 @@ pub fn languages(
 #[cfg(not(feature = "sql"))]
 pub fn languages(_: &Arc<Engine>, _: &QueryOptions) -> Result<Vec<Arc<dyn Language>>, Error> {
     Ok(Vec::new())
+}
+
+/// What a statement of SQL sets of its session; `None` = nothing, it is to be run.
+#[cfg(feature = "sql")]
+pub fn session_change(sql: &str) -> Result<Option<SessionChange>, Error> {
+    Ok(nilometer_query::session_change(sql)?)
+}
+
+/// Nothing: without SQL no statement is one, and whoever runs it says so.
+#[cfg(not(feature = "sql"))]
+pub fn session_change(_: &str) -> Result<Option<SessionChange>, Error> {
+    Ok(None)
 }

@@ -7,7 +7,7 @@ use nilometer_engine::{RelationReader, Snapshot, TIME_COLUMN, TableSchema, neare
 
 use super::change::TableName;
 use super::error::{DefineError, Object};
-use super::views;
+use super::{policies, views};
 
 /// The schema of what the store says of itself.
 pub const SYSTEM_SCHEMA: &str = "system";
@@ -85,23 +85,28 @@ pub fn find_table(snapshot: &Snapshot, name: &TableName) -> Result<Arc<TableSche
     Err(unknown_table(snapshot, name))
 }
 
-/// A relation by its name. Those that views are kept in are nobody else's.
+/// A relation by its name. Those in which the store keeps views and settings are nobody else's.
 pub fn find_relation(
     snapshot: &Snapshot,
     database: &str,
     schema: &str,
     name: &str,
 ) -> Option<RelationReader> {
-    if views::keeps_views(name) {
+    if is_hidden(name) {
         return None;
     }
     snapshot.relation(database, schema, name)
 }
 
+/// Whether a relation is the store's own, and nobody else's.
+pub(super) fn is_hidden(name: &str) -> bool {
+    views::keeps_views(name) || policies::keeps_settings(name)
+}
+
 /// Names of the relations of a schema, sorted.
 pub fn relations(snapshot: &Snapshot, database: &str, schema: &str) -> Vec<String> {
     let mut names = snapshot.relations(database, schema).unwrap_or_default();
-    names.retain(|name| !views::keeps_views(name));
+    names.retain(|name| !is_hidden(name));
     names
 }
 

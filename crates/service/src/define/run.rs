@@ -13,7 +13,7 @@ use nilometer_engine::{
 use super::change::{Change, Column, Path, TableChange, TableName};
 use super::error::{DefineError, Object, Part};
 use super::lookup;
-use super::views;
+use super::{policies, views};
 use crate::error::Error;
 use crate::write::sessions::Scope;
 
@@ -105,6 +105,12 @@ pub fn run(engine: &Arc<Engine>, scope: &Scope, change: Change) -> Result<(), Er
             let found = lookup::find_schema(&engine.snapshot(), &database, &name);
             found.map_err(|missing| missing.about(Part::Name))?;
             Ok(engine.set_schema_retention(&database, &name, retention_ns)?)
+        }
+        Change::SetPolicy { path, settings } => {
+            let (database, name) = place.schema_to_change(path)?;
+            let found = lookup::find_schema(&engine.snapshot(), &database, &name);
+            found.map_err(|missing| missing.about(Part::Name))?;
+            Ok(policies::store(engine, &database, &name, settings)?)
         }
         Change::CreateTable {
             path,
@@ -291,9 +297,9 @@ fn create_relation(
     let (database, schema, relation) = (&name.database, &name.schema, &name.table);
     let snapshot = engine.snapshot();
     refuse_view(&snapshot, &name, relation)?;
-    if views::keeps_views(relation) {
+    if lookup::is_hidden(relation) {
         let name = relation.clone();
-        return Err(DefineError::KeepsViews { name }.about(Part::Name));
+        return Err(DefineError::KeepsOwn { name }.about(Part::Name));
     }
     let is_taken = lookup::find_relation(&snapshot, database, schema, relation).is_some()
         || snapshot.table(database, schema, relation).is_some();

@@ -91,6 +91,7 @@ impl Question {
     fn session(&self, cancelled: CancellationToken) -> Session {
         Session {
             database: self.database.clone(),
+            schema: None,
             is_read_only: self.is_read_only,
             zone: self.zone.clone(),
             cancelled,
@@ -276,7 +277,7 @@ async fn run(
         let outcome = session
             .run(&**app.service().language(LANGUAGE)?, text, &question.values)
             .await?;
-        send(&app, outcome.into_rows(), &question, &sender).await
+        send(&app, outcome.into_rows()?, &question, &sender).await
     });
     // An answer looks at the time when it is asked for rows, and nobody asks while a client does not read.
     let work = work.map(|done| done.unwrap_or_else(|| Err(time_limit(&app))));
@@ -419,7 +420,7 @@ async fn asked_again(
             &question.values,
         )
         .await?;
-    Ok(outcome.into_rows())
+    Ok(outcome.into_rows()?)
 }
 
 fn defines(sql: &str) -> bool {
