@@ -142,7 +142,7 @@ impl Sender {
                 Err(Broken::Gone) => return Err(Gone),
                 Err(Broken::By(error)) => {
                     has_failed = true;
-                    self.fail_statement(nth, &messages, &error);
+                    self.fail_statement(nth, &error);
                 }
             }
             if self.chunk_rows.is_some() || self.out.len() >= CHUNK_BYTES {
@@ -192,13 +192,13 @@ impl Sender {
     }
 
     /// Ends the result of a statement with an error. What it has answered before stays only if it has left already.
-    fn fail_statement(&mut self, nth: usize, messages: &[Message], error: &ServiceError) {
+    fn fail_statement(&mut self, nth: usize, error: &ServiceError) {
         tracing::debug!(%error, "statement ended");
         let text = error.to_string();
         if let Some(at) = self.result_at.take() {
             self.out.truncate(at);
             self.encoder.take_back_result();
-            self.encoder.begin_result(nth, messages, &mut self.out);
+            self.encoder.begin_result(nth, &[], &mut self.out);
         }
         self.end_result(Some(&text));
     }
