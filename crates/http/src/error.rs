@@ -58,6 +58,8 @@ pub struct ErrorResponse {
     pub limit: Option<&'static str>,
     retry_after_s: Option<u32>,
     words: &'static Words,
+    /// The body in another form than ours, and what that is.
+    written: Option<(&'static str, Vec<u8>)>,
 }
 
 /// The words of a surface: how its clients know errors, and what else its answers carry.
@@ -101,6 +103,7 @@ impl ErrorResponse {
             limit: None,
             retry_after_s: None,
             words: Words::own(),
+            written: None,
         }
     }
 
@@ -157,7 +160,17 @@ impl ErrorResponse {
         self
     }
 
-    fn body(&self, request_id: Option<&str>) -> String {
+    /// With a body of another form, for clients that ask for one.
+    #[must_use]
+    pub fn written_as(mut self, media_type: &'static str, body: Vec<u8>) -> Self {
+        self.written = Some((media_type, body));
+        self
+    }
+
+    fn body(&self, request_id: Option<&str>) -> Vec<u8> {
+        if let Some((_, body)) = &self.written {
+            return body.clone();
+        }
         let mut body = Map::new();
         body.insert("error".to_owned(), Value::String(self.error.clone()));
         body.extend(self.members.clone());
@@ -166,12 +179,14 @@ impl ErrorResponse {
         {
             body.insert("request_id".to_owned(), Value::String(id.to_owned()));
         }
-        format!("{}\n", Value::Object(body))
+        format!("{}\n", Value::Object(body)).into_bytes()
     }
 
     /// The response; a refusal that has not got its request's id yet travels with it until [`Self::name_request`].
     fn response(&self, request_id: Option<&str>) -> Response {
-        let content_type = HeaderValue::from_static("application/json");
+        let written = self.written.as_ref();
+        let content_type = written.map_or("application/json", |(media_type, _)| media_type);
+        let content_type = HeaderValue::from_static(content_type);
         let mut response = (
             self.status,
             [(header::CONTENT_TYPE, content_type)],

@@ -37,7 +37,7 @@ pub use arrow;
 pub use library::database::{Database, Options, open};
 pub use library::error::Error;
 #[doc(hidden)]
-pub use library::languages::languages;
+pub use library::languages::{languages, session_change};
 pub use library::rows::{RowStream, Rows};
 pub use library::session::Session;
 pub use nilometer_engine::Options as StoreOptions;

@@ -128,7 +128,7 @@ mod tests {
         for (text, wrote) in [(create, 0), (insert, 2), ("DELETE FROM t WHERE v = 1", 1)] {
             match run(&session, &sql, text).await.unwrap() {
                 Outcome::Done { rows } => assert_eq!(rows, wrote, "{text}"),
-                Outcome::Rows(rows) => panic!("{text}: {rows:?}"),
+                other => panic!("{text}: {other:?}"),
             }
         }
         let Outcome::Rows(mut rows) = run(&session, &sql, "SELECT v FROM t").await.unwrap() else {

@@ -17,7 +17,7 @@ mod verified;
 
 use std::sync::Arc;
 
-use nilometer_engine::Engine;
+use nilometer_engine::{Engine, Snapshot};
 
 use crate::error::Error;
 use crate::executor::block;
@@ -120,7 +120,7 @@ impl Access {
         }
         Err(match (shown.is_empty(), &self.token) {
             (true, _) => Error::NoCredentials,
-            (false, Some(_)) if self.users().is_empty() => Error::WrongToken,
+            (false, Some(_)) if users_of(&self.engine.snapshot()).is_empty() => Error::WrongToken,
             (false, _) => Error::WrongPassword,
         })
     }
@@ -150,25 +150,9 @@ impl Access {
         Ok(is_right)
     }
 
-    /// Carries a change of users and grants out; durable when this returns. Blocks.
-    pub fn change(&self, principal: &Principal, change: UserChange) -> Result<(), Error> {
-        change::run(&self.engine, principal, change)
-    }
-
-    /// All users, by name.
-    pub fn users(&self) -> Vec<User> {
-        store::users(&self.engine.snapshot())
-    }
-
-    /// What was granted to a user, by place; `None` = there is no such user.
-    pub fn grants(&self, user: &str) -> Option<Vec<Grant>> {
-        let snapshot = self.engine.snapshot();
-        store::user(&snapshot, user)?;
-        Some(store::grants(&snapshot, user))
-    }
-
     fn has_admin(&self) -> bool {
-        self.users().iter().any(|user| user.is_admin)
+        let users = users_of(&self.engine.snapshot());
+        users.iter().any(|user| user.is_admin)
     }
 
     fn is_admin(&self, user: &str) -> bool {
@@ -178,6 +162,26 @@ impl Access {
     fn granted(&self, user: &str, place: Place<'_>) -> Privileges {
         store::granted(&self.engine.snapshot(), user, place)
     }
+}
+
+/// Carries a change of users and grants out; durable when this returns. Blocks.
+pub fn change_users(
+    engine: &Arc<Engine>,
+    principal: &Principal,
+    change: UserChange,
+) -> Result<(), Error> {
+    change::run(engine, principal, change)
+}
+
+/// All users, by name.
+pub fn users_of(snapshot: &Snapshot) -> Vec<User> {
+    store::users(snapshot)
+}
+
+/// What was granted to a user, by place; `None` = there is no such user.
+pub fn grants_of(snapshot: &Snapshot, user: &str) -> Option<Vec<Grant>> {
+    store::user(snapshot, user)?;
+    Some(store::grants(snapshot, user))
 }
 
 fn secret(credentials: &Credentials) -> &[u8] {

@@ -11,6 +11,7 @@
 mod change;
 mod error;
 mod lookup;
+mod policies;
 mod run;
 mod views;
 
@@ -19,6 +20,9 @@ pub use error::{DefineError, Object, Part};
 pub use lookup::{
     INFORMATION_SCHEMA, SYSTEM_SCHEMA, find_column, find_database, find_relation, find_schema,
     find_table, is_reserved, relations, unknown_column, unknown_database, unknown_table,
+};
+pub use policies::{
+    DEFAULT_POLICY, PolicySettings, policy_of_schema, policy_settings, schema_of_policy,
 };
 pub use run::{run, table_to_alter};
 pub use views::{view, views};

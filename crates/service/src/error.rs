@@ -152,6 +152,11 @@ pub enum Error {
         /// What it is called.
         name: &'static str,
     },
+    /// Whoever asked can show one table only.
+    #[error(
+        "the answer has several series, each with columns of its own, and this route shows one table; ask at /query"
+    )]
+    NotOneTable,
     /// A statement is wrong, may not run, passed a limit or failed, in the words of its language.
     #[error("{source}")]
     Statement {
@@ -225,7 +230,7 @@ impl Error {
             // Nobody is there to read this one.
             Self::Cancelled | Self::Killed { .. } => Class::Conflict,
             Self::Memory(over) => over.class(),
-            Self::UnknownLanguage { .. } => Class::Unsupported,
+            Self::UnknownLanguage { .. } | Self::NotOneTable => Class::Unsupported,
             Self::Statement { class, .. } => *class,
             Self::Define { .. } => Class::BadRequest,
             Self::Engine(error) => Class::of(error),

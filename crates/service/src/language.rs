@@ -5,6 +5,7 @@
 
 pub(crate) mod params;
 pub(crate) mod runtime;
+pub(crate) mod sets;
 
 use std::any::Any;
 use std::fmt;
@@ -21,6 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::access::Principal;
 use crate::error::Error;
 use params::Params;
+use sets::SetStream;
 
 /// For whom a statement runs.
 #[derive(Debug, Clone)]
@@ -29,6 +31,8 @@ pub struct Session {
     pub database: String,
     /// Who asks.
     pub principal: Principal,
+    /// The schema of names without one; `None` = the database's default.
+    pub schema: Option<String>,
     /// What changes something is refused.
     pub is_read_only: bool,
     /// The time zone of times without an offset; `None` = UTC.
@@ -43,6 +47,7 @@ impl Session {
         Self {
             database: database.to_owned(),
             principal: Principal::anyone(),
+            schema: None,
             is_read_only: false,
             zone: None,
             cancelled: CancellationToken::new(),
@@ -99,6 +104,16 @@ pub trait Language: fmt::Debug + Send + Sync {
     }
     /// Takes a statement for a session.
     fn prepare(&self, text: &str, session: &Session) -> Result<Box<dyn Prepared>, Error>;
+    /// Takes a text of several statements with the values of its parameters: what is wrong with the text, or missing among
+    /// the values, is told before the first of them runs.
+    fn prepare_all(
+        &self,
+        text: &str,
+        _parameters: &Params,
+        session: &Session,
+    ) -> Result<Vec<Box<dyn Prepared>>, Error> {
+        Ok(vec![self.prepare(text, session)?])
+    }
 }
 
 /// A statement that can run.
@@ -106,6 +121,11 @@ pub trait Prepared: fmt::Debug + Send + Sync {
     /// Carries it out on what is there now. What writes is durable when this returns; rows are computed as they are asked
     /// for, so ask where computing is allowed.
     fn run<'a>(&'a self, parameters: &'a Params) -> BoxFuture<'a, Result<Outcome, Error>>;
+    /// The statement as its language writes it, if it changes something; for protocols that warn where only reading is
+    /// expected. `None` also = it is not known before it runs.
+    fn change(&self) -> Option<String> {
+        None
+    }
 }
 
 /// What became of a statement.
@@ -113,6 +133,8 @@ pub trait Prepared: fmt::Debug + Send + Sync {
 pub enum Outcome {
     /// It answers rows.
     Rows(RowStream),
+    /// It answers rows of several series.
+    Sets(SetStream),
     /// It changed something.
     Done {
         /// Rows that it wrote or deleted.
@@ -121,11 +143,13 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// As rows in any case, for whom everything has to be a table: what was done is its count in a column `rows`.
-    pub fn into_rows(self) -> RowStream {
+    /// As one table, for who knows nothing else: what was done is its count in a column `rows`. Several series are none,
+    /// as each may have columns of its own.
+    pub fn into_rows(self) -> Result<RowStream, Error> {
         match self {
-            Self::Rows(rows) => rows,
-            Self::Done { rows } => RowStream::new(Count::of(rows)),
+            Self::Rows(rows) => Ok(rows),
+            Self::Done { rows } => Ok(RowStream::new(Count::of(rows))),
+            Self::Sets(_) => Err(Error::NotOneTable),
         }
     }
 }
@@ -241,7 +265,7 @@ mod tests {
 
     #[test]
     fn what_was_done_is_its_count_where_everything_is_a_table() {
-        let mut rows = Outcome::Done { rows: 3 }.into_rows();
+        let mut rows = Outcome::Done { rows: 3 }.into_rows().unwrap();
         assert_eq!(rows.schema().field(0).name(), "rows");
         rows.hold(1 << 40).unwrap();
         let batch = rows.next().now_or_never().unwrap().unwrap().unwrap();

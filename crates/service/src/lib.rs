@@ -28,7 +28,7 @@ mod write;
 
 pub use access::{
     Access, Credentials, Grant, INTERNAL_DATABASE, Place, Principal, Privilege, Privileges, User,
-    UserChange,
+    UserChange, change_users, grants_of, users_of,
 };
 pub use catch_panic::catch_panic;
 pub use counters::{Counted, Counter, Counters, Gauge};
@@ -38,6 +38,7 @@ pub use jobs::maintenance::Maintenance;
 pub use jobs::opening::open_store;
 pub use language::params::{Param, Params};
 pub use language::runtime::QueryRuntime;
+pub use language::sets::{Set, SetHead, SetStream, Sets};
 pub use language::{Charged, Language, Outcome, Prepared, RowStream, Rows, Session, SessionChange};
 pub use limits::admission::{QueryAdmission, Turn};
 pub use limits::body_memory::{BodyMemory, BodyPermit};

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use nilometer_query::session_change;
+use nilometer::session_change;
 
 use crate::output::Format;
 use crate::output::destination::{Destination, unless_closed};

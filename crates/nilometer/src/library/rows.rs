@@ -168,5 +168,5 @@ async fn answer(
     statement: &str,
 ) -> Result<nilometer_service::RowStream, ServiceError> {
     let outcome = session.run(&*language?, statement, &Params::new()).await?;
-    Ok(outcome.into_rows())
+    outcome.into_rows()
 }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use arrow::array::{AsArray, RecordBatch};
 use arrow::datatypes::{DataType, Int64Type, SchemaRef};
-use nilometer_query::session_change;
+use nilometer::session_change;
 use nilometer_service::SessionChange;
 
 use self::command::Command;
@@ -388,8 +388,8 @@ impl Shell {
     }
 }
 
-fn wrong_setting(error: nilometer_query::Error) -> anyhow::Error {
-    positioned(nilometer::Error::Query(error.into()))
+fn wrong_setting(error: nilometer_service::Error) -> anyhow::Error {
+    positioned(nilometer::Error::Query(error))
 }
 
 /// Whether an answer is a number and nothing else, as that of a statement that writes is.

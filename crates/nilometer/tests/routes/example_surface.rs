@@ -56,7 +56,7 @@ async fn answer(service: &Service, statement: &str) -> Result<String, Error> {
     let _turn = service.turn().await?;
     let sql = service.language("sql")?;
     let outcome = session.run(&**sql, statement, &parameters).await?;
-    let mut rows = outcome.into_rows();
+    let mut rows = outcome.into_rows()?;
     let mut lines = Vec::new();
     while let Some(batch) = rows.next().await {
         let batch = batch?;

@@ -2,7 +2,8 @@
 
 use axum::body::Body;
 use axum::http::Request;
-use nilometer_service::{Access, Place, Principal, Privileges, UserChange};
+use nilometer_engine::Engine;
+use nilometer_service::{Place, Principal, Privileges, UserChange, change_users};
 use std::sync::Arc;
 
 use crate::support::{Answer, Server, ServerConfig};
@@ -22,16 +23,16 @@ async fn sql(server: &Server, user: &str, text: &str) -> Answer {
     send(server, Some(user), "/api/v3/query_sql", &body).await
 }
 
-fn create(access: &Arc<Access>, name: &str, is_admin: bool) {
+fn create(engine: &Arc<Engine>, name: &str, is_admin: bool) {
     let create = UserChange::Create {
         name: name.to_owned(),
         password: format!("{name}'s"),
         is_admin,
     };
-    access.change(&Principal::anyone(), create).unwrap();
+    change_users(engine, &Principal::anyone(), create).unwrap();
 }
 
-fn grant(access: &Arc<Access>, user: &str, place: Place<'_>, privileges: Privileges) {
+fn grant(engine: &Arc<Engine>, user: &str, place: Place<'_>, privileges: Privileges) {
     let grant = UserChange::Grant {
         user: user.to_owned(),
         database: place.database.to_owned(),
@@ -39,7 +40,7 @@ fn grant(access: &Arc<Access>, user: &str, place: Place<'_>, privileges: Privile
         table: place.table.map(str::to_owned),
         privileges,
     };
-    access.change(&Principal::anyone(), grant).unwrap();
+    change_users(engine, &Principal::anyone(), grant).unwrap();
 }
 
 /// A store with tables `cpu` and `disk`, an administrator, and users with a privilege each.
@@ -48,7 +49,7 @@ async fn peopled() -> Server {
         auth: true,
         ..ServerConfig::default()
     });
-    let access = server.service.access();
+    let access = &server.engine;
     for (name, is_admin) in [
         ("root", true),
         ("reader", false),
@@ -223,7 +224,7 @@ async fn a_view_shows_what_its_maker_could_read() {
         sql(&server, "narrow", "SELECT v FROM shown").await.status,
         403
     );
-    let access = server.service.access();
+    let access = &server.engine;
     let schema = server.service.snapshot().default_schema("d").unwrap();
     let shown = Place::table("d", &schema, "shown");
     grant(access, "narrow", shown, Privileges::READ);

@@ -80,6 +80,8 @@ fn literal(value: &Param) -> Expr {
             let digits = value.iter().map(|byte| format!("{byte:02X}"));
             Expr::value(Value::HexStringLiteral(digits.collect()))
         }
+        // SQL has casts for that, so the value is what it is.
+        Param::Of { value, .. } => literal(value),
     }
 }
 

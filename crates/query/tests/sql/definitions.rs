@@ -117,7 +117,7 @@ const REFUSED: &[Refused] = &[
     ),
     (
         "CREATE TABLE \"system views\" (id BIGINT PRIMARY KEY)",
-        "the name \"system views\" is taken by what views are kept in",
+        "the name \"system views\" is taken by what the store keeps for itself",
         Some((1, 14)),
     ),
     (

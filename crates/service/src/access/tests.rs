@@ -93,16 +93,14 @@ async fn a_store_without_an_administrator_lets_its_first_be_made_and_nothing_els
         refused.to_string().starts_with("create admin user first"),
         "{refused}"
     );
-    access
-        .change(&founder, create("reader", false))
-        .unwrap_err();
+    change_users(&access.engine, &founder, create("reader", false)).unwrap_err();
     let create_database = Change::CreateDatabase {
         name: "f".to_owned(),
         if_not_exists: false,
     };
     let scope = Scope::of_database("d");
     define::run(&engine, &founder, &scope, create_database).unwrap_err();
-    access.change(&founder, create("root", true)).unwrap();
+    change_users(&access.engine, &founder, create("root", true)).unwrap();
     // From here on it is closed.
     assert_eq!(class(&access, &[]).await, Class::Unauthorized);
     let root = access.login(&[password("root", "root's")]).await.unwrap();
@@ -113,7 +111,7 @@ async fn a_store_without_an_administrator_lets_its_first_be_made_and_nothing_els
 async fn another_password_is_refused_also_after_the_right_one_was_remembered() {
     let access = Access::new(engine(), None, true);
     let founder = access.login(&[]).await.unwrap();
-    access.change(&founder, create("root", true)).unwrap();
+    change_users(&access.engine, &founder, create("root", true)).unwrap();
     let root = access.login(&[password("root", "root's")]).await.unwrap();
     for _ in 0..2 {
         assert!(access.login(&[password("root", "root's")]).await.is_ok());
@@ -131,13 +129,13 @@ async fn another_password_is_refused_also_after_the_right_one_was_remembered() {
         password: "new".to_owned(),
     };
     assert!(!format!("{change:?}").contains("new"));
-    access.change(&root, change).unwrap();
+    change_users(&access.engine, &root, change).unwrap();
     assert_eq!(
         class(&access, &[password("root", "root's")]).await,
         Class::Unauthorized
     );
     assert!(access.login(&[password("root", "new")]).await.is_ok());
-    access.change(&root, create("other", true)).unwrap();
+    change_users(&access.engine, &root, create("other", true)).unwrap();
     access
         .change(
             &root,
@@ -159,9 +157,9 @@ async fn privileges_are_those_of_the_place_and_of_what_it_is_in() {
     let engine = engine();
     let access = Access::new(Arc::clone(&engine), None, true);
     let founder = access.login(&[]).await.unwrap();
-    access.change(&founder, create("root", true)).unwrap();
+    change_users(&access.engine, &founder, create("root", true)).unwrap();
     let root = access.login(&[password("root", "root's")]).await.unwrap();
-    access.change(&root, create("anna", false)).unwrap();
+    change_users(&access.engine, &root, create("anna", false)).unwrap();
     let anna = access.login(&[password("anna", "anna's")]).await.unwrap();
     let may = |privilege, place| anna.check(privilege, place).is_ok();
     let (cpu, disk) = (
@@ -170,28 +168,30 @@ async fn privileges_are_those_of_the_place_and_of_what_it_is_in() {
     );
     let raw = Place { table: None, ..cpu };
     assert!(!may(Privilege::Read, cpu) && !anna.sees("d"));
-    access
-        .change(&root, grant("anna", cpu, Privileges::READ))
-        .unwrap();
+    change_users(&access.engine, &root, grant("anna", cpu, Privileges::READ)).unwrap();
     assert!(may(Privilege::Read, cpu) && anna.sees("d") && !anna.sees("e"));
     assert!(
         !may(Privilege::Read, disk) && !may(Privilege::Read, raw) && !may(Privilege::Write, cpu)
     );
-    access
-        .change(&root, grant("anna", raw, Privileges::WRITE))
-        .unwrap();
+    change_users(&access.engine, &root, grant("anna", raw, Privileges::WRITE)).unwrap();
     assert!(
         may(Privilege::Write, disk) && may(Privilege::Write, cpu) && !may(Privilege::Read, disk)
     );
-    access
-        .change(&root, grant("anna", Place::database("d"), Privileges::ALL))
-        .unwrap();
+    change_users(
+        &access.engine,
+        &root,
+        grant("anna", Place::database("d"), Privileges::ALL),
+    )
+    .unwrap();
     assert!(may(Privilege::Define, disk) && may(Privilege::Read, disk));
     assert!(!may(Privilege::Administer, disk) && !may(Privilege::Read, Place::database("e")));
     // She may not change what she may.
-    access
-        .change(&anna, grant("anna", Place::database("e"), Privileges::READ))
-        .unwrap_err();
+    change_users(
+        &access.engine,
+        &anna,
+        grant("anna", Place::database("e"), Privileges::READ),
+    )
+    .unwrap_err();
     let revoke = UserChange::Revoke {
         user: "anna".to_owned(),
         database: "d".to_owned(),
@@ -199,14 +199,16 @@ async fn privileges_are_those_of_the_place_and_of_what_it_is_in() {
         table: None,
         privileges: Privileges::ALL,
     };
-    access.change(&root, revoke).unwrap();
+    change_users(&access.engine, &root, revoke).unwrap();
     assert!(!may(Privilege::Read, disk) && may(Privilege::Read, cpu));
-    assert_eq!(access.grants("anna").unwrap().len(), 2);
-    assert!(access.grants("bert").is_none());
+    assert_eq!(
+        grants_of(&access.engine.snapshot(), "anna").unwrap().len(),
+        2
+    );
+    assert!(grants_of(&access.engine.snapshot(), "bert").is_none());
     // A name that is like one is offered, and what is not there cannot be granted.
-    let unknown = access
-        .change(&root, grant("ana", cpu, Privileges::READ))
-        .unwrap_err();
+    let unknown =
+        change_users(&access.engine, &root, grant("ana", cpu, Privileges::READ)).unwrap_err();
     assert!(unknown.to_string().contains("\"anna\""), "{unknown}");
     access
         .change(
@@ -222,7 +224,7 @@ async fn grants_follow_their_database_and_go_with_it() {
     let engine = engine();
     let access = Access::new(Arc::clone(&engine), None, false);
     let anyone = Principal::anyone();
-    access.change(&anyone, create("anna", false)).unwrap();
+    change_users(&access.engine, &anyone, create("anna", false)).unwrap();
     for database in ["d", "e"] {
         access
             .change(
@@ -248,7 +250,7 @@ async fn grants_follow_their_database_and_go_with_it() {
         to: "f".to_owned(),
     })
     .unwrap();
-    let grants = access.grants("anna").unwrap();
+    let grants = grants_of(&access.engine.snapshot(), "anna").unwrap();
     let databases: Vec<&str> = grants.iter().map(|grant| grant.database.as_str()).collect();
     assert_eq!(databases, ["f"]);
 }
@@ -259,7 +261,7 @@ fn what_the_store_keeps_for_itself_is_nobody_elses() {
     let engine = engine();
     let access = Access::new(Arc::clone(&engine), None, false);
     let anyone = Principal::anyone();
-    access.change(&anyone, create("anna", false)).unwrap();
+    change_users(&access.engine, &anyone, create("anna", false)).unwrap();
     let scope = Scope::of_database(INTERNAL_DATABASE);
     let drop = Change::DropDatabase {
         name: INTERNAL_DATABASE.to_owned(),
@@ -279,5 +281,5 @@ fn what_the_store_keeps_for_itself_is_nobody_elses() {
     for name in ["system users", "system grants"] {
         assert!(define::find_relation(&snapshot, INTERNAL_DATABASE, &schema, name).is_none());
     }
-    assert_eq!(access.users().len(), 1);
+    assert_eq!(users_of(&access.engine.snapshot()).len(), 1);
 }

@@ -6,6 +6,7 @@
 use nilometer_engine::{ColumnKind, Duplicates, NewRelation, PhysicalType, TableSettings};
 
 use super::error::DefineError;
+use super::policies::PolicySettings;
 
 /// One change. Names are as they are kept: a language that folds them to lower case has done so.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,6 +70,13 @@ pub enum Change {
         path: Path,
         /// `None` = for ever.
         retention_ns: Option<i64>,
+    },
+    /// Sets what is kept of a schema as a retention policy, beside its retention.
+    SetPolicy {
+        /// Its name.
+        path: Path,
+        /// All of it.
+        settings: PolicySettings,
     },
     /// Makes a table over time.
     CreateTable {

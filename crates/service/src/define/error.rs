@@ -48,9 +48,9 @@ pub enum DefineError {
         /// The view.
         name: String,
     },
-    /// The relation that views are kept in has the name.
-    #[error("the name \"{name}\" is taken by what views are kept in")]
-    KeepsViews {
+    /// A relation in which the store keeps what is its own has the name.
+    #[error("the name \"{name}\" is taken by what the store keeps for itself")]
+    KeepsOwn {
         /// The name.
         name: String,
     },

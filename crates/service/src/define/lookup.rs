@@ -7,7 +7,7 @@ use nilometer_engine::{RelationReader, Snapshot, TIME_COLUMN, TableSchema, neare
 
 use super::change::TableName;
 use super::error::{DefineError, Object};
-use super::views;
+use super::{policies, views};
 use crate::access::keeps_users;
 
 /// The schema of what the store says of itself.
@@ -86,11 +86,6 @@ pub fn find_table(snapshot: &Snapshot, name: &TableName) -> Result<Arc<TableSche
     Err(unknown_table(snapshot, name))
 }
 
-/// Whether a relation is only here to keep views or users.
-pub(super) fn is_hidden(relation: &str) -> bool {
-    views::keeps_views(relation) || keeps_users(relation)
-}
-
 /// A relation by its name. Those that views and users are kept in are nobody else's.
 pub fn find_relation(
     snapshot: &Snapshot,
@@ -102,6 +97,11 @@ pub fn find_relation(
         return None;
     }
     snapshot.relation(database, schema, name)
+}
+
+/// Whether a relation is the store's own, and nobody else's.
+pub(super) fn is_hidden(name: &str) -> bool {
+    views::keeps_views(name) || policies::keeps_settings(name) || keeps_users(name)
 }
 
 /// Names of the relations of a schema, sorted.

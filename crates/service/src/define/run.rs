@@ -13,7 +13,7 @@ use nilometer_engine::{
 use super::change::{Change, Column, Path, TableChange, TableName};
 use super::error::{DefineError, Object, Part};
 use super::lookup;
-use super::views;
+use super::{policies, views};
 use crate::access::{self, INTERNAL_DATABASE, Principal, Privilege};
 use crate::error::Error;
 use crate::write::sessions::Scope;
@@ -117,6 +117,12 @@ pub fn run(
             found.map_err(|missing| missing.about(Part::Name))?;
             Ok(engine.set_schema_retention(&database, &name, retention_ns)?)
         }
+        Change::SetPolicy { path, settings } => {
+            let (database, name) = place.schema_to_change(path)?;
+            let found = lookup::find_schema(&engine.snapshot(), &database, &name);
+            found.map_err(|missing| missing.about(Part::Name))?;
+            Ok(policies::store(engine, &database, &name, settings)?)
+        }
         Change::CreateTable {
             path,
             if_not_exists,
@@ -169,7 +175,8 @@ fn check(principal: &Principal, place: &Place, change: &Change) -> Result<(), Er
         Change::CreateSchema { path, .. }
         | Change::DropSchema { path, .. }
         | Change::RenameSchema { path, .. }
-        | Change::SetSchema { path, .. } => (path, true),
+        | Change::SetSchema { path, .. }
+        | Change::SetPolicy { path, .. } => (path, true),
         Change::CreateTable { path, .. }
         | Change::CreateRelation { path, .. }
         | Change::DropTable { path, .. }
@@ -354,7 +361,7 @@ fn create_relation(
     refuse_view(&snapshot, &name, relation)?;
     if lookup::is_hidden(relation) {
         let name = relation.clone();
-        return Err(DefineError::KeepsViews { name }.about(Part::Name));
+        return Err(DefineError::KeepsOwn { name }.about(Part::Name));
     }
     let is_taken = lookup::find_relation(&snapshot, database, schema, relation).is_some()
         || snapshot.table(database, schema, relation).is_some();

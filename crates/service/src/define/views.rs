@@ -67,31 +67,43 @@ pub(super) fn store(
     };
     engine.create_relation(&name.database, &name.schema, RELATION, &relation)?;
     let row = vec![Value::from(name.table.as_str()), Value::from(query)];
-    write(engine, name, |schema| {
-        RelationChange::Replace(schema, vec![row])
-    })
+    replace(engine, (&name.database, &name.schema), RELATION, vec![row])
 }
 
 /// Forgets a view.
 pub(super) fn remove(engine: &Arc<Engine>, name: &TableName) -> Result<(), EngineError> {
     let key = vec![Value::from(name.table.as_str())];
-    write(engine, name, |schema| {
+    let place = (name.database.as_str(), name.schema.as_str());
+    write(engine, place, RELATION, |schema| {
         RelationChange::Delete(schema, vec![key])
+    })
+}
+
+/// Keeps rows of a relation of the store's own in place of those of the same keys.
+pub(super) fn replace(
+    engine: &Arc<Engine>,
+    place: (&str, &str),
+    relation: &str,
+    rows: Vec<Vec<Value>>,
+) -> Result<(), EngineError> {
+    write(engine, place, relation, |schema| {
+        RelationChange::Replace(schema, rows)
     })
 }
 
 fn write(
     engine: &Arc<Engine>,
-    name: &TableName,
+    (database, schema): (&str, &str),
+    relation: &str,
     change: impl FnOnce(Arc<RelationSchema>) -> RelationChange,
 ) -> Result<(), EngineError> {
     let snapshot = engine.snapshot();
     let relation = snapshot
-        .relation(&name.database, &name.schema, RELATION)
+        .relation(database, schema, relation)
         .ok_or_else(|| EngineError::NotFound {
             what: "schema",
-            name: name.schema.clone(),
-            place: format!("database \"{}\"", name.database),
+            name: schema.to_owned(),
+            place: format!("database \"{database}\""),
             hint: "it was dropped meanwhile".to_owned(),
         })?;
     engine.write_relations(&[change(Arc::clone(relation.schema()))])?;

@@ -21,6 +21,13 @@ pub enum Param {
     Time(i64),
     /// Bytes.
     Bytes(Vec<u8>),
+    /// A value that says what it is to be, in a word of its language, such as a regular expression given as text.
+    Of {
+        /// The word.
+        kind: String,
+        /// The value.
+        value: Box<Param>,
+    },
 }
 
 impl From<bool> for Param {

@@ -12,12 +12,10 @@ use nilometer_engine::ingest::WriteReport;
 use nilometer_http::body::{Largest, receive};
 use nilometer_http::{ErrorResponse, Http, Parameters, idempotency, principal_of};
 use nilometer_lineproto::Precision;
+use nilometer_service::define::{DEFAULT_POLICY, schema_of_policy};
 use nilometer_service::{LineTarget, Scope};
 
 use crate::words::WORDS;
-
-/// What the default schema is called there, whatever it is called here.
-const DEFAULT_POLICY: &str = "autogen";
 
 pub(crate) async fn write_v1(
     State(http): State<Arc<Http>>,
@@ -152,20 +150,17 @@ fn schema_of(http: &Http, database: &str, policy: &str) -> Result<Option<String>
         ErrorResponse::from(nilometer_engine::Error::UnknownDatabase { name })
     };
     let snapshot = http.service().snapshot();
-    let schemas = snapshot.schemas(database).ok_or_else(unknown)?;
+    snapshot.default_schema(database).ok_or_else(unknown)?;
     if policy.is_empty() {
         return Ok(None);
     }
-    if schemas.iter().any(|schema| schema == policy) {
-        return Ok(Some(policy.to_owned()));
-    }
-    if policy == DEFAULT_POLICY {
-        return Ok(None);
-    }
-    Err(ErrorResponse::new(
-        StatusCode::INTERNAL_SERVER_ERROR,
-        format!("retention policy not found: {policy}"),
-    ))
+    let schema = schema_of_policy(&snapshot, database, policy);
+    schema.map(Some).ok_or_else(|| {
+        ErrorResponse::new(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            format!("retention policy not found: {policy}"),
+        )
+    })
 }
 
 /// What version 1 says when not every line was kept. If lines clash with their table, only that is said.

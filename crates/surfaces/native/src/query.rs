@@ -94,6 +94,7 @@ impl Question {
         Session {
             database: self.database.clone(),
             principal: self.principal.clone(),
+            schema: None,
             is_read_only: self.is_read_only,
             zone: self.zone.clone(),
             cancelled,
@@ -279,7 +280,7 @@ async fn run(
         let outcome = session
             .run(&**app.service().language(LANGUAGE)?, text, &question.values)
             .await?;
-        send(&app, outcome.into_rows(), &question, &sender).await
+        send(&app, outcome.into_rows()?, &question, &sender).await
     });
     // An answer looks at the time when it is asked for rows, and nobody asks while a client does not read.
     let work = work.map(|done| done.unwrap_or_else(|| Err(time_limit(&app))));
@@ -422,7 +423,7 @@ async fn asked_again(
             &question.values,
         )
         .await?;
-    Ok(outcome.into_rows())
+    Ok(outcome.into_rows()?)
 }
 
 fn defines(sql: &str) -> bool {

@@ -203,6 +203,30 @@ pub struct MemoryTaken {
     bytes: usize,
 }
 
+impl MemoryTaken {
+    /// Takes or gives back until it is this much.
+    pub fn resize(&mut self, bytes: usize) -> Result<(), OverMemory> {
+        if bytes > self.bytes {
+            self.memory.try_take(bytes - self.bytes)?;
+        } else {
+            self.memory.give_back(self.bytes - bytes);
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// A part of it, no more than there is, to be given back on its own.
+    #[must_use]
+    pub fn split(&mut self, bytes: usize) -> Self {
+        let bytes = bytes.min(self.bytes);
+        self.bytes -= bytes;
+        Self {
+            memory: Arc::clone(&self.memory),
+            bytes,
+        }
+    }
+}
+
 impl Drop for MemoryTaken {
     fn drop(&mut self) {
         self.memory.give_back(self.bytes);

@@ -1,0 +1,97 @@
+//! What tells a client that the server is there, and how it is: `/ping`, `/status`, `/debug/vars`.
+
+use std::sync::Arc;
+
+use axum::extract::{RawQuery, State};
+use axum::http::{HeaderName, HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use nilometer_http::{Http, Parameters};
+use serde_json::{Map, Value, json};
+
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+const VERSION_HEADER: HeaderName = HeaderName::from_static("x-nilometer-version");
+
+/// As `InfluxDB` 1 has it: nothing, or with `verbose` the version.
+pub(crate) async fn ping(RawQuery(query): RawQuery) -> Response {
+    let parameters = Parameters::parse(query.unwrap_or_default().as_bytes());
+    let mut response = match parameters.get("verbose") {
+        None | Some("" | "0" | "false") => StatusCode::NO_CONTENT.into_response(),
+        Some(_) => json_response(&json!({ "version": VERSION })),
+    };
+    let version = HeaderValue::from_static(VERSION);
+    response.headers_mut().insert(VERSION_HEADER, version);
+    response
+}
+
+/// Nothing, as soon as the server answers at all.
+pub(crate) async fn status() -> StatusCode {
+    StatusCode::NO_CONTENT
+}
+
+/// Statistics for collectors that know this form. What is not counted here is not in it; `/metrics` has more.
+pub(crate) async fn debug_vars(State(http): State<Arc<Http>>) -> Response {
+    let service = http.service();
+    let (counters, store) = (service.counters(), service.store_metrics());
+    let statistic = |name: &str, tags: Value, values: Value| json!({ "name": name, "tags": tags, "values": values });
+    let mut vars = Map::new();
+    let mut insert = |key: String, value: Value| vars.insert(key, value);
+    insert(
+        "build".to_owned(),
+        json!({ "Branch": "", "BuildTime": "", "Commit": "", "Version": VERSION }),
+    );
+    insert("cmdline".to_owned(), json!(["nilometer"]));
+    insert(
+        "queryExecutor".to_owned(),
+        statistic(
+            "queryExecutor",
+            json!({}),
+            json!({
+                "queriesActive": counters.queries_running.get(),
+                "queriesCancelled": counters.queries_cancelled.get(),
+                "rowsReturned": counters.rows_answered.get(),
+            }),
+        ),
+    );
+    insert(
+        "write".to_owned(),
+        statistic(
+            "write",
+            json!({}),
+            json!({
+                "pointReq": store.rows_written,
+                "bytes": counters.body_bytes.get(),
+                "writeError": counters.lines_rejected.get(),
+            }),
+        ),
+    );
+    let snapshot = service.snapshot();
+    for database in snapshot.databases() {
+        let schemas = snapshot.schemas(&database).unwrap_or_default();
+        let tables = schemas.iter().flat_map(|schema| {
+            let names = snapshot.tables(&database, schema).unwrap_or_default();
+            names
+                .into_iter()
+                .filter_map(|name| snapshot.table(&database, schema, &name))
+                .collect::<Vec<_>>()
+        });
+        let (mut measurements, mut series) = (0u64, 0u64);
+        for table in tables {
+            measurements += 1;
+            series += snapshot.series_count(&table, &[]).unwrap_or_default();
+        }
+        insert(
+            format!("database:{database}"),
+            statistic(
+                "database",
+                json!({ "database": database }),
+                json!({ "numMeasurements": measurements, "numSeries": series }),
+            ),
+        );
+    }
+    json_response(&Value::Object(vars))
+}
+
+pub(crate) fn json_response(value: &Value) -> Response {
+    let content_type = HeaderValue::from_static("application/json");
+    ([(header::CONTENT_TYPE, content_type)], format!("{value}\n")).into_response()
+}
