@@ -136,14 +136,14 @@ async fn another_password_is_refused_also_after_the_right_one_was_remembered() {
     );
     assert!(access.login(&[password("root", "new")]).await.is_ok());
     change_users(&access.engine, &root, create("other", true)).unwrap();
-    access
-        .change(
-            &root,
-            UserChange::Drop {
-                name: "root".to_owned(),
-            },
-        )
-        .unwrap();
+    change_users(
+        &access.engine,
+        &root,
+        UserChange::Drop {
+            name: "root".to_owned(),
+        },
+    )
+    .unwrap();
     assert_eq!(
         class(&access, &[password("root", "new")]).await,
         Class::Unauthorized
@@ -210,12 +210,12 @@ async fn privileges_are_those_of_the_place_and_of_what_it_is_in() {
     let unknown =
         change_users(&access.engine, &root, grant("ana", cpu, Privileges::READ)).unwrap_err();
     assert!(unknown.to_string().contains("\"anna\""), "{unknown}");
-    access
-        .change(
-            &root,
-            grant("anna", Place::database("nowhere"), Privileges::READ),
-        )
-        .unwrap_err();
+    change_users(
+        &access.engine,
+        &root,
+        grant("anna", Place::database("nowhere"), Privileges::READ),
+    )
+    .unwrap_err();
 }
 
 /// A database that was dropped and made again is another one; one with another name is the same.
@@ -226,12 +226,12 @@ async fn grants_follow_their_database_and_go_with_it() {
     let anyone = Principal::anyone();
     change_users(&access.engine, &anyone, create("anna", false)).unwrap();
     for database in ["d", "e"] {
-        access
-            .change(
-                &anyone,
-                grant("anna", Place::database(database), Privileges::READ),
-            )
-            .unwrap();
+        change_users(
+            &access.engine,
+            &anyone,
+            grant("anna", Place::database(database), Privileges::READ),
+        )
+        .unwrap();
     }
     let scope = Scope::of_database("d");
     let run = |change| define::run(&engine, &anyone, &scope, change);
