@@ -1,5 +1,7 @@
 //! Columns in memory: what the encoder borrows and what the decoder fills.
 
+use std::ops::Range;
+
 use crate::Error;
 
 /// How the values of a page are represented. SQL types are logical types over these.
@@ -85,8 +87,58 @@ impl ColumnRef<'_> {
     }
 
     /// Whether row `row` has a value.
-    pub(crate) fn is_present(&self, row: usize) -> bool {
+    ///
+    /// # Panics
+    ///
+    /// If the validity bitmap has no such row.
+    pub fn is_present(&self, row: usize) -> bool {
         self.validity.is_none_or(|bitmap| is_set(bitmap, row))
+    }
+}
+
+impl<'a> ColumnRef<'a> {
+    /// Some of its rows, none if they are not all there. `bitmap` is room for a bitmap that starts inside a byte.
+    pub fn slice(self, rows: Range<usize>, bitmap: &'a mut Vec<u8>) -> ColumnRef<'a> {
+        let values = self.values.slice(rows.clone());
+        let whole = ColumnRef {
+            values,
+            validity: None,
+        };
+        let Some(validity) = self.validity.filter(|_| values.rows() == rows.len()) else {
+            return whole;
+        };
+        if rows.clone().all(|row| is_set(validity, row)) {
+            return whole;
+        }
+        bitmap.clear();
+        bitmap.resize(rows.len().div_ceil(8), 0);
+        for (at, row) in rows.enumerate() {
+            bitmap[at / 8] |= u8::from(is_set(validity, row)) << (at % 8);
+        }
+        ColumnRef {
+            values,
+            validity: Some(bitmap),
+        }
+    }
+}
+
+impl<'a> ValuesRef<'a> {
+    /// Some of the rows, none if they are not all there.
+    pub fn slice(self, rows: Range<usize>) -> ValuesRef<'a> {
+        match self {
+            Self::I64(values) => ValuesRef::I64(values.get(rows).unwrap_or_default()),
+            Self::U64(values) => ValuesRef::U64(values.get(rows).unwrap_or_default()),
+            Self::F64(values) => ValuesRef::F64(values.get(rows).unwrap_or_default()),
+            Self::Bool(values) => ValuesRef::Bool(values.get(rows).unwrap_or_default()),
+            Self::Text { offsets, bytes } => ValuesRef::Text {
+                offsets: offsets.get(rows.start..=rows.end).unwrap_or_default(),
+                bytes,
+            },
+            Self::Bytes { offsets, bytes } => ValuesRef::Bytes {
+                offsets: offsets.get(rows.start..=rows.end).unwrap_or_default(),
+                bytes,
+            },
+        }
     }
 }
 

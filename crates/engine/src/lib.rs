@@ -78,8 +78,8 @@ pub use engine::{
 };
 pub use error::Error;
 pub use nearest::nearest;
-pub use nilometer_codec::PhysicalType;
 pub use nilometer_codec::stats::float_order;
+pub use nilometer_codec::{ColumnRef, PhysicalType, ValuesRef};
 pub use predicate::{FieldMatch, FieldPredicate, TagMatch, TagPredicate, TextRange};
 pub use read::inspect;
 pub use relation::{
@@ -91,11 +91,13 @@ pub use retention::RetentionTime;
 pub use sabotage::Sabotage;
 pub use scan::{
     AggregateRequest, AggregateRow, AggregateSources, AggregateSum, AggregateValue, Aggregates,
-    Aggregation, FieldAggregate, MorselReader, Narrowing, Scan, ScanReport, ScanRequest,
+    Aggregation, FieldAggregate, Fold, FoldRows, MorselReader, Narrowing, Scan, ScanReport,
+    ScanRequest, Stretch,
 };
 pub use schema::{
     ColumnDef, ColumnId, ColumnKind, ColumnSource, DEFAULT_SCHEMA, DatabaseId, Duplicates, Lsn,
     SchemaId, SeriesId, TIME_COLUMN, TableId, TableSchema, TableSettings,
 };
+pub use segment::{StoredField, StoredSums, StoredTotals};
 pub use snapshot::{SegmentReport, SeriesTag, Snapshot};
 pub use write::ingest;

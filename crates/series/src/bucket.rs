@@ -88,15 +88,6 @@ impl Bucket {
         }
     }
 
-    /// The width of buckets that all begin at multiples of it, which is how the engine counts.
-    pub(crate) fn multiples(&self) -> Option<i64> {
-        let Width::Fixed(width) = self.width else {
-            return None;
-        };
-        let first = self.origin_ns.checked_add(self.offset.fixed_ns)?;
-        (self.is_contiguous() && first % width == 0).then_some(width)
-    }
-
     /// Whether each bucket has the times from its start to the start of the next, and no others.
     pub(crate) fn is_contiguous(&self) -> bool {
         self.zone.is_none() && self.offset.months == 0

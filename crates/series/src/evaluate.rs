@@ -22,7 +22,6 @@ use crate::error::Error;
 use crate::query::{Binary, Expr, Function, Unary};
 use crate::value::{Literal, Rules, Type, Value};
 
-pub(crate) use compare::float_less;
 pub(crate) use narrow::{low_bits, place, saturated, saturated_unsigned, wrapped};
 pub(crate) use scalar::{Scalar, array_of, order, scalar_at};
 

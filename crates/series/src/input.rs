@@ -75,15 +75,15 @@ impl Inputs {
         let slots = typed(names, &all, shape.rules)?;
         check_tags(&shape.group, &all, shape.rules)?;
         check_tags(&shape.tags.names(), &all, shape.rules)?;
-        for (number, input) in all.iter_mut().enumerate() {
+        for input in &mut all {
             if let Input::Table(table) = input {
                 table.select(snapshot, &shape.tags, shape.rules)?;
-                if needs_ties {
-                    table.rank(snapshot, number, shape.rules)?;
-                }
             }
         }
         let groups = Groups::of(snapshot, &mut all, shape)?;
+        if needs_ties {
+            rank(snapshot, &mut all, groups.len(), shape.rules)?;
+        }
         let condition = match &shape.rows {
             None => None,
             Some(rows) => {
@@ -182,26 +182,23 @@ impl Inputs {
         }
     }
 
-    /// First and last time of the rows in a range, whatever the condition says of them; `None` = there are none, or they
+    /// A range in which all rows of another range are, whatever the condition says of them; `None` = there are none, or they
     /// are not those of tables.
     pub(crate) fn extent(
         &self,
         snapshot: &Snapshot,
         (first_ns, last_ns): (i64, i64),
-        context: &Context,
     ) -> Result<Option<(i64, i64)>, Error> {
         let Some(tables) = self.tables().filter(|_| first_ns <= last_ns) else {
             return Ok(None);
         };
         let mut extent: Option<(i64, i64)> = None;
         for table in tables {
-            for newest in [false, true] {
-                context.check()?;
-                let range = first_ns..=last_ns;
-                if let Some((first, last)) = table.end_of_time(snapshot, range, newest)? {
-                    let known = extent.unwrap_or((first, last));
-                    extent = Some((known.0.min(first), known.1.max(last)));
-                }
+            let range = first_ns..=last_ns;
+            let own = snapshot.extent(&table.schema, &table.series, &range)?;
+            if let Some((first, last)) = own {
+                let known = extent.unwrap_or((first, last));
+                extent = Some((known.0.min(first), known.1.max(last)));
             }
         }
         Ok(extent)
@@ -234,6 +231,31 @@ impl Reading {
     pub(crate) fn units(&self) -> usize {
         self.units.len()
     }
+}
+
+/// Numbers the series of tables by their tags, as far as several of them are in one group: only their rows are told apart.
+fn rank(snapshot: &Snapshot, all: &mut [Input], groups: usize, rules: Rules) -> Result<(), Error> {
+    let mut members = vec![0_u32; groups];
+    for input in &*all {
+        if let Input::Table(table) = input {
+            for group in &table.groups {
+                if let Some(members) = members.get_mut(*group as usize) {
+                    *members = members.saturating_add(1);
+                }
+            }
+        }
+    }
+    for (number, input) in all.iter_mut().enumerate() {
+        if let Input::Table(table) = input {
+            let is_shared = |group: u32| {
+                members
+                    .get(group as usize)
+                    .is_some_and(|members| *members > 1)
+            };
+            table.rank(snapshot, number, rules, is_shared)?;
+        }
+    }
+    Ok(())
 }
 
 /// The columns that expressions name, each once, the time first.

@@ -6,7 +6,9 @@
 mod accumulate;
 mod aggregate;
 mod cells;
+mod edges;
 mod fill;
+mod lanes;
 mod parallel;
 mod picked;
 mod project;

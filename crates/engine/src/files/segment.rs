@@ -16,6 +16,7 @@ mod reader;
 mod rollup;
 mod statistics;
 mod summary;
+mod unpacked;
 mod verify;
 mod writer;
 
@@ -25,8 +26,10 @@ pub(crate) use cache::{Bounded, SegmentCache};
 pub(crate) use directory::{BlockEntry, ColumnChunk, GroupDirectory};
 pub(crate) use meta::{Home, SegmentMeta, Window};
 pub(crate) use reader::Segment;
-pub(crate) use rollup::{GroupRollups, HOUR_NS};
-pub(crate) use summary::{Summary, Totals};
+pub(crate) use rollup::{GroupRollups, HOUR_NS, HourEntry};
+pub(crate) use summary::{Moment, Summary, Totals};
+pub(crate) use unpacked::Unpacked;
+pub use unpacked::{StoredField, StoredSums, StoredTotals};
 pub(crate) use verify::{Broken, PartRead, SegmentPlace};
 pub(crate) use writer::{
     BlockInput, CopiedBlock, CopiedPage, GroupInput, SegmentWriter, TableInput, block_ranges,

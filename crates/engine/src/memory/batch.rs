@@ -497,6 +497,14 @@ impl Column {
         }
     }
 
+    /// All of it as the codec takes it.
+    pub(crate) fn as_ref(&self) -> ColumnRef<'_> {
+        ColumnRef {
+            values: self.values.slice(0..self.values.len()),
+            validity: self.validity.bitmap(),
+        }
+    }
+
     /// Rows `rows` for the codec; `bitmap` is scratch for a bitmap that starts inside a byte.
     pub(crate) fn slice<'a>(
         &'a self,

@@ -23,6 +23,7 @@ pub(crate) mod source;
 mod top;
 
 use std::collections::VecDeque;
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
@@ -33,7 +34,7 @@ use crate::batch::TableRows;
 use crate::error::Error;
 use crate::mask::Mask;
 use crate::moment::Moment;
-use crate::schema::TableId;
+use crate::schema::{TableId, TableSchema};
 use counters::Counters;
 use narrow::Survey;
 use output::Output;
@@ -46,12 +47,30 @@ use source::{Cursor, GroupCursor, RunCursor};
 
 pub use aggregate::{
     AggregateRequest, AggregateRow, AggregateSources, AggregateSum, AggregateValue, Aggregates,
-    Aggregation, FieldAggregate,
+    Aggregation, FieldAggregate, Fold, FoldRows, Stretch,
 };
 pub(crate) use checks::{first_loss, has_unmerged};
 pub use report::ScanReport;
 pub use request::{Narrowing, ScanRequest};
 pub(crate) use series::find_series;
+
+/// First and last time that rows of some series of a table in a range may have, to the block; `None` = there are none.
+pub(crate) fn extent(
+    moment: &Moment,
+    table: &Arc<TableSchema>,
+    series: &[u32],
+    time: &RangeInclusive<i64>,
+) -> Result<Option<(i64, i64)>, Error> {
+    let request = ScanRequest {
+        table: Arc::clone(table),
+        projection: Vec::new(),
+        time: time.clone(),
+        tags: Vec::new(),
+        limit: None,
+    };
+    let sources = find_sources(moment, &request, series)?;
+    Ok(plan::extent(&sources, series, time))
+}
 
 /// A planned read. Clones share the plan.
 #[derive(Debug, Clone)]

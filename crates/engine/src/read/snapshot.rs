@@ -4,6 +4,7 @@ mod relations;
 mod segments;
 mod series;
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::error::Error;
@@ -120,6 +121,18 @@ impl Snapshot {
     ) -> Result<Scan, Error> {
         let series = series.iter().map(|series| series.0).collect();
         Scan::plan_series(&self.moment, request, series, narrowing)
+    }
+
+    /// First and last time that rows of some series of a table in a range may have: neither need have a row, and none lies
+    /// outside. `None` = there are no rows. Reads directories, no pages.
+    pub fn extent(
+        &self,
+        table: &Arc<TableSchema>,
+        series: &[SeriesId],
+        time: &RangeInclusive<i64>,
+    ) -> Result<Option<(i64, i64)>, Error> {
+        let series: Vec<u32> = series.iter().map(|series| series.0).collect();
+        crate::scan::extent(&self.moment, table, &series, time)
     }
 
     /// Plans aggregates of fields by series and bucket of time. Reads directories and tags, no pages; see [`Self::scan`].

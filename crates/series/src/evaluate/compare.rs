@@ -59,11 +59,6 @@ fn float_order(one: f64, other: f64, rules: Rules) -> Option<Ordering> {
     }
 }
 
-/// Whether a float is below another one, the two zeros being different and NaN above everything.
-pub(crate) fn float_less(one: f64, other: f64) -> bool {
-    nilometer_engine::float_order(one, other).is_lt()
-}
-
 pub(super) fn compare(
     operator: Binary,
     left: &ArrayRef,

@@ -5,9 +5,12 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
+use arrow_array::types::Int32Type;
+use arrow_array::{Array, ArrayRef, DictionaryArray, Int32Array, StringArray};
 use nilometer_engine::{SeriesTag, Snapshot};
 use rustc_hash::FxHashMap;
 
+use super::chunk::tag_column;
 use super::tags::matches;
 use super::{Input, Table};
 use crate::error::Error;
@@ -20,8 +23,18 @@ pub(crate) type Key = Vec<Option<Arc<str>>>;
 /// The groups of a query.
 #[derive(Debug, Default)]
 pub(crate) struct Groups {
-    /// In their order.
-    pub(crate) keys: Vec<Key>,
+    len: usize,
+    /// By tag of the grouping.
+    tags: Vec<GroupTag>,
+}
+
+/// A tag of all groups.
+#[derive(Debug)]
+struct GroupTag {
+    /// By group: the place of its value; -1 = absent.
+    codes: Vec<i32>,
+    has_absent: bool,
+    values: Arc<StringArray>,
 }
 
 /// In place of the group of rows that nobody asked for.
@@ -49,8 +62,44 @@ pub(crate) fn tag_order(one: Option<&str>, other: Option<&str>, rules: Rules) ->
 }
 
 impl Groups {
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// A tag of some groups, by its place in the grouping: a dictionary, of those values that are there if there are many.
+    pub(crate) fn column(&self, tag: usize, groups: &[u32]) -> ArrayRef {
+        let Some(tag) = self.tags.get(tag) else {
+            return tag_column(std::iter::repeat_n(None, groups.len()));
+        };
+        let code = |group: &u32| tag.codes.get(*group as usize).copied().unwrap_or(-1);
+        if tag.values.len() > groups.len() {
+            let value = |group: &u32| {
+                let place = usize::try_from(code(group)).ok()?;
+                Some(tag.values.value(place))
+            };
+            return tag_column(groups.iter().map(value));
+        }
+        let keys = if tag.has_absent {
+            let keys = groups
+                .iter()
+                .map(|group| Some(code(group)).filter(|code| *code >= 0));
+            keys.collect::<Int32Array>()
+        } else {
+            Int32Array::from_iter_values(groups.iter().map(code))
+        };
+        let values = Arc::clone(&tag.values) as ArrayRef;
+        let array = DictionaryArray::<Int32Type>::try_new(keys, values);
+        Arc::new(array.expect("every code is the place of a value"))
+    }
+
     /// Numbers the groups, and tells each input the number of its rows'.
     pub(super) fn of(snapshot: &Snapshot, all: &mut [Input], shape: &Shape) -> Result<Self, Error> {
+        if let [Input::Table(table)] = all
+            && let Some(groups) = of_one_table(snapshot, table, shape)?
+        {
+            return Ok(groups);
+        }
         let mut numbers = Numbers::default();
         let mut found = Vec::with_capacity(all.len());
         for input in &*all {
@@ -85,10 +134,129 @@ impl Groups {
                 Input::Nested(nested) => nested.groups = groups,
             }
         }
+        let tags = (0..shape.group.len()).map(|tag| {
+            let mut values: Vec<&str> = Vec::new();
+            let mut places: FxHashMap<&str, i32> = FxHashMap::default();
+            let codes = ordered.iter().map(|(key, _)| {
+                let Some(Some(value)) = key.get(tag) else {
+                    return -1;
+                };
+                let next = i32::try_from(values.len()).unwrap_or(-1);
+                *places.entry(value).or_insert_with(|| {
+                    values.push(value);
+                    next
+                })
+            });
+            let codes: Vec<i32> = codes.collect();
+            GroupTag {
+                has_absent: codes.contains(&-1),
+                codes,
+                values: Arc::new(StringArray::from_iter_values(values)),
+            }
+        });
         Ok(Self {
-            keys: ordered.into_iter().map(|(key, _)| key).collect(),
+            len: ordered.len(),
+            tags: tags.collect(),
         })
     }
+}
+
+/// The groups of one table, by the numbers of its tags' values alone. `None` = there are too many tags.
+fn of_one_table(
+    snapshot: &Snapshot,
+    table: &mut Table,
+    shape: &Shape,
+) -> Result<Option<Groups>, Error> {
+    let series = table.series.len();
+    // By position of the series: the places of its tags in the order of groups, as one number.
+    let mut places = vec![0_u64; series];
+    let mut room = 1_u64;
+    let mut tags = Vec::with_capacity(shape.group.len());
+    for name in &shape.group {
+        let tag = match table.schema.tag(name) {
+            None => None,
+            Some(tag) => Some(snapshot.series_tag(&table.schema, tag.id, &table.series)?),
+        };
+        let values = tag.as_ref().and_then(SeriesTag::values).cloned();
+        let values = values.unwrap_or_else(|| Arc::new(StringArray::from_iter_values([""; 0])));
+        let (ranks, absent) = ranks(&values, shape.rules);
+        let width = values.len() as u64 + 1;
+        let Some(more) = room.checked_mul(width) else {
+            return Ok(None);
+        };
+        room = more;
+        for (position, place) in places.iter_mut().enumerate() {
+            let code = tag.as_ref().and_then(|tag| tag.code(position));
+            let rank = code.and_then(|code| ranks.get(code as usize)).copied();
+            *place = *place * width + u64::from(rank.unwrap_or(absent));
+        }
+        tags.push((tag, values));
+    }
+    // One of the series of each group, in the order of groups.
+    let mut order: Vec<(u64, u32)> = places.into_iter().zip(0..).collect();
+    if !order.is_sorted() {
+        order.sort_unstable();
+    }
+    let mut firsts: Vec<usize> = Vec::new();
+    table.groups = vec![NO_GROUP; series];
+    for group in order.chunk_by(|one, other| one.0 == other.0) {
+        let number = u32::try_from(firsts.len()).unwrap_or(NO_GROUP);
+        firsts.extend(group.first().map(|(_, position)| *position as usize));
+        for (_, position) in group {
+            if let Some(place) = table.groups.get_mut(*position as usize) {
+                *place = number;
+            }
+        }
+    }
+    // The one group of all rows, also of none.
+    let len = firsts.len().max(usize::from(shape.group.is_empty()));
+    let tags = tags.into_iter().map(|(tag, values)| {
+        let code = |position: &usize| {
+            let code = tag.as_ref().and_then(|tag| tag.code(*position));
+            code.and_then(|code| i32::try_from(code).ok()).unwrap_or(-1)
+        };
+        let codes: Vec<i32> = firsts.iter().map(code).collect();
+        GroupTag {
+            has_absent: codes.contains(&-1),
+            codes,
+            values,
+        }
+    });
+    Ok(Some(Groups {
+        len,
+        tags: tags.collect(),
+    }))
+}
+
+/// By code the place of a value in their order, and that of its absence.
+fn ranks(values: &StringArray, rules: Rules) -> (Vec<u32>, u32) {
+    let mut order: Vec<(u64, u32)> = (0..values.len())
+        .map(|at| prefix(values.value(at)))
+        .zip(0..)
+        .collect();
+    let value = |at: u32| values.value(at as usize);
+    order.sort_unstable_by(|one, other| {
+        let by_text = || value(one.1).cmp(value(other.1));
+        one.0.cmp(&other.0).then_with(by_text)
+    });
+    let first = u32::from(rules == Rules::Influx);
+    let mut ranks = vec![0; values.len()];
+    for (rank, (_, code)) in (first..).zip(order) {
+        if let Some(place) = ranks.get_mut(code as usize) {
+            *place = rank;
+        }
+    }
+    let absent = match rules {
+        Rules::Influx => 0,
+        Rules::Postgres => u32::try_from(values.len()).unwrap_or(u32::MAX),
+    };
+    (ranks, absent)
+}
+
+/// The first bytes of a text, the first one highest, padded with zeros: it orders as they do.
+fn prefix(text: &str) -> u64 {
+    let bytes = text.as_bytes().iter().chain(std::iter::repeat(&0)).take(8);
+    bytes.fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
 fn key_order(one: &Key, other: &Key, rules: Rules) -> Ordering {

@@ -127,18 +127,28 @@ impl Table {
         Ok(())
     }
 
-    /// Numbers the series by their tags.
+    /// Numbers the series by their tags, those of shared groups.
     pub(super) fn rank(
         &mut self,
         snapshot: &Snapshot,
         number: usize,
         rules: Rules,
+        is_shared: impl Fn(u32) -> bool,
     ) -> Result<(), Error> {
+        let base = (number as u64) << RANK_BITS;
+        self.ties = vec![base; self.series.len()];
+        let positions = 0..self.series.len();
+        let shared: Vec<usize> = positions.filter(|at| is_shared(self.group(*at))).collect();
+        if shared.len() < 2 {
+            return Ok(());
+        }
+        let ids = shared.iter().filter_map(|at| self.series.get(*at).copied());
+        let ids: Vec<SeriesId> = ids.collect();
         let mut tags: Vec<SeriesTag> = Vec::with_capacity(self.schema.tags.len());
         for tag in &self.schema.tags {
-            tags.push(snapshot.series_tag(&self.schema, tag.id, &self.series)?);
+            tags.push(snapshot.series_tag(&self.schema, tag.id, &ids)?);
         }
-        let mut order: Vec<usize> = (0..self.series.len()).collect();
+        let mut order: Vec<usize> = (0..ids.len()).collect();
         order.sort_by(|&one, &other| {
             let orders = tags
                 .iter()
@@ -148,10 +158,9 @@ impl Table {
                 .find(|order| order.is_ne())
                 .unwrap_or(std::cmp::Ordering::Equal)
         });
-        let base = (number as u64) << RANK_BITS;
-        self.ties = vec![base; order.len()];
-        for (place, position) in (base..).zip(order) {
-            if let Some(tie) = self.ties.get_mut(position) {
+        for (place, at) in (base..).zip(order) {
+            let tie = shared.get(at).and_then(|at| self.ties.get_mut(*at));
+            if let Some(tie) = tie {
                 *tie = place;
             }
         }
@@ -191,38 +200,6 @@ impl Table {
         };
         let scan = snapshot.scan_series(&request, &self.series, narrowing)?;
         Ok(TableScan { scan })
-    }
-
-    /// First and last time of the rows at an end of a range.
-    pub(super) fn end_of_time(
-        &self,
-        snapshot: &Snapshot,
-        range: RangeInclusive<i64>,
-        newest: bool,
-    ) -> Result<Option<(i64, i64)>, Error> {
-        let request = ScanRequest {
-            table: Arc::clone(&self.schema),
-            projection: vec![0],
-            time: range,
-            tags: Vec::new(),
-            limit: None,
-        };
-        let narrowing = Narrowing::Top {
-            rows: 1,
-            newest,
-            ties: false,
-        };
-        let scan = snapshot.scan_series(&request, &self.series, &narrowing)?;
-        let mut found: Option<(i64, i64)> = None;
-        for batch in (0..scan.morsels()).flat_map(|morsel| scan.read(morsel)) {
-            let batch = batch?;
-            let times = batch.column(0).as_primitive::<TimestampNanosecondType>();
-            for &time in times.values() {
-                let (first, last) = found.unwrap_or((time, time));
-                found = Some((first.min(time), last.max(time)));
-            }
-        }
-        Ok(found)
     }
 
     /// Reads a morsel.

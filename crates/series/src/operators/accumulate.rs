@@ -4,30 +4,12 @@
 
 use std::ops::Range;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::Float64Type;
-use arrow_array::{Array, ArrayRef};
-
 use super::picked::{Picked, offer};
 use super::values::{Held, count_distinct, mode, percentile};
 use crate::error::Error;
-use crate::evaluate::{Scalar, float_less, low_bits, order, place, scalar_at, wrapped};
+use crate::evaluate::{Scalar, low_bits, order, place, wrapped};
 use crate::query::{Aggregate, Percentile, Selector};
 use crate::value::{Rules, Type};
-
-/// Rows of one bucket that stand together: their times and ties.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Run<'a> {
-    pub(super) times: &'a [i64],
-    pub(super) ties: &'a [u64],
-}
-
-impl Run<'_> {
-    fn at(&self, row: usize) -> (i64, u64) {
-        let when = self.times.get(row).copied().unwrap_or(0);
-        (when, self.ties.get(row).copied().unwrap_or(0))
-    }
-}
 
 /// What is known of one aggregate of one bucket.
 #[derive(Debug, Clone)]
@@ -149,87 +131,53 @@ impl Accumulator {
         }
     }
 
-    /// Adds rows of a run, of operands that are there by column. Returns the bytes that it has grown by.
+    /// Adds rows: `value` is that of an operand in a row, `at` the time and tie of one. Returns the bytes that it has grown by.
     pub(super) fn add(
         &mut self,
         aggregate: &Aggregate,
         rules: Rules,
-        operands: &[ArrayRef],
         rows: Range<usize>,
-        run: Run<'_>,
+        value: impl Fn(usize, usize) -> Option<Scalar>,
+        at: impl Fn(usize) -> (i64, u64),
     ) -> usize {
-        let Some(column) = operands.first() else {
-            if let Self::Count(count) = self {
-                *count += rows.len() as u64;
-            }
-            return 0;
-        };
-        if column.null_count() == 0
-            && let Some(floats) = column.as_primitive_opt::<Float64Type>()
-            && let Some(values) = floats.values().get(rows.clone())
-            && self.add_floats(values)
-        {
-            return 0;
-        }
         let mut grown = 0;
         for row in rows {
-            let Some(value) = scalar_at(column, row) else {
+            let Some(by) = value(0, row) else {
                 continue;
             };
-            let (when, tie) = run.at(row);
+            let (when, tie) = at(row);
             match self {
                 Self::Count(count) => *count += 1,
                 Self::Picked(kept) => {
                     let Some(selector) = selector(aggregate) else {
                         continue;
                     };
-                    let value_at = operands.get(1).map(|column| scalar_at(column, row));
+                    let has_value = matches!(aggregate, Aggregate::Select { .. });
+                    let value = if has_value {
+                        value(1, row)
+                    } else {
+                        Some(by.clone())
+                    };
                     let new = Picked {
                         time: when,
                         tie,
-                        value: value_at.unwrap_or_else(|| Some(value.clone())),
-                        by: value,
+                        value,
+                        by,
                     };
                     offer(kept, new, selector, rules);
                 }
                 Self::Values(all) => {
-                    grown += size_of::<Held>() + value.bytes();
+                    grown += size_of::<Held>() + by.bytes();
                     all.push(Held {
-                        value,
+                        value: by,
                         time: when,
                         tie,
                     });
                 }
-                _ => self.add_value(aggregate, &value),
+                _ => self.add_value(aggregate, &by),
             }
         }
         grown
-    }
-
-    /// Adds floats without nulls, if it is of a kind that needs no more than their values.
-    fn add_floats(&mut self, values: &[f64]) -> bool {
-        match self {
-            Self::Count(count) => *count += values.len() as u64,
-            Self::Sum { count, total } => {
-                *count += values.len() as u64;
-                total.add(Total::Float(values.iter().sum()));
-            }
-            Self::Extremes { low, high } => {
-                let mut values = values.iter().copied();
-                let Some(first) = values.next() else {
-                    return true;
-                };
-                let (mut min, mut max) = (first, first);
-                for value in values {
-                    min = if float_less(value, min) { value } else { min };
-                    max = if float_less(max, value) { value } else { max };
-                }
-                extend(low, high, &Scalar::Float(min));
-                extend(low, high, &Scalar::Float(max));
-            }
-            _ => return false,
-        }
-        true
     }
 
     fn add_value(&mut self, aggregate: &Aggregate, value: &Scalar) {
@@ -359,7 +307,13 @@ fn extend(low: &mut Option<Scalar>, high: &mut Option<Scalar>, value: &Scalar) {
     }
 }
 
-fn integer(sum: i128, kind: Type, rules: Rules, operation: &'static str) -> Result<Scalar, Error> {
+/// A sum as its type has it; what does not fit ends as the rules say.
+pub(super) fn integer(
+    sum: i128,
+    kind: Type,
+    rules: Rules,
+    operation: &'static str,
+) -> Result<Scalar, Error> {
     let out_of_range = || Error::OutOfRange { kind, operation };
     Ok(match (kind, rules) {
         (Type::Unsigned, Rules::Influx) => Scalar::Unsigned(low_bits(sum)),

@@ -1,33 +1,35 @@
 //! The operator `Aggregate`: one row for each group and bucket.
 //!
-//! Does: take what the engine knows of whole hours and blocks where that is what is asked, else read rows; add up in cells,
-//! on several threads; fill, sort, cut, and make the columns of the answer. Does not: look for the newest buckets (`top`).
+//! Does: have the engine add up tables where fields as they are is all that is asked, else read rows; add up in cells, on
+//! several threads; fill, sort, cut, and make the columns of the answer. Does not: look for the newest buckets (`top`).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use arrow_array::ArrayRef;
+use arrow_array::{ArrayRef, NullArray};
 use arrow_schema::SchemaRef;
 use nilometer_engine::{Duplicates, Narrowing, Snapshot};
 
-use super::accumulate::{Run, kind, selector};
-use super::cells::{Cells, Grid};
+use super::accumulate::kind;
+use super::cells::{Cells, Grid, compare};
+use super::edges::Edges;
 use super::fill::{Frame, filled};
+use super::lanes::{self, Lane, Operand, Run, Ties, When};
 use super::project::Projection;
-use super::stored::{self, Stored};
+use super::stored::{self, Adding, Stored};
 use super::{Ready, State, parallel, top};
 use crate::bucket::Bucket;
 use crate::context::{BATCH_ROWS, Charge, Context};
 use crate::error::Error;
 use crate::evaluate::{Name, Resolved, Slots, array_of, hoist, hoisted_name, resolve};
-use crate::input::{Chunk, Inputs, RunNested, tag_column};
-use crate::query::{Aggregate, Expr, Operator, OrderBy, SeriesQuery};
+use crate::input::{Chunk, Inputs, RunNested};
+use crate::query::{Aggregate, Expr, Fill, Operator, SeriesQuery};
 use crate::value::{Rules, Type};
 
 /// Up to so many series it does not matter how many rows each has.
 const SERIES_MANY: u64 = 1024;
 
-/// Rows of a series from which on it has blocks of its own, which have statistics.
+/// Rows of a series from which on it has blocks of its own.
 const ROWS_OF_SERIES_MIN: u64 = 128;
 
 /// An aggregation whose columns and types are known.
@@ -56,63 +58,79 @@ pub(super) fn run(
     let plan = Plan::new(query, (snapshot, context), run_nested)?;
     let slots = plan.slots();
     let projection = Projection::new(query.shape(), &plan.exprs, &slots, shows_time)?;
-    let (frame, mut charge) = match query.operator() {
-        Operator::TopN => top::collect(&plan)?,
-        _ => plan.collect((query.bound.first_ns, query.bound.last_ns))?,
+    let mut answer = match query.operator() {
+        Operator::TopN => Answer::Frame(top::collect(&plan)?),
+        _ => Answer::Cells(plan.collect((query.bound.first_ns, query.bound.last_ns))?),
     };
-    let before = frame.bytes();
-    let frame = filled(frame, query, &plan.kinds, context)?;
-    charge.grow(frame.bytes().saturating_sub(before))?;
-    let order = places(&frame, query);
+    if query.shape().fill != Fill::Absent {
+        let (frame, mut charge) = match answer {
+            Answer::Frame(sorted) => sorted,
+            Answer::Cells(cells) => plan.frame(cells)?,
+        };
+        let before = frame.bytes();
+        let frame = filled(frame, query, &plan.kinds, context)?;
+        charge.grow(frame.bytes().saturating_sub(before))?;
+        answer = Answer::Frame((frame, charge));
+    }
+    let order = match &answer {
+        Answer::Cells(cells) => {
+            let cells_in_order = cells.ordered(query.shape().order);
+            within_limits(cells_in_order, &cells.keys, query)
+        }
+        Answer::Frame((frame, _)) => {
+            let mut places: Vec<u32> = (0..).take(frame.keys.len()).collect();
+            let key = |at: &u32| frame.keys.get(*at as usize).copied().unwrap_or_default();
+            let order = query.shape().order;
+            places.sort_by(|one, other| compare(key(one), key(other), order));
+            within_limits(places, &frame.keys, query)
+        }
+    };
+    let mut own = context.charge();
     let mut batches = VecDeque::new();
     for part in order.chunks(BATCH_ROWS) {
         context.check()?;
-        let chunk = plan.chunk(&frame, part, &slots);
+        let chunk = plan.chunk(&mut answer, part, &slots)?;
         let batch = projection.batch(&chunk, &plan.inputs.groups)?;
-        charge.grow(batch.get_array_memory_size())?;
+        own.grow(batch.get_array_memory_size())?;
         batches.push_back(batch);
     }
+    // The cells are done with.
+    drop(answer);
     Ok((
         Arc::clone(&projection.schema),
         State::Ready(Box::new(Ready {
             batches,
-            _charge: charge,
+            _charge: own,
         })),
     ))
 }
 
-/// The rows of the answer, in its order.
-fn places(frame: &Frame, query: &SeriesQuery) -> Vec<usize> {
-    let order = query.shape().order;
-    let mut places: Vec<usize> = (0..frame.keys.len()).collect();
-    let key = |at: &usize| frame.keys.get(*at).copied().unwrap_or_default();
-    places.sort_by(|one, other| {
-        let ((group, time), (other_group, other_time)) = (key(one), key(other));
-        let by_time = time.cmp(&other_time);
-        let by_time = if order.descending {
-            by_time.reverse()
-        } else {
-            by_time
-        };
-        let by_group = group.cmp(&other_group);
-        match order.by {
-            OrderBy::Time => by_time.then(by_group),
-            OrderBy::Group | OrderBy::Nothing => by_group.then(by_time),
-        }
-    });
+/// What was added up.
+enum Answer {
+    Cells(Cells),
+    /// A value at a time: for buckets that are filled, and those of several steps.
+    Frame(Sorted),
+}
+
+/// The rows of the answer, in its order: those within its limits.
+fn within_limits(mut places: Vec<u32>, keys: &[(u32, i64)], query: &SeriesQuery) -> Vec<u32> {
     let per_group = query.bound.per_group;
     if !per_group.is_all() {
         let mut seen = rustc_hash::FxHashMap::default();
         places.retain(|at| {
-            let place: &mut u64 = seen.entry(key(at).0).or_default();
+            let group = keys.get(*at as usize).map_or(0, |key| key.0);
+            let place: &mut u64 = seen.entry(group).or_default();
             *place += 1;
             per_group.contains(*place - 1)
         });
     }
     let window = query.bound.overall;
-    let skip = usize::try_from(window.skip).unwrap_or(usize::MAX);
-    let rows = usize::try_from(window.rows).unwrap_or(usize::MAX);
-    places.into_iter().skip(skip).take(rows).collect()
+    if !window.is_all() {
+        let skip = usize::try_from(window.skip).unwrap_or(usize::MAX);
+        let rows = usize::try_from(window.rows).unwrap_or(usize::MAX);
+        places = places.into_iter().skip(skip).take(rows).collect();
+    }
+    places
 }
 
 impl<'a> Plan<'a> {
@@ -188,7 +206,7 @@ impl<'a> Plan<'a> {
     fn grid(&self, (first, last): (i64, i64)) -> Grid<'a> {
         let is_known = first != i64::MIN && last != i64::MAX;
         Grid {
-            groups: self.inputs.groups.keys.len(),
+            groups: self.inputs.groups.len(),
             bucket: self.bucket(),
             range: is_known.then_some((first, last)),
             buckets_max: self.context.limits.buckets,
@@ -202,15 +220,21 @@ impl<'a> Plan<'a> {
     }
 
     /// Adds up the rows of a range of time.
-    pub(super) fn collect(&self, range: (i64, i64)) -> Result<Sorted, Error> {
-        let parts = self.parts(range)?;
-        let mut parts = parts.into_iter();
+    pub(super) fn collect(&self, range: (i64, i64)) -> Result<Cells, Error> {
+        let extent = self.inputs.extent(self.snapshot, range)?;
+        // Where the rows are not those of tables, they may be anywhere.
+        let range = match (extent, self.inputs.tables()) {
+            (Some(extent), Some(_)) => extent,
+            (None, Some(_)) => (0, -1),
+            (_, None) => range,
+        };
+        let mut parts = self.parts(range)?.into_iter();
         let mut whole = match parts.next() {
             Some(first) => first,
             None => self.cells(range)?,
         };
         for part in parts {
-            whole.join(part, &self.aggregates, self.rules())?;
+            whole.join(part)?;
         }
         let shape = self.query.shape();
         let is_one = shape.group.is_empty() && shape.bucket.is_none();
@@ -218,23 +242,36 @@ impl<'a> Plan<'a> {
             // The aggregates of no rows are a row too.
             whole.cell(0, self.only_start())?;
         }
-        let (cells, charge) = whole.finish();
-        let mut frame = Frame {
-            keys: Vec::with_capacity(cells.len()),
-            columns: vec![Vec::with_capacity(cells.len()); self.aggregates.len()],
-        };
-        for (key, states) in cells {
-            frame.keys.push(key);
-            let known = states.into_iter().zip(&self.aggregates).zip(&self.kinds);
-            for (column, ((state, aggregate), kind)) in frame.columns.iter_mut().zip(known) {
-                column.push(state.finish(aggregate, *kind, self.rules())?);
-            }
+        Ok(whole)
+    }
+
+    /// Cells as values, in the order of groups and times.
+    pub(super) fn frame(&self, mut cells: Cells) -> Result<Sorted, Error> {
+        let order = cells.ordered(crate::query::Order {
+            by: crate::query::OrderBy::Group,
+            descending: false,
+        });
+        let mut charge = cells.take_charge(self.context.charge());
+        let mut frame = Frame::default();
+        let keys = order
+            .iter()
+            .filter_map(|cell| cells.keys.get(*cell as usize));
+        frame.keys.extend(keys.copied());
+        let values = size_of::<Option<crate::evaluate::Scalar>>() * cells.lanes.len();
+        charge.grow(order.len() * (values + size_of::<(u32, i64)>()))?;
+        for lane in &mut cells.lanes {
+            frame.columns.push(lane.scalars(&order)?);
         }
         Ok((frame, charge))
     }
 
     fn cells(&self, range: (i64, i64)) -> Result<Cells, Error> {
-        Cells::new(&self.grid(range), &self.aggregates, self.context.charge())
+        let lanes = self.aggregates.iter().zip(&self.operands).zip(&self.kinds);
+        let lanes = lanes.map(|((aggregate, operands), kind)| {
+            let operands: Vec<Option<Type>> = operands.iter().map(|of| of.kind).collect();
+            Lane::new(aggregate, *kind, &operands, self.rules())
+        });
+        Cells::new(&self.grid(range), lanes.collect(), self.context.charge())
     }
 
     /// What each thread has added up.
@@ -242,34 +279,12 @@ impl<'a> Plan<'a> {
         if range.0 > range.1 {
             return Ok(Vec::new());
         }
-        let reading = self
-            .inputs
-            .read(self.snapshot, range, &Narrowing::None, None)?;
-        if let Some(stored) = self.stored(range, reading.rows_estimate)? {
-            let units = stored.iter().enumerate().flat_map(|(number, stored)| {
-                let morsels = stored.aggregation.morsels();
-                (0..morsels).map(move |morsel| (number, morsel))
-            });
-            let units: Vec<(usize, usize)> = units.collect();
-            let workers = self.context.workers(reading.rows_estimate, units.len());
-            let parts = parallel::fold(
-                self.context,
-                workers,
-                units.len(),
-                || self.cells(range),
-                |cells, unit| {
-                    let cells = cells.as_mut().map_err(taken)?;
-                    let Some(&(number, morsel)) = units.get(unit) else {
-                        return Ok(());
-                    };
-                    match stored.get(number) {
-                        Some(stored) => self.add_stored(cells, stored, morsel),
-                        None => Ok(()),
-                    }
-                },
-            )?;
-            return parts.into_iter().collect();
+        let edges = Edges::new(self.bucket(), self.only_start());
+        if let Some(stored) = self.stored(range)? {
+            return self.add_stored(range, &stored, &edges);
         }
+        let none = Narrowing::None;
+        let reading = self.inputs.read(self.snapshot, range, &none, None)?;
         let workers = self.context.workers(reading.rows_estimate, reading.units());
         let parts = parallel::fold(
             self.context,
@@ -280,7 +295,7 @@ impl<'a> Plan<'a> {
                 let cells = cells.as_mut().map_err(taken)?;
                 self.inputs
                     .visit(&reading, unit, self.context, &mut |chunk| {
-                        self.add_chunk(cells, &chunk)?;
+                        self.add_chunk(cells, &edges, &chunk)?;
                         Ok(true)
                     })
             },
@@ -288,130 +303,172 @@ impl<'a> Plan<'a> {
         parts.into_iter().collect()
     }
 
-    /// The aggregations of the tables, if that is all that is asked and the engine is quicker than the rows.
-    fn stored(
-        &self,
-        (first, last): (i64, i64),
-        rows: u64,
-    ) -> Result<Option<Vec<Stored<'_>>>, Error> {
-        let shape = self.query.shape();
-        let is_counted = self
-            .bucket()
-            .is_none_or(|bucket| bucket.multiples().is_some());
-        let mut aggregates = self.aggregates.iter();
-        let are_known = aggregates.all(stored::is_known);
-        let Some(tables) = self.inputs.tables() else {
+    /// The aggregations of the tables, if fields as they are is all that is asked.
+    fn stored(&self, (first, last): (i64, i64)) -> Result<Option<Vec<Stored<'_>>>, Error> {
+        let are_plain = self.aggregates.iter().all(stored::is_plain);
+        let tables = self.inputs.tables().filter(|_| are_plain);
+        let Some(tables) = tables.filter(|_| self.query.shape().rows.is_none()) else {
             return Ok(None);
         };
-        // The greatest of several values of one series and time is no value that is stored of them.
-        let picks_greatest = self.rules() == Rules::Influx
-            && self
-                .aggregates
-                .iter()
-                .any(|aggregate| selector(aggregate).is_some())
-            && tables
-                .iter()
-                .any(|table| table.schema.settings.duplicates == Duplicates::Keep);
         let series: u64 = tables.iter().map(|table| table.series.len() as u64).sum();
-        // Series of few rows share blocks, which have no statistics: one by one they would only cost more.
-        let is_thin = series > SERIES_MANY && rows / series < ROWS_OF_SERIES_MIN;
-        if shape.rows.is_some() || !is_counted || !are_known || is_thin || picks_greatest {
-            return Ok(None);
-        }
-        let stored = tables.into_iter().map(|table| {
+        let mut all = Vec::with_capacity(tables.len());
+        for table in tables {
             let range = first..=last;
-            Stored::plan(self.snapshot, table, &self.aggregates, range, self.bucket())
-        });
-        stored.collect::<Result<Vec<_>, Error>>().map(Some)
+            all.push(Stored::plan(self.snapshot, table, &self.aggregates, range)?);
+        }
+        let rows = all.iter().map(|it| it.aggregation.rows_estimate());
+        // Series of few rows share blocks: one by one they would only cost more.
+        let is_thin = series > SERIES_MANY && rows.sum::<u64>() / series < ROWS_OF_SERIES_MIN;
+        Ok((!is_thin).then_some(all))
+    }
+
+    /// Whether what is stored of rows may stand for them; with first and last values or without.
+    fn stands(&self) -> Option<bool> {
+        let keeps =
+            |table: &&crate::input::Table| table.schema.settings.duplicates == Duplicates::Keep;
+        let has_kept = self.inputs.tables()?.iter().any(keeps);
+        let mut needs_ends = false;
+        for aggregate in &self.aggregates {
+            if has_kept && lanes::picks_greatest(aggregate, self.rules()) {
+                return None;
+            }
+            needs_ends |= lanes::is_stored(aggregate)?;
+        }
+        Some(needs_ends)
     }
 
     fn add_stored(
         &self,
-        cells: &mut Cells,
-        stored: &Stored<'_>,
-        morsel: usize,
-    ) -> Result<(), Error> {
-        let known = stored.aggregation.read(morsel)?;
-        for row in known.rows {
-            let group = stored.table.group(row.position);
-            let start = if self.bucket().is_some() {
-                row.bucket
-            } else {
-                self.only_start()
-            };
-            let tie = stored.table.tie(row.position);
-            let cell = cells.cell(group, start)?.iter_mut().zip(&self.aggregates);
-            for (at, (accumulator, aggregate)) in cell.enumerate() {
-                let field = (row.rows, stored.field(at, &row.fields));
-                stored::add(accumulator, aggregate, self.rules(), field, tie);
-            }
-        }
-        Ok(())
+        range: (i64, i64),
+        stored: &[Stored<'_>],
+        edges: &Edges<'_>,
+    ) -> Result<Vec<Cells>, Error> {
+        let units = stored.iter().flat_map(|stored| {
+            let morsels = stored.aggregation.morsels();
+            (0..morsels).map(move |morsel| (stored, morsel))
+        });
+        let units: Vec<(&Stored<'_>, usize)> = units.collect();
+        let rows = stored.iter().map(|it| it.aggregation.rows_estimate());
+        let workers = self.context.workers(rows.sum(), units.len());
+        let stands = self.stands();
+        let parts = parallel::fold(
+            self.context,
+            workers,
+            units.len(),
+            || self.cells(range),
+            |cells, unit| {
+                let cells = cells.as_mut().map_err(taken)?;
+                let Some(&(stored, morsel)) = units.get(unit) else {
+                    return Ok(());
+                };
+                let mut adding = Adding {
+                    stored,
+                    cells,
+                    edges,
+                    stands,
+                    context: self.context,
+                    held: self.context.charge(),
+                    runs: Vec::new(),
+                    numbers: Vec::new(),
+                };
+                stored.aggregation.fold(morsel, &mut adding).map(drop)
+            },
+        )?;
+        parts.into_iter().collect()
     }
 
-    fn add_chunk(&self, cells: &mut Cells, chunk: &Chunk) -> Result<(), Error> {
+    fn add_chunk(&self, cells: &mut Cells, edges: &Edges<'_>, chunk: &Chunk) -> Result<(), Error> {
         let rows = chunk.rows();
         let mut operands: Vec<Vec<ArrayRef>> = Vec::with_capacity(self.operands.len());
         for own in &self.operands {
             let columns = own.iter().map(|of| of.column(&chunk.columns, rows));
             operands.push(columns.collect::<Result<_, Error>>()?);
         }
-        let run = Run {
-            times: &chunk.times,
-            ties: &chunk.ties,
-        };
+        let mut runs = Vec::new();
         let mut row = 0;
         while let (Some(&group), Some(&time)) = (chunk.groups.get(row), chunk.times.get(row)) {
-            let (start, until) = match self.bucket() {
-                Some(bucket) => bucket.around(time),
-                None => (self.only_start(), i64::MAX),
-            };
+            let (start, until) = edges.around(time);
+            let mut before = time;
             let is_same = |at: &usize| {
-                let later = chunk.times.get(*at).copied();
-                chunk.groups.get(*at) == Some(&group)
-                    && later.is_some_and(|later| time <= later && (later < until || later == time))
+                let later = chunk.times.get(*at).copied().unwrap_or(i64::MIN);
+                let is_same = chunk.groups.get(*at) == Some(&group)
+                    && before <= later
+                    && (later < until || later == time);
+                before = later;
+                is_same
             };
             let end = row + 1 + (row + 1..rows).take_while(is_same).count();
-            let mut grown = 0;
-            let cell = cells.cell(group, start)?;
-            for ((accumulator, aggregate), operands) in
-                cell.iter_mut().zip(&self.aggregates).zip(&operands)
-            {
-                grown += accumulator.add(aggregate, self.rules(), operands, row..end, run);
-            }
-            cells.charge(grown)?;
+            runs.push(Run {
+                cell: cells.cell(group, start)?,
+                start: u32::try_from(row).unwrap_or(u32::MAX),
+                end: u32::try_from(end).unwrap_or(u32::MAX),
+            });
             row = end;
         }
-        Ok(())
+        let when = When {
+            times: &chunk.times,
+            ties: Ties::Each(&chunk.ties),
+        };
+        let mut grown = 0;
+        for (lane, operands) in cells.lanes.iter_mut().zip(&operands) {
+            let operands: Vec<Operand<'_>> = operands.iter().map(Operand::Array).collect();
+            grown += lane.add(&runs, &operands, &when);
+        }
+        cells.charge(grown)
     }
 
-    /// Some rows of a frame.
-    fn chunk(&self, frame: &Frame, rows: &[usize], slots: &Slots) -> Chunk {
-        let keys = rows.iter().filter_map(|at| frame.keys.get(*at).copied());
-        let keys: Vec<(u32, i64)> = keys.collect();
-        let times: Vec<i64> = keys.iter().map(|key| key.1).collect();
-        let groups: Vec<u32> = keys.iter().map(|key| key.0).collect();
-        let shown = times
-            .iter()
-            .map(|time| Some(crate::evaluate::Scalar::Time(*time)));
-        let mut columns = vec![array_of(Type::Time, shown.collect())];
-        let width = self.query.shape().group.len();
-        for tag in 0..width {
-            columns.push(tag_column(groups.iter().map(|group| {
-                let key = self.inputs.groups.keys.get(*group as usize)?;
-                key.get(tag)?.as_deref()
-            })));
+    /// Some rows of the answer.
+    fn chunk(&self, answer: &mut Answer, rows: &[u32], slots: &Slots) -> Result<Chunk, Error> {
+        let all = match answer {
+            Answer::Cells(cells) => &cells.keys,
+            Answer::Frame((frame, _)) => &frame.keys,
+        };
+        let keys = rows.iter().filter_map(|at| all.get(*at as usize).copied());
+        let (groups, times): (Vec<u32>, Vec<i64>) = keys.unzip();
+        let mut columns = Vec::with_capacity(slots.all.len());
+        for (at, (name, kind)) in slots.all.iter().enumerate() {
+            let is_named = self.exprs.iter().any(|expr| expr.has(|it| is_of(it, name)));
+            columns.push(match name {
+                _ if !is_named => Arc::new(NullArray::new(times.len())),
+                Name::Time => {
+                    let shown = times.iter();
+                    let shown = shown.map(|time| Some(crate::evaluate::Scalar::Time(*time)));
+                    array_of(Type::Time, shown.collect())
+                }
+                // The time comes first, then the tags of the group.
+                Name::Tag(_) => self.inputs.groups.column(at - 1, &groups),
+                Name::Field(_) => {
+                    let lane = at - 1 - self.query.shape().group.len();
+                    let kind = kind.unwrap_or(Type::Bool);
+                    match answer {
+                        Answer::Cells(cells) => match cells.lanes.get_mut(lane) {
+                            Some(lane) => lane.column(rows)?,
+                            None => Arc::new(NullArray::new(times.len())),
+                        },
+                        Answer::Frame((frame, _)) => {
+                            let values = frame.columns.get(lane);
+                            let value = |at: &u32| values?.get(*at as usize).cloned().flatten();
+                            array_of(kind, rows.iter().map(value).collect())
+                        }
+                    }
+                }
+            });
         }
-        for (values, (_, kind)) in frame.columns.iter().zip(slots.all.iter().skip(1 + width)) {
-            let own = rows.iter().map(|at| values.get(*at).cloned().flatten());
-            columns.push(array_of(kind.unwrap_or(Type::Bool), own.collect()));
-        }
-        Chunk {
+        Ok(Chunk {
             columns,
-            ties: vec![0; times.len()],
+            ties: Vec::new(),
             times,
             groups,
-        }
+        })
+    }
+}
+
+/// Whether an expression is a column.
+fn is_of(expr: &Expr, name: &Name) -> bool {
+    match (expr, name) {
+        (Expr::Time, Name::Time) => true,
+        (Expr::Tag(one), Name::Tag(other)) | (Expr::Field(one), Name::Field(other)) => one == other,
+        _ => false,
     }
 }
 

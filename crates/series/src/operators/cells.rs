@@ -1,19 +1,22 @@
 //! Groups and buckets while they fill.
 //!
 //! Does: find the place of a group and bucket, by arithmetic where the grid is known and small, else by a hash; charge memory
-//! before it grows, and refuse buckets that would be too many. Does not: know what is added up (`accumulate`).
+//! before it grows, refuse buckets that would be too many, and say which cells come in which order. Does not: know what is
+//! added up (`lanes`).
 
 use rustc_hash::FxHashMap;
 
-use super::accumulate::Accumulator;
+use super::lanes::Lane;
 use crate::bucket::{Bucket, Width};
 use crate::context::Charge;
 use crate::error::Error;
-use crate::query::Aggregate;
-use crate::value::Rules;
+use crate::query::{Order, OrderBy};
 
 /// Places of a grid that is kept whole. Four bytes each.
 const DENSE_MAX: u64 = 1 << 20;
+
+/// Cells that are made at once, at least.
+const CELLS_MIN: usize = 16;
 
 /// In place of the number of a cell that has no rows.
 const UNUSED: u32 = u32::MAX;
@@ -37,16 +40,14 @@ pub(super) struct Cells {
     places: Places,
     /// Group and start of the bucket, in the order of their first row.
     pub(super) keys: Vec<(u32, i64)>,
-    /// `[cell][aggregate]`.
-    states: Vec<Accumulator>,
-    fresh: Vec<Accumulator>,
-    last: Option<usize>,
+    /// By aggregate.
+    pub(super) lanes: Vec<Lane>,
+    /// Cells that the lanes have room for.
+    room: usize,
+    last: Option<u32>,
     buckets_max: u64,
     charge: Charge,
 }
-
-/// Group and start of the bucket, and its aggregates.
-pub(super) type Filled = ((u32, i64), Vec<Accumulator>);
 
 /// The grid that cells lie in.
 #[derive(Debug, Clone, Copy)]
@@ -113,14 +114,14 @@ impl Places {
 impl Cells {
     pub(super) fn new(
         grid: &Grid<'_>,
-        aggregates: &[Aggregate],
+        lanes: Vec<Lane>,
         mut charge: Charge,
     ) -> Result<Self, Error> {
         Ok(Self {
             places: Places::of(grid, &mut charge)?,
             keys: Vec::new(),
-            states: Vec::new(),
-            fresh: aggregates.iter().map(Accumulator::new).collect(),
+            lanes,
+            room: 0,
             last: None,
             buckets_max: if grid.bucket.is_some() {
                 grid.buckets_max
@@ -131,22 +132,20 @@ impl Cells {
         })
     }
 
-    /// The aggregates of a group and bucket.
-    pub(super) fn cell(&mut self, group: u32, start: i64) -> Result<&mut [Accumulator], Error> {
+    /// The number of the cell of a group and bucket.
+    pub(super) fn cell(&mut self, group: u32, start: i64) -> Result<u32, Error> {
         let known = self
             .last
-            .filter(|at| self.keys.get(*at) == Some(&(group, start)));
+            .filter(|at| self.keys.get(*at as usize) == Some(&(group, start)));
         let at = match known {
             Some(at) => at,
             None => self.find(group, start)?,
         };
         self.last = Some(at);
-        let width = self.fresh.len();
-        let cell = self.states.get_mut(at * width..(at + 1) * width);
-        Ok(cell.unwrap_or_default())
+        Ok(at)
     }
 
-    fn find(&mut self, group: u32, start: i64) -> Result<usize, Error> {
+    fn find(&mut self, group: u32, start: i64) -> Result<u32, Error> {
         let new = u32::try_from(self.keys.len()).unwrap_or(UNUSED);
         let Some(number) = self.places.place(group, start) else {
             return Err(Error::contradiction(
@@ -154,7 +153,7 @@ impl Cells {
             ));
         };
         if *number != UNUSED {
-            return Ok(*number as usize);
+            return Ok(*number);
         }
         if u64::from(new) >= self.buckets_max {
             return Err(Error::TooManyBuckets {
@@ -162,18 +161,21 @@ impl Cells {
                 buckets_max: self.buckets_max,
             });
         }
-        if self.keys.len() == self.keys.capacity() {
+        if self.keys.len() == self.room {
             // The lists double.
-            let more = self.keys.len().max(16);
-            let bytes = self.fresh.len() * size_of::<Accumulator>() + 3 * size_of::<(u32, i64)>();
+            let more = self.room.max(CELLS_MIN);
+            let lanes: usize = self.lanes.iter().map(Lane::bytes_each).sum();
+            let bytes = lanes + 3 * size_of::<(u32, i64)>();
             self.charge.grow(more * bytes)?;
+            self.room += more;
             self.keys.reserve_exact(more);
-            self.states.reserve_exact(more * self.fresh.len());
+            for lane in &mut self.lanes {
+                lane.resize(self.room);
+            }
         }
         *number = new;
         self.keys.push((group, start));
-        self.states.extend(self.fresh.iter().cloned());
-        Ok(new as usize)
+        Ok(new)
     }
 
     /// Charges what aggregates have grown by.
@@ -182,32 +184,74 @@ impl Cells {
     }
 
     /// Takes in what another thread knows.
-    pub(super) fn join(
-        &mut self,
-        other: Self,
-        aggregates: &[Aggregate],
-        rules: Rules,
-    ) -> Result<(), Error> {
-        let mut states = other.states.into_iter();
+    pub(super) fn join(&mut self, other: Self) -> Result<(), Error> {
+        let mut cells = Vec::with_capacity(other.keys.len());
         for (group, start) in other.keys {
-            let cell = self.cell(group, start)?;
-            for ((mine, theirs), aggregate) in cell.iter_mut().zip(&mut states).zip(aggregates) {
-                mine.join(theirs, aggregate, rules);
-            }
+            cells.push(self.cell(group, start)?);
+        }
+        for (mine, theirs) in self.lanes.iter_mut().zip(other.lanes) {
+            mine.join(theirs, &cells);
         }
         self.charge.absorb(other.charge);
         Ok(())
     }
 
-    /// The aggregates of each cell in the order of groups and times, and the memory that they take.
-    pub(super) fn finish(self) -> (Vec<Filled>, Charge) {
-        let mut states = self.states.into_iter();
-        let width = self.fresh.len();
-        let cells = self.keys.into_iter();
-        let mut cells: Vec<_> = cells
-            .map(|key| (key, states.by_ref().take(width).collect::<Vec<_>>()))
-            .collect();
-        cells.sort_by_key(|(key, _)| *key);
-        (cells, self.charge)
+    /// The cells in an order.
+    pub(super) fn ordered(&self, order: Order) -> Vec<u32> {
+        let mut cells: Vec<u32> = match &self.places {
+            Places::Dense {
+                buckets, numbers, ..
+            } => {
+                let (buckets, used) = (*buckets, |number: &u32| *number != UNUSED);
+                let is_by_time = order.by == OrderBy::Time;
+                match (is_by_time, order.descending) {
+                    (false, false) => {
+                        return numbers.iter().copied().filter(used).collect();
+                    }
+                    (false, true) => {
+                        let groups = numbers.chunks(buckets);
+                        let cells = groups.flat_map(|group| group.iter().rev().copied());
+                        return cells.filter(used).collect();
+                    }
+                    (true, is_descending) => {
+                        let mut cells = Vec::with_capacity(self.keys.len());
+                        for bucket in 0..buckets {
+                            let bucket = if is_descending {
+                                buckets - 1 - bucket
+                            } else {
+                                bucket
+                            };
+                            let own = numbers.iter().skip(bucket).step_by(buckets);
+                            cells.extend(own.copied().filter(used));
+                        }
+                        return cells;
+                    }
+                }
+            }
+            Places::Sparse(_) => (0..).take(self.keys.len()).collect(),
+        };
+        let key = |cell: &u32| self.keys.get(*cell as usize).copied().unwrap_or_default();
+        cells.sort_unstable_by(|one, other| compare(key(one), key(other), order));
+        cells
+    }
+
+    /// What is charged for it.
+    pub(super) fn take_charge(&mut self, empty: Charge) -> Charge {
+        std::mem::replace(&mut self.charge, empty)
+    }
+}
+
+/// How two cells are ordered.
+pub(super) fn compare(one: (u32, i64), other: (u32, i64), order: Order) -> std::cmp::Ordering {
+    let by_time = one.1.cmp(&other.1);
+    let by_time = if order.descending {
+        by_time.reverse()
+    } else {
+        by_time
+    };
+    let by_group = one.0.cmp(&other.0);
+    match order.by {
+        OrderBy::Time => by_time.then(by_group),
+        OrderBy::Group | OrderBy::Nothing => by_group.then(by_time),
     }
 }

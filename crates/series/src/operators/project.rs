@@ -82,10 +82,7 @@ impl Projection {
             arrays.push(Arc::new(times.with_timezone("UTC")));
         }
         for tag in 0..self.group {
-            arrays.push(tag_column(chunk.groups.iter().map(|group| {
-                let key = groups.keys.get(*group as usize)?;
-                key.get(tag)?.as_deref()
-            })));
+            arrays.push(groups.column(tag, &chunk.groups));
         }
         for shown in &self.columns {
             arrays.push(match shown {

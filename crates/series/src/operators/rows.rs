@@ -61,7 +61,7 @@ pub(super) fn run(
     let schema = Arc::clone(&projection.schema);
     let stream = RowStream {
         workers: context.workers(reading.rows_estimate, reading.units()),
-        seen: vec![0; inputs.groups.keys.len()],
+        seen: vec![0; inputs.groups.len()],
         inputs,
         reading,
         projection,

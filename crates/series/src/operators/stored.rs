@@ -1,51 +1,35 @@
-//! Aggregates that the engine knows without rows: from rollups of whole hours and statistics of whole blocks.
+//! Tables whose aggregates the engine adds up: what it knows of whole hours and blocks, and else its rows as it has them.
 //!
-//! Does: say whether a query is made of such, ask the engine series by series, and add what it says. Does not: decode; the
-//! engine does where what is stored does not say.
+//! Does: say whether a query is made of such, and put what the engine gives into cells. Does not: make columns of rows, or
+//! evaluate; a query with a condition on rows, or with expressions in its aggregates, reads rows.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use nilometer_engine::{
-    AggregateRequest, AggregateSum, AggregateValue, Aggregation, FieldAggregate, Snapshot,
+    AggregateRequest, Aggregation, Fold, FoldRows, Snapshot, StoredField, StoredSums, StoredTotals,
+    Stretch,
 };
 
-use super::accumulate::{Accumulator, Total, selector};
-use super::picked::{Picked, offer};
-use crate::bucket::Bucket;
+use super::accumulate::{Accumulator, Total};
+use super::cells::Cells;
+use super::edges::Edges;
+use super::lanes::{Known, Operand, Run, Ties, When};
+use crate::context::{Charge, Context};
 use crate::error::Error;
 use crate::evaluate::{Name, Scalar};
 use crate::input::Table;
-use crate::query::{Aggregate, Expr, Selector};
+use crate::query::{Aggregate, Expr};
 use crate::value::Rules;
 
-/// Whether the engine knows an aggregate.
-pub(super) fn is_known(aggregate: &Aggregate) -> bool {
-    matches!(aggregate, Aggregate::Rows) || field(aggregate).is_some()
-}
-
-/// The field of an aggregate that the engine knows; `None` = it is of rows, or the engine does not know it.
-fn field(aggregate: &Aggregate) -> Option<&str> {
-    let of = match aggregate {
-        Aggregate::Count(of)
-        | Aggregate::Sum(of)
-        | Aggregate::Mean(of)
-        | Aggregate::Min(of)
-        | Aggregate::Max(of)
-        | Aggregate::Spread(of)
-        | Aggregate::First(of)
-        | Aggregate::Last(of) => of,
-        Aggregate::Select {
-            selector: Selector::First | Selector::Last,
-            by,
-            value,
-        } if by == value || *value == Expr::Time => by,
-        _ => return None,
-    };
-    match of {
-        Expr::Field(field) => Some(field),
-        _ => None,
-    }
+/// What an operand of an aggregate is.
+#[derive(Debug, Clone, Copy)]
+enum Place {
+    /// The table has no such field.
+    Nowhere,
+    /// By place among the fields of the aggregation.
+    Field(usize),
+    Time,
 }
 
 /// A table's aggregation.
@@ -53,8 +37,15 @@ fn field(aggregate: &Aggregate) -> Option<&str> {
 pub(super) struct Stored<'a> {
     pub(super) table: &'a Table,
     pub(super) aggregation: Aggregation,
-    /// By aggregate of the query: place among the fields of the aggregation.
-    places: Vec<Option<usize>>,
+    /// By aggregate of the query, by operand.
+    places: Vec<Vec<Place>>,
+}
+
+/// Whether an aggregate is of fields or of the time as they are.
+pub(super) fn is_plain(aggregate: &Aggregate) -> bool {
+    let operands = aggregate.operands();
+    let mut operands = operands.iter();
+    operands.all(|of| matches!(of, Expr::Field(_) | Expr::Time))
 }
 
 impl<'a> Stored<'a> {
@@ -63,27 +54,32 @@ impl<'a> Stored<'a> {
         table: &'a Table,
         aggregates: &[Aggregate],
         time: RangeInclusive<i64>,
-        bucket: Option<&Bucket>,
     ) -> Result<Self, Error> {
         let mut fields: Vec<usize> = Vec::new();
         let mut places = Vec::with_capacity(aggregates.len());
         for aggregate in aggregates {
-            let name = field(aggregate);
-            let position = name.and_then(|name| table.position(&Name::Field(name.to_owned())));
-            places.push(position.map(|position| {
-                let known = fields.iter().position(|field| *field == position);
-                known.unwrap_or_else(|| {
-                    fields.push(position);
-                    fields.len() - 1
+            let operands = aggregate.operands().into_iter();
+            let own = operands.map(|of| {
+                let Expr::Field(name) = of else {
+                    return Place::Time;
+                };
+                let position = table.position(&Name::Field(name.clone()));
+                position.map_or(Place::Nowhere, |position| {
+                    let known = fields.iter().position(|field| *field == position);
+                    Place::Field(known.unwrap_or_else(|| {
+                        fields.push(position);
+                        fields.len() - 1
+                    }))
                 })
-            }));
+            });
+            places.push(own.collect());
         }
         let request = AggregateRequest {
             table: Arc::clone(&table.schema),
             fields,
             time,
             tags: Vec::new(),
-            bucket_ns: bucket.and_then(Bucket::multiples),
+            bucket_ns: None,
         };
         let aggregation = snapshot.aggregate_series(&request, &table.series)?;
         Ok(Self {
@@ -92,90 +88,213 @@ impl<'a> Stored<'a> {
             places,
         })
     }
-
-    /// What is known of an aggregate in a row of the aggregation.
-    pub(super) fn field<'r>(
-        &self,
-        aggregate: usize,
-        fields: &'r [Option<FieldAggregate>],
-    ) -> Option<&'r FieldAggregate> {
-        let place = self.places.get(aggregate).copied().flatten()?;
-        fields.get(place)?.as_ref()
-    }
 }
 
-fn scalar(value: &AggregateValue) -> Scalar {
-    match value {
-        AggregateValue::Int(value) => Scalar::Int(*value),
-        AggregateValue::Unsigned(value) => Scalar::Unsigned(*value),
-        AggregateValue::Float(value) => Scalar::Float(*value),
-        AggregateValue::Bool(value) => Scalar::Bool(*value),
-        AggregateValue::Text(bytes) => {
-            Scalar::Text(Arc::from(String::from_utf8_lossy(bytes).as_ref()))
-        }
-        AggregateValue::Bytes(bytes) => Scalar::Bytes(Arc::from(bytes.as_slice())),
-    }
+/// What a morsel is added up with.
+pub(super) struct Adding<'a> {
+    pub(super) stored: &'a Stored<'a>,
+    pub(super) cells: &'a mut Cells,
+    pub(super) edges: &'a Edges<'a>,
+    /// Whether what is stored of rows may stand for them; with first and last values or without.
+    pub(super) stands: Option<bool>,
+    pub(super) context: &'a Context,
+    pub(super) held: Charge,
+    pub(super) runs: Vec<Run>,
+    pub(super) numbers: Vec<u32>,
 }
 
-/// Adds what is known of a series and bucket.
-pub(super) fn add(
-    accumulator: &mut Accumulator,
-    aggregate: &Aggregate,
-    rules: Rules,
-    (rows, field): (u64, Option<&FieldAggregate>),
-    tie: u64,
-) {
-    if matches!(aggregate, Aggregate::Rows) {
-        accumulator.join(Accumulator::Count(rows), aggregate, rules);
-        return;
+impl Fold for Adding<'_> {
+    type Error = Error;
+
+    fn is_one(&self, first: i64, last: i64) -> bool {
+        self.stands.is_some() && self.edges.is_one(first, last)
     }
-    let Some(known) = field else { return };
-    match accumulator {
-        Accumulator::Count(count) => *count += known.count,
-        Accumulator::Sum { .. } => {
-            let sum = match known.sum {
-                Some(AggregateSum::Int(sum)) => Total::Integer(sum),
-                Some(AggregateSum::Unsigned(sum)) => Total::Integer(sum.cast_signed()),
-                Some(AggregateSum::Float(sum)) => Total::Float(sum),
-                None => return,
-            };
-            accumulator.add_sum(known.count, sum);
+
+    fn takes_hours(&self) -> bool {
+        self.stands.is_some() && self.edges.takes_hours()
+    }
+
+    fn wants_ends(&self) -> bool {
+        self.stands == Some(true)
+    }
+
+    fn hold(&mut self, bytes: usize) -> Result<(), Error> {
+        self.context.check()?;
+        Ok(self.held.resize(bytes)?)
+    }
+
+    fn stored(
+        &mut self,
+        position: usize,
+        stretches: &[Stretch],
+        fields: &[Option<StoredField<'_>>],
+    ) -> Result<(), Error> {
+        let table = self.stored.table;
+        let group = table.group(position);
+        self.numbers.clear();
+        for stretch in stretches {
+            let start = self.edges.around(stretch.first_ns).0;
+            self.numbers.push(self.cells.cell(group, start)?);
         }
-        Accumulator::Extremes { .. } => {
-            let extremes = Accumulator::Extremes {
-                low: Some(scalar(&known.min)),
-                high: Some(scalar(&known.max)),
+        let tie = table.tie(position);
+        for (lane, places) in self.cells.lanes.iter_mut().zip(&self.stored.places) {
+            let known = match places.first() {
+                None | Some(Place::Time) => Known::Time,
+                Some(Place::Nowhere) => Known::Null,
+                Some(Place::Field(at)) => match fields.get(*at) {
+                    Some(Some(field)) => Known::Field(*field),
+                    _ => Known::Null,
+                },
             };
-            accumulator.join(extremes, aggregate, rules);
+            lane.add_stored(&self.numbers, stretches, known, tie);
         }
-        Accumulator::Picked(kept) => {
-            let Some(selector) = selector(aggregate) else {
-                return;
+        Ok(())
+    }
+
+    fn rows(&mut self, position: usize, rows: FoldRows<'_>) -> Result<(), Error> {
+        let table = self.stored.table;
+        let group = table.group(position);
+        let FoldRows {
+            times,
+            columns,
+            range,
+        } = rows;
+        self.runs.clear();
+        let mut start = range.start;
+        while let Some(&time) = times.get(start).filter(|_| start < range.end) {
+            let (bucket, until) = self.edges.around(time);
+            let end = end_of(times, start, range.end, until);
+            self.runs.push(Run {
+                cell: self.cells.cell(group, bucket)?,
+                start: short(start),
+                end: short(end),
+            });
+            start = end;
+        }
+        let when = When {
+            times,
+            ties: Ties::One(table.tie(position)),
+        };
+        let mut grown = 0;
+        for (lane, places) in self.cells.lanes.iter_mut().zip(&self.stored.places) {
+            let operand = |place: &Place| match place {
+                Place::Nowhere => Operand::Null,
+                Place::Time => Operand::Time(times),
+                Place::Field(at) => match columns.get(*at) {
+                    Some(Some(column)) => Operand::Column(*column),
+                    _ => Operand::Null,
+                },
             };
-            let (when, value) = match selector {
-                Selector::First => &known.first,
-                _ => &known.last,
-            };
-            let by = scalar(value);
-            let is_time = matches!(
-                aggregate,
-                Aggregate::Select {
-                    value: Expr::Time,
-                    ..
+            grown += match places.as_slice() {
+                [] => lane.add(&self.runs, &[], &when),
+                [one] => lane.add(&self.runs, &[operand(one)], &when),
+                all => {
+                    let operands: Vec<Operand<'_>> = all.iter().map(operand).collect();
+                    lane.add(&self.runs, &operands, &when)
                 }
-            );
-            let new = Picked {
-                time: *when,
-                tie,
-                value: Some(if is_time {
-                    Scalar::Time(*when)
-                } else {
-                    by.clone()
-                }),
-                by,
             };
-            offer(kept, new, selector, rules);
         }
-        _ => {}
+        self.cells.charge(grown)
+    }
+}
+
+/// Rows that are looked at one by one before the end of a bucket is searched for.
+const NEAR_ROWS: usize = 16;
+
+/// Where the rows from `start` on end that are before a time; one row at least.
+fn end_of(times: &[i64], start: usize, end: usize, until: i64) -> usize {
+    let near = times.get(start + 1..end.min(start + 1 + NEAR_ROWS));
+    let near = near.unwrap_or_default();
+    if let Some(found) = near.iter().position(|time| *time >= until) {
+        return start + 1 + found;
+    }
+    let from = start + 1 + near.len();
+    let rest = times.get(from..end).unwrap_or_default();
+    from + rest.partition_point(|time| *time < until)
+}
+
+/// A block has at most 1024 rows, and merged rows of a series are fewer than 32 bits count.
+fn short(row: usize) -> u32 {
+    u32::try_from(row).unwrap_or(u32::MAX)
+}
+
+/// What is stored of one stretch of rows.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct One<'a> {
+    pub(super) at: usize,
+    pub(super) stretch: &'a Stretch,
+    /// `None` = of the time.
+    pub(super) field: Option<StoredField<'a>>,
+}
+
+impl One<'_> {
+    /// Adds it to an aggregate that is kept a value at a time.
+    pub(super) fn add(self, accumulator: &mut Accumulator, aggregate: &Aggregate, rules: Rules) {
+        let count = match self.field {
+            None => u64::from(self.stretch.rows),
+            Some(field) => field
+                .counts
+                .get(self.at)
+                .map_or(0, |count| u64::from(*count)),
+        };
+        if count == 0 {
+            return;
+        }
+        match accumulator {
+            Accumulator::Count(all) => *all += count,
+            Accumulator::Sum { .. } => {
+                if let Some(sum) = self.sum() {
+                    accumulator.add_sum(count, sum);
+                }
+            }
+            Accumulator::Extremes { .. } => {
+                if let Some((low, high)) = self.extremes(count) {
+                    let extremes = Accumulator::Extremes {
+                        low: Some(low),
+                        high: Some(high),
+                    };
+                    accumulator.join(extremes, aggregate, rules);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn sum(self) -> Option<Total> {
+        let of = |sums: StoredSums<'_>| match sums {
+            StoredSums::Narrow(sums) => sums.get(self.at).copied().map(i128::from),
+            StoredSums::Wide(sums) => sums.get(self.at).copied(),
+        };
+        Some(match self.field?.totals {
+            StoredTotals::Int { sum, .. } | StoredTotals::Unsigned { sum, .. } => {
+                Total::Integer(of(sum)?)
+            }
+            StoredTotals::Float { sum, .. } => Total::Float(*sum.get(self.at)?),
+            StoredTotals::Bool { .. } => return None,
+        })
+    }
+
+    fn extremes(self, count: u64) -> Option<(Scalar, Scalar)> {
+        let at = self.at;
+        let Some(field) = self.field else {
+            let (first, last) = (self.stretch.first_ns, self.stretch.last_ns);
+            return Some((Scalar::Time(first), Scalar::Time(last)));
+        };
+        Some(match field.totals {
+            StoredTotals::Int { min, max, .. } => {
+                (Scalar::Int(*min.get(at)?), Scalar::Int(*max.get(at)?))
+            }
+            StoredTotals::Unsigned { min, max, .. } => (
+                Scalar::Unsigned(*min.get(at)?),
+                Scalar::Unsigned(*max.get(at)?),
+            ),
+            StoredTotals::Float { min, max, .. } => {
+                (Scalar::Float(*min.get(at)?), Scalar::Float(*max.get(at)?))
+            }
+            StoredTotals::Bool { trues } => {
+                let trues = u64::from(*trues.get(at)?);
+                (Scalar::Bool(trues == count), Scalar::Bool(trues > 0))
+            }
+        })
     }
 }

@@ -22,9 +22,9 @@ pub(super) fn collect(plan: &Plan<'_>) -> Result<Sorted, Error> {
         .bucket
         .as_ref()
         .filter(|bucket| bucket.is_contiguous());
-    let extent = plan.inputs.extent(plan.snapshot, range, plan.context)?;
+    let extent = plan.inputs.extent(plan.snapshot, range)?;
     let (Some(bucket), Some((oldest, newest))) = (bucket, extent) else {
-        return plan.collect(range);
+        return plan.frame(plan.collect(range)?);
     };
     let newest_first = shape.order.descending;
     let wanted = plan.query.bound.overall.end();
@@ -44,7 +44,7 @@ pub(super) fn collect(plan: &Plan<'_>) -> Result<Sorted, Error> {
             let end = bucket.around(near).1.saturating_sub(1);
             (first, end.clamp(near, last))
         };
-        let (part, own) = plan.collect((from, to))?;
+        let (part, own) = plan.frame(plan.collect((from, to))?)?;
         charge.absorb(own);
         append(&mut whole, part);
         let is_done = if newest_first {

@@ -9,11 +9,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use nilometer_codec::PhysicalType;
 use rustc_hash::FxHashMap;
 
 use super::directory::GroupDirectory;
 use super::rollup::GroupRollups;
 use super::statistics::GroupStatistics;
+use super::unpacked::Unpacked;
 use crate::budget::{Charge, MemoryBudget, MemoryUse};
 use crate::disk::{Disk, DiskFile};
 use crate::error::Error;
@@ -43,6 +45,10 @@ pub(super) enum PartKind {
     Directory,
     Statistics,
     Rollups,
+    /// Of a column, by its number and type, what is known of each block; with first and last values or without.
+    Blocks(u32, PhysicalType, bool),
+    /// The same of each hour.
+    Hours(u32, PhysicalType, bool),
 }
 
 /// A decoded part of a group.
@@ -51,6 +57,8 @@ pub(super) enum CachedPart {
     Directory(Arc<GroupDirectory>),
     Statistics(Arc<GroupStatistics>),
     Rollups(Arc<GroupRollups>),
+    /// `None` = nothing is stored.
+    Unpacked(Option<Arc<Unpacked>>),
 }
 
 impl CachedPart {
@@ -59,6 +67,7 @@ impl CachedPart {
             Self::Directory(directory) => directory.memory(),
             Self::Statistics(statistics) => statistics.memory(),
             Self::Rollups(rollups) => rollups.memory(),
+            Self::Unpacked(unpacked) => unpacked.as_ref().map_or(0, |it| it.memory()),
         }
     }
 }

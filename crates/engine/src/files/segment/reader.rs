@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nilometer_codec::{ColumnBuf, crc32c, decode_page};
+use nilometer_codec::{ColumnBuf, PhysicalType, crc32c, decode_page};
 
 use super::cache::{CachedPart, PartKind, SegmentCache};
 use super::directory::GroupDirectory;
@@ -11,6 +11,7 @@ use super::footer::{self, GroupMeta, Part, SegmentKind, Tail};
 use super::meta::{Home, SegmentMeta, Window};
 use super::rollup::GroupRollups;
 use super::statistics::GroupStatistics;
+use super::unpacked::Unpacked;
 use super::{HEADER_BYTES, KIND, TAIL_BYTES};
 use crate::disk::{Disk, DiskFile, read_exact_at};
 use crate::error::{Error, Malformed};
@@ -241,6 +242,59 @@ impl Segment {
         })?;
         match part {
             CachedPart::Rollups(rollups) => Ok(Some(rollups)),
+            _ => Err(self.mixed_up(offset)),
+        }
+    }
+
+    /// What is stored of a column in each block of a group, with first and last values if `ends`; `None` = nothing is.
+    pub(crate) fn unpacked_blocks(
+        &self,
+        group: usize,
+        (column, kind): (u32, PhysicalType),
+        ends: bool,
+    ) -> Result<Option<Arc<Unpacked>>, Error> {
+        let offset = self.group(group)?.statistics_offset();
+        let part = self.part(group, PartKind::Blocks(column, kind, ends), || {
+            let Some(statistics) = self.statistics(group)? else {
+                return Ok(CachedPart::Unpacked(None));
+            };
+            let directory = self.directory(group)?;
+            let blocks = &directory.blocks;
+            let pages = statistics.column(column, kind, blocks.len());
+            let pages = pages.map_err(|what| what.at(&self.path, offset))?;
+            let pages = pages.unwrap_or_default();
+            let chunk = directory.chunk(column);
+            let has_page =
+                |at: usize| chunk.is_some_and(|it| it.lengths.get(at).is_some_and(|&n| n > 0));
+            let unpacked = Unpacked::of_blocks(kind, blocks, &pages, has_page, ends);
+            Ok(CachedPart::Unpacked(unpacked.map(Arc::new)))
+        })?;
+        match part {
+            CachedPart::Unpacked(unpacked) => Ok(unpacked),
+            _ => Err(self.mixed_up(offset)),
+        }
+    }
+
+    /// The same of each entry of a group's rollups.
+    pub(crate) fn unpacked_hours(
+        &self,
+        group: usize,
+        (column, kind): (u32, PhysicalType),
+        ends: bool,
+    ) -> Result<Option<Arc<Unpacked>>, Error> {
+        let offset = self.group(group)?.rollups_offset();
+        let part = self.part(group, PartKind::Hours(column, kind, ends), || {
+            let Some(rollups) = self.rollups(group)? else {
+                return Ok(CachedPart::Unpacked(None));
+            };
+            let all: Vec<usize> = (0..rollups.entries.len()).collect();
+            let hours = rollups.column(column, kind, &all);
+            let hours = hours.map_err(|what| what.at(&self.path, offset))?;
+            let unpacked = hours.and_then(|hours| Unpacked::of_hours(kind, &hours, ends));
+            Ok(CachedPart::Unpacked(unpacked.map(Arc::new)))
+        })?;
+        match part {
+            CachedPart::Unpacked(unpacked) => Ok(unpacked),
             _ => Err(self.mixed_up(offset)),
         }
     }

@@ -90,7 +90,7 @@ impl Summary {
 }
 
 impl Totals {
-    fn of(values: Statistics) -> Option<Self> {
+    pub(super) fn of(values: Statistics) -> Option<Self> {
         Some(match values {
             Statistics::Int { min, max, sum } => Self::Int { min, max, sum },
             Statistics::Unsigned { min, max, sum } => Self::Unsigned { min, max, sum },

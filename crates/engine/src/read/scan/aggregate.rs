@@ -10,6 +10,7 @@
 
 mod bucket;
 mod cover;
+mod fold;
 mod group;
 
 use std::ops::RangeInclusive;
@@ -17,21 +18,27 @@ use std::sync::Arc;
 
 use nilometer_codec::PhysicalType;
 
-use super::conflicts::Conflicts;
-use super::merge;
-use super::plan::{MORSEL_ROWS, OutputColumn, Source, estimate, find_sources, plan_columns};
+use super::conflicts::{Conflicts, extent as extent_of};
+use super::merge::{self, strictly_ascending};
+use super::output::Output;
+use super::plan::{
+    MORSEL_ROWS, OutputColumn, Source, estimate, extent, find_sources, plan_columns,
+};
 use super::request::ScanRequest;
 use super::series::find_series;
-use super::source::{GroupReader, Piece, RunCursor};
+use super::source::{GroupReader, Piece, Rows, RunCursor, strictly_ascending_times};
+use crate::batch::Column;
 use crate::catalogue::TagColumn;
 use crate::error::Error;
 use crate::moment::Moment;
 use crate::predicate::TagPredicate;
 use crate::sabotage::Sabotage;
 use crate::schema::{ColumnId, Duplicates, SeriesId, TableSchema};
-use bucket::Buckets;
+use bucket::ByBucket;
 use cover::{Step, cover};
 use group::Group;
+
+pub use fold::{Fold, FoldRows, Stretch};
 
 /// A morsel has this many times the rows of a scan's, because most of them are not decoded.
 const MORSEL_FACTOR: u64 = 4;
@@ -66,6 +73,7 @@ struct Plan {
     series: Vec<u32>,
     morsel_ends: Vec<usize>,
     sources: Vec<Source>,
+    rows_estimate: u64,
     /// Field columns to read, each once.
     fields: Vec<(ColumnId, PhysicalType)>,
     /// By requested field: position in `fields`.
@@ -226,6 +234,7 @@ impl Aggregation {
                 morsel_ends: (1..=morsels).map(|n| series.len() * n / morsels).collect(),
                 series,
                 sources,
+                rows_estimate: rows,
                 fields,
                 slots,
                 tags,
@@ -249,15 +258,40 @@ impl Aggregation {
         self.plan.tags.get(tag)?.as_ref()?.value(position)
     }
 
-    /// Aggregates one morsel, numbered from 0. A number past the last gives nothing.
-    pub fn read(&self, morsel: usize) -> Result<Aggregates, Error> {
+    /// Rows that may be added up, counting duplicates and the whole of blocks at the edges.
+    pub fn rows_estimate(&self) -> u64 {
+        self.plan.rows_estimate
+    }
+
+    /// First and last time that its rows may have; `None` = there are none. Neither need have a row.
+    pub fn extent(&self) -> Option<(i64, i64)> {
+        extent(&self.plan.sources, &self.plan.series, &self.plan.time)
+    }
+
+    /// The types of the fields that are given to a [`Fold`]: those of the request, each once.
+    pub fn kinds(&self) -> impl Iterator<Item = PhysicalType> {
+        self.plan.fields.iter().map(|(_, kind)| *kind)
+    }
+
+    /// Gives the rows of one morsel, numbered from 0, to who adds them up. A number past the last gives nothing.
+    pub fn fold<F: Fold>(&self, morsel: usize, fold: &mut F) -> Result<AggregateSources, F::Error> {
         let ends = &self.plan.morsel_ends;
         let end = ends.get(morsel).copied().unwrap_or(0);
         let start = match morsel {
             0 => 0,
             n => ends.get(n - 1).copied().unwrap_or(end),
         };
-        Morsel::new(&self.plan, start..end.max(start)).read()
+        Morsel::new(&self.plan, start..end.max(start), fold.wants_ends()).read(fold)
+    }
+
+    /// Aggregates one morsel, numbered from 0. A number past the last gives nothing.
+    pub fn read(&self, morsel: usize) -> Result<Aggregates, Error> {
+        let mut by_bucket = ByBucket::new(&self.plan);
+        let used = self.fold(morsel, &mut by_bucket)?;
+        Ok(Aggregates {
+            rows: by_bucket.finish(),
+            used,
+        })
     }
 
     /// Aggregates all morsels, one after another.
@@ -276,28 +310,32 @@ impl Aggregation {
 struct Morsel<'a> {
     plan: &'a Plan,
     positions: std::ops::Range<usize>,
-    /// By source; `None` = a run.
+    /// By source; `None` = a run, or a group without rows of these series.
     groups: Vec<Option<Group<'a>>>,
     used: AggregateSources,
+    stretches: Vec<Stretch>,
 }
 
 impl<'a> Morsel<'a> {
-    fn new(plan: &'a Plan, positions: std::ops::Range<usize>) -> Self {
+    fn new(plan: &'a Plan, positions: std::ops::Range<usize>, ends: bool) -> Self {
         let series = plan.series.get(positions.clone()).unwrap_or_default();
+        let span = series.first().zip(series.last());
         let groups = plan.sources.iter().map(|source| match source {
             Source::Group {
                 segment,
                 group,
                 directory,
                 mask,
-            } => Some(Group::new(
-                segment,
-                *group,
-                directory,
-                mask,
-                series,
-                &plan.fields,
-            )),
+            } => {
+                let (first, last) = span?;
+                let blocks = &directory.blocks;
+                let is_apart = blocks
+                    .first()
+                    .is_none_or(|block| block.first_series > *last)
+                    || blocks.last().is_none_or(|block| block.last_series < *first);
+                let group = || Group::new(segment, *group, directory, mask, &plan.fields, ends);
+                (!is_apart).then(group)
+            }
             Source::Run { .. } => None,
         });
         Self {
@@ -305,13 +343,16 @@ impl<'a> Morsel<'a> {
             positions,
             groups: groups.collect(),
             used: AggregateSources::default(),
+            stretches: Vec::new(),
         }
     }
 
-    fn read(mut self) -> Result<Aggregates, Error> {
+    fn read<F: Fold>(mut self, fold: &mut F) -> Result<AggregateSources, F::Error> {
         let plan = self.plan;
         let series = plan.series.get(self.positions.clone()).unwrap_or_default();
-        let steps = self.plan_steps(series)?;
+        let steps = self.plan_steps(series, fold)?;
+        let groups = self.groups.iter().flatten();
+        fold.hold(groups.map(|group| group.bytes_needed(&plan.fields)).sum())?;
         let mut readers = Vec::new();
         for group in &mut self.groups {
             let reader = match group {
@@ -320,35 +361,15 @@ impl<'a> Morsel<'a> {
             };
             readers.push(reader);
         }
-        let mut rows = Vec::new();
-        let is_as_asked = plan.slots.iter().copied().eq(0..plan.fields.len());
         for ((position, &id), steps) in self.positions.clone().zip(series).zip(steps) {
-            let mut buckets = Buckets::new(&plan.fields, plan.bucket_ns);
-            self.add_up(id, steps, &mut readers, &mut buckets)?;
-            for (bucket, count, fields) in buckets.finish() {
-                let fields = if is_as_asked {
-                    fields
-                } else {
-                    let slots = plan.slots.iter();
-                    slots.map(|&slot| fields.get(slot)?.clone()).collect()
-                };
-                rows.push(AggregateRow {
-                    series: SeriesId(id),
-                    position,
-                    bucket,
-                    rows: count,
-                    fields,
-                });
-            }
+            self.add_up((position, id), steps, &mut readers, fold)?;
         }
-        Ok(Aggregates {
-            rows,
-            used: self.used,
-        })
+        fold.hold(0)?;
+        Ok(self.used)
     }
 
     /// By series, what to do in the order of sources.
-    fn plan_steps(&mut self, series: &[u32]) -> Result<Vec<Vec<Step>>, Error> {
+    fn plan_steps(&mut self, series: &[u32], fold: &impl Fold) -> Result<Vec<Vec<Step>>, Error> {
         let plan = self.plan;
         let mut runs = Vec::new();
         for (rank, source) in plan.sources.iter().enumerate() {
@@ -363,29 +384,27 @@ impl<'a> Morsel<'a> {
             for (rank, cursor, mask) in &mut runs {
                 let before = pieces.len();
                 cursor.take(id, *rank, &plan.time, &mut pieces);
-                let mut new = pieces.split_off(before);
-                new.retain_mut(|piece| mask.is_empty() || piece.hide(id, mask));
-                pieces.append(&mut new);
+                if !mask.is_empty() {
+                    let mut new = pieces.split_off(before);
+                    new.retain_mut(|piece| piece.hide(id, mask));
+                    pieces.append(&mut new);
+                }
             }
             let conflicts = match plan.duplicates {
                 Duplicates::Keep => Conflicts::default(),
-                Duplicates::Last | Duplicates::Unique => {
-                    let groups = self.groups.iter().enumerate();
-                    let groups = groups.filter_map(|(rank, group)| Some((rank, group.as_ref()?)));
-                    let blocks = groups.flat_map(|(rank, group)| {
-                        let blocks = group.blocks_of(id).filter_map(|at| group.block(at));
-                        blocks.map(move |block| (rank, block))
-                    });
-                    Conflicts::of(&plan.time, blocks, &pieces)
-                }
+                Duplicates::Last | Duplicates::Unique => self.conflicts(id, &pieces),
             };
             let mut pieces = pieces.into_iter().peekable();
             let mut steps = Vec::new();
             for (rank, group) in self.groups.iter_mut().enumerate() {
                 if let Some(group) = group {
-                    cover(id, rank, plan, group, &conflicts, &mut steps)?;
+                    cover(id, rank, (plan, fold), group, &conflicts, &mut steps)?;
                 } else if let Some(piece) = pieces.next_if(|piece| piece.rank == rank) {
-                    steps.push(Step::Piece(piece));
+                    let is_alone = plan.duplicates == Duplicates::Keep
+                        || (strictly_ascending(&piece)
+                            && extent_of(&piece)
+                                .is_some_and(|(first, last)| !conflicts.touches(first, last)));
+                    steps.push(Step::Piece { piece, is_alone });
                 }
             }
             all.push(steps);
@@ -393,58 +412,177 @@ impl<'a> Morsel<'a> {
         Ok(all)
     }
 
-    fn add_up(
+    /// Where several sources may have rows of one time of a series.
+    fn conflicts(&self, series: u32, pieces: &[Piece]) -> Conflicts {
+        let groups = self.groups.iter().enumerate();
+        let groups = groups.filter_map(|(rank, group)| Some((rank, group.as_ref()?)));
+        let groups = groups.filter(|(_, group)| !group.blocks_of(series).is_empty());
+        if groups.clone().count() + pieces.len() < 2 {
+            return Conflicts::default();
+        }
+        let blocks = groups.flat_map(|(rank, group)| {
+            let blocks = group.blocks_of(series).filter_map(|at| group.block(at));
+            blocks.map(move |block| (rank, block))
+        });
+        Conflicts::of(&self.plan.time, blocks, pieces)
+    }
+
+    fn add_up<F: Fold>(
         &mut self,
-        series: u32,
+        (position, series): (usize, u32),
         steps: Vec<Step>,
         readers: &mut [Option<GroupReader>],
-        buckets: &mut Buckets,
-    ) -> Result<(), Error> {
+        fold: &mut F,
+    ) -> Result<(), F::Error> {
         let plan = self.plan;
         // Rows of all sources, which may have to be merged.
         let mut together = Vec::new();
         for step in steps {
-            let piece = match step {
-                Step::Hour { source, entry } => {
-                    if let Some(Some(group)) = self.groups.get(source) {
-                        self.used.rollups += 1;
-                        group.add_hour(entry, buckets);
-                    }
-                    continue;
+            match step {
+                Step::Hours { source, entries } => {
+                    let Some(Some(group)) = self.groups.get(source) else {
+                        continue;
+                    };
+                    self.used.rollups += entries.len() as u64;
+                    let hours = group.hour_entries().get(entries.clone());
+                    self.stretches.clear();
+                    let hours = hours.unwrap_or_default().iter();
+                    self.stretches.extend(hours.map(|hour| Stretch {
+                        first_ns: hour.min_time,
+                        last_ns: hour.max_time,
+                        rows: hour.rows,
+                    }));
+                    let mut fields = Vec::with_capacity(plan.fields.len());
+                    group.of_hours(&entries, &mut fields);
+                    fold.stored(position, &self.stretches, &fields)?;
                 }
-                Step::Block { source, block } => {
-                    if let Some(Some(group)) = self.groups.get(source) {
-                        self.used.statistics += 1;
-                        group.add_block(block, buckets);
-                    }
-                    continue;
+                Step::Blocks { source, blocks } => {
+                    let Some(Some(group)) = self.groups.get(source) else {
+                        continue;
+                    };
+                    self.used.statistics += blocks.len() as u64;
+                    let own = group.directory.blocks.get(blocks.clone());
+                    self.stretches.clear();
+                    let own = own.unwrap_or_default().iter();
+                    self.stretches.extend(own.map(|block| Stretch {
+                        first_ns: block.min_time,
+                        last_ns: block.max_time,
+                        rows: block.rows,
+                    }));
+                    let mut fields = Vec::with_capacity(plan.fields.len());
+                    group.of_blocks(&blocks, &mut fields);
+                    fold.stored(position, &self.stretches, &fields)?;
                 }
                 Step::Rows {
                     source,
                     block,
                     rows,
+                    is_alone,
                 } => {
                     let (Some(Some(group)), Some(Some(reader))) =
                         (self.groups.get(source), readers.get_mut(source))
                     else {
                         continue;
                     };
-                    match group.decode(reader, block, series, &plan.time, rows, source)? {
-                        Some(piece) => piece,
-                        None => continue,
+                    if is_alone
+                        && let Some(view) = reader.view(block)?
+                        && let Some(mut range) = view.rows_of(series, &plan.time)
+                    {
+                        if let Some(rows) = &rows {
+                            range = range.start.max(rows.start)..range.end.min(rows.end);
+                        }
+                        let own = view.times.get(range.clone()).unwrap_or_default();
+                        let keeps = plan.duplicates == Duplicates::Keep;
+                        if keeps || strictly_ascending_times(own) {
+                            self.used.rows += range.len() as u64;
+                            let rows = FoldRows {
+                                times: view.times,
+                                columns: &view.columns,
+                                range,
+                            };
+                            fold.rows(position, rows)?;
+                            continue;
+                        }
                     }
+                    let piece = group.decode(reader, block, series, &plan.time, rows, source)?;
+                    self.give_or_keep(piece, position, &mut together, fold)?;
                 }
-                Step::Piece(piece) => piece,
-            };
-            if plan.duplicates == Duplicates::Keep {
-                self.used.rows += buckets.add_pieces(vec![piece], plan);
-            } else {
-                together.push(piece);
+                Step::Piece { piece, is_alone } if is_alone => {
+                    self.give(vec![piece], position, fold)?;
+                }
+                Step::Piece { piece, .. } => {
+                    self.give_or_keep(Some(piece), position, &mut together, fold)?;
+                }
             }
         }
         if !together.is_empty() {
-            self.used.rows += buckets.add_pieces(together, plan);
+            self.give(together, position, fold)?;
         }
         Ok(())
+    }
+
+    /// Gives rows that are not merged with others, and puts those aside that are.
+    fn give_or_keep<F: Fold>(
+        &mut self,
+        piece: Option<Piece>,
+        position: usize,
+        together: &mut Vec<Piece>,
+        fold: &mut F,
+    ) -> Result<(), F::Error> {
+        match piece {
+            None => Ok(()),
+            Some(piece) if self.plan.duplicates == Duplicates::Keep => {
+                self.give(vec![piece], position, fold)
+            }
+            Some(piece) => {
+                together.push(piece);
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives rows, merged as the table says.
+    fn give<F: Fold>(
+        &mut self,
+        pieces: Vec<Piece>,
+        position: usize,
+        fold: &mut F,
+    ) -> Result<(), F::Error> {
+        let plan = self.plan;
+        self.used.rows += pieces.iter().map(|it| it.rows.len() as u64).sum::<u64>();
+        if let [
+            Piece {
+                data,
+                rows: Rows::Range(range),
+                ..
+            },
+        ] = pieces.as_slice()
+        {
+            let times = data.times();
+            let own = times.get(range.clone()).unwrap_or_default();
+            if plan.duplicates == Duplicates::Keep || strictly_ascending_times(own) {
+                let fields = 0..plan.fields.len();
+                let columns = fields.map(|at| Some(data.column(at)?.as_ref()));
+                let rows = FoldRows {
+                    times,
+                    columns: &columns.collect::<Vec<_>>(),
+                    range: range.clone(),
+                };
+                return fold.rows(position, rows);
+            }
+        }
+        let mut output = Output::new(&plan.fields);
+        merge::append(pieces, 0, plan.duplicates, &mut output);
+        let merged = output.take_rows(plan.table.id, &[0]);
+        let columns = plan.fields.iter().map(|(id, _)| {
+            let column = merged.columns.iter().find(|column| column.id == *id);
+            column.map(Column::as_ref)
+        });
+        let rows = FoldRows {
+            times: &merged.times,
+            columns: &columns.collect::<Vec<_>>(),
+            range: 0..merged.rows(),
+        };
+        fold.rows(position, rows)
     }
 }

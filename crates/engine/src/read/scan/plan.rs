@@ -313,6 +313,42 @@ pub(super) fn estimate(sources: &[Source], series: &[u32], time: &RangeInclusive
         .sum()
 }
 
+/// First and last time that rows of these series in a range may have, to the block; `None` = there are none.
+pub(super) fn extent(
+    sources: &[Source],
+    series: &[u32],
+    time: &RangeInclusive<i64>,
+) -> Option<(i64, i64)> {
+    let mut extent: Option<(i64, i64)> = None;
+    let mut add = |first: i64, last: i64| {
+        if first <= *time.end() && last >= *time.start() {
+            let (first, last) = (first.max(*time.start()), last.min(*time.end()));
+            let known = extent.unwrap_or((first, last));
+            extent = Some((known.0.min(first), known.1.max(last)));
+        }
+    };
+    for source in sources {
+        match source {
+            Source::Run { run, .. } => {
+                let times = run.times();
+                add(*times.start(), *times.end());
+            }
+            Source::Group { directory, .. } => {
+                let blocks = &directory.blocks;
+                if series.len() * BLOCKS_PER_SEARCH < blocks.len() {
+                    let own = series.iter().flat_map(|&id| directory.blocks_of(id));
+                    let own = own.filter_map(|at| blocks.get(at));
+                    own.for_each(|block| add(block.min_time, block.max_time));
+                } else {
+                    let all = blocks.iter();
+                    all.for_each(|block| add(block.min_time, block.max_time));
+                }
+            }
+        }
+    }
+    extent
+}
+
 /// Whether a block's statistics say what its values are, bit for bit.
 pub(super) fn is_number(kind: PhysicalType) -> bool {
     !matches!(kind, PhysicalType::Text | PhysicalType::Bytes)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use nilometer_codec::{ColumnBuf, PhysicalType};
+use nilometer_codec::{ColumnBuf, ColumnRef, PhysicalType};
 
 use super::counters::GroupRead;
 use crate::batch::{Column, Validity, Values};
@@ -272,6 +272,7 @@ pub(crate) struct GroupReader {
     given: Given,
     page: ColumnBuf,
     decoded: Option<Decoded>,
+    viewed: Viewed,
 }
 
 /// Columns of blocks that were decoded before the rest of their block, by block and by column of the reader.
@@ -426,6 +427,7 @@ impl GroupReader {
             given,
             page: ColumnBuf::default(),
             decoded: None,
+            viewed: Viewed::default(),
         })
     }
 
@@ -612,6 +614,133 @@ impl GroupReader {
     }
 }
 
+/// A block's columns where they were decoded to.
+#[derive(Debug, Default)]
+struct Viewed {
+    block: Option<usize>,
+    /// By column of the reader.
+    pages: Vec<ColumnBuf>,
+    /// Whether the block has the column.
+    is_there: Vec<bool>,
+    /// The stored bytes of the page of times: those of blocks of other series are often the same.
+    time_bytes: Vec<u8>,
+}
+
+/// A block of one series as it was decoded.
+#[derive(Debug)]
+pub(crate) struct View<'a> {
+    entry: BlockEntry,
+    pub(crate) times: &'a [i64],
+    /// By field of the scan; `None` = null in every row.
+    pub(crate) columns: Vec<Option<ColumnRef<'a>>>,
+}
+
+impl View<'_> {
+    /// Rows of the series in the time range.
+    pub(crate) fn rows_of(
+        &self,
+        series: u32,
+        time: &RangeInclusive<i64>,
+    ) -> Option<std::ops::Range<usize>> {
+        if self.entry.first_series != series {
+            return None;
+        }
+        let whole = *time.start() <= self.entry.min_time && self.entry.max_time <= *time.end();
+        if whole {
+            return Some(0..self.times.len());
+        }
+        let start = self.times.partition_point(|at| at < time.start());
+        let end = self.times.partition_point(|at| at <= time.end());
+        (start < end).then_some(start..end)
+    }
+}
+
+impl GroupReader {
+    /// The same as [`Self::decode`] of a block of one series, without a copy of its values; `None` = it has several series,
+    /// or a column of it has to be converted.
+    pub(crate) fn view(&mut self, at: usize) -> Result<Option<View<'_>>, Error> {
+        let Some(&entry) = self.directory.blocks.get(at) else {
+            return Ok(None);
+        };
+        if entry.is_shared() || !self.given.is_empty() {
+            return Ok(None);
+        }
+        if self.viewed.block != Some(at) {
+            self.viewed.block = None;
+            // The last column is the page of series, which a block of one has not.
+            let columns = self.columns.len().saturating_sub(1);
+            self.viewed.pages.resize_with(columns, ColumnBuf::default);
+            self.viewed.is_there.clear();
+            for index in 0..columns {
+                let Some(is_there) = self.view_column(index, at, entry.rows as usize)? else {
+                    return Ok(None);
+                };
+                self.viewed.is_there.push(is_there);
+            }
+            self.viewed.block = Some(at);
+        }
+        let viewed = &self.viewed;
+        let mut pages = viewed.pages.iter().zip(&viewed.is_there);
+        let times = match pages.next() {
+            Some((times, true)) => times.i64s(),
+            _ => {
+                return Err(Error::corrupt(
+                    self.segment.path(),
+                    0,
+                    "a block has no times",
+                ));
+            }
+        };
+        let columns = pages.map(|(page, is_there)| is_there.then(|| page.as_column()));
+        Ok(Some(View {
+            entry,
+            times,
+            columns: columns.collect(),
+        }))
+    }
+
+    /// Decodes a column to its place; false = the block does not have it, `None` = it is of another type.
+    fn view_column(&mut self, index: usize, at: usize, rows: usize) -> Result<Option<bool>, Error> {
+        let (Some(&(column, kind)), Some(page)) =
+            (self.columns.get(index), self.viewed.pages.get_mut(index))
+        else {
+            return Ok(Some(false));
+        };
+        let chunk = self.directory.chunk(column);
+        let Some((stored_kind, (offset, length))) = chunk.and_then(|c| Some((c.kind, c.page(at)?)))
+        else {
+            return Ok(Some(false));
+        };
+        if stored_kind != kind {
+            return Ok(None);
+        }
+        let bytes = stored(&self.segment, self.spans.get(index), offset, length)?;
+        if column == TIME_PAGE {
+            if self.viewed.time_bytes == bytes && page.rows() == rows {
+                return Ok(Some(true));
+            }
+            self.viewed.time_bytes.clear();
+        }
+        self.segment.decode_page(bytes, offset, page)?;
+        if page.rows() != rows || page.physical_type() != stored_kind {
+            return Err(Error::corrupt(
+                self.segment.path(),
+                offset,
+                "a page has another type or row count than its directory says",
+            ));
+        }
+        if column == TIME_PAGE {
+            self.viewed.time_bytes.extend_from_slice(bytes);
+        }
+        Ok(Some(true))
+    }
+}
+
+/// Whether no two of some times are one.
+pub(super) fn strictly_ascending_times(times: &[i64]) -> bool {
+    times.is_sorted_by(|a, b| a < b)
+}
+
 /// Positions of the blocks that may have a row of these series in a range of time.
 pub(super) fn needed_blocks(
     directory: &GroupDirectory,
@@ -679,10 +808,7 @@ fn fetch(
         return Ok(Vec::new());
     };
     let mut ranges: Vec<(u64, u64)> = Vec::new();
-    for &block in blocks {
-        let Some((offset, length)) = chunk.page(block) else {
-            continue;
-        };
+    for (offset, length) in chunk.pages(blocks) {
         let end = offset + u64::from(length);
         match ranges.last_mut() {
             Some((_, last_end)) if offset <= *last_end + GAP_BYTES_MAX => *last_end = end,

@@ -3,6 +3,8 @@
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use arrow_array::StringArray;
+
 use super::Snapshot;
 use crate::catalogue::{Layers, TagColumn};
 use crate::error::Error;
@@ -18,6 +20,16 @@ impl SeriesTag {
     /// The value of the series at a position among those that were asked for; `None` = it has no such tag.
     pub fn value(&self, position: usize) -> Option<&str> {
         self.0.as_ref()?.value(position)
+    }
+
+    /// The place among [`Self::values`] of that value; `None` = it has no such tag.
+    pub fn code(&self, position: usize) -> Option<u32> {
+        self.0.as_ref()?.code(position)
+    }
+
+    /// The values that the series have, each once, in no order; `None` = none of them has the tag.
+    pub fn values(&self) -> Option<&Arc<StringArray>> {
+        self.0.as_ref().map(|tag| &tag.values)
     }
 }
 

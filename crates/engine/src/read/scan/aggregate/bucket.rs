@@ -1,20 +1,18 @@
 //! Buckets of one series while they fill: from summaries of whole stretches, and from rows.
 
-use std::ops::Range;
-
 use nilometer_codec::stats::statistics;
-use nilometer_codec::{BLOCK_ROWS_MAX, PhysicalType};
+use nilometer_codec::{BLOCK_ROWS_MAX, PhysicalType, ValuesRef};
 use rustc_hash::FxHashMap;
 
-use super::{AggregateSum, AggregateValue, FieldAggregate, Plan, merge};
-use crate::batch::{Column, Strings, Values};
-use crate::scan::output::Output;
-use crate::scan::source::{Piece, Rows};
-use crate::schema::ColumnId;
-use crate::segment::{Summary, Totals};
+use super::{
+    AggregateRow, AggregateSum, AggregateValue, FieldAggregate, Fold, FoldRows, Plan, Stretch,
+};
+use crate::error::Error;
+use crate::schema::{ColumnId, SeriesId};
+use crate::segment::{HOUR_NS, Moment, StoredField, StoredSums, StoredTotals, Summary, Totals};
 
 /// When the bucket of a time starts.
-pub(super) fn bucket_of(time: i64, bucket_ns: Option<i64>) -> i64 {
+fn bucket_of(time: i64, bucket_ns: Option<i64>) -> i64 {
     bucket_ns.map_or(i64::MIN, |width| {
         let number = time.div_euclid(width);
         number.checked_mul(width).unwrap_or(i64::MIN)
@@ -30,9 +28,145 @@ fn end_of(time: i64, bucket_ns: Option<i64>) -> i64 {
     })
 }
 
+/// Rows of an aggregation: one for each series and bucket.
+#[derive(Debug)]
+pub(super) struct ByBucket<'a> {
+    plan: &'a Plan,
+    /// The series that is added up now.
+    position: usize,
+    buckets: Buckets,
+    rows: Vec<AggregateRow>,
+}
+
+impl<'a> ByBucket<'a> {
+    pub(super) fn new(plan: &'a Plan) -> Self {
+        Self {
+            plan,
+            position: 0,
+            buckets: Buckets::new(&plan.fields, plan.bucket_ns),
+            rows: Vec::new(),
+        }
+    }
+
+    fn turn_to(&mut self, position: usize) {
+        if position != self.position {
+            self.end_series();
+            self.position = position;
+        }
+    }
+
+    fn end_series(&mut self) {
+        let plan = self.plan;
+        let next = Buckets::new(&plan.fields, plan.bucket_ns);
+        let series = plan.series.get(self.position).copied().unwrap_or(0);
+        let is_as_asked = plan.slots.iter().copied().eq(0..plan.fields.len());
+        for (bucket, rows, fields) in std::mem::replace(&mut self.buckets, next).finish() {
+            let fields = if is_as_asked {
+                fields
+            } else {
+                let slots = plan.slots.iter();
+                slots.map(|&slot| fields.get(slot)?.clone()).collect()
+            };
+            self.rows.push(AggregateRow {
+                series: SeriesId(series),
+                position: self.position,
+                bucket,
+                rows,
+                fields,
+            });
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Vec<AggregateRow> {
+        self.end_series();
+        self.rows
+    }
+}
+
+impl Fold for ByBucket<'_> {
+    type Error = Error;
+
+    fn is_one(&self, first: i64, last: i64) -> bool {
+        let width = self.plan.bucket_ns;
+        bucket_of(first, width) == bucket_of(last, width)
+    }
+
+    fn takes_hours(&self) -> bool {
+        self.plan.bucket_ns.is_none_or(|width| width >= HOUR_NS)
+    }
+
+    fn wants_ends(&self) -> bool {
+        true
+    }
+
+    fn hold(&mut self, _bytes: usize) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn stored(
+        &mut self,
+        position: usize,
+        stretches: &[Stretch],
+        fields: &[Option<StoredField<'_>>],
+    ) -> Result<(), Error> {
+        self.turn_to(position);
+        for (at, stretch) in stretches.iter().enumerate() {
+            let summaries = fields.iter().map(|field| summary_of(field.as_ref()?, at));
+            let rows = u64::from(stretch.rows);
+            self.buckets.add(stretch.first_ns, rows, summaries);
+        }
+        Ok(())
+    }
+
+    fn rows(&mut self, position: usize, rows: FoldRows<'_>) -> Result<(), Error> {
+        self.turn_to(position);
+        self.buckets.add_rows(&rows);
+        Ok(())
+    }
+}
+
+fn summary_of(field: &StoredField<'_>, at: usize) -> Option<Summary> {
+    let count = field.counts.get(at).copied().filter(|count| *count > 0)?;
+    let moment = |ends: &[(i64, u64)]| {
+        let &(time, bits) = ends.get(at)?;
+        Some(Moment { time, bits })
+    };
+    let sum_of = |sums: StoredSums<'_>| match sums {
+        StoredSums::Narrow(sums) => sums.get(at).copied().map(i128::from),
+        StoredSums::Wide(sums) => sums.get(at).copied(),
+    };
+    let totals = match field.totals {
+        StoredTotals::Int { min, max, sum } => Totals::Int {
+            min: *min.get(at)?,
+            max: *max.get(at)?,
+            sum: sum_of(sum)?,
+        },
+        StoredTotals::Unsigned { min, max, sum } => Totals::Unsigned {
+            min: *min.get(at)?,
+            max: *max.get(at)?,
+            sum: sum_of(sum)?.cast_unsigned(),
+        },
+        StoredTotals::Float { min, max, sum } => Totals::Float {
+            min: *min.get(at)?,
+            max: *max.get(at)?,
+            sum: *sum.get(at)?,
+            non_finite: false,
+        },
+        StoredTotals::Bool { trues } => Totals::Bool {
+            trues: u64::from(*trues.get(at)?),
+        },
+    };
+    Some(Summary {
+        count: u64::from(count),
+        first: moment(field.first)?,
+        last: moment(field.last)?,
+        totals,
+    })
+}
+
 /// Buckets in the order of their first row.
 #[derive(Debug)]
-pub(super) struct Buckets {
+struct Buckets {
     kinds: Vec<(ColumnId, PhysicalType)>,
     bucket_ns: Option<i64>,
     /// Start and number of rows.
@@ -63,7 +197,7 @@ struct TextKnown {
 }
 
 impl Buckets {
-    pub(super) fn new(fields: &[(ColumnId, PhysicalType)], bucket_ns: Option<i64>) -> Self {
+    fn new(fields: &[(ColumnId, PhysicalType)], bucket_ns: Option<i64>) -> Self {
         Self {
             kinds: fields.to_vec(),
             bucket_ns,
@@ -100,12 +234,7 @@ impl Buckets {
     }
 
     /// Adds rows of one bucket that only their summaries stand for, by field.
-    pub(super) fn add(
-        &mut self,
-        time: i64,
-        rows: u64,
-        summaries: impl Iterator<Item = Option<Summary>>,
-    ) {
+    fn add(&mut self, time: i64, rows: u64, summaries: impl Iterator<Item = Option<Summary>>) {
         for (cell, summary) in self.bucket(time, rows).iter_mut().zip(summaries) {
             if let Some(summary) = summary {
                 join(cell, summary);
@@ -113,44 +242,9 @@ impl Buckets {
         }
     }
 
-    /// Adds rows, merged as the table says; returns how many were looked at.
-    pub(super) fn add_pieces(&mut self, pieces: Vec<Piece>, plan: &Plan) -> u64 {
-        let rows = pieces.iter().map(|piece| piece.rows.len() as u64).sum();
-        if let [
-            Piece {
-                data,
-                rows: Rows::Range(range),
-                ..
-            },
-        ] = pieces.as_slice()
-        {
-            let times = data.times();
-            let own = times.get(range.clone()).unwrap_or_default();
-            let is_keep = plan.duplicates == crate::schema::Duplicates::Keep;
-            if is_keep || own.is_sorted_by(|a, b| a < b) {
-                self.add_rows(times, range.clone(), |field| data.column(field));
-                return rows;
-            }
-        }
-        let mut output = Output::new(&self.kinds);
-        merge::append(pieces, 0, plan.duplicates, &mut output);
-        let merged = output.take_rows(plan.table.id, &[0]);
-        let kinds = self.kinds.clone();
-        let column = |field: usize| {
-            let (id, _) = kinds.get(field)?;
-            merged.columns.iter().find(|column| column.id == *id)
-        };
-        self.add_rows(&merged.times, 0..merged.rows(), column);
-        rows
-    }
-
     /// Adds rows that ascend in time.
-    fn add_rows<'c>(
-        &mut self,
-        times: &[i64],
-        rows: Range<usize>,
-        column: impl Fn(usize) -> Option<&'c Column>,
-    ) {
+    fn add_rows(&mut self, given: &FoldRows<'_>) {
+        let (times, rows) = (given.times, given.range.clone());
         let mut start = rows.start;
         while let Some(&time) = times.get(start).filter(|_| start < rows.end) {
             let last = end_of(time, self.bucket_ns);
@@ -159,13 +253,15 @@ impl Buckets {
             let end = start + length.clamp(1, BLOCK_ROWS_MAX);
             let mut bitmap = std::mem::take(&mut self.bitmap);
             let cells = self.bucket(time, (end - start) as u64);
-            for (at, field) in cells.iter_mut().enumerate() {
-                let Some(column) = column(at) else { continue };
-                let own = times.get(start..end).unwrap_or_default();
-                if let Values::Text(strings) | Values::Bytes(strings) = &column.values {
+            let own = times.get(start..end).unwrap_or_default();
+            for (field, column) in cells.iter_mut().zip(given.columns) {
+                let Some(column) = column else { continue };
+                if let ValuesRef::Text { offsets, bytes } | ValuesRef::Bytes { offsets, bytes } =
+                    column.values
+                {
                     for (row, &time) in (start..end).zip(own) {
-                        if column.validity.is_valid(row) {
-                            join_text(field, time, strings, row);
+                        if column.is_present(row) {
+                            join_text(field, time, text_at(offsets, bytes, row));
                         }
                     }
                     continue;
@@ -182,7 +278,7 @@ impl Buckets {
     }
 
     /// Start, number of rows and aggregates by field, in the order of time.
-    pub(super) fn finish(mut self) -> Vec<(i64, u64, Vec<Option<FieldAggregate>>)> {
+    fn finish(mut self) -> Vec<(i64, u64, Vec<Option<FieldAggregate>>)> {
         let mut order: Vec<usize> = (0..self.found.len()).collect();
         order.sort_by_key(|&at| self.found.get(at).map(|bucket| bucket.0));
         let width = self.kinds.len();
@@ -207,8 +303,14 @@ fn join(field: &mut Option<Known>, summary: Summary) {
     }
 }
 
-fn join_text(field: &mut Option<Known>, time: i64, strings: &Strings, row: usize) {
-    let value = strings.get(row);
+fn text_at<'a>(offsets: &[u32], bytes: &'a [u8], row: usize) -> &'a [u8] {
+    let (Some(&start), Some(&end)) = (offsets.get(row), offsets.get(row + 1)) else {
+        return &[];
+    };
+    bytes.get(start as usize..end as usize).unwrap_or_default()
+}
+
+fn join_text(field: &mut Option<Known>, time: i64, value: &[u8]) {
     let Some(Known::Text(known)) = field else {
         *field = Some(Known::Text(Box::new(TextKnown {
             count: 1,

@@ -3,30 +3,34 @@
 use std::ops::Range;
 
 use super::Plan;
-use super::bucket::bucket_of;
+use super::fold::Fold;
 use super::group::Group;
 use crate::error::Error;
 use crate::sabotage::Sabotage;
 use crate::scan::conflicts::Conflicts;
 use crate::scan::source::Piece;
 use crate::schema::Duplicates;
-use crate::segment::HOUR_NS;
 
 /// A part of a series' rows and how it is had. Sources are numbered as in the plan.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// A rollup stands for them.
-    Hour { source: usize, entry: usize },
-    /// The statistics of a block stand for them.
-    Block { source: usize, block: usize },
+    /// Rollups stand for them.
+    Hours {
+        source: usize,
+        entries: Range<usize>,
+    },
+    /// The statistics of blocks stand for them.
+    Blocks { source: usize, blocks: Range<usize> },
     /// Rows of a block, all of the series without a range.
     Rows {
         source: usize,
         block: usize,
         rows: Option<Range<usize>>,
+        /// No other source has rows of the series in their times, and no delete touches them.
+        is_alone: bool,
     },
     /// Rows in memory.
-    Piece(Piece),
+    Piece { piece: Piece, is_alone: bool },
 }
 
 /// Rows of a series in blocks of its own, counted from the first: a block or an hour of them.
@@ -40,31 +44,56 @@ struct Stretch {
     at: usize,
 }
 
+/// Adds a step, to the one before it if that goes up to it.
+fn push(steps: &mut Vec<Step>, step: Step) {
+    match (steps.last_mut(), &step) {
+        (
+            Some(Step::Hours { source, entries }),
+            Step::Hours {
+                source: own,
+                entries: next,
+            },
+        ) if source == own && entries.end == next.start => entries.end = next.end,
+        (
+            Some(Step::Blocks { source, blocks }),
+            Step::Blocks {
+                source: own,
+                blocks: next,
+            },
+        ) if source == own && blocks.end == next.start => blocks.end = next.end,
+        _ => steps.push(step),
+    }
+}
+
 /// Adds what to do with the rows of a series in a group, in the order of time.
 pub(super) fn cover(
     series: u32,
     source: usize,
-    plan: &Plan,
+    (plan, fold): (&Plan, &impl Fold),
     group: &mut Group<'_>,
     conflicts: &Conflicts,
     steps: &mut Vec<Step>,
 ) -> Result<(), Error> {
     let blocks = group.blocks_of(series);
+    if blocks.is_empty() {
+        return Ok(());
+    }
     let overlaps = |min: i64, max: i64| min <= *plan.time.end() && max >= *plan.time.start();
     let own = own_blocks(group, blocks.clone());
     let keeps = plan.duplicates == Duplicates::Keep;
     // A series that shares a block besides has rows between the others, in an order that only reading them tells.
     if own.len() < blocks.len() || !group.may_stand(keeps)? {
         for at in blocks {
-            if group
-                .block(at)
-                .is_some_and(|block| overlaps(block.min_time, block.max_time))
-            {
+            let Some((first, last)) = group.block(at).map(|it| (it.min_time, it.max_time)) else {
+                continue;
+            };
+            if overlaps(first, last) {
                 group.need(at);
                 steps.push(Step::Rows {
                     source,
                     block: at,
                     rows: None,
+                    is_alone: is_alone(series, group, conflicts, (first, last)),
                 });
             }
         }
@@ -77,18 +106,18 @@ pub(super) fn cover(
         return Ok(());
     };
     let (mut row, end) = (from.start, to.end);
-    let hours = hours_of(series, plan, group, &own)?;
+    let hours = hours_of(series, fold, group, &own)?;
     let mut unread: Option<Range<usize>> = None;
     while row < end {
         let (block, next_block) = at_row(needed, row);
         let (hour, next_hour) = at_row(&hours, row);
         let mut best: Option<(usize, Step)> = None;
         if let Some(block) = block
-            && stands_alone(series, plan, group, conflicts, block)
+            && stands_alone(series, (plan, fold), group, conflicts, block)
             && group.block_is_usable(block.at)?
         {
-            let (to, block) = (block.end, block.at);
-            best = Some((to, Step::Block { source, block }));
+            let blocks = block.at..block.at + 1;
+            best = Some((block.end, Step::Blocks { source, blocks }));
         }
         let known = if plan.sabotage == Some(Sabotage::RollupOverOverlap) {
             &Conflicts::default()
@@ -98,15 +127,22 @@ pub(super) fn cover(
         if let Some(hour) = hour
             && best.as_ref().is_none_or(|(end, _)| *end < hour.end)
             && hour.end <= end
-            && stands_alone(series, plan, group, known, hour)
+            && stands_alone(series, (plan, fold), group, known, hour)
             && group.hour_is_usable(hour.at)
         {
-            let entry = hour.at;
-            best = Some((hour.end, Step::Hour { source, entry }));
+            let entries = hour.at..hour.at + 1;
+            best = Some((hour.end, Step::Hours { source, entries }));
         }
         if let Some((to, step)) = best {
-            read_rows(unread.take(), source, needed, group, steps);
-            steps.push(step);
+            read_rows(
+                unread.take(),
+                (series, source),
+                needed,
+                group,
+                conflicts,
+                steps,
+            );
+            push(steps, step);
             row = to;
             continue;
         }
@@ -116,7 +152,7 @@ pub(super) fn cover(
         unread = Some(unread.map_or(row, |rows| rows.start)..next);
         row = next;
     }
-    read_rows(unread, source, needed, group, steps);
+    read_rows(unread, (series, source), needed, group, conflicts, steps);
     Ok(())
 }
 
@@ -132,7 +168,7 @@ fn at_row(stretches: &[Stretch], row: usize) -> (Option<&Stretch>, Option<&Stret
 /// Whether all rows of a stretch count, once, and in one bucket.
 fn stands_alone(
     series: u32,
-    plan: &Plan,
+    (plan, fold): (&Plan, &impl Fold),
     group: &Group<'_>,
     conflicts: &Conflicts,
     stretch: &Stretch,
@@ -140,9 +176,13 @@ fn stands_alone(
     let (min, max) = (stretch.min_time, stretch.max_time);
     *plan.time.start() <= min
         && max <= *plan.time.end()
-        && bucket_of(min, plan.bucket_ns) == bucket_of(max, plan.bucket_ns)
-        && !conflicts.touches(min, max)
-        && !group.mask.touches(&(series..=series), &(min..=max))
+        && fold.is_one(min, max)
+        && is_alone(series, group, conflicts, (min, max))
+}
+
+/// Whether no other source has rows of a series in these times, and no delete touches them.
+fn is_alone(series: u32, group: &Group<'_>, conflicts: &Conflicts, (min, max): (i64, i64)) -> bool {
+    !conflicts.touches(min, max) && !group.mask.touches(&(series..=series), &(min..=max))
 }
 
 /// Those of the blocks that have no other series.
@@ -169,11 +209,11 @@ fn own_blocks(group: &Group<'_>, blocks: Range<usize>) -> Vec<Stretch> {
 /// The hours of the rollups, if a bucket can hold one and they are of the same rows as the blocks.
 fn hours_of(
     series: u32,
-    plan: &Plan,
+    fold: &impl Fold,
     group: &mut Group<'_>,
     own: &[Stretch],
 ) -> Result<Vec<Stretch>, Error> {
-    if plan.bucket_ns.is_some_and(|width| width % HOUR_NS != 0) {
+    if !fold.takes_hours() {
         return Ok(Vec::new());
     }
     let Some(rollups) = group.rollups()? else {
@@ -204,9 +244,10 @@ fn hours_of(
 /// Adds the rows `rows` of the series, block by block.
 fn read_rows(
     rows: Option<Range<usize>>,
-    source: usize,
+    (series, source): (u32, usize),
     blocks: &[Stretch],
     group: &mut Group<'_>,
+    conflicts: &Conflicts,
     steps: &mut Vec<Step>,
 ) {
     let Some(rows) = rows else { return };
@@ -219,6 +260,7 @@ fn read_rows(
                 source,
                 block: block.at,
                 rows: Some(start - block.start..end - block.start),
+                is_alone: is_alone(series, group, conflicts, (block.min_time, block.max_time)),
             });
         }
     }

@@ -5,14 +5,15 @@ use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use nilometer_codec::PhysicalType;
-use nilometer_codec::stats::PageStatistics;
 
-use super::bucket::Buckets;
 use crate::error::Error;
 use crate::mask::Mask;
 use crate::scan::source::{GroupReader, Piece, Rows};
 use crate::schema::ColumnId;
-use crate::segment::{BlockEntry, GroupDirectory, GroupRollups, Segment, Summary};
+use crate::segment::{
+    BlockEntry, GroupDirectory, GroupRollups, HourEntry, SERIES_PAGE, Segment, StoredField,
+    TIME_PAGE, Unpacked,
+};
 
 #[derive(Debug)]
 pub(super) struct Group<'a> {
@@ -20,11 +21,11 @@ pub(super) struct Group<'a> {
     number: usize,
     pub(super) directory: &'a Arc<GroupDirectory>,
     pub(super) mask: &'a Mask,
-    /// The series that are read, ascending.
-    series: &'a [u32],
     fields: Vec<Field>,
-    statistics: Stored<Vec<ByBlock>>,
-    rollups: Stored<Hours>,
+    /// Whether first and last values are asked for.
+    ends: bool,
+    blocks: Stored<Vec<Column>>,
+    hours: Stored<Hours>,
     /// Blocks that must be decoded.
     needed: BTreeSet<usize>,
 }
@@ -64,26 +65,14 @@ enum Field {
     RowsOnly,
 }
 
-/// What is known of the pages of a field; empty for absent ones.
-type ByBlock = Vec<Option<PageStatistics>>;
+/// What is known of a field in each block or hour; `None` = there are no values.
+type Column = Option<Arc<Unpacked>>;
 
 #[derive(Debug)]
 struct Hours {
     rollups: Arc<GroupRollups>,
-    /// Positions of the entries of the series that are read, ascending.
-    entries: Vec<usize>,
-    /// By field, by position in `entries`; empty for absent fields.
-    values: Vec<Vec<Option<Summary>>>,
-}
-
-impl Hours {
-    /// What is known of an entry, by field.
-    fn of_entry(&self, entry: usize) -> impl Iterator<Item = Option<Summary>> {
-        let place = self.entries.binary_search(&entry);
-        self.values
-            .iter()
-            .map(move |column| column.get(place.ok()?).copied().flatten())
-    }
+    /// By field.
+    columns: Vec<Column>,
 }
 
 impl<'a> Group<'a> {
@@ -92,8 +81,8 @@ impl<'a> Group<'a> {
         number: usize,
         directory: &'a Arc<GroupDirectory>,
         mask: &'a Mask,
-        series: &'a [u32],
         fields: &[(ColumnId, PhysicalType)],
+        ends: bool,
     ) -> Self {
         let fields = fields.iter().map(|&(id, kind)| {
             let mut chunks = directory.chunks.iter();
@@ -114,10 +103,10 @@ impl<'a> Group<'a> {
             number,
             directory,
             mask,
-            series,
             fields: fields.collect(),
-            statistics: Stored::Unread,
-            rollups: Stored::Unread,
+            ends,
+            blocks: Stored::Unread,
+            hours: Stored::Unread,
             needed: BTreeSet::new(),
         }
     }
@@ -146,40 +135,31 @@ impl<'a> Group<'a> {
 
     /// The rollups, if they know every field.
     pub(super) fn rollups(&mut self) -> Result<Option<Arc<GroupRollups>>, Error> {
-        if matches!(self.rollups, Stored::Unread) {
-            self.rollups = self.unpack_rollups()?.into();
+        if matches!(self.hours, Stored::Unread) {
+            self.hours = self.unpack_hours()?.into();
         }
-        Ok(self.rollups.get().map(|hours| Arc::clone(&hours.rollups)))
+        Ok(self.hours.get().map(|hours| Arc::clone(&hours.rollups)))
     }
 
-    fn unpack_rollups(&self) -> Result<Option<Hours>, Error> {
+    fn unpack_hours(&self) -> Result<Option<Hours>, Error> {
         let Some(rollups) = self.segment.rollups(self.number)? else {
             return Ok(None);
         };
-        let offset = self.segment.group(self.number)?.rollups_offset();
-        // A group has the hours of many series, and often one of them is asked for.
-        let entries = self.series.iter().flat_map(|&id| rollups.of_series(id));
-        let entries: Vec<usize> = entries.collect();
-        let mut values = Vec::new();
+        let mut columns = Vec::with_capacity(self.fields.len());
         for field in &self.fields {
             let Field::Same(id, kind) = *field else {
-                values.push(Vec::new());
+                columns.push(None);
                 continue;
             };
-            let column = rollups.column(id.0, kind, &entries);
-            let column = column.map_err(|what| what.at(self.segment.path(), offset))?;
-            match column {
-                Some(column) => values.push(column),
-                // It has no page in a block of one series, or the rollups do not know it.
-                None if !self.is_in_own_blocks(id) => values.push(Vec::new()),
-                None => return Ok(None),
+            let of = (id.0, kind);
+            let column = self.segment.unpacked_hours(self.number, of, self.ends)?;
+            // It has no page in a block of one series, or the rollups do not know it.
+            if column.is_none() && self.is_in_own_blocks(id) {
+                return Ok(None);
             }
+            columns.push(column);
         }
-        Ok(Some(Hours {
-            rollups,
-            entries,
-            values,
-        }))
+        Ok(Some(Hours { rollups, columns }))
     }
 
     fn is_in_own_blocks(&self, id: ColumnId) -> bool {
@@ -195,93 +175,90 @@ impl<'a> Group<'a> {
 
     /// Whether an entry of the rollups may stand for its rows.
     pub(super) fn hour_is_usable(&self, entry: usize) -> bool {
-        let Some(hours) = self.rollups.get() else {
+        let Some(hours) = self.hours.get() else {
             return false;
         };
-        hours
-            .of_entry(entry)
-            .all(|summary| summary.is_none_or(|summary| summary.is_usable()))
+        let mut columns = hours.columns.iter().flatten();
+        columns.all(|column| column.is_usable(entry))
     }
 
     /// Whether the statistics of a block may stand for its rows.
     pub(super) fn block_is_usable(&mut self, block: usize) -> Result<bool, Error> {
-        if matches!(self.statistics, Stored::Unread) {
-            self.statistics = self.unpack_statistics()?.into();
+        if matches!(self.blocks, Stored::Unread) {
+            self.blocks = self.unpack_blocks()?.into();
         }
-        let Some(statistics) = self.statistics.get() else {
+        let Some(columns) = self.blocks.get() else {
             return Ok(false);
         };
-        let fields = self.fields.iter().zip(statistics);
-        Ok(fields.into_iter().all(|(field, by_block)| {
+        Ok(self.fields.iter().zip(columns).all(|(field, column)| {
             let Field::Same(id, _) = *field else {
                 return true;
             };
-            if !self.has_page(id, block) {
-                return true;
-            }
-            match by_block.get(block).copied().flatten() {
-                None => false,
-                Some(page) if page.first.is_none() => true,
-                Some(page) => self
-                    .summary_of(&page, block)
-                    .is_some_and(|summary| summary.is_usable()),
+            match column {
+                Some(column) => column.is_usable(block),
+                None => !self.has_page(id, block),
             }
         }))
     }
 
-    fn unpack_statistics(&self) -> Result<Option<Vec<ByBlock>>, Error> {
-        let Some(statistics) = self.segment.statistics(self.number)? else {
+    fn unpack_blocks(&self) -> Result<Option<Vec<Column>>, Error> {
+        if self.segment.statistics(self.number)?.is_none() {
             return Ok(None);
-        };
-        let offset = self.segment.group(self.number)?.statistics_offset();
-        let blocks = self.directory.blocks.len();
-        let mut all = Vec::new();
-        for field in &self.fields {
-            let Field::Same(id, kind) = *field else {
-                all.push(Vec::new());
-                continue;
-            };
-            let column = statistics.column(id.0, kind, blocks);
-            let column = column.map_err(|what| what.at(self.segment.path(), offset))?;
-            all.push(column.unwrap_or_default());
         }
-        Ok(Some(all))
+        let mut columns = Vec::with_capacity(self.fields.len());
+        for field in &self.fields {
+            columns.push(match *field {
+                Field::Same(id, kind) => {
+                    let of = (id.0, kind);
+                    self.segment.unpacked_blocks(self.number, of, self.ends)?
+                }
+                Field::Absent | Field::RowsOnly => None,
+            });
+        }
+        Ok(Some(columns))
     }
 
-    /// The directory has the times of a block's first and last row only.
-    fn summary_of(&self, page: &PageStatistics, block: usize) -> Option<Summary> {
-        let entry = self.block(block)?;
-        Summary::of(page, |row| {
-            let row = u32::from(row);
-            match row {
-                0 => Some(entry.min_time),
-                _ if row + 1 == entry.rows => Some(entry.max_time),
-                _ => None,
-            }
-        })
+    /// What is known of some blocks, which are usable, by field.
+    pub(super) fn of_blocks<'s>(
+        &'s self,
+        blocks: &Range<usize>,
+        to: &mut Vec<Option<StoredField<'s>>>,
+    ) {
+        let columns = self.blocks.get().into_iter().flatten();
+        to.extend(columns.map(|column| Some(column.as_ref()?.of(blocks.clone()))));
     }
 
-    /// Adds an hour, which is usable.
-    pub(super) fn add_hour(&self, entry: usize, buckets: &mut Buckets) {
-        let Some(hours) = self.rollups.get() else {
-            return;
-        };
-        let Some(hour) = hours.rollups.entries.get(entry) else {
-            return;
-        };
-        buckets.add(hour.min_time, u64::from(hour.rows), hours.of_entry(entry));
+    /// The same of entries of the rollups.
+    pub(super) fn of_hours<'s>(
+        &'s self,
+        entries: &Range<usize>,
+        to: &mut Vec<Option<StoredField<'s>>>,
+    ) {
+        let columns = self
+            .hours
+            .get()
+            .into_iter()
+            .flat_map(|hours| &hours.columns);
+        to.extend(columns.map(|column| Some(column.as_ref()?.of(entries.clone()))));
     }
 
-    /// Adds a block, which is usable.
-    pub(super) fn add_block(&self, block: usize, buckets: &mut Buckets) {
-        let (Some(statistics), Some(entry)) = (self.statistics.get(), self.block(block)) else {
-            return;
-        };
-        let values = statistics.iter().map(|by_block| {
-            let page = by_block.get(block).copied().flatten()?;
-            self.summary_of(&page, block)
+    /// The entries of the rollups, if they were asked for.
+    pub(super) fn hour_entries(&self) -> &[HourEntry] {
+        self.hours.get().map_or(&[], |hours| &hours.rollups.entries)
+    }
+
+    /// Bytes that fetching and decoding the blocks takes that must be decoded.
+    pub(super) fn bytes_needed(&self, fields: &[(ColumnId, PhysicalType)]) -> usize {
+        let ids = fields.iter().map(|(id, _)| id.0);
+        let columns: Vec<u32> = ids.chain([TIME_PAGE, SERIES_PAGE]).collect();
+        let chunks = self.directory.chunks.iter();
+        let chunks = chunks.filter(|chunk| columns.contains(&chunk.column));
+        let lengths = chunks.flat_map(|chunk| {
+            let blocks = self.needed.iter();
+            blocks.filter_map(|at| chunk.lengths.get(*at))
         });
-        buckets.add(entry.min_time, u64::from(entry.rows), values);
+        let decoded = columns.len() * nilometer_codec::BLOCK_ROWS_MAX * size_of::<u64>();
+        lengths.map(|length| *length as usize).sum::<usize>() + decoded
     }
 
     /// Fetches the blocks that must be decoded; `None` = there are none.

@@ -1,0 +1,64 @@
+//! What somebody who adds up the rows of an aggregation has to say and is given.
+//!
+//! Does: name the calls. Does not: add up; the operators above the engine do, and `bucket.rs` for those who want rows.
+
+use std::ops::Range;
+
+use nilometer_codec::ColumnRef;
+
+use crate::error::Error;
+use crate::segment::StoredField;
+
+/// Adds up the rows of an aggregation, series by series. What is given of a series comes in the order of writing: of values
+/// of one time, what comes later was written later.
+pub trait Fold {
+    /// Why it ends early.
+    type Error: From<Error>;
+
+    /// Whether rows from one time to another, both included, are added to one place, so that what is stored of all of them
+    /// may stand for them.
+    fn is_one(&self, first: i64, last: i64) -> bool;
+
+    /// Whether an hour may be one place.
+    fn takes_hours(&self) -> bool;
+
+    /// Whether first and last values of fields are asked for, and not only their numbers, sums and extremes.
+    fn wants_ends(&self) -> bool;
+
+    /// Bytes that are held from now on, before they are taken.
+    fn hold(&mut self, bytes: usize) -> Result<(), Self::Error>;
+
+    /// Stretches of rows of a series, in the order of time, each in one place, and what is stored of each field in them;
+    /// `None` = it has no values there.
+    fn stored(
+        &mut self,
+        position: usize,
+        stretches: &[Stretch],
+        fields: &[Option<StoredField<'_>>],
+    ) -> Result<(), Self::Error>;
+
+    /// Rows of a series.
+    fn rows(&mut self, position: usize, rows: FoldRows<'_>) -> Result<(), Self::Error>;
+}
+
+/// Some rows of a series one after another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Stretch {
+    /// Time of the first.
+    pub first_ns: i64,
+    /// Time of the last.
+    pub last_ns: i64,
+    /// How many there are.
+    pub rows: u32,
+}
+
+/// Rows of a series, ascending in time.
+#[derive(Debug, Clone)]
+pub struct FoldRows<'a> {
+    /// Of more rows than those that are meant.
+    pub times: &'a [i64],
+    /// By field; `None` = all are null. As long as `times`.
+    pub columns: &'a [Option<ColumnRef<'a>>],
+    /// Those that are meant.
+    pub range: Range<usize>,
+}
