@@ -38,12 +38,15 @@ pub struct Header {
     pub seed: u64,
     /// How random numbers were made from the seed.
     pub random: String,
-    /// Number of hosts.
+    /// Number of hosts, or of trucks.
     pub hosts: u32,
     /// Lines in the file.
     pub rows: u64,
     /// Metric values in the file.
     pub values: u64,
+    /// Lines whose table, tags and time an earlier line has: a database shows so many rows fewer.
+    #[serde(default)]
+    pub replaced: u64,
     /// Rows of every frame but the last, which may have fewer.
     pub batch_rows: u32,
     /// Time of the first points, nanoseconds since 1970.
@@ -66,6 +69,7 @@ impl Header {
             hosts: spec.hosts,
             rows: spec.rows()?,
             values: spec.values()?,
+            replaced: 0,
             batch_rows,
             start_ns: spec.start_ns,
             end_ns: spec.end_ns,
@@ -131,6 +135,12 @@ impl<W: Write + Seek> BatchWriter<W> {
         lengths[4..].copy_from_slice(&bytes.to_le_bytes());
         self.put(&lengths)?;
         self.put(text)
+    }
+
+    /// What is known of the text that was written: its metric values, and its lines that replace an earlier one.
+    pub fn counted(&mut self, values: u64, replaced: u64) {
+        self.header.values = values;
+        self.header.replaced = replaced;
     }
 
     /// Writes the trailer and the final header; gives the output and that header back.
@@ -202,6 +212,7 @@ impl<R: BufRead> BatchReader<R> {
             hosts: 0,
             rows: 0,
             values: 0,
+            replaced: 0,
             batch_rows: 0,
             start_ns: 0,
             end_ns: 0,

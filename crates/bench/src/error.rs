@@ -145,11 +145,13 @@ pub enum Error {
 
     /// The database answered, but not in the form it was asked for.
     #[error(
-        "query {name}: the answer is not a JSON array of objects ({why}); is this address Nilometer's?"
+        "query {name}: the answer is not the {format} that was asked for ({why}); is this address Nilometer's?"
     )]
     Answer {
         /// Name of the query.
         name: String,
+        /// The form that was asked for.
+        format: &'static str,
         /// What was found instead.
         why: String,
     },

@@ -26,6 +26,8 @@ pub struct Generated {
     pub rows: u64,
     /// Metric values.
     pub values: u64,
+    /// Lines whose table, tags and time an earlier line has.
+    pub replaced: u64,
     /// Bytes of line protocol.
     pub text_bytes: u64,
 }
@@ -58,6 +60,7 @@ pub fn generate(
     let mut done = Generated {
         rows: 0,
         values: 0,
+        replaced: 0,
         text_bytes: 0,
     };
     let mut text = Vec::new();
@@ -77,11 +80,13 @@ pub fn generate(
         done.text_bytes += text.len() as u64;
         progress(done.rows);
     }
-    if let Sink::Batches(writer) = sink {
+    done.values = points.values();
+    done.replaced = points.replaced();
+    if let Sink::Batches(mut writer) = sink {
+        writer.counted(done.values, done.replaced);
         writer.finish()?;
     }
     fs::rename(&partial, path).map_err(Error::io("rename to its final name", &partial))?;
-    done.values = done.rows * spec.workload.metrics().len() as u64;
     Ok(done)
 }
 

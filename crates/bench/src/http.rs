@@ -98,6 +98,8 @@ impl Client {
             .max_redirects(0)
             // The environment may name a proxy, which would be measured along.
             .proxy(None)
+            // A request goes out at once, not when the kernel has gathered more.
+            .no_delay(true)
             .timeout_connect(Some(CONNECT_MAX))
             .timeout_recv_response(Some(SILENCE_MAX))
             .build();
@@ -136,12 +138,26 @@ impl Client {
         database: &str,
         sql: &str,
     ) -> std::result::Result<(u16, Vec<u8>), String> {
-        self.get(&format!(
-            "/api/v3/query_sql?db={}&q={}&format=json",
-            percent_encode(database),
-            percent_encode(sql)
-        ))
+        self.get(&query_target(database, sql, "json"))
     }
+
+    /// A SQL query that is asked once, also if the connection breaks, so that its time is that of one request.
+    pub(crate) fn query_once(
+        &self,
+        database: &str,
+        sql: &str,
+        format: &str,
+    ) -> std::result::Result<(u16, Vec<u8>), String> {
+        self.get_once(&query_target(database, sql, format))
+    }
+}
+
+fn query_target(database: &str, sql: &str, format: &str) -> String {
+    format!(
+        "/api/v3/query_sql?db={}&q={}&format={format}",
+        percent_encode(database),
+        percent_encode(sql)
+    )
 }
 
 /// Sends batches over one kept connection.

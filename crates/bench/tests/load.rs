@@ -11,7 +11,9 @@ use std::fs;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use nilometer_bench::queries::{cpu_only, run_queries};
+use nilometer_bench::queries::{
+    AnswerFormat, QueryOptions, run_queries, run_while_loading, statements,
+};
 use nilometer_bench::workload::{Spec, Workload};
 use nilometer_bench::{Error, FileFormat, LoadOptions, generate, load};
 use support::{Faults, Server};
@@ -245,11 +247,18 @@ fn acknowledged_rows_that_cannot_be_read_fail_the_load() {
     }
 }
 
+/// Gives the server a thousand rows that were there before.
+fn have_rows(server: &Server) {
+    let mut seen = server.seen();
+    seen.tables.insert("cpu".to_owned(), 1000);
+    seen.rows = 1000;
+}
+
 #[test]
 fn a_database_with_rows_in_it_can_be_loaded() {
     let files = files();
     let server = Server::start(Faults::default(), false);
-    server.seen().rows = 1000;
+    have_rows(&server);
     let report = load(&options(&server, &files.batches), |_| {}).unwrap();
     assert_eq!(
         (report.rows, report.visible.rows_before, report.visible.rows),
@@ -267,7 +276,7 @@ fn a_database_with_figures_tells_size_and_amplification_and_another_does_not() {
         },
         false,
     );
-    server.seen().rows = 1000;
+    have_rows(&server);
     let patient = LoadOptions {
         settle_wait: Duration::from_mins(1),
         settle_quiet: Duration::from_millis(1),
@@ -371,24 +380,70 @@ fn what_cannot_be_loaded_is_refused_with_a_reason() {
 }
 
 #[test]
+fn a_paced_load_takes_the_time_of_its_rows() {
+    let files = files();
+    let server = Server::start(Faults::default(), false);
+    let mut paced = options(&server, &files.batches);
+    paced.rows_per_second = Some(1000.0);
+    // 360 rows in batches of 50: the last one is not sent before 350 rows had their time.
+    let report = load(&paced, |_| {}).unwrap();
+    assert_eq!(report.rows, 360);
+    assert!(report.seconds >= 0.349, "{}", report.seconds);
+    for rate in [0.0, -1.0, f64::NAN, f64::INFINITY] {
+        paced.rows_per_second = Some(rate);
+        assert!(
+            matches!(load(&paced, |_| {}), Err(Error::Spec { .. })),
+            "{rate}"
+        );
+    }
+}
+
+#[test]
+fn a_load_ends_when_it_is_asked_to() {
+    let files = files();
+    let server = Server::start(Faults::default(), false);
+    let mut paced = options(&server, &files.batches);
+    // An hour for the second batch.
+    paced.rows_per_second = Some(50.0 / 3600.0);
+    let stop = std::sync::Arc::clone(&paced.stop);
+    let report = load(&paced, |_| {
+        stop.store(true, std::sync::atomic::Ordering::Relaxed)
+    })
+    .unwrap();
+    assert_eq!((report.rows, report.visible.rows), (50, 50));
+}
+
+#[test]
 fn queries_are_timed_by_type_and_their_rows_counted() {
     let server = Server::start(Faults::default(), false);
-    let specs = cpu_only(&spec(), 4, 2).unwrap();
-    let timings = run_queries(&server.url, "bench", &specs, 3).unwrap();
+    let specs = statements(&spec(), 4, 2).unwrap();
+    let timings = run_queries(&server.url, "bench", &specs, &QueryOptions::new(3)).unwrap();
     assert_eq!(timings.len(), 15);
     for timing in &timings {
         assert_eq!((timing.runs, timing.rows), (6, 2), "{}", timing.name);
         assert!(
             0.0 < timing.min_ms
                 && timing.min_ms <= timing.median_ms
-                && timing.median_ms <= timing.max_ms
+                && timing.median_ms <= timing.p99_ms
+                && timing.p99_ms <= timing.max_ms
         );
+        assert!(timing.per_second > 0.0 && timing.per_second <= 1e3 / timing.min_ms);
     }
-    assert_eq!(server.seen().targets.len(), 90);
+    let seen = server.seen();
+    let asked: Vec<&String> = seen
+        .targets
+        .iter()
+        .filter(|t| t.contains("query_sql"))
+        .collect();
+    assert_eq!(asked.len(), 90);
     assert!(
-        server.seen().targets[0]
-            .starts_with("/api/v3/query_sql?db=bench&q=select%20time_bucket%28")
+        asked[0].starts_with("/api/v3/query_sql?db=bench&q=select%20time_bucket%28")
+            && asked[0].ends_with("&format=json"),
+        "{}",
+        asked[0]
     );
+    assert_eq!(seen.query_connections, 1, "one client keeps its connection");
+    drop(seen);
     let server = Server::start(
         Faults {
             refuse_queries: true,
@@ -396,10 +451,204 @@ fn queries_are_timed_by_type_and_their_rows_counted() {
         },
         false,
     );
-    let error = run_queries(&server.url, "bench", &specs, 1).unwrap_err();
+    let error = run_queries(&server.url, "bench", &specs, &QueryOptions::new(1)).unwrap_err();
     let text = error.to_string();
     assert!(
         text.contains("no such function") && text.contains("time_bucket"),
         "{text}"
     );
+}
+
+#[test]
+fn clients_ask_all_statements_each_over_a_connection_of_its_own() {
+    let server = Server::start(Faults::default(), false);
+    let specs = statements(&spec(), 4, 3).unwrap();
+    let options = QueryOptions {
+        clients: 4,
+        ..QueryOptions::new(2)
+    };
+    let timings = run_queries(&server.url, "bench", &specs, &options).unwrap();
+    assert!(
+        timings
+            .iter()
+            .all(|t| t.runs == 4 * 3 * 2 && t.clients == 4)
+    );
+    let seen = server.seen();
+    assert_eq!(seen.query_connections, 4);
+    for spec in &specs {
+        // `lastpoint` is one statement, three times.
+        let same = specs.iter().filter(|other| other.sql == spec.sql).count();
+        let target = format!("/api/v3/query_sql?db=bench&q={}&format=json", spec.sql);
+        let asked = seen.targets.iter().filter(|t| decoded(t) == target);
+        assert_eq!(asked.count(), 8 * same, "{}", spec.sql);
+    }
+    for (clients, repeats) in [(0, 1), (1, 0)] {
+        let none = QueryOptions {
+            clients,
+            ..QueryOptions::new(repeats)
+        };
+        let error = run_queries(&server.url, "bench", &specs, &none).unwrap_err();
+        assert!(matches!(error, Error::Spec { .. }));
+    }
+}
+
+/// A target without its percent signs.
+fn decoded(target: &str) -> String {
+    let mut bytes = Vec::new();
+    let mut rest = target.as_bytes();
+    while let Some((&first, after)) = rest.split_first() {
+        rest = after;
+        if first == b'%' {
+            let hex = std::str::from_utf8(&rest[..2]).unwrap();
+            bytes.push(u8::from_str_radix(hex, 16).unwrap());
+            rest = &rest[2..];
+        } else {
+            bytes.push(first);
+        }
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
+#[test]
+fn a_request_of_a_query_is_never_repeated() {
+    // What was once asked twice, after a connection that broke, had the time of both in one figure.
+    let server = Server::start(
+        Faults {
+            hang_up_on_query: Some(2),
+            ..Faults::default()
+        },
+        false,
+    );
+    let specs = statements(&spec(), 4, 1).unwrap();
+    let error = run_queries(&server.url, "bench", &specs[..1], &QueryOptions::new(5)).unwrap_err();
+    assert!(matches!(error, Error::NoAnswer { .. }), "{error}");
+    let asked = server
+        .seen()
+        .targets
+        .iter()
+        .filter(|t| t.contains("query_sql"))
+        .count();
+    assert_eq!(asked, 3);
+}
+
+#[test]
+fn answers_in_arrow_are_asked_for_and_their_rows_counted() {
+    let server = Server::start(Faults::default(), false);
+    let specs = statements(&spec(), 4, 1).unwrap();
+    let options = QueryOptions {
+        format: AnswerFormat::Arrow,
+        ..QueryOptions::new(1)
+    };
+    let timings = run_queries(&server.url, "bench", &specs, &options).unwrap();
+    assert!(timings.iter().all(|t| t.rows == 3 && t.answer_bytes == 448));
+    // A server that answers in JSON all the same is found out.
+    let server = Server::start(
+        Faults {
+            json_only: true,
+            ..Faults::default()
+        },
+        false,
+    );
+    let error = run_queries(&server.url, "bench", &specs, &options).unwrap_err();
+    assert!(error.to_string().contains("not the arrow"), "{error}");
+}
+
+#[test]
+fn queries_run_while_rows_arrive_and_end_the_load() {
+    let files = files();
+    let server = Server::start(Faults::default(), false);
+    let mut arriving = options(&server, &files.batches);
+    // The second batch would come after an hour, so the queries end first.
+    arriving.rows_per_second = Some(50.0 / 3600.0);
+    let specs = statements(&spec(), 4, 1).unwrap();
+    let run = |arriving: &LoadOptions| {
+        run_while_loading(
+            arriving,
+            &server.url,
+            "bench",
+            &specs,
+            &QueryOptions::new(1),
+        )
+        .unwrap()
+    };
+    let (timings, arrival) = run(&arriving);
+    assert_eq!(timings.len(), 15);
+    assert_eq!((arrival.rows, arrival.is_to_the_end), (50, true));
+    let first_query = server
+        .seen()
+        .targets
+        .iter()
+        .position(|t| t.contains("time_bucket"))
+        .unwrap();
+    let first_write = server
+        .seen()
+        .targets
+        .iter()
+        .position(|t| t.contains("write_lp"))
+        .unwrap();
+    assert!(
+        first_write < first_query,
+        "rows arrive before the first statement"
+    );
+    assert!(!arrival.line().contains("ended before"));
+    // A file of one batch has ended before the first statement.
+    let mut short = options(&server, &files.batches);
+    short.rows_max = Some(50);
+    let (_, arrival) = run(&short);
+    assert_eq!((arrival.rows, arrival.is_to_the_end), (50, false));
+    assert!(
+        arrival.line().contains("ended before"),
+        "{}",
+        arrival.line()
+    );
+}
+
+#[test]
+fn lines_that_replace_others_are_not_missed_after_the_load() {
+    // A row of a truck without its name may have the tags and the time of another one: a database shows one row.
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("iot.batches");
+    let spec = Spec {
+        workload: Workload::Iot,
+        hosts: 16_000,
+        end_ns: spec().start_ns + 5 * spec().interval_ns,
+        ..spec()
+    };
+    let made = generate(&spec, &file, FileFormat::BatchFile, 10_000, |_| {}).unwrap();
+    assert!(made.replaced > 0, "the data set is too small for this test");
+    let server = Server::start(
+        Faults {
+            hide_rows: made.replaced,
+            ..Faults::default()
+        },
+        false,
+    );
+    let mut once = options(&server, &file);
+    once.visible_wait = Duration::ZERO;
+    let report = load(&once, |_| {}).unwrap();
+    assert_eq!((report.rows, report.values), (made.rows, Some(made.values)));
+    assert_eq!(report.visible.rows, made.rows - made.replaced);
+    let counted = server
+        .seen()
+        .targets
+        .iter()
+        .filter(|t| t.contains("count%28%2A%29"))
+        .count();
+    assert_eq!(counted, 4, "both tables, before and after");
+    // One row fewer, or one more, is a fault of the database.
+    for hide_rows in [made.replaced + 1, made.replaced - 1] {
+        let server = Server::start(
+            Faults {
+                hide_rows,
+                ..Faults::default()
+            },
+            false,
+        );
+        let mut once = options(&server, &file);
+        once.visible_wait = Duration::ZERO;
+        assert!(
+            matches!(load(&once, |_| {}), Err(Error::NotVisible { .. })),
+            "{hide_rows}"
+        );
+    }
 }

@@ -7,6 +7,8 @@
 //! acknowledged. Then the rows are counted with a query, as a time of its own: rows that were acknowledged but cannot be
 //! read do not count as loaded, and the load fails.
 //!
+//! A load can be paced, so that rows arrive at a known rate while something else is measured, and ended from outside.
+//!
 //! Next: `worker` for one thread's life, `report` for what comes out.
 
 mod report;
@@ -16,7 +18,7 @@ mod worker;
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, mpsc};
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -24,10 +26,14 @@ pub(crate) use report::grouped;
 pub use report::{LatencyMs, LoadReport, Visible};
 pub use store::{StoreChange, StoreFigures};
 
+use crate::batch_file::Header;
 use crate::source::{Batch, Source};
 use crate::{Error, Result};
 use target::Target;
 use worker::{Event, Queue, Totals, Worker};
+
+/// Longest sleep of a paced load before it looks whether it was stopped.
+const STOP_POLL: Duration = Duration::from_millis(20);
 
 /// Unit of the timestamps in the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,6 +78,10 @@ pub struct LoadOptions {
     pub precision: Precision,
     /// Stop after the batch that reaches this many rows.
     pub rows_max: Option<u64>,
+    /// Send no faster than this; none = as fast as the database takes it.
+    pub rows_per_second: Option<f64>,
+    /// Somebody else sets this to end the load after the batches under way.
+    pub stop: Arc<AtomicBool>,
     /// Send no new batch after this time.
     pub time_max: Option<Duration>,
     /// The tables whose rows are counted, for plain line protocol. A batch file names its own.
@@ -103,6 +113,8 @@ impl LoadOptions {
             batch_rows: 10_000,
             precision: Precision::Nanoseconds,
             rows_max: None,
+            rows_per_second: None,
+            stop: Arc::new(AtomicBool::new(false)),
             time_max: None,
             tables: vec!["cpu".to_owned()],
             reach_wait: Duration::from_secs(10),
@@ -131,16 +143,57 @@ pub fn load(options: &LoadOptions, mut progress: impl FnMut(u64)) -> Result<Load
             .collect(),
         None => options.tables.clone(),
     };
+    if options
+        .rows_per_second
+        .is_some_and(|rate| !(rate > 0.0 && rate.is_finite()))
+    {
+        return Err(Error::Spec {
+            what: "a rate is a number of rows a second above 0".to_owned(),
+        });
+    }
     let target = Target::reach(options, tables)?;
     let rows_before = target.count_rows()?.unwrap_or(0);
     let durability = target.durability();
     let store_before = StoreFigures::of(&target);
     let run = send_all(options, source, &target, &mut progress)?;
-    let visible = target.await_rows(rows_before, run.rows)?;
+    let expected = Expected::new(rows_before, run.rows, header.as_ref());
+    let visible = target.await_rows(&expected)?;
     let mut report = LoadReport::new(options, header.as_ref(), durability, &run, visible);
     report.store = store_before
         .and_then(|before| StoreChange::follow(before, &target, options, report.values));
     Ok(report)
+}
+
+/// How many rows a query has to count after the load.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Expected {
+    before: u64,
+    acknowledged: u64,
+    min: u64,
+    max: u64,
+}
+
+impl Expected {
+    fn new(before: u64, acknowledged: u64, header: Option<&Header>) -> Self {
+        let replaced = header.map_or(0, |header| header.replaced);
+        let is_whole = header.is_some_and(|header| header.rows == acknowledged);
+        let (min, max) = if before > 0 {
+            // Points may have replaced points that were there, and somebody else may write too.
+            (before.max(acknowledged.saturating_sub(replaced)), u64::MAX)
+        } else if is_whole {
+            let rows = acknowledged.saturating_sub(replaced);
+            (rows, rows)
+        } else {
+            // Of a part, nobody knows how many of its lines replace another.
+            (acknowledged.saturating_sub(replaced), acknowledged)
+        };
+        Self {
+            before,
+            acknowledged,
+            min,
+            max,
+        }
+    }
 }
 
 /// What all workers did together.
@@ -170,6 +223,7 @@ fn send_all(
     let queue = Queue {
         batches: Mutex::new(batches),
         stop: AtomicBool::new(false),
+        stop_asked: Arc::clone(&options.stop),
         deadline: options
             .time_max
             .and_then(|limit| Instant::now().checked_add(limit)),
@@ -177,13 +231,14 @@ fn send_all(
     let read_ahead = ReadAhead {
         source,
         rows_max: options.rows_max,
+        rows_per_second: options.rows_per_second,
         batches: batch_sender,
         spares,
     };
     let mut run = Run::default();
     let mut failure = None;
     thread::scope(|scope| {
-        let reader = scope.spawn(|| read_ahead.run(&queue.stop));
+        let reader = scope.spawn(|| read_ahead.run(&queue));
         let workers: Vec<_> = (0..options.workers)
             .map(|_| {
                 let worker =
@@ -240,6 +295,7 @@ impl Run {
 struct ReadAhead {
     source: Source,
     rows_max: Option<u64>,
+    rows_per_second: Option<f64>,
     batches: mpsc::SyncSender<Batch>,
     /// Buffers of batches that were sent.
     spares: mpsc::Receiver<Vec<u8>>,
@@ -248,25 +304,87 @@ struct ReadAhead {
 impl ReadAhead {
     /// Keeps the queue filled until the file, the rows asked for, or the workers' interest end. The queue is closed by
     /// taking `self`: that is how the workers learn that nothing follows.
-    fn run(mut self, stop: &AtomicBool) -> (Result<()>, Duration) {
-        let result = self.fill(stop);
+    fn run(mut self, queue: &Queue) -> (Result<()>, Duration) {
+        let result = self.fill(queue);
         if result.is_err() {
-            stop.store(true, Ordering::Relaxed);
+            queue.stop.store(true, Ordering::Relaxed);
         }
         (result, worker::thread_cpu())
     }
 
-    fn fill(&mut self, stop: &AtomicBool) -> Result<()> {
+    fn fill(&mut self, queue: &Queue) -> Result<()> {
         let mut rows_left = self.rows_max.unwrap_or(u64::MAX);
-        while rows_left > 0 && !stop.load(Ordering::Relaxed) {
+        let (begin, mut rows_sent) = (Instant::now(), 0_u64);
+        while rows_left > 0 && !queue.is_stopped() {
             let Some(batch) = self.source.next_batch(self.spares.try_recv().ok())? else {
                 break;
             };
             rows_left = rows_left.saturating_sub(u64::from(batch.rows));
+            if let Some(rate) = self.rows_per_second {
+                await_turn(queue, begin, rows_sent as f64 / rate);
+            }
+            rows_sent += u64::from(batch.rows);
             if self.batches.send(batch).is_err() {
                 break;
             }
         }
         Ok(())
+    }
+}
+
+/// Waits until so many seconds after the beginning, or until the load is stopped.
+fn await_turn(queue: &Queue, begin: Instant, seconds: f64) {
+    let turn = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
+    while !queue.is_stopped() {
+        let Some(rest) = turn
+            .checked_sub(begin.elapsed())
+            .filter(|rest| !rest.is_zero())
+        else {
+            return;
+        };
+        thread::sleep(rest.min(STOP_POLL));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Expected;
+    use crate::batch_file::Header;
+    use crate::workload::{Spec, Workload};
+
+    fn bounds(before: u64, acknowledged: u64, header: Option<&Header>) -> (u64, u64) {
+        let expected = Expected::new(before, acknowledged, header);
+        (expected.min, expected.max)
+    }
+
+    #[test]
+    fn rows_that_replace_others_are_not_expected_twice() {
+        let spec = Spec {
+            workload: Workload::Iot,
+            hosts: 2,
+            start_ns: 0,
+            end_ns: 100,
+            interval_ns: 10,
+            seed: 1,
+        };
+        let header = Header {
+            rows: 30,
+            replaced: 4,
+            ..Header::of(&spec, 10).unwrap()
+        };
+        assert_eq!(
+            bounds(0, 30, None),
+            (30, 30),
+            "plain text replaces nothing that we know of"
+        );
+        assert_eq!(bounds(0, 30, Some(&header)), (26, 26), "the whole file");
+        assert_eq!(bounds(0, 20, Some(&header)), (16, 20), "a part of it");
+        assert_eq!(bounds(0, 0, Some(&header)), (0, 0), "nothing of it");
+        assert_eq!(
+            bounds(50, 30, Some(&header)),
+            (50, u64::MAX),
+            "beside other rows"
+        );
+        assert_eq!(bounds(26, 30, Some(&header)), (26, u64::MAX), "once more");
     }
 }

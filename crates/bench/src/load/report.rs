@@ -66,7 +66,8 @@ pub struct LoadReport {
     pub data_set: Option<Header>,
     /// Rows acknowledged.
     pub rows: u64,
-    /// Metric values in them; unknown for plain line protocol, whose lines are not looked into.
+    /// Metric values in them; unknown for plain line protocol, whose lines are not looked into, and for a part of a file whose
+    /// rows differ.
     pub values: Option<u64>,
     /// First request sent to last batch acknowledged.
     pub seconds: f64,
@@ -116,8 +117,13 @@ impl LoadReport {
                 0.0
             }
         };
-        // Every row of a generated table has every metric.
-        let values = header.map(|header| run.rows * header.workload.metrics().len() as u64);
+        // A part of a file is counted only where all rows are alike.
+        let values = header.and_then(|header| {
+            let is_whole = header.rows == run.rows;
+            is_whole
+                .then_some(header.values)
+                .or_else(|| header.workload.values_of_rows(run.rows))
+        });
         Self {
             url: options.url.clone(),
             database: options.database.clone(),

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use super::LoadOptions;
 use super::report::Visible;
+use super::{Expected, LoadOptions};
 use crate::http::{Address, Client, Connection, percent_encode, shown};
 use crate::{Error, Result};
 
@@ -109,6 +109,7 @@ impl Target {
             }
             sum += only_number(&body).ok_or_else(|| Error::Answer {
                 name,
+                format: "json",
                 why: shown(&body),
             })?;
         }
@@ -116,19 +117,19 @@ impl Target {
     }
 
     /// Counts until the rows acknowledged are there, which for Nilometer is the first count.
-    pub(super) fn await_rows(&self, before: u64, acknowledged: u64) -> Result<Visible> {
+    pub(super) fn await_rows(&self, expected: &Expected) -> Result<Visible> {
+        let Expected {
+            before,
+            acknowledged,
+            min,
+            max,
+        } = *expected;
         let begin = Instant::now();
         let mut counts = 0;
         loop {
             let rows = self.count_rows()?.unwrap_or(0);
             counts += 1;
-            // In a database with rows before, points may have replaced points, so anything in between is right.
-            let is_right = if before == 0 {
-                rows == acknowledged
-            } else {
-                rows >= acknowledged.max(before)
-            };
-            if is_right {
+            if (min..=max).contains(&rows) {
                 return Ok(Visible {
                     rows,
                     rows_before: before,
@@ -136,10 +137,7 @@ impl Target {
                     seconds: begin.elapsed().as_secs_f64(),
                 });
             }
-            if begin.elapsed() >= self.visible_wait
-                || rows > before + acknowledged
-                || (before == 0 && rows > acknowledged)
-            {
+            if begin.elapsed() >= self.visible_wait || rows > max {
                 let table = self.tables.join(", ");
                 return Err(Error::NotVisible {
                     acknowledged,

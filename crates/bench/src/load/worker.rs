@@ -1,7 +1,7 @@
 //! One sending thread: takes a batch, sends it, waits for the answer, tells.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError, mpsc};
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,11 +23,17 @@ pub(super) struct Queue {
     pub(super) batches: Mutex<mpsc::Receiver<Batch>>,
     /// Somebody failed: take no more.
     pub(super) stop: AtomicBool,
+    /// Whoever began the load asks for its end.
+    pub(super) stop_asked: Arc<AtomicBool>,
     /// Take no batch after this time.
     pub(super) deadline: Option<Instant>,
 }
 
 impl Queue {
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed) || self.stop_asked.load(Ordering::Relaxed)
+    }
+
     fn next(&self) -> Option<Batch> {
         let is_late = || {
             self.deadline
@@ -41,7 +47,7 @@ impl Queue {
         // Stopped threads go on taking batches to throw them away: the reader may wait for a place in the queue.
         loop {
             let batch = batches.recv().ok()?;
-            if !self.stop.load(Ordering::Relaxed) {
+            if !self.is_stopped() {
                 return Some(batch);
             }
         }
@@ -145,7 +151,7 @@ impl<'a> Worker<'a> {
                     status: 429 | 503,
                     retry_after: Some(pause),
                     ..
-                } if retries_left > 0 && !self.queue.stop.load(Ordering::Relaxed) => {
+                } if retries_left > 0 && !self.queue.is_stopped() => {
                     retries_left -= 1;
                     self.totals.retries += 1;
                     thread::sleep(pause.min(PAUSE_MAX));

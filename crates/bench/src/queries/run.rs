@@ -1,155 +1,215 @@
 //! Running statements over HTTP and timing them.
+//!
+//! The clock of a statement runs from the sending of its request until the whole answer is there. Connections are open
+//! and warm before, stay open in between, and send at once (`TCP_NODELAY`). Rows are counted after all clocks of a type
+//! have stopped. A request is never repeated: one that fails ends the run.
 
-use std::fmt::Write;
-use std::time::Instant;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use serde::Serialize;
-use serde::de::IgnoredAny;
-
-use super::QuerySpec;
+use super::timing::Spread;
+use super::{AnswerFormat, QuerySpec, QueryTiming};
 use crate::http::{Address, Client, shown};
-use crate::load::grouped;
 use crate::{Error, Result};
 
-/// How long the statements of one type took: from sending the request to having the whole answer.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct QueryTiming {
-    /// The suite's name of the type.
-    pub name: &'static str,
-    /// Requests timed.
-    pub runs: usize,
-    /// The shortest.
-    pub min_ms: f64,
-    /// Half took no longer.
-    pub median_ms: f64,
-    /// The longest.
-    pub max_ms: f64,
-    /// Rows of the last answer.
-    pub rows: usize,
-    /// Bytes of the last answer.
-    pub answer_bytes: usize,
-    /// How the data set made the question smaller than its name says, if it did.
-    pub note: Option<String>,
+/// How statements are asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct QueryOptions {
+    /// The form of the answers.
+    pub format: AnswerFormat,
+    /// Connections that ask at the same time, each all statements.
+    pub clients: u32,
+    /// How often each of them asks each statement.
+    pub repeats: u32,
 }
 
-/// Runs every statement `repeats` times, in order, on one connection. Statements of one type that follow each other
-/// share a timing. Answers are parsed after the clock has stopped.
+impl QueryOptions {
+    /// JSON, one connection, so many repeats.
+    pub fn new(repeats: u32) -> Self {
+        Self {
+            format: AnswerFormat::Json,
+            clients: 1,
+            repeats,
+        }
+    }
+}
+
+/// Runs all statements, type by type: statements of one type that follow each other share a timing.
 pub fn run_queries(
     url: &str,
     database: &str,
     specs: &[QuerySpec],
-    repeats: u32,
+    options: &QueryOptions,
 ) -> Result<Vec<QueryTiming>> {
-    let client = Client::new(&Address::parse(url)?);
-    let mut timings = Vec::new();
-    for same_type in specs.chunk_by(|a, b| a.name == b.name) {
-        let mut millis = Vec::new();
-        let mut answer = Vec::new();
-        for spec in same_type {
-            for _ in 0..repeats {
-                let begin = Instant::now();
-                let (status, body) =
-                    client
-                        .query_sql(database, &spec.sql)
-                        .map_err(|why| Error::NoAnswer {
-                            name: spec.name.to_owned(),
-                            why,
-                        })?;
-                millis.push(begin.elapsed().as_secs_f64() * 1e3);
-                if status != 200 {
-                    let (name, sql) = (spec.name.to_owned(), spec.sql.clone());
-                    return Err(Error::Query {
-                        name,
-                        status,
-                        body: shown(&body),
-                        sql,
-                    });
-                }
-                answer = body;
-            }
-        }
-        let (Some(last), false) = (same_type.last(), millis.is_empty()) else {
-            continue;
-        };
-        millis.sort_by(f64::total_cmp);
-        timings.push(QueryTiming {
-            name: last.name,
-            runs: millis.len(),
-            min_ms: millis[0],
-            median_ms: median(&millis),
-            max_ms: millis[millis.len() - 1],
-            rows: count_rows(last.name, &answer)?,
-            answer_bytes: answer.len(),
-            note: last.note.clone(),
+    if options.clients == 0 || options.repeats == 0 {
+        return Err(Error::Spec {
+            what: "0 clients or 0 repeats ask nothing; give 1 or more".to_owned(),
         });
     }
-    Ok(timings)
+    let address = Address::parse(url)?;
+    let clients: Vec<Client> = (0..options.clients)
+        .map(|_| Client::new(&address))
+        .collect();
+    let same_types = specs.chunk_by(|a, b| a.name == b.name);
+    same_types
+        .map(|specs| time_type(&clients, database, specs, options))
+        .collect()
 }
 
-/// The middle of sorted numbers, of which there is at least one.
-fn median(sorted: &[f64]) -> f64 {
-    f64::midpoint(sorted[(sorted.len() - 1) / 2], sorted[sorted.len() / 2])
+/// What one connection measured.
+struct Measured {
+    millis: Vec<f64>,
+    begin: Instant,
+    end: Instant,
+    /// The last answer.
+    answer: Vec<u8>,
 }
 
-fn count_rows(name: &str, answer: &[u8]) -> Result<usize> {
-    // The rows are walked over, not built: the widest answers have hundreds of thousands.
-    match serde_json::from_slice::<Vec<IgnoredAny>>(answer) {
-        Ok(rows) => Ok(rows.len()),
-        Err(e) => Err(Error::Answer {
-            name: name.to_owned(),
-            why: format!("{e}: {}", shown(answer)),
-        }),
+/// Times statements of one type, of which there is at least one.
+fn time_type(
+    clients: &[Client],
+    database: &str,
+    specs: &[QuerySpec],
+    options: &QueryOptions,
+) -> Result<QueryTiming> {
+    for client in clients {
+        // Opens the connection, or finds out that the server closed it while rows were counted.
+        client.get("/health").map_err(|why| Error::NoAnswer {
+            name: "health".to_owned(),
+            why,
+        })?;
     }
+    let all_ready = Barrier::new(clients.len());
+    let stop = AtomicBool::new(false);
+    let measured: Vec<Result<Measured>> = thread::scope(|scope| {
+        let threads: Vec<_> = clients
+            .iter()
+            .enumerate()
+            .map(|(number, client)| {
+                let turn = Turn {
+                    client,
+                    database,
+                    specs,
+                    options,
+                    number,
+                    stop: &stop,
+                };
+                let all_ready = &all_ready;
+                scope.spawn(move || {
+                    all_ready.wait();
+                    turn.run()
+                })
+            })
+            .collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("clients return their errors"))
+            .collect()
+    });
+    let measured = measured.into_iter().collect::<Result<Vec<Measured>>>()?;
+    timing(&measured, specs, options)
 }
 
-/// Timings as a table for people.
-pub fn table(timings: &[QueryTiming]) -> String {
-    let mut out = format!(
-        "{:<24}{:>6}{:>11}{:>11}{:>11}{:>10}\n",
-        "query", "runs", "min ms", "median ms", "max ms", "rows"
+fn timing(
+    measured: &[Measured],
+    specs: &[QuerySpec],
+    options: &QueryOptions,
+) -> Result<QueryTiming> {
+    let (first, last) = (
+        measured.first().expect("there is a client"),
+        specs.last().expect("a type has a statement"),
     );
-    for t in timings {
-        let note = t
-            .note
-            .as_ref()
-            .map(|note| format!("  ({note})"))
-            .unwrap_or_default();
-        writeln!(
-            out,
-            "{:<24}{:>6}{:>11.2}{:>11.2}{:>11.2}{:>10}{note}",
-            t.name,
-            t.runs,
-            t.min_ms,
-            t.median_ms,
-            t.max_ms,
-            grouped(t.rows as u64)
-        )
-        .expect("writing to memory does not fail");
-    }
-    out
+    let begin = measured.iter().map(|one| one.begin).min();
+    let end = measured.iter().map(|one| one.end).max();
+    let elapsed = begin
+        .zip(end)
+        .map_or(Duration::ZERO, |(begin, end)| end - begin);
+    let mut millis: Vec<f64> = measured
+        .iter()
+        .flat_map(|one| one.millis.iter().copied())
+        .collect();
+    let spread = Spread::of(&mut millis);
+    Ok(QueryTiming {
+        name: last.name,
+        clients: options.clients,
+        runs: millis.len(),
+        min_ms: spread.min,
+        median_ms: spread.median,
+        p99_ms: spread.p99,
+        max_ms: spread.max,
+        per_second: millis.len() as f64 / elapsed.as_secs_f64(),
+        rows: options.format.count_rows(last.name, &first.answer)?,
+        answer_bytes: first.answer.len(),
+        note: last.note.clone(),
+    })
 }
 
-#[cfg(test)]
-mod tests {
-    use super::{count_rows, median};
+/// One connection's part of a type.
+struct Turn<'a> {
+    client: &'a Client,
+    database: &'a str,
+    specs: &'a [QuerySpec],
+    options: &'a QueryOptions,
+    /// Which of the connections.
+    number: usize,
+    /// Another one failed.
+    stop: &'a AtomicBool,
+}
 
-    #[test]
-    fn medians_are_the_middle() {
-        for (sorted, middle) in [
-            (&[3.0][..], 3.0),
-            (&[1.0, 2.0], 1.5),
-            (&[1.0, 2.0, 9.0], 2.0),
-        ] {
-            assert!((median(sorted) - middle).abs() < 1e-12, "{sorted:?}");
+impl Turn<'_> {
+    fn run(&self) -> Result<Measured> {
+        let result = self.ask_all();
+        if result.is_err() {
+            self.stop.store(true, Ordering::Relaxed);
         }
+        result
     }
 
-    #[test]
-    fn rows_are_counted_and_other_answers_refused() {
-        assert_eq!(count_rows("q", b"[]").unwrap(), 0);
-        assert_eq!(count_rows("q", br#"[{"a":[1,2]}, {"a":null}]"#).unwrap(), 2);
-        for answer in [&b""[..], b"{}", b"[{}", b"{\"error\":\"no\"}"] {
-            assert!(count_rows("q", answer).is_err());
+    fn ask_all(&self) -> Result<Measured> {
+        let begin = Instant::now();
+        let mut measured = Measured {
+            millis: Vec::new(),
+            begin,
+            end: begin,
+            answer: Vec::new(),
+        };
+        // Each begins with another statement, so that they do not all ask the same at the same time.
+        let (before, after) = self.specs.split_at(self.number % self.specs.len());
+        for spec in after.iter().chain(before) {
+            for _ in 0..self.options.repeats {
+                if self.stop.load(Ordering::Relaxed) {
+                    return Ok(measured);
+                }
+                let begin = Instant::now();
+                let answer = self.ask(spec)?;
+                measured.end = Instant::now();
+                let elapsed = measured.end - begin;
+                measured.millis.push(elapsed.as_secs_f64() * 1e3);
+                measured.answer = answer;
+            }
         }
+        Ok(measured)
+    }
+
+    fn ask(&self, spec: &QuerySpec) -> Result<Vec<u8>> {
+        let format = self.options.format.name();
+        let (status, body) = self
+            .client
+            .query_once(self.database, &spec.sql, format)
+            .map_err(|why| Error::NoAnswer {
+                name: spec.name.to_owned(),
+                why,
+            })?;
+        if status == 200 {
+            return Ok(body);
+        }
+        Err(Error::Query {
+            name: spec.name.to_owned(),
+            status,
+            body: shown(&body),
+            sql: spec.sql.clone(),
+        })
     }
 }

@@ -30,27 +30,60 @@ pub(super) const METRICS: [&str; 10] = [
 /// Values 0 to 100, both included.
 const VALUES: usize = 101;
 
+/// The processor of one host.
 #[derive(Debug)]
-struct Host {
+pub(super) struct Processor {
     random: Xoshiro256PlusPlus,
     walks: [PercentWalk; METRICS.len()],
+}
+
+impl Processor {
+    /// The tags of a host and its processor, both from the host's stream of random numbers.
+    pub(super) fn of_host(index: u32, mut random: Xoshiro256PlusPlus) -> (String, Self) {
+        let tags = draw_tags(index, &mut random);
+        let walks = std::array::from_fn(|_| PercentWalk::start(&mut random));
+        (tags, Self { random, walks })
+    }
+}
+
+/// `usage_user=58i`, with the comma or space before it, of metric m and value v at m * VALUES + v.
+#[derive(Debug)]
+pub(super) struct CpuFields(Vec<String>);
+
+impl CpuFields {
+    pub(super) fn new() -> Self {
+        let fields = METRICS.iter().enumerate().flat_map(|(m, name)| {
+            let before = if m == 0 { ' ' } else { ',' };
+            (0..VALUES).map(move |value| format!("{before}{name}={value}i"))
+        });
+        Self(fields.collect())
+    }
+
+    /// Writes the fields of a row and takes the step to the next one.
+    pub(super) fn write(&self, processor: &mut Processor, out: &mut Vec<u8>) {
+        for (m, walk) in processor.walks.iter_mut().enumerate() {
+            out.extend_from_slice(self.0[m * VALUES + walk.percent()].as_bytes());
+            // The step to the next epoch is taken here, while the state is at hand: the first row shows the start.
+            walk.advance(&mut processor.random);
+        }
+    }
 }
 
 /// The points of a cpu-only data set, from the first to the last.
 #[derive(Debug)]
 pub(super) struct CpuPoints {
-    hosts: Vec<Host>,
+    hosts: Vec<Processor>,
     /// Table and tags of all hosts, end to end; `prefix_ends` says where each ends.
     prefixes: Vec<u8>,
     prefix_ends: Vec<usize>,
-    /// `usage_user=58i`, with the comma or space before it, of metric m and value v at m * VALUES + v.
-    fields: Vec<String>,
+    fields: CpuFields,
     /// The end of every line of the current epoch.
     time_text: Vec<u8>,
     time_ns: i64,
     interval_ns: i64,
     epochs_left: u64,
     next_host: usize,
+    rows: u64,
 }
 
 impl CpuPoints {
@@ -62,31 +95,24 @@ impl CpuPoints {
         let mut prefixes = Vec::new();
         let mut prefix_ends = Vec::new();
         for index in 0..spec.hosts {
-            let mut random = Xoshiro256PlusPlus::seed_from_u64(seeds.next_u64());
+            let random = Xoshiro256PlusPlus::seed_from_u64(seeds.next_u64());
+            let (tags, processor) = Processor::of_host(index, random);
             prefixes.extend_from_slice(TABLE.as_bytes());
-            prefixes.extend_from_slice(draw_tags(index, &mut random).as_bytes());
+            prefixes.extend_from_slice(tags.as_bytes());
             prefix_ends.push(prefixes.len());
-            let walks = std::array::from_fn(|_| PercentWalk::start(&mut random));
-            hosts.push(Host { random, walks });
+            hosts.push(processor);
         }
-        let fields = METRICS
-            .iter()
-            .enumerate()
-            .flat_map(|(m, name)| {
-                let before = if m == 0 { ' ' } else { ',' };
-                (0..VALUES).map(move |value| format!("{before}{name}={value}i"))
-            })
-            .collect();
         let mut points = Self {
             hosts,
             prefixes,
             prefix_ends,
-            fields,
+            fields: CpuFields::new(),
             time_text: Vec::new(),
             time_ns: spec.start_ns,
             interval_ns: spec.interval_ns,
             epochs_left: epochs,
             next_host: 0,
+            rows: 0,
         };
         points.render_time();
         Ok(points)
@@ -98,12 +124,18 @@ impl CpuPoints {
         while rows < rows_max && self.epochs_left > 0 {
             self.write_row(self.next_host, out);
             rows += 1;
+            self.rows += 1;
             self.next_host += 1;
             if self.next_host == self.hosts.len() {
                 self.next_epoch();
             }
         }
         rows
+    }
+
+    /// Field values written so far.
+    pub(super) fn values(&self) -> u64 {
+        self.rows * METRICS.len() as u64
     }
 
     fn write_row(&mut self, index: usize, out: &mut Vec<u8>) {
@@ -113,12 +145,7 @@ impl CpuPoints {
             self.prefix_ends[index - 1]
         };
         out.extend_from_slice(&self.prefixes[begin..self.prefix_ends[index]]);
-        let host = &mut self.hosts[index];
-        for (m, walk) in host.walks.iter_mut().enumerate() {
-            out.extend_from_slice(self.fields[m * VALUES + walk.percent()].as_bytes());
-            // The step to the next epoch is taken here, while the state is at hand: the first row shows the start.
-            walk.advance(&mut host.random);
-        }
+        self.fields.write(&mut self.hosts[index], out);
         out.extend_from_slice(&self.time_text);
     }
 

@@ -50,6 +50,7 @@ pub(super) fn draw_tags(index: u32, random: &mut Xoshiro256PlusPlus) -> String {
     )
 }
 
-fn pick(values: &[&'static str], random: &mut Xoshiro256PlusPlus) -> &'static str {
+/// One of some values.
+pub(super) fn pick(values: &[&'static str], random: &mut Xoshiro256PlusPlus) -> &'static str {
     values[random.random_range(0..values.len())]
 }

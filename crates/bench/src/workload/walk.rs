@@ -34,9 +34,109 @@ impl PercentWalk {
     }
 }
 
+/// The distribution of a walk's steps.
+#[derive(Debug, Clone, Copy)]
+enum Steps {
+    Normal { mean: f64, deviation: f64 },
+    Uniform { low: f64, high: f64 },
+}
+
+impl Steps {
+    fn sample(self, random: &mut Xoshiro256PlusPlus) -> f64 {
+        match self {
+            Self::Normal { mean, deviation } => {
+                let step: f64 = StandardNormal.sample(random);
+                step * deviation + mean
+            }
+            Self::Uniform { low, high } => random.random::<f64>() * (high - low) + low,
+        }
+    }
+}
+
+/// A random walk between two bounds.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Walk {
+    state: f64,
+    steps: Steps,
+    min: f64,
+    max: f64,
+    /// The sign of a step does not count: the walk never falls.
+    is_counter: bool,
+}
+
+impl Walk {
+    /// Steps of a normal distribution between bounds.
+    pub(super) fn normal(mean: f64, deviation: f64, bounds: [f64; 2], state: f64) -> Self {
+        let [min, max] = bounds;
+        Self {
+            state,
+            steps: Steps::Normal { mean, deviation },
+            min,
+            max,
+            is_counter: false,
+        }
+    }
+
+    /// Steps of a normal distribution with a deviation of 1, without bounds, from 0.
+    pub(super) fn drift(mean: f64) -> Self {
+        Self::normal(mean, 1.0, [f64::NEG_INFINITY, f64::INFINITY], 0.0)
+    }
+
+    /// A counter from 0: sizes of steps of a normal distribution with a deviation of 1.
+    pub(super) fn counter(mean: f64) -> Self {
+        Self {
+            is_counter: true,
+            ..Self::drift(mean)
+        }
+    }
+
+    /// Uniform steps between bounds.
+    pub(super) fn uniform(step: [f64; 2], bounds: [f64; 2], state: f64) -> Self {
+        let [low, high] = step;
+        Self {
+            steps: Steps::Uniform { low, high },
+            ..Self::normal(0.0, 0.0, bounds, state)
+        }
+    }
+
+    /// Moves the walk to its upper bound if it is at its lower one.
+    pub(super) fn refill(&mut self) {
+        if self.state <= self.min {
+            self.state = self.max;
+        }
+    }
+
+    /// The value cut to an integer, as the suite does.
+    pub(super) fn integer(&self) -> i64 {
+        cut(self.state)
+    }
+
+    /// The value cut to so many decimals: `scale` is 10 to their number.
+    pub(super) fn decimals(&self, scale: f64) -> f64 {
+        // Through an integer, as the suite does, so that there is no negative zero.
+        cut(self.state * scale) as f64 / scale
+    }
+
+    /// One step.
+    pub(super) fn advance(&mut self, random: &mut Xoshiro256PlusPlus) {
+        let step = self.steps.sample(random);
+        let step = if self.is_counter { step.abs() } else { step };
+        self.state = (self.state + step).clamp(self.min, self.max);
+    }
+}
+
+/// A number without what stands behind its point.
+#[expect(
+    clippy::cast_possible_truncation,
+    reason = "cutting is what the suite does, and no walk comes near the ends of 64 bits"
+)]
+pub(super) fn cut(value: f64) -> i64 {
+    value as i64
+}
+
 #[cfg(test)]
 mod tests {
-    use super::PercentWalk;
+    use super::{PercentWalk, Walk};
     use rand::SeedableRng;
     use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -73,5 +173,46 @@ mod tests {
             }
             assert!(touched, "a walk that starts at a bound comes back to it");
         }
+    }
+
+    #[test]
+    fn counters_rise_and_bounded_walks_stay_between_their_bounds() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(9);
+        let mut counter = Walk::counter(0.0);
+        let mut bounded = Walk::normal(5.0, 1.0, [0.0, 100.0], 0.0);
+        let mut uniform = Walk::uniform([-10.0, 10.0], [0.0, 50.0], 25.0);
+        let (mut sum, mut seen) = (0.0, [f64::MAX, f64::MIN]);
+        for step in 1..=10_000 {
+            let before = counter.state;
+            counter.advance(&mut random);
+            assert!(counter.state >= before, "step {step}");
+            sum += counter.state - before;
+            bounded.advance(&mut random);
+            uniform.advance(&mut random);
+            seen = [seen[0].min(uniform.state), seen[1].max(uniform.state)];
+        }
+        // The mean of the absolute value of a standard normal is the square root of 2/pi, 0.798.
+        assert!((sum / 10_000.0 - 0.798).abs() < 0.02, "{sum}");
+        assert_eq!(
+            bounded.integer(),
+            100,
+            "steps of 5 on average end at the bound"
+        );
+        assert!(
+            seen[0] >= 0.0 && seen[1] <= 50.0 && seen[0] < 1.0 && seen[1] > 49.0,
+            "{seen:?}"
+        );
+    }
+
+    #[test]
+    fn values_are_cut_toward_zero_without_a_negative_zero() {
+        let at = |state| Walk::uniform([0.0, 1.0], [-200.0, 200.0], state);
+        assert_eq!(format!("{}", at(24.3999).decimals(10.0)), "24.3");
+        assert_eq!(format!("{}", at(-1.239).decimals(100.0)), "-1.23");
+        assert_eq!(format!("{}", at(-0.000_001).decimals(100_000.0)), "0");
+        assert_eq!(at(-0.9).integer(), 0);
+        let mut empty = Walk::uniform([-0.001, 0.0], [0.0, 1.0], 0.0);
+        empty.refill();
+        assert_eq!(format!("{}", empty.decimals(10.0)), "1");
     }
 }

@@ -1,5 +1,6 @@
 //! A database that is none: answers the loader's requests, counts rows, and misbehaves on demand.
 
+use std::collections::BTreeMap;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -22,6 +23,10 @@ pub(crate) struct Faults {
     pub(crate) row_bytes_shown: Option<u64>,
     /// Refuse queries of rows, but not of the row count.
     pub(crate) refuse_queries: bool,
+    /// Close the connection instead of an answer to the query of rows of this number, from 0.
+    pub(crate) hang_up_on_query: Option<usize>,
+    /// Answer in JSON, whatever was asked for.
+    pub(crate) json_only: bool,
 }
 
 /// What was asked so far.
@@ -30,11 +35,29 @@ pub(crate) struct Seen {
     pub(crate) writes: usize,
     pub(crate) busy: usize,
     pub(crate) rows: u64,
+    /// Rows of each table.
+    pub(crate) tables: BTreeMap<String, u64>,
     /// Connections that carried at least one write.
     pub(crate) write_connections: usize,
+    /// Queries of rows.
+    pub(crate) queries: usize,
+    /// Connections that carried at least one query of rows.
+    pub(crate) query_connections: usize,
     pub(crate) targets: Vec<String>,
     /// Bodies of the writes in order of arrival, if they are kept.
     pub(crate) text: Vec<u8>,
+}
+
+impl Seen {
+    /// Rows of the table that a count names, without those hidden, which are all of the first table.
+    fn rows_shown(&self, target: &str, hidden: u64) -> u64 {
+        let quoted = |name: &str| target.contains(&format!("%22{name}%22"));
+        let first = self.tables.keys().next();
+        let shown = self.tables.iter().find(|(name, _)| quoted(name));
+        shown.map_or(0, |(name, rows)| {
+            rows.saturating_sub(if first == Some(name) { hidden } else { 0 })
+        })
+    }
 }
 
 pub(crate) struct Server {
@@ -69,6 +92,7 @@ struct Conversation {
     keep_text: bool,
     seen: Arc<Mutex<Seen>>,
     wrote: bool,
+    asked: bool,
     body: Vec<u8>,
 }
 
@@ -79,6 +103,7 @@ impl Conversation {
             keep_text,
             seen,
             wrote: false,
+            asked: false,
             body: Vec::new(),
         }
     }
@@ -89,6 +114,9 @@ impl Conversation {
         while let Some((target, length)) = read_head(&mut input)? {
             self.body.clear();
             (&mut input).take(length).read_to_end(&mut self.body)?;
+            if self.hangs_up(&target) {
+                break;
+            }
             let (status, headers, text) = self.answer(&target);
             let mut output = stream;
             let length = if status == "204 No Content" {
@@ -96,9 +124,8 @@ impl Conversation {
             } else {
                 format!("Content-Length: {}\r\n", text.len())
             };
-            output.write_all(
-                format!("HTTP/1.1 {status}\r\n{headers}{length}\r\n{text}").as_bytes(),
-            )?;
+            output.write_all(format!("HTTP/1.1 {status}\r\n{headers}{length}\r\n").as_bytes())?;
+            output.write_all(&text)?;
             if self.faults.close_after_answer {
                 break;
             }
@@ -106,7 +133,43 @@ impl Conversation {
         Ok(())
     }
 
-    fn answer(&mut self, target: &str) -> (&'static str, &'static str, String) {
+    /// Notes a query of rows, and says whether it gets no answer.
+    fn hangs_up(&mut self, target: &str) -> bool {
+        if !is_query_of_rows(target) {
+            return false;
+        }
+        let mut seen = self.seen.lock().expect("no conversation panicked");
+        let number = seen.queries;
+        seen.queries += 1;
+        if !std::mem::replace(&mut self.asked, true) {
+            seen.query_connections += 1;
+        }
+        let hangs_up = self.faults.hang_up_on_query == Some(number);
+        if hangs_up {
+            seen.targets.push(target.to_owned());
+        }
+        hangs_up
+    }
+
+    fn answer(&mut self, target: &str) -> (&'static str, &'static str, Vec<u8>) {
+        if is_query_of_rows(target)
+            && target.ends_with("&format=arrow")
+            && !self.faults.json_only
+            && !self.faults.refuse_queries
+        {
+            let mut seen = self.seen.lock().expect("no conversation panicked");
+            seen.targets.push(target.to_owned());
+            return (
+                "200 OK",
+                "",
+                include_bytes!("../data/three-rows.arrow").to_vec(),
+            );
+        }
+        let (status, headers, text) = self.answer_in_text(target);
+        (status, headers, text.into_bytes())
+    }
+
+    fn answer_in_text(&mut self, target: &str) -> (&'static str, &'static str, String) {
         let mut seen = self.seen.lock().expect("no conversation panicked");
         seen.targets.push(target.to_owned());
         if target == "/health" {
@@ -127,8 +190,8 @@ impl Conversation {
             return ("200 OK", "", page);
         }
         if target.starts_with("/api/v3/query_sql?") {
-            if target.contains("count%28%2A%29") {
-                let rows = seen.rows.saturating_sub(self.faults.hide_rows)
+            if !is_query_of_rows(target) {
+                let rows = seen.rows_shown(target, self.faults.hide_rows)
                     * if self.faults.count_twice { 2 } else { 1 };
                 return ("200 OK", "", format!(r#"[{{"row_count":{rows}}}]"#));
             }
@@ -168,12 +231,21 @@ impl Conversation {
         if !std::mem::replace(&mut self.wrote, true) {
             seen.write_connections += 1;
         }
-        seen.rows += memchr::memchr_iter(b'\n', &self.body).count() as u64;
+        for line in self.body.split_inclusive(|byte| *byte == b'\n') {
+            let name = line.split(|byte| *byte == b',').next().unwrap_or_default();
+            let name = String::from_utf8_lossy(name).into_owned();
+            *seen.tables.entry(name).or_default() += 1;
+            seen.rows += 1;
+        }
         if self.keep_text {
             seen.text.extend_from_slice(&self.body);
         }
         ("204 No Content", "", String::new())
     }
+}
+
+fn is_query_of_rows(target: &str) -> bool {
+    target.starts_with("/api/v3/query_sql?") && !target.contains("count%28%2A%29%20as%20row_count")
 }
 
 /// Target and body length of the next request; `None` when the client is done.

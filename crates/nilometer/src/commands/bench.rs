@@ -6,26 +6,43 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, Subcommand, ValueEnum};
 use nilometer_bench::calendar::parse_rfc3339;
-use nilometer_bench::report::RunRecord;
+use nilometer_bench::queries::{AnswerFormat, QueryOptions, QueryTiming};
+use nilometer_bench::report::{Machine, RunRecord};
 use nilometer_bench::workload::{Spec, Workload};
 use nilometer_bench::{FileFormat, LoadOptions, generate, load, queries};
+use serde_json::json;
 
 use crate::print;
+
+/// Rows of a batch of plain line protocol that arrives slowly.
+const BATCH_ROWS_SLOW: u32 = 100;
 
 /// The benchmark's steps.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
     /// Generate a data set like the Time Series Benchmark Suite's, at any scale.
     #[command(
-        after_help = "Example:\n  nilometer bench generate --hosts 100 --duration 1h --out cpu.lpb"
+        after_help = "Examples:\n  nilometer bench generate --hosts 100 --duration 1h --out cpu.lpb\n  \
+                      nilometer bench generate --workload devops --hosts 10 --duration 1h --out devops.lpb\n  \
+                      nilometer bench generate --workload iot --hosts 10 --duration 1h --out iot.lpb\n  \
+                      nilometer bench generate --hosts 100 --start 2016-01-01T01:00:00Z --duration 10m --out later.lpb"
     )]
     Generate(GenerateArgs),
     /// Load a data set over HTTP, timed until every row is visible.
-    #[command(after_help = "Example:\n  nilometer bench load --file cpu.lpb -d bench")]
+    #[command(
+        after_help = "Examples:\n  nilometer bench load --file cpu.lpb -d bench\n  \
+                      nilometer bench load --file iot.lpb -d iot --rate 100000"
+    )]
     Load(LoadArgs),
     /// Time the suite's queries on a loaded data set.
+    ///
+    /// Workload, hosts, start and duration are those the data set was generated with. The clock of a query runs from its
+    /// request until the whole answer has arrived, over a connection that is open before; rows are counted afterwards.
     #[command(
-        after_help = "Example:\n  nilometer bench queries -d bench --hosts 100 --duration 1h --repeats 2"
+        after_help = "Examples:\n  nilometer bench queries -d bench --hosts 100 --duration 1h --repeats 2\n  \
+                      nilometer bench queries -d iot --workload iot --hosts 10 --duration 1h --repeats 1 --format arrow\n  \
+                      nilometer bench queries -d bench --hosts 100 --duration 1h --repeats 1 --clients 4 --json\n  \
+                      nilometer bench queries -d bench --hosts 100 --duration 1h --repeats 1 --while-loading later.lpb --rate 1000"
     )]
     Queries(QueriesArgs),
 }
@@ -33,10 +50,10 @@ pub(crate) enum BenchCommand {
 /// Which data set.
 #[derive(Debug, Args)]
 pub(crate) struct SpecArgs {
-    /// Kind of data; cpu-only for now.
-    #[arg(long, default_value = "cpu-only")]
+    /// Kind of data: cpu-only, devops (nine tables) or iot (trucks; rows late, missing and incomplete).
+    #[arg(long, value_name = "NAME", default_value = "cpu-only")]
     workload: Workload,
-    /// Number of hosts.
+    /// Number of hosts, or of trucks.
     #[arg(long, default_value_t = 1000)]
     hosts: u32,
     /// Time of the first data points.
@@ -114,6 +131,9 @@ pub(crate) struct LoadArgs {
     /// Stop after this many rows.
     #[arg(long)]
     rows_max: Option<u64>,
+    /// Rows to send per second; without it as fast as the server takes them.
+    #[arg(long, value_name = "ROWS")]
+    rate: Option<f64>,
     /// Table whose rows are counted, for line protocol; may be given several times.
     #[arg(long = "table", value_name = "NAME", default_value = "cpu")]
     tables: Vec<String>,
@@ -170,9 +190,32 @@ pub(crate) struct QueriesArgs {
     /// Number of different statements of each type.
     #[arg(long, default_value_t = 5)]
     instances: u32,
-    /// How often each statement runs.
+    /// How often each connection runs each statement.
     #[arg(long, default_value_t = 3)]
     repeats: u32,
+    /// Format of the answers.
+    #[arg(long, value_enum, default_value_t = Answers::Json)]
+    format: Answers,
+    /// Number of connections that ask at the same time.
+    #[arg(long, default_value_t = 1)]
+    clients: u32,
+    /// Load this file meanwhile: a later part of the same data set.
+    #[arg(long, value_name = "FILE")]
+    while_loading: Option<PathBuf>,
+    /// Rows per second to load meanwhile; without it as many as the server takes.
+    #[arg(long, value_name = "ROWS", requires = "while_loading")]
+    rate: Option<f64>,
+    /// Print the figures as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Answers {
+    /// An array of objects.
+    Json,
+    /// An Arrow IPC stream.
+    Arrow,
 }
 
 pub(crate) fn run(command: BenchCommand) -> anyhow::Result<()> {
@@ -201,6 +244,12 @@ fn run_generate(args: &GenerateArgs) -> anyhow::Result<()> {
         done.values,
         done.text_bytes
     ));
+    if done.replaced > 0 {
+        print::line(format!(
+            "{} rows have the table, tags and time of an earlier one and replace it",
+            done.replaced
+        ));
+    }
     Ok(())
 }
 
@@ -209,6 +258,7 @@ fn run_load(args: &LoadArgs) -> anyhow::Result<()> {
     options.workers = args.workers;
     options.batch_rows = args.batch_rows;
     options.rows_max = args.rows_max;
+    options.rows_per_second = args.rate;
     options.tables.clone_from(&args.tables);
     options.settle_wait = Duration::from_nanos(args.settle_wait.unsigned_abs());
     let bar = print::row_bar("load", 0);
@@ -221,9 +271,70 @@ fn run_load(args: &LoadArgs) -> anyhow::Result<()> {
 
 fn run_queries(args: &QueriesArgs) -> anyhow::Result<()> {
     let spec = args.spec.spec();
-    let statements = queries::cpu_only(&spec, args.spec.seed, args.instances)?;
-    let timings = queries::run_queries(&args.url, &args.database, &statements, args.repeats)?;
+    let statements = queries::statements(&spec, args.spec.seed, args.instances)?;
+    let options = QueryOptions {
+        format: match args.format {
+            Answers::Json => AnswerFormat::Json,
+            Answers::Arrow => AnswerFormat::Arrow,
+        },
+        clients: args.clients,
+        repeats: args.repeats,
+    };
+    let (timings, arrival) = match &args.while_loading {
+        None => {
+            let timings = queries::run_queries(&args.url, &args.database, &statements, &options)?;
+            (timings, None)
+        }
+        Some(file) => {
+            let mut arriving = LoadOptions::new(&args.url, &args.database, file);
+            arriving.rows_per_second = args.rate;
+            if args
+                .rate
+                .is_some_and(|rate| rate < f64::from(arriving.batch_rows))
+            {
+                // Smaller steps than one a second, for a file that leaves the choice.
+                arriving.batch_rows = BATCH_ROWS_SLOW;
+            }
+            let (timings, arrival) = queries::run_while_loading(
+                &arriving,
+                &args.url,
+                &args.database,
+                &statements,
+                &options,
+            )?;
+            (timings, Some(arrival))
+        }
+    };
+    if args.json {
+        return show_json(args, &spec, &options, &timings, arrival.as_ref());
+    }
     print::line(queries::table(&timings));
+    if let Some(arrival) = arrival {
+        print::line(arrival.line());
+    }
+    Ok(())
+}
+
+fn show_json(
+    args: &QueriesArgs,
+    spec: &Spec,
+    options: &QueryOptions,
+    timings: &[QueryTiming],
+    arrival: Option<&queries::Arrival>,
+) -> anyhow::Result<()> {
+    let figures = json!({
+        "data_set": spec,
+        "url": args.url,
+        "database": args.database,
+        "machine": Machine::here(),
+        "format": options.format,
+        "clients": options.clients,
+        "instances": args.instances,
+        "repeats": options.repeats,
+        "while_loading": arrival,
+        "queries": timings,
+    });
+    print::line(serde_json::to_string_pretty(&figures)?);
     Ok(())
 }
 

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use clap::Args;
+use nilometer_bench::queries::QueryOptions;
 use nilometer_bench::workload::{Spec, Workload};
 use nilometer_bench::{FileFormat, LoadOptions, LoadReport, generate, load, queries};
 use nilometer_engine::{Engine, Options};
@@ -147,8 +148,8 @@ pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<()> {
     server.engine.flush()?;
     show_size(&server.engine, &report, text_bytes);
 
-    let statements = queries::cpu_only(&spec, SEED, 1)?;
-    let timings = queries::run_queries(&url, DATABASE, &statements, 5)?;
+    let statements = queries::statements(&spec, SEED, 1)?;
+    let timings = queries::run_queries(&url, DATABASE, &statements, &QueryOptions::new(5))?;
     print::line("\nquery times over HTTP, five runs each, data just written (page cache warm):");
     print::line(queries::table(&timings));
     server.stop()?;
