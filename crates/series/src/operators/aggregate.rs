@@ -21,7 +21,7 @@ use crate::context::{BATCH_ROWS, Charge, Context};
 use crate::error::Error;
 use crate::evaluate::{Name, Resolved, Slots, array_of, hoist, hoisted_name, resolve};
 use crate::input::{Chunk, Inputs, RunNested, tag_column};
-use crate::query::{Aggregate, Expr, Operator, OrderBy, SeriesQuery};
+use crate::query::{Aggregate, Expr, Operator, OrderBy, Selector, SeriesQuery};
 use crate::value::{Rules, Type};
 
 /// Up to so many series it does not matter how many rows each has.
@@ -244,7 +244,7 @@ impl<'a> Plan<'a> {
         }
         let reading = self
             .inputs
-            .read(self.snapshot, range, &Narrowing::None, None)?;
+            .read(self.snapshot, range, &self.ends(), None)?;
         if let Some(stored) = self.stored(range, reading.rows_estimate)? {
             let units = stored.iter().enumerate().flat_map(|(number, stored)| {
                 let morsels = stored.aggregation.morsels();
@@ -286,6 +286,36 @@ impl<'a> Plan<'a> {
             },
         )?;
         parts.into_iter().collect()
+    }
+
+    /// The rows that are needed of each series: those at its ends, where nothing else is asked for.
+    fn ends(&self) -> Narrowing {
+        let shape = self.query.shape();
+        if self.bucket().is_some() || shape.rows.is_some() || self.inputs.tables().is_none() {
+            return Narrowing::None;
+        }
+        let (mut first, mut last) = (0, 0);
+        for aggregate in &self.aggregates {
+            match aggregate {
+                Aggregate::Select {
+                    selector: Selector::First,
+                    by: Expr::Time,
+                    ..
+                }
+                | Aggregate::Min(Expr::Time) => first = 1,
+                Aggregate::Select {
+                    selector: Selector::Last,
+                    by: Expr::Time,
+                    ..
+                }
+                | Aggregate::Max(Expr::Time) => last = 1,
+                _ => return Narrowing::None,
+            }
+        }
+        if first + last == 0 {
+            return Narrowing::None;
+        }
+        Narrowing::Ends { first, last }
     }
 
     /// The aggregations of the tables, if that is all that is asked and the engine is quicker than the rows.
@@ -332,6 +362,7 @@ impl<'a> Plan<'a> {
         morsel: usize,
     ) -> Result<(), Error> {
         let known = stored.aggregation.read(morsel)?;
+        self.context.watch.has_aggregated(&known.used);
         for row in known.rows {
             let group = stored.table.group(row.position);
             let start = if self.bucket().is_some() {
