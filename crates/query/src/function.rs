@@ -33,10 +33,9 @@ use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 
 pub(crate) use at_time_zone::NAME as AT_TIME_ZONE;
 pub(crate) use bounded::{BoundFunctions, row_bytes};
-pub(crate) use bucket::ORIGIN_NS as BUCKET_ORIGIN_NS;
 pub(crate) use bucket::{Buckets, DAY_NS, Shift};
 pub(crate) use gapfill::{GAPFILL, INTERPOLATE, LOCF, misplaced};
-pub(crate) use time_bucket::{NAME as TIME_BUCKET, TimeBucket, width, zone};
+pub(crate) use time_bucket::{NAME as TIME_BUCKET, TimeBucket, series_buckets, width, zone};
 pub(crate) use year::Extract;
 
 /// The two halves of what `TimescaleDB` users write for a percentile that need not be exact.

@@ -1,10 +1,10 @@
-//! Operators of our own: scans, joins by time, gap filling, aggregates from statistics, frames of windows.
+//! Operators of our own: scans, series queries, joins by time, gap filling, aggregates from statistics, frames of windows.
 //!
 //! Does: compute batches. Does not: decide where an operator stands, but for the rules beside ASOF joins and gap filling.
 
-pub(crate) mod aggregate;
 pub(crate) mod asof;
 pub(crate) mod frame;
 pub(crate) mod gapfill;
 pub(crate) mod scan;
+pub(crate) mod series;
 pub(crate) mod window;

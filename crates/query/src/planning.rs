@@ -11,4 +11,5 @@ pub(crate) mod plain;
 pub(crate) mod plan;
 pub(crate) mod planner;
 pub(crate) mod query_planner;
+pub(crate) mod recognise;
 pub(crate) mod templates;

@@ -24,16 +24,18 @@ use crate::execution::{Queries, blocking};
 use crate::function;
 use crate::limits::memory::pool;
 use crate::limits::plan_time;
-use crate::limits::scope::follow_tasks;
-use crate::operators::aggregate::AggregateFromStatistics;
+use crate::limits::scope::{Scope, follow_tasks};
+use crate::operators::series;
 use crate::planning::few_rows::ThreadsByRows;
 use crate::planning::narrow::NarrowScans;
 use crate::planning::plain;
 use crate::planning::planner;
-use crate::planning::query_planner::{PhysicalQuery, QueryPlanner};
-use crate::planning::templates::Shape;
+use crate::planning::query_planner::{BoundTemplate, PhysicalQuery, QueryPlanner};
+use crate::planning::recognise::{NoSeries, STREAMED_ROWS_MAX};
+use crate::planning::templates::{Bound, BoundSeries, Shape};
 use crate::semantics::zone::Zone;
 use crate::shared::{Shared, StoreState};
+use crate::statement::headings::Names;
 use crate::statement::name::NameScope;
 use crate::statement::{self, Bounds, Question, Show, Statement, WrittenChange};
 use crate::tables::catalogue::ReadContext;
@@ -73,6 +75,22 @@ impl Sql {
         engine: Arc<Engine>,
         options: SqlOptions,
     ) -> Result<Self, Error> {
+        Self::with_series(statements, engine, options, true)
+    }
+
+    /// The same without series queries. For tests, which compare the answers.
+    #[doc(hidden)]
+    pub fn without_series(engine: Arc<Engine>, options: SqlOptions) -> Result<Self, Error> {
+        let statements = Statements::new(&options, engine.budget());
+        Self::with_series(Arc::new(statements), engine, options, false)
+    }
+
+    fn with_series(
+        statements: Arc<Statements>,
+        engine: Arc<Engine>,
+        options: SqlOptions,
+        has_series: bool,
+    ) -> Result<Self, Error> {
         follow_tasks();
         let runtime = RuntimeEnvBuilder::new()
             // A query over its memory ends with an error; it does not fill a disk that writes need.
@@ -80,8 +98,12 @@ impl Sql {
                 DiskManagerBuilder::default().with_mode(DiskManagerMode::Disabled),
             )
             .build_arc()?;
-        let session = session(&options, &runtime, false)?;
-        let all_rules = self::session(&options, &runtime, true)?;
+        let mut session = session(&options, &runtime, false)?;
+        let mut all_rules = self::session(&options, &runtime, true)?;
+        if !has_series {
+            session.config_mut().set_extension(Arc::new(NoSeries));
+            all_rules.config_mut().set_extension(Arc::new(NoSeries));
+        }
         let read_only = options.read_only;
         let planner = QueryPlanner::new(all_rules, engine.budget());
         let shared = Arc::new(Shared {
@@ -164,10 +186,9 @@ impl Sql {
         let shared = self.shared();
         let bounds = Bounds::of(&shared.options);
         let tokens = statement::tokens(sql, bounds)?;
-        // Values that come beside a statement stand in no token, and templates read their times in UTC, and ask nobody what
-        // they may.
-        let is_like_others = params.is_empty() && self.zone.is_utc() && self.principal.is_admin();
-        let shape = is_like_others.then(|| Shape::of(&tokens)).flatten();
+        // Templates read their times in UTC, and ask nobody what they may.
+        let is_like_others = self.zone.is_utc() && self.principal.is_admin();
+        let shape = is_like_others.then(|| Shape::of(&tokens, params)).flatten();
         if let Some(shape) = &shape
             && let Some(answer) = Box::pin(self.by_template(database, sql, shape)).await?
         {
@@ -299,16 +320,51 @@ impl Sql {
             schema,
         };
         let planner = &self.queries.planner;
-        let Some(bound) = planner.template(&reading, &place, shape) else {
+        let Some(BoundTemplate { bound, headings }) = planner.template(&reading, &place, shape)
+        else {
             return Ok(None);
         };
         let running = self.start(database, sql);
         running.begin().await?;
+        let plan = match bound {
+            Bound::Plan(plan) => plan,
+            Bound::Series(series) => {
+                return self.by_series(&reading, series, headings.as_ref(), running);
+            }
+        };
         let session = &self.shared().session;
-        match planner.plan_template(session, bound).await {
+        match planner.plan_template(session, &plan, headings).await {
             Some(query) => self.answer(session, query, running).map(Some),
             None => Ok(None),
         }
+    }
+
+    /// The answer of a series query, without a plan; `None` = a plan reads its many rows in pieces.
+    fn by_series(
+        &self,
+        reading: &ReadContext,
+        asked: BoundSeries,
+        headings: Option<&Names>,
+        running: Running,
+    ) -> Result<Option<Answer>, Error> {
+        let options = self.options();
+        let scope = Scope::of(&running);
+        let streams = asked.streams;
+        let snapshot = Arc::clone(&reading.snapshot);
+        let mut stream = series::start(asked, snapshot, &scope);
+        if streams {
+            // Looks for series and blocks, and reads no row.
+            let rows = scope.run(|| stream.begin());
+            let rows = rows.map_err(|error| match running.ended() {
+                Some(ended) => ended.into(),
+                None => Error::of_run(error, options.query_memory_bytes_max),
+            })?;
+            if rows > STREAMED_ROWS_MAX {
+                return Ok(None);
+            }
+        }
+        let answer = Answer::new(Box::pin(stream), running, options);
+        Ok(Some(answer.headed(headings)))
     }
 
     /// How a plain query is planned, how it would be with all rules, and how from the template of its shape, of which it
@@ -317,7 +373,7 @@ impl Sql {
     pub async fn plans(&self, database: &str, sql: &str) -> Result<Option<[String; 3]>, Error> {
         let bounds = Bounds::of(self.options());
         let tokens = statement::tokens(sql, bounds)?;
-        let shape = Shape::of(&tokens);
+        let shape = Shape::of(&tokens, &Params::new());
         let statement = statement::parse_tokens(tokens, sql, bounds, &Params::new())?;
         let reading = self.reading();
         let place = place_of(&reading, database, &statement)?;
@@ -462,8 +518,7 @@ const PUSHED_BY_NAME: [&str; 2] = ["FilterPushdown", "FilterPushdown(Post)"];
 
 /// The planner's rules, and first ours: what it recognises is plainest before others have changed it.
 fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> =
-        vec![Arc::new(AggregateFromStatistics), Arc::new(NarrowScans)];
+    let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> = vec![Arc::new(NarrowScans)];
     rules.extend(PhysicalOptimizer::new().rules);
     rules.retain(|rule| !PUSHED_BY_NAME.contains(&rule.name()));
     rules

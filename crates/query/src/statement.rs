@@ -5,7 +5,7 @@ mod change;
 mod grammar;
 pub(crate) mod headings;
 pub(crate) mod name;
-mod params;
+pub(crate) mod params;
 pub(crate) mod rewrite;
 pub(crate) mod session;
 pub(crate) mod settings;

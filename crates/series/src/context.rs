@@ -6,6 +6,8 @@ use std::fmt::Debug;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
+use nilometer_engine::{AggregateSources, Scan};
+
 use crate::error::Error;
 
 /// Buckets of one answer. A million of them fill some hundred megabytes before they are encoded.
@@ -24,6 +26,26 @@ pub trait Threads: Debug + Send + Sync {
     /// Calls `work` with every number below `tasks`, several at once, and returns when all calls have.
     fn run(&self, tasks: usize, work: &(dyn Fn(usize) + Sync));
 }
+
+/// Whoever looks on while a query runs.
+pub trait Watch: Debug + Send + Sync {
+    /// Whether the query has to end. Asked before each unit and batch.
+    fn has_to_end(&self) -> bool {
+        false
+    }
+
+    /// A scan is about to be read; what it says of itself changes while it is.
+    fn has_planned(&self, _scan: &Scan) {}
+
+    /// A part of an aggregation was read: this much of it was known without rows, or was not.
+    fn has_aggregated(&self, _used: &AggregateSources) {}
+}
+
+/// Nobody.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Unwatched;
+
+impl Watch for Unwatched {}
 
 /// The calling thread alone.
 #[derive(Debug, Clone, Copy, Default)]
@@ -154,6 +176,8 @@ pub struct Context {
     pub cancel: Arc<AtomicBool>,
     /// How much it may make.
     pub limits: Limits,
+    /// Who looks on.
+    pub watch: Arc<dyn Watch>,
 }
 
 impl Default for Context {
@@ -163,13 +187,14 @@ impl Default for Context {
             memory: Arc::new(Unlimited::default()),
             cancel: Arc::default(),
             limits: Limits::default(),
+            watch: Arc::new(Unwatched),
         }
     }
 }
 
 impl Context {
     pub(crate) fn check(&self) -> Result<(), Error> {
-        if self.cancel.load(Ordering::Relaxed) {
+        if self.cancel.load(Ordering::Relaxed) || self.watch.has_to_end() {
             return Err(Error::Cancelled);
         }
         Ok(())

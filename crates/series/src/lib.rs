@@ -17,7 +17,10 @@ mod query;
 mod value;
 
 pub use bucket::{Bucket, Shift, Width, Zone};
-pub use context::{Charge, Context, Inline, Limits, MemoryAccount, MemoryFull, Threads, Unlimited};
+pub use context::{
+    Charge, Context, Inline, Limits, MemoryAccount, MemoryFull, Threads, Unlimited, Unwatched,
+    Watch,
+};
 pub use error::Error;
 pub use operators::Batches;
 pub use query::{

@@ -63,6 +63,14 @@ impl Batches {
         SchemaRef::clone(&self.schema)
     }
 
+    /// Upper bound of the rows that are read while the answer is; 0 = they were read before.
+    pub fn rows_estimate(&self) -> u64 {
+        match &self.state {
+            State::Stream(stream) => stream.rows_estimate(),
+            State::Ordered(_) | State::Ready(_) | State::Done => 0,
+        }
+    }
+
     fn advance(&mut self) -> Result<Option<RecordBatch>, Error> {
         self.context.check()?;
         match &mut self.state {

@@ -2,11 +2,15 @@
 
 use arrow::array::timezone::Tz;
 use nilometer_series::calendar::{add_months, from_local, month, month_start, to_local};
+use nilometer_series::{Bucket, Shift as SeriesShift, Width as SeriesWidth, Zone};
 
 /// 2000-01-03T00:00:00Z, a Monday, so that weeks start on Mondays.
 pub(crate) const ORIGIN_NS: i128 = 946_857_600_000_000_000;
 
 pub(crate) const DAY_NS: i128 = 86_400_000_000_000;
+
+/// January 2000, in months since the year 0: where months are counted from.
+const FIRST_MONTH: i32 = 2000 * 12;
 
 /// No country has set its clocks by more at once than a day (Samoa's, in 2011).
 const CLOCKS_SET_NS_MAX: i128 = DAY_NS;
@@ -47,6 +51,62 @@ pub(crate) struct Buckets {
 }
 
 impl Buckets {
+    /// Calendar months, from January 1970.
+    pub(crate) fn months(months: i32) -> Bucket {
+        Bucket {
+            width: SeriesWidth::Months(months),
+            ..Bucket::fixed(1)
+        }
+    }
+
+    /// The same as the buckets of a series query; `None` = it has none such. The zone is given by its name.
+    pub(crate) fn of_series(&self, zone: Option<&str>) -> Option<Bucket> {
+        let zone = match zone {
+            Some(name) => Some(Zone::of(name)?),
+            None => None,
+        };
+        // In a zone the origin that nobody named is what the clocks show there.
+        let by_clocks = |local_ns: i128| match self.zone {
+            Some(zone) => from_local(local_ns, zone),
+            None => Some(local_ns),
+        };
+        let offset = SeriesShift {
+            months: self.offset.months,
+            fixed_ns: i64::try_from(self.offset.fixed).ok()?,
+        };
+        let (width, origin) = match self.width {
+            Width::Fixed(width) => {
+                let fixed = i64::try_from(width).ok()?;
+                let origin = match self.origin {
+                    Some(origin) => origin,
+                    None => by_clocks(ORIGIN_NS)?,
+                };
+                if zone.is_none() && offset.months == 0 {
+                    // Where one begins says where all do.
+                    let first = (origin + self.offset.fixed).rem_euclid(width);
+                    return Some(Bucket {
+                        origin_ns: i64::try_from(first).ok()?,
+                        ..Bucket::fixed(fixed)
+                    });
+                }
+                (SeriesWidth::Fixed(fixed), origin)
+            }
+            Width::Months(months) => {
+                let origin = match self.origin {
+                    Some(origin) => origin,
+                    None => by_clocks(month_start(FIRST_MONTH)?)?,
+                };
+                (SeriesWidth::Months(months), origin)
+            }
+        };
+        Some(Bucket {
+            width,
+            origin_ns: i64::try_from(origin).ok()?,
+            offset,
+            zone,
+        })
+    }
+
     /// First instants of the buckets from the one of `start_ns` up to, without, `finish_ns`, sorted. `None` if there
     /// are more than `buckets_max`, or some are beyond the calendar.
     pub(crate) fn grid(
@@ -113,7 +173,7 @@ impl Buckets {
                 (start, start + width)
             }
             Width::Months(width) => {
-                let first = origin.map_or(Some(2000 * 12), month)?;
+                let first = origin.map_or(Some(FIRST_MONTH), month)?;
                 let start = month(time_ns)?;
                 let start = start - (start - first).rem_euclid(width);
                 (month_start(start)?, month_start(start + width)?)

@@ -19,6 +19,8 @@ use datafusion::logical_expr::{
     ColumnarValue, ScalarFunctionArgs, ScalarUDFImpl, Signature, Volatility,
 };
 
+use nilometer_series::Bucket;
+
 use super::bucket::{Buckets, DAY_NS, Shift, Width};
 use super::text_time;
 
@@ -228,6 +230,19 @@ fn buckets(
         }
     }
     Ok(Some(buckets))
+}
+
+/// The buckets of a time that these arguments make, for a series query; `None` = it has none such, or they are wrong.
+pub(crate) fn series_buckets(width: &ScalarValue, optional: &[ScalarValue]) -> Option<Bucket> {
+    let utc = DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()));
+    let scalar = |value: &ScalarValue| ColumnarValue::Scalar(value.clone());
+    let others: Vec<ColumnarValue> = optional.iter().map(scalar).collect();
+    let buckets = self::buckets(&scalar(width), &others, &utc).ok()??;
+    let zone = optional.iter().find_map(|value| match value {
+        ScalarValue::Utf8(Some(name)) => Some(name.as_str()),
+        _ => None,
+    });
+    buckets.of_series(zone)
 }
 
 fn constant(value: &ColumnarValue) -> Result<ScalarValue> {

@@ -93,7 +93,7 @@ impl Scope {
 }
 
 /// The statement that this thread works for.
-fn current() -> Option<Scope> {
+pub(crate) fn current() -> Option<Scope> {
     CURRENT.with_borrow(|current| current.as_ref().map(|current| current.scope.clone()))
 }
 
@@ -131,12 +131,19 @@ pub(crate) fn is_turn_over() -> bool {
 
 /// Does work that cannot come back later. Once a poll has had its time, another thread takes the other tasks over.
 pub(crate) fn long<T>(work: impl FnOnce() -> T) -> T {
-    let may_hand_over = || {
-        executor::current().is_none()
-            && Handle::try_current()
-                .is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread)
-    };
-    if is_turn_over() && may_hand_over() {
+    if is_turn_over() {
+        known_as_long(work)
+    } else {
+        work()
+    }
+}
+
+/// Does work that is known to take long: another thread takes the other tasks over at once.
+pub(crate) fn known_as_long<T>(work: impl FnOnce() -> T) -> T {
+    let may_hand_over = executor::current().is_none()
+        && Handle::try_current()
+            .is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
+    if may_hand_over {
         tokio::task::block_in_place(work)
     } else {
         work()

@@ -134,10 +134,6 @@ impl SeriesScan {
         &self.narrowing
     }
 
-    pub(crate) fn snapshot(&self) -> &Arc<Snapshot> {
-        &self.snapshot
-    }
-
     pub(crate) fn request(&self) -> &ScanRequest {
         &self.request
     }
@@ -145,16 +141,6 @@ impl SeriesScan {
     /// Upper bound of the rows.
     pub(crate) fn rows_estimate(&self) -> u64 {
         self.scan.rows_estimate()
-    }
-
-    /// Threads that its rows are worth, among those that there are.
-    pub(crate) fn threads_worth(&self) -> usize {
-        threads_worth(self.threads, &self.scan)
-    }
-
-    /// Table and pruning, for EXPLAIN.
-    pub(crate) fn shown(&self) -> &str {
-        &self.shown
     }
 
     /// The position in the table's schema of a column of this scan.

@@ -15,6 +15,7 @@ use datafusion::physical_plan::ExecutionPlan;
 use crate::limits::cooperate::multiplies;
 use crate::limits::plan_time;
 use crate::operators::scan::{ROWS_PER_THREAD, SeriesScan};
+use crate::operators::series::SeriesExec;
 
 /// All physical rules, and the settings for one thread.
 #[derive(Debug)]
@@ -67,8 +68,14 @@ fn reads_few_rows(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
         if multiplies(node.as_ref()) {
             rows = u64::MAX;
         } else if node.children().is_empty() {
+            // Groups, or the first of some rows: few of what a series query answers become work for several.
+            let is_series = node.downcast_ref::<SeriesExec>().is_some();
             let scan = node.downcast_ref::<SeriesScan>();
-            rows = scan.map_or(u64::MAX, |scan| scan.rows_estimate().saturating_add(rows));
+            let own = scan.map_or(
+                if is_series { 0 } else { u64::MAX },
+                SeriesScan::rows_estimate,
+            );
+            rows = own.saturating_add(rows);
         }
         Ok(if rows > ROWS_PER_THREAD {
             TreeNodeRecursion::Stop

@@ -27,6 +27,7 @@ use crate::limits::patterns::BoundPatterns;
 use crate::limits::plan_time::EndInTime;
 use crate::operators::asof::{AsofJoin, AsofJoinExec, FindAsofJoins};
 use crate::operators::gapfill::{FillGaps, GapFill, GapFillExec};
+use crate::planning::recognise;
 use crate::semantics::cast_rounding::RoundCasts;
 use crate::semantics::checked::{self, CheckIntegers};
 use crate::semantics::distinct_on::DistinctOnce;
@@ -122,6 +123,8 @@ impl datafusion::execution::context::QueryPlanner for TimeSeriesPlanner {
         plan: &LogicalPlan,
         session: &dyn Session,
     ) -> Result<Arc<dyn ExecutionPlan>> {
+        let with_series = recognise::replaced(plan, session.config())?;
+        let plan = with_series.as_ref().unwrap_or(plan);
         let settled = checked::settle(float_key::settle(plan)?)?;
         DefaultPhysicalPlanner::with_extension_planners(vec![Arc::new(Nodes)])
             .create_physical_plan(settled.as_ref(), session)

@@ -12,10 +12,12 @@ use datafusion::physical_plan::{ExecutionPlan, displayable};
 use nilometer_engine::MemoryBudget;
 
 use crate::error::Error;
+use crate::operators::series::one_line;
 use crate::operators::window;
 use crate::planning::plain::is_plain;
 use crate::planning::plan::{explain_by_text, plan_as_asked, read_times, reads_information_schema};
-use crate::planning::templates::{Shape, Templates};
+use crate::planning::recognise::NoSeries;
+use crate::planning::templates::{Bound, MayBe, Shape, Templates};
 use crate::statement::Question;
 use crate::statement::headings::Names;
 use crate::statement::name::NameScope;
@@ -37,10 +39,10 @@ pub(crate) struct PhysicalQuery {
     pub(crate) headings: Option<Names>,
 }
 
-/// The optimized plan of a query whose shape has a template.
+/// A query whose shape has a template.
 pub(crate) struct BoundTemplate {
-    plan: LogicalPlan,
-    headings: Option<Names>,
+    pub(crate) bound: Bound,
+    pub(crate) headings: Option<Names>,
 }
 
 impl QueryPlanner {
@@ -58,22 +60,23 @@ impl QueryPlanner {
         place: &NameScope,
         shape: &Shape,
     ) -> Option<BoundTemplate> {
-        let (plan, headings) = self.templates.plan(reading, place, shape)?;
-        Some(BoundTemplate { plan, headings })
+        let (bound, headings) = self.templates.bound(reading, place, shape)?;
+        Some(BoundTemplate { bound, headings })
     }
 
-    /// What a template comes to. `None` = it does not, and the whole way says what is wrong.
+    /// What the plan of a template comes to. `None` = it does not, and the whole way says what is wrong.
     pub(crate) async fn plan_template(
         &self,
         session: &SessionState,
-        bound: BoundTemplate,
+        plan: &LogicalPlan,
+        headings: Option<Names>,
     ) -> Option<PhysicalQuery> {
         let planner = session.query_planner();
-        let plan = planner.create_physical_plan(&bound.plan, session).await;
+        let plan = planner.create_physical_plan(plan, session).await;
         Some(PhysicalQuery {
             plan: plan.ok()?,
             lists_functions: false,
-            headings: bound.headings,
+            headings,
         })
     }
 
@@ -94,10 +97,12 @@ impl QueryPlanner {
         let asked = plan_as_asked(reading, session, place, &statement).await?;
         let plan = read_times(asked.clone(), &reading.zone, &statement)?;
         let headings = headings.of(asked.schema());
-        let learn = |optimized: &LogicalPlan| {
+        let learn = |optimized: &LogicalPlan, is_plain: bool| {
             if let Some(shape) = shape {
-                let names = headings.as_ref();
-                self.templates.learn(place, shape, &asked, optimized, names);
+                let plans = (&asked, optimized);
+                let may_be = self.may_be(is_plain);
+                self.templates
+                    .learn(place, shape, plans, headings.as_ref(), may_be);
             }
         };
         let planned = self.plan_logical(session, &plan, memory, learn).await;
@@ -108,24 +113,35 @@ impl QueryPlanner {
         })
     }
 
-    /// The way of a logical plan; `learn` gets the optimized one if it is plain.
+    fn may_be(&self, is_plain: bool) -> MayBe {
+        let config = self.all_rules.config();
+        MayBe {
+            series: config.get_extension::<NoSeries>().is_none(),
+            plan: is_plain,
+        }
+    }
+
+    /// The way of a logical plan; `learn` gets the optimized one, and whether it is plain.
     pub(crate) async fn plan_logical(
         &self,
         session: &SessionState,
         plan: &LogicalPlan,
         memory: &Arc<dyn MemoryPool>,
-        learn: impl FnOnce(&LogicalPlan),
+        learn: impl FnOnce(&LogicalPlan, bool),
     ) -> Result<PhysicalQuery, Error> {
         let lists_functions = reads_information_schema(plan)?;
         let plan = if is_plain(plan)? {
             let optimized = session.optimize(plan)?;
-            learn(&optimized);
+            learn(&optimized, true);
             let planner = session.query_planner();
             planner.create_physical_plan(&optimized, session).await?
         } else {
             let charged = window::charge(plan.clone(), memory)?;
             let session = self.with_all_rules(session);
-            session.create_physical_plan(&charged).await?
+            let optimized = session.optimize(&charged)?;
+            learn(&optimized, false);
+            let planner = session.query_planner();
+            planner.create_physical_plan(&optimized, &session).await?
         };
         Ok(PhysicalQuery {
             plan,
@@ -167,13 +183,25 @@ impl QueryPlanner {
             let mut bound = self.template(reading, place, shape);
             if bound.is_none() {
                 let optimized = session.optimize(&plan)?;
-                self.templates.learn(place, shape, &asked, &optimized, None);
+                let may_be = self.may_be(true);
+                self.templates
+                    .learn(place, shape, (&asked, &optimized), None, may_be);
                 bound = self.template(reading, place, shape);
             }
-            if let Some(bound) = bound {
-                let session = &reading.shared.session;
-                let planner = session.query_planner();
-                by_template = shown(planner.create_physical_plan(&bound.plan, session).await?);
+            match bound.map(|bound| bound.bound) {
+                Some(Bound::Plan(plan)) => {
+                    let session = &reading.shared.session;
+                    let planner = session.query_planner();
+                    by_template = shown(planner.create_physical_plan(&plan, session).await?);
+                }
+                // Of a query that is not planned, the query.
+                Some(Bound::Series(series)) => {
+                    let query = one_line(&series.query);
+                    if !fewer.contains(&query) {
+                        by_template = query;
+                    }
+                }
+                None => {}
             }
         }
         Ok(Some([fewer, all, by_template]))

@@ -1,15 +1,19 @@
-//! Templates: the optimized plans of plain queries, kept without the literals of their WHERE.
+//! Templates: what statements of one shape have in common, kept without the literals of their WHERE.
 //!
 //! A dashboard asks the same few statements all day with other times and other tag values. Most of the work of a narrow one
-//! is to find out what it means, and that does not change with them: the next statement of the same shape puts its literals
-//! into the plan of the first, and is planned on from there, with a scan that is narrowed by its own literals.
+//! is to find out what it means, and that does not change with them. The next statement of the same shape puts its literals
+//! into the series query of the first (`series.rs`), and runs it without a planner. A plain query that is none puts them into
+//! the optimized plan of the first (`bind.rs`), and is planned on from there.
 //!
-//! Does: keep plans by shape (`shape.rs`) and place, give them back with other literals (`bind.rs`), forget the ones that were
+//! Does: keep queries and plans by shape (`shape.rs`) and place, give them back with other literals, forget the ones that were
 //! not asked for the longest. Does not: keep a snapshot, a physical plan, or anything of a statement whose plan could be another
-//! one with other literals; that is decided when a template is made. A statement that cannot be bound is planned afresh.
+//! one with other literals; that is decided when a template is made (`slots.rs`). A statement that cannot be bound is planned
+//! afresh.
 
 mod bind;
+mod series;
 mod shape;
+mod slots;
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -17,13 +21,18 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::LogicalPlan;
 use nilometer_engine::{Charge, MemoryBudget, MemoryUse};
+use nilometer_series::SeriesQuery;
 
+use crate::operators::series::Columns;
+use crate::planning::recognise;
 use crate::statement::headings::Names;
 use crate::statement::name::{NameScope, TableName};
 use crate::tables::catalogue::ReadContext;
 use crate::tables::table::Table;
 use bind::Template;
+use series::SeriesTemplate;
 pub(crate) use shape::Shape;
+use slots::Slots;
 
 /// Templates that are kept. A dashboard has some dozens of statements.
 const TEMPLATES_MAX: usize = 256;
@@ -54,9 +63,44 @@ struct Key {
     shape: String,
 }
 
+/// What is kept of a shape.
+#[derive(Debug, Clone)]
+enum Kind {
+    Series(Arc<SeriesTemplate>),
+    Plan(Arc<Template>),
+}
+
+impl Kind {
+    fn slots(&self) -> &Slots {
+        match self {
+            Self::Series(series) => series.slots(),
+            Self::Plan(plan) => plan.slots(),
+        }
+    }
+}
+
+/// A statement with its own values.
+#[derive(Debug)]
+pub(crate) enum Bound {
+    /// The query that it is.
+    Series(BoundSeries),
+    /// Its optimized plan.
+    Plan(LogicalPlan),
+}
+
+/// A series query, and what is answered of it.
+#[derive(Debug)]
+pub(crate) struct BoundSeries {
+    pub(crate) query: Arc<SeriesQuery>,
+    pub(crate) columns: Columns,
+    pub(crate) threads: usize,
+    /// Whether the answer is rows in any order.
+    pub(crate) streams: bool,
+}
+
 #[derive(Debug)]
 struct Entry {
-    template: Arc<Template>,
+    kind: Kind,
     /// What the columns of the answer are called, if not as in the plan.
     headings: Option<Names>,
     used: u64,
@@ -76,52 +120,65 @@ impl Templates {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The optimized plan of a statement, on the snapshot that is read, if a template is known for its shape; and what the
-    /// columns of its answer are called.
-    pub(crate) fn plan(
+    /// A statement on the snapshot that is read, if a template is known for its shape; and what the columns of its answer are
+    /// called.
+    pub(crate) fn bound(
         &self,
         reading: &ReadContext,
         place: &NameScope,
         shape: &Shape,
-    ) -> Option<(LogicalPlan, Option<Names>)> {
+    ) -> Option<(Bound, Option<Names>)> {
         let key = Key::new(place, shape);
-        let (template, headings) = {
+        let (kind, headings) = {
             let mut kept = self.lock();
             kept.now += 1;
             let now = kept.now;
             let entry = kept.by_key.get_mut(&key)?;
             entry.used = now;
-            (Arc::clone(&entry.template), entry.headings.clone())
+            (entry.kind.clone(), entry.headings.clone())
         };
-        let name = template.name();
+        let slots = kind.slots();
+        let name = &slots.name;
         let snapshot = &reading.snapshot;
         let schema = snapshot.table(&name.database, &name.schema, &name.table);
         // Every change of a table gives it another schema, and the template holds its own, so that no other can be there.
-        let Some(schema) = schema.filter(|schema| Arc::ptr_eq(schema, template.schema())) else {
+        let Some(schema) = schema.filter(|schema| Arc::ptr_eq(schema, &slots.schema)) else {
             self.lock().remove(&key);
             return None;
         };
-        let threads = reading.shared.options.threads;
-        let table = Table::new(Arc::clone(snapshot), schema, name.shown(), threads);
-        let plan = template.bind(shape.values(), &provider_as_source(Arc::new(table)))?;
-        Some((plan, headings))
+        let bound = match &kind {
+            Kind::Series(series) => Bound::Series(BoundSeries {
+                query: Arc::new(series.bind(shape.values())?),
+                columns: series.columns.clone(),
+                threads: series.threads,
+                streams: series.streams,
+            }),
+            Kind::Plan(plan) => {
+                let threads = reading.shared.options.threads;
+                let table = Table::new(Arc::clone(snapshot), schema, name.clone(), threads);
+                let source = provider_as_source(Arc::new(table));
+                Bound::Plan(plan.bind(shape.values(), &source)?)
+            }
+        };
+        Some((bound, headings))
     }
 
-    /// Makes a template of a plain query, if its plan is the same whatever the literals are.
+    /// Makes a template of a query, if it is the same whatever the values are: of a series query, else of a plain one.
     pub(crate) fn learn(
         &self,
         place: &NameScope,
         shape: &Shape,
-        asked: &LogicalPlan,
-        optimized: &LogicalPlan,
+        (asked, optimized): (&LogicalPlan, &LogicalPlan),
         headings: Option<&Names>,
+        may_be: MayBe,
     ) {
-        let template = Template::of(place, shape.values(), asked, optimized);
         // Looking through a plan does not fail; if it did, the query would be planned as it is.
-        let Ok(Some(template)) = template else { return };
+        let Ok(Some((kind, bytes))) = kind_of(place, shape, (asked, optimized), may_be) else {
+            return;
+        };
         let key = Key::new(place, shape);
         let names = headings.into_iter().flat_map(|names| names.iter());
-        let bytes = template.bytes()
+        let bytes = bytes
             + key.bytes()
             + names
                 .map(|it| size_of::<String>() + it.len())
@@ -132,8 +189,7 @@ impl Templates {
         // Without memory there is none: whoever has it needs it more.
         if let Ok(charge) = self.budget.charge(MemoryUse::Cache, bytes as u64) {
             let headings = headings.cloned();
-            self.lock()
-                .insert(key, Arc::new(template), headings, charge);
+            self.lock().insert(key, kind, headings, charge);
         }
     }
 
@@ -143,14 +199,46 @@ impl Templates {
     }
 }
 
+/// What a template may be of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct MayBe {
+    /// A series query.
+    pub(crate) series: bool,
+    /// A plan, because it is one of a plain query.
+    pub(crate) plan: bool,
+}
+
+/// What is kept of a statement, and how large that is.
+fn kind_of(
+    place: &NameScope,
+    shape: &Shape,
+    (asked, optimized): (&LogicalPlan, &LogicalPlan),
+    may_be: MayBe,
+) -> datafusion::common::Result<Option<(Kind, usize)>> {
+    let Some(slots) = Slots::find(place, shape.values(), asked, optimized)? else {
+        return Ok(None);
+    };
+    if may_be.series
+        && let Some(found) = recognise::whole(optimized, &slots.filters)?
+        && Arc::ptr_eq(&found.table.schema, &slots.schema)
+    {
+        let series = SeriesTemplate::of(slots, found);
+        let bytes = series.bytes();
+        return Ok(Some((Kind::Series(Arc::new(series)), bytes)));
+    }
+    // A plan without values is as quickly made as bound.
+    if !may_be.plan || shape.values().is_empty() {
+        return Ok(None);
+    }
+    let Some(plan) = Template::of(slots, optimized) else {
+        return Ok(None);
+    };
+    let bytes = plan.bytes()?;
+    Ok(Some((Kind::Plan(Arc::new(plan)), bytes)))
+}
+
 impl Kept {
-    fn insert(
-        &mut self,
-        key: Key,
-        template: Arc<Template>,
-        headings: Option<Names>,
-        charge: Charge,
-    ) {
+    fn insert(&mut self, key: Key, kind: Kind, headings: Option<Names>, charge: Charge) {
         self.remove(&key);
         let bytes = charged(&charge);
         while self.by_key.len() >= TEMPLATES_MAX || self.bytes + bytes > TEMPLATES_BYTES_MAX {
@@ -163,7 +251,7 @@ impl Kept {
         self.bytes += bytes;
         self.now += 1;
         let entry = Entry {
-            template,
+            kind,
             headings,
             used: self.now,
             charge,

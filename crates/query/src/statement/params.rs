@@ -72,10 +72,7 @@ fn literal(value: &Param) -> Expr {
         Param::F64(value) => cast(text(&value.to_string()), ast::DataType::DoublePrecision),
         Param::Text(value) => text(value),
         // As text: a cast would take a number for seconds.
-        Param::Time(value) => {
-            let time = chrono::DateTime::from_timestamp_nanos(*value);
-            cast(text(&time.to_rfc3339()), timestamp_type())
-        }
+        Param::Time(value) => cast(text(&time_text(*value)), timestamp_type()),
         Param::Bytes(value) => {
             let digits = value.iter().map(|byte| format!("{byte:02X}"));
             Expr::value(Value::HexStringLiteral(digits.collect()))
@@ -83,6 +80,11 @@ fn literal(value: &Param) -> Expr {
         // SQL has casts for that, so the value is what it is.
         Param::Of { value, .. } => literal(value),
     }
+}
+
+/// A time as the text that it is cast from.
+pub(crate) fn time_text(time_ns: i64) -> String {
+    chrono::DateTime::from_timestamp_nanos(time_ns).to_rfc3339()
 }
 
 fn text(value: &str) -> Expr {

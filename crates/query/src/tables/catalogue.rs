@@ -244,7 +244,7 @@ impl ReadContext {
             let table = Table::new(
                 Arc::clone(&self.snapshot),
                 schema,
-                name.shown(),
+                name.clone(),
                 self.shared.options.threads,
             );
             let changes = self.changing.as_ref();

@@ -14,15 +14,16 @@ use nilometer_engine::{Narrowing, ScanRequest, Snapshot, TableSchema};
 
 use crate::operators::scan::SeriesScan;
 use crate::planning::filter::{Coverage, FieldCondition, Pushdown};
+use crate::statement::name::TableName;
 
 /// Columns that say which row it is, for statements that change rows. The engine's scan calls them so too.
 pub(crate) const ROW_COLUMNS: [&str; 2] = ["_series", "_nth"];
 
+#[derive(Clone)]
 pub(crate) struct Table {
     snapshot: Arc<Snapshot>,
     schema: Arc<TableSchema>,
-    /// `database.schema.table`, for EXPLAIN.
-    name: String,
+    name: TableName,
     threads: usize,
     /// With [`ROW_COLUMNS`] after its own.
     arrow: SchemaRef,
@@ -32,7 +33,7 @@ impl Table {
     pub(crate) fn new(
         snapshot: Arc<Snapshot>,
         schema: Arc<TableSchema>,
-        name: String,
+        name: TableName,
         threads: usize,
     ) -> Self {
         Self {
@@ -47,6 +48,19 @@ impl Table {
     /// What the engine calls it.
     pub(crate) fn table_schema(&self) -> &Arc<TableSchema> {
         &self.schema
+    }
+
+    pub(crate) fn snapshot(&self) -> &Arc<Snapshot> {
+        &self.snapshot
+    }
+
+    pub(crate) fn name(&self) -> &TableName {
+        &self.name
+    }
+
+    /// How many threads may read it at once.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
     }
 
     /// The same table, with the columns that say which row it is.
@@ -70,7 +84,7 @@ impl Table {
 impl std::fmt::Debug for Table {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Table")
-            .field("name", &self.name)
+            .field("name", &self.name.shown())
             .finish_non_exhaustive()
     }
 }
@@ -130,7 +144,7 @@ impl TableProvider for Table {
             [] => Narrowing::None,
             fields => Narrowing::Fields(fields.iter().map(FieldCondition::predicate).collect()),
         };
-        let shown = format!("table={}, {shown}", self.name);
+        let shown = format!("table={}, {shown}", self.name.shown());
         let snapshot = Arc::clone(&self.snapshot);
         let scan = SeriesScan::new(snapshot, request, narrowing, self.threads, shown)?;
         Ok(Arc::new(scan))

@@ -21,6 +21,7 @@ mod oracle;
 mod plain;
 mod relations;
 mod resources;
+mod series;
 mod slt;
 mod statements;
 mod statements_explain;

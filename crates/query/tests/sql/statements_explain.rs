@@ -75,7 +75,7 @@ async fn conditions_on_time_and_tags_and_limits_reach_the_store() {
     );
     let text = plan(&store, "SELECT a FROM m ORDER BY time DESC LIMIT 7").await;
     assert!(
-        text.contains("fetch=7") && text.contains("columns=[time, a]"),
+        text.contains("newest=7") && text.contains("columns=[time, a]"),
         "{text}"
     );
 }

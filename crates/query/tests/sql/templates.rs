@@ -104,7 +104,6 @@ async fn what_could_be_another_plan_with_other_literals_has_no_template() {
         "SELECT max(usage_user) FROM cpu WHERE hostname = 'host_1' HAVING max(usage_user) > 1",
         "SELECT count(*), 'host_1' FROM cpu WHERE hostname = 'host_1'",
         "SELECT count(*) FROM cpu a JOIN cpu b ON a.time = b.time WHERE a.hostname = 'host_1'",
-        "SELECT count(*) FROM (SELECT * FROM cpu WHERE hostname = 'host_1') q",
         "SELECT table_name FROM information_schema.tables WHERE table_name = 'cpu'",
         "SELECT time_bucket_gapfill('1 hour', time) AS h, avg(idle) FROM cpu WHERE hostname = 'host_1' AND time >= '2016-01-01T00:00:00Z' AND time < '2016-01-01T02:00:00Z' GROUP BY h",
     ] {

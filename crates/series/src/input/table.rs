@@ -214,6 +214,9 @@ impl Table {
         let mut charge = context.charge();
         let scan = &scan.scan;
         context.check()?;
+        if morsel == 0 {
+            context.watch.has_planned(scan);
+        }
         // What a morsel decodes first: a block of each column, and the rows of a batch.
         let width = slots.all.len() + 2;
         let rows = scan.rows_estimate() / scan.morsels().max(1) as u64;

@@ -23,7 +23,7 @@ use crate::context::{BATCH_ROWS, Charge, Context};
 use crate::error::Error;
 use crate::evaluate::{Name, Resolved, Slots, array_of, hoist, hoisted_name, resolve};
 use crate::input::{Chunk, Inputs, RunNested};
-use crate::query::{Aggregate, Expr, Fill, Operator, SeriesQuery};
+use crate::query::{Aggregate, Expr, Fill, Operator, Selector, SeriesQuery};
 use crate::value::{Rules, Type};
 
 /// Up to so many series it does not matter how many rows each has.
@@ -283,8 +283,7 @@ impl<'a> Plan<'a> {
         if let Some(stored) = self.stored(range)? {
             return self.add_stored(range, &stored, &edges);
         }
-        let none = Narrowing::None;
-        let reading = self.inputs.read(self.snapshot, range, &none, None)?;
+        let reading = self.inputs.read(self.snapshot, range, &self.ends(), None)?;
         let workers = self.context.workers(reading.rows_estimate, reading.units());
         let parts = parallel::fold(
             self.context,
@@ -301,6 +300,36 @@ impl<'a> Plan<'a> {
             },
         )?;
         parts.into_iter().collect()
+    }
+
+    /// The rows that are needed of each series: those at its ends, where nothing else is asked for.
+    fn ends(&self) -> Narrowing {
+        let shape = self.query.shape();
+        if self.bucket().is_some() || shape.rows.is_some() || self.inputs.tables().is_none() {
+            return Narrowing::None;
+        }
+        let (mut first, mut last) = (0, 0);
+        for aggregate in &self.aggregates {
+            match aggregate {
+                Aggregate::Select {
+                    selector: Selector::First,
+                    by: Expr::Time,
+                    ..
+                }
+                | Aggregate::Min(Expr::Time) => first = 1,
+                Aggregate::Select {
+                    selector: Selector::Last,
+                    by: Expr::Time,
+                    ..
+                }
+                | Aggregate::Max(Expr::Time) => last = 1,
+                _ => return Narrowing::None,
+            }
+        }
+        if first + last == 0 {
+            return Narrowing::None;
+        }
+        Narrowing::Ends { first, last }
     }
 
     /// The aggregations of the tables, if fields as they are is all that is asked.
@@ -371,7 +400,9 @@ impl<'a> Plan<'a> {
                     runs: Vec::new(),
                     numbers: Vec::new(),
                 };
-                stored.aggregation.fold(morsel, &mut adding).map(drop)
+                let used = stored.aggregation.fold(morsel, &mut adding)?;
+                self.context.watch.has_aggregated(&used);
+                Ok(())
             },
         )?;
         parts.into_iter().collect()

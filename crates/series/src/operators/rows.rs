@@ -128,6 +128,10 @@ pub(super) struct RowStream {
 }
 
 impl RowStream {
+    pub(super) fn rows_estimate(&self) -> u64 {
+        self.reading.rows_estimate
+    }
+
     /// The next rows.
     pub(super) fn advance(&mut self, context: &Context) -> Result<Option<RecordBatch>, Error> {
         loop {

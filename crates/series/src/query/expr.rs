@@ -307,6 +307,11 @@ impl Expr {
         Self::Aggregate(Box::new(aggregate))
     }
 
+    /// Whether a field stands in it, in its aggregates too.
+    pub fn names_field(&self, name: &str) -> bool {
+        self.has(|expr| matches!(expr, Self::Field(field) if field == name))
+    }
+
     /// Calls `visit` for this expression and every one in it, those in aggregates too.
     pub(crate) fn walk<'a>(&'a self, visit: &mut impl FnMut(&'a Self)) {
         visit(self);

@@ -2,18 +2,26 @@
 //!
 //! What a text is compared with is told from the tokens around it alone, so that finding out takes no parser: it stands behind
 //! a comparison, in BETWEEN or in a list of IN that has nothing but texts. Whether that is so decides who makes the template.
-//! Two statements of one shape are parsed into trees that differ in these texts only. Does not: look at names or types.
+//! Two statements of one shape are parsed into trees that differ in these texts only. A text that comes beside a statement
+//! ($1) is one like others; any other parameter is part of the shape with its value. Does not: look at names or types.
 
 use std::fmt::Write;
 
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
+use nilometer_service::{Param, Params};
+
+use crate::statement::params;
 
 /// Longer statements are written by programs, each another one.
 const BYTES_MAX: usize = 8192;
 
 /// Lists of up to so many values are planned as comparisons, and each number of them has a plan of its own.
 const LIST_SPELLED_OUT_MAX: usize = 3;
+
+/// In the place of a text, and of a time that came beside the statement.
+const VALUE: &str = "? ";
+const TIME: &str = "?time ";
 
 /// A statement without the texts that it compares with, and these.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,8 +31,8 @@ pub(crate) struct Shape {
 }
 
 impl Shape {
-    /// The shape of a query that has texts to compare with; `None` = no template is worth looking for.
-    pub(crate) fn of(tokens: &[TokenWithSpan]) -> Option<Self> {
+    /// The shape of a query; `None` = no template is worth looking for.
+    pub(crate) fn of(tokens: &[TokenWithSpan], params: &Params) -> Option<Self> {
         let mut tokens = Significant(tokens);
         if tokens.keyword() != Some(Keyword::SELECT) {
             return None;
@@ -62,19 +70,19 @@ impl Shape {
                 },
                 _ => {}
             }
-            shape.push(token);
+            shape.push(token, params);
             let is_in = is_where && tokens.keyword() == Some(Keyword::IN);
             tokens.advance();
             if follows {
-                shape.take_value(&mut tokens);
+                shape.take_value(&mut tokens, params);
             } else if is_in {
-                shape.take_list(&mut tokens)?;
+                shape.take_list(&mut tokens, params)?;
             }
             if shape.text.len() > BYTES_MAX {
                 return None;
             }
         }
-        (!shape.values.is_empty()).then_some(shape)
+        Some(shape)
     }
 
     /// The tokens; equal for two statements that differ in values only.
@@ -88,7 +96,7 @@ impl Shape {
     }
 
     /// Adds a token as it is. Each says its length, so that nothing in it is taken for the next one.
-    fn push(&mut self, token: &Token) {
+    fn push(&mut self, token: &Token, params: &Params) {
         // Writing to a string cannot fail.
         let _ = match token {
             Token::Word(word) => write!(
@@ -99,6 +107,11 @@ impl Shape {
                 word.value
             ),
             Token::SingleQuotedString(text) => write!(self.text, "s{}:{text} ", text.len()),
+            // With its value, which may be a number, of which the plan may depend.
+            Token::Placeholder(name) => {
+                let shown = format!("{name}={:?}", value_of(name, params));
+                write!(self.text, "p{}:{shown} ", shown.len())
+            }
             other => {
                 let shown = format!("{other:?}");
                 write!(self.text, "o{}:{shown} ", shown.len())
@@ -107,26 +120,26 @@ impl Shape {
     }
 
     /// Takes the text that is compared with, if one follows.
-    fn take_value(&mut self, tokens: &mut Significant<'_>) {
+    fn take_value(&mut self, tokens: &mut Significant<'_>, params: &Params) {
         let mut next = tokens.clone();
         let is_typed = next.keyword() == Some(Keyword::TIMESTAMP);
         let word = next.first();
         if is_typed {
             next.advance();
         }
-        if let Some(Token::SingleQuotedString(text)) = next.first() {
+        if let Some((text, mark)) = next.first().and_then(|token| text_of(token, params)) {
             if let Some(word) = word.filter(|_| is_typed) {
-                self.push(word);
+                self.push(word, params);
             }
-            self.values.push(vec![text.clone()]);
-            self.text.push_str("? ");
+            self.values.push(vec![text]);
+            self.text.push_str(mark);
             next.advance();
             *tokens = next;
         }
     }
 
     /// Takes a list of texts, if one follows; `None` = it has a text twice, which the planner may notice.
-    fn take_list(&mut self, tokens: &mut Significant<'_>) -> Option<()> {
+    fn take_list(&mut self, tokens: &mut Significant<'_>, params: &Params) -> Option<()> {
         let mut rest = tokens.clone();
         if rest.first() != Some(&Token::LParen) {
             return Some(());
@@ -134,10 +147,10 @@ impl Shape {
         let mut values: Vec<String> = Vec::new();
         loop {
             rest.advance();
-            let Some(Token::SingleQuotedString(text)) = rest.first() else {
-                return Some(());
-            };
-            values.push(text.clone());
+            match rest.first().and_then(|token| text_of(token, params)) {
+                Some((text, VALUE)) => values.push(text),
+                _ => return Some(()),
+            }
             rest.advance();
             match rest.first() {
                 Some(Token::Comma) => {}
@@ -159,6 +172,27 @@ impl Shape {
         };
         self.values.push(values);
         Some(())
+    }
+}
+
+/// What stands for a parameter.
+fn value_of<'p>(placeholder: &str, params: &'p Params) -> Option<&'p Param> {
+    let name = placeholder.strip_prefix('$')?;
+    let number: Option<usize> = name.parse().ok();
+    let numbered = number.and_then(|number| params.numbered(number));
+    numbered.or_else(|| params.named(name))
+}
+
+/// The text that a token is, or stands for, and what stands for it in the shape.
+fn text_of(token: &Token, params: &Params) -> Option<(String, &'static str)> {
+    match token {
+        Token::SingleQuotedString(text) => Some((text.clone(), VALUE)),
+        Token::Placeholder(name) => match value_of(name, params)? {
+            Param::Text(text) => Some((text.clone(), VALUE)),
+            Param::Time(time) => Some((params::time_text(*time), TIME)),
+            _ => None,
+        },
+        _ => None,
     }
 }
 

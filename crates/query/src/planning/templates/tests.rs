@@ -1,11 +1,13 @@
 use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::Tokenizer;
 
+use nilometer_service::Params;
+
 use super::*;
 
 fn shape(sql: &str) -> Option<Shape> {
     let tokens = Tokenizer::new(&GenericDialect {}, sql).tokenize_with_location();
-    Shape::of(&tokens.unwrap())
+    Shape::of(&tokens.unwrap(), &Params::new())
 }
 
 fn values(sql: &str) -> Vec<Vec<String>> {

@@ -1,0 +1,237 @@
+//! The operator of series queries: a leaf of a plan that `nilometer_series` answers.
+//!
+//! Does: run a query that was recognised (`planning::recognise`) with the memory, the threads and the stop conditions of its
+//! statement, and give its columns as the plan has them. Does not: recognise, or answer anything itself.
+
+mod context;
+mod stream;
+
+use std::fmt;
+use std::sync::Arc;
+
+use arrow::datatypes::SchemaRef;
+use async_trait::async_trait;
+use datafusion::catalog::{Session, TableProvider};
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{DataFusionError, Result};
+use datafusion::datasource::TableType;
+use datafusion::execution::TaskContext;
+use datafusion::logical_expr::Expr;
+use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
+use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
+    SendableRecordBatchStream,
+};
+use nilometer_engine::{Narrowing, Snapshot};
+use nilometer_series::SeriesQuery;
+
+use crate::limits::scope::{self, Scope};
+use crate::planning::recognise::{Recognised, TableRead};
+use crate::planning::templates::BoundSeries;
+use context::Observed;
+pub(crate) use context::limits;
+pub(crate) use stream::{Columns, SeriesStream};
+
+/// What is recognised, as a table that the planner scans.
+#[derive(Debug)]
+pub(crate) struct SeriesTable {
+    query: Arc<SeriesQuery>,
+    columns: Columns,
+    table: TableRead,
+}
+
+impl SeriesTable {
+    pub(crate) fn new(found: Recognised) -> Result<Self> {
+        let query = SeriesQuery::new(found.shape, limits());
+        let query = query.map_err(|error| DataFusionError::External(Box::new(error)))?;
+        Ok(Self {
+            query: Arc::new(query),
+            columns: Columns {
+                schema: found.schema,
+                places: found.outputs.into(),
+            },
+            table: found.table,
+        })
+    }
+}
+
+#[async_trait]
+impl TableProvider for SeriesTable {
+    fn schema(&self) -> SchemaRef {
+        Arc::clone(&self.columns.schema)
+    }
+
+    fn table_type(&self) -> TableType {
+        TableType::Temporary
+    }
+
+    async fn scan(
+        &self,
+        _state: &dyn Session,
+        projection: Option<&Vec<usize>>,
+        _filters: &[Expr],
+        _limit: Option<usize>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        let columns = match projection {
+            None => self.columns.clone(),
+            Some(projection) => self.columns.project(projection)?,
+        };
+        Ok(Arc::new(SeriesExec::new(
+            Arc::clone(&self.query),
+            columns,
+            self.table.clone(),
+        )))
+    }
+}
+
+/// The operator. It has one partition: the query itself has several threads read.
+#[derive(Debug)]
+pub(crate) struct SeriesExec {
+    query: Arc<SeriesQuery>,
+    columns: Columns,
+    table: TableRead,
+    properties: Arc<PlanProperties>,
+    observed: Arc<Observed>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl SeriesExec {
+    fn new(query: Arc<SeriesQuery>, columns: Columns, table: TableRead) -> Self {
+        let properties = PlanProperties::new(
+            EquivalenceProperties::new(Arc::clone(&columns.schema)),
+            Partitioning::UnknownPartitioning(1),
+            EmissionType::Final,
+            Boundedness::Bounded,
+        );
+        Self {
+            query,
+            columns,
+            table,
+            properties: Arc::new(properties),
+            observed: Arc::default(),
+            metrics: ExecutionPlanMetricsSet::new(),
+        }
+    }
+}
+
+/// Starts the query of a template in a statement.
+pub(crate) fn start(asked: BoundSeries, snapshot: Arc<Snapshot>, scope: &Scope) -> SeriesStream {
+    let (context, over) = context::context(asked.threads, Some(scope), Arc::default());
+    SeriesStream::new(asked.query, snapshot, asked.columns, context, over)
+}
+
+/// A query as text in one line, whatever is nested in it.
+pub(crate) fn one_line(query: &SeriesQuery) -> String {
+    let text = query.to_string();
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    lines.join("; ")
+}
+
+impl DisplayAs for SeriesExec {
+    fn fmt_as(&self, kind: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if kind != DisplayFormatType::TreeRender {
+            f.write_str("SeriesExec: ")?;
+        }
+        f.write_str(&one_line(&self.query))?;
+        let (request, narrowing) = self.table.scan();
+        let schema = self.table.schema.arrow_schema();
+        let shown = self.table.pushdown.describe(&schema);
+        write!(f, "; table={}, {shown}", self.table.name.shown())?;
+        let columns = request.projection.iter();
+        let columns = columns.filter_map(|at| schema.fields().get(*at));
+        let columns: Vec<&str> = columns.map(|field| field.name().as_str()).collect();
+        write!(f, ", columns=[{}]", columns.join(", "))?;
+        if let Some(limit) = request.limit {
+            write!(f, ", limit={limit}")?;
+        }
+        match narrowing {
+            Narrowing::None | Narrowing::Fields(_) => {}
+            Narrowing::Ends { first, last } => {
+                write!(f, ", of each series first={first} last={last}")?;
+            }
+            Narrowing::Top { rows, newest, .. } => {
+                let end = if newest { "newest" } else { "oldest" };
+                write!(f, ", {end}={rows}")?;
+            }
+        }
+        // What it would read now; a plan that cannot be shown is shown without.
+        let Ok(scan) = self.table.snapshot.scan_narrowed(&request, &narrowing) else {
+            return Ok(());
+        };
+        let report = scan.report();
+        write!(
+            f,
+            ", morsels={}, rows<={}, series={}, segments={} of {}, blocks={} of {}, rows in memory={}",
+            scan.morsels(),
+            scan.rows_estimate(),
+            report.series,
+            report.segments,
+            report.segments + report.segments_skipped,
+            report.blocks,
+            report.blocks + report.blocks_skipped,
+            report.memory_rows,
+        )
+    }
+}
+
+impl ExecutionPlan for SeriesExec {
+    fn name(&self) -> &'static str {
+        "SeriesExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn apply_expressions(
+        &self,
+        _f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        Ok(TreeNodeRecursion::Continue)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _children: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        _context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        if partition > 0 {
+            return Err(DataFusionError::Internal(format!(
+                "a series query of one partition has no {partition}"
+            )));
+        }
+        let scope = scope::current();
+        let observed = Arc::clone(&self.observed);
+        let (context, over) = context::context(self.table.threads, scope.as_ref(), observed);
+        let stream = SeriesStream::new(
+            Arc::clone(&self.query),
+            Arc::clone(&self.table.snapshot),
+            self.columns.clone(),
+            context,
+            over,
+        );
+        Ok(Box::pin(
+            stream.measured(BaselineMetrics::new(&self.metrics, partition)),
+        ))
+    }
+
+    /// The planner's own, and what the engine has counted.
+    fn metrics(&self) -> Option<MetricsSet> {
+        let mut metrics = self.metrics.clone_inner();
+        self.observed.add_to(&mut metrics);
+        Some(metrics)
+    }
+}

@@ -1,0 +1,187 @@
+//! What a statement gives to a series query: threads, memory, a look at whether it has to end.
+//!
+//! Does: lend threads for as long as the query reads with several; charge the statement's memory; count what was read. Does
+//! not: keep a thread.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datafusion::physical_plan::metrics::{Count, Metric, MetricValue, MetricsSet};
+use nilometer_engine::{AggregateSources, Scan};
+use nilometer_series::{Context, Limits, MemoryAccount, MemoryFull, Threads, Unlimited, Watch};
+use nilometer_service::{OverMemory, QueryMemory, Stop, executor};
+
+use crate::limits::scope::{self, Scope};
+
+/// Groups may be as many as there is memory for.
+pub(crate) fn limits() -> Limits {
+    Limits { buckets: u64::MAX }
+}
+
+/// The limit that a query's memory has met.
+pub(super) type Over = Arc<Mutex<Option<OverMemory>>>;
+
+/// What a query is run with, and where it says which limit it has met.
+pub(super) fn context(
+    threads: usize,
+    scope: Option<&Scope>,
+    observed: Arc<Observed>,
+) -> (Context, Over) {
+    let over = Over::default();
+    let memory: Arc<dyn MemoryAccount> = match scope {
+        Some(scope) => Arc::new(Account {
+            memory: Arc::clone(&scope.memory),
+            over: Arc::clone(&over),
+        }),
+        None => Arc::new(Unlimited::default()),
+    };
+    let context = Context {
+        threads: Arc::new(Lent {
+            // A simulation has one thread.
+            count: if executor::current().is_some() {
+                1
+            } else {
+                threads.max(1)
+            },
+            scope: scope.cloned(),
+        }),
+        memory,
+        limits: limits(),
+        watch: Arc::new(Watched {
+            stop: scope.map(|scope| scope.stop.clone()),
+            observed,
+        }),
+        ..Context::default()
+    };
+    (context, over)
+}
+
+/// Threads that are there while several read.
+#[derive(Debug)]
+struct Lent {
+    count: usize,
+    scope: Option<Scope>,
+}
+
+impl Threads for Lent {
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    fn run(&self, tasks: usize, work: &(dyn Fn(usize) + Sync)) {
+        // What the store keeps of what it reads is not the statement's, on whichever thread.
+        let in_scope = |task: usize| match &self.scope {
+            Some(scope) => scope.run(|| scope::aside(|| work(task))),
+            None => work(task),
+        };
+        let in_scope = &in_scope;
+        // Thousands of rows are read: whatever else this thread had to do, another one does.
+        scope::known_as_long(|| {
+            std::thread::scope(|threads| {
+                for task in 1..tasks {
+                    threads.spawn(move || in_scope(task));
+                }
+                if tasks > 0 {
+                    work(0);
+                }
+            });
+        });
+    }
+}
+
+/// The statement's memory.
+#[derive(Debug)]
+struct Account {
+    memory: Arc<QueryMemory>,
+    over: Over,
+}
+
+impl MemoryAccount for Account {
+    fn charge(&self, bytes: usize) -> Result<(), MemoryFull> {
+        self.memory.try_take(bytes).map_err(|over| {
+            let mut known = self.over.lock().unwrap_or_else(PoisonError::into_inner);
+            *known = Some(over);
+            MemoryFull {
+                problem: over.to_string(),
+            }
+        })
+    }
+
+    fn release(&self, bytes: usize) {
+        self.memory.give_back(bytes);
+    }
+}
+
+/// Ends the query with its statement, and keeps what it says of its reading.
+#[derive(Debug)]
+struct Watched {
+    stop: Option<Stop>,
+    observed: Arc<Observed>,
+}
+
+impl Watch for Watched {
+    fn has_to_end(&self) -> bool {
+        self.stop.as_ref().is_some_and(Stop::is_due)
+    }
+
+    fn has_planned(&self, scan: &Scan) {
+        self.observed.lock().scans.push(scan.clone());
+    }
+
+    fn has_aggregated(&self, used: &AggregateSources) {
+        self.observed
+            .lock()
+            .aggregated
+            .get_or_insert_default()
+            .add(used);
+    }
+}
+
+/// What was read, for EXPLAIN ANALYZE.
+#[derive(Debug, Default)]
+pub(super) struct Observed(Mutex<Reads>);
+
+#[derive(Debug, Default)]
+struct Reads {
+    scans: Vec<Scan>,
+    aggregated: Option<AggregateSources>,
+}
+
+impl Observed {
+    fn lock(&self) -> std::sync::MutexGuard<'_, Reads> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn add_to(&self, metrics: &mut MetricsSet) {
+        let mut add = |name: &'static str, number: u64| {
+            let count = Count::new();
+            count.add(usize::try_from(number).unwrap_or(usize::MAX));
+            let value = MetricValue::Count {
+                name: name.into(),
+                count,
+            };
+            metrics.push(Arc::new(Metric::new(value, None)));
+        };
+        let reads = self.lock();
+        if let Some(used) = &reads.aggregated {
+            add("rollups_used", used.rollups);
+            add("block_statistics_used", used.statistics);
+            add("rows_decoded", used.rows);
+        }
+        for scan in &reads.scans {
+            let report = scan.report();
+            add("partitions", report.partitions);
+            add("partitions_skipped", report.partitions_skipped);
+            add("segments", report.segments);
+            add("segments_skipped", report.segments_skipped);
+            add("blocks_read", report.blocks_read);
+            add("blocks_skipped", report.blocks_skipped);
+            add("pages_read", report.pages_read);
+            add("pages_skipped", report.pages_skipped);
+            add("bytes_read", report.bytes_read);
+            add("blocks_ruled_out", report.blocks_ruled_out);
+            add("blocks_without_hit", report.blocks_without_hit);
+            add("ends_from_statistics", report.ends_from_statistics);
+            add("memory_rows", report.memory_rows);
+        }
+    }
+}

@@ -1,0 +1,339 @@
+//! Conditions on rows and on tags, from expressions of the planner.
+//!
+//! Does: take over comparisons of a column with a value of its own type, and what is made of them by AND, OR, NOT and IS NULL.
+//! Does not: calculate, or compare what would be cast first: that is no, and the planner's own filter does it. An exception
+//! is an integer that is compared with a float, which both sides make a float.
+
+use std::ops::RangeInclusive;
+
+use arrow::datatypes::DataType;
+use datafusion::common::tree_node::{Transformed, TreeNode};
+use datafusion::common::{Column as PlanColumn, DFSchema, ScalarValue};
+use datafusion::logical_expr::expr::BinaryExpr;
+use datafusion::logical_expr::{Expr, Operator};
+use nilometer_engine::{ColumnKind, PhysicalType, TableSchema, TagMatch, TagPredicate};
+use nilometer_series::{Binary, Expr as SeriesExpr, Literal, TagExpr, Unary, Value};
+
+use super::view::{Column, View};
+use crate::planning::filter::Pushdown;
+
+/// Values of a list that are compared one by one.
+const LIST_MAX: usize = 16;
+
+/// What exact conditions on tags are; `None` = there are others.
+pub(super) fn of_tags(pushed: &Pushdown, schema: &TableSchema) -> Option<Vec<TagExpr>> {
+    if !pushed.fields.is_empty() {
+        return None;
+    }
+    let tags = pushed.tags.iter();
+    tags.map(|tag| of_tag(tag, schema)).collect()
+}
+
+fn of_tag(predicate: &TagPredicate, schema: &TableSchema) -> Option<TagExpr> {
+    let tag = &schema.tags.get(predicate.column.checked_sub(1)?)?.name;
+    let TagMatch::OneOf(values) = &predicate.matches else {
+        return None;
+    };
+    let texts = values
+        .iter()
+        .flatten()
+        .map(|text| Literal::from(text.as_str()));
+    let texts: Vec<Literal> = texts.collect();
+    let has_absent = values.iter().any(Option::is_none);
+    let one_of = || TagExpr::OneOf(tag.clone(), texts.clone());
+    let absent = || TagExpr::Absent(tag.clone());
+    // To the engine an absent tag is a value of its own; to SQL it meets no comparison, nor what denies one.
+    Some(match (predicate.negated, has_absent, texts.is_empty()) {
+        (false, false, _) => one_of(),
+        (false, true, true) => absent(),
+        (false, true, false) => TagExpr::Or(vec![one_of(), absent()]),
+        (true, true, true) => TagExpr::Not(Box::new(absent())),
+        (true, true, false) => TagExpr::Not(Box::new(one_of())),
+        (true, false, _) => TagExpr::Or(vec![absent(), TagExpr::Not(Box::new(one_of()))]),
+    })
+}
+
+/// A condition with its columns named as in the table; `None` = one of them is none of the table's.
+pub(super) fn by_names_of_table(expr: &Expr, view: &View, input: &DFSchema) -> Option<Expr> {
+    let schema = view.schema();
+    let arrow = schema.arrow_schema();
+    let mut is_known = true;
+    let named = expr.clone().transform_up(|part| {
+        if !matches!(part, Expr::Column(_)) {
+            return Ok(Transformed::no(part));
+        }
+        let position = match view.column(&part, input) {
+            Some(Column::Time) => Some(0),
+            Some(Column::Tag(tag)) => Some(1 + tag),
+            Some(Column::Field(field)) => Some(1 + schema.tags.len() + field),
+            _ => None,
+        };
+        let field = position.and_then(|at| arrow.fields().get(at));
+        Ok(match field {
+            Some(field) => Transformed::yes(Expr::Column(PlanColumn::from_name(field.name()))),
+            None => {
+                is_known = false;
+                Transformed::no(part)
+            }
+        })
+    });
+    named.ok().map(|named| named.data).filter(|_| is_known)
+}
+
+/// A condition as one on tags, or as one on rows.
+pub(super) fn of(
+    expr: &Expr,
+    view: &View,
+    input: &DFSchema,
+) -> Option<(Option<TagExpr>, Option<SeriesExpr>)> {
+    let conditions = Conditions { view, input };
+    if let Some(tags) = conditions.tags(expr) {
+        return Some((Some(tags), None));
+    }
+    Some((None, Some(conditions.rows(expr)?)))
+}
+
+struct Conditions<'a> {
+    view: &'a View,
+    input: &'a DFSchema,
+}
+
+/// A side of a comparison.
+enum Side {
+    Column(SeriesExpr, Kind),
+    /// A field of integers, as a float.
+    AsFloat(SeriesExpr),
+    Value(Value, Kind),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Time,
+    Tag,
+    Field(PhysicalType),
+}
+
+impl Conditions<'_> {
+    fn column(&self, expr: &Expr) -> Option<&Column> {
+        match expr {
+            Expr::Column(_) => self.view.column(expr, self.input),
+            _ => None,
+        }
+    }
+
+    fn tag_name(&self, expr: &Expr) -> Option<String> {
+        match self.column(expr)? {
+            Column::Tag(tag) => Some(self.view.schema().tags.get(*tag)?.name.clone()),
+            _ => None,
+        }
+    }
+
+    /// A condition on nothing but tags.
+    fn tags(&self, expr: &Expr) -> Option<TagExpr> {
+        Some(match expr {
+            Expr::Alias(alias) => return self.tags(&alias.expr),
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) => match op {
+                Operator::And => TagExpr::And(vec![self.tags(left)?, self.tags(right)?]),
+                Operator::Or => TagExpr::Or(vec![self.tags(left)?, self.tags(right)?]),
+                Operator::Eq | Operator::NotEq => {
+                    let (tag, text) = match self.tag_name(left) {
+                        Some(tag) => (tag, text(right)?),
+                        None => (self.tag_name(right)?, text(left)?),
+                    };
+                    let equal = TagExpr::OneOf(tag, vec![Literal::from(text)]);
+                    if *op == Operator::Eq {
+                        equal
+                    } else {
+                        TagExpr::Not(Box::new(equal))
+                    }
+                }
+                _ => return None,
+            },
+            Expr::Not(inner) => TagExpr::Not(Box::new(self.tags(inner)?)),
+            Expr::IsNull(inner) => TagExpr::Absent(self.tag_name(inner)?),
+            Expr::IsNotNull(inner) => {
+                TagExpr::Not(Box::new(TagExpr::Absent(self.tag_name(inner)?)))
+            }
+            Expr::InList(list) => {
+                let values = list.list.iter().map(|value| text(value).map(Literal::from));
+                let one_of = TagExpr::OneOf(
+                    self.tag_name(&list.expr)?,
+                    values.collect::<Option<Vec<_>>>()?,
+                );
+                if list.negated {
+                    TagExpr::Not(Box::new(one_of))
+                } else {
+                    one_of
+                }
+            }
+            _ => return None,
+        })
+    }
+
+    fn rows(&self, expr: &Expr) -> Option<SeriesExpr> {
+        Some(match expr {
+            Expr::Alias(alias) => return self.rows(&alias.expr),
+            Expr::Column(_) => match self.side(expr)? {
+                Side::Column(column, Kind::Field(PhysicalType::Bool)) => column,
+                _ => return None,
+            },
+            Expr::Not(inner) => SeriesExpr::Unary(Unary::Not, Box::new(self.rows(inner)?)),
+            Expr::IsNull(inner) => self.null_test(inner, Unary::IsNull)?,
+            Expr::IsNotNull(inner) => self.null_test(inner, Unary::IsNotNull)?,
+            Expr::BinaryExpr(BinaryExpr { left, op, right }) => match op {
+                Operator::And => {
+                    SeriesExpr::binary(Binary::And, self.rows(left)?, self.rows(right)?)
+                }
+                Operator::Or => SeriesExpr::binary(Binary::Or, self.rows(left)?, self.rows(right)?),
+                op => self.compare(left, comparison(*op)?, right)?,
+            },
+            Expr::Between(between) => {
+                let (expr, low, high) = (&between.expr, &between.low, &between.high);
+                let (above, below, joined) = if between.negated {
+                    (Binary::Less, Binary::Greater, Binary::Or)
+                } else {
+                    (Binary::GreaterOrEqual, Binary::LessOrEqual, Binary::And)
+                };
+                let above = self.compare(expr, above, low)?;
+                SeriesExpr::binary(joined, above, self.compare(expr, below, high)?)
+            }
+            Expr::InList(list) if list.list.len() <= LIST_MAX => {
+                let (each, joined) = if list.negated {
+                    (Binary::NotEqual, Binary::And)
+                } else {
+                    (Binary::Equal, Binary::Or)
+                };
+                let values = list.list.iter();
+                let mut parts = values.map(|value| self.compare(&list.expr, each, value));
+                let first = parts.next()??;
+                parts.try_fold(first, |all, one| {
+                    Some(SeriesExpr::binary(joined, all, one?))
+                })?
+            }
+            _ => return None,
+        })
+    }
+
+    fn null_test(&self, expr: &Expr, test: Unary) -> Option<SeriesExpr> {
+        match self.side(expr)? {
+            Side::Column(column, _) => Some(SeriesExpr::Unary(test, Box::new(column))),
+            Side::AsFloat(_) | Side::Value(..) => None,
+        }
+    }
+
+    fn compare(&self, left: &Expr, op: Binary, right: &Expr) -> Option<SeriesExpr> {
+        let float = Kind::Field(PhysicalType::F64);
+        let (left, right) = match (self.side(left)?, self.side(right)?) {
+            (Side::Column(column, kind), Side::Value(value, of)) if is_like(kind, of) => {
+                (column, SeriesExpr::literal(value))
+            }
+            (Side::Value(value, of), Side::Column(column, kind)) if is_like(kind, of) => {
+                (SeriesExpr::literal(value), column)
+            }
+            (Side::AsFloat(column), Side::Value(value, of)) if of == float => {
+                (column, SeriesExpr::literal(value))
+            }
+            (Side::Value(value, of), Side::AsFloat(column)) if of == float => {
+                (SeriesExpr::literal(value), column)
+            }
+            (Side::Column(one, kind), Side::Column(other, of)) if kind == of => (one, other),
+            _ => return None,
+        };
+        Some(SeriesExpr::binary(op, left, right))
+    }
+
+    fn side(&self, expr: &Expr) -> Option<Side> {
+        match expr {
+            Expr::Alias(alias) => self.side(&alias.expr),
+            Expr::Column(_) => self.named(expr),
+            Expr::Cast(cast) if *cast.field.data_type() == DataType::Float64 => {
+                match self.named(&cast.expr)? {
+                    Side::Column(column, Kind::Field(PhysicalType::I64 | PhysicalType::U64)) => {
+                        Some(Side::AsFloat(column))
+                    }
+                    _ => None,
+                }
+            }
+            Expr::Literal(value, _) => value_of(value),
+            _ => None,
+        }
+    }
+
+    fn named(&self, expr: &Expr) -> Option<Side> {
+        let schema = self.view.schema();
+        Some(match self.column(expr)? {
+            Column::Time => Side::Column(SeriesExpr::Time, Kind::Time),
+            Column::Tag(tag) => {
+                Side::Column(SeriesExpr::tag(&schema.tags.get(*tag)?.name), Kind::Tag)
+            }
+            Column::Field(field) => {
+                let field = schema.fields.get(*field)?;
+                let ColumnKind::Field(kind) = field.kind else {
+                    return None;
+                };
+                // Bytes are values of no query.
+                if kind == PhysicalType::Bytes {
+                    return None;
+                }
+                Side::Column(SeriesExpr::field(&field.name), Kind::Field(kind))
+            }
+            Column::Bucket(_) | Column::Aggregate(_) | Column::Number => return None,
+        })
+    }
+}
+
+fn is_like(column: Kind, value: Kind) -> bool {
+    // A tag is compared with a text.
+    column == value || (column == Kind::Tag && value == Kind::Field(PhysicalType::Text))
+}
+
+fn comparison(op: Operator) -> Option<Binary> {
+    Some(match op {
+        Operator::Eq => Binary::Equal,
+        Operator::NotEq => Binary::NotEqual,
+        Operator::Lt => Binary::Less,
+        Operator::LtEq => Binary::LessOrEqual,
+        Operator::Gt => Binary::Greater,
+        Operator::GtEq => Binary::GreaterOrEqual,
+        _ => return None,
+    })
+}
+
+fn value_of(value: &ScalarValue) -> Option<Side> {
+    let (value, kind) = match value {
+        ScalarValue::Int64(Some(value)) => (Value::Int(*value), PhysicalType::I64),
+        ScalarValue::UInt64(Some(value)) => (Value::Unsigned(*value), PhysicalType::U64),
+        ScalarValue::Float64(Some(value)) => (Value::Float(*value), PhysicalType::F64),
+        ScalarValue::Boolean(Some(value)) => (Value::Bool(*value), PhysicalType::Bool),
+        ScalarValue::Utf8(Some(text)) => (Value::from(text.as_str()), PhysicalType::Text),
+        ScalarValue::Dictionary(_, inner) => return value_of(inner),
+        ScalarValue::TimestampNanosecond(Some(time), Some(_)) => {
+            return Some(Side::Value(Value::Time(*time), Kind::Time));
+        }
+        _ => return None,
+    };
+    Some(Side::Value(value, Kind::Field(kind)))
+}
+
+/// A text that a tag is compared with.
+fn text(expr: &Expr) -> Option<&str> {
+    match expr {
+        Expr::Literal(value, _) => match value {
+            ScalarValue::Dictionary(_, value) => value.try_as_str()?,
+            value => value.try_as_str()?,
+        },
+        _ => None,
+    }
+}
+
+/// A range of times as a series query has it: the first, and the one after the last.
+pub(crate) fn time_range(time: &RangeInclusive<i64>) -> (Option<Literal>, Option<Literal>) {
+    if time.is_empty() {
+        let none = || Some(Literal::Value(Value::Time(0)));
+        return (none(), none());
+    }
+    let from = (*time.start() != i64::MIN).then(|| Literal::Value(Value::Time(*time.start())));
+    // After the last time of all there is none.
+    let to = time.end().checked_add(1);
+    (from, to.map(|to| Literal::Value(Value::Time(to))))
+}

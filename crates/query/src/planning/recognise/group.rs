@@ -1,0 +1,343 @@
+//! Groups: what a query groups by, its aggregates, and the first or last rows of each group.
+//!
+//! Does: take over groups by tags and by one bucket of time, and the aggregates whose answers are the same. Does not: take
+//! over groups by fields or expressions, FILTER, or aggregates of expressions.
+
+use arrow::datatypes::DataType;
+use datafusion::common::{DFSchema, ScalarValue};
+use datafusion::logical_expr::expr::{AggregateFunction, Sort, WindowFunction};
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{
+    Aggregate, Expr, Filter, Operator, Window, WindowFunctionDefinition,
+};
+use nilometer_engine::{ColumnKind, PhysicalType};
+use nilometer_series::{Aggregate as SeriesAggregate, Bucket, Expr as SeriesExpr, Selector};
+
+use super::view::{Column, Grouped, View};
+use crate::function::{self, Buckets, TIME_BUCKET};
+
+const SECOND_NS: i64 = 1_000_000_000;
+const DAY_NS: i64 = 86_400 * SECOND_NS;
+
+/// The first Monday of 1970.
+const MONDAY_NS: i64 = 4 * DAY_NS;
+
+/// Rows at the end of each series that are worth being looked for.
+const END_ROWS_MAX: u64 = 1000;
+
+/// Rows at an end of each group.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Ends {
+    pub(super) descending: bool,
+    pub(super) skip: u64,
+    pub(super) rows: u64,
+}
+
+/// The buckets of the time that a call makes.
+pub(super) fn bucket(expr: &Expr, view: &View, input: &DFSchema) -> Option<Bucket> {
+    let call = match expr {
+        Expr::Alias(alias) => return bucket(&alias.expr, view, input),
+        Expr::ScalarFunction(call) => call,
+        _ => return None,
+    };
+    let is_time = |expr: &Expr| view.column(expr, input) == Some(&Column::Time);
+    match (call.func.name(), call.args.as_slice()) {
+        (TIME_BUCKET, [Expr::Literal(width, _), time, optional @ ..]) if is_time(time) => {
+            let values = optional.iter().map(|expr| match expr {
+                Expr::Literal(value, _) => Some(value.clone()),
+                _ => None,
+            });
+            let optional: Vec<ScalarValue> = values.collect::<Option<_>>()?;
+            function::series_buckets(width, &optional)
+        }
+        ("date_trunc", [Expr::Literal(unit, _), time]) if is_time(time) => {
+            truncated(unit.try_as_str()??)
+        }
+        _ => None,
+    }
+}
+
+fn truncated(unit: &str) -> Option<Bucket> {
+    let fixed = |width_ns: i64| Some(Bucket::fixed(width_ns));
+    match unit.to_ascii_lowercase().as_str() {
+        "second" => fixed(SECOND_NS),
+        "minute" => fixed(60 * SECOND_NS),
+        "hour" => fixed(3600 * SECOND_NS),
+        "day" => fixed(DAY_NS),
+        "week" => Some(Bucket {
+            origin_ns: MONDAY_NS,
+            ..Bucket::fixed(7 * DAY_NS)
+        }),
+        unit => {
+            let months = match unit {
+                "month" => 1,
+                "quarter" => 3,
+                "year" => 12,
+                _ => return None,
+            };
+            Some(Buckets::months(months))
+        }
+    }
+}
+
+/// Rows in groups.
+pub(super) fn grouped(mut view: View, aggregate: &Aggregate) -> Option<View> {
+    if !view.is_rows() {
+        return None;
+    }
+    // Whatever order rows had is gone.
+    view.order = None;
+    let input = aggregate.input.schema();
+    let mut grouped = Grouped {
+        tags: Vec::new(),
+        bucket: None,
+        ends: None,
+    };
+    let mut columns = Vec::with_capacity(aggregate.schema.fields().len());
+    for expr in &aggregate.group_expr {
+        let column = match view.column(expr, input) {
+            Some(column) => column.clone(),
+            None => Column::Bucket(bucket(expr, &view, input)?),
+        };
+        match &column {
+            Column::Tag(tag) => {
+                if !grouped.tags.contains(tag) {
+                    grouped.tags.push(*tag);
+                }
+            }
+            Column::Bucket(bucket) => match &grouped.bucket {
+                None => grouped.bucket = Some(bucket.clone()),
+                Some(known) if known == bucket => {}
+                // Buckets in buckets.
+                Some(_) => return None,
+            },
+            _ => return None,
+        }
+        columns.push(column);
+    }
+    let calls: Vec<&AggregateFunction> = aggregate
+        .aggr_expr
+        .iter()
+        .map(call)
+        .collect::<Option<_>>()?;
+    if let Some(ends) = rows_at_ends(&calls, &view, input, &grouped) {
+        for call in calls {
+            columns.push(view.column(call.params.args.first()?, input)?.clone());
+        }
+        grouped.ends = Some(ends);
+    } else {
+        for call in calls {
+            let aggregate = self::aggregate(call, &view, input)?;
+            columns.push(Column::Aggregate(SeriesExpr::aggregate(aggregate)));
+        }
+    }
+    view.columns = columns;
+    view.grouped = Some(grouped);
+    Some(view)
+}
+
+fn call(expr: &Expr) -> Option<&AggregateFunction> {
+    match expr {
+        Expr::Alias(alias) => call(&alias.expr),
+        Expr::AggregateFunction(call) => Some(call),
+        _ => None,
+    }
+}
+
+/// Whether all of a group's columns are of its one first row, or all of its last: by time, which what the group has in common
+/// does not change.
+fn rows_at_ends(
+    calls: &[&AggregateFunction],
+    view: &View,
+    input: &DFSchema,
+    grouped: &Grouped,
+) -> Option<Ends> {
+    if grouped.tags.is_empty() || grouped.bucket.is_some() {
+        return None;
+    }
+    let mut found = None;
+    for call in calls {
+        let is_last = wants_last(call, view, input, &grouped.tags)?;
+        if *found.get_or_insert(is_last) != is_last {
+            return None;
+        }
+        // What is shown of the row.
+        match view.column(call.params.args.first()?, input)? {
+            Column::Time | Column::Tag(_) | Column::Field(_) => {}
+            _ => return None,
+        }
+    }
+    Some(Ends {
+        descending: found?,
+        skip: 0,
+        rows: 1,
+    })
+}
+
+/// Whether a function is of the last row by time, or of the first; `None` = of neither.
+fn wants_last(
+    call: &AggregateFunction,
+    view: &View,
+    input: &DFSchema,
+    group: &[usize],
+) -> Option<bool> {
+    let params = &call.params;
+    if params.distinct || params.filter.is_some() || params.null_treatment.is_some() {
+        return None;
+    }
+    let is_last = match call.func.name() {
+        "first_value" => false,
+        "last_value" => true,
+        _ => return None,
+    };
+    Some(descends(&params.order_by, view, input, group)? != is_last)
+}
+
+/// Whether an order by time descends; keys that the group has in common order nothing.
+fn descends(keys: &[Sort], view: &View, input: &DFSchema, group: &[usize]) -> Option<bool> {
+    let mut keys = keys.iter().skip_while(
+        |key| matches!(view.column(&key.expr, input), Some(Column::Tag(tag)) if group.contains(tag)),
+    );
+    let first = keys.next()?;
+    let is_time = view.column(&first.expr, input) == Some(&Column::Time);
+    // What comes after the time would choose among rows of one time.
+    (is_time && keys.next().is_none()).then_some(!first.asc)
+}
+
+fn aggregate(call: &AggregateFunction, view: &View, input: &DFSchema) -> Option<SeriesAggregate> {
+    let params = &call.params;
+    if params.filter.is_some() || params.distinct || params.null_treatment.is_some() {
+        return None;
+    }
+    let name = call.func.name();
+    let [argument] = params.args.as_slice() else {
+        return None;
+    };
+    if matches!(name, "first_value" | "last_value") {
+        let descends = descends(&params.order_by, view, input, &[])?;
+        let is_last = (name == "last_value") != descends;
+        let (_, value) = operand(argument, view, input)?;
+        return Some(SeriesAggregate::Select {
+            selector: if is_last {
+                Selector::Last
+            } else {
+                Selector::First
+            },
+            by: SeriesExpr::Time,
+            value,
+        });
+    }
+    if !params.order_by.is_empty() {
+        return None;
+    }
+    if let Expr::Literal(value, _) = argument {
+        let counts = name == "count" && !value.is_null();
+        return counts.then_some(SeriesAggregate::Rows);
+    }
+    let (kind, of) = match argument {
+        // Sums and means are made of the exact values, so a cast to a wider number changes nothing.
+        Expr::Cast(cast) if *cast.field.data_type() == DataType::Float64 && name == "avg" => {
+            operand(&cast.expr, view, input)?
+        }
+        argument => operand(argument, view, input)?,
+    };
+    use PhysicalType::{F64, I64, U64};
+    Some(match (name, kind) {
+        ("count", _) => SeriesAggregate::Count(of),
+        ("sum", Some(I64 | U64 | F64)) => SeriesAggregate::Sum(of),
+        ("avg", Some(I64 | U64 | F64)) => SeriesAggregate::Mean(of),
+        // Of the time too.
+        ("min", _) => SeriesAggregate::Min(of),
+        ("max", _) => SeriesAggregate::Max(of),
+        _ => return None,
+    })
+}
+
+/// The time or a field, and the field's type.
+fn operand(
+    expr: &Expr,
+    view: &View,
+    input: &DFSchema,
+) -> Option<(Option<PhysicalType>, SeriesExpr)> {
+    match view.column(expr, input)? {
+        Column::Time => Some((None, SeriesExpr::Time)),
+        Column::Field(field) => {
+            let field = view.schema().fields.get(*field)?;
+            let ColumnKind::Field(kind) = field.kind else {
+                return None;
+            };
+            (kind != PhysicalType::Bytes).then(|| (Some(kind), SeriesExpr::field(&field.name)))
+        }
+        _ => None,
+    }
+}
+
+/// `row_number() OVER (PARTITION BY tags ORDER BY time) <= n`.
+pub(super) fn numbered(mut view: View, window: &Window, filter: &Filter) -> Option<View> {
+    if !view.is_rows() {
+        return None;
+    }
+    view.order = None;
+    let [expr] = window.window_expr.as_slice() else {
+        return None;
+    };
+    let call = row_number(expr)?;
+    let input = window.input.schema();
+    let params = &call.params;
+    let mut tags: Vec<usize> = Vec::new();
+    for expr in &params.partition_by {
+        match view.column(expr, input)? {
+            Column::Tag(tag) if !tags.contains(tag) => tags.push(*tag),
+            _ => return None,
+        }
+    }
+    let descending = descends(&params.order_by, &view, input, &tags)?;
+    let columns = view.columns.len();
+    let (mut skip, mut last) = (0_u64, None::<u64>);
+    for conjunct in split_conjunction(&filter.predicate) {
+        let Expr::BinaryExpr(binary) = conjunct else {
+            return None;
+        };
+        let (Expr::Column(column), Expr::Literal(ScalarValue::UInt64(Some(bound)), _)) =
+            (binary.left.as_ref(), binary.right.as_ref())
+        else {
+            return None;
+        };
+        if window.schema.maybe_index_of_column(column)? != columns {
+            return None;
+        }
+        let (from, to) = match binary.op {
+            Operator::Eq => (bound.checked_sub(1)?, *bound),
+            Operator::Lt => (0, bound.checked_sub(1)?),
+            Operator::LtEq => (0, *bound),
+            Operator::Gt => (*bound, u64::MAX),
+            Operator::GtEq => (bound.checked_sub(1)?, u64::MAX),
+            _ => return None,
+        };
+        skip = skip.max(from);
+        last = Some(last.unwrap_or(u64::MAX).min(to));
+    }
+    let last = last.filter(|last| *last <= END_ROWS_MAX)?;
+    view.columns.push(Column::Number);
+    view.grouped = Some(Grouped {
+        tags,
+        bucket: None,
+        ends: Some(Ends {
+            descending,
+            skip,
+            rows: last.saturating_sub(skip),
+        }),
+    });
+    Some(view)
+}
+
+fn row_number(expr: &Expr) -> Option<&WindowFunction> {
+    match expr {
+        Expr::Alias(alias) => row_number(&alias.expr),
+        Expr::WindowFunction(call) => {
+            let is_number = matches!(&call.fun, WindowFunctionDefinition::WindowUDF(function) if function.name() == "row_number");
+            (is_number && call.params.filter.is_none()).then_some(call.as_ref())
+        }
+        _ => None,
+    }
+}

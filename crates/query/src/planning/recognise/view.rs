@@ -1,0 +1,347 @@
+//! What is known of a question while its plan is looked through, from the scan upwards.
+//!
+//! Does: take in one node after the other. Does not: write the question down (`finish.rs`).
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use datafusion::common::{DFSchema, Result};
+use datafusion::datasource::source_as_provider;
+use datafusion::logical_expr::expr::Sort;
+use datafusion::logical_expr::utils::split_conjunction;
+use datafusion::logical_expr::{Expr, FetchType, LogicalPlan, SkipType, TableScan};
+use nilometer_engine::{ColumnSource, TableSchema};
+use nilometer_series::{Bucket, Expr as SeriesExpr, OrderBy, TagExpr};
+
+use super::condition;
+use super::group::{self, Ends};
+use crate::planning::filter::{Coverage, Pushdown};
+use crate::tables::table::Table;
+
+/// A column of a node.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Column {
+    Time,
+    /// The place of a tag in the table.
+    Tag(usize),
+    /// The place of a field in the table.
+    Field(usize),
+    /// The start of the bucket of the time.
+    Bucket(Bucket),
+    /// Of groups.
+    Aggregate(SeriesExpr),
+    /// The number of a row in its group, which a condition bounds and nobody may look at.
+    Number,
+}
+
+/// Rows that became groups.
+#[derive(Debug)]
+pub(super) struct Grouped {
+    /// Places of tags in the table.
+    pub(super) tags: Vec<usize>,
+    pub(super) bucket: Option<Bucket>,
+    /// Each group is so many of its first or last rows.
+    pub(super) ends: Option<Ends>,
+}
+
+/// The order of the rows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Ordered {
+    pub(super) by: OrderBy,
+    pub(super) descending: bool,
+    /// The tags that are ordered by, in their order.
+    pub(super) tags: Vec<usize>,
+}
+
+/// Some of the rows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Limited {
+    pub(super) skip: u64,
+    /// `None` = all that are left.
+    pub(super) rows: Option<u64>,
+}
+
+/// What is known.
+#[derive(Debug)]
+pub(super) struct View {
+    pub(super) table: Arc<Table>,
+    pub(super) pushdown: Pushdown,
+    pub(super) tags: Vec<TagExpr>,
+    /// Filters of the scan that are left out, and how many conditions on tags come before each.
+    pub(super) holes: Vec<(usize, usize)>,
+    pub(super) rows: Vec<SeriesExpr>,
+    pub(super) grouped: Option<Grouped>,
+    pub(super) order: Option<Ordered>,
+    pub(super) limit: Option<Limited>,
+    /// Of the node that was taken in last.
+    pub(super) columns: Vec<Column>,
+}
+
+/// The table of a scan, if it is one of series.
+pub(super) fn table_of(scan: &TableScan) -> Result<Option<Arc<Table>>> {
+    let provider = match source_as_provider(&scan.source) {
+        Ok(provider) => provider,
+        // A view, which the planner puts in the place of its name.
+        Err(_) => return Ok(None),
+    };
+    let table = provider.downcast_ref::<Table>();
+    Ok(table.map(|table| Arc::new(table.clone())))
+}
+
+impl View {
+    /// What a plan asks; `None` = no series query is known to answer the same.
+    pub(super) fn of(plan: &LogicalPlan, left_out: &[usize]) -> Result<Option<Self>> {
+        Ok(match plan {
+            LogicalPlan::TableScan(scan) => Self::scan(scan, left_out)?,
+            LogicalPlan::SubqueryAlias(alias) => Self::of(&alias.input, left_out)?,
+            LogicalPlan::Projection(projection) => {
+                let below = Self::of(&projection.input, left_out)?;
+                below.and_then(|view| view.project(&projection.expr, projection.input.schema()))
+            }
+            LogicalPlan::Filter(filter) => {
+                if let LogicalPlan::Window(window) = filter.input.as_ref() {
+                    let below = Self::of(&window.input, left_out)?;
+                    return Ok(below.and_then(|view| group::numbered(view, window, filter)));
+                }
+                let below = Self::of(&filter.input, left_out)?;
+                below.and_then(|view| view.filter(&filter.predicate, filter.input.schema()))
+            }
+            LogicalPlan::Aggregate(aggregate) => {
+                let below = Self::of(&aggregate.input, left_out)?;
+                below.and_then(|view| group::grouped(view, aggregate))
+            }
+            LogicalPlan::Sort(sort) => {
+                let below = Self::of(&sort.input, left_out)?;
+                below.and_then(|view| view.sort(&sort.expr, sort.fetch, sort.input.schema()))
+            }
+            LogicalPlan::Limit(limit) => {
+                let (SkipType::Literal(skip), FetchType::Literal(fetch)) =
+                    (limit.get_skip_type()?, limit.get_fetch_type()?)
+                else {
+                    return Ok(None);
+                };
+                let below = Self::of(&limit.input, left_out)?;
+                below.map(|view| view.limit(skip, fetch))
+            }
+            _ => None,
+        })
+    }
+
+    fn scan(scan: &TableScan, left_out: &[usize]) -> Result<Option<Self>> {
+        let Some(table) = table_of(scan)? else {
+            return Ok(None);
+        };
+        let schema = Arc::clone(table.table_schema());
+        let width = schema.arrow_schema().fields().len();
+        let projection = scan.projection.clone();
+        let positions =
+            projection.unwrap_or_else(|| (0..scan.source.schema().fields().len()).collect());
+        let mut columns = Vec::with_capacity(positions.len());
+        for position in positions {
+            // Beyond are the columns that say which row it is, for statements that change rows.
+            let source = schema.source(position).filter(|_| position < width);
+            columns.push(match source {
+                Some(ColumnSource::Time) => Column::Time,
+                Some(ColumnSource::Tag(tag)) => Column::Tag(tag),
+                Some(ColumnSource::Field(field)) => Column::Field(field),
+                None => return Ok(None),
+            });
+        }
+        let mut view = Self {
+            table,
+            pushdown: Pushdown::everything(),
+            tags: Vec::new(),
+            holes: Vec::new(),
+            rows: Vec::new(),
+            grouped: None,
+            order: None,
+            limit: None,
+            columns,
+        };
+        for (at, filter) in scan.filters.iter().enumerate() {
+            if left_out.contains(&at) {
+                view.holes.push((at, view.tags.len()));
+                continue;
+            }
+            let (pushed, coverage) = Pushdown::of(filter, &schema);
+            match coverage {
+                Coverage::Exact => {
+                    let Some(tags) = condition::of_tags(&pushed, &schema) else {
+                        return Ok(None);
+                    };
+                    view.tags.extend(tags);
+                }
+                // The filter stands above the scan once more.
+                Coverage::Inexact | Coverage::None => {}
+            }
+            view.pushdown = view.pushdown.and(pushed);
+        }
+        Ok(Some(view))
+    }
+
+    /// The table as the engine knows it.
+    pub(super) fn schema(&self) -> &Arc<TableSchema> {
+        self.table.table_schema()
+    }
+
+    /// The times that are asked for.
+    pub(super) fn time(&self) -> RangeInclusive<i64> {
+        self.pushdown.time.clone()
+    }
+
+    /// The column that an expression is.
+    pub(super) fn column(&self, expr: &Expr, input: &DFSchema) -> Option<&Column> {
+        match expr {
+            Expr::Alias(alias) => self.column(&alias.expr, input),
+            Expr::Column(column) => self.columns.get(input.maybe_index_of_column(column)?),
+            _ => None,
+        }
+    }
+
+    /// Whether rows are rows of the table, all of them that the filters leave.
+    pub(super) fn is_rows(&self) -> bool {
+        self.grouped.is_none() && self.limit.is_none()
+    }
+
+    fn filter(mut self, predicate: &Expr, input: &DFSchema) -> Option<Self> {
+        if !self.is_rows() || self.order.is_some() {
+            return None;
+        }
+        let schema = Arc::clone(self.schema());
+        for conjunct in split_conjunction(predicate) {
+            // By the names of the table, which the filter's columns have where nothing renames them.
+            let plain = condition::by_names_of_table(conjunct, &self, input);
+            let pushed = plain.map(|conjunct| Pushdown::of(&conjunct, &schema));
+            match pushed {
+                Some((pushed, Coverage::Exact)) => {
+                    self.tags.extend(condition::of_tags(&pushed, &schema)?);
+                    self.pushdown = self.pushdown.and(pushed);
+                }
+                pushed => {
+                    let (tags, rows) = condition::of(conjunct, &self, input)?;
+                    self.tags.extend(tags);
+                    self.rows.extend(rows);
+                    // The scan may have been told already.
+                    let is_known = |pushed: &Pushdown| {
+                        let known = &self.pushdown.fields;
+                        pushed.fields.iter().all(|field| known.contains(field))
+                    };
+                    if let Some((pushed, Coverage::Inexact)) = pushed
+                        && !is_known(&pushed)
+                    {
+                        self.pushdown = self.pushdown.and(pushed);
+                    }
+                }
+            }
+        }
+        Some(self)
+    }
+
+    fn project(mut self, exprs: &[Expr], input: &DFSchema) -> Option<Self> {
+        let mut columns = Vec::with_capacity(exprs.len());
+        for expr in exprs {
+            columns.push(match self.column(expr, input) {
+                Some(column) => column.clone(),
+                None => Column::Bucket(group::bucket(expr, &self, input)?),
+            });
+        }
+        self.columns = columns;
+        Some(self)
+    }
+
+    fn sort(mut self, keys: &[Sort], fetch: Option<usize>, input: &DFSchema) -> Option<Self> {
+        if self.limit.is_some() || self.order.is_some() {
+            return None;
+        }
+        self.order = Some(self.order(keys, input)?);
+        if let Some(fetch) = fetch {
+            self = self.limit(0, Some(fetch));
+        }
+        Some(self)
+    }
+
+    /// The order that keys of a sort are, if a series query has it.
+    fn order(&self, keys: &[Sort], input: &DFSchema) -> Option<Ordered> {
+        let mut tags: Vec<usize> = Vec::new();
+        // Where the time stands among the tags, and whether it descends.
+        let mut time: Option<(usize, bool)> = None;
+        for key in keys {
+            match self.column(&key.expr, input)? {
+                // What comes after the time of a row, or after the bucket of one group, orders no more than ties.
+                Column::Time | Column::Bucket(_) => {
+                    time.get_or_insert((tags.len(), !key.asc));
+                }
+                Column::Tag(tag) => {
+                    if tags.contains(tag) {
+                        continue;
+                    }
+                    // Groups ascend, and absent tags are last.
+                    if !key.asc || key.nulls_first {
+                        return None;
+                    }
+                    tags.push(*tag);
+                }
+                _ => return None,
+            }
+        }
+        let ends = self.grouped.as_ref().and_then(|grouped| grouped.ends);
+        let (by, descending) = match time {
+            Some((0, descending)) => (OrderBy::Time, descending),
+            Some((place, descending)) if place == tags.len() => (OrderBy::Group, descending),
+            // Tags, the time, and tags again.
+            Some(_) => return None,
+            None => (OrderBy::Group, ends.is_some_and(|ends| ends.descending)),
+        };
+        if let Some(grouped) = &self.grouped {
+            if !tags.iter().all(|tag| grouped.tags.contains(tag)) {
+                return None;
+            }
+            let has_all = tags.len() == grouped.tags.len();
+            // Between the tags that are ordered by and the time others would come.
+            if time.is_some() && by == OrderBy::Group && !has_all {
+                return None;
+            }
+            // The ends are those of the same direction.
+            if ends.is_some_and(|ends| time.is_some() && ends.descending != descending) {
+                return None;
+            }
+            // Groups without buckets have no time.
+            if time.is_some() && grouped.bucket.is_none() && ends.is_none() {
+                return None;
+            }
+        }
+        Some(Ordered {
+            by,
+            descending,
+            tags,
+        })
+    }
+
+    fn limit(mut self, skip: usize, fetch: Option<usize>) -> Self {
+        let (skip, fetch) = (skip as u64, fetch.map(|rows| rows as u64));
+        let before = self.limit.unwrap_or(Limited {
+            skip: 0,
+            rows: None,
+        });
+        let left = before.rows.map(|rows| rows.saturating_sub(skip));
+        self.limit = Some(Limited {
+            skip: before.skip.saturating_add(skip),
+            rows: match (left, fetch) {
+                (Some(left), Some(fetch)) => Some(left.min(fetch)),
+                (left, fetch) => left.or(fetch),
+            },
+        });
+        self
+    }
+
+    /// Whether the answer is rows in any order, which are read as they are asked for.
+    pub(super) fn streams(&self) -> bool {
+        self.grouped.is_none() && self.order.is_none()
+    }
+
+    /// Whether the answer is all rows in an order.
+    pub(super) fn sorts_all(&self) -> bool {
+        let is_limited = self.limit.is_some_and(|limit| limit.rows.is_some());
+        self.grouped.is_none() && self.order.is_some() && !is_limited
+    }
+}

@@ -1,0 +1,255 @@
+//! Stores with rows in every state.
+
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray, UInt64Array,
+};
+use nilometer_engine::disk::MemoryDisk;
+use nilometer_engine::ingest::{OnConflict, Session, Target};
+use nilometer_engine::{
+    ColumnKind, CompactionOptions, DeleteRequest, Duplicates, Engine, Maintained, NewColumn,
+    Options, PhysicalType, SystemClock, TableSettings, TagPredicate,
+};
+
+pub(super) const SECOND: i64 = 1_000_000_000;
+/// The start of a day.
+pub(super) const START: i64 = 20_000 * 86_400 * SECOND;
+pub(super) const HOSTS: [&str; 4] = ["a", "b", "ab", "host c"];
+pub(super) const RACKS: [&str; 3] = ["-3", "7", "x'y"];
+
+/// Tables, and what two rows of one key are in them.
+pub(super) const TABLES: [(&str, Duplicates); 4] = [
+    ("merged", Duplicates::Last),
+    ("kept", Duplicates::Keep),
+    ("replaced", Duplicates::Unique),
+    ("bare", Duplicates::Last),
+];
+
+/// Choices that one number repeats.
+pub(super) struct Dice(u64);
+
+impl Dice {
+    pub(super) fn new(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x2545_F491_4F6C_DD1D))
+    }
+
+    /// The generator of Steele, Lea and Flood (splitmix64).
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        bits ^ (bits >> 31)
+    }
+
+    pub(super) fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    pub(super) fn one<T: Copy>(&mut self, of: &[T]) -> T {
+        of[self.below(of.len())]
+    }
+
+    pub(super) fn one_in(&mut self, times: usize) -> bool {
+        self.below(times) == 0
+    }
+}
+
+/// A store and how it came to be.
+pub(super) struct World {
+    pub(super) engine: Arc<Engine>,
+    pub(super) history: String,
+    /// Integers go to the ends of what they can be.
+    pub(super) has_extremes: bool,
+}
+
+impl World {
+    /// A store after some writes, deletes, flushes and compactions.
+    pub(super) fn new(dice: &mut Dice) -> Self {
+        let options = Options {
+            compaction: CompactionOptions {
+                fan_in: 2,
+                partition_rows_min: 200,
+                widen_rows_max: 200,
+                ..CompactionOptions::default()
+            },
+            ..Options::default()
+        };
+        let disk = Arc::new(MemoryDisk::default());
+        let engine = Engine::open(disk, Arc::new(SystemClock), Path::new("/d"), options);
+        let engine = Arc::new(engine.unwrap());
+        engine.create_database("d").unwrap();
+        let fields = [
+            ("f", PhysicalType::F64),
+            ("n", PhysicalType::I64),
+            ("u", PhysicalType::U64),
+            ("t", PhysicalType::Text),
+            ("b", PhysicalType::Bool),
+        ];
+        for (name, duplicates) in TABLES {
+            let tags = ["host", "rack"].map(|name| NewColumn {
+                name,
+                kind: ColumnKind::Tag,
+            });
+            let fields = fields.map(|(name, kind)| NewColumn {
+                name,
+                kind: ColumnKind::Field(kind),
+            });
+            let columns: Vec<NewColumn<'_>> = tags.into_iter().chain(fields).collect();
+            let settings = TableSettings {
+                duplicates,
+                ..TableSettings::default()
+            };
+            let created = engine.create_table("d", "public", name, &columns, settings);
+            created.unwrap();
+        }
+        let mut world = Self {
+            engine,
+            history: String::new(),
+            has_extremes: dice.one_in(3),
+        };
+        for _ in 0..=dice.below(8) {
+            let (table, _) = TABLES[dice.below(TABLES.len() - 1)];
+            let deed = dice.below(10);
+            write!(world.history, "{table} {deed}; ").unwrap();
+            match deed {
+                0..4 => world.write_some(table, dice),
+                4..6 => world.write_dense(table, dice),
+                6 => world.delete(table, dice),
+                7 | 8 => world.engine.flush().unwrap(),
+                _ => while world.engine.maintain().unwrap() != Maintained::Idle {},
+            }
+        }
+        world
+    }
+
+    /// Rows here and there, late ones and repeated ones among them.
+    fn write_some(&self, table: &str, dice: &mut Dice) {
+        let rows = (0..=dice.below(40)).map(|_| {
+            let (host, rack, series) = tags(dice);
+            let minutes = [
+                dice.below(300) as i64,
+                dice.below(20) as i64 * 60,
+                -(dice.below(90) as i64),
+            ];
+            // No two series have a row at one time: which of them is the last is nobody's promise.
+            let time = START + dice.one(&minutes) * 60 * SECOND + dice.one(&[0, 0, 1000]) + series;
+            (time, host, rack)
+        });
+        let rows: Vec<_> = rows.collect();
+        self.write(table, &rows, true, dice);
+    }
+
+    /// A series every few seconds for hours, so that blocks and hours have statistics.
+    fn write_dense(&self, table: &str, dice: &mut Dice) {
+        let (host, rack, series) = tags(dice);
+        let step = dice.one(&[10, 20, 50]) * SECOND;
+        let first = START + dice.below(4) as i64 * 3600 * SECOND + dice.below(100) as i64 * SECOND;
+        let rows: Vec<_> = (0..150 + dice.below(900) as i64)
+            .map(|at| (first + at * step + series, host, rack))
+            .collect();
+        let has_odd = dice.one_in(3);
+        self.write(table, &rows, has_odd, dice);
+    }
+
+    fn write(
+        &self,
+        table: &str,
+        rows: &[(i64, Option<&str>, Option<&str>)],
+        has_odd: bool,
+        dice: &mut Dice,
+    ) {
+        let odd_floats = [
+            f64::NAN,
+            -0.0,
+            0.0,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            1e-310,
+        ];
+        let absent = |dice: &mut Dice| has_odd && dice.one_in(4);
+        let floats: Float64Array = rows
+            .iter()
+            .map(|_| {
+                let odd = has_odd && dice.one_in(20);
+                let plain = dice.below(2000) as f64 / 16.0 - 20.0;
+                (!absent(dice)).then(|| if odd { dice.one(&odd_floats) } else { plain })
+            })
+            .collect();
+        let integers: Int64Array = rows
+            .iter()
+            .map(|_| {
+                let odd = self.has_extremes && dice.one_in(40);
+                let plain = dice.below(120) as i64 - 10;
+                let ends = [i64::MIN, i64::MAX, i64::MAX - 1];
+                (!absent(dice)).then(|| if odd { dice.one(&ends) } else { plain })
+            })
+            .collect();
+        let unsigned: UInt64Array = rows
+            .iter()
+            .map(|_| {
+                let odd = self.has_extremes && dice.one_in(40);
+                let plain = dice.below(9) as u64;
+                (!absent(dice)).then_some(if odd { u64::MAX } else { plain })
+            })
+            .collect();
+        let texts: StringArray = rows
+            .iter()
+            .map(|_| (!absent(dice)).then(|| dice.one(&["", "low", "high", "longer than others"])))
+            .collect();
+        // One field is there in every row: a row without any is none.
+        let truths: BooleanArray = rows.iter().map(|_| Some(dice.one_in(2))).collect();
+        let columns: [(&str, ArrayRef); 8] = [
+            (
+                "time",
+                Arc::new(rows.iter().map(|row| Some(row.0)).collect::<Int64Array>()),
+            ),
+            (
+                "host",
+                Arc::new(rows.iter().map(|row| row.1).collect::<StringArray>()),
+            ),
+            (
+                "rack",
+                Arc::new(rows.iter().map(|row| row.2).collect::<StringArray>()),
+            ),
+            ("f", Arc::new(floats)),
+            ("n", Arc::new(integers)),
+            ("u", Arc::new(unsigned)),
+            ("t", Arc::new(texts)),
+            ("b", Arc::new(truths)),
+        ];
+        let batch = RecordBatch::try_from_iter_with_nullable(
+            columns.into_iter().map(|(name, array)| (name, array, true)),
+        );
+        let mut session = Session::new(Arc::clone(&self.engine), "d").unwrap();
+        session
+            .write_arrow(Target::table(table), &batch.unwrap(), OnConflict::Replace)
+            .unwrap();
+    }
+
+    fn delete(&self, table: &str, dice: &mut Dice) {
+        let first = START + (dice.below(400) as i64 - 100) * 60 * SECOND;
+        let time = first..=first + dice.one(&[0, 600, 7200, 100_000]) * SECOND;
+        let host = dice.one_in(2).then(|| dice.one(&HOSTS));
+        let schema = self.engine.snapshot().table("d", "public", table).unwrap();
+        let tags = host.map(|host| TagPredicate::one_of(1, vec![Some(host.to_owned())]));
+        self.engine
+            .delete(&DeleteRequest {
+                table: schema,
+                time,
+                tags: tags.into_iter().collect(),
+            })
+            .unwrap();
+    }
+}
+
+/// Tags, and a number that no other series has.
+fn tags(dice: &mut Dice) -> (Option<&'static str>, Option<&'static str>, i64) {
+    let host = dice.below(HOSTS.len() + 1);
+    let rack = dice.below(RACKS.len() + 1);
+    let series = (host * 10 + rack) as i64;
+    (HOSTS.get(host).copied(), RACKS.get(rack).copied(), series)
+}
