@@ -5,11 +5,12 @@
 //! what a request shows (each surface has places of its own for that), or read a statement about users; a language makes a
 //! [`UserChange`] of it.
 //!
-//! Next: `store.rs` for the rows, `password.rs` for verifiers, `principal.rs` for privileges.
+//! Next: `store.rs` for the rows, `password.rs` for verifiers, `privilege.rs` for privileges.
 
 mod change;
 mod password;
 mod principal;
+mod privilege;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -24,7 +25,8 @@ use crate::executor::block;
 use crate::token::Token;
 
 pub use change::UserChange;
-pub use principal::{Place, Principal, Privilege, Privileges};
+pub use principal::Principal;
+pub use privilege::{Place, Privilege, Privileges};
 pub use store::{Grant, INTERNAL_DATABASE, User};
 pub(crate) use store::{keeps_users, move_database};
 
@@ -107,7 +109,7 @@ impl Access {
                 continue;
             };
             if self.is_right(user, password).await? {
-                return Ok(Principal::of_user(self, user));
+                return Ok(Principal::of_user(&self.engine, user));
             }
         }
         if shown.is_empty() && self.token.is_none() && !self.has_admin() {
@@ -153,14 +155,6 @@ impl Access {
     fn has_admin(&self) -> bool {
         let users = users_of(&self.engine.snapshot());
         users.iter().any(|user| user.is_admin)
-    }
-
-    fn is_admin(&self, user: &str) -> bool {
-        store::user(&self.engine.snapshot(), user).is_some_and(|user| user.is_admin)
-    }
-
-    fn granted(&self, user: &str, place: Place<'_>) -> Privileges {
-        store::granted(&self.engine.snapshot(), user, place)
     }
 }
 

@@ -54,7 +54,8 @@ pub(crate) async fn plan_as_asked(
     Ok(plan)
 }
 
-/// Refuses a statement that reads what its asker may not. A name that is nothing is told of when it is looked up.
+/// Refuses a statement that reads what its asker may not. A name that is nothing is a function of FROM, or told of when it is
+/// looked up.
 fn check_privileges(
     reading: &ReadContext,
     session: &SessionState,
@@ -69,7 +70,8 @@ fn check_privileges(
             table: resolved.table.to_string(),
             position: None,
         };
-        if name.table != EXCLUDED {
+        let is_rows = name.table == EXCLUDED || reading.is_nothing(&name);
+        if !is_rows {
             reading.allow(Privilege::Read, &name)?;
         }
     }

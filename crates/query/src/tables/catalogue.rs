@@ -119,6 +119,16 @@ impl ReadContext {
         checked.map_err(|source| Error::Denied(Box::new(source)))
     }
 
+    /// Whether nothing has this name.
+    pub(crate) fn is_nothing(&self, name: &TableName) -> bool {
+        let (database, schema, table) = (&name.database, &name.schema, &name.table);
+        let is_there = define::is_reserved(schema)
+            || self.snapshot.table(database, schema, table).is_some()
+            || relation::find(&self.snapshot, name).is_some()
+            || define::view(&self.snapshot, database, schema, table).is_some();
+        !is_there
+    }
+
     /// The same, for the query of a view that is about to be made.
     pub(crate) fn making(&self, view: TableName) -> Self {
         Self {

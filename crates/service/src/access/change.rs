@@ -5,7 +5,8 @@ use std::sync::Arc;
 use nilometer_engine::{Engine, Error as EngineError, nearest};
 
 use super::password::Verifiers;
-use super::principal::{Place, Principal, Privilege, Privileges};
+use super::principal::Principal;
+use super::privilege::{Place, Privilege, Privileges};
 use super::store::{self, User};
 use crate::define;
 use crate::error::Error;

@@ -1,102 +1,12 @@
-//! Who asks, and what they may do: privileges by database, schema and table.
+//! Who asks, and whether they may.
 
 use std::sync::Arc;
 
-use super::Access;
+use nilometer_engine::Engine;
+
+use super::privilege::{Place, Privilege};
+use super::store;
 use crate::error::Error;
-
-/// What somebody may want to do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Privilege {
-    /// Read rows, and see that they are there.
-    Read,
-    /// Write, change and delete rows; a table or column that a write brings with it is made.
-    Write,
-    /// Create, change and drop what is in a database.
-    Define,
-    /// Create and drop databases and users, and see what everybody does.
-    Administer,
-}
-
-/// A set of privileges over what is in a database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Privileges(u8);
-
-impl Privileges {
-    /// To read.
-    pub const READ: Self = Self(1);
-    /// To write.
-    pub const WRITE: Self = Self(2);
-    /// To read, to write and to define.
-    pub const ALL: Self = Self(7);
-
-    /// Those of both.
-    pub fn with(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-
-    /// Those that are not among the others.
-    pub fn without(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
-
-    /// Whether this one is among them.
-    pub fn has(self, privilege: Privilege) -> bool {
-        let bit = match privilege {
-            Privilege::Read => 1,
-            Privilege::Write => 2,
-            Privilege::Define => 4,
-            Privilege::Administer => return false,
-        };
-        self.0 & bit != 0
-    }
-
-    /// Whether there are none.
-    pub fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
-    /// As they are stored.
-    pub(super) fn bits(self) -> i64 {
-        i64::from(self.0)
-    }
-
-    /// As they were stored; what this version does not know is no privilege.
-    pub(super) fn of_bits(bits: i64) -> Self {
-        Self(u8::try_from(bits & 7).unwrap_or_default())
-    }
-}
-
-/// What a privilege is about: a database, a schema of it, or a table.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place<'a> {
-    /// The database.
-    pub database: &'a str,
-    /// `None` = all of it.
-    pub schema: Option<&'a str>,
-    /// `None` = all of the schema.
-    pub table: Option<&'a str>,
-}
-
-impl<'a> Place<'a> {
-    /// A whole database.
-    pub fn database(database: &'a str) -> Self {
-        Self {
-            database,
-            schema: None,
-            table: None,
-        }
-    }
-
-    /// A table.
-    pub fn table(database: &'a str, schema: &'a str, table: &'a str) -> Self {
-        Self {
-            database,
-            schema: Some(schema),
-            table: Some(table),
-        }
-    }
-}
 
 /// Who asks.
 #[derive(Debug, Clone)]
@@ -114,7 +24,7 @@ enum Who {
     Founder,
     User {
         name: Arc<str>,
-        access: Arc<Access>,
+        engine: Arc<Engine>,
     },
 }
 
@@ -137,10 +47,10 @@ impl Principal {
         Self(Who::Founder)
     }
 
-    pub(super) fn of_user(access: &Arc<Access>, name: &str) -> Self {
+    pub(super) fn of_user(engine: &Arc<Engine>, name: &str) -> Self {
         Self(Who::User {
             name: Arc::from(name),
-            access: Arc::clone(access),
+            engine: Arc::clone(engine),
         })
     }
 
@@ -157,7 +67,9 @@ impl Principal {
         match &self.0 {
             Who::Anyone | Who::Token => true,
             Who::Nobody | Who::Founder => false,
-            Who::User { name, access } => access.is_admin(name),
+            Who::User { name, engine } => {
+                store::user(&engine.snapshot(), name).is_some_and(|user| user.is_admin)
+            }
         }
     }
 
@@ -171,7 +83,11 @@ impl Principal {
             return Ok(());
         }
         match &self.0 {
-            Who::User { name, access } if access.granted(name, place).has(privilege) => Ok(()),
+            Who::User { name, engine }
+                if store::granted(&engine.snapshot(), name, place).has(privilege) =>
+            {
+                Ok(())
+            }
             Who::User { name, .. } => Err(Error::NotAllowed {
                 user: name.to_string(),
                 action: match privilege {
@@ -205,8 +121,8 @@ impl Principal {
     pub fn sees(&self, database: &str) -> bool {
         match &self.0 {
             _ if self.is_admin() => true,
-            Who::User { name, access } => {
-                let grants = super::store::grants(&access.engine.snapshot(), name);
+            Who::User { name, engine } => {
+                let grants = store::grants(&engine.snapshot(), name);
                 grants.iter().any(|grant| grant.database == database)
             }
             _ => false,

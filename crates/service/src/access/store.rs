@@ -8,7 +8,7 @@ use nilometer_engine::{
 };
 
 use super::password::Verifiers;
-use super::principal::{Place, Privileges};
+use super::privilege::{Place, Privileges};
 
 /// The database of what the store keeps for itself. Nobody else has a place there.
 pub const INTERNAL_DATABASE: &str = "_internal";

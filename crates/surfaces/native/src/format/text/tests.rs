@@ -59,7 +59,7 @@ const TEXTS: [&str; 12] = [
     "two\nlines",
     "tab\tand\\",
     "\u{1}\u{1f}\u{7f}",
-    "ß→😀",
+    "\u{df}\u{2192}\u{1f600}",
     "\r",
     "#",
     "null",
