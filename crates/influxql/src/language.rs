@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use futures::{StreamExt, stream};
 use nilometer_engine::Engine;
 use nilometer_influxql_syntax as syntax;
 use nilometer_influxql_syntax::ast::Statement;
@@ -33,11 +34,7 @@ struct Shared {
 
 impl InfluxQl {
     /// Over an engine. Languages that were given the same list of statements show and end each other's.
-    pub fn among(
-        statements: Arc<Statements>,
-        engine: Arc<Engine>,
-        options: QueryOptions,
-    ) -> Self {
+    pub fn among(statements: Arc<Statements>, engine: Arc<Engine>, options: QueryOptions) -> Self {
         Self {
             shared: Arc::new(Shared {
                 engine,
@@ -123,8 +120,12 @@ fn value_of(param: &Param) -> syntax::Value {
         Param::Text(value) => syntax::Value::Text(value.clone()),
         Param::Time(ns) => syntax::Value::Integer(*ns),
         Param::Of { kind, value } => syntax::Value::of_object(kind, value_of(value)),
-        Param::Null => syntax::Value::Unusable("unable to bind parameter with type <nil>".to_owned()),
-        Param::Bytes(_) => syntax::Value::Unusable("unable to bind parameter with type []byte".to_owned()),
+        Param::Null => {
+            syntax::Value::Unusable("unable to bind parameter with type <nil>".to_owned())
+        }
+        Param::Bytes(_) => {
+            syntax::Value::Unusable("unable to bind parameter with type []byte".to_owned())
+        }
     }
 }
 
@@ -148,13 +149,9 @@ impl Prepared for Taken {
             let statements = &self.shared.statements;
             let running = statements.start(&session.database, &text, &session.cancelled);
             running.begin().await?;
-            let context = Context {
-                engine: Arc::clone(&self.shared.engine),
-                statements: Arc::clone(statements),
-                database: session.database.clone(),
-                schema: session.schema.clone(),
-                running,
-            };
+            let engine = Arc::clone(&self.shared.engine);
+            let statements = Arc::clone(statements);
+            let context = Context::new(engine, statements, &session.database, running)?;
             if !is_change {
                 return outcome(statements::run(context, &self.statement)?);
             }
@@ -173,6 +170,13 @@ impl Prepared for Taken {
 fn outcome(answer: (Answer, Running)) -> Result<Outcome, ServiceError> {
     Ok(match answer {
         (Answer::Done, _) => Outcome::Done { rows: 0 },
-        (Answer::Sets(sets), running) => Outcome::Sets(SetStream::of(running, sets)?),
+        (Answer::Sets(sets, memory), running) => {
+            let sets = stream::iter(sets).map(move |set| {
+                // It counts until the last of them has left.
+                let _ = &memory;
+                Ok(set)
+            });
+            Outcome::Sets(SetStream::running(running, sets)?)
+        }
     })
 }

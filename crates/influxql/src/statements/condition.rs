@@ -44,11 +44,7 @@ pub(super) fn split<'a>(condition: Option<&'a Expr>, now: i64) -> Result<Split<'
     Ok(split)
 }
 
-fn walk<'a>(
-    expr: &'a Expr,
-    now: i64,
-    split: &mut Split<'a>,
-) -> Result<Option<Rest<'a>>, Error> {
+fn walk<'a>(expr: &'a Expr, now: i64, split: &mut Split<'a>) -> Result<Option<Rest<'a>>, Error> {
     match expr {
         Expr::Paren(inner) => walk(inner, now, split),
         Expr::Binary(operator @ (Operator::And | Operator::Or), left, right) => {
@@ -92,12 +88,7 @@ fn turned(operator: Operator) -> Operator {
     }
 }
 
-fn narrow(
-    split: &mut Split<'_>,
-    operator: Operator,
-    value: &Expr,
-    now: i64,
-) -> Result<(), Error> {
+fn narrow(split: &mut Split<'_>, operator: Operator, value: &Expr, now: i64) -> Result<(), Error> {
     let at = time(value, now)?;
     let (first, last) = match operator {
         Operator::Eq => (at, at),
@@ -178,16 +169,32 @@ mod tests {
         for (text, time, rest) in [
             ("time > 5", 6..=end, false),
             ("5 >= time AND host = 'a'", *ALL_TIME.start()..=5, true),
-            ("time >= 1m AND time < 2m", 60_000_000_000..=119_999_999_999, false),
+            (
+                "time >= 1m AND time < 2m",
+                60_000_000_000..=119_999_999_999,
+                false,
+            ),
             ("time > now() - 1s", NOW - 999_999_999..=end, false),
-            ("time = '2024-02-29'", 1_709_164_800_000_000_000..=1_709_164_800_000_000_000, false),
+            (
+                "time = '2024-02-29'",
+                1_709_164_800_000_000_000..=1_709_164_800_000_000_000,
+                false,
+            ),
             (
                 "time >= '2024-02-29 12:00:00.5'",
                 1_709_208_000_500_000_000..=end,
                 false,
             ),
-            ("time >= '2024-02-29T00:00:00Z' + 1s", 1_709_164_801_000_000_000..=end, false),
-            ("(time > 1 OR time < 9) AND (host = 'a' OR host = 'b')", 2..=8, true),
+            (
+                "time >= '2024-02-29T00:00:00Z' + 1s",
+                1_709_164_801_000_000_000..=end,
+                false,
+            ),
+            (
+                "(time > 1 OR time < 9) AND (host = 'a' OR host = 'b')",
+                2..=8,
+                true,
+            ),
             ("host = 'a'", ALL_TIME, true),
         ] {
             let expr = parse_expr(text).unwrap();

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use nilometer_engine::{DeleteRequest, Snapshot, TableSchema, TagPredicate};
 use nilometer_influxql_syntax::ast::Delete;
 use nilometer_service::Error as ServiceError;
-use nilometer_service::define::{self, Change, Path};
 use nilometer_service::Scope;
+use nilometer_service::define::{self, Change, Path};
 
 use super::condition::{Rest, split};
 use super::error::Error;
@@ -91,7 +91,8 @@ fn ways(
             });
             Ok(pairs.collect())
         }
-        Rest::Leaf(expr) => match selection::read(table, expr)? {
+        // A comparison that no tag has is one of a field.
+        Rest::Leaf(expr) => match selection::read(table, expr).unwrap_or(Leaf::Rows) {
             Leaf::Constant(true) => Ok(vec![Vec::new()]),
             Leaf::Constant(false) => Ok(Vec::new()),
             Leaf::Tag(predicate) => Ok(vec![vec![predicate]]),

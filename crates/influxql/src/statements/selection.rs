@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use nilometer_engine::{SeriesId, Snapshot, TagMatch, TagPredicate, TableSchema};
+use nilometer_engine::{SeriesId, Snapshot, TableSchema, TagMatch, TagPredicate};
 use nilometer_influxql_syntax::ast::{Cast, Expr, Operator, Reference};
 use nilometer_service::Error as ServiceError;
 
@@ -42,7 +42,7 @@ pub(super) enum Leaf<'a> {
     Constant(bool),
     /// Of a tag that the table has.
     Tag(TagPredicate),
-    /// Of two tags; `false` = they differ.
+    /// Of two tags: a series has both, or (`false`) only the first.
     Tags(&'a str, &'a str, bool),
     /// Of a field, or of what is no text: nothing that series could tell.
     Rows,
@@ -53,9 +53,7 @@ pub(super) fn read<'a>(table: &TableSchema, expr: &'a Expr) -> Result<Leaf<'a>, 
     match expr.inner() {
         Expr::Boolean(value) => Ok(Leaf::Constant(*value)),
         Expr::Binary(operator, left, right) => match (left.inner(), right.inner()) {
-            (Expr::Reference(left), Expr::Reference(right)) => {
-                tags(table, *operator, left, right)
-            }
+            (Expr::Reference(left), Expr::Reference(right)) => tags(table, *operator, left, right),
             (Expr::Reference(name), value) | (value, Expr::Reference(name)) => {
                 comparison(table, *operator, name, value)
             }
@@ -151,7 +149,8 @@ fn leaf(
             for (at, series) in live.iter().enumerate() {
                 let left = left.as_ref().and_then(|tag| tag.value(at));
                 let right = right.as_ref().and_then(|tag| tag.value(at));
-                if (left == right) == is_equal {
+                // Not their values: what a list says of two tags is whether a series has them.
+                if left.is_some() && right.is_some() == is_equal {
                     kept.push(*series);
                 }
             }

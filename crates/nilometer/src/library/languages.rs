@@ -15,11 +15,7 @@ pub fn languages(
 ) -> Result<Vec<Arc<dyn Language>>, Error> {
     // One list, so that each shows and ends the statements of all.
     let statements = Arc::new(Statements::new(options, engine.budget()));
-    let influxql = InfluxQl::among(
-        Arc::clone(&statements),
-        Arc::clone(engine),
-        options.clone(),
-    );
+    let influxql = InfluxQl::among(Arc::clone(&statements), Arc::clone(engine), options.clone());
     let mut languages: Vec<Arc<dyn Language>> = vec![Arc::new(influxql)];
     languages.extend(sql(statements, engine, options)?);
     Ok(languages)

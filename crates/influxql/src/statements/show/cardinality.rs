@@ -3,7 +3,7 @@
 use nilometer_influxql_syntax::ast::{Cardinality, KeyChoice, Listing, ShowMeasurements};
 use nilometer_service::{Error as ServiceError, Set};
 
-use super::lists::{Keys, View, check, fields, measurements_of, tags};
+use super::lists::{Keys, View, fields, measurements_of, tags};
 use crate::statements::Context;
 use crate::statements::condition::split;
 use crate::statements::error::Error;
@@ -32,10 +32,7 @@ fn one(name: &str, column: &str, count: usize) -> Set {
     Table::named(name).ints(column, vec![count]).set()
 }
 
-pub(super) fn series(
-    context: &Context,
-    clauses: &Cardinality,
-) -> Result<Vec<Set>, ServiceError> {
+pub(super) fn series(context: &Context, clauses: &Cardinality) -> Result<Vec<Set>, ServiceError> {
     refuse_groups(clauses)?;
     let is_estimate = is_estimate(clauses);
     let chosen = Chosen::of_sources(&clauses.sources)?;
@@ -51,7 +48,7 @@ pub(super) fn series(
     let split = split(clauses.condition.as_ref(), context.engine.wall_ns())?;
     let mut counts = Vec::new();
     for (name, tables) in &view.measurements {
-        check(context)?;
+        context.gather(0)?;
         let mut count = 0;
         for table in tables {
             count += view.series(table, &split)?.len();
@@ -113,21 +110,19 @@ fn of_each(
     let split = split(clauses.condition.as_ref(), context.engine.wall_ns())?;
     let mut sets = Vec::new();
     for (name, tables) in &view.measurements {
-        check(context)?;
+        context.gather(0)?;
         let found = count(&tags(&view, tables, &keys, &split, true)?);
         if found > 0 {
-            sets.extend(window([found], clauses.limit, clauses.offset).map(|found| {
-                one(name, "count", found)
-            }));
+            sets.extend(
+                window([found], clauses.limit, clauses.offset)
+                    .map(|found| one(name, "count", found)),
+            );
         }
     }
     Ok(sets)
 }
 
-pub(super) fn tag_keys(
-    context: &Context,
-    clauses: &Cardinality,
-) -> Result<Vec<Set>, ServiceError> {
+pub(super) fn tag_keys(context: &Context, clauses: &Cardinality) -> Result<Vec<Set>, ServiceError> {
     of_each(context, clauses, None, |found| found.len())
 }
 
@@ -150,7 +145,7 @@ pub(super) fn field_keys(
     let view = View::of(context, clauses.database.as_deref(), &chosen)?;
     let mut sets = Vec::new();
     for (name, tables) in &view.measurements {
-        check(context)?;
+        context.gather(0)?;
         let count = fields(&view, tables)?.len();
         if count > 0 {
             sets.push(one(name, "count", count));

@@ -10,8 +10,11 @@ const MS_NS: i64 = 1_000_000;
 
 pub(super) fn queries(context: &Context) -> Vec<Set> {
     let running = context.statements.list();
-    let duration = |ms: u64| go_duration(i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(MS_NS));
-    let ids = running.iter().map(|it| i64::try_from(it.id).unwrap_or(i64::MAX));
+    let duration =
+        |ms: u64| go_duration(i64::try_from(ms).unwrap_or(i64::MAX).saturating_mul(MS_NS));
+    let ids = running
+        .iter()
+        .map(|it| i64::try_from(it.id).unwrap_or(i64::MAX));
     let all = running.iter();
     let table = Table::default()
         .ints("qid", ids.collect())
@@ -38,7 +41,11 @@ pub(super) fn stats(context: &Context, module: Option<&str>) -> Result<Vec<Set>,
     }
     if is_wanted("write") {
         let table = Table::named("write");
-        sets.push(table.ints("pointReq", vec![int(metrics.rows_written)]).set());
+        sets.push(
+            table
+                .ints("pointReq", vec![int(metrics.rows_written)])
+                .set(),
+        );
     }
     if is_wanted("database") {
         let (mut measurements, mut series, mut names) = (Vec::new(), Vec::new(), Vec::new());
