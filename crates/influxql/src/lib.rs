@@ -1,9 +1,14 @@
-//! InfluxQL over snapshots: SELECT planned onto series queries.
+//! InfluxQL, a language of the service: statements carried out on a store, answered as series.
 //!
-//! Does: check a SELECT as InfluxDB does and in its words, read through [`nilometer_series`], and give series in the order of
-//! their tags. Does not: parse (the crate `influxql-syntax` does), write what INTO asks for (its caller does), or speak HTTP.
+//! Does: plan SELECT as series queries ([`select`]), answer SHOW from names and the tag index, turn definitions and deletes
+//! into changes of the store (`statements`). Does not: parse or print (`influxql-syntax` does), write what INTO asks for, speak
+//! HTTP or encode answers (the surface does).
 //!
-//! Start at [`select::run`]: a tree of `influxql-syntax`, a [`select::SelectContext`] with the snapshot, and out come
-//! [`nilometer_service::Set`]s, lazily.
+//! Start at [`InfluxQl`]. [`select::run`] answers a tree of `influxql-syntax` with a [`select::SelectContext`]: out come
+//! [`nilometer_service::Set`]s in the order of their names and tags, as they are asked for.
 
+mod language;
 pub mod select;
+mod statements;
+
+pub use language::InfluxQl;

@@ -19,6 +19,7 @@ use nilometer_series::{Charge, Context};
 use nilometer_service::Set;
 
 pub use error::Error;
+use planned::plan::Plan;
 
 /// What a SELECT is run with.
 #[derive(Debug, Clone, Copy)]
@@ -61,15 +62,28 @@ impl Iterator for Sets {
     }
 }
 
-/// Answers a SELECT, without its INTO.
-pub fn run(select: &Select, context: &SelectContext<'_>) -> Result<Sets, Error> {
+fn planned(select: &Select, context: &SelectContext<'_>) -> Result<Plan, Error> {
     let compiled = checked::compile::compile(select, context.now_ns)?;
     let scope = planned::names::Scope {
         snapshot: context.snapshot,
         database: context.database,
         policy: context.policy,
     };
-    let plan = planned::names::plan(&compiled, scope)?;
+    planned::names::plan(&compiled, scope)
+}
+
+/// The plan of a SELECT, line by line: its expressions, and the series query of each measurement.
+pub fn explain(select: &Select, context: &SelectContext<'_>) -> Result<Vec<String>, Error> {
+    let plan = planned(select, context)?;
+    let frame = steps::frame::Frame::outermost(&plan);
+    let mut lines = Vec::new();
+    steps::explain::lines(&plan, &frame, context.now_ns, 0, &mut lines);
+    Ok(lines)
+}
+
+/// Answers a SELECT, without its INTO.
+pub fn run(select: &Select, context: &SelectContext<'_>) -> Result<Sets, Error> {
+    let plan = planned(select, context)?;
     let frame = steps::frame::Frame::outermost(&plan);
     let read = (context.snapshot, context.context);
     if let Some(stream) = steps::stream::Stream::of(&plan, &frame, read)? {

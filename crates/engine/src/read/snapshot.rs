@@ -10,7 +10,7 @@ use crate::error::Error;
 use crate::moment::{Moment, Store};
 use crate::relation::Pin;
 use crate::scan::{AggregateRequest, Aggregation, Narrowing, Scan, ScanRequest};
-use crate::schema::{Lsn, SchemaId, SeriesId, TableId, TableSchema};
+use crate::schema::{DatabaseId, Lsn, SchemaId, SeriesId, TableId, TableSchema};
 
 pub use segments::SegmentReport;
 pub use series::SeriesTag;
@@ -58,7 +58,13 @@ impl Snapshot {
         names.schema_name(id).map(str::to_owned)
     }
 
-    pub(crate) fn schema_id(&self, database: &str, schema: &str) -> Option<SchemaId> {
+    /// The id of a database; those that were made later have higher ones.
+    pub fn database_id(&self, name: &str) -> Option<DatabaseId> {
+        self.moment.names.database(name)
+    }
+
+    /// The id of a schema; those that were made later have higher ones.
+    pub fn schema_id(&self, database: &str, schema: &str) -> Option<SchemaId> {
         let names = &self.moment.names;
         names.schema(names.database(database)?, schema)
     }
@@ -86,6 +92,12 @@ impl Snapshot {
         let names = &self.moment.names;
         let id = names.table_id(self.schema_id(database, schema)?, table)?;
         names.table(id).cloned()
+    }
+
+    /// Whether a delete in a table is carried out only in part: rows are hidden that are still in files or in memory.
+    pub fn has_deletes(&self, table: TableId) -> bool {
+        let deletes = self.moment.state.tombstones(table, self.lsn());
+        !deletes.is_empty()
     }
 
     /// Plans a read: finds the series, prunes segments, blocks and runs. Reads directories, no pages. The table is one of

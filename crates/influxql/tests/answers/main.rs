@@ -3,6 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
 
+mod explained;
 mod golden;
 mod store;
 mod tsbs;

@@ -63,7 +63,10 @@ impl Store {
         }
     }
 
-    pub(crate) fn sets(&self, select: &Select) -> Result<Vec<Set>, String> {
+    fn asked<T>(
+        &self,
+        ask: impl Fn(&SelectContext<'_>) -> Result<T, select::Error>,
+    ) -> Result<T, String> {
         let snapshot = self.engine.snapshot();
         let context = SelectContext {
             snapshot: &snapshot,
@@ -72,9 +75,16 @@ impl Store {
             now_ns: NOW_NS,
             context: &self.context,
         };
-        let sets = select::run(select, &context).map_err(|error| error.to_string())?;
-        sets.collect::<Result<_, _>>()
-            .map_err(|error| error.to_string())
+        ask(&context).map_err(|error| error.to_string())
+    }
+
+    pub(crate) fn explain(&self, select: &Select) -> Vec<String> {
+        self.asked(|context| select::explain(select, context))
+            .unwrap()
+    }
+
+    fn sets(&self, select: &Select) -> Result<Vec<Set>, String> {
+        self.asked(|context| select::run(select, context)?.collect())
     }
 
     /// What `/query` answers, a result for each statement, without their numbers.

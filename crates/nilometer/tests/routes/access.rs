@@ -54,7 +54,7 @@ async fn every_route_but_health_and_ping_needs_the_token() {
         );
         assert!(wrong.error().starts_with("authorization failed"));
     }
-    assert_eq!(open, ["/health", "/ping"]);
+    assert_eq!(open, ["/health", "/ping", "/status"]);
     // What is no route tells nobody that it is none; and no method gets around the question.
     for (method, path) in [
         ("GET", "/nowhere"),

@@ -67,12 +67,7 @@ pub(super) fn store(
     };
     engine.create_relation(&name.database, &name.schema, RELATION, &relation)?;
     let row = vec![Value::from(name.table.as_str()), Value::from(query)];
-    replace(
-        engine,
-        (&name.database, &name.schema),
-        RELATION,
-        vec![row],
-    )
+    replace(engine, (&name.database, &name.schema), RELATION, vec![row])
 }
 
 /// Forgets a view.

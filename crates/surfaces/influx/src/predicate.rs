@@ -19,7 +19,9 @@ pub(crate) fn delete(start: &str, stop: &str, predicate: &str) -> Result<String,
         let (key, after) = word(rest)?;
         let after = after.trim_start();
         let Some(after) = after.strip_prefix('=').filter(|it| !it.starts_with('~')) else {
-            return Err(format!("only = is known between a tag and its value: {after:?}"));
+            return Err(format!(
+                "only = is known between a tag and its value: {after:?}"
+            ));
         };
         let (value, after) = word(after.trim_start())?;
         if key == "_measurement" {
@@ -50,7 +52,10 @@ pub(crate) fn delete(start: &str, stop: &str, predicate: &str) -> Result<String,
 
 /// The first word, quoted in one way or the other or not at all, and what follows it.
 fn word(text: &str) -> Result<(String, &str), String> {
-    let quote = text.chars().next().filter(|char| matches!(char, '"' | '\''));
+    let quote = text
+        .chars()
+        .next()
+        .filter(|char| matches!(char, '"' | '\''));
     let Some(quote) = quote else {
         let is_end = |char: char| char.is_whitespace() || char == '=' || char == '!';
         let end = text.find(is_end).unwrap_or(text.len());

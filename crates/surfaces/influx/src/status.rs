@@ -32,9 +32,7 @@ pub(crate) async fn status() -> StatusCode {
 pub(crate) async fn debug_vars(State(http): State<Arc<Http>>) -> Response {
     let service = http.service();
     let (counters, store) = (service.counters(), service.store_metrics());
-    let statistic = |name: &str, tags: Value, values: Value| {
-        json!({ "name": name, "tags": tags, "values": values })
-    };
+    let statistic = |name: &str, tags: Value, values: Value| json!({ "name": name, "tags": tags, "values": values });
     let mut vars = Map::new();
     let mut insert = |key: String, value: Value| vars.insert(key, value);
     insert(

@@ -5,9 +5,7 @@
 use nilometer_influxql_syntax::ast::{Call, Expr, Select, Source};
 
 use crate::select::checked::arguments::{Checked, refuse};
-use crate::select::checked::condition::{
-    self, Clock, Range, TIME_MAX, TIME_MIN, divided, parse_time,
-};
+use crate::select::checked::condition::{self, Clock, TIME_MAX, TIME_MIN, divided, parse_time};
 use crate::select::checked::fields::Checker;
 use crate::select::checked::fold::folded;
 use crate::select::checked::window::Window;

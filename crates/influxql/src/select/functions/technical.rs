@@ -234,3 +234,132 @@ impl Indicator {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use nilometer_influxql_syntax::ast::Expr;
+    use nilometer_influxql_syntax::parse_expr;
+
+    use super::technical;
+    use crate::select::values::points::Point;
+    use crate::select::values::value::Value;
+
+    /// The expected values are those of TA-Lib for the same list.
+    #[test]
+    fn indicators_are_those_of_ta_lib() {
+        let list = (1..=15).chain((1..=14).rev());
+        let points: Vec<Point> = list
+            .map(|value| Point::new(value, Value::Integer(value)))
+            .collect();
+        for (text, expected) in [
+            (
+                "exponential_moving_average(x, 10, -1, 'simple')",
+                &[
+                    5.5,
+                    6.5,
+                    7.5,
+                    8.5,
+                    9.5,
+                    10.5,
+                    11.136_363_636_363_637,
+                    11.475_206_611_570_249,
+                ][..],
+            ),
+            (
+                "double_exponential_moving_average(x, 10, -1, 'simple')",
+                &[
+                    13.568_840_926_166_246,
+                    12.701_748_119_313_985,
+                    11.701_405_062_848_783,
+                ],
+            ),
+            (
+                "triple_exponential_moving_average(x, 4, -1, 'simple')",
+                &[
+                    10.0,
+                    11.0,
+                    12.0,
+                    13.0,
+                    14.0,
+                    15.0,
+                    14.431_999_999_999_995,
+                    13.345_600_000_000_001,
+                ],
+            ),
+            (
+                "relative_strength_index(x, 10, -1, 'simple')",
+                &[
+                    100.0, 100.0, 100.0, 100.0, 100.0, 90.0, 81.0, 72.9, 65.61, 59.049,
+                ],
+            ),
+            (
+                "kaufmans_adaptive_moving_average(x, 10)",
+                &[
+                    10.444_444_444_444_445,
+                    11.135_802_469_135_802,
+                    11.964_334_705_075_446,
+                ],
+            ),
+            (
+                "chande_momentum_oscillator(x, 10, 10)",
+                &[
+                    100.0, 100.0, 100.0, 100.0, 100.0, 80.0, 60.0, 40.0, 20.0, 0.0, -20.0,
+                ],
+            ),
+            (
+                "chande_momentum_oscillator(x, 10, -1, 'simple')",
+                &[
+                    100.0, 100.0, 100.0, 100.0, 100.0, 80.0, 62.0, 45.8, 31.22, 18.098, 6.2882,
+                ],
+            ),
+            (
+                "triple_exponential_derivative(x, 4, -1, 'simple')",
+                &[
+                    18.181_818_181_818_187,
+                    15.384_615_384_615_374,
+                    13.333_333_333_333_33,
+                ],
+            ),
+        ] {
+            let Ok(Expr::Call(call)) = parse_expr(text) else {
+                panic!("{text} is a call")
+            };
+            let found = technical(&call, points.clone());
+            let found: Vec<f64> = found
+                .iter()
+                .filter_map(|point| point.value.as_float())
+                .collect();
+            assert!(
+                found.len() >= expected.len(),
+                "{text}: {} values",
+                found.len()
+            );
+            for (found, expected) in found.iter().zip(expected) {
+                assert!(
+                    (found - expected).abs() < 1e-9,
+                    "{text}: {found} and not {expected}"
+                );
+            }
+        }
+        let Ok(Expr::Call(call)) = parse_expr("kaufmans_efficiency_ratio(x, 3)") else {
+            panic!("a call")
+        };
+        let list = [20, 21, 22, 23, 22, 21];
+        let points = (0..)
+            .zip(list)
+            .map(|(time, value)| Point::new(time, Value::Integer(value)));
+        let found: Vec<Point> = technical(&call, points.collect());
+        let found: Vec<f64> = found
+            .iter()
+            .filter_map(|point| point.value.as_float())
+            .collect();
+        assert_eq!(found.len(), 3);
+        assert!(
+            found
+                .iter()
+                .zip([1.0, 1.0 / 3.0, 1.0 / 3.0])
+                .all(|(one, two)| (one - two).abs() < 1e-12),
+            "{found:?}"
+        );
+    }
+}

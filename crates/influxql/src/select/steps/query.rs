@@ -43,13 +43,17 @@ impl Run<'_> {
             return Ok(Rows::of(symbols.references.len()));
         }
         let whole = frame.dimensions == frame.group && plan.inputs.len() == 1;
-        let limit = (whole && plan.limit > 0).then_some((plan.limit, plan.offset));
-        let mut rows = self.gathered(plan, frame, &symbols.references, limit)?;
-        if limit.is_some() && matches!(plan.inputs.first(), Some(Input::Table(_))) {
+        if whole && plan.limit > 0 && matches!(plan.inputs.first(), Some(Input::Table(_))) {
+            let limit = Some((plan.limit, plan.offset));
+            let mut rows = self.gathered(plan, frame, &symbols.references, limit)?;
             // What was left out is not there to be counted.
             pad_offset(&mut rows, plan.offset);
+            return Ok(rows);
         }
-        Ok(rows)
+        // A query inside with another order than its groups': InfluxDB reads so many rows of each group, and one more, before
+        // it puts them in that order and counts.
+        let first = (plan.limit > 0).then_some((plan.limit + plan.offset + 1, 0));
+        self.gathered(plan, frame, &symbols.references, first)
     }
 
     /// The rows of all inputs that have a value in one of the fields, in order.

@@ -4,9 +4,7 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::timezone::Tz;
-use arrow_array::types::{
-    Float64Type, Int32Type, Int64Type, TimestampNanosecondType, UInt64Type,
-};
+use arrow_array::types::{Float64Type, Int32Type, Int64Type, TimestampNanosecondType, UInt64Type};
 use arrow_array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, Float64Array, Int64Array, RecordBatch,
     StringArray, TimestampNanosecondArray, UInt64Array,

@@ -99,7 +99,11 @@ fn push_civil(seconds: i64, out: &mut Vec<u8>) {
     let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     let from_march = (5 * of_year + 2) / 153;
     let day = of_year - (153 * from_march + 2) / 5 + 1;
-    let month = if from_march < 10 { from_march + 3 } else { from_march - 9 };
+    let month = if from_march < 10 {
+        from_march + 3
+    } else {
+        from_march - 9
+    };
     let year = era * 400 + year_of_era + i64::from(month <= 2);
     push_two(year / 100, out);
     push_two(year % 100, out);

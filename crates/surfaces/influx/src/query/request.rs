@@ -158,9 +158,8 @@ fn values_of(text: &str) -> Result<Params, ErrorResponse> {
     if text.is_empty() {
         return Ok(params);
     }
-    let wrong = |why: String| {
-        ErrorResponse::bad_request(format!("error parsing query parameters: {why}"))
-    };
+    let wrong =
+        |why: String| ErrorResponse::bad_request(format!("error parsing query parameters: {why}"));
     let values: BTreeMap<String, Value> =
         serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
     for (name, value) in values {

@@ -134,15 +134,14 @@ impl Sender {
             // A statement looks at the time when it is asked for rows, and nobody asks while a client does not read.
             let work = self.statement(http, nth, &**statement, parameters, &messages);
             let done = within(Duration::from_millis(time_max), work).await;
-            let done = done.unwrap_or_else(|| {
-                Err(Broken::By(ServiceError::QueryTime { limit_ms: time_max }))
-            });
+            let done = done
+                .unwrap_or_else(|| Err(Broken::By(ServiceError::QueryTime { limit_ms: time_max })));
             match done {
                 Ok(()) => {}
                 Err(Broken::Gone) => return Err(Gone),
                 Err(Broken::By(error)) => {
                     has_failed = true;
-                    self.fail_statement(nth, &messages, &error);
+                    self.fail_statement(nth, &error);
                 }
             }
             if self.chunk_rows.is_some() || self.out.len() >= CHUNK_BYTES {
@@ -192,13 +191,13 @@ impl Sender {
     }
 
     /// Ends the result of a statement with an error. What it has answered before stays only if it has left already.
-    fn fail_statement(&mut self, nth: usize, messages: &[Message], error: &ServiceError) {
+    fn fail_statement(&mut self, nth: usize, error: &ServiceError) {
         tracing::debug!(%error, "statement ended");
         let text = error.to_string();
         if let Some(at) = self.result_at.take() {
             self.out.truncate(at);
             self.encoder.take_back_result();
-            self.encoder.begin_result(nth, messages, &mut self.out);
+            self.encoder.begin_result(nth, &[], &mut self.out);
         }
         self.end_result(Some(&text));
     }
@@ -273,7 +272,8 @@ impl Sender {
         {
             // Known to go on only now that there is another row.
             let fit = chunk_rows - open.rows;
-            self.encoder.rows(&set.rows.slice(first, fit), &mut self.out);
+            self.encoder
+                .rows(&set.rows.slice(first, fit), &mut self.out);
             first += fit;
             self.encoder.end_series(true, &mut self.out);
             self.next_chunk(nth, sets).await?;
@@ -288,8 +288,7 @@ impl Sender {
 
     fn begin_series(&mut self, set: &Set) {
         let columns = set.rows.schema_ref();
-        self.encoder
-            .begin_series(&set.head, columns, &mut self.out);
+        self.encoder.begin_series(&set.head, columns, &mut self.out);
     }
 
     /// Where the client wants chunks, a series, or the part of one that a chunk may have, is a document of its own.

@@ -1,0 +1,127 @@
+//! Deletes: rows by time and tags, series, measurements.
+//!
+//! Does: turn a condition into deletes of the engine, each of one set of series and one range of time. Does not: delete by
+//! the value of a field, which `InfluxDB` refuses too. The deletes of one statement are durable one after the other.
+
+use std::sync::Arc;
+
+use nilometer_engine::{DeleteRequest, Snapshot, TableSchema, TagPredicate};
+use nilometer_influxql_syntax::ast::Delete;
+use nilometer_service::Error as ServiceError;
+use nilometer_service::Scope;
+use nilometer_service::define::{self, Change, Path};
+
+use super::condition::{Rest, split};
+use super::error::Error;
+use super::names::{Chosen, known_database, tables_of};
+use super::selection::{self, Leaf};
+use super::{Context, names};
+
+/// Deletes that one condition may become, one for each way in which it can hold.
+const WAYS_MAX: usize = 1024;
+
+/// `DELETE`.
+pub(super) fn rows(context: &Context, delete: &Delete) -> Result<(), ServiceError> {
+    carry_out(context, delete, "DELETE", true)
+}
+
+/// `DROP SERIES`: all rows of series, whatever their time.
+pub(super) fn series(context: &Context, delete: &Delete) -> Result<(), ServiceError> {
+    carry_out(context, delete, "DROP SERIES", false)
+}
+
+fn carry_out(
+    context: &Context,
+    delete: &Delete,
+    what: &'static str,
+    takes_time: bool,
+) -> Result<(), ServiceError> {
+    let snapshot = context.engine.snapshot();
+    let database = known_database(&snapshot, None, &context.database)?;
+    let chosen = Chosen::of_sources(&delete.sources)?;
+    let now = context.engine.wall_ns();
+    let split = split(delete.condition.as_ref(), now)?;
+    if split.has_time && !takes_time {
+        return Err(Error::TimeNotSupported(what).into());
+    }
+    let found = tables_of(&snapshot, database, None, &chosen);
+    // Everything is read before the first delete, so that what is wrong changes nothing.
+    let mut requests = Vec::new();
+    for table in found.values().flatten() {
+        let ways = match &split.rest {
+            Some(rest) => ways(&snapshot, table, rest)?,
+            None => vec![Vec::new()],
+        };
+        requests.extend(ways.into_iter().map(|tags| DeleteRequest {
+            table: Arc::clone(table),
+            time: split.time.clone(),
+            tags,
+        }));
+    }
+    for request in requests {
+        context.engine.delete(&request)?;
+    }
+    Ok(())
+}
+
+/// The ways in which a condition holds: in each, all comparisons of tags hold.
+fn ways(
+    snapshot: &Snapshot,
+    table: &Arc<TableSchema>,
+    rest: &Rest<'_>,
+) -> Result<Vec<Vec<TagPredicate>>, ServiceError> {
+    let too_many = || Error::Unsupported("so many OR in one condition; write several statements");
+    match rest {
+        Rest::Or(left, right) => {
+            let mut either = ways(snapshot, table, left)?;
+            either.extend(ways(snapshot, table, right)?);
+            if either.len() > WAYS_MAX {
+                return Err(too_many().into());
+            }
+            Ok(either)
+        }
+        Rest::And(left, right) => {
+            let (left, right) = (ways(snapshot, table, left)?, ways(snapshot, table, right)?);
+            if left.len().saturating_mul(right.len()) > WAYS_MAX {
+                return Err(too_many().into());
+            }
+            let pairs = left.iter().flat_map(|one| {
+                let others = right.iter();
+                others.map(|other| one.iter().chain(other).cloned().collect())
+            });
+            Ok(pairs.collect())
+        }
+        // A comparison that no tag has is one of a field.
+        Rest::Leaf(expr) => match selection::read(table, expr).unwrap_or(Leaf::Rows) {
+            Leaf::Constant(true) => Ok(vec![Vec::new()]),
+            Leaf::Constant(false) => Ok(Vec::new()),
+            Leaf::Tag(predicate) => Ok(vec![vec![predicate]]),
+            Leaf::Tags(..) => {
+                let what = "the comparison of two tags in a delete";
+                Err(Error::Unsupported(what).into())
+            }
+            Leaf::Rows => Err(Error::FieldInDelete.into()),
+        },
+    }
+}
+
+/// `DROP MEASUREMENT`, in every retention policy; one that is not there is no error.
+pub(super) fn measurement(context: &Context, name: &str) -> Result<(), ServiceError> {
+    let snapshot = context.engine.snapshot();
+    let database = names::known_database(&snapshot, None, &context.database)?;
+    for schema in snapshot.schemas(database).unwrap_or_default() {
+        if snapshot.table(database, &schema, name).is_none() {
+            continue;
+        }
+        let scope = Scope {
+            database: database.to_owned(),
+            schema: Some(schema),
+        };
+        let change = Change::DropTable {
+            path: Path::from(name),
+            if_exists: true,
+        };
+        define::run(&context.engine, &scope, change)?;
+    }
+    Ok(())
+}
