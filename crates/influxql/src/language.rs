@@ -16,6 +16,7 @@ use nilometer_service::{
     Running, Session, SetStream, Statements,
 };
 
+use crate::reading;
 use crate::statements::{self, Answer, Context, Error};
 
 /// InfluxQL over an engine.
@@ -149,6 +150,12 @@ impl Prepared for Taken {
             let statements = &self.shared.statements;
             let running = statements.start(&session.database, &text, &session.cancelled);
             running.begin().await?;
+            if let Statement::Select(select) = &*self.statement {
+                let Shared {
+                    engine, options, ..
+                } = &*self.shared;
+                return reading::run(engine, options, session, select, running).await;
+            }
             let engine = Arc::clone(&self.shared.engine);
             let statements = Arc::clone(statements);
             let context = Context::new(engine, statements, &session.database, running)?;

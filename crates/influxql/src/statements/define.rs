@@ -54,10 +54,9 @@ pub(super) fn run(context: &Context, statement: &Statement) -> Result<(), Servic
             "DROP SHARD; DELETE with a range of time removes the same rows",
         )
         .into()),
-        Statement::Select(_) | Statement::Explain { .. } => {
-            Err(Error::Unsupported("SELECT").into())
-        }
-        Statement::Show(_)
+        Statement::Explain { .. } => Err(Error::Unsupported("EXPLAIN").into()),
+        Statement::Select(_)
+        | Statement::Show(_)
         | Statement::Delete(_)
         | Statement::DropSeries(_)
         | Statement::DropMeasurement(_)

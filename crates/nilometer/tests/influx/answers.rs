@@ -227,3 +227,148 @@ async fn a_long_answer_leaves_in_pieces_and_is_whole() {
     assert_eq!(values.len(), 40_000);
     assert_eq!(values[39_999][0], "m,host=host_39999");
 }
+
+#[tokio::test]
+async fn a_select_answers_its_series_in_every_form() {
+    let server = Server::filled().await;
+    let columns = r#""name":"cpu","columns":["time","host","v"]"#;
+    for (parameters, times) in [
+        (
+            "",
+            [r#""1970-01-01T00:00:01Z""#, r#""1970-01-01T00:00:02Z""#],
+        ),
+        ("&epoch=ms", ["1000", "2000"]),
+        ("&epoch=s", ["1", "2"]),
+        (
+            "&epoch=ms&time_format=rfc3339",
+            [r#""1970-01-01T00:00:01Z""#, r#""1970-01-01T00:00:02Z""#],
+        ),
+    ] {
+        let [first, second] = times;
+        let path = format!(
+            "/query?db=d{parameters}&q={}",
+            encoded("select host, v from cpu")
+        );
+        let answer = server.send("GET", &path, &[], "").await;
+        assert_eq!(
+            answer.text(),
+            format!(
+                r#"{{"results":[{{"statement_id":0,"series":[{{{columns},"values":[[{first},"a",1],[{second},"b",2]]}}]}}]}}{}"#,
+                "\n"
+            )
+        );
+    }
+    let path = format!(
+        "/query?db=d&q={}",
+        encoded("select v from cpu group by host")
+    );
+    let csv = server
+        .send("GET", &path, &[("accept", "application/csv")], "")
+        .await;
+    assert_eq!(
+        csv.text(),
+        "name,tags,time,v\ncpu,host=a,1000000000,1\ncpu,host=b,2000000000,2\n"
+    );
+}
+
+#[tokio::test]
+async fn parameters_stand_for_values_in_a_statement() {
+    let server = Server::filled().await;
+    let statement = "select v from cpu where host = $host and v < $most and time < $until";
+    let params = r#"{"host":"b","most":2.5,"until":3000000000}"#;
+    let path = format!(
+        "/query?db=d&q={}&params={}",
+        encoded(statement),
+        encoded(params)
+    );
+    let answer = server.send("POST", &path, &[], "").await;
+    assert!(
+        answer
+            .text()
+            .contains(r#""values":[["1970-01-01T00:00:02Z",2]]"#),
+        "{}",
+        answer.text()
+    );
+    let params = r#"{"host":{"regex":"a"},"wide":{"duration":"1m"},"what":{"identifier":"v"}}"#;
+    let statement =
+        "select max($what) from cpu where host =~ $host and time < 1m group by time($wide)";
+    let path = format!(
+        "/query?db=d&q={}&params={}",
+        encoded(statement),
+        encoded(params)
+    );
+    let answer = server.send("POST", &path, &[], "").await;
+    assert!(
+        answer
+            .text()
+            .contains(r#""values":[["1970-01-01T00:00:00Z",1]]"#),
+        "{}",
+        answer.text()
+    );
+    let missing = format!(
+        "/query?db=d&q={}",
+        encoded("select v from cpu where v = $nobody")
+    );
+    let answer = server.send("POST", &missing, &[], "").await;
+    assert_eq!(answer.status, 400, "{}", answer.text());
+    assert!(
+        answer
+            .text()
+            .contains("error parsing query: missing parameter: nobody"),
+        "{}",
+        answer.text()
+    );
+}
+
+/// InfluxDB 1.6.7 answered the same to the same statement.
+#[tokio::test]
+async fn select_into_writes_rows_and_says_how_many() {
+    let server = Server::filled().await;
+    let written = |rows: u32| {
+        format!(
+            r#""series":[{{"name":"result","columns":["time","written"],"values":[["1970-01-01T00:00:00Z",{rows}]]}}]"#
+        )
+    };
+    assert_eq!(
+        server
+            .result("select v into copy from cpu group by *")
+            .await,
+        written(2)
+    );
+    let copy = server.result("select * from copy").await;
+    assert_eq!(
+        copy,
+        r#""series":[{"name":"copy","columns":["time","host","region","v"],"values":[["1970-01-01T00:00:01Z","a","eu",1],["1970-01-01T00:00:02Z","b","us",2]]}]"#
+    );
+    let keys = server.result("show tag keys from copy").await;
+    assert!(keys.contains("host") && keys.contains("region"), "{keys}");
+    // A tag that is selected and not grouped by is a field.
+    assert_eq!(
+        server.result("select host, v into flat from cpu").await,
+        written(2)
+    );
+    assert_eq!(server.result("show tag keys from flat").await, "");
+    assert!(
+        server
+            .result("show field keys from flat")
+            .await
+            .contains(r#"["host","string"]"#)
+    );
+    // Each to its own name, in another policy.
+    server
+        .ask("create retention policy other on d duration inf replication 1")
+        .await;
+    let all = "select * into other.:MEASUREMENT from /cpu|disk/ group by *";
+    assert_eq!(server.result(all).await, written(3));
+    let moved = server.result("select total from other.disk").await;
+    assert!(moved.contains("[[\"1970-01-01T00:00:04Z\",9]]"), "{moved}");
+    let unknown = server.result("select v into nowhere..copy from cpu").await;
+    assert_eq!(unknown, r#""error":"database not found: nowhere""#);
+    let path = format!("/query?db=d&q={}", encoded("select v into again from cpu"));
+    let warned = server.send("GET", &path, &[], "").await;
+    assert!(
+        warned.text().contains("deprecated use of 'SELECT v INTO"),
+        "{}",
+        warned.text()
+    );
+}
