@@ -159,11 +159,8 @@ fn escape(rest: &str, class: Class, out: &mut String) -> usize {
     let taken = 1 + c.len_utf8();
     let text = match (c, class) {
         ('d', Class::Outside) => "[0-9]",
-        ('D', Class::Outside) => "[^0-9]",
         ('w', Class::Outside) => "[0-9A-Za-z_]",
-        ('W', Class::Outside) => "[^0-9A-Za-z_]",
         ('s', Class::Outside) => "[\\t\\n\\x0C\\r ]",
-        ('S', Class::Outside) => "[^\\t\\n\\x0C\\r ]",
         ('d', _) => "0-9",
         ('w', _) => "0-9A-Za-z_",
         ('s', _) => "\\t\\n\\x0C\\r ",

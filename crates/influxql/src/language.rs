@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
+use futures::{StreamExt, stream};
 use nilometer_engine::Engine;
 use nilometer_influxql_syntax as syntax;
 use nilometer_influxql_syntax::ast::Statement;
@@ -15,6 +16,8 @@ use nilometer_service::{
     Running, Session, SetStream, Statements,
 };
 
+use crate::privileges;
+use crate::reading;
 use crate::statements::{self, Answer, Context, Error};
 
 /// InfluxQL over an engine.
@@ -145,17 +148,19 @@ impl Prepared for Taken {
             if is_change && (session.is_read_only || self.shared.options.read_only) {
                 return Err(Error::ReadOnly.into());
             }
+            privileges::check(session, &self.shared.engine.snapshot(), &self.statement)?;
             let statements = &self.shared.statements;
             let running = statements.start(&session.database, &text, &session.cancelled);
             running.begin().await?;
-            let context = Context {
-                engine: Arc::clone(&self.shared.engine),
-                principal: session.principal.clone(),
-                statements: Arc::clone(statements),
-                database: session.database.clone(),
-                schema: session.schema.clone(),
-                running,
-            };
+            if let Statement::Select(select) = &*self.statement {
+                let Shared {
+                    engine, options, ..
+                } = &*self.shared;
+                return reading::run(engine, options, session, select, running).await;
+            }
+            let engine = Arc::clone(&self.shared.engine);
+            let statements = Arc::clone(statements);
+            let context = Context::new(engine, statements, session, running)?;
             if !is_change {
                 return outcome(statements::run(context, &self.statement)?);
             }
@@ -174,6 +179,13 @@ impl Prepared for Taken {
 fn outcome(answer: (Answer, Running)) -> Result<Outcome, ServiceError> {
     Ok(match answer {
         (Answer::Done, _) => Outcome::Done { rows: 0 },
-        (Answer::Sets(sets), running) => Outcome::Sets(SetStream::of(running, sets)?),
+        (Answer::Sets(sets, memory), running) => {
+            let sets = stream::iter(sets).map(move |set| {
+                // It counts until the last of them has left.
+                let _ = &memory;
+                Ok(set)
+            });
+            Outcome::Sets(SetStream::running(running, sets)?)
+        }
     })
 }

@@ -15,11 +15,13 @@ mod sets;
 mod show;
 mod users;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use nilometer_engine::Engine;
 use nilometer_influxql_syntax::ast::Statement;
-use nilometer_service::{Error as ServiceError, Principal, Running, Set, Statements};
+use nilometer_service::{
+    Error as ServiceError, MemoryTaken, Principal, Running, Session, Set, Statements,
+};
 
 pub(crate) use error::Error;
 
@@ -32,9 +34,36 @@ pub(crate) struct Context {
     pub(crate) principal: Principal,
     /// Where names without a database are; may be empty.
     pub(crate) database: String,
-    /// The retention policy of names without one; `None` = the default.
-    pub(crate) schema: Option<String>,
     pub(crate) running: Running,
+    /// Memory of what is gathered for the answer.
+    gathered: Mutex<MemoryTaken>,
+}
+
+impl Context {
+    pub(crate) fn new(
+        engine: Arc<Engine>,
+        statements: Arc<Statements>,
+        session: &Session,
+        running: Running,
+    ) -> Result<Self, ServiceError> {
+        Ok(Self {
+            engine,
+            statements,
+            principal: session.principal.clone(),
+            database: session.database.clone(),
+            gathered: Mutex::new(running.memory().take(0)?),
+            running,
+        })
+    }
+
+    /// Counts so many bytes more as the statement's until its answer has left, and ends one that has to end.
+    fn gather(&self, bytes: usize) -> Result<(), ServiceError> {
+        if let Some(ended) = self.running.ended() {
+            return Err(ended.into());
+        }
+        let mut gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(gathered.grow(bytes)?)
+    }
 }
 
 /// What a statement answers.
@@ -42,7 +71,8 @@ pub(crate) struct Context {
 pub(crate) enum Answer {
     /// It changed something, or found nothing to change.
     Done,
-    Sets(Vec<Set>),
+    /// Series, and the memory that they have.
+    Sets(Vec<Set>, MemoryTaken),
 }
 
 /// Whether a statement changes something.
@@ -68,34 +98,23 @@ pub(crate) fn run(
     context: Context,
     statement: &Statement,
 ) -> Result<(Answer, Running), ServiceError> {
-    users::check(&context, statement)?;
     if users::run(&context, statement)? {
         return Ok((Answer::Done, context.running));
     }
-    let answer = match statement {
-        Statement::Show(show) => Answer::Sets(show::run(&context, show)?),
-        Statement::Delete(delete) => {
-            delete::rows(&context, delete)?;
-            Answer::Done
-        }
-        Statement::DropSeries(delete) => {
-            delete::series(&context, delete)?;
-            Answer::Done
-        }
-        Statement::DropMeasurement(name) => {
-            delete::measurement(&context, name)?;
-            Answer::Done
-        }
-        Statement::KillQuery { id, host } => {
-            kill(&context, *id, host.as_deref())?;
-            Answer::Done
-        }
-        other => {
-            define::run(&context, other)?;
-            Answer::Done
-        }
-    };
-    Ok((answer, context.running))
+    if let Statement::Show(show) = statement {
+        let sets = show::run(&context, show)?;
+        let gathered = context.gathered.into_inner();
+        let gathered = gathered.unwrap_or_else(PoisonError::into_inner);
+        return Ok((Answer::Sets(sets, gathered), context.running));
+    }
+    match statement {
+        Statement::Delete(delete) => delete::rows(&context, delete)?,
+        Statement::DropSeries(delete) => delete::series(&context, delete)?,
+        Statement::DropMeasurement(name) => delete::measurement(&context, name)?,
+        Statement::KillQuery { id, host } => kill(&context, *id, host.as_deref())?,
+        other => define::run(&context, other)?,
+    }
+    Ok((Answer::Done, context.running))
 }
 
 fn kill(context: &Context, id: u64, host: Option<&str>) -> Result<(), Error> {

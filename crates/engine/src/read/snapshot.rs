@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::moment::{Moment, Store};
 use crate::relation::Pin;
 use crate::scan::{AggregateRequest, Aggregation, Narrowing, Scan, ScanRequest};
-use crate::schema::{Lsn, SchemaId, SeriesId, TableId, TableSchema};
+use crate::schema::{DatabaseId, Lsn, SchemaId, SeriesId, TableId, TableSchema};
 
 pub use segments::SegmentReport;
 pub use series::SeriesTag;
@@ -57,6 +57,11 @@ impl Snapshot {
         let names = &self.moment.names;
         let id = names.default_schema(names.database(database)?)?;
         names.schema_name(id).map(str::to_owned)
+    }
+
+    /// The id of a database; those that were made later have higher ones.
+    pub fn database_id(&self, name: &str) -> Option<DatabaseId> {
+        self.moment.names.database(name)
     }
 
     /// The id of a schema; those that were made later have higher ones.

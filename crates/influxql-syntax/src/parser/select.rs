@@ -149,13 +149,12 @@ impl Parser<'_> {
         self.expect(Kind::By)?;
         let mut dimensions = Vec::new();
         loop {
-            let dimension = match self.regex()? {
-                Some(pattern) => Expr::Regex(pattern),
-                None => {
-                    let expr = self.expr()?;
-                    self.skip_space();
-                    expr
-                }
+            let dimension = if let Some(pattern) = self.regex()? {
+                Expr::Regex(pattern)
+            } else {
+                let expr = self.expr()?;
+                self.skip_space();
+                expr
             };
             dimensions.push(dimension);
             if self.scan().kind != Kind::Comma {

@@ -45,10 +45,9 @@ pub(super) fn run(context: &Context, statement: &Statement) -> Result<(), Servic
             "DROP SHARD; DELETE with a range of time removes the same rows",
         )
         .into()),
-        Statement::Select(_) | Statement::Explain { .. } => {
-            Err(Error::Unsupported("SELECT").into())
-        }
-        Statement::Show(_)
+        Statement::Explain { .. } => Err(Error::Unsupported("EXPLAIN").into()),
+        Statement::Select(_)
+        | Statement::Show(_)
         | Statement::Delete(_)
         | Statement::DropSeries(_)
         | Statement::DropMeasurement(_)
@@ -92,19 +91,25 @@ fn create_database(context: &Context, create: &CreateDatabase) -> Result<(), Ser
     if !create.with_policy {
         return Ok(());
     }
+    let snapshot = context.engine.snapshot();
+    let name = create.policy.as_deref().unwrap_or(define::DEFAULT_POLICY);
+    let schema = schema_of_policy(&snapshot, &create.name, name);
+    let there = match &schema {
+        Some(schema) if !is_new => Wanted::of(&snapshot, &create.name, schema),
+        _ => Wanted::default(),
+    };
     let wanted = Wanted {
-        retention_ns: create.duration.unwrap_or(0),
+        retention_ns: create.duration.unwrap_or(there.retention_ns),
         settings: PolicySettings {
-            replicas: i64::from(create.replication.unwrap_or(1)),
+            replicas: create
+                .replication
+                .map_or(there.settings.replicas, i64::from),
             shard_ns: create.shard_duration,
             future_limit_ns: create.future_limit.unwrap_or(0),
             past_limit_ns: create.past_limit.unwrap_or(0),
         },
     };
     wanted.check()?;
-    let snapshot = context.engine.snapshot();
-    let name = create.policy.as_deref().unwrap_or(define::DEFAULT_POLICY);
-    let schema = schema_of_policy(&snapshot, &create.name, name);
     if is_new {
         // It has one policy and no table yet, and this is the name and the settings of that policy.
         let schema = match schema {
@@ -113,16 +118,16 @@ fn create_database(context: &Context, create: &CreateDatabase) -> Result<(), Ser
         };
         return wanted.set(context, &create.name, &schema);
     }
+    // Of a database that is there, this may only say what its default policy is already.
+    let default = snapshot.default_schema(&create.name);
     match schema {
-        Some(schema) if wanted.is_that_of(&snapshot, &create.name, &schema) => Ok(()),
-        Some(_) => Err(Error::Condition(
-            "retention policy conflicts with an existing policy".to_owned(),
-        )
-        .into()),
-        None => {
-            create_schema(context, &create.name, name)?;
-            wanted.set(context, &create.name, name)
+        Some(schema)
+            if default.as_ref() == Some(&schema)
+                && wanted.is_that_of(&snapshot, &create.name, &schema) =>
+        {
+            Ok(())
         }
+        _ => Err(Error::PolicyConflict.into()),
     }
 }
 
@@ -169,7 +174,7 @@ fn set_default(context: &Context, database: &str, schema: &str) -> Result<(), Se
 }
 
 /// What a policy is to be.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Wanted {
     /// 0 = for ever.
     retention_ns: i64,

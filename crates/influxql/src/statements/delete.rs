@@ -91,7 +91,8 @@ fn ways(
             });
             Ok(pairs.collect())
         }
-        Rest::Leaf(expr) => match selection::read(table, expr)? {
+        // A comparison that no tag has is one of a field.
+        Rest::Leaf(expr) => match selection::read(table, expr).unwrap_or(Leaf::Rows) {
             Leaf::Constant(true) => Ok(vec![Vec::new()]),
             Leaf::Constant(false) => Ok(Vec::new()),
             Leaf::Tag(predicate) => Ok(vec![vec![predicate]]),

@@ -13,6 +13,8 @@ pub(crate) enum Error {
     UnknownPolicy(String),
     #[error("retention policy already exists")]
     PolicyExists,
+    #[error("retention policy conflicts with an existing policy")]
+    PolicyConflict,
     #[error("retention policy duration must be at least 1h0m0s")]
     PolicyTooShort,
     #[error("retention policy duration must be greater than the shard duration")]
@@ -53,7 +55,7 @@ impl Error {
             | Self::UnknownUser
             | Self::UnknownSubscription
             | Self::UnknownQuery { .. } => Class::NotFound,
-            Self::PolicyExists => Class::Conflict,
+            Self::PolicyExists | Self::PolicyConflict => Class::Conflict,
             Self::Unsupported(_) => Class::Unsupported,
             Self::ReadOnly => Class::Forbidden,
             Self::TooLong { .. } => Class::TooLarge,

@@ -42,7 +42,7 @@ pub(super) enum Leaf<'a> {
     Constant(bool),
     /// Of a tag that the table has.
     Tag(TagPredicate),
-    /// Of two tags; `false` = they differ.
+    /// Of two tags: a series has both, or (`false`) only the first.
     Tags(&'a str, &'a str, bool),
     /// Of a field, or of what is no text: nothing that series could tell.
     Rows,
@@ -149,7 +149,8 @@ fn leaf(
             for (at, series) in live.iter().enumerate() {
                 let left = left.as_ref().and_then(|tag| tag.value(at));
                 let right = right.as_ref().and_then(|tag| tag.value(at));
-                if (left == right) == is_equal {
+                // Not their values: what a list says of two tags is whether a series has them.
+                if left.is_some() && right.is_some() == is_equal {
                     kept.push(*series);
                 }
             }

@@ -3,7 +3,7 @@
 use nilometer_influxql_syntax::ast::{Cardinality, KeyChoice, Listing, ShowMeasurements};
 use nilometer_service::{Error as ServiceError, Set};
 
-use super::lists::{Keys, View, check, fields, measurements_of, tags};
+use super::lists::{Keys, View, fields, measurements_of, tags};
 use crate::statements::Context;
 use crate::statements::condition::split;
 use crate::statements::error::Error;
@@ -48,7 +48,7 @@ pub(super) fn series(context: &Context, clauses: &Cardinality) -> Result<Vec<Set
     let split = split(clauses.condition.as_ref(), context.engine.wall_ns())?;
     let mut counts = Vec::new();
     for (name, tables) in &view.measurements {
-        check(context)?;
+        context.gather(0)?;
         let mut count = 0;
         for table in tables {
             count += view.series(table, &split)?.len();
@@ -110,7 +110,7 @@ fn of_each(
     let split = split(clauses.condition.as_ref(), context.engine.wall_ns())?;
     let mut sets = Vec::new();
     for (name, tables) in &view.measurements {
-        check(context)?;
+        context.gather(0)?;
         let found = count(&tags(&view, tables, &keys, &split, true)?);
         if found > 0 {
             sets.extend(
@@ -145,7 +145,7 @@ pub(super) fn field_keys(
     let view = View::of(context, clauses.database.as_deref(), &chosen)?;
     let mut sets = Vec::new();
     for (name, tables) in &view.measurements {
-        check(context)?;
+        context.gather(0)?;
         let count = fields(&view, tables)?.len();
         if count > 0 {
             sets.push(one(name, "count", count));

@@ -13,9 +13,16 @@ use crate::statements::sets::Table;
 
 /// The table is there even if no database is: loaders look at it without asking.
 pub(super) fn databases(context: &Context) -> Vec<Set> {
-    let mut names = context.engine.snapshot().databases();
+    let mut names = all_databases(&context.engine.snapshot());
     names.retain(|name| context.principal.sees(name));
     vec![Table::named("databases").texts("name", names).set()]
+}
+
+/// All databases, the oldest first.
+fn all_databases(snapshot: &Snapshot) -> Vec<String> {
+    let mut names = snapshot.databases();
+    names.sort_by_key(|name| snapshot.database_id(name));
+    names
 }
 
 /// Schemas of a database, the oldest first.
@@ -131,7 +138,7 @@ fn shard_table(name: &str, databases: Vec<&str>, shards: &[Shard], has_owners: b
 
 pub(super) fn shards(context: &Context) -> Vec<Set> {
     let snapshot = context.engine.snapshot();
-    let databases = snapshot.databases();
+    let databases = all_databases(&snapshot);
     let sets = databases.iter().map(|database| {
         let shards = shards_of(&snapshot, database);
         let names = shards.iter().map(|_| database.as_str()).collect();
@@ -142,7 +149,7 @@ pub(super) fn shards(context: &Context) -> Vec<Set> {
 
 pub(super) fn shard_groups(context: &Context) -> Vec<Set> {
     let snapshot = context.engine.snapshot();
-    let databases = snapshot.databases();
+    let databases = all_databases(&snapshot);
     let (mut names, mut all) = (Vec::new(), Vec::new());
     for database in &databases {
         let shards = shards_of(&snapshot, database);
@@ -154,7 +161,7 @@ pub(super) fn shard_groups(context: &Context) -> Vec<Set> {
 
 /// A table of each database, without rows: there are no continuous queries.
 pub(super) fn continuous_queries(context: &Context) -> Vec<Set> {
-    let databases = context.engine.snapshot().databases();
+    let databases = all_databases(&context.engine.snapshot());
     let none = || std::iter::empty::<&str>();
     let sets = databases.iter().map(|database| {
         let table = Table::named(database);

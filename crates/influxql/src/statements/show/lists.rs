@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use nilometer_engine::{ColumnKind, PhysicalType, SeriesId, Snapshot, TableSchema};
+use nilometer_engine::{
+    ColumnKind, PhysicalType, SeriesId, Snapshot, TableSchema, TagMatch, TagPredicate,
+};
 use nilometer_influxql_syntax::ast::{
     Expr, KeyChoice, KeyOperator, Listing, Operator, ShowMeasurements,
 };
@@ -80,14 +82,6 @@ impl View {
     }
 }
 
-/// Ends a list whose statement has to end.
-pub(super) fn check(context: &Context) -> Result<(), ServiceError> {
-    match context.running.ended() {
-        Some(ended) => Err(ended.into()),
-        None => Ok(()),
-    }
-}
-
 pub(super) fn measurements_of(
     context: &Context,
     show: &ShowMeasurements,
@@ -113,7 +107,7 @@ pub(super) fn measurements_of(
     let all = tables_of(&snapshot, database, schema.as_deref(), &chosen);
     let mut names = Vec::new();
     for (name, tables) in all {
-        check(context)?;
+        context.gather(0)?;
         let mut has_rows = false;
         for table in &tables {
             has_rows = has_rows || !live_ever(&snapshot, table)?.is_empty();
@@ -129,7 +123,7 @@ pub(super) fn measurements_of(
     Ok(names)
 }
 
-/// Whether a condition holds for a measurement: `=` if any series has the value, `!=` if none has.
+/// Whether a condition holds for a measurement that has the tag: `=` if any series has the value, `!=` if none has.
 fn has_tags(
     snapshot: &Snapshot,
     tables: &[Arc<TableSchema>],
@@ -144,25 +138,26 @@ fn has_tags(
         }
         Rest::Leaf(expr) => {
             check_value(expr)?;
-            let mut is_denied = false;
-            let mut is_found = false;
+            let (mut has_tag, mut is_found) = (false, false);
             for table in tables {
                 match read(table, expr)? {
                     Leaf::Constant(value) if names_measurement(expr) => return Ok(value),
                     Leaf::Tag(mut predicate) => {
-                        is_denied = predicate.negated;
-                        predicate.negated = false;
+                        has_tag = true;
                         // A series without the tag has no value of it.
-                        let mut has = predicate.clone();
-                        has.matches = nilometer_engine::TagMatch::OneOf(vec![None]);
-                        has.negated = true;
+                        let has = TagPredicate {
+                            column: predicate.column,
+                            matches: TagMatch::OneOf(vec![None]),
+                            negated: true,
+                        };
+                        predicate.negated = false;
                         let kept = snapshot.series(table, &[predicate, has])?;
                         is_found = is_found || !kept.is_empty();
                     }
-                    _ => is_denied = is_denial(expr),
+                    _ => {}
                 }
             }
-            Ok(is_found != is_denied)
+            Ok(has_tag && is_found != is_denial(expr))
         }
     }
 }
@@ -221,7 +216,7 @@ pub(super) fn series(context: &Context, listing: &Listing) -> Result<Vec<Set>, S
     let split = split(listing.condition.as_ref(), context.engine.wall_ns())?;
     let mut keys = Vec::new();
     for (name, tables) in &view.measurements {
-        check(context)?;
+        context.gather(0)?;
         let mut all = BTreeSet::new();
         for table in tables {
             let series = view.series(table, &split)?;
@@ -234,7 +229,14 @@ pub(super) fn series(context: &Context, listing: &Listing) -> Result<Vec<Set>, S
                 all.insert(tags);
             }
         }
-        keys.extend(all.into_iter().map(|tags| key(name, &tags)));
+        let new: Vec<String> = all.into_iter().map(|tags| key(name, &tags)).collect();
+        // As text here, and as a column of it.
+        context.gather(
+            new.iter()
+                .map(|key| 2 * key.len() + size_of::<String>())
+                .sum(),
+        )?;
+        keys.extend(new);
     }
     let keys: Vec<String> = window(keys, listing.limit, listing.offset).collect();
     if keys.is_empty() {
@@ -270,7 +272,7 @@ pub(super) fn field_keys(context: &Context, listing: &Listing) -> Result<Vec<Set
     let view = View::of(context, listing.database.as_deref(), &chosen)?;
     let mut sets = Vec::new();
     for (name, tables) in &view.measurements {
-        check(context)?;
+        context.gather(0)?;
         let fields = fields(&view, tables)?;
         let fields: Vec<_> = window(fields, listing.limit, listing.offset).collect();
         if fields.is_empty() {
@@ -395,7 +397,7 @@ pub(super) fn tag_keys(
     );
     let mut sets = Vec::new();
     for (name, tables) in &view.measurements {
-        check(context)?;
+        context.gather(0)?;
         let found = tags(&view, tables, &keys, &split, false)?.into_keys();
         let found: Vec<String> = window(found, listing.limit, listing.offset).collect();
         if !found.is_empty() {
@@ -418,7 +420,7 @@ pub(super) fn tag_values(
     );
     let mut sets = Vec::new();
     for (name, tables) in &view.measurements {
-        check(context)?;
+        context.gather(0)?;
         let found = tags(&view, tables, &keys, &split, true)?;
         let pairs = found.iter().flat_map(|(key, values)| {
             let values = values.iter();
@@ -428,6 +430,12 @@ pub(super) fn tag_values(
         if pairs.is_empty() {
             continue;
         }
+        context.gather(
+            pairs
+                .iter()
+                .map(|(key, value)| key.len() + value.len() + 8)
+                .sum(),
+        )?;
         let table = Table::named(name)
             .texts("key", pairs.iter().map(|(key, _)| key))
             .texts("value", pairs.iter().map(|(_, value)| value));

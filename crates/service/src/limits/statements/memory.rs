@@ -215,6 +215,13 @@ impl MemoryTaken {
         Ok(())
     }
 
+    /// Takes more.
+    pub fn grow(&mut self, bytes: usize) -> Result<(), OverMemory> {
+        self.memory.try_take(bytes)?;
+        self.bytes += bytes;
+        Ok(())
+    }
+
     /// A part of it, no more than there is, to be given back on its own.
     #[must_use]
     pub fn split(&mut self, bytes: usize) -> Self {

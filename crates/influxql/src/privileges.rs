@@ -1,0 +1,150 @@
+//! Privileges that statements need.
+//!
+//! Does: find what a statement reads and writes, and ask whether its sender may. Does not: check definitions and changes of
+//! users; the service does, where they are made.
+
+use nilometer_engine::Snapshot;
+use nilometer_influxql_syntax::ast::{Select, Show, Source, Statement};
+use nilometer_service::define::schema_of_policy;
+use nilometer_service::{
+    Error as ServiceError, INTERNAL_DATABASE, Place, Principal, Privilege, Session,
+};
+
+/// Refuses a statement that its sender may not run. Definitions and changes of users are checked where they are made.
+pub(crate) fn check(
+    session: &Session,
+    snapshot: &Snapshot,
+    statement: &Statement,
+) -> Result<(), ServiceError> {
+    let principal = &session.principal;
+    if let Statement::Select(select) = statement
+        && let Some(target) = &select.target
+        && [target.database.as_str(), session.database.as_str()]
+            .into_iter()
+            .find(|name| !name.is_empty())
+            == Some(INTERNAL_DATABASE)
+    {
+        return Err(ServiceError::InternalDatabase);
+    }
+    if principal.is_admin() {
+        return Ok(());
+    }
+    let asks = Asks { session, snapshot };
+    match statement {
+        Statement::Select(select) => {
+            asks.select(select)?;
+            match &select.target {
+                Some(target) => asks.of(Privilege::Write, &target.database),
+                None => Ok(()),
+            }
+        }
+        Statement::Explain { select, .. } => asks.select(select),
+        Statement::Show(show) => asks.show(show),
+        Statement::Delete(delete) | Statement::DropSeries(delete) => {
+            asks.sources(Privilege::Write, &delete.sources)?;
+            asks.of(Privilege::Write, "")
+        }
+        Statement::CreateContinuousQuery(create) => {
+            asks.of(Privilege::Define, &create.database)?;
+            asks.select(&create.select)
+        }
+        Statement::DropContinuousQuery { database, .. } => asks.of(Privilege::Define, database),
+        Statement::CreateSubscription(create) => asks.of(Privilege::Administer, &create.database),
+        Statement::DropSubscription(drop) => asks.of(Privilege::Administer, &drop.database),
+        Statement::KillQuery { .. } | Statement::DropShard(_) => principal.check_admin(),
+        Statement::AlterRetentionPolicy(_)
+        | Statement::CreateDatabase(_)
+        | Statement::CreateRetentionPolicy(_)
+        | Statement::CreateUser(_)
+        | Statement::DropDatabase(_)
+        | Statement::DropMeasurement(_)
+        | Statement::DropRetentionPolicy { .. }
+        | Statement::DropUser(_)
+        | Statement::Grant(_)
+        | Statement::GrantAdmin(_)
+        | Statement::Revoke(_)
+        | Statement::RevokeAdmin(_)
+        | Statement::SetPassword(_) => Ok(()),
+    }
+}
+
+/// What a statement asks for, in the place where it runs.
+struct Asks<'a> {
+    session: &'a Session,
+    snapshot: &'a Snapshot,
+}
+
+impl Asks<'_> {
+    fn principal(&self) -> &Principal {
+        &self.session.principal
+    }
+
+    /// Of a whole database; an empty name is the statement's.
+    fn of(&self, privilege: Privilege, database: &str) -> Result<(), ServiceError> {
+        let own = self.session.database.as_str();
+        let database = if database.is_empty() { own } else { database };
+        self.principal().check(privilege, Place::database(database))
+    }
+
+    fn select(&self, select: &Select) -> Result<(), ServiceError> {
+        self.sources(Privilege::Read, &select.sources)
+    }
+
+    /// Of measurements. A pattern may find any of a policy.
+    fn sources(&self, privilege: Privilege, sources: &[Source]) -> Result<(), ServiceError> {
+        for source in sources {
+            let measurement = match source {
+                Source::Subquery(select) => {
+                    self.select(select)?;
+                    continue;
+                }
+                Source::Measurement(measurement) => measurement,
+            };
+            let named = measurement.database.as_str();
+            let own = self.session.database.as_str();
+            let database = if named.is_empty() { own } else { named };
+            let own = self.session.schema.as_deref().filter(|_| named.is_empty());
+            let policy = match measurement.policy.as_str() {
+                "" => own.unwrap_or_default(),
+                policy => policy,
+            };
+            let schema = schema_of_policy(self.snapshot, database, policy);
+            let place = Place {
+                schema: schema.as_deref(),
+                table: Some(measurement.name.as_str()).filter(|_| measurement.pattern.is_none()),
+                ..Place::database(database)
+            };
+            self.principal().check(privilege, place)?;
+        }
+        Ok(())
+    }
+
+    fn show(&self, show: &Show) -> Result<(), ServiceError> {
+        let read = |on: Option<&str>| self.of(Privilege::Read, on.unwrap_or_default());
+        match show {
+            // Everybody sees those of which they see something.
+            Show::Databases => Ok(()),
+            Show::GrantsFor(user) if self.principal().name() == Some(user) => Ok(()),
+            Show::RetentionPolicies(on) => read(on.as_deref()),
+            Show::Measurements(show) => read(show.listing.database.as_deref()),
+            Show::Series(listing) | Show::FieldKeys(listing) | Show::TagKeys(_, listing) => {
+                read(listing.database.as_deref())
+            }
+            Show::TagValues(_, listing) => read(listing.database.as_deref()),
+            Show::SeriesCardinality(clauses)
+            | Show::MeasurementCardinality(clauses)
+            | Show::TagKeyCardinality(clauses)
+            | Show::TagValuesCardinality(_, clauses)
+            | Show::FieldKeyCardinality(clauses) => read(clauses.database.as_deref()),
+            Show::ContinuousQueries
+            | Show::Diagnostics(_)
+            | Show::GrantsFor(_)
+            | Show::Queries
+            | Show::ShardGroups
+            | Show::Shards
+            | Show::Stats(_)
+            | Show::Subscriptions
+            | Show::Users => self.principal().check_admin(),
+        }
+    }
+}

@@ -1,0 +1,214 @@
+//! SELECT as a statement of the service: what a series query is given, and what becomes of its series.
+//!
+//! Does: lend threads, memory and the way to be ended to a SELECT, hand its series to the answer or write them where INTO
+//! says. Does not: plan (`select` does).
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use futures::stream;
+use nilometer_engine::Engine;
+use nilometer_influxql_syntax::ast::Select;
+use nilometer_series::{
+    Context, Error as SeriesError, Limits, MemoryAccount, MemoryFull, Threads, Unwatched,
+};
+use nilometer_service::executor::{block, current};
+use nilometer_service::{
+    CancellationToken, Class, Error as ServiceError, Outcome, QueryMemory, QueryOptions, Running,
+    Session, SetStream,
+};
+
+use crate::into::{Target, Written};
+use crate::select::{self, SelectContext, Sets};
+
+/// Carries a SELECT out.
+pub(crate) async fn run(
+    engine: &Arc<Engine>,
+    options: &QueryOptions,
+    session: &Session,
+    select: &Select,
+    running: Running,
+) -> Result<Outcome, ServiceError> {
+    let snapshot = engine.snapshot();
+    let flag = Arc::new(AtomicBool::new(false));
+    let watch = Watch::of(&running, Arc::clone(&flag));
+    let context = Context {
+        threads: threads(options),
+        memory: Arc::new(Memory(Arc::clone(running.memory()))),
+        cancel: flag,
+        limits: Limits {
+            buckets: options.gapfill_buckets_max as u64,
+        },
+        watch: Arc::new(Unwatched),
+    };
+    let asked = SelectContext {
+        snapshot: &snapshot,
+        database: &session.database,
+        policy: session.schema.as_deref(),
+        now_ns: engine.wall_ns(),
+        context: &context,
+    };
+    let sets = match select::run(select, &asked) {
+        Ok(sets) => sets,
+        Err(error) => return Err(said(error, &running)),
+    };
+    let Some(target) = &select.target else {
+        return answer(sets, running, watch);
+    };
+    let target = Target::of(&snapshot, target, session)?;
+    let engine = Arc::clone(engine);
+    // It goes on to its end even if nobody waits for it any more.
+    let work = move || {
+        let mut written = Written::into(&engine, &target)?;
+        for set in sets {
+            written.write(&set.map_err(|error| said(error, &running))?)?;
+        }
+        drop(watch);
+        SetStream::of(running, vec![written.shown()])
+    };
+    let done = block(work).await;
+    let sets = done.unwrap_or(Err(ServiceError::Panicked { what: "statement" }))?;
+    Ok(Outcome::Sets(sets))
+}
+
+/// Hands series over as they are asked for.
+fn answer(sets: Sets, running: Running, watch: Watch) -> Result<Outcome, ServiceError> {
+    let mut sets = sets;
+    let ended = running.stop().clone();
+    let sets = std::iter::from_fn(move || {
+        // Until the last of them was asked for.
+        let _ = &watch;
+        let set = sets.next()?;
+        Some(set.map_err(|error| match error {
+            // The list of statements knows who ended it.
+            select::Error::Series(SeriesError::Cancelled) if ended.is_due() => {
+                ServiceError::Cancelled
+            }
+            other => in_words(other),
+        }))
+    });
+    Ok(Outcome::Sets(SetStream::running(
+        running,
+        stream::iter(sets),
+    )?))
+}
+
+fn said(error: select::Error, running: &Running) -> ServiceError {
+    match (&error, running.ended()) {
+        (select::Error::Series(SeriesError::Cancelled), Some(ended)) => ended.into(),
+        _ => in_words(error),
+    }
+}
+
+fn in_words(error: select::Error) -> ServiceError {
+    let (class, setting) = match &error {
+        select::Error::UnknownDatabase { .. } | select::Error::UnknownPolicy { .. } => {
+            (Class::NotFound, None)
+        }
+        select::Error::TooManyBuckets { .. }
+        | select::Error::Series(SeriesError::TooManyBuckets { .. }) => {
+            (Class::TooLarge, Some("gapfill-buckets-max"))
+        }
+        select::Error::Series(SeriesError::Memory(_)) => {
+            (Class::TooLarge, Some("query-memory-bytes-max"))
+        }
+        _ => (Class::BadRequest, None),
+    };
+    match error {
+        select::Error::Series(SeriesError::Engine(error)) => ServiceError::Engine(error),
+        other => ServiceError::Statement {
+            class,
+            setting,
+            position: None,
+            source: Box::new(other),
+        },
+    }
+}
+
+/// The memory of a statement, for its series query.
+#[derive(Debug)]
+struct Memory(Arc<QueryMemory>);
+
+impl MemoryAccount for Memory {
+    fn charge(&self, bytes: usize) -> Result<(), MemoryFull> {
+        self.0.try_take(bytes).map_err(|over| MemoryFull {
+            problem: over.to_string(),
+        })
+    }
+
+    fn release(&self, bytes: usize) {
+        self.0.give_back(bytes);
+    }
+}
+
+/// Threads that work for one call and end with it: a series query lends them what is not theirs to keep.
+#[derive(Debug)]
+struct Scoped(usize);
+
+/// A simulation has one thread.
+fn threads(options: &QueryOptions) -> Arc<dyn Threads> {
+    let count = if current().is_some() {
+        1
+    } else {
+        options.threads
+    };
+    Arc::new(Scoped(count.max(1)))
+}
+
+impl Threads for Scoped {
+    fn count(&self) -> usize {
+        self.0
+    }
+
+    fn run(&self, tasks: usize, work: &(dyn Fn(usize) + Sync)) {
+        let threads = self.0.min(tasks);
+        if threads <= 1 {
+            return (0..tasks).for_each(work);
+        }
+        let next = AtomicUsize::new(0);
+        let drain = || {
+            loop {
+                let task = next.fetch_add(1, Ordering::Relaxed);
+                if task >= tasks {
+                    return;
+                }
+                work(task);
+            }
+        };
+        std::thread::scope(|scope| {
+            for _ in 1..threads {
+                scope.spawn(drain);
+            }
+            drain();
+        });
+    }
+}
+
+/// Sets the flag of a series query when its statement has to end. Dropped, it stops looking.
+#[derive(Debug)]
+struct Watch(CancellationToken);
+
+impl Watch {
+    fn of(running: &Running, flag: Arc<AtomicBool>) -> Self {
+        let done = CancellationToken::new();
+        // In a simulation the flag is looked at by whoever asks for the next series.
+        if current().is_none() {
+            let (stop, done) = (running.stop().clone(), done.clone());
+            tokio::spawn(async move {
+                tokio::select! {
+                    () = done.cancelled() => return,
+                    () = stop.cancelled.cancelled() => {}
+                    () = tokio::time::sleep_until(stop.deadline) => {}
+                }
+                flag.store(true, Ordering::Relaxed);
+            });
+        }
+        Self(done)
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
+}

@@ -1,0 +1,321 @@
+//! A plan carried out: rows of fields, or of calls, joined by time.
+//!
+//! Does: give a query in a query the range, groups and buckets of the one around it; read, join, limit and calculate.
+//! Does not: work out calls (`calls`).
+
+use nilometer_influxql_syntax::ast::{Expr, Fill, Reference};
+use nilometer_series::{Aggregate, Column, SeriesQuery, TimeRange};
+use rustc_hash::{FxHashMap, FxHashSet};
+
+use crate::select::error::Error;
+use crate::select::functions::{is_selector, is_transform};
+use crate::select::planned::plan::{Input, Plan, Table};
+use crate::select::planned::types::{kind_of, kind_of_cast};
+use crate::select::run::Run;
+use crate::select::steps::frame::{Frame, wanted};
+use crate::select::steps::join::{append, cast, fill_raw, joined, pad_offset};
+use crate::select::steps::read::{Wanted, filter};
+use crate::select::steps::symbols::Symbols;
+use crate::select::values::eval::{Named, Node};
+use crate::select::values::rows::{Rows, SetKey, Sets};
+use crate::select::values::value::{Division, Kind, Value};
+
+impl Run<'_> {
+    /// The rows of a query, in order, with a column for each of its outputs.
+    pub(crate) fn rows(&self, plan: &Plan, frame: &Frame) -> Result<Rows, Error> {
+        let symbols = Symbols::of(plan);
+        let mut rows = if symbols.calls.is_empty() {
+            self.raw(plan, frame, &symbols)?
+        } else {
+            self.called(plan, frame, &symbols)?
+        };
+        rows.limit(plan.limit, plan.offset);
+        self.calculated(plan, &symbols, rows)
+    }
+
+    fn raw(&self, plan: &Plan, frame: &Frame, symbols: &Symbols) -> Result<Rows, Error> {
+        // Names that nothing has.
+        if symbols
+            .references
+            .iter()
+            .all(|name| kind_of_cast(name.cast).is_none())
+        {
+            return Ok(Rows::of(symbols.references.len()));
+        }
+        let whole = frame.dimensions == frame.group && plan.inputs.len() == 1;
+        if whole && plan.limit > 0 && matches!(plan.inputs.first(), Some(Input::Table(_))) {
+            let limit = Some((plan.limit, plan.offset));
+            let mut rows = self.gathered(plan, frame, &symbols.references, limit)?;
+            // What was left out is not there to be counted.
+            pad_offset(&mut rows, plan.offset);
+            return Ok(rows);
+        }
+        // A query inside with another order than its groups': InfluxDB reads so many rows of each group, and one more, before
+        // it puts them in that order and counts.
+        let first = (plan.limit > 0).then_some((plan.limit + plan.offset + 1, 0));
+        self.gathered(plan, frame, &symbols.references, first)
+    }
+
+    /// The rows of all inputs that have a value in one of the fields, in order.
+    pub(crate) fn gathered(
+        &self,
+        plan: &Plan,
+        frame: &Frame,
+        references: &[Reference],
+        limit: Option<(u64, u64)>,
+    ) -> Result<Rows, Error> {
+        let mut all: Option<Rows> = None;
+        for input in &plan.inputs {
+            let rows = match input {
+                Input::Table(table) => {
+                    let wanted = Wanted {
+                        limit,
+                        ..wanted(plan, frame)
+                    };
+                    let mut rows = self.read(table, references, wanted)?;
+                    if let Some(chosen) = self.chosen(plan, frame, table)? {
+                        let own = |row: usize| chosen.contains(&**rows.sets.key(rows.set_of(row)));
+                        let kept: Vec<usize> = (0..rows.len()).filter(|row| own(*row)).collect();
+                        rows.keep(&kept);
+                    }
+                    rows
+                }
+                Input::Nested(inner) => self.nested(inner, plan, frame, references)?,
+            };
+            match &mut all {
+                None => all = Some(rows),
+                Some(all) => append(all, rows),
+            }
+        }
+        let mut rows = all.unwrap_or_else(|| Rows::of(references.len()));
+        // The rows of a lone query inside stay as it gave them.
+        if !matches!(plan.inputs.as_slice(), [Input::Nested(_)]) {
+            rows.sort(&frame.dimensions, plan.ascending, (false, &|time| time));
+        }
+        Ok(rows)
+    }
+
+    /// The series that SLIMIT and SOFFSET leave of a measurement, whatever the time; `None` = all.
+    pub(crate) fn chosen(
+        &self,
+        plan: &Plan,
+        frame: &Frame,
+        table: &Table,
+    ) -> Result<Option<FxHashSet<SetKey>>, Error> {
+        let (limit, offset) = frame.series;
+        if limit == 0 && offset == 0 {
+            return Ok(None);
+        }
+        let (mut shape, _) = Wanted {
+            ascending: true,
+            ..wanted(plan, frame)
+        }
+        .shape(table);
+        shape.time = TimeRange::default();
+        shape.rows = None;
+        shape.columns = vec![Column {
+            name: crate::select::steps::read::column_name(0),
+            expr: nilometer_series::Expr::aggregate(Aggregate::Rows),
+        }];
+        let mut rows = Rows::of(0);
+        let query = SeriesQuery::new(shape, self.context.limits)?;
+        for batch in query.run(self.snapshot, self.context)? {
+            crate::select::steps::read::add_groups(
+                &mut rows,
+                table,
+                &frame.group,
+                &crate::select::steps::stored::with_time(&batch?),
+            );
+        }
+        let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let keys = rows.sets.keys.iter().skip(size(offset)).take(size(limit));
+        Ok(Some(keys.map(|key| key.copy()).collect()))
+    }
+
+    /// The rows of a query inside, under the condition of this one.
+    fn nested(
+        &self,
+        inner: &Plan,
+        plan: &Plan,
+        frame: &Frame,
+        references: &[Reference],
+    ) -> Result<Rows, Error> {
+        let answer = self.rows(inner, &frame.inner(inner, self.now_ns))?;
+        let mut names = references.to_vec();
+        if let Some(condition) = &plan.condition {
+            condition.walk(&mut |expr| {
+                if let Expr::Reference(reference) = expr
+                    && !names.contains(reference)
+                {
+                    names.push(reference.clone());
+                }
+            });
+        }
+        let mut rows = Rows {
+            sets: answer.sets,
+            set: answer.set,
+            times: answer.times,
+            columns: Vec::new(),
+        };
+        let mut columns: Vec<Option<Vec<Value>>> = answer.columns.into_iter().map(Some).collect();
+        let mut taken: FxHashMap<usize, usize> = FxHashMap::default();
+        for name in &names {
+            let place = inner
+                .outputs
+                .iter()
+                .position(|output| *output.name == *name.name);
+            let column = match place {
+                Some(place) => {
+                    let own = match taken.get(&place) {
+                        Some(known) => rows.columns.get(*known).cloned(),
+                        None => columns.get_mut(place).and_then(Option::take),
+                    };
+                    taken.entry(place).or_insert(rows.columns.len());
+                    cast(own.unwrap_or_default(), kind_of_cast(name.cast))
+                }
+                None => rows
+                    .set
+                    .iter()
+                    .map(|set| {
+                        let tag = rows.sets.key(*set).tag(&name.name);
+                        tag.map_or(Value::Null, |tag| Value::Text(tag.clone()))
+                    })
+                    .collect(),
+            };
+            rows.columns.push(column);
+        }
+        if let Some(condition) = &plan.condition {
+            filter(&mut rows, &names, std::slice::from_ref(condition))?;
+        }
+        rows.columns.truncate(references.len());
+        let mut sets = Sets::default();
+        let numbers: Vec<u32> = rows
+            .sets
+            .keys
+            .iter()
+            .map(|key| sets.number(key.subset(&frame.group)))
+            .collect();
+        for set in &mut rows.set {
+            *set = numbers.get(*set as usize).copied().unwrap_or_default();
+        }
+        rows.sets = sets;
+        // A row counts if one of the values that are asked for is there.
+        let fields: Vec<usize> = (0..references.len()).collect();
+        let present = |row: usize| {
+            fields
+                .iter()
+                .any(|column| !rows.value(*column, row).is_null())
+        };
+        let kept: Vec<usize> = (0..rows.len()).filter(|row| present(*row)).collect();
+        if kept.len() < rows.len() {
+            rows.keep(&kept);
+        }
+        Ok(rows)
+    }
+
+    /// Rows of calls: the points of all of them, joined by group and time.
+    fn called(&self, plan: &Plan, frame: &Frame, symbols: &Symbols) -> Result<Rows, Error> {
+        let mut sets = Sets::default();
+        let selector = match symbols.calls.as_slice() {
+            [(_, call)] => is_selector(&call.name),
+            _ => false,
+        };
+        let aux = if symbols.calls.len() == 1 {
+            symbols.references.as_slice()
+        } else {
+            &[]
+        };
+        let calls = self.calls(plan, frame, symbols, (aux, selector), &mut sets)?;
+        let keep = matches!(plan.fill, Fill::Previous);
+        let defaults: Vec<Value> = symbols
+            .calls
+            .iter()
+            .map(|(_, call)| {
+                let kind = kind_of(&Expr::Call(call.clone())).unwrap_or(Kind::Float);
+                match plan.fill {
+                    Fill::Integer(value) => Value::Integer(value).cast(kind),
+                    Fill::Float(value) => Value::Float(value).cast(kind),
+                    _ => Value::Null,
+                }
+            })
+            .collect();
+        let mut rows = joined(
+            calls,
+            &defaults,
+            keep,
+            (symbols.references.len(), plan.ascending),
+        );
+        rows.sets = sets;
+        // Aggregates come bucket by bucket, whatever the times of the points that they chose.
+        let streams = symbols.calls.iter().all(|(_, call)| {
+            is_transform(&call.name) && matches!(call.arguments.first(), Some(Expr::Reference(_)))
+        });
+        let time = |time: i64| match frame.window {
+            Some(window) => window.start(time),
+            None if streams => time,
+            None => 0,
+        };
+        rows.sort(&frame.dimensions, plan.ascending, (true, &time));
+        Ok(rows)
+    }
+
+    /// The columns of the answer, calculated of those of the symbols.
+    fn calculated(&self, plan: &Plan, symbols: &Symbols, mut rows: Rows) -> Result<Rows, Error> {
+        if symbols.calls.is_empty() {
+            fill_raw(&mut rows, symbols, plan.fill);
+        }
+        let place = |named: Named<'_>| match named {
+            Named::Reference(reference) => {
+                symbols.references.iter().position(|name| name == reference)
+            }
+            Named::Call(Expr::Call(call)) => {
+                let text = call.to_string();
+                let place = symbols.calls.iter().position(|(known, _)| *known == text);
+                place.map(|place| symbols.references.len() + place)
+            }
+            Named::Call(_) => None,
+        };
+        let mut columns = Vec::with_capacity(plan.outputs.len());
+        let mut uses = vec![0_usize; rows.columns.len()];
+        let nodes = plan
+            .outputs
+            .iter()
+            .map(|output| Node::of(&output.expr, &place));
+        let nodes: Vec<Node> = nodes.collect::<Result<_, _>>()?;
+        for node in &nodes {
+            if let Node::Column(place) = node
+                && let Some(uses) = uses.get_mut(*place)
+            {
+                *uses += 1;
+            }
+        }
+        let plain = nodes
+            .iter()
+            .all(|node| matches!(node, Node::Column(_) | Node::Literal(_)));
+        for node in &nodes {
+            columns.push(match node {
+                Node::Column(place) if plain && uses.get(*place) == Some(&1) => rows
+                    .columns
+                    .get_mut(*place)
+                    .map(std::mem::take)
+                    .unwrap_or_default(),
+                node => (0..rows.len())
+                    .map(|row| {
+                        node.value(&|column| rows.value(column, row).clone(), Division::Float)
+                    })
+                    .collect(),
+            });
+        }
+        for column in &mut columns {
+            for value in column {
+                if matches!(value, Value::Float(number) if number.is_nan()) {
+                    *value = Value::Null;
+                }
+            }
+        }
+        let before = rows.bytes();
+        rows.columns = columns;
+        self.charge(rows.bytes().saturating_sub(before))?;
+        Ok(rows)
+    }
+}

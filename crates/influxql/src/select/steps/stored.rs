@@ -1,0 +1,247 @@
+//! Aggregates that the series' engine calculates.
+//!
+//! Does: ask for all aggregates of one range at once, by group and bucket. Does not: fill, or transform (`calls`).
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampNanosecondType;
+use nilometer_influxql_syntax::ast::{Call, Expr, Reference};
+use nilometer_series::{
+    self as series, Aggregate, Bucket, Column, Selector, SeriesQuery, Shift, Width,
+};
+
+use crate::select::checked::window::Window;
+use crate::select::error::Error;
+use crate::select::planned::plan::Table;
+use crate::select::planned::types::kind_of_cast;
+use crate::select::run::Run;
+use crate::select::steps::read::{Wanted, add_groups, add_values, column_name, stored};
+use crate::select::values::points::{Point, Points};
+use crate::select::values::rows::{Rows, Sets};
+use crate::select::values::value::{Kind, Value};
+
+/// An aggregate of a field, and what else is wanted of the row that it chooses.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Leaf<'a> {
+    pub(crate) call: &'a Call,
+    pub(crate) field: &'a Reference,
+    /// The time of the chosen point is wanted, not that of the bucket.
+    pub(crate) own_time: bool,
+    pub(crate) aux: &'a [Reference],
+}
+
+impl Leaf<'_> {
+    fn selector(&self) -> Option<Selector> {
+        Some(match self.call.name.as_str() {
+            "first" => Selector::First,
+            "last" => Selector::Last,
+            "min" => Selector::Min,
+            "max" => Selector::Max,
+            _ => return None,
+        })
+    }
+
+    /// Whether the engine knows this aggregate of a field of this type.
+    fn is_known(&self, kind: Kind) -> bool {
+        let chooses = self.own_time || !self.aux.is_empty();
+        match self.call.name.as_str() {
+            "count" | "first" | "last" if kind == Kind::Boolean => self.call.name == "count",
+            "first" | "last" => kind != Kind::Tag,
+            "count" => kind != Kind::Tag,
+            "min" | "max" => kind.is_number(),
+            "sum" | "mean" | "spread" | "stddev" | "median" => kind.is_number() && !chooses,
+            _ => false,
+        }
+    }
+
+    fn columns(&self, of: &series::Expr, table: &Table, out: &mut Vec<series::Expr>) {
+        let aggregate = |aggregate| series::Expr::aggregate(aggregate);
+        let plain = of.clone();
+        out.push(aggregate(match self.call.name.as_str() {
+            "count" => Aggregate::Count(plain),
+            "sum" => Aggregate::Sum(plain),
+            "mean" => Aggregate::Mean(plain),
+            "spread" => Aggregate::Spread(plain),
+            "stddev" => Aggregate::Stddev(plain),
+            "median" => Aggregate::Median(plain),
+            "first" => Aggregate::First(plain),
+            "last" => Aggregate::Last(plain),
+            "min" => Aggregate::Min(plain),
+            _ => Aggregate::Max(plain),
+        }));
+        let Some(selector) = self.selector() else {
+            return;
+        };
+        let select = |value| {
+            aggregate(Aggregate::Select {
+                selector,
+                by: of.clone(),
+                value,
+            })
+        };
+        if self.own_time {
+            out.push(select(series::Expr::Time));
+        }
+        for name in self.aux {
+            let nothing = || series::Expr::literal(series::Value::Null);
+            out.push(select(stored(name, table).unwrap_or_else(nothing)));
+        }
+    }
+}
+
+/// Whether the engine can answer all of this.
+pub(crate) fn is_stored(leaf: Leaf<'_>, table: &Table, window: Option<Window>) -> bool {
+    let kind = kind_of_cast(leaf.field.cast);
+    let own = table
+        .schemas
+        .iter()
+        .filter_map(|schema| crate::select::planned::names::field_kind(schema, &leaf.field.name));
+    let is_same = own.clone().all(|own| Some(own) == kind) && own.count() > 0;
+    let aux = leaf.aux.iter().all(|name| stored(name, table).is_some());
+    let zoned = window.is_some_and(|window| window.zone.is_some());
+    !zoned && aux && is_same && kind.is_some_and(|kind| leaf.is_known(kind))
+}
+
+impl Run<'_> {
+    /// Points of several aggregates of one measurement; `None` = not all of its condition can be asked for.
+    pub(crate) fn stored(
+        &self,
+        table: &Table,
+        leaves: &[Leaf<'_>],
+        wanted: Wanted<'_>,
+        window: Option<Window>,
+        sets: &mut Sets,
+    ) -> Result<Option<Vec<Points>>, Error> {
+        let (mut shape, rest) = wanted.shape(table);
+        if !rest.is_empty() {
+            return Ok(None);
+        }
+        shape.bucket = window.map(|window| Bucket {
+            width: Width::Fixed(window.width),
+            origin_ns: 0,
+            offset: Shift {
+                months: 0,
+                fixed_ns: window.offset,
+            },
+            zone: None,
+        });
+        let mut columns = Vec::new();
+        let mut starts = Vec::with_capacity(leaves.len());
+        for leaf in leaves {
+            starts.push(columns.len());
+            if let Some(of) = stored(leaf.field, table) {
+                leaf.columns(&of, table, &mut columns);
+            }
+        }
+        shape.columns = columns
+            .into_iter()
+            .enumerate()
+            .map(|(place, expr)| Column {
+                name: column_name(place),
+                expr,
+            })
+            .collect();
+        let before = usize::from(window.is_some()) + wanted.group.len();
+        let mut rows = Rows::of(shape.columns.len());
+        let query = SeriesQuery::new(shape, self.context.limits)?;
+        for batch in query.run(self.snapshot, self.context)? {
+            let batch = batch?;
+            let bytes = rows.bytes();
+            if window.is_some() {
+                let times = batch.column(0).as_primitive::<TimestampNanosecondType>();
+                rows.times.extend_from_slice(times.values());
+                add_groups(&mut rows, table, wanted.group, &batch);
+            } else {
+                // Groups without buckets have no time in front.
+                let times = std::iter::repeat_n(wanted.start(), batch.num_rows());
+                rows.times.extend(times.clone());
+                add_groups(&mut rows, table, wanted.group, &with_time(&batch));
+            }
+            for (column, array) in rows
+                .columns
+                .iter_mut()
+                .zip(batch.columns().iter().skip(before))
+            {
+                add_values(array, column);
+            }
+            self.charge(rows.bytes() - bytes)?;
+        }
+        let numbers: Vec<u32> = rows
+            .sets
+            .keys
+            .iter()
+            .map(|key| sets.number(key.subset(wanted.group)))
+            .collect();
+        let points = leaves.iter().zip(&starts);
+        Ok(Some(
+            points
+                .map(|(leaf, start)| of_leaf(*leaf, *start, &rows, &numbers))
+                .collect(),
+        ))
+    }
+}
+
+/// The batch with a column in front, so that its groups stand where those of rows do.
+pub(crate) fn with_time(batch: &arrow_array::RecordBatch) -> arrow_array::RecordBatch {
+    use std::sync::Arc;
+    let rows = i64::try_from(batch.num_rows()).unwrap_or_default();
+    let front: arrow_array::ArrayRef = Arc::new(arrow_array::Int64Array::from_iter_values(0..rows));
+    let mut fields = vec![Arc::new(arrow_schema::Field::new(
+        "\u{1}",
+        front.data_type().clone(),
+        true,
+    ))];
+    fields.extend(batch.schema().fields().iter().cloned());
+    let mut columns = vec![front];
+    columns.extend(batch.columns().iter().cloned());
+    let schema = Arc::new(arrow_schema::Schema::new(fields));
+    arrow_array::RecordBatch::try_new(schema, columns).unwrap_or_else(|_| batch.clone())
+}
+
+fn of_leaf(leaf: Leaf<'_>, start: usize, rows: &Rows, numbers: &[u32]) -> Points {
+    let aux = start + 1 + usize::from(leaf.own_time);
+    let is_count = leaf.call.name == "count";
+    let mut points = Points::default();
+    let mut last = None;
+    for row in 0..rows.len() {
+        let value = rows.value(start, row);
+        // A bucket that only other aggregates have values in.
+        let is_absent = value.is_null() && leaf.call.name != "stddev";
+        if is_absent || (is_count && *value == Value::Integer(0)) {
+            continue;
+        }
+        let value = if value.is_null() {
+            Value::Float(f64::NAN)
+        } else {
+            value.clone()
+        };
+        let time = match rows.value(start + 1, row) {
+            Value::Integer(own) if leaf.own_time => *own,
+            _ => rows.time_of(row),
+        };
+        let point = Point {
+            time,
+            value,
+            aux: (0..leaf.aux.len())
+                .map(|place| rows.value(aux + place, row).clone())
+                .collect(),
+        };
+        let set = rows.set_of(row);
+        if last != Some(set) {
+            last = Some(set);
+            let number = numbers.get(set as usize).copied().unwrap_or_default();
+            points.groups.push((number, Vec::new()));
+        }
+        if let Some((_, own)) = points.groups.last_mut() {
+            own.push(point);
+        }
+    }
+    points
+}
+
+/// The field of a call, if it has one as it is.
+pub(crate) fn field_of(call: &Call) -> Option<&Reference> {
+    match call.arguments.first() {
+        Some(Expr::Reference(reference)) => Some(reference),
+        _ => None,
+    }
+}

@@ -1,0 +1,270 @@
+//! Rows of fields as they are read: what a SELECT without calls, calculations and limits of series answers.
+//!
+//! Does: pass the batches of a series query on, cut where a series ends. Does not: hold an answer.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, RecordBatch};
+use arrow_schema::{Field, Schema};
+use nilometer_engine::Snapshot;
+use nilometer_influxql_syntax::ast::{Expr, Fill, Reference};
+use nilometer_series::{Batches, Column, Context, SeriesQuery};
+use nilometer_service::{Set, SetHead};
+
+use crate::select::error::Error;
+use crate::select::planned::plan::{Input, Plan, Table};
+use crate::select::planned::pushed::is_tag;
+use crate::select::planned::types::kind_of_cast;
+use crate::select::steps::frame::{Frame, wanted};
+use crate::select::steps::output::time_type;
+use crate::select::steps::read::{add_groups, column_name, stored};
+use crate::select::values::rows::Rows;
+
+/// An answer that is read as it is asked for.
+#[derive(Debug)]
+pub(crate) struct Stream {
+    snapshot: Snapshot,
+    context: Context,
+    /// Questions that are still to be asked.
+    rest: VecDeque<Part>,
+    current: Option<(Part, Batches)>,
+    ready: VecDeque<Set>,
+}
+
+/// The question to one measurement.
+#[derive(Debug, Clone)]
+struct Part {
+    table: Table,
+    query: SeriesQuery,
+    group: Vec<String>,
+    schema: Arc<Schema>,
+    /// The column of the query for each of the answer; `None` = nothing is there.
+    places: Vec<Option<usize>>,
+    /// Columns of which one must have a value, or there is no row.
+    fields: Vec<usize>,
+}
+
+fn references(plan: &Plan) -> Option<Vec<&Reference>> {
+    let reference =
+        |expr: &Expr| -> Option<()> { matches!(expr, Expr::Reference(_)).then_some(()) };
+    plan.outputs
+        .iter()
+        .try_for_each(|output| reference(&output.expr))?;
+    let all = plan.outputs.iter().filter_map(|output| match &output.expr {
+        Expr::Reference(reference) => Some(reference),
+        _ => None,
+    });
+    Some(all.collect())
+}
+
+impl Stream {
+    /// The stream of a plan; `None` = it has to be worked out as a whole.
+    pub(crate) fn of(
+        plan: &Plan,
+        frame: &Frame,
+        (snapshot, context): (&Snapshot, &Context),
+    ) -> Result<Option<Self>, Error> {
+        let is_plain = matches!(plan.fill, Fill::Null)
+            && plan.limit == 0
+            && plan.offset == 0
+            && plan.slimit == 0
+            && plan.soffset == 0;
+        let Some(references) = references(plan).filter(|_| is_plain) else {
+            return Ok(None);
+        };
+        if references
+            .iter()
+            .all(|name| kind_of_cast(name.cast).is_none())
+        {
+            return Ok(None);
+        }
+        let mut parts = VecDeque::new();
+        for input in &plan.inputs {
+            let Input::Table(table) = input else {
+                return Ok(None);
+            };
+            let Some(part) = part(plan, frame, table, (&references, context))? else {
+                return Ok(None);
+            };
+            parts.push_back(part);
+        }
+        let mut parts: Vec<Part> = parts.into_iter().flatten().collect();
+        parts.sort_by(|one, two| one.table.name.cmp(&two.table.name));
+        if !plan.ascending {
+            parts.reverse();
+        }
+        Ok(Some(Self {
+            snapshot: snapshot.clone(),
+            context: context.clone(),
+            rest: parts.into(),
+            current: None,
+            ready: VecDeque::new(),
+        }))
+    }
+
+    fn advance(&mut self) -> Result<Option<Set>, Error> {
+        loop {
+            if let Some(set) = self.ready.pop_front() {
+                return Ok(Some(set));
+            }
+            let Some((part, batches)) = &mut self.current else {
+                let Some(part) = self.rest.pop_front() else {
+                    return Ok(None);
+                };
+                let batches = part.query.run(&self.snapshot, &self.context)?;
+                self.current = Some((part, batches));
+                continue;
+            };
+            match batches.next() {
+                Some(batch) => part.cut(&batch?, &mut self.ready),
+                None => self.current = None,
+            }
+        }
+    }
+}
+
+impl Iterator for Stream {
+    type Item = Result<Set, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let next = self.advance().transpose();
+        if matches!(next, Some(Err(_)) | None) {
+            (self.current, self.rest) = (None, VecDeque::new());
+        }
+        next
+    }
+}
+
+/// The question to a measurement: none if nothing of it is asked for; `None` if it cannot be asked so.
+#[expect(
+    clippy::option_option,
+    reason = "a measurement without the fields is no reason to work out the others as a whole"
+)]
+fn part(
+    plan: &Plan,
+    frame: &Frame,
+    table: &Table,
+    (references, context): (&[&Reference], &Context),
+) -> Result<Option<Option<Part>>, Error> {
+    let (mut shape, rest) = wanted(plan, frame).shape(table);
+    if !rest.is_empty() {
+        return Ok(None);
+    }
+    let mut places = Vec::with_capacity(references.len());
+    let mut fields = Vec::new();
+    for name in references {
+        let place = stored(name, table).map(|expr| {
+            let place = shape.columns.len();
+            if !is_tag(name, table) {
+                fields.push(place);
+            }
+            shape.columns.push(Column {
+                name: column_name(place),
+                expr,
+            });
+            place
+        });
+        places.push(place);
+    }
+    if fields.is_empty() {
+        return Ok(Some(None));
+    }
+    let query = SeriesQuery::new(shape, context.limits)?;
+    let schema = Arc::new(Schema::new(vec![Field::new(
+        &plan.time_name,
+        time_type(plan),
+        false,
+    )]));
+    let names: Vec<Field> = plan
+        .outputs
+        .iter()
+        .map(|output| Field::new(&*output.name, arrow_schema::DataType::Float64, true))
+        .collect();
+    let schema = Schema::new(
+        schema
+            .fields()
+            .iter()
+            .map(|field| (**field).clone())
+            .chain(names)
+            .collect::<Vec<_>>(),
+    );
+    Ok(Some(Some(Part {
+        table: table.clone(),
+        query,
+        group: frame.group.clone(),
+        schema: Arc::new(schema),
+        places,
+        fields,
+    })))
+}
+
+impl Part {
+    /// The sets of a batch.
+    fn cut(&self, batch: &RecordBatch, out: &mut VecDeque<Set>) {
+        let front = 1 + self.group.len();
+        let column = |place: usize| batch.columns().get(front + place);
+        let fields: Vec<&ArrayRef> = self
+            .fields
+            .iter()
+            .filter_map(|place| column(*place))
+            .collect();
+        let batch = if fields.iter().any(|array| array.null_count() == 0) {
+            batch.clone()
+        } else {
+            let present = (0..batch.num_rows())
+                .map(|row| Some(fields.iter().any(|array| array.is_valid(row))));
+            let present: BooleanArray = present.collect();
+            let Ok(kept) = arrow_select::filter::filter_record_batch(batch, &present) else {
+                return;
+            };
+            kept
+        };
+        let mut rows = Rows::of(0);
+        add_groups(&mut rows, &self.table, &self.group, &batch);
+        let mut first = 0;
+        for run in rows.set.chunk_by(|one, two| one == two) {
+            let own = batch.slice(first, run.len());
+            first += run.len();
+            let Some(number) = run.first() else { continue };
+            let key = rows.sets.key(*number);
+            let tags = key
+                .tags
+                .iter()
+                .map(|(name, value)| (name.to_string(), value.to_string()));
+            let head = SetHead {
+                name: key.name.to_string(),
+                tags: tags.collect(),
+            };
+            out.push_back(Set {
+                head: Arc::new(head),
+                rows: self.renamed(&own),
+            });
+        }
+    }
+
+    /// The time and the columns of the answer.
+    fn renamed(&self, batch: &RecordBatch) -> RecordBatch {
+        let mut fields = Vec::with_capacity(self.places.len() + 1);
+        let mut arrays: Vec<ArrayRef> = Vec::with_capacity(self.places.len() + 1);
+        let time = self.schema.field(0).clone();
+        let times = arrow_array::cast::AsArray::as_primitive::<
+            arrow_array::types::TimestampNanosecondType,
+        >(batch.column(0));
+        arrays.push(Arc::new(
+            times.clone().with_data_type(time.data_type().clone()),
+        ));
+        fields.push(time);
+        for (place, field) in self.places.iter().zip(self.schema.fields().iter().skip(1)) {
+            let array = place.and_then(|place| batch.columns().get(1 + self.group.len() + place));
+            let array: ArrayRef = match array {
+                Some(array) => Arc::clone(array),
+                None => Arc::new(Float64Array::new_null(batch.num_rows())),
+            };
+            fields.push(Field::new(field.name(), array.data_type().clone(), true));
+            arrays.push(array);
+        }
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays)
+            .expect("the fields were made of the arrays, which have the same rows")
+    }
+}

@@ -1,0 +1,83 @@
+//! Promise: every statement of `sqltests/influxql` answers what InfluxDB 1.6.7 answered.
+//!
+//! A file has lines of line protocol behind `+`, statements behind `>`, and after each statement what it answers: a result
+//! as JSON, or `error:` and a text. A `!` in front of the answer says that ours is wanted otherwise, with the reason behind `#`.
+
+use std::path::Path;
+
+use crate::store::{Store, difference};
+
+fn failures(text: &str) -> (usize, Vec<String>) {
+    let points: Vec<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("+ "))
+        .collect();
+    let store = Store::new(points.join("\n").as_bytes());
+    let mut lines = text
+        .lines()
+        .filter(|line| !line.starts_with(['+', '#']) && !line.is_empty());
+    let mut failures = Vec::new();
+    let mut count = 0;
+    while let Some(statement) = lines.next() {
+        let statement = statement.strip_prefix("> ").expect("a statement");
+        let expected = lines.next().unwrap();
+        count += 1;
+        let ours = store.query(statement);
+        let differs = match (ours, expected.strip_prefix("error: ")) {
+            (Err(ours), Some(error)) if ours == error => None,
+            (Err(ours), _) => Some(format!("{ours}\n    and not {expected}")),
+            (Ok(ours), Some(_)) => Some(format!("{}\n    and not {expected}", ours[0])),
+            (Ok(ours), None) => {
+                let theirs = serde_json::from_str(expected).unwrap();
+                difference(&ours[0], &theirs, "")
+                    .map(|first| format!("{first}\n    {}\n    {expected}", ours[0]))
+            }
+        };
+        failures.extend(differs.map(|differs| format!("{statement}\n    {differs}")));
+    }
+    (count, failures)
+}
+
+fn check(name: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../sqltests/influxql")
+        .join(name);
+    let (count, failures) = failures(&std::fs::read_to_string(path).unwrap());
+    assert!(count > 0);
+    assert!(
+        failures.is_empty(),
+        "{} of {count} differ:\n{}",
+        failures.len(),
+        failures.join("\n")
+    );
+}
+
+#[test]
+fn rows_of_fields() {
+    check("raw.iql");
+}
+
+#[test]
+fn aggregates_and_selectors() {
+    check("aggregates.iql");
+}
+
+#[test]
+fn buckets_and_what_fills_them() {
+    check("buckets.iql");
+}
+
+#[test]
+fn transformations() {
+    check("transformations.iql");
+}
+
+#[test]
+fn queries_in_queries() {
+    check("subqueries.iql");
+}
+
+#[test]
+fn what_is_refused() {
+    check("refused.iql");
+}

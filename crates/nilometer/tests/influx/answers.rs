@@ -1,0 +1,374 @@
+//! `/query`: parameters, forms, chunks, errors. What is expected is what InfluxDB 1.6.7 answers.
+
+use nilometer_service::{QueryOptions, ServiceOptions};
+
+use crate::support::{Server, encoded};
+
+const KEYS: &str = "show tag values from cpu with key in (host, region)";
+
+#[tokio::test]
+async fn parameters_come_in_the_address_a_form_or_a_form_in_parts() {
+    let server = Server::filled().await;
+    let whole = server.ask(KEYS).await;
+    let get = format!("/query?db=d&q={}", encoded(KEYS));
+    let form = format!("db=d&q={}", encoded(KEYS));
+    let parts = format!(
+        "--B\r\ncontent-disposition: form-data; name=\"q\"; filename=\"q.txt\"\r\n\r\n{KEYS}\r\n--B\r\n\
+         content-disposition: form-data; name=\"db\"\r\n\r\nd\r\n--B--\r\n"
+    );
+    for (method, path, kind, body) in [
+        ("GET", get.as_str(), "", ""),
+        ("POST", &get, "text/plain", ""),
+        ("POST", "/query", "application/x-www-form-urlencoded", &form),
+        // What the body says counts before the address.
+        (
+            "POST",
+            "/query?db=x",
+            "application/x-www-form-urlencoded; charset=utf-8",
+            &form,
+        ),
+        (
+            "POST",
+            "/query?u=me&p=secret",
+            "multipart/form-data; boundary=B",
+            &parts,
+        ),
+    ] {
+        let answer = server
+            .send(method, path, &[("content-type", kind)], body.to_owned())
+            .await;
+        assert_eq!(
+            (answer.status, answer.text().trim_end()),
+            (200, whole.as_str()),
+            "{kind}"
+        );
+        assert_eq!(answer.header("content-type"), "application/json");
+    }
+}
+
+#[tokio::test]
+async fn a_question_that_cannot_be_read_is_refused_before_anything_runs() {
+    let server = Server::filled().await;
+    for (query, error) in [
+        ("", "missing required parameter \"q\""),
+        ("q=", "missing required parameter \"q\""),
+        (
+            "q=create+database+x;+selec",
+            "error parsing query: found selec, expected SELECT, DELETE, SHOW, CREATE, DROP, EXPLAIN, GRANT, REVOKE, ALTER, SET, KILL at line 1, char 20",
+        ),
+        (
+            "q=select+*+from+%3C",
+            "error parsing query: found <, expected identifier at line 1, char 15",
+        ),
+        (
+            "q=show+databases&time_format=iso",
+            "Time format must be one of the following: rfc3339,epoch",
+        ),
+    ] {
+        for method in ["GET", "POST"] {
+            let answer = server
+                .send(method, &format!("/query?{query}"), &[], "")
+                .await;
+            assert_eq!(answer.status, 400, "{query}: {}", answer.text());
+            assert_eq!(answer.header("x-influxdb-error"), error);
+            let body: serde_json::Value = serde_json::from_slice(&answer.body).unwrap();
+            assert_eq!(body["error"], error, "{query}");
+            assert!(
+                !answer.text().contains('<'),
+                "Go escapes it: {}",
+                answer.text()
+            );
+        }
+    }
+    assert!(!server.ask("show databases").await.contains("\"x\""));
+    let params = "/query?q=show+databases&params=%7B";
+    let answer = server.send("GET", params, &[], "").await;
+    assert!(
+        answer.text().contains("error parsing query parameters"),
+        "{}",
+        answer.text()
+    );
+    let csv = server
+        .send("GET", "/query?q=selec", &[("accept", "text/csv")], "")
+        .await;
+    assert!(
+        csv.text()
+            .starts_with("error\n\"error parsing query: found selec"),
+        "{}",
+        csv.text()
+    );
+    assert_eq!(csv.header("content-type"), "text/csv");
+}
+
+#[tokio::test]
+async fn a_statement_that_fails_has_its_error_in_its_result_and_ends_those_after_it() {
+    let server = Server::filled().await;
+    assert_eq!(
+        server
+            .ask("show measurements limit 1; show series on x; create database y; show databases")
+            .await,
+        concat!(
+            r#"{"results":[{"statement_id":0,"series":[{"name":"measurements","columns":["name"],"values":[["cpu"]]}]},"#,
+            r#"{"statement_id":1,"error":"database not found: x"},{"statement_id":2,"error":"not executed"},"#,
+            r#"{"statement_id":3,"error":"not executed"}]}"#
+        )
+    );
+    assert_eq!(server.ask(";").await, "{}");
+}
+
+#[tokio::test]
+async fn who_changes_something_by_get_is_warned() {
+    let server = Server::new();
+    let ask = async |method: &str, statement: &str| {
+        let path = format!("/query?q={}", encoded(statement));
+        server.send(method, &path, &[], "").await.text().to_owned()
+    };
+    assert_eq!(
+        ask("GET", "create database d").await,
+        concat!(
+            r#"{"results":[{"statement_id":0,"messages":[{"level":"warning","text":"deprecated use of 'CREATE DATABASE d' "#,
+            r#"in a read only context, please use a POST request instead"}]}]}"#,
+            "\n"
+        )
+    );
+    assert_eq!(
+        ask("POST", "create database d").await,
+        "{\"results\":[{\"statement_id\":0}]}\n"
+    );
+    assert!(!ask("GET", "show databases").await.contains("messages"));
+    assert!(
+        !ask("GET", "drop user x").await.contains("messages"),
+        "an error has none"
+    );
+}
+
+#[tokio::test]
+async fn a_chunk_is_a_document_and_says_whether_more_follows() {
+    let server = Server::filled().await;
+    let path = format!(
+        "/query?db=d&chunked=true&chunk_size=1&q={}",
+        encoded("show tag values with key in (host); show databases")
+    );
+    let answer = server.send("POST", &path, &[], "").await;
+    assert_eq!(
+        answer.text(),
+        concat!(
+            r#"{"results":[{"statement_id":0,"series":[{"name":"cpu","columns":["key","value"],"values":[["host","a"]],"partial":true}],"partial":true}]}"#,
+            "\n",
+            r#"{"results":[{"statement_id":0,"series":[{"name":"cpu","columns":["key","value"],"values":[["host","b"]]}],"partial":true}]}"#,
+            "\n",
+            r#"{"results":[{"statement_id":0,"series":[{"name":"mem","columns":["key","value"],"values":[["host","a"]]}]}]}"#,
+            "\n",
+            r#"{"results":[{"statement_id":1,"series":[{"name":"databases","columns":["name"],"values":[["d"]]}]}]}"#,
+            "\n",
+        )
+    );
+}
+
+#[tokio::test]
+async fn an_answer_nobody_waits_for_is_204_and_the_statement_runs() {
+    let server = Server::new();
+    let answer = server
+        .send("POST", "/query?async=true&q=create+database+later", &[], "")
+        .await;
+    assert_eq!((answer.status, answer.text()), (204, ""));
+    for _ in 0..10_000 {
+        if server.engine.snapshot().default_schema("later").is_some() {
+            return;
+        }
+        tokio::task::yield_now().await;
+        std::thread::yield_now();
+    }
+    panic!("the database was not made");
+}
+
+#[tokio::test]
+async fn a_statement_over_its_memory_says_so_in_its_result() {
+    let options = ServiceOptions {
+        query: QueryOptions {
+            query_memory_bytes_max: 1000,
+            ..QueryOptions::default()
+        },
+        ..ServiceOptions::default()
+    };
+    let server = Server::with(options);
+    server.engine.create_database("d").unwrap();
+    let lines: String = (0..200)
+        .map(|n| format!("m,host=host_{n} v=1 {n}\n"))
+        .collect();
+    let written = server.send("POST", "/write?db=d", &[], lines).await;
+    assert_eq!(written.status, 204, "{}", written.text());
+    let answer = server.ask("show series; show databases").await;
+    assert!(answer.contains("query-memory-bytes-max"), "{answer}");
+    assert!(
+        answer.ends_with(r#"{"statement_id":1,"error":"not executed"}]}"#),
+        "{answer}"
+    );
+    // What it had is given back.
+    assert!(server.ask("show measurements").await.contains("[\"m\"]"));
+    assert_eq!(server.service.counters().queries_running.get(), 0);
+}
+
+#[tokio::test]
+async fn a_long_answer_leaves_in_pieces_and_is_whole() {
+    let server = Server::new();
+    server.engine.create_database("d").unwrap();
+    let lines: String = (0..40_000)
+        .map(|n| format!("m,host=host_{n:05} v=1 {n}\n"))
+        .collect();
+    let written = server.send("POST", "/write?db=d", &[], lines).await;
+    assert_eq!(written.status, 204, "{}", written.text());
+    let answer = server.ask("show series").await;
+    assert!(answer.len() > 600_000);
+    let document: serde_json::Value = serde_json::from_str(&answer).unwrap();
+    let values = document["results"][0]["series"][0]["values"]
+        .as_array()
+        .unwrap();
+    assert_eq!(values.len(), 40_000);
+    assert_eq!(values[39_999][0], "m,host=host_39999");
+}
+
+#[tokio::test]
+async fn a_select_answers_its_series_in_every_form() {
+    let server = Server::filled().await;
+    let columns = r#""name":"cpu","columns":["time","host","v"]"#;
+    for (parameters, times) in [
+        (
+            "",
+            [r#""1970-01-01T00:00:01Z""#, r#""1970-01-01T00:00:02Z""#],
+        ),
+        ("&epoch=ms", ["1000", "2000"]),
+        ("&epoch=s", ["1", "2"]),
+        (
+            "&epoch=ms&time_format=rfc3339",
+            [r#""1970-01-01T00:00:01Z""#, r#""1970-01-01T00:00:02Z""#],
+        ),
+    ] {
+        let [first, second] = times;
+        let path = format!(
+            "/query?db=d{parameters}&q={}",
+            encoded("select host, v from cpu")
+        );
+        let answer = server.send("GET", &path, &[], "").await;
+        assert_eq!(
+            answer.text(),
+            format!(
+                r#"{{"results":[{{"statement_id":0,"series":[{{{columns},"values":[[{first},"a",1],[{second},"b",2]]}}]}}]}}{}"#,
+                "\n"
+            )
+        );
+    }
+    let path = format!(
+        "/query?db=d&q={}",
+        encoded("select v from cpu group by host")
+    );
+    let csv = server
+        .send("GET", &path, &[("accept", "application/csv")], "")
+        .await;
+    assert_eq!(
+        csv.text(),
+        "name,tags,time,v\ncpu,host=a,1000000000,1\ncpu,host=b,2000000000,2\n"
+    );
+}
+
+#[tokio::test]
+async fn parameters_stand_for_values_in_a_statement() {
+    let server = Server::filled().await;
+    let statement = "select v from cpu where host = $host and v < $most and time < $until";
+    let params = r#"{"host":"b","most":2.5,"until":3000000000}"#;
+    let path = format!(
+        "/query?db=d&q={}&params={}",
+        encoded(statement),
+        encoded(params)
+    );
+    let answer = server.send("POST", &path, &[], "").await;
+    assert!(
+        answer
+            .text()
+            .contains(r#""values":[["1970-01-01T00:00:02Z",2]]"#),
+        "{}",
+        answer.text()
+    );
+    let params = r#"{"host":{"regex":"a"},"wide":{"duration":"1m"},"what":{"identifier":"v"}}"#;
+    let statement =
+        "select max($what) from cpu where host =~ $host and time < 1m group by time($wide)";
+    let path = format!(
+        "/query?db=d&q={}&params={}",
+        encoded(statement),
+        encoded(params)
+    );
+    let answer = server.send("POST", &path, &[], "").await;
+    assert!(
+        answer
+            .text()
+            .contains(r#""values":[["1970-01-01T00:00:00Z",1]]"#),
+        "{}",
+        answer.text()
+    );
+    let missing = format!(
+        "/query?db=d&q={}",
+        encoded("select v from cpu where v = $nobody")
+    );
+    let answer = server.send("POST", &missing, &[], "").await;
+    assert_eq!(answer.status, 400, "{}", answer.text());
+    assert!(
+        answer
+            .text()
+            .contains("error parsing query: missing parameter: nobody"),
+        "{}",
+        answer.text()
+    );
+}
+
+/// InfluxDB 1.6.7 answered the same to the same statement.
+#[tokio::test]
+async fn select_into_writes_rows_and_says_how_many() {
+    let server = Server::filled().await;
+    let written = |rows: u32| {
+        format!(
+            r#""series":[{{"name":"result","columns":["time","written"],"values":[["1970-01-01T00:00:00Z",{rows}]]}}]"#
+        )
+    };
+    assert_eq!(
+        server
+            .result("select v into copy from cpu group by *")
+            .await,
+        written(2)
+    );
+    let copy = server.result("select * from copy").await;
+    assert_eq!(
+        copy,
+        r#""series":[{"name":"copy","columns":["time","host","region","v"],"values":[["1970-01-01T00:00:01Z","a","eu",1],["1970-01-01T00:00:02Z","b","us",2]]}]"#
+    );
+    let keys = server.result("show tag keys from copy").await;
+    assert!(keys.contains("host") && keys.contains("region"), "{keys}");
+    // A tag that is selected and not grouped by is a field.
+    assert_eq!(
+        server.result("select host, v into flat from cpu").await,
+        written(2)
+    );
+    assert_eq!(server.result("show tag keys from flat").await, "");
+    assert!(
+        server
+            .result("show field keys from flat")
+            .await
+            .contains(r#"["host","string"]"#)
+    );
+    // Each to its own name, in another policy.
+    server
+        .ask("create retention policy other on d duration inf replication 1")
+        .await;
+    let all = "select * into other.:MEASUREMENT from /cpu|disk/ group by *";
+    assert_eq!(server.result(all).await, written(3));
+    let moved = server.result("select total from other.disk").await;
+    assert!(moved.contains("[[\"1970-01-01T00:00:04Z\",9]]"), "{moved}");
+    let unknown = server.result("select v into nowhere..copy from cpu").await;
+    assert_eq!(unknown, r#""error":"database not found: nowhere""#);
+    let path = format!("/query?db=d&q={}", encoded("select v into again from cpu"));
+    let warned = server.send("GET", &path, &[], "").await;
+    assert!(
+        warned.text().contains("deprecated use of 'SELECT v INTO"),
+        "{}",
+        warned.text()
+    );
+}

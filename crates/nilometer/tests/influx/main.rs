@@ -1,0 +1,12 @@
+//! The `InfluxDB` surface with its language, over a store in memory and without SQL.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "what fails to unwrap fails the test, with the line"
+)]
+
+mod answers;
+mod changes;
+mod lists;
+mod status;
+mod support;

@@ -1,0 +1,46 @@
+//! Addresses beside `/query` and `/write` that clients ask.
+
+use serde_json::Value;
+
+use crate::support::Server;
+
+#[tokio::test]
+async fn a_client_that_asks_whether_the_server_is_there_is_told_as_by_influxdb() {
+    let server = Server::filled().await;
+    for (method, path, status, body) in [
+        ("GET", "/ping", 204, ""),
+        ("HEAD", "/ping", 204, ""),
+        ("GET", "/ping?verbose=false", 204, ""),
+        ("GET", "/status", 204, ""),
+        ("HEAD", "/status", 204, ""),
+        (
+            "POST",
+            "/api/v2/query?org=o",
+            403,
+            "{\"error\":\"Flux query service disabled. Verify flux-enabled=true in the [http] section of the InfluxDB config.\"}\n",
+        ),
+    ] {
+        let answer = server.send(method, path, &[], "").await;
+        assert_eq!((answer.status, answer.text()), (status, body), "{path}");
+        assert!(answer.header("x-influxdb-version").starts_with("1."));
+        assert_eq!(answer.header("x-influxdb-build"), "OSS");
+        assert_eq!(answer.header("request-id"), answer.header("x-request-id"));
+    }
+    let answer = server
+        .send("GET", "/ping", &[("request-id", "mine")], "")
+        .await;
+    assert_eq!(answer.header("x-request-id"), "mine");
+}
+
+#[tokio::test]
+async fn variables_have_one_object_for_each_statistic() {
+    let server = Server::filled().await;
+    let answer = server.send("GET", "/debug/vars", &[], "").await;
+    let vars: Value = serde_json::from_slice(&answer.body).unwrap();
+    let database = &vars["database:d"];
+    assert_eq!(database["name"], "database");
+    assert_eq!(database["tags"]["database"], "d");
+    assert_eq!(database["values"]["numMeasurements"], 4);
+    assert_eq!(database["values"]["numSeries"], 5);
+    assert_eq!(vars["write"]["values"]["pointReq"], 5);
+}

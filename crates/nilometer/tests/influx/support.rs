@@ -1,0 +1,117 @@
+//! A server in memory, and how it is asked.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use axum::Router;
+use axum::body::Body;
+use axum::http::{HeaderMap, Request};
+use http_body_util::BodyExt;
+use nilometer_engine::disk::MemoryDisk;
+use nilometer_engine::{Engine, Options, SystemClock};
+use nilometer_http::{Http, HttpConfig, Routes, router};
+use nilometer_influx::Influx;
+use nilometer_service::{Service, ServiceOptions};
+use tower::ServiceExt;
+
+pub(crate) struct Server {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) service: Arc<Service>,
+    router: Router,
+}
+
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Answer {
+    pub(crate) fn text(&self) -> &str {
+        std::str::from_utf8(&self.body).unwrap()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> &str {
+        let value = self.headers.get(name);
+        value.map_or("", |value| value.to_str().unwrap())
+    }
+}
+
+/// A text as a part of an address.
+pub(crate) fn encoded(text: &str) -> String {
+    form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+impl Server {
+    pub(crate) fn new() -> Self {
+        Self::with(ServiceOptions::default())
+    }
+
+    pub(crate) fn with(options: ServiceOptions) -> Self {
+        let (disk, clock) = (Arc::new(MemoryDisk::default()), Arc::new(SystemClock));
+        let engine = Engine::open(disk, clock, Path::new("/data"), Options::default()).unwrap();
+        let engine = Arc::new(engine);
+        let languages = nilometer::languages(&engine, &options.query).unwrap();
+        let service = Service::new(Arc::clone(&engine), languages, options).unwrap();
+        let http = Http::new(Arc::clone(&service), HttpConfig::default());
+        let surfaces: [Box<dyn Routes>; 1] = [Box::new(Influx)];
+        Self {
+            engine,
+            service,
+            router: router(&http, &surfaces),
+        }
+    }
+
+    /// With the database `d` and rows of four measurements.
+    pub(crate) async fn filled() -> Self {
+        let server = Self::new();
+        server.engine.create_database("d").unwrap();
+        let lines = "cpu,host=a,region=eu v=1,n=2i 1000000000\n\
+            cpu,host=b,region=us v=2,s=\"x\" 2000000000\n\
+            mem,host=a free=5i,ok=true 3000000000\n\
+            disk total=9 4000000000\n\
+            odd\\ name,t\\=2=x\\ y f=1 5000000000\n";
+        let answer = server.send("POST", "/write?db=d", &[], lines).await;
+        assert_eq!(answer.status, 204, "{}", answer.text());
+        server
+    }
+
+    pub(crate) async fn send(
+        &self,
+        method: &str,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Body>,
+    ) -> Answer {
+        let mut request = Request::builder().method(method).uri(path);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(body.into()).unwrap();
+        let response = self.router.clone().oneshot(request).await.unwrap();
+        let (head, body) = response.into_parts();
+        Answer {
+            status: head.status.as_u16(),
+            headers: head.headers,
+            body: body.collect().await.unwrap().to_bytes().to_vec(),
+        }
+    }
+
+    /// Statements to the database `d`, by POST.
+    pub(crate) async fn ask(&self, statements: &str) -> String {
+        let path = format!("/query?db=d&q={}", encoded(statements));
+        let answer = self.send("POST", &path, &[], "").await;
+        answer.text().trim_end().to_owned()
+    }
+
+    /// What stands between the brackets of one result after its number.
+    pub(crate) async fn result(&self, statement: &str) -> String {
+        let answer = self.ask(statement).await;
+        let inner = answer
+            .strip_prefix("{\"results\":[{\"statement_id\":0")
+            .and_then(|rest| rest.strip_suffix("}]}"));
+        let inner = inner.unwrap_or_else(|| panic!("{statement}: {answer}"));
+        inner.trim_start_matches(',').to_owned()
+    }
+}

@@ -1,0 +1,693 @@
+#!/usr/bin/env python3
+"""Compares the answers of two servers that speak InfluxDB 1's HTTP API: ours and a reference.
+
+Both get the same lines and the same statements, hand-written and seeded random ones. Their JSON is compared: floats to
+1e-12 of their size, everything else exactly, order included. A difference is either explained (EXPLAINED below, with its
+reason) or printed, and then the exit code is 1.
+
+    python3 scripts/compare-influxdb.py --ours http://127.0.0.1:8086 --theirs http://127.0.0.1:18086 --random 2000
+
+The reference is meant to be InfluxDB 1.6.7 as Debian has it. Databases named "compare..." are dropped and made on both.
+Standard library only.
+"""
+
+import argparse
+import json
+import random
+import re
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+DB = "compare"
+T0 = 1577836800  # 2020-01-01T00:00:00Z, a Wednesday
+
+
+# --- talking -------------------------------------------------------------------------------------------------------
+
+
+def post(url, path, params, body=b"", method="POST"):
+    target = url + path + "?" + urllib.parse.urlencode(params)
+    request = urllib.request.Request(target, data=body if method == "POST" else None, method=method)
+    try:
+        with urllib.request.urlopen(request, timeout=60) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        return error.code, error.read().decode()
+
+
+def ask(url, statement, extra=None, method="POST"):
+    params = {"db": DB, "q": statement}
+    params.update(extra or {})
+    return post(url, "/query", params, method=method)
+
+
+# --- comparing -----------------------------------------------------------------------------------------------------
+
+
+class Number(str):
+    """A number as it was written."""
+
+
+def documents(text):
+    """The JSON documents of a body; those of a chunked answer stand one after the other."""
+    decoder = json.JSONDecoder(
+        parse_int=Number, parse_float=Number, object_pairs_hook=lambda pairs: ("object", pairs)
+    )
+    found, at = [], 0
+    while at < len(text):
+        if text[at].isspace():
+            at += 1
+            continue
+        value, at = decoder.raw_decode(text, at)
+        found.append(value)
+    return found
+
+
+def same_number(one, other):
+    if one == other:
+        return True
+    x, y = float(one), float(other)
+    is_whole = not any(char in one + other for char in ".eE")
+    if is_whole and abs(x) < 2**53 and abs(y) < 2**53:
+        return False
+    return abs(x - y) <= 1e-12 * max(abs(x), abs(y))
+
+
+def same(one, other):
+    if isinstance(one, Number) or isinstance(other, Number):
+        return isinstance(one, Number) and isinstance(other, Number) and same_number(one, other)
+    if isinstance(one, (list, tuple)):
+        return (
+            type(one) is type(other)
+            and len(one) == len(other)
+            and all(same(x, y) for x, y in zip(one, other))
+        )
+    return type(one) is type(other) and one == other
+
+
+def same_answers(ours, theirs):
+    if ours[0] != theirs[0]:
+        return False
+    if ours[1] == theirs[1]:
+        return True
+    try:
+        return same(documents(ours[1]), documents(theirs[1]))
+    except ValueError:
+        return False
+
+
+# --- what differs, and why -----------------------------------------------------------------------------------------
+
+# (what the statement looks like, what the two answers look like together, why). Where 1.6.7 and 1.12 differ, 1.12 wins.
+EXPLAINED = [
+    (
+        r"(?i)^show retention policies",
+        r"futureWriteLimit",
+        "1.12 shows the limits of writes in two more columns",
+    ),
+    (r"(?i)^show queries", r"", "times and numbers of statements differ; 1.12 has a column `user`"),
+    (r"(?i)^show (diagnostics|stats|shards|shard groups)", r"", "each server's own"),
+    (
+        r"(?i)^explain",
+        r"",
+        "the plan is the server's own",
+    ),
+    (
+        r"(?i)^create (user|subscription|continuous query)",
+        r"not supported",
+        "not supported yet, and said so",
+    ),
+    (
+        r";",
+        r"not executed",
+        "1.6.7 puts the error of a failed statement and what was not executed after it into one result; since 1.7 each "
+        "statement has its own",
+    ),
+    (
+        r"(?i)^drop series|^delete",
+        r"shard \d+: fields not supported",
+        "1.6.7 names the shard; there is none here, and the rest of the text is the same",
+    ),
+    (
+        r"(?i)^drop shard",
+        r"not supported",
+        "not supported, and said so",
+    ),
+    (
+        r"(?i)^drop (user u|subscription s) ?",
+        r"not found",
+        "the statement that makes it is not supported yet",
+    ),
+    (
+        r"(?i)^show tag values from cpu with key = host$",
+        r'"d"',
+        "1.6.7 goes on listing values of tags whose series were deleted",
+    ),
+    (
+        r"(?i)^show series.*time.*(limit|offset)",
+        r"",
+        "with a condition on time 1.6.7 counts LIMIT and OFFSET anew for parts of the list",
+    ),
+    (
+        r"(?i)^drop retention policy",
+        r"default schema",
+        "the default policy cannot be dropped: make another one the default first",
+    ),
+]
+
+
+def explanation(statement, ours, theirs):
+    both = ours[1] + theirs[1]
+    for pattern, answers, why in EXPLAINED:
+        if re.search(pattern, statement) and re.search(answers, both):
+            return why
+    return None
+
+
+# --- rows ----------------------------------------------------------------------------------------------------------
+
+
+def lines():
+    """Rows with what makes answers differ: absent tags, absent fields, negative numbers, equal values, gaps."""
+    rng = random.Random(1)
+    out = []
+    for step in range(240):
+        at = T0 + step * 30
+        for host, region in [("a", "eu"), ("b", "eu"), ("c", "us"), ("d", None)]:
+            if rng.random() < 0.15:
+                continue
+            tags = "host=%s" % host + (",region=%s" % region if region else "")
+            fields = ["usage=%r" % round(rng.uniform(-5, 100), 2)]
+            if rng.random() < 0.8:
+                fields.append("n=%di" % rng.randint(-20, 20))
+            if rng.random() < 0.3:
+                fields.append('s="%s"' % rng.choice(["x", "y z", 'q"uote', "lt<gt>&"]).replace('"', '\\"'))
+            if rng.random() < 0.4:
+                fields.append("ok=%s" % rng.choice(["true", "false"]))
+            out.append("cpu,%s %s %d000000000" % (tags, ",".join(fields), at))
+    for step in range(60):
+        at = T0 + step * 120 + 7
+        out.append("mem,host=%s free=%di,total=100i %d000000000" % (rng.choice("abc"), rng.randint(0, 100), at))
+    for step in range(20):
+        out.append("disk used=%r %d000000000" % (rng.choice([0.5, 1.5, 2.0, 2.0, -0.25]), T0 + step * 600))
+    for step, text in enumerate(["one", "two", "two", "three"]):
+        out.append('log,app=web,level=info text="%s",code=%di %d000000000' % (text, 200 + step, T0 + step))
+    out.append("odd\\ name,ta\\ g=v\\,1,t\\=2=x\\ y fi\\ eld=1,f2=2i %d000000000" % T0)
+    out.append("sparse,k=v a=1 %d000000000" % T0)
+    out.append("sparse,k=v b=2 %d000000000" % (T0 + 60))
+    out.append("sparse,k=v a=3,b=4 %d000000000" % (T0 + 86400 * 3))
+    return "\n".join(out)
+
+
+# --- statements ----------------------------------------------------------------------------------------------------
+
+SHOW = """
+show databases
+show measurements
+show measurements limit 2
+show measurements limit 2 offset 1
+show measurements offset 3
+show measurements with measurement = cpu
+show measurements with measurement = "odd name"
+show measurements with measurement =~ /c.*|m/
+show measurements with measurement =~ /nope/
+show measurements where host = 'a'
+show measurements where host != 'a'
+show measurements where host =~ /a|b/
+show measurements where host !~ /a|b/
+show measurements where host = ''
+show measurements where nope = 'x'
+show measurements where nope != 'x'
+show measurements where host = 'a' and region = 'eu'
+show measurements where host = 'a' or app = 'web'
+show measurements where usage = 1
+show measurements where time > 0
+show tag keys
+show tag keys from cpu
+show tag keys from /c|m/
+show tag keys from nope
+show tag keys limit 1
+show tag keys limit 1 offset 1
+show tag keys where host = 'd'
+show tag keys where host = 'nope'
+show tag keys where time > '2020-01-01T00:00:00Z'
+show tag keys where time > '2030-01-01T00:00:00Z'
+show tag keys where time < '2000-01-01T00:00:00Z'
+show tag keys from "autogen".cpu
+show tag values with key = host
+show tag values with key = "host" limit 2
+show tag values with key = "host" limit 2 offset 1
+show tag values with key in (host, region, app)
+show tag values with key =~ /.*/
+show tag values with key !~ /h.*/
+show tag values with key != host
+show tag values with key = nope
+show tag values from cpu with key = host where region = 'eu'
+show tag values from cpu with key = host where region = ''
+show tag values from cpu with key = host where region != ''
+show tag values from cpu with key = host where region =~ /e./ or host = 'd'
+show tag values from cpu with key = host where usage > 3
+show tag values from cpu with key = host where n = 3
+show tag values from /cpu|mem/ with key = host
+show tag values with key = host where time > '2020-01-01T00:30:00Z'
+show tag values with key = host where time > '2030-01-01T00:00:00Z'
+show series
+show series limit 3
+show series limit 3 offset 2
+show series from cpu
+show series from cpu, mem
+show series from /m/
+show series from nope
+show series where host = 'a'
+show series where host = 'a' and region = 'eu'
+show series where host = 'a' or host = 'b'
+show series where host != 'a'
+show series where host = ''
+show series where host != ''
+show series where host =~ /[ab]/
+show series where host !~ /[ab]/
+show series where nope = ''
+show series where nope = 'x'
+show series where host = region
+show series where host = 5
+show series where usage > 1
+show series where usage = 1
+show series where true
+show series where (host = 'a') and (region = 'eu' or region = 'us')
+show series where time > '2020-01-01T00:00:00Z'
+show series where time > '2030-01-01T00:00:00Z'
+show field keys
+show field keys from cpu
+show field keys from cpu limit 2
+show field keys from cpu limit 2 offset 1
+show field keys from /cpu|mem/
+show field keys from nope
+show series cardinality
+show series exact cardinality
+show series exact cardinality from cpu
+show series cardinality from cpu
+show series exact cardinality where host = 'a'
+show measurement cardinality
+show measurement exact cardinality
+show tag key cardinality
+show tag key exact cardinality
+show tag key exact cardinality from cpu
+show tag values cardinality with key = host
+show tag values exact cardinality with key = host
+show tag values exact cardinality with key in (host, region)
+show field key cardinality
+show field key exact cardinality
+show field key exact cardinality from cpu
+show retention policies
+show retention policies on compare
+show retention policies on nope
+show measurements on nope
+show tag keys on nope
+show tag values on nope with key = host
+show series on nope
+show field keys on nope
+show series cardinality on nope
+show series exact cardinality on nope
+show continuous queries
+show users
+show grants for nobody
+show subscriptions
+show queries
+show diagnostics
+show databases; show measurements limit 1
+show measurements limit 1; show nope
+;
+show
+select
+""".strip().splitlines()
+
+# Each of these may change something; they run in this order, at the end, on a database of their own.
+CHANGES = """
+create database compare2
+create database compare2
+create database compare2 with duration 3d replication 1 shard duration 1d name foo
+create database compare3 with duration 3d replication 1 shard duration 1d name foo
+show retention policies on compare3
+create database compare3 with duration 3d replication 1 shard duration 1d name foo
+create database compare3 with duration 4d name foo
+create database compare3
+create retention policy r1 on compare2 duration 30d replication 2 default
+create retention policy r1 on compare2 duration 30d replication 2 default
+create retention policy r1 on compare2 duration 31d replication 2 default
+create retention policy r2 on compare2 duration 1m replication 1
+create retention policy r2 on compare2 duration 1h replication 1 shard duration 2h
+create retention policy r2 on compare2 duration 400d replication 1
+create retention policy r on nope duration 1h replication 1
+alter retention policy r1 on compare2 duration 1h shard duration 1h
+alter retention policy nope on compare2 duration 1d
+alter retention policy r1 on nope duration 1d
+alter retention policy r1 on compare2 duration 1m
+alter retention policy r1 on compare2 duration 2h shard duration 3h
+alter retention policy r2 on compare2 duration 0s
+alter retention policy r2 on compare2 default
+alter retention policy autogen on compare2 default
+drop retention policy r1 on compare2
+drop retention policy nope on compare2
+drop retention policy r on nope
+drop database nope
+drop measurement nope
+drop series from nope
+drop series where host = 'nope'
+drop series where time > 0
+drop series from cpu where usage > 1
+delete from nope
+delete where usage > 1
+delete from cpu where time > 'foo'
+delete from cpu where host = 'd' and time < '2020-01-01T00:10:00Z'
+show series from cpu
+show tag values from cpu with key = host
+delete from cpu where host = 'd'
+show series from cpu
+show tag values from cpu with key = host
+show measurements
+drop series from mem where host = 'a'
+show series from mem
+drop series where region = 'us' or host = 'b'
+show series
+delete where time < '2020-01-01T01:00:00Z'
+show series
+show measurements
+drop measurement disk
+show measurements
+show field keys
+delete from /m.*/
+show measurements
+delete
+kill query 999999
+drop shard 999999
+drop user nobody
+set password for nobody = 'x'
+grant read on compare to nobody
+grant all to nobody
+revoke all from nobody
+revoke read on compare from nobody
+create continuous query c on nope begin select mean(v) into x from cpu group by time(1m) end
+create continuous query c on compare begin select mean(usage) into x from cpu group by time(1m) end
+drop continuous query c on compare
+create user u with password 'p'
+drop user u
+create subscription s on compare.autogen destinations all 'udp://127.0.0.1:9'
+drop subscription s on compare.autogen
+drop subscription nope on compare.autogen
+drop database compare2
+drop database compare3
+""".strip().splitlines()
+
+SELECTS = """
+select * from cpu limit 3
+select usage from cpu limit 3
+select usage, host from cpu limit 3
+select host from cpu
+select * from cpu where host = 'a' limit 2
+select usage from cpu where host = 'a' order by time desc limit 2
+select usage from cpu group by host limit 1
+select usage from cpu group by * limit 1
+select usage from cpu group by * limit 1 slimit 1 soffset 1
+select * from /c.*|mem/ limit 2
+select usage from cpu, mem limit 2
+select mean(usage) from cpu
+select mean(usage) from cpu group by host
+select mean(usage) from cpu where time >= '2020-01-01T00:00:00Z' and time < '2020-01-01T01:00:00Z' group by time(10m)
+select mean(usage) from cpu where time >= '2020-01-01T00:00:00Z' and time < '2020-01-01T01:00:00Z' group by time(10m), host
+select mean(usage) from cpu where time >= '2020-01-01T00:00:00Z' and time < '2020-01-01T01:00:00Z' group by time(7m, 2m) fill(none)
+select count(*) from cpu
+select count(usage), max(n), min(n), sum(n) from cpu
+select max(usage) from cpu
+select max(usage), host from cpu
+select first(usage), last(n) from cpu
+select first(usage) from cpu group by region
+select last(*) from cpu
+select top(usage, 3) from cpu
+select bottom(usage, 3), host from cpu
+select top(usage, host, 2) from cpu
+select percentile(usage, 90) from cpu group by host
+select distinct(s) from cpu
+select count(distinct(s)) from cpu
+select mode(n) from cpu
+select median(usage) from cpu
+select spread(usage), stddev(usage) from cpu
+select integral(usage) from cpu where host = 'a'
+select derivative(usage) from cpu where host = 'a' limit 3
+select non_negative_derivative(mean(usage), 1m) from cpu where time >= '2020-01-01T00:00:00Z' and time < '2020-01-01T01:00:00Z' group by time(10m)
+select difference(n) from cpu where host = 'a' limit 3
+select moving_average(usage, 3) from cpu where host = 'a' limit 3
+select cumulative_sum(n) from cpu where host = 'a' limit 3
+select elapsed(n, 1s) from cpu where host = 'a' limit 3
+select usage + n, usage / 0, n / 2, n % 3 from cpu limit 3
+select abs(usage), ceil(usage), floor(usage), round(usage), sqrt(usage) from cpu limit 3
+select mean(m) from (select mean(usage) as m from cpu where time >= '2020-01-01T00:00:00Z' and time < '2020-01-01T01:00:00Z' group by time(10m), host) group by host
+select used from disk where used = 2.0
+select used from disk where used > 1.6 or used < 0
+select text from log where text =~ /tw/
+select * from "odd name"
+select "fi eld" from "odd name" where "ta g" = 'v,1'
+select a, b from sparse
+select mean(a), mean(b) from sparse where time >= '2020-01-01T00:00:00Z' and time < '2020-01-05T00:00:00Z' group by time(1d) fill(0)
+select mean(a) from sparse where time >= '2020-01-01T00:00:00Z' and time < '2020-01-05T00:00:00Z' group by time(1d) fill(linear)
+select mean(a) from sparse where time >= '2020-01-01T00:00:00Z' and time < '2020-01-05T00:00:00Z' group by time(1d) fill(previous)
+select mean(a) from sparse where time >= '2020-01-01T00:00:00Z' and time < '2020-01-05T00:00:00Z' group by time(1d) tz('Europe/Berlin')
+select nope from cpu
+select usage from nope
+select usage from cpu where nope = 'x'
+select mean(s) from cpu
+select usage, mean(usage) from cpu
+select max(usage), usage, host from cpu group by region
+select count(usage) from cpu group by time(30m)
+select usage::integer from cpu limit 2
+select host::tag, usage::field from cpu limit 2
+select *::tag from cpu limit 2
+select *::field from cpu limit 2
+select /u/ from cpu limit 2
+select mean(/u|n/) from cpu
+select usage from nope..cpu
+select sample(usage, 2) from nope
+select usage as u, n as u from cpu limit 1
+select mean(usage) from cpu group by nope
+select time, usage from cpu limit 2
+select usage from cpu where time = 1577836800000000000
+select usage from cpu where time > now()
+select count(usage) from cpu where ok = true
+select count(usage) from cpu where ok = false and n > 0
+select usage from cpu order by host
+select mean(usage) from cpu where time > now() - 1h group by time(10m)
+""".strip().splitlines()
+
+RANGE = "time >= '2020-01-01T00:00:00Z' and time < '2020-01-01T02:00:00Z'"
+
+
+def random_select(rng):
+    field = lambda: rng.choice(["usage", "usage", "n", "n", "s", "ok"])
+    number = lambda: rng.choice(["usage", "n"])
+    is_grouped = rng.random() < 0.6
+    conditions = []
+    if rng.random() < 0.7 or is_grouped:
+        start = rng.randrange(0, 7000)
+        stop = start + rng.randrange(1, 7200)
+        conditions.append(
+            "time %s %d000000000 and time %s %ds"
+            % (rng.choice([">", ">="]), T0 + start, rng.choice(["<", "<="]), T0 + stop)
+        )
+    if rng.random() < 0.4:
+        conditions.append(
+            rng.choice(
+                [
+                    "host = 'a'",
+                    "host != 'b'",
+                    "host =~ /[bc]/",
+                    "host !~ /a/",
+                    "region = ''",
+                    "region = 'eu'",
+                    "(host = 'a' or host = 'c')",
+                    "region != ''",
+                ]
+            )
+        )
+    if rng.random() < 0.25:
+        conditions.append(
+            rng.choice(["usage > 50", "n < 0", "n >= 3", "s = 'x'", "ok = true", "usage + n > 60", "n != 4", "s =~ /y/"])
+        )
+    if is_grouped:
+        aggregate = lambda: rng.choice(
+            ["mean(%s)", "sum(%s)", "stddev(%s)", "spread(%s)", "median(%s)", "max(%s)", "min(%s)", "integral(%s)"]
+        ) % number() if rng.random() < 0.6 else rng.choice(
+            ["count(%s)", "first(%s)", "last(%s)", "mode(%s)"]
+        ) % field()
+        kind = rng.random()
+        if kind < 0.65:
+            fields = ", ".join(aggregate() for _ in range(rng.choice([1, 1, 1, 2, 3])))
+        elif kind < 0.8:
+            fields = rng.choice(
+                ["derivative(mean(%s), 1m)", "difference(max(%s))", "cumulative_sum(sum(%s))", "moving_average(mean(%s), 2)", "non_negative_difference(last(%s))"]
+            ) % number()
+        else:
+            fields = "%s %s %s" % (aggregate(), rng.choice("+-*/"), rng.choice([aggregate(), "2", "0.5", "0"]))
+    else:
+        kind = rng.random()
+        if kind < 0.4:
+            fields = ", ".join(sorted({field() for _ in range(rng.choice([1, 2, 3]))}))
+        elif kind < 0.5:
+            fields = "*"
+        elif kind < 0.7:
+            fields = "%s %s %s" % (number(), rng.choice("+-*/"), rng.choice([number(), "2", "0", "1.5"]))
+        elif kind < 0.8:
+            fields = rng.choice(["abs(%s)", "floor(%s)", "difference(%s)", "cumulative_sum(%s)", "derivative(%s, 10s)", "elapsed(%s, 1s)", "sqrt(%s)", "moving_average(%s, 3)"]) % number()
+        else:
+            fields = rng.choice(["max(%s)", "min(%s)", "first(%s)", "last(%s)", "percentile(%s, 75)", "top(%s, 3)", "bottom(%s, 2)", "mean(%s)", "distinct(%s)", "max(%s), host"]) % number()
+    text = "select %s from %s" % (fields, rng.choice(["cpu", "cpu", "cpu", "/cp./"]))
+    if conditions:
+        text += " where " + " and ".join(conditions)
+    groups = []
+    if is_grouped:
+        groups.append(rng.choice(["time(1m)", "time(5m)", "time(7m)", "time(10m, 3m)", "time(1h)", "time(30s)"]))
+    if rng.random() < 0.4:
+        groups.append(rng.choice(["host", "region", "host, region", "*", "/re/"]))
+    if groups:
+        text += " group by " + ", ".join(groups)
+    if is_grouped and rng.random() < 0.5:
+        text += " fill(%s)" % rng.choice(["null", "none", "previous", "linear", "0", "-1.5"])
+    if rng.random() < 0.3:
+        text += " order by time %s" % rng.choice(["asc", "desc"])
+    if rng.random() < 0.4:
+        text += " limit %d" % rng.randint(1, 12)
+        if rng.random() < 0.4:
+            text += " offset %d" % rng.randint(1, 5)
+    if groups and rng.random() < 0.2:
+        text += " slimit %d" % rng.randint(1, 3)
+        if rng.random() < 0.4:
+            text += " soffset %d" % rng.randint(0, 2)
+    if is_grouped and rng.random() < 0.1:
+        text += " tz('Europe/Berlin')"
+    if rng.random() < 0.12:
+        inner = "select mean(usage) as m, max(n) as x from cpu where %s group by time(5m), host" % RANGE
+        text = rng.choice(
+            [
+                "select mean(m) from (%s)",
+                "select m * 2 from (%s) limit 5",
+                "select max(x) from (%s) group by host",
+                "select count(m) from (%s) where m > 40 group by host",
+                "select sum(x) from (%s) where %s group by time(20m)",
+            ]
+        )
+        text = text % ((inner, RANGE) if text.count("%s") == 2 else inner)
+    return text
+
+
+def random_show(rng):
+    source = rng.choice(["", "", " from cpu", " from mem", " from /c|m/", " from cpu, log"])
+    condition = rng.choice(
+        ["", "", " where host = 'a'", " where host != 'a'", " where region = ''", " where host =~ /a|c/", " where region !~ /e/",
+         " where host = 'a' or region = 'us'", " where host = 'a' and region = 'eu'", " where (host = 'd' or host = 'a') and region != 'us'",
+         " where time > '2020-01-01T00:00:00Z'", " where time < '2020-01-01T00:00:00Z' and host = 'a'"]
+    )
+    window = rng.choice(["", "", " limit 1", " limit 2", " limit 2 offset 1", " offset 1", " limit 10 offset 2"])
+    kind = rng.randrange(5)
+    if kind == 0:
+        return "show series" + source + condition + window
+    if kind == 1:
+        return "show tag keys" + source + condition + window
+    if kind == 2:
+        keys = rng.choice(["= host", "!= host", "=~ /o/", "!~ /o/", "in (host, region)", "in (app, nope)"])
+        return "show tag values" + source + " with key " + keys + condition + window
+    if kind == 3:
+        return "show field keys" + source + window
+    if "time" in condition:
+        condition = ""
+    return "show measurements" + condition + window
+
+
+# --- all of it -----------------------------------------------------------------------------------------------------
+
+
+class Tally:
+    def __init__(self, arguments):
+        self.arguments = arguments
+        self.compared = 0
+        self.explained = {}
+        self.different = []
+
+    def compare(self, statement, extra=None, method="POST"):
+        ours = ask(self.arguments.ours, statement, extra, method)
+        theirs = ask(self.arguments.theirs, statement, extra, method)
+        self.compared += 1
+        if same_answers(ours, theirs):
+            return
+        why = explanation(statement, ours, theirs)
+        if why:
+            self.explained[why] = self.explained.get(why, 0) + 1
+            return
+        shown = statement + ("" if not extra else "   " + json.dumps(extra))
+        self.different.append((shown, ours, theirs))
+        if len(self.different) <= self.arguments.show:
+            print("DIFFERENT: %s\n   ours:   %d %s\n   theirs: %d %s" % (
+                shown, ours[0], ours[1].strip()[: self.arguments.width],
+                theirs[0], theirs[1].strip()[: self.arguments.width]))
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--ours", required=True)
+    parser.add_argument("--theirs", required=True)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--random", type=int, default=500, help="random statements of each kind")
+    parser.add_argument("--only", choices=["show", "select", "changes"], help="one part")
+    parser.add_argument("--show", type=int, default=50, help="differences to print")
+    parser.add_argument("--width", type=int, default=600, help="bytes of an answer to print")
+    parser.add_argument("--findings", help="a file for the statements that differ, a line each")
+    arguments = parser.parse_args()
+
+    for url in (arguments.ours, arguments.theirs):
+        for name in (DB, "compare2", "compare3"):
+            ask(url, 'drop database "%s"' % name)
+        ask(url, 'create database "%s"' % DB)
+        status, body = post(url, "/write", {"db": DB}, lines().encode())
+        if status != 204:
+            sys.exit("%s refused the lines: %s %s" % (url, status, body))
+
+    tally, begun = Tally(arguments), time.monotonic()
+    is_wanted = lambda part: arguments.only in (None, part)
+    # Names that only one of the two servers has would differ in every list of them.
+    here = [statement for statement in SHOW if statement != "show databases"]
+    if is_wanted("show"):
+        for statement in here:
+            tally.compare(statement)
+        for statement in here[:40]:
+            tally.compare(statement, {"pretty": "true"}, "GET")
+        rng = random.Random(arguments.seed)
+        for _ in range(arguments.random):
+            tally.compare(random_show(rng))
+    if is_wanted("select"):
+        for statement in SELECTS:
+            tally.compare(statement)
+        for epoch in ["n", "ns", "u", "ms", "s", "m", "h", "x"]:
+            tally.compare(SELECTS[0], {"epoch": epoch})
+            tally.compare(SELECTS[0], {"epoch": epoch, "chunked": "true", "chunk_size": "2"})
+        rng = random.Random(arguments.seed)
+        for _ in range(arguments.random):
+            tally.compare(random_select(rng))
+    if is_wanted("changes"):
+        for statement in CHANGES:
+            tally.compare(statement)
+        for statement in CHANGES[:30]:
+            tally.compare(statement, method="GET")
+
+    for why, count in sorted(tally.explained.items()):
+        print("explained, %d: %s" % (count, why))
+    if arguments.findings:
+        with open(arguments.findings, "w") as file:
+            for statement, ours, theirs in tally.different:
+                file.write("%s\n   ours:   %s\n   theirs: %s\n" % (statement, ours[1].strip()[:2000], theirs[1].strip()[:2000]))
+    print("%d statements compared, %d explained, %d different, %.1f s, seed %d" % (
+        tally.compared, sum(tally.explained.values()), len(tally.different), time.monotonic() - begun, arguments.seed))
+    sys.exit(1 if tally.different else 0)
+
+
+if __name__ == "__main__":
+    main()
