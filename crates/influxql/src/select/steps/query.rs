@@ -50,10 +50,54 @@ impl Run<'_> {
             pad_offset(&mut rows, plan.offset);
             return Ok(rows);
         }
-        // A query inside with another order than its groups': InfluxDB reads so many rows of each group, and one more, before
-        // it puts them in that order and counts.
-        let first = (plan.limit > 0).then_some((plan.limit + plan.offset + 1, 0));
-        self.gathered(plan, frame, &symbols.references, first)
+        let is_table = |input: &Input| matches!(input, Input::Table(_));
+        if plan.limit > 0 && plan.inputs.iter().all(is_table) {
+            // InfluxDB reads so many rows of each series, and one more, before it puts them in order and counts.
+            return self.first(
+                plan,
+                frame,
+                &symbols.references,
+                plan.limit + plan.offset + 1,
+            );
+        }
+        self.gathered(plan, frame, &symbols.references, None)
+    }
+
+    /// The first rows of each series of measurements, in order.
+    fn first(
+        &self,
+        plan: &Plan,
+        frame: &Frame,
+        references: &[Reference],
+        count: u64,
+    ) -> Result<Rows, Error> {
+        let mut group = frame.group.clone();
+        for input in &plan.inputs {
+            if let Input::Table(table) = input {
+                let tags = table.schemas.iter().flat_map(|schema| &schema.tags);
+                group.extend(tags.map(|tag| tag.name.clone()));
+            }
+        }
+        group.sort_unstable();
+        group.dedup();
+        let whole = Frame {
+            dimensions: group.clone(),
+            group,
+            ..frame.clone()
+        };
+        let mut rows = self.gathered(plan, &whole, references, Some((count, 0)))?;
+        if plan
+            .inputs
+            .iter()
+            .all(|input| matches!(input, Input::Table(_)))
+        {
+            rows.limit(count, 0);
+        }
+        rows.regroup(&frame.group);
+        if !matches!(plan.inputs.as_slice(), [Input::Nested(_)]) {
+            rows.sort(&frame.dimensions, plan.ascending, (false, &|time| time));
+        }
+        Ok(rows)
     }
 
     /// The rows of all inputs that have a value in one of the fields, in order.
@@ -188,17 +232,7 @@ impl Run<'_> {
             filter(&mut rows, &names, std::slice::from_ref(condition))?;
         }
         rows.columns.truncate(references.len());
-        let mut sets = Sets::default();
-        let numbers: Vec<u32> = rows
-            .sets
-            .keys
-            .iter()
-            .map(|key| sets.number(key.subset(&frame.group)))
-            .collect();
-        for set in &mut rows.set {
-            *set = numbers.get(*set as usize).copied().unwrap_or_default();
-        }
-        rows.sets = sets;
+        rows.regroup(&frame.group);
         // A row counts if one of the values that are asked for is there.
         let fields: Vec<usize> = (0..references.len()).collect();
         let present = |row: usize| {

@@ -138,6 +138,21 @@ impl Rows {
         self.times.get(row).copied().unwrap_or_default()
     }
 
+    /// Gives the rows to the groups of fewer tags.
+    pub(crate) fn regroup(&mut self, keys: &[String]) {
+        let mut sets = Sets::default();
+        let numbers = self
+            .sets
+            .keys
+            .iter()
+            .map(|key| sets.number(key.subset(keys)));
+        let numbers: Vec<u32> = numbers.collect();
+        for set in &mut self.set {
+            *set = numbers.get(*set as usize).copied().unwrap_or_default();
+        }
+        self.sets = sets;
+    }
+
     /// Keeps the rows of these places, in this order.
     pub(crate) fn keep(&mut self, places: &[usize]) {
         self.set = places.iter().map(|row| self.set_of(*row)).collect();
