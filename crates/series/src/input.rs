@@ -15,7 +15,7 @@ use nilometer_engine::{Narrowing, Snapshot};
 use crate::context::Context;
 use crate::error::Error;
 use crate::evaluate::{Name, Resolved, Slots, resolve};
-use crate::query::{Expr, SeriesQuery, Source};
+use crate::query::{Expr, SeriesQuery, Source, TagExpr};
 use crate::value::{Rules, Type};
 
 pub(crate) use chunk::{Chunk, tag_column};
@@ -49,11 +49,12 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// Finds what a query reads. `exprs` are those that are made of its rows; `needs_ties` = rows of one time are told apart.
+    /// Finds what a query reads. `exprs` are those that are made of its rows; `needs_ties` = rows of one time are told apart;
+    /// without `needs_series` no series of a table is found.
     pub(crate) fn plan(
         query: &SeriesQuery,
         exprs: &[&Expr],
-        needs_ties: bool,
+        (needs_ties, needs_series): (bool, bool),
         (snapshot, context): (&Snapshot, &Context),
         run_nested: RunNested<'_>,
     ) -> Result<Self, Error> {
@@ -76,7 +77,9 @@ impl Inputs {
         check_tags(&shape.group, &all, shape.rules)?;
         check_tags(&shape.tags.names(), &all, shape.rules)?;
         for input in &mut all {
-            if let Input::Table(table) = input {
+            if let Input::Table(table) = input
+                && needs_series
+            {
                 table.select(snapshot, &shape.tags, shape.rules)?;
             }
         }
@@ -113,6 +116,7 @@ impl Inputs {
         (first_ns, last_ns): (i64, i64),
         narrowing: &Narrowing,
         limit: Option<usize>,
+        context: &Context,
     ) -> Result<Reading, Error> {
         let mut reading = Reading::default();
         if first_ns > last_ns {
@@ -128,7 +132,8 @@ impl Inputs {
                         (_, narrowing) => narrowing.clone(),
                     };
                     let range = first_ns..=last_ns;
-                    let scan = table.scan(snapshot, range, &narrowing, &self.slots, limit)?;
+                    let scan =
+                        table.scan(snapshot, range, &narrowing, &self.slots, limit, context)?;
                     let units = scan.morsels();
                     reading.rows_estimate += scan.rows_estimate();
                     reading.scans.push(Some(scan));
@@ -179,6 +184,23 @@ impl Inputs {
                 nested.visit(part, reading.range, &self.slots, &mut pass)
             }
             _ => Ok(()),
+        }
+    }
+
+    /// The one table of a query of all of its rows, if it is one.
+    pub(crate) fn only_table(
+        query: &SeriesQuery,
+        snapshot: &Snapshot,
+    ) -> Result<Option<Table>, Error> {
+        let shape = query.shape();
+        match &shape.source {
+            Source::Tables(tables) if shape.tags == TagExpr::All && shape.rows.is_none() => {
+                match tables.as_slice() {
+                    [name] => Table::find(snapshot, name).map(Some),
+                    _ => Ok(None),
+                }
+            }
+            _ => Ok(None),
         }
     }
 

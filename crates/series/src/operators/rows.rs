@@ -45,14 +45,15 @@ pub(super) fn run(
     let shape = query.shape();
     let exprs: Vec<&Expr> = shape.columns.iter().map(|column| &column.expr).collect();
     let is_streamed = shape.order.by == OrderBy::Nothing && !shape.has_neighbours();
-    let inputs = Inputs::plan(query, &exprs, !is_streamed, (snapshot, context), run_nested)?;
+    let needs = (!is_streamed, true);
+    let inputs = Inputs::plan(query, &exprs, needs, (snapshot, context), run_nested)?;
     let narrowing = narrowing(query);
     let (per_group, overall) = (query.bound.per_group, query.bound.overall);
     let is_whole = shape.rows.is_none() && per_group.is_all() && is_streamed;
     let limit = usize::try_from(overall.end()).ok().filter(|_| is_whole);
     let range = (query.bound.first_ns, query.bound.last_ns);
     let limit = limit.filter(|_| !overall.is_all());
-    let reading = inputs.read(snapshot, range, &narrowing, limit)?;
+    let reading = inputs.read(snapshot, range, &narrowing, limit, context)?;
     if shape.has_neighbours() {
         return with_neighbours(query, (&inputs, &reading), context, shows_time);
     }
