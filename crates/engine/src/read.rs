@@ -8,5 +8,6 @@ pub(crate) mod moment;
 pub(crate) mod nearest;
 pub(crate) mod predicate;
 pub(crate) mod scan;
+pub(crate) mod slices;
 pub(crate) mod snapshot;
 pub(crate) mod total;

@@ -10,7 +10,9 @@ mod predicate;
 mod table;
 mod tags;
 
-use nilometer_engine::{Narrowing, Snapshot};
+use std::ops::Range;
+
+use nilometer_engine::{Narrowing, RowWeights, Snapshot};
 
 use crate::context::Context;
 use crate::error::Error;
@@ -109,13 +111,13 @@ impl Inputs {
         })
     }
 
-    /// Plans reading the rows of a range of time.
+    /// Plans reading the rows of a range of time; of some groups only, if those are given and the inputs are tables.
     pub(crate) fn read(
         &self,
         snapshot: &Snapshot,
         (first_ns, last_ns): (i64, i64),
         narrowing: &Narrowing,
-        limit: Option<usize>,
+        (limit, groups): (Option<usize>, Option<&Range<u32>>),
         context: &Context,
     ) -> Result<Reading, Error> {
         let mut reading = Reading::default();
@@ -132,8 +134,9 @@ impl Inputs {
                         (_, narrowing) => narrowing.clone(),
                     };
                     let range = first_ns..=last_ns;
+                    let which = (limit, groups);
                     let scan =
-                        table.scan(snapshot, range, &narrowing, &self.slots, limit, context)?;
+                        table.scan(snapshot, range, &narrowing, &self.slots, which, context)?;
                     let units = scan.morsels();
                     reading.rows_estimate += scan.rows_estimate();
                     reading.scans.push(Some(scan));
@@ -185,6 +188,43 @@ impl Inputs {
             }
             _ => Ok(()),
         }
+    }
+
+    /// How the rows of some groups are spread over a range of time; `None` = they are not those of tables.
+    pub(crate) fn weights(
+        &self,
+        snapshot: &Snapshot,
+        (first_ns, last_ns): (i64, i64),
+        groups: Option<&Range<u32>>,
+    ) -> Result<Option<RowWeights>, Error> {
+        let Some(tables) = self.tables() else {
+            return Ok(None);
+        };
+        let mut weights = RowWeights::default();
+        for table in tables {
+            let range = first_ns..=last_ns;
+            weights.add(match groups {
+                None => snapshot.weights(&table.schema, &table.series, &range)?,
+                Some(groups) => {
+                    let own = table.of_groups(groups);
+                    snapshot.weights(&table.schema, &own, &range)?
+                }
+            });
+        }
+        Ok(Some(weights))
+    }
+
+    /// Series of each group.
+    pub(crate) fn members(&self) -> Vec<u64> {
+        let mut members = vec![0; self.groups.len()];
+        for table in self.tables().into_iter().flatten() {
+            for group in &table.groups {
+                if let Some(members) = members.get_mut(*group as usize) {
+                    *members += 1;
+                }
+            }
+        }
+        members
     }
 
     /// The one table of a query of all of its rows, if it is one.

@@ -1,7 +1,11 @@
 //! Promise: a query ends when it is told to, takes no more than it is given, gives everything back, and is refused with an
 //! error that says what to change.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a failed unwrap is the report, and the numbers are small"
+)]
 
 use std::path::Path;
 use std::sync::Arc;
@@ -561,4 +565,54 @@ fn a_last_row_is_that_of_the_moment() {
         .unwrap();
     last.columns[0].expr = Expr::field("work");
     ask(&last, [(997, 997.0), (997, 998.0), (997, 999.0)]);
+}
+
+/// All rows were gathered before the first was given, however many they were.
+#[test]
+fn rows_in_an_order_are_given_a_slice_at_a_time() {
+    const ROWS: i64 = 500_000;
+    let engine = written(2, ROWS);
+    engine.flush().unwrap();
+    let snapshot = engine.snapshot();
+    for (by, descending, grouped) in [
+        (OrderBy::Time, false, false),
+        (OrderBy::Time, true, true),
+        (OrderBy::Group, true, true),
+        (OrderBy::Group, false, false),
+    ] {
+        let mut shape = shape();
+        shape.order = Order { by, descending };
+        if grouped {
+            shape.group = vec!["host".to_owned()];
+        }
+        // A million rows with their keys take some 80 bytes each.
+        let account = Small::new(56 << 20);
+        let context = Context {
+            memory: Arc::<Small>::clone(&account),
+            ..Context::default()
+        };
+        let load_at = shape.group.len() + 1;
+        let (mut rows, mut before) = (0, None);
+        for batch in query(shape.clone()).run(&snapshot, &context).unwrap() {
+            let batch = batch.unwrap();
+            let times = batch.column(0).as_primitive::<TimestampNanosecondType>();
+            let loads = batch.column(load_at).as_primitive::<Float64Type>();
+            for (time, load) in times.values().iter().zip(loads.values()) {
+                // The load of host 0 is the second, that of host 1 one more.
+                let second = time / SECOND;
+                let host = *load as i64 - second;
+                let time = if descending { -second } else { second };
+                let host_in_time = if descending && !grouped { -host } else { host };
+                let key = match (by, grouped) {
+                    (OrderBy::Group, true) => (host, time),
+                    _ => (time, host_in_time),
+                };
+                assert!(before < Some(key), "{shape}\n{before:?} {key:?}");
+                before = Some(key);
+                rows += 1;
+            }
+        }
+        assert_eq!(rows, 2 * ROWS, "{shape}");
+        assert_eq!(account.taken.load(Ordering::Relaxed), 0, "{shape}");
+    }
 }

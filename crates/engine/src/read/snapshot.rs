@@ -10,6 +10,7 @@ use std::sync::Arc;
 use crate::error::Error;
 use crate::moment::{Moment, Store};
 use crate::read::latest::LastRows;
+use crate::read::slices::RowWeights;
 use crate::read::total::TableTotal;
 use crate::relation::Pin;
 use crate::scan::{AggregateRequest, Aggregation, Narrowing, Scan, ScanRequest};
@@ -128,6 +129,17 @@ impl Snapshot {
             return Ok(None);
         }
         crate::read::total::total(&self.moment, table, time)
+    }
+
+    /// How the rows of some series of a table are spread over a range of time, about. Reads directories, no pages.
+    pub fn weights(
+        &self,
+        table: &Arc<TableSchema>,
+        series: &[SeriesId],
+        time: &RangeInclusive<i64>,
+    ) -> Result<RowWeights, Error> {
+        let series: Vec<u32> = series.iter().map(|series| series.0).collect();
+        crate::read::slices::weights(&self.moment, table, &series, time)
     }
 
     /// The last rows of some series of a table in a range of time, without reading those before them; `fields` are positions

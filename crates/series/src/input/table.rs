@@ -2,7 +2,7 @@
 //!
 //! Does: find its series, and turn the engine's batches into chunks. Does not: decide what to read of them.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
@@ -190,17 +190,19 @@ impl Table {
         range: RangeInclusive<i64>,
         narrowing: &Narrowing,
         slots: &Slots,
-        limit: Option<usize>,
+        (limit, groups): (Option<usize>, Option<&Range<u32>>),
         context: &Context,
     ) -> Result<TableScan, Error> {
         let is_last = Narrowing::Ends { first: 0, last: 1 };
         let mut known = None;
-        if *narrowing == is_last {
+        if *narrowing == is_last && groups.is_none() {
             known = self.last_rows(snapshot, &range, slots, context)?;
         }
-        let series = match &known {
-            Some((_, rest, _)) => rest,
-            None => &self.series,
+        let own = groups.map(|groups| self.of_groups(groups));
+        let series = match (&known, &own) {
+            (Some((_, rest, _)), _) => rest,
+            (None, Some(own)) => own,
+            (None, None) => &self.series,
         };
         let mut projection = vec![ScanRequest::SERIES, 0];
         projection.extend(self.columns(slots).into_iter().flatten());
@@ -214,6 +216,13 @@ impl Table {
         let scan = snapshot.scan_series(&request, series, narrowing)?;
         let known = known.map(|(chunk, _, charge)| (chunk, charge));
         Ok(TableScan { scan, known })
+    }
+
+    /// The series of some groups.
+    pub(super) fn of_groups(&self, groups: &Range<u32>) -> Vec<SeriesId> {
+        let pairs = self.series.iter().zip(&self.groups);
+        let own = pairs.filter(|(_, group)| groups.contains(group));
+        own.map(|(series, _)| *series).collect()
     }
 
     /// The last rows of series that need not be read, and the other series. `None` = all have to be.

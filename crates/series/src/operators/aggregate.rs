@@ -321,7 +321,7 @@ impl<'a> Plan<'a> {
         let context = self.context;
         let reading = self
             .inputs
-            .read(self.snapshot, range, &none, None, context)?;
+            .read(self.snapshot, range, &none, (None, None), context)?;
         let workers = self.context.workers(reading.rows_estimate, reading.units());
         let parts = parallel::fold(
             self.context,
