@@ -55,7 +55,7 @@ pub(super) fn run(
     let range = (query.bound.first_ns, query.bound.last_ns);
     let limit = limit.filter(|_| !overall.is_all());
     if narrowing == Narrowing::None
-        && let Some(slices) = Slices::of(query, &inputs, snapshot)?
+        && let Some(slices) = Slices::of(query, &inputs, (snapshot, context))?
     {
         let exprs: Vec<Expr> = exprs.into_iter().cloned().collect();
         let projection = Projection::new(shape, &exprs, &inputs.slots, shows_time)?;

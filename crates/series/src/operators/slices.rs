@@ -17,9 +17,6 @@ use crate::error::Error;
 use crate::input::Inputs;
 use crate::query::{Order, OrderBy, SeriesQuery, Window};
 
-/// Rows of a slice, about.
-const SLICE_ROWS: u64 = 256 * 1024;
-
 /// Some rows that stand together in the order.
 #[derive(Debug, Clone)]
 struct Slice {
@@ -33,6 +30,8 @@ pub(super) struct Slices {
     snapshot: Snapshot,
     order: Order,
     range: (i64, i64),
+    /// Of a slice, about.
+    rows: u64,
     /// Groups that are not cut yet, those that come first at the end.
     groups: Vec<Range<u32>>,
     cut: VecDeque<Slice>,
@@ -43,7 +42,7 @@ impl Slices {
     pub(super) fn of(
         query: &SeriesQuery,
         inputs: &Inputs,
-        snapshot: &Snapshot,
+        (snapshot, context): (&Snapshot, &Context),
     ) -> Result<Option<Self>, Error> {
         let shape = query.shape();
         let range = (query.bound.first_ns, query.bound.last_ns);
@@ -65,18 +64,20 @@ impl Slices {
         let Some(weights) = inputs.weights(snapshot, range, None)? else {
             return Ok(None);
         };
-        if weights.rows() <= SLICE_ROWS {
+        let rows = context.memory.slice_rows().max(1);
+        if weights.rows() <= rows {
             return Ok(None);
         }
         let mut slices = Self {
             snapshot: snapshot.clone(),
             order,
             range,
+            rows,
             groups: Vec::new(),
             cut: VecDeque::new(),
         };
         if by == OrderBy::Time {
-            slices.cut_by_time(None, weights.cuts(SLICE_ROWS));
+            slices.cut_by_time(None, weights.cuts(rows));
         } else {
             let groups = u32::try_from(inputs.groups.len()).unwrap_or(u32::MAX);
             slices.groups.push(0..groups);
@@ -113,12 +114,12 @@ impl Slices {
             let weights = inputs.weights(&self.snapshot, self.range, Some(&groups))?;
             let weights = weights.unwrap_or_default();
             let rows = weights.rows();
-            if groups.len() > 1 && rows > 2 * SLICE_ROWS {
+            if groups.len() > 1 && rows / 2 > self.rows {
                 let middle = groups.start + (groups.end - groups.start) / 2;
                 self.groups.push(middle..groups.end);
                 self.groups.push(groups.start..middle);
-            } else if groups.len() == 1 && rows > SLICE_ROWS {
-                self.cut_by_time(Some(&groups), weights.cuts(SLICE_ROWS));
+            } else if groups.len() == 1 && rows > self.rows {
+                self.cut_by_time(Some(&groups), weights.cuts(self.rows));
             } else {
                 self.cut_by_time(Some(&groups), Vec::new());
             }
