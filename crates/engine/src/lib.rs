@@ -82,6 +82,9 @@ pub use nilometer_codec::stats::float_order;
 pub use nilometer_codec::{ColumnRef, PhysicalType, ValuesRef};
 pub use predicate::{FieldMatch, FieldPredicate, TagMatch, TagPredicate, TextRange};
 pub use read::inspect;
+pub use read::latest::LastRows;
+pub use read::slices::RowWeights;
+pub use read::total::TableTotal;
 pub use relation::{
     RelationBatches, RelationColumn, RelationId, RelationReader, RelationSchema, Value,
 };

@@ -3,8 +3,11 @@
 //! Does: answer what was there at one moment. Does not: change anything.
 
 pub mod inspect;
+pub(crate) mod latest;
 pub(crate) mod moment;
 pub(crate) mod nearest;
 pub(crate) mod predicate;
 pub(crate) mod scan;
+pub(crate) mod slices;
 pub(crate) mod snapshot;
+pub(crate) mod total;

@@ -69,12 +69,19 @@ pub struct MemoryFull {
     pub problem: String,
 }
 
+/// Rows of an ordered answer that are sorted at once, about, unless the account says otherwise.
+const SLICE_ROWS: u64 = 256 * 1024;
+
 /// Memory of the caller.
 pub trait MemoryAccount: Debug + Send + Sync {
     /// Takes bytes, or says why not.
     fn charge(&self, bytes: usize) -> Result<(), MemoryFull>;
     /// Gives bytes back.
     fn release(&self, bytes: usize);
+    /// Rows of an ordered answer that are sorted at once, about: of an answer with more, a slice after another is read.
+    fn slice_rows(&self) -> u64 {
+        SLICE_ROWS
+    }
 }
 
 /// An account that is never full, and knows how much is taken.

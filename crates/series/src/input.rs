@@ -10,12 +10,14 @@ mod predicate;
 mod table;
 mod tags;
 
-use nilometer_engine::{Narrowing, Snapshot};
+use std::ops::Range;
+
+use nilometer_engine::{Narrowing, RowWeights, Snapshot};
 
 use crate::context::Context;
 use crate::error::Error;
 use crate::evaluate::{Name, Resolved, Slots, resolve};
-use crate::query::{Expr, SeriesQuery, Source};
+use crate::query::{Expr, SeriesQuery, Source, TagExpr};
 use crate::value::{Rules, Type};
 
 pub(crate) use chunk::{Chunk, tag_column};
@@ -49,11 +51,12 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// Finds what a query reads. `exprs` are those that are made of its rows; `needs_ties` = rows of one time are told apart.
+    /// Finds what a query reads. `exprs` are those that are made of its rows; `needs_ties` = rows of one time are told apart;
+    /// without `needs_series` no series of a table is found.
     pub(crate) fn plan(
         query: &SeriesQuery,
         exprs: &[&Expr],
-        needs_ties: bool,
+        (needs_ties, needs_series): (bool, bool),
         (snapshot, context): (&Snapshot, &Context),
         run_nested: RunNested<'_>,
     ) -> Result<Self, Error> {
@@ -76,7 +79,9 @@ impl Inputs {
         check_tags(&shape.group, &all, shape.rules)?;
         check_tags(&shape.tags.names(), &all, shape.rules)?;
         for input in &mut all {
-            if let Input::Table(table) = input {
+            if let Input::Table(table) = input
+                && needs_series
+            {
                 table.select(snapshot, &shape.tags, shape.rules)?;
             }
         }
@@ -106,13 +111,14 @@ impl Inputs {
         })
     }
 
-    /// Plans reading the rows of a range of time.
+    /// Plans reading the rows of a range of time; of some groups only, if those are given and the inputs are tables.
     pub(crate) fn read(
         &self,
         snapshot: &Snapshot,
         (first_ns, last_ns): (i64, i64),
         narrowing: &Narrowing,
-        limit: Option<usize>,
+        (limit, groups): (Option<usize>, Option<&Range<u32>>),
+        context: &Context,
     ) -> Result<Reading, Error> {
         let mut reading = Reading::default();
         if first_ns > last_ns {
@@ -128,7 +134,9 @@ impl Inputs {
                         (_, narrowing) => narrowing.clone(),
                     };
                     let range = first_ns..=last_ns;
-                    let scan = table.scan(snapshot, range, &narrowing, &self.slots, limit)?;
+                    let which = (limit, groups);
+                    let scan =
+                        table.scan(snapshot, range, &narrowing, &self.slots, which, context)?;
                     let units = scan.morsels();
                     reading.rows_estimate += scan.rows_estimate();
                     reading.scans.push(Some(scan));
@@ -179,6 +187,60 @@ impl Inputs {
                 nested.visit(part, reading.range, &self.slots, &mut pass)
             }
             _ => Ok(()),
+        }
+    }
+
+    /// How the rows of some groups are spread over a range of time; `None` = they are not those of tables.
+    pub(crate) fn weights(
+        &self,
+        snapshot: &Snapshot,
+        (first_ns, last_ns): (i64, i64),
+        groups: Option<&Range<u32>>,
+    ) -> Result<Option<RowWeights>, Error> {
+        let Some(tables) = self.tables() else {
+            return Ok(None);
+        };
+        let mut weights = RowWeights::default();
+        for table in tables {
+            let range = first_ns..=last_ns;
+            weights.add(match groups {
+                None => snapshot.weights(&table.schema, &table.series, &range)?,
+                Some(groups) => {
+                    let own = table.of_groups(groups);
+                    snapshot.weights(&table.schema, &own, &range)?
+                }
+            });
+        }
+        Ok(Some(weights))
+    }
+
+    /// Series of each group.
+    pub(crate) fn members(&self) -> Vec<u64> {
+        let mut members = vec![0; self.groups.len()];
+        for table in self.tables().into_iter().flatten() {
+            for group in &table.groups {
+                if let Some(members) = members.get_mut(*group as usize) {
+                    *members += 1;
+                }
+            }
+        }
+        members
+    }
+
+    /// The one table of a query of all of its rows, if it is one.
+    pub(crate) fn only_table(
+        query: &SeriesQuery,
+        snapshot: &Snapshot,
+    ) -> Result<Option<Table>, Error> {
+        let shape = query.shape();
+        match &shape.source {
+            Source::Tables(tables) if shape.tags == TagExpr::All && shape.rows.is_none() => {
+                match tables.as_slice() {
+                    [name] => Table::find(snapshot, name).map(Some),
+                    _ => Ok(None),
+                }
+            }
+            _ => Ok(None),
         }
     }
 

@@ -13,6 +13,7 @@ mod parallel;
 mod picked;
 mod project;
 mod rows;
+mod slices;
 mod sort;
 mod stored;
 mod top;
@@ -29,6 +30,7 @@ use crate::error::Error;
 use crate::input::Nested;
 use crate::query::{Operator, SeriesQuery};
 use rows::RowStream;
+use slices::SlicedStream;
 use sort::Ordered;
 
 /// The answer, a batch at a time.
@@ -43,6 +45,8 @@ pub struct Batches {
 enum State {
     /// Rows as they are read.
     Stream(Box<RowStream>),
+    /// Rows in an order, a slice at a time.
+    Sliced(Box<SlicedStream>),
     /// Rows that were sorted.
     Ordered(Box<Ordered>),
     /// Rows of groups, which are there.
@@ -75,6 +79,7 @@ impl Batches {
         self.context.check()?;
         match &mut self.state {
             State::Stream(stream) => stream.advance(&self.context),
+            State::Sliced(stream) => stream.advance(&self.context),
             State::Ordered(ordered) => Ok(ordered.advance()),
             State::Ready(ready) => Ok(ready.batches.pop_front()),
             State::Done => Ok(None),

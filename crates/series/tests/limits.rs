@@ -1,20 +1,25 @@
 //! Promise: a query ends when it is told to, takes no more than it is given, gives everything back, and is refused with an
 //! error that says what to change.
 
-#![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "a failed unwrap is the report, and the numbers are small"
+)]
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::TimestampNanosecondType;
+use arrow_array::types::{Float64Type, Int64Type, TimestampNanosecondType};
 use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{Field, Schema};
 use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::ingest::{OnConflict, Session, Target};
 use nilometer_engine::{
-    ColumnKind, Engine, NewColumn, Options, PhysicalType, Snapshot, SystemClock, TableSettings,
+    ColumnKind, DeleteRequest, Engine, NewColumn, Options, PhysicalType, Snapshot, SystemClock,
+    TableSettings,
 };
 use nilometer_series::{
     Aggregate, Binary, Bucket, Column, Context, Error, Expr, Fill, Limit, Limits, Literal,
@@ -27,6 +32,11 @@ const DAY: i64 = 86_400 * SECOND;
 
 /// A table `m` with the tag `host` and the field `load`, and rows of so many hosts, one a second each.
 fn store(hosts: i64, rows_each: i64) -> Snapshot {
+    written(hosts, rows_each).snapshot()
+}
+
+/// The same while it can be changed.
+fn written(hosts: i64, rows_each: i64) -> Arc<Engine> {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     let engine = Engine::open(
         disk,
@@ -56,6 +66,23 @@ fn store(hosts: i64, rows_each: i64) -> Snapshot {
         .collect();
     let times: Int64Array = keys.clone().map(|(_, row)| Some(row * SECOND)).collect();
     let loads: Float64Array = keys.map(|(host, row)| Some((host + row) as f64)).collect();
+    write_columns(&engine, names, times, loads);
+    engine
+}
+
+/// Writes rows of hosts at seconds, whose load is 7.
+fn write(engine: &Arc<Engine>, rows: &[(&str, i64)]) {
+    let names = rows.iter().map(|(host, _)| Some(*host)).collect();
+    let times = rows.iter().map(|(_, at)| Some(at * SECOND)).collect();
+    write_columns(
+        engine,
+        names,
+        times,
+        Float64Array::from(vec![7.0; rows.len()]),
+    );
+}
+
+fn write_columns(engine: &Arc<Engine>, names: StringArray, times: Int64Array, loads: Float64Array) {
     let arrays: Vec<ArrayRef> = vec![Arc::new(names), Arc::new(times), Arc::new(loads)];
     let fields: Vec<Field> = ["host", "time", "load"]
         .iter()
@@ -63,11 +90,10 @@ fn store(hosts: i64, rows_each: i64) -> Snapshot {
         .map(|(name, array)| Field::new(*name, array.data_type().clone(), true))
         .collect();
     let batch = RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap();
-    let mut session = Session::new(Arc::clone(&engine), "d").unwrap();
+    let mut session = Session::new(Arc::clone(engine), "d").unwrap();
     session
         .write_arrow(Target::table("m"), &batch, OnConflict::Replace)
         .unwrap();
-    engine.snapshot()
 }
 
 fn shape() -> Shape {
@@ -446,4 +472,147 @@ fn days_follow_the_clocks_of_a_zone() {
             saturday + 2 * DAY + 22 * hour,
         ]
     );
+}
+
+/// A count of all rows went over all series, however many there were.
+#[test]
+fn rows_are_counted_by_metadata_where_those_say_it() {
+    let of = |aggregate: Aggregate| {
+        let mut shape = shape();
+        shape.columns[0].expr = Expr::aggregate(aggregate);
+        shape
+    };
+    let shapes = [
+        of(Aggregate::Rows),
+        of(Aggregate::Min(Expr::Time)),
+        of(Aggregate::Max(Expr::Time)),
+    ];
+    let engine = written(3, 1000);
+    let ask = |expected: [i64; 3]| {
+        for (shape, expected) in shapes.iter().zip(expected) {
+            let snapshot = engine.snapshot();
+            let mut answer = query(shape.clone())
+                .run(&snapshot, &Context::default())
+                .unwrap();
+            let batch = answer.next().unwrap().unwrap();
+            let column = batch.column(0);
+            let found = column.as_primitive_opt::<TimestampNanosecondType>();
+            let found = match found {
+                Some(times) => times.value(0),
+                None => column.as_primitive::<Int64Type>().value(0),
+            };
+            assert_eq!(found, expected, "{shape}");
+        }
+    };
+    ask([3000, 0, 999 * SECOND]);
+    engine.flush().unwrap();
+    ask([3000, 0, 999 * SECOND]);
+    // Of two rows of one series and time one is left.
+    write(&engine, &[("h1", 5), ("h1", 2000)]);
+    ask([3001, 0, 2000 * SECOND]);
+    engine.flush().unwrap();
+    ask([3001, 0, 2000 * SECOND]);
+    engine.settle().unwrap();
+    ask([3001, 0, 2000 * SECOND]);
+}
+
+/// The last rows of series are kept with the files that they are in, and what a file says is not the last word.
+#[test]
+fn a_last_row_is_that_of_the_moment() {
+    let engine = written(3, 1000);
+    engine.flush().unwrap();
+    let mut last = shape();
+    last.group = vec!["host".to_owned()];
+    last.order = Order {
+        by: OrderBy::Group,
+        descending: true,
+    };
+    last.limit_per_group = Some(Limit {
+        rows: Literal::from(1),
+        skip: Literal::from(0),
+    });
+    let ask = |last: &Shape, expected: [(i64, f64); 3]| {
+        let snapshot = engine.snapshot();
+        let mut answer = query(last.clone())
+            .run(&snapshot, &Context::default())
+            .unwrap();
+        let batch = answer.next().unwrap().unwrap();
+        let times = batch.column(0).as_primitive::<TimestampNanosecondType>();
+        let loads = batch.column(2).as_primitive::<Float64Type>();
+        let found = times.values().iter().zip(loads.values());
+        let found: Vec<(i64, f64)> = found.map(|(time, load)| (time / SECOND, *load)).collect();
+        assert_eq!(found, expected);
+    };
+    ask(&last, [(999, 999.0), (999, 1000.0), (999, 1001.0)]);
+    // A late row is not the last, a new one is, and one of the same time is in its place.
+    write(&engine, &[("h0", 10), ("h1", 1500), ("h2", 999)]);
+    ask(&last, [(999, 999.0), (1500, 7.0), (999, 7.0)]);
+    engine.flush().unwrap();
+    ask(&last, [(999, 999.0), (1500, 7.0), (999, 7.0)]);
+    let table = engine.snapshot().table("d", "public", "m").unwrap();
+    let everything_from = |from: i64| DeleteRequest {
+        table: Arc::clone(&table),
+        time: from * SECOND..=i64::MAX,
+        tags: Vec::new(),
+    };
+    engine.delete(&everything_from(998)).unwrap();
+    ask(&last, [(997, 997.0), (997, 998.0), (997, 999.0)]);
+    engine.settle().unwrap();
+    ask(&last, [(997, 997.0), (997, 998.0), (997, 999.0)]);
+    // Another field of the name is another field.
+    engine
+        .rename_column("d", "public", "m", "load", "work")
+        .unwrap();
+    last.columns[0].expr = Expr::field("work");
+    ask(&last, [(997, 997.0), (997, 998.0), (997, 999.0)]);
+}
+
+/// All rows were gathered before the first was given, however many they were.
+#[test]
+fn rows_in_an_order_are_given_a_slice_at_a_time() {
+    const ROWS: i64 = 500_000;
+    let engine = written(2, ROWS);
+    engine.flush().unwrap();
+    let snapshot = engine.snapshot();
+    for (by, descending, grouped) in [
+        (OrderBy::Time, false, false),
+        (OrderBy::Time, true, true),
+        (OrderBy::Group, true, true),
+        (OrderBy::Group, false, false),
+    ] {
+        let mut shape = shape();
+        shape.order = Order { by, descending };
+        if grouped {
+            shape.group = vec!["host".to_owned()];
+        }
+        // A million rows with their keys take some 80 bytes each.
+        let account = Small::new(56 << 20);
+        let context = Context {
+            memory: Arc::<Small>::clone(&account),
+            ..Context::default()
+        };
+        let load_at = shape.group.len() + 1;
+        let (mut rows, mut before) = (0, None);
+        for batch in query(shape.clone()).run(&snapshot, &context).unwrap() {
+            let batch = batch.unwrap();
+            let times = batch.column(0).as_primitive::<TimestampNanosecondType>();
+            let loads = batch.column(load_at).as_primitive::<Float64Type>();
+            for (time, load) in times.values().iter().zip(loads.values()) {
+                // The load of host 0 is the second, that of host 1 one more.
+                let second = time / SECOND;
+                let host = *load as i64 - second;
+                let time = if descending { -second } else { second };
+                let host_in_time = if descending && !grouped { -host } else { host };
+                let key = match (by, grouped) {
+                    (OrderBy::Group, true) => (host, time),
+                    _ => (time, host_in_time),
+                };
+                assert!(before < Some(key), "{shape}\n{before:?} {key:?}");
+                before = Some(key);
+                rows += 1;
+            }
+        }
+        assert_eq!(rows, 2 * ROWS, "{shape}");
+        assert_eq!(account.taken.load(Ordering::Relaxed), 0, "{shape}");
+    }
 }

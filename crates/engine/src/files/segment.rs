@@ -9,8 +9,9 @@
 
 mod cache;
 mod directory;
-mod footer;
+pub(crate) mod footer;
 pub(crate) mod hostile;
+mod latest;
 mod meta;
 mod reader;
 mod rollup;
@@ -24,6 +25,7 @@ use crate::file_header::FileFormat;
 
 pub(crate) use cache::{Bounded, SegmentCache};
 pub(crate) use directory::{BlockEntry, ColumnChunk, GroupDirectory};
+pub(crate) use latest::LatestColumn;
 pub(crate) use meta::{Home, SegmentMeta, Window};
 pub(crate) use reader::Segment;
 pub(crate) use rollup::{GroupRollups, HOUR_NS, HourEntry};

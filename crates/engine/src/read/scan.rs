@@ -15,7 +15,7 @@ mod ends;
 pub(crate) mod merge;
 mod narrow;
 pub(crate) mod output;
-mod plan;
+pub(crate) mod plan;
 mod report;
 mod request;
 pub(crate) mod series;

@@ -9,6 +9,9 @@ use std::sync::Arc;
 
 use crate::error::Error;
 use crate::moment::{Moment, Store};
+use crate::read::latest::LastRows;
+use crate::read::slices::RowWeights;
+use crate::read::total::TableTotal;
 use crate::relation::Pin;
 use crate::scan::{AggregateRequest, Aggregation, Narrowing, Scan, ScanRequest};
 use crate::schema::{DatabaseId, Lsn, SchemaId, SeriesId, TableId, TableSchema};
@@ -126,6 +129,45 @@ impl Snapshot {
     ) -> Result<Scan, Error> {
         let series = series.iter().map(|series| series.0).collect();
         Scan::plan_series(&self.moment, request, series, narrowing)
+    }
+
+    /// How many rows a table has in a range of time, and from when to when, if metadata say it; `None` = they do not.
+    pub fn total(
+        &self,
+        table: &TableSchema,
+        time: &RangeInclusive<i64>,
+    ) -> Result<Option<TableTotal>, Error> {
+        if self.moment.names.table(table.id).is_none() {
+            return Ok(None);
+        }
+        crate::read::total::total(&self.moment, table, time)
+    }
+
+    /// How the rows of some series of a table are spread over a range of time, about. Reads directories, no pages.
+    pub fn weights(
+        &self,
+        table: &Arc<TableSchema>,
+        series: &[SeriesId],
+        time: &RangeInclusive<i64>,
+    ) -> Result<RowWeights, Error> {
+        let series: Vec<u32> = series.iter().map(|series| series.0).collect();
+        crate::read::slices::weights(&self.moment, table, &series, time)
+    }
+
+    /// The last rows of some series of a table in a range of time, without reading those before them; `fields` are positions
+    /// in its schema. `None` = one of those is text.
+    pub fn last_rows(
+        &self,
+        table: &Arc<TableSchema>,
+        series: &[SeriesId],
+        fields: &[usize],
+        time: &RangeInclusive<i64>,
+    ) -> Result<Option<LastRows>, Error> {
+        if self.moment.names.table(table.id).is_none() {
+            return Ok(None);
+        }
+        let series: Vec<u32> = series.iter().map(|series| series.0).collect();
+        crate::read::latest::last_rows(&self.moment, table, &series, fields, time)
     }
 
     /// First and last time that rows of some series of a table in a range may have: neither need have a row, and none lies

@@ -6,7 +6,9 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type, UInt64Type};
 use arrow_array::{Array, ArrayRef, BooleanArray};
+use arrow_buffer::{BooleanBuffer, Buffer, NullBuffer};
 
 use super::{floats, wide};
 use crate::error::Error;
@@ -65,6 +67,9 @@ pub(super) fn compare(
     right: &ArrayRef,
     rules: Rules,
 ) -> ArrayRef {
+    if let Some(truth) = of_numbers(operator, left, right, rules) {
+        return truth;
+    }
     let truth: BooleanArray = if let (Some(one), Some(other)) = (wide(left), wide(right)) {
         let pairs = one.zip(other);
         pairs
@@ -98,6 +103,76 @@ pub(super) fn compare(
         BooleanArray::new_null(left.len())
     };
     Arc::new(truth)
+}
+
+/// Of numbers of one type, all at once; `None` = they are none such.
+fn of_numbers(
+    operator: Binary,
+    left: &ArrayRef,
+    right: &ArrayRef,
+    rules: Rules,
+) -> Option<ArrayRef> {
+    let truth = if let (Some(one), Some(other)) = (
+        left.as_primitive_opt::<Int64Type>(),
+        right.as_primitive_opt::<Int64Type>(),
+    ) {
+        each(operator, one.values(), other.values())
+    } else if let (Some(one), Some(other)) = (
+        left.as_primitive_opt::<UInt64Type>(),
+        right.as_primitive_opt::<UInt64Type>(),
+    ) {
+        each(operator, one.values(), other.values())
+    } else {
+        if left.as_primitive_opt::<Float64Type>().is_none()
+            && right.as_primitive_opt::<Float64Type>().is_none()
+        {
+            return None;
+        }
+        let (one, other) = (floats(left)?, floats(right)?);
+        let (one, other) = (one.values(), other.values());
+        let has_nan = rules == Rules::Postgres && (has_nan(one) || has_nan(other));
+        if has_nan {
+            // NaN is equal to itself and above everything.
+            let pairs = one.iter().zip(other.iter());
+            let order = |(one, other): (&f64, &f64)| float_order(*one, *other, rules);
+            pairs.map(|pair| holds(operator, order(pair))).collect()
+        } else {
+            each(operator, one, other)
+        }
+    };
+    let nulls = NullBuffer::union(left.nulls(), right.nulls());
+    Some(Arc::new(BooleanArray::new(truth, nulls)))
+}
+
+fn has_nan(values: &[f64]) -> bool {
+    values
+        .iter()
+        .fold(false, |found, value| found | value.is_nan())
+}
+
+fn each<T: PartialOrd + Copy>(operator: Binary, one: &[T], other: &[T]) -> BooleanBuffer {
+    // The operator is chosen once and not for every pair.
+    match operator {
+        Binary::Equal => pairs(one, other, |one, other| one == other),
+        Binary::NotEqual => pairs(one, other, |one, other| one != other),
+        Binary::Less => pairs(one, other, |one, other| one < other),
+        Binary::LessOrEqual => pairs(one, other, |one, other| one <= other),
+        Binary::Greater => pairs(one, other, |one, other| one > other),
+        _ => pairs(one, other, |one, other| one >= other),
+    }
+}
+
+fn pairs<T: Copy>(one: &[T], other: &[T], holds: impl Fn(T, T) -> bool) -> BooleanBuffer {
+    let rows = one.len().min(other.len());
+    let mut bytes = Vec::with_capacity(rows.div_ceil(8));
+    for (one, other) in one.chunks(8).zip(other.chunks(8)) {
+        let mut byte = 0_u8;
+        for (at, (one, other)) in one.iter().zip(other).enumerate() {
+            byte |= u8::from(holds(*one, *other)) << at;
+        }
+        bytes.push(byte);
+    }
+    BooleanBuffer::new(Buffer::from(bytes), 0, rows)
 }
 
 pub(super) fn not(column: &ArrayRef) -> ArrayRef {

@@ -7,8 +7,12 @@ use nilometer_engine::{
     ColumnKind, FieldMatch, FieldPredicate, PhysicalType, TableSchema, TextRange,
 };
 
+use crate::evaluate::saturated;
 use crate::query::{Binary, Expr};
 use crate::value::{Literal, Value};
+
+/// Below this every integer is a float.
+const EXACT: f64 = 4_503_599_627_370_496.0;
 
 /// Conditions that every row of an answer meets.
 pub(super) fn field_predicates(condition: &Expr, table: &TableSchema) -> Vec<FieldPredicate> {
@@ -92,6 +96,18 @@ fn predicate(
                 Binary::Equal => bound..=bound,
                 Binary::Less | Binary::LessOrEqual => i64::MIN..=bound,
                 Binary::Greater | Binary::GreaterOrEqual => bound..=i64::MAX,
+                _ => i64::MIN..=i64::MAX,
+            }])
+        }
+        // Integers that floats are exact for, so that rounding moves none over the bound.
+        (PhysicalType::I64, Value::Float(bound)) if bound.abs() < EXACT => {
+            let (floor, ceil) = (saturated(bound.floor()), saturated(bound.ceil()));
+            FieldMatch::Int(vec![match operator {
+                Binary::Equal => floor..=ceil,
+                Binary::Less => i64::MIN..=ceil - 1,
+                Binary::LessOrEqual => i64::MIN..=floor,
+                Binary::Greater => floor + 1..=i64::MAX,
+                Binary::GreaterOrEqual => ceil..=i64::MAX,
                 _ => i64::MIN..=i64::MAX,
             }])
         }

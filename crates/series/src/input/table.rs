@@ -2,12 +2,12 @@
 //!
 //! Does: find its series, and turn the engine's batches into chunks. Does not: decide what to read of them.
 
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{TimestampNanosecondType, UInt32Type};
-use arrow_array::{ArrayRef, RecordBatch};
+use arrow_array::{ArrayRef, RecordBatch, TimestampNanosecondArray};
 use nilometer_engine::{
     ColumnKind, Narrowing, PhysicalType, Scan, ScanRequest, SeriesId, SeriesTag, Snapshot,
     TableSchema,
@@ -16,7 +16,7 @@ use nilometer_engine::{
 use super::chunk::{Chunk, absent_column};
 use super::groups::{NO_GROUP, tag_order};
 use super::tags;
-use crate::context::Context;
+use crate::context::{Charge, Context};
 use crate::error::Error;
 use crate::evaluate::{Name, Slots};
 use crate::query::{TableName, TagExpr};
@@ -44,15 +44,18 @@ pub(crate) struct Table {
 #[derive(Debug)]
 pub(crate) struct TableScan {
     scan: Scan,
+    /// Rows that need not be read, which are the first part.
+    known: Option<(Chunk, Charge)>,
 }
 
 impl TableScan {
     pub(super) fn morsels(&self) -> usize {
-        self.scan.morsels()
+        self.scan.morsels() + usize::from(self.known.is_some())
     }
 
     pub(super) fn rows_estimate(&self) -> u64 {
-        self.scan.rows_estimate()
+        let known = self.known.as_ref();
+        self.scan.rows_estimate() + known.map_or(0, |(known, _)| known.rows() as u64)
     }
 }
 
@@ -187,8 +190,20 @@ impl Table {
         range: RangeInclusive<i64>,
         narrowing: &Narrowing,
         slots: &Slots,
-        limit: Option<usize>,
+        (limit, groups): (Option<usize>, Option<&Range<u32>>),
+        context: &Context,
     ) -> Result<TableScan, Error> {
+        let is_last = Narrowing::Ends { first: 0, last: 1 };
+        let mut known = None;
+        if *narrowing == is_last && groups.is_none() {
+            known = self.last_rows(snapshot, &range, slots, context)?;
+        }
+        let own = groups.map(|groups| self.of_groups(groups));
+        let series = match (&known, &own) {
+            (Some((_, rest, _)), _) => rest,
+            (None, Some(own)) => own,
+            (None, None) => &self.series,
+        };
         let mut projection = vec![ScanRequest::SERIES, 0];
         projection.extend(self.columns(slots).into_iter().flatten());
         let request = ScanRequest {
@@ -198,8 +213,53 @@ impl Table {
             tags: Vec::new(),
             limit,
         };
-        let scan = snapshot.scan_series(&request, &self.series, narrowing)?;
-        Ok(TableScan { scan })
+        let scan = snapshot.scan_series(&request, series, narrowing)?;
+        let known = known.map(|(chunk, _, charge)| (chunk, charge));
+        Ok(TableScan { scan, known })
+    }
+
+    /// The series of some groups.
+    pub(super) fn of_groups(&self, groups: &Range<u32>) -> Vec<SeriesId> {
+        let pairs = self.series.iter().zip(&self.groups);
+        let own = pairs.filter(|(_, group)| groups.contains(group));
+        own.map(|(series, _)| *series).collect()
+    }
+
+    /// The last rows of series that need not be read, and the other series. `None` = all have to be.
+    fn last_rows(
+        &self,
+        snapshot: &Snapshot,
+        range: &RangeInclusive<i64>,
+        slots: &Slots,
+        context: &Context,
+    ) -> Result<Option<(Chunk, Vec<SeriesId>, Charge)>, Error> {
+        let columns = self.columns(slots);
+        let names = slots.all.iter().skip(1);
+        if names.clone().any(|(name, _)| matches!(name, Name::Tag(_))) {
+            return Ok(None);
+        }
+        let fields: Vec<usize> = columns.iter().flatten().copied().collect();
+        let mut charge = context.charge();
+        charge.grow(self.series.len() * (fields.len() + 4) * size_of::<u64>())?;
+        let Some(last) = snapshot.last_rows(&self.schema, &self.series, &fields, range)? else {
+            return Ok(None);
+        };
+        let rows = last.positions.len();
+        let mut found = last.columns.into_iter();
+        let times = TimestampNanosecondArray::from(last.times.clone());
+        let mut all: Vec<ArrayRef> = vec![Arc::new(times.with_timezone("UTC"))];
+        for (column, (name, kind)) in columns.iter().zip(names) {
+            let column = column.and_then(|_| found.next());
+            all.push(column.unwrap_or_else(|| absent_column(name, *kind, rows)));
+        }
+        let positions = || last.positions.iter().map(|at| *at as usize);
+        let chunk = Chunk {
+            columns: all,
+            groups: positions().map(|at| self.group(at)).collect(),
+            ties: positions().map(|at| self.tie(at)).collect(),
+            times: last.times,
+        };
+        Ok(Some((chunk, last.rest, charge)))
     }
 
     /// Reads a morsel.
@@ -212,8 +272,18 @@ impl Table {
         visit: &mut dyn FnMut(Chunk) -> Result<bool, Error>,
     ) -> Result<(), Error> {
         let mut charge = context.charge();
-        let scan = &scan.scan;
         context.check()?;
+        let morsel = match &scan.known {
+            Some((known, _)) if morsel == 0 => {
+                if known.rows() > 0 {
+                    visit(known.clone())?;
+                }
+                return Ok(());
+            }
+            Some(_) => morsel - 1,
+            None => morsel,
+        };
+        let scan = &scan.scan;
         if morsel == 0 {
             context.watch.has_planned(scan);
         }

@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, NullArray};
 use arrow_schema::SchemaRef;
-use nilometer_engine::{Duplicates, Narrowing, Snapshot};
+use nilometer_engine::{Duplicates, Narrowing, Snapshot, Stretch, TableTotal};
 
 use super::accumulate::kind;
 use super::cells::{Cells, Grid, compare};
 use super::edges::Edges;
 use super::fill::{Frame, filled};
-use super::lanes::{self, Lane, Operand, Run, Ties, When};
+use super::lanes::{self, Known, Lane, Operand, Run, Ties, When};
 use super::project::Projection;
 use super::stored::{self, Adding, Stored};
 use super::{Ready, State, parallel, top};
@@ -38,6 +38,8 @@ pub(super) struct Plan<'a> {
     pub(super) snapshot: &'a Snapshot,
     pub(super) context: &'a Context,
     pub(super) inputs: Inputs,
+    /// All that is asked, if metadata say it.
+    total: Option<TableTotal>,
     aggregates: Vec<Aggregate>,
     /// By aggregate.
     operands: Vec<Vec<Resolved>>,
@@ -161,7 +163,9 @@ impl<'a> Plan<'a> {
                     | Aggregate::Mode(_)
             )
         });
-        let inputs = Inputs::plan(query, &used, needs_ties, (snapshot, context), run_nested)?;
+        let total = total(query, &aggregates, snapshot)?;
+        let needs = (needs_ties, total.is_none());
+        let inputs = Inputs::plan(query, &used, needs, (snapshot, context), run_nested)?;
         let mut operands = Vec::with_capacity(aggregates.len());
         let mut kinds = Vec::with_capacity(aggregates.len());
         for aggregate in &aggregates {
@@ -178,6 +182,7 @@ impl<'a> Plan<'a> {
             snapshot,
             context,
             inputs,
+            total,
             aggregates,
             operands,
             kinds,
@@ -221,6 +226,9 @@ impl<'a> Plan<'a> {
 
     /// Adds up the rows of a range of time.
     pub(super) fn collect(&self, range: (i64, i64)) -> Result<Cells, Error> {
+        if let Some(total) = self.total {
+            return self.of_total(total);
+        }
         let extent = self.inputs.extent(self.snapshot, range)?;
         // Where the rows are not those of tables, they may be anywhere.
         let range = match (extent, self.inputs.tables()) {
@@ -243,6 +251,32 @@ impl<'a> Plan<'a> {
             whole.cell(0, self.only_start())?;
         }
         Ok(whole)
+    }
+
+    /// The one cell of a query that metadata answer.
+    fn of_total(&self, total: TableTotal) -> Result<Cells, Error> {
+        let mut cells = self.cells((i64::MIN, i64::MAX))?;
+        let Some((first_ns, last_ns)) = total.span else {
+            if self.rules() == Rules::Postgres {
+                cells.cell(0, self.only_start())?;
+            }
+            return Ok(cells);
+        };
+        let cell = cells.cell(0, self.only_start())?;
+        let mut rows = total.rows;
+        while rows > 0 {
+            let part = u32::try_from(rows).unwrap_or(u32::MAX);
+            let stretch = Stretch {
+                first_ns,
+                last_ns,
+                rows: part,
+            };
+            for lane in &mut cells.lanes {
+                lane.add_stored(&[cell], &[stretch], Known::Time, 0);
+            }
+            rows -= u64::from(part);
+        }
+        Ok(cells)
     }
 
     /// Cells as values, in the order of groups and times.
@@ -283,7 +317,10 @@ impl<'a> Plan<'a> {
         if let Some(stored) = self.stored(range)? {
             return self.add_stored(range, &stored, &edges);
         }
-        let reading = self.inputs.read(self.snapshot, range, &self.ends(), None)?;
+        let context = self.context;
+        let reading =
+            self.inputs
+                .read(self.snapshot, range, &self.ends(), (None, None), context)?;
         let workers = self.context.workers(reading.rows_estimate, reading.units());
         let parts = parallel::fold(
             self.context,
@@ -491,6 +528,30 @@ impl<'a> Plan<'a> {
             times,
             groups,
         })
+    }
+}
+
+/// How many rows a table has, and from when to when, if that is all that is asked and metadata say it.
+fn total(
+    query: &SeriesQuery,
+    aggregates: &[Aggregate],
+    snapshot: &Snapshot,
+) -> Result<Option<TableTotal>, Error> {
+    let shape = query.shape();
+    let is_known = |aggregate: &Aggregate| match aggregate {
+        Aggregate::Rows => true,
+        Aggregate::Count(of) | Aggregate::Min(of) | Aggregate::Max(of) => *of == Expr::Time,
+        _ => false,
+    };
+    let is_whole = shape.group.is_empty() && shape.bucket.is_none();
+    if !is_whole || !aggregates.iter().all(is_known) {
+        return Ok(None);
+    }
+    let bound = &query.bound;
+    let table = Inputs::only_table(query, snapshot)?;
+    match table.filter(|_| bound.first_ns <= bound.last_ns) {
+        Some(table) => Ok(snapshot.total(&table.schema, &(bound.first_ns..=bound.last_ns))?),
+        None => Ok(None),
     }
 }
 

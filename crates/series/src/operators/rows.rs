@@ -15,6 +15,7 @@ use nilometer_engine::{Narrowing, Snapshot};
 use super::State;
 use super::parallel;
 use super::project::Projection;
+use super::slices::{SlicedStream, Slices};
 use super::sort::{Ordered, Sorter};
 use crate::context::{Charge, Context};
 use crate::error::Error;
@@ -30,9 +31,9 @@ const TOP_ROWS_MAX: u64 = 100_000;
 
 /// Rows of an answer, and what their order needs.
 #[derive(Debug)]
-struct Piece {
-    batch: RecordBatch,
-    chunk: Chunk,
+pub(super) struct Piece {
+    pub(super) batch: RecordBatch,
+    pub(super) chunk: Chunk,
     charge: Charge,
 }
 
@@ -45,14 +46,24 @@ pub(super) fn run(
     let shape = query.shape();
     let exprs: Vec<&Expr> = shape.columns.iter().map(|column| &column.expr).collect();
     let is_streamed = shape.order.by == OrderBy::Nothing && !shape.has_neighbours();
-    let inputs = Inputs::plan(query, &exprs, !is_streamed, (snapshot, context), run_nested)?;
+    let needs = (!is_streamed, true);
+    let inputs = Inputs::plan(query, &exprs, needs, (snapshot, context), run_nested)?;
     let narrowing = narrowing(query);
     let (per_group, overall) = (query.bound.per_group, query.bound.overall);
     let is_whole = shape.rows.is_none() && per_group.is_all() && is_streamed;
     let limit = usize::try_from(overall.end()).ok().filter(|_| is_whole);
     let range = (query.bound.first_ns, query.bound.last_ns);
     let limit = limit.filter(|_| !overall.is_all());
-    let reading = inputs.read(snapshot, range, &narrowing, limit)?;
+    if narrowing == Narrowing::None
+        && let Some(slices) = Slices::of(query, &inputs, (snapshot, context))?
+    {
+        let exprs: Vec<Expr> = exprs.into_iter().cloned().collect();
+        let projection = Projection::new(shape, &exprs, &inputs.slots, shows_time)?;
+        let schema = Arc::clone(&projection.schema);
+        let stream = SlicedStream::new(query, inputs, projection, slices);
+        return Ok((schema, State::Sliced(Box::new(stream))));
+    }
+    let reading = inputs.read(snapshot, range, &narrowing, (limit, None), context)?;
     if shape.has_neighbours() {
         return with_neighbours(query, (&inputs, &reading), context, shows_time);
     }
@@ -165,29 +176,10 @@ impl RowStream {
 
     /// The rows of the next units, as many as there are threads for; `None` = there are no more.
     fn wave(&mut self, context: &Context) -> Result<Option<Vec<Piece>>, Error> {
-        if self.next >= self.reading.units() {
-            return Ok(None);
-        }
-        let end = (self.next + self.workers).min(self.reading.units());
-        let (inputs, reading, projection) = (&self.inputs, &self.reading, &self.projection);
-        let units = parallel::each(context, self.workers, self.next..end, |unit| {
-            let mut pieces = Vec::new();
-            inputs.visit(reading, unit, context, &mut |mut chunk| {
-                let mut charge = context.charge();
-                let batch = projection.batch(&chunk, &inputs.groups)?;
-                charge.grow(batch.get_array_memory_size())?;
-                chunk.columns.clear();
-                pieces.push(Piece {
-                    batch,
-                    chunk,
-                    charge,
-                });
-                Ok(true)
-            })?;
-            Ok(pieces)
-        })?;
-        self.next = end;
-        Ok(Some(units.into_iter().flatten().collect()))
+        let from = (&self.inputs, &self.reading, &self.projection);
+        let pieces = wave(from, (self.next, self.workers), context)?;
+        self.next += self.workers;
+        Ok(pieces)
     }
 
     /// Passes on what is within the limits.
@@ -196,24 +188,75 @@ impl RowStream {
             self.ready.push_back((piece.batch, piece.charge));
             return;
         }
-        let mut kept = Vec::with_capacity(piece.chunk.rows());
-        for group in &piece.chunk.groups {
-            let Some(place) = self.seen.get_mut(*group as usize) else {
-                kept.push(false);
-                continue;
-            };
-            *place += 1;
-            let passes = self.per_group.contains(*place - 1);
-            kept.push(passes && self.overall.contains(self.passed));
-            self.passed += u64::from(passes);
-        }
-        let kept = BooleanArray::from(kept);
-        if kept.true_count() > 0 {
-            let batch = filter_record_batch(&piece.batch, &kept);
-            let batch = batch.expect("the filter and the batch have the same rows");
-            self.ready.push_back((batch, piece.charge));
-        }
+        let groups = piece.chunk.groups.iter().copied();
+        let windows = (self.per_group, self.overall);
+        let batch = within(
+            piece.batch,
+            groups,
+            windows,
+            &mut self.seen,
+            &mut self.passed,
+        );
+        self.ready.extend(batch.map(|batch| (batch, piece.charge)));
     }
+}
+
+/// The rows of a batch that are within the limits; `None` = there are none. `seen` are rows so far, by group, and `passed`
+/// those of them that were within their group's limit.
+pub(super) fn within(
+    batch: RecordBatch,
+    groups: impl Iterator<Item = u32>,
+    (per_group, overall): (Window, Window),
+    seen: &mut [u64],
+    passed: &mut u64,
+) -> Option<RecordBatch> {
+    let kept = groups.map(|group| {
+        let Some(place) = seen.get_mut(group as usize) else {
+            return Some(false);
+        };
+        *place += 1;
+        let passes = per_group.contains(*place - 1);
+        let is_kept = passes && overall.contains(*passed);
+        *passed += u64::from(passes);
+        Some(is_kept)
+    });
+    let kept: BooleanArray = kept.collect();
+    if kept.true_count() == batch.num_rows() {
+        return Some(batch);
+    }
+    (kept.true_count() > 0).then(|| {
+        let batch = filter_record_batch(&batch, &kept);
+        batch.expect("the filter and the batch have the same rows")
+    })
+}
+
+/// The rows of some units from one on; `None` = there are no more.
+pub(super) fn wave(
+    (inputs, reading, projection): (&Inputs, &Reading, &Projection),
+    (first, workers): (usize, usize),
+    context: &Context,
+) -> Result<Option<Vec<Piece>>, Error> {
+    if first >= reading.units() {
+        return Ok(None);
+    }
+    let end = (first + workers).min(reading.units());
+    let units = parallel::each(context, workers, first..end, |unit| {
+        let mut pieces = Vec::new();
+        inputs.visit(reading, unit, context, &mut |mut chunk| {
+            let mut charge = context.charge();
+            let batch = projection.batch(&chunk, &inputs.groups)?;
+            charge.grow(batch.get_array_memory_size())?;
+            chunk.columns.clear();
+            pieces.push(Piece {
+                batch,
+                chunk,
+                charge,
+            });
+            Ok(true)
+        })?;
+        Ok(pieces)
+    })?;
+    Ok(Some(units.into_iter().flatten().collect()))
 }
 
 /// Rows of which some columns are made of their neighbours: all rows come together first, group by group.

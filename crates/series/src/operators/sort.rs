@@ -6,6 +6,7 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
 use arrow_select::interleave::interleave_record_batch;
 
 use crate::context::{BATCH_ROWS, Charge, Context};
@@ -14,6 +15,9 @@ use crate::query::{Order, OrderBy, SeriesQuery, Window};
 
 /// Rows that are gathered before those are dropped that cannot be among the first.
 const SLACK_ROWS: usize = 65_536;
+
+/// Bytes of text in a batch: an array of it holds less than 2 GiB.
+const TEXT_BYTES_MAX: usize = 512 << 20;
 
 /// What a row is sorted by, and where it is.
 #[derive(Debug, Clone, Copy)]
@@ -46,6 +50,11 @@ impl Sorter {
             by: OrderBy::Group,
             descending: false,
         };
+        Self::new(order, Window::ALL, Window::ALL, context)
+    }
+
+    /// Of all rows in an order.
+    pub(super) fn all(order: Order, context: &Context) -> Self {
         Self::new(order, Window::ALL, Window::ALL, context)
     }
 
@@ -186,6 +195,31 @@ fn chosen(mut keys: Vec<Key>, order: Order, per_group: Window, overall: Window) 
     keys
 }
 
+/// Bytes of the texts of a batch.
+fn text_bytes(batch: &RecordBatch) -> usize {
+    let columns = batch.columns().iter();
+    let bytes = columns.map(|column| {
+        let texts = column
+            .as_string_opt::<i32>()
+            .map(|texts| texts.values().len());
+        texts.or_else(|| Some(column.as_binary_opt::<i32>()?.values().len()))
+    });
+    bytes.flatten().sum()
+}
+
+/// Those of a row.
+fn text_bytes_of(batch: &RecordBatch, row: usize) -> usize {
+    let columns = batch.columns().iter();
+    let bytes = columns.map(|column| {
+        if let Some(texts) = column.as_string_opt::<i32>() {
+            return texts.value(row).len();
+        }
+        let bytes = column.as_binary_opt::<i32>();
+        bytes.map_or(0, |bytes| bytes.value(row).len())
+    });
+    bytes.sum()
+}
+
 fn gather(batches: &[&RecordBatch], keys: &[Key]) -> RecordBatch {
     let places = keys
         .iter()
@@ -206,7 +240,7 @@ pub(super) struct Ordered {
 impl Ordered {
     /// The next rows.
     pub(super) fn advance(&mut self) -> Option<RecordBatch> {
-        let end = (self.at + BATCH_ROWS).min(self.keys.len());
+        let end = self.end_of_batch();
         let part = self
             .keys
             .get(self.at..end)
@@ -215,6 +249,33 @@ impl Ordered {
         let batch = gather(&batches, part);
         self.at = end;
         Some(batch)
+    }
+
+    /// The same, with the group of each row.
+    pub(super) fn advance_with_groups(&mut self) -> Option<(RecordBatch, Vec<u32>)> {
+        let start = self.at;
+        let batch = self.advance()?;
+        let keys = self.keys.get(start..self.at).unwrap_or_default();
+        Some((batch, keys.iter().map(|key| key.group).collect()))
+    }
+
+    /// Where the next batch ends: its texts are not more than an array can hold.
+    fn end_of_batch(&self) -> usize {
+        let end = (self.at + BATCH_ROWS).min(self.keys.len());
+        let bytes: usize = self.batches.iter().map(|it| text_bytes(it)).sum();
+        if bytes <= TEXT_BYTES_MAX {
+            return end;
+        }
+        let mut bytes = 0;
+        for at in self.at..end {
+            let Some(key) = self.keys.get(at) else { break };
+            let batch = self.batches.get(key.batch as usize);
+            bytes += batch.map_or(0, |batch| text_bytes_of(batch, key.row as usize));
+            if bytes > TEXT_BYTES_MAX {
+                return at.max(self.at + 1);
+            }
+        }
+        end
     }
 
     /// All rows at once.

@@ -94,15 +94,20 @@ impl World {
             written: 0,
         };
         for _ in 0..=dice.below(7) {
-            match dice.below(10) {
-                0..5 => world.write_some(dice),
-                5 | 6 => world.write_dense(dice),
-                7 => world.delete(dice),
-                8 => world.engine.flush().unwrap(),
-                _ => while world.engine.maintain().unwrap() != Maintained::Idle {},
-            }
+            world.change(dice);
         }
         world
+    }
+
+    /// One of the things that happen to a store.
+    pub(crate) fn change(&mut self, dice: &mut Dice) {
+        match dice.below(10) {
+            0..5 => self.write_some(dice),
+            5 | 6 => self.write_dense(dice),
+            7 => self.delete(dice),
+            8 => self.engine.flush().unwrap(),
+            _ => while self.engine.maintain().unwrap() != Maintained::Idle {},
+        }
     }
 
     /// Rows here and there, late ones and repeated ones among them.

@@ -13,6 +13,7 @@ use nilometer_codec::PhysicalType;
 use rustc_hash::FxHashMap;
 
 use super::directory::GroupDirectory;
+use super::latest::{Latest, LatestColumn};
 use super::rollup::GroupRollups;
 use super::statistics::GroupStatistics;
 use super::unpacked::Unpacked;
@@ -49,6 +50,10 @@ pub(super) enum PartKind {
     Blocks(u32, PhysicalType, bool),
     /// The same of each hour.
     Hours(u32, PhysicalType, bool),
+    /// Where the last row of each series is.
+    Latest,
+    /// What those have in a column.
+    LatestColumn(u32, PhysicalType),
 }
 
 /// A decoded part of a group.
@@ -59,6 +64,9 @@ pub(super) enum CachedPart {
     Rollups(Arc<GroupRollups>),
     /// `None` = nothing is stored.
     Unpacked(Option<Arc<Unpacked>>),
+    Latest(Arc<Latest>),
+    /// `None` = the group has it as another type.
+    LatestColumn(Option<Arc<LatestColumn>>),
 }
 
 impl CachedPart {
@@ -67,6 +75,8 @@ impl CachedPart {
             Self::Directory(directory) => directory.memory(),
             Self::Statistics(statistics) => statistics.memory(),
             Self::Rollups(rollups) => rollups.memory(),
+            Self::Latest(latest) => latest.memory(),
+            Self::LatestColumn(column) => column.as_ref().map_or(0, |it| it.memory()),
             Self::Unpacked(unpacked) => unpacked.as_ref().map_or(0, |it| it.memory()),
         }
     }

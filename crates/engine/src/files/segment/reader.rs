@@ -8,6 +8,7 @@ use nilometer_codec::{ColumnBuf, PhysicalType, crc32c, decode_page};
 use super::cache::{CachedPart, PartKind, SegmentCache};
 use super::directory::GroupDirectory;
 use super::footer::{self, GroupMeta, Part, SegmentKind, Tail};
+use super::latest::{self, Latest, LatestColumn};
 use super::meta::{Home, SegmentMeta, Window};
 use super::rollup::GroupRollups;
 use super::statistics::GroupStatistics;
@@ -27,6 +28,8 @@ pub(crate) struct Segment {
     path: PathBuf,
     access: Access,
     groups: Vec<GroupMeta>,
+    /// The groups stand in the order of their tables.
+    is_by_table: bool,
 }
 
 /// How a segment comes to its file and keeps what it decoded.
@@ -80,8 +83,10 @@ impl Segment {
             path,
             access,
             groups: Vec::new(),
+            is_by_table: false,
         };
         (segment.kind, segment.groups) = segment.check(uuid)?;
+        segment.is_by_table = segment.groups.is_sorted_by_key(|group| group.table);
         Ok(segment)
     }
 
@@ -116,6 +121,7 @@ impl Segment {
             path: path.to_owned(),
             access: Access::Alone(file),
             groups: Vec::new(),
+            is_by_table: false,
         };
         let (offset, footer) = segment.footer()?;
         let footer = footer::decode(&footer).map_err(|what| what.at(path, offset));
@@ -162,8 +168,18 @@ impl Segment {
 
     /// Positions and footer entries of a table's groups.
     pub(crate) fn groups(&self, table: TableId) -> impl Iterator<Item = (usize, &GroupMeta)> {
-        let all = self.groups.iter().enumerate();
-        all.filter(move |(_, group)| group.table == table)
+        // Those of ten thousand tables are not gone over for each of them.
+        let own = if self.is_by_table {
+            let start = self.groups.partition_point(|group| group.table < table);
+            let end = self.groups.partition_point(|group| group.table <= table);
+            start..end
+        } else {
+            0..self.groups.len()
+        };
+        let start = own.start;
+        let own = self.groups.get(own).unwrap_or_default();
+        let own = (start..).zip(own);
+        own.filter(move |(_, group)| group.table == table)
     }
 
     /// Whether it belongs to a partition, which may have been widened since it was written.
@@ -295,6 +311,52 @@ impl Segment {
         })?;
         match part {
             CachedPart::Unpacked(unpacked) => Ok(unpacked),
+            _ => Err(self.mixed_up(offset)),
+        }
+    }
+
+    /// Where the last row of each series of a group is.
+    pub(crate) fn latest(&self, group: usize) -> Result<Arc<Latest>, Error> {
+        let meta = self.group(group)?;
+        let part = self.part(group, PartKind::Latest, || {
+            let directory = self.directory(group)?;
+            let latest = Latest::of(self, &directory, meta.has_duplicates)?;
+            Ok(CachedPart::Latest(Arc::new(latest)))
+        })?;
+        match part {
+            CachedPart::Latest(latest) => Ok(latest),
+            _ => Err(self.mixed_up(meta.directory_offset())),
+        }
+    }
+
+    /// What these rows have in a column; `None` = it is text, or of another type there.
+    pub(crate) fn latest_column(
+        &self,
+        group: usize,
+        (column, kind): (u32, PhysicalType),
+    ) -> Result<Option<Arc<LatestColumn>>, Error> {
+        let offset = self.group(group)?.statistics_offset();
+        let part = self.part(group, PartKind::LatestColumn(column, kind), || {
+            let directory = self.directory(group)?;
+            let mut chunks = directory.chunks.iter();
+            let is_other = chunks.any(|chunk| chunk.column == column && chunk.kind != kind);
+            if is_other || !latest::is_bits(kind) {
+                return Ok(CachedPart::LatestColumn(None));
+            }
+            let blocks = directory.blocks.len();
+            let pages = match self.statistics(group)? {
+                Some(statistics) => statistics
+                    .column(column, kind, blocks)
+                    .map_err(|what| what.at(&self.path, offset))?,
+                None => None,
+            };
+            let latest = self.latest(group)?;
+            let pages = pages.unwrap_or_default();
+            let found = LatestColumn::of(self, &directory, &latest, column, &pages)?;
+            Ok(CachedPart::LatestColumn(Some(Arc::new(found))))
+        })?;
+        match part {
+            CachedPart::LatestColumn(column) => Ok(column),
             _ => Err(self.mixed_up(offset)),
         }
     }

@@ -55,7 +55,7 @@ pub(super) struct Plan {
 
 /// Where rows come from, in LSN order: a later source wins.
 #[derive(Debug)]
-pub(super) enum Source {
+pub(crate) enum Source {
     Group {
         segment: Arc<Segment>,
         /// Its position in the segment.
@@ -230,7 +230,7 @@ pub(super) fn plan_columns(
 }
 
 /// Groups and runs that may hold a row of the answer, oldest first.
-pub(super) fn find_sources(
+pub(crate) fn find_sources(
     moment: &Moment,
     request: &ScanRequest,
     series: &[u32],

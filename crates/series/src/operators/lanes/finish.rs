@@ -29,7 +29,7 @@ impl Lane {
                 let counts = counts.map(|count| i64::try_from(count).unwrap_or(i64::MAX));
                 Arc::new(Int64Array::from_iter_values(counts))
             }
-            Column::Ints(sums) if is_mean => mean(sums, cells, |total| total as f64),
+            Column::Ints(sums) if is_mean => mean(sums, cells, float),
             Column::Ints(sums) => whole(sums, cells, kind.unwrap_or(Type::Int), self.rules)?,
             Column::Floats(sums) if is_mean => mean(sums, cells, |total| total),
             Column::Floats(sums) => {
@@ -83,6 +83,11 @@ impl Lane {
             .map(|row| scalar_at(&column, row))
             .collect())
     }
+}
+
+/// The nearest float; narrow numbers, which nearly all are, become one in a step.
+fn float(total: i128) -> f64 {
+    i64::try_from(total).map_or(total as f64, |total| total as f64)
 }
 
 fn each<'a, T: Copy + Default>(list: &'a [T], cells: &'a [u32]) -> impl Iterator<Item = T> + 'a {

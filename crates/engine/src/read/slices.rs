@@ -1,0 +1,143 @@
+//! Slices of a table's rows: times at which to cut, so that each slice has about so many rows.
+//!
+//! Does: work them out from directories and the runs in memory, before any page is read. Does not: promise: rows of one time
+//! are never parted, and within a block rows are taken to be spread evenly.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::moment::Moment;
+use crate::scan::ScanRequest;
+use crate::scan::plan::{Source, find_sources};
+use crate::schema::TableSchema;
+use crate::segment::BlockEntry;
+
+/// Parts of all blocks together that are looked at, about: a block of many is one part, of few several.
+const PARTS_MAX: usize = 65_536;
+
+/// Parts of a block at most.
+const BLOCK_PARTS_MAX: usize = 16;
+
+/// Where rows are: how many up to which time.
+#[derive(Debug, Clone, Default)]
+pub struct RowWeights {
+    /// Time and rows, in no order.
+    parts: Vec<(i64, u64)>,
+}
+
+impl RowWeights {
+    /// All rows.
+    pub fn rows(&self) -> u64 {
+        self.parts.iter().map(|part| part.1).sum()
+    }
+
+    /// Adds another table's.
+    pub fn add(&mut self, other: Self) {
+        self.parts.extend(other.parts);
+    }
+
+    /// The last times of slices of about so many rows, ascending. After the last of them is one slice more.
+    pub fn cuts(mut self, rows: u64) -> Vec<i64> {
+        self.parts.sort_unstable();
+        let mut cuts = Vec::new();
+        let (mut slice, mut all) = (0, self.rows());
+        for (time, part) in self.parts {
+            slice += part;
+            all -= part;
+            if slice >= rows && all > 0 {
+                if cuts.last() != Some(&time) {
+                    cuts.push(time);
+                }
+                slice = 0;
+            }
+        }
+        cuts
+    }
+}
+
+/// Weights of the rows of some series, which ascend, in a range of time.
+pub(crate) fn weights(
+    moment: &Moment,
+    table: &Arc<TableSchema>,
+    series: &[u32],
+    time: &RangeInclusive<i64>,
+) -> Result<RowWeights, Error> {
+    let request = ScanRequest {
+        table: Arc::clone(table),
+        projection: Vec::new(),
+        time: time.clone(),
+        tags: Vec::new(),
+        limit: None,
+    };
+    let sources = find_sources(moment, &request, series)?;
+    let mut blocks: Vec<BlockEntry> = Vec::new();
+    let mut weights = RowWeights::default();
+    for source in &sources {
+        match source {
+            Source::Group { directory, .. } => {
+                let own = directory.blocks.iter().filter(|block| {
+                    let at = series.partition_point(|&id| id < block.first_series);
+                    let has_one = series.get(at).is_some_and(|&id| id <= block.last_series);
+                    has_one && block.overlaps(time)
+                });
+                blocks.extend(own);
+            }
+            Source::Run { run, visible, .. } => {
+                let times = run.times();
+                add_evenly(
+                    &mut weights,
+                    (*times.start(), *times.end()),
+                    *visible as u64,
+                    time,
+                    BLOCK_PARTS_MAX,
+                );
+            }
+        }
+    }
+    let parts = (PARTS_MAX / blocks.len().max(1)).clamp(1, BLOCK_PARTS_MAX);
+    for block in blocks {
+        let span = (block.min_time, block.max_time);
+        add_evenly(&mut weights, span, u64::from(block.rows), time, parts);
+    }
+    Ok(weights)
+}
+
+fn add_evenly(
+    weights: &mut RowWeights,
+    (first, last): (i64, i64),
+    rows: u64,
+    time: &RangeInclusive<i64>,
+    parts: usize,
+) {
+    let length = i128::from(last) - i128::from(first);
+    let count = i128::try_from(parts).unwrap_or(1).max(1);
+    let each = (rows / parts.max(1) as u64).max(1);
+    for part in 1..=count {
+        let end = i64::try_from(i128::from(first) + length * part / count).unwrap_or(last);
+        if time.contains(&end) {
+            weights.parts.push((end, each));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_have_about_as_many_rows_as_are_asked_for() {
+        let weights = RowWeights {
+            parts: (0..1000).rev().map(|time| (time, 10)).collect(),
+        };
+        assert_eq!(weights.rows(), 10_000);
+        // 10 rows a time: 250 times in each of four slices.
+        assert_eq!(weights.clone().cuts(2500), [249, 499, 749]);
+        assert_eq!(weights.clone().cuts(10_000), [0_i64; 0]);
+        let same = RowWeights {
+            parts: vec![(7, 100); 50],
+        };
+        // Rows of one time are not parted.
+        assert_eq!(same.cuts(100), [7]);
+    }
+}
