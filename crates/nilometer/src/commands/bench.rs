@@ -25,7 +25,7 @@ pub(crate) enum BenchCommand {
         after_help = "Examples:\n  nilometer bench generate --hosts 100 --duration 1h --out cpu.lpb\n  \
                       nilometer bench generate --workload devops --hosts 10 --duration 1h --out devops.lpb\n  \
                       nilometer bench generate --workload iot --hosts 10 --duration 1h --out iot.lpb\n  \
-                      nilometer bench generate --hosts 100 --start 2016-01-01T01:00:00Z --duration 10m --out later.lpb"
+                      nilometer bench generate --hosts 100 --start 2016-01-01T01:00:00Z --duration 10m --batch-rows 500 --out later.lpb"
     )]
     Generate(GenerateArgs),
     /// Load a data set over HTTP, timed until every row is visible.
@@ -42,7 +42,7 @@ pub(crate) enum BenchCommand {
         after_help = "Examples:\n  nilometer bench queries -d bench --hosts 100 --duration 1h --repeats 2\n  \
                       nilometer bench queries -d iot --workload iot --hosts 10 --duration 1h --repeats 1 --format arrow\n  \
                       nilometer bench queries -d bench --hosts 100 --duration 1h --repeats 1 --clients 4 --json\n  \
-                      nilometer bench queries -d bench --hosts 100 --duration 1h --repeats 1 --while-loading later.lpb --rate 1000"
+                      nilometer bench queries -d bench --hosts 100 --duration 1h --repeats 1 --while-loading later.lpb --rate 5000"
     )]
     Queries(QueriesArgs),
 }
@@ -202,7 +202,7 @@ pub(crate) struct QueriesArgs {
     /// Load this file meanwhile: a later part of the same data set.
     #[arg(long, value_name = "FILE")]
     while_loading: Option<PathBuf>,
-    /// Rows per second to load meanwhile; without it as many as the server takes.
+    /// Rows per second to load meanwhile; without it as many as the server takes. Small batches arrive more evenly.
     #[arg(long, value_name = "ROWS", requires = "while_loading")]
     rate: Option<f64>,
     /// Print the figures as JSON.

@@ -11,6 +11,9 @@ use crate::{states, tsbs};
 /// Means may differ by this part, since the order of summation is free.
 const MEAN_TOLERANCE: f64 = 1e-12;
 
+/// Intervals are whole nanoseconds; their means are cut to these.
+const INTERVAL_TOLERANCE_S: f64 = 2e-9;
+
 /// The files of answers, TimescaleDB's and InfluxDB's, with the number of statements in each.
 const ANSWERS: [(&str, usize); 2] = [
     ("cpu-only.sql.jsonl.gz", 59),
@@ -35,6 +38,7 @@ enum ColumnType {
     Timestamptz,
     Bigint,
     Double,
+    Interval,
     Text,
     Tags,
     Absent,
@@ -47,11 +51,13 @@ enum Cell {
     Time(i64),
     Integer(i64),
     Float(f64),
+    /// Seconds.
+    Interval(f64),
     Text(String),
 }
 
 /// Tag columns with their values, by the id that answers name them with.
-type TagSets = HashMap<String, Vec<(String, String)>>;
+pub(crate) type TagSets = HashMap<String, Vec<(String, String)>>;
 
 #[test]
 fn every_cpu_only_query_of_the_suite_answers_as_others_did_from_head_to_segment() {
@@ -71,23 +77,35 @@ fn every_cpu_only_query_of_the_suite_answers_as_others_did_through_live_compacti
 fn check_all(server: &Server, state: &str) {
     let tag_sets = tag_sets();
     for (file, statements) in ANSWERS {
-        let text = tsbs::read_gzip(file);
-        assert_eq!(text.lines().count(), statements, "statements in {file}");
-        for line in text.lines() {
-            let statement: Statement =
-                serde_json::from_str(line).expect("a statement with its answer");
-            check(server, &statement, &tag_sets, &format!("{state}: {file}"));
-        }
+        check_file(server, tsbs::CPU_ONLY, file, statements, &tag_sets, state);
     }
 }
 
-fn check(server: &Server, statement: &Statement, tag_sets: &TagSets, state: &str) {
+/// Asks every statement of a file of answers, of which there are so many.
+pub(crate) fn check_file(
+    server: &Server,
+    use_case: tsbs::UseCase,
+    file: &str,
+    statements: usize,
+    tag_sets: &TagSets,
+    state: &str,
+) {
+    let text = tsbs::read_gzip(file);
+    assert_eq!(text.lines().count(), statements, "statements in {file}");
+    for line in text.lines() {
+        let statement: Statement = serde_json::from_str(line).expect("a statement with its answer");
+        let state = format!("{state}: {file}");
+        check(server, use_case.db, &statement, tag_sets, &state);
+    }
+}
+
+fn check(server: &Server, db: &str, statement: &Statement, tag_sets: &TagSets, state: &str) {
     let Statement {
         query_type, sql, ..
     } = statement;
     let (columns, mut want) = expected(statement, tag_sets);
     let mut got: Vec<Vec<Cell>> = server
-        .query(tsbs::CPU_ONLY.db, sql)
+        .query(db, sql)
         .iter()
         .map(|row| cells(row, &columns, sql))
         .collect();
@@ -152,6 +170,7 @@ fn expected_row(row: &[Option<String>], types: &[ColumnType], tag_sets: &TagSets
                 cells.push(Cell::Integer(integer.parse().expect("an integer")));
             }
             ColumnType::Double => cells.push(Cell::Float(text.parse().expect("a number"))),
+            ColumnType::Interval => cells.push(Cell::Interval(text.parse().expect("seconds"))),
             ColumnType::Text => cells.push(Cell::Text(text.clone())),
             ColumnType::Tags => cells.extend(
                 tag_sets[text]
@@ -189,6 +208,11 @@ fn cells(row: &Row, columns: &[(String, ColumnType)], sql: &str) -> Vec<Cell> {
         (ColumnType::Double, Some(Value::Number(number))) => {
             Cell::Float(number.as_f64().expect("a finite number"))
         }
+        (ColumnType::Interval, Some(Value::String(text))) => Cell::Interval(
+            text.strip_prefix("PT")
+                .and_then(|rest| rest.strip_suffix('S')?.parse().ok())
+                .unwrap_or_else(|| panic!("{column} is {text}, no seconds, of {sql}")),
+        ),
         (ColumnType::Text, Some(Value::String(text))) => Cell::Text(text.clone()),
         (_, Some(other)) => panic!("{column} is {other}, not of type {kind:?}, of {sql}"),
     };
@@ -198,6 +222,7 @@ fn cells(row: &Row, columns: &[(String, ColumnType)], sql: &str) -> Vec<Cell> {
 fn is_same(got: &Cell, want: &Cell) -> bool {
     match (got, want) {
         (Cell::Float(got), Cell::Float(want)) => (got - want).abs() <= MEAN_TOLERANCE * want.abs(),
+        (Cell::Interval(got), Cell::Interval(want)) => (got - want).abs() <= INTERVAL_TOLERANCE_S,
         _ => got == want,
     }
 }

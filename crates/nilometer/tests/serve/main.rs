@@ -26,6 +26,7 @@ mod import_killed;
 mod import_rejects;
 mod import_text;
 mod import_typed;
+mod iot_answers;
 mod kill;
 mod logs;
 mod settings;
