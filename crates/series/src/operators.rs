@@ -71,6 +71,8 @@ impl Batches {
     pub fn rows_estimate(&self) -> u64 {
         match &self.state {
             State::Stream(stream) => stream.rows_estimate(),
+            // Slices are for more rows than may be gathered.
+            State::Sliced(_) => u64::MAX,
             State::Ordered(_) | State::Ready(_) | State::Done => 0,
         }
     }
