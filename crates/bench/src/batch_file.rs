@@ -240,6 +240,7 @@ impl<R: BufRead> BatchReader<R> {
             return Err(Error::NewerBatchFile {
                 path: reader.path,
                 version: char::from(version),
+                newest: VERSION,
             });
         }
         let length = u32::from_le_bytes(reader.take("the length of the header")?);

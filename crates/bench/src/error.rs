@@ -39,15 +39,16 @@ pub enum Error {
 
     /// A batch file of a format this program does not know yet.
     #[error(
-        "{}: batch file version {version:?} is newer than this program's {:?}; upgrade nilometer, or generate the file again",
-        path.display(),
-        crate::batch_file::VERSION
+        "{}: batch file version {version:?} is newer than this program's {newest:?}; upgrade nilometer, or generate the file again",
+        path.display()
     )]
     NewerBatchFile {
         /// The file.
         path: PathBuf,
         /// The version character in its magic.
         version: char,
+        /// The newest that this program reads.
+        newest: char,
     },
 
     /// A batch file ends before its trailer.

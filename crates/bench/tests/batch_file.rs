@@ -97,6 +97,24 @@ fn the_bytes_are_those_of_the_format_page() {
 }
 
 #[test]
+fn a_header_from_before_replaced_lines_were_counted_has_none() {
+    let header = Header::of(&spec(), 2).unwrap();
+    let mut writer = BatchWriter::begin(Cursor::new(Vec::new()), Path::new(NAME), header).unwrap();
+    for (rows, text) in FRAMES {
+        writer.write_frame(rows, text).unwrap();
+    }
+    writer.counted(7, 2);
+    let mut bytes = writer.finish().unwrap().0.into_inner();
+    let (header, _) = read(&bytes).unwrap();
+    assert_eq!((header.values, header.replaced), (7, 2));
+    // The member under another name, as long as its own, is one that a reader does not know.
+    let at = memchr::memmem::find(&bytes, b"\"replaced\"").unwrap();
+    bytes[at + 1..at + 9].copy_from_slice(b"another_");
+    let (header, frames) = read(&bytes).unwrap();
+    assert_eq!((header.values, header.replaced, frames.len()), (7, 0, 2));
+}
+
+#[test]
 fn every_truncation_is_an_error() {
     let bytes = write(&FRAMES);
     assert!(read(&bytes).is_ok() && skim(&bytes).is_ok());

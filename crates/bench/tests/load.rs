@@ -407,7 +407,7 @@ fn a_load_ends_when_it_is_asked_to() {
     paced.rows_per_second = Some(50.0 / 3600.0);
     let stop = std::sync::Arc::clone(&paced.stop);
     let report = load(&paced, |_| {
-        stop.store(true, std::sync::atomic::Ordering::Relaxed)
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
     })
     .unwrap();
     assert_eq!((report.rows, report.visible.rows), (50, 50));

@@ -3,11 +3,6 @@
 //! The tests of the server ask the statements of that file. Here every statement of the benchmark has to be one of them, but
 //! for times, trucks and fleets.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a failed unwrap in a helper is the test's report"
-)]
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read;

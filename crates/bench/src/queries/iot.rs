@@ -84,10 +84,6 @@ pub(super) const TYPES: [(&str, Shape); 13] = [
 ];
 
 /// A statement of a type.
-#[expect(
-    clippy::too_many_lines,
-    reason = "one flat match, an arm for each type"
-)]
 pub(super) fn statement(shape: Shape, draw: &mut Draw) -> String {
     match shape {
         Shape::LastLoc => last("readings", "longitude, latitude", &of_fleet(draw)),

@@ -67,7 +67,7 @@ impl DevopsPoints {
                 let (tags, processor) = Processor::of_host(index, of_processor);
                 let agents = TABLES
                     .iter()
-                    .map(|table| Agent::new(table, &tags, &mut random))
+                    .map(|table| Agent::new(*table, &tags, &mut random))
                     .collect();
                 Host {
                     cpu_prefix: format!("{}{tags}", cpu_only::TABLE),

@@ -241,7 +241,7 @@ pub(super) struct Agent {
 
 impl Agent {
     /// `host_tags` begin with a comma.
-    pub(super) fn new(table: &Table, host_tags: &str, random: &mut Xoshiro256PlusPlus) -> Self {
+    pub(super) fn new(table: Table, host_tags: &str, random: &mut Xoshiro256PlusPlus) -> Self {
         let prefix = format!("{}{host_tags}{}", table.name(), table.draw_tags(random));
         let (mut walks, mut constant) = (Vec::new(), 0);
         match table {
@@ -265,7 +265,7 @@ impl Agent {
             }
         }
         Self {
-            table: *table,
+            table,
             prefix,
             walks,
             constant,

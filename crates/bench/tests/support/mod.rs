@@ -7,6 +7,10 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 
 /// How the server misbehaves.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fault of its own, and tests combine them"
+)]
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Faults {
     /// Refuse the write request of this number, from 0, with status 400.

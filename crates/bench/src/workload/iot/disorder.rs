@@ -5,8 +5,7 @@
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::FIELDS_MAX;
-use super::trucks::TAGS_AND_PROPERTIES;
+use super::trucks::{FIELDS_MAX, TAGS_AND_PROPERTIES};
 
 /// Entries of a batch.
 pub(super) const BATCH: usize = 10;

@@ -22,15 +22,14 @@ pub(super) use trucks::READINGS_METRICS;
 
 use super::{Result, Spec};
 use disorder::{BATCH, Disorder, Order, Place};
-use trucks::{DIAGNOSTICS_FIELDS, READINGS_FIELDS, TAGS, TAGS_AND_PROPERTIES, Truck, Trucks};
+use trucks::{
+    DIAGNOSTICS_FIELDS, FIELDS_MAX, READINGS_FIELDS, TAGS, TAGS_AND_PROPERTIES, Truck, Trucks,
+};
 
 pub(crate) use trucks::{FLEETS, truck_name};
 
 /// The tables, in the order in which a truck reports them.
 pub(super) const TABLES: [&str; 2] = ["readings", "diagnostics"];
-
-/// Most fields of a table; a field to leave out is drawn among so many.
-const FIELDS_MAX: usize = READINGS_FIELDS.len();
 
 /// Values of both tables of one truck at one time: fields, and three properties in each.
 pub(super) const VALUES_AT_ONCE: u64 =

@@ -10,7 +10,6 @@ use std::io::Write;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 
-use super::FIELDS_MAX;
 use crate::workload::walk::{Walk, cut};
 
 /// Fields of `readings`, beside the properties of the truck.
@@ -23,11 +22,13 @@ pub(super) const READINGS_FIELDS: [&str; 7] = [
     "grade",
     "fuel_consumption",
 ];
+/// Most fields of a table; a field to leave out is drawn among so many.
+pub(super) const FIELDS_MAX: usize = READINGS_FIELDS.len();
 /// Fields of `diagnostics`, beside the properties of the truck.
 pub(super) const DIAGNOSTICS_FIELDS: [&str; 3] = ["fuel_state", "current_load", "status"];
 
 /// All fields of `readings`, in the order of the text.
-pub(in crate::workload) const READINGS_METRICS: [&str; 10] = [
+pub(crate) const READINGS_METRICS: [&str; 10] = [
     "load_capacity",
     "fuel_capacity",
     "nominal_fuel_consumption",
@@ -135,27 +136,27 @@ impl Truck {
 /// All trucks and their load.
 #[derive(Debug)]
 pub(super) struct Trucks {
-    trucks: Vec<Truck>,
+    all: Vec<Truck>,
     load: f64,
     load_random: Xoshiro256PlusPlus,
 }
 
 impl Trucks {
-    pub(super) fn new(trucks: Vec<Truck>, load_random: Xoshiro256PlusPlus) -> Self {
+    pub(super) fn new(all: Vec<Truck>, load_random: Xoshiro256PlusPlus) -> Self {
         Self {
-            trucks,
+            all,
             load: 0.0,
             load_random,
         }
     }
 
     pub(super) fn len(&self) -> usize {
-        self.trucks.len()
+        self.all.len()
     }
 
     /// What a truck measures now, as it is reported.
     pub(super) fn values(&self, truck: usize, table: usize) -> [f64; FIELDS_MAX] {
-        let truck = &self.trucks[truck];
+        let truck = &self.all[truck];
         if table == 0 {
             // Decimals of the fields, in their order.
             let scales = [1e5, 1e5, 1.0, 1.0, 1.0, 1.0, 10.0];
@@ -170,7 +171,7 @@ impl Trucks {
 
     /// From one time to the next.
     pub(super) fn advance(&mut self) {
-        for truck in &mut self.trucks {
+        for truck in &mut self.all {
             truck.advance();
             if self.load_random.random::<f64>() < LOAD_CHANGES {
                 self.load = self.load_random.random::<f64>() * LOAD_MAX;
@@ -186,7 +187,7 @@ impl Trucks {
         out: &mut Vec<u8>,
     ) -> u64 {
         let mut properties = 0;
-        for (i, piece) in self.trucks[truck].pieces.iter().enumerate() {
+        for (i, piece) in self.all[truck].pieces.iter().enumerate() {
             if without == Some(i) {
                 continue;
             }
@@ -202,6 +203,6 @@ impl Trucks {
 
     /// What the tags of a truck are, beside its name.
     pub(super) fn other_tags(&self, truck: usize) -> [usize; 4] {
-        self.trucks[truck].choices
+        self.all[truck].choices
     }
 }
