@@ -6,6 +6,7 @@
 //! `selection.rs` for what names and conditions mean.
 
 mod condition;
+mod context;
 mod define;
 mod delete;
 mod error;
@@ -14,60 +15,11 @@ mod selection;
 mod sets;
 mod show;
 
-use std::sync::{Arc, Mutex, PoisonError};
-
-use nilometer_engine::Engine;
 use nilometer_influxql_syntax::ast::Statement;
-use nilometer_service::{Error as ServiceError, MemoryTaken, Running, Set, Statements};
+use nilometer_service::{Error as ServiceError, Running};
 
+pub(crate) use context::{Answer, Context};
 pub(crate) use error::Error;
-
-/// What a statement is given.
-#[derive(Debug)]
-pub(crate) struct Context {
-    pub(crate) engine: Arc<Engine>,
-    pub(crate) statements: Arc<Statements>,
-    /// Where names without a database are; may be empty.
-    pub(crate) database: String,
-    pub(crate) running: Running,
-    /// Memory of what is gathered for the answer.
-    gathered: Mutex<MemoryTaken>,
-}
-
-impl Context {
-    pub(crate) fn new(
-        engine: Arc<Engine>,
-        statements: Arc<Statements>,
-        database: &str,
-        running: Running,
-    ) -> Result<Self, ServiceError> {
-        Ok(Self {
-            engine,
-            statements,
-            database: database.to_owned(),
-            gathered: Mutex::new(running.memory().take(0)?),
-            running,
-        })
-    }
-
-    /// Counts so many bytes more as the statement's until its answer has left, and ends one that has to end.
-    fn gather(&self, bytes: usize) -> Result<(), ServiceError> {
-        if let Some(ended) = self.running.ended() {
-            return Err(ended.into());
-        }
-        let mut gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(gathered.grow(bytes)?)
-    }
-}
-
-/// What a statement answers.
-#[derive(Debug)]
-pub(crate) enum Answer {
-    /// It changed something, or found nothing to change.
-    Done,
-    /// Series, and the memory that they have.
-    Sets(Vec<Set>, MemoryTaken),
-}
 
 /// Whether a statement changes something.
 pub(crate) fn changes(statement: &Statement) -> bool {
@@ -94,9 +46,7 @@ pub(crate) fn run(
 ) -> Result<(Answer, Running), ServiceError> {
     if let Statement::Show(show) = statement {
         let sets = show::run(&context, show)?;
-        let gathered = context.gathered.into_inner();
-        let gathered = gathered.unwrap_or_else(PoisonError::into_inner);
-        return Ok((Answer::Sets(sets, gathered), context.running));
+        return Ok(context.answer(sets));
     }
     match statement {
         Statement::Delete(delete) => delete::rows(&context, delete)?,

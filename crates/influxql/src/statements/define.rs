@@ -12,7 +12,7 @@ use nilometer_service::define::{
 };
 use nilometer_service::{Error as ServiceError, Scope};
 
-use super::Context;
+use super::context::Context;
 use super::error::Error;
 
 const HOUR_NS: i64 = 3_600_000_000_000;

@@ -15,7 +15,7 @@ mod server;
 use nilometer_influxql_syntax::ast::Show;
 use nilometer_service::{Error as ServiceError, Set};
 
-use super::Context;
+use super::context::Context;
 use super::error::Error;
 
 /// Answers a statement.
