@@ -16,10 +16,15 @@ mod sets;
 mod show;
 
 use nilometer_influxql_syntax::ast::Statement;
-use nilometer_service::{Error as ServiceError, Running};
+use nilometer_service::{Error as ServiceError, Running, Set};
 
 pub(crate) use context::{Answer, Context};
 pub(crate) use error::Error;
+
+/// A table of one column of texts.
+pub(crate) fn one_column(name: &str, lines: Vec<String>) -> Set {
+    sets::Table::default().texts(name, lines).set()
+}
 
 /// Whether a statement changes something.
 pub(crate) fn changes(statement: &Statement) -> bool {

@@ -54,7 +54,7 @@ pub(super) fn run(context: &Context, statement: &Statement) -> Result<(), Servic
             "DROP SHARD; DELETE with a range of time removes the same rows",
         )
         .into()),
-        Statement::Explain { .. } => Err(Error::Unsupported("EXPLAIN").into()),
+        Statement::Explain { .. } => Err(Error::Unsupported("EXPLAIN ANALYZE").into()),
         Statement::Select(_)
         | Statement::Show(_)
         | Statement::Delete(_)
