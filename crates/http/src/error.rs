@@ -59,7 +59,7 @@ pub struct ErrorResponse {
     retry_after_s: Option<u32>,
     words: &'static Words,
     /// The body in another form than ours, and what that is.
-    written: Option<(&'static str, Vec<u8>)>,
+    written: Option<Box<(&'static str, Vec<u8>)>>,
 }
 
 /// The words of a surface: how its clients know errors, and what else its answers carry.
@@ -163,13 +163,13 @@ impl ErrorResponse {
     /// With a body of another form, for clients that ask for one.
     #[must_use]
     pub fn written_as(mut self, media_type: &'static str, body: Vec<u8>) -> Self {
-        self.written = Some((media_type, body));
+        self.written = Some(Box::new((media_type, body)));
         self
     }
 
     fn body(&self, request_id: Option<&str>) -> Vec<u8> {
-        if let Some((_, body)) = &self.written {
-            return body.clone();
+        if let Some(written) = &self.written {
+            return written.1.clone();
         }
         let mut body = Map::new();
         body.insert("error".to_owned(), Value::String(self.error.clone()));
@@ -185,7 +185,7 @@ impl ErrorResponse {
     /// The response; a refusal that has not got its request's id yet travels with it until [`Self::name_request`].
     fn response(&self, request_id: Option<&str>) -> Response {
         let written = self.written.as_ref();
-        let content_type = written.map_or("application/json", |(media_type, _)| media_type);
+        let content_type = written.map_or("application/json", |written| written.0);
         let content_type = HeaderValue::from_static(content_type);
         let mut response = (
             self.status,

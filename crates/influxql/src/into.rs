@@ -170,7 +170,7 @@ fn tag(value: &str, rows: usize) -> ArrayRef {
 fn as_field(column: &ArrayRef) -> ArrayRef {
     let words = column
         .as_dictionary_opt::<Int32Type>()
-        .and_then(|words| words.downcast_dict::<StringArray>());
+        .and_then(DictionaryArray::downcast_dict::<StringArray>);
     match words {
         Some(words) => Arc::new(words.into_iter().collect::<StringArray>()),
         None => Arc::clone(column),

@@ -152,11 +152,19 @@ impl Prepared for Taken {
             let statements = &self.shared.statements;
             let running = statements.start(&session.database, &text, &session.cancelled);
             running.begin().await?;
-            if let Statement::Select(select) = &*self.statement {
-                let Shared {
-                    engine, options, ..
-                } = &*self.shared;
-                return reading::run(engine, options, session, select, running).await;
+            let Shared {
+                engine, options, ..
+            } = &*self.shared;
+            match &*self.statement {
+                Statement::Select(select) => {
+                    return reading::run(engine, options, session, select, running).await;
+                }
+                Statement::Explain {
+                    analyze: false,
+                    select,
+                    ..
+                } => return reading::explain(engine, options, session, select, running),
+                _ => {}
             }
             let engine = Arc::clone(&self.shared.engine);
             let statements = Arc::clone(statements);

@@ -20,6 +20,7 @@ use nilometer_service::{
 
 use crate::into::{Target, Written};
 use crate::select::{self, SelectContext, Sets};
+use crate::statements::one_column;
 
 /// Carries a SELECT out.
 pub(crate) async fn run(
@@ -30,17 +31,7 @@ pub(crate) async fn run(
     running: Running,
 ) -> Result<Outcome, ServiceError> {
     let snapshot = engine.snapshot();
-    let flag = Arc::new(AtomicBool::new(false));
-    let watch = Watch::of(&running, Arc::clone(&flag));
-    let context = Context {
-        threads: threads(options),
-        memory: Arc::new(Memory(Arc::clone(running.memory()))),
-        cancel: flag,
-        limits: Limits {
-            buckets: options.gapfill_buckets_max as u64,
-        },
-        watch: Arc::new(Unwatched),
-    };
+    let (context, watch) = lent(options, &running);
     let asked = SelectContext {
         snapshot: &snapshot,
         database: &session.database,
@@ -69,6 +60,48 @@ pub(crate) async fn run(
     let done = block(work).await;
     let sets = done.unwrap_or(Err(ServiceError::Panicked { what: "statement" }))?;
     Ok(Outcome::Sets(sets))
+}
+
+/// Says how a SELECT would be read.
+pub(crate) fn explain(
+    engine: &Arc<Engine>,
+    options: &QueryOptions,
+    session: &Session,
+    select: &Select,
+    running: Running,
+) -> Result<Outcome, ServiceError> {
+    let snapshot = engine.snapshot();
+    let (context, _watch) = lent(options, &running);
+    let asked = SelectContext {
+        snapshot: &snapshot,
+        database: &session.database,
+        policy: session.schema.as_deref(),
+        now_ns: engine.wall_ns(),
+        context: &context,
+    };
+    match select::explain(select, &asked) {
+        Ok(lines) => {
+            let plan = one_column("QUERY PLAN", lines);
+            Ok(Outcome::Sets(SetStream::of(running, vec![plan])?))
+        }
+        Err(error) => Err(said(error, &running)),
+    }
+}
+
+/// What a series query is given, and what ends it.
+fn lent(options: &QueryOptions, running: &Running) -> (Context, Watch) {
+    let flag = Arc::new(AtomicBool::new(false));
+    let watch = Watch::of(running, Arc::clone(&flag));
+    let context = Context {
+        threads: threads(options),
+        memory: Arc::new(Memory(Arc::clone(running.memory()))),
+        cancel: flag,
+        limits: Limits {
+            buckets: options.gapfill_buckets_max as u64,
+        },
+        watch: Arc::new(Unwatched),
+    };
+    (context, watch)
 }
 
 /// Hands series over as they are asked for.

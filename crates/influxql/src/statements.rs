@@ -6,6 +6,7 @@
 //! `selection.rs` for what names and conditions mean.
 
 mod condition;
+mod context;
 mod define;
 mod delete;
 mod error;
@@ -15,64 +16,15 @@ mod sets;
 mod show;
 mod users;
 
-use std::sync::{Arc, Mutex, PoisonError};
-
-use nilometer_engine::Engine;
 use nilometer_influxql_syntax::ast::Statement;
-use nilometer_service::{
-    Error as ServiceError, MemoryTaken, Principal, Running, Session, Set, Statements,
-};
+use nilometer_service::{Error as ServiceError, Running, Set};
 
+pub(crate) use context::{Answer, Context};
 pub(crate) use error::Error;
 
-/// What a statement is given.
-#[derive(Debug)]
-pub(crate) struct Context {
-    pub(crate) engine: Arc<Engine>,
-    pub(crate) statements: Arc<Statements>,
-    /// Who asks.
-    pub(crate) principal: Principal,
-    /// Where names without a database are; may be empty.
-    pub(crate) database: String,
-    pub(crate) running: Running,
-    /// Memory of what is gathered for the answer.
-    gathered: Mutex<MemoryTaken>,
-}
-
-impl Context {
-    pub(crate) fn new(
-        engine: Arc<Engine>,
-        statements: Arc<Statements>,
-        session: &Session,
-        running: Running,
-    ) -> Result<Self, ServiceError> {
-        Ok(Self {
-            engine,
-            statements,
-            principal: session.principal.clone(),
-            database: session.database.clone(),
-            gathered: Mutex::new(running.memory().take(0)?),
-            running,
-        })
-    }
-
-    /// Counts so many bytes more as the statement's until its answer has left, and ends one that has to end.
-    fn gather(&self, bytes: usize) -> Result<(), ServiceError> {
-        if let Some(ended) = self.running.ended() {
-            return Err(ended.into());
-        }
-        let mut gathered = self.gathered.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(gathered.grow(bytes)?)
-    }
-}
-
-/// What a statement answers.
-#[derive(Debug)]
-pub(crate) enum Answer {
-    /// It changed something, or found nothing to change.
-    Done,
-    /// Series, and the memory that they have.
-    Sets(Vec<Set>, MemoryTaken),
+/// A table of one column of texts.
+pub(crate) fn one_column(name: &str, lines: Vec<String>) -> Set {
+    sets::Table::default().texts(name, lines).set()
 }
 
 /// Whether a statement changes something.
@@ -103,9 +55,7 @@ pub(crate) fn run(
     }
     if let Statement::Show(show) = statement {
         let sets = show::run(&context, show)?;
-        let gathered = context.gathered.into_inner();
-        let gathered = gathered.unwrap_or_else(PoisonError::into_inner);
-        return Ok((Answer::Sets(sets, gathered), context.running));
+        return Ok(context.answer(sets));
     }
     match statement {
         Statement::Delete(delete) => delete::rows(&context, delete)?,

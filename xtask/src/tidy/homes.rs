@@ -26,6 +26,8 @@ const HOMES: &[Home] = &[
             "nilometer-query",
             "nilometer-http",
             "nilometer-native",
+            "nilometer-influx",
+            "nilometer-influxql",
             "nilometer-bench",
             "nilometer-simserver",
             "nilometer",
@@ -37,6 +39,8 @@ const HOMES: &[Home] = &[
         crates: &[
             "nilometer-http",
             "nilometer-native",
+            "nilometer-influx",
+            "nilometer-influxql",
             "nilometer-influx",
             "nilometer-simserver",
             "nilometer",

@@ -35,13 +35,28 @@ pub enum Error {
     },
     /// Reading failed.
     #[error(transparent)]
-    Series(#[from] nilometer_series::Error),
+    Series(nilometer_series::Error),
 }
 
 impl Error {
     pub(crate) fn refused(reason: impl Into<String>) -> Self {
         Self::Refused {
             reason: reason.into(),
+        }
+    }
+}
+
+impl From<nilometer_series::Error> for Error {
+    fn from(error: nilometer_series::Error) -> Self {
+        match error {
+            nilometer_series::Error::TooManyBuckets {
+                buckets,
+                buckets_max,
+            } => Self::TooManyBuckets {
+                buckets,
+                buckets_max,
+            },
+            other => Self::Series(other),
         }
     }
 }

@@ -76,8 +76,8 @@ pub(crate) fn math(name: &str, arguments: &[Value]) -> Value {
     };
     match (name, first) {
         ("abs", Value::Integer(value)) => return Value::Integer(value.wrapping_abs()),
-        ("abs" | "floor" | "ceil" | "round", Value::Unsigned(_)) => return first.clone(),
-        ("floor" | "ceil" | "round", Value::Integer(_)) => return first.clone(),
+        ("abs" | "floor" | "ceil" | "round", Value::Unsigned(_))
+        | ("floor" | "ceil" | "round", Value::Integer(_)) => return first.clone(),
         _ => {}
     }
     let Some(x) = first.as_float() else {

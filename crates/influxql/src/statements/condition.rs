@@ -32,7 +32,7 @@ pub(super) enum Rest<'a> {
 }
 
 /// Takes a condition apart. `now` is what `now()` means.
-pub(super) fn split<'a>(condition: Option<&'a Expr>, now: i64) -> Result<Split<'a>, Error> {
+pub(super) fn split(condition: Option<&Expr>, now: i64) -> Result<Split<'_>, Error> {
     let mut split = Split {
         time: ALL_TIME,
         has_time: false,

@@ -12,7 +12,7 @@ use nilometer_service::define::{
 };
 use nilometer_service::{Error as ServiceError, Scope};
 
-use super::Context;
+use super::context::Context;
 use super::error::Error;
 
 const HOUR_NS: i64 = 3_600_000_000_000;
@@ -45,7 +45,7 @@ pub(super) fn run(context: &Context, statement: &Statement) -> Result<(), Servic
             "DROP SHARD; DELETE with a range of time removes the same rows",
         )
         .into()),
-        Statement::Explain { .. } => Err(Error::Unsupported("EXPLAIN").into()),
+        Statement::Explain { .. } => Err(Error::Unsupported("EXPLAIN ANALYZE").into()),
         Statement::Select(_)
         | Statement::Show(_)
         | Statement::Delete(_)

@@ -5,17 +5,18 @@
 
 use std::sync::Arc;
 
-use nilometer_engine::{DeleteRequest, Snapshot, TableSchema, TagPredicate};
+use nilometer_engine::{DeleteRequest, TableSchema, TagPredicate};
 use nilometer_influxql_syntax::ast::Delete;
 use nilometer_service::Error as ServiceError;
 use nilometer_service::Scope;
 use nilometer_service::define::{self, Change, Path};
 
 use super::condition::{Rest, split};
+use super::context::Context;
 use super::error::Error;
+use super::names;
 use super::names::{Chosen, known_database, tables_of};
 use super::selection::{self, Leaf};
-use super::{Context, names};
 
 /// Deletes that one condition may become, one for each way in which it can hold.
 const WAYS_MAX: usize = 1024;
@@ -49,7 +50,7 @@ fn carry_out(
     let mut requests = Vec::new();
     for table in found.values().flatten() {
         let ways = match &split.rest {
-            Some(rest) => ways(&snapshot, table, rest)?,
+            Some(rest) => ways(table, rest)?,
             None => vec![Vec::new()],
         };
         requests.extend(ways.into_iter().map(|tags| DeleteRequest {
@@ -65,23 +66,19 @@ fn carry_out(
 }
 
 /// The ways in which a condition holds: in each, all comparisons of tags hold.
-fn ways(
-    snapshot: &Snapshot,
-    table: &Arc<TableSchema>,
-    rest: &Rest<'_>,
-) -> Result<Vec<Vec<TagPredicate>>, ServiceError> {
+fn ways(table: &Arc<TableSchema>, rest: &Rest<'_>) -> Result<Vec<Vec<TagPredicate>>, ServiceError> {
     let too_many = || Error::Unsupported("so many OR in one condition; write several statements");
     match rest {
         Rest::Or(left, right) => {
-            let mut either = ways(snapshot, table, left)?;
-            either.extend(ways(snapshot, table, right)?);
+            let mut either = ways(table, left)?;
+            either.extend(ways(table, right)?);
             if either.len() > WAYS_MAX {
                 return Err(too_many().into());
             }
             Ok(either)
         }
         Rest::And(left, right) => {
-            let (left, right) = (ways(snapshot, table, left)?, ways(snapshot, table, right)?);
+            let (left, right) = (ways(table, left)?, ways(table, right)?);
             if left.len().saturating_mul(right.len()) > WAYS_MAX {
                 return Err(too_many().into());
             }

@@ -15,7 +15,8 @@ mod server;
 use nilometer_influxql_syntax::ast::Show;
 use nilometer_service::{Error as ServiceError, Set};
 
-use super::{Context, users};
+use super::context::Context;
+use super::users;
 
 /// Answers a statement.
 pub(super) fn run(context: &Context, show: &Show) -> Result<Vec<Set>, ServiceError> {

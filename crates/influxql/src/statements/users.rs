@@ -9,7 +9,7 @@ use nilometer_service::{
     users_of,
 };
 
-use super::Context;
+use super::context::Context;
 use super::error::Error;
 use super::sets::Table;
 

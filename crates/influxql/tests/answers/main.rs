@@ -5,5 +5,6 @@
 
 mod explained;
 mod golden;
+mod limits;
 mod store;
 mod tsbs;

@@ -29,6 +29,10 @@ pub(crate) struct Store {
 
 impl Store {
     pub(crate) fn new(lines: &[u8]) -> Self {
+        Self::with(lines, Context::default())
+    }
+
+    pub(crate) fn with(lines: &[u8], context: Context) -> Self {
         let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
         let engine = Engine::open(
             disk,
@@ -38,10 +42,7 @@ impl Store {
         );
         let engine = Arc::new(engine.unwrap());
         engine.create_database("db").unwrap();
-        let store = Self {
-            engine,
-            context: Context::default(),
-        };
+        let store = Self { engine, context };
         store.write(lines);
         store
     }
@@ -199,7 +200,7 @@ fn lines(measurement: &str, sets: &[Set]) -> (String, usize) {
                 match cell(column, row) {
                     Value::Null => {}
                     Value::Number(number) if number.is_i64() => {
-                        fields.push(format!("{}={number}i", field.name()))
+                        fields.push(format!("{}={number}i", field.name()));
                     }
                     Value::Number(number) => fields.push(format!("{}={number}", field.name())),
                     other => fields.push(format!("{}={other}", field.name())),

@@ -12,7 +12,7 @@ use nilometer_engine::ingest::WriteReport;
 use nilometer_http::body::{Largest, receive};
 use nilometer_http::{ErrorResponse, Http, Parameters, idempotency, principal_of};
 use nilometer_lineproto::Precision;
-use nilometer_service::define::{DEFAULT_POLICY, schema_of_policy};
+use nilometer_service::define::{DEFAULT_POLICY, policy_of_schema, schema_of_policy};
 use nilometer_service::{LineTarget, Scope};
 
 use crate::words::WORDS;
@@ -137,7 +137,7 @@ async fn write(
     let received = receive(&head.headers, body, http, largest).await?;
     let written = http.service().write_lines(target?, || received.inflate());
     let report = written.await?;
-    match asked.and_then(|asked| partly(&report, &asked)) {
+    match asked.and_then(|asked| partly(http, &report, &asked)) {
         None => Ok(idempotency::answer(report.repeated)),
         Some(refusal) => Err(refusal),
     }
@@ -164,7 +164,7 @@ fn schema_of(http: &Http, database: &str, policy: &str) -> Result<Option<String>
 }
 
 /// What version 1 says when not every line was kept. If lines clash with their table, only that is said.
-fn partly(report: &WriteReport, asked: &InfluxParameters) -> Option<ErrorResponse> {
+fn partly(http: &Http, report: &WriteReport, asked: &InfluxParameters) -> Option<ErrorResponse> {
     if report.rejected_total == 0 {
         return None;
     }
@@ -173,9 +173,11 @@ fn partly(report: &WriteReport, asked: &InfluxParameters) -> Option<ErrorRespons
         return Some(ErrorResponse::bad_request(unparsed(report)));
     }
     let (reason, policy) = match clash {
-        Some(line) if asked.policy.is_empty() => (line.reason.clone(), DEFAULT_POLICY),
-        Some(line) => (line.reason.clone(), asked.policy.as_str()),
-        None => (unparsed(report), asked.policy.as_str()),
+        Some(line) if asked.policy.is_empty() => {
+            (line.reason.clone(), default_policy(http, &asked.database))
+        }
+        Some(line) => (line.reason.clone(), asked.policy.clone()),
+        None => (unparsed(report), asked.policy.clone()),
     };
     let mut text = format!(
         "partial write: {reason} dropped={} for database: {}",
@@ -183,9 +185,18 @@ fn partly(report: &WriteReport, asked: &InfluxParameters) -> Option<ErrorRespons
     );
     if !policy.is_empty() {
         text.push_str(" for retention policy: ");
-        text.push_str(policy);
+        text.push_str(&policy);
     }
     Some(ErrorResponse::bad_request(text))
+}
+
+/// The policy that a name without one means.
+fn default_policy(http: &Http, database: &str) -> String {
+    let snapshot = http.service().snapshot();
+    match snapshot.default_schema(database) {
+        Some(schema) => policy_of_schema(&snapshot, database, &schema),
+        None => DEFAULT_POLICY.to_owned(),
+    }
 }
 
 /// The lines that are no line protocol, each with its reason.

@@ -154,7 +154,7 @@ fn instant(operand: &Expr, clock: Clock) -> Result<i64, Error> {
             }
             Ok(time as i64)
         }
-        Moment::Other(Expr::Duration(ns)) | Moment::Other(Expr::Integer(ns)) => Ok(ns),
+        Moment::Other(Expr::Duration(ns) | Expr::Integer(ns)) => Ok(ns),
         Moment::Other(Expr::Float(value)) => Ok(value as i64),
         Moment::Other(other) => Err(Error::refused(format!(
             "invalid operation: time and {} are not compatible",

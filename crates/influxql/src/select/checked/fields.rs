@@ -11,6 +11,10 @@ use crate::select::checked::fold::is_literal;
 use crate::select::functions::{is_math, is_technical};
 
 /// What is known of the fields so far.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of its own, and all combinations occur"
+)]
 pub(super) struct Checker {
     pub(super) has_window: bool,
     pub(super) inherited: bool,

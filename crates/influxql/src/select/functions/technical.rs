@@ -16,7 +16,7 @@ pub(crate) fn unknown(name: &str) -> Error {
 }
 
 /// The points that a technical function makes of others.
-pub(crate) fn technical(call: &Call, points: Vec<Point>) -> Vec<Point> {
+pub(crate) fn technical(call: &Call, points: &[Point]) -> Vec<Point> {
     let integer = |place: usize| match call.arguments.get(place) {
         Some(Expr::Integer(value)) => Some(*value),
         _ => None,
@@ -324,7 +324,7 @@ mod tests {
             let Ok(Expr::Call(call)) = parse_expr(text) else {
                 panic!("{text} is a call")
             };
-            let found = technical(&call, points.clone());
+            let found = technical(&call, &points);
             let found: Vec<f64> = found
                 .iter()
                 .filter_map(|point| point.value.as_float())
@@ -341,6 +341,10 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn efficiency_is_the_distance_by_the_way() {
         let Ok(Expr::Call(call)) = parse_expr("kaufmans_efficiency_ratio(x, 3)") else {
             panic!("a call")
         };
@@ -348,7 +352,8 @@ mod tests {
         let points = (0..)
             .zip(list)
             .map(|(time, value)| Point::new(time, Value::Integer(value)));
-        let found: Vec<Point> = technical(&call, points.collect());
+        let points: Vec<Point> = points.collect();
+        let found = technical(&call, &points);
         let found: Vec<f64> = found
             .iter()
             .filter_map(|point| point.value.as_float())

@@ -78,7 +78,7 @@ fn pairs(points: Vec<Point>, value: impl Fn(&Point, &Point) -> Option<Value>) ->
         match &before {
             Some(before) if before.time == point.time => continue,
             Some(before) => {
-                out.extend(value(before, &point).map(|value| Point::new(point.time, value)))
+                out.extend(value(before, &point).map(|value| Point::new(point.time, value)));
             }
             None => {}
         }

@@ -1,6 +1,6 @@
 //! Columns of the answer: wildcards and patterns in full, names.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nilometer_influxql_syntax::ast::{Call, Expr, Field, Reference, WildcardKind};
@@ -13,9 +13,9 @@ use crate::select::planned::types::cast_of;
 use crate::select::values::value::Kind;
 
 /// Fields and tags of the inputs, by name, with their types.
-fn columns(inputs: &[Input]) -> (BTreeMap<String, Kind>, BTreeMap<String, ()>) {
+fn columns(inputs: &[Input]) -> (BTreeMap<String, Kind>, BTreeSet<String>) {
     let mut fields: BTreeMap<String, Kind> = BTreeMap::new();
-    let mut tags = BTreeMap::new();
+    let mut tags = BTreeSet::new();
     let mut offer = |name: &str, kind: Kind| {
         let known = fields.entry(name.to_owned()).or_insert(kind);
         *known = (*known).min(kind);
@@ -29,18 +29,20 @@ fn columns(inputs: &[Input]) -> (BTreeMap<String, Kind>, BTreeMap<String, ()>) {
                             offer(&field.name, kind);
                         }
                     }
-                    tags.extend(schema.tags.iter().map(|tag| (tag.name.clone(), ())));
+                    tags.extend(schema.tags.iter().map(|tag| tag.name.clone()));
                 }
             }
             Input::Nested(plan) => {
                 for output in plan.outputs.iter().filter(|output| output.shown) {
                     match plan.kind_of(&output.name) {
-                        Some(Kind::Tag) => drop(tags.insert(output.name.to_string(), ())),
+                        Some(Kind::Tag) => {
+                            tags.insert(output.name.to_string());
+                        }
                         Some(kind) => offer(&output.name, kind),
                         None => {}
                     }
                 }
-                tags.extend(plan.group.iter().map(|tag| (tag.clone(), ())));
+                tags.extend(plan.group.iter().cloned());
             }
         }
     }
@@ -71,16 +73,16 @@ pub(super) fn expanded(
             tags.remove(&tag);
         }
         if !all.is_empty() {
-            all.extend(tags.keys().map(|tag| (tag.clone(), Kind::Tag)));
+            all.extend(tags.iter().map(|tag| (tag.clone(), Kind::Tag)));
         }
         all.sort_by(|one, two| one.0.cmp(&two.0).then(one.1.cmp(&two.1)));
     }
     for dimension in dimensions {
         match dimension {
-            Expr::Wildcard(_) => group.extend(tags.keys().cloned()),
+            Expr::Wildcard(_) => group.extend(tags.iter().cloned()),
             Expr::Regex(wanted) => {
                 let wanted = pattern(wanted)?;
-                group.extend(tags.keys().filter(|tag| wanted.is_match(tag)).cloned());
+                group.extend(tags.iter().filter(|tag| wanted.is_match(tag)).cloned());
             }
             other => group.extend(tag_name(other)),
         }

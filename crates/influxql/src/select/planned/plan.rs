@@ -42,7 +42,7 @@ impl Table {
 pub(crate) struct Output {
     pub(crate) name: Arc<str>,
     pub(crate) expr: Expr,
-    /// False for a tag that only stands in top() or bottom().
+    /// False for a tag that only stands in `top()` or `bottom()`.
     pub(crate) shown: bool,
 }
 

@@ -76,11 +76,10 @@ fn tag_condition(condition: &Expr, table: &Table) -> Option<TagExpr> {
             })
         }
         Expr::Binary(operator, left, right) => {
-            let (reference, other) = match (left.inner(), right.inner()) {
-                (Expr::Reference(reference), other) | (other, Expr::Reference(reference)) => {
-                    (reference, other)
-                }
-                _ => return None,
+            let ((Expr::Reference(reference), other) | (other, Expr::Reference(reference))) =
+                (left.inner(), right.inner())
+            else {
+                return None;
             };
             if !is_tag(reference, table) {
                 return None;

@@ -35,7 +35,7 @@ pub(crate) fn kind_of(expr: &Expr) -> Option<Kind> {
     match expr {
         Expr::Reference(reference) => kind_of_cast(reference.cast),
         Expr::Call(call) => {
-            let argument = call.arguments.first().and_then(|first| kind_of(first));
+            let argument = call.arguments.first().and_then(kind_of);
             match call.name.as_str() {
                 "count" | "elapsed" => Some(Kind::Integer),
                 "mean"

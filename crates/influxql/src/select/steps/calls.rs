@@ -20,6 +20,7 @@ use crate::select::steps::stored::{Leaf, field_of, is_stored};
 use crate::select::steps::symbols::Symbols;
 use crate::select::values::points::{Point, Points};
 use crate::select::values::rows::{Rows, Sets};
+use crate::select::values::value::Value;
 
 /// What the calls of a statement share.
 struct Calls<'a> {
@@ -154,6 +155,18 @@ impl Calls<'_> {
                 .all(|table| !table.has_field(&leaf.field.name) || is_stored(leaf, table, window))
         };
         leaves.retain(|(call, _)| known(self, call));
+        // Of one call in one group no more buckets are shown than LIMIT says, and filled ones are in between.
+        let is_first = self.plan.limit > 0
+            && symbols.calls.len() == 1
+            && symbols
+                .calls
+                .iter()
+                .all(|(_, call)| !is_transform(&call.name))
+            && window.is_some()
+            && tables.len() == 1
+            && self.frame.group.is_empty()
+            && self.frame.series == (0, 0);
+        let first = is_first.then(|| self.plan.limit.saturating_add(self.plan.offset));
         let mut ranges: Vec<Range> = leaves.iter().map(|(_, range)| *range).collect();
         ranges.sort_unstable();
         ranges.dedup();
@@ -188,7 +201,20 @@ impl Calls<'_> {
                 }
                 let mut wanted = wanted(self.plan, self.frame);
                 (wanted.first_ns, wanted.last_ns) = range;
-                let Some(points) = self.run.stored(table, &asked, wanted, window, sets)? else {
+                let mut asked_for = |first| {
+                    self.run
+                        .stored(table, &asked, wanted, (window, first), sets)
+                };
+                let mut points = asked_for(first)?;
+                let found_few = points.iter().flatten().any(|points| {
+                    let found = points.groups.iter().map(|(_, points)| points.len() as u64);
+                    first.is_some_and(|first| found.sum::<u64>() < first)
+                });
+                if found_few {
+                    // Buckets without a value of the field, or no more buckets.
+                    points = asked_for(None)?;
+                }
+                let Some(points) = points else {
                     // The condition has to be looked at row by row.
                     return Ok(());
                 };
@@ -232,6 +258,9 @@ impl Calls<'_> {
             .iter()
             .map(|name| self.names.iter().position(|known| known == name));
         let aux: Vec<usize> = aux.map(|place| place.unwrap_or(usize::MAX)).collect();
+        // A point for each row, about.
+        let width = size_of::<Point>() + aux.len() * size_of::<Value>();
+        self.run.charge(rows.len() * width)?;
         Ok(Points::of_column(
             rows,
             place,
@@ -253,7 +282,7 @@ impl Calls<'_> {
                 Some(Expr::Reference(field)) => self.field(field, inner, sets)?,
                 _ => Points::default(),
             };
-            let present = |points: Vec<Point>| {
+            let present = |points: Vec<Point>| -> Vec<Point> {
                 points
                     .into_iter()
                     .filter(|point| !point.value.is_null())
@@ -263,7 +292,7 @@ impl Calls<'_> {
                 return Err(technical::unknown(&call.name));
             }
             if is_technical(&call.name) {
-                return Ok(points.map(|points| technical::technical(call, present(points))));
+                return Ok(points.map(|points| technical::technical(call, &present(points))));
             }
             return Ok(points.map(|points| transform(call, present(points), around)));
         }
@@ -283,18 +312,17 @@ impl Calls<'_> {
             ("sample", Some(Expr::Reference(field))) => {
                 let points = self.field(field, range, sets)?;
                 let size = size_of_sample(call);
-                let mut chance = u64::from_ne_bytes(self.run.now_ns.to_ne_bytes()) | 1;
+                let mut chance = (self.run.now_ns as u64) | 1;
                 Ok(self.windows(points, |points| sample(points, size, &mut chance)))
             }
             (_, Some(Expr::Reference(field))) => {
                 let key = (call.to_string(), range.0, range.1);
-                let points = match self.known.get(&key) {
-                    Some(points) => points.clone(),
-                    None => {
-                        let points = self.field(field, range, sets)?;
-                        check_type(call, &points)?;
-                        self.reduced(call, points, range)
-                    }
+                let points = if let Some(points) = self.known.get(&key) {
+                    points.clone()
+                } else {
+                    let points = self.field(field, range, sets)?;
+                    check_type(call, &points)?;
+                    self.reduced(call, points, range)
                 };
                 self.finished(call, range, points)
             }
@@ -390,7 +418,9 @@ impl Calls<'_> {
             }
             let start = if range.0 == TIME_MIN { 0 } else { range.0 };
             return Ok(points.map(|mut points| {
-                points.iter_mut().for_each(|point| point.time = start);
+                for point in &mut points {
+                    point.time = start;
+                }
                 points
             }));
         };
@@ -465,7 +495,6 @@ fn sample(points: Vec<Point>, size: usize, chance: &mut u64) -> Vec<Point> {
 
 /// Refuses aggregates of types that they do not know.
 fn check_type(call: &Call, points: &Points) -> Result<(), Error> {
-    use crate::select::values::value::Value;
     let first = points.groups.iter().find_map(|(_, points)| points.first());
     let kind = match first.map(|point| &point.value) {
         Some(Value::Text(_)) => "string",

@@ -1,7 +1,6 @@
 //! Rows put together: of inputs, of calls, and filled.
 
 use nilometer_influxql_syntax::ast::Fill;
-use rustc_hash::FxHashMap;
 
 use crate::select::planned::types::kind_of_cast;
 use crate::select::steps::symbols::Symbols;
@@ -95,90 +94,95 @@ pub(super) fn fill_raw(rows: &mut Rows, symbols: &Symbols, fill: Fill) {
     }
 }
 
-/// Points of calls as rows: the columns of the references first, of a lone call only.
+/// The points of a call in the order in which they come, with their groups.
+type Stream = Vec<(u32, Point)>;
+
+/// Rows of each group, and those before them.
+pub(super) type Limit = (u64, u64);
+
+/// The order of points: the place of their group by some tags, the time that counts, the place of their group by all tags.
+pub(super) type Key<'a> = &'a dyn Fn(u32, i64) -> (usize, i64, usize);
+
+fn stream(points: Points, key: Key<'_>, ascending: bool, (limit, offset): Limit) -> Stream {
+    let all = points.groups.into_iter();
+    let mut all: Stream = all
+        .flat_map(|(set, points)| points.into_iter().map(move |point| (set, point)))
+        .collect();
+    all.sort_by(|(one_set, one), (two_set, two)| {
+        let order = key(*one_set, one.time).cmp(&key(*two_set, two.time));
+        if ascending { order } else { order.reverse() }
+    });
+    if limit == 0 && offset == 0 {
+        return all;
+    }
+    let (mut last, mut seen) = (None, 0_u64);
+    all.retain(|(set, _)| {
+        if last != Some(*set) {
+            (last, seen) = (Some(*set), 0);
+        }
+        seen += 1;
+        seen > offset && (limit == 0 || seen - offset <= limit)
+    });
+    all
+}
+
+/// Points of calls as rows: the columns of the references first, of a lone call only. Of several calls the rows come as
+/// InfluxDB takes them: whichever call has the first group and time next, each under the limit for itself.
 pub(super) fn joined(
-    mut calls: Vec<Points>,
+    calls: Vec<Points>,
     defaults: &[Value],
     keep: bool,
-    (references, ascending): (usize, bool),
+    (references, ascending, key, limit): (usize, bool, Key<'_>, Limit),
 ) -> Rows {
     let mut rows = Rows::of(references + calls.len());
-    if let [only] = calls.as_mut_slice() {
-        let default = defaults.first().unwrap_or(&Value::Null);
-        for (set, points) in std::mem::take(&mut only.groups) {
-            let mut before = vec![Value::Null; references + 1];
-            for point in points {
-                rows.set.push(set);
-                rows.times.push(point.time);
-                let values = point
-                    .aux
-                    .into_iter()
-                    .chain(std::iter::repeat(Value::Null))
-                    .take(references);
-                let values = values.chain(std::iter::once(point.value));
-                for ((column, value), before) in
-                    rows.columns.iter_mut().zip(values).zip(&mut before)
-                {
-                    let value = match value {
-                        Value::Null if keep => before.clone(),
-                        Value::Null => default.clone(),
-                        value => value,
-                    };
-                    *before = value.clone();
-                    column.push(value);
-                }
-            }
+    let mut before = vec![Value::Null; references + calls.len()];
+    let mut last = None;
+    let is_lone = calls.len() == 1;
+    let streams = calls
+        .into_iter()
+        .map(|points| stream(points, key, ascending, limit));
+    let mut streams: Vec<_> = streams.map(|all| all.into_iter().peekable()).collect();
+    loop {
+        let heads = streams.iter_mut().filter_map(|all| {
+            let (set, point) = all.peek()?;
+            let (_, _, place) = key(*set, point.time);
+            Some(((place, point.time), *set))
+        });
+        let next = if ascending { heads.min() } else { heads.max() };
+        let Some(((_, time), set)) = next else {
+            return rows;
+        };
+        if last != Some(set) {
+            last = Some(set);
+            before.fill(Value::Null);
         }
-        return rows;
-    }
-    let mut by_set: FxHashMap<u32, Vec<Option<Vec<Point>>>> = FxHashMap::default();
-    let count = calls.len();
-    let mut order = Vec::new();
-    for (place, points) in calls.into_iter().enumerate() {
-        for (set, points) in points.groups {
-            let own = by_set.entry(set).or_insert_with(|| {
-                order.push(set);
-                vec![None; count]
-            });
-            if let Some(slot) = own.get_mut(place) {
-                *slot = Some(points);
-            }
-        }
-    }
-    for set in order {
-        let lists = by_set.remove(&set).unwrap_or_default();
-        let mut lists: Vec<_> = lists
-            .into_iter()
-            .map(|points| points.unwrap_or_default().into_iter().peekable())
-            .collect();
-        let mut before = vec![Value::Null; count];
-        loop {
-            let times = lists
-                .iter_mut()
-                .filter_map(|list| list.peek().map(|point| point.time));
-            let Some(time) = (if ascending { times.min() } else { times.max() }) else {
-                break;
+        rows.set.push(set);
+        rows.times.push(time);
+        let mut values: Vec<(Value, &Value)> = Vec::with_capacity(before.len());
+        for (all, default) in streams.iter_mut().zip(defaults) {
+            let point = all.next_if(|(own, point)| *own == set && point.time == time);
+            let (value, aux) = match point {
+                Some((_, point)) => (point.value, point.aux),
+                None => (Value::Null, Vec::new()),
             };
-            rows.set.push(set);
-            rows.times.push(time);
-            let columns = rows.columns.iter_mut().skip(references);
-            for ((column, list), (default, before)) in columns
-                .zip(&mut lists)
-                .zip(defaults.iter().zip(&mut before))
-            {
-                let point = list.next_if(|point| point.time == time);
-                let value = match point.map(|point| point.value) {
-                    None | Some(Value::Null) if keep => before.clone(),
-                    None | Some(Value::Null) => default.clone(),
-                    Some(value) => value,
-                };
-                *before = value.clone();
-                column.push(value);
+            if is_lone {
+                let aux = aux.into_iter().chain(std::iter::repeat(Value::Null));
+                values.extend(aux.take(references).map(|value| (value, default)));
             }
+            values.push((value, default));
         }
-        for column in rows.columns.iter_mut().take(references) {
-            column.resize(rows.times.len(), Value::Null);
+        let nulls = references + streams.len() - values.len();
+        let values = std::iter::repeat_n((Value::Null, &Value::Null), nulls).chain(values);
+        for ((column, before), (value, default)) in
+            rows.columns.iter_mut().zip(&mut before).zip(values)
+        {
+            let value = match value {
+                Value::Null if keep => before.clone(),
+                Value::Null => default.clone(),
+                value => value,
+            };
+            *before = value.clone();
+            column.push(value);
         }
     }
-    rows
 }

@@ -7,6 +7,7 @@ use nilometer_influxql_syntax::ast::{Expr, Fill, Reference};
 use nilometer_series::{Aggregate, Column, SeriesQuery, TimeRange};
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::select::checked::condition::TIME_MIN;
 use crate::select::error::Error;
 use crate::select::functions::{is_selector, is_transform};
 use crate::select::planned::plan::{Input, Plan, Table};
@@ -18,18 +19,19 @@ use crate::select::steps::read::{Wanted, filter};
 use crate::select::steps::symbols::Symbols;
 use crate::select::values::eval::{Named, Node};
 use crate::select::values::rows::{Rows, SetKey, Sets};
-use crate::select::values::value::{Division, Kind, Value};
+use crate::select::values::value::{Division, Value};
 
 impl Run<'_> {
     /// The rows of a query, in order, with a column for each of its outputs.
     pub(crate) fn rows(&self, plan: &Plan, frame: &Frame) -> Result<Rows, Error> {
         let symbols = Symbols::of(plan);
-        let mut rows = if symbols.calls.is_empty() {
-            self.raw(plan, frame, &symbols)?
+        let rows = if symbols.calls.is_empty() {
+            let mut rows = self.raw(plan, frame, &symbols)?;
+            rows.limit(plan.limit, plan.offset);
+            rows
         } else {
             self.called(plan, frame, &symbols)?
         };
-        rows.limit(plan.limit, plan.offset);
         self.calculated(plan, &symbols, rows)
     }
 
@@ -95,7 +97,7 @@ impl Run<'_> {
         }
         rows.regroup(&frame.group);
         if !matches!(plan.inputs.as_slice(), [Input::Nested(_)]) {
-            rows.sort(&frame.dimensions, plan.ascending, (false, &|time| time));
+            rows.sort(&frame.dimensions, plan.ascending);
         }
         Ok(rows)
     }
@@ -134,7 +136,7 @@ impl Run<'_> {
         let mut rows = all.unwrap_or_else(|| Rows::of(references.len()));
         // The rows of a lone query inside stay as it gave them.
         if !matches!(plan.inputs.as_slice(), [Input::Nested(_)]) {
-            rows.sort(&frame.dimensions, plan.ascending, (false, &|time| time));
+            rows.sort(&frame.dimensions, plan.ascending);
         }
         Ok(rows)
     }
@@ -171,8 +173,18 @@ impl Run<'_> {
                 &crate::select::steps::stored::with_time(&batch?),
             );
         }
+        // In the order of the index: by the keys that they have, then by their values.
+        let mut keys: Vec<_> = rows.sets.keys.iter().collect();
+        keys.sort_by_cached_key(|key| {
+            let tags = key.tags.iter().filter(|(_, value)| !value.is_empty());
+            let names = tags.clone().map(|(name, _)| &**name);
+            names
+                .chain(tags.map(|(_, value)| &**value))
+                .collect::<Vec<_>>()
+                .join("|")
+        });
         let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-        let keys = rows.sets.keys.iter().skip(size(offset)).take(size(limit));
+        let keys = keys.into_iter().skip(size(offset)).take(size(limit));
         Ok(Some(keys.map(|key| key.copy()).collect()))
     }
 
@@ -249,6 +261,19 @@ impl Run<'_> {
 
     /// Rows of calls: the points of all of them, joined by group and time.
     fn called(&self, plan: &Plan, frame: &Frame, symbols: &Symbols) -> Result<Rows, Error> {
+        if let Some(window) = frame.window
+            && frame.first_ns > TIME_MIN
+        {
+            let length = i128::from(frame.last_ns) - i128::from(window.start(frame.first_ns));
+            let buckets = u64::try_from(length / i128::from(window.width) + 1).unwrap_or(0);
+            let buckets_max = self.context.limits.buckets;
+            if buckets > buckets_max {
+                return Err(Error::TooManyBuckets {
+                    buckets,
+                    buckets_max,
+                });
+            }
+        }
         let mut sets = Sets::default();
         let selector = match symbols.calls.as_slice() {
             [(_, call)] => is_selector(&call.name),
@@ -261,35 +286,44 @@ impl Run<'_> {
         };
         let calls = self.calls(plan, frame, symbols, (aux, selector), &mut sets)?;
         let keep = matches!(plan.fill, Fill::Previous);
-        let defaults: Vec<Value> = symbols
-            .calls
-            .iter()
-            .map(|(_, call)| {
-                let kind = kind_of(&Expr::Call(call.clone())).unwrap_or(Kind::Float);
-                match plan.fill {
-                    Fill::Integer(value) => Value::Integer(value).cast(kind),
-                    Fill::Float(value) => Value::Float(value).cast(kind),
-                    _ => Value::Null,
-                }
-            })
-            .collect();
-        let mut rows = joined(
-            calls,
-            &defaults,
-            keep,
-            (symbols.references.len(), plan.ascending),
-        );
-        rows.sets = sets;
+        let defaults = symbols.calls.iter().map(|(_, call)| {
+            // A call of nothing that there is has no value, whatever fills the others.
+            let Some(kind) = kind_of(&Expr::Call(call.clone())) else {
+                return Value::Null;
+            };
+            match plan.fill {
+                Fill::Integer(value) => Value::Integer(value).cast(kind),
+                Fill::Float(value) => Value::Float(value).cast(kind),
+                _ => Value::Null,
+            }
+        });
+        let defaults: Vec<Value> = defaults.collect();
         // Aggregates come bucket by bucket, whatever the times of the points that they chose.
         let streams = symbols.calls.iter().all(|(_, call)| {
             is_transform(&call.name) && matches!(call.arguments.first(), Some(Expr::Reference(_)))
         });
-        let time = |time: i64| match frame.window {
-            Some(window) => window.start(time),
-            None if streams => time,
-            None => 0,
+        let places = sets.places(&frame.dimensions);
+        let key = |set: u32, time: i64| {
+            let (some, all) = places.get(set as usize).copied().unwrap_or_default();
+            let time = match frame.window {
+                Some(window) => window.start(time),
+                None if streams => time,
+                None => 0,
+            };
+            (some, time, all)
         };
-        rows.sort(&frame.dimensions, plan.ascending, (true, &time));
+        let mut rows = joined(
+            calls,
+            &defaults,
+            keep,
+            (
+                symbols.references.len(),
+                plan.ascending,
+                &key,
+                (plan.limit, plan.offset),
+            ),
+        );
+        rows.sets = sets;
         Ok(rows)
     }
 
@@ -318,9 +352,9 @@ impl Run<'_> {
         let nodes: Vec<Node> = nodes.collect::<Result<_, _>>()?;
         for node in &nodes {
             if let Node::Column(place) = node
-                && let Some(uses) = uses.get_mut(*place)
+                && let Some(count) = uses.get_mut(*place)
             {
-                *uses += 1;
+                *count += 1;
             }
         }
         let plain = nodes

@@ -6,7 +6,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use nilometer_influxql_syntax::ast::{Call, Expr, Reference};
 use nilometer_series::{
-    self as series, Aggregate, Bucket, Column, Selector, SeriesQuery, Shift, Width,
+    self as series, Aggregate, Bucket, Column, Limit, OrderBy, Selector, SeriesQuery, Shift, Width,
 };
 
 use crate::select::checked::window::Window;
@@ -45,8 +45,7 @@ impl Leaf<'_> {
         let chooses = self.own_time || !self.aux.is_empty();
         match self.call.name.as_str() {
             "count" | "first" | "last" if kind == Kind::Boolean => self.call.name == "count",
-            "first" | "last" => kind != Kind::Tag,
-            "count" => kind != Kind::Tag,
+            "first" | "last" | "count" => kind != Kind::Tag,
             "min" | "max" => kind.is_number(),
             "sum" | "mean" | "spread" | "stddev" | "median" => kind.is_number() && !chooses,
             _ => false,
@@ -68,6 +67,10 @@ impl Leaf<'_> {
             "min" => Aggregate::Min(plain),
             _ => Aggregate::Max(plain),
         }));
+        if self.call.name == "stddev" {
+            // Tells a bucket with one value from one without.
+            out.push(aggregate(Aggregate::Count(of.clone())));
+        }
         let Some(selector) = self.selector() else {
             return;
         };
@@ -102,16 +105,24 @@ pub(crate) fn is_stored(leaf: Leaf<'_>, table: &Table, window: Option<Window>) -
 }
 
 impl Run<'_> {
-    /// Points of several aggregates of one measurement; `None` = not all of its condition can be asked for.
+    /// Points of several aggregates of one measurement, of all buckets or of the first that have rows; `None` = not all of its
+    /// condition can be asked for.
     pub(crate) fn stored(
         &self,
         table: &Table,
         leaves: &[Leaf<'_>],
         wanted: Wanted<'_>,
-        window: Option<Window>,
+        (window, first): (Option<Window>, Option<u64>),
         sets: &mut Sets,
     ) -> Result<Option<Vec<Points>>, Error> {
         let (mut shape, rest) = wanted.shape(table);
+        if let Some(buckets) = first {
+            shape.order.by = OrderBy::Time;
+            shape.limit = Some(Limit {
+                rows: series::Value::Unsigned(buckets).into(),
+                skip: series::Value::Unsigned(0).into(),
+            });
+        }
         if !rest.is_empty() {
             return Ok(None);
         }
@@ -200,12 +211,18 @@ pub(crate) fn with_time(batch: &arrow_array::RecordBatch) -> arrow_array::Record
 fn of_leaf(leaf: Leaf<'_>, start: usize, rows: &Rows, numbers: &[u32]) -> Points {
     let aux = start + 1 + usize::from(leaf.own_time);
     let is_count = leaf.call.name == "count";
+    let tags = leaf
+        .aux
+        .iter()
+        .map(|name| kind_of_cast(name.cast) == Some(Kind::Tag));
+    let tags: Vec<bool> = tags.collect();
     let mut points = Points::default();
     let mut last = None;
     for row in 0..rows.len() {
         let value = rows.value(start, row);
         // A bucket that only other aggregates have values in.
-        let is_absent = value.is_null() && leaf.call.name != "stddev";
+        let is_one = leaf.call.name == "stddev" && *rows.value(start + 1, row) == Value::Integer(1);
+        let is_absent = value.is_null() && !is_one;
         if is_absent || (is_count && *value == Value::Integer(0)) {
             continue;
         }
@@ -222,7 +239,13 @@ fn of_leaf(leaf: Leaf<'_>, start: usize, rows: &Rows, numbers: &[u32]) -> Points
             time,
             value,
             aux: (0..leaf.aux.len())
-                .map(|place| rows.value(aux + place, row).clone())
+                .map(|place| match rows.value(aux + place, row) {
+                    // No tag is empty: this one is absent.
+                    Value::Text(text) if text.is_empty() && tags.get(place) == Some(&true) => {
+                        Value::Null
+                    }
+                    value => value.clone(),
+                })
                 .collect(),
         };
         let set = rows.set_of(row);

@@ -69,7 +69,9 @@ impl Stream {
             && plan.limit == 0
             && plan.offset == 0
             && plan.slimit == 0
-            && plan.soffset == 0;
+            && plan.soffset == 0
+            // A series query turns the time around, and not the groups.
+            && (plan.ascending || frame.group.is_empty());
         let Some(references) = references(plan).filter(|_| is_plain) else {
             return Ok(None);
         };

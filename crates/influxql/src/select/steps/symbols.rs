@@ -23,11 +23,8 @@ impl Symbols {
 
     fn add(&mut self, expr: &Expr) {
         match expr {
-            Expr::Reference(reference) => {
-                if !self.references.contains(reference) {
-                    self.references.push(reference.clone());
-                }
-            }
+            Expr::Reference(reference) if self.references.contains(reference) => {}
+            Expr::Reference(reference) => self.references.push(reference.clone()),
             Expr::Call(call) if is_math(&call.name) => {
                 call.arguments
                     .iter()

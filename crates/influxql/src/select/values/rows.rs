@@ -167,30 +167,13 @@ impl Rows {
         }
     }
 
-    /// Sorts by name and some tags, then by what `time` makes of the time; `whole` puts rows of one such time in the order of
-    /// all tags.
-    pub(crate) fn sort(
-        &mut self,
-        dimensions: &[String],
-        ascending: bool,
-        (whole, time): (bool, &dyn Fn(i64) -> i64),
-    ) {
+    /// Sorts by name and some tags, then by time.
+    pub(crate) fn sort(&mut self, dimensions: &[String], ascending: bool) {
         let places = self.sets.places(dimensions);
-        let place = |row: usize| {
-            places
-                .get(self.set_of(row) as usize)
-                .copied()
-                .unwrap_or_default()
-        };
+        let place = |row: usize| places.get(self.set_of(row) as usize).map(|place| place.0);
         let compare = |one: &usize, two: &usize| {
-            let (left, right) = (place(*one), place(*two));
-            let by_time = time(self.time_of(*one)).cmp(&time(self.time_of(*two)));
-            let order = left.0.cmp(&right.0).then(by_time);
-            let order = if whole {
-                order.then(left.1.cmp(&right.1))
-            } else {
-                order
-            };
+            let by_time = self.time_of(*one).cmp(&self.time_of(*two));
+            let order = place(*one).cmp(&place(*two)).then(by_time);
             if ascending { order } else { order.reverse() }
         };
         let mut rows: Vec<usize> = (0..self.len()).collect();

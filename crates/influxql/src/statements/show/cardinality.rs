@@ -4,8 +4,8 @@ use nilometer_influxql_syntax::ast::{Cardinality, KeyChoice, Listing, ShowMeasur
 use nilometer_service::{Error as ServiceError, Set};
 
 use super::lists::{Keys, View, fields, measurements_of, tags};
-use crate::statements::Context;
 use crate::statements::condition::split;
+use crate::statements::context::Context;
 use crate::statements::error::Error;
 use crate::statements::names::{Chosen, database_of};
 use crate::statements::sets::{Table, window};
@@ -123,7 +123,7 @@ fn of_each(
 }
 
 pub(super) fn tag_keys(context: &Context, clauses: &Cardinality) -> Result<Vec<Set>, ServiceError> {
-    of_each(context, clauses, None, |found| found.len())
+    of_each(context, clauses, None, super::lists::Values::len)
 }
 
 pub(super) fn tag_values(

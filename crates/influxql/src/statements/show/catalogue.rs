@@ -5,7 +5,7 @@ use nilometer_service::Set;
 use nilometer_service::define::{policy_of_schema, policy_settings};
 
 use super::duration::go_duration;
-use crate::statements::Context;
+use crate::statements::context::Context;
 use crate::statements::define::shard_ns;
 use crate::statements::error::Error;
 use crate::statements::names::known_database;

@@ -1,4 +1,4 @@
-//! Durations as Go prints them: `168h0m0s`, `1.5s`, `90µs`.
+//! Durations as Go prints them: `168h0m0s`, `1.5s`, `90ms`.
 
 /// A duration of so many nanoseconds.
 pub(super) fn go_duration(ns: i64) -> String {
@@ -8,9 +8,9 @@ pub(super) fn go_duration(ns: i64) -> String {
         return "0s".to_owned();
     }
     let (unit, name) = match size {
-        ..1_000 => (1, "ns"),
-        ..1_000_000 => (1_000, "µs"),
-        ..1_000_000_000 => (1_000_000, "ms"),
+        0..=999 => (1, "ns"),
+        1_000..=999_999 => (1_000, "\u{b5}s"),
+        1_000_000..=999_999_999 => (1_000_000, "ms"),
         _ => return format!("{sign}{}", clock(size)),
     };
     format!("{sign}{}{name}", fraction(size, unit))
@@ -54,7 +54,7 @@ mod tests {
         for (ns, text) in [
             (0, "0s"),
             (1, "1ns"),
-            (1_100, "1.1µs"),
+            (1_100, "1.1\u{b5}s"),
             (2_200_000, "2.2ms"),
             (3_300_000_000, "3.3s"),
             (245_000_000_000, "4m5s"),

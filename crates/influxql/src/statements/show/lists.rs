@@ -13,8 +13,8 @@ use nilometer_service::define::{policy_settings, schema_of_policy};
 use nilometer_service::{Error as ServiceError, Set};
 use regex::Regex;
 
-use crate::statements::Context;
 use crate::statements::condition::{Rest, Split, split};
+use crate::statements::context::Context;
 use crate::statements::define::shard_ns;
 use crate::statements::error::Error;
 use crate::statements::names::{

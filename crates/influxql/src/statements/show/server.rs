@@ -3,7 +3,7 @@
 use nilometer_service::{Error as ServiceError, Set};
 
 use super::duration::go_duration;
-use crate::statements::Context;
+use crate::statements::context::Context;
 use crate::statements::sets::Table;
 
 const MS_NS: i64 = 1_000_000;
