@@ -96,6 +96,24 @@ pub(crate) fn decode_body(
     }
 }
 
+/// Fills `out` with the first of `total` values of a chunk whose encoding id was read already; false = of this encoding only
+/// all values can be had, and nothing was read.
+pub(crate) fn decode_first(
+    encoding: Encoding,
+    input: &mut &[u8],
+    total: usize,
+    out: &mut [i64],
+) -> Result<bool, Error> {
+    match encoding {
+        Encoding::Constant => constant::decode(input, out)?,
+        Encoding::Stride => stride::decode(input, out)?,
+        Encoding::Frame => frame::decode_first(input, total, out)?,
+        Encoding::Delta => delta::decode_first(input, total, out)?,
+        _ => return Ok(false),
+    }
+    Ok(true)
+}
+
 /// Decodes a chunk that is part of another one, and so has no parts itself: input cannot make decoding recur.
 fn decode_flat_chunk(input: &mut &[u8], out: &mut [i64]) -> Result<(), Error> {
     let encoding = Encoding::try_from(take_u8(input)?)?;

@@ -42,7 +42,7 @@ pub use column::{ColumnBuf, ColumnRef, PhysicalType, ValuesRef};
 pub use encoding::Encoding;
 pub use error::Error;
 pub use integer::{decode_i64s, encode_i64s};
-pub use page::{PageHeader, decode_page, encode_page, page_header};
+pub use page::{PageHeader, decode_page, decode_page_rows, encode_page, page_header};
 
 /// Most rows one page may hold. Positions fit ten bits, and a decoded column of integers fits an L1 cache.
 pub const BLOCK_ROWS_MAX: usize = 1024;

@@ -192,6 +192,32 @@ pub fn decode_page(page: &[u8], out: &mut ColumnBuf) -> Result<(), Error> {
     Ok(())
 }
 
+/// The same of at least the first `rows` rows, where that takes less than all of them; how many there are is what `out` says.
+/// What comes after them is not looked at.
+pub fn decode_page_rows(page: &[u8], rows: usize, out: &mut ColumnBuf) -> Result<(), Error> {
+    let header = page_header(page)?;
+    let is_integer = matches!(header.physical_type, PhysicalType::I64 | PhysicalType::U64);
+    if !is_integer || header.has_nulls || rows >= header.rows || rows == 0 {
+        return decode_page(page, out);
+    }
+    out.rows = 0;
+    out.has_nulls = false;
+    out.physical_type = header.physical_type;
+    out.i64s.resize(rows, 0);
+    let mut input = &page[HEADER_BYTES..];
+    let values = &mut out.i64s[..rows];
+    if !integer::decode_first(header.encoding, &mut input, header.rows, values)? {
+        return decode_page(page, out);
+    }
+    if header.physical_type == PhysicalType::U64 {
+        out.u64s.clear();
+        out.u64s
+            .extend(out.i64s.iter().map(|latent| *latent as u64));
+    }
+    out.rows = rows;
+    Ok(())
+}
+
 fn decode_values(
     header: PageHeader,
     present: usize,
@@ -283,4 +309,69 @@ fn padding_mask(rows: usize) -> u8 {
 
 fn count_ones(bitmap: &[u8]) -> usize {
     bitmap.iter().map(|byte| byte.count_ones() as usize).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Values of every encoding of integers, with and without patches, cut anywhere.
+    #[test]
+    fn the_first_rows_of_a_page_are_those_of_all() {
+        let mut state = 88_172_645_463_325_252_u64;
+        let mut next = || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state as i64
+        };
+        let kinds = 7;
+        for round in 0..20 * kinds {
+            let n = 1 + (next() as usize) % BLOCK_ROWS_MAX;
+            let mut sum = next() >> 20;
+            let values: Vec<i64> = (0..n as i64)
+                .map(|at| match round % kinds {
+                    0 => 7,
+                    1 => at * 10,
+                    2 => next() >> 56,
+                    3 => {
+                        let odd = if next() & 31 == 0 { next() >> 30 } else { 0 };
+                        (next() >> 58) + odd
+                    }
+                    4 => {
+                        let odd = if next() & 31 == 0 { next() >> 30 } else { 0 };
+                        sum += (next() >> 60) + odd;
+                        sum
+                    }
+                    5 => at / 50,
+                    _ => next(),
+                })
+                .collect();
+            let unsigned: Vec<u64> = values.iter().map(|value| *value as u64).collect();
+            for is_unsigned in [false, true] {
+                let values_ref = if is_unsigned {
+                    ValuesRef::U64(&unsigned)
+                } else {
+                    ValuesRef::I64(&values)
+                };
+                let mut page = Vec::new();
+                let column = ColumnRef {
+                    values: values_ref,
+                    validity: None,
+                };
+                encode_page(column, &mut page).unwrap();
+                let mut out = ColumnBuf::default();
+                for rows in [1, n / 3, n - n / 5, n - 1, n, n + 1, 63, 64, 65] {
+                    decode_page_rows(&page, rows, &mut out).unwrap();
+                    let there = out.rows();
+                    assert!((rows.min(n)..=n).contains(&there), "{rows} of {n}: {there}");
+                    if is_unsigned {
+                        assert_eq!(out.u64s(), &unsigned[..there]);
+                    } else {
+                        assert_eq!(out.i64s(), &values[..there]);
+                    }
+                }
+            }
+        }
+    }
 }

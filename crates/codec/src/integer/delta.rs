@@ -22,12 +22,17 @@ pub(super) fn deltas(values: &[i64]) -> impl ExactSizeIterator<Item = i64> + Clo
 }
 
 pub(super) fn decode(input: &mut &[u8], out: &mut [i64]) -> Result<(), Error> {
+    decode_first(input, out.len(), out)
+}
+
+/// Fills `out` with the first of so many values.
+pub(super) fn decode_first(input: &mut &[u8], total: usize, out: &mut [i64]) -> Result<(), Error> {
     let Some((first, out)) = out.split_first_mut() else {
         return Ok(());
     };
     *first = varint::get_i64(input)?;
-    let n = out.len();
-    let parts = Parts::take(input, n)?;
+    let (n, total) = (out.len(), total - 1);
+    let parts = Parts::take(input, total)?;
     let mut sums = Sums {
         packed: parts.packed,
         width: parts.width,
@@ -36,7 +41,10 @@ pub(super) fn decode(input: &mut &[u8], out: &mut [i64]) -> Result<(), Error> {
         done: 0,
     };
     // A patch adds to all values from its own on: to the rest of its group here, to later ones through the sum.
-    parts.for_patches(n, |position, high| {
+    parts.for_patches(total, |position, high| {
+        if position >= n {
+            return;
+        }
         let end = (position / GROUP * GROUP + GROUP).min(n);
         sums.advance(end, out);
         for value in &mut out[position..end] {

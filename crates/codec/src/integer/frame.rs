@@ -14,5 +14,10 @@ pub(super) fn encode(values: &[i64], packing: &Packing, out: &mut Vec<u8>) {
 }
 
 pub(super) fn decode(input: &mut &[u8], out: &mut [i64]) -> Result<(), Error> {
-    Parts::take(input, out.len())?.unpack(out)
+    decode_first(input, out.len(), out)
+}
+
+/// Fills `out` with the first of so many values.
+pub(super) fn decode_first(input: &mut &[u8], total: usize, out: &mut [i64]) -> Result<(), Error> {
+    Parts::take(input, total)?.unpack(total, out)
 }

@@ -268,11 +268,13 @@ impl<'a> Parts<'a> {
         })
     }
 
-    /// Fills `out` with the values.
-    pub(super) fn unpack(&self, out: &mut [i64]) -> Result<(), Error> {
+    /// Fills `out` with the first of the `n` values.
+    pub(super) fn unpack(&self, n: usize, out: &mut [i64]) -> Result<(), Error> {
         unpack(self.packed, self.width, self.base, out);
-        self.for_patches(out.len(), |position, high| {
-            out[position] = out[position].wrapping_add(high);
+        self.for_patches(n, |position, high| {
+            if let Some(value) = out.get_mut(position) {
+                *value = value.wrapping_add(high);
+            }
         })
     }
 

@@ -51,10 +51,10 @@ impl ColumnChunk {
         (length > 0).then_some((offset, length))
     }
 
-    /// The same of several blocks, which ascend; those without a page are left out.
-    pub(crate) fn pages(&self, blocks: &[usize]) -> impl Iterator<Item = (u64, u32)> {
+    /// The same of several blocks, which ascend.
+    pub(crate) fn pages(&self, blocks: &[usize]) -> impl Iterator<Item = Option<(u64, u32)>> {
         let (mut next, mut offset) = (0, self.offset);
-        blocks.iter().filter_map(move |&block| {
+        blocks.iter().map(move |&block| {
             let before = self.lengths.get(next..block)?.iter();
             offset = offset.checked_add(before.map(|&n| u64::from(n)).sum())?;
             next = block;

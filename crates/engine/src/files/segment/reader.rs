@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nilometer_codec::{ColumnBuf, PhysicalType, crc32c, decode_page};
+use nilometer_codec::{ColumnBuf, PhysicalType, crc32c, decode_page, decode_page_rows};
 
 use super::cache::{CachedPart, PartKind, SegmentCache};
 use super::directory::GroupDirectory;
@@ -417,6 +417,19 @@ impl Segment {
         out: &mut ColumnBuf,
     ) -> Result<(), Error> {
         decode_page(self.check_page(bytes, offset)?, out)
+            .map_err(Malformed::from)
+            .map_err(|what| what.at(&self.path, offset))
+    }
+
+    /// The same of at least its first rows.
+    pub(crate) fn decode_page_rows(
+        &self,
+        bytes: &[u8],
+        offset: u64,
+        rows: usize,
+        out: &mut ColumnBuf,
+    ) -> Result<(), Error> {
+        decode_page_rows(self.check_page(bytes, offset)?, rows, out)
             .map_err(Malformed::from)
             .map_err(|what| what.at(&self.path, offset))
     }

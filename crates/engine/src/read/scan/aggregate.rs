@@ -485,7 +485,8 @@ impl<'a> Morsel<'a> {
                         continue;
                     };
                     if is_alone
-                        && let Some(view) = reader.view(block)?
+                        && let Some(view) =
+                            reader.view(block, rows.as_ref().map(|rows| rows.end))?
                         && let Some(mut range) = view.rows_of(series, &plan.time)
                     {
                         if let Some(rows) = &rows {

@@ -618,6 +618,10 @@ impl GroupReader {
 #[derive(Debug, Default)]
 struct Viewed {
     block: Option<usize>,
+    /// Rows that all of the columns have.
+    rows: usize,
+    /// By column of the reader, by place of the block: where its page is and how long it is. Empty until it is asked for.
+    places: Vec<Vec<Option<(u64, u32)>>>,
     /// By column of the reader.
     pages: Vec<ColumnBuf>,
     /// Whether the block has the column.
@@ -626,103 +630,150 @@ struct Viewed {
     time_bytes: Vec<u8>,
 }
 
-/// A block of one series as it was decoded.
+/// A block as it was decoded.
 #[derive(Debug)]
 pub(crate) struct View<'a> {
     entry: BlockEntry,
+    /// Of all rows.
     pub(crate) times: &'a [i64],
-    /// By field of the scan; `None` = null in every row.
+    /// The series of each row, if there are several.
+    series: Option<&'a [i64]>,
+    /// By field of the scan; `None` = null in every row. They have the rows that were asked for, and maybe not all.
     pub(crate) columns: Vec<Option<ColumnRef<'a>>>,
 }
 
 impl View<'_> {
-    /// Rows of the series in the time range.
+    /// Rows of a series in the time range.
     pub(crate) fn rows_of(
         &self,
         series: u32,
         time: &RangeInclusive<i64>,
     ) -> Option<std::ops::Range<usize>> {
-        if self.entry.first_series != series {
-            return None;
-        }
-        let whole = *time.start() <= self.entry.min_time && self.entry.max_time <= *time.end();
-        if whole {
-            return Some(0..self.times.len());
-        }
-        let start = self.times.partition_point(|at| at < time.start());
-        let end = self.times.partition_point(|at| at <= time.end());
+        let all = match self.series {
+            None if self.entry.first_series != series => return None,
+            None => 0..self.times.len(),
+            Some(ids) => {
+                let series = i64::from(series);
+                ids.partition_point(|&id| id < series)..ids.partition_point(|&id| id <= series)
+            }
+        };
+        let own = self.times.get(all.clone())?;
+        let start = all.start + own.partition_point(|at| at < time.start());
+        let end = all.start + own.partition_point(|at| at <= time.end());
         (start < end).then_some(start..end)
     }
 }
 
 impl GroupReader {
-    /// The same as [`Self::decode`] of a block of one series, without a copy of its values; `None` = it has several series,
-    /// or a column of it has to be converted.
-    pub(crate) fn view(&mut self, at: usize) -> Result<Option<View<'_>>, Error> {
+    /// The same as [`Self::decode`] without a copy of its values, of which those up to a row are wanted; `None` = a column of
+    /// the block has to be converted.
+    pub(crate) fn view(
+        &mut self,
+        at: usize,
+        until: Option<usize>,
+    ) -> Result<Option<View<'_>>, Error> {
         let Some(&entry) = self.directory.blocks.get(at) else {
             return Ok(None);
         };
-        if entry.is_shared() || !self.given.is_empty() {
+        if !self.given.is_empty() {
             return Ok(None);
         }
-        if self.viewed.block != Some(at) {
+        let all = entry.rows as usize;
+        let rows = until.map_or(all, |until| until.min(all));
+        // The last column is the page of series, which a block of one has not.
+        let columns = self.columns.len() - usize::from(!entry.is_shared());
+        if self.viewed.block != Some(at) || self.viewed.rows < rows {
             self.viewed.block = None;
-            // The last column is the page of series, which a block of one has not.
-            let columns = self.columns.len().saturating_sub(1);
-            self.viewed.pages.resize_with(columns, ColumnBuf::default);
+            self.find_places();
+            self.viewed
+                .pages
+                .resize_with(self.columns.len(), ColumnBuf::default);
             self.viewed.is_there.clear();
             for index in 0..columns {
-                let Some(is_there) = self.view_column(index, at, entry.rows as usize)? else {
+                let Some(is_there) = self.view_column(index, at, (rows, all))? else {
                     return Ok(None);
                 };
                 self.viewed.is_there.push(is_there);
             }
             self.viewed.block = Some(at);
+            self.viewed.rows = rows;
         }
         let viewed = &self.viewed;
         let mut pages = viewed.pages.iter().zip(&viewed.is_there);
+        let missing = |what| Error::corrupt(self.segment.path(), 0, what);
         let times = match pages.next() {
             Some((times, true)) => times.i64s(),
-            _ => {
-                return Err(Error::corrupt(
-                    self.segment.path(),
-                    0,
-                    "a block has no times",
-                ));
+            _ => return Err(missing("a block has no times")),
+        };
+        let fields = self.columns.len().saturating_sub(2);
+        let columns = pages
+            .by_ref()
+            .take(fields)
+            .map(|(page, is_there)| is_there.then(|| page.as_column()))
+            .collect();
+        let series = match pages.next() {
+            None => None,
+            Some((page, true)) => Some(page.i64s()),
+            Some((_, false)) => {
+                let what = "a block of several series does not say which row is whose";
+                return Err(missing(what));
             }
         };
-        let columns = pages.map(|(page, is_there)| is_there.then(|| page.as_column()));
         Ok(Some(View {
             entry,
             times,
-            columns: columns.collect(),
+            series,
+            columns,
         }))
     }
 
-    /// Decodes a column to its place; false = the block does not have it, `None` = it is of another type.
-    fn view_column(&mut self, index: usize, at: usize, rows: usize) -> Result<Option<bool>, Error> {
+    /// Where the pages of its blocks are, worked out once: the place of each is the sum of those before it.
+    fn find_places(&mut self) {
+        if !self.viewed.places.is_empty() {
+            return;
+        }
+        let blocks = &self.blocks;
+        let places = self.columns.iter().map(|(column, _)| {
+            let chunk = self.directory.chunk(*column);
+            chunk.map_or_else(Vec::new, |chunk| chunk.pages(blocks).collect())
+        });
+        self.viewed.places = places.collect();
+    }
+
+    /// Decodes a column to its place, so many rows of all; false = the block does not have it, `None` = it is of another type.
+    fn view_column(
+        &mut self,
+        index: usize,
+        at: usize,
+        (rows, all): (usize, usize),
+    ) -> Result<Option<bool>, Error> {
         let (Some(&(column, kind)), Some(page)) =
             (self.columns.get(index), self.viewed.pages.get_mut(index))
         else {
             return Ok(Some(false));
         };
-        let chunk = self.directory.chunk(column);
-        let Some((stored_kind, (offset, length))) = chunk.and_then(|c| Some((c.kind, c.page(at)?)))
-        else {
+        let Ok(block) = self.blocks.binary_search(&at) else {
+            return Ok(None);
+        };
+        let place = self.viewed.places.get(index);
+        let Some(Some((offset, length))) = place.and_then(|it| it.get(block)).copied() else {
             return Ok(Some(false));
         };
-        if stored_kind != kind {
+        let chunk = self.directory.chunk(column);
+        if chunk.is_none_or(|chunk| chunk.kind != kind) {
             return Ok(None);
         }
         let bytes = stored(&self.segment, self.spans.get(index), offset, length)?;
+        let is_key = column == TIME_PAGE || column == SERIES_PAGE;
         if column == TIME_PAGE {
-            if self.viewed.time_bytes == bytes && page.rows() == rows {
+            if self.viewed.time_bytes == bytes && page.rows() == all {
                 return Ok(Some(true));
             }
             self.viewed.time_bytes.clear();
         }
-        self.segment.decode_page(bytes, offset, page)?;
-        if page.rows() != rows || page.physical_type() != stored_kind {
+        let rows = if is_key { all } else { rows };
+        self.segment.decode_page_rows(bytes, offset, rows, page)?;
+        if !(rows..=all).contains(&page.rows()) || page.physical_type() != kind {
             return Err(Error::corrupt(
                 self.segment.path(),
                 offset,
@@ -808,7 +859,7 @@ fn fetch(
         return Ok(Vec::new());
     };
     let mut ranges: Vec<(u64, u64)> = Vec::new();
-    for (offset, length) in chunk.pages(blocks) {
+    for (offset, length) in chunk.pages(blocks).flatten() {
         let end = offset + u64::from(length);
         match ranges.last_mut() {
             Some((_, last_end)) if offset <= *last_end + GAP_BYTES_MAX => *last_end = end,

@@ -92,18 +92,24 @@ impl Sums<f64> {
 /// Values whose halves can be summed in 64 bits.
 const HALVES_MAX: usize = 1 << 30;
 
-/// Exactly: the upper and the lower halves apart, which no 64 bits overflow with, and which several are added at a time of.
+/// Exactly: the upper and the lower halves apart, which do not overflow in 64 bits, and without signs, so that several are
+/// added at a time.
 pub(super) fn ints_sum(values: &[i64]) -> i128 {
     let parts = values.chunks(HALVES_MAX).map(|values| {
-        let (mut low, mut high) = (0_u64, 0_i64);
+        let (mut low, mut high) = (0_u64, 0_u64);
         for value in values {
-            low = low.wrapping_add(value.cast_unsigned() & u64::from(u32::MAX));
-            high = high.wrapping_add(value >> 32);
+            let raised = value.cast_unsigned() ^ SIGN;
+            low = low.wrapping_add(raised & u64::from(u32::MAX));
+            high = high.wrapping_add(raised >> 32);
         }
-        (i128::from(high) << 32) + i128::from(low)
+        let raised = (i128::from(high) << 32) + i128::from(low);
+        raised - i128::from(SIGN) * values.len() as i128
     });
     parts.sum()
 }
+
+/// By as much a signed number is raised when its first bit is turned.
+const SIGN: u64 = 1 << 63;
 
 /// The same of unsigned ones.
 pub(super) fn unsigneds_sum(values: &[u64]) -> i128 {
