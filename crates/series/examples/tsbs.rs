@@ -1,7 +1,7 @@
 //! What the questions of the Time Series Benchmark Suite, cpu-only, cost inside the process.
 //!
 //! `cargo run --release -p nilometer-series --example tsbs -- load DIR [HOSTS] [HOURS]` makes a settled store.
-//! `… -- ask DIR [TYPE|all] [REPEATS] [THREADS]` asks it. Instructions of the questions alone, after a first one that warms
+//! `... -- ask DIR [TYPE|all] [REPEATS] [THREADS]` asks it. Instructions of the questions alone, after a first one that warms
 //! the caches, are counted by
 //! `valgrind --tool=callgrind --toggle-collect='*measured*' target/release/examples/tsbs ask DIR TYPE 3 1`; divide by 3.
 //!

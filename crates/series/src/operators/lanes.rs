@@ -7,57 +7,22 @@ mod ends;
 mod extremes;
 mod finish;
 mod operand;
+mod run;
+mod stretch;
 mod sums;
 
 use nilometer_engine::{StoredField, StoredTotals, Stretch};
 
 use super::accumulate::{Accumulator, selector};
-use super::stored;
 use crate::query::{Aggregate, Expr, Selector};
 use crate::value::{Rules, Type};
 use ends::Ends;
 use extremes::Extreme;
 pub(super) use operand::Operand;
+pub(super) use run::{Run, Ties, When};
+use run::{add_to, resize};
+use stretch::One;
 use sums::{Sums, ints_sum};
-
-/// Rows one after another that belong to one cell, and ascend in time.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Run {
-    pub(super) cell: u32,
-    pub(super) start: u32,
-    pub(super) end: u32,
-}
-
-impl Run {
-    fn rows(&self) -> std::ops::Range<usize> {
-        self.start as usize..self.end as usize
-    }
-}
-
-/// What tells rows of one time apart.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Ties<'a> {
-    /// They are of one series.
-    One(u64),
-    Each(&'a [u64]),
-}
-
-/// When rows are, and of which series.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct When<'a> {
-    pub(super) times: &'a [i64],
-    pub(super) ties: Ties<'a>,
-}
-
-impl When<'_> {
-    fn at(&self, row: usize) -> (i64, u64) {
-        let tie = match self.ties {
-            Ties::One(tie) => tie,
-            Ties::Each(ties) => ties.get(row).copied().unwrap_or(0),
-        };
-        (self.times.get(row).copied().unwrap_or(0), tie)
-    }
-}
 
 /// What is stored of the operand of an aggregate.
 #[derive(Debug, Clone, Copy)]
@@ -290,7 +255,7 @@ impl Lane {
             (Column::Each(all), field) => {
                 for (at, (cell, stretch)) in cells.iter().zip(stretches).enumerate() {
                     if let Some(accumulator) = all.get_mut(*cell as usize) {
-                        let one = stored::One { at, stretch, field };
+                        let one = One { at, stretch, field };
                         one.add(accumulator, &self.aggregate, self.rules);
                     }
                 }
@@ -351,15 +316,4 @@ pub(super) fn is_stored(aggregate: &Aggregate) -> Option<bool> {
 /// Whether the rules choose the greatest of several values of one series and time, which is not stored.
 pub(super) fn picks_greatest(aggregate: &Aggregate, rules: Rules) -> bool {
     rules == Rules::Influx && selector(aggregate).is_some()
-}
-
-fn resize<T: Clone>(list: &mut Vec<T>, rows: usize, value: T) {
-    list.reserve_exact(rows.saturating_sub(list.len()));
-    list.resize(rows, value);
-}
-
-fn add_to(counts: &mut [u64], cell: u32, more: u64) {
-    if let Some(count) = counts.get_mut(cell as usize) {
-        *count += more;
-    }
 }

@@ -7,20 +7,17 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use nilometer_engine::{
-    AggregateRequest, Aggregation, Fold, FoldRows, Snapshot, StoredField, StoredSums, StoredTotals,
-    Stretch,
+    AggregateRequest, Aggregation, Fold, FoldRows, Snapshot, StoredField, Stretch,
 };
 
-use super::accumulate::{Accumulator, Total};
 use super::cells::Cells;
 use super::edges::Edges;
 use super::lanes::{Known, Operand, Run, Ties, When};
 use crate::context::{Charge, Context};
 use crate::error::Error;
-use crate::evaluate::{Name, Scalar};
+use crate::evaluate::Name;
 use crate::input::Table;
 use crate::query::{Aggregate, Expr};
-use crate::value::Rules;
 
 /// What an operand of an aggregate is.
 #[derive(Debug, Clone, Copy)]
@@ -216,85 +213,4 @@ fn end_of(times: &[i64], start: usize, end: usize, until: i64) -> usize {
 /// A block has at most 1024 rows, and merged rows of a series are fewer than 32 bits count.
 fn short(row: usize) -> u32 {
     u32::try_from(row).unwrap_or(u32::MAX)
-}
-
-/// What is stored of one stretch of rows.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct One<'a> {
-    pub(super) at: usize,
-    pub(super) stretch: &'a Stretch,
-    /// `None` = of the time.
-    pub(super) field: Option<StoredField<'a>>,
-}
-
-impl One<'_> {
-    /// Adds it to an aggregate that is kept a value at a time.
-    pub(super) fn add(self, accumulator: &mut Accumulator, aggregate: &Aggregate, rules: Rules) {
-        let count = match self.field {
-            None => u64::from(self.stretch.rows),
-            Some(field) => field
-                .counts
-                .get(self.at)
-                .map_or(0, |count| u64::from(*count)),
-        };
-        if count == 0 {
-            return;
-        }
-        match accumulator {
-            Accumulator::Count(all) => *all += count,
-            Accumulator::Sum { .. } => {
-                if let Some(sum) = self.sum() {
-                    accumulator.add_sum(count, sum);
-                }
-            }
-            Accumulator::Extremes { .. } => {
-                if let Some((low, high)) = self.extremes(count) {
-                    let extremes = Accumulator::Extremes {
-                        low: Some(low),
-                        high: Some(high),
-                    };
-                    accumulator.join(extremes, aggregate, rules);
-                }
-            }
-            _ => {}
-        }
-    }
-
-    fn sum(self) -> Option<Total> {
-        let of = |sums: StoredSums<'_>| match sums {
-            StoredSums::Narrow(sums) => sums.get(self.at).copied().map(i128::from),
-            StoredSums::Wide(sums) => sums.get(self.at).copied(),
-        };
-        Some(match self.field?.totals {
-            StoredTotals::Int { sum, .. } | StoredTotals::Unsigned { sum, .. } => {
-                Total::Integer(of(sum)?)
-            }
-            StoredTotals::Float { sum, .. } => Total::Float(*sum.get(self.at)?),
-            StoredTotals::Bool { .. } => return None,
-        })
-    }
-
-    fn extremes(self, count: u64) -> Option<(Scalar, Scalar)> {
-        let at = self.at;
-        let Some(field) = self.field else {
-            let (first, last) = (self.stretch.first_ns, self.stretch.last_ns);
-            return Some((Scalar::Time(first), Scalar::Time(last)));
-        };
-        Some(match field.totals {
-            StoredTotals::Int { min, max, .. } => {
-                (Scalar::Int(*min.get(at)?), Scalar::Int(*max.get(at)?))
-            }
-            StoredTotals::Unsigned { min, max, .. } => (
-                Scalar::Unsigned(*min.get(at)?),
-                Scalar::Unsigned(*max.get(at)?),
-            ),
-            StoredTotals::Float { min, max, .. } => {
-                (Scalar::Float(*min.get(at)?), Scalar::Float(*max.get(at)?))
-            }
-            StoredTotals::Bool { trues } => {
-                let trues = u64::from(*trues.get(at)?);
-                (Scalar::Bool(trues == count), Scalar::Bool(trues > 0))
-            }
-        })
-    }
 }

@@ -12,6 +12,7 @@ mod bucket;
 mod cover;
 mod fold;
 mod group;
+mod view;
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -39,6 +40,7 @@ use cover::{Step, cover};
 use group::Group;
 
 pub use fold::{Fold, FoldRows, Stretch};
+pub(super) use view::Viewed;
 
 /// A morsel has this many times the rows of a scan's, because most of them are not decoded.
 const MORSEL_FACTOR: u64 = 4;

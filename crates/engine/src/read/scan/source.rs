@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use nilometer_codec::{ColumnBuf, ColumnRef, PhysicalType};
+use nilometer_codec::{ColumnBuf, PhysicalType};
 
+use super::aggregate::Viewed;
 use super::counters::GroupRead;
 use crate::batch::{Column, Validity, Values};
 use crate::cast::cast;
@@ -261,18 +262,18 @@ pub(super) struct GroupCursor {
 /// Some blocks of a group, fetched in few reads, decoded one after another.
 #[derive(Debug)]
 pub(crate) struct GroupReader {
-    segment: Arc<Segment>,
-    directory: Arc<GroupDirectory>,
+    pub(super) segment: Arc<Segment>,
+    pub(super) directory: Arc<GroupDirectory>,
     /// Blocks to read, ascending; a series' blocks are neighbours.
-    blocks: Vec<usize>,
+    pub(super) blocks: Vec<usize>,
     /// Column numbers and types: time first, then the scan's fields.
-    columns: Vec<(u32, PhysicalType)>,
+    pub(super) columns: Vec<(u32, PhysicalType)>,
     /// By column of `columns` (the last is the series page): stretches of the file.
-    spans: Vec<Vec<Span>>,
-    given: Given,
+    pub(super) spans: Vec<Vec<Span>>,
+    pub(super) given: Given,
     page: ColumnBuf,
     decoded: Option<Decoded>,
-    viewed: Viewed,
+    pub(super) viewed: Viewed,
 }
 
 /// Columns of blocks that were decoded before the rest of their block, by block and by column of the reader.
@@ -280,7 +281,7 @@ pub(super) type Given = BTreeMap<(usize, usize), Column>;
 
 /// Bytes of neighbouring pages.
 #[derive(Debug)]
-struct Span {
+pub(super) struct Span {
     offset: u64,
     bytes: Vec<u8>,
 }
@@ -614,179 +615,6 @@ impl GroupReader {
     }
 }
 
-/// A block's columns where they were decoded to.
-#[derive(Debug, Default)]
-struct Viewed {
-    block: Option<usize>,
-    /// Rows that all of the columns have.
-    rows: usize,
-    /// By column of the reader, by place of the block: where its page is and how long it is. Empty until it is asked for.
-    places: Vec<Vec<Option<(u64, u32)>>>,
-    /// By column of the reader.
-    pages: Vec<ColumnBuf>,
-    /// Whether the block has the column.
-    is_there: Vec<bool>,
-    /// The stored bytes of the page of times: those of blocks of other series are often the same.
-    time_bytes: Vec<u8>,
-}
-
-/// A block as it was decoded.
-#[derive(Debug)]
-pub(crate) struct View<'a> {
-    entry: BlockEntry,
-    /// Of all rows.
-    pub(crate) times: &'a [i64],
-    /// The series of each row, if there are several.
-    series: Option<&'a [i64]>,
-    /// By field of the scan; `None` = null in every row. They have the rows that were asked for, and maybe not all.
-    pub(crate) columns: Vec<Option<ColumnRef<'a>>>,
-}
-
-impl View<'_> {
-    /// Rows of a series in the time range.
-    pub(crate) fn rows_of(
-        &self,
-        series: u32,
-        time: &RangeInclusive<i64>,
-    ) -> Option<std::ops::Range<usize>> {
-        let all = match self.series {
-            None if self.entry.first_series != series => return None,
-            None => 0..self.times.len(),
-            Some(ids) => {
-                let series = i64::from(series);
-                ids.partition_point(|&id| id < series)..ids.partition_point(|&id| id <= series)
-            }
-        };
-        let own = self.times.get(all.clone())?;
-        let start = all.start + own.partition_point(|at| at < time.start());
-        let end = all.start + own.partition_point(|at| at <= time.end());
-        (start < end).then_some(start..end)
-    }
-}
-
-impl GroupReader {
-    /// The same as [`Self::decode`] without a copy of its values, of which those up to a row are wanted; `None` = a column of
-    /// the block has to be converted.
-    pub(crate) fn view(
-        &mut self,
-        at: usize,
-        until: Option<usize>,
-    ) -> Result<Option<View<'_>>, Error> {
-        let Some(&entry) = self.directory.blocks.get(at) else {
-            return Ok(None);
-        };
-        if !self.given.is_empty() {
-            return Ok(None);
-        }
-        let all = entry.rows as usize;
-        let rows = until.map_or(all, |until| until.min(all));
-        // The last column is the page of series, which a block of one has not.
-        let columns = self.columns.len() - usize::from(!entry.is_shared());
-        if self.viewed.block != Some(at) || self.viewed.rows < rows {
-            self.viewed.block = None;
-            self.find_places();
-            self.viewed
-                .pages
-                .resize_with(self.columns.len(), ColumnBuf::default);
-            self.viewed.is_there.clear();
-            for index in 0..columns {
-                let Some(is_there) = self.view_column(index, at, (rows, all))? else {
-                    return Ok(None);
-                };
-                self.viewed.is_there.push(is_there);
-            }
-            self.viewed.block = Some(at);
-            self.viewed.rows = rows;
-        }
-        let viewed = &self.viewed;
-        let mut pages = viewed.pages.iter().zip(&viewed.is_there);
-        let missing = |what| Error::corrupt(self.segment.path(), 0, what);
-        let times = match pages.next() {
-            Some((times, true)) => times.i64s(),
-            _ => return Err(missing("a block has no times")),
-        };
-        let fields = self.columns.len().saturating_sub(2);
-        let columns = pages
-            .by_ref()
-            .take(fields)
-            .map(|(page, is_there)| is_there.then(|| page.as_column()))
-            .collect();
-        let series = match pages.next() {
-            None => None,
-            Some((page, true)) => Some(page.i64s()),
-            Some((_, false)) => {
-                let what = "a block of several series does not say which row is whose";
-                return Err(missing(what));
-            }
-        };
-        Ok(Some(View {
-            entry,
-            times,
-            series,
-            columns,
-        }))
-    }
-
-    /// Where the pages of its blocks are, worked out once: the place of each is the sum of those before it.
-    fn find_places(&mut self) {
-        if !self.viewed.places.is_empty() {
-            return;
-        }
-        let blocks = &self.blocks;
-        let places = self.columns.iter().map(|(column, _)| {
-            let chunk = self.directory.chunk(*column);
-            chunk.map_or_else(Vec::new, |chunk| chunk.pages(blocks).collect())
-        });
-        self.viewed.places = places.collect();
-    }
-
-    /// Decodes a column to its place, so many rows of all; false = the block does not have it, `None` = it is of another type.
-    fn view_column(
-        &mut self,
-        index: usize,
-        at: usize,
-        (rows, all): (usize, usize),
-    ) -> Result<Option<bool>, Error> {
-        let (Some(&(column, kind)), Some(page)) =
-            (self.columns.get(index), self.viewed.pages.get_mut(index))
-        else {
-            return Ok(Some(false));
-        };
-        let Ok(block) = self.blocks.binary_search(&at) else {
-            return Ok(None);
-        };
-        let place = self.viewed.places.get(index);
-        let Some(Some((offset, length))) = place.and_then(|it| it.get(block)).copied() else {
-            return Ok(Some(false));
-        };
-        let chunk = self.directory.chunk(column);
-        if chunk.is_none_or(|chunk| chunk.kind != kind) {
-            return Ok(None);
-        }
-        let bytes = stored(&self.segment, self.spans.get(index), offset, length)?;
-        let is_key = column == TIME_PAGE || column == SERIES_PAGE;
-        if column == TIME_PAGE {
-            if self.viewed.time_bytes == bytes && page.rows() == all {
-                return Ok(Some(true));
-            }
-            self.viewed.time_bytes.clear();
-        }
-        let rows = if is_key { all } else { rows };
-        self.segment.decode_page_rows(bytes, offset, rows, page)?;
-        if !(rows..=all).contains(&page.rows()) || page.physical_type() != kind {
-            return Err(Error::corrupt(
-                self.segment.path(),
-                offset,
-                "a page has another type or row count than its directory says",
-            ));
-        }
-        if column == TIME_PAGE {
-            self.viewed.time_bytes.extend_from_slice(bytes);
-        }
-        Ok(Some(true))
-    }
-}
-
 /// Whether no two of some times are one.
 pub(super) fn strictly_ascending_times(times: &[i64]) -> bool {
     times.is_sorted_by(|a, b| a < b)
@@ -832,7 +660,7 @@ impl Decoded {
 }
 
 /// The bytes of a page among those fetched.
-fn stored<'a>(
+pub(super) fn stored<'a>(
     segment: &Segment,
     spans: Option<&'a Vec<Span>>,
     offset: u64,

@@ -7,7 +7,7 @@ use std::cmp::Ordering;
 use nilometer_engine::{StoredField, Stretch, float_order};
 
 use super::operand::Operand;
-use super::{Run, When, resize};
+use super::run::{Run, When, resize};
 use crate::query::{Aggregate, Expr, Selector};
 use crate::value::{Rules, Type};
 

@@ -5,7 +5,7 @@
 use nilometer_engine::float_order;
 
 use super::operand::Valid;
-use super::{Run, resize};
+use super::run::{Run, resize};
 
 /// A type with a total order.
 pub(super) trait Ordered: Copy + Default {

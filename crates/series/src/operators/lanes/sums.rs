@@ -7,7 +7,7 @@ use std::ops::AddAssign;
 use nilometer_engine::StoredSums;
 
 use super::operand::Valid;
-use super::{Run, resize};
+use super::run::{Run, resize};
 
 /// Sums by cell.
 #[derive(Debug, Default)]
