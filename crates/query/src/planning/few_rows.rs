@@ -71,7 +71,10 @@ fn reads_few_rows(plan: &Arc<dyn ExecutionPlan>) -> Result<bool> {
             // Groups, or the first of some rows: few of what a series query answers become work for several.
             let is_series = node.downcast_ref::<SeriesExec>().is_some();
             let scan = node.downcast_ref::<SeriesScan>();
-            let own = scan.map_or(if is_series { 0 } else { u64::MAX }, SeriesScan::rows_estimate);
+            let own = scan.map_or(
+                if is_series { 0 } else { u64::MAX },
+                SeriesScan::rows_estimate,
+            );
             rows = own.saturating_add(rows);
         }
         Ok(if rows > ROWS_PER_THREAD {

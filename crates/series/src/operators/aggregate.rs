@@ -242,9 +242,7 @@ impl<'a> Plan<'a> {
         if range.0 > range.1 {
             return Ok(Vec::new());
         }
-        let reading = self
-            .inputs
-            .read(self.snapshot, range, &self.ends(), None)?;
+        let reading = self.inputs.read(self.snapshot, range, &self.ends(), None)?;
         if let Some(stored) = self.stored(range, reading.rows_estimate)? {
             let units = stored.iter().enumerate().flat_map(|(number, stored)| {
                 let morsels = stored.aggregation.morsels();

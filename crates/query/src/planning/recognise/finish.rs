@@ -7,13 +7,14 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema};
 use nilometer_engine::{Narrowing, TIME_COLUMN};
 use nilometer_series::{
-    Aggregate, Column as SeriesColumn, Expr, Limit, Literal, Order, OrderBy, Rules, Selector, Shape,
-    Source, TableName, TagExpr, TimeRange, Type, Value,
+    Aggregate, Column as SeriesColumn, Expr, Limit, Literal, Order, OrderBy, Rules, Selector,
+    SeriesQuery, Shape, Source, TableName, TagExpr, TimeRange, Type, Value,
 };
 
+use super::condition;
 use super::group::Ends;
 use super::view::{Column, View};
-use super::{Recognised, TableRead, condition};
+use crate::planning::recognised::{Recognised, TableRead, limits};
 
 /// Rows at an end of time that are looked for before the scan.
 const TOP_ROWS_MAX: u64 = 100_000;
@@ -47,19 +48,26 @@ impl View {
         let ends = grouped.and_then(|grouped| grouped.ends);
         shape.limit_per_group = ends.map(|ends| limit(ends.skip, ends.rows));
         shape.order = self.shape_order(ends);
-        shape.limit = self.limit.map(|of| limit(of.skip, of.rows.unwrap_or(i64::MAX as u64)));
+        shape.limit = self
+            .limit
+            .map(|of| limit(of.skip, of.rows.unwrap_or(i64::MAX as u64)));
         let is_aggregate = grouped.is_some() && ends.is_none();
         let outputs = self.outputs(plan, &mut shape, &group, is_aggregate)?;
         let used = self.positions(&group);
         let narrowing = self.narrowing(is_aggregate);
-        let limit = self.limit.filter(|_| self.streams() && self.rows.is_empty());
+        let limit = self
+            .limit
+            .filter(|_| self.streams() && self.rows.is_empty());
         let limit = limit.and_then(|limit| limit.rows?.checked_add(limit.skip));
         shape.tags = all_of(self.tags.clone());
+        // A tag may be called as the time is.
+        SeriesQuery::new(shape.clone(), limits()).ok()?;
         Some(Recognised {
             time: self.time(),
             streams: self.streams(),
             tags: self.tags,
             holes: self.holes,
+            chosen: self.chosen,
             table: TableRead {
                 snapshot: Arc::clone(self.table.snapshot()),
                 schema: Arc::clone(self.table.table_schema()),
@@ -217,6 +225,10 @@ impl View {
             }
         }
         group.iter().for_each(|tag| add(1 + tag));
+        if self.order.is_some() {
+            add(0);
+        }
+        positions.sort_unstable();
         positions
     }
 
@@ -230,7 +242,11 @@ impl View {
         }
         if let Some(ends) = self.grouped.as_ref().and_then(|grouped| grouped.ends) {
             let rows = usize::try_from(ends.skip + ends.rows).unwrap_or(usize::MAX);
-            let (first, last) = if ends.descending { (0, rows) } else { (rows, 0) };
+            let (first, last) = if ends.descending {
+                (0, rows)
+            } else {
+                (rows, 0)
+            };
             return Narrowing::Ends { first, last };
         }
         let (Some(order), Some(limit)) = (&self.order, self.limit) else {
@@ -282,9 +298,8 @@ pub(crate) fn all_of(mut tags: Vec<TagExpr>) -> TagExpr {
 }
 
 fn limit(skip: u64, rows: u64) -> Limit {
-    let number = |number: u64| {
-        Literal::Value(Value::Int(i64::try_from(number).unwrap_or(i64::MAX)))
-    };
+    let number =
+        |number: u64| Literal::Value(Value::Int(i64::try_from(number).unwrap_or(i64::MAX)));
     Limit {
         rows: number(rows),
         skip: number(skip),

@@ -162,7 +162,14 @@ impl World {
         has_odd: bool,
         dice: &mut Dice,
     ) {
-        let odd_floats = [f64::NAN, -0.0, 0.0, f64::INFINITY, f64::NEG_INFINITY, 1e-310];
+        let odd_floats = [
+            f64::NAN,
+            -0.0,
+            0.0,
+            f64::INFINITY,
+            f64::NEG_INFINITY,
+            1e-310,
+        ];
         let absent = |dice: &mut Dice| has_odd && dice.one_in(4);
         let floats: Float64Array = rows
             .iter()
@@ -196,9 +203,18 @@ impl World {
         // One field is there in every row: a row without any is none.
         let truths: BooleanArray = rows.iter().map(|_| Some(dice.one_in(2))).collect();
         let columns: [(&str, ArrayRef); 8] = [
-            ("time", Arc::new(rows.iter().map(|row| Some(row.0)).collect::<Int64Array>())),
-            ("host", Arc::new(rows.iter().map(|row| row.1).collect::<StringArray>())),
-            ("rack", Arc::new(rows.iter().map(|row| row.2).collect::<StringArray>())),
+            (
+                "time",
+                Arc::new(rows.iter().map(|row| Some(row.0)).collect::<Int64Array>()),
+            ),
+            (
+                "host",
+                Arc::new(rows.iter().map(|row| row.1).collect::<StringArray>()),
+            ),
+            (
+                "rack",
+                Arc::new(rows.iter().map(|row| row.2).collect::<StringArray>()),
+            ),
             ("f", Arc::new(floats)),
             ("n", Arc::new(integers)),
             ("u", Arc::new(unsigned)),

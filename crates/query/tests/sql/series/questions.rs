@@ -1,5 +1,7 @@
 //! Statements of the forms that are recognised, and some that nearly are.
 
+use std::fmt::Write;
+
 use super::data::{Dice, SECOND, START, World};
 
 /// A statement, twice with other values.
@@ -70,7 +72,12 @@ fn time(dice: &mut Dice) -> String {
     let of_day = seconds.rem_euclid(86_400);
     // 20,000 days after 1970 is 2024-10-04, and a day before and after it are of the same month.
     let date = format!("2024-10-{:02}", 4 + day - 20_000);
-    let clock = format!("{:02}:{:02}:{:02}.{rest:09}", of_day / 3600, of_day / 60 % 60, of_day % 60);
+    let clock = format!(
+        "{:02}:{:02}:{:02}.{rest:09}",
+        of_day / 3600,
+        of_day / 60 % 60,
+        of_day % 60
+    );
     match dice.below(4) {
         0 => format!("{date}T{clock}Z"),
         1 => format!("{date} {clock}"),
@@ -83,7 +90,10 @@ fn time(dice: &mut Dice) -> String {
 fn condition(dice: &mut Dice) -> String {
     let mut all: Vec<String> = Vec::new();
     if dice.one_in(2) {
-        all.push(dice.one(&["time >= '\u{1}'", "time > timestamp '\u{1}'"]).to_owned());
+        all.push(
+            dice.one(&["time >= '\u{1}'", "time > timestamp '\u{1}'"])
+                .to_owned(),
+        );
     }
     if dice.one_in(2) {
         all.push(dice.one(&["time < '\u{1}'", "time <= '\u{1}'"]).to_owned());
@@ -166,9 +176,28 @@ fn bucket(dice: &mut Dice) -> &'static str {
 
 fn aggregate(dice: &mut Dice) -> &'static str {
     dice.one(&[
-        "count(*)", "count(f)", "count(n)", "count(t)", "sum(f)", "sum(u)", "sum(n)", "avg(f)",
-        "avg(n)", "avg(u)", "min(f)", "max(f)", "min(n)", "max(n)", "min(u)", "max(u)", "min(t)",
-        "max(t)", "max(b)", "min(b)", "min(time)", "max(time)",
+        "count(*)",
+        "count(f)",
+        "count(n)",
+        "count(t)",
+        "sum(f)",
+        "sum(u)",
+        "sum(n)",
+        "avg(f)",
+        "avg(n)",
+        "avg(u)",
+        "min(f)",
+        "max(f)",
+        "min(n)",
+        "max(n)",
+        "min(u)",
+        "max(u)",
+        "min(t)",
+        "max(t)",
+        "max(b)",
+        "min(b)",
+        "min(time)",
+        "max(time)",
     ])
 }
 
@@ -224,9 +253,13 @@ fn groups(dice: &mut Dice, table: &str) -> Form {
             format!("{column} AS c{number}")
         });
     }
-    let mut text = format!("SELECT {} FROM {table}{}", named.join(", "), condition(dice));
+    let mut text = format!(
+        "SELECT {} FROM {table}{}",
+        named.join(", "),
+        condition(dice)
+    );
     if !keys.is_empty() {
-        text.push_str(&format!(" GROUP BY {}", keys.join(", ")));
+        write!(text, " GROUP BY {}", keys.join(", ")).unwrap();
     }
     if dice.one_in(12) {
         text.push_str(" HAVING count(*) > 3");
@@ -238,11 +271,15 @@ fn groups(dice: &mut Dice, table: &str) -> Form {
         let keys: Vec<String> = keys
             .iter()
             .map(|key| {
-                let is_turned = if *key == "bucket" { dice.one_in(2) } else { dice.one_in(10) };
+                let is_turned = if *key == "bucket" {
+                    dice.one_in(2)
+                } else {
+                    dice.one_in(10)
+                };
                 format!("{key}{}", if is_turned { " DESC" } else { "" })
             })
             .collect();
-        text.push_str(&format!(" ORDER BY {}{}", keys.join(", "), limit(dice)));
+        write!(text, " ORDER BY {}{}", keys.join(", "), limit(dice)).unwrap();
         is_ordered = true;
     }
     Form {
@@ -276,7 +313,7 @@ fn rows(dice: &mut Dice, table: &str) -> Form {
             "host DESC, rack, time",
             "rack, time, host",
         ]);
-        text.push_str(&format!(" ORDER BY {keys}{}", limit(dice)));
+        write!(text, " ORDER BY {keys}{}", limit(dice)).unwrap();
         is_ordered = true;
     }
     Form {
@@ -293,22 +330,33 @@ fn ends(dice: &mut Dice, table: &str) -> Form {
     let condition = condition(dice);
     let (text, is_ordered) = match dice.below(6) {
         0 | 1 => (
-            format!("SELECT DISTINCT ON ({group}) * FROM {table}{condition} ORDER BY {group}, time{way}"),
+            format!(
+                "SELECT DISTINCT ON ({group}) * FROM {table}{condition} ORDER BY {group}, time{way}"
+            ),
             true,
         ),
         2 => (
-            format!("SELECT {group}, last(f, time) AS f, last(n, time) AS n FROM {table}{condition} GROUP BY {group} ORDER BY {group}"),
+            format!(
+                "SELECT {group}, last(f, time) AS f, last(n, time) AS n FROM {table}{condition} GROUP BY {group} ORDER BY {group}"
+            ),
             true,
         ),
         3 => (
-            format!("SELECT {group}, first(t, time), last(u, time), max(time) FROM {table}{condition} GROUP BY {group}"),
+            format!(
+                "SELECT {group}, first(t, time), last(u, time), max(time) FROM {table}{condition} GROUP BY {group}"
+            ),
             false,
         ),
         4 => (
-            format!("SELECT host, rack, time, f FROM (SELECT *, row_number() OVER (PARTITION BY {group} ORDER BY time{way}) AS place FROM {table}{condition}) q WHERE place <= 2"),
+            format!(
+                "SELECT host, rack, time, f FROM (SELECT *, row_number() OVER (PARTITION BY {group} ORDER BY time{way}) AS place FROM {table}{condition}) q WHERE place <= 2"
+            ),
             false,
         ),
-        _ => (format!("SELECT last(f, time), first(b, time), min(time) FROM {table}{condition}"), true),
+        _ => (
+            format!("SELECT last(f, time), first(b, time), min(time) FROM {table}{condition}"),
+            true,
+        ),
     };
     Form {
         text,
@@ -324,11 +372,25 @@ fn around(dice: &mut Dice, table: &str) -> Form {
         bucket(dice),
         condition(dice)
     );
-    let text = match dice.below(4) {
-        0 => format!("SELECT host, count(*), max(mean) FROM ({inner}) q WHERE readings > 2 GROUP BY host"),
-        1 => format!("SELECT q.host, q.bucket, r.readings FROM ({inner}) q JOIN (SELECT host, count(*) AS readings FROM {table} GROUP BY host) r ON q.host = r.host"),
-        2 => format!("SELECT host, readings FROM ({inner}) q UNION ALL SELECT rack, count(*) FROM {table} GROUP BY rack"),
-        _ => format!("SELECT host, bucket, readings - lag(readings) OVER (PARTITION BY host ORDER BY bucket) FROM ({inner}) q"),
+    let text = match dice.below(6) {
+        4 => format!(
+            "SELECT rack, count(*), max(n) FROM {table} WHERE host IN (SELECT host FROM kept WHERE u > 5) AND time >= '\u{1}' GROUP BY rack"
+        ),
+        5 => format!(
+            "SELECT time, host, rack, f FROM {table} WHERE rack IN (SELECT host FROM replaced UNION ALL SELECT '7' FROM merged) AND host = '\u{2}'"
+        ),
+        0 => format!(
+            "SELECT host, count(*), max(mean) FROM ({inner}) q WHERE readings > 2 GROUP BY host"
+        ),
+        1 => format!(
+            "SELECT q.host, q.bucket, r.readings FROM ({inner}) q JOIN (SELECT host, count(*) AS readings FROM {table} GROUP BY host) r ON q.host = r.host"
+        ),
+        2 => format!(
+            "SELECT host, readings FROM ({inner}) q UNION ALL SELECT rack, count(*) FROM {table} GROUP BY rack"
+        ),
+        _ => format!(
+            "SELECT host, bucket, readings - lag(readings) OVER (PARTITION BY host ORDER BY bucket) FROM ({inner}) q"
+        ),
     };
     Form {
         text,
