@@ -77,7 +77,7 @@ pub(crate) fn register(session: &mut SessionState) -> Result<()> {
     session.register_udaf(Arc::new(AggregateUDF::new_from_impl(
         percentile::PercentileDisc::new(),
     )))?;
-    session.register_expr_planner(Arc::new(crate::planning::planner::Caret))?;
+    session.register_expr_planner(Arc::new(crate::planning::caret::Caret))?;
     for aggregate in extreme::functions() {
         session.register_udaf(aggregate)?;
     }

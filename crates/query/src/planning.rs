@@ -4,6 +4,7 @@
 //! does), or run a plan.
 
 pub(crate) mod bounds;
+pub(crate) mod caret;
 pub(crate) mod few_rows;
 pub(crate) mod filter;
 pub(crate) mod narrow;
@@ -12,4 +13,5 @@ pub(crate) mod plan;
 pub(crate) mod planner;
 pub(crate) mod query_planner;
 pub(crate) mod recognise;
+pub(crate) mod recognised;
 pub(crate) mod templates;

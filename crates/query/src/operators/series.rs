@@ -1,4 +1,5 @@
-//! The operator of series queries: a leaf of a plan that `nilometer_series` answers.
+//! The operator of series queries: a part of a plan that `nilometer_series` answers. It is a leaf, unless another query chooses
+//! the values of a tag first.
 //!
 //! Does: run a query that was recognised (`planning::recognise`) with the memory, the threads and the stop conditions of its
 //! statement, and give its columns as the plan has them. Does not: recognise, or answer anything itself.
@@ -13,26 +14,25 @@ use arrow::datatypes::SchemaRef;
 use async_trait::async_trait;
 use datafusion::catalog::{Session, TableProvider};
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{DataFusionError, Result};
+use datafusion::common::{DataFusionError, Result, internal_err};
 use datafusion::datasource::TableType;
 use datafusion::execution::TaskContext;
+use datafusion::execution::context::SessionState;
 use datafusion::logical_expr::Expr;
-use datafusion::physical_expr::{EquivalenceProperties, PhysicalExpr};
+use datafusion::physical_expr::{Distribution, EquivalenceProperties, PhysicalExpr};
 use datafusion::physical_plan::execution_plan::{Boundedness, EmissionType};
 use datafusion::physical_plan::metrics::{BaselineMetrics, ExecutionPlanMetricsSet, MetricsSet};
 use datafusion::physical_plan::{
-    DisplayAs, DisplayFormatType, ExecutionPlan, Partitioning, PlanProperties,
-    SendableRecordBatchStream,
+    DisplayAs, DisplayFormatType, ExecutionPlan, InputDistributionRequirements, Partitioning,
+    PlanProperties, SendableRecordBatchStream,
 };
 use nilometer_engine::{Narrowing, Snapshot};
 use nilometer_series::SeriesQuery;
 
 use crate::limits::scope::{self, Scope};
-use crate::planning::recognise::{Recognised, TableRead};
-use crate::planning::templates::BoundSeries;
+use crate::planning::recognised::{BoundSeries, Chosen, Columns, Recognised, TableRead, limits};
 use context::Observed;
-pub(crate) use context::limits;
-pub(crate) use stream::{Columns, SeriesStream};
+pub(crate) use stream::SeriesStream;
 
 /// What is recognised, as a table that the planner scans.
 #[derive(Debug)]
@@ -40,6 +40,7 @@ pub(crate) struct SeriesTable {
     query: Arc<SeriesQuery>,
     columns: Columns,
     table: TableRead,
+    chosen: Option<Chosen>,
 }
 
 impl SeriesTable {
@@ -53,6 +54,7 @@ impl SeriesTable {
                 places: found.outputs.into(),
             },
             table: found.table,
+            chosen: found.chosen,
         })
     }
 }
@@ -69,7 +71,7 @@ impl TableProvider for SeriesTable {
 
     async fn scan(
         &self,
-        _state: &dyn Session,
+        state: &dyn Session,
         projection: Option<&Vec<usize>>,
         _filters: &[Expr],
         _limit: Option<usize>,
@@ -78,12 +80,37 @@ impl TableProvider for SeriesTable {
             None => self.columns.clone(),
             Some(projection) => self.columns.project(projection)?,
         };
+        let chosen = match &self.chosen {
+            None => None,
+            Some(chosen) => {
+                let Some(session) = state.as_any().downcast_ref::<SessionState>() else {
+                    return internal_err!("queries are planned in sessions");
+                };
+                let planner = Arc::clone(session.query_planner());
+                // Its rules have seen it as a part of the whole.
+                let input = planner.create_physical_plan(&chosen.plan, session).await?;
+                Some(Choice {
+                    tag: Arc::from(chosen.tag.as_str()),
+                    column: chosen.column,
+                    input,
+                })
+            }
+        };
         Ok(Arc::new(SeriesExec::new(
             Arc::clone(&self.query),
             columns,
             self.table.clone(),
+            chosen,
         )))
     }
+}
+
+/// What chooses the values of a tag.
+#[derive(Debug, Clone)]
+struct Choice {
+    tag: Arc<str>,
+    column: usize,
+    input: Arc<dyn ExecutionPlan>,
 }
 
 /// The operator. It has one partition: the query itself has several threads read.
@@ -92,13 +119,19 @@ pub(crate) struct SeriesExec {
     query: Arc<SeriesQuery>,
     columns: Columns,
     table: TableRead,
+    chosen: Option<Choice>,
     properties: Arc<PlanProperties>,
     observed: Arc<Observed>,
     metrics: ExecutionPlanMetricsSet,
 }
 
 impl SeriesExec {
-    fn new(query: Arc<SeriesQuery>, columns: Columns, table: TableRead) -> Self {
+    fn new(
+        query: Arc<SeriesQuery>,
+        columns: Columns,
+        table: TableRead,
+        chosen: Option<Choice>,
+    ) -> Self {
         let properties = PlanProperties::new(
             EquivalenceProperties::new(Arc::clone(&columns.schema)),
             Partitioning::UnknownPartitioning(1),
@@ -109,6 +142,7 @@ impl SeriesExec {
             query,
             columns,
             table,
+            chosen,
             properties: Arc::new(properties),
             observed: Arc::default(),
             metrics: ExecutionPlanMetricsSet::new(),
@@ -135,6 +169,9 @@ impl DisplayAs for SeriesExec {
             f.write_str("SeriesExec: ")?;
         }
         f.write_str(&one_line(&self.query))?;
+        if let Some(chosen) = &self.chosen {
+            write!(f, "; tags {} in (the input)", chosen.tag)?;
+        }
         let (request, narrowing) = self.table.scan();
         let schema = self.table.schema.arrow_schema();
         let shown = self.table.pushdown.describe(&schema);
@@ -186,7 +223,17 @@ impl ExecutionPlan for SeriesExec {
     }
 
     fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
-        Vec::new()
+        self.chosen.iter().map(|chosen| &chosen.input).collect()
+    }
+
+    fn input_distribution_requirements(&self) -> InputDistributionRequirements {
+        let inputs = self.chosen.iter();
+        let single = inputs.map(|_| Distribution::SinglePartition).collect();
+        InputDistributionRequirements::new(single)
+    }
+
+    fn benefits_from_input_partitioning(&self) -> Vec<bool> {
+        self.chosen.iter().map(|_| false).collect()
     }
 
     fn apply_expressions(
@@ -198,15 +245,29 @@ impl ExecutionPlan for SeriesExec {
 
     fn with_new_children(
         self: Arc<Self>,
-        _children: Vec<Arc<dyn ExecutionPlan>>,
+        children: Vec<Arc<dyn ExecutionPlan>>,
     ) -> Result<Arc<dyn ExecutionPlan>> {
-        Ok(self)
+        let mut children = children.into_iter();
+        let chosen = match (&self.chosen, children.next()) {
+            (Some(chosen), Some(input)) => Some(Choice {
+                input,
+                ..chosen.clone()
+            }),
+            (None, None) => return Ok(self),
+            _ => return internal_err!("a series query has the input that it was made with"),
+        };
+        Ok(Arc::new(Self::new(
+            Arc::clone(&self.query),
+            self.columns.clone(),
+            self.table.clone(),
+            chosen,
+        )))
     }
 
     fn execute(
         &self,
         partition: usize,
-        _context: Arc<TaskContext>,
+        task: Arc<TaskContext>,
     ) -> Result<SendableRecordBatchStream> {
         if partition > 0 {
             return Err(DataFusionError::Internal(format!(
@@ -216,13 +277,17 @@ impl ExecutionPlan for SeriesExec {
         let scope = scope::current();
         let observed = Arc::clone(&self.observed);
         let (context, over) = context::context(self.table.threads, scope.as_ref(), observed);
-        let stream = SeriesStream::new(
+        let mut stream = SeriesStream::new(
             Arc::clone(&self.query),
             Arc::clone(&self.table.snapshot),
             self.columns.clone(),
             context,
             over,
         );
+        if let Some(chosen) = &self.chosen {
+            let input = chosen.input.execute(0, task)?;
+            stream = stream.choosing(input, Arc::clone(&chosen.tag), chosen.column);
+        }
         Ok(Box::pin(
             stream.measured(BaselineMetrics::new(&self.metrics, partition)),
         ))

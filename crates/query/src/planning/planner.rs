@@ -9,9 +9,7 @@ use async_trait::async_trait;
 use datafusion::catalog::Session;
 use datafusion::common::{DFSchema, Result};
 use datafusion::execution::SessionStateBuilder;
-use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::physical_planning_context::PhysicalPlanningContext;
-use datafusion::logical_expr::planner::{ExprPlanner, PlannerResult, RawBinaryExpr};
 use datafusion::logical_expr::{Expr, LogicalPlan, UserDefinedLogicalNode};
 use datafusion::optimizer::OptimizerRule;
 use datafusion::optimizer::analyzer::Analyzer;
@@ -19,7 +17,6 @@ use datafusion::optimizer::optimizer::Optimizer;
 use datafusion::physical_expr::PhysicalExpr;
 use datafusion::physical_plan::ExecutionPlan;
 use datafusion::physical_planner::{DefaultPhysicalPlanner, ExtensionPlanner, PhysicalPlanner};
-use datafusion::sql::sqlparser::ast::BinaryOperator;
 
 use crate::SqlOptions;
 use crate::function::{BoundFunctions, Extract};
@@ -89,28 +86,6 @@ pub(crate) fn logical_rules() -> Vec<Arc<dyn OptimizerRule + Send + Sync>> {
     let place = rules.iter().position(|rule| rule.name() == DECORRELATE);
     rules.insert(place.unwrap_or(0), Arc::new(MarkSubqueries));
     rules
-}
-
-/// `^` is power, not exclusive or; `rewrite::power` has seen to what it binds.
-#[derive(Debug)]
-pub(crate) struct Caret;
-
-impl ExprPlanner for Caret {
-    fn plan_binary_op(
-        &self,
-        expr: RawBinaryExpr,
-        _schema: &DFSchema,
-    ) -> Result<PlannerResult<RawBinaryExpr>> {
-        if expr.op != BinaryOperator::BitwiseXor {
-            return Ok(PlannerResult::Original(expr));
-        }
-        let power = datafusion::functions::math::power();
-        let float =
-            |expr| datafusion::logical_expr::cast(expr, arrow::datatypes::DataType::Float64);
-        let args = vec![float(expr.left), float(expr.right)];
-        let call = ScalarFunction::new_udf(power, args);
-        Ok(PlannerResult::Planned(Expr::ScalarFunction(call)))
-    }
 }
 
 #[derive(Debug)]

@@ -5,10 +5,12 @@
 
 use std::sync::Arc;
 
+use datafusion::common::TableReference;
 use datafusion::execution::context::SessionState;
 use datafusion::execution::memory_pool::MemoryPool;
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{ExecutionPlan, displayable};
+use datafusion::sql::parser::Statement as DfStatement;
 use nilometer_engine::MemoryBudget;
 
 use crate::error::Error;
@@ -17,7 +19,7 @@ use crate::operators::window;
 use crate::planning::plain::is_plain;
 use crate::planning::plan::{explain_by_text, plan_as_asked, read_times, reads_information_schema};
 use crate::planning::recognise::NoSeries;
-use crate::planning::templates::{Bound, MayBe, Shape, Templates};
+use crate::planning::templates::{Bound, MayBe, Shape, Templates, resolved};
 use crate::statement::Question;
 use crate::statement::headings::Names;
 use crate::statement::name::NameScope;
@@ -43,6 +45,24 @@ pub(crate) struct PhysicalQuery {
 pub(crate) struct BoundTemplate {
     pub(crate) bound: Bound,
     pub(crate) headings: Option<Names>,
+}
+
+/// Whether a statement names nothing but tables: what a view is may change while its tables stay.
+fn names_tables(
+    reading: &ReadContext,
+    session: &SessionState,
+    place: &NameScope,
+    statement: &DfStatement,
+) -> bool {
+    let references = session.resolve_table_references(statement);
+    let is_table = |reference: &TableReference| {
+        let name = resolved(reference, place);
+        let table = reading
+            .snapshot
+            .table(&name.database, &name.schema, &name.table);
+        table.is_some()
+    };
+    references.is_ok_and(|references| references.iter().all(is_table))
 }
 
 impl QueryPlanner {
@@ -97,6 +117,7 @@ impl QueryPlanner {
         let asked = plan_as_asked(reading, session, place, &statement).await?;
         let plan = read_times(asked.clone(), &reading.zone, &statement)?;
         let headings = headings.of(asked.schema());
+        let shape = shape.filter(|_| names_tables(reading, session, place, &statement));
         let learn = |optimized: &LogicalPlan, is_plain: bool| {
             if let Some(shape) = shape {
                 let plans = (&asked, optimized);
@@ -167,8 +188,13 @@ impl QueryPlanner {
         shape: Option<&Shape>,
     ) -> Result<Option<[String; 3]>, Error> {
         let session = reading.session(place);
-        let statement = question.statement;
+        let Question {
+            statement,
+            headings,
+        } = question;
         let asked = plan_as_asked(reading, &session, place, &statement).await?;
+        let headings = headings.of(asked.schema());
+        let shape = shape.filter(|_| names_tables(reading, &session, place, &statement));
         let plan = read_times(asked.clone(), &reading.zone, &statement)?;
         if !is_plain(&plan)? {
             return Ok(None);
@@ -184,8 +210,13 @@ impl QueryPlanner {
             if bound.is_none() {
                 let optimized = session.optimize(&plan)?;
                 let may_be = self.may_be(true);
-                self.templates
-                    .learn(place, shape, (&asked, &optimized), None, may_be);
+                self.templates.learn(
+                    place,
+                    shape,
+                    (&asked, &optimized),
+                    headings.as_ref(),
+                    may_be,
+                );
                 bound = self.template(reading, place, shape);
             }
             match bound.map(|bound| bound.bound) {

@@ -7,95 +7,25 @@
 //! A plan is looked through from the scan upwards (`view.rs`): each node adds to what is known of the question, or ends the
 //! attempt. What is known at the end is written down as a `Shape` (`finish.rs`).
 
+mod chosen;
 mod condition;
 mod finish;
 mod group;
 mod view;
 
-use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use arrow::datatypes::SchemaRef;
+use datafusion::common::Result;
 use datafusion::common::tree_node::{Transformed, TreeNodeRecursion};
-use datafusion::common::{DataFusionError, Result};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::{LogicalPlan, TableScan};
 use datafusion::prelude::SessionConfig;
-use nilometer_engine::{Narrowing, ScanRequest, Snapshot, TableSchema};
-use nilometer_series::{Shape, TagExpr};
 
 use crate::operators::series::SeriesTable;
-use crate::planning::filter::{FieldCondition, Pushdown};
-use crate::statement::name::TableName;
+use crate::planning::recognised::{Recognised, STREAMED_ROWS_MAX};
 pub(crate) use condition::time_range;
 pub(crate) use finish::all_of;
 use view::View;
-
-/// Rows of an answer that is not in any order. More are read in pieces by the planner's scan, which holds none of them.
-pub(crate) const STREAMED_ROWS_MAX: u64 = 1 << 20;
-
-/// A plan that is one series query.
-#[derive(Debug, Clone)]
-pub(crate) struct Recognised {
-    pub(crate) table: TableRead,
-    pub(crate) shape: Shape,
-    /// By column of the plan, its place among the query's columns.
-    pub(crate) outputs: Vec<usize>,
-    /// Columns of the plan.
-    pub(crate) schema: SchemaRef,
-    /// Times that the query is about, but for the filters that were left out.
-    pub(crate) time: RangeInclusive<i64>,
-    /// Its conditions on tags, all of which have to hold.
-    pub(crate) tags: Vec<TagExpr>,
-    /// Filters that were left out, and how many conditions on tags come before each.
-    pub(crate) holes: Vec<(usize, usize)>,
-    /// Whether the answer is rows in any order.
-    pub(crate) streams: bool,
-}
-
-/// The table that is read, and what is read of it.
-#[derive(Debug, Clone)]
-pub(crate) struct TableRead {
-    pub(crate) snapshot: Arc<Snapshot>,
-    pub(crate) schema: Arc<TableSchema>,
-    pub(crate) threads: usize,
-    pub(crate) name: TableName,
-    pub(crate) pushdown: Pushdown,
-    /// Positions of its columns that the plan names.
-    columns: Vec<usize>,
-    narrowing: Narrowing,
-    /// Rows after which the scan may stop.
-    limit: Option<usize>,
-}
-
-impl TableRead {
-    /// The scan that reads what the query needs, if all of it has to be read, and how it is narrowed.
-    pub(crate) fn scan(&self) -> (ScanRequest, Narrowing) {
-        let request = ScanRequest {
-            table: Arc::clone(&self.schema),
-            projection: self.columns.clone(),
-            time: self.pushdown.time.clone(),
-            tags: self.pushdown.tags.clone(),
-            limit: self.limit,
-        };
-        let fields = &self.pushdown.fields;
-        let narrowing = match &self.narrowing {
-            Narrowing::None if !fields.is_empty() => {
-                Narrowing::Fields(fields.iter().map(FieldCondition::predicate).collect())
-            }
-            narrowing => narrowing.clone(),
-        };
-        (request, narrowing)
-    }
-
-    /// Upper bound of the rows that are read.
-    fn rows_estimate(&self) -> Result<u64> {
-        let (request, narrowing) = self.scan();
-        let scan = self.snapshot.scan_narrowed(&request, &narrowing);
-        let scan = scan.map_err(|error| DataFusionError::External(Box::new(error)))?;
-        Ok(scan.rows_estimate())
-    }
-}
 
 /// A session in which nothing is recognised: for tests, which compare its answers with those of others.
 #[derive(Debug)]
@@ -111,7 +41,8 @@ pub(crate) fn whole(plan: &LogicalPlan, left_out: &[usize]) -> Result<Option<Rec
         return Ok(None);
     };
     // A filter that is put in later makes the rows fewer.
-    if found.streams && left_out.is_empty() && found.table.rows_estimate()? > STREAMED_ROWS_MAX {
+    let is_all = left_out.is_empty() && found.chosen.is_none();
+    if found.streams && is_all && found.table.rows_estimate()? > STREAMED_ROWS_MAX {
         return Ok(None);
     }
     Ok(Some(found))

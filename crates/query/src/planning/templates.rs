@@ -21,10 +21,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use datafusion::datasource::provider_as_source;
 use datafusion::logical_expr::LogicalPlan;
 use nilometer_engine::{Charge, MemoryBudget, MemoryUse};
-use nilometer_series::SeriesQuery;
 
-use crate::operators::series::Columns;
 use crate::planning::recognise;
+use crate::planning::recognised::BoundSeries;
 use crate::statement::headings::Names;
 use crate::statement::name::{NameScope, TableName};
 use crate::tables::catalogue::ReadContext;
@@ -85,17 +84,7 @@ pub(crate) enum Bound {
     /// The query that it is.
     Series(BoundSeries),
     /// Its optimized plan.
-    Plan(LogicalPlan),
-}
-
-/// A series query, and what is answered of it.
-#[derive(Debug)]
-pub(crate) struct BoundSeries {
-    pub(crate) query: Arc<SeriesQuery>,
-    pub(crate) columns: Columns,
-    pub(crate) threads: usize,
-    /// Whether the answer is rows in any order.
-    pub(crate) streams: bool,
+    Plan(Box<LogicalPlan>),
 }
 
 #[derive(Debug)]
@@ -157,7 +146,7 @@ impl Templates {
                 let threads = reading.shared.options.threads;
                 let table = Table::new(Arc::clone(snapshot), schema, name.clone(), threads);
                 let source = provider_as_source(Arc::new(table));
-                Bound::Plan(plan.bind(shape.values(), &source)?)
+                Bound::Plan(Box::new(plan.bind(shape.values(), &source)?))
             }
         };
         Some((bound, headings))
@@ -221,6 +210,7 @@ fn kind_of(
     if may_be.series
         && let Some(found) = recognise::whole(optimized, &slots.filters)?
         && Arc::ptr_eq(&found.table.schema, &slots.schema)
+        && found.chosen.is_none()
     {
         let series = SeriesTemplate::of(slots, found);
         let bytes = series.bytes();
@@ -289,7 +279,7 @@ impl Key {
 }
 
 /// The name of a table as the planner resolves it.
-fn resolved(name: &datafusion::common::TableReference, place: &NameScope) -> TableName {
+pub(crate) fn resolved(name: &datafusion::common::TableReference, place: &NameScope) -> TableName {
     let resolved = name.clone().resolve(&place.database, &place.schema);
     TableName {
         database: resolved.catalog.to_string(),

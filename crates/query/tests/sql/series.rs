@@ -5,7 +5,6 @@
 
 #![expect(
     clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
     reason = "numbers that are drawn are small"
 )]
 
@@ -18,8 +17,9 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Float64Type, SchemaRef};
 use arrow::util::display::{ArrayFormatter, FormatOptions};
-use nilometer_query::{Error, Sql, SqlOptions};
+use nilometer_query::{Error, Param, Params, Sql, SqlOptions};
 
+use crate::support::Store;
 use data::{Dice, World};
 use questions::Question;
 
@@ -213,5 +213,96 @@ async fn what_dashboards_ask_is_one_series_query() {
             assert!(!plan.contains(other), "{statement}\n{plan}");
         }
         assert_eq!(sql.templates(), before + 1, "{statement}");
+    }
+}
+
+/// A prepared statement comes with other values each time, and is planned once.
+#[tokio::test]
+async fn parameters_are_put_into_the_shape() {
+    let mut dice = Dice::new(3);
+    let world = World::new(&mut dice);
+    let plain = Sql::without_series(Arc::clone(&world.engine), SqlOptions::default()).unwrap();
+    let sql = Sql::new(Arc::clone(&world.engine), SqlOptions::default()).unwrap();
+    let statement = "SELECT time_bucket('1 hour', time) AS hour, count(*), max(u) FROM merged \
+                     WHERE time >= $1 AND time < $2 AND host IN ($3, $4) GROUP BY hour ORDER BY hour";
+    let values = |hour: i64, host: &str| {
+        let time = |hours: i64| Param::Time(data::START + hours * 3600 * data::SECOND);
+        let mut params = Params::new();
+        params
+            .push(time(hour))
+            .push(time(hour + 3))
+            .push(host)
+            .push("b");
+        params
+    };
+    for (hour, host) in [(-1, "a"), (0, "ab"), (1, "host c"), (2, "nobody")] {
+        let params = values(hour, host);
+        let rows = async |sql: &Sql| {
+            let answer = sql.query_with("d", statement, &params).await.unwrap();
+            let batches = answer.collect().await.unwrap();
+            batches.iter().flat_map(cells).collect::<Vec<_>>()
+        };
+        assert_eq!(rows(&sql).await, rows(&plain).await, "{hour} {host}");
+    }
+    assert_eq!(sql.templates(), 1);
+    // A number may make another plan, so it is another shape.
+    for rows in 1..=2_i64 {
+        let mut params = Params::new();
+        params.push(rows);
+        let limited = "SELECT time FROM merged ORDER BY time LIMIT $1";
+        let answer = sql.query_with("d", limited, &params).await.unwrap();
+        let batches = answer.collect().await.unwrap();
+        let found: usize = batches.iter().map(RecordBatch::num_rows).sum();
+        assert!(found <= rows as usize, "{found} rows of {rows}");
+    }
+    assert_eq!(sql.templates(), 3);
+}
+
+/// Buckets of the first times begin before there are times; a field may be called as a tag is, and a tag as what is counted;
+/// all are rare and none is a reason to answer otherwise.
+#[tokio::test]
+async fn odd_names_and_the_ends_of_time_are_answered_as_without() {
+    let store = Store::new();
+    store.write(&format!(
+        "edge,host=a v=1i {}\nedge,host=a v=2i {}\nedge,host=b v=4i 0\nodd,rows=y v=1i,rows=5i 5\nodd,rows=z v=2i 6\nodd v=3i 7",
+        i64::MIN + 2,
+        i64::MAX - 1
+    ));
+    let plain = Sql::without_series(Arc::clone(&store.engine), SqlOptions::default()).unwrap();
+    let question = Question {
+        statements: [String::new(), String::new()],
+        is_ordered: false,
+        is_grouped: true,
+        off: 0.0,
+    };
+    for sql in [
+        "SELECT time_bucket('1 hour', time), sum(v) FROM edge GROUP BY 1",
+        "SELECT time_bucket('1 hour', time), sum(v) FROM edge WHERE host = 'b' GROUP BY 1",
+        "SELECT time_bucket('1 hour', time), sum(v) FROM edge WHERE time > '1970-01-01' GROUP BY 1",
+        "SELECT date_trunc('day', time), sum(v) FROM edge WHERE time >= '1970-01-01' GROUP BY 1",
+        "SELECT host, min(time), max(time), count(*) FROM edge GROUP BY host",
+        "SELECT * FROM edge WHERE time <= '9999-01-01' AND time >= '0001-01-01'",
+        "SELECT * FROM edge WHERE time < '1600-01-01'",
+        "SELECT rows, count(*) FROM odd GROUP BY rows",
+        "SELECT rows, max(rows_1), max(v) AS rows, count(*) AS time FROM odd GROUP BY rows",
+        "SELECT DISTINCT ON (rows) * FROM odd ORDER BY rows, time DESC",
+        "SELECT rows FROM odd GROUP BY rows",
+        "SELECT DISTINCT rows FROM odd",
+        "SELECT * FROM odd WHERE rows = 'y' OR v > 2",
+        "SELECT rows_1, rows FROM odd WHERE rows_1 = 5",
+        "SELECT count(*) FROM edge WHERE false",
+        "SELECT host, count(*) FROM edge WHERE host IN ('a', NULL) GROUP BY host",
+        "SELECT host, count(*) FROM edge WHERE host NOT IN ('a', NULL) GROUP BY host",
+        "SELECT host, sum(v) FROM edge GROUP BY host LIMIT 0",
+    ] {
+        // From a plan, and then from a template.
+        for _ in 0..2 {
+            compare(
+                sql,
+                &question,
+                ask(store.sql(), sql).await,
+                ask(&plain, sql).await,
+            );
+        }
     }
 }

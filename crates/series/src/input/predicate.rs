@@ -8,7 +8,7 @@ use nilometer_engine::{
 };
 
 use crate::evaluate::saturated;
-use crate::query::{Binary, Expr};
+use crate::query::{Binary, Expr, Unary};
 use crate::value::{Literal, Value};
 
 /// Below this every integer is a float.
@@ -22,38 +22,95 @@ pub(super) fn field_predicates(condition: &Expr, table: &TableSchema) -> Vec<Fie
 }
 
 fn collect(condition: &Expr, table: &TableSchema, found: &mut Vec<FieldPredicate>) {
-    let Expr::Binary(operator, left, right) = condition else {
-        return;
-    };
-    if *operator == Binary::And {
+    if let Expr::Binary(Binary::And, left, right) = condition {
         collect(left, table, found);
         collect(right, table, found);
         return;
     }
-    // `field or true` holds where the field is null; a comparison never does.
-    let is_comparison = matches!(
-        operator,
-        Binary::Equal
+    found.extend(of_field(condition, table));
+}
+
+/// What a condition says of one field; `None` = nothing.
+fn of_field(condition: &Expr, table: &TableSchema) -> Option<FieldPredicate> {
+    match condition {
+        Expr::Binary(Binary::Or, left, right) => {
+            either(of_field(left, table)?, of_field(right, table)?)
+        }
+        // `field or true` holds where the field is null; a comparison never does.
+        Expr::Binary(
+            operator @ (Binary::Equal
             | Binary::NotEqual
             | Binary::Less
             | Binary::LessOrEqual
             | Binary::Greater
-            | Binary::GreaterOrEqual
-    );
-    if !is_comparison {
-        return;
-    }
-    let found_one = match (left.as_ref(), right.as_ref()) {
-        (Expr::Field(field), Expr::Literal(Literal::Value(value))) => {
-            Some((field, *operator, value))
-        }
-        (Expr::Literal(Literal::Value(value)), Expr::Field(field)) => {
-            turned(*operator).map(|operator| (field, operator, value))
-        }
+            | Binary::GreaterOrEqual),
+            left,
+            right,
+        ) => match (left.as_ref(), right.as_ref()) {
+            (Expr::Field(field), Expr::Literal(Literal::Value(value))) => {
+                predicate(field, *operator, value, table)
+            }
+            (Expr::Literal(Literal::Value(value)), Expr::Field(field)) => {
+                predicate(field, turned(*operator)?, value, table)
+            }
+            _ => None,
+        },
+        Expr::Field(field) => truth(field, true, table),
+        Expr::Unary(operator, of) => match (operator, of.as_ref()) {
+            (Unary::Not, Expr::Field(field)) => truth(field, false, table),
+            (Unary::IsNotNull, Expr::Field(field)) => Some(FieldPredicate {
+                column: position(field, table)?.0,
+                matches: FieldMatch::Present,
+            }),
+            _ => None,
+        },
         _ => None,
+    }
+}
+
+/// One of two conditions on one field.
+fn either(one: FieldPredicate, other: FieldPredicate) -> Option<FieldPredicate> {
+    if one.column != other.column {
+        return None;
+    }
+    let matches = match (one.matches, other.matches) {
+        (FieldMatch::Int(one), FieldMatch::Int(other)) => {
+            FieldMatch::Int(one.into_iter().chain(other).collect())
+        }
+        (FieldMatch::Unsigned(one), FieldMatch::Unsigned(other)) => {
+            FieldMatch::Unsigned(one.into_iter().chain(other).collect())
+        }
+        (FieldMatch::Float(one), FieldMatch::Float(other)) => {
+            FieldMatch::Float(one.into_iter().chain(other).collect())
+        }
+        (FieldMatch::Text(one), FieldMatch::Text(other)) => {
+            FieldMatch::Text(one.into_iter().chain(other).collect())
+        }
+        (one, other) if one == other => one,
+        _ => FieldMatch::Present,
     };
-    if let Some((field, operator, value)) = found_one {
-        found.extend(predicate(field, operator, value, table));
+    Some(FieldPredicate {
+        column: one.column,
+        matches,
+    })
+}
+
+fn truth(field: &str, truth: bool, table: &TableSchema) -> Option<FieldPredicate> {
+    match position(field, table)? {
+        (column, PhysicalType::Bool) => Some(FieldPredicate {
+            column,
+            matches: FieldMatch::Bool(truth),
+        }),
+        _ => None,
+    }
+}
+
+/// Where a field is among the columns that leave the engine, and its type.
+fn position(field: &str, table: &TableSchema) -> Option<(usize, PhysicalType)> {
+    let at = table.fields.iter().position(|it| it.name == field)?;
+    match table.fields.get(at)?.kind {
+        ColumnKind::Field(kind) => Some((1 + table.tags.len() + at, kind)),
+        ColumnKind::Tag => None,
     }
 }
 
@@ -74,10 +131,7 @@ fn predicate(
     value: &Value,
     table: &TableSchema,
 ) -> Option<FieldPredicate> {
-    let at = table.fields.iter().position(|it| it.name == field)?;
-    let ColumnKind::Field(kind) = table.fields.get(at)?.kind else {
-        return None;
-    };
+    let (column, kind) = position(field, table)?;
     let matches = match (kind, value) {
         // Both zeros are one, NaN always qualifies.
         (PhysicalType::F64, value) => {
@@ -111,12 +165,24 @@ fn predicate(
                 _ => i64::MIN..=i64::MAX,
             }])
         }
-        (PhysicalType::Text, Value::Text(text)) if operator == Binary::Equal => {
-            let bytes = text.as_bytes().to_vec();
-            FieldMatch::Text(vec![TextRange {
-                first: Some(bytes.clone()),
-                last: Some(bytes),
+        (PhysicalType::U64, Value::Unsigned(bound)) => {
+            let bound = *bound;
+            FieldMatch::Unsigned(vec![match operator {
+                Binary::Equal => bound..=bound,
+                Binary::Less | Binary::LessOrEqual => 0..=bound,
+                Binary::Greater | Binary::GreaterOrEqual => bound..=u64::MAX,
+                _ => 0..=u64::MAX,
             }])
+        }
+        (PhysicalType::Text, Value::Text(text)) => {
+            let bytes = || Some(text.as_bytes().to_vec());
+            let (first, last) = match operator {
+                Binary::Equal => (bytes(), bytes()),
+                Binary::Less | Binary::LessOrEqual => (None, bytes()),
+                Binary::Greater | Binary::GreaterOrEqual => (bytes(), None),
+                _ => (None, None),
+            };
+            FieldMatch::Text(vec![TextRange { first, last }])
         }
         (PhysicalType::Bool, Value::Bool(truth)) if operator == Binary::Equal => {
             FieldMatch::Bool(*truth)
@@ -124,10 +190,7 @@ fn predicate(
         // A comparison with null never holds, whatever it is with.
         _ => FieldMatch::Present,
     };
-    Some(FieldPredicate {
-        column: 1 + table.tags.len() + at,
-        matches,
-    })
+    Some(FieldPredicate { column, matches })
 }
 
 /// A bound that is a number.

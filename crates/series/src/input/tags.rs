@@ -105,7 +105,13 @@ impl Search<'_> {
             matches: leaf.matches.clone(),
             negated,
         };
-        let mut found = self.snapshot.series(self.table, &[present, own])?;
+        // Of a choice among values no absent tag is one, and to ask for those that are there is to ask for most.
+        let is_choice = !negated && matches!(leaf.matches, TagMatch::OneOf(_));
+        let mut found = if is_choice {
+            self.snapshot.series(self.table, &[own])?
+        } else {
+            self.snapshot.series(self.table, &[present, own])?
+        };
         if holds_absent {
             found.extend(self.snapshot.series(self.table, &[none])?);
             found.sort_unstable();

@@ -7,15 +7,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use datafusion::physical_plan::metrics::{Count, Metric, MetricValue, MetricsSet};
 use nilometer_engine::{AggregateSources, Scan};
-use nilometer_series::{Context, Limits, MemoryAccount, MemoryFull, Threads, Unlimited, Watch};
+use nilometer_series::{Context, MemoryAccount, MemoryFull, Threads, Unlimited, Watch};
 use nilometer_service::{OverMemory, QueryMemory, Stop, executor};
 
 use crate::limits::scope::{self, Scope};
-
-/// Groups may be as many as there is memory for.
-pub(crate) fn limits() -> Limits {
-    Limits { buckets: u64::MAX }
-}
+use crate::planning::recognised::limits;
 
 /// The limit that a query's memory has met.
 pub(super) type Over = Arc<Mutex<Option<OverMemory>>>;

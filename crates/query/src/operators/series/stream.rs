@@ -1,69 +1,48 @@
 //! The answer of a series query as a stream of the plan's columns.
 //!
-//! Does: run the query where it is polled, and put its columns into the plan's order. Does not: wait.
+//! Does: run the query where it is polled, once another one has chosen what it has to choose. Does not: plan.
 
+use std::collections::BTreeSet;
 use std::pin::Pin;
 use std::sync::{Arc, PoisonError};
-use std::task::{Context as TaskContext, Poll};
+use std::task::{Context as TaskContext, Poll, ready};
 
-use arrow::array::{AsArray, RecordBatch, RecordBatchOptions};
-use arrow::datatypes::{SchemaRef, TimestampNanosecondType};
-use datafusion::common::{DataFusionError, Result, exec_err, internal_err};
-use datafusion::execution::RecordBatchStream;
-use datafusion::physical_plan::metrics::BaselineMetrics;
-use futures::Stream;
+use arrow::array::{AsArray, RecordBatch};
+use arrow::datatypes::{DataType, SchemaRef, TimestampNanosecondType};
+use datafusion::common::{DataFusionError, Result, exec_err};
+use datafusion::execution::{RecordBatchStream, SendableRecordBatchStream};
+use datafusion::physical_plan::metrics::{BaselineMetrics, Time};
+use futures::{Stream, StreamExt};
 use nilometer_engine::Snapshot;
-use nilometer_series::{Batches, Context, Error as SeriesError, SeriesQuery};
+use nilometer_series::{
+    Batches, Charge, Context, Error as SeriesError, Literal, MemoryFull, SeriesQuery, TagExpr,
+};
 
 use super::context::Over;
 use crate::limits::scope;
+use crate::planning::recognised::{Columns, limits};
 
-/// The columns of a plan, and where they are in the answer.
-#[derive(Debug, Clone)]
-pub(crate) struct Columns {
-    pub(crate) schema: SchemaRef,
-    pub(crate) places: Arc<[usize]>,
-}
-
-impl Columns {
-    pub(super) fn project(&self, projection: &[usize]) -> Result<Self> {
-        let places = projection.iter().map(|at| self.places.get(*at).copied());
-        let Some(places) = places.collect::<Option<Vec<usize>>>() else {
-            return internal_err!("a column that a series query does not have");
-        };
-        Ok(Self {
-            schema: Arc::new(self.schema.project(projection)?),
-            places: places.into(),
-        })
-    }
-
-    fn of(&self, batch: &RecordBatch) -> Result<RecordBatch> {
-        let columns = self
-            .places
-            .iter()
-            .map(|at| batch.columns().get(*at).cloned());
-        let Some(columns) = columns.collect::<Option<Vec<_>>>() else {
-            return internal_err!("a column that a series query does not have");
-        };
-        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
-        Ok(RecordBatch::try_new_with_options(
-            Arc::clone(&self.schema),
-            columns,
-            &options,
-        )?)
-    }
-}
-
-#[derive(Debug)]
 enum State {
-    Asked(Arc<SeriesQuery>, Arc<Snapshot>),
+    /// Another query says which values a tag has.
+    Choosing(Box<Choosing>),
+    Asked,
     Answering(Box<Batches>),
     Over,
 }
 
+/// Values of a tag while they come.
+struct Choosing {
+    input: SendableRecordBatchStream,
+    tag: Arc<str>,
+    column: usize,
+    values: BTreeSet<String>,
+    charge: Charge,
+}
+
 /// The answer, a batch at a time.
-#[derive(Debug)]
 pub(crate) struct SeriesStream {
+    query: Arc<SeriesQuery>,
+    snapshot: Arc<Snapshot>,
     state: State,
     columns: Columns,
     context: Context,
@@ -83,11 +62,33 @@ impl SeriesStream {
     ) -> Self {
         Self {
             has_buckets: query.shape().bucket.is_some(),
-            state: State::Asked(query, snapshot),
+            state: State::Asked,
+            query,
+            snapshot,
             columns,
             context,
             over,
             metrics: None,
+        }
+    }
+
+    /// The same, once a query has said which values a tag has.
+    pub(super) fn choosing(
+        self,
+        input: SendableRecordBatchStream,
+        tag: Arc<str>,
+        column: usize,
+    ) -> Self {
+        let choosing = Choosing {
+            input,
+            tag,
+            column,
+            values: BTreeSet::new(),
+            charge: Charge::new(&self.context.memory),
+        };
+        Self {
+            state: State::Choosing(Box::new(choosing)),
+            ..self
         }
     }
 
@@ -101,15 +102,52 @@ impl SeriesStream {
     /// Begins to read, as far as that is done before the first row is asked for, and says how many rows are still to be
     /// read, at most.
     pub(crate) fn begin(&mut self) -> Result<u64> {
-        if let State::Asked(query, snapshot) = &self.state {
-            let batches = scope::aside(|| query.run(snapshot, &self.context));
+        if let State::Asked = &self.state {
+            let batches = scope::aside(|| self.query.run(&self.snapshot, &self.context));
             let batches = batches.map_err(|error| self.error(error))?;
             self.state = State::Answering(Box::new(batches));
         }
         Ok(match &self.state {
             State::Answering(batches) => batches.rows_estimate(),
-            State::Asked(..) | State::Over => 0,
+            State::Choosing(_) | State::Asked | State::Over => 0,
         })
+    }
+
+    /// Takes what the other query has said, until it has said all.
+    fn choose(&mut self, context: &mut TaskContext<'_>) -> Poll<Result<()>> {
+        let State::Choosing(choosing) = &mut self.state else {
+            return Poll::Ready(Ok(()));
+        };
+        loop {
+            match ready!(choosing.input.poll_next_unpin(context)) {
+                Some(Ok(batch)) => {
+                    if let Err(error) = choosing.take(&batch) {
+                        return Poll::Ready(Err(self.choice_error(error)));
+                    }
+                }
+                Some(Err(error)) => return Poll::Ready(Err(error)),
+                None => break,
+            }
+        }
+        let values = std::mem::take(&mut choosing.values);
+        let values = values.iter().map(|value| Literal::from(value.as_str()));
+        let one_of = TagExpr::OneOf(choosing.tag.to_string(), values.collect());
+        let mut shape = self.query.shape().clone();
+        shape.tags = match shape.tags {
+            TagExpr::All => one_of,
+            tags => TagExpr::And(vec![tags, one_of]),
+        };
+        let query = SeriesQuery::new(shape, limits());
+        self.query = Arc::new(query.map_err(|error| self.error(error))?);
+        self.state = State::Asked;
+        Poll::Ready(Ok(()))
+    }
+
+    fn choice_error(&self, error: ChoiceError) -> DataFusionError {
+        match error {
+            ChoiceError::Memory(full) => self.error(SeriesError::Memory(full)),
+            ChoiceError::Plan(error) => error,
+        }
     }
 
     fn next_batch(&mut self) -> Option<Result<RecordBatch>> {
@@ -167,6 +205,27 @@ impl SeriesStream {
     }
 }
 
+enum ChoiceError {
+    Memory(MemoryFull),
+    Plan(DataFusionError),
+}
+
+impl Choosing {
+    /// Takes the values of a batch. NULL is equal to no tag.
+    fn take(&mut self, batch: &RecordBatch) -> std::result::Result<(), ChoiceError> {
+        let column = arrow::compute::cast(batch.column(self.column), &DataType::Utf8);
+        let column = column.map_err(|error| ChoiceError::Plan(error.into()))?;
+        for value in column.as_string::<i32>().iter().flatten() {
+            if !self.values.contains(value) {
+                let bytes = value.len() + 2 * size_of::<Literal>();
+                self.charge.grow(bytes).map_err(ChoiceError::Memory)?;
+                self.values.insert(value.to_owned());
+            }
+        }
+        Ok(())
+    }
+}
+
 impl Stream for SeriesStream {
     type Item = Result<RecordBatch>;
 
@@ -182,8 +241,16 @@ impl Stream for SeriesStream {
             self.state = State::Over;
             return Poll::Ready(Some(Err(over)));
         }
+        match self.choose(context) {
+            Poll::Pending => return Poll::Pending,
+            Poll::Ready(Ok(())) => {}
+            Poll::Ready(Err(error)) => {
+                self.state = State::Over;
+                return Poll::Ready(Some(Err(error)));
+            }
+        }
         let elapsed = self.metrics.as_ref().map(|it| it.elapsed_compute().clone());
-        let timer = elapsed.as_ref().map(|elapsed| elapsed.timer());
+        let timer = elapsed.as_ref().map(Time::timer);
         let batch = Poll::Ready(self.next_batch());
         drop(timer);
         match &self.metrics {

@@ -102,7 +102,7 @@ struct Conditions<'a> {
 enum Side {
     Column(SeriesExpr, Kind),
     /// A field of integers, as a float.
-    AsFloat(SeriesExpr),
+    AsFloat(SeriesExpr, PhysicalType),
     Value(Value, Kind),
 }
 
@@ -217,12 +217,11 @@ impl Conditions<'_> {
     fn null_test(&self, expr: &Expr, test: Unary) -> Option<SeriesExpr> {
         match self.side(expr)? {
             Side::Column(column, _) => Some(SeriesExpr::Unary(test, Box::new(column))),
-            Side::AsFloat(_) | Side::Value(..) => None,
+            Side::AsFloat(..) | Side::Value(..) => None,
         }
     }
 
     fn compare(&self, left: &Expr, op: Binary, right: &Expr) -> Option<SeriesExpr> {
-        let float = Kind::Field(PhysicalType::F64);
         let (left, right) = match (self.side(left)?, self.side(right)?) {
             (Side::Column(column, kind), Side::Value(value, of)) if is_like(kind, of) => {
                 (column, SeriesExpr::literal(value))
@@ -230,11 +229,11 @@ impl Conditions<'_> {
             (Side::Value(value, of), Side::Column(column, kind)) if is_like(kind, of) => {
                 (SeriesExpr::literal(value), column)
             }
-            (Side::AsFloat(column), Side::Value(value, of)) if of == float => {
-                (column, SeriesExpr::literal(value))
+            (Side::AsFloat(column, kind), Side::Value(Value::Float(value), _)) => {
+                return Some(as_float(column, kind, op, value));
             }
-            (Side::Value(value, of), Side::AsFloat(column)) if of == float => {
-                (SeriesExpr::literal(value), column)
+            (Side::Value(Value::Float(value), _), Side::AsFloat(column, kind)) => {
+                return Some(as_float(column, kind, turned(op), value));
             }
             (Side::Column(one, kind), Side::Column(other, of)) if kind == of => (one, other),
             _ => return None,
@@ -248,9 +247,10 @@ impl Conditions<'_> {
             Expr::Column(_) => self.named(expr),
             Expr::Cast(cast) if *cast.field.data_type() == DataType::Float64 => {
                 match self.named(&cast.expr)? {
-                    Side::Column(column, Kind::Field(PhysicalType::I64 | PhysicalType::U64)) => {
-                        Some(Side::AsFloat(column))
-                    }
+                    Side::Column(
+                        column,
+                        Kind::Field(kind @ (PhysicalType::I64 | PhysicalType::U64)),
+                    ) => Some(Side::AsFloat(column, kind)),
                     _ => None,
                 }
             }
@@ -280,6 +280,46 @@ impl Conditions<'_> {
             Column::Bucket(_) | Column::Aggregate(_) | Column::Number => return None,
         })
     }
+}
+
+/// The comparison with its sides exchanged.
+fn turned(op: Binary) -> Binary {
+    match op {
+        Binary::Less => Binary::Greater,
+        Binary::LessOrEqual => Binary::GreaterOrEqual,
+        Binary::Greater => Binary::Less,
+        Binary::GreaterOrEqual => Binary::LessOrEqual,
+        op => op,
+    }
+}
+
+/// Integers compared with a float: with the next integer where that is the same, because blocks know their integers.
+fn as_float(column: SeriesExpr, kind: PhysicalType, op: Binary, value: f64) -> SeriesExpr {
+    // Beyond, several integers are one float, and rounding decides.
+    const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
+    let with = |op: Binary, bound: f64| {
+        #[expect(
+            clippy::cast_possible_truncation,
+            reason = "a whole number of less than 54 bits"
+        )]
+        let bound = bound as i64;
+        let value = match (kind, u64::try_from(bound)) {
+            (PhysicalType::U64, Ok(bound)) => Some(Value::Unsigned(bound)),
+            (PhysicalType::U64, Err(_)) => None,
+            _ => Some(Value::Int(bound)),
+        };
+        value.map(|value| SeriesExpr::binary(op, column.clone(), SeriesExpr::literal(value)))
+    };
+    let exact = match op {
+        _ if !value.is_finite() || value.abs() >= EXACT_MAX => None,
+        Binary::Less => with(Binary::Less, value.ceil()),
+        Binary::LessOrEqual => with(Binary::LessOrEqual, value.floor()),
+        Binary::Greater => with(Binary::Greater, value.floor()),
+        Binary::GreaterOrEqual => with(Binary::GreaterOrEqual, value.ceil()),
+        op if value.fract() == 0.0 => with(op, value),
+        _ => None,
+    };
+    exact.unwrap_or_else(|| SeriesExpr::binary(op, column.clone(), SeriesExpr::literal(value)))
 }
 
 fn is_like(column: Kind, value: Kind) -> bool {

@@ -8,12 +8,13 @@ use arrow::datatypes::{DataType, Field, Schema};
 use nilometer_engine::{Narrowing, TIME_COLUMN};
 use nilometer_series::{
     Aggregate, Column as SeriesColumn, Expr, Limit, Literal, Order, OrderBy, Rules, Selector,
-    Shape, Source, TableName, TagExpr, TimeRange, Type, Value,
+    SeriesQuery, Shape, Source, TableName, TagExpr, TimeRange, Type, Value,
 };
 
+use super::condition;
 use super::group::Ends;
 use super::view::{Column, View};
-use super::{Recognised, TableRead, condition};
+use crate::planning::recognised::{Recognised, TableRead, limits};
 
 /// Rows at an end of time that are looked for before the scan.
 const TOP_ROWS_MAX: u64 = 100_000;
@@ -59,11 +60,14 @@ impl View {
             .filter(|_| self.streams() && self.rows.is_empty());
         let limit = limit.and_then(|limit| limit.rows?.checked_add(limit.skip));
         shape.tags = all_of(self.tags.clone());
+        // A tag may be called as the time is.
+        SeriesQuery::new(shape.clone(), limits()).ok()?;
         Some(Recognised {
             time: self.time(),
             streams: self.streams(),
             tags: self.tags,
             holes: self.holes,
+            chosen: self.chosen,
             table: TableRead {
                 snapshot: Arc::clone(self.table.snapshot()),
                 schema: Arc::clone(self.table.table_schema()),
@@ -221,6 +225,10 @@ impl View {
             }
         }
         group.iter().for_each(|tag| add(1 + tag));
+        if self.order.is_some() {
+            add(0);
+        }
+        positions.sort_unstable();
         positions
     }
 

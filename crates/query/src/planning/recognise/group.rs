@@ -5,7 +5,7 @@
 
 use arrow::datatypes::DataType;
 use datafusion::common::{DFSchema, ScalarValue};
-use datafusion::logical_expr::expr::{AggregateFunction, Sort, WindowFunction};
+use datafusion::logical_expr::expr::{AggregateFunction, NullTreatment, Sort, WindowFunction};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
     Aggregate, Expr, Filter, Operator, Window, WindowFunctionDefinition,
@@ -174,6 +174,10 @@ fn rows_at_ends(
     })
 }
 
+fn ignores_nulls(call: &AggregateFunction) -> bool {
+    call.params.null_treatment == Some(NullTreatment::IgnoreNulls)
+}
+
 /// Whether a function is of the last row by time, or of the first; `None` = of neither.
 fn wants_last(
     call: &AggregateFunction,
@@ -182,7 +186,7 @@ fn wants_last(
     group: &[usize],
 ) -> Option<bool> {
     let params = &call.params;
-    if params.distinct || params.filter.is_some() || params.null_treatment.is_some() {
+    if params.distinct || params.filter.is_some() || ignores_nulls(call) {
         return None;
     }
     let is_last = match call.func.name() {
@@ -206,7 +210,7 @@ fn descends(keys: &[Sort], view: &View, input: &DFSchema, group: &[usize]) -> Op
 
 fn aggregate(call: &AggregateFunction, view: &View, input: &DFSchema) -> Option<SeriesAggregate> {
     let params = &call.params;
-    if params.filter.is_some() || params.distinct || params.null_treatment.is_some() {
+    if params.filter.is_some() || params.distinct || ignores_nulls(call) {
         return None;
     }
     let name = call.func.name();
@@ -234,6 +238,12 @@ fn aggregate(call: &AggregateFunction, view: &View, input: &DFSchema) -> Option<
         let counts = name == "count" && !value.is_null();
         return counts.then_some(SeriesAggregate::Rows);
     }
+    if name == "count"
+        && let Some(Column::Tag(tag)) = view.column(argument, input)
+    {
+        let tag = &view.schema().tags.get(*tag)?.name;
+        return Some(SeriesAggregate::Count(SeriesExpr::tag(tag)));
+    }
     let (kind, of) = match argument {
         // Sums and means are made of the exact values, so a cast to a wider number changes nothing.
         Expr::Cast(cast) if *cast.field.data_type() == DataType::Float64 && name == "avg" => {
@@ -241,14 +251,17 @@ fn aggregate(call: &AggregateFunction, view: &View, input: &DFSchema) -> Option<
         }
         argument => operand(argument, view, input)?,
     };
-    use PhysicalType::{F64, I64, U64};
-    Some(match (name, kind) {
-        ("count", _) => SeriesAggregate::Count(of),
-        ("sum", Some(I64 | U64 | F64)) => SeriesAggregate::Sum(of),
-        ("avg", Some(I64 | U64 | F64)) => SeriesAggregate::Mean(of),
+    let is_number = matches!(
+        kind,
+        Some(PhysicalType::I64 | PhysicalType::U64 | PhysicalType::F64)
+    );
+    Some(match name {
+        "count" => SeriesAggregate::Count(of),
+        "sum" if is_number => SeriesAggregate::Sum(of),
+        "avg" if is_number => SeriesAggregate::Mean(of),
         // Of the time too.
-        ("min", _) => SeriesAggregate::Min(of),
-        ("max", _) => SeriesAggregate::Max(of),
+        "min" => SeriesAggregate::Min(of),
+        "max" => SeriesAggregate::Max(of),
         _ => return None,
     })
 }

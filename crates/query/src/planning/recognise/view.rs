@@ -13,9 +13,11 @@ use datafusion::logical_expr::{Expr, FetchType, LogicalPlan, SkipType, TableScan
 use nilometer_engine::{ColumnSource, TableSchema};
 use nilometer_series::{Bucket, Expr as SeriesExpr, OrderBy, TagExpr};
 
+use super::chosen;
 use super::condition;
 use super::group::{self, Ends};
 use crate::planning::filter::{Coverage, Pushdown};
+use crate::planning::recognised::Chosen;
 use crate::tables::table::Table;
 
 /// A column of a node.
@@ -73,16 +75,17 @@ pub(super) struct View {
     pub(super) grouped: Option<Grouped>,
     pub(super) order: Option<Ordered>,
     pub(super) limit: Option<Limited>,
+    /// A tag whose values another query chooses.
+    pub(super) chosen: Option<Chosen>,
     /// Of the node that was taken in last.
     pub(super) columns: Vec<Column>,
 }
 
 /// The table of a scan, if it is one of series.
 pub(super) fn table_of(scan: &TableScan) -> Result<Option<Arc<Table>>> {
-    let provider = match source_as_provider(&scan.source) {
-        Ok(provider) => provider,
-        // A view, which the planner puts in the place of its name.
-        Err(_) => return Ok(None),
+    // What is no provider's is nothing that is read.
+    let Ok(provider) = source_as_provider(&scan.source) else {
+        return Ok(None);
     };
     let table = provider.downcast_ref::<Table>();
     Ok(table.map(|table| Arc::new(table.clone())))
@@ -123,6 +126,13 @@ impl View {
                 let below = Self::of(&limit.input, left_out)?;
                 below.map(|view| view.limit(skip, fetch))
             }
+            LogicalPlan::Join(join) => {
+                let below = Self::of(&join.left, left_out)?;
+                match below {
+                    Some(view) => chosen::chosen(view, join)?,
+                    None => None,
+                }
+            }
             _ => None,
         })
     }
@@ -156,6 +166,7 @@ impl View {
             grouped: None,
             order: None,
             limit: None,
+            chosen: None,
             columns,
         };
         for (at, filter) in scan.filters.iter().enumerate() {

@@ -8,8 +8,8 @@ use datafusion::logical_expr::Operator;
 use nilometer_series::{Literal, SeriesQuery, Shape, TagExpr, TimeRange};
 
 use super::slots::{Place, Slots};
-use crate::operators::series::{Columns, limits};
-use crate::planning::recognise::{Recognised, all_of, time_range};
+use crate::planning::recognise::{all_of, time_range};
+use crate::planning::recognised::{Columns, Recognised, limits};
 
 /// One shape.
 #[derive(Debug)]

@@ -1,5 +1,7 @@
 //! Statements of the forms that are recognised, and some that nearly are.
 
+use std::fmt::Write;
+
 use super::data::{Dice, SECOND, START, World};
 
 /// A statement, twice with other values.
@@ -257,7 +259,7 @@ fn groups(dice: &mut Dice, table: &str) -> Form {
         condition(dice)
     );
     if !keys.is_empty() {
-        text.push_str(&format!(" GROUP BY {}", keys.join(", ")));
+        write!(text, " GROUP BY {}", keys.join(", ")).unwrap();
     }
     if dice.one_in(12) {
         text.push_str(" HAVING count(*) > 3");
@@ -277,7 +279,7 @@ fn groups(dice: &mut Dice, table: &str) -> Form {
                 format!("{key}{}", if is_turned { " DESC" } else { "" })
             })
             .collect();
-        text.push_str(&format!(" ORDER BY {}{}", keys.join(", "), limit(dice)));
+        write!(text, " ORDER BY {}{}", keys.join(", "), limit(dice)).unwrap();
         is_ordered = true;
     }
     Form {
@@ -311,7 +313,7 @@ fn rows(dice: &mut Dice, table: &str) -> Form {
             "host DESC, rack, time",
             "rack, time, host",
         ]);
-        text.push_str(&format!(" ORDER BY {keys}{}", limit(dice)));
+        write!(text, " ORDER BY {keys}{}", limit(dice)).unwrap();
         is_ordered = true;
     }
     Form {
@@ -370,7 +372,13 @@ fn around(dice: &mut Dice, table: &str) -> Form {
         bucket(dice),
         condition(dice)
     );
-    let text = match dice.below(4) {
+    let text = match dice.below(6) {
+        4 => format!(
+            "SELECT rack, count(*), max(n) FROM {table} WHERE host IN (SELECT host FROM kept WHERE u > 5) AND time >= '\u{1}' GROUP BY rack"
+        ),
+        5 => format!(
+            "SELECT time, host, rack, f FROM {table} WHERE rack IN (SELECT host FROM replaced UNION ALL SELECT '7' FROM merged) AND host = '\u{2}'"
+        ),
         0 => format!(
             "SELECT host, count(*), max(mean) FROM ({inner}) q WHERE readings > 2 GROUP BY host"
         ),

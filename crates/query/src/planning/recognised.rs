@@ -1,0 +1,149 @@
+//! What was recognised: a series query, the table that it reads, and where a plan's columns are among its own.
+//!
+//! Does: hold it, for those who recognise, keep and run it. Does not: any of these.
+
+use std::ops::RangeInclusive;
+use std::sync::Arc;
+
+use arrow::array::{RecordBatch, RecordBatchOptions};
+use arrow::datatypes::SchemaRef;
+use datafusion::common::{DataFusionError, Result, internal_err};
+use datafusion::logical_expr::LogicalPlan;
+use nilometer_engine::{Narrowing, ScanRequest, Snapshot, TableSchema};
+use nilometer_series::{Limits, SeriesQuery, Shape, TagExpr};
+
+use crate::planning::filter::{FieldCondition, Pushdown};
+use crate::statement::name::TableName;
+
+/// Rows of an answer that is not in any order. More are read in pieces by the planner's scan, which holds none of them.
+pub(crate) const STREAMED_ROWS_MAX: u64 = 1 << 20;
+
+/// A plan that is one series query.
+#[derive(Debug, Clone)]
+pub(crate) struct Recognised {
+    pub(crate) table: TableRead,
+    pub(crate) shape: Shape,
+    /// By column of the plan, its place among the query's columns.
+    pub(crate) outputs: Vec<usize>,
+    /// Columns of the plan.
+    pub(crate) schema: SchemaRef,
+    /// Times that the query is about, but for the filters that were left out.
+    pub(crate) time: RangeInclusive<i64>,
+    /// Its conditions on tags, all of which have to hold.
+    pub(crate) tags: Vec<TagExpr>,
+    /// Filters that were left out, and how many conditions on tags come before each.
+    pub(crate) holes: Vec<(usize, usize)>,
+    /// A tag whose values another query chooses.
+    pub(crate) chosen: Option<Chosen>,
+    /// Whether the answer is rows in any order.
+    pub(crate) streams: bool,
+}
+
+/// The table that is read, and what is read of it.
+#[derive(Debug, Clone)]
+pub(crate) struct TableRead {
+    pub(crate) snapshot: Arc<Snapshot>,
+    pub(crate) schema: Arc<TableSchema>,
+    pub(crate) threads: usize,
+    pub(crate) name: TableName,
+    pub(crate) pushdown: Pushdown,
+    /// Positions of its columns that the plan names.
+    pub(crate) columns: Vec<usize>,
+    /// How its scan is narrowed.
+    pub(crate) narrowing: Narrowing,
+    /// Rows after which the scan may stop.
+    pub(crate) limit: Option<usize>,
+}
+
+impl TableRead {
+    /// The scan that reads what the query needs, if all of it has to be read, and how it is narrowed.
+    pub(crate) fn scan(&self) -> (ScanRequest, Narrowing) {
+        let request = ScanRequest {
+            table: Arc::clone(&self.schema),
+            projection: self.columns.clone(),
+            time: self.pushdown.time.clone(),
+            tags: self.pushdown.tags.clone(),
+            limit: self.limit,
+        };
+        let fields = &self.pushdown.fields;
+        let narrowing = match &self.narrowing {
+            Narrowing::None if !fields.is_empty() => {
+                Narrowing::Fields(fields.iter().map(FieldCondition::predicate).collect())
+            }
+            narrowing => narrowing.clone(),
+        };
+        (request, narrowing)
+    }
+
+    /// Upper bound of the rows that are read.
+    pub(crate) fn rows_estimate(&self) -> Result<u64> {
+        let (request, narrowing) = self.scan();
+        let scan = self.snapshot.scan_narrowed(&request, &narrowing);
+        let scan = scan.map_err(|error| DataFusionError::External(Box::new(error)))?;
+        Ok(scan.rows_estimate())
+    }
+}
+
+/// What chooses.
+#[derive(Debug, Clone)]
+pub(crate) struct Chosen {
+    /// The tag.
+    pub(crate) tag: String,
+    /// The query.
+    pub(crate) plan: Arc<LogicalPlan>,
+    /// Which of its columns.
+    pub(crate) column: usize,
+}
+
+/// A series query, and what is answered of it.
+#[derive(Debug)]
+pub(crate) struct BoundSeries {
+    pub(crate) query: Arc<SeriesQuery>,
+    pub(crate) columns: Columns,
+    pub(crate) threads: usize,
+    /// Whether the answer is rows in any order.
+    pub(crate) streams: bool,
+}
+
+/// The columns of a plan, and where they are in the answer.
+#[derive(Debug, Clone)]
+pub(crate) struct Columns {
+    pub(crate) schema: SchemaRef,
+    pub(crate) places: Arc<[usize]>,
+}
+
+impl Columns {
+    /// Some of the columns.
+    pub(crate) fn project(&self, projection: &[usize]) -> Result<Self> {
+        let places = projection.iter().map(|at| self.places.get(*at).copied());
+        let Some(places) = places.collect::<Option<Vec<usize>>>() else {
+            return internal_err!("a column that a series query does not have");
+        };
+        Ok(Self {
+            schema: Arc::new(self.schema.project(projection)?),
+            places: places.into(),
+        })
+    }
+
+    /// The plan's columns of a batch of the query's.
+    pub(crate) fn of(&self, batch: &RecordBatch) -> Result<RecordBatch> {
+        let columns = self
+            .places
+            .iter()
+            .map(|at| batch.columns().get(*at).cloned());
+        let Some(columns) = columns.collect::<Option<Vec<_>>>() else {
+            return internal_err!("a column that a series query does not have");
+        };
+        let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+        Ok(RecordBatch::try_new_with_options(
+            Arc::clone(&self.schema),
+            columns,
+            &options,
+        )?)
+    }
+}
+
+/// Groups may be as many as there is memory for.
+pub(crate) fn limits() -> Limits {
+    Limits { buckets: u64::MAX }
+}
