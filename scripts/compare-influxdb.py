@@ -152,6 +152,21 @@ EXPLAINED = [
         "with a condition on time 1.6.7 counts LIMIT and OFFSET anew for parts of the list",
     ),
     (
+        r"(?i)^select abs\(",
+        r"",
+        "1.6.7 leaves negative integers as they are; 1.12 does not",
+    ),
+    (
+        r"",
+        r"type error: .*\d\.\d+: incompatible",
+        "1.6.7 prints numbers with three decimals",
+    ),
+    (
+        r"(?i)^select distinct\(",
+        r"",
+        "the order of distinct values is that of a hash table there",
+    ),
+    (
         r"(?i)^drop retention policy",
         r"default schema",
         "the default policy cannot be dropped: make another one the default first",
@@ -175,8 +190,9 @@ def lines():
     rng = random.Random(1)
     out = []
     for step in range(240):
-        at = T0 + step * 30
-        for host, region in [("a", "eu"), ("b", "eu"), ("c", "us"), ("d", None)]:
+        # No two series have a row of one time: in which order 1.6.7 gives those, nothing says.
+        for nth, (host, region) in enumerate([("a", "eu"), ("b", "eu"), ("c", "us"), ("d", None)]):
+            at = T0 + step * 30 + nth * 7
             if rng.random() < 0.15:
                 continue
             tags = "host=%s" % host + (",region=%s" % region if region else "")
@@ -683,7 +699,7 @@ def main():
     if arguments.findings:
         with open(arguments.findings, "w") as file:
             for statement, ours, theirs in tally.different:
-                file.write("%s\n   ours:   %s\n   theirs: %s\n" % (statement, ours[1].strip()[:2000], theirs[1].strip()[:2000]))
+                file.write("%s\n   ours:   %s\n   theirs: %s\n" % (statement, ours[1].strip()[:20000], theirs[1].strip()[:20000]))
     print("%d statements compared, %d explained, %d different, %.1f s, seed %d" % (
         tally.compared, sum(tally.explained.values()), len(tally.different), time.monotonic() - begun, arguments.seed))
     sys.exit(1 if tally.different else 0)
