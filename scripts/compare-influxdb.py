@@ -152,6 +152,11 @@ EXPLAINED = [
         "with a condition on time 1.6.7 counts LIMIT and OFFSET anew for parts of the list",
     ),
     (
+        r"(?i)^select count\(usage\) from cpu group by time\(30m\)$",
+        r'"partial":true',
+        "1.6.7 calls a series of more than 10,000 rows partial although it is whole",
+    ),
+    (
         r"(?i)^select abs\(",
         r"",
         "1.6.7 leaves negative integers as they are; 1.12 does not",
