@@ -40,7 +40,7 @@ pub(crate) fn plan(compiled: &Compiled, scope: Scope<'_>) -> Result<Plan, Error>
     for (source, nested) in select.sources.iter().zip(&compiled.nested) {
         match (source, nested) {
             (Source::Measurement(measurement), _) => {
-                tables(measurement, scope, (&mut inputs, &mut places))?
+                tables(measurement, scope, (&mut inputs, &mut places))?;
             }
             (Source::Subquery(_), Some(nested)) => {
                 inputs.push(Input::Nested(Box::new(plan(nested, scope)?)));
@@ -123,22 +123,19 @@ fn tables(
             table: name.clone(),
         };
         let place = places.get(&name).copied();
-        match place.and_then(|place| inputs.get_mut(place)) {
-            Some(Input::Table(known)) => {
-                if !known.tables.contains(&own) {
-                    known.tables.push(own);
-                    known.schemas.push(table);
-                }
+        if let Some(Input::Table(known)) = place.and_then(|place| inputs.get_mut(place)) {
+            if !known.tables.contains(&own) {
+                known.tables.push(own);
+                known.schemas.push(table);
             }
-            _ => {
-                inputs.push(Input::Table(Table {
-                    name: name.as_str().into(),
-                    tables: vec![own],
-                    schemas: vec![table],
-                }));
-                places.insert(name, inputs.len() - 1);
-            }
+            continue;
         }
+        inputs.push(Input::Table(Table {
+            name: name.as_str().into(),
+            tables: vec![own],
+            schemas: vec![table],
+        }));
+        places.insert(name, inputs.len() - 1);
     }
     Ok(())
 }
