@@ -1,6 +1,6 @@
 //! Answers packed with gzip, for clients that ask for it.
 //!
-//! Does: pack text as it comes, so that an answer still begins before it is whole. Does not: pack small answers, refusals,
+//! Does: pack text and `MessagePack` as they come, so that an answer still begins before it is whole. Does not: pack small answers, refusals,
 //! or Arrow streams, which pack their own buffers.
 
 use std::io::{self, Write};
@@ -18,7 +18,12 @@ use hyper::body::Frame;
 const BYTES_MIN: u64 = 1024;
 
 /// What is packed: the beginnings of content types.
-const TYPES: [&str; 2] = ["text/", "application/json"];
+const TYPES: [&str; 4] = [
+    "text/",
+    "application/json",
+    "application/csv",
+    "application/x-msgpack",
+];
 
 /// Whether a client takes gzip.
 pub(crate) fn is_taken(headers: &HeaderMap) -> bool {

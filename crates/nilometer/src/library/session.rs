@@ -76,7 +76,7 @@ impl<'a> Session<'a> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "sql"))]
 mod tests {
     use arrow::util::display::array_value_to_string;
 

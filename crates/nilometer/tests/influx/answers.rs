@@ -226,6 +226,24 @@ async fn a_long_answer_leaves_in_pieces_and_is_whole() {
         .unwrap();
     assert_eq!(values.len(), 40_000);
     assert_eq!(values[39_999][0], "m,host=host_39999");
+    for (accept, first) in [
+        ("application/json", &b"{\"results\""[..]),
+        ("application/csv", b"name,tags,key"),
+        ("application/x-msgpack", b"\x81\xa7results"),
+    ] {
+        let headers = [("accept", accept), ("accept-encoding", "gzip")];
+        let path = format!("/query?db=d&q={}", encoded("show series"));
+        let packed = server.send("GET", &path, &headers, "").await;
+        assert_eq!(packed.header("content-encoding"), "gzip", "{accept}");
+        let mut whole = Vec::new();
+        let mut decoder = flate2::read::MultiGzDecoder::new(packed.body.as_slice());
+        std::io::Read::read_to_end(&mut decoder, &mut whole).unwrap();
+        assert!(whole.starts_with(first), "{accept}");
+        assert!(
+            whole.len() > 600_000 && packed.body.len() < whole.len() / 4,
+            "{accept}"
+        );
+    }
 }
 
 #[tokio::test]

@@ -248,4 +248,16 @@ mod tests {
         let error = sets.next().await.unwrap().unwrap_err();
         assert_eq!(error.setting(), Some("query-ms-max"));
     }
+
+    /// Rows of several series would stand under the columns of the first.
+    #[tokio::test]
+    async fn an_answer_of_several_series_is_refused_where_everything_is_a_table() {
+        let (statements, _, caller) = started(&QueryOptions::default());
+        let running = statements.start("d", "SELECT v FROM a, b", &caller);
+        let sets = SetStream::of(running, vec![set("a"), set("b")]).unwrap();
+        let refused = crate::Outcome::Sets(sets).into_rows().unwrap_err();
+        assert_eq!(refused.class(), crate::Class::Unsupported);
+        assert!(refused.to_string().contains("/query"), "{refused}");
+        assert!(statements.list().is_empty(), "it has ended");
+    }
 }

@@ -116,7 +116,7 @@ fn median(points: Vec<Point>) -> Option<Value> {
     Some(Value::Float(low.as_float()? + distance.as_float()? / 2.0))
 }
 
-/// The most frequent value; of several that whose first time is the earliest. If each is there once, it is the smallest.
+/// The most frequent value; of several, as InfluxDB goes over them: one that starts before the last one found ended.
 fn mode(mut points: Vec<Point>) -> Option<Value> {
     if points
         .iter()
@@ -128,16 +128,21 @@ fn mode(mut points: Vec<Point>) -> Option<Value> {
             .count();
         return Some(Value::Boolean(yes * 2 >= points.len()));
     }
-    points.sort_by(|one, two| one.value.order(&two.value).then(one.time.cmp(&two.time)));
-    let runs = points.chunk_by(|one, two| one.value.order(&two.value).is_eq());
-    let best = runs.reduce(|kept, run| {
-        let time = |run: &[Point]| run.first().map_or(i64::MAX, |point| point.time);
-        let more = run.len().cmp(&kept.len());
-        // A value that is there once is never preferred.
-        let wins = more.is_gt() || (more.is_eq() && run.len() > 1 && time(run) < time(kept));
-        if wins { run } else { kept }
-    });
-    best?.first().map(|point| point.value.clone())
+    points.sort_by(|one, two| one.value.order(&two.value));
+    let first = points.first()?;
+    let (mut best, mut best_count, mut best_time) = (&first.value, 0_u64, first.time);
+    let (mut own, mut own_count, mut own_time) = (&first.value, 0_u64, first.time);
+    for point in &points {
+        if point.value.order(own).is_ne() {
+            (own, own_count, own_time) = (&point.value, 1, point.time);
+            continue;
+        }
+        own_count += 1;
+        if best_count < own_count || (best_count == own_count && own_time <= best_time) {
+            (best, best_count, best_time) = (&point.value, own_count, point.time);
+        }
+    }
+    Some(best.clone())
 }
 
 /// Every value once, by the times at which they come first.

@@ -7,6 +7,7 @@ use nilometer_influxql_syntax::Pattern;
 use nilometer_influxql_syntax::ast::{Call, Cast, Expr, Field, Measurement, Reference, Source};
 use nilometer_series::TableName;
 use regex::Regex;
+use rustc_hash::FxHashMap;
 
 use crate::select::checked::compile::Compiled;
 use crate::select::error::Error;
@@ -34,9 +35,13 @@ pub(crate) fn pattern(pattern: &Pattern) -> Result<Regex, Error> {
 pub(crate) fn plan(compiled: &Compiled, scope: Scope<'_>) -> Result<Plan, Error> {
     let select = &compiled.select;
     let mut inputs = Vec::new();
+    // Of ten thousand measurements each is looked up once.
+    let mut places = FxHashMap::default();
     for (source, nested) in select.sources.iter().zip(&compiled.nested) {
         match (source, nested) {
-            (Source::Measurement(measurement), _) => tables(measurement, scope, &mut inputs)?,
+            (Source::Measurement(measurement), _) => {
+                tables(measurement, scope, (&mut inputs, &mut places))?;
+            }
             (Source::Subquery(_), Some(nested)) => {
                 inputs.push(Input::Nested(Box::new(plan(nested, scope)?)));
             }
@@ -88,7 +93,7 @@ pub(crate) fn plan(compiled: &Compiled, scope: Scope<'_>) -> Result<Plan, Error>
 fn tables(
     measurement: &Measurement,
     scope: Scope<'_>,
-    inputs: &mut Vec<Input>,
+    (inputs, places): (&mut Vec<Input>, &mut FxHashMap<String, usize>),
 ) -> Result<(), Error> {
     let database = if measurement.database.is_empty() {
         scope.database
@@ -117,22 +122,20 @@ fn tables(
             schema: Some(schema.clone()),
             table: name.clone(),
         };
-        let known = inputs.iter_mut().find_map(|input| match input {
-            Input::Table(known) if *known.name == *name => Some(known),
-            _ => None,
-        });
-        match known {
-            Some(known) if known.tables.contains(&own) => {}
-            Some(known) => {
+        let place = places.get(&name).copied();
+        if let Some(Input::Table(known)) = place.and_then(|place| inputs.get_mut(place)) {
+            if !known.tables.contains(&own) {
                 known.tables.push(own);
                 known.schemas.push(table);
             }
-            None => inputs.push(Input::Table(Table {
-                name: name.as_str().into(),
-                tables: vec![own],
-                schemas: vec![table],
-            })),
+            continue;
         }
+        inputs.push(Input::Table(Table {
+            name: name.as_str().into(),
+            tables: vec![own],
+            schemas: vec![table],
+        }));
+        places.insert(name, inputs.len() - 1);
     }
     Ok(())
 }

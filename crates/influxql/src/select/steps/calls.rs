@@ -11,7 +11,7 @@ use crate::select::error::Error;
 use crate::select::functions::reduce::{reduce, top};
 use crate::select::functions::transform::{Around, integral, transform};
 use crate::select::functions::{is_technical, is_transform, technical};
-use crate::select::planned::plan::{Input, Plan};
+use crate::select::planned::plan::{Input, Plan, Table};
 use crate::select::planned::types::kind_of;
 use crate::select::run::Run;
 use crate::select::steps::fill::Filling;
@@ -183,59 +183,67 @@ impl Calls<'_> {
                 seen.push(text);
                 is_new
             });
-            let mut found = vec![Points::default(); own.len()];
-            for table in &tables {
-                let mut places = Vec::new();
-                let mut asked = Vec::new();
-                for (place, call) in own.iter().enumerate() {
-                    let leaf = self
-                        .leaf(call)
-                        .filter(|leaf| table.has_field(&leaf.field.name));
-                    if let Some(leaf) = leaf {
-                        places.push(place);
-                        asked.push(leaf);
-                    }
-                }
-                if asked.is_empty() {
-                    continue;
-                }
-                let mut wanted = wanted(self.plan, self.frame);
-                (wanted.first_ns, wanted.last_ns) = range;
-                let mut asked_for = |first| {
-                    self.run
-                        .stored(table, &asked, wanted, (window, first), sets)
-                };
-                let mut points = asked_for(first)?;
-                let found_few = points.iter().flatten().any(|points| {
-                    let found = points.groups.iter().map(|(_, points)| points.len() as u64);
-                    first.is_some_and(|first| found.sum::<u64>() < first)
-                });
-                if found_few {
-                    // Buckets without a value of the field, or no more buckets.
-                    points = asked_for(None)?;
-                }
-                let Some(points) = points else {
-                    // The condition has to be looked at row by row.
-                    return Ok(());
-                };
-                let chosen = self.run.chosen(self.plan, self.frame, table)?;
-                for (place, mut points) in places.iter().zip(points) {
-                    if let Some(chosen) = &chosen {
-                        points
-                            .groups
-                            .retain(|(set, _)| chosen.contains(&**sets.key(*set)));
-                    }
-                    if let Some(found) = found.get_mut(*place) {
-                        found.groups.extend(points.groups);
-                    }
-                }
-            }
+            let Some(found) = self.asked(&tables, &own, (range, first), sets)? else {
+                // The condition has to be looked at row by row.
+                return Ok(());
+            };
             for (call, points) in own.iter().zip(found) {
                 self.known
                     .insert((call.to_string(), range.0, range.1), points);
             }
         }
         Ok(())
+    }
+
+    /// The points of several calls of one range, of all measurements; `None` = the engine cannot be asked.
+    fn asked(
+        &self,
+        tables: &[&Table],
+        calls: &[&Call],
+        (range, first): (Range, Option<u64>),
+        sets: &mut Sets,
+    ) -> Result<Option<Vec<Points>>, Error> {
+        let mut found = vec![Points::default(); calls.len()];
+        for table in tables {
+            let leaves = calls.iter().enumerate().filter_map(|(place, call)| {
+                let leaf = self.leaf(call)?;
+                table.has_field(&leaf.field.name).then_some((place, leaf))
+            });
+            let (places, asked): (Vec<usize>, Vec<Leaf<'_>>) = leaves.unzip();
+            if asked.is_empty() {
+                continue;
+            }
+            let mut wanted = wanted(self.plan, self.frame);
+            (wanted.first_ns, wanted.last_ns) = range;
+            let mut ask = |first| {
+                let buckets = (self.frame.window, first);
+                self.run.stored(table, &asked, wanted, buckets, sets)
+            };
+            let mut points = ask(first)?;
+            let found_few = points.iter().flatten().any(|points| {
+                let found = points.groups.iter().map(|(_, points)| points.len() as u64);
+                first.is_some_and(|first| found.sum::<u64>() < first)
+            });
+            if found_few {
+                // Buckets without a value of the field, or no more buckets.
+                points = ask(None)?;
+            }
+            let Some(points) = points else {
+                return Ok(None);
+            };
+            let chosen = self.run.chosen(self.plan, self.frame, table)?;
+            for (place, mut points) in places.iter().zip(points) {
+                if let Some(chosen) = &chosen {
+                    points
+                        .groups
+                        .retain(|(set, _)| chosen.contains(&**sets.key(*set)));
+                }
+                if let Some(found) = found.get_mut(*place) {
+                    found.groups.extend(points.groups);
+                }
+            }
+        }
+        Ok(Some(found))
     }
 
     /// The points of a field or tag, in their order.

@@ -17,37 +17,6 @@ pub(super) fn cast(mut column: Vec<Value>, kind: Option<Kind>) -> Vec<Value> {
     column
 }
 
-/// Puts rows that were left out back in number: the limit that follows counts them.
-pub(super) fn pad_offset(rows: &mut Rows, offset: u64) {
-    if offset == 0 {
-        return;
-    }
-    let skipped = usize::try_from(offset).unwrap_or(usize::MAX);
-    let mut places = Vec::with_capacity(rows.len());
-    let mut last = None;
-    for row in 0..rows.len() {
-        if last != Some(rows.set_of(row)) {
-            last = Some(rows.set_of(row));
-            places.extend(std::iter::repeat_n(row, skipped));
-        }
-        places.push(row);
-    }
-    // The copies stand in front of what they were made of and are never shown.
-    let columns: Vec<Vec<Value>> = rows
-        .columns
-        .iter()
-        .map(|column| {
-            places
-                .iter()
-                .map(|row| column.get(*row).cloned().unwrap_or(Value::Null))
-                .collect()
-        })
-        .collect();
-    rows.set = places.iter().map(|row| rows.set_of(*row)).collect();
-    rows.times = places.iter().map(|row| rows.time_of(*row)).collect();
-    rows.columns = columns;
-}
-
 /// Adds the rows of another input behind.
 pub(super) fn append(all: &mut Rows, more: Rows) {
     let numbers: Vec<u32> = more
@@ -130,10 +99,11 @@ fn stream(points: Points, key: Key<'_>, ascending: bool, (limit, offset): Limit)
 /// InfluxDB takes them: whichever call has the first group and time next, each under the limit for itself.
 pub(super) fn joined(
     calls: Vec<Points>,
-    defaults: &[Value],
+    (beside, defaults): (&[Value], &[Value]),
     keep: bool,
-    (references, ascending, key, limit): (usize, bool, Key<'_>, Limit),
+    (ascending, key, limit): (bool, Key<'_>, Limit),
 ) -> Rows {
+    let references = beside.len();
     let mut rows = Rows::of(references + calls.len());
     let mut before = vec![Value::Null; references + calls.len()];
     let mut last = None;
@@ -167,7 +137,7 @@ pub(super) fn joined(
             };
             if is_lone {
                 let aux = aux.into_iter().chain(std::iter::repeat(Value::Null));
-                values.extend(aux.take(references).map(|value| (value, default)));
+                values.extend(aux.zip(beside));
             }
             values.push((value, default));
         }

@@ -14,7 +14,7 @@ use crate::select::planned::plan::{Input, Plan, Table};
 use crate::select::planned::types::{kind_of, kind_of_cast};
 use crate::select::run::Run;
 use crate::select::steps::frame::{Frame, wanted};
-use crate::select::steps::join::{append, cast, fill_raw, joined, pad_offset};
+use crate::select::steps::join::{append, cast, fill_raw, joined};
 use crate::select::steps::read::{Wanted, filter};
 use crate::select::steps::symbols::Symbols;
 use crate::select::values::eval::{Named, Node};
@@ -46,11 +46,8 @@ impl Run<'_> {
         }
         let whole = frame.dimensions == frame.group && plan.inputs.len() == 1;
         if whole && plan.limit > 0 && matches!(plan.inputs.first(), Some(Input::Table(_))) {
-            let limit = Some((plan.limit, plan.offset));
-            let mut rows = self.gathered(plan, frame, &symbols.references, limit)?;
-            // What was left out is not there to be counted.
-            pad_offset(&mut rows, plan.offset);
-            return Ok(rows);
+            let first = Some(plan.limit.saturating_add(plan.offset));
+            return self.gathered(plan, frame, &symbols.references, first);
         }
         let is_table = |input: &Input| matches!(input, Input::Table(_));
         if plan.limit > 0 && plan.inputs.iter().all(is_table) {
@@ -59,7 +56,7 @@ impl Run<'_> {
                 plan,
                 frame,
                 &symbols.references,
-                plan.limit + plan.offset + 1,
+                plan.limit.saturating_add(plan.offset).saturating_add(1),
             );
         }
         self.gathered(plan, frame, &symbols.references, None)
@@ -87,7 +84,7 @@ impl Run<'_> {
             group,
             ..frame.clone()
         };
-        let mut rows = self.gathered(plan, &whole, references, Some((count, 0)))?;
+        let mut rows = self.gathered(plan, &whole, references, Some(count))?;
         if plan
             .inputs
             .iter()
@@ -108,7 +105,7 @@ impl Run<'_> {
         plan: &Plan,
         frame: &Frame,
         references: &[Reference],
-        limit: Option<(u64, u64)>,
+        limit: Option<u64>,
     ) -> Result<Rows, Error> {
         let mut all: Option<Rows> = None;
         for input in &plan.inputs {
@@ -215,7 +212,7 @@ impl Run<'_> {
         };
         let mut columns: Vec<Option<Vec<Value>>> = answer.columns.into_iter().map(Some).collect();
         let mut taken: FxHashMap<usize, usize> = FxHashMap::default();
-        for name in &names {
+        for (at, name) in names.iter().enumerate() {
             let place = inner
                 .outputs
                 .iter()
@@ -229,6 +226,10 @@ impl Run<'_> {
                     taken.entry(place).or_insert(rows.columns.len());
                     cast(own.unwrap_or_default(), kind_of_cast(name.cast))
                 }
+                // A condition sees all tags of the row, a field only those of the query inside.
+                None if at < references.len() && !inner.group.contains(&name.name) => {
+                    vec![Value::Null; rows.len()]
+                }
                 None => rows
                     .set
                     .iter()
@@ -241,21 +242,10 @@ impl Run<'_> {
             rows.columns.push(column);
         }
         if let Some(condition) = &plan.condition {
-            filter(&mut rows, &names, std::slice::from_ref(condition))?;
+            filter(&mut rows, &names, std::slice::from_ref(condition), false)?;
         }
         rows.columns.truncate(references.len());
         rows.regroup(&frame.group);
-        // A row counts if one of the values that are asked for is there.
-        let fields: Vec<usize> = (0..references.len()).collect();
-        let present = |row: usize| {
-            fields
-                .iter()
-                .any(|column| !rows.value(*column, row).is_null())
-        };
-        let kept: Vec<usize> = (0..rows.len()).filter(|row| present(*row)).collect();
-        if kept.len() < rows.len() {
-            rows.keep(&kept);
-        }
         Ok(rows)
     }
 
@@ -298,6 +288,12 @@ impl Run<'_> {
             }
         });
         let defaults: Vec<Value> = defaults.collect();
+        let beside = symbols.references.iter().map(|name| match plan.fill {
+            Fill::Integer(value) => filling(&Value::Integer(value), name),
+            Fill::Float(value) => filling(&Value::Float(value), name),
+            _ => Value::Null,
+        });
+        let beside: Vec<Value> = beside.collect();
         // Aggregates come bucket by bucket, whatever the times of the points that they chose.
         let streams = symbols.calls.iter().all(|(_, call)| {
             is_transform(&call.name) && matches!(call.arguments.first(), Some(Expr::Reference(_)))
@@ -314,14 +310,9 @@ impl Run<'_> {
         };
         let mut rows = joined(
             calls,
-            &defaults,
+            (&beside, &defaults),
             keep,
-            (
-                symbols.references.len(),
-                plan.ascending,
-                &key,
-                (plan.limit, plan.offset),
-            ),
+            (plan.ascending, &key, (plan.limit, plan.offset)),
         );
         rows.sets = sets;
         Ok(rows)
@@ -344,7 +335,7 @@ impl Run<'_> {
             Named::Call(_) => None,
         };
         let mut columns = Vec::with_capacity(plan.outputs.len());
-        let mut uses = vec![0_usize; rows.columns.len()];
+        let mut counts = vec![0_usize; rows.columns.len()];
         let nodes = plan
             .outputs
             .iter()
@@ -352,17 +343,17 @@ impl Run<'_> {
         let nodes: Vec<Node> = nodes.collect::<Result<_, _>>()?;
         for node in &nodes {
             if let Node::Column(place) = node
-                && let Some(count) = uses.get_mut(*place)
+                && let Some(count) = counts.get_mut(*place)
             {
                 *count += 1;
             }
         }
-        let plain = nodes
+        let are_columns = nodes
             .iter()
             .all(|node| matches!(node, Node::Column(_) | Node::Literal(_)));
         for node in &nodes {
             columns.push(match node {
-                Node::Column(place) if plain && uses.get(*place) == Some(&1) => rows
+                Node::Column(place) if are_columns && counts.get(*place) == Some(&1) => rows
                     .columns
                     .get_mut(*place)
                     .map(std::mem::take)
@@ -386,4 +377,9 @@ impl Run<'_> {
         self.charge(rows.bytes().saturating_sub(before))?;
         Ok(rows)
     }
+}
+
+/// A number that fills a column beside a call; a text has none, and what nothing has takes it as it is.
+fn filling(value: &Value, name: &Reference) -> Value {
+    kind_of_cast(name.cast).map_or_else(|| value.clone(), |kind| value.cast(kind))
 }

@@ -35,8 +35,8 @@ pub(crate) struct Wanted<'a> {
     pub(crate) first_ns: i64,
     pub(crate) last_ns: i64,
     pub(crate) ascending: bool,
-    /// Rows of each group, and those before them; of all rows if `None`.
-    pub(crate) limit: Option<(u64, u64)>,
+    /// The first rows of each group; all if `None`.
+    pub(crate) limit: Option<u64>,
 }
 
 /// The name of a column of a query, which no tag has.
@@ -154,11 +154,11 @@ impl Run<'_> {
         }
         let unfiltered = shape.rows.is_none();
         if rest.is_empty()
-            && let Some((rows, skip)) = wanted.limit
+            && let Some(rows) = wanted.limit
         {
             shape.limit_per_group = Some(Limit {
                 rows: series::Value::Unsigned(rows).into(),
-                skip: series::Value::Unsigned(skip).into(),
+                skip: series::Value::Unsigned(0).into(),
             });
             // Rows without any of the fields are rare: look without asking for them, and again if there are some.
             if unfiltered {
@@ -190,7 +190,7 @@ impl Run<'_> {
         };
         let mut rows = self.answer(table, shape, (names.len(), &places), wanted.group)?;
         if !rest.is_empty() {
-            filter(&mut rows, &names, &rest)?;
+            filter(&mut rows, &names, &rest, true)?;
         }
         rows.columns.truncate(references.len());
         Ok(rows)
@@ -231,11 +231,13 @@ fn place_of(places: &[Option<usize>], column: usize) -> usize {
         .unwrap_or(usize::MAX)
 }
 
-/// Keeps the rows for which all conditions hold.
+/// Keeps the rows for which all conditions hold. An absent boolean is false in the answer of a query inside, and neither in a
+/// measurement.
 pub(crate) fn filter(
     rows: &mut Rows,
     names: &[Reference],
     conditions: &[Expr],
+    is_table: bool,
 ) -> Result<(), Error> {
     let place = |named: Named<'_>| match named {
         Named::Reference(reference) => names.iter().position(|name| name == reference),
@@ -245,15 +247,17 @@ pub(crate) fn filter(
         .iter()
         .map(|condition| Node::of(condition, &place));
     let nodes: Vec<Node> = nodes.collect::<Result<_, _>>()?;
-    let tags: Vec<bool> = names
-        .iter()
-        .map(|name| kind_of_cast(name.cast) == Some(Kind::Tag))
-        .collect();
+    let kinds: Vec<Option<Kind>> = names.iter().map(|name| kind_of_cast(name.cast)).collect();
     let mut kept = Vec::with_capacity(rows.len());
     for row in 0..rows.len() {
         let value = |column: usize| match rows.value(column, row) {
-            // An absent tag is an empty text.
-            Value::Null if tags.get(column) == Some(&true) => Value::Text("".into()),
+            Value::Null => match kinds.get(column) {
+                // An absent tag is an empty text.
+                Some(Some(Kind::Tag)) => Value::Text("".into()),
+                // Equal to no boolean, and not unequal either.
+                Some(Some(Kind::Boolean)) if is_table => Value::Float(f64::NAN),
+                _ => Value::Null,
+            },
             value => value.clone(),
         };
         if nodes.iter().all(|node| node.holds(&value)) {
