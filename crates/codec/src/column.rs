@@ -98,6 +98,7 @@ impl ColumnRef<'_> {
 
 impl<'a> ColumnRef<'a> {
     /// Some of its rows, none if they are not all there. `bitmap` is room for a bitmap that starts inside a byte.
+    #[must_use]
     pub fn slice(self, rows: Range<usize>, bitmap: &'a mut Vec<u8>) -> ColumnRef<'a> {
         let values = self.values.slice(rows.clone());
         let whole = ColumnRef {
@@ -124,6 +125,7 @@ impl<'a> ColumnRef<'a> {
 
 impl<'a> ValuesRef<'a> {
     /// Some of the rows, none if they are not all there.
+    #[must_use]
     pub fn slice(self, rows: Range<usize>) -> ValuesRef<'a> {
         match self {
             Self::I64(values) => ValuesRef::I64(values.get(rows).unwrap_or_default()),

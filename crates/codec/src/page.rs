@@ -335,11 +335,11 @@ mod tests {
                     1 => at * 10,
                     2 => next() >> 56,
                     3 => {
-                        let odd = if next() & 31 == 0 { next() >> 30 } else { 0 };
+                        let odd = if next() % 32 == 0 { next() >> 30 } else { 0 };
                         (next() >> 58) + odd
                     }
                     4 => {
-                        let odd = if next() & 31 == 0 { next() >> 30 } else { 0 };
+                        let odd = if next() % 32 == 0 { next() >> 30 } else { 0 };
                         sum += (next() >> 60) + odd;
                         sum
                     }

@@ -239,8 +239,8 @@ fn measured(shape: &Shape, snapshot: &Snapshot, context: &Context) -> Result<usi
     Ok(rows)
 }
 
-fn time(offset: i64) -> Option<Literal> {
-    Some(Literal::Value(Value::Time(START + offset)))
+fn time(offset: i64) -> Literal {
+    Literal::Value(Value::Time(START + offset))
 }
 
 fn cpu(from: Option<Literal>, to: Option<Literal>) -> Shape {
@@ -259,11 +259,11 @@ fn order(by: OrderBy, descending: bool) -> Order {
     Order { by, descending }
 }
 
-fn limit(rows: i64) -> Option<Limit> {
-    Some(Limit {
+fn limit(rows: i64) -> Limit {
+    Limit {
         rows: Literal::from(rows),
         skip: Literal::from(0),
-    })
+    }
 }
 
 fn of_hosts(mut shape: Shape, hosts: usize) -> Shape {
@@ -283,7 +283,7 @@ fn fields(mut shape: Shape, names: usize, prefix: &str, make: impl Fn(Expr) -> E
 }
 
 fn maxima((from, hours): (i64, i64), hosts: usize, names: usize, width: i64) -> Shape {
-    let shape = cpu(time(from), time(from + hours * HOUR));
+    let shape = cpu(Some(time(from)), Some(time(from + hours * HOUR)));
     let max = |of| Expr::aggregate(Aggregate::Max(of));
     let mut shape = fields(of_hosts(shape, hosts), names, "max_", max);
     shape.bucket = Some(Bucket::fixed(width));
@@ -293,7 +293,7 @@ fn maxima((from, hours): (i64, i64), hosts: usize, names: usize, width: i64) -> 
 
 fn means(names: usize) -> Shape {
     let from = 40 * MINUTE + ODD;
-    let shape = cpu(time(from), time(from + 12 * HOUR));
+    let shape = cpu(Some(time(from)), Some(time(from + 12 * HOUR)));
     let mean = |of| Expr::aggregate(Aggregate::Mean(of));
     let mut shape = fields(shape, names, "mean_", mean);
     shape.group = vec!["hostname".to_owned()];
@@ -304,7 +304,7 @@ fn means(names: usize) -> Shape {
 
 fn high() -> Shape {
     let from = 40 * MINUTE + ODD;
-    let mut shape = cpu(time(from), time(from + 12 * HOUR));
+    let mut shape = cpu(Some(time(from)), Some(time(from + 12 * HOUR)));
     let above = Expr::binary(
         Binary::Greater,
         Expr::field("usage_user"),
@@ -324,18 +324,18 @@ fn types() -> Vec<(&'static str, Shape)> {
     let eight = (4 * HOUR + 32 * MINUTE + ODD, 8);
     let max = |of| Expr::aggregate(Aggregate::Max(of));
     let mut newest = fields(
-        cpu(None, time(8 * HOUR + 47 * MINUTE + ODD)),
+        cpu(None, Some(time(8 * HOUR + 47 * MINUTE + ODD))),
         1,
         "max_",
         max,
     );
     newest.bucket = Some(Bucket::fixed(MINUTE));
     newest.order = order(OrderBy::Time, true);
-    newest.limit = limit(5);
+    newest.limit = Some(limit(5));
     let mut last = fields(cpu(None, None), 10, "", |of| of);
     last.group = vec!["hostname".to_owned()];
     last.order = order(OrderBy::Group, true);
-    last.limit_per_group = limit(1);
+    last.limit_per_group = Some(limit(1));
     let count = |mut shape: Shape| {
         shape.columns = vec![Column {
             name: "rows".to_owned(),
@@ -371,7 +371,7 @@ fn types() -> Vec<(&'static str, Shape)> {
         ("newest-rows", {
             let mut shape = fields(cpu(None, None), 10, "", |of| of);
             shape.order = order(OrderBy::Time, true);
-            shape.limit = limit(10);
+            shape.limit = Some(limit(10));
             shape
         }),
     ]

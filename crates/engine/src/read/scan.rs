@@ -72,6 +72,9 @@ pub(crate) fn extent(
     Ok(plan::extent(&sources, series, time))
 }
 
+/// Bytes of text from which on rows begin another batch: an array of it holds less than 2 GiB.
+const TEXT_BYTES_MAX: usize = 512 << 20;
+
 /// A planned read. Clones share the plan.
 #[derive(Debug, Clone)]
 pub struct Scan {
@@ -295,7 +298,7 @@ impl MorselReader {
         let cursors = reading.cursors.iter();
         let cursors: usize = cursors.map(|opened| opened.cursor.held_bytes()).sum();
         let ready = reading.ready.iter().map(RecordBatch::get_array_memory_size);
-        let output = reading.output.rows() * self.plan.columns.len() * size_of::<u64>();
+        let output = reading.output.all_rows() * self.plan.columns.len() * size_of::<u64>();
         cursors + ready.sum::<usize>() + output
     }
 
@@ -313,14 +316,14 @@ impl MorselReader {
                 break;
             }
             reading.add_series(plan)?;
-            while reading.output.rows() >= batch_rows(plan.columns.len()) {
+            while reading.output.all_rows() >= batch_rows(plan.columns.len()) {
                 reading.ready.push_back(reading.output.take(plan));
             }
         }
         if let Some(batch) = reading.ready.pop_front() {
             return Ok(Some(batch));
         }
-        if reading.output.rows() > 0 {
+        if reading.output.all_rows() > 0 {
             return Ok(Some(reading.output.take(plan)));
         }
         Ok(None)
@@ -368,7 +371,7 @@ impl MorselReader {
         Ok(Reading {
             cursors,
             survey,
-            output: Output::new(&plan.fields),
+            output: Output::in_parts(&plan.fields, TEXT_BYTES_MAX),
             ready: VecDeque::new(),
             at: self.start,
             rows: 0,
@@ -404,9 +407,9 @@ impl Reading {
             survey.narrow_series(plan, position, &mut pieces);
         }
         if !pieces.is_empty() {
-            let before = self.output.rows();
+            let before = self.output.all_rows();
             merge::append(pieces, position, plan.duplicates, &mut self.output);
-            self.rows += self.output.rows() - before;
+            self.rows += self.output.all_rows() - before;
         }
         Ok(())
     }

@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::mask::{Deletes, Mask};
 use crate::moment::Moment;
 use crate::schema::{Duplicates, TableSchema};
+use crate::segment::BlockEntry;
 use crate::segment::footer::GroupMeta;
 
 /// Groups of two segments that are compared with each other, at most.
@@ -58,7 +59,7 @@ pub(crate) fn total(
             }
             if !keeps {
                 let directory = segment.directory(at)?;
-                let is_shared = directory.blocks.iter().any(|block| block.is_shared());
+                let is_shared = directory.blocks.iter().any(BlockEntry::is_shared);
                 if is_shared && segment.latest(at)?.has_ties {
                     return Ok(None);
                 }

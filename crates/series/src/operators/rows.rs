@@ -215,9 +215,9 @@ pub(super) fn within(
             return Some(false);
         };
         *place += 1;
-        let passes = per_group.contains(*place - 1);
-        let is_kept = passes && overall.contains(*passed);
-        *passed += u64::from(passes);
+        let is_in_group = per_group.contains(*place - 1);
+        let is_kept = is_in_group && overall.contains(*passed);
+        *passed += u64::from(is_in_group);
         Some(is_kept)
     });
     let kept: BooleanArray = kept.collect();

@@ -247,18 +247,15 @@ impl LatestColumn {
                 .blocks
                 .get(block as usize)
                 .is_some_and(|it| !it.is_shared());
-            let value = match known.filter(|_| is_own) {
-                Some(page) => {
-                    let last = page.last.filter(|last| u32::from(last.row) == row);
-                    last.map(|last| last.bits)
+            let value = if let Some(page) = known.filter(|_| is_own) {
+                let last = page.last.filter(|last| u32::from(last.row) == row);
+                last.map(|last| last.bits)
+            } else {
+                if decoded != Some(block) {
+                    page(segment, directory, column, block as usize, &mut buffer)?;
+                    decoded = Some(block);
                 }
-                None => {
-                    if decoded != Some(block) {
-                        page(segment, directory, column, block as usize, &mut buffer)?;
-                        decoded = Some(block);
-                    }
-                    value_at(&buffer, row as usize)
-                }
+                value_at(&buffer, row as usize)
             };
             if let (Some(value), Some(bits), Some(valid)) =
                 (value, found.bits.get_mut(at), found.valid.get_mut(at))

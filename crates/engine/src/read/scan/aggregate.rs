@@ -27,7 +27,7 @@ use super::plan::{
 };
 use super::request::ScanRequest;
 use super::series::find_series;
-use super::source::{GroupReader, Piece, Rows, RunCursor, strictly_ascending_times};
+use super::source::{Piece, Rows, RunCursor};
 use crate::batch::Column;
 use crate::catalogue::TagColumn;
 use crate::error::Error;
@@ -38,9 +38,9 @@ use crate::schema::{ColumnId, Duplicates, SeriesId, TableSchema};
 use bucket::ByBucket;
 use cover::{Step, cover};
 use group::Group;
+use view::{Viewer, strictly_ascending_times};
 
 pub use fold::{Fold, FoldRows, Stretch};
-pub(super) use view::Viewed;
 
 /// A morsel has this many times the rows of a scan's, because most of them are not decoded.
 const MORSEL_FACTOR: u64 = 4;
@@ -358,7 +358,7 @@ impl<'a> Morsel<'a> {
         let mut readers = Vec::new();
         for group in &mut self.groups {
             let reader = match group {
-                Some(group) => group.open_reader(&plan.fields)?,
+                Some(group) => group.open_reader(&plan.fields)?.map(Viewer::new),
                 None => None,
             };
             readers.push(reader);
@@ -433,7 +433,7 @@ impl<'a> Morsel<'a> {
         &mut self,
         (position, series): (usize, u32),
         steps: Vec<Step>,
-        readers: &mut [Option<GroupReader>],
+        readers: &mut [Option<Viewer>],
         fold: &mut F,
     ) -> Result<(), F::Error> {
         let plan = self.plan;
@@ -507,6 +507,7 @@ impl<'a> Morsel<'a> {
                             continue;
                         }
                     }
+                    let reader = &mut reader.reader;
                     let piece = group.decode(reader, block, series, &plan.time, rows, source)?;
                     self.give_or_keep(piece, position, &mut together, fold)?;
                 }

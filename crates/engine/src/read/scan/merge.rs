@@ -19,6 +19,7 @@ pub(crate) fn append(
     });
     if apart && (duplicates == Duplicates::Keep || pieces.iter().all(strictly_ascending)) {
         for piece in &pieces {
+            output.part_text();
             output.extend(piece, position);
         }
         return 0;
@@ -69,6 +70,7 @@ fn merge_overlapping(
         let Some(newest @ &(time, _, _)) = same.last() else {
             continue;
         };
+        output.part_text();
         if duplicates != Duplicates::Keep {
             merged += same.len() as u64 - 1;
         }

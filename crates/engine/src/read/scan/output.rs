@@ -1,5 +1,6 @@
 //! Columns of the answer while they grow, and their end as Arrow arrays.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow_array::types::Int32Type;
@@ -25,6 +26,18 @@ pub(crate) struct Output {
     series: Vec<(usize, usize)>,
     fields: Vec<Column>,
     kinds: Vec<(ColumnId, PhysicalType)>,
+    /// Bytes of text from which on later rows stand in another batch.
+    text_bytes_max: usize,
+    /// Rows that stand in batches before.
+    before: VecDeque<Part>,
+}
+
+/// Rows that are a batch of their own.
+#[derive(Debug)]
+struct Part {
+    times: Vec<i64>,
+    series: Vec<(usize, usize)>,
+    fields: Vec<Column>,
 }
 
 impl Output {
@@ -34,7 +47,36 @@ impl Output {
             series: Vec::new(),
             fields: empty(fields),
             kinds: fields.to_vec(),
+            text_bytes_max: usize::MAX,
+            before: VecDeque::new(),
         }
+    }
+
+    /// The same for batches that have not much more text than this.
+    pub(super) fn in_parts(fields: &[(ColumnId, PhysicalType)], text_bytes_max: usize) -> Self {
+        let is_text = |kind: PhysicalType| matches!(kind, PhysicalType::Text | PhysicalType::Bytes);
+        let has_text = fields.iter().any(|(_, kind)| is_text(*kind));
+        Self {
+            text_bytes_max: if has_text { text_bytes_max } else { usize::MAX },
+            ..Self::new(fields)
+        }
+    }
+
+    /// Lets the next row, which is of another key than the last one, begin a batch if this one has enough text.
+    pub(crate) fn part_text(&mut self) {
+        if self.text_bytes_max < usize::MAX && self.text_bytes() >= self.text_bytes_max {
+            self.before.push_back(Part {
+                times: std::mem::take(&mut self.times),
+                series: std::mem::take(&mut self.series),
+                fields: std::mem::replace(&mut self.fields, empty(&self.kinds)),
+            });
+        }
+    }
+
+    /// Rows of all batches that are not taken yet.
+    pub(super) fn all_rows(&self) -> usize {
+        let before = self.before.iter().map(|part| part.times.len());
+        before.sum::<usize>() + self.rows()
     }
 
     pub(crate) fn rows(&self) -> usize {
@@ -126,8 +168,20 @@ impl Output {
         }
     }
 
-    /// Everything so far as one batch.
+    /// The next batch: everything so far, or what comes before a part.
     pub(super) fn take(&mut self, plan: &Plan) -> RecordBatch {
+        let Some(part) = self.before.pop_front() else {
+            return self.take_rest(plan);
+        };
+        let times = std::mem::replace(&mut self.times, part.times);
+        let series = std::mem::replace(&mut self.series, part.series);
+        let fields = std::mem::replace(&mut self.fields, part.fields);
+        let batch = self.take_rest(plan);
+        (self.times, self.series, self.fields) = (times, series, fields);
+        batch
+    }
+
+    fn take_rest(&mut self, plan: &Plan) -> RecordBatch {
         let rows = self.times.len();
         let mut fields: Vec<Option<ArrayRef>> =
             std::mem::replace(&mut self.fields, empty(&self.kinds))
@@ -297,4 +351,51 @@ fn buffers(strings: Strings) -> (OffsetBuffer<i32>, Buffer) {
         OffsetBuffer::new(ScalarBuffer::from(offsets)),
         Buffer::from(strings.bytes),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scan::merge;
+    use crate::scan::source::DataSource;
+    use crate::schema::Duplicates;
+
+    /// The rows of one series were one batch whatever their text, and an array of more than 2 GiB of it is none: the scan
+    /// ended in a panic.
+    #[test]
+    fn rows_of_much_text_are_parted() {
+        let kinds = [(ColumnId(1), PhysicalType::Text)];
+        let mut output = Output::in_parts(&kinds, 10);
+        let piece = |times: [i64; 2]| {
+            let mut column = Column::new(ColumnId(1), PhysicalType::Text);
+            if let Values::Text(strings) = &mut column.values {
+                strings.push(b"four");
+                strings.push(b"more");
+            }
+            column.validity.extend(true, 2);
+            let source = DataSource::Block {
+                times: times.to_vec(),
+                columns: vec![Some(column)],
+            };
+            Piece {
+                rank: 0,
+                data: Arc::new(Data { source }),
+                rows: Rows::Range(0..2),
+            }
+        };
+        let pieces = vec![piece([1, 2]), piece([3, 4]), piece([5, 6])];
+        merge::append(pieces, 0, Duplicates::Last, &mut output);
+        // Two pieces have 16 bytes of text, which is enough for a batch.
+        assert_eq!((output.all_rows(), output.rows()), (6, 2));
+        // Rows of one key stay together, and what was parted is before them.
+        let pieces = vec![piece([7, 7]), piece([7, 9])];
+        merge::append(pieces, 0, Duplicates::Keep, &mut output);
+        assert_eq!((output.all_rows(), output.rows()), (10, 1));
+        let before: Vec<&[i64]> = output
+            .before
+            .iter()
+            .map(|part| part.times.as_slice())
+            .collect();
+        assert_eq!(before, [&[1, 2, 3, 4][..], &[5, 6, 7, 7, 7]]);
+    }
 }

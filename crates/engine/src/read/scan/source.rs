@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use nilometer_codec::{ColumnBuf, PhysicalType};
 
-use super::aggregate::Viewed;
 use super::counters::GroupRead;
 use crate::batch::{Column, Validity, Values};
 use crate::cast::cast;
@@ -273,7 +272,6 @@ pub(crate) struct GroupReader {
     pub(super) given: Given,
     page: ColumnBuf,
     decoded: Option<Decoded>,
-    pub(super) viewed: Viewed,
 }
 
 /// Columns of blocks that were decoded before the rest of their block, by block and by column of the reader.
@@ -428,7 +426,6 @@ impl GroupReader {
             given,
             page: ColumnBuf::default(),
             decoded: None,
-            viewed: Viewed::default(),
         })
     }
 
@@ -613,11 +610,6 @@ impl GroupReader {
             decoded
         }))
     }
-}
-
-/// Whether no two of some times are one.
-pub(super) fn strictly_ascending_times(times: &[i64]) -> bool {
-    times.is_sorted_by(|a, b| a < b)
 }
 
 /// Positions of the blocks that may have a row of these series in a range of time.

@@ -119,12 +119,17 @@ impl Ends {
             rows = same.last().unwrap_or(edge)..edge + 1;
         }
         for row in rows {
-            let (own, tie) = when.at(row);
+            let (own, series) = when.at(row);
             if own != time {
                 break;
             }
             if let Some(bits) = values.bits(row) {
-                self.offer(run.cell, End { time, tie, bits });
+                let end = End {
+                    time,
+                    tie: series,
+                    bits,
+                };
+                self.offer(run.cell, end);
             }
         }
     }
@@ -153,8 +158,12 @@ impl Ends {
                     }
                 }
             };
-            let (time, bits) = end;
-            self.offer(*cell, End { time, tie, bits });
+            let end = End {
+                time: end.0,
+                tie,
+                bits: end.1,
+            };
+            self.offer(*cell, end);
         }
     }
 

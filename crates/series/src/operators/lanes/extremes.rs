@@ -13,15 +13,14 @@ pub(super) trait Ordered: Copy + Default {
 
     /// The extreme of some values, at least one.
     fn extreme(values: &[Self], is_max: bool) -> Option<Self> {
-        let best = values.iter().copied().reduce(|best, value| {
+        values.iter().copied().reduce(|best, value| {
             let is_better = if is_max {
                 best.is_less(value)
             } else {
                 value.is_less(best)
             };
             if is_better { value } else { best }
-        });
-        best
+        })
     }
 }
 

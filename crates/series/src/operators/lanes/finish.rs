@@ -20,7 +20,7 @@ use crate::value::{Rules, Type};
 
 impl Lane {
     /// The values of cells, one after another. What is kept a value at a time can be asked for once.
-    pub(in crate::operators) fn column(&mut self, cells: &[u32]) -> Result<ArrayRef, Error> {
+    pub(crate) fn column(&mut self, cells: &[u32]) -> Result<ArrayRef, Error> {
         let is_mean = matches!(self.aggregate, Aggregate::Mean(_));
         let kind = self.kind;
         Ok(match &mut self.column {
@@ -64,10 +64,7 @@ impl Lane {
     }
 
     /// The same, a value each.
-    pub(in crate::operators) fn scalars(
-        &mut self,
-        cells: &[u32],
-    ) -> Result<Vec<Option<Scalar>>, Error> {
+    pub(crate) fn scalars(&mut self, cells: &[u32]) -> Result<Vec<Option<Scalar>>, Error> {
         if let Column::Each(all) = &mut self.column {
             let mut values = Vec::with_capacity(cells.len());
             for cell in cells {

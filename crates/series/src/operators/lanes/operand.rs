@@ -14,7 +14,7 @@ use crate::evaluate::{Scalar, scalar_at};
 
 /// Values of rows.
 #[derive(Debug, Clone)]
-pub(in crate::operators) enum Operand<'a> {
+pub(crate) enum Operand<'a> {
     /// None has one.
     Null,
     /// As the engine has them.
@@ -29,7 +29,7 @@ pub(in crate::operators) enum Operand<'a> {
 type Typed<'a, T> = (&'a [T], Option<Valid<'a>>);
 
 /// Which values count.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(super) enum Valid<'a> {
     Bits(&'a [u8]),
     Nulls(&'a arrow_buffer::NullBuffer),

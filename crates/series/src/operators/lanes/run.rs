@@ -4,10 +4,10 @@
 
 /// Rows one after another that belong to one cell, and ascend in time.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::operators) struct Run {
-    pub(in crate::operators) cell: u32,
-    pub(in crate::operators) start: u32,
-    pub(in crate::operators) end: u32,
+pub(crate) struct Run {
+    pub(crate) cell: u32,
+    pub(crate) start: u32,
+    pub(crate) end: u32,
 }
 
 impl Run {
@@ -18,7 +18,7 @@ impl Run {
 
 /// What tells rows of one time apart.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::operators) enum Ties<'a> {
+pub(crate) enum Ties<'a> {
     /// They are of one series.
     One(u64),
     Each(&'a [u64]),
@@ -26,9 +26,9 @@ pub(in crate::operators) enum Ties<'a> {
 
 /// When rows are, and of which series.
 #[derive(Debug, Clone, Copy)]
-pub(in crate::operators) struct When<'a> {
-    pub(in crate::operators) times: &'a [i64],
-    pub(in crate::operators) ties: Ties<'a>,
+pub(crate) struct When<'a> {
+    pub(crate) times: &'a [i64],
+    pub(crate) ties: Ties<'a>,
 }
 
 impl When<'_> {

@@ -13,7 +13,7 @@ use crate::segment::{BlockEntry, SERIES_PAGE, TIME_PAGE};
 
 /// A block's columns where they were decoded to.
 #[derive(Debug, Default)]
-pub(in crate::scan) struct Viewed {
+struct Viewed {
     block: Option<usize>,
     /// Rows that all of the columns have.
     rows: usize,
@@ -29,19 +29,19 @@ pub(in crate::scan) struct Viewed {
 
 /// A block as it was decoded.
 #[derive(Debug)]
-pub(crate) struct View<'a> {
+pub(super) struct View<'a> {
     entry: BlockEntry,
     /// Of all rows.
-    pub(crate) times: &'a [i64],
+    pub(super) times: &'a [i64],
     /// The series of each row, if there are several.
     series: Option<&'a [i64]>,
     /// By field of the scan; `None` = null in every row. They have the rows that were asked for, and maybe not all.
-    pub(crate) columns: Vec<Option<ColumnRef<'a>>>,
+    pub(super) columns: Vec<Option<ColumnRef<'a>>>,
 }
 
 impl View<'_> {
     /// Rows of a series in the time range.
-    pub(crate) fn rows_of(
+    pub(super) fn rows_of(
         &self,
         series: u32,
         time: &RangeInclusive<i64>,
@@ -61,30 +61,44 @@ impl View<'_> {
     }
 }
 
-impl GroupReader {
-    /// The same as [`Self::decode`] without a copy of its values, of which those up to a row are wanted; `None` = a column of
+/// A reader of blocks, and the last one where it was decoded to.
+#[derive(Debug)]
+pub(super) struct Viewer {
+    pub(super) reader: GroupReader,
+    viewed: Viewed,
+}
+
+impl Viewer {
+    pub(super) fn new(reader: GroupReader) -> Self {
+        Self {
+            reader,
+            viewed: Viewed::default(),
+        }
+    }
+
+    /// The same as [`GroupReader::decode`] without a copy of its values, of which those up to a row are wanted; `None` = a column of
     /// the block has to be converted.
-    pub(crate) fn view(
+    pub(super) fn view(
         &mut self,
         at: usize,
         until: Option<usize>,
     ) -> Result<Option<View<'_>>, Error> {
-        let Some(&entry) = self.directory.blocks.get(at) else {
+        let Some(&entry) = self.reader.directory.blocks.get(at) else {
             return Ok(None);
         };
-        if !self.given.is_empty() {
+        if !self.reader.given.is_empty() {
             return Ok(None);
         }
         let all = entry.rows as usize;
         let rows = until.map_or(all, |until| until.min(all));
         // The last column is the page of series, which a block of one has not.
-        let columns = self.columns.len() - usize::from(!entry.is_shared());
+        let columns = self.reader.columns.len() - usize::from(!entry.is_shared());
         if self.viewed.block != Some(at) || self.viewed.rows < rows {
             self.viewed.block = None;
             self.find_places();
             self.viewed
                 .pages
-                .resize_with(self.columns.len(), ColumnBuf::default);
+                .resize_with(self.reader.columns.len(), ColumnBuf::default);
             self.viewed.is_there.clear();
             for index in 0..columns {
                 let Some(is_there) = self.view_column(index, at, (rows, all))? else {
@@ -97,12 +111,12 @@ impl GroupReader {
         }
         let viewed = &self.viewed;
         let mut pages = viewed.pages.iter().zip(&viewed.is_there);
-        let missing = |what| Error::corrupt(self.segment.path(), 0, what);
+        let missing = |what| Error::corrupt(self.reader.segment.path(), 0, what);
         let times = match pages.next() {
             Some((times, true)) => times.i64s(),
             _ => return Err(missing("a block has no times")),
         };
-        let fields = self.columns.len().saturating_sub(2);
+        let fields = self.reader.columns.len().saturating_sub(2);
         let columns = pages
             .by_ref()
             .take(fields)
@@ -129,9 +143,9 @@ impl GroupReader {
         if !self.viewed.places.is_empty() {
             return;
         }
-        let blocks = &self.blocks;
-        let places = self.columns.iter().map(|(column, _)| {
-            let chunk = self.directory.chunk(*column);
+        let blocks = &self.reader.blocks;
+        let places = self.reader.columns.iter().map(|(column, _)| {
+            let chunk = self.reader.directory.chunk(*column);
             chunk.map_or_else(Vec::new, |chunk| chunk.pages(blocks).collect())
         });
         self.viewed.places = places.collect();
@@ -144,23 +158,29 @@ impl GroupReader {
         at: usize,
         (rows, all): (usize, usize),
     ) -> Result<Option<bool>, Error> {
-        let (Some(&(column, kind)), Some(page)) =
-            (self.columns.get(index), self.viewed.pages.get_mut(index))
-        else {
+        let (Some(&(column, kind)), Some(page)) = (
+            self.reader.columns.get(index),
+            self.viewed.pages.get_mut(index),
+        ) else {
             return Ok(Some(false));
         };
-        let Ok(block) = self.blocks.binary_search(&at) else {
+        let Ok(block) = self.reader.blocks.binary_search(&at) else {
             return Ok(None);
         };
         let place = self.viewed.places.get(index);
         let Some(Some((offset, length))) = place.and_then(|it| it.get(block)).copied() else {
             return Ok(Some(false));
         };
-        let chunk = self.directory.chunk(column);
+        let chunk = self.reader.directory.chunk(column);
         if chunk.is_none_or(|chunk| chunk.kind != kind) {
             return Ok(None);
         }
-        let bytes = stored(&self.segment, self.spans.get(index), offset, length)?;
+        let bytes = stored(
+            &self.reader.segment,
+            self.reader.spans.get(index),
+            offset,
+            length,
+        )?;
         let is_key = column == TIME_PAGE || column == SERIES_PAGE;
         if column == TIME_PAGE {
             if self.viewed.time_bytes == bytes && page.rows() == all {
@@ -169,10 +189,12 @@ impl GroupReader {
             self.viewed.time_bytes.clear();
         }
         let rows = if is_key { all } else { rows };
-        self.segment.decode_page_rows(bytes, offset, rows, page)?;
+        self.reader
+            .segment
+            .decode_page_rows(bytes, offset, rows, page)?;
         if !(rows..=all).contains(&page.rows()) || page.physical_type() != kind {
             return Err(Error::corrupt(
-                self.segment.path(),
+                self.reader.segment.path(),
                 offset,
                 "a page has another type or row count than its directory says",
             ));
@@ -182,4 +204,9 @@ impl GroupReader {
         }
         Ok(Some(true))
     }
+}
+
+/// Whether no two of some times are one.
+pub(super) fn strictly_ascending_times(times: &[i64]) -> bool {
+    times.is_sorted_by(|a, b| a < b)
 }
