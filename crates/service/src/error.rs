@@ -88,7 +88,7 @@ pub enum Error {
         name: String,
     },
     /// There is no such user.
-    #[error("user not found: \"{name}\"{}", did_you_mean(.nearest))]
+    #[error("user not found: \"{name}\"{}", did_you_mean(.nearest.as_deref()))]
     UnknownUser {
         /// The name.
         name: String,
@@ -196,8 +196,8 @@ pub enum Error {
     Engine(#[from] EngineError),
 }
 
-fn did_you_mean(nearest: &Option<String>) -> String {
-    nearest.as_ref().map_or_else(String::new, |nearest| {
+fn did_you_mean(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |nearest| {
         format!("; did you mean \"{nearest}\"?")
     })
 }

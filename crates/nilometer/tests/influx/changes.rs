@@ -156,7 +156,6 @@ async fn deletes_take_rows_by_time_and_tags_and_nothing_else() {
 async fn what_is_not_there_yet_is_refused_and_says_so() {
     let server = Server::filled().await;
     for statement in [
-        "create user u with password 'p'",
         "create subscription s on d.autogen destinations all 'udp://127.0.0.1:9'",
         "create continuous query c on d begin select mean(v) into x from cpu group by time(1m) end",
         "drop shard 1",

@@ -10,3 +10,4 @@ mod changes;
 mod lists;
 mod status;
 mod support;
+mod users;

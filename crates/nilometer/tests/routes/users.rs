@@ -136,7 +136,7 @@ async fn each_user_does_what_was_granted_and_nothing_else() {
         ),
         ("DELETE FROM cpu WHERE v = 5", [false, false, true, false]),
         (
-            "ALTER TABLE cpu SET (retention = '10 years')",
+            "ALTER TABLE cpu SET (retention = '3650 days')",
             [false, false, true, false],
         ),
         (

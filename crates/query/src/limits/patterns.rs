@@ -251,10 +251,10 @@ impl ScalarUDFImpl for MatchedText {
     }
 
     fn return_field_from_args(&self, args: ReturnFieldArgs<'_>) -> Result<FieldRef> {
-        match args.arg_fields {
-            [text, _] => Ok(Arc::clone(text)),
-            _ => internal_err!("{NAME} has two arguments"),
-        }
+        let [text, _] = args.arg_fields else {
+            return internal_err!("{NAME} has two arguments");
+        };
+        Ok(Arc::clone(text))
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {

@@ -80,7 +80,7 @@ fn reads_tables(plan: &LogicalPlan) -> Result<bool> {
     let mut found = false;
     plan.apply_with_subqueries(|node| {
         if let LogicalPlan::TableScan(scan) = node {
-            found |= view::table_of(scan)?.is_some();
+            found |= view::table_of(scan).is_some();
         }
         Ok(TreeNodeRecursion::Continue)
     })?;

@@ -85,8 +85,8 @@ fn with_keys(window: Window) -> Result<Transformed<LogicalPlan>> {
         return Ok(Transformed::yes(LogicalPlan::Window(node)));
     }
     let columns = input.columns().into_iter().map(Expr::Column);
-    let named = keys.into_iter().enumerate();
-    let columns = columns.chain(named.map(|(number, key)| key.alias(key_name(number))));
+    let numbered = keys.into_iter().enumerate();
+    let columns = columns.chain(numbered.map(|(number, key)| key.alias(key_name(number))));
     let below = LogicalPlanBuilder::from(window.input.as_ref().clone()).project(columns)?;
     let node = below.window(exprs)?;
     let columns = window.schema.columns().into_iter().map(Expr::Column);

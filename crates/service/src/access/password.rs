@@ -78,13 +78,12 @@ impl Verifiers {
             .as_bytes()
             .get(..BYTES_MAX)
             .unwrap_or(password.as_bytes());
-        let hashed = Argon2::default().hash_password_into(password, &[0; SALT_BYTES], &mut unused);
-        drop(hashed);
+        let _ = Argon2::default().hash_password_into(password, &[0; SALT_BYTES], &mut unused);
         false
     }
 }
 
-/// The verifier of RFC 5803. The password is not normalised by SASLprep, as `PostgreSQL` does not either where it cannot.
+/// The verifier of RFC 5803. The password is not normalised by `SASLprep`, as `PostgreSQL` does not either where it cannot.
 fn scram(password: &str, salt: &[u8]) -> String {
     let mut salted = [0; digest::SHA256_OUTPUT_LEN];
     let algorithm = pbkdf2::PBKDF2_HMAC_SHA256;

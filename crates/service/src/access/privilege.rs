@@ -26,11 +26,13 @@ impl Privileges {
     pub const ALL: Self = Self(7);
 
     /// Those of both.
+    #[must_use]
     pub fn with(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
     /// Those that are not among the others.
+    #[must_use]
     pub fn without(self, other: Self) -> Self {
         Self(self.0 & !other.0)
     }

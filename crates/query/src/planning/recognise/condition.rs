@@ -69,13 +69,12 @@ pub(super) fn by_names_of_table(expr: &Expr, view: &View, input: &DFSchema) -> O
             _ => None,
         };
         let field = position.and_then(|at| arrow.fields().get(at));
-        Ok(match field {
-            Some(field) => Transformed::yes(Expr::Column(PlanColumn::from_name(field.name()))),
-            None => {
-                is_known = false;
-                Transformed::no(part)
-            }
-        })
+        let Some(field) = field else {
+            is_known = false;
+            return Ok(Transformed::no(part));
+        };
+        let column = PlanColumn::from_name(field.name());
+        Ok(Transformed::yes(Expr::Column(column)))
     });
     named.ok().map(|named| named.data).filter(|_| is_known)
 }
@@ -230,10 +229,10 @@ impl Conditions<'_> {
                 (SeriesExpr::literal(value), column)
             }
             (Side::AsFloat(column, kind), Side::Value(Value::Float(value), _)) => {
-                return Some(as_float(column, kind, op, value));
+                return Some(as_float(&column, kind, op, value));
             }
             (Side::Value(Value::Float(value), _), Side::AsFloat(column, kind)) => {
-                return Some(as_float(column, kind, turned(op), value));
+                return Some(as_float(&column, kind, turned(op), value));
             }
             (Side::Column(one, kind), Side::Column(other, of)) if kind == of => (one, other),
             _ => return None,
@@ -294,7 +293,7 @@ fn turned(op: Binary) -> Binary {
 }
 
 /// Integers compared with a float: with the next integer where that is the same, because blocks know their integers.
-fn as_float(column: SeriesExpr, kind: PhysicalType, op: Binary, value: f64) -> SeriesExpr {
+fn as_float(column: &SeriesExpr, kind: PhysicalType, op: Binary, value: f64) -> SeriesExpr {
     // Beyond, several integers are one float, and rounding decides.
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
     let with = |op: Binary, bound: f64| {

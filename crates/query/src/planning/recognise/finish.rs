@@ -224,7 +224,9 @@ impl View {
                 Column::Number => {}
             }
         }
-        group.iter().for_each(|tag| add(1 + tag));
+        for tag in group {
+            add(1 + tag);
+        }
         if self.order.is_some() {
             add(0);
         }

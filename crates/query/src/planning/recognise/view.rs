@@ -82,20 +82,18 @@ pub(super) struct View {
 }
 
 /// The table of a scan, if it is one of series.
-pub(super) fn table_of(scan: &TableScan) -> Result<Option<Arc<Table>>> {
+pub(super) fn table_of(scan: &TableScan) -> Option<Arc<Table>> {
     // What is no provider's is nothing that is read.
-    let Ok(provider) = source_as_provider(&scan.source) else {
-        return Ok(None);
-    };
+    let provider = source_as_provider(&scan.source).ok()?;
     let table = provider.downcast_ref::<Table>();
-    Ok(table.map(|table| Arc::new(table.clone())))
+    table.map(|table| Arc::new(table.clone()))
 }
 
 impl View {
     /// What a plan asks; `None` = no series query is known to answer the same.
     pub(super) fn of(plan: &LogicalPlan, left_out: &[usize]) -> Result<Option<Self>> {
         Ok(match plan {
-            LogicalPlan::TableScan(scan) => Self::scan(scan, left_out)?,
+            LogicalPlan::TableScan(scan) => Self::scan(scan, left_out),
             LogicalPlan::SubqueryAlias(alias) => Self::of(&alias.input, left_out)?,
             LogicalPlan::Projection(projection) => {
                 let below = Self::of(&projection.input, left_out)?;
@@ -137,10 +135,8 @@ impl View {
         })
     }
 
-    fn scan(scan: &TableScan, left_out: &[usize]) -> Result<Option<Self>> {
-        let Some(table) = table_of(scan)? else {
-            return Ok(None);
-        };
+    fn scan(scan: &TableScan, left_out: &[usize]) -> Option<Self> {
+        let table = table_of(scan)?;
         let schema = Arc::clone(table.table_schema());
         let width = schema.arrow_schema().fields().len();
         let projection = scan.projection.clone();
@@ -154,7 +150,7 @@ impl View {
                 Some(ColumnSource::Time) => Column::Time,
                 Some(ColumnSource::Tag(tag)) => Column::Tag(tag),
                 Some(ColumnSource::Field(field)) => Column::Field(field),
-                None => return Ok(None),
+                None => return None,
             });
         }
         let mut view = Self {
@@ -177,17 +173,14 @@ impl View {
             let (pushed, coverage) = Pushdown::of(filter, &schema);
             match coverage {
                 Coverage::Exact => {
-                    let Some(tags) = condition::of_tags(&pushed, &schema) else {
-                        return Ok(None);
-                    };
-                    view.tags.extend(tags);
+                    view.tags.extend(condition::of_tags(&pushed, &schema)?);
                 }
                 // The filter stands above the scan once more.
                 Coverage::Inexact | Coverage::None => {}
             }
             view.pushdown = view.pushdown.and(pushed);
         }
-        Ok(Some(view))
+        Some(view)
     }
 
     /// The table as the engine knows it.

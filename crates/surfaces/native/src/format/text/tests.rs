@@ -45,7 +45,7 @@ impl Dice {
     }
 
     fn column<T>(&mut self, rows: usize, mut value: impl FnMut(&mut Self) -> T) -> Vec<Option<T>> {
-        let draw = (0..rows).map(|_| (self.roll() % 4 > 0).then(|| value(self)));
+        let draw = (0..rows).map(|_| (!self.roll().is_multiple_of(4)).then(|| value(self)));
         draw.collect()
     }
 }

@@ -1,0 +1,207 @@
+//! Users in InfluxQL: made, shown, let in and kept out.
+
+use nilometer_service::ServiceOptions;
+
+use crate::support::{Answer, Server, encoded};
+
+async fn ask(server: &Server, user: Option<(&str, &str)>, statement: &str) -> Answer {
+    let mut path = format!("/query?db=d&q={}", encoded(statement));
+    if let Some((user, password)) = user {
+        path.push_str(&format!("&u={}&p={}", encoded(user), encoded(password)));
+    }
+    server.send("POST", &path, &[], "").await
+}
+
+async fn done(server: &Server, user: Option<(&str, &str)>, statement: &str) {
+    let answer = ask(server, user, statement).await;
+    let text = answer.text();
+    let is_done = answer.status == 200 && !text.contains("\"error\"");
+    assert!(is_done, "{statement}: {text}");
+}
+
+async fn refused(server: &Server, user: Option<(&str, &str)>, statement: &str, why: &str) {
+    let answer = ask(server, user, statement).await;
+    assert!(
+        answer.text().contains(why),
+        "{statement}: {}",
+        answer.text()
+    );
+}
+
+const ROOT: Option<(&str, &str)> = Some(("root", "it's secret"));
+const ANNA: Option<(&str, &str)> = Some(("anna", "a"));
+
+/// A server with authentication, an administrator, and `anna`, who may nothing yet.
+async fn peopled() -> Server {
+    let server = Server::with(ServiceOptions {
+        auth: true,
+        ..ServiceOptions::default()
+    });
+    refused(
+        &server,
+        None,
+        "create database d",
+        "create admin user first",
+    )
+    .await;
+    refused(
+        &server,
+        None,
+        "create user anna with password 'a'",
+        "create admin user first",
+    )
+    .await;
+    let root = "create user root with password 'it\\'s secret' with all privileges";
+    done(&server, None, root).await;
+    refused(
+        &server,
+        None,
+        "show databases",
+        "unable to parse authentication credentials",
+    )
+    .await;
+    refused(
+        &server,
+        Some(("root", "wrong")),
+        "show databases",
+        "authorization failed",
+    )
+    .await;
+    done(&server, ROOT, "create database d; create database e").await;
+    done(&server, ROOT, "create user anna with password 'a'").await;
+    let path = "/write?db=d&u=root&p=it%27s+secret";
+    let written = server.send("POST", path, &[], "cpu v=1 1\nmem v=2 1").await;
+    assert_eq!(written.status, 204, "{}", written.text());
+    server
+}
+
+/// Shapes and texts are those of `InfluxDB`'s statement executor.
+#[tokio::test]
+async fn users_and_grants_are_shown() {
+    let server = peopled().await;
+    let shown = ask(&server, ROOT, "show users").await;
+    let expected = r#"{"results":[{"statement_id":0,"series":[{"columns":["user","admin"],"values":[["anna",false],["root",true]]}]}]}"#;
+    assert_eq!(shown.text().trim_end(), expected);
+    done(
+        &server,
+        ROOT,
+        "grant read on d to anna; grant all on e to anna",
+    )
+    .await;
+    let shown = ask(&server, ANNA, "show grants for anna").await;
+    let expected = r#"{"results":[{"statement_id":0,"series":[{"columns":["database","privilege"],"values":[["d","READ"],["e","ALL PRIVILEGES"]]}]}]}"#;
+    assert_eq!(shown.text().trim_end(), expected);
+    refused(
+        &server,
+        ANNA,
+        "show grants for root",
+        "not an administrator",
+    )
+    .await;
+    refused(&server, ROOT, "show grants for nobody", "user not found").await;
+    // As there, the same user again is no error, and another password is.
+    done(&server, ROOT, "create user anna with password 'a'").await;
+    refused(
+        &server,
+        ROOT,
+        "create user anna with password 'b'",
+        "exists",
+    )
+    .await;
+}
+
+#[tokio::test]
+async fn a_user_reads_and_writes_what_was_granted() {
+    let server = peopled().await;
+    let no = "\\\"anna\\\" user is not authorized to";
+    for statement in [
+        "select v from cpu",
+        "select v from e..cpu, cpu",
+        "select v from (select v from cpu)",
+        "select v into copy from cpu",
+        "select v from /c/",
+        "show measurements",
+        "show series on d",
+        "delete from cpu",
+        "drop series from cpu",
+        "drop measurement cpu",
+        "explain select v from cpu",
+    ] {
+        refused(&server, ANNA, statement, no).await;
+    }
+    let databases = ask(&server, ANNA, "show databases").await;
+    assert!(!databases.text().contains("\"d\""), "{}", databases.text());
+    done(&server, ROOT, "grant read on d to anna").await;
+    for statement in [
+        "select v from cpu",
+        "show measurements",
+        "show databases",
+        "select v from /c/",
+    ] {
+        done(&server, ANNA, statement).await;
+    }
+    for statement in [
+        "delete from cpu",
+        "drop measurement cpu",
+        "select v into copy from cpu",
+    ] {
+        refused(&server, ANNA, statement, no).await;
+    }
+    for statement in [
+        "create database f",
+        "drop database d",
+        "show users",
+        "kill query 1",
+        "show queries",
+    ] {
+        refused(&server, ANNA, statement, "not an administrator").await;
+    }
+    let path = "/write?db=d&u=anna&p=a";
+    assert_eq!(
+        server.send("POST", path, &[], "cpu v=3 3").await.status,
+        403
+    );
+    done(&server, ROOT, "grant write on d to anna").await;
+    assert_eq!(
+        server.send("POST", path, &[], "cpu v=3 3").await.status,
+        204
+    );
+    done(&server, ANNA, "delete from cpu where time = 3").await;
+    done(&server, ROOT, "revoke all on d from anna").await;
+    refused(&server, ANNA, "select v from cpu", no).await;
+    done(&server, ANNA, "set password for anna = 'new'").await;
+    refused(&server, ANNA, "show databases", "authorization failed").await;
+    let anna = Some(("anna", "new"));
+    refused(
+        &server,
+        anna,
+        "set password for root = 'mine'",
+        "not an administrator",
+    )
+    .await;
+    done(&server, ROOT, "grant all privileges to anna").await;
+    done(&server, anna, "show users").await;
+    done(&server, ROOT, "drop user anna").await;
+    refused(&server, anna, "show databases", "authorization failed").await;
+}
+
+/// A password in a list of statements is everybody's who may see the list.
+#[tokio::test]
+async fn passwords_are_in_no_answer() {
+    let server = peopled().await;
+    for statement in [
+        "show users",
+        "show queries",
+        "show diagnostics",
+        "show grants for anna",
+    ] {
+        let answer = ask(&server, ROOT, statement).await;
+        assert!(!answer.text().contains("secret"), "{}", answer.text());
+    }
+    let warned = format!(
+        "/query?u=root&p=it%27s+secret&q={}",
+        encoded("create user b with password 'hush'")
+    );
+    let answer = server.send("GET", &warned, &[], "").await;
+    assert!(!answer.text().contains("hush"), "{}", answer.text());
+}
