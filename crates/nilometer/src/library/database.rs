@@ -319,7 +319,8 @@ impl Database {
     }
 }
 
-#[cfg(all(test, feature = "sql"))]
+#[cfg(feature = "sql")]
+#[cfg(test)]
 mod tests {
     use super::*;
 

@@ -193,10 +193,12 @@ async fn a_statement_over_its_memory_says_so_in_its_result() {
     };
     let server = Server::with(options);
     server.engine.create_database("d").unwrap();
-    let lines: String = (0..200)
-        .map(|n| format!("m,host=host_{n} v=1 {n}\n"))
+    let lines: Vec<String> = (0..200)
+        .map(|n| format!("m,host=host_{n} v=1 {n}"))
         .collect();
-    let written = server.send("POST", "/write?db=d", &[], lines).await;
+    let written = server
+        .send("POST", "/write?db=d", &[], lines.join("\n"))
+        .await;
     assert_eq!(written.status, 204, "{}", written.text());
     let answer = server.ask("show series; show databases").await;
     assert!(answer.contains("query-memory-bytes-max"), "{answer}");
@@ -213,10 +215,12 @@ async fn a_statement_over_its_memory_says_so_in_its_result() {
 async fn a_long_answer_leaves_in_pieces_and_is_whole() {
     let server = Server::new();
     server.engine.create_database("d").unwrap();
-    let lines: String = (0..40_000)
-        .map(|n| format!("m,host=host_{n:05} v=1 {n}\n"))
+    let lines: Vec<String> = (0..40_000)
+        .map(|n| format!("m,host=host_{n:05} v=1 {n}"))
         .collect();
-    let written = server.send("POST", "/write?db=d", &[], lines).await;
+    let written = server
+        .send("POST", "/write?db=d", &[], lines.join("\n"))
+        .await;
     assert_eq!(written.status, 204, "{}", written.text());
     let answer = server.ask("show series").await;
     assert!(answer.len() > 600_000);

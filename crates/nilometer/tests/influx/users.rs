@@ -7,7 +7,8 @@ use crate::support::{Answer, Server, encoded};
 async fn ask(server: &Server, user: Option<(&str, &str)>, statement: &str) -> Answer {
     let mut path = format!("/query?db=d&q={}", encoded(statement));
     if let Some((user, password)) = user {
-        path.push_str(&format!("&u={}&p={}", encoded(user), encoded(password)));
+        let (user, password) = (encoded(user), encoded(password));
+        path = format!("{path}&u={user}&p={password}");
     }
     server.send("POST", &path, &[], "").await
 }
