@@ -76,7 +76,8 @@ impl<'a> Session<'a> {
     }
 }
 
-#[cfg(all(test, feature = "sql"))]
+#[cfg(feature = "sql")]
+#[cfg(test)]
 mod tests {
     use arrow::util::display::array_value_to_string;
 

@@ -82,8 +82,7 @@ fn is_same(one: &Cell, other: &Cell, question: &Question) -> bool {
         (Cell::Float(one), Cell::Float(other)) => {
             let is_bitwise = one.to_bits() == other.to_bits() || (one.is_nan() && other.is_nan());
             // Which of two zeros the extreme of both is depends on the order of rows.
-            is_bitwise
-                || (question.is_grouped && (one == other || (one - other).abs() <= question.off))
+            is_bitwise || (question.is_grouped && (one - other).abs() <= question.off)
         }
         (one, other) => one == other,
     }

@@ -49,7 +49,7 @@ pub(super) fn question(dice: &mut Dice, world: &World) -> Question {
 /// Values in the places: of times, hosts, racks.
 fn filled(form: &str, dice: &mut Dice) -> String {
     let mut text = String::new();
-    for part in form.split_inclusive(|c: char| c == '\u{1}' || c == '\u{2}' || c == '\u{3}') {
+    for part in form.split_inclusive(['\u{1}', '\u{2}', '\u{3}']) {
         let Some(place) = part.chars().last().filter(char::is_ascii_control) else {
             text.push_str(part);
             continue;
