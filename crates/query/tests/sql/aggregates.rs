@@ -233,21 +233,24 @@ async fn without_rows_there_is_one_answer_without_groups_and_none_with() {
 async fn what_statistics_do_not_know_is_left_to_the_planner() {
     let store = Store::new();
     write(&store, &rows());
+    let mut known = Vec::new();
     for sql in [
         "SELECT time_bucket('1 hour', time), time_bucket('2 hours', time), max(i) FROM m GROUP BY 1, 2",
         "SELECT max(i + 1) FROM m",
         "SELECT count(DISTINCT i) FROM m",
         "SELECT count(*) FILTER (WHERE i > 0) FROM m",
         "SELECT count(*) FROM m WHERE i > 0",
-        "SELECT max(time) FROM m",
         "SELECT count(host) FROM m",
         "SELECT i, count(*) FROM m GROUP BY i",
         "SELECT region, host, count(*) FROM m GROUP BY ROLLUP (region, host)",
         "SELECT count(*) FROM (SELECT * FROM m LIMIT 7)",
     ] {
-        assert!(!uses_statistics(&store, sql).await, "{sql}");
+        if uses_statistics(&store, sql).await {
+            known.push(sql);
+        }
         store.batches(sql).await.unwrap();
     }
+    assert!(known.is_empty(), "{known:#?}");
     assert_eq!(
         store
             .rows("SELECT count(*) FROM (SELECT * FROM m LIMIT 7)")
