@@ -6,12 +6,11 @@
 //! Start at [`HttpSurface`]. `routes.rs` is what a surface implements, `request.rs` the layers around every request,
 //! `error.rs` the table of statuses.
 
-mod access;
 mod admit;
+mod answer;
 pub mod body;
 mod config;
 mod error;
-mod gzip;
 mod http;
 pub mod idempotency;
 mod listener;
@@ -20,8 +19,9 @@ mod parameters;
 mod request;
 mod routes;
 
-pub use admit::cors::{NotAnOrigin, Origins};
+pub use admit::cors::{NotAnOrigin, Origins, may_only_read};
 pub use admit::hosts::{Hosts, NotAHost};
+pub use answer::chunks::{Chunk, Chunks};
 pub use config::{AccessLog, HttpConfig};
 pub use error::{Error, ErrorResponse, Words};
 pub use http::Http;

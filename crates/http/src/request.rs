@@ -15,12 +15,12 @@ use axum::response::{IntoResponse, Response};
 use futures::FutureExt;
 use nilometer_service::Principal;
 
-use crate::access::{Line, Logged};
 use crate::admit::cors::preflight;
 use crate::admit::{credentials, hosts};
+use crate::answer::access::{Line, Logged};
+use crate::answer::gzip;
 use crate::config::HttpConfig;
 use crate::error::ErrorResponse;
-use crate::gzip;
 use crate::http::Http;
 use crate::listener::connections::{OnKeptPlace, OverConnection};
 use crate::routes::{Mounted, Rules};

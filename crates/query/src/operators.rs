@@ -1,4 +1,4 @@
-//! Operators of our own: scans, series queries, joins by time, gap filling, aggregates from statistics, frames of windows.
+//! Operators of our own: scans, series queries, joins by time, gap filling, frames of windows.
 //!
 //! Does: compute batches. Does not: decide where an operator stands, but for the rules beside ASOF joins and gap filling.
 

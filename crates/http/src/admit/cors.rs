@@ -134,6 +134,18 @@ impl Origins {
     }
 }
 
+/// Whether a request may only read, whatever its route does: HEAD by its meaning, and a link on a page of another server,
+/// which a browser follows, or a picture on a page of another port, which it loads, without asking anybody. Who has an origin
+/// was admitted by it.
+pub fn may_only_read(head: &Parts) -> bool {
+    if head.method == Method::HEAD {
+        return true;
+    }
+    let site = head.headers.get(SEC_FETCH_SITE);
+    let is_own = site.is_none_or(|site| site == "same-origin" || site == "none");
+    !is_own && !head.headers.contains_key(header::ORIGIN)
+}
+
 /// Whether an origin is this server itself.
 fn is_own(origin: &HeaderValue, head: &Parts) -> bool {
     let place = origin.to_str().ok().and_then(place_of);

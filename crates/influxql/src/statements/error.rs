@@ -39,7 +39,9 @@ pub(crate) enum Error {
     Pattern(String),
     #[error("not supported: {0}")]
     Unsupported(&'static str),
-    #[error("this user may only read")]
+    #[error(
+        "this request may only read; send what changes something by POST, to a server that is not read-only"
+    )]
     ReadOnly,
     #[error("expected one statement")]
     NotOneStatement,

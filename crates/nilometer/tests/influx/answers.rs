@@ -142,6 +142,81 @@ async fn who_changes_something_by_get_is_warned() {
     );
 }
 
+/// `/query` did what HEAD asked, and what a link or a picture on the page of another server asked: `/api/v3/query_sql` had
+/// been mended, this route had not.
+#[tokio::test]
+async fn nothing_is_changed_by_head_or_by_a_page_of_another_server() {
+    let server = Server::filled().await;
+    let link = [
+        ("sec-fetch-site", "cross-site"),
+        ("sec-fetch-mode", "navigate"),
+    ];
+    let picture = [
+        ("sec-fetch-site", "same-site"),
+        ("sec-fetch-mode", "no-cors"),
+    ];
+    let before = server
+        .ask("show databases; show measurements; select * from cpu")
+        .await;
+    for statement in [
+        "drop database d",
+        "create database e",
+        "drop measurement cpu",
+        "delete from cpu",
+        "select * into other from cpu",
+        "create user u with password 'p'",
+        "create retention policy p on d duration 1d replication 1",
+    ] {
+        let path = format!("/query?db=d&q={}", encoded(statement));
+        for (method, headers) in [("HEAD", &[][..]), ("GET", &link), ("GET", &picture)] {
+            let answer = server.send(method, &path, headers, "").await;
+            assert_eq!(answer.status, 200, "{method} {statement}");
+            if method == "GET" {
+                let said = answer.text();
+                assert!(
+                    said.contains("may only read") && said.contains("POST"),
+                    "{said}"
+                );
+            }
+        }
+        let after = server
+            .ask("show databases; show measurements; select * from cpu")
+            .await;
+        assert_eq!(after, before, "{statement}");
+    }
+    // What reads is answered, and who types the address, or whose program it is, may write.
+    let path = format!("/query?db=d&q={}", encoded("select v from cpu"));
+    assert!(
+        server
+            .send("GET", &path, &link, "")
+            .await
+            .text()
+            .contains("values")
+    );
+    for (database, headers) in [
+        ("f", &[][..]),
+        ("g", &[("sec-fetch-site", "none")]),
+        ("h", &[("sec-fetch-site", "same-origin")]),
+    ] {
+        let path = format!(
+            "/query?q={}",
+            encoded(&format!("create database {database}"))
+        );
+        let said = server
+            .send("GET", &path, headers, "")
+            .await
+            .text()
+            .to_owned();
+        assert!(said.contains("deprecated"), "{said}");
+        assert!(
+            server
+                .ask("show databases")
+                .await
+                .contains(&format!("[\"{database}\"]"))
+        );
+    }
+}
+
 #[tokio::test]
 async fn a_chunk_is_a_document_and_says_whether_more_follows() {
     let server = Server::filled().await;

@@ -15,8 +15,9 @@ use nilometer_series::{Limits, SeriesQuery, Shape, TagExpr};
 use crate::planning::filter::{FieldCondition, Pushdown};
 use crate::statement::name::TableName;
 
-/// Rows of an answer that is not in any order. More are read in pieces by the planner's scan, which holds none of them.
-pub(crate) const STREAMED_ROWS_MAX: u64 = 1 << 20;
+/// Rows of an answer that is not in any order. The operator holds a morsel of them, at most so many; more are read in pieces
+/// by the planner's scan, which holds none.
+pub(crate) const STREAMED_ROWS_MAX: u64 = 32_768;
 
 /// A plan that is one series query.
 #[derive(Debug, Clone)]

@@ -11,16 +11,12 @@ mod send;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use axum::body::Body;
 use axum::extract::{RawQuery, Request, State};
-use axum::http::{HeaderValue, Method, StatusCode, header};
+use axum::http::{Method, StatusCode};
 use axum::response::{IntoResponse, Response};
-use bytes::Bytes;
-use futures::{FutureExt, StreamExt, stream};
-use nilometer_http::{ErrorResponse, Http, principal_of};
+use futures::FutureExt;
+use nilometer_http::{Chunks, ErrorResponse, Http, may_only_read, principal_of};
 use nilometer_service::{CancellationToken, Prepared, Principal, Session, Turn};
-use tokio::sync::mpsc;
-use tokio_util::sync::DropGuard;
 
 use crate::encode::Form;
 use crate::words::WORDS;
@@ -29,12 +25,6 @@ use send::Sender;
 
 /// The language of this route.
 const LANGUAGE: &str = "influxql";
-
-/// Chunks that wait for a slow client; then the statement waits too.
-const CHUNKS_WAITING_MAX: usize = 2;
-
-/// What leaves together; an error that follows is in the document itself.
-type Chunk = Result<Bytes, ErrorResponse>;
 
 pub(crate) async fn query(
     State(http): State<Arc<Http>>,
@@ -45,9 +35,14 @@ pub(crate) async fn query(
     let (form, is_get) = (Form::accepted(&head.headers), head.method != Method::POST);
     let query = query.unwrap_or_default();
     let is_pretty = request::is_pretty(&query);
+    let caller = Caller {
+        principal: principal_of(&head),
+        is_get,
+        is_read_only: may_only_read(&head),
+    };
     let answered = async {
         let asked = request::read(&http, &head.headers, &query, body).await?;
-        answer(&http, asked, form, is_get, principal_of(&head)).await
+        answer(&http, asked, form, caller).await
     };
     answered
         .await
@@ -61,19 +56,27 @@ fn refused(refusal: ErrorResponse, form: Form, is_pretty: bool) -> Response {
     refusal.written_as(form.media_type, body).into_response()
 }
 
+/// Who asks, and in which way.
+struct Caller {
+    principal: Principal,
+    /// What changes something is done, as there, with a warning.
+    is_get: bool,
+    /// What changes something is refused.
+    is_read_only: bool,
+}
+
 async fn answer(
     http: &Arc<Http>,
     asked: Asked,
     form: Form,
-    is_get: bool,
-    principal: Principal,
+    caller: Caller,
 ) -> Result<Response, ErrorResponse> {
     let cancelled = CancellationToken::new();
     let session = Session {
-        principal,
+        principal: caller.principal,
         schema: (!asked.policy.is_empty()).then(|| asked.policy.clone()),
         database: asked.database.clone(),
-        is_read_only: false,
+        is_read_only: caller.is_read_only,
         zone: None,
         cancelled: cancelled.clone(),
     };
@@ -85,57 +88,21 @@ async fn answer(
         ErrorResponse::of(class, format!("error parsing query: {error}"))
     })?;
     let turn = http.service().turn().await?;
-    let (chunks, receiver) = mpsc::channel(CHUNKS_WAITING_MAX);
+    let (sender, chunks) = Chunks::of(cancelled);
     let work = Work {
         http: Arc::clone(http),
-        sender: Sender::new(&asked, form, chunks, is_get),
+        sender: Sender::new(&asked, form, sender, caller.is_get),
         statements,
         asked,
         turn,
     };
     if work.asked.is_async {
         // Nobody reads the answer, and nobody ends it by going away.
-        http.service().spawn(work.run_unread(receiver));
+        http.service().spawn(work.run_unread(chunks));
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    let receiver = Receiver {
-        chunks: receiver,
-        _gone: cancelled.drop_guard(),
-    };
     http.service().spawn(work.run());
-    respond(receiver, form).await
-}
-
-/// The chunks of an answer; dropped when they are sent, or when the client goes.
-struct Receiver {
-    chunks: mpsc::Receiver<Chunk>,
-    _gone: DropGuard,
-}
-
-/// An answer that fits one chunk has a length.
-async fn respond(mut receiver: Receiver, form: Form) -> Result<Response, ErrorResponse> {
-    let stopped = || {
-        ErrorResponse::internal(
-            "the query stopped without an answer; the server's log has the details",
-        )
-    };
-    let first = receiver.chunks.recv().await.ok_or_else(stopped)??;
-    let body = match receiver.chunks.recv().await {
-        None => Body::from(first),
-        Some(second) => {
-            let ready = stream::iter([Ok(first), second]);
-            let rest = stream::unfold(receiver, async |mut receiver| {
-                Some((receiver.chunks.recv().await?, receiver))
-            });
-            Body::from_stream(
-                ready
-                    .chain(rest)
-                    .map(|chunk| chunk.map_err(|refusal| refusal.error)),
-            )
-        }
-    };
-    let media_type = HeaderValue::from_static(form.media_type);
-    Ok(([(header::CONTENT_TYPE, media_type)], body).into_response())
+    chunks.into_response(form.media_type).await
 }
 
 /// Statements that run, one after the other.
@@ -180,8 +147,7 @@ impl Work {
     }
 
     /// The same for a client that does not wait.
-    async fn run_unread(self, mut receiver: mpsc::Receiver<Chunk>) {
-        let reading = async { while receiver.recv().await.is_some() {} };
-        futures::future::join(self.run(), reading).await;
+    async fn run_unread(self, chunks: Chunks) {
+        futures::future::join(self.run(), chunks.discard()).await;
     }
 }

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{RawQuery, Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::response::Response;
 use bytes::Bytes;
-use futures::{FutureExt, StreamExt, stream};
+use futures::{FutureExt, StreamExt};
 use nilometer_http::body::{Largest, receive};
-use nilometer_http::{ErrorResponse, Http, Parameters, principal_of};
+use nilometer_http::{Chunk, Chunks, ErrorResponse, Http, Parameters, principal_of};
 use nilometer_service::executor::within;
 use nilometer_service::{
     CancellationToken, Charged, Error as ServiceError, Param, Params, Principal, RowStream,
@@ -19,18 +19,12 @@ use nilometer_service::{
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
-use tokio_util::sync::DropGuard;
 
 use crate::app::App;
 use crate::format::{Format, Writer};
 
-/// Chunks that wait for a slow client; then the query waits too.
-const CHUNKS_WAITING_MAX: usize = 2;
-
 /// The language of this route.
 const LANGUAGE: &str = "sql";
-
-type Chunk = Result<Bytes, ErrorResponse>;
 
 pub(crate) async fn query_sql(
     State(app): State<Arc<App>>,
@@ -57,23 +51,11 @@ pub(crate) async fn query_sql(
     };
     let format = question.format;
     let turn = app.service().turn().await?;
-    let (sender, chunks) = mpsc::channel(CHUNKS_WAITING_MAX);
     let gone = CancellationToken::new();
-    let receiver = Receiver {
-        chunks,
-        _gone: gone.clone().drop_guard(),
-    };
+    let (sender, chunks) = Chunks::of(gone.clone());
     let service = Arc::clone(app.service());
     service.spawn(run(app, question, sender, gone, turn));
-    respond(receiver, format).await
-}
-
-/// The chunks of an answer; dropped when they are sent, or when the client goes. The query is told, though it may be
-/// within a poll that takes long.
-#[derive(Debug)]
-struct Receiver {
-    chunks: mpsc::Receiver<Chunk>,
-    _gone: DropGuard,
+    chunks.into_response(format.content_type()).await
 }
 
 /// What is asked, and how it is to be answered.
@@ -231,33 +213,6 @@ struct Posted {
     format: Option<String>,
     params: Option<Value>,
     timezone: Option<String>,
-}
-
-/// The first chunk decides the status; an answer that fits one chunk has a length.
-async fn respond(mut receiver: Receiver, format: Format) -> Result<Response, ErrorResponse> {
-    let stopped = || {
-        ErrorResponse::internal(
-            "the query stopped without an answer; the server's log has the details",
-        )
-    };
-    let first = receiver.chunks.recv().await.ok_or_else(stopped)??;
-    let body = match receiver.chunks.recv().await {
-        None => Body::from(first),
-        Some(second) => {
-            let ready = stream::iter([Ok(first), second]);
-            let rest = stream::unfold(receiver, async |mut receiver| {
-                Some((receiver.chunks.recv().await?, receiver))
-            });
-            // A failure after the first bytes can only break the connection off, and the client sees that.
-            Body::from_stream(
-                ready
-                    .chain(rest)
-                    .map(|chunk| chunk.map_err(|refusal| refusal.error)),
-            )
-        }
-    };
-    let content_type = HeaderValue::from_static(format.content_type());
-    Ok(([(header::CONTENT_TYPE, content_type)], body).into_response())
 }
 
 /// Runs on the runtime for queries, until the answer is sent or nobody wants it any more.

@@ -16,9 +16,9 @@ use nilometer_service::{
 };
 use tokio::sync::mpsc;
 
-use super::Chunk;
 use super::request::Asked;
 use crate::encode::{Encode, Form, Message, ResultEnd};
+use nilometer_http::Chunk;
 
 /// What has gathered leaves when it is this much.
 const CHUNK_BYTES: usize = 256 << 10;
