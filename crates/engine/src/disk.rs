@@ -1,13 +1,14 @@
 //! The store's only way to files.
 //!
-//! Does: name the dozen file operations that the store needs, with a real implementation, one in memory, and one
-//! that fails and loses what was not synced. Does not: retry, cache, or interpret bytes.
+//! Does: name the dozen file operations that the store needs, with a real implementation, one in memory, one
+//! that fails and loses what was not synced, and a way to lay something between (`layer.rs`). Does not: retry, cache, or interpret bytes.
 //!
 //! Contract that the rest of the engine relies on, and that [`FaultyDisk`] holds it to: bytes survive a power cut
 //! after [`DiskFile::sync`] returned `Ok`, and a created, renamed or removed name after [`Disk::sync_dir`] did.
 //! Nothing else survives for certain, and what was not synced may survive in part and in any order.
 
 mod faulty;
+mod layer;
 mod memory;
 mod real;
 
@@ -17,6 +18,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 pub use faulty::{CrashPlan, FaultyDisk};
+pub use layer::{DiskLayer, FileLayer};
 pub use memory::MemoryDisk;
 pub use real::RealDisk;
 pub(crate) use real::read_system_text;

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use nilometer_engine::Clock;
-use nilometer_engine::disk::{Disk, DiskFile, DiskLock, FaultyDisk};
+use nilometer_engine::disk::{Disk, DiskFile, DiskLayer, FaultyDisk, FileLayer};
 
 use crate::world::PlannedClock;
 
@@ -67,7 +67,11 @@ pub(crate) struct VisitedDisk {
     pub(crate) visitor: Visitor,
 }
 
-impl VisitedDisk {
+impl DiskLayer for VisitedDisk {
+    fn below(&self) -> &dyn Disk {
+        &self.disk
+    }
+
     fn file(&self, path: &Path, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
         if path.extension().is_some_and(|ending| ending == "seg") {
             let visitor = self.visitor.clone();
@@ -78,61 +82,15 @@ impl VisitedDisk {
     }
 }
 
-impl Disk for VisitedDisk {
-    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.create(path).map(|file| self.file(path, file))
-    }
-
-    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.open(path).map(|file| self.file(path, file))
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.disk.list(dir)
-    }
-
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.disk.create_dir_all(dir)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
-    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.link(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.disk.sync_dir(dir)
-    }
-
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
-        self.disk.lock(path)
-    }
-
-    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
-        self.disk.free_bytes(path)
-    }
-
-    fn total_bytes(&self, path: &Path) -> io::Result<u64> {
-        self.disk.total_bytes(path)
-    }
-}
-
 #[derive(Debug)]
 struct VisitedFile {
     file: Arc<dyn DiskFile>,
     visitor: Visitor,
 }
 
-impl DiskFile for VisitedFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.file.read_at(buf, offset)
+impl FileLayer for VisitedFile {
+    fn below(&self) -> &dyn DiskFile {
+        &*self.file
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
@@ -143,10 +101,6 @@ impl DiskFile for VisitedFile {
     fn sync(&self) -> io::Result<()> {
         self.visitor.knock(Door::Segment);
         self.file.sync()
-    }
-
-    fn size(&self) -> io::Result<u64> {
-        self.file.size()
     }
 }
 

@@ -14,7 +14,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::support::everything;
-use nilometer_engine::disk::{CrashPlan, Disk, DiskFile, DiskLock, FaultyDisk, MemoryDisk};
+use nilometer_engine::disk::{
+    CrashPlan, Disk, DiskFile, DiskLayer, FaultyDisk, FileLayer, MemoryDisk,
+};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::inspect::inspect;
 use nilometer_engine::{
@@ -35,29 +37,21 @@ struct CountingFile {
     read: Arc<AtomicU64>,
 }
 
-impl DiskFile for CountingFile {
+impl FileLayer for CountingFile {
+    fn below(&self) -> &dyn DiskFile {
+        &*self.file
+    }
+
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let n = self.file.read_at(buf, offset)?;
         self.read.fetch_add(n as u64, Ordering::SeqCst);
         Ok(n)
     }
-
-    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
-        self.file.write_at(buf, offset)
-    }
-
-    fn sync(&self) -> io::Result<()> {
-        self.file.sync()
-    }
-
-    fn size(&self) -> io::Result<u64> {
-        self.file.size()
-    }
 }
 
-impl Disk for CountingDisk {
-    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.create(path)
+impl DiskLayer for CountingDisk {
+    fn below(&self) -> &dyn Disk {
+        &self.disk
     }
 
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
@@ -69,42 +63,6 @@ impl Disk for CountingDisk {
             file,
             read: Arc::clone(&self.read),
         }))
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.disk.list(dir)
-    }
-
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.disk.create_dir_all(dir)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-
-    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.link(from, to)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.disk.sync_dir(dir)
-    }
-
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
-        self.disk.lock(path)
-    }
-
-    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
-        self.disk.free_bytes(path)
-    }
-
-    fn total_bytes(&self, path: &Path) -> io::Result<u64> {
-        self.disk.total_bytes(path)
     }
 }
 

@@ -8,7 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::support::everything;
-use nilometer_engine::disk::{CrashPlan, Disk, DiskFile, DiskLock, FaultyDisk, MemoryDisk};
+use nilometer_engine::disk::{
+    CrashPlan, Disk, DiskFile, DiskLayer, FaultyDisk, FileLayer, MemoryDisk,
+};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{
     CompactionOptions, DeleteRequest, Engine, Error, Maintained, OnDamage, Options, ScanRequest,
@@ -280,22 +282,21 @@ struct Unwilling {
 #[derive(Debug)]
 struct UnwillingFile(Arc<dyn DiskFile>, io::ErrorKind);
 
-impl DiskFile for UnwillingFile {
+impl FileLayer for UnwillingFile {
+    fn below(&self) -> &dyn DiskFile {
+        &*self.0
+    }
+
     fn read_at(&self, _: &mut [u8], _: u64) -> io::Result<usize> {
         Err(io::Error::from(self.1))
     }
-    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
-        self.0.write_at(buf, offset)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.0.sync()
-    }
-    fn size(&self) -> io::Result<u64> {
-        self.0.size()
-    }
 }
 
-impl Disk for Unwilling {
+impl DiskLayer for Unwilling {
+    fn below(&self) -> &dyn Disk {
+        &self.disk
+    }
+
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let file = self.disk.open(path)?;
         match path
@@ -306,36 +307,6 @@ impl Disk for Unwilling {
             true => Err(io::Error::from(self.kind)),
             false => Ok(file),
         }
-    }
-    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.create(path)
-    }
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.disk.list(dir)
-    }
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.disk.create_dir_all(dir)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.link(from, to)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
-    }
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.disk.sync_dir(dir)
-    }
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
-        self.disk.lock(path)
-    }
-    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
-        self.disk.free_bytes(path)
-    }
-    fn total_bytes(&self, path: &Path) -> io::Result<u64> {
-        self.disk.total_bytes(path)
     }
 }
 

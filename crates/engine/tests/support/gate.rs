@@ -6,7 +6,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex};
 
-use nilometer_engine::disk::{Disk, DiskFile, DiskLock, MemoryDisk};
+use nilometer_engine::disk::{Disk, DiskFile, DiskLayer, FileLayer, MemoryDisk};
 
 /// A call that may have to wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -82,78 +82,32 @@ impl Gate {
     }
 }
 
-impl GateDisk {
-    fn gated(&self, path: &Path, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
-        Arc::new(GateFile {
-            file,
-            path: path.to_owned(),
-            gate: Arc::clone(&self.gate),
-        })
-    }
-}
-
-impl DiskFile for GateFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.file.read_at(buf, offset)
+impl FileLayer for GateFile {
+    fn below(&self) -> &dyn DiskFile {
+        &*self.file
     }
 
     fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
         self.gate.pass(Call::Write, &self.path);
         self.file.write_at(buf, offset)
     }
-
-    fn sync(&self) -> io::Result<()> {
-        self.file.sync()
-    }
-
-    fn size(&self) -> io::Result<u64> {
-        self.file.size()
-    }
 }
 
-impl Disk for GateDisk {
-    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(self.gated(path, self.disk.create(path)?))
+impl DiskLayer for GateDisk {
+    fn below(&self) -> &dyn Disk {
+        &self.disk
     }
 
-    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        Ok(self.gated(path, self.disk.open(path)?))
-    }
-
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.disk.list(dir)
-    }
-
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.disk.create_dir_all(dir)
-    }
-
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
+    fn file(&self, path: &Path, file: Arc<dyn DiskFile>) -> Arc<dyn DiskFile> {
+        Arc::new(GateFile {
+            file,
+            path: path.to_owned(),
+            gate: Arc::clone(&self.gate),
+        })
     }
 
     fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
         self.gate.pass(Call::Link, to);
         self.disk.link(from, to)
-    }
-
-    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
-        self.disk.free_bytes(path)
-    }
-
-    fn total_bytes(&self, path: &Path) -> io::Result<u64> {
-        self.disk.total_bytes(path)
-    }
-
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
-    }
-
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.disk.sync_dir(dir)
-    }
-
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
-        self.disk.lock(path)
     }
 }

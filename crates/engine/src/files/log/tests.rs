@@ -2,7 +2,7 @@ use std::io;
 use std::sync::Mutex;
 
 use super::*;
-use crate::disk::{DiskLock, MemoryDisk};
+use crate::disk::{DiskLayer, FileLayer, MemoryDisk};
 
 const DIR: &str = "/log";
 
@@ -216,60 +216,29 @@ struct SlowFile {
     disk: SlowDisk,
 }
 
-impl Disk for SlowDisk {
+impl DiskLayer for SlowDisk {
+    fn below(&self) -> &dyn Disk {
+        &self.inner
+    }
+
     fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         Ok(Arc::new(SlowFile {
             inner: self.inner.create(path)?,
             disk: self.clone(),
         }))
     }
-    fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        self.inner.open(path)
-    }
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.inner.list(dir)
-    }
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.inner.create_dir_all(dir)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.inner.rename(from, to)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.inner.remove(path)
-    }
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.inner.sync_dir(dir)
-    }
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
-        self.inner.lock(path)
-    }
-    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.inner.link(from, to)
-    }
-    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
-        self.inner.free_bytes(path)
-    }
-    fn total_bytes(&self, path: &Path) -> io::Result<u64> {
-        self.inner.total_bytes(path)
-    }
 }
 
-impl DiskFile for SlowFile {
-    fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.inner.read_at(buf, offset)
+impl FileLayer for SlowFile {
+    fn below(&self) -> &dyn DiskFile {
+        &*self.inner
     }
-    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
-        self.inner.write_at(buf, offset)
-    }
+
     fn sync(&self) -> io::Result<()> {
         if let Some(log) = self.disk.log.lock().unwrap().take() {
             append(&log, 2);
         }
         self.inner.sync()
-    }
-    fn size(&self) -> io::Result<u64> {
-        self.inner.size()
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 
 use arrow_array::cast::AsArray;
 use nilometer_codec::PhysicalType;
-use nilometer_engine::disk::{Disk, DiskFile, DiskLock, MemoryDisk};
+use nilometer_engine::disk::{Disk, DiskFile, DiskLayer, FileLayer, MemoryDisk};
 use nilometer_engine::inspect::{ColumnRole, inspect};
 use nilometer_engine::{ColumnKind, Engine, Options, SystemClock};
 
@@ -233,10 +233,11 @@ impl std::fmt::Debug for Meddling {
     }
 }
 
-impl Disk for Meddling {
-    fn create(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
-        self.disk.create(path)
+impl DiskLayer for Meddling {
+    fn below(&self) -> &dyn Disk {
+        &self.disk
     }
+
     fn open(&self, path: &Path) -> io::Result<Arc<dyn DiskFile>> {
         let file = self.disk.open(path)?;
         if path.extension().is_none_or(|ending| ending != "seg") {
@@ -245,51 +246,19 @@ impl Disk for Meddling {
         let meddling = self.clone();
         Ok(Arc::new(MeddlingFile { file, meddling }))
     }
-    fn list(&self, dir: &Path) -> io::Result<Vec<String>> {
-        self.disk.list(dir)
-    }
-    fn create_dir_all(&self, dir: &Path) -> io::Result<()> {
-        self.disk.create_dir_all(dir)
-    }
-    fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.rename(from, to)
-    }
-    fn link(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.disk.link(from, to)
-    }
-    fn free_bytes(&self, path: &Path) -> io::Result<u64> {
-        self.disk.free_bytes(path)
-    }
-    fn total_bytes(&self, path: &Path) -> io::Result<u64> {
-        self.disk.total_bytes(path)
-    }
-    fn remove(&self, path: &Path) -> io::Result<()> {
-        self.disk.remove(path)
-    }
-    fn sync_dir(&self, dir: &Path) -> io::Result<()> {
-        self.disk.sync_dir(dir)
-    }
-    fn lock(&self, path: &Path) -> io::Result<Box<dyn DiskLock>> {
-        self.disk.lock(path)
-    }
 }
 
-impl DiskFile for MeddlingFile {
+impl FileLayer for MeddlingFile {
+    fn below(&self) -> &dyn DiskFile {
+        &*self.file
+    }
+
     fn read_at(&self, buf: &mut [u8], offset: u64) -> io::Result<usize> {
         let deed = self.meddling.deed.lock().unwrap().take();
         if let Some(deed) = deed {
             deed();
         }
         self.file.read_at(buf, offset)
-    }
-    fn write_at(&self, buf: &[u8], offset: u64) -> io::Result<usize> {
-        self.file.write_at(buf, offset)
-    }
-    fn sync(&self) -> io::Result<()> {
-        self.file.sync()
-    }
-    fn size(&self) -> io::Result<u64> {
-        self.file.size()
     }
 }
 
