@@ -5,7 +5,7 @@
 
 use nilometer_influxql_syntax::ast::{self, Statement};
 use nilometer_service::{
-    Error as ServiceError, Privilege, Privileges, Set, UserChange, change_users, grants_of,
+    Error as ServiceError, Grant, Privilege, Privileges, Set, UserChange, change_users, grants_of,
     users_of,
 };
 
@@ -13,13 +13,22 @@ use super::context::Context;
 use super::error::Error;
 use super::sets::Table;
 
+/// What is granted: this language grants whole databases only.
+fn whole(grant: &ast::Grant) -> Grant {
+    Grant {
+        database: grant.database.clone(),
+        schema: None,
+        table: None,
+        privileges: match grant.privilege {
+            ast::Privilege::Read => Privileges::READ,
+            ast::Privilege::Write => Privileges::WRITE,
+            ast::Privilege::All => Privileges::ALL,
+        },
+    }
+}
+
 /// The change that a statement is; `None` = it is not about users.
 fn change_of(statement: &Statement) -> Option<UserChange> {
-    let privileges = |privilege| match privilege {
-        ast::Privilege::Read => Privileges::READ,
-        ast::Privilege::Write => Privileges::WRITE,
-        ast::Privilege::All => Privileges::ALL,
-    };
     Some(match statement {
         Statement::CreateUser(create) => UserChange::Create {
             name: create.name.clone(),
@@ -41,17 +50,11 @@ fn change_of(statement: &Statement) -> Option<UserChange> {
         },
         Statement::Grant(grant) => UserChange::Grant {
             user: grant.user.clone(),
-            database: grant.database.clone(),
-            schema: None,
-            table: None,
-            privileges: privileges(grant.privilege),
+            grant: whole(grant),
         },
         Statement::Revoke(grant) => UserChange::Revoke {
             user: grant.user.clone(),
-            database: grant.database.clone(),
-            schema: None,
-            table: None,
-            privileges: privileges(grant.privilege),
+            grant: whole(grant),
         },
         _ => return None,
     })

@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::http::Request;
 use nilometer_engine::Engine;
-use nilometer_service::{Place, Principal, Privileges, UserChange, change_users};
+use nilometer_service::{Grant, Place, Principal, Privileges, UserChange, change_users};
 use std::sync::Arc;
 
 use crate::support::{Answer, Server, ServerConfig};
@@ -35,10 +35,12 @@ fn create(engine: &Arc<Engine>, name: &str, is_admin: bool) {
 fn grant(engine: &Arc<Engine>, user: &str, place: Place<'_>, privileges: Privileges) {
     let grant = UserChange::Grant {
         user: user.to_owned(),
-        database: place.database.to_owned(),
-        schema: place.schema.map(str::to_owned),
-        table: place.table.map(str::to_owned),
-        privileges,
+        grant: Grant {
+            database: place.database.to_owned(),
+            schema: place.schema.map(str::to_owned),
+            table: place.table.map(str::to_owned),
+            privileges,
+        },
     };
     change_users(engine, &Principal::anyone(), grant).unwrap();
 }

@@ -7,7 +7,7 @@ use nilometer_engine::{Engine, Error as EngineError, nearest};
 use super::password::Verifiers;
 use super::principal::Principal;
 use super::privilege::{Place, Privilege, Privileges};
-use super::store::{self, User};
+use super::store::{self, Grant, User};
 use crate::define;
 use crate::error::Error;
 
@@ -49,27 +49,15 @@ pub enum UserChange {
     Grant {
         /// The name.
         user: String,
-        /// Of which database.
-        database: String,
-        /// `None` = of all its schemas.
-        schema: Option<String>,
-        /// `None` = of all tables.
-        table: Option<String>,
-        /// Which.
-        privileges: Privileges,
+        /// What, and where.
+        grant: Grant,
     },
     /// Fewer privileges.
     Revoke {
         /// The name.
         user: String,
-        /// Of which database.
-        database: String,
-        /// `None` = of all its schemas.
-        schema: Option<String>,
-        /// `None` = of all tables.
-        table: Option<String>,
-        /// Which.
-        privileges: Privileges,
+        /// What, and where.
+        grant: Grant,
     },
 }
 
@@ -120,45 +108,15 @@ pub(super) fn run(
             existing(engine, &name)?;
             Ok(store::remove_user(engine, &name)?)
         }
-        UserChange::Grant {
-            user,
-            database,
-            schema,
-            table,
-            privileges,
-        } => {
-            let place = Place {
-                database: &database,
-                schema: schema.as_deref(),
-                table: table.as_deref(),
-            };
-            let before = granted(engine, &user, place)?;
-            Ok(store::put_grant(
-                engine,
-                &user,
-                place,
-                before.with(privileges),
-            )?)
+        UserChange::Grant { user, grant } => {
+            let before = granted(engine, &user, grant.place())?;
+            let after = before.with(grant.privileges);
+            Ok(store::put_grant(engine, &user, grant.place(), after)?)
         }
-        UserChange::Revoke {
-            user,
-            database,
-            schema,
-            table,
-            privileges,
-        } => {
-            let place = Place {
-                database: &database,
-                schema: schema.as_deref(),
-                table: table.as_deref(),
-            };
-            let before = granted(engine, &user, place)?;
-            Ok(store::put_grant(
-                engine,
-                &user,
-                place,
-                before.without(privileges),
-            )?)
+        UserChange::Revoke { user, grant } => {
+            let before = granted(engine, &user, grant.place())?;
+            let after = before.without(grant.privileges);
+            Ok(store::put_grant(engine, &user, grant.place(), after)?)
         }
     }
 }
@@ -168,8 +126,8 @@ fn check(principal: &Principal, change: &UserChange) -> Result<(), Error> {
     match change {
         UserChange::Create { is_admin: true, .. } if principal.is_founder() => Ok(()),
         UserChange::SetPassword { name, .. } if principal.name() == Some(name) => Ok(()),
-        UserChange::Grant { database, .. } | UserChange::Revoke { database, .. } => {
-            principal.check(Privilege::Administer, Place::database(database))
+        UserChange::Grant { grant, .. } | UserChange::Revoke { grant, .. } => {
+            principal.check(Privilege::Administer, Place::database(&grant.database))
         }
         _ => principal.check_admin(),
     }

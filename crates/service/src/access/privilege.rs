@@ -14,7 +14,7 @@ pub enum Privilege {
 }
 
 /// A set of privileges over what is in a database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Privileges(u8);
 
 impl Privileges {

@@ -39,15 +39,14 @@ pub struct Grant {
     pub privileges: Privileges,
 }
 
-impl PartialOrd for Privileges {
-    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Privileges {
-    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
-        self.bits().cmp(&other.bits())
+impl Grant {
+    /// What it is about.
+    pub fn place(&self) -> Place<'_> {
+        Place {
+            database: &self.database,
+            schema: self.schema.as_deref(),
+            table: self.table.as_deref(),
+        }
     }
 }
 

@@ -37,10 +37,12 @@ fn create(name: &str, is_admin: bool) -> UserChange {
 fn grant(user: &str, place: Place<'_>, privileges: Privileges) -> UserChange {
     UserChange::Grant {
         user: user.to_owned(),
-        database: place.database.to_owned(),
-        schema: place.schema.map(str::to_owned),
-        table: place.table.map(str::to_owned),
-        privileges,
+        grant: Grant {
+            database: place.database.to_owned(),
+            schema: place.schema.map(str::to_owned),
+            table: place.table.map(str::to_owned),
+            privileges,
+        },
     }
 }
 
@@ -194,10 +196,12 @@ async fn privileges_are_those_of_the_place_and_of_what_it_is_in() {
     .unwrap_err();
     let revoke = UserChange::Revoke {
         user: "anna".to_owned(),
-        database: "d".to_owned(),
-        schema: None,
-        table: None,
-        privileges: Privileges::ALL,
+        grant: Grant {
+            database: "d".to_owned(),
+            schema: None,
+            table: None,
+            privileges: Privileges::ALL,
+        },
     };
     change_users(&access.engine, &root, revoke).unwrap();
     assert!(!may(Privilege::Read, disk) && may(Privilege::Read, cpu));
