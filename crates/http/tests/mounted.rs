@@ -80,7 +80,7 @@ async fn take(
 fn service(options: ServiceOptions) -> Arc<Service> {
     let (disk, clock) = (Arc::new(MemoryDisk::default()), Arc::new(SystemClock));
     let engine = Engine::open(disk, clock, Path::new("/data"), Options::default()).unwrap();
-    Service::new(Arc::new(engine), Vec::new(), options).unwrap()
+    Service::new(Arc::new(engine), options, |_| Ok(Vec::new())).unwrap()
 }
 
 async fn text(response: Response) -> String {

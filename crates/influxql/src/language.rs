@@ -7,13 +7,12 @@ use std::sync::Arc;
 
 use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
-use nilometer_engine::Engine;
 use nilometer_influxql_syntax as syntax;
 use nilometer_influxql_syntax::ast::Statement;
 use nilometer_service::executor::block;
 use nilometer_service::{
-    Class, Error as ServiceError, Language, Outcome, Param, Params, Prepared, QueryOptions,
-    Running, Session, SetStream, Statements,
+    Class, Error as ServiceError, Language, LanguageContext, Outcome, Param, Params, Prepared,
+    Running, Session, SetStream,
 };
 
 use crate::privileges;
@@ -23,26 +22,14 @@ use crate::statements::{self, Answer, Context, Error};
 /// InfluxQL over an engine.
 #[derive(Debug)]
 pub struct InfluxQl {
-    shared: Arc<Shared>,
-}
-
-/// What all statements share.
-#[derive(Debug)]
-struct Shared {
-    engine: Arc<Engine>,
-    statements: Arc<Statements>,
-    options: QueryOptions,
+    shared: Arc<LanguageContext>,
 }
 
 impl InfluxQl {
-    /// Over an engine. Languages that were given the same list of statements show and end each other's.
-    pub fn among(statements: Arc<Statements>, engine: Arc<Engine>, options: QueryOptions) -> Self {
+    /// Over the engine of a service, beside its other languages.
+    pub fn new(context: &LanguageContext) -> Self {
         Self {
-            shared: Arc::new(Shared {
-                engine,
-                statements,
-                options,
-            }),
+            shared: Arc::new(context.clone()),
         }
     }
 
@@ -134,7 +121,7 @@ fn value_of(param: &Param) -> syntax::Value {
 /// A statement that was parsed. It is planned when it runs: names mean what they mean then.
 #[derive(Debug)]
 struct Taken {
-    shared: Arc<Shared>,
+    shared: Arc<LanguageContext>,
     session: Session,
     statement: Arc<Statement>,
 }
@@ -152,7 +139,7 @@ impl Prepared for Taken {
             let statements = &self.shared.statements;
             let running = statements.start(&session.database, &text, &session.cancelled);
             running.begin().await?;
-            let Shared {
+            let LanguageContext {
                 engine, options, ..
             } = &*self.shared;
             match &*self.statement {

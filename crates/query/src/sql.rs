@@ -13,7 +13,7 @@ use datafusion::prelude::SessionConfig;
 use futures::FutureExt;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine};
 use nilometer_service::define::Change;
-use nilometer_service::{Principal, Privilege, Running, Statements};
+use nilometer_service::{LanguageContext, Principal, Privilege, Running};
 use tokio_util::sync::CancellationToken;
 
 use crate::Params;
@@ -65,33 +65,26 @@ impl std::fmt::Debug for Sql {
 impl Sql {
     /// Prepares what all statements have in common, for a program that has no other language.
     pub fn new(engine: Arc<Engine>, options: SqlOptions) -> Result<Self, Error> {
-        let statements = Statements::new(&options, engine.budget());
-        Self::among(Arc::new(statements), engine, options)
+        Self::among(&LanguageContext::alone(engine, options))
     }
 
-    /// Prepares what all statements have in common. Those of other languages that were given the same list are shown and
-    /// ended here too, and share the memory for queries.
-    pub fn among(
-        statements: Arc<Statements>,
-        engine: Arc<Engine>,
-        options: SqlOptions,
-    ) -> Result<Self, Error> {
-        Self::with_series(statements, engine, options, true)
+    /// Prepares what all statements have in common, for a service that has other languages too.
+    pub fn among(context: &LanguageContext) -> Result<Self, Error> {
+        Self::with_series(context.clone(), true)
     }
 
     /// The same without series queries. For tests, which compare the answers.
     #[doc(hidden)]
     pub fn without_series(engine: Arc<Engine>, options: SqlOptions) -> Result<Self, Error> {
-        let statements = Statements::new(&options, engine.budget());
-        Self::with_series(Arc::new(statements), engine, options, false)
+        Self::with_series(LanguageContext::alone(engine, options), false)
     }
 
-    fn with_series(
-        statements: Arc<Statements>,
-        engine: Arc<Engine>,
-        options: SqlOptions,
-        has_series: bool,
-    ) -> Result<Self, Error> {
+    fn with_series(context: LanguageContext, has_series: bool) -> Result<Self, Error> {
+        let LanguageContext {
+            engine,
+            statements,
+            options,
+        } = context;
         follow_tasks();
         let runtime = RuntimeEnvBuilder::new()
             // A query over its memory ends with an error; it does not fill a disk that writes need.

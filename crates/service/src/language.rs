@@ -17,12 +17,38 @@ use arrow_array::{Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use futures::Stream;
 use futures::future::BoxFuture;
+use nilometer_engine::Engine;
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Principal;
 use crate::error::Error;
+use crate::limits::statements::Statements;
+use crate::options::QueryOptions;
 use params::Params;
 use sets::SetStream;
+
+/// What the languages of a service share. The service makes it and gives it to each of them.
+#[derive(Debug, Clone)]
+pub struct LanguageContext {
+    /// What statements read and change.
+    pub engine: Arc<Engine>,
+    /// Running statements of all languages: each shows and ends those of the others, and shares the memory with them.
+    pub statements: Arc<Statements>,
+    /// Limits of statements.
+    pub options: QueryOptions,
+}
+
+impl LanguageContext {
+    /// For a language that has no service and no other beside it.
+    pub fn alone(engine: Arc<Engine>, options: QueryOptions) -> Self {
+        let statements = Arc::new(Statements::new(&options, engine.budget()));
+        Self {
+            engine,
+            statements,
+            options,
+        }
+    }
+}
 
 /// For whom a statement runs.
 #[derive(Debug, Clone)]

@@ -39,7 +39,9 @@ pub use jobs::opening::open_store;
 pub use language::params::{Param, Params};
 pub use language::runtime::QueryRuntime;
 pub use language::sets::{Set, SetHead, SetStream, Sets};
-pub use language::{Charged, Language, Outcome, Prepared, RowStream, Rows, Session, SessionChange};
+pub use language::{
+    Charged, Language, LanguageContext, Outcome, Prepared, RowStream, Rows, Session, SessionChange,
+};
 pub use limits::admission::{QueryAdmission, Turn};
 pub use limits::body_memory::{BodyMemory, BodyPermit};
 pub use limits::statements::{

@@ -1,6 +1,6 @@
 //! What all surfaces share of an open store.
 //!
-//! Does: hold the engine, its maintenance, the languages by name, threads and turns of queries, turns and sessions of writes,
+//! Does: hold the engine, its maintenance, the languages by name with the statements that they run, threads and turns of queries, turns and sessions of writes,
 //! memory of bodies, users, counters. Does not: speak a protocol; a [`Surface`](crate::Surface) holds the service
 //! and no engine.
 
@@ -15,10 +15,11 @@ use crate::access::Access;
 use crate::counters::Counters;
 use crate::error::Error;
 use crate::jobs::maintenance::Maintenance;
-use crate::language::Language;
 use crate::language::runtime::QueryRuntime;
+use crate::language::{Language, LanguageContext};
 use crate::limits::admission::{QueryAdmission, Turn};
 use crate::limits::body_memory::BodyMemory;
+use crate::limits::statements::Statements;
 use crate::options::ServiceOptions;
 use crate::sabotage::Sabotage;
 use crate::write::sessions::Sessions;
@@ -28,6 +29,7 @@ use crate::write::sessions::Sessions;
 pub struct Service {
     engine: Arc<Engine>,
     access: Arc<Access>,
+    statements: Arc<Statements>,
     languages: Vec<Arc<dyn Language>>,
     query_runtime: QueryRuntime,
     query_admission: QueryAdmission,
@@ -41,18 +43,22 @@ pub struct Service {
 }
 
 impl Service {
-    /// Over an engine and the languages that it is asked in. Without maintenance until [`Self::maintain`].
+    /// Over an engine and the languages that it is asked in, which `languages` makes of what they are to share. Without
+    /// maintenance until [`Self::maintain`].
     pub fn new(
         engine: Arc<Engine>,
-        languages: Vec<Arc<dyn Language>>,
         options: ServiceOptions,
+        languages: impl FnOnce(&LanguageContext) -> Result<Vec<Arc<dyn Language>>, Error>,
     ) -> Result<Arc<Self>, Error> {
+        let context = LanguageContext::alone(Arc::clone(&engine), options.query.clone());
+        let languages = languages(&context)?;
         // On a small machine the default is more than there is, and the other half is for what becomes of a body.
         let budget = usize::try_from(engine.budget().total()).unwrap_or(usize::MAX);
         let bodies_bytes_max = options.bodies_bytes_max.min(budget / 2);
         let writes_max = options.writes_max.clamp(1, Semaphore::MAX_PERMITS);
         Ok(Arc::new(Self {
             access: Access::new(Arc::clone(&engine), options.token.clone(), options.auth),
+            statements: context.statements,
             languages,
             query_runtime: QueryRuntime::start(options.query.threads)?,
             query_admission: QueryAdmission::new(options.queries_max, options.queries_waiting_max),
@@ -96,6 +102,11 @@ impl Service {
     pub fn language(&self, name: &'static str) -> Result<&Arc<dyn Language>, Error> {
         let found = self.languages.iter().find(|it| it.name() == name);
         found.ok_or(Error::UnknownLanguage { name })
+    }
+
+    /// What runs now, in every language.
+    pub fn statements(&self) -> &Arc<Statements> {
+        &self.statements
     }
 
     /// Waits for a turn to run a query, or refuses if too many do already.
@@ -156,8 +167,8 @@ impl Service {
         }
     }
 
-    /// The engine, for a program that embeds the store and for tests; a surface has no use for it.
-    pub fn engine(&self) -> &Arc<Engine> {
+    /// The engine. Not for surfaces: one that is wrong about its protocol cannot harm the store.
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.engine
     }
 

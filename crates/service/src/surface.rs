@@ -129,7 +129,8 @@ mod tests {
     fn service() -> Arc<Service> {
         let (disk, clock) = (Arc::new(MemoryDisk::default()), Arc::new(SystemClock));
         let engine = Engine::open(disk, clock, Path::new("/data"), Options::default()).unwrap();
-        Service::new(Arc::new(engine), Vec::new(), ServiceOptions::default()).unwrap()
+        let options = ServiceOptions::default();
+        Service::new(Arc::new(engine), options, |_| Ok(Vec::new())).unwrap()
     }
 
     #[tokio::test]

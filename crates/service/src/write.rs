@@ -13,7 +13,7 @@ use futures::FutureExt;
 use nilometer_engine::ingest::{
     Missing, OnConflict, SeenKeys, Session, Target, TypedReport, WriteReport, likely_tags,
 };
-use nilometer_engine::{Duplicates, Engine, Error as EngineError};
+use nilometer_engine::{Duplicates, Error as EngineError};
 use nilometer_lineproto::Precision;
 
 use crate::access::{INTERNAL_DATABASE, Place, Principal, Privilege};
@@ -134,9 +134,7 @@ impl Service {
             duplicates: target.duplicates,
         };
         let conflicts = target.on_conflict;
-        let check = |engine: &Arc<Engine>| {
-            Session::check_rows_for_new(engine, table, batch, missing, conflicts)
-        };
+        let check = || Session::check_rows_for_new(self.engine(), table, batch, missing, conflicts);
         let when_missing = when_missing(target.creates, &check);
         let write = |session: &mut Session| {
             if target.creates || target.adds_columns {
@@ -176,7 +174,7 @@ impl Service {
 
     fn store_lines(&self, target: &LineTarget, body: &[u8]) -> Result<WriteReport, EngineError> {
         let precision = target.precision;
-        let check = |engine: &Arc<Engine>| Session::check_lines_for_new(engine, body, precision);
+        let check = || Session::check_lines_for_new(self.engine(), body, precision);
         let when_missing = when_missing(target.creates, &check);
         self.sessions()
             .write(&target.scope, when_missing, |session| {

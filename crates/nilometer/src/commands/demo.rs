@@ -70,13 +70,12 @@ impl LocalServer {
                     drop(stopped.await);
                 };
                 let options = ServiceOptions::default();
-                let languages = nilometer::languages(&served, &options.query)?;
                 let http = HttpSurface {
                     listener,
                     config: HttpConfig::default(),
                     routes: surfaces(NativeConfig::default()),
                 };
-                let service = Service::new(served, languages, options)?;
+                let service = Service::new(served, options, nilometer::languages)?;
                 service.serve(vec![Box::new(http)], stop).await?;
                 Ok(())
             })

@@ -214,8 +214,7 @@ pub(crate) fn run(args: &ServeArgs, settings: Vec<ShownSetting>) -> anyhow::Resu
         .build()
         .context("cannot start the network threads")?;
     let engine = Arc::new(engine);
-    let languages = nilometer::languages(&engine, &all.service.query)?;
-    let service = Service::new(engine, languages, all.service)?;
+    let service = Service::new(engine, all.service, nilometer::languages)?;
     let routes = surfaces(all.native);
     runtime.block_on(listen(args.http_bind, service, all.http, routes))
 }

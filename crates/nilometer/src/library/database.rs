@@ -73,6 +73,7 @@ pub fn open(dir: impl AsRef<Path>) -> Result<Database, Error> {
 #[derive(Debug)]
 pub struct Database {
     pub(crate) service: Arc<Service>,
+    engine: Arc<Engine>,
 }
 
 impl Database {
@@ -85,16 +86,15 @@ impl Database {
             });
         }
         let engine = Arc::new(open_store(dir, options.store)?);
-        let languages = languages(&engine, &options.sql)?;
         let shared = ServiceOptions {
             query: options.sql,
             ..ServiceOptions::default()
         };
-        let service = Service::new(engine, languages, shared)?;
+        let service = Service::new(Arc::clone(&engine), shared, languages)?;
         if options.maintain {
             service.maintain()?;
         }
-        Ok(Self { service })
+        Ok(Self { service, engine })
     }
 
     /// Makes a database in the store; `false` = it was there already. [`Database::write_line_protocol`] does it by
@@ -295,7 +295,7 @@ impl Database {
 
     /// The engine below, for what has no method here: deletes, changes of the schema, backups, metrics.
     pub fn engine(&self) -> &Arc<Engine> {
-        self.service.engine()
+        &self.engine
     }
 
     /// Stops maintenance and writes what is in memory to a segment, so that the next start has nothing to read.
@@ -313,7 +313,7 @@ impl Database {
         write: impl FnMut(&mut ingest::Session) -> Result<T, EngineError>,
     ) -> Result<T, Error> {
         let scope = Scope::of_database(database);
-        let when_missing = WhenMissing::Create(&|_| Ok(()));
+        let when_missing = WhenMissing::Create(&|| Ok(()));
         let sessions = self.service.sessions();
         Ok(sessions.write(&scope, when_missing, write)?)
     }

@@ -2,46 +2,25 @@
 
 use std::sync::Arc;
 
-use nilometer_engine::Engine;
 use nilometer_influxql::InfluxQl;
 #[cfg(feature = "sql")]
 use nilometer_query::Sql;
-use nilometer_service::{Error, Language, QueryOptions, SessionChange, Statements};
+use nilometer_service::{Error, Language, LanguageContext, SessionChange};
 
-/// All languages over an engine, for a [`Service`](nilometer_service::Service).
-pub fn languages(
-    engine: &Arc<Engine>,
-    options: &QueryOptions,
-) -> Result<Vec<Arc<dyn Language>>, Error> {
-    // One list, so that each shows and ends the statements of all.
-    let statements = Arc::new(Statements::new(options, engine.budget()));
-    let influxql = InfluxQl::among(Arc::clone(&statements), Arc::clone(engine), options.clone());
-    let mut languages: Vec<Arc<dyn Language>> = vec![Arc::new(influxql)];
-    languages.extend(sql(statements, engine, options)?);
-    Ok(languages)
-}
-
-#[cfg(feature = "sql")]
-fn sql(
-    statements: Arc<Statements>,
-    engine: &Arc<Engine>,
-    options: &QueryOptions,
-) -> Result<Option<Arc<dyn Language>>, Error> {
-    let sql = Sql::among(statements, Arc::clone(engine), options.clone())?;
-    Ok(Some(Arc::new(sql)))
-}
-
-#[cfg(not(feature = "sql"))]
-#[expect(
-    clippy::unnecessary_wraps,
-    reason = "as the one of a build with SQL, which may fail"
+/// All languages, for a [`Service`](nilometer_service::Service).
+#[cfg_attr(
+    not(feature = "sql"),
+    expect(
+        clippy::unnecessary_wraps,
+        reason = "as the one of a build with SQL, which may fail"
+    )
 )]
-fn sql(
-    _: Arc<Statements>,
-    _: &Arc<Engine>,
-    _: &QueryOptions,
-) -> Result<Option<Arc<dyn Language>>, Error> {
-    Ok(None)
+pub fn languages(context: &LanguageContext) -> Result<Vec<Arc<dyn Language>>, Error> {
+    Ok(vec![
+        Arc::new(InfluxQl::new(context)),
+        #[cfg(feature = "sql")]
+        Arc::new(Sql::among(context)?),
+    ])
 }
 
 /// What a statement of SQL sets of its session; `None` = nothing, it is to be run.

@@ -52,8 +52,7 @@ impl Server {
         let (disk, clock) = (Arc::new(MemoryDisk::default()), Arc::new(SystemClock));
         let engine = Engine::open(disk, clock, Path::new("/data"), Options::default()).unwrap();
         let engine = Arc::new(engine);
-        let languages = nilometer::languages(&engine, &options.query).unwrap();
-        let service = Service::new(Arc::clone(&engine), languages, options).unwrap();
+        let service = Service::new(Arc::clone(&engine), options, nilometer::languages).unwrap();
         let http = Http::new(Arc::clone(&service), HttpConfig::default());
         let surfaces: [Box<dyn Routes>; 1] = [Box::new(Influx)];
         Self {

@@ -15,7 +15,7 @@ use nilometer_http::{Hosts, Http, HttpConfig, HttpSurface, Origins, RouteInfo, R
 use nilometer_influx::Influx;
 use nilometer_native::{Native, NativeConfig};
 use nilometer_query::Sql;
-use nilometer_service::{Error, Language, QueryOptions, Service, ServiceOptions, Token};
+use nilometer_service::{Error, QueryOptions, Service, ServiceOptions, Token};
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tower::ServiceExt;
@@ -124,9 +124,10 @@ settings! {
 
 /// All that surfaces share over an engine, asked in SQL.
 pub(crate) fn service_over(engine: Arc<Engine>, options: ServiceOptions) -> Arc<Service> {
-    let sql = Sql::new(Arc::clone(&engine), options.query.clone()).unwrap();
-    let languages: Vec<Arc<dyn Language>> = vec![Arc::new(sql)];
-    Service::new(engine, languages, options).unwrap()
+    Service::new(engine, options, |context| {
+        Ok(vec![Arc::new(Sql::among(context)?)])
+    })
+    .unwrap()
 }
 
 /// What the program mounts.
@@ -177,7 +178,9 @@ impl Server {
     /// As a program that was built without SQL.
     pub(crate) fn without_sql() -> Self {
         let engine = engine_on(Arc::new(MemoryDisk::default()));
-        let service = Service::new(Arc::clone(&engine), Vec::new(), ServiceOptions::default());
+        let service = Service::new(Arc::clone(&engine), ServiceOptions::default(), |_| {
+            Ok(Vec::new())
+        });
         Self::mounted(engine, service.unwrap(), Settings::default())
     }
 

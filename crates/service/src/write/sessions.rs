@@ -33,7 +33,7 @@ impl Scope {
 }
 
 /// Refuses what a database is not to be made for.
-pub type Check<'a> = &'a dyn Fn(&Arc<Engine>) -> Result<(), Error>;
+pub type Check<'a> = &'a dyn Fn() -> Result<(), Error>;
 
 /// What becomes of a write to a database that is not there.
 #[derive(Clone, Copy)]
@@ -62,7 +62,7 @@ pub struct Sessions {
 
 impl Sessions {
     /// None yet.
-    pub fn new(engine: Arc<Engine>) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>) -> Self {
         Self {
             engine,
             idle: Mutex::default(),
@@ -115,7 +115,7 @@ impl Sessions {
         };
         match (new(), when_missing) {
             (Err(Error::UnknownDatabase { .. }), WhenMissing::Create(check)) => {
-                check(&self.engine)?;
+                check()?;
                 self.engine.create_database(&scope.database)?;
                 new()
             }
@@ -148,7 +148,7 @@ mod tests {
     use nilometer_lineproto::Precision;
     use std::path::Path;
 
-    const CREATE: WhenMissing<'_> = WhenMissing::Create(&|_| Ok(()));
+    const CREATE: WhenMissing<'_> = WhenMissing::Create(&|| Ok(()));
 
     fn sessions() -> Sessions {
         let (disk, clock) = (Arc::new(MemoryDisk::default()), Arc::new(SystemClock));
@@ -170,7 +170,7 @@ mod tests {
             matches!(refused, Error::UnknownDatabase { .. }),
             "{refused}"
         );
-        let check: Check<'_> = &|engine| engine.check_batch(usize::MAX, 1);
+        let check: Check<'_> = &|| sessions.engine.check_batch(usize::MAX, 1);
         let refused = write(&sessions, WhenMissing::Create(check)).unwrap_err();
         assert!(matches!(refused, Error::Limit { .. }), "{refused}");
         assert!(sessions.engine.snapshot().schemas("d").is_none());

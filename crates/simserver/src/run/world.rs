@@ -11,7 +11,7 @@ use nilometer_influx::Influx;
 use nilometer_native::{Native, NativeConfig};
 use nilometer_query::Sql;
 use nilometer_service::executor::{Installed, install};
-use nilometer_service::{Language, Sabotage, Service, ServiceOptions};
+use nilometer_service::{Sabotage, Service, ServiceOptions};
 
 use super::Ran;
 use crate::machine::{Machine, PlannedClock};
@@ -118,10 +118,9 @@ impl World {
         config: NativeConfig,
     ) -> Ran<Router> {
         let failed = |error: &dyn std::fmt::Display| format!("the server does not start: {error}");
-        let sql = Sql::new(Arc::clone(engine), shared.query.clone());
-        let languages: Vec<Arc<dyn Language>> =
-            vec![Arc::new(sql.map_err(|error| failed(&error))?)];
-        let service = Service::new(Arc::clone(engine), languages, shared);
+        let service = Service::new(Arc::clone(engine), shared, |context| {
+            Ok(vec![Arc::new(Sql::among(context)?)])
+        });
         let service = service.map_err(|error| failed(&error))?;
         let http = Http::new(service, self.http.clone());
         let surfaces: [Box<dyn Routes>; 2] = [Box::new(Native { config }), Box::new(Influx)];
