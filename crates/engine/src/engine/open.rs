@@ -3,41 +3,41 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::{
-    Counters, Engine, Jobs, OnDamage, Options, Quarantined, Sequencer, SharedCatalogue, Version,
-    Versions,
-};
-use crate::budget::MemoryBudget;
-use crate::catalogue::{Catalogue, Entries};
-use crate::clock::Clock;
+use crate::catalogue::Catalogue;
+use crate::clock::{Clock, SystemClock};
 use crate::compaction::order;
 use crate::definitions_file::read_definitions;
-use crate::disk::Disk;
+use crate::disk::{Disk, RealDisk};
+use crate::engine::Engine;
 use crate::engine::change::relations::read_relations;
+use crate::engine::copies::Backups;
 use crate::engine::copies::backup::{
     check_log_end, check_marker, clear_staged, keep_one_log, remove_marker,
 };
-use crate::engine::maintain::flush::Maintained;
+use crate::engine::copies::restore::{RestoreReport, restore};
+use crate::engine::maintain::Jobs;
+use crate::engine::repair::Repair;
+use crate::engine::repair::damaged::Quarantined;
 use crate::engine::repair::quarantine::{Quarantine, put_log_aside};
-use crate::engine::repair::scrub;
-use crate::engine::watch::memory::{Replay, Replayed, Round, fit};
-use crate::engine::watch::space::Space;
+use crate::engine::repair::salvage_segment::{Repaired, aside_before};
+use crate::engine::repair::verify::{Verified, verify};
+use crate::engine::sequencer::{Recovered, Sequencer};
+use crate::engine::site::Site;
+use crate::engine::watch::memory::{Replay, Replayed, Round};
 use crate::error::Error;
 use crate::head::Head;
 use crate::idempotency::KeySet;
 use crate::index::{BlockCache, Index};
-use crate::ingest::SeriesMemo;
 use crate::layout::{
     LOCK_FILE, is_file_name, lock_dir, log_options, segment_dir, segment_name, side_name,
 };
 use crate::log::{self, Log};
 use crate::manifest::{FileKind, Manifest};
-use crate::ranked::{Mutex, Rank, RwLock};
-use crate::relation::Pins;
+use crate::options::{OnDamage, Options};
 use crate::replay_workers::{Ahead, ReplayWorkers};
-use crate::retention::Retention;
 use crate::sabotage;
 use crate::segment::{Segment, SegmentCache};
+use crate::state::Version;
 
 const KNOWN_FILES: [&str; 3] = [LOCK_FILE, "manifest", "manifest.tmp"];
 
@@ -55,21 +55,16 @@ impl Engine {
 
     /// The same with the help of threads that the caller lends: a log is replayed in the time that its decoding takes,
     /// divided by them. They are given back before this returns.
-    #[expect(
-        clippy::too_many_lines,
-        reason = "one step after another, and then every field of the store once"
-    )]
+    #[expect(clippy::too_many_lines, reason = "one step after another")]
     pub fn open_with(
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,
         dir: &Path,
-        mut options: Options,
+        options: Options,
         lent: &ReplayWorkers,
     ) -> Result<Self, Error> {
         let mut ahead = Ahead::new(lent);
         let disk = sabotage::between(disk, options.sabotage);
-        let budget = MemoryBudget::new(options.memory_bytes_max);
-        fit(&mut options, &budget);
         let log_dir = Log::dir_of(dir);
         let segment_dir = segment_dir(dir);
         disk.create_dir_all(dir).map_err(Error::io("create", dir))?;
@@ -81,27 +76,33 @@ impl Engine {
                 .map_err(Error::io("create", folder))?;
         }
         disk.sync_dir(dir).map_err(Error::io("sync", dir))?;
+        let (uuid, all) = (manifest.uuid(), Arc::clone(&disk));
+        let site = Arc::new(Site::new(all, clock, dir, uuid, options, lock));
+        let (options, clock, disk_ref) = (site.options(), site.clock(), disk.as_ref());
         let mut catalogue = Catalogue::new(options.sabotage);
-        let index_cache = Arc::new(BlockCache::new(options.index_cache_bytes_max, &budget));
-        let names = (disk.as_ref(), segment_dir.as_path());
-        let cache = SegmentCache::new(Arc::clone(&disk), budget.clone(), &options);
-        let segment_cache = Arc::new(cache);
-        let mut quarantine = Quarantine::new(disk.as_ref(), dir, options.on_damage);
+        let names = (disk_ref, segment_dir.as_path());
+        let mut quarantine = Quarantine::new(disk_ref, dir, options.on_damage);
         let kept = &mut (&mut catalogue, &mut quarantine);
-        read_names(names, &manifest, &index_cache, kept).map_err(|error| manifest.blame(error))?;
-        let segments = open_segments(&segment_cache, &segment_dir, &manifest, &mut quarantine)
+        read_names(names, &manifest, site.index_cache(), kept)
             .map_err(|error| manifest.blame(error))?;
+        let segments = open_segments(
+            site.segment_cache(),
+            &segment_dir,
+            &manifest,
+            &mut quarantine,
+        )
+        .map_err(|error| manifest.blame(error))?;
 
         let unordered = order::unordered(&segments, |_| true);
-        let mut keys = KeySet::new(&options, clock.as_ref());
+        let mut keys = KeySet::new(options, clock);
         let mut relations = read_keys(&segment_dir, &manifest, &mut keys, &mut quarantine)
-            .and_then(|()| read_relations(disk.as_ref(), &segment_dir, &manifest))
+            .and_then(|()| read_relations(disk_ref, &segment_dir, &manifest))
             .map_err(|error| manifest.blame(error))?
             .sabotaged(options.sabotage);
-        prepare_log(disk.as_ref(), clock.as_ref(), dir, &options, &manifest)?;
+        prepare_log(disk_ref, clock, dir, options, &manifest)?;
         let head = Head::default();
         let mut unfiled = Vec::new();
-        let mut round = Round::new(&budget);
+        let mut round = Round::new(site.budget());
         let mut replay = Replay {
             round: &mut round,
             to: Replayed {
@@ -118,7 +119,7 @@ impl Engine {
             log_dir,
             manifest.uuid(),
             manifest.contents.flushed_lsn,
-            log_options(&options),
+            log_options(options),
             &mut replay,
         )
         .map_err(|error| manifest.blame(error))?;
@@ -126,73 +127,105 @@ impl Engine {
         // Only now that everything listed was found in order, or found damaged, may anything be thrown away.
         quarantine.put_aside(&mut manifest, &catalogue, clock.now_ns())?;
         let live = log.live_numbers();
-        let quarantined = clear_away(disk.as_ref(), dir, &mut manifest, quarantine, &live)?;
-        let counters = Counters::default();
-        counters
-            .log_bytes
-            .store(round.log_bytes, std::sync::atomic::Ordering::Relaxed);
-        let space = Space::new(disk.as_ref(), dir, &options);
+        let quarantined = clear_away(disk_ref, dir, &mut manifest, quarantine, &live)?;
         let applied = round.applied.max(manifest.contents.flushed_lsn);
-        let clock_ns = manifest.contents.clock_ns;
-        let (scrub, scrubbed) = scrub::begin(disk.as_ref(), dir, manifest.uuid());
-        let mut engine = Self {
-            uuid: manifest.uuid(),
-            dir: dir.to_owned(),
-            memo: RwLock::new(Rank::Memo, SeriesMemo::new(options.memo_bytes_max)),
-            options,
-            log,
-            segment_cache,
-            index_cache,
-            names: SharedCatalogue::new(catalogue),
-            sequencer: Mutex::new(
-                Rank::Sequencer,
-                Sequencer {
-                    next_lsn: applied + 1,
-                    unlogged: Entries::default(),
-                    unfiled,
-                },
-            ),
-            versions: Versions::new(Version::new(0, segments, &manifest.contents), head),
-            flushing: Mutex::new(Rank::Flushing, ()),
-            jobs: Mutex::new(
-                Rank::Jobs,
-                Jobs {
-                    next_file_id: manifest.contents.next_file_id,
-                    ..Jobs::default()
-                },
-            ),
-            manifest: Mutex::new(Rank::Manifest, manifest),
-            keys: Mutex::new(Rank::Keys, keys),
-            retention: Mutex::new(
-                Rank::Retention,
-                Retention::new(clock_ns, clock.monotonic_ms()),
-            ),
-            relations: RwLock::new(Rank::Relations, relations),
-            pins: Pins::default(),
-            replaced: Mutex::new(Rank::Replaced, Vec::new()),
-            counters,
-            space,
-            budget,
-            quarantined,
-            unordered,
-            mended: Mutex::new(Rank::Mended, Vec::new()),
-            indexing: Mutex::new(Rank::Indexing, ()),
-            backups: Mutex::new(Rank::Backup, ()),
-            scrub,
-            scrubbed,
-            disk,
-            clock,
-            _lock: lock,
+        let recovered = Recovered {
+            catalogue,
+            keys,
+            relations,
+            version: Version::new(0, segments, &manifest.contents),
+            head,
+            unfiled,
+            applied,
+            log_bytes: round.log_bytes,
         };
-        engine.replay_rest(applied, replayed.last_lsn, &mut ahead)?;
+        let sequencer = Arc::new(Sequencer::new(Arc::clone(&site), log, recovered));
+        let jobs = Arc::new(Jobs::new(
+            Arc::clone(&site),
+            Arc::clone(&sequencer),
+            manifest,
+            unordered,
+        ));
+        let shared = || (Arc::clone(&site), Arc::clone(&sequencer), Arc::clone(&jobs));
+        let mut repair = Repair::new(shared(), quarantined);
+        jobs.replay_rest(applied, replayed.last_lsn, &mut ahead)?;
         drop(ahead);
-        engine.report_index();
-        engine.renew_index_files()?;
-        // What was read in place of what is damaged will do if there is no room to mend it now.
-        while let Ok(Maintained::Indexed { .. }) = engine.mend_index() {}
-        let mended = std::mem::take(&mut *engine.mended.lock());
-        engine.quarantined.extend(mended);
-        Ok(engine)
+        sequencer.report_index();
+        repair.mend_opened()?;
+        Ok(Self {
+            backups: Backups::new(shared()),
+            repair,
+            jobs,
+            sequencer,
+            site,
+        })
+    }
+
+    /// Opens the store in `dir` on the machine's disk, or starts one if the folder is empty or absent.
+    pub fn open_dir(dir: &Path, options: Options) -> Result<Self, Error> {
+        Self::open(Arc::new(RealDisk), Arc::new(SystemClock), dir, options)
+    }
+
+    /// Reads every checksum of the store in `dir` on the machine's disk, which nobody may have open. An `Err` means that it
+    /// could not be looked at, for one because its manifest is damaged.
+    pub fn verify_dir(dir: &Path) -> Result<Verified, Error> {
+        Self::verify(&(Arc::new(RealDisk) as Arc<dyn Disk>), dir)
+    }
+
+    /// Reads every checksum of the store in `dir`.
+    pub fn verify(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Verified, Error> {
+        verify(disk, dir)
+    }
+
+    /// Restores a backup on the machine's disk into `dest`, an empty or absent folder.
+    pub fn restore_dir(backup: &Path, dest: &Path) -> Result<RestoreReport, Error> {
+        Self::restore(&(Arc::new(RealDisk) as Arc<dyn Disk>), backup, dest)
+    }
+
+    /// Restores a backup into `dest`, an empty or absent folder. Until this returns `Ok` there is no store in `dest`;
+    /// after an error the folder can be thrown away.
+    pub fn restore(
+        disk: &Arc<dyn Disk>,
+        backup: &Path,
+        dest: &Path,
+    ) -> Result<RestoreReport, Error> {
+        restore(disk, backup, dest)
+    }
+
+    /// Repairs the store in `dir` on the machine's disk, which nobody may have open. A store in order is not touched.
+    pub fn repair_dir(dir: &Path) -> Result<Repaired, Error> {
+        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
+        Self::repair(&disk, Arc::new(SystemClock), dir, Options::default())
+    }
+
+    /// Repairs the store in `dir`. After an error the store is as it was, or is repaired in part, and can be repaired again.
+    pub fn repair(
+        disk: &Arc<dyn Disk>,
+        clock: Arc<dyn Clock>,
+        dir: &Path,
+        options: Options,
+    ) -> Result<Repaired, Error> {
+        let Verified { damage: found, .. } = verify(disk, dir)?;
+        if found.is_empty() {
+            return Ok(Repaired::default());
+        }
+        let options = Options {
+            on_damage: OnDamage::Quarantine,
+            on_log_damage: OnDamage::Quarantine,
+            ..options
+        };
+        let began_ns = clock.now_ns();
+        let known = aside_before(disk.as_ref(), dir);
+        let engine = Self::open(Arc::clone(disk), clock, dir, options)?;
+        let put_aside = engine.repair.repair_all(began_ns, &known)?;
+        engine.close()?;
+        drop(engine);
+        let Verified { damage: left, .. } = verify(disk, dir)?;
+        Ok(Repaired {
+            found,
+            put_aside,
+            left,
+        })
     }
 }
 

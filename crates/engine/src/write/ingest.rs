@@ -157,7 +157,7 @@ impl Session {
         database: &str,
         named: Option<&str>,
     ) -> Result<Self, Error> {
-        let epoch = engine.catalogue_epoch();
+        let epoch = engine.sequencer().catalogue_epoch();
         let schema = schema_of(&engine, database, named)?;
         Ok(Self {
             database: database.to_owned(),
@@ -180,7 +180,7 @@ impl Session {
     }
 
     fn of_schema(engine: Arc<Engine>, schema: SchemaId) -> Self {
-        let epoch = engine.catalogue_epoch();
+        let epoch = engine.sequencer().catalogue_epoch();
         Self {
             engine,
             database: String::new(),
@@ -220,7 +220,7 @@ impl Session {
         body: &[u8],
         precision: Precision,
     ) -> Result<WriteReport, Error> {
-        let key = self.engine.batch_key(key);
+        let key = self.engine.sequencer().batch_key(key);
         self.write_body(body, precision, Some(key), &[])
     }
 
@@ -234,7 +234,7 @@ impl Session {
         key: Option<[u8; 16]>,
     ) -> Result<WriteReport, Error> {
         let relations = self.engine.encode_relations(changes)?;
-        let key = key.map(|key| self.engine.batch_key(key));
+        let key = key.map(|key| self.engine.sequencer().batch_key(key));
         self.write_body(body, precision, key, &relations)
     }
 
@@ -261,7 +261,7 @@ impl Session {
     /// session is kept, as others are.
     fn end_body(&mut self) {
         if self.new_names > 0 {
-            self.engine.report_index();
+            self.engine.sequencer().report_index();
         }
         if self.tables.len() > TABLES_KEPT_MAX {
             self.tables = Vec::new();
@@ -272,7 +272,7 @@ impl Session {
 
     /// Forgets what a change of the catalogue may have made wrong.
     fn follow_changes(&mut self) -> Result<(), Error> {
-        let epoch = self.engine.catalogue_epoch();
+        let epoch = self.engine.sequencer().catalogue_epoch();
         if epoch != self.epoch {
             self.schema = schema_of(&self.engine, &self.database, self.named.as_deref())?;
             self.tables.clear();
@@ -301,7 +301,7 @@ impl Session {
             ..Batch::default()
         };
         if batch.is_empty() && key.is_none() {
-            let current = self.engine.catalogue_epoch() == self.epoch;
+            let current = self.engine.sequencer().catalogue_epoch() == self.epoch;
             return Ok(current.then_some(report));
         }
         let written = self.engine.write(batch, self.epoch)?;
@@ -321,7 +321,7 @@ impl Session {
         report: &mut WriteReport,
     ) -> Result<Option<Vec<TableRows>>, Error> {
         let engine = Arc::clone(&self.engine);
-        let now = precision.truncate(engine.clock().now_ns());
+        let now = precision.truncate(engine.site().clock().now_ns());
         self.planned.begin();
         let mut read = self.read_all(body, precision, now, report);
         if self.planned.end() {
@@ -338,7 +338,7 @@ impl Session {
             if !self.pending.resolve(&engine, self.epoch)? {
                 return Ok(None);
             }
-            let mut memo = engine.memo().write();
+            let mut memo = engine.sequencer().memo().write();
             memo.follow(self.epoch);
             self.pending.teach(self.epoch, &mut memo);
         }
@@ -367,7 +367,7 @@ impl Session {
         self.refused = None;
         let mut at_end = false;
         while !at_end {
-            let memo = engine.memo().read();
+            let memo = engine.sequencer().memo().read();
             for _ in 0..LINES_OF_ONE_LOCK {
                 match reader.next() {
                     Some(Ok(point)) => self.add(&point, now, &memo, &mut builders, report),
@@ -393,9 +393,9 @@ impl Session {
         let builders = || builders.iter().flatten();
         let rows: usize = builders().map(Builder::rows).sum();
         let bytes: u64 = builders().map(Builder::padded_bytes).sum();
-        self.engine.check_batch_rows(rows as u64)?;
-        self.engine.check_batch_columns(self.columns.used)?;
-        self.engine.check_batch_bytes(bytes)
+        self.engine.site().check_batch_rows(rows as u64)?;
+        self.engine.site().check_batch_columns(self.columns.used)?;
+        self.engine.site().check_batch_bytes(bytes)
     }
 
     fn add(
@@ -473,7 +473,7 @@ impl Session {
 
     #[cold]
     fn new_slot(&mut self, table: TableId) -> usize {
-        let known = self.engine.catalogue().table(table).cloned();
+        let known = self.engine.sequencer().catalogue().table(table).cloned();
         self.tables.push(TableSlot {
             id: table,
             name: known.map_or_else(String::new, |known| known.name.clone()),
@@ -574,14 +574,22 @@ impl Session {
                 return Ok(None);
             }
             let known = met.or_else(|| catalogue.table_id(schema, &key.measurement));
-            is_relation = known.is_none() && self.engine.is_relation(schema, &key.measurement);
+            is_relation = known.is_none()
+                && self
+                    .engine
+                    .sequencer()
+                    .is_relation(schema, &key.measurement);
             if is_relation {
                 return Ok(None);
             }
             if known.is_none() && !is_new {
                 is_new = true;
                 let bytes = (NEW_TABLE_BYTES + table_bytes(&key.measurement)) as u64;
-                refused = self.engine.check_names(self.new_names + bytes).err();
+                refused = self
+                    .engine
+                    .sequencer()
+                    .check_names(self.new_names + bytes)
+                    .err();
                 self.new_names += bytes;
             }
             if refused.is_some() {
@@ -607,7 +615,7 @@ impl Session {
 
 /// The schema that lines go to.
 fn schema_of(engine: &Engine, database: &str, named: Option<&str>) -> Result<SchemaId, Error> {
-    let catalogue = engine.catalogue();
+    let catalogue = engine.sequencer().catalogue();
     let Some(id) = catalogue.database(database) else {
         return Err(Error::UnknownDatabase {
             name: database.to_owned(),

@@ -12,7 +12,8 @@ use nilometer_codec::PhysicalType;
 
 use crate::catalogue::Catalogue;
 use crate::definition::Definition;
-use crate::engine::{Engine, Sequencer, check_name, lock};
+use crate::engine::sequencer::Order;
+use crate::engine::{Engine, check_name};
 use crate::error::Error;
 use crate::moment::Moment;
 use crate::scan::{first_loss, has_unmerged};
@@ -142,7 +143,7 @@ impl Engine {
             if catalogue.table_id(schema, table).is_some() {
                 return Ok(Vec::new());
             }
-            if self.is_relation(schema, table) {
+            if self.sequencer.is_relation(schema, table) {
                 return Err(exists("relation", table, in_schema(database, schema_name)));
             }
             let mut planned = vec![catalogue.plan_table(schema, table)];
@@ -169,7 +170,7 @@ impl Engine {
     ) -> Result<(), Error> {
         check_name("table", table)?;
         let tags = columns.iter().filter(|it| it.kind == ColumnKind::Tag);
-        self.check_table_tags(tags.count() as u64)?;
+        self.site.check_table_tags(tags.count() as u64)?;
         for (at, column) in columns.iter().enumerate() {
             check_column_name(column.name)?;
             let before = columns.get(..at).unwrap_or_default();
@@ -193,14 +194,15 @@ impl Engine {
     ) -> Result<(), Error> {
         check_settings(&settings)?;
         loop {
-            let found = find_table(&self.catalogue(), database, schema, table)?;
+            let found = find_table(&self.sequencer.catalogue(), database, schema, table)?;
             let merges = found.settings.duplicates != Duplicates::Keep
                 && found.settings.duplicates != settings.duplicates;
             if merges {
-                self.flush()?;
+                self.jobs.flush()?;
             }
-            let mut sequencer = lock(&self.sequencer);
+            let mut sequencer = self.sequencer.lock();
             if self
+                .sequencer
                 .catalogue()
                 .table(found.id)
                 .is_none_or(|now| now.settings.duplicates != found.settings.duplicates)
@@ -208,7 +210,7 @@ impl Engine {
                 continue;
             }
             if merges {
-                let (now, ()) = self.moment(|| (sequencer.next_lsn - 1, ()));
+                let (now, ()) = self.sequencer.moment(|| (sequencer.next_lsn - 1, ()));
                 if has_unmerged(&now, &found)? {
                     return Err(Error::Unmerged {
                         table: found.name.clone(),
@@ -234,7 +236,7 @@ impl Engine {
             if catalogue.table_id(found.schema, to).is_some() {
                 return Err(exists("table", to, in_schema(database, schema)));
             }
-            if self.is_relation(found.schema, to) {
+            if self.sequencer.is_relation(found.schema, to) {
                 return Err(exists("relation", to, in_schema(database, schema)));
             }
             Ok(Definition::RenameTable {
@@ -265,7 +267,7 @@ impl Engine {
             let found = find_table(catalogue, database, schema, table)?;
             match found.column_like(column.kind, column.name) {
                 None if column.kind == ColumnKind::Tag => {
-                    self.check_table_tags(found.tags.len() as u64 + 1)?;
+                    self.site.check_table_tags(found.tags.len() as u64 + 1)?;
                     let (kind, name) = (column.kind, column.name);
                     Ok(vec![catalogue.plan_column(found.id, kind, name)])
                 }
@@ -333,22 +335,29 @@ impl Engine {
         to: PhysicalType,
     ) -> Result<(), Error> {
         loop {
-            let found = find_table(&self.catalogue(), database, schema, table)?;
+            let found = find_table(&self.sequencer.catalogue(), database, schema, table)?;
             let column = find_column(&found, field)?;
             if column.kind == ColumnKind::Field(to) {
                 return self.alter(|_| Ok(Vec::new())).map(drop);
             }
             // First what is there now, while writers go on; then, while they wait, what they wrote meanwhile.
-            let (before, ()) = self.moment(|| (self.log.durable(), ()));
+            let (before, ()) = self
+                .sequencer
+                .moment(|| (self.sequencer.log().durable(), ()));
             check_converts(&found, column, to, &before)?;
-            let mut sequencer = lock(&self.sequencer);
-            if self.catalogue().table(found.id).is_none_or(|now| {
-                let column_now = now.column(column.id);
-                column_now.is_none_or(|now| now.kind != column.kind)
-            }) {
+            let mut sequencer = self.sequencer.lock();
+            if self
+                .sequencer
+                .catalogue()
+                .table(found.id)
+                .is_none_or(|now| {
+                    let column_now = now.column(column.id);
+                    column_now.is_none_or(|now| now.kind != column.kind)
+                })
+            {
                 continue;
             }
-            let (mut newer, ()) = self.moment(|| (sequencer.next_lsn - 1, ()));
+            let (mut newer, ()) = self.sequencer.moment(|| (sequencer.next_lsn - 1, ()));
             newer.state.version = Arc::new(newer.state.version.since(before.visible));
             check_converts(&found, column, to, &newer)?;
             let change = Definition::ChangeType {
@@ -374,8 +383,8 @@ impl Engine {
         &self,
         plan: impl FnOnce(&Catalogue) -> Result<Vec<Definition>, Error>,
     ) -> Result<bool, Error> {
-        let mut sequencer = lock(&self.sequencer);
-        let planned = plan(&self.catalogue());
+        let mut sequencer = self.sequencer.lock();
+        let planned = plan(&self.sequencer.catalogue());
         let planned = match planned {
             Ok(planned) => planned,
             Err(refused) => {
@@ -383,7 +392,7 @@ impl Engine {
                 drop(sequencer);
                 // A relation may be in the way that is not durable yet: what a change is refused for must not be lost
                 // after the refusal was heard.
-                self.log.sync(lsn)?;
+                self.sequencer.log().sync(lsn)?;
                 return Err(refused);
             }
         };
@@ -393,31 +402,32 @@ impl Engine {
         }
         // What is there already may be in nobody's log yet, or another thread may not have synced it.
         if !sequencer.unlogged.bytes.is_empty() {
-            self.log_definitions(&mut sequencer)?;
+            self.sequencer.log_definitions(&mut sequencer)?;
         }
         let lsn = sequencer.next_lsn - 1;
         drop(sequencer);
-        self.log.sync(lsn)?;
+        self.sequencer.log().sync(lsn)?;
         Ok(false)
     }
 
     /// Makes definitions durable, as one record, and then lets them hold.
-    fn commit(&self, sequencer: &mut Sequencer, planned: &[Definition]) -> Result<(), Error> {
-        self.check_poisoned()?;
+    fn commit(&self, sequencer: &mut Order, planned: &[Definition]) -> Result<(), Error> {
+        self.sequencer.check_poisoned()?;
         for definition in planned {
             definition.encode(&mut sequencer.unlogged.bytes);
             definition.encode(&mut sequencer.unfiled);
         }
-        self.log_definitions(sequencer)?;
-        self.log.sync(sequencer.next_lsn - 1)?;
-        let mut catalogue = self.catalogue_mut();
+        self.sequencer.log_definitions(sequencer)?;
+        self.sequencer.log().sync(sequencer.next_lsn - 1)?;
+        let mut catalogue = self.sequencer.catalogue_mut();
         for definition in planned {
             catalogue
                 .apply(definition)
                 .expect("a definition planned from the catalogue fits it");
         }
         let is_there = |schema| catalogue.schema_name(schema).is_some();
-        self.relations_mut()
+        self.sequencer
+            .relations_mut()
             .drop_without_schema(sequencer.next_lsn - 1, is_there);
         Ok(())
     }

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use crate::batch::Batch;
-use crate::engine::{Engine, lock};
+use crate::engine::sequencer::Sequencer;
 use crate::error::Error;
 use crate::predicate::TagPredicate;
 use crate::record;
@@ -23,15 +23,15 @@ pub struct DeleteRequest {
     pub tags: Vec<TagPredicate>,
 }
 
-impl Engine {
+impl Sequencer {
     /// Deletes every row of the request that was acknowledged before, and none that is written later. Durable and visible
     /// on return, at the LSN returned; `None` = no series matches, so nothing was written.
-    pub fn delete(&self, request: &DeleteRequest) -> Result<Option<Lsn>, Error> {
+    pub(in crate::engine) fn delete(&self, request: &DeleteRequest) -> Result<Option<Lsn>, Error> {
         if request.time.is_empty() {
             return Ok(None);
         }
         let lsn = {
-            let mut sequencer = lock(&self.sequencer);
+            let mut sequencer = self.lock();
             self.check_poisoned()?;
             if self.catalogue().table(request.table.id).is_none() {
                 return Err(Error::TableDropped {
@@ -61,10 +61,11 @@ impl Engine {
                 }],
                 ..Batch::default()
             };
-            let payload = record::encode_batch(&batch).map_err(|what| what.at(&self.dir, 0))?;
+            let payload =
+                record::encode_batch(&batch).map_err(|what| what.at(self.site().dir(), 0))?;
             self.sequence(&mut sequencer, batch, payload)
         };
-        self.log.sync(lsn)?;
+        self.log().sync(lsn)?;
         Ok(Some(lsn))
     }
 }

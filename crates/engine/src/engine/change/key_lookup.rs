@@ -9,13 +9,14 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::engine::{Engine, State, lock};
+use crate::engine::sequencer::Sequencer;
 use crate::error::Error;
 use crate::head::{Head, Run};
 use crate::scan::source::GroupReader;
 use crate::schema::{Lsn, TableId};
 use crate::segment::{GroupDirectory, Segment};
 use crate::snapshot::Snapshot;
+use crate::state::State;
 use crate::tombstone::{Deleted, Tombstone};
 
 /// Series and time of a row.
@@ -87,13 +88,13 @@ pub(crate) struct Keys<'a> {
     pub(crate) keys: &'a [Key],
 }
 
-impl Engine {
+impl Sequencer {
     /// Looks keys up among all rows that have an LSN by now. A row that a snapshot does not see is new.
     pub(crate) fn look_up(&self, keys: Keys<'_>, since: Since<'_>) -> Result<KeyLookup, Error> {
         let (state, lsn) = {
             // Rows enter the head under the sequencer, so here the state has every row up to the last LSN.
-            let sequencer = lock(&self.sequencer);
-            let state = self.versions.now();
+            let sequencer = self.lock();
+            let state = self.versions().now();
             (state, sequencer.next_lsn - 1)
         };
         let mut search = Search::new(since.lsn(), keys);

@@ -10,16 +10,17 @@ use nilometer_codec::PhysicalType;
 use crate::batch::Batch;
 use crate::disk::Disk;
 use crate::engine::change::ddl::{exists, find_schema, in_schema};
-use crate::engine::{Engine, State, check_name, lock};
+use crate::engine::sequencer::Sequencer;
+use crate::engine::{Engine, check_name};
 use crate::error::Error;
 use crate::layout::side_name;
 use crate::manifest::{FileKind, Manifest};
-use crate::ranked::{Read, Write};
 use crate::relation::{
     self, Change, ROWS_MAX, RelationColumn, RelationId, RelationSchema, Relations, Rows, Value,
 };
 use crate::schema::{Lsn, SchemaId};
 use crate::snapshot::Snapshot;
+use crate::state::State;
 
 /// Longest text or bytes of one value.
 const VALUE_BYTES_MAX: usize = 1 << 20;
@@ -62,17 +63,17 @@ impl Engine {
         for column in &new.columns {
             check_name("column", &column.name)?;
         }
-        let (_, owner) = find_schema(&self.catalogue(), database, schema)?;
+        let (_, owner) = find_schema(&self.sequencer.catalogue(), database, schema)?;
         let made = new.schema(owner, name)?;
         // Bound first: the guard must be gone before the log is waited for.
-        let known = self.relations().named(made.schema, name).cloned();
+        let known = self.sequencer.relations().named(made.schema, name).cloned();
         if let Some(known) = known {
             let same = RelationSchema {
                 id: known.id,
                 ..made
             };
             // Neither answer may be for something that a power cut takes back.
-            self.log.sync(known.id.0)?;
+            self.sequencer.log().sync(known.id.0)?;
             if *known != same {
                 return Err(exists("relation", name, in_schema(database, schema)));
             }
@@ -84,11 +85,16 @@ impl Engine {
 
     /// Drops a relation with its rows. Returns whether it was there; durable on return.
     pub fn drop_relation(&self, database: &str, schema: &str, name: &str) -> Result<bool, Error> {
-        let (_, owner) = find_schema(&self.catalogue(), database, schema)?;
-        let Some(id) = self.relations().named(owner, name).map(|it| it.id) else {
+        let (_, owner) = find_schema(&self.sequencer.catalogue(), database, schema)?;
+        let Some(id) = self
+            .sequencer
+            .relations()
+            .named(owner, name)
+            .map(|it| it.id)
+        else {
             // Somebody may have dropped it a moment ago, and a power cut could bring it back.
-            let lsn = lock(&self.sequencer).next_lsn - 1;
-            self.log.sync(lsn)?;
+            let lsn = self.sequencer.lock().next_lsn - 1;
+            self.sequencer.log().sync(lsn)?;
             return Ok(false);
         };
         self.change_relations(vec![Change::Drop(id)])?;
@@ -114,15 +120,19 @@ impl Engine {
         loop {
             let mut overtaken = None;
             let still_holds = |_: &State| {
-                overtaken = self.relations().overtaken(&batch.relations, snapshot.lsn());
+                overtaken = self
+                    .sequencer
+                    .relations()
+                    .overtaken(&batch.relations, snapshot.lsn());
                 overtaken.is_none()
             };
-            let written = self.write_if(batch.clone(), self.catalogue_epoch(), still_holds)?;
+            let written =
+                self.write_if(batch.clone(), self.sequencer.catalogue_epoch(), still_holds)?;
             match (written, overtaken) {
                 (Some(written), _) => return Ok(written.lsn),
                 (None, Some((relation, lsn))) => {
                     // Only what is durable is in a snapshot.
-                    self.log.sync(lsn)?;
+                    self.sequencer.log().sync(lsn)?;
                     return Err(Error::RelationChanged { relation });
                 }
                 (None, None) => {}
@@ -137,7 +147,7 @@ impl Engine {
         };
         // No change of the catalogue can make a batch without rows wrong, so it is only tried again.
         loop {
-            if let Some(written) = self.write(batch.clone(), self.catalogue_epoch())? {
+            if let Some(written) = self.write(batch.clone(), self.sequencer.catalogue_epoch())? {
                 return Ok(written.lsn);
             }
         }
@@ -149,7 +159,7 @@ impl Engine {
         changes: &[RelationChange],
     ) -> Result<Vec<Change>, Error> {
         let rows_max =
-            ROWS_MAX.min(usize::try_from(self.options.batch_rows_max).unwrap_or(ROWS_MAX));
+            ROWS_MAX.min(usize::try_from(self.site.options().batch_rows_max).unwrap_or(ROWS_MAX));
         let encode = |change: &RelationChange| match change {
             RelationChange::Insert(schema, rows) => Ok(Change::Insert(
                 schema.id,
@@ -171,14 +181,19 @@ impl Engine {
         if changes.is_empty() {
             return Ok(());
         }
-        let lowest = self.pins.lowest(|| self.log.durable());
-        self.relations_mut().prune(lowest);
+        let lowest = self
+            .sequencer
+            .pins()
+            .lowest(|| self.sequencer.log().durable());
+        self.sequencer.relations_mut().prune(lowest);
         match changes.iter().map(Change::memory).sum::<usize>() {
             0 => Ok(()),
-            added => self.check_index(added as u64),
+            added => self.jobs.check_index(added as u64),
         }
     }
+}
 
+impl Sequencer {
     /// Applies the changes of a batch at the LSN it gets, before anything else of it is done; after an error nothing has
     /// changed. The caller holds the sequencer.
     pub(in crate::engine) fn apply_relations(
@@ -216,14 +231,6 @@ impl Engine {
     /// Whether a relation has this name, so that no table may. The caller holds the sequencer, or asks again when it does.
     pub(crate) fn is_relation(&self, schema: SchemaId, name: &str) -> bool {
         self.relations().named(schema, name).is_some()
-    }
-
-    pub(crate) fn relations(&self) -> Read<'_, Relations> {
-        self.relations.read()
-    }
-
-    pub(in crate::engine) fn relations_mut(&self) -> Write<'_, Relations> {
-        self.relations.write()
     }
 }
 

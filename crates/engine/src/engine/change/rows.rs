@@ -10,7 +10,8 @@
 use std::sync::Arc;
 
 use crate::batch::{Batch, TableRows};
-use crate::engine::{Engine, Key, Keys, Presence, Since, Written};
+use crate::engine::sequencer::Written;
+use crate::engine::{Engine, Key, Keys, Presence, Since};
 use crate::error::Error;
 use crate::head::append_rows;
 use crate::scan::{Scan, ScanRequest};
@@ -67,7 +68,7 @@ impl Engine {
         rows: &[RowKey],
     ) -> Result<Option<Lsn>, Error> {
         loop {
-            let epoch = self.catalogue_epoch();
+            let epoch = self.sequencer.catalogue_epoch();
             let table = self.current(table)?;
             let change = RowChange {
                 snapshot,
@@ -86,7 +87,7 @@ impl Engine {
 
     /// A table as it is now.
     pub(crate) fn current(&self, table: &TableSchema) -> Result<Arc<TableSchema>, Error> {
-        let now = self.catalogue().table(table.id).cloned();
+        let now = self.sequencer.catalogue().table(table.id).cloned();
         now.ok_or_else(|| Error::TableDropped {
             table: table.name.clone(),
         })
@@ -94,7 +95,7 @@ impl Engine {
 
     /// The tags of a series for a person.
     pub(crate) fn shown_tags(&self, table: &TableSchema, series: SeriesId) -> String {
-        let layers = Arc::clone(self.catalogue().layers());
+        let layers = Arc::clone(self.sequencer.catalogue().layers());
         let mut shown = Vec::new();
         for tag in &table.tags {
             // This is for the text of another error; a file that does not read will be one of its own.
@@ -115,7 +116,7 @@ impl Engine {
         change: RowChange<'_>,
         epoch: u64,
     ) -> Result<Option<Written>, Refused> {
-        self.check_batch_rows(change.gone.len() as u64)?;
+        self.site.check_batch_rows(change.gone.len() as u64)?;
         let mut gone = change.gone.to_vec();
         gone.sort_unstable();
         gone.dedup();
@@ -123,24 +124,28 @@ impl Engine {
         keys.dedup();
         let table = change.table;
         let id = table.id;
-        let look = self.look_up(asked(id, &keys), Since::snapshot(change.snapshot))?;
+        let look = self
+            .sequencer
+            .look_up(asked(id, &keys), Since::snapshot(change.snapshot))?;
         let changed = look.found.iter().position(|it| *it != Presence::Old);
         if let Some(&(series, time)) = changed.and_then(|at| keys.get(at)) {
             // So that a new snapshot shows what has changed.
-            self.wait_for(look.lsn)?;
+            self.sequencer.wait_for(look.lsn)?;
             return Err(Refused::Error(Error::ChangedMeanwhile {
                 table: table.name.clone(),
                 tags: self.shown_tags(table, SeriesId(series)),
                 time,
             }));
         }
-        let there = self.look_up(asked(id, change.unwanted), Since::default())?;
+        let there = self
+            .sequencer
+            .look_up(asked(id, change.unwanted), Since::default())?;
         let mut unwanted = there.found.iter().zip(change.unwanted);
         let is_in_the_way = |(found, key): (&Presence, &Key)| {
             *found != Presence::Absent && keys.binary_search(key).is_err()
         };
         if let Some(at) = unwanted.position(is_in_the_way) {
-            self.wait_for(there.lsn)?;
+            self.sequencer.wait_for(there.lsn)?;
             return Err(Refused::Unwanted(at));
         }
         let mut rows = change.new;

@@ -19,7 +19,9 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use crate::disk::{Disk, read_exact_at, write_all_at};
-use crate::engine::{Engine, lock};
+use crate::engine::copies::Backups;
+use crate::engine::maintain::Jobs;
+use crate::engine::repair::damaged::Quarantined;
 use crate::error::Error;
 use crate::file_header::{self, FileFormat};
 use crate::layout::{LOCK_FILE, is_file_name, listed, lock_dir, remove_if_there, segment_dir};
@@ -76,22 +78,26 @@ struct Frame {
 
 /// Files that the store may not remove before this is dropped.
 struct Kept<'a> {
-    engine: &'a Engine,
+    jobs: &'a Jobs,
 }
 
 impl Drop for Kept<'_> {
     fn drop(&mut self) {
-        lock(&self.engine.jobs).backed_up.clear();
+        self.jobs.list().backed_up.clear();
     }
 }
 
-impl Engine {
+impl Backups {
     /// Backs the store up into `dest`: an empty or absent folder, or one with an earlier backup of this store, to which
     /// then only what is new is added. Writers and readers go on meanwhile.
-    pub fn backup(&self, dest: &Path) -> Result<BackupReport, Error> {
-        let _one_at_a_time = lock(&self.backups);
-        let disk = self.disk.as_ref();
-        if dest.starts_with(&self.dir) || self.dir.starts_with(dest) {
+    pub(in crate::engine) fn backup(
+        &self,
+        dest: &Path,
+        aside: &[Quarantined],
+    ) -> Result<BackupReport, Error> {
+        let _one_at_a_time = self.turn.lock();
+        let disk = self.site.disk();
+        if dest.starts_with(self.site.dir()) || self.site.dir().starts_with(dest) {
             return Err(refuse(
                 dest,
                 "it is the store's own folder, or inside it, or around it",
@@ -102,36 +108,39 @@ impl Engine {
                 .map_err(Error::io("create", &dir))?;
         }
         let _lock = lock_dir(disk, dest)?;
-        check_destination(disk, dest, self.uuid)?;
-        write_marker(disk, dest, self.uuid, 0)?;
-        if self.counters.log_bytes.load(Ordering::Relaxed) > LOG_COPY_BYTES {
+        check_destination(disk, dest, self.site.uuid())?;
+        write_marker(disk, dest, self.site.uuid(), 0)?;
+        if self.sequencer.counters().log_bytes.load(Ordering::Relaxed) > LOG_COPY_BYTES {
             // When this fails, as in a store that was poisoned, the log is copied at its whole length.
-            drop(self.flush());
+            drop(self.jobs.flush());
         }
-        clear_staged(disk, &self.dir)?;
+        clear_staged(disk, self.site.dir())?;
         let mut report = BackupReport::default();
         let frame = self.frame(dest, &mut report)?;
         self.add_files(dest, &frame)?;
-        Manifest::write(disk, dest, self.uuid, frame.contents.clone())?;
+        Manifest::write(disk, dest, self.site.uuid(), frame.contents.clone())?;
         keep_one_log(disk, dest, &frame.contents)?;
-        self.remove_unlisted(dest, &frame.contents, &mut report)?;
-        write_marker(disk, dest, self.uuid, frame.lsn)?;
-        clear_staged(disk, &self.dir)?;
+        self.remove_unlisted(dest, &frame.contents, aside, &mut report)?;
+        write_marker(disk, dest, self.site.uuid(), frame.lsn)?;
+        clear_staged(disk, self.site.dir())?;
         Ok(report)
     }
 
     /// Reads the log's end while no flush can trim it, and links what is missing while the store goes on but removes none
     /// of it.
     fn frame(&self, dest: &Path, report: &mut BackupReport) -> Result<Frame, Error> {
-        let disk = self.disk.as_ref();
+        let disk = self.site.disk();
         let number = new_log_number(disk, dest)?;
-        let flushing = lock(&self.flushing);
+        let flushing = self.jobs.flushing();
         let (mut contents, _kept) = self.keep_listed();
-        let lsn = self.log.durable().max(contents.flushed_lsn);
+        let lsn = self.sequencer.log().durable().max(contents.flushed_lsn);
         if lsn > contents.flushed_lsn {
             let draft = Log::dir_of(dest).join(log::DRAFT);
             remove_if_there(disk, &draft)?;
-            report.log_bytes = self.log.copy(contents.flushed_lsn, lsn, number, &draft)?;
+            report.log_bytes =
+                self.sequencer
+                    .log()
+                    .copy(contents.flushed_lsn, lsn, number, &draft)?;
         }
         drop(flushing);
         let missing = self.stage(dest, &contents, report)?;
@@ -149,12 +158,12 @@ impl Engine {
 
     /// What the manifest lists, and that none of it is removed for now. The caller is the only backup.
     fn keep_listed(&self) -> (Contents, Kept<'_>) {
-        let manifest = lock(&self.manifest);
+        let manifest = self.jobs.manifest();
         let contents = manifest.contents.clone();
         let segments = contents.segments.iter().map(|file| file.file_id);
         let others = contents.files.iter().map(|file| file.file_id);
-        lock(&self.jobs).backed_up = segments.chain(others).collect();
-        (contents, Kept { engine: self })
+        self.jobs.list().backed_up = segments.chain(others).collect();
+        (contents, Kept { jobs: &self.jobs })
     }
 
     /// Links the files that the backup does not have into a folder of the data directory; returns their names.
@@ -164,8 +173,11 @@ impl Engine {
         contents: &Contents,
         report: &mut BackupReport,
     ) -> Result<Vec<String>, Error> {
-        let disk = self.disk.as_ref();
-        let (from, to) = (segment_dir(&self.dir), self.dir.join(STAGED_DIR));
+        let disk = self.site.disk();
+        let (from, to) = (
+            segment_dir(self.site.dir()),
+            self.site.dir().join(STAGED_DIR),
+        );
         disk.create_dir_all(&to).map_err(Error::io("create", &to))?;
         let mut missing = Vec::new();
         for (name, bytes) in listed(contents) {
@@ -185,8 +197,8 @@ impl Engine {
 
     /// Gives the missing files and the log's end their places; each has its name only when it is whole.
     fn add_files(&self, dest: &Path, frame: &Frame) -> Result<(), Error> {
-        let disk = self.disk.as_ref();
-        let (from, to) = (self.dir.join(STAGED_DIR), segment_dir(dest));
+        let disk = self.site.disk();
+        let (from, to) = (self.site.dir().join(STAGED_DIR), segment_dir(dest));
         for name in &frame.missing {
             let (staged, place) = (from.join(name), to.join(name));
             let draft = to.join(format!("{name}{DRAFT_ENDING}"));
@@ -216,15 +228,12 @@ impl Engine {
         &self,
         dest: &Path,
         contents: &Contents,
+        aside: &[Quarantined],
         report: &mut BackupReport,
     ) -> Result<(), Error> {
-        let (disk, dir) = (self.disk.as_ref(), segment_dir(dest));
+        let (disk, dir) = (self.site.disk(), segment_dir(dest));
         let listed = listed(contents);
-        let aside: Vec<&OsStr> = self
-            .quarantined
-            .iter()
-            .filter_map(|it| it.file.file_name())
-            .collect();
+        let aside: Vec<&OsStr> = aside.iter().filter_map(|it| it.file.file_name()).collect();
         for name in disk.list(&dir).map_err(Error::io("list", &dir))? {
             let is_ours = is_file_name(name.strip_suffix(DRAFT_ENDING).unwrap_or(&name));
             if is_ours && !listed.contains_key(&name) && !aside.contains(&OsStr::new(&name)) {

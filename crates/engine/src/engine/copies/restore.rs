@@ -11,9 +11,8 @@ use std::sync::Arc;
 
 use crate::budget::MemoryBudget;
 use crate::definitions_file;
-use crate::disk::{Disk, RealDisk};
+use crate::disk::Disk;
 use crate::engine::copies::backup::{MARKER_FILE, check_log_end, log_names, read_marker};
-use crate::engine::{Engine, Options};
 use crate::error::Error;
 use crate::idempotency;
 use crate::index::{BlockCache, Index};
@@ -22,6 +21,7 @@ use crate::layout::{
 };
 use crate::log::Log;
 use crate::manifest::{FileKind, FileMeta, Manifest};
+use crate::options::Options;
 use crate::record;
 use crate::relation;
 use crate::schema::Lsn;
@@ -40,66 +40,59 @@ pub struct RestoreReport {
     pub interrupted: bool,
 }
 
-impl Engine {
-    /// Restores a backup on the machine's disk into `dest`, an empty or absent folder.
-    pub fn restore_dir(backup: &Path, dest: &Path) -> Result<RestoreReport, Error> {
-        Self::restore(&(Arc::new(RealDisk) as Arc<dyn Disk>), backup, dest)
+/// Restores a backup into `dest`, an empty or absent folder. Until this returns `Ok` there is no store in `dest`;
+/// after an error the folder can be thrown away.
+pub(in crate::engine) fn restore(
+    disk: &Arc<dyn Disk>,
+    backup: &Path,
+    dest: &Path,
+) -> Result<RestoreReport, Error> {
+    let from = disk.as_ref();
+    check_empty(from, dest)?;
+    let (log_dir, files_dir) = (Log::dir_of(dest), segment_dir(dest));
+    for dir in [dest, &log_dir, &files_dir] {
+        from.create_dir_all(dir).map_err(Error::io("create", dir))?;
     }
-
-    /// Restores a backup into `dest`, an empty or absent folder. Until this returns `Ok` there is no store in `dest`;
-    /// after an error the folder can be thrown away.
-    pub fn restore(
-        disk: &Arc<dyn Disk>,
-        backup: &Path,
-        dest: &Path,
-    ) -> Result<RestoreReport, Error> {
-        let from = disk.as_ref();
-        check_empty(from, dest)?;
-        let (log_dir, files_dir) = (Log::dir_of(dest), segment_dir(dest));
-        for dir in [dest, &log_dir, &files_dir] {
-            from.create_dir_all(dir).map_err(Error::io("create", dir))?;
-        }
-        let _lock = lock_dir(from, dest)?;
-        // A store that somebody has open, or a backup that is being made, changes under our hands.
-        let _source = lock_dir(from, backup)?;
-        let names = from.list(backup).map_err(Error::io("list", backup))?;
-        let is_backup = names.iter().any(|name| name == MARKER_FILE);
-        let marker = is_backup.then(|| read_marker(from, backup)).transpose()?;
-        if !Manifest::exists(&names) {
-            return Err(Error::NotABackup {
-                path: backup.to_owned(),
-                reason: "it has no file `manifest`: the first backup into it did not end, or the file was removed".to_owned(),
-            });
-        }
-        let mut manifest = Manifest::open(from, backup)?;
-        let mut report = RestoreReport {
-            interrupted: marker.is_some_and(|(_, lsn)| lsn == 0),
-            ..RestoreReport::default()
-        };
-        for (name, bytes) in listed(&manifest.contents) {
-            let (source, copy) = (segment_dir(backup).join(&name), files_dir.join(&name));
-            copy_file(from, &source, &copy)?;
-            report.files += 1;
-            report.bytes += bytes;
-        }
-        verify_files(from, &files_dir, &manifest)?;
-        from.sync_dir(&files_dir)
-            .map_err(Error::io("sync", &files_dir))?;
-        report.lsn = restore_log(disk, backup, dest, &manifest)?;
-        check_log_end(backup, &manifest.contents, report.lsn)?;
-        manifest.contents.backup_log = None;
-        if let Some((_, lsn)) = marker
-            && report.lsn < lsn
-        {
-            return Err(Error::corrupt(
-                &Log::dir_of(backup),
-                0,
-                format!("the log ends at LSN {}, the backup had {lsn}", report.lsn),
-            ));
-        }
-        Manifest::write(from, dest, manifest.uuid(), manifest.contents)?;
-        Ok(report)
+    let _lock = lock_dir(from, dest)?;
+    // A store that somebody has open, or a backup that is being made, changes under our hands.
+    let _source = lock_dir(from, backup)?;
+    let names = from.list(backup).map_err(Error::io("list", backup))?;
+    let is_backup = names.iter().any(|name| name == MARKER_FILE);
+    let marker = is_backup.then(|| read_marker(from, backup)).transpose()?;
+    if !Manifest::exists(&names) {
+        return Err(Error::NotABackup {
+            path: backup.to_owned(),
+            reason: "it has no file `manifest`: the first backup into it did not end, or the file was removed".to_owned(),
+        });
     }
+    let mut manifest = Manifest::open(from, backup)?;
+    let mut report = RestoreReport {
+        interrupted: marker.is_some_and(|(_, lsn)| lsn == 0),
+        ..RestoreReport::default()
+    };
+    for (name, bytes) in listed(&manifest.contents) {
+        let (source, copy) = (segment_dir(backup).join(&name), files_dir.join(&name));
+        copy_file(from, &source, &copy)?;
+        report.files += 1;
+        report.bytes += bytes;
+    }
+    verify_files(from, &files_dir, &manifest)?;
+    from.sync_dir(&files_dir)
+        .map_err(Error::io("sync", &files_dir))?;
+    report.lsn = restore_log(disk, backup, dest, &manifest)?;
+    check_log_end(backup, &manifest.contents, report.lsn)?;
+    manifest.contents.backup_log = None;
+    if let Some((_, lsn)) = marker
+        && report.lsn < lsn
+    {
+        return Err(Error::corrupt(
+            &Log::dir_of(backup),
+            0,
+            format!("the log ends at LSN {}, the backup had {lsn}", report.lsn),
+        ));
+    }
+    Manifest::write(from, dest, manifest.uuid(), manifest.contents)?;
+    Ok(report)
 }
 
 fn check_empty(disk: &dyn Disk, dest: &Path) -> Result<(), Error> {

@@ -4,7 +4,7 @@
 //! not: sync the folder or append the edit; the flush does, in its order.
 
 use crate::definitions_file;
-use crate::engine::{Engine, lock};
+use crate::engine::maintain::Jobs;
 use crate::error::Error;
 use crate::idempotency::{self, KeyCheckpoint};
 use crate::layout::{definitions_name, segment_dir, side_name};
@@ -45,7 +45,7 @@ pub(in crate::engine) struct SideCheckpoint {
     replaced: Vec<(FileKind, u64)>,
 }
 
-impl Engine {
+impl Jobs {
     /// Writes and syncs new definitions, if there are any, and adds the file to `edit`: one with those of the last files in
     /// front, as long as these are not much larger than what goes with them, so that a file is there for each magnitude and
     /// not for each flush. Returns the files that it replaces.
@@ -81,17 +81,17 @@ impl Engine {
 
     /// Those of the manifest, in their order.
     fn definition_files(&self) -> Vec<FileMeta> {
-        let manifest = lock(&self.manifest);
+        let manifest = self.manifest.lock();
         let files = manifest.contents.files_of(FileKind::Definitions);
         files.copied().collect()
     }
 
     fn write_definitions_file(&self, entries: &[u8], edit: &mut Edit) -> Result<(), Error> {
         let file_id = self.new_file_id();
-        let path = segment_dir(&self.dir).join(definitions_name(file_id));
-        self.remove_leftover(&path)?;
+        let path = segment_dir(self.site.dir()).join(definitions_name(file_id));
+        self.site.remove_leftover(&path)?;
         let bytes =
-            definitions_file::write(self.disk.as_ref(), &path, self.uuid, file_id, entries)?;
+            definitions_file::write(self.site.disk(), &path, self.site.uuid(), file_id, entries)?;
         edit.added_files.push(FileMeta {
             kind: FileKind::Definitions,
             file_id,
@@ -104,12 +104,12 @@ impl Engine {
     /// that an earlier version left, and a store that is settled shall be quick to open.
     ///
     /// Their order is their meaning, and what is new comes last: so those before one that is large, or does not read, stay.
-    pub(super) fn merge_definitions(&self) -> Result<(), Error> {
-        if self.check_poisoned().is_err() {
+    pub(in crate::engine) fn merge_definitions(&self) -> Result<(), Error> {
+        if self.sequencer.check_poisoned().is_err() {
             return Ok(());
         }
         // No flush adds a file meanwhile.
-        let _flushing = lock(&self.flushing);
+        let _flushing = self.flushing.lock();
         let files = self.definition_files();
         let stays =
             |file: &FileMeta| file.bytes > MERGED_BYTES_MAX || self.definitions_of(file).is_err();
@@ -117,8 +117,8 @@ impl Engine {
         let merged = files.get(start..).unwrap_or_default();
         let pieces = pieces_of(merged);
         let bytes = merged.iter().map(|file| file.bytes).sum();
-        let disk = self.disk.as_ref();
-        if pieces.len() == merged.len() || !self.space.has_room_for(disk, &self.dir, bytes) {
+        let disk = self.site.disk();
+        if pieces.len() == merged.len() || !self.site.has_room_for(bytes) {
             return Ok(());
         }
         let mut edit = Edit {
@@ -132,10 +132,10 @@ impl Engine {
             }
             self.write_definitions_file(&entries, &mut edit)?;
         }
-        let dir = segment_dir(&self.dir);
+        let dir = segment_dir(self.site.dir());
         disk.sync_dir(&dir).map_err(Error::io("sync", &dir))?;
         self.publish_definitions(edit)?;
-        let mut gone = std::mem::take(&mut *lock(&self.replaced));
+        let mut gone = std::mem::take(&mut *self.replaced.lock());
         let merged = merged.iter().map(|file| file.file_id);
         gone.extend(merged.map(|id| (FileKind::Definitions, id)));
         self.remove_replaced(gone);
@@ -145,25 +145,26 @@ impl Engine {
     /// Makes the edit hold, in a manifest that is written afresh: should its last edit not read one day, the store went
     /// back to what it was before, and the files of then are gone.
     fn publish_definitions(&self, mut edit: Edit) -> Result<(), Error> {
-        let mut manifest = lock(&self.manifest);
-        edit.next_file_id = lock(&self.jobs).next_file_id;
+        let mut manifest = self.manifest.lock();
+        edit.next_file_id = self.list().next_file_id;
         // From here on an error leaves it open what the manifest says: the store must be opened again to know.
-        let disk = self.disk.as_ref();
+        let disk = self.site.disk();
         manifest
             .append(disk, edit)
             .and_then(|()| manifest.rewrite(disk))
-            .inspect_err(|error| self.log.poison(&error.to_string()))?;
-        self.versions
+            .inspect_err(|error| self.sequencer.log().poison(&error.to_string()))?;
+        self.sequencer
+            .versions()
             .publish(|before| before.with_files(&manifest.contents));
         Ok(())
     }
 
     /// The definitions of a file, encoded as they are now.
     fn definitions_of(&self, file: &FileMeta) -> Result<Vec<u8>, Error> {
-        let path = segment_dir(&self.dir).join(definitions_name(file.file_id));
+        let path = segment_dir(self.site.dir()).join(definitions_name(file.file_id));
         let mut entries = Vec::new();
-        let (disk, id) = (self.disk.as_ref(), file.file_id);
-        definitions_file::read(disk, &path, self.uuid, id, &mut |definition| {
+        let (disk, id) = (self.site.disk(), file.file_id);
+        definitions_file::read(disk, &path, self.site.uuid(), id, &mut |definition| {
             definition.encode(&mut entries);
             Ok(())
         })?;
@@ -179,10 +180,10 @@ impl Engine {
         mut replaced: Vec<(FileKind, u64)>,
         edit: &mut Edit,
     ) -> Result<SideCheckpoint, Error> {
-        let dir = segment_dir(&self.dir);
+        let dir = segment_dir(self.site.dir());
         let keys = {
-            let clock_ms = self.clock.monotonic_ms();
-            let mut keys = lock(&self.keys);
+            let clock_ms = self.site.clock().monotonic_ms();
+            let mut keys = self.sequencer.keys();
             let now_ns = keys.now_ns(clock_ms);
             keys.checkpoint(lsn, now_ns)
         };
@@ -191,9 +192,14 @@ impl Engine {
         if !keys.taken.is_empty() {
             let file_id = self.new_file_id();
             let path = dir.join(side_name(FileKind::Keys, file_id));
-            self.remove_leftover(&path)?;
-            let bytes =
-                idempotency::write(self.disk.as_ref(), &path, self.uuid, file_id, &keys.taken)?;
+            self.site.remove_leftover(&path)?;
+            let bytes = idempotency::write(
+                self.site.disk(),
+                &path,
+                self.site.uuid(),
+                file_id,
+                &keys.taken,
+            )?;
             edit.added_files.push(FileMeta {
                 kind: FileKind::Keys,
                 file_id,
@@ -201,7 +207,7 @@ impl Engine {
             });
             keys_file = Some(file_id);
         }
-        let relations = self.relations().checkpoint(lsn);
+        let relations = self.sequencer.relations().checkpoint(lsn);
         replaced.extend(
             relations
                 .removed
@@ -212,8 +218,9 @@ impl Engine {
         for changed in &relations.changed {
             let file_id = self.new_file_id();
             let path = dir.join(side_name(FileKind::Relations, file_id));
-            self.remove_leftover(&path)?;
-            let bytes = relation::write(self.disk.as_ref(), &path, self.uuid, file_id, changed)?;
+            self.site.remove_leftover(&path)?;
+            let bytes =
+                relation::write(self.site.disk(), &path, self.site.uuid(), file_id, changed)?;
             edit.added_files.push(FileMeta {
                 kind: FileKind::Relations,
                 file_id,
@@ -237,29 +244,34 @@ impl Engine {
     /// was before, if the log reaches. A file that cannot be removed is not part of the store any more; opening it
     /// tries again.
     pub(in crate::engine) fn sides_checkpointed(&self, done: SideCheckpoint) {
-        lock(&self.keys).checkpointed(&done.keys, done.keys_file);
-        let lowest = self.pins.lowest(|| self.log.durable());
+        self.sequencer
+            .keys()
+            .checkpointed(&done.keys, done.keys_file);
+        let lowest = self
+            .sequencer
+            .pins()
+            .lowest(|| self.sequencer.log().durable());
         {
-            let mut relations = self.relations_mut();
+            let mut relations = self.sequencer.relations_mut();
             relations.checkpointed(&done.relations, &done.relation_files);
             relations.prune(lowest);
         }
-        let before = std::mem::replace(&mut *lock(&self.replaced), done.replaced);
+        let before = std::mem::replace(&mut *self.replaced.lock(), done.replaced);
         self.remove_replaced(before);
     }
 
     /// Removes files that the manifest does not list any more; those that a backup still links go with the next ones.
     fn remove_replaced(&self, replaced: Vec<(FileKind, u64)>) {
         let gone: Vec<(FileKind, u64)> = {
-            let jobs = lock(&self.jobs);
+            let jobs = self.list();
             let is_linked = |(_, id): &(FileKind, u64)| jobs.backed_up.contains(id);
             let (kept, gone) = replaced.into_iter().partition(is_linked);
-            lock(&self.replaced).extend::<Vec<_>>(kept);
+            self.replaced.lock().extend::<Vec<_>>(kept);
             gone
         };
-        let dir = segment_dir(&self.dir);
+        let dir = segment_dir(self.site.dir());
         for (kind, id) in gone {
-            drop(self.disk.remove(&dir.join(side_name(kind, id))));
+            drop(self.site.disk().remove(&dir.join(side_name(kind, id))));
         }
     }
 }

@@ -11,16 +11,17 @@ use crate::budget::MemoryUse;
 use crate::compaction::balance::Balance;
 use crate::compaction::plan::{Job, Part, Situation, covers, next_job};
 use crate::compaction::rewrite::Rewrite;
+use crate::engine::maintain::Jobs;
 use crate::engine::maintain::flush::{Maintained, Published};
 use crate::engine::maintain::jobs::Answered;
 use crate::engine::repair::damaged::DamagedSegment;
-use crate::engine::{Engine, State, lock};
 use crate::error::Error;
 use crate::layout::{segment_dir, segment_name};
 use crate::manifest::Edit;
 use crate::sabotage::Sabotage;
 use crate::schema::{Lsn, TableId};
 use crate::segment::{GROUP_BYTES_MAX, Home, Segment, SegmentMeta, SegmentWriter};
+use crate::state::State;
 use crate::tombstone::Tombstone;
 
 /// A job with what it was planned on.
@@ -52,38 +53,32 @@ impl Claim {
     }
 }
 
-impl Engine {
-    /// Flushes, and compacts whatever can be compacted, as if nobody had written for a while. A damaged segment is left
-    /// alone and the rest is compacted; the error then is the first damage that was found.
-    pub fn settle(&self) -> Result<(), Error> {
-        self.flush()?;
+impl Jobs {
+    /// Compacts whatever can be compacted, as if nobody had written for a while; returns the first damage that was found.
+    pub(in crate::engine) fn compact_all(&self) -> Result<Option<Error>, Error> {
         let mut damage = None;
         loop {
-            let known = lock(&self.jobs).damaged.len();
+            let known = self.list().damaged.len();
             match self.compact_one(true) {
-                Ok(Maintained::Idle) => break,
+                Ok(Maintained::Idle) => return Ok(damage),
                 Ok(_) => {}
                 // Each damaged segment ends one job only, so this ends.
-                Err(error) if lock(&self.jobs).damaged.len() > known => {
+                Err(error) if self.list().damaged.len() > known => {
                     damage.get_or_insert(error);
                 }
                 Err(error) => return Err(error),
             }
         }
-        while self.merge_index(true)? != Maintained::Idle {}
-        self.merge_definitions()?;
-        self.remove_files();
-        damage.map_or(Ok(()), Err)
     }
 
     /// Segments that compactions found damaged since the store was opened.
-    pub fn damaged_segments(&self) -> Vec<DamagedSegment> {
-        lock(&self.jobs).damaged.values().cloned().collect()
+    pub(in crate::engine) fn damaged_segments(&self) -> Vec<DamagedSegment> {
+        self.list().damaged.values().cloned().collect()
     }
 
     /// Does one compaction if one is due.
     pub(in crate::engine) fn compact_one(&self, settle: bool) -> Result<Maintained, Error> {
-        if self.check_poisoned().is_err() {
+        if self.sequencer.check_poisoned().is_err() {
             return Ok(Maintained::Idle);
         }
         let Some(claim) = self.claim(settle) else {
@@ -91,7 +86,10 @@ impl Engine {
         };
         // What it writes is at most about what it reads. Without room for that it waits, rather than fill the disk.
         let outcome = if self.has_room_for(&claim) {
-            let _memory = self.budget.take(MemoryUse::Compaction, memory_of(&claim));
+            let _memory = self
+                .site
+                .budget()
+                .take(MemoryUse::Compaction, memory_of(&claim));
             self.work(&claim)
         } else {
             Ok(Maintained::Idle)
@@ -102,7 +100,7 @@ impl Engine {
 
     /// Gives back what a job had claimed, and notes which of its segments did not read.
     fn release(&self, claim: &Claim, outcome: &Result<Maintained, Error>) {
-        let mut jobs = lock(&self.jobs);
+        let mut jobs = self.list();
         for id in claim.job.segments() {
             jobs.compacting.remove(id);
         }
@@ -152,28 +150,30 @@ impl Engine {
             .iter()
             .filter_map(|id| segment_of(&claim.state, *id));
         let bytes = inputs.map(|segment| segment.meta.bytes).sum();
-        self.space
-            .has_room_for(self.disk.as_ref(), &self.dir, bytes)
+        self.site.has_room_for(bytes)
     }
 
     fn claim(&self, settle: bool) -> Option<Claim> {
-        let mut jobs = lock(&self.jobs);
-        let (state, visible) = self.versions.now_with(|| self.log.durable());
-        let idle_ms = self.idle_ms();
-        let settle_ms = self.options.compaction.settle_ms;
+        let mut jobs = self.list();
+        let (state, visible) = self
+            .sequencer
+            .versions()
+            .now_with(|| self.sequencer.log().durable());
+        let idle_ms = self.sequencer.idle_ms();
+        let settle_ms = self.site.options().compaction.settle_ms;
         let idle = settle || (settle_ms > 0 && idle_ms >= settle_ms);
         let tombstones = state.all_tombstones(visible);
         // The same situation has the same answer; a drop or a delete makes another one.
         let answered = Answered {
             version: state.version.number,
-            epoch: self.catalogue_epoch(),
+            epoch: self.sequencer.catalogue_epoch(),
             deleted: tombstones.last().map_or(0, |it| it.lsn),
             idle,
         };
         if jobs.idle_at == Some(answered) {
             return None;
         }
-        let catalogue = self.catalogue();
+        let catalogue = self.sequencer.catalogue();
         let interval_of = |table: TableId| {
             let table = catalogue.table(table)?;
             Some(table.settings.partition_interval_ns.max(1))
@@ -189,9 +189,9 @@ impl Engine {
             interval_of: &interval_of,
             windows_busy: jobs.windows_busy,
             idle,
-            flush_rows: self.options.flush_rows,
-            options: &self.options.compaction,
-            sabotage: self.options.sabotage,
+            flush_rows: self.site.options().flush_rows,
+            options: &self.site.options().compaction,
+            sabotage: self.site.options().sabotage,
         });
         drop(catalogue);
         let Some(job) = job else {
@@ -267,13 +267,13 @@ impl Engine {
                 Err(Error::RowsUnaccounted { .. } | Error::FilesUnordered { .. })
             );
             for path in paths.iter().filter(|_| is_refused) {
-                drop(self.disk.remove(path));
+                drop(self.site.disk().remove(path));
             }
             published
         });
         // Files that no edit lists; the next open would remove them too.
         for segment in written {
-            drop(self.disk.remove(segment.path()));
+            drop(self.site.disk().remove(segment.path()));
         }
         published?;
         Ok(Maintained::Compacted {
@@ -289,11 +289,14 @@ impl Engine {
         written: &mut Vec<Segment>,
         balance: &mut Balance,
     ) -> Result<(), Error> {
-        let dir = segment_dir(&self.dir);
+        let dir = segment_dir(self.site.dir());
         for target in targets {
             written.extend(self.write_target(claim, &target, balance)?);
         }
-        self.disk.sync_dir(&dir).map_err(Error::io("sync", &dir))
+        self.site
+            .disk()
+            .sync_dir(&dir)
+            .map_err(Error::io("sync", &dir))
     }
 
     /// Writes one segment; `None` = nothing is left of its rows.
@@ -304,9 +307,9 @@ impl Engine {
         balance: &mut Balance,
     ) -> Result<Option<Segment>, Error> {
         let file_id = self.new_file_id();
-        let path = segment_dir(&self.dir).join(segment_name(file_id));
-        self.remove_leftover(&path)?;
-        let mut writer = SegmentWriter::create(self.disk.as_ref(), &path, self.uuid, file_id)?;
+        let path = segment_dir(self.site.dir()).join(segment_name(file_id));
+        self.site.remove_leftover(&path)?;
+        let mut writer = SegmentWriter::create(self.site.disk(), &path, self.site.uuid(), file_id)?;
         if matches!(target.home, Home::Partition(_)) {
             writer = writer.of_partition();
         }
@@ -316,7 +319,7 @@ impl Engine {
         let (bytes, rows) = match finished {
             Ok((bytes, rows)) if rows > 0 => (bytes, rows),
             other => {
-                drop(self.disk.remove(&path));
+                drop(self.site.disk().remove(&path));
                 return other.map(|_| None);
             }
         };
@@ -326,7 +329,7 @@ impl Engine {
         };
         let max_lsn = inputs().map(|it| it.meta.max_lsn).max().unwrap_or(0);
         let first = inputs().map(|it| it.meta.min_lsn).min().unwrap_or(0);
-        let counts_as_newest = self.options.sabotage == Some(Sabotage::RunCutInTie);
+        let counts_as_newest = self.site.options().sabotage == Some(Sabotage::RunCutInTie);
         let meta = SegmentMeta {
             file_id,
             bytes,
@@ -336,7 +339,7 @@ impl Engine {
             applied_lsn: claim.visible,
             home: target.home,
         };
-        Segment::open(&self.segment_cache, path, self.uuid, meta).map(Some)
+        Segment::open(self.site.segment_cache(), path, self.site.uuid(), meta).map(Some)
     }
 
     fn fill(
@@ -347,7 +350,7 @@ impl Engine {
         balance: &mut Balance,
     ) -> Result<(), Error> {
         for part in &target.parts {
-            let table = self.catalogue().table(part.window.table).cloned();
+            let table = self.sequencer.catalogue().table(part.window.table).cloned();
             // Dropped since: its rows are left out.
             let Some(table) = table else { continue };
             let segments: Vec<Arc<Segment>> = part
@@ -368,7 +371,7 @@ impl Engine {
                 tombstones: &tombstones,
                 rollups: part.own,
                 broken: None,
-                sabotage: self.options.sabotage,
+                sabotage: self.site.options().sabotage,
             }
             .run(writer)?;
             let counts = balance.of(table.id);

@@ -6,13 +6,14 @@
 use std::sync::Arc;
 
 use crate::compaction::balance::Balance;
+use crate::engine::maintain::Jobs;
 use crate::engine::maintain::flush::{Maintained, Published};
-use crate::engine::{Engine, State, lock};
 use crate::error::Error;
 use crate::manifest::Edit;
 use crate::retention::{RetentionTime, cutoff};
 use crate::schema::TableSchema;
 use crate::segment::{Home, Window};
+use crate::state::State;
 use crate::tombstone::{Deleted, Tombstone};
 use crate::{DeleteRequest, Lsn};
 
@@ -30,17 +31,17 @@ pub struct RetentionPause {
     pub ahead_ns: i64,
 }
 
-impl Engine {
+impl Jobs {
     /// What retention takes the time to be; `None` = it had no reason to look yet.
-    pub fn retention_time(&self) -> Option<RetentionTime> {
-        lock(&self.retention).time
+    pub(in crate::engine) fn retention_time(&self) -> Option<RetentionTime> {
+        self.retention.lock().time
     }
 
     /// Whether retention waits for the wall clock to be right again, or for [`Self::accept_clock`]; `None` = it goes on, or
     /// had no reason to look yet.
-    pub fn retention_pause(&self) -> Option<RetentionPause> {
-        let now_ms = self.clock.monotonic_ms();
-        let retention = lock(&self.retention);
+    pub(in crate::engine) fn retention_pause(&self) -> Option<RetentionPause> {
+        let now_ms = self.site.clock().monotonic_ms();
+        let retention = self.retention.lock();
         let (Some(RetentionTime::Paused { wall, believed }), Some(since_ms)) =
             (retention.time, retention.paused_ms)
         else {
@@ -54,9 +55,9 @@ impl Engine {
     }
 
     /// Lets retention believe the wall clock as it is now: the command of somebody who has looked at it.
-    pub fn accept_clock(&self) {
-        let mut retention = lock(&self.retention);
-        let (wall_ns, now_ms) = (self.clock.now_ns(), self.clock.monotonic_ms());
+    pub(in crate::engine) fn accept_clock(&self) {
+        let mut retention = self.retention.lock();
+        let (wall_ns, now_ms) = (self.site.clock().now_ns(), self.site.clock().monotonic_ms());
         retention.clock.accept(wall_ns, now_ms);
         retention.note(RetentionTime::Believed(wall_ns), now_ms);
         retention.looked_ms = None;
@@ -64,18 +65,20 @@ impl Engine {
 
     /// Deletes what is older than its table keeps, if it is time to look.
     pub(in crate::engine) fn expire(&self) -> Result<Maintained, Error> {
-        let monotonic_ms = self.clock.monotonic_ms();
+        let monotonic_ms = self.site.clock().monotonic_ms();
         let keeping = self.tables_with_retention();
         let time = {
-            let mut retention = lock(&self.retention);
+            let mut retention = self.retention.lock();
             let is_due = retention
                 .looked_ms
                 .is_none_or(|then| monotonic_ms.saturating_sub(then) >= LOOK_MS);
-            if keeping.is_empty() || !is_due || self.check_poisoned().is_err() {
+            if keeping.is_empty() || !is_due || self.sequencer.check_poisoned().is_err() {
                 return Ok(Maintained::Idle);
             }
             retention.looked_ms = Some(monotonic_ms);
-            let time = retention.clock.look(self.clock.now_ns(), monotonic_ms);
+            let time = retention
+                .clock
+                .look(self.site.clock().now_ns(), monotonic_ms);
             retention.note(time, monotonic_ms);
             time
         };
@@ -83,7 +86,10 @@ impl Engine {
             return Ok(Maintained::Idle);
         };
         self.persist_clock()?;
-        let (state, visible) = self.versions.now_with(|| self.log.durable());
+        let (state, visible) = self
+            .sequencer
+            .versions()
+            .now_with(|| self.sequencer.log().durable());
         let tombstones = state.all_tombstones(visible);
         let mut tables = 0;
         for (table, retention_ns) in keeping {
@@ -93,7 +99,7 @@ impl Engine {
             if is_deleted(&state, &tombstones, &table, last) {
                 continue;
             }
-            self.delete(&DeleteRequest {
+            self.sequencer.delete(&DeleteRequest {
                 table,
                 time: i64::MIN..=last,
                 tags: Vec::new(),
@@ -107,7 +113,7 @@ impl Engine {
     }
 
     fn tables_with_retention(&self) -> Vec<(Arc<TableSchema>, i64)> {
-        let catalogue = self.catalogue();
+        let catalogue = self.sequencer.catalogue();
         let keeping = catalogue.live_tables();
         keeping
             .filter_map(|table| Some((Arc::clone(table), catalogue.retention_ns(table.id)?)))
@@ -116,7 +122,7 @@ impl Engine {
 
     /// The mark goes into the manifest before anything is deleted by it, so that a restart does not look like a jump.
     fn persist_clock(&self) -> Result<(), Error> {
-        let Some(mark_ns) = lock(&self.retention).clock.unpersisted() else {
+        let Some(mark_ns) = self.retention.lock().clock.unpersisted() else {
             return Ok(());
         };
         let edit = Edit {
@@ -125,7 +131,7 @@ impl Engine {
         };
         let published = Published::Compaction(Balance::default());
         self.publish(edit, Vec::new(), published)?;
-        lock(&self.retention).clock.persisted(mark_ns);
+        self.retention.lock().clock.persisted(mark_ns);
         Ok(())
     }
 }

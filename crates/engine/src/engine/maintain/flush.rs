@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use crate::batch::TableRows;
 use crate::compaction::balance::Balance;
 use crate::compaction::order;
-use crate::engine::{Engine, Frozen, Version, lock};
+use crate::engine::maintain::Jobs;
 use crate::error::Error;
 use crate::head::{Head, Run, append_rows};
 use crate::index::Index;
@@ -18,6 +18,7 @@ use crate::ranked::Locked;
 use crate::sabotage::Sabotage;
 use crate::schema::{Lsn, TableId};
 use crate::segment::{Home, Segment, SegmentMeta, SegmentWriter, TableInput, Window};
+use crate::state::{Frozen, Version};
 use crate::tombstone::{Tombstone, joined};
 
 /// What one call of [`Engine::maintain`] did.
@@ -71,32 +72,10 @@ pub(in crate::engine) enum Published {
     Compaction(Balance),
 }
 
-impl Engine {
-    /// Does one job if one is due: a flush, a compaction, a step of the scrub, or what is left of a former one. Callers call it again and
-    /// again, from one thread or several; each call does another job.
-    pub fn maintain(&self) -> Result<Maintained, Error> {
-        self.remove_files();
-        let flushed = self.flush_if_due()?;
-        if flushed != Maintained::Idle {
-            return Ok(flushed);
-        }
-        let indexed = self.merge_index(false)?;
-        if indexed != Maintained::Idle {
-            return Ok(indexed);
-        }
-        let scrubbed = self.scrub_if_due()?;
-        if scrubbed != Maintained::Idle {
-            return Ok(scrubbed);
-        }
-        match self.compact_one(false)? {
-            Maintained::Idle => self.expire(),
-            done => Ok(done),
-        }
-    }
-
+impl Jobs {
     /// Turns the head into a segment if that is due, and does nothing else: for a thread that shall not be busy with a
     /// compaction when the head is full. Not needed where [`Self::maintain`] is called often enough.
-    pub fn flush_if_due(&self) -> Result<Maintained, Error> {
+    pub(in crate::engine) fn flush_if_due(&self) -> Result<Maintained, Error> {
         if let Some(flushing) = self.flushing.try_lock()
             && self.flush_is_due()
         {
@@ -107,57 +86,43 @@ impl Engine {
     }
 
     /// Turns the head into a segment now, whatever its size.
-    pub fn flush(&self) -> Result<(), Error> {
-        let flushing = lock(&self.flushing);
+    pub(in crate::engine) fn flush(&self) -> Result<(), Error> {
+        let flushing = self.flushing.lock();
         // An earlier, failed flush may have left rows aside; they come first, and then what was written since.
-        if self.versions.now().frozen.is_some() {
+        if self.sequencer.versions().now().frozen.is_some() {
             self.flush_holding(&flushing)?;
         }
         self.flush_holding(&flushing).map(drop)
     }
 
-    /// Flushes for a graceful stop, so that the next start has nothing to replay.
-    pub fn close(&self) -> Result<(), Error> {
-        self.flush()?;
-        self.remove_files();
-        self.save_scrub();
-        Ok(())
-    }
-
     fn flush_is_due(&self) -> bool {
-        let state = self.versions.now();
+        let state = self.sequencer.versions().now();
         if state.frozen.is_some() {
             return true;
         }
         let rows = state.head.rows();
-        let log_full =
-            self.counters.log_bytes.load(Ordering::Relaxed) >= self.options.log_bytes_max / 2;
-        let idle = self.options.flush_idle_ms > 0
-            && self.idle_ms() >= self.options.flush_idle_ms
-            && rows >= self.options.flush_idle_rows_min.max(1);
-        rows >= self.options.flush_rows
-            || state.head.bytes() >= self.flush_bytes()
+        let log_full = self.sequencer.counters().log_bytes.load(Ordering::Relaxed)
+            >= self.site.options().log_bytes_max / 2;
+        let idle = self.site.options().flush_idle_ms > 0
+            && self.sequencer.idle_ms() >= self.site.options().flush_idle_ms
+            && rows >= self.site.options().flush_idle_rows_min.max(1);
+        rows >= self.site.options().flush_rows
+            || state.head.bytes() >= self.sequencer.flush_bytes()
             || log_full
             || idle
-            || self.series_are_many()
-    }
-
-    /// Milliseconds since the last write.
-    pub(in crate::engine) fn idle_ms(&self) -> u64 {
-        let now = self.clock.monotonic_ms();
-        now.saturating_sub(self.counters.last_write_ms.load(Ordering::Relaxed))
+            || self.sequencer.series_are_many()
     }
 
     pub(in crate::engine) fn flush_holding(
         &self,
         _flushing: &Locked<'_, ()>,
     ) -> Result<u64, Error> {
-        let Some(frozen) = self.freeze()? else {
+        let Some(frozen) = self.sequencer.freeze()? else {
             return Ok(0);
         };
         // A row that is not durable in the log must not become durable in a segment first.
-        self.log.sync(frozen.lsn)?;
-        if self.options.sabotage == Some(Sabotage::LogTrimmedBeforeManifest) {
+        self.sequencer.log().sync(frozen.lsn)?;
+        if self.site.options().sabotage == Some(Sabotage::LogTrimmedBeforeManifest) {
             self.trim_after(&frozen)?;
         }
         let rows = self.write_files(&frozen)?;
@@ -165,40 +130,8 @@ impl Engine {
         Ok(rows)
     }
 
-    /// Takes the head aside, or the one that an earlier, failed flush took; `None` = nothing to flush.
-    fn freeze(&self) -> Result<Option<Arc<Frozen>>, Error> {
-        let mut sequencer = lock(&self.sequencer);
-        self.log_definitions(&mut sequencer)?;
-        let lsn = sequencer.next_lsn - 1;
-        let flushed_lsn = {
-            let state = self.versions.now();
-            if let Some(frozen) = state.frozen {
-                return Ok(Some(frozen));
-            }
-            state.version.flushed_lsn
-        };
-        if lsn == flushed_lsn {
-            return Ok(None);
-        }
-        // Every series that is defined by now is in the log up to here.
-        let series = self.catalogue_mut().set_aside();
-        let frozen = self.versions.freeze(|head| {
-            head.freeze(lsn);
-            Frozen {
-                head,
-                lsn,
-                min_lsn: flushed_lsn + 1,
-                definitions: std::mem::take(&mut sequencer.unfiled),
-                series,
-                _pin: self.pins.pin(|| lsn),
-            }
-        });
-        self.counters.log_bytes.store(0, Ordering::Relaxed);
-        Ok(Some(frozen))
-    }
-
     fn write_files(&self, frozen: &Frozen) -> Result<u64, Error> {
-        let dir = segment_dir(&self.dir);
+        let dir = segment_dir(self.site.dir());
         let mut edit = Edit {
             flushed_lsn: frozen.lsn,
             ..Edit::default()
@@ -208,7 +141,10 @@ impl Engine {
         let mut balance = Balance::default();
         let segment = self.write_segment(frozen, &mut edit, &mut balance)?;
         let sides = self.checkpoint_sides(frozen.lsn, merged, &mut edit)?;
-        self.disk.sync_dir(&dir).map_err(Error::io("sync", &dir))?;
+        self.site
+            .disk()
+            .sync_dir(&dir)
+            .map_err(Error::io("sync", &dir))?;
         let rows = segment.as_ref().map_or(0, |segment| segment.meta.rows);
         let deletes = joined(frozen.head.tombstones(u64::MAX));
         self.publish(
@@ -243,11 +179,11 @@ impl Engine {
                 Some(begun) => begun,
                 none => {
                     let file_id = self.new_file_id();
-                    let path = segment_dir(&self.dir).join(segment_name(file_id));
-                    self.remove_leftover(&path)?;
-                    let disk = self.disk.as_ref();
-                    let writer = SegmentWriter::create(disk, &path, self.uuid, file_id)?
-                        .with_window_rows_min(self.options.compaction.partition_rows_min);
+                    let path = segment_dir(self.site.dir()).join(segment_name(file_id));
+                    self.site.remove_leftover(&path)?;
+                    let disk = self.site.disk();
+                    let writer = SegmentWriter::create(disk, &path, self.site.uuid(), file_id)?
+                        .with_window_rows_min(self.site.options().compaction.partition_rows_min);
                     none.insert((writer, file_id, path))
                 }
             };
@@ -258,9 +194,12 @@ impl Engine {
         let Some((writer, file_id, path)) = begun else {
             return Ok(None);
         };
-        let sync = self.options.sabotage != Some(Sabotage::ManifestBeforeDataSync);
+        let sync = self.site.options().sabotage != Some(Sabotage::ManifestBeforeDataSync);
         let (bytes, rows) = writer.finish(sync)?;
-        self.counters.merged.fetch_add(merged, Ordering::Relaxed);
+        self.sequencer
+            .counters()
+            .merged
+            .fetch_add(merged, Ordering::Relaxed);
         let meta = SegmentMeta {
             file_id,
             bytes,
@@ -271,12 +210,12 @@ impl Engine {
             home: Home::Mixed,
         };
         edit.added_segments.push(meta.clone());
-        Segment::open(&self.segment_cache, path, self.uuid, meta).map(Some)
+        Segment::open(self.site.segment_cache(), path, self.site.uuid(), meta).map(Some)
     }
 
     /// An id for a file that is about to be written.
     pub(in crate::engine) fn new_file_id(&self) -> u64 {
-        let mut jobs = lock(&self.jobs);
+        let mut jobs = self.list();
         jobs.next_file_id += 1;
         jobs.next_file_id - 1
     }
@@ -290,11 +229,11 @@ impl Engine {
         added: Vec<Segment>,
         by: Published,
     ) -> Result<(), Error> {
-        let mut manifest = lock(&self.manifest);
-        edit.next_file_id = lock(&self.jobs).next_file_id;
+        let mut manifest = self.manifest.lock();
+        edit.next_file_id = self.list().next_file_id;
         let new_bytes: u64 = edit.added_segments.iter().map(|meta| meta.bytes).sum();
         edit.written_bytes = manifest.contents.written_bytes + new_bytes;
-        let before = self.versions.version();
+        let before = self.sequencer.versions().version();
         let is_removed = |id: u64| edit.removed_segments.contains(&id);
         let mut segments: Vec<Arc<Segment>> = Vec::new();
         let mut removed = Vec::new();
@@ -328,9 +267,12 @@ impl Engine {
             .check_balance(balance, &removed, &added, is_flush)
             .and_then(|()| self.check_order(&segments, &removed, &added));
         if let Err(refused) = checked {
-            self.counters.refused_edits.fetch_add(1, Ordering::Relaxed);
+            self.sequencer
+                .counters()
+                .refused_edits
+                .fetch_add(1, Ordering::Relaxed);
             if is_flush {
-                self.log.poison(&refused.to_string());
+                self.sequencer.log().poison(&refused.to_string());
             }
             return Err(refused);
         }
@@ -342,20 +284,20 @@ impl Engine {
         }
         // From here on an error leaves it open what the manifest says: the store must be opened again to know.
         manifest
-            .append(self.disk.as_ref(), edit)
-            .inspect_err(|error| self.log.poison(&error.to_string()))?;
+            .append(self.site.disk(), edit)
+            .inspect_err(|error| self.sequencer.log().poison(&error.to_string()))?;
         if let Some(filed) = filed {
-            self.catalogue_mut().filed(filed);
+            self.sequencer.catalogue_mut().filed(filed);
         }
         let contents = &manifest.contents;
         let next = |before: &Version| Version::new(before.number + 1, segments, contents);
         if is_flush {
-            self.versions.publish_flushed(next);
+            self.sequencer.versions().publish_flushed(next);
         } else {
-            self.versions.publish(next);
+            self.sequencer.versions().publish(next);
         }
         drop(manifest);
-        lock(&self.jobs).removed.extend(removed);
+        self.list().removed.extend(removed);
         Ok(())
     }
 
@@ -373,11 +315,11 @@ impl Engine {
         for segment in added {
             balance.written(segment);
         }
-        if self.options.sabotage == Some(Sabotage::RowsLeftOut) {
+        if self.site.options().sabotage == Some(Sabotage::RowsLeftOut) {
             return Ok(());
         }
         let work = if is_flush { "a flush" } else { "a compaction" };
-        let catalogue = self.catalogue();
+        let catalogue = self.sequencer.catalogue();
         balance.check(work, |table| catalogue.table(table).is_some())
     }
 
@@ -389,7 +331,7 @@ impl Engine {
         removed: &[Arc<Segment>],
         added: &[Arc<Segment>],
     ) -> Result<(), Error> {
-        if self.options.sabotage == Some(Sabotage::RunCutInTie) {
+        if self.site.options().sabotage == Some(Sabotage::RunCutInTie) {
             return Ok(());
         }
         let is_new = |id: u64| added.iter().any(|it| it.meta.file_id == id);
@@ -406,28 +348,18 @@ impl Engine {
     /// Removes the files of segments and of the index that nobody reads any more. A file that cannot be removed is tried again, and
     /// at the latest when the store is opened.
     pub(in crate::engine) fn remove_files(&self) {
-        let asks = self.options.sabotage != Some(Sabotage::FileRemovedUnderReader);
-        let jobs = &mut *lock(&self.jobs);
+        let asks = self.site.options().sabotage != Some(Sabotage::FileRemovedUnderReader);
+        let jobs = &mut *self.list();
         let backed_up = &jobs.backed_up;
         jobs.removed.retain(|segment| {
             let is_read = asks && Arc::strong_count(segment) > 1;
             let is_kept = is_read || backed_up.contains(&segment.meta.file_id);
-            is_kept || self.disk.remove(segment.path()).is_err()
+            is_kept || self.site.disk().remove(segment.path()).is_err()
         });
         jobs.removed_index.retain(|index| {
             let is_kept = Arc::strong_count(index) > 1 || backed_up.contains(&index.file_id());
-            is_kept || self.disk.remove(index.path()).is_err()
+            is_kept || self.site.disk().remove(index.path()).is_err()
         });
-    }
-
-    /// A file of this id can only be what an earlier, failed attempt of this life left.
-    pub(in crate::engine) fn remove_leftover(&self, path: &std::path::Path) -> Result<(), Error> {
-        match self.disk.remove(path) {
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                Err(Error::io("remove", path)(error))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// The rows that a head has of a table, its runs one after another in LSN order, without what its own deletes hide.
@@ -439,7 +371,7 @@ impl Engine {
         balance: &mut Balance,
     ) -> Option<TableInput> {
         // What was dropped, durably, is read by nobody who does not hold the head.
-        let settings = self.catalogue().table(id)?.settings;
+        let settings = self.sequencer.catalogue().table(id)?.settings;
         let own = deletes.iter().filter(|it| it.table == id);
         let deletes = Deletes::new(&own.cloned().collect::<Vec<_>>());
         let mut rows: Option<TableRows> = None;
@@ -459,7 +391,7 @@ impl Engine {
     }
 
     fn trim_after(&self, frozen: &Frozen) -> Result<(), Error> {
-        self.log.trim(frozen.lsn)
+        self.sequencer.log().trim(frozen.lsn)
     }
 }
 

@@ -12,8 +12,9 @@ use std::sync::Arc;
 
 use crate::budget::MemoryUse;
 use crate::catalogue::{Layers, SetAside};
+use crate::engine::maintain::Jobs;
 use crate::engine::maintain::flush::Maintained;
-use crate::engine::{Engine, Jobs, lock};
+use crate::engine::maintain::jobs::JobList;
 use crate::error::Error;
 use crate::index::{Index, IndexWriter, PART_BYTES, merge};
 use crate::layout::{segment_dir, side_name};
@@ -39,7 +40,7 @@ pub(in crate::engine) enum Series {
     SomeLost,
 }
 
-impl Engine {
+impl Jobs {
     /// Writes and syncs the series that a flush took aside, and adds the file to `edit`.
     pub(in crate::engine) fn write_series(
         &self,
@@ -50,10 +51,10 @@ impl Engine {
             return Ok(None);
         };
         let (file_id, path) = self.new_index_file()?;
-        let mut writer = IndexWriter::create(self.disk.as_ref(), &path, self.uuid, file_id)?;
+        let mut writer = IndexWriter::create(self.site.disk(), &path, self.site.uuid(), file_id)?;
         let mut tables = aside.series.read().tables();
         // What was dropped, durably, is looked up by nobody.
-        tables.retain(|table| self.catalogue().table(*table).is_some());
+        tables.retain(|table| self.sequencer.catalogue().table(*table).is_some());
         let series = aside.series.read();
         for table in tables {
             series.write(table, &mut writer)?;
@@ -66,8 +67,8 @@ impl Engine {
 
     pub(in crate::engine) fn new_index_file(&self) -> Result<(u64, PathBuf), Error> {
         let file_id = self.new_file_id();
-        let path = segment_dir(&self.dir).join(side_name(FileKind::Index, file_id));
-        self.remove_leftover(&path)?;
+        let path = segment_dir(self.site.dir()).join(side_name(FileKind::Index, file_id));
+        self.site.remove_leftover(&path)?;
         Ok((file_id, path))
     }
 
@@ -83,8 +84,8 @@ impl Engine {
             file_id,
             bytes,
         });
-        let (disk, cache) = (self.disk.as_ref(), Arc::clone(&self.index_cache));
-        Index::open(disk, path, self.uuid, file_id, bytes, cache).map(Arc::new)
+        let (disk, cache) = (self.site.disk(), Arc::clone(self.site.index_cache()));
+        Index::open(disk, path, self.site.uuid(), file_id, bytes, cache).map(Arc::new)
     }
 
     /// Makes the name of a written index file durable and opens it.
@@ -95,19 +96,18 @@ impl Engine {
         bytes: u64,
         edit: &mut Edit,
     ) -> Result<Arc<Index>, Error> {
-        let dir = segment_dir(&self.dir);
-        self.disk.sync_dir(&dir).map_err(Error::io("sync", &dir))?;
+        let dir = segment_dir(self.site.dir());
+        self.site
+            .disk()
+            .sync_dir(&dir)
+            .map_err(Error::io("sync", &dir))?;
         self.open_index_file(file_id, path, bytes, edit)
     }
 
-    /// Mends an index file that was found damaged, or merges some if that is due.
+    /// Merges index files if that is due.
     pub(in crate::engine) fn merge_index(&self, settle: bool) -> Result<Maintained, Error> {
-        if self.check_poisoned().is_err() {
+        if self.sequencer.check_poisoned().is_err() {
             return Ok(Maintained::Idle);
-        }
-        let mended = self.mend_index()?;
-        if mended != Maintained::Idle {
-            return Ok(mended);
         }
         let Some(_indexing) = self.indexing.try_lock() else {
             return Ok(Maintained::Idle);
@@ -116,7 +116,7 @@ impl Engine {
             return Ok(Maintained::Idle);
         };
         let outcome = self.merge_files(&inputs);
-        let mut jobs = lock(&self.jobs);
+        let mut jobs = self.list();
         jobs.indexing = false;
         if let Err(Error::Corrupt { path, .. }) = &outcome {
             let damaged = inputs.iter().filter(|input| input.path() == path);
@@ -128,13 +128,13 @@ impl Engine {
 
     /// The files of the next job, which nobody else may merge until it is done.
     fn claim_index(&self, settle: bool) -> Option<Vec<Arc<Index>>> {
-        let mut jobs = lock(&self.jobs);
+        let mut jobs = self.list();
         if jobs.indexing {
             return None;
         }
-        let settle_ms = self.options.compaction.settle_ms;
-        let idle = settle || (settle_ms > 0 && self.idle_ms() >= settle_ms);
-        let layers = Arc::clone(self.catalogue().layers());
+        let settle_ms = self.site.options().compaction.settle_ms;
+        let idle = settle || (settle_ms > 0 && self.sequencer.idle_ms() >= settle_ms);
+        let layers = Arc::clone(self.sequencer.catalogue().layers());
         let sizes: Vec<Option<u64>> = layers
             .files()
             .iter()
@@ -144,15 +144,12 @@ impl Engine {
                 (!is_damaged).then(|| file.file_bytes())
             })
             .collect();
-        let fan_in = self.options.compaction.fan_in;
+        let fan_in = self.site.options().compaction.fan_in;
         let range = next_merge(&sizes, fan_in, idle);
         let range = range.or_else(|| self.next_cleared(&layers, &sizes, &mut jobs))?;
         let inputs = layers.files().get(range)?.to_vec();
         let bytes = inputs.iter().map(|file| file.file_bytes()).sum();
-        if !self
-            .space
-            .has_room_for(self.disk.as_ref(), &self.dir, bytes)
-        {
+        if !self.site.has_room_for(bytes) {
             return None;
         }
         jobs.indexing = true;
@@ -164,18 +161,18 @@ impl Engine {
         &self,
         layers: &Layers,
         sizes: &[Option<u64>],
-        jobs: &mut Jobs,
+        jobs: &mut JobList,
     ) -> Option<Range<usize>> {
         let files = layers.files();
         // Only a drop or another file makes another answer.
         let situation = (
-            self.catalogue_epoch(),
+            self.sequencer.catalogue_epoch(),
             files.last().map(|file| file.file_id()),
         );
         if jobs.index_kept_at == Some(situation) {
             return None;
         }
-        let catalogue = self.catalogue();
+        let catalogue = self.sequencer.catalogue();
         let is_mostly_gone = |file: &Index| {
             let (mut gone, mut there) = (0, 0);
             for table in file.tables() {
@@ -198,7 +195,8 @@ impl Engine {
     fn merge_files(&self, inputs: &[Arc<Index>]) -> Result<Maintained, Error> {
         let parts = inputs.len().saturating_mul(PART_BYTES) as u64;
         let _memory = self
-            .budget
+            .site
+            .budget()
             .take(MemoryUse::Compaction, self.window_bytes() + parts);
         let (file_id, path) = self.new_index_file()?;
         let mut edit = Edit {
@@ -208,9 +206,9 @@ impl Engine {
         let written = self.write_merged(inputs, file_id, &path, &mut edit);
         let published =
             written.and_then(|merged| self.publish_index(edit, inputs, merged, Series::AllThere));
-        if published.is_err() && self.check_poisoned().is_ok() {
+        if published.is_err() && self.sequencer.check_poisoned().is_ok() {
             // No edit lists it; the next open would remove it too.
-            drop(self.disk.remove(&path));
+            drop(self.site.disk().remove(&path));
         }
         published?;
         Ok(Maintained::Indexed {
@@ -225,9 +223,9 @@ impl Engine {
         path: &std::path::Path,
         edit: &mut Edit,
     ) -> Result<Arc<Index>, Error> {
-        let mut writer = IndexWriter::create(self.disk.as_ref(), path, self.uuid, file_id)?;
+        let mut writer = IndexWriter::create(self.site.disk(), path, self.site.uuid(), file_id)?;
         let files: Vec<&Index> = inputs.iter().map(AsRef::as_ref).collect();
-        let is_there = |table| self.catalogue().table(table).is_some();
+        let is_there = |table| self.sequencer.catalogue().table(table).is_some();
         let window = usize::try_from(self.window_bytes()).unwrap_or(usize::MAX);
         merge(&files, &is_there, window, &mut writer)?;
         let next = files.iter().map(|file| file.next_series()).max();
@@ -237,7 +235,7 @@ impl Engine {
 
     /// Memory for the codes that a merge finds at once.
     fn window_bytes(&self) -> u64 {
-        WINDOW_BYTES_MAX.min(self.budget.total() / WINDOW_PART)
+        WINDOW_BYTES_MAX.min(self.site.budget().total() / WINDOW_PART)
     }
 
     /// Makes the edit hold and shows the merged file in place of its inputs.
@@ -249,28 +247,27 @@ impl Engine {
         series: Series,
     ) -> Result<(), Error> {
         let removed = edit.removed_files.clone();
-        let mut manifest = lock(&self.manifest);
-        edit.next_file_id = lock(&self.jobs).next_file_id;
+        let mut manifest = self.manifest.lock();
+        edit.next_file_id = self.list().next_file_id;
         // From here on an error leaves it open what the manifest says: the store must be opened again to know.
         manifest
-            .append(self.disk.as_ref(), edit)
-            .inspect_err(|error| self.log.poison(&error.to_string()))?;
+            .append(self.site.disk(), edit)
+            .inspect_err(|error| self.sequencer.log().poison(&error.to_string()))?;
         {
             // A row must not get the id of a series that nobody knows: no batch is given its place until what was looked up
             // before counts for nothing.
-            let _sequencer = (series == Series::SomeLost).then(|| lock(&self.sequencer));
-            let mut catalogue = self.catalogue_mut();
+            let _sequencer = (series == Series::SomeLost).then(|| self.sequencer.lock());
+            let mut catalogue = self.sequencer.catalogue_mut();
             catalogue.merged(&removed, merged);
             if series == Series::SomeLost {
                 catalogue.lost_series();
             }
         }
-        self.versions
+        self.sequencer
+            .versions()
             .publish(|before| before.with_files(&manifest.contents));
         drop(manifest);
-        lock(&self.jobs)
-            .removed_index
-            .extend(inputs.iter().cloned());
+        self.list().removed_index.extend(inputs.iter().cloned());
         Ok(())
     }
 }

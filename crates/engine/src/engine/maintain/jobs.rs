@@ -14,7 +14,7 @@ use crate::segment::Segment;
 
 /// What maintenance is doing, and what it has left to do.
 #[derive(Debug, Default)]
-pub(in crate::engine) struct Jobs {
+pub(in crate::engine) struct JobList {
     /// The id that the next file gets. An id whose file the manifest never listed may be given away again by a later
     /// life.
     pub(in crate::engine) next_file_id: u64,

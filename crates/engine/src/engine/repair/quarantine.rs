@@ -22,7 +22,9 @@ use crate::log;
 use crate::manifest::{FileMeta, Manifest};
 use crate::segment::{Home, Segment, SegmentMeta};
 
-use crate::engine::{Engine, OnDamage, Quarantined, QuarantinedTable};
+use crate::engine::repair::Repair;
+use crate::engine::repair::damaged::{Quarantined, QuarantinedTable};
+use crate::options::OnDamage;
 
 pub(crate) fn quarantine_note(bytes: &[u8]) {
     note::hostile(bytes);
@@ -333,11 +335,11 @@ fn tables_of(disk: &dyn Disk, path: &Path, meta: &SegmentMeta) -> Vec<Quarantine
     tables
 }
 
-impl Engine {
+impl Repair {
     /// Files that were put aside because they are damaged, when the store was opened or before, oldest first. The rows
     /// that they held are in no answer, nor are rows of series whose tags they held and nothing else has. Index files
     /// that were put aside since are in [`Self::mended_index_files`].
-    pub fn quarantined(&self) -> &[Quarantined] {
+    pub(in crate::engine) fn quarantined(&self) -> &[Quarantined] {
         &self.quarantined
     }
 }

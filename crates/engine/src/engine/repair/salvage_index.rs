@@ -12,12 +12,14 @@ use std::sync::Arc;
 use crate::budget::MemoryUse;
 use crate::engine::maintain::flush::Maintained;
 use crate::engine::maintain::index::{Series, memory_of};
+use crate::engine::repair::Repair;
+use crate::engine::repair::damaged::{Quarantined, QuarantinedTable};
 use crate::engine::repair::quarantine::keep_aside;
-use crate::engine::{Engine, OnDamage, Quarantined, QuarantinedTable, lock};
 use crate::error::Error;
 use crate::index::{Index, IndexWriter};
 use crate::layout::side_name;
 use crate::manifest::{Edit, FileKind};
+use crate::options::OnDamage;
 use crate::schema::TableId;
 
 /// A file that was written again.
@@ -27,13 +29,15 @@ struct Mended {
     lost: Vec<(TableId, u32)>,
 }
 
-impl Engine {
+impl Repair {
     /// Reads every index file and mends those that are damaged; returns how many were. Does nothing if damage is to be
     /// refused: then reading what is damaged fails and says so.
-    pub fn mend_index_files(&self) -> Result<usize, Error> {
+    pub(in crate::engine) fn mend_index_files(&self) -> Result<usize, Error> {
         let mut mended = 0;
         loop {
-            let files = Arc::clone(self.catalogue().layers()).files().to_vec();
+            let files = Arc::clone(self.sequencer.catalogue().layers())
+                .files()
+                .to_vec();
             for file in files {
                 match file.verify() {
                     Ok(()) | Err(Error::Corrupt { .. }) => {}
@@ -64,7 +68,7 @@ impl Engine {
         let Error::Corrupt { path, .. } = &error else {
             return Err(error);
         };
-        let layers = Arc::clone(self.catalogue().layers());
+        let layers = Arc::clone(self.sequencer.catalogue().layers());
         let is_index = layers.files().iter().any(|file| file.path() == path);
         if !is_index {
             // Somebody else may have mended it meanwhile.
@@ -78,11 +82,13 @@ impl Engine {
     }
 
     fn damaged_index_file(&self) -> Option<Arc<Index>> {
-        if self.options.on_damage == OnDamage::Refuse || self.check_poisoned().is_err() {
+        if self.site.options().on_damage == OnDamage::Refuse
+            || self.sequencer.check_poisoned().is_err()
+        {
             return None;
         }
-        let layers = Arc::clone(self.catalogue().layers());
-        let jobs = lock(&self.jobs);
+        let layers = Arc::clone(self.sequencer.catalogue().layers());
+        let jobs = self.jobs.list();
         let mut files = layers.files().iter();
         let may_mend = |file: &Index| !jobs.damaged_index.contains(&file.file_id());
         files
@@ -93,24 +99,26 @@ impl Engine {
     /// False = there was nothing to mend.
     fn mend_one(&self) -> Result<bool, Error> {
         // Waits for a merge; what it reads may be what is damaged.
-        let _indexing = lock(&self.indexing);
+        let _indexing = self.jobs.indexing();
         let Some(damaged) = self.damaged_index_file() else {
             return Ok(false);
         };
         let mended = self.mend(&damaged);
         if let Err(Error::Corrupt { .. }) = &mended {
             // Then it stays as it is, and what does not read of it is an error.
-            lock(&self.jobs).damaged_index.insert(damaged.file_id());
+            self.jobs.list().damaged_index.insert(damaged.file_id());
         }
         mended.map(|()| true)
     }
 
     /// Writes index files of the layout of earlier versions again, in that of now. Done once, when the store is opened.
     pub(in crate::engine) fn renew_index_files(&self) -> Result<(), Error> {
-        let _indexing = lock(&self.indexing);
-        let files = Arc::clone(self.catalogue().layers()).files().to_vec();
+        let _indexing = self.jobs.indexing();
+        let files = Arc::clone(self.sequencer.catalogue().layers())
+            .files()
+            .to_vec();
         for old in files.iter().filter(|file| file.is_old()) {
-            let (file_id, path) = self.new_index_file()?;
+            let (file_id, path) = self.jobs.new_index_file()?;
             let mut edit = Edit {
                 removed_files: vec![old.file_id()],
                 ..Edit::default()
@@ -120,15 +128,16 @@ impl Engine {
                 .and_then(|renewed| match old.damage() {
                     None => {
                         let inputs = std::slice::from_ref(old);
-                        self.publish_index(edit, inputs, renewed.file, Series::AllThere)
+                        self.jobs
+                            .publish_index(edit, inputs, renewed.file, Series::AllThere)
                     }
-                    Some(_) if self.options.on_damage == OnDamage::Quarantine => {
+                    Some(_) if self.site.options().on_damage == OnDamage::Quarantine => {
                         self.replace_damaged(old, renewed, edit)
                     }
                     Some((offset, reason)) => Err(Error::corrupt(old.path(), offset, reason)),
                 });
-            if renewed.is_err() && self.check_poisoned().is_ok() {
-                drop(self.disk.remove(&path));
+            if renewed.is_err() && self.sequencer.check_poisoned().is_ok() {
+                drop(self.site.disk().remove(&path));
             }
             renewed?;
         }
@@ -137,9 +146,10 @@ impl Engine {
 
     fn mend(&self, damaged: &Arc<Index>) -> Result<(), Error> {
         let _memory = self
-            .budget
+            .site
+            .budget()
             .take(MemoryUse::Compaction, memory_of(damaged.file_bytes()));
-        let (file_id, path) = self.new_index_file()?;
+        let (file_id, path) = self.jobs.new_index_file()?;
         let mut edit = Edit {
             removed_files: vec![damaged.file_id()],
             ..Edit::default()
@@ -147,9 +157,9 @@ impl Engine {
         let done = self
             .write_intact(damaged, file_id, &path, &mut edit)
             .and_then(|mended| self.replace_damaged(damaged, mended, edit));
-        if done.is_err() && self.check_poisoned().is_ok() {
+        if done.is_err() && self.sequencer.check_poisoned().is_ok() {
             // No edit lists it; the next open would remove it too.
-            drop(self.disk.remove(&path));
+            drop(self.site.disk().remove(&path));
         }
         done
     }
@@ -161,11 +171,11 @@ impl Engine {
         path: &std::path::Path,
         edit: &mut Edit,
     ) -> Result<Mended, Error> {
-        let mut writer = IndexWriter::create(self.disk.as_ref(), path, self.uuid, file_id)?;
+        let mut writer = IndexWriter::create(self.site.disk(), path, self.site.uuid(), file_id)?;
         let mut lost = Vec::new();
         let tables: Vec<TableId> = damaged.tables().collect();
         for table in tables {
-            if self.catalogue().table(table).is_none() {
+            if self.sequencer.catalogue().table(table).is_none() {
                 continue;
             }
             if let Some(left) = damaged.salvage(table)? {
@@ -176,7 +186,7 @@ impl Engine {
             }
         }
         let bytes = writer.finish(damaged.next_series())?;
-        let file = self.list_index_file(file_id, path, bytes, edit)?;
+        let file = self.jobs.list_index_file(file_id, path, bytes, edit)?;
         Ok(Mended { file, lost })
     }
 
@@ -188,20 +198,21 @@ impl Engine {
     ) -> Result<(), Error> {
         let entry = self.entry_of(damaged, &mended.lost);
         let name = side_name(FileKind::Index, damaged.file_id());
-        let entry = keep_aside(self.disk.as_ref(), &self.dir, &name, entry)?;
+        let entry = keep_aside(self.site.disk(), self.site.dir(), &name, entry)?;
         let series = if mended.lost.is_empty() {
             Series::AllThere
         } else {
             Series::SomeLost
         };
-        self.publish_index(edit, std::slice::from_ref(damaged), mended.file, series)?;
-        lock(&self.mended).push(entry);
+        self.jobs
+            .publish_index(edit, std::slice::from_ref(damaged), mended.file, series)?;
+        self.mended.lock().push(entry);
         Ok(())
     }
 
     fn entry_of(&self, damaged: &Index, lost: &[(TableId, u32)]) -> Quarantined {
         let (offset, reason) = damaged.damage().unwrap_or_default();
-        let catalogue = self.catalogue();
+        let catalogue = self.sequencer.catalogue();
         let tables = lost.iter().map(|&(id, series)| QuarantinedTable {
             id,
             name: catalogue.full_name(id).map(|name| name.join(".")),
@@ -214,7 +225,7 @@ impl Engine {
             kept: None,
             offset,
             reason: reason.to_owned(),
-            time_ns: self.clock.now_ns(),
+            time_ns: self.site.clock().now_ns(),
             bytes: damaged.file_bytes(),
             rows: None,
             series: Some(lost.iter().map(|(_, series)| u64::from(*series)).sum()),
@@ -225,7 +236,7 @@ impl Engine {
 
     /// Index files that were found damaged and put aside while the store is open, oldest first.
     /// [`Self::quarantined`] lists them once it is opened again.
-    pub fn mended_index_files(&self) -> Vec<Quarantined> {
-        lock(&self.mended).clone()
+    pub(in crate::engine) fn mended_index_files(&self) -> Vec<Quarantined> {
+        self.mended.lock().clone()
     }
 }

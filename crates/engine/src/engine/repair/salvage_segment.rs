@@ -9,18 +9,17 @@
 //! one edit of the manifest.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::budget::MemoryUse;
-use crate::clock::{Clock, SystemClock};
 use crate::compaction::balance::Balance;
 use crate::compaction::rewrite::Rewrite;
-use crate::disk::{Disk, RealDisk};
+use crate::disk::Disk;
 use crate::engine::maintain::flush::Published;
+use crate::engine::repair::Repair;
+use crate::engine::repair::damaged::{Damage, Quarantined, QuarantinedTable};
 use crate::engine::repair::quarantine::keep_aside;
-use crate::engine::repair::verify::Verified;
-use crate::engine::{Damage, Engine, OnDamage, Options, Quarantined, QuarantinedTable, lock};
 use crate::error::Error;
 use crate::layout::{segment_dir, segment_name};
 use crate::manifest::Edit;
@@ -39,59 +38,32 @@ pub struct Repaired {
     pub left: Vec<Damage>,
 }
 
-impl Engine {
-    /// Repairs the store in `dir` on the machine's disk, which nobody may have open. A store in order is not touched.
-    pub fn repair_dir(dir: &Path) -> Result<Repaired, Error> {
-        let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-        Self::repair(&disk, Arc::new(SystemClock), dir, Options::default())
-    }
-
-    /// Repairs the store in `dir`. After an error the store is as it was, or is repaired in part, and can be repaired again.
-    pub fn repair(
-        disk: &Arc<dyn Disk>,
-        clock: Arc<dyn Clock>,
-        dir: &Path,
-        options: Options,
-    ) -> Result<Repaired, Error> {
-        let Verified { damage: found, .. } = Self::verify(disk, dir)?;
-        if found.is_empty() {
-            return Ok(Repaired::default());
-        }
-        let options = Options {
-            on_damage: OnDamage::Quarantine,
-            on_log_damage: OnDamage::Quarantine,
-            ..options
-        };
-        let began_ns = clock.now_ns();
-        let known = aside_before(disk.as_ref(), dir);
-        let engine = Self::open(Arc::clone(disk), clock, dir, options)?;
-        engine.mend_index_files()?;
-        let mut put_aside: Vec<Quarantined> = engine
+impl Repair {
+    /// Mends what is damaged in the open store; returns what was put aside since `began_ns`, or is not among `known`.
+    pub(in crate::engine) fn repair_all(
+        &self,
+        began_ns: i64,
+        known: &BTreeSet<Option<PathBuf>>,
+    ) -> Result<Vec<Quarantined>, Error> {
+        self.mend_index_files()?;
+        let mut put_aside: Vec<Quarantined> = self
             .quarantined()
             .iter()
-            .chain(&engine.mended_index_files())
+            .chain(&self.mended_index_files())
             .filter(|it| it.time_ns >= began_ns || !known.contains(&it.kept))
             .cloned()
             .collect();
-        let segments = engine.versions.version();
+        let segments = self.sequencer.versions().version();
         for segment in &segments.segments {
-            put_aside.extend(engine.rescue(segment)?);
+            put_aside.extend(self.rescue(segment)?);
         }
-        drop(segments);
-        engine.close()?;
-        drop(engine);
-        let Verified { damage: left, .. } = Self::verify(disk, dir)?;
-        Ok(Repaired {
-            found,
-            put_aside,
-            left,
-        })
+        Ok(put_aside)
     }
 
     /// Writes a segment again without what of it does not read; `None` = all of it reads.
     fn rescue(&self, segment: &Arc<Segment>) -> Result<Option<Quarantined>, Error> {
         let broken = {
-            let catalogue = self.catalogue();
+            let catalogue = self.sequencer.catalogue();
             let mut columns: BTreeMap<TableId, BTreeSet<u32>> = BTreeMap::new();
             for (_, group) in segment.all_groups() {
                 if let Some(table) = catalogue.table(group.table) {
@@ -106,17 +78,18 @@ impl Engine {
             return Ok(None);
         };
         let _memory = self
-            .budget
+            .site
+            .budget()
             .take(MemoryUse::Compaction, GROUP_BYTES_MAX as u64);
-        let file_id = self.new_file_id();
-        let path = segment_dir(&self.dir).join(segment_name(file_id));
-        self.remove_leftover(&path)?;
+        let file_id = self.jobs.new_file_id();
+        let path = segment_dir(self.site.dir()).join(segment_name(file_id));
+        self.site.remove_leftover(&path)?;
         let mut balance = Balance::default();
         let done = self
             .write_rest(segment, &broken, (file_id, &path), &mut balance)
             .and_then(|rest| self.replace_broken(segment, &broken, rest, balance));
-        if done.is_err() && self.check_poisoned().is_ok() {
-            drop(self.disk.remove(&path));
+        if done.is_err() && self.sequencer.check_poisoned().is_ok() {
+            drop(self.site.disk().remove(&path));
         }
         done.map(Some)
     }
@@ -129,13 +102,13 @@ impl Engine {
         (file_id, path): (u64, &Path),
         balance: &mut Balance,
     ) -> Result<Option<Segment>, Error> {
-        let mut writer = SegmentWriter::create(self.disk.as_ref(), path, self.uuid, file_id)?;
+        let mut writer = SegmentWriter::create(self.site.disk(), path, self.site.uuid(), file_id)?;
         let is_partition = matches!(segment.meta.home, Home::Partition(_));
         if is_partition {
             writer = writer.of_partition();
         }
         for window in windows_of(segment) {
-            let table = self.catalogue().table(window.table).cloned();
+            let table = self.sequencer.catalogue().table(window.table).cloned();
             let Some(table) = table else { continue };
             let gone = Rewrite {
                 table: &table,
@@ -145,25 +118,37 @@ impl Engine {
                 tombstones: &[],
                 rollups: is_partition,
                 broken: Some(broken),
-                sabotage: self.options.sabotage,
+                sabotage: self.site.options().sabotage,
             }
             .run(&mut writer)?;
             balance.of(table.id).merged += gone.merged;
         }
         let (bytes, rows) = writer.finish(true)?;
         if rows == 0 {
-            self.disk.remove(path).map_err(Error::io("remove", path))?;
+            self.site
+                .disk()
+                .remove(path)
+                .map_err(Error::io("remove", path))?;
             return Ok(None);
         }
-        let dir = segment_dir(&self.dir);
-        self.disk.sync_dir(&dir).map_err(Error::io("sync", &dir))?;
+        let dir = segment_dir(self.site.dir());
+        self.site
+            .disk()
+            .sync_dir(&dir)
+            .map_err(Error::io("sync", &dir))?;
         let meta = SegmentMeta {
             file_id,
             bytes,
             rows,
             ..segment.meta.clone()
         };
-        Segment::open(&self.segment_cache, path.to_owned(), self.uuid, meta).map(Some)
+        Segment::open(
+            self.site.segment_cache(),
+            path.to_owned(),
+            self.site.uuid(),
+            meta,
+        )
+        .map(Some)
     }
 
     fn replace_broken(
@@ -175,7 +160,7 @@ impl Engine {
     ) -> Result<Quarantined, Error> {
         let name = segment_name(segment.meta.file_id);
         let entry = self.entry_of_broken(segment, broken);
-        let entry = keep_aside(self.disk.as_ref(), &self.dir, &name, entry)?;
+        let entry = keep_aside(self.site.disk(), self.site.dir(), &name, entry)?;
         let edit = Edit {
             added_segments: rest.iter().map(|it| it.meta.clone()).collect(),
             removed_segments: vec![segment.meta.file_id],
@@ -185,13 +170,14 @@ impl Engine {
             balance.of(*table).unreadable += lost.rows;
         }
         let published = Published::Compaction(balance);
-        self.publish(edit, rest.into_iter().collect(), published)?;
-        lock(&self.jobs).damaged.remove(&segment.meta.file_id);
+        self.jobs
+            .publish(edit, rest.into_iter().collect(), published)?;
+        self.jobs.list().damaged.remove(&segment.meta.file_id);
         Ok(entry)
     }
 
     fn entry_of_broken(&self, segment: &Segment, broken: &Broken) -> Quarantined {
-        let catalogue = self.catalogue();
+        let catalogue = self.sequencer.catalogue();
         let lost = broken
             .lost
             .iter()
@@ -210,7 +196,7 @@ impl Engine {
             kept: None,
             offset: broken.offset,
             reason: broken.reason.clone(),
-            time_ns: self.clock.now_ns(),
+            time_ns: self.site.clock().now_ns(),
             bytes: segment.meta.bytes,
             rows: Some(tables.iter().filter_map(|table| table.rows).sum()),
             series: None,
@@ -221,7 +207,7 @@ impl Engine {
 }
 
 /// Where files are that were put aside before; nobody's error if that cannot be told.
-fn aside_before(disk: &dyn Disk, dir: &Path) -> BTreeSet<Option<std::path::PathBuf>> {
+pub(in crate::engine) fn aside_before(disk: &dyn Disk, dir: &Path) -> BTreeSet<Option<PathBuf>> {
     let aside = crate::engine::repair::quarantine::quarantine_dir(dir);
     let names = disk.list(&aside).unwrap_or_default();
     names

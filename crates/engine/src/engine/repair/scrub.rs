@@ -18,12 +18,13 @@ pub use self::progress::Scrubbed;
 pub(in crate::engine) use self::progress::{Scrub, begin};
 use crate::checked_file::{ChecksumPass, Identity};
 use crate::engine::maintain::flush::Maintained;
+use crate::engine::repair::Repair;
 use crate::engine::repair::damaged::{Damage, DamagedSegment};
-use crate::engine::{Engine, OnDamage, lock};
 use crate::error::Error;
 use crate::index::{Index, IndexPlace};
 use crate::layout::{segment_dir, segment_name, side_name};
 use crate::manifest::{FileKind, FileMeta};
+use crate::options::OnDamage;
 use crate::ranked::Locked;
 use crate::segment::{Segment, SegmentPlace};
 use crate::{definitions_file, idempotency, relation};
@@ -56,29 +57,29 @@ enum Next {
     Whole(FileMeta),
 }
 
-impl Engine {
+impl Repair {
     /// Reads and checks about so many bytes more of the store, from where the last step stopped. After an error that is
     /// not about damage, such as a disk that does not answer, the next step goes on behind it.
-    pub fn scrub_step(&self, bytes_max: u64) -> Result<ScrubStep, Error> {
-        let mut scrub = lock(&self.scrub);
+    pub(in crate::engine) fn scrub_step(&self, bytes_max: u64) -> Result<ScrubStep, Error> {
+        let mut scrub = self.scrub.lock();
         self.scrub_holding(&mut scrub, bytes_max)
     }
 
     /// What the scrub has read and found.
-    pub fn scrubbed(&self) -> Scrubbed {
-        lock(&self.scrubbed).clone()
+    pub(in crate::engine) fn scrubbed(&self) -> Scrubbed {
+        self.scrubbed.lock().clone()
     }
 
     /// Does a step if one is due: everything is read once in the days that the setting says.
     pub(in crate::engine) fn scrub_if_due(&self) -> Result<Maintained, Error> {
-        let days = self.options.scrub_days;
+        let days = self.site.options().scrub_days;
         let Some(mut scrub) = self.scrub.try_lock() else {
             return Ok(Maintained::Idle);
         };
-        if days == 0 || self.check_poisoned().is_err() {
+        if days == 0 || self.sequencer.check_poisoned().is_err() {
             return Ok(Maintained::Idle);
         }
-        let (now_ns, since_ms) = (self.clock.now_ns(), self.clock.monotonic_ms());
+        let (now_ns, since_ms) = (self.site.clock().now_ns(), self.site.clock().monotonic_ms());
         if scrub.place.started_ns == 0 || scrub.place.started_ns > now_ns {
             // The first pass, or a clock that was set back.
             scrub.place.started_ns = now_ns.max(1);
@@ -112,9 +113,9 @@ impl Engine {
 
     /// Writes the place down, for a graceful stop.
     pub(in crate::engine) fn save_scrub(&self) {
-        let mut scrub = lock(&self.scrub);
+        let mut scrub = self.scrub.lock();
         if scrub.saved_ms.is_some() || scrub.place.done > 0 {
-            self.save_place(&mut scrub, self.clock.monotonic_ms());
+            self.save_place(&mut scrub, self.site.clock().monotonic_ms());
         }
     }
 
@@ -124,7 +125,7 @@ impl Engine {
         bytes_max: u64,
     ) -> Result<ScrubStep, Error> {
         let mut step = ScrubStep::default();
-        if self.check_poisoned().is_err() {
+        if self.sequencer.check_poisoned().is_err() {
             // What is on the disk is in doubt, and opening the store again decides.
             return Ok(step);
         }
@@ -138,8 +139,8 @@ impl Engine {
             };
             scrub.place.done += step.bytes - before;
         }
-        let (now_ns, since_ms) = (self.clock.now_ns(), self.clock.monotonic_ms());
-        let mut scrubbed = lock(&self.scrubbed);
+        let (now_ns, since_ms) = (self.site.clock().now_ns(), self.site.clock().monotonic_ms());
+        let mut scrubbed = self.scrubbed.lock();
         scrubbed.bytes += step.bytes;
         if step.is_end {
             scrubbed.passes += 1;
@@ -164,22 +165,23 @@ impl Engine {
     fn save_place(&self, scrub: &mut Scrub, since_ms: u64) {
         scrub.saved_ms = Some(since_ms);
         drop(place::write(
-            self.disk.as_ref(),
-            &self.dir,
-            self.uuid,
+            self.site.disk(),
+            self.site.dir(),
+            self.site.uuid(),
             &scrub.place,
         ));
     }
 
     fn bytes_to_scrub(&self) -> u64 {
-        let manifest = lock(&self.manifest);
+        let manifest = self.jobs.manifest();
         let segments = manifest.contents.segments.iter().map(|it| it.bytes);
         let files = manifest.contents.files.iter().map(|it| it.bytes);
         let files: u64 = segments.chain(files).sum();
         drop(manifest);
         files
             + self
-                .counters
+                .sequencer
+                .counters()
                 .log_bytes
                 .load(std::sync::atomic::Ordering::Relaxed)
     }
@@ -194,7 +196,7 @@ impl Engine {
         else {
             return Err(error);
         };
-        let mut scrubbed = lock(&self.scrubbed);
+        let mut scrubbed = self.scrubbed.lock();
         let mut known = scrubbed.damage.iter();
         if scrubbed.damage.len() < DAMAGE_LISTED_MAX
             && !known.any(|it| it.path == path && it.offset == offset)
@@ -211,12 +213,12 @@ impl Engine {
 
     fn scrub_manifest(&self, scrub: &mut Scrub, step: &mut ScrubStep) -> Result<(), Error> {
         scrub.place.stage = Stage::Log;
-        scrub.place.end_id = lock(&self.jobs).next_file_id;
-        let mut manifest = lock(&self.manifest);
-        if self.check_poisoned().is_err() {
+        scrub.place.end_id = self.jobs.list().next_file_id;
+        let mut manifest = self.jobs.manifest();
+        if self.sequencer.check_poisoned().is_err() {
             return Ok(());
         }
-        let found = match manifest.verify(self.disk.as_ref()) {
+        let found = match manifest.verify(self.site.disk()) {
             Ok(bytes) => {
                 step.bytes += bytes;
                 return Ok(());
@@ -224,11 +226,11 @@ impl Engine {
             Err(error) => error,
         };
         self.tell(found, step)?;
-        if self.options.on_damage == OnDamage::Quarantine {
+        if self.site.options().on_damage == OnDamage::Quarantine {
             // What it must say is in memory. An error leaves it open what it says.
             manifest
-                .rewrite(self.disk.as_ref())
-                .inspect_err(|error| self.log.poison(&error.to_string()))?;
+                .rewrite(self.site.disk())
+                .inspect_err(|error| self.sequencer.log().poison(&error.to_string()))?;
         }
         Ok(())
     }
@@ -239,7 +241,7 @@ impl Engine {
         bytes_max: u64,
         step: &mut ScrubStep,
     ) -> Result<(), Error> {
-        let read = match self.log.verify_some(&mut scrub.log, bytes_max) {
+        let read = match self.sequencer.log().verify_some(&mut scrub.log, bytes_max) {
             Ok(read) => read,
             Err(error) => {
                 scrub.log = None;
@@ -260,27 +262,28 @@ impl Engine {
 
     /// Something of the log does not read. If it is needed still, it is damage, and what it holds becomes a segment.
     fn look_at_log(&self, suspect: Error, step: &mut ScrubStep) -> Result<(), Error> {
-        let flushing = lock(&self.flushing);
+        let flushing = self.jobs.flushing();
         let Error::Corrupt { path, offset, .. } = &suspect else {
             return Err(suspect);
         };
-        let flushed = lock(&self.manifest).contents.flushed_lsn;
-        if !self.log.is_live(path) {
+        let flushed = self.jobs.manifest().contents.flushed_lsn;
+        if !self.sequencer.log().is_live(path) {
             return Ok(());
         }
         let damage = if *offset == 0 {
             // A header says whose the records are; without it the file's later records would be lost too.
             Err(suspect)
         } else {
-            let durable = self.log.durable();
-            self.log
+            let durable = self.sequencer.log().durable();
+            self.sequencer
+                .log()
                 .replay(flushed, durable, &mut |_: u64, _: &[u8]| Ok(()))
         };
         let Err(error) = damage else { return Ok(()) };
         self.tell(error, step)?;
-        self.log.end_file();
+        self.sequencer.log().end_file();
         drop(flushing);
-        self.flush()
+        self.jobs.flush()
     }
 
     fn scrub_file(
@@ -335,8 +338,8 @@ impl Engine {
     /// The next file of the pass; a segment or an index file is held, and so stays where it is.
     fn next_to_scrub(&self, place: &ScrubPlace) -> Option<(u64, Next)> {
         let is_next = |id: u64| (place.file_id..place.end_id).contains(&id);
-        let manifest = lock(&self.manifest);
-        let segments = self.versions.version();
+        let manifest = self.jobs.manifest();
+        let segments = self.sequencer.versions().version();
         let segment = segments
             .segments
             .iter()
@@ -347,7 +350,7 @@ impl Engine {
             .filter(|it| is_next(it.file_id))
             .min_by_key(|it| it.file_id)
             .copied();
-        let layers = Arc::clone(self.catalogue().layers());
+        let layers = Arc::clone(self.sequencer.catalogue().layers());
         drop(manifest);
         match (segment, file) {
             (Some(segment), file)
@@ -373,10 +376,10 @@ impl Engine {
         bytes_max: u64,
         step: &mut ScrubStep,
     ) -> Result<(u64, bool), Error> {
-        let path = segment_dir(&self.dir).join(segment_name(segment.meta.file_id));
-        let (disk, meta) = (self.disk.as_ref(), segment.meta.clone());
+        let path = segment_dir(self.site.dir()).join(segment_name(segment.meta.file_id));
+        let (disk, meta) = (self.site.disk(), segment.meta.clone());
         // Not through the cache: it is the disk that is asked, and what queries need stays in memory.
-        let alone = Segment::open_alone(disk, path, self.uuid, meta)?;
+        let alone = Segment::open_alone(disk, path, self.site.uuid(), meta)?;
         let (group, page) = scrub.place.at;
         let mut place = SegmentPlace { group, page };
         let mut told = ScrubStep::default();
@@ -398,7 +401,7 @@ impl Engine {
             reason,
         } = error
         {
-            let mut jobs = lock(&self.jobs);
+            let mut jobs = self.jobs.list();
             let known = jobs.damaged.entry(segment.meta.file_id);
             known.or_insert_with(|| DamagedSegment {
                 file: path.clone(),
@@ -425,7 +428,7 @@ impl Engine {
 
     /// `None` = an index file that is not in force any more.
     fn begin_reading(&self, meta: FileMeta) -> Result<Option<ChecksumPass>, Error> {
-        let path = segment_dir(&self.dir).join(side_name(meta.kind, meta.file_id));
+        let path = segment_dir(self.site.dir()).join(side_name(meta.kind, meta.file_id));
         let kind = match meta.kind {
             FileKind::Definitions => definitions_file::KIND,
             FileKind::Keys => idempotency::FILE_KIND,
@@ -434,14 +437,14 @@ impl Engine {
         };
         let identity = Identity {
             kind,
-            uuid: self.uuid,
+            uuid: self.site.uuid(),
             file_id: meta.file_id,
         };
-        ChecksumPass::start(self.disk.as_ref(), &path, identity, meta.bytes).map(Some)
+        ChecksumPass::start(self.site.disk(), &path, identity, meta.bytes).map(Some)
     }
 
     fn is_listed(&self, meta: FileMeta) -> bool {
-        lock(&self.manifest).contents.files.contains(&meta)
+        self.jobs.manifest().contents.files.contains(&meta)
     }
 }
 

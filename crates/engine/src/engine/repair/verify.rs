@@ -10,14 +10,15 @@ use std::sync::Arc;
 use crate::catalogue::Catalogue;
 use crate::compaction::order::Ranges;
 use crate::definitions_file::read_definitions;
-use crate::disk::{Disk, MemoryDisk, RealDisk, read_exact_at, write_all_at};
+use crate::disk::{Disk, MemoryDisk, read_exact_at, write_all_at};
 use crate::engine::copies::backup::log_names;
 use crate::engine::copies::restore::verify_side_file;
-use crate::engine::{Damage, Engine, Options};
+use crate::engine::repair::damaged::Damage;
 use crate::error::Error;
 use crate::layout::{lock_dir, log_options, segment_dir, segment_name, side_name};
 use crate::log::{self, Log};
 use crate::manifest::{Contents, Manifest};
+use crate::options::Options;
 use crate::record;
 use crate::schema::{Lsn, TableId};
 use crate::segment::{Segment, SegmentMeta, SegmentPlace};
@@ -52,58 +53,50 @@ pub struct Unordered {
     pub tables: Vec<String>,
 }
 
-impl Engine {
-    /// Reads every checksum of the store in `dir` on the machine's disk, which nobody may have open. An `Err` means that it
-    /// could not be looked at, for one because its manifest is damaged.
-    pub fn verify_dir(dir: &Path) -> Result<Verified, Error> {
-        Self::verify(&(Arc::new(RealDisk) as Arc<dyn Disk>), dir)
+/// Reads every checksum of the store in `dir`.
+pub(in crate::engine) fn verify(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Verified, Error> {
+    let from = disk.as_ref();
+    let names = from.list(dir).map_err(Error::io("list", dir))?;
+    if !Manifest::exists(&names) {
+        return Err(Error::NotAStore {
+            path: dir.to_owned(),
+            reason: "it has no manifest".to_owned(),
+        });
     }
-
-    /// Reads every checksum of the store in `dir`.
-    pub fn verify(disk: &Arc<dyn Disk>, dir: &Path) -> Result<Verified, Error> {
-        let from = disk.as_ref();
-        let names = from.list(dir).map_err(Error::io("list", dir))?;
-        if !Manifest::exists(&names) {
-            return Err(Error::NotAStore {
-                path: dir.to_owned(),
-                reason: "it has no manifest".to_owned(),
-            });
-        }
-        let _lock = lock_dir(from, dir)?;
-        let manifest = Manifest::open(from, dir)?;
-        let files_dir = segment_dir(dir);
-        let mut verified = Verified::default();
-        let mut ties: BTreeMap<Lsn, Ranges> = BTreeMap::new();
-        for meta in &manifest.contents.segments {
-            verified.segments += 1;
-            verified.bytes += meta.bytes;
-            let path = files_dir.join(segment_name(meta.file_id));
-            match Segment::open_alone(from, path.clone(), manifest.uuid(), meta.clone()) {
-                Ok(segment) => {
-                    verified.segment(&segment)?;
-                    if has_tie(meta, &manifest.contents) {
-                        ties.entry(meta.max_lsn).or_default().add(&segment);
-                    }
+    let _lock = lock_dir(from, dir)?;
+    let manifest = Manifest::open(from, dir)?;
+    let files_dir = segment_dir(dir);
+    let mut verified = Verified::default();
+    let mut ties: BTreeMap<Lsn, Ranges> = BTreeMap::new();
+    for meta in &manifest.contents.segments {
+        verified.segments += 1;
+        verified.bytes += meta.bytes;
+        let path = files_dir.join(segment_name(meta.file_id));
+        match Segment::open_alone(from, path.clone(), manifest.uuid(), meta.clone()) {
+            Ok(segment) => {
+                verified.segment(&segment)?;
+                if has_tie(meta, &manifest.contents) {
+                    ties.entry(meta.max_lsn).or_default().add(&segment);
                 }
-                Err(error) => verified.note(&path, error)?,
             }
+            Err(error) => verified.note(&path, error)?,
         }
-        let ties = ties.into_values().flat_map(Ranges::overlapping).collect();
-        verified.unordered = named(from, &files_dir, &manifest, ties);
-        for file in &manifest.contents.files {
-            verified.files += 1;
-            verified.bytes += file.bytes;
-            let path = files_dir.join(side_name(file.kind, file.file_id));
-            if let Err(error) = verify_side_file(from, &path, manifest.uuid(), file) {
-                verified.note(&path, error)?;
-            }
-        }
-        let log_dir = Log::dir_of(dir);
-        if let Err(error) = verified.log(disk, &log_dir, &manifest) {
-            verified.note(&log_dir, error)?;
-        }
-        Ok(verified)
     }
+    let ties = ties.into_values().flat_map(Ranges::overlapping).collect();
+    verified.unordered = named(from, &files_dir, &manifest, ties);
+    for file in &manifest.contents.files {
+        verified.files += 1;
+        verified.bytes += file.bytes;
+        let path = files_dir.join(side_name(file.kind, file.file_id));
+        if let Err(error) = verify_side_file(from, &path, manifest.uuid(), file) {
+            verified.note(&path, error)?;
+        }
+    }
+    let log_dir = Log::dir_of(dir);
+    if let Err(error) = verified.log(disk, &log_dir, &manifest) {
+        verified.note(&log_dir, error)?;
+    }
+    Ok(verified)
 }
 
 fn has_tie(meta: &SegmentMeta, contents: &Contents) -> bool {

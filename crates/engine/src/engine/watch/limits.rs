@@ -3,12 +3,12 @@
 //! Does: compare with the options, and name what was passed. Does not: count; whoever builds the batch does.
 
 use crate::budget::MemoryUse;
-use crate::engine::Engine;
+use crate::engine::site::Site;
 use crate::error::Error;
 
-impl Engine {
+impl Site {
     /// Whether a batch may have so many rows and columns: asked before what it lacks is made.
-    pub fn check_batch(&self, rows: usize, columns: usize) -> Result<(), Error> {
+    pub(in crate::engine) fn check_batch(&self, rows: usize, columns: usize) -> Result<(), Error> {
         self.check_batch_rows(rows as u64)?;
         self.check_batch_columns(columns as u64)
     }
@@ -18,7 +18,7 @@ impl Engine {
         check(
             "the rows of one batch",
             rows,
-            self.options.batch_rows_max,
+            self.options().batch_rows_max,
             "send smaller batches",
         )
     }
@@ -28,7 +28,7 @@ impl Engine {
         check(
             "the columns of one batch",
             columns,
-            self.options.batch_columns_max,
+            self.options().batch_columns_max,
             "send smaller batches, and look whether values have become names of columns",
         )
     }
@@ -39,7 +39,7 @@ impl Engine {
         check(
             "the number of tags of one table",
             tags,
-            self.options.table_tags_max,
+            self.options().table_tags_max,
             "write values that differ from row to row as fields or as values of one tag",
         )
     }
@@ -49,7 +49,7 @@ impl Engine {
         check(
             "the new series of one batch",
             series,
-            self.options.batch_series_max,
+            self.options().batch_series_max,
             "send smaller batches, and look whether a tag has values that never come again",
         )
     }
@@ -57,7 +57,7 @@ impl Engine {
     /// Whether rows of so many bytes, with room for what is absent, could ever be held. Asked while they are collected,
     /// because a small body may name a column a row, and then each of them has room for every row.
     pub(crate) fn check_batch_bytes(&self, bytes: u64) -> Result<(), Error> {
-        self.budget.check(MemoryUse::Head, 0, bytes)
+        self.budget().check(MemoryUse::Head, 0, bytes)
     }
 }
 

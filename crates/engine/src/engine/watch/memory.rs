@@ -10,11 +10,13 @@ use std::sync::atomic::Ordering;
 use crate::budget::{MemoryBudget, MemoryUse};
 use crate::catalogue::Catalogue;
 use crate::definition::Definition;
-use crate::engine::{Engine, Options, lock};
+use crate::engine::maintain::Jobs;
+use crate::engine::sequencer::Sequencer;
 use crate::error::{Error, Malformed};
 use crate::head::Head;
 use crate::idempotency::KeySet;
 use crate::log::{RecordPlace, Visit};
+use crate::options::Options;
 use crate::record::Record;
 use crate::relation::Relations;
 use crate::replay_workers::{Ahead, Ready};
@@ -49,23 +51,18 @@ const VALUE_BYTES: usize = 32;
 /// for each of a handful of tags.
 pub(crate) const SERIES_BYTES: usize = 64;
 
-impl Engine {
-    /// The store's memory budget, for its caches and for the queries above it.
-    pub fn budget(&self) -> &MemoryBudget {
-        &self.budget
-    }
-
+impl Sequencer {
     /// The head becomes a segment at this many bytes.
     pub(in crate::engine) fn flush_bytes(&self) -> u64 {
-        let share = self.budget.limit(MemoryUse::Head);
-        self.options.flush_bytes.min(share / FLUSH_PART)
+        let share = self.site().budget().limit(MemoryUse::Head);
+        self.site().options().flush_bytes.min(share / FLUSH_PART)
     }
 
     /// Memory of the rows that are not in segments, with the copy that their flush makes.
     pub(in crate::engine) fn report_head(&self) -> u64 {
-        let (head, frozen) = self.versions.head_bytes();
+        let (head, frozen) = self.versions().head_bytes();
         let bytes = head + 2 * frozen;
-        self.budget.report(MemoryUse::Head, bytes);
+        self.site().budget().report(MemoryUse::Head, bytes);
         bytes
     }
 
@@ -76,64 +73,79 @@ impl Engine {
             (Arc::clone(catalogue.layers()), catalogue.name_bytes())
         };
         let series = layers.bytes() + names;
-        let memo = self.memo.read().bytes();
+        let memo = self.memo().read().bytes();
         let (_, _, relations) = self.relations().counts();
-        let held = (series + memo + lock(&self.keys).bytes()) as u64 + relations;
-        self.budget.report(MemoryUse::Index, held);
+        let held = (series + memo + self.keys().bytes()) as u64 + relations;
+        self.site().budget().report(MemoryUse::Index, held);
         held
     }
 
     /// Whether names that need about `bytes` more than was reported last fit the memory for them. Takes no lock.
     pub(crate) fn check_names(&self, bytes: u64) -> Result<(), Error> {
-        let used = self.budget.used(MemoryUse::Index);
-        self.budget.check(MemoryUse::Index, used, bytes)
-    }
-
-    /// Whether new series, or rows of relations, that need about `bytes` fit the memory for them.
-    pub(crate) fn check_index(&self, bytes: u64) -> Result<(), Error> {
-        if self.report_index() + bytes > self.budget.limit(MemoryUse::Index)
-            && self.series_are_many()
-        {
-            // Series that are in a file need no memory of their own. Whoever held the lock before may have done it.
-            let flushing = lock(&self.flushing);
-            if self.series_are_many() {
-                self.flush_holding(&flushing)?;
-            }
-        }
-        self.budget
-            .check(MemoryUse::Index, self.report_index(), bytes)
+        let used = self.site().budget().used(MemoryUse::Index);
+        self.site().budget().check(MemoryUse::Index, used, bytes)
     }
 
     /// Whether the series that are in no file have so much memory that a flush is worth it.
     pub(in crate::engine) fn series_are_many(&self) -> bool {
         let layers = Arc::clone(self.catalogue().layers());
-        layers.recent_bytes() as u64 >= self.budget.limit(MemoryUse::Index) / SERIES_PART
+        layers.recent_bytes() as u64 >= self.site().budget().limit(MemoryUse::Index) / SERIES_PART
+    }
+}
+
+impl Jobs {
+    /// Whether new series, or rows of relations, that need about `bytes` fit the memory for them.
+    pub(crate) fn check_index(&self, bytes: u64) -> Result<(), Error> {
+        if self.sequencer().report_index() + bytes > self.site().budget().limit(MemoryUse::Index)
+            && self.sequencer().series_are_many()
+        {
+            // Series that are in a file need no memory of their own. Whoever held the lock before may have done it.
+            let flushing = self.flushing();
+            if self.sequencer().series_are_many() {
+                self.flush_holding(&flushing)?;
+            }
+        }
+        self.site()
+            .budget()
+            .check(MemoryUse::Index, self.sequencer().report_index(), bytes)
     }
 
     /// Makes room for `bytes` of rows, or says that there is none.
     pub(in crate::engine) fn help_when_full(&self, bytes: u64) -> Result<(), Error> {
         // What would not fit an empty head is not worth a flush.
-        self.budget.check(MemoryUse::Head, 0, bytes)?;
+        self.site().budget().check(MemoryUse::Head, 0, bytes)?;
         let is_full = || {
-            let head = self.versions.head();
-            head.rows() >= self.options.flush_rows.saturating_mul(HEAD_FULL_FACTOR)
-                || head.bytes() >= self.options.flush_bytes.saturating_mul(HEAD_FULL_FACTOR)
-                || self.report_head() + bytes > self.budget.limit(MemoryUse::Head)
+            let head = self.sequencer().versions().head();
+            head.rows()
+                >= self
+                    .site()
+                    .options()
+                    .flush_rows
+                    .saturating_mul(HEAD_FULL_FACTOR)
+                || head.bytes()
+                    >= self
+                        .site()
+                        .options()
+                        .flush_bytes
+                        .saturating_mul(HEAD_FULL_FACTOR)
+                || self.sequencer().report_head() + bytes
+                    > self.site().budget().limit(MemoryUse::Head)
         };
         if !is_full() {
             return Ok(());
         }
         // A head that an earlier flush could not write comes first, so it may take two.
         for _ in 0..2 {
-            let flushing = lock(&self.flushing);
+            let flushing = self.flushing();
             // Whoever held the lock before may have done it.
             if !is_full() {
                 return Ok(());
             }
             self.flush_holding(&flushing)?;
         }
-        self.budget
-            .check(MemoryUse::Head, self.report_head(), bytes)
+        self.site()
+            .budget()
+            .check(MemoryUse::Head, self.sequencer().report_head(), bytes)
     }
 
     /// Replays what is left of the log after `applied`, up to `last`. Before each round, what the one before has
@@ -144,15 +156,15 @@ impl Engine {
         last: Lsn,
         ahead: &mut Ahead<'_>,
     ) -> Result<(), Error> {
-        self.report_head();
+        self.sequencer().report_head();
         while applied < last {
-            self.flush_holding(&lock(&self.flushing))?;
-            let mut sequencer = lock(&self.sequencer);
-            let mut catalogue = self.catalogue_mut();
-            let mut relations = self.relations_mut();
-            let head = self.versions.head();
-            let mut keys = lock(&self.keys);
-            let mut round = Round::new(&self.budget);
+            self.flush_holding(&self.flushing())?;
+            let mut sequencer = self.sequencer().lock();
+            let mut catalogue = self.sequencer().catalogue_mut();
+            let mut relations = self.sequencer().relations_mut();
+            let head = self.sequencer().versions().head();
+            let mut keys = self.sequencer().keys();
+            let mut round = Round::new(self.site().budget());
             let to = Replayed {
                 catalogue: &mut catalogue,
                 relations: &mut relations,
@@ -165,8 +177,9 @@ impl Engine {
                 to,
                 ahead: &mut *ahead,
             };
-            self.log.replay(applied, last, &mut replay)?;
-            self.counters
+            self.sequencer().log().replay(applied, last, &mut replay)?;
+            self.sequencer()
+                .counters()
                 .log_bytes
                 .fetch_add(round.log_bytes, Ordering::Relaxed);
             // An empty head takes at least one record, so this ends.
@@ -174,7 +187,7 @@ impl Engine {
             sequencer.next_lsn = applied + 1;
             // The state comes before the keys in the order of locks.
             drop((keys, relations, catalogue, sequencer));
-            self.report_head();
+            self.sequencer().report_head();
         }
         Ok(())
     }

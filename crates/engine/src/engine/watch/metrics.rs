@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use crate::budget::MemoryUse;
-use crate::engine::{Engine, RetentionPause, lock};
+use crate::engine::{Engine, RetentionPause};
 use crate::schema::Lsn;
 
 /// What `/metrics` shows of the store.
@@ -133,38 +133,38 @@ pub struct Metrics {
 impl Engine {
     /// Figures for operators.
     pub fn metrics(&self) -> Metrics {
-        self.report_head();
-        self.report_index();
-        let state = self.versions.now();
-        let (databases, tables, series) = self.catalogue().counts();
-        let layers = Arc::clone(self.catalogue().layers());
+        self.sequencer.report_head();
+        self.sequencer.report_index();
+        let state = self.sequencer.versions().now();
+        let (databases, tables, series) = self.sequencer.catalogue().counts();
+        let layers = Arc::clone(self.sequencer.catalogue().layers());
         let series_bytes = layers.bytes();
-        let memo_bytes = self.memo.read().bytes();
-        let (relations, relation_rows, relation_bytes) = self.relations().counts();
+        let memo_bytes = self.sequencer.memo().read().bytes();
+        let (relations, relation_rows, relation_bytes) = self.sequencer.relations().counts();
         let (keys, key_bytes) = {
-            let keys = lock(&self.keys);
+            let keys = self.sequencer.keys();
             (keys.len() as u64, keys.bytes() as u64)
         };
-        let log = self.log.counters();
-        let scrubbed = self.scrubbed();
-        let segments_damaged = lock(&self.jobs).damaged.len() as u64;
-        let mended = self.mended_index_files();
-        let aside = || self.quarantined.iter().chain(&mended);
+        let log = self.sequencer.log().counters();
+        let scrubbed = self.repair.scrubbed();
+        let segments_damaged = self.jobs.list().damaged.len() as u64;
+        let mended = self.repair.mended_index_files();
+        let aside = || self.repair.quarantined().iter().chain(&mended);
         let segments = &state.version.segments;
         let frozen = state.frozen.as_ref();
-        let cache = self.segment_cache.counters();
+        let cache = self.site.segment_cache().counters();
         Metrics {
             open_files: cache.files,
             directory_cache_bytes: cache.bytes,
             directory_cache_hits: cache.hits,
             directory_cache_misses: cache.misses,
-            rows_written: self.counters.rows.load(Ordering::Relaxed),
-            batches_written: self.counters.batches.load(Ordering::Relaxed),
-            rows_merged: self.counters.merged.load(Ordering::Relaxed),
+            rows_written: self.sequencer.counters().rows.load(Ordering::Relaxed),
+            batches_written: self.sequencer.counters().batches.load(Ordering::Relaxed),
+            rows_merged: self.sequencer.counters().merged.load(Ordering::Relaxed),
             log_bytes_written: log.bytes_written,
             log_syncs: log.syncs,
             log_files: log.files,
-            log_bytes: self.counters.log_bytes.load(Ordering::Relaxed),
+            log_bytes: self.sequencer.counters().log_bytes.load(Ordering::Relaxed),
             head_rows: state.head.rows() + frozen.map_or(0, |frozen| frozen.head.rows()),
             head_bytes: state.head.bytes() + frozen.map_or(0, |frozen| frozen.head.bytes()),
             segments: segments.len() as u64,
@@ -175,10 +175,14 @@ impl Engine {
             partitions: state.version.windows.len() as u64,
             tombstones: state.version.tombstones.len() as u64,
             segments_damaged,
-            segments_unordered: self.unordered.len() as u64,
-            refused_edits: self.counters.refused_edits.load(Ordering::Relaxed),
+            segments_unordered: self.jobs.unordered().len() as u64,
+            refused_edits: self
+                .sequencer
+                .counters()
+                .refused_edits
+                .load(Ordering::Relaxed),
             index_files: layers.files().len() as u64,
-            index_cache_bytes: self.index_cache.bytes(),
+            index_cache_bytes: self.site.index_cache().bytes(),
             quarantined_files: aside().count() as u64,
             quarantined_bytes: aside().map(|it| it.bytes).sum(),
             quarantined_rows: aside().filter_map(|it| it.rows).sum(),
@@ -191,30 +195,31 @@ impl Engine {
             series: series as u64,
             series_bytes: series_bytes as u64,
             memo_bytes: memo_bytes as u64,
-            visible_lsn: self.log.durable(),
+            visible_lsn: self.sequencer.log().durable(),
             flushed_lsn: state.version.flushed_lsn,
             // Whoever asks may do so before anybody writes, or long after.
             disk_free_bytes: self
-                .disk
-                .free_bytes(&self.dir)
-                .unwrap_or_else(|_| self.space.free()),
-            disk_reserve_bytes: self.space.reserve(),
-            disk_full_refusals: self.space.refused(),
-            memory_total_bytes: self.budget.total(),
-            memory_highest_bytes: self.budget.highest(),
-            memory_head_bytes: self.budget.used(MemoryUse::Head),
-            memory_cache_bytes: self.budget.used(MemoryUse::Cache),
-            memory_index_bytes: self.report_index(),
-            memory_compaction_bytes: self.budget.used(MemoryUse::Compaction),
-            memory_query_bytes: self.budget.used(MemoryUse::Query),
-            memory_refusals: self.budget.refused(),
+                .site
+                .disk()
+                .free_bytes(self.site.dir())
+                .unwrap_or_else(|_| self.site.space().free()),
+            disk_reserve_bytes: self.site.space().reserve(),
+            disk_full_refusals: self.site.space().refused(),
+            memory_total_bytes: self.site.budget().total(),
+            memory_highest_bytes: self.site.budget().highest(),
+            memory_head_bytes: self.site.budget().used(MemoryUse::Head),
+            memory_cache_bytes: self.site.budget().used(MemoryUse::Cache),
+            memory_index_bytes: self.sequencer.report_index(),
+            memory_compaction_bytes: self.site.budget().used(MemoryUse::Compaction),
+            memory_query_bytes: self.site.budget().used(MemoryUse::Query),
+            memory_refusals: self.site.budget().refused(),
             keys,
             key_bytes,
             relations,
             relation_rows,
             relation_bytes,
-            retention_pause: self.retention_pause(),
-            poisoned: self.log.poisoned(),
+            retention_pause: self.jobs.retention_pause(),
+            poisoned: self.sequencer.log().poisoned(),
         }
     }
 }

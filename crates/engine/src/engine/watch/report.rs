@@ -1,6 +1,6 @@
 //! What operators see of the store's parts: what maintenance is doing.
 
-use crate::engine::{Engine, Options, lock};
+use crate::engine::maintain::Jobs;
 
 /// What maintenance is doing now.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -20,16 +20,11 @@ pub struct JobsReport {
     pub removed_segments: u64,
 }
 
-impl Engine {
-    /// The settings that the store was opened with.
-    pub fn options(&self) -> &Options {
-        &self.options
-    }
-
+impl Jobs {
     /// What maintenance is doing now.
-    pub fn jobs(&self) -> JobsReport {
-        let state = self.versions.now();
-        let jobs = lock(&self.jobs);
+    pub(in crate::engine) fn report(&self) -> JobsReport {
+        let state = self.sequencer().versions().now();
+        let jobs = self.list();
         let frozen = state.frozen.as_ref();
         JobsReport {
             flushing_rows: frozen.map_or(0, |frozen| frozen.head.rows()),

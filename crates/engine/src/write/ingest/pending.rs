@@ -109,9 +109,9 @@ impl Pending {
             return Ok(());
         }
         self.counted = self.series.len();
-        let layers = Arc::clone(engine.catalogue().layers());
+        let layers = Arc::clone(engine.sequencer().catalogue().layers());
         match self.find_known(&layers, &self.used()) {
-            Ok(new) => engine.check_batch_series(new.len() as u64),
+            Ok(new) => engine.site().check_batch_series(new.len() as u64),
             // Mended where they are resolved.
             Err(_) => Ok(()),
         }
@@ -119,12 +119,12 @@ impl Pending {
 
     /// Whether all series of a body may be made that was read with names that have no ids yet.
     pub(super) fn check_all(&mut self, engine: &Engine) -> Result<(), Error> {
-        let layers = Arc::clone(engine.catalogue().layers());
+        let layers = Arc::clone(engine.sequencer().catalogue().layers());
         // What cannot be looked up in a damaged place is mended where the series are resolved.
         let Ok(new) = self.find_known(&layers, &self.used()) else {
             return Ok(());
         };
-        engine.check_batch_series(new.len() as u64)?;
+        engine.site().check_batch_series(new.len() as u64)?;
         engine.check_index((new.len() * SERIES_BYTES + self.text.len()) as u64)
     }
 
@@ -140,7 +140,7 @@ impl Pending {
         let mut is_checked = false;
         while !missing.is_empty() {
             // What is looked up below the recent series stays as it is until those are set aside for a flush.
-            let layers = Arc::clone(engine.catalogue().layers());
+            let layers = Arc::clone(engine.sequencer().catalogue().layers());
             missing = match self.find_known(&layers, &missing) {
                 Ok(nowhere) => nowhere,
                 Err(error) => {
@@ -150,7 +150,7 @@ impl Pending {
                 }
             };
             if !missing.is_empty() && !is_checked {
-                engine.check_batch_series(missing.len() as u64)?;
+                engine.site().check_batch_series(missing.len() as u64)?;
                 engine.check_index((missing.len() * SERIES_BYTES + self.text.len()) as u64)?;
                 is_checked = true;
             }
@@ -173,20 +173,22 @@ impl Pending {
         let mut is_same = true;
         while is_same && !missing.is_empty() {
             let rest = missing.split_off(missing.len().min(SERIES_OF_ONE_LOCK));
-            let is_current = engine.define_together(epoch, |catalogue, made| {
-                is_same = catalogue.layers().is_as_recent_as(layers);
-                if !is_same {
-                    return Ok(());
-                }
-                for &at in missing.iter() {
-                    let (table, tags) = self.tags_of(at);
-                    let id = catalogue
-                        .define_series(table, &tags, made)
-                        .map_err(|what| what.at(engine.dir(), 0))?;
-                    self.set_id(at, id);
-                }
-                Ok(())
-            })?;
+            let is_current = engine
+                .sequencer()
+                .define_together(epoch, |catalogue, made| {
+                    is_same = catalogue.layers().is_as_recent_as(layers);
+                    if !is_same {
+                        return Ok(());
+                    }
+                    for &at in missing.iter() {
+                        let (table, tags) = self.tags_of(at);
+                        let id = catalogue
+                            .define_series(table, &tags, made)
+                            .map_err(|what| what.at(engine.dir(), 0))?;
+                        self.set_id(at, id);
+                    }
+                    Ok(())
+                })?;
             if !is_current {
                 return Ok(false);
             }

@@ -52,9 +52,9 @@ impl Planned {
         stand_in: impl FnOnce(&mut Self) -> T,
     ) -> T {
         if !self.is_on {
-            return engine.define_missing(plan);
+            return engine.sequencer().define_missing(plan);
         }
-        let planned = plan(&engine.catalogue());
+        let planned = plan(&engine.sequencer().catalogue());
         planned.unwrap_or_else(|_| stand_in(self))
     }
 

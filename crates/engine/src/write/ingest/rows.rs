@@ -355,7 +355,7 @@ fn define_field(
         };
         match known {
             Some((id, ColumnKind::Field(kind))) => Ok(Ok((id, kind))),
-            _ => match engine.check_names(bytes) {
+            _ => match engine.sequencer().check_names(bytes) {
                 Ok(()) => {
                     is_new = true;
                     Err(catalogue.plan_column(table, kind, &name))

@@ -66,8 +66,9 @@ impl TableSlot {
                 None => return Ok(Ok(None)),
             };
             let checked = engine
+                .site()
                 .check_table_tags(tags + planned_tags + 1)
-                .and_then(|()| engine.check_names(bytes));
+                .and_then(|()| engine.sequencer().check_names(bytes));
             match checked {
                 Ok(()) => Err(catalogue.plan_column(table, ColumnKind::Tag, name)),
                 Err(refused) => Ok(Err(refused)),

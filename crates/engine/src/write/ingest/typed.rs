@@ -151,7 +151,7 @@ impl Session {
             target,
             rows,
             on_conflict,
-            key: Some(self.engine.batch_key(key)),
+            key: Some(self.engine.sequencer().batch_key(key)),
         };
         self.write_typed(&request, None)
     }
@@ -170,7 +170,7 @@ impl Session {
             target,
             rows,
             on_conflict,
-            key: key.map(|key| self.engine.batch_key(key)),
+            key: key.map(|key| self.engine.sequencer().batch_key(key)),
         };
         self.write_typed(&request, Some(seen))
     }
@@ -257,7 +257,7 @@ impl Session {
         };
         if !has_rows {
             // Who hears that his rows are there must find them there after a power cut.
-            self.engine.wait_for(decided.looked)?;
+            self.engine.sequencer().wait_for(decided.looked)?;
         }
         if written.repeated {
             report = TypedReport::default();
@@ -273,7 +273,7 @@ impl Session {
         let Some(key) = &request.key else {
             return Ok(None);
         };
-        let taken = self.engine.taken_under(key)?;
+        let taken = self.engine.sequencer().taken_under(key)?;
         Ok(taken.map(|taken| TypedReport {
             written: taken.rows,
             lsn: taken.lsn,
@@ -284,7 +284,7 @@ impl Session {
 
     fn target(&self, target: &Target<'_>) -> Result<Arc<TableSchema>, Error> {
         let schema = self.schema_of(target);
-        let catalogue = self.engine.catalogue();
+        let catalogue = self.engine.sequencer().catalogue();
         find_table(&catalogue, &self.database, &schema, target.table)
     }
 
@@ -293,7 +293,7 @@ impl Session {
         if let Some(schema) = target.schema {
             return schema.to_owned();
         }
-        let catalogue = self.engine.catalogue();
+        let catalogue = self.engine.sequencer().catalogue();
         let name = catalogue.schema_name(self.schema);
         name.unwrap_or_default().to_owned()
     }
@@ -447,7 +447,7 @@ fn decide(
         table: table.id,
         keys: &keys,
     };
-    let look = engine.look_up(asked, Since::default())?;
+    let look = engine.sequencer().look_up(asked, Since::default())?;
     let mut kept: Vec<u32> = Vec::with_capacity(rows.rows());
     let mut replaced = 0;
     // The first row in the way, and whether the other is of the batch.
@@ -475,7 +475,7 @@ fn decide(
     }
     if let (OnConflict::Error, Some((row, in_batch))) = (on_conflict, conflict) {
         // What it is refused for must not be lost after the refusal was heard.
-        engine.wait_for(look.lsn)?;
+        engine.sequencer().wait_for(look.lsn)?;
         let (series, time) = key_of(row);
         let tags = engine.shown_tags(table, SeriesId(series));
         return Err(conflict_of(table, tags, time, row, in_batch));

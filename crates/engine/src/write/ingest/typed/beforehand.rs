@@ -55,7 +55,9 @@ impl Session {
         }
         let columns = Columns::of(&table, rows)?;
         let bytes = columns.fields.iter().map(|column| column.values.bytes());
-        engine.check_batch_bytes(bytes.sum::<usize>() as u64)?;
+        engine
+            .site()
+            .check_batch_bytes(bytes.sum::<usize>() as u64)?;
         let found = self.find_series(&table, &columns.tags, rows.num_rows())?;
         self.pending.check_all(&engine)?;
         if plan.known.is_none() && on_conflict == OnConflict::Error {

@@ -107,7 +107,12 @@ impl Session {
     ) -> Result<Plan<'a>, Error> {
         let schema = self.schema_of(&target);
         let engine = &self.engine;
-        let found = super::find_table(&engine.catalogue(), &self.database, &schema, target.table);
+        let found = super::find_table(
+            &engine.sequencer().catalogue(),
+            &self.database,
+            &schema,
+            target.table,
+        );
         let known = match found {
             Err(Error::NotFound { what: "table", .. }) => None,
             found => Some(found?),
@@ -151,7 +156,9 @@ fn plan_table<'a>(
     columns: &'a Schema,
     missing: Missing<'_>,
 ) -> Result<Plan<'a>, Error> {
-    engine.check_batch_columns(columns.fields().len() as u64)?;
+    engine
+        .site()
+        .check_batch_columns(columns.fields().len() as u64)?;
     let mut new = Vec::new();
     for column in columns.fields() {
         let is_there = known
@@ -164,7 +171,9 @@ fn plan_table<'a>(
     if let Some(there) = &known {
         // All or none of them.
         let tags = new.iter().filter(|column| column.kind == ColumnKind::Tag);
-        engine.check_table_tags((there.tags.len() + tags.count()) as u64)?;
+        engine
+            .site()
+            .check_table_tags((there.tags.len() + tags.count()) as u64)?;
         return Ok(Plan { known, new });
     }
     check_tags(table, columns, missing.tags)?;

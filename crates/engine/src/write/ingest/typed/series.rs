@@ -40,7 +40,7 @@ impl Session {
             if !self.pending.resolve(&engine, self.epoch)? {
                 return Ok(None);
             }
-            let mut memo = engine.memo().write();
+            let mut memo = engine.sequencer().memo().write();
             memo.follow(self.epoch);
             self.pending.teach(self.epoch, &mut memo);
         }
@@ -64,7 +64,7 @@ impl Session {
         let mut key = Vec::new();
         let mut before: Option<(Vec<u8>, Found)> = None;
         for start in (0..rows).step_by(ROWS_OF_ONE_LOCK) {
-            let memo = engine.memo().read();
+            let memo = engine.sequencer().memo().read();
             for row in start..rows.min(start + ROWS_OF_ONE_LOCK) {
                 put_key(table.id, tags, row, &mut key);
                 if key.len() > KEY_BYTES_MAX {

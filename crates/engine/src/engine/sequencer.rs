@@ -1,0 +1,433 @@
+//! The sequencer: one order of batches, in the log and in the head.
+//!
+//! Does: give a batch its LSN, put it into head and log, wait until it is durable; give names and series their ids; take the
+//! head aside for a flush; say what can be seen at one moment. Does not: write files other than the log's, or make room.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::batch::{Batch, BatchKey};
+use crate::catalogue::{Catalogue, Entries};
+use crate::definition::Definition;
+use crate::engine::names::{Changing, SharedCatalogue};
+use crate::engine::site::Site;
+use crate::engine::versions::Versions;
+use crate::error::Error;
+use crate::head::Head;
+use crate::idempotency::KeySet;
+use crate::ingest::SeriesMemo;
+use crate::log::Log;
+use crate::moment::Moment;
+use crate::ranked::{Locked, Mutex, Rank, Read, RwLock, Write};
+use crate::record;
+use crate::relation::{Pins, Relations};
+use crate::sabotage::Sabotage;
+use crate::schema::Lsn;
+use crate::state::{Frozen, State, Version};
+
+/// Log, head and names of a store.
+#[derive(Debug)]
+pub(crate) struct Sequencer {
+    site: Arc<Site>,
+    log: Log,
+    names: SharedCatalogue,
+    memo: RwLock<SeriesMemo>,
+    order: Mutex<Order>,
+    versions: Versions,
+    keys: Mutex<KeySet>,
+    relations: RwLock<Relations>,
+    /// What relations must remember.
+    pins: Pins,
+    counters: Counters,
+}
+
+/// What decides about order, under its lock.
+#[derive(Debug)]
+pub(in crate::engine) struct Order {
+    pub(in crate::engine) next_lsn: Lsn,
+    /// Definitions that are not in the log yet; they go there before the next batch.
+    pub(in crate::engine) unlogged: Entries,
+    /// Encoded definitions that are not in a definition file yet, logged or not; series go into index files.
+    pub(in crate::engine) unfiled: Vec<u8>,
+}
+
+/// What became of a batch.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Written {
+    /// 0 = it changes nothing and has none.
+    pub(crate) lsn: Lsn,
+    pub(crate) rows: u64,
+    /// A batch with its key was taken before; this is what became of that one.
+    pub(crate) repeated: bool,
+}
+
+#[derive(Debug, Default)]
+pub(in crate::engine) struct Counters {
+    pub(in crate::engine) rows: AtomicU64,
+    pub(in crate::engine) batches: AtomicU64,
+    /// Rows that flushes merged with others.
+    pub(in crate::engine) merged: AtomicU64,
+    pub(in crate::engine) last_write_ms: AtomicU64,
+    pub(in crate::engine) log_bytes: AtomicU64,
+    /// Edits that were not applied because rows were not accounted for, or files not in order.
+    pub(in crate::engine) refused_edits: AtomicU64,
+}
+
+/// What opening a store has read.
+#[derive(Debug)]
+pub(in crate::engine) struct Recovered {
+    pub(in crate::engine) catalogue: Catalogue,
+    pub(in crate::engine) keys: KeySet,
+    pub(in crate::engine) relations: Relations,
+    pub(in crate::engine) version: Version,
+    pub(in crate::engine) head: Head,
+    /// As [`Order`] has them.
+    pub(in crate::engine) unfiled: Vec<u8>,
+    /// The last LSN whose record is in the head or in files.
+    pub(in crate::engine) applied: Lsn,
+    /// Bytes of the log that the head is from.
+    pub(in crate::engine) log_bytes: u64,
+}
+
+impl Sequencer {
+    /// Goes on after what was read.
+    pub(in crate::engine) fn new(site: Arc<Site>, log: Log, recovered: Recovered) -> Self {
+        let counters = Counters::default();
+        let log_bytes = recovered.log_bytes;
+        counters.log_bytes.store(log_bytes, Ordering::Relaxed);
+        let order = Order {
+            next_lsn: recovered.applied + 1,
+            unlogged: Entries::default(),
+            unfiled: recovered.unfiled,
+        };
+        let memo = SeriesMemo::new(site.options().memo_bytes_max);
+        Self {
+            site,
+            log,
+            names: SharedCatalogue::new(recovered.catalogue),
+            memo: RwLock::new(Rank::Memo, memo),
+            order: Mutex::new(Rank::Sequencer, order),
+            versions: Versions::new(recovered.version, recovered.head),
+            keys: Mutex::new(Rank::Keys, recovered.keys),
+            relations: RwLock::new(Rank::Relations, recovered.relations),
+            pins: Pins::default(),
+            counters,
+        }
+    }
+
+    /// Makes a batch durable and visible, if it was made at `epoch` and `still_holds` says so under the order's lock, where
+    /// nothing else gets an LSN; `None` if not. The caller has seen that there is room for it.
+    pub(in crate::engine) fn write_if(
+        &self,
+        mut batch: Batch,
+        epoch: u64,
+        still_holds: impl FnOnce(&State) -> bool,
+    ) -> Result<Option<Written>, Error> {
+        let rows = batch.rows() as u64;
+        let mut payload =
+            record::encode_batch(&batch).map_err(|what| what.at(self.site.dir(), 0))?;
+        self.site.space().wrote(payload.len() as u64);
+        let lsn = {
+            let mut sequencer = self.lock();
+            if let Some(taken) = self.taken(&batch) {
+                drop(sequencer);
+                // It may have been taken a moment ago and not be durable yet.
+                self.log.sync(taken.lsn)?;
+                return Ok(Some(taken));
+            }
+            self.check_poisoned()?;
+            // What changes the epoch holds the sequencer, so from here to the log it stays what it is. An empty batch is
+            // no exception: its rows may have been left out because their table was dropped.
+            if self.catalogue_epoch() != epoch {
+                return Ok(None);
+            }
+            let state = self.versions.now();
+            let asks = self.site.options().sabotage != Some(Sabotage::KeysNotCheckedAgain);
+            if asks && !still_holds(&state) {
+                return Ok(None);
+            }
+            if batch.is_empty() {
+                return Ok(Some(Written::default()));
+            }
+            self.log_definitions(&mut sequencer)?;
+            if self.site.options().sabotage == Some(Sabotage::PartialBatchVisible) {
+                self.sequence_first_table(&mut sequencer, &mut batch, &mut payload)?;
+            }
+            let lsn = sequencer.next_lsn;
+            if let Err(refused) = self.apply_relations(lsn, &batch.relations) {
+                drop(sequencer);
+                // What it was refused for must not be lost after the refusal was heard.
+                self.log.sync(lsn - 1)?;
+                return Err(refused);
+            }
+            self.sequence(&mut sequencer, batch, payload)
+        };
+        self.log.sync(lsn)?;
+        self.counters.rows.fetch_add(rows, Ordering::Relaxed);
+        self.counters.batches.fetch_add(1, Ordering::Relaxed);
+        self.counters
+            .last_write_ms
+            .store(self.site.clock().monotonic_ms(), Ordering::Relaxed);
+        Ok(Some(Written {
+            lsn,
+            rows,
+            repeated: false,
+        }))
+    }
+
+    /// Everything up to the LSN that `visible` says, with the names of now.
+    pub(in crate::engine) fn moment<T>(&self, visible: impl FnOnce() -> (Lsn, T)) -> (Moment, T) {
+        // Names stand still until the LSN is known: what has an LSN up to it was named before, and what is named later is
+        // not seen.
+        let catalogue = self.catalogue();
+        // The state and the visible LSN are read under one lock, and freezing takes it too: so every row up to the
+        // visible LSN is in what this moment holds, once.
+        let (state, (visible, with)) = self.versions.now_with(visible);
+        let moment = Moment::new(&catalogue, state, visible, self.site.options().sabotage);
+        (moment, with)
+    }
+
+    /// Waits until everything up to an LSN is durable, and so visible.
+    pub(crate) fn wait_for(&self, lsn: Lsn) -> Result<(), Error> {
+        self.log.sync(lsn)
+    }
+
+    /// What became of the batch that was taken under a key, once that is durable.
+    pub(crate) fn taken_under(&self, key: &BatchKey) -> Result<Option<Written>, Error> {
+        // Bound first: the guard must be gone before the log is waited for.
+        let taken = self.keys.lock().find(key);
+        let Some(taken) = taken else {
+            return Ok(None);
+        };
+        self.log.sync(taken.lsn)?;
+        Ok(Some(Written {
+            lsn: taken.lsn,
+            rows: taken.rows,
+            repeated: true,
+        }))
+    }
+
+    /// What became of the batch when it was taken before. The caller holds the sequencer.
+    fn taken(&self, batch: &Batch) -> Option<Written> {
+        let taken = self.keys.lock().find(batch.key.as_ref()?)?;
+        Some(Written {
+            lsn: taken.lsn,
+            rows: taken.rows,
+            repeated: true,
+        })
+    }
+
+    /// A key as a batch carries it.
+    pub(crate) fn batch_key(&self, key: [u8; 16]) -> BatchKey {
+        let now_ms = self.site.clock().monotonic_ms();
+        BatchKey {
+            key,
+            accepted_ns: self.keys.lock().now_ns(now_ms),
+        }
+    }
+
+    /// Gives a batch its place in the one order. Durable, and visible, once the log is synced up to the LSN returned.
+    pub(in crate::engine) fn sequence(
+        &self,
+        sequencer: &mut Order,
+        mut batch: Batch,
+        payload: Vec<u8>,
+    ) -> Lsn {
+        let lsn = sequencer.next_lsn;
+        sequencer.next_lsn += 1;
+        record::sequence(&mut batch, lsn);
+        if let Some(key) = &batch.key {
+            self.keys.lock().insert(key, lsn, batch.rows() as u64);
+        }
+        self.count_log_bytes(payload.len());
+        // The head comes first: as soon as the log has the batch another thread may make it durable, and what is
+        // durable is visible, so the rows must all be there by then.
+        let head = self.versions.head();
+        let out_of_order = self.site.options().sabotage == Some(Sabotage::HeadOutOfLogOrder);
+        head.insert(lsn, batch, out_of_order);
+        self.log.append(lsn, payload);
+        lsn
+    }
+
+    /// A planted bug: the first table of several goes ahead as a batch of its own.
+    fn sequence_first_table(
+        &self,
+        sequencer: &mut Order,
+        batch: &mut Batch,
+        payload: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        if batch.tables.len() < 2 {
+            return Ok(());
+        }
+        let first = Batch {
+            tables: vec![batch.tables.remove(0)],
+            ..Batch::default()
+        };
+        let encode =
+            |batch| record::encode_batch(batch).map_err(|what| what.at(self.site.dir(), 0));
+        *payload = encode(batch)?;
+        let ahead = encode(&first)?;
+        self.sequence(sequencer, first, ahead);
+        Ok(())
+    }
+
+    /// Gives names their ids: `plan` sees the catalogue and says what is missing; it is asked again until nothing is.
+    pub(crate) fn define_missing<T>(
+        &self,
+        mut plan: impl FnMut(&Catalogue) -> Result<T, Definition>,
+    ) -> T {
+        if let Ok(found) = plan(&self.catalogue()) {
+            return found;
+        }
+        let mut sequencer = self.lock();
+        loop {
+            let planned = plan(&self.catalogue());
+            match planned {
+                Ok(found) => return found,
+                Err(missing) => self.define(&mut sequencer, &missing),
+            }
+        }
+    }
+
+    /// Gives series their ids under one lock: `make` changes the catalogue and appends the entries of what it made. What was made before an error stays. False = nothing was done, because something was dropped, renamed or retyped
+    /// since `epoch`.
+    pub(crate) fn define_together(
+        &self,
+        epoch: u64,
+        make: impl FnOnce(&mut Catalogue, &mut Entries) -> Result<(), Error>,
+    ) -> Result<bool, Error> {
+        let mut sequencer = self.lock();
+        // What changes the epoch holds the sequencer.
+        if self.catalogue_epoch() != epoch {
+            return Ok(false);
+        }
+        make(&mut self.catalogue_mut(), &mut sequencer.unlogged).map(|()| true)
+    }
+
+    /// Rises whenever something is dropped, renamed or retyped. Read it before looking ids up.
+    pub(crate) fn catalogue_epoch(&self) -> u64 {
+        self.names.epoch()
+    }
+
+    fn define(&self, sequencer: &mut Order, definition: &Definition) {
+        definition.encode(&mut sequencer.unlogged.bytes);
+        definition.encode(&mut sequencer.unfiled);
+        self.catalogue_mut()
+            .apply(definition)
+            .expect("a definition planned from the catalogue fits it");
+    }
+
+    /// Puts definitions into the log, before anything that uses their ids.
+    pub(in crate::engine) fn log_definitions(&self, sequencer: &mut Order) -> Result<(), Error> {
+        self.check_poisoned()?;
+        if sequencer.unlogged.bytes.is_empty() {
+            return Ok(());
+        }
+        let payload = record::encode_definitions(&sequencer.unlogged.bytes);
+        sequencer.unlogged.clear();
+        let lsn = sequencer.next_lsn;
+        sequencer.next_lsn += 1;
+        self.count_log_bytes(payload.len());
+        self.log.append(lsn, payload);
+        Ok(())
+    }
+
+    fn count_log_bytes(&self, bytes: usize) {
+        self.counters
+            .log_bytes
+            .fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+
+    pub(in crate::engine) fn check_poisoned(&self) -> Result<(), Error> {
+        match self.log.poisoned() {
+            Some(reason) => Err(Error::Poisoned { reason }),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn catalogue(&self) -> Read<'_, Catalogue> {
+        self.names.read()
+    }
+
+    pub(in crate::engine) fn catalogue_mut(&self) -> Changing<'_> {
+        self.names.change()
+    }
+
+    pub(crate) fn memo(&self) -> &RwLock<SeriesMemo> {
+        &self.memo
+    }
+
+    /// Takes the head aside, or the one that an earlier, failed flush took; `None` = nothing to flush.
+    pub(in crate::engine) fn freeze(&self) -> Result<Option<Arc<Frozen>>, Error> {
+        let mut sequencer = self.lock();
+        self.log_definitions(&mut sequencer)?;
+        let lsn = sequencer.next_lsn - 1;
+        let flushed_lsn = {
+            let state = self.versions.now();
+            if let Some(frozen) = state.frozen {
+                return Ok(Some(frozen));
+            }
+            state.version.flushed_lsn
+        };
+        if lsn == flushed_lsn {
+            return Ok(None);
+        }
+        // Every series that is defined by now is in the log up to here.
+        let series = self.catalogue_mut().set_aside();
+        let frozen = self.versions.freeze(|head| {
+            head.freeze(lsn);
+            Frozen {
+                head,
+                lsn,
+                min_lsn: flushed_lsn + 1,
+                definitions: std::mem::take(&mut sequencer.unfiled),
+                series,
+                _pin: self.pins.pin(|| lsn),
+            }
+        });
+        self.counters.log_bytes.store(0, Ordering::Relaxed);
+        Ok(Some(frozen))
+    }
+
+    /// Milliseconds since the last write.
+    pub(in crate::engine) fn idle_ms(&self) -> u64 {
+        let now = self.site.clock().monotonic_ms();
+        now.saturating_sub(self.counters.last_write_ms.load(Ordering::Relaxed))
+    }
+
+    pub(crate) fn relations(&self) -> Read<'_, Relations> {
+        self.relations.read()
+    }
+
+    pub(in crate::engine) fn relations_mut(&self) -> Write<'_, Relations> {
+        self.relations.write()
+    }
+
+    pub(in crate::engine) fn site(&self) -> &Site {
+        &self.site
+    }
+
+    pub(in crate::engine) fn lock(&self) -> Locked<'_, Order> {
+        self.order.lock()
+    }
+
+    pub(in crate::engine) fn log(&self) -> &Log {
+        &self.log
+    }
+
+    pub(in crate::engine) fn versions(&self) -> &Versions {
+        &self.versions
+    }
+
+    pub(in crate::engine) fn keys(&self) -> Locked<'_, KeySet> {
+        self.keys.lock()
+    }
+
+    pub(in crate::engine) fn pins(&self) -> &Pins {
+        &self.pins
+    }
+
+    pub(in crate::engine) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+}
