@@ -3,14 +3,14 @@
 //! Nothing is allocated because a number says so: a buffer grows with the bytes that have come.
 
 use std::io::{self, Write};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode, header};
 use bytes::Bytes;
 use http_body_util::BodyExt;
-use nilometer_service::executor::within;
-use nilometer_service::{BodyPermit, Error as ServiceError, Sabotage};
+use nilometer_service::{BodyPermit, Error as ServiceError, Executor, Sabotage};
 
 use crate::error::ErrorResponse;
 use crate::http::Http;
@@ -118,7 +118,8 @@ pub async fn receive(
     largest: Largest,
 ) -> Result<Received, ErrorResponse> {
     let time_max = Duration::from_millis(http.config().body_read_ms_max);
-    let read = within(time_max, read(headers, &mut body, http, largest));
+    let executor = http.service().executor();
+    let read = executor.within(time_max, read(headers, &mut body, http, largest));
     let refusal = match read.await {
         Some(Ok(received)) => return Ok(received),
         Some(Err(refusal)) => refusal,
@@ -134,16 +135,16 @@ pub async fn receive(
             ));
         }
     };
-    discard_rest(headers, &mut body).await;
+    discard_rest(headers, &mut body, executor).await;
     Err(refusal)
 }
 
 /// Reads on after a refusal, so that a client that sends before it reads sees it.
-pub async fn discard_rest(headers: &HeaderMap, body: &mut Body) {
+pub async fn discard_rest(headers: &HeaderMap, body: &mut Body, executor: &Arc<dyn Executor>) {
     // Who asked for permission first has not sent anything yet.
     if !headers.contains_key(header::EXPECT) {
         // A client too slow for this sees a broken connection instead, which is all that can be done.
-        let _ = within(DISCARD_TIME_MAX, discard(body)).await;
+        let _ = executor.within(DISCARD_TIME_MAX, discard(body)).await;
     }
 }
 

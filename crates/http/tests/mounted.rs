@@ -18,7 +18,7 @@ use nilometer_engine::{Engine, Options, SystemClock};
 use nilometer_http::body::{Largest, receive};
 use nilometer_http::{ErrorResponse, Http, HttpConfig, Route, Routes, Words, router};
 use nilometer_lineproto::Precision;
-use nilometer_service::{Class, LineTarget, Scope, Service, ServiceOptions, Token};
+use nilometer_service::{Class, LineTarget, Scope, Service, ServiceOptions, Threads, Token};
 use tower::ServiceExt;
 
 /// Takes lines at one address, and says hello at another.
@@ -80,7 +80,8 @@ async fn take(
 fn service(options: ServiceOptions) -> Arc<Service> {
     let (disk, clock) = (Arc::new(MemoryDisk::default()), Arc::new(SystemClock));
     let engine = Engine::open(disk, clock, Path::new("/data"), Options::default()).unwrap();
-    Service::new(Arc::new(engine), options, |_| Ok(Vec::new())).unwrap()
+    let executor = Threads::start(options.query.threads).unwrap();
+    Service::new(Arc::new(engine), executor, options, |_| Ok(Vec::new())).unwrap()
 }
 
 async fn text(response: Response) -> String {

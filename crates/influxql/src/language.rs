@@ -9,7 +9,6 @@ use futures::future::BoxFuture;
 use futures::{StreamExt, stream};
 use nilometer_influxql_syntax as syntax;
 use nilometer_influxql_syntax::ast::Statement;
-use nilometer_service::executor::block;
 use nilometer_service::{
     Class, Error as ServiceError, Language, LanguageContext, Outcome, Param, Params, Prepared,
     Running, Session, SetStream,
@@ -161,7 +160,10 @@ impl Prepared for Taken {
             }
             // It goes on to its end even if nobody waits for it any more.
             let statement = Arc::clone(&self.statement);
-            let done = block(move || statements::run(context, &statement)).await;
+            let executor = &self.shared.executor;
+            let done = executor
+                .block(move || statements::run(context, &statement))
+                .await;
             outcome(done.unwrap_or(Err(ServiceError::Panicked { what: "statement" }))?)
         })
     }

@@ -12,10 +12,9 @@ use nilometer_influxql_syntax::ast::Select;
 use nilometer_series::{
     Context, Error as SeriesError, Limits, MemoryAccount, MemoryFull, Threads, Unwatched,
 };
-use nilometer_service::executor::{block, current};
 use nilometer_service::{
-    CancellationToken, Class, Error as ServiceError, Outcome, QueryMemory, QueryOptions, Running,
-    Session, SetStream,
+    CancellationToken, Class, Error as ServiceError, Executor, Outcome, QueryMemory, QueryOptions,
+    Running, Session, SetStream,
 };
 
 use crate::into::{Target, Written};
@@ -47,7 +46,7 @@ pub(crate) async fn run(
         return answer(sets, running, watch);
     };
     let target = Target::of(&snapshot, target, session)?;
-    let engine = Arc::clone(engine);
+    let (engine, executor) = (Arc::clone(engine), Arc::clone(running.stop().executor()));
     // It goes on to its end even if nobody waits for it any more.
     let work = move || {
         let mut written = Written::into(&engine, &target)?;
@@ -57,7 +56,7 @@ pub(crate) async fn run(
         drop(watch);
         SetStream::of(running, vec![written.shown()])
     };
-    let done = block(work).await;
+    let done = executor.block(work).await;
     let sets = done.unwrap_or(Err(ServiceError::Panicked { what: "statement" }))?;
     Ok(Outcome::Sets(sets))
 }
@@ -93,7 +92,7 @@ fn lent(options: &QueryOptions, running: &Running) -> (Context, Watch) {
     let flag = Arc::new(AtomicBool::new(false));
     let watch = Watch::of(running, Arc::clone(&flag));
     let context = Context {
-        threads: threads(options),
+        threads: threads(options, running.stop().executor()),
         memory: Arc::new(Memory(Arc::clone(running.memory()))),
         cancel: flag,
         limits: Limits {
@@ -176,25 +175,25 @@ impl MemoryAccount for Memory {
 
 /// Threads that work for one call and end with it: a series query lends them what is not theirs to keep.
 #[derive(Debug)]
-struct Scoped(usize);
+struct Scoped {
+    count: usize,
+    executor: Arc<dyn Executor>,
+}
 
-/// A simulation has one thread.
-fn threads(options: &QueryOptions) -> Arc<dyn Threads> {
-    let count = if current().is_some() {
-        1
-    } else {
-        options.threads
-    };
-    Arc::new(Scoped(count.max(1)))
+fn threads(options: &QueryOptions, executor: &Arc<dyn Executor>) -> Arc<dyn Threads> {
+    Arc::new(Scoped {
+        count: executor.threads(options.threads),
+        executor: Arc::clone(executor),
+    })
 }
 
 impl Threads for Scoped {
     fn count(&self) -> usize {
-        self.0
+        self.count
     }
 
     fn run(&self, tasks: usize, work: &(dyn Fn(usize) + Sync)) {
-        let threads = self.0.min(tasks);
+        let threads = self.count.min(tasks);
         if threads <= 1 {
             return (0..tasks).for_each(work);
         }
@@ -208,12 +207,7 @@ impl Threads for Scoped {
                 work(task);
             }
         };
-        std::thread::scope(|scope| {
-            for _ in 1..threads {
-                scope.spawn(drain);
-            }
-            drain();
-        });
+        self.executor.run_together(threads, &|_| drain());
     }
 }
 
@@ -224,18 +218,13 @@ struct Watch(CancellationToken);
 impl Watch {
     fn of(running: &Running, flag: Arc<AtomicBool>) -> Self {
         let done = CancellationToken::new();
-        // In a simulation the flag is looked at by whoever asks for the next series.
-        if current().is_none() {
-            let (stop, done) = (running.stop().clone(), done.clone());
-            tokio::spawn(async move {
-                tokio::select! {
-                    () = done.cancelled() => return,
-                    () = stop.cancelled.cancelled() => {}
-                    () = tokio::time::sleep_until(stop.deadline) => {}
-                }
-                flag.store(true, Ordering::Relaxed);
-            });
-        }
+        let (due, over) = (running.stop().due(), done.clone());
+        running.stop().executor().spawn(Box::pin(async move {
+            tokio::select! {
+                () = over.cancelled() => {}
+                () = due => flag.store(true, Ordering::Relaxed),
+            }
+        }));
         Self(done)
     }
 }

@@ -11,10 +11,9 @@ use datafusion::error::DataFusionError;
 use datafusion::execution::memory_pool::{MemoryConsumer, MemoryReservation};
 use datafusion::physical_plan::SendableRecordBatchStream;
 use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use futures::future::BoxFuture;
 use futures::{Stream, StreamExt, stream};
 use nilometer_service::Running;
-use tokio::time::Sleep;
-use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use crate::limits::memory::pool;
 use crate::limits::scope::{self, Scope};
@@ -34,8 +33,7 @@ pub struct Answer {
     schema: SchemaRef,
     batches: SendableRecordBatchStream,
     scope: Scope,
-    deadline: Pin<Box<Sleep>>,
-    cancelled: Pin<Box<WaitForCancellationFutureOwned>>,
+    due: BoxFuture<'static, ()>,
     memory_bytes_max: usize,
     running: Running,
     /// What its reader holds of it.
@@ -54,14 +52,12 @@ impl Answer {
     ) -> Self {
         let held = MemoryConsumer::new("answer").register(&pool(&running));
         let stop = running.stop();
-        let deadline = Box::pin(tokio::time::sleep_until(stop.deadline));
-        let cancelled = Box::pin(stop.cancelled.clone().cancelled_owned());
+        let due = stop.due();
         Self {
             schema: batches.schema(),
             batches,
             scope: Scope::of(&running),
-            deadline,
-            cancelled,
+            due,
             memory_bytes_max: options.query_memory_bytes_max,
             running,
             held,
@@ -206,10 +202,9 @@ impl Stream for Answer {
         if self.ended {
             return Poll::Ready(None);
         }
-        // What ends it comes first: a query that always has a batch ready would never be stopped otherwise. These two wake
-        // one that waits.
-        let _ = self.deadline.as_mut().poll(context);
-        let _ = self.cancelled.as_mut().poll(context);
+        // What ends it comes first: a query that always has a batch ready would never be stopped otherwise. This wakes one
+        // that waits.
+        let _ = self.due.as_mut().poll(context);
         let item = match self.running.ended() {
             Some(ended) => Some(Err(ended.into())),
             None => match self.next_batch(context) {

@@ -10,7 +10,7 @@ use datafusion::execution::context::SessionState;
 use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::physical_plan::{SendableRecordBatchStream, execute_stream};
-use nilometer_service::{Running, executor};
+use nilometer_service::{Executor, Running};
 
 use crate::error::Error;
 use crate::limits::attempt::Attempt;
@@ -92,9 +92,10 @@ impl Queries {
 
 /// Does what waits for the disk where waiting is allowed. It goes on to its end even if nobody waits for it any more.
 pub(crate) async fn blocking<T: Send + 'static>(
+    executor: &Arc<dyn Executor>,
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
-    match executor::block(work).await {
+    match executor.block(work).await {
         Ok(done) => done,
         Err(stopped) => Err(Error::internal(stopped.to_string())),
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use datafusion::execution::context::SessionState;
 use nilometer_engine::{Engine, Snapshot};
-use nilometer_service::Statements;
+use nilometer_service::{Executor, Statements};
 
 use crate::SqlOptions;
 
@@ -18,6 +18,7 @@ pub(crate) struct Shared {
     /// Functions, rules and settings for plain queries; what differs between statements is put into a copy.
     pub(crate) session: SessionState,
     pub(crate) statements: Arc<Statements>,
+    pub(crate) executor: Arc<dyn Executor>,
 }
 
 /// The store at the moment of one statement.

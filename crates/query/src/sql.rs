@@ -13,7 +13,7 @@ use datafusion::prelude::SessionConfig;
 use futures::FutureExt;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine};
 use nilometer_service::define::Change;
-use nilometer_service::{LanguageContext, Principal, Privilege, Running};
+use nilometer_service::{LanguageContext, Principal, Privilege, Running, Threads};
 use tokio_util::sync::CancellationToken;
 
 use crate::Params;
@@ -43,6 +43,11 @@ use crate::tables::catalogue::ReadContext;
 use crate::tables::describe;
 use crate::write::{self, Writing};
 
+/// For a program that has no service: its own runtime does the work.
+fn alone(engine: Arc<Engine>, options: SqlOptions) -> LanguageContext {
+    LanguageContext::new(engine, Threads::of_caller(), options)
+}
+
 /// SQL over an engine. Cheap to share and to clone; each statement is on its own.
 #[derive(Clone)]
 pub struct Sql {
@@ -65,7 +70,7 @@ impl std::fmt::Debug for Sql {
 impl Sql {
     /// Prepares what all statements have in common, for a program that has no other language.
     pub fn new(engine: Arc<Engine>, options: SqlOptions) -> Result<Self, Error> {
-        Self::among(&LanguageContext::alone(engine, options))
+        Self::among(&alone(engine, options))
     }
 
     /// Prepares what all statements have in common, for a service that has other languages too.
@@ -76,13 +81,14 @@ impl Sql {
     /// The same without series queries. For tests, which compare the answers.
     #[doc(hidden)]
     pub fn without_series(engine: Arc<Engine>, options: SqlOptions) -> Result<Self, Error> {
-        Self::with_series(LanguageContext::alone(engine, options), false)
+        Self::with_series(alone(engine, options), false)
     }
 
     fn with_series(context: LanguageContext, has_series: bool) -> Result<Self, Error> {
         let LanguageContext {
             engine,
             statements,
+            executor,
             options,
         } = context;
         follow_tasks();
@@ -105,6 +111,7 @@ impl Sql {
             options,
             session,
             statements,
+            executor,
         });
         Ok(Self {
             queries: Arc::new(Queries::new(shared, planner, runtime)),
@@ -441,7 +448,8 @@ impl Sql {
         }
         let engine = Arc::clone(&self.shared().engine);
         let principal = self.principal.clone();
-        blocking(move || write::change::run(&engine, &principal, place, written)).await
+        let change = move || write::change::run(&engine, &principal, place, written);
+        blocking(&self.shared().executor, change).await
     }
 }
 

@@ -21,7 +21,8 @@ use std::sync::Arc;
 use nilometer_engine::{Engine, Snapshot};
 
 use crate::error::Error;
-use crate::executor::block;
+use crate::executor::Executor;
+use crate::language::LanguageContext;
 use crate::token::Token;
 
 pub use change::UserChange;
@@ -67,13 +68,15 @@ pub struct Access {
     asks: bool,
     verified: Verified,
     checks: tokio::sync::Semaphore,
+    executor: Arc<dyn Executor>,
 }
 
 impl Access {
     /// `asks` = everybody has to say who they are; with a token they have to anyway.
-    pub(crate) fn new(engine: Arc<Engine>, token: Option<Token>, asks: bool) -> Arc<Self> {
+    pub(crate) fn new(context: &LanguageContext, token: Option<Token>, asks: bool) -> Arc<Self> {
         Arc::new(Self {
-            engine,
+            engine: Arc::clone(&context.engine),
+            executor: Arc::clone(&context.executor),
             asks: asks || token.is_some(),
             token,
             verified: Verified::default(),
@@ -143,7 +146,8 @@ impl Access {
             Some(verifiers) => verifiers.check(&typed),
             None => Verifiers::check_nobody(&typed),
         };
-        let is_right = block(check).await.map_err(|_| Error::Panicked {
+        let checked = self.executor.block(check).await;
+        let is_right = checked.map_err(|_| Error::Panicked {
             what: "check of a password",
         })?;
         if is_right && let Some(verifiers) = &found {

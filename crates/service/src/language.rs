@@ -4,7 +4,6 @@
 //! to the surfaces.
 
 pub(crate) mod params;
-pub(crate) mod runtime;
 pub(crate) mod sets;
 
 use std::any::Any;
@@ -22,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::access::Principal;
 use crate::error::Error;
+use crate::executor::Executor;
 use crate::limits::statements::Statements;
 use crate::options::QueryOptions;
 use params::Params;
@@ -34,17 +34,20 @@ pub struct LanguageContext {
     pub engine: Arc<Engine>,
     /// Running statements of all languages: each shows and ends those of the others, and shares the memory with them.
     pub statements: Arc<Statements>,
+    /// Does their work.
+    pub executor: Arc<dyn Executor>,
     /// Limits of statements.
     pub options: QueryOptions,
 }
 
 impl LanguageContext {
-    /// For a language that has no service and no other beside it.
-    pub fn alone(engine: Arc<Engine>, options: QueryOptions) -> Self {
-        let statements = Arc::new(Statements::new(&options, engine.budget()));
+    /// Nothing runs yet.
+    pub fn new(engine: Arc<Engine>, executor: Arc<dyn Executor>, options: QueryOptions) -> Self {
+        let statements = Statements::new(&options, engine.budget(), Arc::clone(&executor));
         Self {
             engine,
-            statements,
+            statements: Arc::new(statements),
+            executor,
             options,
         }
     }

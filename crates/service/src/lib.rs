@@ -15,7 +15,7 @@ mod catch_panic;
 mod counters;
 pub mod define;
 mod error;
-pub mod executor;
+mod executor;
 mod jobs;
 mod language;
 mod limits;
@@ -33,11 +33,11 @@ pub use access::{
 pub use catch_panic::catch_panic;
 pub use counters::{Counted, Counter, Counters, Gauge};
 pub use error::{Class, Error, Position};
+pub use executor::{Executor, Stopped, Threads};
 pub use jobs::heap_trim::use_few_arenas;
 pub use jobs::maintenance::Maintenance;
 pub use jobs::opening::open_store;
 pub use language::params::{Param, Params};
-pub use language::runtime::QueryRuntime;
 pub use language::sets::{Set, SetHead, SetStream, Sets};
 pub use language::{
     Charged, Language, LanguageContext, Outcome, Prepared, RowStream, Rows, Session, SessionChange,

@@ -1,6 +1,6 @@
 //! What all surfaces share of an open store.
 //!
-//! Does: hold the engine, its maintenance, the languages by name with the statements that they run, threads and turns of queries, turns and sessions of writes,
+//! Does: hold the engine, its maintenance, the executor, the languages by name with the statements that they run, turns of queries, turns and sessions of writes,
 //! memory of bodies, users, counters. Does not: speak a protocol; a [`Surface`](crate::Surface) holds the service
 //! and no engine.
 
@@ -14,8 +14,8 @@ use tokio::sync::Semaphore;
 use crate::access::Access;
 use crate::counters::Counters;
 use crate::error::Error;
+use crate::executor::Executor;
 use crate::jobs::maintenance::Maintenance;
-use crate::language::runtime::QueryRuntime;
 use crate::language::{Language, LanguageContext};
 use crate::limits::admission::{QueryAdmission, Turn};
 use crate::limits::body_memory::BodyMemory;
@@ -31,7 +31,7 @@ pub struct Service {
     access: Arc<Access>,
     statements: Arc<Statements>,
     languages: Vec<Arc<dyn Language>>,
-    query_runtime: QueryRuntime,
+    executor: Arc<dyn Executor>,
     query_admission: QueryAdmission,
     writes: Arc<Semaphore>,
     sessions: Sessions,
@@ -43,24 +43,26 @@ pub struct Service {
 }
 
 impl Service {
-    /// Over an engine and the languages that it is asked in, which `languages` makes of what they are to share. Without
-    /// maintenance until [`Self::maintain`].
+    /// Over an engine, with whoever does the work and the languages that it is asked in, which `languages` makes of what
+    /// they are to share. Without maintenance until [`Self::maintain`].
     pub fn new(
         engine: Arc<Engine>,
+        executor: Arc<dyn Executor>,
         options: ServiceOptions,
         languages: impl FnOnce(&LanguageContext) -> Result<Vec<Arc<dyn Language>>, Error>,
     ) -> Result<Arc<Self>, Error> {
-        let context = LanguageContext::alone(Arc::clone(&engine), options.query.clone());
+        let by = Arc::clone(&executor);
+        let context = LanguageContext::new(Arc::clone(&engine), by, options.query.clone());
         let languages = languages(&context)?;
         // On a small machine the default is more than there is, and the other half is for what becomes of a body.
         let budget = usize::try_from(engine.budget().total()).unwrap_or(usize::MAX);
         let bodies_bytes_max = options.bodies_bytes_max.min(budget / 2);
         let writes_max = options.writes_max.clamp(1, Semaphore::MAX_PERMITS);
         Ok(Arc::new(Self {
-            access: Access::new(Arc::clone(&engine), options.token.clone(), options.auth),
+            access: Access::new(&context, options.token.clone(), options.auth),
             statements: context.statements,
+            executor,
             languages,
-            query_runtime: QueryRuntime::start(options.query.threads)?,
             query_admission: QueryAdmission::new(options.queries_max, options.queries_waiting_max),
             writes: Arc::new(Semaphore::new(writes_max)),
             sessions: Sessions::new(Arc::clone(&engine)),
@@ -114,9 +116,14 @@ impl Service {
         self.query_admission.take().await
     }
 
-    /// Runs a task on the threads for queries.
+    /// Does the service's work.
+    pub fn executor(&self) -> &Arc<dyn Executor> {
+        &self.executor
+    }
+
+    /// Runs a task where computing is allowed.
     pub fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) {
-        self.query_runtime.spawn(task);
+        self.executor.spawn(Box::pin(task));
     }
 
     /// The ingest sessions that wait for the next write.
@@ -201,5 +208,6 @@ impl Service {
 impl Drop for Service {
     fn drop(&mut self) {
         self.stop_maintenance();
+        self.executor.stop();
     }
 }

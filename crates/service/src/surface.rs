@@ -53,7 +53,8 @@ impl Service {
                 outcome = outcome.and(ended);
             }
         }
-        let closed = tokio::task::spawn_blocking(move || self.close()).await;
+        let executor = Arc::clone(self.executor());
+        let closed = executor.block(move || self.close()).await;
         outcome.and(closed.unwrap_or(Err(Error::Panicked {
             what: "close of the store",
         })))
@@ -82,6 +83,7 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::*;
+    use crate::executor::Threads;
     use crate::options::ServiceOptions;
     use crate::write::LineTarget;
     use crate::write::sessions::Scope;
@@ -129,8 +131,8 @@ mod tests {
     fn service() -> Arc<Service> {
         let (disk, clock) = (Arc::new(MemoryDisk::default()), Arc::new(SystemClock));
         let engine = Engine::open(disk, clock, Path::new("/data"), Options::default()).unwrap();
-        let options = ServiceOptions::default();
-        Service::new(Arc::new(engine), options, |_| Ok(Vec::new())).unwrap()
+        let (options, executor) = (ServiceOptions::default(), Threads::of_caller());
+        Service::new(Arc::new(engine), executor, options, |_| Ok(Vec::new())).unwrap()
     }
 
     #[tokio::test]

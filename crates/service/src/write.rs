@@ -18,7 +18,7 @@ use nilometer_lineproto::Precision;
 
 use crate::access::{INTERNAL_DATABASE, Place, Principal, Privilege};
 use crate::error::Error;
-use crate::executor::{block, within};
+use crate::executor::Stopped;
 use crate::sabotage::Sabotage;
 use crate::service::Service;
 use sessions::{Check, Scope, WhenMissing};
@@ -87,7 +87,7 @@ impl Service {
             self.spawn(storing.map(drop));
             return Ok(WriteReport::default());
         }
-        match within(self.write_time_max(), storing).await {
+        match self.executor().within(self.write_time_max(), storing).await {
             Some(written) => written,
             None if self.has(Sabotage::TimeLimitIsSuccess) => Ok(WriteReport::default()),
             None => Err(self.write_time_limit().into()),
@@ -105,7 +105,7 @@ impl Service {
         E: From<Error> + Send + 'static,
     {
         let work = in_turn(Arc::clone(self), work);
-        let written = within(self.write_time_max(), work).await;
+        let written = self.executor().within(self.write_time_max(), work).await;
         written.unwrap_or_else(|| Err(self.write_time_limit().into()))
     }
 
@@ -222,16 +222,17 @@ where
 {
     let permit = Arc::clone(service.writes()).acquire_owned().await;
     let permit = permit.map_err(|_| Error::Stopping)?;
+    let executor = Arc::clone(service.executor());
     let work = move || {
         let _permit = permit;
         work(&service)
     };
-    match block(work).await {
+    match executor.block(work).await {
         Ok(result) => result,
-        Err(error) if error.is_panic() => {
+        Err(Stopped::Panicked) => {
             tracing::error!("a write panicked");
             Err(Error::Panicked { what: "write" }.into())
         }
-        Err(_) => Err(Error::Stopping.into()),
+        Err(Stopped::Ended) => Err(Error::Stopping.into()),
     }
 }

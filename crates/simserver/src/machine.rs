@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use futures::future::BoxFuture;
 use nilometer_engine::Clock;
-use nilometer_service::executor::Executor;
+use nilometer_service::Executor;
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use tokio::time::Instant;
@@ -82,6 +82,22 @@ impl Executor for Shared {
     fn spawn(&self, task: BoxFuture<'static, ()>) {
         lock(&self.0.came).push(task);
     }
+
+    /// When it is its turn, as any task.
+    fn spawn_blocking(&self, work: Box<dyn FnOnce() + Send>) {
+        self.spawn(Box::pin(async move { work() }));
+    }
+
+    fn threads(&self, _: usize) -> usize {
+        1
+    }
+
+    fn run_together(&self, count: usize, work: &(dyn Fn(usize) + Sync)) {
+        (0..count).for_each(work);
+    }
+
+    /// The machine's own end is that of its tasks.
+    fn stop(&self) {}
 
     fn now(&self) -> Instant {
         self.0.begin + Duration::from_millis(self.0.clock.monotonic_ms())

@@ -87,10 +87,32 @@ const RULES: &[Rule] = &[
         instead: "take what languages have in common from the service; the program hands them to it",
     },
     Rule {
-        calls: &["Arc<Engine>", "&Engine", "nilometer_engine::Engine"],
+        calls: &[
+            "Arc<Engine>",
+            "&Engine",
+            "nilometer_engine::Engine",
+            ".engine()",
+        ],
         holds: SURFACES,
         except: &[],
         instead: "ask the service: a surface that is wrong about its protocol cannot harm the store",
+    },
+    Rule {
+        calls: &["pub fn engine("],
+        holds: &["crates/service/src/"],
+        except: &[],
+        instead: "give callers what they need of the engine, not the engine",
+    },
+    Rule {
+        calls: &[
+            "tokio::spawn",
+            "task::spawn_blocking",
+            "time::sleep",
+            "time::timeout",
+        ],
+        holds: &["crates/service/src/", "crates/influxql/src/"],
+        except: &["crates/service/src/executor"],
+        instead: "ask the executor, so that a simulation has the work and the time",
     },
     Rule {
         calls: &[
@@ -187,6 +209,7 @@ mod tests {
             "use nilometer_query::Sql;",
             "    engine: Arc<Engine>,",
             "use nilometer_engine::Engine;",
+            "    service.engine().flush()?;",
         ] {
             for path in [
                 "crates/http/src/http.rs",
@@ -197,6 +220,16 @@ mod tests {
             }
             assert!(found("crates/http/tests/mounted.rs", code).is_empty());
         }
+    }
+
+    #[test]
+    fn the_service_keeps_its_engine_and_gives_its_work_to_the_executor() {
+        for code in ["    pub fn engine(&self)", "    tokio::spawn(task);"] {
+            let path = "crates/service/src/service.rs";
+            assert_eq!(found(path, code).len(), 1, "{code}");
+        }
+        let inside = "    tokio::spawn(task);";
+        assert!(found("crates/service/src/executor/threads.rs", inside).is_empty());
     }
 
     #[test]

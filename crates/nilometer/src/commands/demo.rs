@@ -13,7 +13,7 @@ use nilometer_bench::{FileFormat, LoadOptions, LoadReport, generate, load, queri
 use nilometer_engine::{Engine, Options};
 use nilometer_http::{HttpConfig, HttpSurface};
 use nilometer_native::NativeConfig;
-use nilometer_service::{Service, ServiceOptions};
+use nilometer_service::{Service, ServiceOptions, Threads};
 use tokio::sync::oneshot;
 
 use crate::commands::serve::surfaces;
@@ -70,12 +70,13 @@ impl LocalServer {
                     drop(stopped.await);
                 };
                 let options = ServiceOptions::default();
+                let executor = Threads::start(options.query.threads)?;
                 let http = HttpSurface {
                     listener,
                     config: HttpConfig::default(),
                     routes: surfaces(NativeConfig::default()),
                 };
-                let service = Service::new(served, options, nilometer::languages)?;
+                let service = Service::new(served, executor, options, nilometer::languages)?;
                 service.serve(vec![Box::new(http)], stop).await?;
                 Ok(())
             })

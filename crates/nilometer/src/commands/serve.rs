@@ -14,7 +14,7 @@ use clap::{Args, ValueEnum};
 use nilometer_http::{AccessLog, Hosts, HttpConfig, HttpSurface, Origins, PemFile, Routes, Tls};
 use nilometer_influx::Influx;
 use nilometer_native::{Native, NativeConfig};
-use nilometer_service::{Service, ServiceOptions, ShownSetting, Token};
+use nilometer_service::{Service, ServiceOptions, ShownSetting, Threads, Token};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::print;
@@ -214,7 +214,8 @@ pub(crate) fn run(args: &ServeArgs, settings: Vec<ShownSetting>) -> anyhow::Resu
         .build()
         .context("cannot start the network threads")?;
     let engine = Arc::new(engine);
-    let service = Service::new(engine, all.service, nilometer::languages)?;
+    let executor = Threads::start(all.service.query.threads)?;
+    let service = Service::new(engine, executor, all.service, nilometer::languages)?;
     let routes = surfaces(all.native);
     runtime.block_on(listen(args.http_bind, service, all.http, routes))
 }

@@ -12,7 +12,7 @@ use nilometer_engine::ingest::{Missing, OnConflict, Target, TypedReport, WriteRe
 use nilometer_engine::{Engine, Error as EngineError, ingest};
 use nilometer_lineproto::Precision;
 use nilometer_service::{
-    QueryOptions, Scope, Service, ServiceOptions, Session as ServiceSession, WhenMissing,
+    QueryOptions, Scope, Service, ServiceOptions, Session as ServiceSession, Threads, WhenMissing,
     open_store,
 };
 
@@ -86,11 +86,12 @@ impl Database {
             });
         }
         let engine = Arc::new(open_store(dir, options.store)?);
+        let executor = Threads::start(options.sql.threads)?;
         let shared = ServiceOptions {
             query: options.sql,
             ..ServiceOptions::default()
         };
-        let service = Service::new(Arc::clone(&engine), shared, languages)?;
+        let service = Service::new(Arc::clone(&engine), executor, shared, languages)?;
         if options.maintain {
             service.maintain()?;
         }

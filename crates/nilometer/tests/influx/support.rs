@@ -11,7 +11,7 @@ use nilometer_engine::disk::MemoryDisk;
 use nilometer_engine::{Engine, Options, SystemClock};
 use nilometer_http::{Http, HttpConfig, Routes, router};
 use nilometer_influx::Influx;
-use nilometer_service::{Service, ServiceOptions};
+use nilometer_service::{Service, ServiceOptions, Threads};
 use tower::ServiceExt;
 
 pub(crate) struct Server {
@@ -52,7 +52,9 @@ impl Server {
         let (disk, clock) = (Arc::new(MemoryDisk::default()), Arc::new(SystemClock));
         let engine = Engine::open(disk, clock, Path::new("/data"), Options::default()).unwrap();
         let engine = Arc::new(engine);
-        let service = Service::new(Arc::clone(&engine), options, nilometer::languages).unwrap();
+        let executor = Threads::start(options.query.threads).unwrap();
+        let service = Service::new(Arc::clone(&engine), executor, options, nilometer::languages);
+        let service = service.unwrap();
         let http = Http::new(Arc::clone(&service), HttpConfig::default());
         let surfaces: [Box<dyn Routes>; 1] = [Box::new(Influx)];
         Self {

@@ -15,7 +15,7 @@ use nilometer_http::{Hosts, Http, HttpConfig, HttpSurface, Origins, RouteInfo, R
 use nilometer_influx::Influx;
 use nilometer_native::{Native, NativeConfig};
 use nilometer_query::Sql;
-use nilometer_service::{Error, QueryOptions, Service, ServiceOptions, Token};
+use nilometer_service::{Error, QueryOptions, Service, ServiceOptions, Threads, Token};
 use serde_json::Value;
 use tokio::net::TcpListener;
 use tower::ServiceExt;
@@ -124,7 +124,8 @@ settings! {
 
 /// All that surfaces share over an engine, asked in SQL.
 pub(crate) fn service_over(engine: Arc<Engine>, options: ServiceOptions) -> Arc<Service> {
-    Service::new(engine, options, |context| {
+    let executor = Threads::start(options.query.threads).unwrap();
+    Service::new(engine, executor, options, |context| {
         Ok(vec![Arc::new(Sql::among(context)?)])
     })
     .unwrap()
@@ -178,9 +179,9 @@ impl Server {
     /// As a program that was built without SQL.
     pub(crate) fn without_sql() -> Self {
         let engine = engine_on(Arc::new(MemoryDisk::default()));
-        let service = Service::new(Arc::clone(&engine), ServiceOptions::default(), |_| {
-            Ok(Vec::new())
-        });
+        let options = ServiceOptions::default();
+        let executor = Threads::start(options.query.threads).unwrap();
+        let service = Service::new(Arc::clone(&engine), executor, options, |_| Ok(Vec::new()));
         Self::mounted(engine, service.unwrap(), Settings::default())
     }
 

@@ -95,7 +95,7 @@ mod tests {
     use datafusion::logical_expr::LogicalPlanBuilder;
     use datafusion::optimizer::{Optimizer, OptimizerContext};
     use nilometer_engine::MemoryBudget;
-    use nilometer_service::{CancellationToken, Statements};
+    use nilometer_service::{CancellationToken, Statements, Threads};
 
     use super::*;
     use crate::SqlOptions;
@@ -106,7 +106,8 @@ mod tests {
             query_ms_max,
             ..SqlOptions::default()
         };
-        let statements = Arc::new(Statements::new(&options, &MemoryBudget::new(1 << 30)));
+        let budget = MemoryBudget::new(1 << 30);
+        let statements = Arc::new(Statements::new(&options, &budget, Threads::of_caller()));
         statements.start("d", "SELECT 1", &CancellationToken::new())
     }
 

@@ -16,7 +16,7 @@ use std::time::Duration;
 use datafusion::common::runtime::{JoinSetTracer, set_join_set_tracer};
 use datafusion::common::{DataFusionError, Result};
 use futures::future::BoxFuture;
-use nilometer_service::{MemoryTaken, OverMemory, QueryMemory, Running, Stop, executor};
+use nilometer_service::{MemoryTaken, OverMemory, QueryMemory, Running, Stop};
 use tokio::runtime::{Handle, RuntimeFlavor};
 use tokio::time::Instant;
 
@@ -78,7 +78,7 @@ impl Scope {
             if is_outermost {
                 *current = Some(Current {
                     scope: self.clone(),
-                    since: executor::now(),
+                    since: self.stop.now(),
                 });
             }
             is_outermost
@@ -125,7 +125,7 @@ pub(crate) fn is_turn_over() -> bool {
     CURRENT.with_borrow(|current| {
         current
             .as_ref()
-            .is_some_and(|current| executor::now().duration_since(current.since) >= TURN)
+            .is_some_and(|current| current.scope.stop.now().duration_since(current.since) >= TURN)
     })
 }
 
@@ -140,9 +140,8 @@ pub(crate) fn long<T>(work: impl FnOnce() -> T) -> T {
 
 /// Does work that is known to take long: another thread takes the other tasks over at once.
 pub(crate) fn known_as_long<T>(work: impl FnOnce() -> T) -> T {
-    let may_hand_over = executor::current().is_none()
-        && Handle::try_current()
-            .is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
+    let may_hand_over = Handle::try_current()
+        .is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread);
     if may_hand_over {
         tokio::task::block_in_place(work)
     } else {

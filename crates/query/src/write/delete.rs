@@ -56,12 +56,13 @@ pub(crate) async fn delete(
                 })
                 .await?;
             let engine = writing.engine();
+            let executor = writing.executor();
             let request = DeleteRequest {
                 table,
                 time: pushdown.time,
                 tags: pushdown.tags,
             };
-            blocking(move || Ok(engine.delete(&request)?)).await?;
+            blocking(&executor, move || Ok(engine.delete(&request)?)).await?;
             Ok((rows, writing))
         }
         None => {
@@ -137,8 +138,9 @@ async fn by_rows<'a>(
         return Ok((Ok(0), writing));
     }
     let engine = writing.engine();
+    let executor = writing.executor();
     let snapshot = Arc::clone(&reading.snapshot);
-    let done = blocking(move || {
+    let done = blocking(&executor, move || {
         engine.delete_rows(&snapshot, &table, &keys)?;
         drop(memory);
         Ok(keys.len() as u64)

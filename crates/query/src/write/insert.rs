@@ -41,9 +41,11 @@ pub(crate) async fn insert(
     let source = source_of(&mut insert)?;
     let (batch, memory, writing) = rows(writing, source, columns, name.position).await?;
     let engine = writing.engine();
-    let written =
-        blocking(move || write(&engine, &name, &batch, on_conflict).inspect(|_| drop(memory)))
-            .await?;
+    let executor = writing.executor();
+    let written = blocking(&executor, move || {
+        write(&engine, &name, &batch, on_conflict).inspect(|_| drop(memory))
+    })
+    .await?;
     Ok((written, writing))
 }
 

@@ -213,8 +213,9 @@ async fn write<'a>(
         return (Ok(0), writing);
     }
     let engine = writing.engine();
+    let executor = writing.executor();
     let snapshot = Arc::clone(snapshot);
-    let done = blocking(move || {
+    let done = blocking(&executor, move || {
         engine.write_relations_as_seen(&snapshot, &changes)?;
         drop(memory);
         Ok(rows as u64)

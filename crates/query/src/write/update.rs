@@ -154,9 +154,10 @@ async fn once<'a>(
         .collect();
     let rows = batch_of(columns?, batch.num_rows())?;
     let engine = writing.engine();
+    let executor = writing.executor();
     let snapshot = Arc::clone(&reading.snapshot);
     let database = name.database.clone();
-    let done = blocking(move || {
+    let done = blocking(&executor, move || {
         let mut session = Session::new(engine, &database)?;
         let report = session.update_rows(&snapshot, &table, &keys, &rows)?;
         drop(memory);

@@ -13,7 +13,7 @@ use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
 use nilometer_engine::{Engine, Error as EngineError, TableSchema};
 use nilometer_service::define::is_reserved;
-use nilometer_service::{Privilege, Running};
+use nilometer_service::{Executor, Privilege, Running};
 
 use super::rows::{execution, plain};
 use crate::answer::Answer;
@@ -60,6 +60,11 @@ impl Writing<'_> {
     /// The engine that is written to.
     pub(crate) fn engine(&self) -> Arc<Engine> {
         Arc::clone(&self.queries.shared.engine)
+    }
+
+    /// Does the work that waits for the disk.
+    pub(crate) fn executor(&self) -> Arc<dyn Executor> {
+        Arc::clone(&self.queries.shared.executor)
     }
 
     /// Plans a query in the place of the statement.

@@ -11,12 +11,9 @@ use std::task::{Context, Poll};
 use arrow_array::RecordBatch;
 use futures::future::BoxFuture;
 use futures::{FutureExt, Stream, StreamExt, stream};
-use tokio::time::Sleep;
-use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::Charged;
 use crate::error::Error;
-use crate::executor;
 use crate::limits::statements::{Ended, MemoryTaken, Running};
 
 /// What identifies a series of an answer.
@@ -110,28 +107,10 @@ impl RunningSets {
         Ok(Self {
             sets: Some(sets),
             held: running.memory().take(0)?,
-            due: due(&running),
+            due: running.stop().due(),
             running,
         })
     }
-}
-
-/// Is ready when the statement has to end.
-fn due(running: &Running) -> BoxFuture<'static, ()> {
-    let stop = running.stop();
-    let cancelled: WaitForCancellationFutureOwned = stop.cancelled.clone().cancelled_owned();
-    if executor::current().is_some() {
-        // A simulation's clock wakes nobody here; the deadline is looked at with every part.
-        return cancelled.boxed();
-    }
-    let deadline: Sleep = tokio::time::sleep_until(stop.deadline);
-    async move {
-        tokio::select! {
-            () = cancelled => {}
-            () = deadline => {}
-        }
-    }
-    .boxed()
 }
 
 impl Stream for RunningSets {
@@ -178,6 +157,7 @@ mod tests {
     use tokio_util::sync::CancellationToken;
 
     use super::*;
+    use crate::executor::Threads;
     use crate::limits::statements::Statements;
     use crate::options::QueryOptions;
 
@@ -193,7 +173,7 @@ mod tests {
 
     fn started(options: &QueryOptions) -> (Arc<Statements>, MemoryBudget, CancellationToken) {
         let budget = MemoryBudget::new(80 << 20);
-        let statements = Arc::new(Statements::new(options, &budget));
+        let statements = Arc::new(Statements::new(options, &budget, Threads::of_caller()));
         (statements, budget, CancellationToken::new())
     }
 

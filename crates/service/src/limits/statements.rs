@@ -11,13 +11,15 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::FutureExt;
+use futures::future::BoxFuture;
 use nilometer_engine::MemoryBudget;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use self::memory::SharedMemory;
 pub use self::memory::{MemoryTaken, OverMemory, QueryMemory};
-use crate::executor;
+use crate::executor::Executor;
 use crate::options::QueryOptions;
 
 /// All running statements. Languages that share one list and end each other's, and share the memory.
@@ -27,6 +29,7 @@ pub struct Statements {
     memory_bytes_max: usize,
     memory: Arc<SharedMemory>,
     listed: Mutex<Listed>,
+    executor: Arc<dyn Executor>,
 }
 
 #[derive(Debug, Default)]
@@ -60,13 +63,14 @@ pub struct ShownStatement {
 }
 
 impl Statements {
-    /// None yet, with these limits, within a store's budget.
-    pub fn new(options: &QueryOptions, budget: &MemoryBudget) -> Self {
+    /// None yet, with these limits, within a store's budget, by an executor's clock.
+    pub fn new(options: &QueryOptions, budget: &MemoryBudget, executor: Arc<dyn Executor>) -> Self {
         Self {
             ms_max: options.query_ms_max,
             memory_bytes_max: options.query_memory_bytes_max,
             memory: Arc::new(SharedMemory::new(options.queries_memory_bytes_max, budget)),
             listed: Mutex::default(),
+            executor,
         }
     }
 
@@ -85,10 +89,11 @@ impl Statements {
             self.memory_bytes_max,
             Arc::clone(&self.memory),
         ));
-        let started = executor::now();
+        let started = self.executor.now();
         let stop = Stop {
             cancelled: caller.child_token(),
             deadline: started + Duration::from_millis(self.ms_max),
+            executor: Arc::clone(&self.executor),
         };
         let mut listed = self.lock();
         listed.last_id += 1;
@@ -124,16 +129,21 @@ impl Statements {
 
     /// All running statements, the oldest first.
     pub fn list(&self) -> Vec<ShownStatement> {
-        let listed = self.lock();
+        let (now, listed) = (self.executor.now(), self.lock());
         let shown = listed.by_id.iter().map(|(id, entry)| ShownStatement {
             id: *id,
             database: entry.database.clone(),
             text: entry.text.clone(),
-            ms: u64::try_from(entry.started.elapsed().as_millis()).unwrap_or(u64::MAX),
+            ms: ms_between(entry.started, now),
             memory_bytes: entry.memory.bytes(),
         });
         shown.collect()
     }
+}
+
+fn ms_between(start: Instant, end: Instant) -> u64 {
+    let time = end.saturating_duration_since(start);
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// What ends a statement early: somebody, or the clock.
@@ -143,12 +153,41 @@ pub struct Stop {
     pub cancelled: CancellationToken,
     /// When its time is over.
     pub deadline: Instant,
+    executor: Arc<dyn Executor>,
 }
 
 impl Stop {
     /// Costs a lock that nobody else holds and a look at the clock: next to nothing beside a batch of rows.
     pub fn is_due(&self) -> bool {
-        self.cancelled.is_cancelled() || executor::now() >= self.deadline
+        self.cancelled.is_cancelled() || self.now() >= self.deadline
+    }
+
+    /// What time it is.
+    pub fn now(&self) -> Instant {
+        self.executor.now()
+    }
+
+    /// Does the statement's work.
+    pub fn executor(&self) -> &Arc<dyn Executor> {
+        &self.executor
+    }
+
+    /// Is over when the statement has to end.
+    pub fn due(&self) -> BoxFuture<'static, ()> {
+        let cancelled = self.cancelled.clone().cancelled_owned();
+        let late = self.executor.sleep(self.time_left());
+        let due = async move {
+            tokio::select! {
+                () = cancelled => {}
+                () = late => {}
+            }
+        };
+        // Whoever looks again after it is over finds that it does not wake.
+        due.fuse().boxed()
+    }
+
+    fn time_left(&self) -> Duration {
+        self.deadline.saturating_duration_since(self.now())
     }
 }
 
@@ -192,13 +231,10 @@ impl Running {
 
     /// Waits for memory to begin with, until the statement has to end.
     pub async fn begin(&self) -> Result<(), Ended> {
-        let time_left = self
-            .stop
-            .deadline
-            .saturating_duration_since(executor::now());
+        let (executor, time_left) = (self.stop.executor(), self.stop.time_left());
         let begun = self.memory.begin();
         let begun = self.stop.cancelled.run_until_cancelled(begun);
-        match executor::within(time_left, begun).await {
+        match executor.within(time_left, begun).await {
             Some(Some(())) => Ok(()),
             _ => Err(self.ended().unwrap_or(Ended::Cancelled)),
         }
@@ -232,10 +268,12 @@ mod tests {
     use nilometer_engine::MemoryUse;
 
     use super::*;
+    use crate::executor::Threads;
     use crate::{Class, Error};
 
     fn statements(options: &QueryOptions) -> Arc<Statements> {
-        Arc::new(Statements::new(options, &MemoryBudget::new(80 << 20)))
+        let budget = MemoryBudget::new(80 << 20);
+        Arc::new(Statements::new(options, &budget, Threads::of_caller()))
     }
 
     /// Before, SQL had a list of its own: what another language ran was in nobody's `SHOW QUERIES`, and nobody's `KILL`
@@ -282,7 +320,8 @@ mod tests {
     #[tokio::test]
     async fn memory_that_a_statement_has_is_shown_and_given_back_at_its_end() {
         let budget = MemoryBudget::new(80 << 20);
-        let statements = Arc::new(Statements::new(&QueryOptions::default(), &budget));
+        let statements = Statements::new(&QueryOptions::default(), &budget, Threads::of_caller());
+        let statements = Arc::new(statements);
         let running = statements.start("d", "", &CancellationToken::new());
         running.begin().await.unwrap();
         let taken = running.memory().take(3 << 20).unwrap();

@@ -10,7 +10,6 @@ use nilometer_http::{Http, HttpConfig, Routes, router};
 use nilometer_influx::Influx;
 use nilometer_native::{Native, NativeConfig};
 use nilometer_query::Sql;
-use nilometer_service::executor::{Installed, install};
 use nilometer_service::{Sabotage, Service, ServiceOptions};
 
 use super::Ran;
@@ -45,7 +44,6 @@ pub(super) struct World {
     /// How often the room on the disk was changed, and which of these changes was the last from or to little room.
     rooms: u64,
     last_tight: u64,
-    _installed: Installed,
 }
 
 impl World {
@@ -57,7 +55,6 @@ impl World {
             http: plan.limits.http(),
             native: plan.limits.native(),
             disk: FaultyDisk::new(plan.seed, CrashPlan::default()),
-            _installed: install(machine.executor()),
             plan: plan.clone(),
             clock,
             machine,
@@ -118,9 +115,12 @@ impl World {
         config: NativeConfig,
     ) -> Ran<Router> {
         let failed = |error: &dyn std::fmt::Display| format!("the server does not start: {error}");
-        let service = Service::new(Arc::clone(engine), shared, |context| {
-            Ok(vec![Arc::new(Sql::among(context)?)])
-        });
+        let service = Service::new(
+            Arc::clone(engine),
+            self.machine.executor(),
+            shared,
+            |context| Ok(vec![Arc::new(Sql::among(context)?)]),
+        );
         let service = service.map_err(|error| failed(&error))?;
         let http = Http::new(service, self.http.clone());
         let surfaces: [Box<dyn Routes>; 2] = [Box::new(Native { config }), Box::new(Influx)];

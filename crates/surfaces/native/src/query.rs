@@ -11,7 +11,6 @@ use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
 use nilometer_http::body::{Largest, receive};
 use nilometer_http::{Chunk, Chunks, ErrorResponse, Http, Parameters, principal_of};
-use nilometer_service::executor::within;
 use nilometer_service::{
     CancellationToken, Charged, Error as ServiceError, Param, Params, Principal, RowStream,
     Sabotage, Session, Turn,
@@ -225,7 +224,8 @@ async fn run(
 ) {
     let running = app.service().counters().queries_running.enter();
     let time_max = Duration::from_millis(app.service().options().query.query_ms_max);
-    let work = within(time_max, async {
+    let executor = Arc::clone(app.service().executor());
+    let work = executor.within(time_max, async {
         let session = question.session(gone.clone());
         let mut text = question.sql.as_str();
         if app.service().has(Sabotage::DefinedAfterAnswer) && defines(text) {

@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use datafusion::physical_plan::metrics::{Count, Metric, MetricValue, MetricsSet};
 use nilometer_engine::{AggregateSources, Scan};
 use nilometer_series::{Context, MemoryAccount, MemoryFull, Threads, Unlimited, Watch};
-use nilometer_service::{OverMemory, QueryMemory, Stop, executor};
+use nilometer_service::{Executor, OverMemory, QueryMemory, Stop, Threads as OwnThreads};
 
 use crate::limits::scope::{self, Scope};
 use crate::planning::recognised::limits;
@@ -30,14 +30,13 @@ pub(super) fn context(
         }),
         None => Arc::new(Unlimited::default()),
     };
+    let executor = scope.map_or_else(OwnThreads::of_caller, |scope| {
+        Arc::clone(scope.stop.executor())
+    });
     let context = Context {
         threads: Arc::new(Lent {
-            // A simulation has one thread.
-            count: if executor::current().is_some() {
-                1
-            } else {
-                threads.max(1)
-            },
+            count: executor.threads(threads),
+            executor,
             scope: scope.cloned(),
         }),
         memory,
@@ -55,6 +54,7 @@ pub(super) fn context(
 #[derive(Debug)]
 struct Lent {
     count: usize,
+    executor: Arc<dyn Executor>,
     scope: Option<Scope>,
 }
 
@@ -69,16 +69,11 @@ impl Threads for Lent {
             Some(scope) => scope.run(|| scope::aside(|| work(task))),
             None => work(task),
         };
-        let in_scope = &in_scope;
         // Thousands of rows are read: whatever else this thread had to do, another one does.
         scope::known_as_long(|| {
-            std::thread::scope(|threads| {
-                for task in 1..tasks {
-                    threads.spawn(move || in_scope(task));
-                }
-                if tasks > 0 {
-                    work(0);
-                }
+            self.executor.run_together(tasks, &|task| match task {
+                0 => work(0),
+                task => in_scope(task),
             });
         });
     }

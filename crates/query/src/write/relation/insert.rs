@@ -64,7 +64,8 @@ pub(crate) async fn insert<'a>(
     }
     if matches!(on_conflict, OnConflict::Error) {
         let engine = writing.engine();
-        let done = blocking(move || {
+        let executor = writing.executor();
+        let done = blocking(&executor, move || {
             let written = rows.len() as u64;
             engine.write_relations(&[RelationChange::Insert(schema, rows)])?;
             drop(memory);

@@ -10,7 +10,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::StreamExt;
 use nilometer_http::{ErrorResponse, Http};
-use nilometer_service::executor::within;
 use nilometer_service::{
     Charged, Error as ServiceError, Outcome, Params, Prepared, Set, SetHead, SetStream,
 };
@@ -133,7 +132,8 @@ impl Sender {
             let time_max = http.service().options().query.query_ms_max;
             // A statement looks at the time when it is asked for rows, and nobody asks while a client does not read.
             let work = self.statement(http, nth, &**statement, parameters, &messages);
-            let done = within(Duration::from_millis(time_max), work).await;
+            let executor = http.service().executor();
+            let done = executor.within(Duration::from_millis(time_max), work).await;
             let done = done
                 .unwrap_or_else(|| Err(Broken::By(ServiceError::QueryTime { limit_ms: time_max })));
             match done {

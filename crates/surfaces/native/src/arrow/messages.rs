@@ -4,14 +4,14 @@
 //! before anything is made that large. Nothing else of a message is understood here.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use arrow_ipc::{Message, RecordBatch, root_as_message};
 use axum::body::Body;
 use axum::http::{HeaderMap, StatusCode};
 use nilometer_http::{ErrorResponse, Http, body};
-use nilometer_service::BodyPermit;
-use nilometer_service::executor::within;
+use nilometer_service::{BodyPermit, Executor};
 
 /// Starts a message; older writers leave it out.
 const CONTINUATION: [u8; 4] = [0xff; 4];
@@ -31,6 +31,7 @@ pub(super) struct Messages {
     dictionaries: BTreeMap<i64, usize>,
     message_bytes_max: usize,
     read_ms_max: u64,
+    executor: Arc<dyn Executor>,
 }
 
 impl Messages {
@@ -42,13 +43,15 @@ impl Messages {
             dictionaries: BTreeMap::new(),
             message_bytes_max: http.config().body_bytes_max,
             read_ms_max: http.config().body_read_ms_max,
+            executor: Arc::clone(http.service().executor()),
         }
     }
 
     /// The bytes of the next message; `None` = the stream is at its end.
     pub(super) async fn next(&mut self) -> Result<Option<Vec<u8>>, ErrorResponse> {
         let time_max = Duration::from_millis(self.read_ms_max);
-        if let Some(read) = within(time_max, self.read()).await {
+        let executor = Arc::clone(&self.executor);
+        if let Some(read) = executor.within(time_max, self.read()).await {
             return read;
         }
         let what = format!("a message did not arrive within {} ms", self.read_ms_max);
@@ -62,7 +65,7 @@ impl Messages {
     /// Reads on after a refusal, as far as that helps the client to see it.
     pub(super) async fn discard(mut self, headers: &HeaderMap) {
         self.bytes = Vec::new();
-        body::discard_rest(headers, &mut self.body).await;
+        body::discard_rest(headers, &mut self.body, &self.executor).await;
     }
 
     async fn read(&mut self) -> Result<Option<Vec<u8>>, ErrorResponse> {
