@@ -10,9 +10,10 @@ mod predicate;
 mod table;
 mod tags;
 
+use std::collections::VecDeque;
 use std::ops::Range;
 
-use nilometer_engine::{Narrowing, RowWeights, Snapshot};
+use nilometer_engine::{Narrowing, RowWeights, SeriesId, Snapshot};
 
 use crate::context::Context;
 use crate::error::Error;
@@ -25,7 +26,7 @@ pub(crate) use groups::Groups;
 pub(crate) use nested::Nested;
 use predicate::field_predicates;
 pub(crate) use table::Table;
-use table::TableScan;
+use table::{TableReader, TableScan};
 
 /// Runs another query for its answer.
 pub(crate) type RunNested<'a> =
@@ -111,13 +112,13 @@ impl Inputs {
         })
     }
 
-    /// Plans reading the rows of a range of time; of some groups only, if those are given and the inputs are tables.
+    /// Plans reading the rows of a range of time.
     pub(crate) fn read(
         &self,
         snapshot: &Snapshot,
         (first_ns, last_ns): (i64, i64),
         narrowing: &Narrowing,
-        (limit, groups): (Option<usize>, Option<&Range<u32>>),
+        (limit, which): (Option<usize>, Which<'_>),
         context: &Context,
     ) -> Result<Reading, Error> {
         let mut reading = Reading::default();
@@ -134,7 +135,16 @@ impl Inputs {
                         (_, narrowing) => narrowing.clone(),
                     };
                     let range = first_ns..=last_ns;
-                    let which = (limit, groups);
+                    let of_groups;
+                    let own = match which {
+                        Which::All => None,
+                        Which::Groups(groups) => {
+                            of_groups = table.of_groups(groups);
+                            Some(of_groups.as_slice())
+                        }
+                        Which::Series(all) => Some(all.get(number).map_or(&[][..], Vec::as_slice)),
+                    };
+                    let which = (limit, own);
                     let scan =
                         table.scan(snapshot, range, &narrowing, &self.slots, which, context)?;
                     let units = scan.morsels();
@@ -162,32 +172,112 @@ impl Inputs {
         context: &Context,
         visit: &mut dyn FnMut(Chunk) -> Result<bool, Error>,
     ) -> Result<(), Error> {
-        let Some(&(number, part)) = reading.units.get(unit) else {
-            return Ok(());
-        };
-        let mut pass = |chunk: Chunk| {
-            context.check()?;
-            let chunk = match &self.condition {
-                None => chunk,
-                Some(condition) => {
-                    let holds = condition.holds(&chunk.columns, chunk.rows())?;
-                    chunk.filtered(&holds)
-                }
-            };
-            if chunk.rows() == 0 {
-                return Ok(true);
+        let mut open = self.open(reading, unit, context)?;
+        while let Some(read) = self.next(&mut open, context)? {
+            if read.chunk.rows() > 0 && !visit(read.chunk)? {
+                break;
             }
-            visit(chunk)
+        }
+        Ok(())
+    }
+
+    /// Begins to read one unit.
+    pub(crate) fn open(
+        &self,
+        reading: &Reading,
+        unit: usize,
+        context: &Context,
+    ) -> Result<Unit, Error> {
+        let Some(&(number, part)) = reading.units.get(unit) else {
+            return Ok(Unit::Done);
         };
-        match (self.all.get(number), reading.scans.get(number)) {
+        Ok(match (self.all.get(number), reading.scans.get(number)) {
             (Some(Input::Table(table)), Some(Some(scan))) => {
-                table.visit(scan, part, &self.slots, context, &mut pass)
+                let reader = table.open(scan, part, &self.slots, context)?;
+                Unit::Table(number, Box::new(reader))
             }
             (Some(Input::Nested(nested)), _) => {
-                nested.visit(part, reading.range, &self.slots, &mut pass)
+                match nested.rows_of(part, reading.range, &self.slots) {
+                    Some(chunk) => Unit::Nested(Box::new(chunk)),
+                    None => Unit::Done,
+                }
             }
-            _ => Ok(()),
+            _ => Unit::Done,
+        })
+    }
+
+    /// The next rows of a unit; `None` = there are no more.
+    pub(crate) fn next(&self, unit: &mut Unit, context: &Context) -> Result<Option<Read>, Error> {
+        context.check()?;
+        let chunk = match unit {
+            Unit::Table(number, reader) => match self.all.get(*number) {
+                Some(Input::Table(table)) => table.next(reader, &self.slots)?,
+                _ => None,
+            },
+            Unit::Nested(_) => match std::mem::replace(unit, Unit::Done) {
+                Unit::Nested(chunk) => Some(*chunk),
+                _ => None,
+            },
+            Unit::Done => None,
+        };
+        let Some(chunk) = chunk else {
+            *unit = Unit::Done;
+            return Ok(None);
+        };
+        let rows = chunk.rows();
+        let chunk = match &self.condition {
+            Some(condition) if rows > 0 => {
+                let holds = condition.holds(&chunk.columns, rows)?;
+                chunk.filtered(&holds)
+            }
+            _ => chunk,
+        };
+        Ok(Some(Read { chunk, rows }))
+    }
+
+    /// The rows of all series in parts of a range of time, so that no part has more than so many rows of one series, about:
+    /// `None` = no series has as many.
+    pub(crate) fn portions(
+        &self,
+        snapshot: &Snapshot,
+        (first_ns, last_ns): (i64, i64),
+        rows: u64,
+    ) -> Result<Option<VecDeque<Portion>>, Error> {
+        let mut portions = VecDeque::new();
+        let mut others: Vec<Vec<SeriesId>> = Vec::with_capacity(self.all.len());
+        for (number, input) in self.all.iter().enumerate() {
+            let Input::Table(table) = input else {
+                others.push(Vec::new());
+                continue;
+            };
+            let range = first_ns..=last_ns;
+            let long = snapshot.long_series(&table.schema, &table.series, &range, rows)?;
+            let mut rest = table.series.clone();
+            for (position, weights) in long.into_iter().rev() {
+                let mut series = vec![Vec::new(); self.all.len()];
+                if let (Some(own), true) = (series.get_mut(number), position < rest.len()) {
+                    own.push(rest.remove(position));
+                }
+                let mut first = first_ns;
+                let cuts = weights.cuts(rows).into_iter();
+                for end in cuts.filter(|end| *end < last_ns).chain([last_ns]) {
+                    portions.push_back(Portion {
+                        range: (first, end),
+                        series: series.clone(),
+                    });
+                    first = end.saturating_add(1);
+                }
+            }
+            others.push(rest);
         }
+        if portions.is_empty() {
+            return Ok(None);
+        }
+        portions.push_front(Portion {
+            range: (first_ns, last_ns),
+            series: others,
+        });
+        Ok(Some(portions))
     }
 
     /// How the rows of some groups are spread over a range of time; `None` = they are not those of tables.
@@ -212,19 +302,6 @@ impl Inputs {
             });
         }
         Ok(Some(weights))
-    }
-
-    /// Series of each group.
-    pub(crate) fn members(&self) -> Vec<u64> {
-        let mut members = vec![0; self.groups.len()];
-        for table in self.tables().into_iter().flatten() {
-            for group in &table.groups {
-                if let Some(members) = members.get_mut(*group as usize) {
-                    *members += 1;
-                }
-            }
-        }
-        members
     }
 
     /// The one table of a query of all of its rows, if it is one.
@@ -276,6 +353,41 @@ impl Inputs {
             })
             .collect()
     }
+}
+
+/// Which rows are read.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Which<'a> {
+    All,
+    /// Those of some groups, of tables.
+    Groups(&'a Range<u32>),
+    /// By input: those of some series. Of an input that is no table, all.
+    Series(&'a [Vec<SeriesId>]),
+}
+
+/// Some series, by input, and a range of time.
+#[derive(Debug)]
+pub(crate) struct Portion {
+    pub(crate) range: (i64, i64),
+    pub(crate) series: Vec<Vec<SeriesId>>,
+}
+
+/// A unit while it is read.
+#[derive(Debug)]
+pub(crate) enum Unit {
+    /// Of an input, by its number.
+    Table(usize, Box<TableReader>),
+    Nested(Box<Chunk>),
+    Done,
+}
+
+/// Rows that were read.
+#[derive(Debug)]
+pub(crate) struct Read {
+    /// Those that meet the condition.
+    pub(crate) chunk: Chunk,
+    /// How many were looked at.
+    pub(crate) rows: usize,
 }
 
 /// Rows that are about to be read, in units that are read each by itself.

@@ -16,6 +16,7 @@ mod rows;
 mod slices;
 mod sort;
 mod stored;
+mod stream;
 mod top;
 mod values;
 
@@ -29,9 +30,9 @@ use crate::context::{Charge, Context};
 use crate::error::Error;
 use crate::input::Nested;
 use crate::query::{Operator, SeriesQuery};
-use rows::RowStream;
 use slices::SlicedStream;
 use sort::Ordered;
+use stream::RowStream;
 
 /// The answer, a batch at a time.
 #[derive(Debug)]
@@ -74,6 +75,26 @@ impl Batches {
             // Slices are for more rows than may be gathered.
             State::Sliced(_) => u64::MAX,
             State::Ordered(_) | State::Ready(_) | State::Done => 0,
+        }
+    }
+
+    /// Parts that give the same rows together, for a caller who reads with so many threads of his own: only rows in no order
+    /// can be parted, before the first of them is asked for.
+    pub fn parts(self, parts: usize) -> Vec<Self> {
+        let (schema, context) = (self.schema, self.context);
+        let of = |state| Self {
+            schema: SchemaRef::clone(&schema),
+            context: context.clone(),
+            state,
+        };
+        match self.state {
+            State::Stream(stream) => {
+                let parts = stream.parts(parts).into_iter();
+                parts
+                    .map(|part| of(State::Stream(Box::new(part))))
+                    .collect()
+            }
+            state => vec![of(state)],
         }
     }
 

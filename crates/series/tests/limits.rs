@@ -8,23 +8,23 @@
 )]
 
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::{Float64Type, Int64Type, TimestampNanosecondType};
+use arrow_array::types::{Float64Type, Int32Type, Int64Type, TimestampNanosecondType};
 use arrow_array::{Array, ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow_schema::{Field, Schema};
 use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::ingest::{OnConflict, Session, Target};
 use nilometer_engine::{
-    ColumnKind, DeleteRequest, Engine, NewColumn, Options, PhysicalType, Snapshot, SystemClock,
-    TableSettings,
+    ColumnKind, DeleteRequest, Engine, NewColumn, Options, PhysicalType, Scan, Snapshot,
+    SystemClock, TableSettings,
 };
 use nilometer_series::{
     Aggregate, Binary, Bucket, Column, Context, Error, Expr, Fill, Limit, Limits, Literal,
     MemoryAccount, MemoryFull, Order, OrderBy, Rules, SeriesQuery, Shape, Source, TableName,
-    TagExpr, Threads, Transform, Value, Width, Zone,
+    TagExpr, Threads, Transform, Value, Watch, Width, Zone,
 };
 
 const SECOND: i64 = 1_000_000_000;
@@ -565,6 +565,101 @@ fn a_last_row_is_that_of_the_moment() {
         .unwrap();
     last.columns[0].expr = Expr::field("work");
     ask(&last, [(997, 997.0), (997, 998.0), (997, 999.0)]);
+}
+
+/// Keeps what was planned to be read.
+#[derive(Debug, Default)]
+struct Planned(Mutex<Vec<Scan>>);
+
+impl Watch for Planned {
+    fn has_planned(&self, scan: &Scan) {
+        self.0.lock().unwrap().push(scan.clone());
+    }
+}
+
+/// `SELECT DISTINCT ON (host) *` read a block of every series, because a tag that is no group's was looked up row by row.
+#[test]
+fn last_rows_with_their_tags_are_known_without_reading() {
+    let engine = written(3, 1000);
+    engine.flush().unwrap();
+    let mut last = shape();
+    last.columns.push(Column {
+        name: "the host".to_owned(),
+        expr: Expr::tag("host"),
+    });
+    last.limit_per_group = Some(Limit {
+        rows: Literal::from(2),
+        skip: Literal::from(0),
+    });
+    last.order = Order {
+        by: OrderBy::Group,
+        descending: true,
+    };
+    let ask = |last: &Shape| {
+        let planned = Arc::new(Planned::default());
+        let context = Context {
+            watch: Arc::<Planned>::clone(&planned),
+            ..Context::default()
+        };
+        let snapshot = engine.snapshot();
+        let mut hosts = Vec::new();
+        for batch in query(last.clone()).run(&snapshot, &context).unwrap() {
+            let batch = batch.unwrap();
+            let tags = batch.column(batch.num_columns() - 1);
+            let tags = tags.as_dictionary::<Int32Type>();
+            let tags = tags.downcast_dict::<StringArray>().unwrap();
+            hosts.extend(tags.into_iter().flatten().map(str::to_owned));
+        }
+        let planned = planned.0.lock().unwrap();
+        let read = planned.iter().map(|scan| scan.report().blocks_read);
+        (hosts, read.sum::<u64>())
+    };
+    // Two rows of all series are read: what is kept is the last one.
+    let (hosts, read) = ask(&last);
+    assert_eq!(hosts, ["h2", "h1"]);
+    assert!(read > 0);
+    last.group = vec!["host".to_owned()];
+    last.limit_per_group.as_mut().unwrap().rows = Literal::from(1);
+    assert_eq!(ask(&last), (vec!["h0".into(), "h1".into(), "h2".into()], 0));
+    // A row in memory is newer.
+    write(&engine, &[("h1", 5000), ("new", 1)]);
+    let (hosts, read) = ask(&last);
+    assert_eq!((hosts.len(), hosts[3].as_str(), read), (4, "new", 0));
+}
+
+/// All rows of a series were decoded before the first was given, where it was one of several.
+#[test]
+fn rows_in_no_order_take_the_memory_of_a_slice() {
+    const ROWS: i64 = 1_200_000;
+    let engine = written(1, ROWS);
+    write(&engine, &[("h1", 3), ("h2", 4), ("h2", 2 * ROWS)]);
+    engine.flush().unwrap();
+    let snapshot = engine.snapshot();
+    // 1.2 million times and loads are 19 MB, and with what else they have while they are read twice as much.
+    let account = Small::new(16 << 20);
+    let context = Context {
+        memory: Arc::<Small>::clone(&account),
+        ..Context::default()
+    };
+    for parts in [1, 3] {
+        let mut sum = 0.0;
+        let mut rows = 0;
+        for part in query(shape())
+            .run(&snapshot, &context)
+            .unwrap()
+            .parts(parts)
+        {
+            for batch in part {
+                let batch = batch.unwrap();
+                let loads = batch.column(1).as_primitive::<Float64Type>();
+                sum += loads.values().iter().sum::<f64>();
+                rows += batch.num_rows() as i64;
+            }
+        }
+        assert_eq!(rows, ROWS + 3);
+        assert_eq!(sum as i64, ROWS * (ROWS - 1) / 2 + 3 * 7);
+        assert_eq!(account.taken.load(Ordering::Relaxed), 0);
+    }
 }
 
 /// All rows were gathered before the first was given, however many they were.

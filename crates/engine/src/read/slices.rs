@@ -56,6 +56,64 @@ impl RowWeights {
     }
 }
 
+/// The series of some, which ascend, that alone have more than so many rows on disk in a range of time: their positions, and
+/// where their rows are. Blocks that several series share are not looked at: none of those is long.
+pub(crate) fn long_series(
+    moment: &Moment,
+    table: &Arc<TableSchema>,
+    series: &[u32],
+    time: &RangeInclusive<i64>,
+    rows: u64,
+) -> Result<Vec<(usize, RowWeights)>, Error> {
+    let request = request_of(table, time);
+    let mut blocks: Vec<(u32, BlockEntry)> = Vec::new();
+    for source in &find_sources(moment, &request, series)? {
+        if let Source::Group { directory, .. } = source {
+            let own = directory.blocks.iter().filter(|block| {
+                block.first_series == block.last_series
+                    && block.overlaps(time)
+                    && series.binary_search(&block.first_series).is_ok()
+            });
+            blocks.extend(own.map(|block| (block.first_series, *block)));
+        }
+    }
+    blocks.sort_by_key(|(id, _)| *id);
+    let mut long = Vec::new();
+    for own in blocks.chunk_by(|one, other| one.0 == other.0) {
+        let all: u64 = own.iter().map(|(_, block)| u64::from(block.rows)).sum();
+        let position = own.first().map(|(id, _)| series.binary_search(id));
+        let Some(Ok(position)) = position.filter(|_| all > rows) else {
+            continue;
+        };
+        let mut weights = RowWeights::default();
+        for (_, block) in own {
+            add_block(&mut weights, block, time, 1);
+        }
+        long.push((position, weights));
+    }
+    Ok(long)
+}
+
+fn request_of(table: &Arc<TableSchema>, time: &RangeInclusive<i64>) -> ScanRequest {
+    ScanRequest {
+        table: Arc::clone(table),
+        projection: Vec::new(),
+        time: time.clone(),
+        tags: Vec::new(),
+        limit: None,
+    }
+}
+
+fn add_block(
+    weights: &mut RowWeights,
+    block: &BlockEntry,
+    time: &RangeInclusive<i64>,
+    parts: usize,
+) {
+    let span = (block.min_time, block.max_time);
+    add_evenly(weights, span, u64::from(block.rows), time, parts);
+}
+
 /// Weights of the rows of some series, which ascend, in a range of time.
 pub(crate) fn weights(
     moment: &Moment,
@@ -63,13 +121,7 @@ pub(crate) fn weights(
     series: &[u32],
     time: &RangeInclusive<i64>,
 ) -> Result<RowWeights, Error> {
-    let request = ScanRequest {
-        table: Arc::clone(table),
-        projection: Vec::new(),
-        time: time.clone(),
-        tags: Vec::new(),
-        limit: None,
-    };
+    let request = request_of(table, time);
     let sources = find_sources(moment, &request, series)?;
     let mut blocks: Vec<BlockEntry> = Vec::new();
     let mut weights = RowWeights::default();
@@ -96,9 +148,8 @@ pub(crate) fn weights(
         }
     }
     let parts = (PARTS_MAX / blocks.len().max(1)).clamp(1, BLOCK_PARTS_MAX);
-    for block in blocks {
-        let span = (block.min_time, block.max_time);
-        add_evenly(&mut weights, span, u64::from(block.rows), time, parts);
+    for block in &blocks {
+        add_block(&mut weights, block, time, parts);
     }
     Ok(weights)
 }

@@ -154,6 +154,19 @@ impl Snapshot {
         crate::read::slices::weights(&self.moment, table, &series, time)
     }
 
+    /// The series of some of a table that alone have more than so many rows on disk in a range of time: their positions, and how
+    /// their rows are spread. Reads directories, no pages.
+    pub fn long_series(
+        &self,
+        table: &Arc<TableSchema>,
+        series: &[SeriesId],
+        time: &RangeInclusive<i64>,
+        rows: u64,
+    ) -> Result<Vec<(usize, RowWeights)>, Error> {
+        let series: Vec<u32> = series.iter().map(|series| series.0).collect();
+        crate::read::slices::long_series(&self.moment, table, &series, time, rows)
+    }
+
     /// The last rows of some series of a table in a range of time, without reading those before them; `fields` are positions
     /// in its schema. `None` = one of those is text.
     pub fn last_rows(

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use arrow_array::types::Int32Type;
-use arrow_array::{ArrayRef, BooleanArray, DictionaryArray, Int32Array, StringArray};
+use arrow_array::{Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, StringArray};
 use arrow_select::filter::FilterBuilder;
 use rustc_hash::FxHashMap;
 
@@ -76,6 +76,21 @@ pub(crate) fn tag_column<'a>(values: impl Iterator<Item = Option<&'a str>>) -> A
     let values = Arc::new(StringArray::from_iter_values(known));
     let array = DictionaryArray::<Int32Type>::try_new(keys, values);
     Arc::new(array.expect("every key is the place of a value"))
+}
+
+/// The same of values that are there, by the place of each row's; `None` = absent.
+pub(crate) fn coded_column(
+    values: &Arc<StringArray>,
+    codes: impl ExactSizeIterator<Item = Option<i32>>,
+) -> ArrayRef {
+    if values.len() > codes.len() {
+        let value = |code: i32| Some(values.value(usize::try_from(code).ok()?));
+        return tag_column(codes.map(|code| code.and_then(value)));
+    }
+    let keys: Int32Array = codes.collect();
+    let values = Arc::clone(values) as ArrayRef;
+    let array = DictionaryArray::<Int32Type>::try_new(keys, values);
+    Arc::new(array.expect("every code is the place of a value"))
 }
 
 /// A column of an input that does not have it.

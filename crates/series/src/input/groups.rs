@@ -10,7 +10,7 @@ use arrow_array::{Array, ArrayRef, DictionaryArray, Int32Array, StringArray};
 use nilometer_engine::{SeriesTag, Snapshot};
 use rustc_hash::FxHashMap;
 
-use super::chunk::tag_column;
+use super::chunk::{coded_column, tag_column};
 use super::tags::matches;
 use super::{Input, Table};
 use crate::error::Error;
@@ -72,22 +72,15 @@ impl Groups {
         let Some(tag) = self.tags.get(tag) else {
             return tag_column(std::iter::repeat_n(None, groups.len()));
         };
-        let code = |group: &u32| tag.codes.get(*group as usize).copied().unwrap_or(-1);
-        if tag.values.len() > groups.len() {
-            let value = |group: &u32| {
-                let place = usize::try_from(code(group)).ok()?;
-                Some(tag.values.value(place))
-            };
-            return tag_column(groups.iter().map(value));
-        }
-        let keys = if tag.has_absent {
-            let keys = groups
-                .iter()
-                .map(|group| Some(code(group)).filter(|code| *code >= 0));
-            keys.collect::<Int32Array>()
-        } else {
-            Int32Array::from_iter_values(groups.iter().map(code))
+        let code = |group: &u32| {
+            let code = tag.codes.get(*group as usize).copied();
+            code.filter(|code| *code >= 0)
         };
+        if tag.has_absent || tag.values.len() > groups.len() {
+            return coded_column(&tag.values, groups.iter().map(code));
+        }
+        let keys = groups.iter().map(|group| code(group).unwrap_or(0));
+        let keys = Int32Array::from_iter_values(keys);
         let values = Arc::clone(&tag.values) as ArrayRef;
         let array = DictionaryArray::<Int32Type>::try_new(keys, values);
         Arc::new(array.expect("every code is the place of a value"))

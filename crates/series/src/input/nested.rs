@@ -109,17 +109,14 @@ impl Nested {
         Ok(numbers)
     }
 
-    /// Gives the rows of a batch that lie in a range of time.
-    pub(super) fn visit(
+    /// The rows of a batch that lie in a range of time.
+    pub(super) fn rows_of(
         &self,
         part: usize,
         (first_ns, last_ns): (i64, i64),
         slots: &Slots,
-        visit: &mut dyn FnMut(Chunk) -> Result<bool, Error>,
-    ) -> Result<(), Error> {
-        let Some(batch) = self.batches.get(part) else {
-            return Ok(());
-        };
+    ) -> Option<Chunk> {
+        let batch = self.batches.get(part)?;
         let before = self.batches.iter().take(part).map(RecordBatch::num_rows);
         let before: usize = before.sum();
         let rows = batch.num_rows();
@@ -139,6 +136,6 @@ impl Nested {
         let inside = pairs
             .map(|(time, group)| Some(first_ns <= *time && *time <= last_ns && *group != NO_GROUP));
         let inside: BooleanArray = inside.collect();
-        visit(chunk.filtered(&inside)).map(drop)
+        Some(chunk.filtered(&inside))
     }
 }

@@ -9,11 +9,11 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::{TimestampNanosecondType, UInt32Type};
 use arrow_array::{ArrayRef, RecordBatch, TimestampNanosecondArray};
 use nilometer_engine::{
-    ColumnKind, Narrowing, PhysicalType, Scan, ScanRequest, SeriesId, SeriesTag, Snapshot,
-    TableSchema,
+    ColumnKind, MorselReader, Narrowing, PhysicalType, Scan, ScanRequest, SeriesId, SeriesTag,
+    Snapshot, TableSchema,
 };
 
-use super::chunk::{Chunk, absent_column};
+use super::chunk::{Chunk, absent_column, coded_column};
 use super::groups::{NO_GROUP, tag_order};
 use super::tags;
 use crate::context::{Charge, Context};
@@ -46,6 +46,15 @@ pub(crate) struct TableScan {
     scan: Scan,
     /// Rows that need not be read, which are the first part.
     known: Option<(Chunk, Charge)>,
+}
+
+/// A morsel while it is read.
+#[derive(Debug)]
+pub(crate) struct TableReader {
+    known: Option<Chunk>,
+    morsel: Option<MorselReader>,
+    columns: Vec<Option<usize>>,
+    charge: Charge,
 }
 
 impl TableScan {
@@ -190,17 +199,16 @@ impl Table {
         range: RangeInclusive<i64>,
         narrowing: &Narrowing,
         slots: &Slots,
-        (limit, groups): (Option<usize>, Option<&Range<u32>>),
+        (limit, own): (Option<usize>, Option<&[SeriesId]>),
         context: &Context,
     ) -> Result<TableScan, Error> {
         let is_last = Narrowing::Ends { first: 0, last: 1 };
         let mut known = None;
-        if *narrowing == is_last && groups.is_none() {
+        if *narrowing == is_last && own.is_none() {
             known = self.last_rows(snapshot, &range, slots, context)?;
         }
-        let own = groups.map(|groups| self.of_groups(groups));
-        let series = match (&known, &own) {
-            (Some((_, rest, _)), _) => rest,
+        let series = match (&known, own) {
+            (Some((_, rest, _)), _) => rest.as_slice(),
             (None, Some(own)) => own,
             (None, None) => &self.series,
         };
@@ -233,26 +241,31 @@ impl Table {
         slots: &Slots,
         context: &Context,
     ) -> Result<Option<(Chunk, Vec<SeriesId>, Charge)>, Error> {
-        let columns = self.columns(slots);
-        let names = slots.all.iter().skip(1);
-        if names.clone().any(|(name, _)| matches!(name, Name::Tag(_))) {
-            return Ok(None);
+        let names = || slots.all.iter().skip(1);
+        let mut fields: Vec<usize> = Vec::new();
+        for (name, _) in names() {
+            if let Name::Field(_) = name {
+                fields.extend(self.position(name));
+            }
         }
-        let fields: Vec<usize> = columns.iter().flatten().copied().collect();
         let mut charge = context.charge();
         charge.grow(self.series.len() * (fields.len() + 4) * size_of::<u64>())?;
         let Some(last) = snapshot.last_rows(&self.schema, &self.series, &fields, range)? else {
             return Ok(None);
         };
         let rows = last.positions.len();
+        let positions = || last.positions.iter().map(|at| *at as usize);
         let mut found = last.columns.into_iter();
         let times = TimestampNanosecondArray::from(last.times.clone());
         let mut all: Vec<ArrayRef> = vec![Arc::new(times.with_timezone("UTC"))];
-        for (column, (name, kind)) in columns.iter().zip(names) {
-            let column = column.and_then(|_| found.next());
+        for (name, kind) in names() {
+            let column = match (name, self.position(name)) {
+                (Name::Tag(tag), Some(_)) => self.tag(snapshot, tag, positions())?,
+                (_, Some(_)) => found.next(),
+                (_, None) => None,
+            };
             all.push(column.unwrap_or_else(|| absent_column(name, *kind, rows)));
         }
-        let positions = || last.positions.iter().map(|at| *at as usize);
         let chunk = Chunk {
             columns: all,
             groups: positions().map(|at| self.group(at)).collect(),
@@ -262,23 +275,43 @@ impl Table {
         Ok(Some((chunk, last.rest, charge)))
     }
 
-    /// Reads a morsel.
-    pub(super) fn visit(
+    /// A tag of the series at some positions; `None` = no series has it.
+    fn tag(
+        &self,
+        snapshot: &Snapshot,
+        name: &str,
+        positions: impl ExactSizeIterator<Item = usize>,
+    ) -> Result<Option<ArrayRef>, Error> {
+        let Some(tag) = self.schema.tag(name) else {
+            return Ok(None);
+        };
+        let tag = snapshot.series_tag(&self.schema, tag.id, &self.series)?;
+        let column = tag.values().map(|values| {
+            let code = |at| tag.code(at).and_then(|code| i32::try_from(code).ok());
+            coded_column(values, positions.map(code))
+        });
+        Ok(column)
+    }
+
+    /// Begins to read a morsel.
+    pub(super) fn open(
         &self,
         scan: &TableScan,
         morsel: usize,
         slots: &Slots,
         context: &Context,
-        visit: &mut dyn FnMut(Chunk) -> Result<bool, Error>,
-    ) -> Result<(), Error> {
+    ) -> Result<TableReader, Error> {
         let mut charge = context.charge();
         context.check()?;
+        let columns = self.columns(slots);
         let morsel = match &scan.known {
             Some((known, _)) if morsel == 0 => {
-                if known.rows() > 0 {
-                    visit(known.clone())?;
-                }
-                return Ok(());
+                return Ok(TableReader {
+                    known: Some(known.clone()),
+                    morsel: None,
+                    columns,
+                    charge,
+                });
             }
             Some(_) => morsel - 1,
             None => morsel,
@@ -292,16 +325,34 @@ impl Table {
         let rows = scan.rows_estimate() / scan.morsels().max(1) as u64;
         let rows = usize::try_from(rows.min(BATCH_ROWS)).unwrap_or(0);
         charge.grow(rows * width * size_of::<u64>())?;
-        let mut reader = scan.read(morsel);
-        let columns = self.columns(slots);
-        while let Some(batch) = reader.next() {
-            let batch = batch?;
-            charge.resize(reader.held_bytes() + batch.get_array_memory_size())?;
-            if !visit(self.chunk(&batch, &columns, slots))? {
-                break;
-            }
+        Ok(TableReader {
+            known: None,
+            morsel: Some(scan.read(morsel)),
+            columns,
+            charge,
+        })
+    }
+
+    /// The next rows of a morsel.
+    pub(super) fn next(
+        &self,
+        reader: &mut TableReader,
+        slots: &Slots,
+    ) -> Result<Option<Chunk>, Error> {
+        if let Some(known) = reader.known.take() {
+            return Ok(Some(known));
         }
-        Ok(())
+        let Some(morsel) = &mut reader.morsel else {
+            return Ok(None);
+        };
+        let Some(batch) = morsel.next() else {
+            reader.morsel = None;
+            return Ok(None);
+        };
+        let batch = batch?;
+        let held = morsel.held_bytes() + batch.get_array_memory_size();
+        reader.charge.resize(held)?;
+        Ok(Some(self.chunk(&batch, &reader.columns, slots)))
     }
 
     fn chunk(&self, batch: &RecordBatch, columns: &[Option<usize>], slots: &Slots) -> Chunk {

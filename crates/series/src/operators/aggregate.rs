@@ -22,7 +22,7 @@ use crate::bucket::Bucket;
 use crate::context::{BATCH_ROWS, Charge, Context};
 use crate::error::Error;
 use crate::evaluate::{Name, Resolved, Slots, array_of, hoist, hoisted_name, resolve};
-use crate::input::{Chunk, Inputs, RunNested};
+use crate::input::{Chunk, Inputs, RunNested, Which};
 use crate::query::{Aggregate, Expr, Fill, Operator, Selector, SeriesQuery};
 use crate::value::{Rules, Type};
 
@@ -318,9 +318,13 @@ impl<'a> Plan<'a> {
             return self.add_stored(range, &stored, &edges);
         }
         let context = self.context;
-        let reading =
-            self.inputs
-                .read(self.snapshot, range, &self.ends(), (None, None), context)?;
+        let reading = self.inputs.read(
+            self.snapshot,
+            range,
+            &self.ends(),
+            (None, Which::All),
+            context,
+        )?;
         let workers = self.context.workers(reading.rows_estimate, reading.units());
         let parts = parallel::fold(
             self.context,

@@ -3,7 +3,6 @@
 //! Does: read rows in units, several at once, make the columns of the answer of them, and sort and cut them as the query says;
 //! ask the engine for the ends of series, or of time, where that is all that is wanted. Does not: aggregate.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use arrow_array::{BooleanArray, RecordBatch, UInt32Array};
@@ -16,11 +15,12 @@ use super::State;
 use super::parallel;
 use super::project::Projection;
 use super::slices::{SlicedStream, Slices};
-use super::sort::{Ordered, Sorter};
+use super::sort::Sorter;
+use super::stream::{RowSource, RowStream};
 use crate::context::{Charge, Context};
 use crate::error::Error;
 use crate::evaluate::{Name, Slots, hoist, hoisted_name, resolve};
-use crate::input::{Chunk, Inputs, Reading, RunNested};
+use crate::input::{Chunk, Inputs, Reading, RunNested, Which};
 use crate::query::{Expr, Operator, OrderBy, SeriesQuery, Transform, Window};
 
 /// Rows at the end of each series that are worth being looked for.
@@ -34,7 +34,25 @@ const TOP_ROWS_MAX: u64 = 100_000;
 pub(super) struct Piece {
     pub(super) batch: RecordBatch,
     pub(super) chunk: Chunk,
-    charge: Charge,
+    pub(super) charge: Charge,
+}
+
+impl Piece {
+    pub(super) fn of(
+        mut chunk: Chunk,
+        (inputs, projection): (&Inputs, &Projection),
+        context: &Context,
+    ) -> Result<Self, Error> {
+        let mut charge = context.charge();
+        let batch = projection.batch(&chunk, &inputs.groups)?;
+        charge.grow(batch.get_array_memory_size())?;
+        chunk.columns.clear();
+        Ok(Self {
+            batch,
+            chunk,
+            charge,
+        })
+    }
 }
 
 pub(super) fn run(
@@ -54,7 +72,12 @@ pub(super) fn run(
     let limit = usize::try_from(overall.end()).ok().filter(|_| is_whole);
     let range = (query.bound.first_ns, query.bound.last_ns);
     let limit = limit.filter(|_| !overall.is_all());
-    if narrowing == Narrowing::None
+    let which = (limit, Which::All);
+    let reading = inputs.read(snapshot, range, &narrowing, which, context)?;
+    let slice_rows = context.memory.slice_rows().max(1);
+    let is_long = narrowing == Narrowing::None && reading.rows_estimate > slice_rows;
+    if is_long
+        && !is_streamed
         && let Some(slices) = Slices::of(query, &inputs, (snapshot, context))?
     {
         let exprs: Vec<Expr> = exprs.into_iter().cloned().collect();
@@ -63,25 +86,21 @@ pub(super) fn run(
         let stream = SlicedStream::new(query, inputs, projection, slices);
         return Ok((schema, State::Sliced(Box::new(stream))));
     }
-    let reading = inputs.read(snapshot, range, &narrowing, (limit, None), context)?;
     if shape.has_neighbours() {
         return with_neighbours(query, (&inputs, &reading), context, shows_time);
     }
     let exprs: Vec<Expr> = exprs.into_iter().cloned().collect();
     let projection = Projection::new(shape, &exprs, &inputs.slots, shows_time)?;
     let schema = Arc::clone(&projection.schema);
-    let stream = RowStream {
-        workers: context.workers(reading.rows_estimate, reading.units()),
-        seen: vec![0; inputs.groups.len()],
-        inputs,
-        reading,
-        projection,
-        next: 0,
-        ready: VecDeque::new(),
-        per_group,
-        overall,
-        passed: 0,
+    let portions = match is_long && is_streamed {
+        true => inputs.portions(snapshot, range, slice_rows)?,
+        false => None,
     };
+    let stream = RowStream::new(
+        query,
+        RowSource::new(snapshot, (inputs, projection), (reading, portions), limit),
+        context,
+    );
     if is_streamed {
         return Ok((schema, State::Stream(Box::new(stream))));
     }
@@ -120,85 +139,6 @@ fn narrowing(query: &SeriesQuery) -> Narrowing {
         )
     };
     found.filter(is_some).unwrap_or_default()
-}
-
-/// Rows as they are read.
-#[derive(Debug)]
-pub(super) struct RowStream {
-    inputs: Inputs,
-    reading: Reading,
-    projection: Projection,
-    workers: usize,
-    next: usize,
-    ready: VecDeque<(RecordBatch, Charge)>,
-    per_group: Window,
-    overall: Window,
-    /// Rows so far, by group, and those that were within their group's limit.
-    seen: Vec<u64>,
-    passed: u64,
-}
-
-impl RowStream {
-    pub(super) fn rows_estimate(&self) -> u64 {
-        self.reading.rows_estimate
-    }
-
-    /// The next rows.
-    pub(super) fn advance(&mut self, context: &Context) -> Result<Option<RecordBatch>, Error> {
-        loop {
-            if let Some((batch, _)) = self.ready.pop_front() {
-                return Ok(Some(batch));
-            }
-            if self.passed >= self.overall.end() {
-                return Ok(None);
-            }
-            let Some(pieces) = self.wave(context)? else {
-                return Ok(None);
-            };
-            for piece in pieces {
-                self.pass(piece);
-            }
-        }
-    }
-
-    fn sorted(mut self, mut sorter: Sorter, context: &Context) -> Result<Ordered, Error> {
-        while let Some(pieces) = self.wave(context)? {
-            for Piece { batch, chunk, .. } in pieces {
-                let keys = chunk.groups.iter().zip(&chunk.times).zip(&chunk.ties);
-                sorter.push(
-                    batch,
-                    keys.map(|((group, time), tie)| (*group, *time, *tie)),
-                )?;
-            }
-        }
-        Ok(sorter.finish())
-    }
-
-    /// The rows of the next units, as many as there are threads for; `None` = there are no more.
-    fn wave(&mut self, context: &Context) -> Result<Option<Vec<Piece>>, Error> {
-        let from = (&self.inputs, &self.reading, &self.projection);
-        let pieces = wave(from, (self.next, self.workers), context)?;
-        self.next += self.workers;
-        Ok(pieces)
-    }
-
-    /// Passes on what is within the limits.
-    fn pass(&mut self, piece: Piece) {
-        if self.per_group.is_all() && self.overall.is_all() {
-            self.ready.push_back((piece.batch, piece.charge));
-            return;
-        }
-        let groups = piece.chunk.groups.iter().copied();
-        let windows = (self.per_group, self.overall);
-        let batch = within(
-            piece.batch,
-            groups,
-            windows,
-            &mut self.seen,
-            &mut self.passed,
-        );
-        self.ready.extend(batch.map(|batch| (batch, piece.charge)));
-    }
 }
 
 /// The rows of a batch that are within the limits; `None` = there are none. `seen` are rows so far, by group, and `passed`
@@ -242,16 +182,8 @@ pub(super) fn wave(
     let end = (first + workers).min(reading.units());
     let units = parallel::each(context, workers, first..end, |unit| {
         let mut pieces = Vec::new();
-        inputs.visit(reading, unit, context, &mut |mut chunk| {
-            let mut charge = context.charge();
-            let batch = projection.batch(&chunk, &inputs.groups)?;
-            charge.grow(batch.get_array_memory_size())?;
-            chunk.columns.clear();
-            pieces.push(Piece {
-                batch,
-                chunk,
-                charge,
-            });
+        inputs.visit(reading, unit, context, &mut |chunk| {
+            pieces.push(Piece::of(chunk, (inputs, projection), context)?);
             Ok(true)
         })?;
         Ok(pieces)

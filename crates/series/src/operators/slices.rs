@@ -14,7 +14,7 @@ use super::rows::{Piece, wave, within};
 use super::sort::{Ordered, Sorter};
 use crate::context::Context;
 use crate::error::Error;
-use crate::input::Inputs;
+use crate::input::{Inputs, Which};
 use crate::query::{Order, OrderBy, SeriesQuery, Window};
 
 /// Some rows that stand together in the order.
@@ -46,21 +46,11 @@ impl Slices {
     ) -> Result<Option<Self>, Error> {
         let shape = query.shape();
         let range = (query.bound.first_ns, query.bound.last_ns);
-        if range.0 > range.1 || shape.has_neighbours() {
+        let is_ordered = shape.order.by != OrderBy::Nothing;
+        if range.0 > range.1 || shape.has_neighbours() || !is_ordered {
             return Ok(None);
         }
-        let by = match shape.order.by {
-            // Rows of one series stand together where each series is a group.
-            OrderBy::Nothing if inputs.members().iter().all(|members| *members <= 1) => {
-                OrderBy::Group
-            }
-            OrderBy::Nothing => return Ok(None),
-            by => by,
-        };
-        let order = Order {
-            by,
-            descending: shape.order.descending && shape.order.by != OrderBy::Nothing,
-        };
+        let order = shape.order;
         let Some(weights) = inputs.weights(snapshot, range, None)? else {
             return Ok(None);
         };
@@ -76,7 +66,7 @@ impl Slices {
             groups: Vec::new(),
             cut: VecDeque::new(),
         };
-        if by == OrderBy::Time {
+        if order.by == OrderBy::Time {
             slices.cut_by_time(None, weights.cuts(rows));
         } else {
             let groups = u32::try_from(inputs.groups.len()).unwrap_or(u32::MAX);
@@ -186,7 +176,8 @@ impl SlicedStream {
     }
 
     fn read(&self, slice: &Slice, context: &Context) -> Result<Ordered, Error> {
-        let which = (None, slice.groups.as_ref());
+        let groups = slice.groups.as_ref();
+        let which = (None, groups.map_or(Which::All, Which::Groups));
         let none = Narrowing::None;
         let snapshot = &self.slices.snapshot;
         let reading = self
