@@ -1,6 +1,6 @@
 //! The columns of an answer, made of rows.
 //!
-//! Does: name and type them, and make a batch of a chunk. Does not: choose rows.
+//! Does: name and type them, and make a batch of a chunk, with what the order of its rows needs. Does not: choose rows.
 
 use std::sync::Arc;
 
@@ -8,11 +8,38 @@ use arrow_array::{ArrayRef, RecordBatch, TimestampNanosecondArray};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use nilometer_engine::TIME_COLUMN;
 
+use crate::context::{Charge, Context};
 use crate::error::Error;
 use crate::evaluate::{Name, Resolved, Slots, resolve};
-use crate::input::{Chunk, Groups, tag_column};
+use crate::input::{Chunk, Groups, Inputs, tag_column};
 use crate::query::{Expr, Shape};
 use crate::value::Type;
+
+/// Rows of an answer, and what their order needs.
+#[derive(Debug)]
+pub(super) struct Piece {
+    pub(super) batch: RecordBatch,
+    pub(super) chunk: Chunk,
+    pub(super) charge: Charge,
+}
+
+impl Piece {
+    pub(super) fn of(
+        mut chunk: Chunk,
+        (inputs, projection): (&Inputs, &Projection),
+        context: &Context,
+    ) -> Result<Self, Error> {
+        let mut charge = context.charge();
+        let batch = projection.batch(&chunk, &inputs.groups)?;
+        charge.grow(batch.get_array_memory_size())?;
+        chunk.columns.clear();
+        Ok(Self {
+            batch,
+            chunk,
+            charge,
+        })
+    }
+}
 
 /// How the columns of an answer are made.
 #[derive(Debug)]

@@ -5,9 +5,8 @@
 
 use std::sync::Arc;
 
-use arrow_array::{BooleanArray, RecordBatch, UInt32Array};
+use arrow_array::{RecordBatch, UInt32Array};
 use arrow_schema::SchemaRef;
-use arrow_select::filter::filter_record_batch;
 use arrow_select::take::take;
 use nilometer_engine::{Narrowing, Snapshot};
 
@@ -17,43 +16,17 @@ use super::project::Projection;
 use super::slices::{SlicedStream, Slices};
 use super::sort::Sorter;
 use super::stream::{RowSource, RowStream};
-use crate::context::{Charge, Context};
+use crate::context::Context;
 use crate::error::Error;
 use crate::evaluate::{Name, Slots, hoist, hoisted_name, resolve};
 use crate::input::{Chunk, Inputs, Reading, RunNested, Which};
-use crate::query::{Expr, Operator, OrderBy, SeriesQuery, Transform, Window};
+use crate::query::{Expr, Operator, OrderBy, SeriesQuery, Transform};
 
 /// Rows at the end of each series that are worth being looked for.
 const END_ROWS_MAX: u64 = 1000;
 
 /// Rows at an end of time that are looked for before the scan. Their keys are held in memory.
 const TOP_ROWS_MAX: u64 = 100_000;
-
-/// Rows of an answer, and what their order needs.
-#[derive(Debug)]
-pub(super) struct Piece {
-    pub(super) batch: RecordBatch,
-    pub(super) chunk: Chunk,
-    pub(super) charge: Charge,
-}
-
-impl Piece {
-    pub(super) fn of(
-        mut chunk: Chunk,
-        (inputs, projection): (&Inputs, &Projection),
-        context: &Context,
-    ) -> Result<Self, Error> {
-        let mut charge = context.charge();
-        let batch = projection.batch(&chunk, &inputs.groups)?;
-        charge.grow(batch.get_array_memory_size())?;
-        chunk.columns.clear();
-        Ok(Self {
-            batch,
-            chunk,
-            charge,
-        })
-    }
-}
 
 pub(super) fn run(
     query: &SeriesQuery,
@@ -139,56 +112,6 @@ fn narrowing(query: &SeriesQuery) -> Narrowing {
         )
     };
     found.filter(is_some).unwrap_or_default()
-}
-
-/// The rows of a batch that are within the limits; `None` = there are none. `seen` are rows so far, by group, and `passed`
-/// those of them that were within their group's limit.
-pub(super) fn within(
-    batch: RecordBatch,
-    groups: impl Iterator<Item = u32>,
-    (per_group, overall): (Window, Window),
-    seen: &mut [u64],
-    passed: &mut u64,
-) -> Option<RecordBatch> {
-    let kept = groups.map(|group| {
-        let Some(place) = seen.get_mut(group as usize) else {
-            return Some(false);
-        };
-        *place += 1;
-        let is_in_group = per_group.contains(*place - 1);
-        let is_kept = is_in_group && overall.contains(*passed);
-        *passed += u64::from(is_in_group);
-        Some(is_kept)
-    });
-    let kept: BooleanArray = kept.collect();
-    if kept.true_count() == batch.num_rows() {
-        return Some(batch);
-    }
-    (kept.true_count() > 0).then(|| {
-        let batch = filter_record_batch(&batch, &kept);
-        batch.expect("the filter and the batch have the same rows")
-    })
-}
-
-/// The rows of some units from one on; `None` = there are no more.
-pub(super) fn wave(
-    (inputs, reading, projection): (&Inputs, &Reading, &Projection),
-    (first, workers): (usize, usize),
-    context: &Context,
-) -> Result<Option<Vec<Piece>>, Error> {
-    if first >= reading.units() {
-        return Ok(None);
-    }
-    let end = (first + workers).min(reading.units());
-    let units = parallel::each(context, workers, first..end, |unit| {
-        let mut pieces = Vec::new();
-        inputs.visit(reading, unit, context, &mut |chunk| {
-            pieces.push(Piece::of(chunk, (inputs, projection), context)?);
-            Ok(true)
-        })?;
-        Ok(pieces)
-    })?;
-    Ok(Some(units.into_iter().flatten().collect()))
 }
 
 /// Rows of which some columns are made of their neighbours: all rows come together first, group by group.

@@ -9,12 +9,12 @@ use std::ops::Range;
 use arrow_array::RecordBatch;
 use nilometer_engine::{Narrowing, Snapshot};
 
-use super::project::Projection;
-use super::rows::{Piece, wave, within};
-use super::sort::{Ordered, Sorter};
+use super::parallel;
+use super::project::{Piece, Projection};
+use super::sort::{Ordered, Sorter, within};
 use crate::context::Context;
 use crate::error::Error;
-use crate::input::{Inputs, Which};
+use crate::input::{Inputs, Reading, Which};
 use crate::query::{Order, OrderBy, SeriesQuery, Window};
 
 /// Some rows that stand together in the order.
@@ -197,4 +197,25 @@ impl SlicedStream {
         }
         Ok(sorter.finish())
     }
+}
+
+/// The rows of some units from one on; `None` = there are no more.
+fn wave(
+    (inputs, reading, projection): (&Inputs, &Reading, &Projection),
+    (first, workers): (usize, usize),
+    context: &Context,
+) -> Result<Option<Vec<Piece>>, Error> {
+    if first >= reading.units() {
+        return Ok(None);
+    }
+    let end = (first + workers).min(reading.units());
+    let units = parallel::each(context, workers, first..end, |unit| {
+        let mut pieces = Vec::new();
+        inputs.visit(reading, unit, context, &mut |chunk| {
+            pieces.push(Piece::of(chunk, (inputs, projection), context)?);
+            Ok(true)
+        })?;
+        Ok(pieces)
+    })?;
+    Ok(Some(units.into_iter().flatten().collect()))
 }

@@ -5,8 +5,9 @@
 use std::cmp::Ordering;
 use std::sync::Arc;
 
-use arrow_array::RecordBatch;
 use arrow_array::cast::AsArray;
+use arrow_array::{BooleanArray, RecordBatch};
+use arrow_select::filter::filter_record_batch;
 use arrow_select::interleave::interleave_record_batch;
 
 use crate::context::{BATCH_ROWS, Charge, Context};
@@ -226,6 +227,35 @@ fn gather(batches: &[&RecordBatch], keys: &[Key]) -> RecordBatch {
         .map(|key| (key.batch as usize, key.row as usize));
     let places: Vec<(usize, usize)> = places.collect();
     interleave_record_batch(batches, &places).expect("the batches are of one schema")
+}
+
+/// The rows of a batch that are within the limits; `None` = there are none. `seen` are rows so far, by group, and `passed`
+/// those of them that were within their group's limit.
+pub(super) fn within(
+    batch: RecordBatch,
+    groups: impl Iterator<Item = u32>,
+    (per_group, overall): (Window, Window),
+    seen: &mut [u64],
+    passed: &mut u64,
+) -> Option<RecordBatch> {
+    let kept = groups.map(|group| {
+        let Some(place) = seen.get_mut(group as usize) else {
+            return Some(false);
+        };
+        *place += 1;
+        let is_in_group = per_group.contains(*place - 1);
+        let is_kept = is_in_group && overall.contains(*passed);
+        *passed += u64::from(is_in_group);
+        Some(is_kept)
+    });
+    let kept: BooleanArray = kept.collect();
+    if kept.true_count() == batch.num_rows() {
+        return Some(batch);
+    }
+    (kept.true_count() > 0).then(|| {
+        let batch = filter_record_batch(&batch, &kept);
+        batch.expect("the filter and the batch have the same rows")
+    })
 }
 
 /// Rows in their order.

@@ -11,9 +11,8 @@ use arrow_array::RecordBatch;
 use nilometer_engine::{Narrowing, Snapshot};
 
 use super::parallel;
-use super::project::Projection;
-use super::rows::{Piece, within};
-use super::sort::{Ordered, Sorter};
+use super::project::{Piece, Projection};
+use super::sort::{Ordered, Sorter, within};
 use crate::context::{BATCH_ROWS, Charge, Context};
 use crate::error::Error;
 use crate::input::{Inputs, Portion, Reading, Unit, Which};
