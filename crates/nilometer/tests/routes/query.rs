@@ -24,6 +24,36 @@ async fn json_has_times_in_utc_whole_integers_and_explicit_nulls() {
 }
 
 #[tokio::test]
+async fn an_answer_says_where_its_time_went() {
+    let server = server().await;
+    for (sql, parts) in [
+        (ALL, ["turn", "plan", "read", "encode"]),
+        (
+            "SELECT f FROM m WHERE f < 0",
+            ["turn", "plan", "read", "encode"],
+        ),
+    ] {
+        let address = format!("/api/v3/query_sql?db=d&q={}", sql.replace(' ', "%20"));
+        let answer = server.get(&address).await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        let timing = answer.header("server-timing");
+        let found: Vec<&str> = timing
+            .split(", ")
+            .map(|part| {
+                let (name, took) = part.split_once(";dur=").unwrap();
+                assert!(took.parse::<f64>().unwrap() >= 0.0, "{timing}");
+                name
+            })
+            .collect();
+        assert_eq!(found, parts, "{sql}");
+    }
+    let wrong = server
+        .get("/api/v3/query_sql?db=d&q=SELECT%20nothing")
+        .await;
+    assert_eq!((wrong.status, wrong.header("server-timing")), (400, ""));
+}
+
+#[tokio::test]
 async fn jsonl_is_a_row_a_line_and_no_rows_are_nothing() {
     let server = server().await;
     assert_eq!(

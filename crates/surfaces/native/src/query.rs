@@ -1,23 +1,24 @@
 //! `GET|POST /api/v3/query_sql`: a statement in, rows out as they are computed.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{RawQuery, Request, State};
-use axum::http::{HeaderMap, Method, StatusCode, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
 use futures::{FutureExt, StreamExt};
 use nilometer_http::body::{Largest, receive};
 use nilometer_http::{Chunk, Chunks, ErrorResponse, Http, Parameters, principal_of};
 use nilometer_service::{
-    CancellationToken, Charged, Error as ServiceError, Param, Params, Principal, RowStream,
-    Sabotage, Session, Turn,
+    CancellationToken, Charged, Error as ServiceError, Executor, Param, Params, Principal,
+    RowStream, Sabotage, Session, Turn,
 };
 use serde::Deserialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::app::App;
 use crate::format::{Format, Writer};
@@ -49,12 +50,69 @@ pub(crate) async fn query_sql(
         zone: zone_of(&app, parameters.get("timezone"))?,
     };
     let format = question.format;
+    let mut timing = Timing::start(app.service().executor());
     let turn = app.service().turn().await?;
+    timing.end("turn");
     let gone = CancellationToken::new();
     let (sender, chunks) = Chunks::of(gone.clone());
     let service = Arc::clone(app.service());
-    service.spawn(run(app, question, sender, gone, turn));
-    chunks.into_response(format.content_type()).await
+    let timed = Arc::new(Mutex::new(timing));
+    let asked = (question, Arc::clone(&timed));
+    service.spawn(run(app, asked, sender, gone, turn));
+    let mut response = chunks.into_response(format.content_type()).await?;
+    if let Ok(timing) = HeaderValue::try_from(locked(&timed).shown()) {
+        let name = HeaderName::from_static("server-timing");
+        response.headers_mut().insert(name, timing);
+    }
+    Ok(response)
+}
+
+/// How long the parts of an answer took, for the header `Server-Timing`. What comes after the first bytes is not in it.
+#[derive(Debug)]
+struct Timing {
+    executor: Arc<dyn Executor>,
+    since: Instant,
+    /// In the order in which they were first met.
+    parts: Vec<(&'static str, Duration)>,
+}
+
+impl Timing {
+    fn start(executor: &Arc<dyn Executor>) -> Self {
+        Self {
+            executor: Arc::clone(executor),
+            since: executor.now(),
+            parts: Vec::new(),
+        }
+    }
+
+    /// Leaves out the time since the last part.
+    fn leave_out(&mut self) {
+        self.since = self.executor.now();
+    }
+
+    /// Counts the time since the last part.
+    fn end(&mut self, part: &'static str) {
+        let until = self.executor.now();
+        let took = until.duration_since(self.since);
+        self.since = until;
+        match self.parts.iter_mut().find(|(name, _)| *name == part) {
+            Some((_, known)) => *known += took,
+            None => self.parts.push((part, took)),
+        }
+    }
+
+    /// As the header has it, in milliseconds.
+    fn shown(&self) -> String {
+        let parts = self.parts.iter().map(|(name, took)| {
+            let took = took.as_secs_f64() * 1e3;
+            format!("{name};dur={took:.3}")
+        });
+        parts.collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn locked(timed: &Mutex<Timing>) -> MutexGuard<'_, Timing> {
+    timed.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What is asked, and how it is to be answered.
@@ -217,7 +275,7 @@ struct Posted {
 /// Runs on the runtime for queries, until the answer is sent or nobody wants it any more.
 async fn run(
     app: Arc<App>,
-    question: Question,
+    (question, timed): (Question, Arc<Mutex<Timing>>),
     sender: mpsc::Sender<Chunk>,
     gone: CancellationToken,
     turn: Turn,
@@ -232,10 +290,12 @@ async fn run(
             define_later(&app, &question);
             text = "SELECT 1 AS done";
         }
+        locked(&timed).leave_out();
         let outcome = session
             .run(&**app.service().language(LANGUAGE)?, text, &question.values)
             .await?;
-        send(&app, outcome.into_rows()?, &question, &sender).await
+        locked(&timed).end("plan");
+        send(&app, outcome.into_rows()?, (&question, &timed), &sender).await
     });
     // An answer looks at the time when it is asked for rows, and nobody asks while a client does not read.
     let work = work.map(|done| done.unwrap_or_else(|| Err(time_limit(&app))));
@@ -290,7 +350,7 @@ enum Sent {
 async fn send(
     app: &App,
     mut answer: RowStream,
-    question: &Question,
+    (question, timed): (&Question, &Mutex<Timing>),
     sender: &mpsc::Sender<Chunk>,
 ) -> Result<Sent, ErrorResponse> {
     let mut writer = Writer::new(
@@ -302,6 +362,7 @@ async fn send(
     let mut out = Vec::new();
     let mut rows = 0usize;
     while let Some(batch) = answer.next().await {
+        locked(timed).end("read");
         let batch = batch?;
         rows += batch.num_rows();
         if rows > app.config.answer_rows_max {
@@ -319,6 +380,7 @@ async fn send(
         if !(is_cut && app.service().has(Sabotage::ParquetCutShort)) {
             writer.batch(&batch, &mut out)?;
         }
+        locked(timed).end("encode");
         answer.hold(writer.held_bytes() + out.capacity())?;
         if out.len() >= app.config.answer_chunk_bytes {
             let mut written = charged(&mut answer, &mut out);
@@ -333,7 +395,9 @@ async fn send(
             }
         }
     }
+    locked(timed).end("read");
     writer.finish(&mut out)?;
+    locked(timed).end("encode");
     app.service().counters().rows_answered.add(rows as u64);
     let last = charged(&mut answer, &mut out);
     match sender.send(Ok(last)).await {
