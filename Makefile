@@ -28,6 +28,7 @@ demo: build ## Build the program and let it show itself
 	"$$(scripts/target-dir.sh)/release/nilometer" demo
 
 test: setup ## Run every test, with the minutes of each part
+	@scripts/setup.sh tests || echo "setup: tests run without that, and the parts that need it fail" >&2
 	@scripts/test.sh
 
 # Selected together with the program, so that its libraries get the features that they have already.

@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
 # Checks that this machine can build Nilometer, and installs what is missing where it may. Running it again changes nothing.
+# With `tests` it does the same for what tests run beside Rust: real clients of InfluxDB and InfluxDB itself. Without these
+# the build goes on, and the parts of the tests that need them fail.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+for_tests=${1:-}
 
 scratch=$(mktemp -d)
 trap 'rm -rf "$scratch"' EXIT
@@ -23,6 +26,12 @@ missing_tools() {
     command -v make >/dev/null || packages+=(make)
     # Compression (zstd) is C code; its headers and the linker come with the same package.
     compiles_c || packages+=(build-essential)
+    [ "$for_tests" = tests ] || return 0
+    # Clients of InfluxDB in Python, Go and JavaScript.
+    python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3 python3-venv)
+    command -v go >/dev/null || packages+=(golang-go)
+    command -v node >/dev/null || packages+=(nodejs)
+    command -v npm >/dev/null || packages+=(npm)
 }
 
 as_root() {
@@ -68,6 +77,11 @@ else
             problems+=("$component is missing; install it, for instance with \`rustup component add $component\`")
         fi
     done
+fi
+
+# It is compared with, so no other version will do; it is unpacked below the folder of builds and not installed.
+if [ "$for_tests" = tests ] && [ "${#problems[@]}" -eq 0 ]; then
+    if scripts/influxdb/reference.sh >/dev/null; then present+=("InfluxDB"); else problems+=("InfluxDB is missing, so the part influxdb of the tests will fail"); fi
 fi
 
 if [ "${#problems[@]}" -gt 0 ]; then

@@ -48,6 +48,18 @@ ledger() {
     return "$failed"
 }
 
+# Our program and InfluxDB's, which is fetched if it is not here, must answer the same.
+influxdb() {
+    cargo build --release --locked "${rest[@]}" --bin nilometer || return 1
+    python3 scripts/influxdb/compare.py
+}
+
+# The client libraries and the shell that users of InfluxDB have, unchanged, in the versions that lock files name.
+clients() {
+    cargo build --release --locked "${rest[@]}" --bin nilometer || return 1
+    python3 scripts/influxdb/clients.py
+}
+
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 passed=0
@@ -81,6 +93,8 @@ part simulation tests -p nilometer-sim
 part lint lints
 part rest tests "${rest[@]}"
 part ledger ledger
+part influxdb influxdb
+part clients clients
 part dependencies dependencies
 
 printf '\n'
