@@ -4,7 +4,7 @@
 Starts both, runs scripts/compare-influxdb.py with seeds that never change, and fails on any difference that it does not
 explain. Fetches the reference if it is not here (reference.sh); without it the test fails, it is never skipped.
 
-    python3 scripts/influxdb/compare.py [--program FILE] [--random N] [--seeds 1,2,3] [--keep FILE]
+    python3 scripts/influxdb/compare.py [--program FILE] [--random N] [--seeds 1,2] [--keep FILE]
 """
 
 import argparse
@@ -52,8 +52,8 @@ def self_test():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--program", help="the program under test; without it, the release build")
-    parser.add_argument("--seeds", default="1,2,3")
-    parser.add_argument("--random", type=int, default=1000, help="random statements of each kind and seed")
+    parser.add_argument("--seeds", default="1,2,3,4,5")
+    parser.add_argument("--random", type=int, default=1500, help="random statements of each kind and seed")
     parser.add_argument("--keep", help="a file for the statements that differ")
     arguments = parser.parse_args()
 

@@ -244,6 +244,11 @@ async fn discard(body: &mut Body) {
 }
 
 impl Received {
+    /// Whether nothing came. Some clients name a compression for a body that they do not send.
+    pub fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
     /// The body without its compression. Computes, so it belongs on a blocking thread.
     pub fn inflate(self) -> Result<Inflated, ErrorResponse> {
         if self.encoding == Encoding::Identity {

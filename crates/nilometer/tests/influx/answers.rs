@@ -46,6 +46,20 @@ async fn parameters_come_in_the_address_a_form_or_a_form_in_parts() {
     }
 }
 
+/// Python's package `influxdb`, with `gzip=True`, says of each of its requests that the body is compressed, also where it
+/// sends none: every question was refused, because nothing is no gzip.
+#[tokio::test]
+async fn a_body_that_is_not_there_needs_no_decompression() {
+    let server = Server::filled().await;
+    let whole = server.ask(KEYS).await;
+    let path = format!("/query?db=d&q={}", encoded(KEYS));
+    for method in ["GET", "POST"] {
+        let headers = [("content-encoding", "gzip")];
+        let answer = server.send(method, &path, &headers, "").await;
+        assert_eq!(answer.text().trim_end(), whole, "{method}");
+    }
+}
+
 #[tokio::test]
 async fn a_question_that_cannot_be_read_is_refused_before_anything_runs() {
     let server = Server::filled().await;

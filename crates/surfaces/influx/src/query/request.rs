@@ -61,8 +61,8 @@ pub(super) async fn read(
 ) -> Result<Asked, ErrorResponse> {
     let mut parameters = Parameters::parse(query.as_bytes());
     let received = receive(headers, body, http, largest(http)).await?;
-    let inflated = received.inflate()?;
-    if !inflated.as_ref().is_empty() {
+    if !received.is_empty() {
+        let inflated = received.inflate()?;
         posted(headers, inflated.as_ref(), &mut parameters).await?;
     }
     let text = |name: &str| parameters.get(name).unwrap_or_default();
