@@ -27,11 +27,15 @@ pub enum Sabotage {
     DefinedAfterAnswer,
     /// Whoever says that the clock is right is thanked, and retention goes on waiting.
     ClockNotAccepted,
+    /// An answer in InfluxQL has its first series only.
+    SeriesLeftOut,
+    /// A definition or drop in InfluxQL is answered and not carried out.
+    DropForgotten,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::TimeLimitIsSuccess,
         Self::AnsweredBeforeStored,
         Self::KeyApartFromRows,
@@ -42,5 +46,7 @@ impl Sabotage {
         Self::ParquetCutShort,
         Self::DefinedAfterAnswer,
         Self::ClockNotAccepted,
+        Self::SeriesLeftOut,
+        Self::DropForgotten,
     ];
 }

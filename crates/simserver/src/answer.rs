@@ -12,6 +12,7 @@ use bytes::Bytes;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use serde_json::Value;
 
+use crate::influxql;
 use crate::model::{OpId, Seen, Shown};
 use crate::plan::Format;
 use crate::request::{ASIDE, BRIEF, KEEP, LAST, RETENTION, names, op_of};
@@ -36,8 +37,16 @@ pub(crate) fn shown(bytes: &[u8], format: Format, rows: &Rows) -> Result<Shown, 
         Format::Arrow => arrow(bytes),
         Format::Parquet => parquet(bytes),
         Format::Pretty => table(bytes),
+        Format::InfluxJson | Format::InfluxChunks | Format::InfluxCsv => influx(bytes, format),
     }?;
     together(&found, rows)
+}
+
+fn influx(bytes: &[u8], format: Format) -> Result<Vec<Row>, String> {
+    let rows = influxql::rows(bytes, format)?.into_iter();
+    Ok(rows
+        .map(|(table, op, n, w)| Row { table, op, n, w })
+        .collect())
 }
 
 fn text(bytes: &[u8]) -> Result<&str, String> {

@@ -8,10 +8,11 @@ use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::client::{ALL, Ending};
+use crate::influxql;
 use crate::model::{OpId, Tables};
 use crate::plan::{
     BODY_READ_MS_MAX, Change, Encoding, End, Format, Limits, Plan, QUERY_MS_MAX, Question,
-    RESERVE_BYTES, Route, Step, WRITE_MS_MAX, Write,
+    RESERVE_BYTES, Route, Step, Tongue, WRITE_MS_MAX, Write,
 };
 
 /// Until no row is too old yet, until some are, by one day and by two, and until all are, however wide their partitions.
@@ -50,10 +51,32 @@ pub fn random_plan(seed: u64) -> Plan {
     for _ in 0..count {
         drawing.step();
     }
+    translate(seed, &mut drawing.steps);
     Plan {
         seed,
         limits,
         steps: drawing.steps.into_iter().enumerate().collect(),
+    }
+}
+
+/// Says half of what can be said in InfluxQL in it. Dice of its own, so that the rest of a plan stays what its seed made it.
+fn translate(seed: u64, steps: &mut [Step]) {
+    let mut random = Random::seed_from_u64(!seed);
+    for step in steps {
+        match step {
+            Step::Ask(question, format, _) if influxql::can_ask(*question) => {
+                if random.random_bool(0.5) {
+                    let forms = [Format::InfluxJson, Format::InfluxChunks, Format::InfluxCsv];
+                    *format = one_of(&mut random, &forms);
+                }
+            }
+            Step::Change(change, tongue) if influxql::change(*change).is_some() => {
+                if random.random_bool(0.5) {
+                    *tongue = Tongue::InfluxQl;
+                }
+            }
+            _ => {}
+        }
     }
 }
 
@@ -187,7 +210,10 @@ impl Drawing {
             let step = match self.random.random_range(0..9) {
                 0 => Step::Jump,
                 1..3 => Step::Accept,
-                3 => Step::Change(Change::Retain(one_of(&mut self.random, &[0, 1, 1, 2]))),
+                3 => {
+                    let days = one_of(&mut self.random, &[0, 1, 1, 2]);
+                    Step::Change(Change::Retain(days), Tongue::Sql)
+                }
                 4 => Step::Maintain(self.random.random_range(1..5)),
                 5 => self.ask(),
                 _ => Step::Age(one_of(&mut self.random, &AGES_MS)),
@@ -204,7 +230,7 @@ impl Drawing {
     fn defining(&mut self) {
         for _ in 0..self.random.random_range(2..5) {
             let step = match self.random.random_range(0..6) {
-                0..4 => Step::Change(self.definition()),
+                0..4 => Step::Change(self.definition(), Tongue::Sql),
                 4 => {
                     let format = self.format();
                     Step::Ask(Question::Defined, format, ALL)
@@ -396,12 +422,12 @@ impl Drawing {
 
     fn change(&mut self) -> Step {
         if rarely(&mut self.random, 4) {
-            return Step::Change(self.definition());
+            return Step::Change(self.definition(), Tongue::Sql);
         }
         let Some(op) = self.some_op() else {
             return self.write();
         };
-        Step::Change(match self.random.random_range(0..10) {
+        let change = match self.random.random_range(0..10) {
             0..4 => {
                 self.version += 1;
                 Change::Update(op, self.version)
@@ -409,7 +435,8 @@ impl Drawing {
             4..7 => Change::DeleteLast(op),
             7..9 => Change::DeleteKept(op),
             _ => Change::Drop,
-        })
+        };
+        Step::Change(change, Tongue::Sql)
     }
 
     fn ask(&mut self) -> Step {

@@ -12,6 +12,7 @@ mod answer;
 mod client;
 pub mod finding;
 pub mod generate;
+mod influxql;
 mod machine;
 mod model;
 pub mod plan;

@@ -81,6 +81,31 @@ pub enum Format {
     Parquet,
     /// A table for people.
     Pretty,
+    /// InfluxQL's, one document.
+    InfluxJson,
+    /// InfluxQL's, a document for each few rows.
+    InfluxChunks,
+    /// InfluxQL's CSV.
+    InfluxCsv,
+}
+
+impl Format {
+    /// Whether it is asked for in InfluxQL.
+    pub(crate) fn is_influx(self) -> bool {
+        matches!(
+            self,
+            Self::InfluxJson | Self::InfluxChunks | Self::InfluxCsv
+        )
+    }
+}
+
+/// The language of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Tongue {
+    /// SQL
+    Sql,
+    /// InfluxQL, where it has such a statement.
+    InfluxQl,
 }
 
 /// What is asked.
@@ -144,7 +169,7 @@ pub enum Step {
     /// Sends it again, if it has a key or no answer; whole this time.
     Again(OpId),
     /// Sends a statement of change.
-    Change(Change),
+    Change(Change, Tongue),
     /// Sends a question; so many chunks of the answer are taken at once.
     Ask(Question, Format, u64),
     /// A request ends a statement that runs: the newest one.

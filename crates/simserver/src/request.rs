@@ -12,6 +12,7 @@ use axum::http::request::Builder;
 use serde_json::json;
 
 use crate::client::Feed;
+use crate::influxql;
 use crate::model::{NAMES, OpId, Tables};
 use crate::plan::{Change, Encoding, Format, Question, Route, Write};
 
@@ -74,7 +75,7 @@ fn second(op: OpId, row: u32) -> i64 {
 }
 
 /// The rows of a request as SQL finds them.
-fn tag(op: OpId) -> String {
+pub(crate) fn tag(op: OpId) -> String {
     format!("op{op}")
 }
 
@@ -99,8 +100,9 @@ fn lines(write: &Write) -> Vec<u8> {
         text.push('\n');
     }
     let op = tag(write.op);
+    let (_, unit_ns) = influxql::place_of(write);
     for row in 0..write.rows {
-        let time = (DAY_S + second(write.op, row)) * 1_000_000_000;
+        let time = (DAY_S + second(write.op, row)) * (1_000_000_000 / unit_ns);
         for (table, has) in [
             (LAST, write.tables.last),
             (KEEP, write.tables.keep),
@@ -217,7 +219,8 @@ pub(crate) fn body_of(write: &Write) -> Vec<u8> {
 pub(crate) fn write_request(write: &Write, feed: &Arc<Feed>) -> Request<Body> {
     let database = database_of(write);
     let path = match write.route {
-        Route::V1 => format!("/write?db={database}&precision=n"),
+        Route::V1 => format!("/write?db={database}{}", influxql::place_of(write).0),
+        Route::V2 if write.op % 2 == 0 => format!("/api/v2/write?bucket={database}/autogen"),
         Route::V2 => format!("/api/v2/write?bucket={database}&precision=ns"),
         Route::V3 => format!("/api/v3/write_lp?db={database}&precision=nanosecond"),
         Route::Arrow(_) => {
@@ -341,5 +344,6 @@ pub(crate) fn name_of(format: Format) -> &'static str {
         Format::Arrow => "arrow",
         Format::Parquet => "parquet",
         Format::Pretty => "pretty",
+        Format::InfluxJson | Format::InfluxChunks | Format::InfluxCsv => "InfluxQL",
     }
 }

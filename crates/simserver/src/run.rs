@@ -22,8 +22,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::answer::Rows;
 use crate::client::{ALL, Ending, Feed, Mailbox, talk};
+use crate::influxql;
 use crate::model::{Attempt, Effect, Model, Moment, NAMES, OpId, Tables};
-use crate::plan::{Change, Format, Plan, Question, Route, Step, Write};
+use crate::plan::{Change, Format, Plan, Question, Route, Step, Tongue, Write};
 use crate::request;
 
 use retention::Belief;
@@ -146,6 +147,7 @@ enum Wish {
     },
     Change {
         change: Change,
+        tongue: Tongue,
         attempt: Attempt,
         /// The name that it makes or drops, and that may have been in its way: there already, or not there.
         name: Option<OpId>,
@@ -257,7 +259,7 @@ impl<'a> Run<'a> {
         match step {
             Step::Write(write) => self.write(write.clone(), false),
             Step::Again(op) => self.again(*op),
-            Step::Change(change) => self.change(*change),
+            Step::Change(change, tongue) => self.change(*change, *tongue),
             Step::Ask(question, format, chunks) => self.question(*question, *format, *chunks),
             Step::KillStatement => self.kill_statement(),
             Step::Run(polls, dice) => {
@@ -405,7 +407,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn change(&mut self, change: Change) {
+    fn change(&mut self, change: Change, tongue: Tongue) {
         let named = |id| (Some(id), Tables::default());
         // A change of what was never written would be a statement about nothing.
         let (op, effect) = match change {
@@ -436,9 +438,13 @@ impl<'a> Run<'a> {
             }
             _ => self.model.begin(op, tables, effect),
         };
-        let request = request::statement(&request::change(change), "json");
+        let request = match (tongue, influxql::change(change)) {
+            (Tongue::InfluxQl, Some(text)) => influxql::statement(&text),
+            _ => request::statement(&request::change(change), "json"),
+        };
         let wish = Wish::Change {
             change,
+            tongue,
             attempt,
             name,
             in_its_way: false,
@@ -447,10 +453,14 @@ impl<'a> Run<'a> {
     }
 
     fn question(&mut self, question: Question, format: Format, chunks: u64) {
-        let (sql, name) = (request::text_of(question), request::name_of(format));
-        let request = match self.last_client % 2 {
-            0 => request::question(&sql, name),
-            _ => request::statement(&sql, name),
+        let request = if format.is_influx() {
+            influxql::question(question, format)
+        } else {
+            let (sql, name) = (request::text_of(question), request::name_of(format));
+            match self.last_client % 2 {
+                0 => request::question(&sql, name),
+                _ => request::statement(&sql, name),
+            }
         };
         let wish = Wish::Ask {
             question,

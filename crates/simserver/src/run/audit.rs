@@ -12,6 +12,7 @@ use super::verdict::said;
 use super::{Ran, Run, Wish};
 use crate::answer;
 use crate::client::{ALL, Ending, Feed, Got, Mailbox, talk};
+use crate::influxql;
 use crate::model::{Shown, View, contradiction};
 use crate::plan::{Encoding, Format, QUERY_MS_MAX, Question, Route, Write};
 use crate::request;
@@ -122,21 +123,40 @@ impl Run<'_> {
         self.must_be(View::Names, &defined, poisoned)?;
         // A database that is not there has no rows.
         let aside = self.look_at(&request::text_of(Question::Aside)).await?;
-        self.must_be(View::Aside, &aside.unwrap_or_default(), poisoned)
+        self.must_be(View::Aside, &aside.unwrap_or_default(), poisoned)?;
+        // In another language it is the same.
+        for (question, view) in [(Question::All, View::Rows), (Question::Aside, View::Aside)] {
+            for format in [Format::InfluxJson, Format::InfluxChunks, Format::InfluxCsv] {
+                let request = influxql::question(question, format);
+                let shown = self.shown_by(request, format).await?;
+                self.must_be(view, &shown.unwrap_or_default(), poisoned)?;
+            }
+        }
+        Ok(())
     }
 
     /// What a statement shows now; `None` = something that it names is not there.
     async fn look_at(&mut self, sql: &str) -> Ran<Option<Shown>> {
+        let request = request::question(sql, "csv");
+        self.shown_by(request, Format::Csv).await
+    }
+
+    async fn shown_by(&mut self, request: Request<Body>, format: Format) -> Ran<Option<Shown>> {
         let auditor = self.world.auditor();
-        let got = self.ask_of(auditor, request::question(sql, "csv")).await?;
-        if matches!(got.status, Some(400 | 404)) {
+        let got = self.ask_of(auditor, request).await?;
+        let refusal = influxql::refusal(&got);
+        let status = refusal.map(|(status, _)| status).or(got.status);
+        if matches!(status, Some(400 | 404)) {
             return Ok(None);
+        }
+        if status != got.status {
+            return Err(format!("reading does not go on: {}", said(&got)));
         }
         if got.status != Some(200) || got.whole != Some(true) {
             return Err(format!("reading does not go on: {}", said(&got)));
         }
         self.counts.compared += 1;
-        answer::shown(&got.bytes, Format::Csv, &self.rows).map(Some)
+        answer::shown(&got.bytes, format, &self.rows).map(Some)
     }
 
     fn must_be(&mut self, view: View, shown: &Shown, poisoned: bool) -> Ran<()> {

@@ -5,6 +5,7 @@ use serde_json::Value;
 use super::{Client, Ran, Run, Wish};
 use crate::answer;
 use crate::client::{Ending, Got};
+use crate::influxql;
 use crate::model::{Attempt, Shown, View, contradiction};
 use crate::plan::{
     BODY_READ_MS_MAX, Change, Format, QUERY_MS_MAX, Question, Route, WRITE_MS_MAX, Write,
@@ -50,14 +51,23 @@ pub(super) fn said(got: &Got) -> String {
     format!("{:?} {}", got.status, text.trim_end())
 }
 
-/// The sentence of an error.
+/// The sentence of an error, an answer of its own or within one.
 fn error_of(got: &Got) -> String {
+    if let Some((_, error)) = influxql::refusal(got) {
+        return error;
+    }
     let value: Value = serde_json::from_slice(&got.bytes).unwrap_or_default();
     value
         .get("error")
         .and_then(Value::as_str)
         .unwrap_or_default()
         .to_owned()
+}
+
+/// Status and error of an answer. The error of a statement in InfluxQL is within the answer.
+fn heard(got: &Got) -> Option<(u16, String)> {
+    let within = influxql::refusal(got).filter(|_| got.status == Some(200));
+    within.or_else(|| Some((got.status?, error_of(got))))
 }
 
 impl Run<'_> {
@@ -86,11 +96,15 @@ impl Run<'_> {
                 self.end_write(write, attempts, outcome, &got);
             }
             Wish::Change {
-                change, attempt, ..
+                change,
+                tongue,
+                attempt,
+                ..
             } => {
                 let outcome = self.of_change(client, *change, &got);
                 let outcome = outcome.ok_or_else(|| {
-                    format!("{change:?} had no reason for this answer: {}", said(&got))
+                    let said = said(&got);
+                    format!("{change:?} in {tongue:?} had no reason for this answer: {said}")
                 })?;
                 self.count(outcome);
                 self.end_attempt(*attempt, outcome);
@@ -253,7 +267,7 @@ impl Run<'_> {
 
     fn of_statement(&self, client: &Client, is_drop: bool, got: &Got) -> Option<Outcome> {
         let passed_ms = self.world.now_ms() - client.began_ms;
-        let (status, error) = (got.status?, error_of(got));
+        let (status, error) = heard(got)?;
         let limits = &self.plan.limits;
         let refused = |reason: bool| reason.then_some(Outcome::Refused);
         match status {
@@ -288,7 +302,7 @@ impl Run<'_> {
         got: &Got,
     ) -> Ran<Option<String>> {
         let limits = &self.plan.limits;
-        let error = error_of(got);
+        let (status, error) = heard(got).unwrap_or_default();
         let passed_ms = self.world.now_ms() - client.began_ms;
         let is_narrow = format == Format::Pretty && limits.answer_pretty_rows_max < 1 << 10;
         let tiny = limits.answer_rows_max < 1 << 20
@@ -299,7 +313,7 @@ impl Run<'_> {
             Question::Defined => View::Names,
             Question::All | Question::Sorted | Question::Long => View::Rows,
         };
-        let fine = match (got.status.unwrap_or(0), got.whole) {
+        let fine = match (status, got.whole) {
             (200, Some(true)) => {
                 self.counts.acknowledged += 1;
                 if question == Question::Long {

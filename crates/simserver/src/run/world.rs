@@ -8,6 +8,7 @@ use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk};
 use nilometer_engine::{Clock, Engine, Maintained};
 use nilometer_http::{Http, HttpConfig, Routes, router};
 use nilometer_influx::Influx;
+use nilometer_influxql::InfluxQl;
 use nilometer_native::{Native, NativeConfig};
 use nilometer_query::Sql;
 use nilometer_service::{Sabotage, Service, ServiceOptions};
@@ -119,7 +120,12 @@ impl World {
             Arc::clone(engine),
             self.machine.executor(),
             shared,
-            |context| Ok(vec![Arc::new(Sql::among(context)?)]),
+            |context| {
+                Ok(vec![
+                    Arc::new(InfluxQl::new(context)),
+                    Arc::new(Sql::among(context)?),
+                ])
+            },
         );
         let service = service.map_err(|error| failed(&error))?;
         let http = Http::new(service, self.http.clone());

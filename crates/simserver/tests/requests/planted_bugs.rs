@@ -80,6 +80,18 @@ fn a_clock_that_is_accepted_and_not_believed_is_found() {
 }
 
 #[test]
+fn a_series_that_an_answer_in_influxql_lacks_is_found() {
+    // A write, and turns for it; audits ask in InfluxQL too.
+    becomes_short(Sabotage::SeriesLeftOut, 4);
+}
+
+#[test]
+fn a_drop_in_influxql_that_is_answered_and_not_carried_out_is_found() {
+    // A write, the drop, and turns for both; one to spare.
+    becomes_short(Sabotage::DropForgotten, 5);
+}
+
+#[test]
 fn every_planted_bug_has_its_test() {
-    assert_eq!(Sabotage::ALL.len(), 10);
+    assert_eq!(Sabotage::ALL.len(), 12);
 }

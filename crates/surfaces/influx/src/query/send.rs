@@ -11,7 +11,7 @@ use bytes::Bytes;
 use futures::StreamExt;
 use nilometer_http::{ErrorResponse, Http};
 use nilometer_service::{
-    Charged, Error as ServiceError, Outcome, Params, Prepared, Set, SetHead, SetStream,
+    Charged, Error as ServiceError, Outcome, Params, Prepared, Sabotage, Set, SetHead, SetStream,
 };
 use tokio::sync::mpsc;
 
@@ -211,6 +211,10 @@ impl Sender {
         messages: &[Message],
     ) -> Result<(), Broken> {
         self.begin_result(nth, messages);
+        if http.service().has(Sabotage::DropForgotten) && statement.change().is_some() {
+            self.end_result(None);
+            return Ok(());
+        }
         match statement.run(parameters).await? {
             Outcome::Done { .. } => self.end_result(None),
             Outcome::Sets(sets) => self.sets(http, nth, sets).await?,
@@ -229,6 +233,11 @@ impl Sender {
         let mut rows = 0u64;
         while let Some(set) = sets.next().await {
             let set = set?;
+            if http.service().has(Sabotage::SeriesLeftOut)
+                && open.as_ref().is_some_and(|open| open.head != set.head)
+            {
+                continue;
+            }
             rows += set.rows.num_rows() as u64;
             self.set(nth, &set, &mut open, &mut sets).await?;
             sets.hold(self.out.capacity())?;
