@@ -156,6 +156,18 @@ impl Content {
         })
     }
 
+    /// The times of a batch's first and last row, between which its writer has no other row.
+    pub fn span(self, writer: usize, batch: u64) -> Option<(i64, i64)> {
+        let last = self.rows(writer, batch).checked_sub(1)?;
+        let time = |slot| Some(self.row(writer, batch, slot)?.time);
+        Some((time(0)?, time(last)?))
+    }
+
+    /// Whether a batch is sent, and deleted, through the addresses of InfluxDB.
+    pub fn is_influx(self, writer: usize, batch: u64) -> bool {
+        Random::of(&[self.seed, writer as u64, batch, 0x1f]).one_in(3)
+    }
+
     /// The key that a batch is sent with; one in four has none.
     pub fn key(self, writer: usize, batch: u64) -> Option<String> {
         let has_none = Random::of(&[self.seed, writer as u64, batch, u64::MAX]).one_in(4);

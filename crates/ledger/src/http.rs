@@ -140,6 +140,17 @@ pub(crate) fn json_text(text: &str) -> String {
     out
 }
 
+/// Text as part of a query string.
+pub(crate) fn encode(text: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' | b'.' => {
+            char::from(byte).to_string()
+        }
+        other => format!("%{other:02X}"),
+    };
+    text.bytes().map(encode).collect()
+}
+
 fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let stream = TcpStream::connect_timeout(&address, SILENCE_MAX)?;
     stream.set_nodelay(true)?;
@@ -255,6 +266,11 @@ fn malformed(what: &'static str) -> io::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_query_string_has_only_what_may_stand_there() {
+        assert_eq!(encode("a b=\"\u{e4}\"_-."), "a%20b%3D%22%C3%A4%22_-.");
+    }
 
     /// Gives out one byte at a time, so that every border falls between two reads.
     struct Drip<'a>(&'a [u8]);

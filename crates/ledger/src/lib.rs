@@ -9,6 +9,7 @@ pub mod bad_input;
 pub mod batch;
 pub mod disk;
 pub mod http;
+pub mod influx;
 pub mod journal;
 pub mod ledger;
 pub mod life;

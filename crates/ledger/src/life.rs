@@ -5,7 +5,7 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,7 @@ use anyhow::{Context, Result, bail};
 use crate::bad_input;
 use crate::batch::{Content, LATEST, Table};
 use crate::http::{self, Answer, Client};
+use crate::influx;
 use crate::journal::Name;
 use crate::ledger::{Fate, Ledger, When};
 use crate::random::Random;
@@ -92,6 +93,8 @@ pub struct Life {
     bad: u64,
     /// The machine has no power any more, so nothing that it says counts.
     is_powerless: AtomicBool,
+    /// Times that everything was read back.
+    checks: AtomicUsize,
 }
 
 impl Life {
@@ -119,6 +122,7 @@ impl Life {
             journal,
             seed,
             is_powerless: AtomicBool::new(false),
+            checks: AtomicUsize::new(0),
             bad: Random::of(&[seed, 0xbad]).below(1000),
         })
     }
@@ -163,7 +167,12 @@ impl Life {
         let content = self.ledger().content;
         let lines = content.lines(name.0, name.1);
         let key = content.key(name.0, name.1);
-        let outcome = outcome(client.write(DB, key.as_deref(), &lines));
+        let answer = if content.is_influx(name.0, name.1) {
+            client.write_influx(DB, key.as_deref(), &lines)
+        } else {
+            client.write(DB, key.as_deref(), &lines)
+        };
+        let outcome = outcome(answer);
         match &outcome {
             _ if !self.counts() => {}
             Outcome::Done => self.ledger().acknowledge(name)?,
@@ -183,11 +192,23 @@ impl Life {
         let Some((writer, batch)) = self.ledger().begin_erase(writer, random)? else {
             return Ok(Outcome::Done);
         };
-        let statement = format!(
-            "DELETE FROM {} WHERE writer = 'w{writer}' AND batch = {batch}",
-            Table::Points.name()
-        );
-        let outcome = outcome(client.sql(DB, &statement));
+        let content = self.ledger().content;
+        let points = Table::Points.name();
+        let answer = match content.span(writer, batch) {
+            // InfluxQL deletes by time and tags only.
+            Some((first, last)) if content.is_influx(writer, batch) => {
+                let statement = format!(
+                    "DELETE FROM {points} WHERE writer = 'w{writer}' AND time >= {first} AND time <= {last}"
+                );
+                client.influxql(DB, &statement).map(influx::as_ours)
+            }
+            _ => {
+                let statement =
+                    format!("DELETE FROM {points} WHERE writer = 'w{writer}' AND batch = {batch}");
+                client.sql(DB, &statement)
+            }
+        };
+        let outcome = outcome(answer);
         match &outcome {
             _ if !self.counts() => {}
             Outcome::Done => self.ledger().end_erase((writer, batch), true)?,
@@ -232,13 +253,27 @@ impl Life {
         let mut client = server.client();
         let content = self.ledger().content;
         let mut silent = false;
-        let found = Found::read(content, |statement| {
+        let mut found = Found::read(content, |statement| {
             let answer = client.sql(DB, statement).inspect_err(|_| silent = true)?;
             if answer.status != 200 {
                 bail!("{}: {:.500}", answer.status, answer.text());
             }
             Ok(answer.text())
         });
+        if let Ok(shown) = &mut found {
+            // A table at a time, so that reading everything back does not take twice as long.
+            let turn = self.checks.fetch_add(1, Ordering::Relaxed);
+            let table = *Table::ALL
+                .get(turn % Table::ALL.len())
+                .unwrap_or(&Table::Points);
+            let same = influx::compare(content, table, shown, |statement| {
+                let answer = client.influxql(DB, statement);
+                Ok(answer.inspect_err(|_| silent = true)?)
+            });
+            if let Err(e) = same {
+                found = Err(e.context(format!("{} in InfluxQL", table.name())));
+            }
+        }
         match found {
             Ok(found) => {
                 let verdict = self.ledger().compare(&found, when)?;

@@ -159,25 +159,9 @@ fn answers(address: SocketAddr, target: &str) -> bool {
     answer.is_ok_and(|answer| (200..300).contains(&answer.status))
 }
 
-/// Text as part of a query string.
-fn encode(text: &str) -> String {
-    let encode = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'_' | b'-' | b'.' => {
-            char::from(byte).to_string()
-        }
-        other => format!("%{other:02X}"),
-    };
-    text.bytes().map(encode).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_query_string_has_only_what_may_stand_there() {
-        assert_eq!(encode("a b=\"\u{e4}\"_-."), "a%20b%3D%22%C3%A4%22_-.");
-    }
 
     #[test]
     fn an_unknown_peer_is_refused_with_the_names_of_those_there_are() {

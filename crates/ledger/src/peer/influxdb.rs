@@ -11,8 +11,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
-use super::{Cells, DB, LineWriter, Peer, Site, TABLE, Writer, answers, ask, encode};
+use super::{Cells, DB, LineWriter, Peer, Site, TABLE, Writer, answers, ask};
 use crate::batch::read_csv;
+use crate::http::encode;
 
 /// What a table of an answer begins with.
 const HEADER: [&str; 7] = ["name", "tags", "time", "writer", "host", "value", "number"];

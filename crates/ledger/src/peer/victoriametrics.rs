@@ -9,8 +9,9 @@ use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
-use super::{Cells, LineWriter, Peer, Site, TABLE, Writer, answers, ask, encode};
+use super::{Cells, LineWriter, Peer, Site, TABLE, Writer, answers, ask};
 use crate::batch::read_csv;
+use crate::http::encode;
 
 /// The columns of the export.
 const FORMAT: &str = "__name__,writer,host,__timestamp__:unix_ms,__value__";

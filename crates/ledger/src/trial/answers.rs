@@ -74,6 +74,8 @@ enum Then {
 struct OneLife {
     seed: u64,
     random: Random,
+    /// What is said in InfluxQL, by dice of its own: what happens follows from the others.
+    tongue: Random,
     content: Content,
     tables: Vec<Table>,
     launch: Launch,
@@ -103,6 +105,7 @@ impl OneLife {
         let mut life = Self {
             seed,
             random,
+            tongue: Random::of(&[seed, 0x1f]),
             content: drawn,
             tables,
             launch,
@@ -201,6 +204,10 @@ impl OneLife {
     }
 
     fn step(&mut self) -> Result<Then> {
+        // Lives that thin out one generation of rows after the other keep all of it.
+        if !self.seed.is_multiple_of(2) && self.tongue.one_in(15) {
+            self.drop_in_influxql()?;
+        }
         let is_full = self.tables.iter().map(Table::len).sum::<u64>() > ROWS_MAX;
         // Of the other half one generation of rows after the other is thinned out.
         let acts = if self.seed.is_multiple_of(2) { 24 } else { 26 };
@@ -329,6 +336,8 @@ impl OneLife {
         let label = self.label();
         for table in &self.tables {
             let verdict = compare::rows(&mut client, table)?;
+            self.tally.take(verdict, &label);
+            let verdict = compare::rows_in_influxql(&mut client, table)?;
             self.tally.take(verdict, &label);
         }
         self.compare_sums()

@@ -6,8 +6,9 @@
 use anyhow::{Result, bail};
 
 use super::draw::{self, Content};
-use super::model::{Kind, Row, Where};
+use super::model::{Kind, Row, Table, Where};
 use super::{DB, End, OneLife, Then, counted, demand};
+use crate::influx;
 
 const INSERT_ROWS: u64 = 120;
 
@@ -30,6 +31,7 @@ impl OneLife {
 
     pub(super) fn target(&mut self) -> String {
         match self.random.below(3) {
+            0 if self.tongue.one_in(2) => format!("/write?db={DB}&rp=autogen"),
             0 => format!("/write?db={DB}&precision=n"),
             1 => format!("/api/v2/write?bucket={DB}&precision=ns"),
             _ => format!("/api/v3/write_lp?db={DB}&precision=nanosecond"),
@@ -295,6 +297,18 @@ impl OneLife {
         let Some(table) = self.tables.get(at) else {
             return Ok(());
         };
+        if let Some(condition) = draw::influx_condition(which)
+            && self.tongue.one_in(2)
+        {
+            let statement = format!("DELETE FROM {} WHERE {condition}", table.name);
+            self.tell(&statement)?;
+            let rows = self
+                .tables
+                .get_mut(at)
+                .map_or(0, |table| table.delete(which));
+            self.note(format!("{rows} rows deleted from table {at} in InfluxQL"));
+            return Ok(());
+        }
         let statement = format!(
             "DELETE FROM {} WHERE {}",
             table.name,
@@ -308,6 +322,50 @@ impl OneLife {
         self.note(format!("{wanted} rows deleted from table {at}"));
         self.same_count(&statement, found, wanted);
         Ok(())
+    }
+
+    /// A whole series, or a whole table, which is made anew.
+    pub(super) fn drop_in_influxql(&mut self) -> Result<()> {
+        let at = self.pick_table();
+        let is_table = self.tongue.one_in(4);
+        let interval = self.tongue.index(draw::INTERVALS.len());
+        let Some(table) = self.tables.get_mut(at) else {
+            return Ok(());
+        };
+        let name = table.name;
+        if is_table {
+            let mut fresh = Table::new(name, table.kind);
+            self.tell(&format!("DROP MEASUREMENT {name}"))?;
+            self.create(&mut fresh, interval)?;
+            if let Some(table) = self.tables.get_mut(at) {
+                *table = fresh;
+            }
+            self.note(format!("table {at} dropped in InfluxQL and made anew"));
+            return Ok(());
+        }
+        let which = Where {
+            from: i64::MIN,
+            until: i64::MAX,
+            h: Some(Some(format!("h{}", self.tongue.below(3)))),
+            h_from: None,
+            field: None,
+        };
+        let rows = table.delete(&which);
+        let condition = draw::influx_tag(which.h.as_ref().unwrap_or(&None).as_deref());
+        self.tell(&format!("DROP SERIES FROM {name} WHERE {condition}"))?;
+        self.note(format!(
+            "{rows} rows of a series of table {at} dropped in InfluxQL"
+        ));
+        Ok(())
+    }
+
+    /// A statement of InfluxQL that changes something.
+    fn tell(&mut self, statement: &str) -> Result<()> {
+        let answer = self.client()?.influxql(DB, statement)?;
+        match influx::error_of(&answer) {
+            Some(error) => bail!("{statement}: {}: {error:.300}", answer.status),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn update(&mut self) -> Result<()> {

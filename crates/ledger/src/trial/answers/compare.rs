@@ -9,6 +9,7 @@ use super::draw::condition;
 use super::model::{Fields, Key, Row, Sums, Table, Where, bits};
 use crate::batch::read_csv;
 use crate::http::Client;
+use crate::influx;
 use crate::ledger::Verdict;
 use crate::server::DB;
 
@@ -102,6 +103,38 @@ pub(super) fn rows(client: &mut Client, table: &Table) -> Result<Verdict> {
     }
     found.sort();
     Ok(judge(table.name, &table.rows(), &found))
+}
+
+/// The same by InfluxQL. Its CSV does not tell an empty text from none, and what is no number may be left out.
+pub(super) fn rows_in_influxql(client: &mut Client, table: &Table) -> Result<Verdict> {
+    let statement = format!("SELECT h, g, c, n, v, s, b FROM {}", table.name);
+    let answer = client.influxql(DB, &statement)?;
+    let mut found = Vec::new();
+    for mut cells in influx::records(&answer)? {
+        cells.insert(7.min(cells.len()), "false".to_owned());
+        match row(&cells) {
+            Some(row) => found.push(plainer(row)),
+            None => bail!("{}: a row that is none of ours: {cells:?}", table.name),
+        }
+    }
+    let mut wanted: Vec<Row> = table.rows().into_iter().map(plainer).collect();
+    found.sort();
+    wanted.sort();
+    Ok(judge(
+        &format!("{} in InfluxQL", table.name),
+        &wanted,
+        &found,
+    ))
+}
+
+fn plainer((key, fields): Row) -> Row {
+    let is_number = |v: &u64| f64::from_bits(*v).is_finite();
+    let fields = Fields {
+        v: fields.v.filter(is_number),
+        s: fields.s.filter(|s| !s.is_empty()),
+        ..fields
+    };
+    (key, fields)
 }
 
 fn judge(name: &str, wanted: &[Row], found: &[Row]) -> Verdict {

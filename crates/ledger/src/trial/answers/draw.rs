@@ -300,6 +300,23 @@ pub(super) fn condition(which: &Where) -> String {
     sql
 }
 
+/// A condition as InfluxQL, if it has only what a delete there may have.
+pub(super) fn influx_condition(which: &Where) -> Option<String> {
+    if which.h_from.is_some() || which.field.is_some() {
+        return None;
+    }
+    let mut text = format!("time >= {} AND time < {}", which.from, which.until);
+    if let Some(h) = &which.h {
+        let _ = write!(text, " AND {}", influx_tag(h.as_deref()));
+    }
+    Some(text)
+}
+
+/// The tag as InfluxQL compares it; an absent one is empty there.
+pub(super) fn influx_tag(h: Option<&str>) -> String {
+    format!("h = '{}'", escape(h.unwrap_or_default(), &['\'', '\\']))
+}
+
 /// An assignment as SQL.
 pub(super) fn assignment(set: &Set) -> String {
     match set {
