@@ -46,6 +46,30 @@ async fn parameters_come_in_the_address_a_form_or_a_form_in_parts() {
     }
 }
 
+/// The survival ledger deleted rows and asked for CSV: the delete was carried out and answered with 500, because a document
+/// of CSV without series is empty, and an answer of which nothing leaves was taken for one that had broken off.
+#[tokio::test]
+async fn csv_without_rows_is_an_empty_answer() {
+    let server = Server::filled().await;
+    for statement in [
+        "select v from nothing",
+        "delete from cpu where host = 'nobody'",
+        "drop measurement nothing",
+        "show series from nothing; show series from nothing",
+    ] {
+        for more in ["", "&chunked=true"] {
+            let path = format!("/query?db=d{more}&q={}", encoded(statement));
+            let headers = [("accept", "application/csv")];
+            let answer = server.send("POST", &path, &headers, "").await;
+            assert_eq!(
+                (answer.status, answer.text()),
+                (200, String::new()),
+                "{statement}"
+            );
+        }
+    }
+}
+
 /// Python's package `influxdb`, with `gzip=True`, says of each of its requests that the body is compressed, also where it
 /// sends none: every question was refused, because nothing is no gzip.
 #[tokio::test]

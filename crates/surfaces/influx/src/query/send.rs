@@ -60,6 +60,7 @@ pub(super) struct Sender {
     /// Whether statements that change something are warned of.
     is_read_only: bool,
     out: Vec<u8>,
+    has_sent: bool,
     /// Where in `out` the result of the statement begins; `None` = a part of it has left.
     result_at: Option<usize>,
 }
@@ -83,6 +84,7 @@ impl Sender {
             chunk_rows: asked.chunk_rows,
             is_read_only,
             out: Vec::new(),
+            has_sent: false,
             result_at: None,
         }
     }
@@ -151,7 +153,12 @@ impl Sender {
         if self.chunk_rows.is_none() {
             self.encoder.end(&mut self.out);
         }
-        self.flush(None).await
+        self.flush(None).await?;
+        if !self.has_sent {
+            // CSV of statements that answer nothing is empty, and an answer all the same.
+            self.chunks.send(Ok(Bytes::new())).await.map_err(|_| Gone)?;
+        }
+        Ok(())
     }
 
     /// What a client is told that asks in a way meant for reading.
@@ -320,7 +327,7 @@ impl Sender {
         if self.out.is_empty() {
             return Ok(());
         }
-        self.result_at = None;
+        (self.result_at, self.has_sent) = (None, true);
         let bytes = std::mem::take(&mut self.out);
         let memory = sets.map(|sets| sets.hand_over(bytes.capacity()));
         let mut written = Bytes::from_owner(Written {
