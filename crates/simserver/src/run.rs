@@ -356,6 +356,7 @@ impl<'a> Run<'a> {
                 attempt,
                 name: Some(name),
                 in_its_way,
+                ..
             } = &mut client.wish
             {
                 let there = matches!(change, Change::Add(_) | Change::Make(_));
