@@ -8,19 +8,13 @@ use nilometer_query::Sql;
 use nilometer_service::{Error, Language, LanguageContext, SessionChange};
 
 /// All languages, for a [`Service`](nilometer_service::Service).
-#[cfg_attr(
-    not(feature = "sql"),
-    expect(
-        clippy::unnecessary_wraps,
-        reason = "as the one of a build with SQL, which may fail"
-    )
-)]
 pub fn languages(context: &LanguageContext) -> Result<Vec<Arc<dyn Language>>, Error> {
-    Ok(vec![
-        Arc::new(InfluxQl::new(context)),
-        #[cfg(feature = "sql")]
-        Arc::new(Sql::among(context)?),
-    ])
+    let influxql = Arc::new(InfluxQl::new(context));
+    #[cfg(feature = "sql")]
+    let languages: Vec<Arc<dyn Language>> = vec![influxql, Arc::new(Sql::among(context)?)];
+    #[cfg(not(feature = "sql"))]
+    let languages: Vec<Arc<dyn Language>> = vec![influxql];
+    Ok(languages)
 }
 
 /// What a statement of SQL sets of its session; `None` = nothing, it is to be run.
