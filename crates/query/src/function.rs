@@ -18,6 +18,7 @@ mod percentile;
 mod postgres;
 mod samples;
 mod series;
+mod sketch;
 mod sum;
 mod text_time;
 mod time_bucket;
@@ -95,6 +96,7 @@ pub(crate) fn register(session: &mut SessionState) -> Result<()> {
         session.register_udaf(Arc::new(statistic))?;
     }
     decoded::register(session)?;
+    sketch::register(session)?;
     let known = session.scalar_functions().iter();
     let unknown = known.filter(|(_, function)| !bounded::is_allowed(function));
     let unknown: Vec<String> = unknown.map(|(name, _)| name.clone()).collect();
