@@ -5,7 +5,7 @@
 //!                                              calls: aggregates of the engine (stored) or of rows (read), fill, transform
 //! ```
 
-mod checked;
+pub(crate) mod checked;
 mod error;
 mod functions;
 mod planned;

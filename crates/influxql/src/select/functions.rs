@@ -1,5 +1,7 @@
 //! Functions: which there are, and of what kind.
 
+pub(crate) mod forecast;
+pub(crate) mod order;
 pub(crate) mod reduce;
 pub(crate) mod technical;
 pub(crate) mod transform;

@@ -4,6 +4,7 @@ use std::cmp::Ordering;
 
 use nilometer_influxql_syntax::ast::Operator;
 
+use crate::select::functions::order;
 use crate::select::values::points::Point;
 use crate::select::values::value::{Division, Value, operate};
 
@@ -94,7 +95,7 @@ fn chosen(name: &str, points: Vec<Point>) -> Option<Point> {
 }
 
 fn sorted(mut points: Vec<Point>) -> Vec<Point> {
-    points.sort_by(|one, two| one.value.order(&two.value));
+    order::sort(&mut points, &|one, two| one.value.order(&two.value).is_lt());
     points
 }
 
@@ -117,7 +118,7 @@ fn median(points: Vec<Point>) -> Option<Value> {
 }
 
 /// The most frequent value; of several, as InfluxDB goes over them: one that starts before the last one found ended.
-fn mode(mut points: Vec<Point>) -> Option<Value> {
+fn mode(points: Vec<Point>) -> Option<Value> {
     if points
         .iter()
         .all(|point| matches!(point.value, Value::Boolean(_)))
@@ -128,7 +129,7 @@ fn mode(mut points: Vec<Point>) -> Option<Value> {
             .count();
         return Some(Value::Boolean(yes * 2 >= points.len()));
     }
-    points.sort_by(|one, two| one.value.order(&two.value));
+    let points = sorted(points);
     let first = points.first()?;
     let (mut best, mut best_count, mut best_time) = (&first.value, 0_u64, first.time);
     let (mut own, mut own_count, mut own_time) = (&first.value, 0_u64, first.time);

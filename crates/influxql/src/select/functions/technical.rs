@@ -1,19 +1,14 @@
 //! Technical functions: averages that weigh what is newer, and rates of them.
 //!
 //! Does: `exponential_moving_average` and its kin, `relative_strength_index`, `kaufmans_*`, `chande_momentum_oscillator`.
-//! Does not: predict (`holt_winters`), which is not there yet.
+//! Does not: predict (`forecast.rs` does).
 
 use std::collections::VecDeque;
 
 use nilometer_influxql_syntax::ast::{Call, Expr};
 
-use crate::select::error::Error;
 use crate::select::values::points::Point;
 use crate::select::values::value::Value;
-
-pub(crate) fn unknown(name: &str) -> Error {
-    Error::refused(format!("{name}() is not supported yet"))
-}
 
 /// The points that a technical function makes of others.
 pub(crate) fn technical(call: &Call, points: &[Point]) -> Vec<Point> {

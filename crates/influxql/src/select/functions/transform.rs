@@ -111,12 +111,20 @@ fn moving_average(call: &Call, points: Vec<Point>) -> Vec<Point> {
     out
 }
 
-/// The area below the points, by buckets; a line between two points is cut where a bucket ends.
-pub(crate) fn integral(call: &Call, points: &[Point], around: Around) -> Vec<Point> {
+/// The area below the points, by buckets; a line between two points is cut where a bucket ends. `whole` is the time of integers
+/// without buckets.
+///
+/// Of integers InfluxDB keeps the value before the cut and takes that of the cut for the next point, in the first step of
+/// a bucket.
+pub(crate) fn integral(call: &Call, points: &[Point], whole: i64, around: Around) -> Vec<Point> {
+    let is_whole = points
+        .first()
+        .is_some_and(|point| !matches!(point.value, Value::Float(_)));
     let unit = duration(call, SECOND_NS) as f64;
     let edges = |time: i64| match around.window {
         // Without buckets the area stands at 1970.
-        None => (0, i64::MAX),
+        None if !is_whole => (0, i64::MAX),
+        None => (whole, i64::MAX),
         Some(window) => {
             let first = window.start(time);
             let end = first.saturating_add(window.width);
@@ -146,18 +154,24 @@ pub(crate) fn integral(call: &Call, points: &[Point], around: Around) -> Vec<Poi
             value = next;
             continue;
         }
+        let mut reached = next;
         if passed(next_time, end) {
             if time != end {
                 let share = (end - time) as f64 / (next_time - time) as f64;
                 let cut = value + (next - value) * share;
                 sum += 0.5 * (cut + value) * ((end - time) as f64 / unit);
-                (time, value) = (end, cut);
+                time = end;
+                if is_whole {
+                    reached = cut;
+                } else {
+                    value = cut;
+                }
             }
             out.push(Point::new(first, Value::Float(sum)));
             sum = 0.0;
             (first, end) = edges(next_time);
         }
-        sum += 0.5 * (next + value) * ((next_time - time) as f64 / unit);
+        sum += 0.5 * (reached + value) * ((next_time - time) as f64 / unit);
         (time, value) = (next_time, next);
     }
     if time != first {

@@ -3,11 +3,14 @@
 //! Does: find the innermost aggregates, ask the engine for those that it knows, make the others of rows, fill, transform.
 //! Does not: join calls (`query`).
 
+use std::sync::atomic::Ordering;
+
 use nilometer_influxql_syntax::ast::{Call, Expr, Fill, Reference};
 use rustc_hash::FxHashMap;
 
 use crate::select::checked::condition::TIME_MIN;
 use crate::select::error::Error;
+use crate::select::functions::forecast::holt_winters;
 use crate::select::functions::reduce::{reduce, top};
 use crate::select::functions::transform::{Around, integral, transform};
 use crate::select::functions::{is_technical, is_transform, technical};
@@ -297,7 +300,9 @@ impl Calls<'_> {
                     .collect()
             };
             if call.name.starts_with("holt") {
-                return Err(technical::unknown(&call.name));
+                let width = self.frame.window.map_or(1, |window| window.width);
+                let ended = || self.run.context.cancel.load(Ordering::Relaxed);
+                return Ok(points.map(|points| holt_winters(call, &present(points), width, &ended)));
             }
             if is_technical(&call.name) {
                 return Ok(points.map(|points| technical::technical(call, &present(points))));
@@ -311,10 +316,19 @@ impl Calls<'_> {
             }
             ("integral", Some(Expr::Reference(field))) => {
                 let points = self.field(field, range, sets)?;
-                Ok(points.map(|points| integral(call, &points, around)))
+                let whole = match range {
+                    (TIME_MIN, _) if self.plan.ascending => 0,
+                    (first, _) if self.plan.ascending => first,
+                    (_, last) => last.saturating_add(1),
+                };
+                Ok(points.map(|points| integral(call, &points, whole, around)))
             }
             ("top" | "bottom", Some(Expr::Reference(field))) => {
-                let points = self.field(field, range, sets)?;
+                let mut points = self.field(field, range, sets)?;
+                if call.arguments.len() == 2 {
+                    // InfluxDB hands LIMIT and OFFSET down to what is read here, and counts them again in the answer.
+                    points = points.map(|points| self.limited(points));
+                }
                 Ok(self.top(call, points))
             }
             ("sample", Some(Expr::Reference(field))) => {
@@ -376,6 +390,17 @@ impl Calls<'_> {
             let start = window.map_or(start, |window| window.start(first.time));
             reduce(&call.name, parameter, points, start)
         })
+    }
+
+    /// The points that LIMIT and OFFSET leave of a group.
+    fn limited(&self, points: Vec<Point>) -> Vec<Point> {
+        let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
+        let limit = match self.plan.limit {
+            0 => usize::MAX,
+            limit => size(limit),
+        };
+        let kept = points.into_iter().skip(size(self.plan.offset)).take(limit);
+        kept.collect()
     }
 
     fn top(&self, call: &Call, points: Points) -> Points {

@@ -251,8 +251,13 @@ impl Run<'_> {
 
     /// Rows of calls: the points of all of them, joined by group and time.
     fn called(&self, plan: &Plan, frame: &Frame, symbols: &Symbols) -> Result<Rows, Error> {
+        // These make no bucket that has no point.
+        let is_sparse = symbols.calls.iter().all(|(_, call)| {
+            matches!(call.name.as_str(), "top" | "bottom" | "sample" | "distinct")
+        });
         if let Some(window) = frame.window
             && frame.first_ns > TIME_MIN
+            && !is_sparse
         {
             let length = i128::from(frame.last_ns) - i128::from(window.start(frame.first_ns));
             let buckets = u64::try_from(length / i128::from(window.width) + 1).unwrap_or(0);
