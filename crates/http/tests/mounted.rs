@@ -62,6 +62,7 @@ async fn take(
             creates: true,
             precision: Precision::Second,
             key: None,
+            keeps_policy: false,
         };
         let report = http
             .service()

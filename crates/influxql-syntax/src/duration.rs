@@ -26,7 +26,7 @@ pub fn format_duration(ns: i64) -> String {
 }
 
 /// The duration as Go prints it, which `CREATE DATABASE` does: `24h0m0s`, `1.5ms`.
-pub(crate) fn format_clock(ns: i64) -> String {
+pub fn format_clock(ns: i64) -> String {
     let sign = if ns < 0 { "-" } else { "" };
     let total = ns.unsigned_abs();
     if total == 0 {

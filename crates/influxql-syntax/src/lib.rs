@@ -15,7 +15,7 @@ mod quote;
 mod scan;
 mod token;
 
-pub use duration::{format_duration, parse_duration};
+pub use duration::{format_clock, format_duration, parse_duration};
 pub use error::{Error, Position};
 pub use params::{Params, Value};
 pub use pattern::{Pattern, translate};

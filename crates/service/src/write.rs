@@ -11,12 +11,14 @@ use std::time::Duration;
 use arrow_array::RecordBatch;
 use futures::FutureExt;
 use nilometer_engine::ingest::{
-    Missing, OnConflict, SeenKeys, Session, Target, TypedReport, WriteReport, likely_tags,
+    Missing, OnConflict, SeenKeys, Session, Target, TypedReport, WriteReport, WriteWindow,
+    likely_tags,
 };
 use nilometer_engine::{Duplicates, Error as EngineError};
 use nilometer_lineproto::Precision;
 
 use crate::access::{INTERNAL_DATABASE, Place, Principal, Privilege};
+use crate::define::policy_settings;
 use crate::error::Error;
 use crate::executor::Stopped;
 use crate::sabotage::Sabotage;
@@ -36,6 +38,8 @@ pub struct LineTarget {
     pub precision: Precision,
     /// Names the body, so that it is stored once however often it is sent.
     pub key: Option<[u8; 16]>,
+    /// Whether points beyond the schema's retention and limits of writes are left out, as a retention policy has it.
+    pub keeps_policy: bool,
 }
 
 /// Where record batches go, and what becomes of what is missing there.
@@ -79,8 +83,13 @@ impl Service {
             let body = body()?;
             let lines = body.as_ref();
             let report = service.store_lines(&target, lines).map_err(Error::from)?;
+            let beyond = report.beyond.as_deref();
+            let beyond = beyond.map_or(0, |beyond| beyond.retention + beyond.limits);
             service.counters().body_bytes.add(lines.len() as u64);
-            service.counters().lines_rejected.add(report.rejected_total);
+            service
+                .counters()
+                .lines_rejected
+                .add(report.rejected_total + beyond);
             Ok(report)
         });
         if self.has(Sabotage::AnsweredBeforeStored) {
@@ -176,8 +185,10 @@ impl Service {
         let precision = target.precision;
         let check = || Session::check_lines_for_new(self.engine(), body, precision);
         let when_missing = when_missing(target.creates, &check);
+        let window = self.window_of(target);
         self.sessions()
             .write(&target.scope, when_missing, |session| {
+                session.keep_within(window);
                 let Some(key) = target.key else {
                     return session.write_lines(body, precision);
                 };
@@ -190,6 +201,31 @@ impl Service {
                 }
                 session.write_lines_once(key, body, precision)
             })
+    }
+
+    /// The times that points of a write may have, by the store's clock.
+    fn window_of(&self, target: &LineTarget) -> WriteWindow {
+        let mut window = WriteWindow::default();
+        if !target.keeps_policy {
+            return window;
+        }
+        let (snapshot, now_ns) = (self.snapshot(), self.wall_ns());
+        let database = target.scope.database.as_str();
+        let named = target.scope.schema.clone();
+        let Some(schema) = named.or_else(|| snapshot.default_schema(database)) else {
+            return window;
+        };
+        if let Some(kept_ns) = snapshot.schema_retention_ns(database, &schema) {
+            window.kept_from_ns = now_ns.saturating_sub(kept_ns);
+        }
+        let limits = policy_settings(&snapshot, database, &schema);
+        if limits.past_limit_ns > 0 {
+            window.from_ns = now_ns.saturating_sub(limits.past_limit_ns);
+        }
+        if limits.future_limit_ns > 0 {
+            window.to_ns = now_ns.saturating_add(limits.future_limit_ns);
+        }
+        window
     }
 
     fn write_time_max(&self) -> Duration {

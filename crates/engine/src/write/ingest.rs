@@ -12,6 +12,7 @@ mod planned;
 mod rows;
 mod slot;
 mod typed;
+mod window;
 
 use std::sync::Arc;
 
@@ -33,6 +34,7 @@ use slot::TableSlot;
 pub use typed::{
     Missing, OnConflict, Seen, SeenKeys, Target, TypedReport, is_likely_tag, likely_tags,
 };
+pub use window::{Beyond, BeyondPoint, Bound, WriteWindow};
 
 /// Rejected lines that a report shows; the rest are counted.
 pub const REJECTED_SHOWN_MAX: usize = 100;
@@ -61,6 +63,8 @@ pub struct WriteReport {
     pub rejected_total: u64,
     /// Points that are line protocol, but clash with their table and were not kept.
     pub dropped: u64,
+    /// Points that were not kept because of their times; they are in none of the counts above.
+    pub beyond: Option<Box<Beyond>>,
 }
 
 /// A line that was not kept, or not whole.
@@ -99,6 +103,7 @@ pub struct Session {
     database: String,
     /// The schema it was made for; `None` = whichever is the default one.
     named: Option<String>,
+    window: WriteWindow,
     schema: SchemaId,
     /// The catalogue's epoch at which all that it knows was looked up.
     epoch: u64,
@@ -185,6 +190,7 @@ impl Session {
             engine,
             database: String::new(),
             named: None,
+            window: WriteWindow::default(),
             schema,
             epoch,
             expected: 0,
@@ -201,6 +207,11 @@ impl Session {
     /// The database that it writes.
     pub fn database(&self) -> &str {
         &self.database
+    }
+
+    /// From now on leaves out the points of bodies whose time is beyond these bounds.
+    pub fn keep_within(&mut self, window: WriteWindow) {
+        self.window = window;
     }
 
     /// Writes the points of a body as one batch. Returns when they are durable and visible. Lines that cannot be kept
@@ -406,6 +417,11 @@ impl Session {
         builders: &mut Vec<Option<Builder>>,
         report: &mut WriteReport,
     ) {
+        let time = point.timestamp.unwrap_or(now);
+        if let Some(bound) = self.window.passed(time) {
+            leave_out(point, (self.window, time, bound), report);
+            return;
+        }
         let text = memo.fingerprint(self.schema, point.series);
         let found = match memo.find(text, self.epoch, &mut self.expected) {
             Some((table, series)) => (self.slot_of(table), RowSeries::Known(series)),
@@ -423,7 +439,6 @@ impl Session {
             return;
         };
         let builder = builder.get_or_insert_with(|| Builder::new(table.id));
-        let time = point.timestamp.unwrap_or(now);
         let mut context = RowContext {
             engine: &self.engine,
             table,
@@ -631,6 +646,19 @@ fn schema_of(engine: &Engine, database: &str, named: Option<&str>) -> Result<Sch
         place: format!("database \"{database}\""),
         hint: "create it first".to_owned(),
     })
+}
+
+/// Counts a point that is beyond a bound, which makes no series and is not compared with its table.
+#[cold]
+fn leave_out(
+    point: &Point<'_>,
+    (window, time, bound): (WriteWindow, i64, Bound),
+    report: &mut WriteReport,
+) {
+    match SeriesKey::parse(point.series) {
+        Ok(key) => Beyond::add(&mut report.beyond, window, (&key, time, bound)),
+        Err(reason) => reject_parse(&point.error(reason), report),
+    }
 }
 
 fn reject_parse(error: &LineError<'_>, report: &mut WriteReport) {

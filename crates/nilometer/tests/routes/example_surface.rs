@@ -95,6 +95,7 @@ async fn sql_over_tcp_takes_a_surface_a_language_and_a_table_of_codes() {
         creates: true,
         precision: Precision::Nanosecond,
         key: None,
+        keeps_policy: false,
     };
     let lines = || Ok::<_, Error>(b"m,h=a v=1.5 1\nm,h=b v=2.5 2");
     let report = service.write_lines(target, lines).await;

@@ -19,7 +19,7 @@ use nilometer_service::SetHead;
 use self::csv::Csv;
 use self::json::Json;
 use self::msgpack::MessagePack;
-pub(crate) use self::time::Times;
+pub(crate) use self::time::{Times, rfc3339};
 
 /// What the server says about a statement beside its answer.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,13 +8,17 @@ use std::sync::Arc;
 use axum::extract::{RawQuery, Request, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use nilometer_engine::ingest::WriteReport;
+use nilometer_engine::ingest::{Beyond, BeyondPoint, Bound, WriteReport};
 use nilometer_http::body::{Largest, receive};
 use nilometer_http::{ErrorResponse, Http, Parameters, idempotency, principal_of};
+use nilometer_influxql_syntax::format_clock as go_duration;
 use nilometer_lineproto::Precision;
-use nilometer_service::define::{DEFAULT_POLICY, policy_of_schema, schema_of_policy};
+use nilometer_service::define::{
+    DEFAULT_POLICY, PolicySettings, policy_of_schema, policy_settings, schema_of_policy,
+};
 use nilometer_service::{LineTarget, Scope};
 
+use crate::encode::rfc3339;
 use crate::words::WORDS;
 
 pub(crate) async fn write_v1(
@@ -125,6 +129,7 @@ async fn write(
             creates: false,
             precision: asked.precision,
             key: idempotency::key_of(&head.headers, &asked.database)?,
+            keeps_policy: true,
         };
         Ok((asked, target))
     });
@@ -165,29 +170,93 @@ fn schema_of(http: &Http, database: &str, policy: &str) -> Result<Option<String>
 
 /// What version 1 says when not every line was kept. If lines clash with their table, only that is said.
 fn partly(http: &Http, report: &WriteReport, asked: &InfluxParameters) -> Option<ErrorResponse> {
-    if report.rejected_total == 0 {
+    if report.rejected_total == 0 && report.beyond.is_none() {
         return None;
     }
     let clash = report.rejected.iter().find(|line| !line.parse);
-    if clash.is_none() && report.rows == 0 {
+    let beyond = report.beyond.as_deref();
+    if clash.is_none() && beyond.is_none() && report.rows == 0 {
         return Some(ErrorResponse::bad_request(unparsed(report)));
     }
-    let (reason, policy) = match clash {
-        Some(line) if asked.policy.is_empty() => {
-            (line.reason.clone(), default_policy(http, &asked.database))
+    let known_policy = || match asked.policy.as_str() {
+        "" => default_policy(http, &asked.database),
+        policy => policy.to_owned(),
+    };
+    let (reason, policy, dropped) = match (clash, beyond) {
+        (Some(line), _) => (line.reason.clone(), known_policy(), report.dropped),
+        (None, Some(beyond)) => {
+            let policy = known_policy();
+            let settings = Policy::of(http, &asked.database, &policy);
+            let reason = settings.beyond(beyond);
+            (reason, policy, beyond.retention + beyond.limits)
         }
-        Some(line) => (line.reason.clone(), asked.policy.clone()),
-        None => (unparsed(report), asked.policy.clone()),
+        (None, None) => (unparsed(report), asked.policy.clone(), report.dropped),
     };
     let mut text = format!(
-        "partial write: {reason} dropped={} for database: {}",
-        report.dropped, asked.database
+        "partial write: {reason} dropped={dropped} for database: {}",
+        asked.database
     );
     if !policy.is_empty() {
         text.push_str(" for retention policy: ");
         text.push_str(&policy);
     }
     Some(ErrorResponse::bad_request(text))
+}
+
+/// What of a retention policy is said of points that are beyond it.
+struct Policy {
+    retention_ns: i64,
+    limits: PolicySettings,
+}
+
+impl Policy {
+    fn of(http: &Http, database: &str, policy: &str) -> Self {
+        let snapshot = http.service().snapshot();
+        let schema = schema_of_policy(&snapshot, database, policy).unwrap_or_default();
+        Self {
+            retention_ns: snapshot.schema_retention_ns(database, &schema).unwrap_or(0),
+            limits: policy_settings(&snapshot, database, &schema),
+        }
+    }
+
+    /// The oldest and the newest of the points, as 1.12.3 and later name them.
+    fn beyond(&self, beyond: &Beyond) -> String {
+        let mut text = format!(
+            "dropped {} points outside retention policy of duration {}",
+            beyond.retention,
+            go_duration(self.retention_ns)
+        );
+        let (past, future) = (self.limits.past_limit_ns, self.limits.future_limit_ns);
+        if past > 0 || future > 0 {
+            let past = (past > 0).then(|| format!("-{}", go_duration(past)));
+            let future = (future > 0).then(|| go_duration(future));
+            let both: Vec<String> = past.into_iter().chain(future).collect();
+            text.push_str(&format!(
+                " and {} points outside write window ({})",
+                beyond.limits,
+                both.join(" to ")
+            ));
+        }
+        let point = |point: &BeyondPoint| {
+            let bound = match point.bound {
+                Bound::Retention => "Retention Policy Lower Bound",
+                Bound::Past => "Write Window Lower Bound",
+                Bound::Future => "Write Window Upper Bound",
+            };
+            format!(
+                "point {} at {} dropped because it violates a {bound} at {}",
+                point.series,
+                rfc3339(point.time_ns),
+                rfc3339(beyond.window.at(point.bound))
+            )
+        };
+        text.push_str(&format!(
+            " - oldest {}, newest {}",
+            point(&beyond.oldest),
+            point(&beyond.newest)
+        ));
+        text
+    }
 }
 
 /// The policy that a name without one means.

@@ -52,6 +52,7 @@ fn target_of(parameters: &Parameters, head: &Parts) -> Result<LineTarget, ErrorR
         creates: true,
         precision,
         key,
+        keeps_policy: false,
     })
 }
 

@@ -37,6 +37,13 @@ pub(super) fn push_epoch(time_ns: i64, unit_ns: i64, out: &mut Vec<u8>) {
     push_int(time_ns / unit_ns.max(1), out);
 }
 
+/// The text of a time in UTC.
+pub(crate) fn rfc3339(time_ns: i64) -> String {
+    let mut text = Vec::new();
+    push_rfc3339(time_ns, None, &mut text);
+    String::from_utf8_lossy(&text).into_owned()
+}
+
 /// Appends the text of a time, without quotes: fractions without zeros at their end, `Z` for UTC.
 pub(super) fn push_rfc3339(time_ns: i64, zone: Option<Tz>, out: &mut Vec<u8>) {
     let seconds = time_ns.div_euclid(SECOND_NS);

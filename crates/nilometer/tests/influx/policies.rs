@@ -1,0 +1,84 @@
+//! Writes to retention policies. Texts are those of InfluxDB 1.12.3 (`coordinator/points_writer.go`).
+
+use std::sync::Arc;
+
+use nilometer_engine::disk::MemoryDisk;
+use nilometer_service::ServiceOptions;
+
+use crate::support::{HandClock, Server};
+
+/// 2023-11-14T22:13:20Z
+const NOW: i64 = 1_700_000_000;
+
+async fn server() -> Server {
+    let clock = Arc::new(HandClock::default());
+    clock.set(NOW);
+    let server = Server::at(MemoryDisk::default(), clock, ServiceOptions::default());
+    server
+        .ask("create database d with duration 2h replication 1 name short")
+        .await;
+    server
+}
+
+async fn write(server: &Server, body: &str) -> (u16, String) {
+    let answer = server
+        .send("POST", "/write?db=d&precision=s", &[], body.to_owned())
+        .await;
+    (answer.status, answer.text().trim_end().to_owned())
+}
+
+/// Points that retention would remove at once were kept until its next pass, and the writer was told that all was well.
+#[tokio::test]
+async fn points_beyond_the_retention_policy_are_dropped_and_counted() {
+    let server = server().await;
+    let body = format!(
+        "m,b=2,a=1 v=1 {}\nm v=2 {}\nold v=3 1\nm v=4 {}\nm v=5 5",
+        NOW,
+        NOW - 7200,
+        NOW - 7201
+    );
+    let (status, text) = write(&server, &body).await;
+    let expected = "{\"error\":\"partial write: dropped 3 points outside retention policy of duration 2h0m0s - \
+        oldest point old at 1970-01-01T00:00:01Z dropped because it violates a Retention Policy Lower Bound at 2023-11-14T20:13:20Z, \
+        newest point m at 2023-11-14T20:13:19Z dropped because it violates a Retention Policy Lower Bound at 2023-11-14T20:13:20Z \
+        dropped=3 for database: d for retention policy: short\"}";
+    assert_eq!((status, text.as_str()), (400, expected));
+    let counted = server.result("select count(v) from m").await;
+    assert!(
+        counted.contains("[\"1970-01-01T00:00:00Z\",2]"),
+        "{counted}"
+    );
+    // A point that is dropped makes no measurement and no type.
+    let shown = server.result("show measurements").await;
+    assert!(!shown.contains("old"), "{shown}");
+    assert_eq!(write(&server, "old v=1i").await.0, 204);
+}
+
+#[tokio::test]
+async fn one_that_clashes_with_its_table_is_told_first_and_one_that_is_no_line_last() {
+    let server = server().await;
+    assert_eq!(write(&server, "m v=1").await.0, 204);
+    let (status, text) = write(&server, "m v=1i\nm v=1 1").await;
+    assert_eq!(status, 400);
+    assert!(text.contains("field type conflict"), "{text}");
+    assert!(text.contains("dropped=1 for"), "{text}");
+    let (status, text) = write(&server, "m v=\nm v=1 1").await;
+    assert_eq!(status, 400);
+    assert!(text.contains("dropped 1 points outside"), "{text}");
+}
+
+#[tokio::test]
+async fn limits_of_writes_hold_in_both_directions() {
+    let server = server().await;
+    let altered = server
+        .result("alter retention policy short on d future limit 10m past limit 30m")
+        .await;
+    assert_eq!(altered, "");
+    let body = format!("m v=1 {}\nm v=2 {}\nm v=3 {}", NOW, NOW - 1801, NOW + 601);
+    let (status, text) = write(&server, &body).await;
+    let expected = "{\"error\":\"partial write: dropped 0 points outside retention policy of duration 2h0m0s and 2 points outside write window (-30m0s to 10m0s) - \
+        oldest point m at 2023-11-14T21:43:19Z dropped because it violates a Write Window Lower Bound at 2023-11-14T21:43:20Z, \
+        newest point m at 2023-11-14T22:23:21Z dropped because it violates a Write Window Upper Bound at 2023-11-14T22:23:20Z \
+        dropped=2 for database: d for retention policy: short\"}";
+    assert_eq!((status, text.as_str()), (400, expected));
+}
