@@ -3,6 +3,7 @@
 //! Does: parse texts for sessions, list a statement while it runs, give it the thread it needs. Does not: know what a
 //! statement does (`statements` does).
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use futures::future::BoxFuture;
@@ -10,10 +11,11 @@ use futures::{StreamExt, stream};
 use nilometer_influxql_syntax as syntax;
 use nilometer_influxql_syntax::ast::Statement;
 use nilometer_service::{
-    Class, Error as ServiceError, Language, LanguageContext, Outcome, Param, Params, Prepared,
-    Running, Session, SetStream,
+    Class, Due, Error as ServiceError, Language, LanguageContext, Outcome, Param, Params, Prepared,
+    Running, Runs, Session, SetStream,
 };
 
+use crate::continuous::{self, Counts};
 use crate::privileges;
 use crate::reading;
 use crate::statements::{self, Answer, Context, Error};
@@ -21,14 +23,47 @@ use crate::statements::{self, Answer, Context, Error};
 /// InfluxQL over an engine.
 #[derive(Debug)]
 pub struct InfluxQl {
-    shared: Arc<LanguageContext>,
+    shared: Arc<Shared>,
+}
+
+/// What all statements share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    context: LanguageContext,
+    pub(crate) continuous: Arc<Counts>,
+}
+
+impl Deref for Shared {
+    type Target = LanguageContext;
+
+    fn deref(&self) -> &LanguageContext {
+        &self.context
+    }
+}
+
+impl Shared {
+    /// A statement for a session.
+    pub(crate) fn take(
+        self: &Arc<Self>,
+        statement: Statement,
+        session: &Session,
+    ) -> Box<dyn Prepared> {
+        Box::new(Taken {
+            shared: Arc::clone(self),
+            session: session.clone(),
+            statement: Arc::new(statement),
+        })
+    }
 }
 
 impl InfluxQl {
     /// Over the engine of a service, beside its other languages.
     pub fn new(context: &LanguageContext) -> Self {
         Self {
-            shared: Arc::new(context.clone()),
+            shared: Arc::new(Shared {
+                context: context.clone(),
+                continuous: Arc::default(),
+            }),
         }
     }
 
@@ -52,14 +87,6 @@ impl InfluxQl {
             source: Box::new(error),
         })
     }
-
-    fn take(&self, statement: Statement, session: &Session) -> Box<dyn Prepared> {
-        Box::new(Taken {
-            shared: Arc::clone(&self.shared),
-            session: session.clone(),
-            statement: Arc::new(statement),
-        })
-    }
 }
 
 impl Language for InfluxQl {
@@ -78,7 +105,7 @@ impl Language for InfluxQl {
     fn prepare(&self, text: &str, session: &Session) -> Result<Box<dyn Prepared>, ServiceError> {
         let mut statements = self.parse(text, &Params::new())?.into_iter();
         match (statements.next(), statements.next()) {
-            (Some(statement), None) => Ok(self.take(statement, session)),
+            (Some(statement), None) => Ok(self.shared.take(statement, session)),
             _ => Err(Error::NotOneStatement.into()),
         }
     }
@@ -91,8 +118,16 @@ impl Language for InfluxQl {
     ) -> Result<Vec<Box<dyn Prepared>>, ServiceError> {
         let statements = self.parse(text, parameters)?.into_iter();
         Ok(statements
-            .map(|statement| self.take(statement, session))
+            .map(|statement| self.shared.take(statement, session))
             .collect())
+    }
+
+    fn due(&self, now_ns: i64) -> Vec<Box<dyn Due>> {
+        continuous::due(&self.shared, now_ns)
+    }
+
+    fn runs(&self) -> Runs {
+        self.shared.continuous.runs()
     }
 }
 
@@ -120,7 +155,7 @@ fn value_of(param: &Param) -> syntax::Value {
 /// A statement that was parsed. It is planned when it runs: names mean what they mean then.
 #[derive(Debug)]
 struct Taken {
-    shared: Arc<LanguageContext>,
+    shared: Arc<Shared>,
     session: Session,
     statement: Arc<Statement>,
 }
@@ -140,21 +175,27 @@ impl Prepared for Taken {
             running.begin().await?;
             let LanguageContext {
                 engine, options, ..
-            } = &*self.shared;
+            } = &**self.shared;
             match &*self.statement {
                 Statement::Select(select) => {
                     return reading::run(engine, options, session, select, running).await;
                 }
                 Statement::Explain {
-                    analyze: false,
-                    select,
-                    ..
-                } => return reading::explain(engine, options, session, select, running),
+                    analyze, select, ..
+                } => {
+                    let explain = if *analyze {
+                        reading::analyze
+                    } else {
+                        reading::explain
+                    };
+                    return explain(engine, options, session, select, running);
+                }
                 _ => {}
             }
             let engine = Arc::clone(&self.shared.engine);
             let statements = Arc::clone(statements);
-            let context = Context::new(engine, statements, session, running)?;
+            let counts = Arc::clone(&self.shared.continuous);
+            let context = Context::new(engine, (statements, counts), session, running)?;
             if !is_change {
                 return outcome(statements::run(context, &self.statement)?);
             }

@@ -7,6 +7,7 @@
 //! Start at [`InfluxQl`]. [`select::run`] answers a tree of `influxql-syntax` with a [`select::SelectContext`]: out come
 //! [`nilometer_service::Set`]s in the order of their names and tags, as they are asked for.
 
+mod continuous;
 mod into;
 mod language;
 mod privileges;

@@ -17,7 +17,12 @@ pub(crate) fn check(
     statement: &Statement,
 ) -> Result<(), ServiceError> {
     let principal = &session.principal;
-    if let Statement::Select(select) = statement
+    let writing = match statement {
+        Statement::Select(select) => Some(&**select),
+        Statement::CreateContinuousQuery(create) => Some(&create.select),
+        _ => None,
+    };
+    if let Some(select) = writing
         && let Some(target) = &select.target
         && [target.database.as_str(), session.database.as_str()]
             .into_iter()
@@ -46,7 +51,21 @@ pub(crate) fn check(
         }
         Statement::CreateContinuousQuery(create) => {
             asks.of(Privilege::Define, &create.database)?;
-            asks.select(&create.select)
+            // It runs for nobody in particular, with what its maker may do.
+            let own = match session.database.as_str() {
+                "" => Session {
+                    database: create.database.clone(),
+                    ..session.clone()
+                },
+                _ => session.clone(),
+            };
+            let asks = Asks {
+                session: &own,
+                snapshot,
+            };
+            asks.select(&create.select)?;
+            let target = create.select.target.as_ref();
+            target.map_or(Ok(()), |target| asks.of(Privilege::Write, &target.database))
         }
         Statement::DropContinuousQuery { database, .. } => asks.of(Privilege::Define, database),
         Statement::CreateSubscription(create) => asks.of(Privilege::Administer, &create.database),

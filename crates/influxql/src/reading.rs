@@ -5,10 +5,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
 use futures::stream;
 use nilometer_engine::Engine;
 use nilometer_influxql_syntax::ast::Select;
+use nilometer_influxql_syntax::format_clock;
 use nilometer_series::{
     Context, Error as SeriesError, Limits, MemoryAccount, MemoryFull, Threads, Unwatched,
 };
@@ -85,6 +87,58 @@ pub(crate) fn explain(
         }
         Err(error) => Err(said(error, &running)),
     }
+}
+
+/// Carries a SELECT out without its INTO and without its answer, and says how long that took.
+pub(crate) fn analyze(
+    engine: &Arc<Engine>,
+    options: &QueryOptions,
+    session: &Session,
+    select: &Select,
+    running: Running,
+) -> Result<Outcome, ServiceError> {
+    let snapshot = engine.snapshot();
+    let (context, _watch) = lent(options, &running);
+    let asked = SelectContext {
+        snapshot: &snapshot,
+        database: &session.database,
+        policy: session.schema.as_deref(),
+        now_ns: engine.wall_ns(),
+        context: &context,
+    };
+    let begun = Instant::now();
+    let plan = select::explain(select, &asked).map_err(|error| said(error, &running))?;
+    let planned = begun.elapsed();
+    let sets = select::run(select, &asked).map_err(|error| said(error, &running))?;
+    let (mut series, mut rows, mut last) = (0_u64, 0_usize, None);
+    for set in sets {
+        let set = set.map_err(|error| said(error, &running))?;
+        rows += set.rows.num_rows();
+        if last.as_ref() != Some(&set.head) {
+            series += 1;
+            last = Some(set.head);
+        }
+    }
+    let executed = begun.elapsed();
+    let shown = |time: Duration| format_clock(i64::try_from(time.as_nanos()).unwrap_or(i64::MAX));
+    let branch = "\u{251c}\u{2500}\u{2500} ";
+    let end = "\u{2514}\u{2500}\u{2500} ";
+    let mut lines = vec![
+        ".".to_owned(),
+        format!("{end}select"),
+        format!(
+            "    {branch}execution_time: {}",
+            shown(executed.saturating_sub(planned))
+        ),
+        format!("    {branch}planning_time: {}", shown(planned)),
+        format!("    {branch}total_time: {}", shown(executed)),
+        format!("    {branch}series: {series}"),
+        format!("    {branch}rows: {rows}"),
+        format!("    {end}plan"),
+    ];
+    lines.extend(plan.into_iter().map(|line| format!("        {line}")));
+    let answer = one_column("EXPLAIN ANALYZE", lines);
+    Ok(Outcome::Sets(SetStream::of(running, vec![answer])?))
 }
 
 /// What a series query is given, and what ends it.

@@ -2,17 +2,19 @@
 //!
 //! Does: choose what carries a statement out, say which change something. Does not: parse.
 //!
-//! Next: `show.rs` for lists, `define.rs` for databases and retention policies, `delete.rs` for rows, `users.rs` for users and what a statement needs; `names.rs` and
+//! Next: `show.rs` for lists, `define.rs` for databases and retention policies, `continuous.rs` for continuous queries, `delete.rs` for rows, `users.rs` for users and what a statement needs; `names.rs` and
 //! `selection.rs` for what names and conditions mean.
 
 mod condition;
 mod context;
+mod continuous;
 mod define;
 mod delete;
 mod error;
 mod names;
 mod selection;
 mod sets;
+mod shards;
 mod show;
 mod users;
 

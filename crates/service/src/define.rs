@@ -22,7 +22,7 @@ pub use lookup::{
     find_table, is_reserved, relations, unknown_column, unknown_database, unknown_table,
 };
 pub use policies::{
-    DEFAULT_POLICY, PolicySettings, policy_of_schema, policy_settings, schema_of_policy,
+    DEFAULT_POLICY, PolicySettings, policy_of_schema, policy_settings, schema_of_policy, shard_ns,
 };
 pub use run::{run, table_to_alter};
 pub use views::{view, views};

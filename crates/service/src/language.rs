@@ -121,6 +121,21 @@ pub enum SessionChange {
     Zone(Option<String>),
 }
 
+/// A statement that is due by the clock.
+pub trait Due: fmt::Debug + Send {
+    /// Runs it, and keeps that it ran; what goes wrong is counted and logged, as nobody waits for an answer.
+    fn run(self: Box<Self>, cancelled: CancellationToken) -> BoxFuture<'static, ()>;
+}
+
+/// Statements that the clock has run since the start.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Runs {
+    /// Those that ended well.
+    pub ok: u64,
+    /// Those that failed.
+    pub failed: u64,
+}
+
 /// A language that statements are written in.
 pub trait Language: fmt::Debug + Send + Sync {
     /// What it is called.
@@ -142,6 +157,14 @@ pub trait Language: fmt::Debug + Send + Sync {
         session: &Session,
     ) -> Result<Vec<Box<dyn Prepared>>, Error> {
         Ok(vec![self.prepare(text, session)?])
+    }
+    /// Statements of this language that are due at this time, in nanoseconds since 1970.
+    fn due(&self, _now_ns: i64) -> Vec<Box<dyn Due>> {
+        Vec::new()
+    }
+    /// What became of those that were due.
+    fn runs(&self) -> Runs {
+        Runs::default()
     }
 }
 

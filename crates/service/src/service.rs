@@ -37,6 +37,8 @@ pub struct Service {
     sessions: Sessions,
     body_memory: BodyMemory,
     counters: Counters,
+    /// Held by whoever runs what is due.
+    scheduler: tokio::sync::Mutex<()>,
     options: ServiceOptions,
     /// Taken when it is stopped.
     maintenance: Mutex<Option<Maintenance>>,
@@ -59,7 +61,11 @@ impl Service {
         let bodies_bytes_max = options.bodies_bytes_max.min(budget / 2);
         let writes_max = options.writes_max.clamp(1, Semaphore::MAX_PERMITS);
         Ok(Arc::new(Self {
-            access: Access::new(&context, options.token.clone(), options.auth),
+            access: Access::new(
+                &context,
+                (options.token.clone(), options.jwt.clone()),
+                options.auth,
+            ),
             statements: context.statements,
             executor,
             languages,
@@ -68,6 +74,7 @@ impl Service {
             sessions: Sessions::new(Arc::clone(&engine)),
             body_memory: BodyMemory::new(bodies_bytes_max),
             counters: Counters::default(),
+            scheduler: tokio::sync::Mutex::default(),
             maintenance: Mutex::default(),
             engine,
             options,
@@ -183,6 +190,16 @@ impl Service {
     #[doc(hidden)]
     pub fn has(&self, bug: Sabotage) -> bool {
         self.options.sabotage == Some(bug)
+    }
+
+    /// All languages.
+    pub(crate) fn languages(&self) -> &[Arc<dyn Language>] {
+        &self.languages
+    }
+
+    /// Held by whoever runs what is due.
+    pub(crate) fn scheduler(&self) -> &tokio::sync::Mutex<()> {
+        &self.scheduler
     }
 
     /// The turns of writes.

@@ -32,6 +32,7 @@ impl Service {
         self.maintain()?;
         self.warn_of_quarantined();
         let stopping = CancellationToken::new();
+        let scheduler = self.schedule(stopping.clone());
         let mut running = JoinSet::new();
         for surface in surfaces {
             running.spawn(surface.serve(Arc::clone(&self), stopping.clone()));
@@ -53,6 +54,9 @@ impl Service {
                 outcome = outcome.and(ended);
             }
         }
+        stopping.cancel();
+        // A panic of it was logged.
+        let _ = scheduler.await;
         let executor = Arc::clone(self.executor());
         let closed = executor.block(move || self.close()).await;
         outcome.and(closed.unwrap_or(Err(Error::Panicked {
@@ -106,6 +110,7 @@ mod tests {
                     creates: true,
                     precision: Precision::Second,
                     key: None,
+                    keeps_policy: false,
                 };
                 service
                     .write_lines(target, || Ok::<_, Error>(b"m v=1 1"))

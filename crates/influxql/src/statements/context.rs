@@ -9,6 +9,8 @@ use nilometer_service::{
     Error as ServiceError, MemoryTaken, Principal, Running, Session, Set, Statements,
 };
 
+use crate::continuous::Counts;
+
 /// What a statement is given.
 #[derive(Debug)]
 pub(crate) struct Context {
@@ -16,6 +18,8 @@ pub(crate) struct Context {
     pub(crate) statements: Arc<Statements>,
     /// Who asks.
     pub(crate) principal: Principal,
+    /// How continuous queries have ended.
+    pub(crate) continuous: Arc<Counts>,
     /// Where names without a database are; may be empty.
     pub(crate) database: String,
     pub(crate) running: Running,
@@ -26,13 +30,14 @@ pub(crate) struct Context {
 impl Context {
     pub(crate) fn new(
         engine: Arc<Engine>,
-        statements: Arc<Statements>,
+        (statements, continuous): (Arc<Statements>, Arc<Counts>),
         session: &Session,
         running: Running,
     ) -> Result<Self, ServiceError> {
         Ok(Self {
             engine,
             statements,
+            continuous,
             principal: session.principal.clone(),
             database: session.database.clone(),
             gathered: Mutex::new(running.memory().take(0)?),

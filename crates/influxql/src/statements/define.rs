@@ -1,22 +1,23 @@
 //! Definitions: databases, retention policies; and the refusal of what there is not yet.
 //!
 //! Does: turn statements into changes of the service, a policy into a schema with retention. Does not: keep
-//! subscriptions or continuous queries: they are refused, never accepted in silence.
+//! subscriptions: they are refused, never accepted in silence.
 
 use nilometer_engine::Snapshot;
 use nilometer_influxql_syntax::ast::{
     AlterRetentionPolicy, CreateDatabase, CreateRetentionPolicy, Statement,
 };
 use nilometer_service::define::{
-    self, Change, Path, PolicySettings, policy_settings, schema_of_policy,
+    self, Change, Path, PolicySettings, policy_settings, schema_of_policy, shard_ns,
 };
 use nilometer_service::{Error as ServiceError, Scope};
 
 use super::context::Context;
+use super::continuous;
 use super::error::Error;
+use super::shards;
 
 const HOUR_NS: i64 = 3_600_000_000_000;
-const DAY_NS: i64 = 24 * HOUR_NS;
 
 /// Carries a definition out.
 pub(super) fn run(context: &Context, statement: &Statement) -> Result<(), ServiceError> {
@@ -33,20 +34,15 @@ pub(super) fn run(context: &Context, statement: &Statement) -> Result<(), Servic
         Statement::CreateRetentionPolicy(create) => create_policy(context, create),
         Statement::AlterRetentionPolicy(alter) => alter_policy(context, alter),
         Statement::DropRetentionPolicy { name, database } => drop_policy(context, name, database),
-        Statement::CreateContinuousQuery(create) => {
-            known(&context.engine.snapshot(), &create.database)?;
-            Err(Error::Unsupported("continuous queries").into())
+        Statement::CreateContinuousQuery(create) => continuous::create(context, create),
+        Statement::DropContinuousQuery { name, database } => {
+            continuous::drop(context, database, name)
         }
-        // There is none of any name, so it is gone already.
-        Statement::DropContinuousQuery { .. } => Ok(()),
         Statement::CreateSubscription(_) => Err(Error::Unsupported("subscriptions").into()),
         Statement::DropSubscription(_) => Err(Error::UnknownSubscription.into()),
-        Statement::DropShard(_) => Err(Error::Unsupported(
-            "DROP SHARD; DELETE with a range of time removes the same rows",
-        )
-        .into()),
-        Statement::Explain { .. } => Err(Error::Unsupported("EXPLAIN ANALYZE").into()),
-        Statement::Select(_)
+        Statement::DropShard(id) => shards::drop(context, *id),
+        Statement::Explain { .. }
+        | Statement::Select(_)
         | Statement::Show(_)
         | Statement::Delete(_)
         | Statement::DropSeries(_)
@@ -230,17 +226,6 @@ impl Wanted {
     }
 }
 
-/// Width of a shard group: what was asked for, no less than an hour, or by how long rows stay.
-pub(super) fn shard_ns(retention_ns: i64, asked_ns: i64) -> i64 {
-    match (asked_ns, retention_ns) {
-        (asked, _) if asked > 0 => asked.max(HOUR_NS),
-        (_, 0) => 7 * DAY_NS,
-        (_, kept) if kept >= 180 * DAY_NS => 7 * DAY_NS,
-        (_, kept) if kept >= 2 * DAY_NS => DAY_NS,
-        _ => HOUR_NS,
-    }
-}
-
 fn create_policy(context: &Context, create: &CreateRetentionPolicy) -> Result<(), ServiceError> {
     let snapshot = context.engine.snapshot();
     let database = &create.database;
@@ -310,26 +295,4 @@ fn drop_policy(context: &Context, name: &str, database: &str) -> Result<(), Serv
             cascade: true,
         },
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// The table of `InfluxDB`'s documentation of shard group durations.
-    #[test]
-    fn a_shard_group_is_as_wide_as_influxdb_makes_it() {
-        for (kept, asked, width) in [
-            (0, 0, 7 * DAY_NS),
-            (HOUR_NS, 0, HOUR_NS),
-            (2 * DAY_NS - 1, 0, HOUR_NS),
-            (2 * DAY_NS, 0, DAY_NS),
-            (180 * DAY_NS - 1, 0, DAY_NS),
-            (180 * DAY_NS, 0, 7 * DAY_NS),
-            (3 * DAY_NS, 2 * HOUR_NS, 2 * HOUR_NS),
-            (3 * DAY_NS, 60_000_000_000, HOUR_NS),
-        ] {
-            assert_eq!(shard_ns(kept, asked), width, "{kept} {asked}");
-        }
-    }
 }

@@ -19,6 +19,8 @@ pub(crate) enum Error {
     PolicyTooShort,
     #[error("retention policy duration must be greater than the shard duration")]
     ShardTooLong,
+    #[error("continuous query already exists")]
+    QueryExists,
     #[error("user not found")]
     UnknownUser,
     #[error("subscription not found")]
@@ -57,7 +59,7 @@ impl Error {
             | Self::UnknownUser
             | Self::UnknownSubscription
             | Self::UnknownQuery { .. } => Class::NotFound,
-            Self::PolicyExists | Self::PolicyConflict => Class::Conflict,
+            Self::PolicyExists | Self::PolicyConflict | Self::QueryExists => Class::Conflict,
             Self::Unsupported(_) => Class::Unsupported,
             Self::ReadOnly => Class::Forbidden,
             Self::TooLong { .. } => Class::TooLarge,

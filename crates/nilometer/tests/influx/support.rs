@@ -2,13 +2,14 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 
 use axum::Router;
 use axum::body::Body;
 use axum::http::{HeaderMap, Request};
 use http_body_util::BodyExt;
 use nilometer_engine::disk::MemoryDisk;
-use nilometer_engine::{Engine, Options, SystemClock};
+use nilometer_engine::{Clock, Engine, Options, SystemClock};
 use nilometer_http::{Http, HttpConfig, Routes, router};
 use nilometer_influx::Influx;
 use nilometer_service::{Service, ServiceOptions, Threads};
@@ -38,6 +39,26 @@ impl Answer {
     }
 }
 
+/// A clock that stands until it is set.
+#[derive(Debug, Default)]
+pub(crate) struct HandClock(AtomicI64);
+
+impl HandClock {
+    pub(crate) fn set(&self, seconds: i64) {
+        self.0.store(seconds * 1_000_000_000, Ordering::Relaxed);
+    }
+}
+
+impl Clock for HandClock {
+    fn now_ns(&self) -> i64 {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn monotonic_ms(&self) -> u64 {
+        u64::try_from(self.now_ns() / 1_000_000).unwrap()
+    }
+}
+
 /// A text as a part of an address.
 pub(crate) fn encoded(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
@@ -49,7 +70,12 @@ impl Server {
     }
 
     pub(crate) fn with(options: ServiceOptions) -> Self {
-        let (disk, clock) = (Arc::new(MemoryDisk::default()), Arc::new(SystemClock));
+        Self::at(MemoryDisk::default(), Arc::new(SystemClock), options)
+    }
+
+    /// Over what is on a disk, at the time that a clock says.
+    pub(crate) fn at(disk: MemoryDisk, clock: Arc<dyn Clock>, options: ServiceOptions) -> Self {
+        let disk = Arc::new(disk);
         let engine = Engine::open(disk, clock, Path::new("/data"), Options::default()).unwrap();
         let engine = Arc::new(engine);
         let executor = Threads::start(options.query.threads).unwrap();

@@ -9,6 +9,7 @@ use super::change::TableName;
 use super::error::{DefineError, Object};
 use super::{policies, views};
 use crate::access::keeps_users;
+use crate::jobs::schedule::keeps_schedule;
 
 /// The schema of what the store says of itself.
 pub const SYSTEM_SCHEMA: &str = "system";
@@ -101,7 +102,10 @@ pub fn find_relation(
 
 /// Whether a relation is the store's own, and nobody else's.
 pub(super) fn is_hidden(name: &str) -> bool {
-    views::keeps_views(name) || policies::keeps_settings(name) || keeps_users(name)
+    views::keeps_views(name)
+        || policies::keeps_settings(name)
+        || keeps_users(name)
+        || keeps_schedule(name)
 }
 
 /// Names of the relations of a schema, sorted.

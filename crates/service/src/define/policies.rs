@@ -16,6 +16,9 @@ use super::views;
 /// What clients of `InfluxDB` call the schema that every database has from the start.
 pub const DEFAULT_POLICY: &str = "autogen";
 
+const HOUR_NS: i64 = 3_600_000_000_000;
+const DAY_NS: i64 = 24 * HOUR_NS;
+
 /// The relation of a schema that holds the settings. No statement can name it by accident.
 const RELATION: &str = "system policy";
 
@@ -101,6 +104,18 @@ pub fn policy_settings(snapshot: &Snapshot, database: &str, schema: &str) -> Pol
     settings
 }
 
+/// Width of a shard group of a policy that keeps rows for so long (0 = for ever): what was asked for (0 = nothing), no less
+/// than an hour, or by how long rows stay.
+pub fn shard_ns(retention_ns: i64, asked_ns: i64) -> i64 {
+    match (asked_ns, retention_ns) {
+        (asked, _) if asked > 0 => asked.max(HOUR_NS),
+        (_, 0) => 7 * DAY_NS,
+        (_, kept) if kept >= 180 * DAY_NS => 7 * DAY_NS,
+        (_, kept) if kept >= 2 * DAY_NS => DAY_NS,
+        _ => HOUR_NS,
+    }
+}
+
 /// Whether a relation is only here to keep settings.
 pub(super) fn keeps_settings(name: &str) -> bool {
     name == RELATION
@@ -132,4 +147,26 @@ pub(super) fn store(
         .iter()
         .map(|(name, value)| vec![Value::from(*name), Value::I64(*value)]);
     views::replace(engine, (database, schema), RELATION, rows.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The table of `InfluxDB`'s documentation of shard group durations.
+    #[test]
+    fn a_shard_group_is_as_wide_as_influxdb_makes_it() {
+        for (kept, asked, width) in [
+            (0, 0, 7 * DAY_NS),
+            (HOUR_NS, 0, HOUR_NS),
+            (2 * DAY_NS - 1, 0, HOUR_NS),
+            (2 * DAY_NS, 0, DAY_NS),
+            (180 * DAY_NS - 1, 0, DAY_NS),
+            (180 * DAY_NS, 0, 7 * DAY_NS),
+            (3 * DAY_NS, 2 * HOUR_NS, 2 * HOUR_NS),
+            (3 * DAY_NS, 60_000_000_000, HOUR_NS),
+        ] {
+            assert_eq!(shard_ns(kept, asked), width, "{kept} {asked}");
+        }
+    }
 }

@@ -16,6 +16,7 @@ use super::lookup;
 use super::{policies, views};
 use crate::access::{self, INTERNAL_DATABASE, Principal, Privilege};
 use crate::error::Error;
+use crate::jobs::schedule;
 use crate::write::sessions::Scope;
 
 /// Where names without database or schema are.
@@ -77,6 +78,7 @@ pub fn run(
             match lookup::find_database(&engine.snapshot(), &name) {
                 Ok(()) => {
                     engine.drop_database(&name)?;
+                    schedule::move_database(engine, &name, None)?;
                     Ok(access::move_database(engine, &name, None)?)
                 }
                 Err(_) if if_exists => Ok(()),
@@ -87,6 +89,7 @@ pub fn run(
             let found = lookup::find_database(&engine.snapshot(), &name);
             found.map_err(|missing| missing.about(Part::Name))?;
             engine.rename_database(&name, &to)?;
+            schedule::move_database(engine, &name, Some(&to))?;
             Ok(access::move_database(engine, &name, Some(&to))?)
         }
         Change::SetDefaultSchema { database, schema } => {

@@ -15,13 +15,13 @@ use regex::Regex;
 
 use crate::statements::condition::{Rest, Split, split};
 use crate::statements::context::Context;
-use crate::statements::define::shard_ns;
 use crate::statements::error::Error;
 use crate::statements::names::{
     Chosen, Measurements, database_of, known_database, live, live_ever, regex, tables_of,
 };
 use crate::statements::selection::{Leaf, read, select};
 use crate::statements::sets::{Table, window};
+use nilometer_service::define::shard_ns;
 
 /// A database at one moment, for a list.
 pub(super) struct View {

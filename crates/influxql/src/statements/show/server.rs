@@ -47,6 +47,11 @@ pub(super) fn stats(context: &Context, module: Option<&str>) -> Result<Vec<Set>,
                 .set(),
         );
     }
+    if is_wanted("cq") {
+        let runs = context.continuous.runs();
+        let table = Table::named("cq").ints("queryFail", vec![int(runs.failed)]);
+        sets.push(table.ints("queryOk", vec![int(runs.ok)]).set());
+    }
     if is_wanted("database") {
         let (mut measurements, mut series, mut names) = (Vec::new(), Vec::new(), Vec::new());
         for database in snapshot.databases() {

@@ -1,0 +1,90 @@
+//! `CREATE`, `DROP` and `SHOW CONTINUOUS QUERIES`.
+//!
+//! Does: name databases and retention policies in the query, so that it means the same whoever's defaults change, and hand
+//! it to the schedule. Does not: run it (`crate::continuous` does).
+
+use nilometer_engine::Snapshot;
+use nilometer_influxql_syntax::ast::{CreateContinuousQuery, Measurement, Select, Source};
+use nilometer_service::define::{policy_of_schema, schema_of_policy};
+use nilometer_service::{Error as ServiceError, Set, forget_scheduled, keep_scheduled, scheduled};
+
+use super::context::Context;
+use super::error::Error;
+use super::sets::Table;
+
+/// Makes one; the same again is no error.
+pub(super) fn create(
+    context: &Context,
+    create: &CreateContinuousQuery,
+) -> Result<(), ServiceError> {
+    let snapshot = context.engine.snapshot();
+    let (database, name) = (create.database.as_str(), create.name.as_str());
+    if snapshot.default_schema(database).is_none() {
+        return Err(Error::UnknownDatabase(database.to_owned()).into());
+    }
+    let mut named = create.clone();
+    let own = match context.database.as_str() {
+        "" => database,
+        own => own,
+    };
+    name_select(&snapshot, own, &mut named.select)?;
+    let text = named.to_string();
+    let all = scheduled(&snapshot);
+    let known = all
+        .iter()
+        .find(|known| known.database == database && known.name == name);
+    match known {
+        Some(known) if known.text.eq_ignore_ascii_case(&text) => Ok(()),
+        Some(_) => Err(Error::QueryExists.into()),
+        None => keep_scheduled(&context.engine, (database, name), &text),
+    }
+}
+
+/// Drops one; one that is not there is no error.
+pub(super) fn drop(context: &Context, database: &str, name: &str) -> Result<(), ServiceError> {
+    forget_scheduled(&context.engine, database, name)
+}
+
+/// A table of each database.
+pub(super) fn show(context: &Context, databases: &[String]) -> Vec<Set> {
+    let all = scheduled(&context.engine.snapshot());
+    let sets = databases.iter().map(|database| {
+        let own = all.iter().filter(|known| known.database == *database);
+        let table = Table::named(database).texts("name", own.clone().map(|known| &known.name));
+        table.texts("query", own.map(|known| &known.text)).set()
+    });
+    sets.collect()
+}
+
+fn name_select(snapshot: &Snapshot, own: &str, select: &mut Select) -> Result<(), Error> {
+    if let Some(target) = &mut select.target {
+        name_measurement(snapshot, own, target)?;
+    }
+    for source in &mut select.sources {
+        match source {
+            Source::Measurement(measurement) => name_measurement(snapshot, own, measurement)?,
+            Source::Subquery(inner) => name_select(snapshot, own, inner)?,
+        }
+    }
+    Ok(())
+}
+
+fn name_measurement(
+    snapshot: &Snapshot,
+    own: &str,
+    measurement: &mut Measurement,
+) -> Result<(), Error> {
+    if measurement.database.is_empty() {
+        own.clone_into(&mut measurement.database);
+    }
+    let database = &measurement.database;
+    let default = snapshot.default_schema(database);
+    let default = default.ok_or_else(|| Error::UnknownDatabase(database.clone()))?;
+    if measurement.policy.is_empty() {
+        measurement.policy = policy_of_schema(snapshot, database, &default);
+    } else if schema_of_policy(snapshot, database, &measurement.policy).is_none() {
+        let name = format!("{database}.{}", measurement.policy);
+        return Err(Error::UnknownPolicy(name));
+    }
+    Ok(())
+}

@@ -1,0 +1,250 @@
+//! The schedule: statements that run again and again by the clock, and up to when each has run.
+//!
+//! Does: keep both as rows of relations of the store's own, in the log and the backups, and let them go with their database.
+//! Does not: understand a statement, or say when it is due; its language does ([`Language::due`](crate::Language::due)).
+
+use std::sync::Arc;
+
+use nilometer_engine::{
+    Engine, Error as EngineError, NewRelation, PhysicalType, RelationChange, RelationColumn,
+    RelationSchema, Snapshot, Value,
+};
+
+use crate::access::{internal_relation, internal_rows};
+use crate::error::Error;
+
+/// No statement can name them by accident. Two of them, so that the end of a run never brings a statement back that was
+/// dropped meanwhile.
+const STATEMENTS: &str = "system scheduled";
+const RUNS: &str = "system scheduled runs";
+
+/// A statement of the schedule.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Scheduled {
+    /// The database that it belongs to.
+    pub database: String,
+    /// Its name there.
+    pub name: String,
+    /// The statement, in the words of its language.
+    pub text: String,
+    /// Up to when it has run, in nanoseconds since 1970; `None` = never.
+    pub ran_to_ns: Option<i64>,
+}
+
+/// Whether a relation is only here to keep the schedule.
+pub(crate) fn keeps_schedule(name: &str) -> bool {
+    name == STATEMENTS || name == RUNS
+}
+
+/// All statements, those of one database in the order in which they were made.
+pub fn scheduled(snapshot: &Snapshot) -> Vec<Scheduled> {
+    let runs = internal_rows(snapshot, RUNS);
+    let ran_to = |database: &str, name: &str| {
+        let own = runs
+            .iter()
+            .find(|row| text(row, 0) == database && text(row, 1) == name);
+        own.and_then(|row| integer(row, 2))
+    };
+    let mut all: Vec<(i64, Scheduled)> = internal_rows(snapshot, STATEMENTS)
+        .iter()
+        .map(|row| {
+            let (database, name) = (text(row, 0), text(row, 1));
+            let statement = Scheduled {
+                ran_to_ns: ran_to(&database, &name),
+                database,
+                name,
+                text: text(row, 3),
+            };
+            (integer(row, 2).unwrap_or_default(), statement)
+        })
+        // One whose database went at the same time.
+        .filter(|(_, statement)| snapshot.default_schema(&statement.database).is_some())
+        .collect();
+    all.sort_by(|(one_made, one), (made, other)| {
+        (&one.database, one_made, &one.name).cmp(&(&other.database, made, &other.name))
+    });
+    all.into_iter().map(|(_, statement)| statement).collect()
+}
+
+/// Keeps a statement that has not run yet; durable when this returns. One of the name in the database is replaced.
+pub fn keep_scheduled(
+    engine: &Arc<Engine>,
+    (database, name): (&str, &str),
+    text: &str,
+) -> Result<(), Error> {
+    let row = vec![
+        Value::from(database),
+        Value::from(name),
+        Value::I64(engine.wall_ns()),
+        Value::from(text),
+    ];
+    let (statements, runs) = (relation(engine, STATEMENTS)?, relation(engine, RUNS)?);
+    engine.write_relations(&[
+        RelationChange::Replace(statements, vec![row]),
+        RelationChange::Delete(runs, vec![key(database, name)]),
+    ])?;
+    Ok(())
+}
+
+/// Forgets a statement; one that is not there is no error.
+pub fn forget_scheduled(engine: &Arc<Engine>, database: &str, name: &str) -> Result<(), Error> {
+    let all = scheduled(&engine.snapshot());
+    if !all
+        .iter()
+        .any(|known| known.database == database && known.name == name)
+    {
+        return Ok(());
+    }
+    let (statements, runs) = (relation(engine, STATEMENTS)?, relation(engine, RUNS)?);
+    engine.write_relations(&[
+        RelationChange::Delete(statements, vec![key(database, name)]),
+        RelationChange::Delete(runs, vec![key(database, name)]),
+    ])?;
+    Ok(())
+}
+
+/// Keeps up to when a statement has run.
+pub fn note_run(
+    engine: &Arc<Engine>,
+    (database, name): (&str, &str),
+    ran_to_ns: i64,
+) -> Result<(), Error> {
+    let row = vec![
+        Value::from(database),
+        Value::from(name),
+        Value::I64(ran_to_ns),
+    ];
+    let runs = relation(engine, RUNS)?;
+    engine.write_relations(&[RelationChange::Replace(runs, vec![row])])?;
+    Ok(())
+}
+
+/// Takes the statements of a database along to its new name, or forgets them.
+pub(crate) fn move_database(
+    engine: &Arc<Engine>,
+    database: &str,
+    to: Option<&str>,
+) -> Result<(), EngineError> {
+    let snapshot = engine.snapshot();
+    let mut changes = Vec::new();
+    for name in [STATEMENTS, RUNS] {
+        let all = internal_rows(&snapshot, name);
+        let own = all.iter().filter(|row| text(row, 0) == database);
+        let keys: Vec<Vec<Value>> = own
+            .clone()
+            .map(|row| key(database, &text(row, 1)))
+            .collect();
+        if keys.is_empty() {
+            continue;
+        }
+        let relation = relation(engine, name)?;
+        changes.push(RelationChange::Delete(Arc::clone(&relation), keys));
+        if let Some(to) = to {
+            let moved = own.map(|row| {
+                let mut row = row.to_vec();
+                if let Some(database) = row.first_mut() {
+                    *database = Value::from(to);
+                }
+                row
+            });
+            changes.push(RelationChange::Replace(relation, moved.collect()));
+        }
+    }
+    if !changes.is_empty() {
+        engine.write_relations(&changes)?;
+    }
+    Ok(())
+}
+
+fn key(database: &str, name: &str) -> Vec<Value> {
+    vec![Value::from(database), Value::from(name)]
+}
+
+fn text(row: &[Value], column: usize) -> String {
+    match row.get(column) {
+        Some(Value::Text(text)) => text.to_string(),
+        _ => String::new(),
+    }
+}
+
+fn integer(row: &[Value], column: usize) -> Option<i64> {
+    match row.get(column) {
+        Some(Value::I64(value)) => Some(*value),
+        _ => None,
+    }
+}
+
+fn relation(engine: &Arc<Engine>, name: &str) -> Result<Arc<RelationSchema>, EngineError> {
+    let column = |name: &str, kind| RelationColumn {
+        name: name.to_owned(),
+        kind,
+        nullable: false,
+    };
+    let mut columns = vec![
+        column("database", PhysicalType::Text),
+        column("name", PhysicalType::Text),
+    ];
+    if name == STATEMENTS {
+        columns.push(column("made_ns", PhysicalType::I64));
+        columns.push(column("text", PhysicalType::Text));
+    } else {
+        columns.push(column("ran_to_ns", PhysicalType::I64));
+    }
+    let new = NewRelation {
+        columns,
+        primary_key: vec!["database".to_owned(), "name".to_owned()],
+        unique: Vec::new(),
+    };
+    internal_relation(engine, name, &new)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use nilometer_engine::disk::MemoryDisk;
+    use nilometer_engine::{Options, SystemClock};
+
+    use super::*;
+
+    fn names(engine: &Engine) -> Vec<String> {
+        let all = scheduled(&engine.snapshot()).into_iter();
+        all.map(|it| format!("{}.{} {:?}", it.database, it.name, it.ran_to_ns))
+            .collect()
+    }
+
+    #[test]
+    fn the_schedule_outlives_the_process_and_goes_with_its_database() {
+        let disk = Arc::new(MemoryDisk::default());
+        let open = || {
+            let clock = Arc::new(SystemClock);
+            let dir = Path::new("/data");
+            Arc::new(Engine::open(Arc::clone(&disk) as _, clock, dir, Options::default()).unwrap())
+        };
+        let engine = open();
+        engine.create_database("a").unwrap();
+        engine.create_database("b").unwrap();
+        for (database, name) in [("b", "one"), ("a", "two"), ("a", "one")] {
+            keep_scheduled(&engine, (database, name), "text").unwrap();
+        }
+        note_run(&engine, ("a", "two"), 7).unwrap();
+        engine.close().unwrap();
+        drop(engine);
+        let engine = open();
+        assert_eq!(
+            names(&engine),
+            ["a.two Some(7)", "a.one None", "b.one None"]
+        );
+        // Made anew, it has not run.
+        keep_scheduled(&engine, ("a", "two"), "text").unwrap();
+        forget_scheduled(&engine, "a", "one").unwrap();
+        forget_scheduled(&engine, "nowhere", "one").unwrap();
+        // The end of a run that was on its way brings nothing back.
+        note_run(&engine, ("a", "one"), 8).unwrap();
+        assert_eq!(names(&engine), ["a.two None", "b.one None"]);
+        engine.rename_database("b", "c").unwrap();
+        move_database(&engine, "b", Some("c")).unwrap();
+        move_database(&engine, "a", None).unwrap();
+        assert_eq!(names(&engine), ["c.one None"]);
+    }
+}
