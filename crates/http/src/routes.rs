@@ -60,6 +60,20 @@ impl<S: Clone + Send + Sync + 'static> Route<S> {
         self
     }
 
+    /// Takes PATCH.
+    pub fn patch<T: 'static>(mut self, handler: impl Handler<T, S>) -> Self {
+        self.methods.push("PATCH");
+        self.handlers = self.handlers.patch(handler);
+        self
+    }
+
+    /// Takes DELETE.
+    pub fn delete<T: 'static>(mut self, handler: impl Handler<T, S>) -> Self {
+        self.methods.push("DELETE");
+        self.handlers = self.handlers.delete(handler);
+        self
+    }
+
     /// Nobody is asked for the token.
     pub fn open(mut self) -> Self {
         self.is_open = true;

@@ -1,4 +1,4 @@
-//! Addresses of version 2 that version 1 has too: `/api/v2/query`, `/api/v2/delete`.
+//! Addresses of version 2 that version 1 has too: `/api/v2/query`, `/api/v2/delete`; `buckets.rs` has `/api/v2/buckets`.
 //!
 //! Does: refuse Flux in the words of a server that has it switched off, delete by a predicate. Does not: write
 //! (`write.rs` does), or know organizations: there are none.
