@@ -8,6 +8,7 @@
 //! Next: `store.rs` for the rows, `password.rs` for verifiers, `privilege.rs` for privileges.
 
 mod change;
+mod jwt;
 mod password;
 mod principal;
 mod privilege;
@@ -26,11 +27,13 @@ use crate::language::LanguageContext;
 use crate::token::Token;
 
 pub use change::UserChange;
+pub use jwt::JwtSecret;
 pub use principal::Principal;
 pub use privilege::{Place, Privilege, Privileges};
 pub use store::{Grant, INTERNAL_DATABASE, User};
-pub(crate) use store::{keeps_users, move_database};
+pub(crate) use store::{internal_relation, keeps_users, move_database, rows as internal_rows};
 
+use jwt::is_like_jwt;
 use password::Verifiers;
 use verified::Verified;
 
@@ -47,7 +50,7 @@ pub enum Credentials {
         /// The password.
         password: String,
     },
-    /// The access token.
+    /// The access token, or a signed one that names a user.
     Token(Vec<u8>),
 }
 
@@ -65,6 +68,7 @@ impl std::fmt::Debug for Credentials {
 pub struct Access {
     engine: Arc<Engine>,
     token: Option<Token>,
+    jwt: Option<JwtSecret>,
     asks: bool,
     verified: Verified,
     checks: tokio::sync::Semaphore,
@@ -73,12 +77,17 @@ pub struct Access {
 
 impl Access {
     /// `asks` = everybody has to say who they are; with a token they have to anyway.
-    pub(crate) fn new(context: &LanguageContext, token: Option<Token>, asks: bool) -> Arc<Self> {
+    pub(crate) fn new(
+        context: &LanguageContext,
+        (token, jwt): (Option<Token>, Option<JwtSecret>),
+        asks: bool,
+    ) -> Arc<Self> {
         Arc::new(Self {
             engine: Arc::clone(&context.engine),
             executor: Arc::clone(&context.executor),
             asks: asks || token.is_some(),
             token,
+            jwt,
             verified: Verified::default(),
             checks: tokio::sync::Semaphore::new(CHECKS_MAX),
         })
@@ -115,6 +124,10 @@ impl Access {
                 return Ok(Principal::of_user(&self.engine, user));
             }
         }
+        let signed = self.signed(shown);
+        if let Some(Ok(user)) = signed {
+            return Ok(Principal::of_user(&self.engine, &user));
+        }
         if shown.is_empty() && self.token.is_none() && !self.has_admin() {
             return Ok(Principal::founder());
         }
@@ -123,11 +136,33 @@ impl Access {
                 tracing::warn!(user, "a login failed: no such user, or another password");
             }
         }
+        if let Some(Err(error)) = signed {
+            tracing::warn!(%error, "a login by a signed token failed");
+            return Err(error);
+        }
         Err(match (shown.is_empty(), &self.token) {
             (true, _) => Error::NoCredentials,
             (false, Some(_)) if users_of(&self.engine.snapshot()).is_empty() => Error::WrongToken,
             (false, _) => Error::WrongPassword,
         })
+    }
+
+    /// The user of the first signed token among these, who must be there; `None` = nobody shows one.
+    fn signed(&self, shown: &[Credentials]) -> Option<Result<String, Error>> {
+        let secret = self.jwt.as_ref()?;
+        let token = shown.iter().find_map(|credentials| match credentials {
+            Credentials::Token(token) if is_like_jwt(token) => Some(token),
+            _ => None,
+        })?;
+        let user = secret.user(token, self.engine.wall_ns());
+        Some(
+            user.and_then(|user| match store::user(&self.engine.snapshot(), &user) {
+                Some(_) => Ok(user),
+                None => Err(Error::BearerToken {
+                    reason: "user not found",
+                }),
+            }),
+        )
     }
 
     /// Whether a password is that of a user. The first right one costs some ten milliseconds, as every wrong one does,

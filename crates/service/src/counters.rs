@@ -54,6 +54,10 @@ pub struct Counters {
     pub body_bytes: Counter,
     /// Lines refused in writes.
     pub lines_rejected: Counter,
+    /// Datagrams of line protocol that came.
+    pub datagrams: Counter,
+    /// Lines of datagrams that were lost: no room in the queue, or the write failed.
+    pub datagram_lines_lost: Counter,
     /// Rows answered to queries.
     pub rows_answered: Counter,
     /// Queries whose client went before its answer was whole.

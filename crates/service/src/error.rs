@@ -43,6 +43,22 @@ pub enum Error {
         /// What is wrong with it.
         reason: &'static str,
     },
+    /// A secret of signed tokens is unfit. Its text is never said.
+    #[error(
+        "the secret of signed tokens of {origin} {reason}; make one with `openssl rand -hex 32`"
+    )]
+    JwtSecret {
+        /// Where it came from.
+        origin: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A signed token lets nobody in.
+    #[error("authorization failed: {reason}")]
+    BearerToken {
+        /// Why.
+        reason: &'static str,
+    },
     /// What was shown is not the token.
     #[error("authorization failed: this is not the server's token")]
     WrongToken,
@@ -214,9 +230,13 @@ impl Error {
         match self {
             Self::Threads { .. }
             | Self::Token { .. }
+            | Self::JwtSecret { .. }
             | Self::Panicked { .. }
             | Self::Surface(_) => Class::Internal,
-            Self::WrongToken | Self::NoCredentials | Self::WrongPassword => Class::Unauthorized,
+            Self::WrongToken
+            | Self::NoCredentials
+            | Self::WrongPassword
+            | Self::BearerToken { .. } => Class::Unauthorized,
             Self::NotAllowed { .. }
             | Self::NotAdministrator { .. }
             | Self::NoAdministrator

@@ -27,8 +27,8 @@ mod token;
 mod write;
 
 pub use access::{
-    Access, Credentials, Grant, INTERNAL_DATABASE, Place, Principal, Privilege, Privileges, User,
-    UserChange, change_users, grants_of, users_of,
+    Access, Credentials, Grant, INTERNAL_DATABASE, JwtSecret, Place, Principal, Privilege,
+    Privileges, User, UserChange, change_users, grants_of, users_of,
 };
 pub use catch_panic::catch_panic;
 pub use counters::{Counted, Counter, Counters, Gauge};
@@ -37,10 +37,12 @@ pub use executor::{Executor, Stopped, Threads};
 pub use jobs::heap_trim::use_few_arenas;
 pub use jobs::maintenance::Maintenance;
 pub use jobs::opening::open_store;
+pub use jobs::schedule::{Scheduled, forget_scheduled, keep_scheduled, note_run, scheduled};
 pub use language::params::{Param, Params};
 pub use language::sets::{Set, SetHead, SetStream, Sets};
 pub use language::{
-    Charged, Language, LanguageContext, Outcome, Prepared, RowStream, Rows, Session, SessionChange,
+    Charged, Due, Language, LanguageContext, Outcome, Prepared, RowStream, Rows, Runs, Session,
+    SessionChange,
 };
 pub use limits::admission::{QueryAdmission, Turn};
 pub use limits::body_memory::{BodyMemory, BodyPermit};

@@ -1,5 +1,6 @@
 //! Options of the service: limits that all surfaces share, those of statements among them, and settings that are shown.
 
+use crate::access::JwtSecret;
 use crate::sabotage::Sabotage;
 use crate::token::Token;
 
@@ -8,6 +9,8 @@ use crate::token::Token;
 pub struct ServiceOptions {
     /// The access token: whoever shows it may do everything. `None` = there is none.
     pub token: Option<Token>,
+    /// The secret of signed tokens that name a user. `None` = there are none.
+    pub jwt: Option<JwtSecret>,
     /// Whether clients have to say who they are. With a token they have to anyway.
     pub auth: bool,
     /// Writes that run at one time; others wait.
@@ -24,6 +27,8 @@ pub struct ServiceOptions {
     pub shutdown_ms_max: u64,
     /// How often the engine is asked whether there is maintenance to do.
     pub maintain_tick_ms: u64,
+    /// How often the clock is looked at for statements that are due by it.
+    pub schedule_tick_ms: u64,
     /// Limits of queries.
     pub query: QueryOptions,
     /// A planted bug, for the simulation only.
@@ -35,6 +40,7 @@ impl Default for ServiceOptions {
     fn default() -> Self {
         Self {
             token: None,
+            jwt: None,
             auth: false,
             writes_max: 256,
             write_ms_max: 60_000,
@@ -43,6 +49,7 @@ impl Default for ServiceOptions {
             bodies_bytes_max: 1 << 30,
             shutdown_ms_max: 10_000,
             maintain_tick_ms: 100,
+            schedule_tick_ms: 1000,
             query: QueryOptions::default(),
             sabotage: None,
         }

@@ -12,9 +12,11 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use clap::{Args, ValueEnum};
 use nilometer_http::{AccessLog, Hosts, HttpConfig, HttpSurface, Origins, PemFile, Routes, Tls};
-use nilometer_influx::Influx;
+use nilometer_influx::{Influx, Udp, UdpConfig};
 use nilometer_native::{Native, NativeConfig};
-use nilometer_service::{Service, ServiceOptions, ShownSetting, Threads, Token};
+use nilometer_service::{
+    JwtSecret, Service, ServiceOptions, ShownSetting, Surface, Threads, Token,
+};
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::print;
@@ -47,6 +49,8 @@ pub(crate) struct ServeArgs {
     #[command(flatten)]
     access: AccessArgs,
     #[command(flatten)]
+    influx: InfluxArgs,
+    #[command(flatten)]
     log: LogArgs,
     #[command(flatten)]
     store: StoreArgs,
@@ -77,6 +81,27 @@ struct AccessArgs {
     /// loopback address under another name is refused.
     #[arg(long, value_name = "NAMES", env = "NILOMETER_HTTP_HOSTS")]
     http_hosts: Option<Hosts>,
+}
+
+/// What clients of InfluxDB have beside HTTP.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "InfluxDB")]
+struct InfluxArgs {
+    /// File with the secret of signed bearer tokens (JWT) that name a user; needs --auth.
+    #[arg(long, value_name = "FILE", env = "NILOMETER_INFLUX_JWT_SECRET_FILE")]
+    influx_jwt_secret_file: Option<PathBuf>,
+    /// Address to receive line protocol on by UDP, which asks nobody who they are.
+    #[arg(long, value_name = "ADDRESS", env = "NILOMETER_INFLUX_UDP_BIND", value_parser = parse_address)]
+    influx_udp_bind: Option<SocketAddr>,
+    /// Database of what comes by UDP; created if it does not exist.
+    #[arg(long, value_name = "NAME", env = "NILOMETER_INFLUX_UDP_DATABASE", default_value_t = UdpConfig::default().database)]
+    influx_udp_database: String,
+    /// Lines that are written together of what comes by UDP.
+    #[arg(long, value_name = "N", env = "NILOMETER_INFLUX_UDP_BATCH_LINES_MAX", default_value_t = UdpConfig::default().batch_lines_max)]
+    influx_udp_batch_lines_max: usize,
+    /// Longest wait of a line for others, in milliseconds.
+    #[arg(long, value_name = "MS", env = "NILOMETER_INFLUX_UDP_BATCH_MS_MAX", default_value_t = UdpConfig::default().batch_ms_max)]
+    influx_udp_batch_ms_max: u64,
 }
 
 /// What is logged, to standard error.
@@ -217,7 +242,8 @@ pub(crate) fn run(args: &ServeArgs, settings: Vec<ShownSetting>) -> anyhow::Resu
     let executor = Threads::start(all.service.query.threads)?;
     let service = Service::new(engine, executor, all.service, nilometer::languages)?;
     let routes = surfaces(all.native);
-    runtime.block_on(listen(args.http_bind, service, all.http, routes))
+    let udp = args.influx.udp();
+    runtime.block_on(listen(args.http_bind, udp, service, (all.http, routes)))
 }
 
 /// What is spoken over HTTP. A surface on a socket of its own has its place in [`listen`].
@@ -230,6 +256,7 @@ impl ServeArgs {
         let mut settings = self.limits.settings();
         settings.service.token = self.access.token()?;
         settings.service.auth = self.access.auth;
+        settings.service.jwt = self.influx.jwt_secret(&settings.service)?;
         let config = &mut settings.http;
         config.insecure = self.insecure;
         config.tls = self.access.tls()?;
@@ -252,6 +279,33 @@ impl Settings {
     fn check_bind(&self, address: SocketAddr) -> anyhow::Result<()> {
         let has_token = self.service.token.is_some() || self.service.auth;
         Ok(nilometer_http::check_bind(address, has_token, &self.http)?)
+    }
+}
+
+impl InfluxArgs {
+    /// The secret of the file.
+    fn jwt_secret(&self, service: &ServiceOptions) -> anyhow::Result<Option<JwtSecret>> {
+        let Some(path) = &self.influx_jwt_secret_file else {
+            return Ok(None);
+        };
+        if !service.auth && service.token.is_none() {
+            bail!(
+                "--influx-jwt-secret-file is set and nobody is asked who they are; set --auth, and make users"
+            );
+        }
+        let file = read("--influx-jwt-secret-file", path)?;
+        let text = String::from_utf8_lossy(&file.bytes);
+        Ok(Some(JwtSecret::new(&text, &path.display().to_string())?))
+    }
+
+    /// Where datagrams come in, and what becomes of them.
+    fn udp(&self) -> Option<(SocketAddr, UdpConfig)> {
+        let config = UdpConfig {
+            database: self.influx_udp_database.clone(),
+            batch_lines_max: self.influx_udp_batch_lines_max,
+            batch_ms_max: self.influx_udp_batch_ms_max,
+        };
+        Some((self.influx_udp_bind?, config))
     }
 }
 
@@ -313,9 +367,9 @@ fn raise_file_limit() {
 
 async fn listen(
     address: SocketAddr,
+    udp: Option<(SocketAddr, UdpConfig)>,
     service: Arc<Service>,
-    config: HttpConfig,
-    routes: Vec<Box<dyn Routes>>,
+    (config, routes): (HttpConfig, Vec<Box<dyn Routes>>),
 ) -> anyhow::Result<()> {
     let listener = tokio::net::TcpListener::bind(address)
         .await
@@ -334,7 +388,18 @@ async fn listen(
         config,
         routes,
     };
-    service.serve(vec![Box::new(http)], stop).await?;
+    let mut surfaces: Vec<Box<dyn Surface>> = vec![Box::new(http)];
+    if let Some((address, config)) = udp {
+        let socket = tokio::net::UdpSocket::bind(address).await.with_context(|| {
+            format!(
+                "cannot receive on {address} by UDP; if another server is there, stop it or choose another --influx-udp-bind"
+            )
+        })?;
+        let address = socket.local_addr().context("cannot tell the UDP port")?;
+        print::line(format!("receiving line protocol on udp://{address}"));
+        surfaces.push(Box::new(Udp { socket, config }));
+    }
+    service.serve(surfaces, stop).await?;
     Ok(())
 }
 

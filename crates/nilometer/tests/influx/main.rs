@@ -7,7 +7,11 @@
 
 mod answers;
 mod changes;
+mod continuous;
+mod datagrams;
 mod lists;
+mod policies;
 mod status;
 mod support;
 mod users;
+mod v2;

@@ -1,6 +1,6 @@
 //! Users in InfluxQL: made, shown, let in and kept out.
 
-use nilometer_service::ServiceOptions;
+use nilometer_service::{JwtSecret, ServiceOptions};
 
 use crate::support::{Answer, Server, encoded};
 
@@ -205,4 +205,46 @@ async fn passwords_are_in_no_answer() {
     );
     let answer = server.send("GET", &warned, &[], "").await;
     assert!(!answer.text().contains("hush"), "{}", answer.text());
+}
+
+/// The tokens are signed by Python's `hmac` with `jwt secret`, the last one with another secret.
+#[tokio::test]
+async fn a_signed_token_lets_its_user_in_until_its_end() {
+    let server = Server::with(ServiceOptions {
+        auth: true,
+        jwt: Some(JwtSecret::new("jwt secret\n", "the test").unwrap()),
+        ..ServiceOptions::default()
+    });
+    let root = "create user root with password 'r' with all privileges";
+    done(&server, None, root).await;
+    for (token, status, says) in [
+        (
+            "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJ1c2VybmFtZSI6InJvb3QiLCJleHAiOjQxMDI0NDQ4MDB9.9IjmfwvZHtyzamb_4SKgIvNo5j6nk6EajDMNG-usVW4",
+            200,
+            "[\"root\",true]",
+        ),
+        (
+            "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJ1c2VybmFtZSI6InJvb3QiLCJleHAiOjE1Nzc4MzY4MDB9.qimPx23ALCUbS6jodSi3aC3l-Xk7csyrpM6tAv-YkCs",
+            401,
+            "Token is expired",
+        ),
+        (
+            "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJ1c2VybmFtZSI6ImJvYiIsImV4cCI6NDEwMjQ0NDgwMH0.RcvWn1ZgekVsixgvgPqhcixvuG73aBYem2IyqT3X9jI",
+            401,
+            "user not found",
+        ),
+        (
+            "eyJhbGciOiJIUzI1NiIsInR5cCI6IkpXVCJ9.eyJ1c2VybmFtZSI6InJvb3QiLCJleHAiOjQxMDI0NDQ4MDB9.57K5mvg_eESg7RS59Y9MzDH1g6am11OC9a4ssm7BBcg",
+            401,
+            "signature is invalid",
+        ),
+    ] {
+        let path = format!("/query?q={}", encoded("show users"));
+        let bearer = format!("Bearer {token}");
+        let headers = [("authorization", bearer.as_str())];
+        let answer = server.send("POST", &path, &headers, "").await;
+        let text = answer.text();
+        assert_eq!(answer.status, status, "{text}");
+        assert!(text.contains(says), "{text}");
+    }
 }

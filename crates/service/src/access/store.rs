@@ -55,7 +55,8 @@ pub(crate) fn keeps_users(name: &str) -> bool {
     name == USERS || name == GRANTS
 }
 
-fn rows(snapshot: &Snapshot, relation: &str) -> Vec<Arc<[Value]>> {
+/// The rows of a relation of the store's own.
+pub(crate) fn rows(snapshot: &Snapshot, relation: &str) -> Vec<Arc<[Value]>> {
     let schema = snapshot.default_schema(INTERNAL_DATABASE);
     let relation =
         schema.and_then(|schema| snapshot.relation(INTERNAL_DATABASE, &schema, relation));
@@ -271,6 +272,15 @@ fn relation(engine: &Arc<Engine>, name: &str) -> Result<Arc<RelationSchema>, Eng
         primary_key: key.iter().map(|name| (*name).to_owned()).collect(),
         unique: Vec::new(),
     };
+    internal_relation(engine, name, &new)
+}
+
+/// A relation of the store's own, made if it is not there.
+pub(crate) fn internal_relation(
+    engine: &Arc<Engine>,
+    name: &str,
+    new: &NewRelation,
+) -> Result<Arc<RelationSchema>, EngineError> {
     engine.create_database(INTERNAL_DATABASE)?;
     let missing = || EngineError::NotFound {
         what: "database",
@@ -282,7 +292,7 @@ fn relation(engine: &Arc<Engine>, name: &str) -> Result<Arc<RelationSchema>, Eng
     let schema = snapshot
         .default_schema(INTERNAL_DATABASE)
         .ok_or_else(missing)?;
-    engine.create_relation(INTERNAL_DATABASE, &schema, name, &new)?;
+    engine.create_relation(INTERNAL_DATABASE, &schema, name, new)?;
     let snapshot = engine.snapshot();
     let relation = snapshot.relation(INTERNAL_DATABASE, &schema, name);
     Ok(Arc::clone(relation.ok_or_else(missing)?.schema()))

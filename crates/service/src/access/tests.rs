@@ -56,7 +56,7 @@ async fn class(access: &Arc<Access>, shown: &[Credentials]) -> Class {
 
 #[tokio::test]
 async fn nobody_is_asked_unless_somebody_said_so() {
-    let access = Access::new(&context(engine()), None, false);
+    let access = Access::new(&context(engine()), (None, None), false);
     assert!(access.login(&[]).await.unwrap().is_admin());
     assert!(
         access
@@ -70,7 +70,7 @@ async fn nobody_is_asked_unless_somebody_said_so() {
 #[tokio::test]
 async fn the_token_is_an_administrators_credential_wherever_it_is_shown() {
     let token = Token::new(TOKEN, "the test").unwrap();
-    let access = Access::new(&context(engine()), Some(token), false);
+    let access = Access::new(&context(engine()), (Some(token), None), false);
     for shown in [
         password("", TOKEN),
         password("anybody", TOKEN),
@@ -90,7 +90,7 @@ async fn the_token_is_an_administrators_credential_wherever_it_is_shown() {
 #[tokio::test]
 async fn a_store_without_an_administrator_lets_its_first_be_made_and_nothing_else() {
     let engine = engine();
-    let access = Access::new(&context(Arc::clone(&engine)), None, true);
+    let access = Access::new(&context(Arc::clone(&engine)), (None, None), true);
     let founder = access.login(&[]).await.unwrap();
     let refused = founder
         .check(Privilege::Read, Place::database("d"))
@@ -115,7 +115,7 @@ async fn a_store_without_an_administrator_lets_its_first_be_made_and_nothing_els
 
 #[tokio::test]
 async fn another_password_is_refused_also_after_the_right_one_was_remembered() {
-    let access = Access::new(&context(engine()), None, true);
+    let access = Access::new(&context(engine()), (None, None), true);
     let founder = access.login(&[]).await.unwrap();
     change_users(&access.engine, &founder, create("root", true)).unwrap();
     let root = access.login(&[password("root", "root's")]).await.unwrap();
@@ -161,7 +161,7 @@ async fn another_password_is_refused_also_after_the_right_one_was_remembered() {
 #[tokio::test]
 async fn privileges_are_those_of_the_place_and_of_what_it_is_in() {
     let engine = engine();
-    let access = Access::new(&context(Arc::clone(&engine)), None, true);
+    let access = Access::new(&context(Arc::clone(&engine)), (None, None), true);
     let founder = access.login(&[]).await.unwrap();
     change_users(&access.engine, &founder, create("root", true)).unwrap();
     let root = access.login(&[password("root", "root's")]).await.unwrap();
@@ -230,7 +230,7 @@ async fn privileges_are_those_of_the_place_and_of_what_it_is_in() {
 #[tokio::test]
 async fn grants_follow_their_database_and_go_with_it() {
     let engine = engine();
-    let access = Access::new(&context(Arc::clone(&engine)), None, false);
+    let access = Access::new(&context(Arc::clone(&engine)), (None, None), false);
     let anyone = Principal::anyone();
     change_users(&access.engine, &anyone, create("anna", false)).unwrap();
     for database in ["d", "e"] {
@@ -267,7 +267,7 @@ async fn grants_follow_their_database_and_go_with_it() {
 #[test]
 fn what_the_store_keeps_for_itself_is_nobody_elses() {
     let engine = engine();
-    let access = Access::new(&context(Arc::clone(&engine)), None, false);
+    let access = Access::new(&context(Arc::clone(&engine)), (None, None), false);
     let anyone = Principal::anyone();
     change_users(&access.engine, &anyone, create("anna", false)).unwrap();
     let scope = Scope::of_database(INTERNAL_DATABASE);

@@ -1,15 +1,17 @@
 //! The `InfluxDB` surface: what clients of its versions 1 and 2 write to and ask, in the words of version 1.
 //!
 //! Does: take line protocol at `/write` and `/api/v2/write`, answer InfluxQL at `/query`, and the addresses beside them that
-//! clients know; say errors as those clients know them. Does not: listen (`nilometer-http` does), or know InfluxQL (the
+//! clients know; say errors as those clients know them. Does not: listen for HTTP (`nilometer-http` does), or know InfluxQL (the
 //! program hands the language to the service).
 //!
-//! Start at [`Influx`]. `write.rs` is for rows in, `query.rs` and `encode.rs` for rows out.
+//! Start at [`Influx`]. `write.rs` is for rows in, `query.rs` and `encode.rs` for rows out; [`Udp`] for lines in datagrams.
 
+mod buckets;
 mod encode;
 mod predicate;
 mod query;
 mod status;
+mod udp;
 mod v2;
 mod words;
 mod write;
@@ -18,6 +20,7 @@ use std::sync::Arc;
 
 use nilometer_http::{Http, Route, Routes};
 
+pub use udp::{Udp, UdpConfig};
 use words::WORDS;
 
 /// The routes of the `InfluxDB` surface.
@@ -35,6 +38,13 @@ impl Routes for Influx {
             Route::new("/api/v2/write").post(write::write_v2),
             Route::new("/api/v2/query").post(v2::query),
             Route::new("/api/v2/delete").post(v2::delete),
+            Route::new("/api/v2/buckets")
+                .get(buckets::list)
+                .post(buckets::create),
+            Route::new("/api/v2/buckets/{*bucket}")
+                .get(buckets::retrieve)
+                .patch(buckets::update)
+                .delete(buckets::delete),
         ];
         let routes = routes.into_iter().map(|route| route.words(&WORDS));
         routes

@@ -52,6 +52,16 @@ pub(crate) async fn debug_vars(State(http): State<Arc<Http>>) -> Response {
             }),
         ),
     );
+    let runs = service.language("influxql").map(|language| language.runs());
+    let runs = runs.unwrap_or_default();
+    insert(
+        "cq".to_owned(),
+        statistic(
+            "cq",
+            json!({}),
+            json!({ "queryOk": runs.ok, "queryFail": runs.failed }),
+        ),
+    );
     insert(
         "write".to_owned(),
         statistic(
@@ -61,6 +71,17 @@ pub(crate) async fn debug_vars(State(http): State<Arc<Http>>) -> Response {
                 "pointReq": store.rows_written,
                 "bytes": counters.body_bytes.get(),
                 "writeError": counters.lines_rejected.get(),
+            }),
+        ),
+    );
+    insert(
+        "udp".to_owned(),
+        statistic(
+            "udp",
+            json!({}),
+            json!({
+                "readsOK": counters.datagrams.get(),
+                "pointsDropped": counters.datagram_lines_lost.get(),
             }),
         ),
     );
