@@ -392,15 +392,14 @@ impl Calls<'_> {
         })
     }
 
-    /// The points that LIMIT and OFFSET leave of a group.
-    fn limited(&self, points: Vec<Point>) -> Vec<Point> {
-        let size = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
-        let limit = match self.plan.limit {
-            0 => usize::MAX,
-            limit => size(limit),
-        };
-        let kept = points.into_iter().skip(size(self.plan.offset)).take(limit);
-        kept.collect()
+    /// The points of a group that InfluxDB reads for LIMIT and OFFSET: one more than both.
+    fn limited(&self, mut points: Vec<Point>) -> Vec<Point> {
+        let (limit, offset) = (self.plan.limit, self.plan.offset);
+        if limit > 0 || offset > 0 {
+            let count = limit.saturating_add(offset).saturating_add(1);
+            points.truncate(usize::try_from(count).unwrap_or(usize::MAX));
+        }
+        points
     }
 
     fn top(&self, call: &Call, points: Points) -> Points {

@@ -1,8 +1,8 @@
 //! Databases, retention policies, continuous queries, shards.
 
 use nilometer_engine::Snapshot;
-use nilometer_service::Set;
 use nilometer_service::define::{policy_of_schema, policy_settings, shard_ns};
+use nilometer_service::{INTERNAL_DATABASE, Set};
 
 use super::duration::go_duration;
 use crate::statements::context::Context;
@@ -78,7 +78,10 @@ pub(super) fn policies(context: &Context, on: Option<&str>) -> Result<Vec<Set>, 
 
 /// A table of each database.
 pub(super) fn continuous_queries(context: &Context) -> Vec<Set> {
-    continuous::show(context, &all_databases(&context.engine.snapshot()))
+    let mut databases = all_databases(&context.engine.snapshot());
+    // The store's own has none.
+    databases.retain(|name| name != INTERNAL_DATABASE);
+    continuous::show(context, &databases)
 }
 
 /// A table of each database.
