@@ -4,39 +4,23 @@
 //! when it ran, count how it ended. Does not: keep the definitions (the service does), or make and drop them
 //! (`statements/continuous.rs` does).
 
+pub(crate) mod counts;
 pub(crate) mod timing;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use nilometer_influxql_syntax as syntax;
 use nilometer_influxql_syntax::ast::{CreateContinuousQuery, Expr, Operator, Select, Statement};
 use nilometer_service::{
-    CancellationToken, Due, Error as ServiceError, Outcome, Params, Principal, Runs, Scheduled,
-    Session, note_run, scheduled,
+    CancellationToken, Due, Error as ServiceError, Outcome, Params, Principal, Scheduled, Session,
+    note_run, scheduled,
 };
 
 use crate::language::Shared;
 use crate::select::checked::compile::compile;
 use timing::{Range, Timing};
-
-/// How those that ran since the start have ended.
-#[derive(Debug, Default)]
-pub(crate) struct Counts {
-    ok: AtomicU64,
-    failed: AtomicU64,
-}
-
-impl Counts {
-    pub(crate) fn runs(&self) -> Runs {
-        Runs {
-            ok: self.ok.load(Ordering::Relaxed),
-            failed: self.failed.load(Ordering::Relaxed),
-        }
-    }
-}
 
 /// The definition that a text is; `None` = it is something else.
 pub(crate) fn parsed(text: &str) -> Option<CreateContinuousQuery> {
@@ -96,12 +80,12 @@ impl Due for DueQuery {
                 }
                 let counts = &self.shared.continuous;
                 match result {
-                    Ok(()) => counts.ok.fetch_add(1, Ordering::Relaxed),
+                    Ok(()) => counts.ended(true),
                     Err(error) => {
                         tracing::warn!(database, name, %error, "a continuous query failed");
-                        counts.failed.fetch_add(1, Ordering::Relaxed)
+                        counts.ended(false);
                     }
-                };
+                }
             }
             // After the rows: a crash between the two writes the same rows again, and none are left out.
             let noted = note_run(&self.shared.engine, (database, name), self.ran_to_ns);

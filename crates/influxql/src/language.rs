@@ -15,7 +15,8 @@ use nilometer_service::{
     Running, Runs, Session, SetStream,
 };
 
-use crate::continuous::{self, Counts};
+use crate::continuous;
+use crate::continuous::counts::Counts;
 use crate::privileges;
 use crate::reading;
 use crate::statements::{self, Answer, Context, Error};

@@ -9,7 +9,7 @@ use nilometer_service::{
     Error as ServiceError, MemoryTaken, Principal, Running, Session, Set, Statements,
 };
 
-use crate::continuous::Counts;
+use crate::continuous::counts::Counts;
 
 /// What a statement is given.
 #[derive(Debug)]
