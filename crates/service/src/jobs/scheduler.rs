@@ -6,7 +6,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use crate::service::Service;
@@ -30,7 +30,7 @@ impl Service {
                         return count;
                     }
                 };
-                let (ended, end) = tokio::sync::oneshot::channel();
+                let (ended, end) = oneshot::channel();
                 let run = due.run(stop.clone());
                 self.spawn(async move {
                     run.await;
@@ -46,18 +46,22 @@ impl Service {
         count
     }
 
-    /// Looks at the clock again and again until it is told to stop; then what runs comes to its end.
-    pub(crate) fn schedule(self: &Arc<Self>, stop: CancellationToken) -> JoinHandle<()> {
+    /// Looks at the clock again and again until it is told to stop; what it returns ends when what runs has come to its end.
+    pub(crate) fn schedule(self: &Arc<Self>, stop: CancellationToken) -> oneshot::Receiver<()> {
         let service = Arc::clone(self);
-        let pause = Duration::from_millis(self.options().schedule_tick_ms.max(1));
-        tokio::spawn(async move {
-            while stop
-                .run_until_cancelled(tokio::time::sleep(pause))
-                .await
-                .is_some()
-            {
+        let time = Duration::from_millis(self.options().schedule_tick_ms.max(1));
+        let (ended, end) = oneshot::channel();
+        self.spawn(async move {
+            loop {
+                let pause = service.executor().sleep(time);
+                if stop.run_until_cancelled(pause).await.is_none() {
+                    break;
+                }
                 service.run_due(&stop).await;
             }
-        })
+            // Nobody waits for it any more only if the program ends.
+            let _ = ended.send(());
+        });
+        end
     }
 }
