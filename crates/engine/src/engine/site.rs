@@ -6,15 +6,17 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::budget::MemoryBudget;
+use crate::budget::{MemoryBudget, MemoryUse};
 use crate::clock::Clock;
 use crate::disk::{Disk, DiskLock};
-use crate::engine::watch::memory::fit;
 use crate::engine::watch::space::Space;
 use crate::error::Error;
 use crate::index::BlockCache;
 use crate::options::Options;
 use crate::segment::SegmentCache;
+
+/// What writers remember of series texts has at most this part of the index's share: it can be looked up again.
+const MEMO_PART: u64 = 4;
 
 /// Where a store is, and what it may take there.
 #[derive(Debug)]
@@ -116,4 +118,13 @@ impl Site {
             _ => Ok(()),
         }
     }
+}
+
+/// Makes the limits of single things fit the budget that they are part of.
+fn fit(options: &mut Options, budget: &MemoryBudget) {
+    // A log larger than the head's share could not be replayed in one piece.
+    options.log_bytes_max = options.log_bytes_max.min(budget.limit(MemoryUse::Head));
+    let memo = budget.limit(MemoryUse::Index) / MEMO_PART;
+    let memo = usize::try_from(memo).unwrap_or(usize::MAX);
+    options.memo_bytes_max = options.memo_bytes_max.min(memo);
 }

@@ -27,7 +27,11 @@ impl Source {
         let mut source = Self::default();
         let mut at = 0;
         while at < tokens.len() {
-            if tokens[at] == "use" {
+            if tokens[at..].starts_with(&["pub", "(", "in"]) {
+                // It says who may see a name, and brings none.
+                let end = tokens[at..].iter().position(|token| *token == ")");
+                at += end.unwrap_or(0);
+            } else if tokens[at] == "use" {
                 let end = tokens[at..].iter().position(|token| *token == ";");
                 let end = end.map_or(tokens.len(), |length| at + length);
                 let is_public = at > 0 && (tokens[at - 1] == "pub" || tokens[at - 1] == ")");
@@ -215,5 +219,16 @@ mod tests {
         let found: Vec<String> = source.mentioned.iter().map(|p| p.join("::")).collect();
         assert_eq!(found, ["crate::a::b", "super::d::E"]);
         assert!(source.mentions("f") && !source.mentions("g"));
+    }
+
+    /// `pub(in crate::engine)` made each file that used it import the parent of all of them; `pub(super)`, which says the
+    /// same, did not.
+    #[test]
+    fn who_may_see_a_name_is_no_import() {
+        let source = Source::read("pub(in crate::a) fn f() {}\npub(in crate::a) use b::C;\n");
+        assert!(source.mentioned.is_empty(), "{source:?}");
+        let imports: Vec<&str> = source.imports.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(imports, ["C"]);
+        assert!(source.imports[0].is_public);
     }
 }

@@ -16,7 +16,6 @@ use crate::error::{Error, Malformed};
 use crate::head::Head;
 use crate::idempotency::KeySet;
 use crate::log::{RecordPlace, Visit};
-use crate::options::Options;
 use crate::record::Record;
 use crate::relation::Relations;
 use crate::replay_workers::{Ahead, Ready};
@@ -31,19 +30,8 @@ const HEAD_FULL_FACTOR: u64 = 4;
 const FLUSH_PART: u64 = 4;
 /// A round of replay has this part: all of the share, once its flush copies it.
 const ROUND_PART: u64 = 2;
-/// What writers remember of series texts has at most this part of the index's share: it can be looked up again.
-const MEMO_PART: u64 = 4;
 /// Series become a file when they have this part of the index's share: while they are written they count twice.
 const SERIES_PART: u64 = 4;
-
-/// Makes the limits of single things fit the budget that they are part of.
-pub(in crate::engine) fn fit(options: &mut Options, budget: &MemoryBudget) {
-    // A log larger than the head's share could not be replayed in one piece.
-    options.log_bytes_max = options.log_bytes_max.min(budget.limit(MemoryUse::Head));
-    let memo = budget.limit(MemoryUse::Index) / MEMO_PART;
-    let memo = usize::try_from(memo).unwrap_or(usize::MAX);
-    options.memo_bytes_max = options.memo_bytes_max.min(memo);
-}
 
 /// What a tag's value costs in memory beside its text.
 const VALUE_BYTES: usize = 32;

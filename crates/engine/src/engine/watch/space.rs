@@ -8,8 +8,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::disk::Disk;
-use crate::engine::Options;
 use crate::error::Error;
+use crate::options::Options;
 
 /// A reserve is at least this: a flush of a full log of the smallest sensible size, and the manifest written afresh.
 const RESERVE_BYTES_MIN: u64 = 64 << 20;
