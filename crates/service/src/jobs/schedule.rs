@@ -207,7 +207,7 @@ mod tests {
 
     use super::*;
 
-    fn names(engine: &Engine) -> Vec<String> {
+    fn names(engine: &Arc<Engine>) -> Vec<String> {
         let all = scheduled(&engine.snapshot()).into_iter();
         all.map(|it| format!("{}.{} {:?}", it.database, it.name, it.ran_to_ns))
             .collect()
