@@ -55,7 +55,6 @@ impl Engine {
 
     /// The same with the help of threads that the caller lends: a log is replayed in the time that its decoding takes,
     /// divided by them. They are given back before this returns.
-    #[expect(clippy::too_many_lines, reason = "one step after another")]
     pub fn open_with(
         disk: Arc<dyn Disk>,
         clock: Arc<dyn Clock>,

@@ -195,6 +195,7 @@ mod tests {
 
     use super::*;
     use crate::clock::SystemClock;
+    use crate::engine::Engine;
     use crate::ingest::Session;
 
     /// Somebody whose store had such files heard from a metric how many there were, and from `check` nothing: neither which,

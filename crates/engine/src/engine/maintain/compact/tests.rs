@@ -6,7 +6,7 @@ use super::*;
 use crate::clock::SystemClock;
 use crate::compaction::CompactionOptions;
 use crate::disk::{Disk, MemoryDisk};
-use crate::engine::Options;
+use crate::engine::{Engine, Options};
 use crate::ingest::Session;
 use crate::segment::Window;
 
@@ -55,7 +55,7 @@ fn no_two_jobs_that_make_partitions_are_claimed_at_once() {
     let engine = open(&disk, 1000);
     flush_day(&engine, 1, 0);
     flush_day(&engine, 1, 1);
-    let first = engine.claim(false).unwrap();
+    let first = engine.jobs.claim(false).unwrap();
     let Job::Rewrite { segments, parts } = &first.job else {
         panic!("{:?}", first.job);
     };
@@ -63,21 +63,21 @@ fn no_two_jobs_that_make_partitions_are_claimed_at_once() {
     let day = (parts[0].window.start, parts[0].window.end);
     assert_eq!((day, parts[0].own), ((DAY, 2 * DAY), true));
 
-    let second = engine.claim(false);
+    let second = engine.jobs.claim(false);
     assert!(second.is_none(), "{:?}", second.map(|claim| claim.job));
-    let outcome = engine.work(&first);
-    engine.release(&first, &outcome);
+    let outcome = engine.jobs.work(&first);
+    engine.jobs.release(&first, &outcome);
     outcome.unwrap();
     assert_eq!(engine.metrics().partitions, 3);
 
     // Its turn comes when the first is done, and then it has all three.
-    let second = engine.claim(false).unwrap();
+    let second = engine.jobs.claim(false).unwrap();
     let Job::Widen { from, to } = &second.job else {
         panic!("{:?}", second.job);
     };
     assert_eq!((from.len(), to.start, to.end), (3, 0, 8 * DAY));
-    let outcome = engine.work(&second);
-    engine.release(&second, &outcome);
+    let outcome = engine.jobs.work(&second);
+    engine.jobs.release(&second, &outcome);
     outcome.unwrap();
     assert_eq!(engine.metrics().partitions, 1);
     drop((first, second, engine));
@@ -104,15 +104,15 @@ fn a_compaction_that_does_not_account_for_every_row_changes_nothing() {
     let disk = MemoryDisk::new();
     let engine = open(&disk, 0);
     two_flushes(&engine);
-    let mut claim = engine.claim(false).unwrap();
+    let mut claim = engine.jobs.claim(false).unwrap();
     let Job::Rewrite { parts, .. } = &mut claim.job else {
         panic!("{:?}", claim.job);
     };
     assert_eq!(parts.len(), 4);
     parts.remove(1);
     let before = engine.snapshot().segments();
-    let outcome = engine.work(&claim);
-    engine.release(&claim, &outcome);
+    let outcome = engine.jobs.work(&claim);
+    engine.jobs.release(&claim, &outcome);
     let refused = outcome.unwrap_err().to_string();
     assert!(
         refused.starts_with("a compaction is not carried out: of 8 rows of table 1 that went in, 6 would be written, 0 merged with newer ones and 0 deleted;"),
@@ -126,7 +126,7 @@ fn a_compaction_that_does_not_account_for_every_row_changes_nothing() {
     let metrics = engine.metrics();
     assert_eq!((metrics.refused_edits, metrics.segments_damaged), (1, 2));
     assert_eq!(metrics.segment_rows, 8);
-    assert!(engine.claim(true).is_none(), "it is not tried again");
+    assert!(engine.jobs.claim(true).is_none(), "it is not tried again");
     let named = engine.damaged_segments();
     assert!(named.iter().all(|it| it.reason == refused), "{named:?}");
     // Writes, flushes and other compactions go on, and the next life tries again.
@@ -154,7 +154,7 @@ fn a_compaction_that_leaves_two_files_without_an_order_changes_nothing() {
     // Four files of one last LSN, one a day.
     let engine = open(&disk, 0);
     two_flushes(&engine);
-    let mut claim = engine.claim(true).unwrap();
+    let mut claim = engine.jobs.claim(true).unwrap();
     let Job::Rewrite { segments, parts } = &mut claim.job else {
         panic!("{:?}", claim.job);
     };
@@ -175,8 +175,8 @@ fn a_compaction_that_leaves_two_files_without_an_order_changes_nothing() {
         own: false,
         segments: some,
     }];
-    let outcome = engine.work(&claim);
-    engine.release(&claim, &outcome);
+    let outcome = engine.jobs.work(&claim);
+    engine.jobs.release(&claim, &outcome);
     let refused = outcome.unwrap_err().to_string();
     assert!(
         refused.starts_with("a compaction is not carried out: the files ")
@@ -210,7 +210,7 @@ fn a_flush_that_does_not_account_for_every_row_loses_nothing() {
         series: None,
         balance,
     };
-    let refused = engine.publish(edit, Vec::new(), flush).unwrap_err();
+    let refused = engine.jobs.publish(edit, Vec::new(), flush).unwrap_err();
     assert!(
         matches!(refused, Error::RowsUnaccounted { .. }),
         "{refused}"
