@@ -122,7 +122,7 @@ mod tests {
         let threads = Threads::of_caller();
         let never = std::future::pending::<()>();
         assert_eq!(threads.within(Duration::ZERO, never).await, None);
-        let hour = Duration::from_secs(3600);
+        let hour = Duration::from_hours(1);
         assert_eq!(threads.within(hour, async { 1 }).await, Some(1));
     }
 

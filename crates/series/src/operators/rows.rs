@@ -65,9 +65,10 @@ pub(super) fn run(
     let exprs: Vec<Expr> = exprs.into_iter().cloned().collect();
     let projection = Projection::new(shape, &exprs, &inputs.slots, shows_time)?;
     let schema = Arc::clone(&projection.schema);
-    let portions = match is_long && is_streamed {
-        true => inputs.portions(snapshot, range, slice_rows)?,
-        false => None,
+    let portions = if is_long && is_streamed {
+        inputs.portions(snapshot, range, slice_rows)?
+    } else {
+        None
     };
     let stream = RowStream::new(
         query,

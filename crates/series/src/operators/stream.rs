@@ -145,9 +145,10 @@ impl RowStream {
         };
         let (per_group, overall) = (query.bound.per_group, query.bound.overall);
         // Who counts nothing needs no counters.
-        let groups = match per_group.is_all() && overall.is_all() {
-            true => 0,
-            false => source.inputs.groups.len(),
+        let groups = if per_group.is_all() && overall.is_all() {
+            0
+        } else {
+            source.inputs.groups.len()
         };
         Self {
             workers: context.workers(rows_estimate, units),

@@ -83,17 +83,17 @@ impl JwtSecret {
         let signature = URL_SAFE_NO_PAD.decode(signature).map_err(|_| wrong)?;
         hmac::verify(key, signed.as_bytes(), &signature).map_err(|_| wrong)?;
         let claims = object(claims).ok_or("token claims are no JSON object")?;
-        let now_s = now_ns as f64 / 1e9;
+        let seconds = now_ns as f64 / 1e9;
         let time = |name: &str| claims.get(name).and_then(Value::as_f64);
         match time("exp") {
             Some(end) if end > 0.0 => {
-                if now_s > end {
+                if seconds > end {
                     return Err("Token is expired");
                 }
             }
             _ => return Err("token expiration required"),
         }
-        if time("nbf").is_some_and(|start| now_s < start) {
+        if time("nbf").is_some_and(|start| seconds < start) {
             return Err("Token is not valid yet");
         }
         match claims.get("username") {
@@ -106,7 +106,7 @@ impl JwtSecret {
 
 /// Whether a text has the three parts of a signed token.
 pub(super) fn is_like_jwt(token: &[u8]) -> bool {
-    token.iter().filter(|&&byte| byte == b'.').count() == 2
+    token.split(|&byte| byte == b'.').count() == 3
 }
 
 fn object(part: &str) -> Option<Map<String, Value>> {
@@ -135,9 +135,10 @@ mod tests {
             URL_SAFE_NO_PAD.encode(header),
             URL_SAFE_NO_PAD.encode(claims)
         );
-        let algorithm = match header.contains("HS512") {
-            true => hmac::HMAC_SHA512,
-            false => hmac::HMAC_SHA256,
+        let algorithm = if header.contains("HS512") {
+            hmac::HMAC_SHA512
+        } else {
+            hmac::HMAC_SHA256
         };
         let key = hmac::Key::new(algorithm, secret.as_bytes());
         let signature = hmac::sign(&key, text.as_bytes());

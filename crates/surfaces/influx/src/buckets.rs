@@ -172,13 +172,11 @@ fn list_asked(http: &Http, parameters: &Parameters, principal: &Principal) -> An
         usize::try_from(offset.unwrap_or(0)).unwrap_or_default()
     } else {
         let place = all.iter().position(|bucket| bucket.name() == after);
-        match place {
-            Some(place) => place + 1,
-            None => {
-                let why = format!("list buckets \"after\" parameter not found: {after:?}");
-                return refuse(StatusCode::NOT_FOUND, why);
-            }
-        }
+        let Some(place) = place else {
+            let why = format!("list buckets \"after\" parameter not found: {after:?}");
+            return refuse(StatusCode::NOT_FOUND, why);
+        };
+        place + 1
     };
     let shown = all.iter().skip(first).take(limit);
     let shown: Vec<String> = shown.filter_map(|bucket| bucket.shown(http)).collect();

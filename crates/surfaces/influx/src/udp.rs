@@ -62,14 +62,14 @@ impl Surface for Udp {
     ) -> BoxFuture<'static, Result<(), Error>> {
         async move {
             let (batches, waiting) = mpsc::channel(BATCHES_WAITING_MAX);
-            let writing = tokio::spawn(write(
+            let writer = tokio::spawn(write(
                 Arc::clone(&service),
                 self.config.database.clone(),
                 waiting,
             ));
             let received = self.receive(&service, &stop, batches).await;
             // What was taken is written before the store closes.
-            let written = writing.await;
+            let written = writer.await;
             received.and(written.map_err(|_| Error::Panicked {
                 what: "write of datagrams",
             }))

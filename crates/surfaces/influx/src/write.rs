@@ -231,11 +231,11 @@ impl Policy {
             let past = (past > 0).then(|| format!("-{}", go_duration(past)));
             let future = (future > 0).then(|| go_duration(future));
             let both: Vec<String> = past.into_iter().chain(future).collect();
-            text.push_str(&format!(
-                " and {} points outside write window ({})",
+            text = format!(
+                "{text} and {} points outside write window ({})",
                 beyond.limits,
                 both.join(" to ")
-            ));
+            );
         }
         let point = |point: &BeyondPoint| {
             let bound = match point.bound {
@@ -250,12 +250,11 @@ impl Policy {
                 rfc3339(beyond.window.at(point.bound))
             )
         };
-        text.push_str(&format!(
-            " - oldest {}, newest {}",
+        format!(
+            "{text} - oldest {}, newest {}",
             point(&beyond.oldest),
             point(&beyond.newest)
-        ));
-        text
+        )
     }
 }
 

@@ -150,12 +150,7 @@ impl Model {
     /// go on where this ends: both stay with the parameters, and the search goes on from there.
     fn forecast(&self, horizon: usize, parameters: &mut [f64]) -> Vec<f64> {
         for factor in parameters.iter_mut().take(FACTORS) {
-            if *factor > 1.0 {
-                *factor = 1.0;
-            }
-            if *factor < 0.0 {
-                *factor = 0.0;
-            }
+            *factor = factor.clamp(0.0, 1.0);
         }
         let (given, seasons) = parameters.split_at_mut(SEASONS.min(parameters.len()));
         let &mut [alpha, beta, gamma, phi, mut level, mut trend] = given else {
