@@ -64,16 +64,16 @@ fn translate(seed: u64, steps: &mut [Step]) {
     let mut random = Random::seed_from_u64(!seed);
     for step in steps {
         match step {
-            Step::Ask(question, format, _) if influxql::can_ask(*question) => {
-                if random.random_bool(0.5) {
-                    let forms = [Format::InfluxJson, Format::InfluxChunks, Format::InfluxCsv];
-                    *format = one_of(&mut random, &forms);
-                }
+            Step::Ask(question, format, _)
+                if influxql::can_ask(*question) && random.random_bool(0.5) =>
+            {
+                let forms = [Format::InfluxJson, Format::InfluxChunks, Format::InfluxCsv];
+                *format = one_of(&mut random, &forms);
             }
-            Step::Change(change, tongue) if influxql::change(*change).is_some() => {
-                if random.random_bool(0.5) {
-                    *tongue = Tongue::InfluxQl;
-                }
+            Step::Change(change, tongue)
+                if influxql::change(*change).is_some() && random.random_bool(0.5) =>
+            {
+                *tongue = Tongue::InfluxQl;
             }
             _ => {}
         }

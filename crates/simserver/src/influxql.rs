@@ -36,7 +36,13 @@ pub(crate) fn text_of(question: Question) -> String {
 /// The text of a change; `None` = InfluxQL has no such statement.
 pub(crate) fn change(change: Change) -> Option<String> {
     // Both delete all rows of a series.
-    let delete = |op: OpId| if op % 2 == 0 { "DELETE" } else { "DROP SERIES" };
+    let delete = |op: OpId| {
+        if op.is_multiple_of(2) {
+            "DELETE"
+        } else {
+            "DROP SERIES"
+        }
+    };
     Some(match change {
         Change::DeleteLast(op) => format!("{} FROM {LAST} WHERE op = '{}'", delete(op), tag(op)),
         Change::DeleteKept(op) => format!("{} FROM {KEEP} WHERE op = '{}'", delete(op), tag(op)),

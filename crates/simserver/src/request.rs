@@ -220,7 +220,9 @@ pub(crate) fn write_request(write: &Write, feed: &Arc<Feed>) -> Request<Body> {
     let database = database_of(write);
     let path = match write.route {
         Route::V1 => format!("/write?db={database}{}", influxql::place_of(write).0),
-        Route::V2 if write.op % 2 == 0 => format!("/api/v2/write?bucket={database}/autogen"),
+        Route::V2 if write.op.is_multiple_of(2) => {
+            format!("/api/v2/write?bucket={database}/autogen")
+        }
         Route::V2 => format!("/api/v2/write?bucket={database}&precision=ns"),
         Route::V3 => format!("/api/v3/write_lp?db={database}&precision=nanosecond"),
         Route::Arrow(_) => {

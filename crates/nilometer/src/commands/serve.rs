@@ -86,6 +86,7 @@ struct AccessArgs {
 /// What clients of InfluxDB have beside HTTP.
 #[derive(Debug, Args)]
 #[command(next_help_heading = "InfluxDB")]
+#[expect(clippy::struct_field_names, reason = "they are the names of the flags")]
 struct InfluxArgs {
     /// File with the secret of signed bearer tokens (JWT) that name a user; needs --auth.
     #[arg(long, value_name = "FILE", env = "NILOMETER_INFLUX_JWT_SECRET_FILE")]

@@ -28,7 +28,7 @@ async fn lines_of_datagrams_are_written_together_and_the_last_ones_when_it_stops
         sender.send_to(line.as_bytes(), address).await.unwrap();
     }
     let counters = server.service.counters();
-    tokio::time::timeout(Duration::from_secs(60), async {
+    tokio::time::timeout(Duration::from_mins(1), async {
         while counters.datagrams.get() < 3 {
             tokio::task::yield_now().await;
         }
