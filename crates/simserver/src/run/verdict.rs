@@ -283,7 +283,9 @@ impl Run<'_> {
             413 if error.contains("query-memory-bytes-max") => {
                 refused(limits.query_memory_bytes_max < 1 << 20)
             }
-            503 if error.contains("bodies-bytes-max") => refused(limits.bodies_bytes_max < 1 << 30),
+            500 | 503 if error.contains("bodies-bytes-max") => {
+                refused(limits.bodies_bytes_max < 1 << 30)
+            }
             429 => refused(error.contains("queries-waiting-max")),
             504 if error.contains("query-ms-max") => {
                 (passed_ms >= QUERY_MS_MAX).then_some(Outcome::Unknown)
@@ -333,7 +335,9 @@ impl Run<'_> {
             (400 | 404, _) => self.dropped && error.contains("points"),
             (409, _) => self.killed && error.contains("KILL"),
             (413, _) => tiny && error.contains("-max"),
-            (503, _) => limits.bodies_bytes_max < 1 << 30 && error.contains("bodies-bytes-max"),
+            (500 | 503, _) => {
+                limits.bodies_bytes_max < 1 << 30 && error.contains("bodies-bytes-max")
+            }
             (429, _) => error.contains("queries-waiting-max"),
             _ => false,
         };
