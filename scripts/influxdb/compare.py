@@ -52,7 +52,7 @@ def self_test():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--program", help="the program under test; without it, the release build")
-    parser.add_argument("--seeds", default="1,2,3,4,5")
+    parser.add_argument("--seeds", default="1,2,3,4")
     parser.add_argument("--random", type=int, default=1500, help="random statements of each kind and seed")
     parser.add_argument("--keep", help="a file for the statements that differ")
     arguments = parser.parse_args()
@@ -62,14 +62,15 @@ def main():
         [os.path.join(servers.ROOT, "scripts", "influxdb", "reference.sh")], text=True
     ).strip()
     passed = failed = statements = explained = different = 0
-    with servers.InfluxDb(os.path.join(binaries, "influxd")) as theirs, servers.Nilometer(
-        servers.program(arguments.program)
-    ) as ours, tempfile.TemporaryDirectory() as scratch:
-        for seed in arguments.seeds.split(","):
+    for seed in arguments.seeds.split(","):
+        # What one seed leaves (here a database for continuous queries) is no difference of the next.
+        with servers.InfluxDb(os.path.join(binaries, "influxd")) as theirs, servers.Nilometer(
+            servers.program(arguments.program)
+        ) as ours, tempfile.TemporaryDirectory() as scratch:
             findings = os.path.join(scratch, seed)
             run = subprocess.run(
                 [sys.executable, COMPARE, "--ours", ours.url, "--theirs", theirs.url, "--seed", seed]
-                + ["--random", str(arguments.random), "--show", "20", "--findings", findings],
+                + ["--random", str(arguments.random), "--show", "20", "--width", "4000", "--findings", findings],
                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             )
             print("seed %s\n%s" % (seed, run.stdout), end="", flush=True)
