@@ -35,7 +35,7 @@ async fn an_answer_says_where_its_time_went() {
     ] {
         let address = format!(
             "/api/v3/query_sql?db=d&q={}",
-            sql.replace(" ", "%20").replace("<", "%3C")
+            sql.replace(' ', "%20").replace('<', "%3C")
         );
         let answer = server.get(&address).await;
         assert_eq!(answer.status, 200, "{}", answer.text());
