@@ -52,7 +52,7 @@ def self_test():
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--program", help="the program under test; without it, the release build")
-    parser.add_argument("--seeds", default="1,2,3,4")
+    parser.add_argument("--seeds", default="1,2,3,4,5")
     parser.add_argument("--random", type=int, default=1500, help="random statements of each kind and seed")
     parser.add_argument("--keep", help="a file for the statements that differ")
     arguments = parser.parse_args()

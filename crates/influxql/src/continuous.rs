@@ -88,7 +88,14 @@ impl Due for DueQuery {
                 }
             }
             // After the rows: a crash between the two writes the same rows again, and none are left out.
-            let noted = note_run(&self.shared.engine, (database, name), self.ran_to_ns);
+            let (engine, own, ran_to_ns) = (
+                Arc::clone(&self.shared.engine),
+                self.own.clone(),
+                self.ran_to_ns,
+            );
+            let note = move || note_run(&engine, (&own.database, &own.name), ran_to_ns);
+            let noted = self.shared.executor.block(note).await;
+            let noted = noted.unwrap_or(Err(ServiceError::Panicked { what: "statement" }));
             if let Err(error) = noted {
                 tracing::warn!(database, name, %error, "a continuous query will run again");
             }

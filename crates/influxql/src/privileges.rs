@@ -51,13 +51,10 @@ pub(crate) fn check(
         }
         Statement::CreateContinuousQuery(create) => {
             asks.of(Privilege::Define, &create.database)?;
-            // It runs for nobody in particular, with what its maker may do.
-            let own = match session.database.as_str() {
-                "" => Session {
-                    database: create.database.clone(),
-                    ..session.clone()
-                },
-                _ => session.clone(),
+            // It runs for nobody in particular, with what its maker may do, and its names without a database are in its own.
+            let own = Session {
+                database: create.database.clone(),
+                ..session.clone()
             };
             let asks = Asks {
                 session: &own,

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use futures::stream;
-use nilometer_engine::Engine;
+use nilometer_engine::{Engine, Snapshot};
 use nilometer_influxql_syntax::ast::Select;
 use nilometer_influxql_syntax::format_clock;
 use nilometer_series::{
@@ -33,13 +33,7 @@ pub(crate) async fn run(
 ) -> Result<Outcome, ServiceError> {
     let snapshot = engine.snapshot();
     let (context, watch) = lent(options, &running);
-    let asked = SelectContext {
-        snapshot: &snapshot,
-        database: &session.database,
-        policy: session.schema.as_deref(),
-        now_ns: engine.wall_ns(),
-        context: &context,
-    };
+    let asked = asked_of(engine, session, &snapshot, &context);
     let sets = match select::run(select, &asked) {
         Ok(sets) => sets,
         Err(error) => return Err(said(error, &running)),
@@ -73,13 +67,7 @@ pub(crate) fn explain(
 ) -> Result<Outcome, ServiceError> {
     let snapshot = engine.snapshot();
     let (context, _watch) = lent(options, &running);
-    let asked = SelectContext {
-        snapshot: &snapshot,
-        database: &session.database,
-        policy: session.schema.as_deref(),
-        now_ns: engine.wall_ns(),
-        context: &context,
-    };
+    let asked = asked_of(engine, session, &snapshot, &context);
     match select::explain(select, &asked) {
         Ok(lines) => {
             let plan = one_column("QUERY PLAN", lines);
@@ -99,13 +87,7 @@ pub(crate) fn analyze(
 ) -> Result<Outcome, ServiceError> {
     let snapshot = engine.snapshot();
     let (context, _watch) = lent(options, &running);
-    let asked = SelectContext {
-        snapshot: &snapshot,
-        database: &session.database,
-        policy: session.schema.as_deref(),
-        now_ns: engine.wall_ns(),
-        context: &context,
-    };
+    let asked = asked_of(engine, session, &snapshot, &context);
     let begun = Instant::now();
     let plan = select::explain(select, &asked).map_err(|error| said(error, &running))?;
     let planned = begun.elapsed();
@@ -139,6 +121,22 @@ pub(crate) fn analyze(
     lines.extend(plan.into_iter().map(|line| format!("        {line}")));
     let answer = one_column("EXPLAIN ANALYZE", lines);
     Ok(Outcome::Sets(SetStream::of(running, vec![answer])?))
+}
+
+/// What a SELECT is about, by its session and the clock.
+fn asked_of<'a>(
+    engine: &Engine,
+    session: &'a Session,
+    snapshot: &'a Snapshot,
+    context: &'a Context,
+) -> SelectContext<'a> {
+    SelectContext {
+        snapshot,
+        database: &session.database,
+        policy: session.schema.as_deref(),
+        now_ns: engine.wall_ns(),
+        context,
+    }
 }
 
 /// What a series query is given, and what ends it.

@@ -187,6 +187,31 @@ async fn a_user_reads_and_writes_what_was_granted() {
 }
 
 /// A password in a list of statements is everybody's who may see the list.
+/// A continuous query runs for nobody, so its maker must have been allowed all that it does. Its names without a database
+/// were looked up in the database of the session, in which it does not run: this maker was refused.
+#[tokio::test]
+async fn a_continuous_query_does_no_more_than_its_maker_may_do() {
+    let server = peopled().await;
+    let no = "\\\"anna\\\" user is not authorized to";
+    done(&server, ROOT, "grant all on e to anna").await;
+    let making = |database: &str, into: &str, from: &str| {
+        format!(
+            "create continuous query c on {database} begin select mean(v) into {into} from {from} group by time(1m) end"
+        )
+    };
+    for (database, into, from) in [
+        ("e", "means", "d.autogen.cpu"),
+        ("e", "d.autogen.means", "m"),
+        ("d", "means", "cpu"),
+        ("d", "e.autogen.means", "e.autogen.m"),
+    ] {
+        refused(&server, ANNA, &making(database, into, from), no).await;
+    }
+    done(&server, ANNA, &making("e", "means", "m")).await;
+    refused(&server, ANNA, "drop continuous query c on d", no).await;
+    done(&server, ANNA, "drop continuous query c on e").await;
+}
+
 #[tokio::test]
 async fn passwords_are_in_no_answer() {
     let server = peopled().await;

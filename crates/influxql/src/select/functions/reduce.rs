@@ -45,7 +45,11 @@ pub(crate) fn reduce(name: &str, parameter: f64, points: Vec<Point>, start: i64)
 
 fn sum(points: &[Point]) -> Option<Value> {
     let mut values = points.iter().map(|point| point.value.clone());
-    let first = values.next()?;
+    let first = match values.next()? {
+        // From 0 on, as InfluxDB does, which numbers of -0 leave as it is.
+        Value::Float(first) => Value::Float(0.0 + first),
+        first => first,
+    };
     Some(values.fold(first, |sum, value| {
         operate(Operator::Add, &sum, &value, Division::Float)
     }))
@@ -56,7 +60,8 @@ fn floats(points: &[Point]) -> impl Iterator<Item = f64> {
 }
 
 fn mean(points: &[Point]) -> f64 {
-    floats(points).sum::<f64>() / points.len() as f64
+    // `sum` of numbers would begin at -0.
+    floats(points).fold(0.0, |sum, value| sum + value) / points.len() as f64
 }
 
 fn stddev(points: &[Point]) -> Value {

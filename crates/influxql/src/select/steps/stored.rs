@@ -226,10 +226,13 @@ fn of_leaf(leaf: Leaf<'_>, start: usize, rows: &Rows, numbers: &[u32]) -> Points
         if is_absent || (is_count && *value == Value::Integer(0)) {
             continue;
         }
-        let value = if value.is_null() {
-            Value::Float(f64::NAN)
-        } else {
-            value.clone()
+        let value = match value {
+            Value::Null => Value::Float(f64::NAN),
+            // A sum begins at 0, which numbers of -0 leave as it is.
+            Value::Float(sum) if matches!(leaf.call.name.as_str(), "sum" | "mean") => {
+                Value::Float(sum + 0.0)
+            }
+            other => other.clone(),
         };
         let time = match rows.value(start + 1, row) {
             Value::Integer(own) if leaf.own_time => *own,
