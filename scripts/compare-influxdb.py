@@ -100,6 +100,28 @@ def same_answers(ours, theirs):
         return False
 
 
+def gathered(answer):
+    """An answer with the rows of a series together and in the order of their times, and series in the order of their tags.
+
+    1.6.7 shows the last bucket of an integral of each group after all others, in the order of a hash table.
+    """
+    status, text = answer
+    if status != 200:
+        return answer
+    document = json.loads(text)
+    for result in document.get("results", []):
+        if "series" not in result:
+            continue
+        together = {}
+        for series in result["series"]:
+            key = json.dumps([series["name"], series.get("tags"), series["columns"]])
+            together.setdefault(key, {**series, "values": []})["values"] += series["values"]
+        for series in together.values():
+            series["values"].sort(key=str)
+        result["series"] = [together[key] for key in sorted(together)]
+    return status, json.dumps(document)
+
+
 # --- what differs, and why -----------------------------------------------------------------------------------------
 
 
@@ -111,6 +133,11 @@ def same_beside_residue(ours, theirs):
 # (what the statement looks like, what the two answers look like together, why, and what must be the same nevertheless).
 # Where 1.6.7 and 1.12 differ, 1.12 wins.
 EXPLAINED = [
+    (
+        r"(?i)^show series cardinality (from|where|on)",
+        r"cardinality estimation",
+        "1.12 estimates them by measurement, and its column says so",
+    ),
     (
         r"(?i)^show retention policies",
         r"futureWriteLimit",
@@ -353,6 +380,29 @@ def random_select(rng):
     return text
 
 
+def random_integral(rng):
+    """Integrals of several series in a group, and of several groups: what `random_select` asks of one."""
+    unit = rng.choice(["", "", ", 1m", ", 10s", ", 7s"])
+    text = "select integral(%s%s) from %s" % (rng.choice(["usage", "n"]), unit, rng.choice(["cpu", "cpu", "/cp./"]))
+    start = rng.randrange(0, 7000)
+    conditions = ["time >= %ds and time < %ds" % (T0 + start, T0 + start + rng.randrange(1, 7200))]
+    if rng.random() < 0.4:
+        conditions.append(rng.choice(["host != 'b'", "host =~ /[bc]/", "region = 'eu'", "region = ''", "usage > 50", "n < 0", "ok = true"]))
+    text += " where " + " and ".join(conditions)
+    groups = rng.choice([[], [], ["host"], ["region"], ["host", "region"], ["*"]])
+    # What a fill counts of buckets that come last is another matter.
+    window = rng.choice([None, "time(1m)", "time(5m)", "time(7m)", "time(10m, 3m)", "time(1h)", "time(30s)"])
+    if window:
+        groups = [window] + groups
+    if groups:
+        text += " group by " + ", ".join(groups)
+    if window:
+        text += " fill(none)"
+    if rng.random() < 0.3:
+        text += " order by time desc"
+    return text
+
+
 def random_show(rng):
     source = rng.choice(["", "", " from cpu", " from mem", " from /c|m/", " from cpu, log"])
     condition = rng.choice(
@@ -386,9 +436,9 @@ class Tally:
         self.explained = {}
         self.different = []
 
-    def compare(self, statement, extra=None, method="POST"):
-        ours = ask(self.arguments.ours, statement, extra, method)
-        theirs = ask(self.arguments.theirs, statement, extra, method)
+    def compare(self, statement, extra=None, method="POST", shape=lambda answer: answer):
+        ours = shape(ask(self.arguments.ours, statement, extra, method))
+        theirs = shape(ask(self.arguments.theirs, statement, extra, method))
         self.compared += 1
         if same_answers(ours, theirs):
             return
@@ -445,6 +495,8 @@ def main():
         rng = random.Random(arguments.seed)
         for _ in range(arguments.random):
             tally.compare(random_select(rng))
+        for _ in range(arguments.random // 5):
+            tally.compare(random_integral(rng), shape=gathered)
     if is_wanted("changes"):
         for statement in CHANGES:
             tally.compare(statement)

@@ -1,6 +1,7 @@
 //! The listening loop: accept, serve, stop.
 
 pub(crate) mod connections;
+mod raw_address;
 mod stall_timeout;
 pub(crate) mod tls;
 
@@ -31,6 +32,7 @@ use crate::error::Error;
 use crate::http::Http;
 use crate::routes::{Routes, router};
 use connections::{ConnectionPlace, OnKeptPlace, OverConnection, Owed, PlaceKind, Places};
+use raw_address::RawAddress;
 use stall_timeout::StallTimeout;
 
 /// Pause after a refused accept: mostly "too many open files", which asking again at once does not cure.
@@ -249,7 +251,8 @@ async fn speak(
     open: &OpenConnection,
 ) {
     let activity = &open.place.activity;
-    let mut stream = StallTimeout::new(stream, Arc::clone(activity), options.answer_time_max);
+    let stream = StallTimeout::new(stream, Arc::clone(activity), options.answer_time_max);
+    let mut stream = RawAddress::new(stream, Arc::clone(activity));
     if open.http.service().wall_ns() < 0 {
         // The library that speaks HTTP cannot write such a date, and fails.
         answer_bad_clock(&mut stream).await;

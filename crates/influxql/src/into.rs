@@ -1,22 +1,25 @@
 //! `SELECT ... INTO`: series of an answer as rows of a measurement.
 //!
 //! Does: find the place, make of tags of the answer tags of the rows and of columns fields, write batch by batch; a batch is
-//! atomic. Does not: convert: a column whose type is another one than the field's is an error, as in a write.
+//! atomic. Rows beyond what the place keeps are left out and counted. Does not: convert: a column whose type is another one than the field's is an error, as in a write.
 
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::Int32Type;
+use arrow_array::types::{Int32Type, TimestampNanosecondType};
 use arrow_array::{
     Array, ArrayRef, BooleanArray, DictionaryArray, Int32Array, Int64Array, RecordBatch,
     StringArray, TimestampNanosecondArray,
 };
 use arrow_schema::{DataType, Field, Schema};
 use arrow_select::filter::filter_record_batch;
-use nilometer_engine::ingest::{Missing, OnConflict, SeenKeys, Session as Ingest, Target as Rows};
+use nilometer_engine::ingest::{
+    Bound, Missing, OnConflict, SeenKeys, Session as Ingest, Target as Rows, WriteWindow,
+};
 use nilometer_engine::{Duplicates, Engine, Snapshot, TIME_COLUMN};
-use nilometer_influxql_syntax::ast::Measurement;
-use nilometer_service::define::schema_of_policy;
+use nilometer_influxql_syntax::ast::{Expr, Measurement, Select};
+use nilometer_influxql_syntax::format_clock;
+use nilometer_service::define::{policy_of_schema, schema_of_policy, write_window};
 use nilometer_service::{Error as ServiceError, Session, Set, SetHead};
 
 use crate::statements::Error;
@@ -28,6 +31,12 @@ pub(crate) struct Target {
     schema: String,
     /// `None` = each series to the measurement of its name.
     measurement: Option<String>,
+    /// The policy, how long it keeps rows, and the times that they may have.
+    policy: String,
+    /// Columns of the answer that are tags of the rows.
+    tags: Vec<(usize, String)>,
+    retention_ns: i64,
+    window: WriteWindow,
 }
 
 impl Target {
@@ -36,6 +45,7 @@ impl Target {
         snapshot: &Snapshot,
         target: &Measurement,
         session: &Session,
+        now_ns: i64,
     ) -> Result<Self, Error> {
         let database = match target.database.as_str() {
             "" => session.database.clone(),
@@ -51,11 +61,50 @@ impl Target {
             .ok_or_else(|| Error::UnknownPolicy(target.policy.clone()))?;
         let measurement = (!target.name.is_empty()).then(|| target.name.clone());
         Ok(Self {
+            policy: policy_of_schema(snapshot, &database, &schema),
+            retention_ns: snapshot
+                .schema_retention_ns(&database, &schema)
+                .unwrap_or(0),
+            tags: Vec::new(),
+            window: write_window(snapshot, &database, &schema, now_ns),
             database,
             schema,
             measurement,
         })
     }
+
+    /// The same for an answer of which some columns are tags.
+    pub(crate) fn with_tags(mut self, tags: Vec<(usize, String)>) -> Self {
+        self.tags = tags;
+        self
+    }
+}
+
+/// The tags in `top()` and `bottom()` of a SELECT that writes its answer, by their columns there.
+pub(crate) fn tag_columns(select: &Select) -> Vec<(usize, String)> {
+    let mut tags = Vec::new();
+    if select.target.is_none() {
+        return tags;
+    }
+    // The time stands before all others.
+    let mut column = 1;
+    for field in &select.fields {
+        if matches!(&field.expr, Expr::Reference(reference) if reference.name == TIME_COLUMN) {
+            continue;
+        }
+        column += 1;
+        if let Expr::Call(call) = field.expr.inner()
+            && matches!(call.name.as_str(), "top" | "bottom")
+        {
+            for argument in call.arguments.iter().skip(1) {
+                if let Expr::Reference(tag) = argument {
+                    tags.push((column, tag.name.clone()));
+                    column += 1;
+                }
+            }
+        }
+    }
+    tags
 }
 
 /// Rows on their way into measurements.
@@ -64,6 +113,8 @@ pub(crate) struct Written<'a> {
     target: &'a Target,
     session: Ingest,
     rows: i64,
+    /// Rows that were left out because retention would remove them at once, and those beyond other bounds.
+    beyond: (u64, u64),
 }
 
 impl<'a> Written<'a> {
@@ -73,12 +124,13 @@ impl<'a> Written<'a> {
             target,
             session: Ingest::new(Arc::clone(engine), &target.database)?,
             rows: 0,
+            beyond: (0, 0),
         })
     }
 
     /// Writes rows of a series; durable when it returns. Rows without a value are left out.
     pub(crate) fn write(&mut self, set: &Set) -> Result<(), ServiceError> {
-        let rows = as_rows(set).map_err(|error| {
+        let rows = self.as_rows(set).map_err(|error| {
             ServiceError::from(Error::Condition(format!("INTO cannot write this: {error}")))
         })?;
         let Some(rows) = rows else { return Ok(()) };
@@ -101,8 +153,25 @@ impl<'a> Written<'a> {
         Ok(())
     }
 
-    /// How many rows were written, as `InfluxDB` says it.
-    pub(crate) fn shown(&self) -> Set {
+    /// How many rows were written, as `InfluxDB` says it; an error if some were left out.
+    pub(crate) fn shown(&self) -> Result<Set, Error> {
+        let (expired, limited) = self.beyond;
+        if expired + limited > 0 {
+            let target = self.target;
+            let mut reason = format!(
+                "dropped {expired} points outside retention policy of duration {}",
+                format_clock(target.retention_ns)
+            );
+            if limited > 0 {
+                reason = format!("{reason} and {limited} points outside write window");
+            }
+            return Err(Error::Condition(format!(
+                "partial write: {reason} dropped={} for database: {} for retention policy: {}",
+                expired + limited,
+                target.database,
+                target.policy
+            )));
+        }
         let time = TimestampNanosecondArray::from(vec![0]).with_timezone("UTC");
         let fields = vec![
             Field::new(TIME_COLUMN, time.data_type().clone(), false),
@@ -111,52 +180,71 @@ impl<'a> Written<'a> {
         let columns: Vec<ArrayRef> =
             vec![Arc::new(time), Arc::new(Int64Array::from(vec![self.rows]))];
         let rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns);
-        Set {
+        Ok(Set {
             head: Arc::new(SetHead {
                 name: "result".to_owned(),
                 tags: Vec::new(),
             }),
             rows: rows.expect("two columns of the types that the schema says"),
-        }
+        })
     }
-}
 
-/// The rows of a series that have a value, with its tags as columns; `None` = no row has one.
-fn as_rows(set: &Set) -> Result<Option<RecordBatch>, arrow_schema::ArrowError> {
-    let count = set.rows.num_rows();
-    let (mut fields, mut columns) = (Vec::new(), Vec::<ArrayRef>::new());
-    let mut push = |name: &str, column: ArrayRef| {
-        fields.push(Field::new(name, column.data_type().clone(), true));
-        columns.push(column);
-    };
-    for (name, value) in &set.head.tags {
-        if !value.is_empty() {
-            push(name, tag(value, count));
+    /// The rows of a series that have a value and are kept, with its tags as columns; `None` = there is none.
+    fn as_rows(&mut self, set: &Set) -> Result<Option<RecordBatch>, arrow_schema::ArrowError> {
+        let count = set.rows.num_rows();
+        let (mut fields, mut columns) = (Vec::new(), Vec::<ArrayRef>::new());
+        let mut push = |name: &str, column: ArrayRef| {
+            fields.push(Field::new(name, column.data_type().clone(), true));
+            columns.push(column);
+        };
+        for (name, value) in &set.head.tags {
+            if !value.is_empty() {
+                push(name, tag(value, count));
+            }
         }
+        let is_group = |tag: &str| set.head.tags.iter().any(|(name, _)| name == tag);
+        let mut has_value = vec![false; count];
+        let mut times = None;
+        let shown = set.rows.schema_ref().fields().iter();
+        for (place, (field, column)) in shown.zip(set.rows.columns()).enumerate() {
+            let tag = self.target.tags.iter().find(|(own, _)| *own == place);
+            if let Some((_, name)) = tag {
+                let words = as_tag(column).filter(|_| !is_group(name));
+                if let Some(words) = words {
+                    push(name, words);
+                }
+                continue;
+            }
+            if field.name() == TIME_COLUMN {
+                push(TIME_COLUMN, Arc::clone(column));
+                times = column.as_primitive_opt::<TimestampNanosecondType>();
+                continue;
+            }
+            if column.null_count() == count || *column.data_type() == DataType::Null {
+                continue;
+            }
+            for (row, has_value) in has_value.iter_mut().enumerate() {
+                *has_value = *has_value || column.is_valid(row);
+            }
+            push(field.name(), as_field(column));
+        }
+        let times = times.iter().flat_map(|times| times.values());
+        for (keep, &time_ns) in has_value.iter_mut().zip(times) {
+            if !*keep {
+                continue;
+            }
+            if let Some(bound) = self.target.window.passed(time_ns) {
+                *keep = false;
+                match bound {
+                    Bound::Retention => self.beyond.0 += 1,
+                    Bound::Past | Bound::Future => self.beyond.1 += 1,
+                }
+            }
+        }
+        let rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?;
+        let rows = filter_record_batch(&rows, &BooleanArray::from(has_value))?;
+        Ok((rows.num_rows() > 0).then_some(rows))
     }
-    let mut has_value = vec![false; count];
-    for (field, column) in set
-        .rows
-        .schema_ref()
-        .fields()
-        .iter()
-        .zip(set.rows.columns())
-    {
-        if field.name() == TIME_COLUMN {
-            push(TIME_COLUMN, Arc::clone(column));
-            continue;
-        }
-        if column.null_count() == count || *column.data_type() == DataType::Null {
-            continue;
-        }
-        for (row, has_value) in has_value.iter_mut().enumerate() {
-            *has_value = *has_value || column.is_valid(row);
-        }
-        push(field.name(), as_field(column));
-    }
-    let rows = RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?;
-    let rows = filter_record_batch(&rows, &BooleanArray::from(has_value))?;
-    Ok((rows.num_rows() > 0).then_some(rows))
 }
 
 /// One tag of all rows.
@@ -164,6 +252,17 @@ fn tag(value: &str, rows: usize) -> ArrayRef {
     let keys = Int32Array::from(vec![0; rows]);
     let values = Arc::new(StringArray::from(vec![value]));
     Arc::new(DictionaryArray::<Int32Type>::new(keys, values))
+}
+
+/// A column of texts as a tag.
+fn as_tag(column: &ArrayRef) -> Option<ArrayRef> {
+    if column.as_dictionary_opt::<Int32Type>().is_some() {
+        return Some(Arc::clone(column));
+    }
+    let words = column.as_string_opt::<i32>()?;
+    Some(Arc::new(
+        words.iter().collect::<DictionaryArray<Int32Type>>(),
+    ))
 }
 
 /// A column as a field: a tag that was selected is a text.

@@ -3,6 +3,7 @@
 //! Does: find what a statement reads and writes, and ask whether its sender may. Does not: check definitions and changes of
 //! users; the service does, where they are made.
 
+use crate::statements::continuous;
 use nilometer_engine::Snapshot;
 use nilometer_influxql_syntax::ast::{Select, Show, Source, Statement};
 use nilometer_service::define::schema_of_policy;
@@ -51,9 +52,9 @@ pub(crate) fn check(
         }
         Statement::CreateContinuousQuery(create) => {
             asks.of(Privilege::Define, &create.database)?;
-            // It runs for nobody in particular, with what its maker may do, and its names without a database are in its own.
+            // It runs for nobody in particular, with what its maker may do.
             let own = Session {
-                database: create.database.clone(),
+                database: continuous::home(&session.database, create).to_owned(),
                 ..session.clone()
             };
             let asks = Asks {

@@ -19,7 +19,7 @@ use nilometer_service::{
     Running, Session, SetStream,
 };
 
-use crate::into::{Target, Written};
+use crate::into::{self, Target, Written};
 use crate::select::{self, SelectContext, Sets};
 use crate::statements::one_column;
 
@@ -34,14 +34,20 @@ pub(crate) async fn run(
     let snapshot = engine.snapshot();
     let (context, watch) = lent(options, &running);
     let asked = asked_of(engine, session, &snapshot, &context);
-    let sets = match select::run(select, &asked) {
+    let tags = into::tag_columns(select);
+    // Tags of top() and bottom() are columns of an answer, and of what is written tags.
+    let shown = (!tags.is_empty()).then(|| Select {
+        target: None,
+        ..select.clone()
+    });
+    let sets = match select::run(shown.as_ref().unwrap_or(select), &asked) {
         Ok(sets) => sets,
         Err(error) => return Err(said(error, &running)),
     };
     let Some(target) = &select.target else {
         return answer(sets, running, watch);
     };
-    let target = Target::of(&snapshot, target, session)?;
+    let target = Target::of(&snapshot, target, session, engine.wall_ns())?.with_tags(tags);
     let (engine, executor) = (Arc::clone(engine), Arc::clone(running.stop().executor()));
     // It goes on to its end even if nobody waits for it any more.
     let work = move || {
@@ -50,7 +56,7 @@ pub(crate) async fn run(
             written.write(&set.map_err(|error| said(error, &running))?)?;
         }
         drop(watch);
-        SetStream::of(running, vec![written.shown()])
+        SetStream::of(running, vec![written.shown()?])
     };
     let done = executor.block(work).await;
     let sets = done.unwrap_or(Err(ServiceError::Panicked { what: "statement" }))?;

@@ -7,7 +7,7 @@
 
 mod condition;
 mod context;
-mod continuous;
+pub(crate) mod continuous;
 mod define;
 mod delete;
 mod error;

@@ -23,6 +23,7 @@ pub use lookup::{
 };
 pub use policies::{
     DEFAULT_POLICY, PolicySettings, policy_of_schema, policy_settings, schema_of_policy, shard_ns,
+    write_window,
 };
 pub use run::{run, table_to_alter};
 pub use views::{view, views};

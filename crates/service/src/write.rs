@@ -18,7 +18,7 @@ use nilometer_engine::{Duplicates, Error as EngineError};
 use nilometer_lineproto::Precision;
 
 use crate::access::{INTERNAL_DATABASE, Place, Principal, Privilege};
-use crate::define::policy_settings;
+use crate::define::write_window;
 use crate::error::Error;
 use crate::executor::Stopped;
 use crate::sabotage::Sabotage;
@@ -205,27 +205,16 @@ impl Service {
 
     /// The times that points of a write may have, by the store's clock.
     fn window_of(&self, target: &LineTarget) -> WriteWindow {
-        let mut window = WriteWindow::default();
         if !target.keeps_policy {
-            return window;
+            return WriteWindow::default();
         }
         let (snapshot, now_ns) = (self.snapshot(), self.wall_ns());
         let database = target.scope.database.as_str();
         let named = target.scope.schema.clone();
-        let Some(schema) = named.or_else(|| snapshot.default_schema(database)) else {
-            return window;
-        };
-        if let Some(kept_ns) = snapshot.schema_retention_ns(database, &schema) {
-            window.kept_from_ns = now_ns.saturating_sub(kept_ns);
-        }
-        let limits = policy_settings(&snapshot, database, &schema);
-        if limits.past_limit_ns > 0 {
-            window.from_ns = now_ns.saturating_sub(limits.past_limit_ns);
-        }
-        if limits.future_limit_ns > 0 {
-            window.to_ns = now_ns.saturating_add(limits.future_limit_ns);
-        }
-        window
+        let schema = named.or_else(|| snapshot.default_schema(database));
+        schema.map_or_else(WriteWindow::default, |schema| {
+            write_window(&snapshot, database, &schema, now_ns)
+        })
     }
 
     fn write_time_max(&self) -> Duration {

@@ -200,6 +200,8 @@ pub(crate) struct Activity {
     stage: Mutex<Stage>,
     /// Bytes wait for the client to take others before them.
     is_blocked: AtomicBool,
+    /// Requests that have come.
+    requests: AtomicU64,
     leave: Notify,
 }
 
@@ -208,6 +210,7 @@ impl Default for Activity {
         Self {
             stage: Mutex::new(Stage::Idle(Instant::now())),
             is_blocked: AtomicBool::new(false),
+            requests: AtomicU64::new(0),
             leave: Notify::new(),
         }
     }
@@ -253,8 +256,17 @@ impl Activity {
         matches!(*self.stage(), Stage::Dismissed)
     }
 
+    /// The number of the request whose head is on its way, or comes next; `None` = another one is not answered yet.
+    pub(crate) fn awaited_request(&self) -> Option<u64> {
+        match *self.stage() {
+            Stage::Idle(_) => Some(self.requests.load(Ordering::Relaxed)),
+            _ => None,
+        }
+    }
+
     /// A request has come, its body perhaps not.
     pub(crate) fn begin(self: &Arc<Self>, version: Version, body: Body) -> (Body, Answering) {
+        self.requests.fetch_add(1, Ordering::Relaxed);
         *self.stage() = Stage::Receiving;
         let mut body = Heard {
             knows_interim: version >= Version::HTTP_11,

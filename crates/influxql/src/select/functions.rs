@@ -3,6 +3,7 @@
 pub(crate) mod forecast;
 pub(crate) mod order;
 pub(crate) mod reduce;
+pub(crate) mod sketch;
 pub(crate) mod technical;
 pub(crate) mod transform;
 
@@ -28,6 +29,7 @@ pub(crate) fn is_transform(name: &str) -> bool {
                 | "moving_average"
                 | "cumulative_sum"
                 | "elapsed"
+                | "count_hll"
                 | "holt_winters"
                 | "holt_winters_with_fit"
         )

@@ -70,7 +70,10 @@ fn walk<'a>(expr: &'a Expr, now: i64, split: &mut Split<'a>) -> Result<Option<Re
             narrow(split, turned(*operator), left, now)?;
             Ok(None)
         }
-        other => Ok(Some(Rest::Leaf(other))),
+        Expr::Binary(..) | Expr::Boolean(_) => Ok(Some(Rest::Leaf(expr))),
+        other => Err(Error::Condition(format!(
+            "invalid condition expression: {other}"
+        ))),
     }
 }
 
@@ -213,6 +216,9 @@ mod tests {
                 "invalid operation: time and *influxql.StringLiteral are not compatible",
             ),
             ("time != 5", "invalid time comparison operator: !="),
+            // It was taken for a condition that always holds.
+            ("host", "invalid condition expression: host"),
+            ("host = 'a' and 'x'", "invalid condition expression: 'x'"),
         ] {
             let expr = parse_expr(text).unwrap();
             assert_eq!(split(Some(&expr), NOW).unwrap_err().to_string(), why);

@@ -12,6 +12,15 @@ use super::context::Context;
 use super::error::Error;
 use super::sets::Table;
 
+/// The database of names without one: that of the session, as there; without a session's the query's own.
+pub(crate) fn home<'a>(session: &'a str, create: &'a CreateContinuousQuery) -> &'a str {
+    if session.is_empty() {
+        &create.database
+    } else {
+        session
+    }
+}
+
 /// Makes one; the same again is no error.
 pub(super) fn create(
     context: &Context,
@@ -23,11 +32,11 @@ pub(super) fn create(
         return Err(Error::UnknownDatabase(database.to_owned()).into());
     }
     let mut named = create.clone();
-    let own = match context.database.as_str() {
-        "" => database,
-        own => own,
-    };
-    name_select(&snapshot, own, &mut named.select)?;
+    name_select(
+        &snapshot,
+        home(&context.database, create),
+        &mut named.select,
+    )?;
     let text = named.to_string();
     let all = scheduled(&snapshot);
     let known = all

@@ -70,12 +70,47 @@ fn known(snapshot: &Snapshot, database: &str) -> Result<(), Error> {
     }
 }
 
+/// Refuses names that InfluxDB refuses.
+fn check_name(name: &str) -> Result<(), Error> {
+    const LENGTH_MAX: usize = 255;
+    if name.is_empty()
+        || matches!(name, "." | "..")
+        || name.contains(['/', '\\'])
+        || name.contains(char::is_control)
+    {
+        return Err(Error::Name);
+    }
+    if name.len() > LENGTH_MAX {
+        return Err(Error::NameTooLong);
+    }
+    Ok(())
+}
+
 fn create_database(context: &Context, create: &CreateDatabase) -> Result<(), ServiceError> {
+    check_name(&create.name)?;
+    if let Some(policy) = &create.policy {
+        check_name(policy)?;
+    }
     let is_new = context
         .engine
         .snapshot()
         .default_schema(&create.name)
         .is_none();
+    let wanted_of = |there: Wanted| Wanted {
+        retention_ns: create.duration.unwrap_or(there.retention_ns),
+        settings: PolicySettings {
+            replicas: create
+                .replication
+                .map_or(there.settings.replicas, i64::from),
+            shard_ns: create.shard_duration,
+            future_limit_ns: create.future_limit.unwrap_or(0),
+            past_limit_ns: create.past_limit.unwrap_or(0),
+        },
+    };
+    if create.with_policy && is_new {
+        // Else there would be a database without it.
+        wanted_of(Wanted::default()).check()?;
+    }
     change(
         context,
         "",
@@ -94,17 +129,7 @@ fn create_database(context: &Context, create: &CreateDatabase) -> Result<(), Ser
         Some(schema) if !is_new => Wanted::of(&snapshot, &create.name, schema),
         _ => Wanted::default(),
     };
-    let wanted = Wanted {
-        retention_ns: create.duration.unwrap_or(there.retention_ns),
-        settings: PolicySettings {
-            replicas: create
-                .replication
-                .map_or(there.settings.replicas, i64::from),
-            shard_ns: create.shard_duration,
-            future_limit_ns: create.future_limit.unwrap_or(0),
-            past_limit_ns: create.past_limit.unwrap_or(0),
-        },
-    };
+    let wanted = wanted_of(there);
     wanted.check()?;
     if is_new {
         // It has one policy and no table yet, and this is the name and the settings of that policy.
@@ -229,6 +254,7 @@ impl Wanted {
 fn create_policy(context: &Context, create: &CreateRetentionPolicy) -> Result<(), ServiceError> {
     let snapshot = context.engine.snapshot();
     let database = &create.database;
+    check_name(&create.name)?;
     known(&snapshot, database)?;
     let wanted = Wanted {
         retention_ns: create.duration,

@@ -11,6 +11,10 @@ pub(crate) enum Error {
     UnknownDatabase(String),
     #[error("retention policy not found: {0}")]
     UnknownPolicy(String),
+    #[error("invalid name")]
+    Name,
+    #[error("name too long")]
+    NameTooLong,
     #[error("retention policy already exists")]
     PolicyExists,
     #[error("retention policy conflicts with an existing policy")]

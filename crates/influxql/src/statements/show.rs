@@ -11,6 +11,7 @@ mod catalogue;
 mod duration;
 mod lists;
 mod server;
+mod values;
 
 use nilometer_influxql_syntax::ast::Show;
 use nilometer_service::{Error as ServiceError, Set};

@@ -503,3 +503,54 @@ async fn select_into_writes_rows_and_says_how_many() {
         warned.text()
     );
 }
+
+/// A tag that no series has is the empty text also beside a condition on a field; it was nothing, which is neither equal nor
+/// unequal. Found by InfluxDB 1.8's own server tests.
+#[tokio::test]
+async fn a_tag_that_nobody_has_is_empty_beside_fields() {
+    let server = Server::filled().await;
+    for (condition, rows) in [
+        ("nope != 'x' or v > 5", 2),
+        ("nope = '' or v > 5", 2),
+        ("nope = 'x' or v > 1", 1),
+        ("(nope !~ /x/ or v > 5) and host = 'a'", 1),
+    ] {
+        let statement = format!("select count(v) from cpu where {condition}");
+        let said = server.result(&statement).await;
+        assert!(
+            said.contains(&format!("[\"1970-01-01T00:00:00Z\",{rows}]")),
+            "{condition}: {said}"
+        );
+    }
+}
+
+/// Sketches travel as texts, so a statement may count what another one has stored.
+#[tokio::test]
+async fn distinct_values_are_estimated_by_sketches() {
+    let server = Server::filled().await;
+    for (statement, expected) in [
+        (
+            "select count_hll(sum_hll(v)) from cpu",
+            r#""series":[{"name":"cpu","columns":["time","count_hll"],"values":[["1970-01-01T00:00:00Z",2]]}]"#,
+        ),
+        (
+            "select count_hll(sum_hll(v)) as seen from cpu where time < 10s group by time(5s), host fill(none)",
+            r#""series":[{"name":"cpu","tags":{"host":"a"},"columns":["time","seen"],"values":[["1970-01-01T00:00:00Z",1]]},{"name":"cpu","tags":{"host":"b"},"columns":["time","seen"],"values":[["1970-01-01T00:00:00Z",1]]}]"#,
+        ),
+        (
+            "select count_hll(x) from (select sum_hll(s) as x from cpu)",
+            r#""series":[{"name":"cpu","columns":["time","count_hll"],"values":[["1970-01-01T00:00:00Z",1]]}]"#,
+        ),
+        (
+            "select count_hll(v, s) from cpu",
+            r#""error":"invalid number of arguments for count_hll, expected 1, got 2""#,
+        ),
+        (
+            "select sum_hll() from cpu",
+            r#""error":"invalid number of arguments for sum_hll, expected 1, got 0""#,
+        ),
+    ] {
+        let said = server.result(statement).await;
+        assert_eq!(said, expected, "{statement}");
+    }
+}

@@ -201,3 +201,56 @@ async fn a_delete_of_version_2_is_by_measurement_tags_and_time() {
         assert!(!answer.header("x-influxdb-error").is_empty());
     }
 }
+
+/// Names that are folders' or have a slash in them made databases that no bucket and no path could name. Texts are those of
+/// InfluxDB 1.8's own server tests, by which this was found.
+#[tokio::test]
+async fn names_that_influxdb_refuses_are_refused() {
+    let server = Server::filled().await;
+    let long = "n".repeat(256);
+    for (statement, why) in [
+        ("create database \".\"".to_owned(), "invalid name"),
+        ("create database \"..\"".to_owned(), "invalid name"),
+        ("create database \"a/b\"".to_owned(), "invalid name"),
+        ("create database \"a\\\\b\"".to_owned(), "invalid name"),
+        ("create database \"\"".to_owned(), "invalid name"),
+        (format!("create database {long}"), "name too long"),
+        (
+            "create database x with name \".\"".to_owned(),
+            "invalid name",
+        ),
+        (
+            "create database x with duration 1m".to_owned(),
+            "retention policy duration must be at least 1h0m0s",
+        ),
+        (
+            "create retention policy \"a/b\" on d duration 1h replication 1".to_owned(),
+            "invalid name",
+        ),
+        (
+            "create retention policy \"\" on d duration 1h replication 1".to_owned(),
+            "invalid name",
+        ),
+    ] {
+        let said = server.result(&statement).await;
+        assert_eq!(said, format!("\"error\":\"{why}\""), "{statement}");
+    }
+    // Nothing was half made.
+    let shown = server.result("show databases").await;
+    assert!(shown.contains(r#""values":[["d"]]"#), "{shown}");
+}
+
+/// Tags of `top` were neither fields nor tags of what was written, so whose value is the greatest was lost. Found by InfluxDB
+/// 1.8's own server tests; answers are those of InfluxDB 1.8.
+#[tokio::test]
+async fn tags_of_top_are_tags_of_what_is_written() {
+    let server = Server::filled().await;
+    server
+        .ask("select top(v, host, 2), n into best from cpu")
+        .await;
+    let written = server.result("select * from best group by *").await;
+    assert_eq!(
+        written,
+        r#""series":[{"name":"best","tags":{"host":"a"},"columns":["time","n","top"],"values":[["1970-01-01T00:00:01Z",2,1]]},{"name":"best","tags":{"host":"b"},"columns":["time","n","top"],"values":[["1970-01-01T00:00:02Z",null,2]]}]"#
+    );
+}

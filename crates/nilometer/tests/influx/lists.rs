@@ -104,7 +104,10 @@ async fn cardinalities_are_one_number_or_one_of_each_measurement() {
             ]
             .join(","),
         ),
-        ("show series cardinality from cpu", one("cpu", 2)),
+        (
+            "show series cardinality from cpu",
+            one("cpu", 2).replace("count", "cardinality estimation"),
+        ),
         (
             "show measurement exact cardinality",
             r#"{"columns":["count"],"values":[[4]]}"#.to_owned(),
@@ -162,4 +165,92 @@ async fn what_there_is_none_of_is_an_empty_list_and_not_an_error() {
             && queries.contains(r#""SHOW QUERIES","d","#),
         "{queries}"
     );
+}
+
+/// Found by InfluxDB 1.8's own server tests: `value` in a condition of SHOW TAG VALUES is the column of the answer, the number
+/// of measurements goes by series, and that of series has the name of an estimate. Answers are those of InfluxDB 1.12.
+#[tokio::test]
+async fn conditions_on_values_and_counts_by_series() {
+    let server = Server::filled().await;
+    for (statement, expected) in [
+        (
+            "show tag values with key = host where value = 'b'",
+            r#""series":[{"name":"cpu","columns":["key","value"],"values":[["host","b"]]}]"#,
+        ),
+        ("show tag values with key = host where value = 'c'", ""),
+        ("show tag values with key = host where value = 5000", ""),
+        (
+            "show tag values with key in (host, region) where value != 'a' and value =~ /b|e/ and region = 'eu'",
+            r#""series":[{"name":"cpu","columns":["key","value"],"values":[["region","eu"]]}]"#,
+        ),
+        (
+            "show measurement cardinality where host !~ /a/",
+            r#""series":[{"columns":["count"],"values":[[3]]}]"#,
+        ),
+        (
+            "show series cardinality from /cpu|mem/",
+            r#""series":[{"name":"cpu","columns":["cardinality estimation"],"values":[[2]]},{"name":"mem","columns":["cardinality estimation"],"values":[[1]]}]"#,
+        ),
+        (
+            "show series exact cardinality from mem",
+            r#""series":[{"name":"mem","columns":["count"],"values":[[1]]}]"#,
+        ),
+    ] {
+        assert_eq!(server.result(statement).await, expected, "{statement}");
+    }
+}
+
+/// Fields, counts and series of a time were listed over all retention policies; there they are those of the policy before the
+/// measurement, or of the default one, and Grafana asks for the fields of one. Answers are those of InfluxDB 1.8.
+#[tokio::test]
+async fn fields_and_counts_are_of_one_policy() {
+    let server = Server::filled().await;
+    server
+        .ask("create retention policy r2 on d duration inf replication 1")
+        .await;
+    let lines = "cpu,dc=z z=1i 1\nother,q=1 w=1 1";
+    let answer = server.send("POST", "/write?db=d&rp=r2", &[], lines).await;
+    assert_eq!(answer.status, 204);
+    for (statement, expected) in [
+        (
+            "show field keys from r2.cpu",
+            r#""series":[{"name":"cpu","columns":["fieldKey","fieldType"],"values":[["z","integer"]]}]"#,
+        ),
+        (
+            "show field keys from r2.cpu, autogen.disk",
+            r#""series":[{"name":"cpu","columns":["fieldKey","fieldType"],"values":[["n","integer"],["s","string"],["v","float"],["z","integer"]]},{"name":"disk","columns":["fieldKey","fieldType"],"values":[["total","float"]]}]"#,
+        ),
+        (
+            "show field keys from nope.cpu",
+            r#""error":"retention policy not found: nope""#,
+        ),
+        ("show field keys from other", ""),
+        (
+            "show series from r2./c.*|o.*/ where time > 0",
+            r#""series":[{"columns":["key"],"values":[["cpu,dc=z"],["other,q=1"]]}]"#,
+        ),
+        (
+            "show series from other",
+            r#""series":[{"columns":["key"],"values":[["other,q=1"]]}]"#,
+        ),
+        (
+            "show series exact cardinality from cpu",
+            r#""series":[{"name":"cpu","columns":["count"],"values":[[2]]}]"#,
+        ),
+        (
+            "show series exact cardinality from r2.cpu",
+            r#""series":[{"name":"cpu","columns":["count"],"values":[[1]]}]"#,
+        ),
+        (
+            "show measurement exact cardinality",
+            r#""series":[{"columns":["count"],"values":[[4]]}]"#,
+        ),
+        ("show tag values exact cardinality with key = dc", ""),
+        (
+            "show tag values with key = dc",
+            r#""series":[{"name":"cpu","columns":["key","value"],"values":[["dc","z"]]}]"#,
+        ),
+    ] {
+        assert_eq!(server.result(statement).await, expected, "{statement}");
+    }
 }

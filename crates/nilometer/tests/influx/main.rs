@@ -9,6 +9,7 @@ mod answers;
 mod changes;
 mod continuous;
 mod datagrams;
+mod grafana;
 mod lists;
 mod policies;
 mod status;

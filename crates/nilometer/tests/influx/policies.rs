@@ -82,3 +82,33 @@ async fn limits_of_writes_hold_in_both_directions() {
         dropped=2 for database: d for retention policy: short\"}";
     assert_eq!((status, text.as_str()), (400, expected));
 }
+
+/// INTO and continuous queries wrote rows that retention removed with its next pass, and said that all of them were there.
+#[tokio::test]
+async fn select_into_drops_what_its_target_does_not_keep_and_says_so() {
+    let server = server().await;
+    server
+        .ask("create retention policy long on d duration inf replication 1")
+        .await;
+    let body = format!("m v=1 {}\nm v=2 {}\nm v=3 {}", NOW, NOW - 7201, 5);
+    let answer = server
+        .send("POST", "/write?db=d&rp=long&precision=s", &[], body)
+        .await;
+    assert_eq!(answer.status, 204);
+    let said = server
+        .result("select v into d.short.copy from d.long.m")
+        .await;
+    assert_eq!(
+        said,
+        r#""error":"partial write: dropped 2 points outside retention policy of duration 2h0m0s dropped=2 for database: d for retention policy: short""#
+    );
+    let kept = server.result("select v from copy").await;
+    assert!(
+        kept.contains(r#""values":[["2023-11-14T22:13:20Z",1]]"#),
+        "{kept}"
+    );
+    let all = server
+        .result("select v into d.long.copy from d.long.m")
+        .await;
+    assert!(all.contains(r#"["1970-01-01T00:00:00Z",3]"#), "{all}");
+}

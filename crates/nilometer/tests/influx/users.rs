@@ -76,6 +76,18 @@ async fn peopled() -> Server {
     server
 }
 
+/// The database in which users are kept came into the list of databases with the first of them, and tools that dump or drop
+/// what they find there failed on it.
+#[tokio::test]
+async fn the_database_of_users_is_in_no_list() {
+    let server = peopled().await;
+    for statement in ["show databases", "show shards", "show continuous queries"] {
+        let shown = ask(&server, ROOT, statement).await;
+        assert!(!shown.text().contains("_internal"), "{}", shown.text());
+        assert!(shown.text().contains('d'), "{}", shown.text());
+    }
+}
+
 /// Shapes and texts are those of `InfluxDB`'s statement executor.
 #[tokio::test]
 async fn users_and_grants_are_shown() {
@@ -186,9 +198,8 @@ async fn a_user_reads_and_writes_what_was_granted() {
     refused(&server, anna, "show databases", "authorization failed").await;
 }
 
-/// A password in a list of statements is everybody's who may see the list.
 /// A continuous query runs for nobody, so its maker must have been allowed all that it does. Its names without a database
-/// were looked up in the database of the session, in which it does not run: this maker was refused.
+/// were given that of the session when it was made, and checked in its own: whoever had one database read all others.
 #[tokio::test]
 async fn a_continuous_query_does_no_more_than_its_maker_may_do() {
     let server = peopled().await;
@@ -202,16 +213,26 @@ async fn a_continuous_query_does_no_more_than_its_maker_may_do() {
     for (database, into, from) in [
         ("e", "means", "d.autogen.cpu"),
         ("e", "d.autogen.means", "m"),
+        // The session is in d.
+        ("e", "means", "m"),
+        ("e", "e.autogen.means", "m"),
+        ("e", "m", "e.autogen.m"),
         ("d", "means", "cpu"),
         ("d", "e.autogen.means", "e.autogen.m"),
     ] {
         refused(&server, ANNA, &making(database, into, from), no).await;
     }
-    done(&server, ANNA, &making("e", "means", "m")).await;
+    done(
+        &server,
+        ANNA,
+        &making("e", "e.autogen.means", "e.autogen.m"),
+    )
+    .await;
     refused(&server, ANNA, "drop continuous query c on d", no).await;
     done(&server, ANNA, "drop continuous query c on e").await;
 }
 
+/// A password in a list of statements is everybody's who may see the list.
 #[tokio::test]
 async fn passwords_are_in_no_answer() {
     let server = peopled().await;

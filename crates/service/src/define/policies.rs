@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use nilometer_engine::ingest::WriteWindow;
 use nilometer_engine::{
     DEFAULT_SCHEMA, Engine, Error as EngineError, NewRelation, PhysicalType, RelationColumn,
     Snapshot, Value,
@@ -102,6 +103,22 @@ pub fn policy_settings(snapshot: &Snapshot, database: &str, schema: &str) -> Pol
         }
     }
     settings
+}
+
+/// The times that points written to a policy may have at a time.
+pub fn write_window(snapshot: &Snapshot, database: &str, schema: &str, now_ns: i64) -> WriteWindow {
+    let mut window = WriteWindow::default();
+    if let Some(kept_ns) = snapshot.schema_retention_ns(database, schema) {
+        window.kept_from_ns = now_ns.saturating_sub(kept_ns);
+    }
+    let limits = policy_settings(snapshot, database, schema);
+    if limits.past_limit_ns > 0 {
+        window.from_ns = now_ns.saturating_sub(limits.past_limit_ns);
+    }
+    if limits.future_limit_ns > 0 {
+        window.to_ns = now_ns.saturating_add(limits.future_limit_ns);
+    }
+    window
 }
 
 /// Width of a shard group of a policy that keeps rows for so long (0 = for ever): what was asked for (0 = nothing), no less

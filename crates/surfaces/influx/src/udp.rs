@@ -9,6 +9,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use nilometer_engine::ingest::WriteReport;
 use nilometer_lineproto::Precision;
 use nilometer_service::{CancellationToken, Error, LineTarget, Principal, Scope, Service, Surface};
 use tokio::net::UdpSocket;
@@ -185,11 +186,30 @@ async fn write(service: Arc<Service>, database: String, mut batches: mpsc::Recei
             keeps_policy: true,
         };
         let written = service.write_lines(target, move || Ok::<_, Error>(text));
-        if let Err(error) = written.await {
-            service.counters().datagram_lines_lost.add(lines);
-            tracing::warn!(%error, lines, "lines of datagrams were lost");
+        match written.await {
+            Ok(report) => note_refused(&report, &service),
+            Err(error) => {
+                service.counters().datagram_lines_lost.add(lines);
+                tracing::warn!(%error, lines, "lines of datagrams were lost");
+            }
         }
     }
+}
+
+/// Lines that could not be kept: their sender hears nothing, so the log and the counter have to say it.
+fn note_refused(report: &WriteReport, service: &Service) {
+    let beyond = report.beyond.as_ref();
+    let beyond = beyond.map_or(0, |beyond| beyond.retention + beyond.limits);
+    let lines = report.rejected_total + beyond;
+    if lines == 0 {
+        return;
+    }
+    service.counters().datagram_lines_lost.add(lines);
+    let first = report.rejected.first();
+    let reason = first.map_or("their times are beyond the retention policy", |line| {
+        line.reason.as_str()
+    });
+    tracing::warn!(lines, reason, "lines of datagrams were refused");
 }
 
 #[cfg(test)]

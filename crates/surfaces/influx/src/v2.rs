@@ -10,6 +10,7 @@ use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use nilometer_http::body::{Largest, receive};
 use nilometer_http::{ErrorResponse, Http, Parameters, principal_of};
+use nilometer_service::define::schema_of_policy;
 use nilometer_service::{CancellationToken, Class, Outcome, Params, Session};
 use serde_json::Value;
 
@@ -53,6 +54,14 @@ async fn delete_rows(
         ));
     }
     let (database, policy) = bucket.split_once('/').unwrap_or((bucket, ""));
+    let snapshot = http.service().snapshot();
+    let is_known = policy.is_empty() || schema_of_policy(&snapshot, database, policy).is_some();
+    if snapshot.default_schema(database).is_some() && !is_known {
+        return Err(ErrorResponse::new(
+            StatusCode::NOT_FOUND,
+            format!("delete - retention policy not found in {database:?}: {policy:?}"),
+        ));
+    }
     let body: Value = serde_json::from_slice(inflated.as_ref()).map_err(|error| {
         ErrorResponse::bad_request(format!("delete: the body is no JSON object: {error}"))
     })?;

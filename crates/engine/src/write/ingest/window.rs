@@ -40,7 +40,7 @@ pub enum Bound {
 impl WriteWindow {
     /// The bound that a time is beyond.
     #[inline]
-    pub(super) fn passed(&self, time_ns: i64) -> Option<Bound> {
+    pub fn passed(&self, time_ns: i64) -> Option<Bound> {
         if time_ns < self.kept_from_ns {
             Some(Bound::Retention)
         } else if time_ns < self.from_ns {

@@ -130,6 +130,14 @@ impl Checker {
                 self.only_selectors = false;
                 self.symbol(name, arguments.first())
             }
+            "count_hll" => {
+                check_count(name, 1, arguments.len())?;
+                self.only_selectors = false;
+                match arguments.first() {
+                    Some(inner @ Expr::Call(_)) => self.field(inner),
+                    argument => self.symbol(name, argument),
+                }
+            }
             "holt_winters" | "holt_winters_with_fit" => self.holt_winters(name, arguments),
             name if is_technical(name) => {
                 technical_arguments(name, arguments)?;
@@ -142,7 +150,7 @@ impl Checker {
     fn function(&mut self, name: &str, arguments: &[Expr]) -> Checked<()> {
         match name {
             "max" | "min" | "first" | "last" => {}
-            "count" | "sum" | "mean" | "median" | "mode" | "stddev" | "spread" => {
+            "count" | "sum" | "mean" | "median" | "mode" | "stddev" | "spread" | "sum_hll" => {
                 self.only_selectors = false;
             }
             _ => return refuse(format!("undefined function {name}()")),

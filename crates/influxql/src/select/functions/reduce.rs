@@ -5,6 +5,7 @@ use std::cmp::Ordering;
 use nilometer_influxql_syntax::ast::Operator;
 
 use crate::select::functions::order;
+use crate::select::functions::sketch::Sketch;
 use crate::select::values::points::Point;
 use crate::select::values::value::{Division, Value, operate};
 
@@ -34,6 +35,7 @@ pub(crate) fn reduce(name: &str, parameter: f64, points: Vec<Point>, start: i64)
                 _ => Vec::new(),
             }
         }
+        "sum_hll" => one(sketch(&points)),
         "stddev" => one(stddev(&points)),
         "median" => median(points).map_or_else(Vec::new, one),
         "mode" => mode(points).map_or_else(Vec::new, one),
@@ -53,6 +55,14 @@ fn sum(points: &[Point]) -> Option<Value> {
     Some(values.fold(first, |sum, value| {
         operate(Operator::Add, &sum, &value, Division::Float)
     }))
+}
+
+fn sketch(points: &[Point]) -> Value {
+    let mut sketch = Sketch::new();
+    for point in points {
+        sketch.add(&point.value);
+    }
+    Value::Text(sketch.text().into())
 }
 
 fn floats(points: &[Point]) -> impl Iterator<Item = f64> {

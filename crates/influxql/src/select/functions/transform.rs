@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use nilometer_influxql_syntax::ast::{Call, Expr, Operator};
 
 use crate::select::checked::window::Window;
+use crate::select::functions::sketch::Sketch;
 use crate::select::values::points::Point;
 use crate::select::values::value::{Division, Value, operate};
 
@@ -21,6 +22,14 @@ fn duration(call: &Call, otherwise: i64) -> i64 {
     match call.arguments.get(1) {
         Some(Expr::Duration(ns)) => *ns,
         _ => otherwise,
+    }
+}
+
+/// What a sketch counts; of what is none nothing, as there.
+fn distinct(value: &Value) -> u64 {
+    match value {
+        Value::Text(text) => Sketch::of_text(text).map_or(0, |sketch| sketch.count()),
+        _ => 0,
     }
 }
 
@@ -44,6 +53,10 @@ pub(crate) fn transform(call: &Call, points: Vec<Point>, around: Around) -> Vec<
             let is_negative = change.as_float().is_some_and(|change| change < 0.0);
             (!positive || !is_negative).then_some(change)
         }),
+        "count_hll" => points
+            .into_iter()
+            .map(|point| Point::new(point.time, Value::Unsigned(distinct(&point.value))))
+            .collect(),
         "elapsed" => {
             let unit = duration(call, 1);
             let times: Vec<i64> = points.iter().map(|point| point.time).collect();

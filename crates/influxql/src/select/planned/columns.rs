@@ -172,7 +172,7 @@ fn of_call(
         }
     };
     let takes = |kind: Kind| match inner.name.as_str() {
-        "count" | "first" | "last" | "distinct" | "elapsed" | "mode" | "sample" => {
+        "count" | "first" | "last" | "distinct" | "elapsed" | "mode" | "sample" | "sum_hll" => {
             kind != Kind::Tag
         }
         "min" | "max" => kind.is_number() || kind == Kind::Boolean,

@@ -163,7 +163,11 @@ fn row_condition(expr: &Expr, table: &Table) -> Option<(series::Expr, Kind)> {
 
 fn column(reference: &Reference, table: &Table) -> Option<(series::Expr, Kind)> {
     if is_tag(reference, table) {
-        return Some((series::Expr::tag(&reference.name), Kind::Tag));
+        // Of what no row has, every series has the empty text.
+        let nothing = || series::Expr::literal(series::Value::Text("".into()));
+        let tag = table.has_tag(&reference.name);
+        let tag = tag.then(|| series::Expr::tag(&reference.name));
+        return Some((tag.unwrap_or_else(nothing), Kind::Tag));
     }
     let kinds = table
         .schemas

@@ -38,6 +38,8 @@ pub(crate) fn kind_of(expr: &Expr) -> Option<Kind> {
             let argument = call.arguments.first().and_then(kind_of);
             match call.name.as_str() {
                 "count" | "elapsed" => Some(Kind::Integer),
+                "sum_hll" => Some(Kind::Text),
+                "count_hll" => Some(Kind::Unsigned),
                 "mean"
                 | "median"
                 | "stddev"

@@ -106,7 +106,7 @@ impl Calls<'_> {
     fn extended(&self, call: &Call, range: Range) -> Range {
         let same = matches!(
             call.name.as_str(),
-            "cumulative_sum" | "holt_winters" | "holt_winters_with_fit"
+            "cumulative_sum" | "count_hll" | "holt_winters" | "holt_winters_with_fit"
         );
         if same { range } else { self.widened(range) }
     }
@@ -534,7 +534,7 @@ fn check_type(call: &Call, points: &Points) -> Result<(), Error> {
         _ => return Ok(()),
     };
     let takes = match call.name.as_str() {
-        "count" | "first" | "last" | "mode" | "distinct" | "sample" => true,
+        "count" | "first" | "last" | "mode" | "distinct" | "sample" | "sum_hll" => true,
         "min" | "max" => kind == "boolean",
         _ => false,
     };

@@ -254,6 +254,8 @@ pub(crate) fn filter(
             Value::Null => match kinds.get(column) {
                 // An absent tag is an empty text.
                 Some(Some(Kind::Tag)) => Value::Text("".into()),
+                // So is what a measurement does not have.
+                Some(None) if is_table => Value::Text("".into()),
                 // Equal to no boolean, and not unequal either.
                 Some(Some(Kind::Boolean)) if is_table => Value::Float(f64::NAN),
                 _ => Value::Null,

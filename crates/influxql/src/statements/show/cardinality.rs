@@ -10,6 +10,11 @@ use crate::statements::error::Error;
 use crate::statements::names::{Chosen, database_of};
 use crate::statements::sets::{Table, window};
 
+/// Whether `InfluxDB` would estimate the numbers of series that are asked for.
+fn is_estimated_by_measurement(clauses: &Cardinality) -> bool {
+    !clauses.exact && clauses.limit == 0 && clauses.offset == 0
+}
+
 /// Whether one number of the whole database is asked for, which `InfluxDB` estimates.
 fn is_estimate(clauses: &Cardinality) -> bool {
     !clauses.exact
@@ -35,7 +40,6 @@ fn one(name: &str, column: &str, count: usize) -> Set {
 pub(super) fn series(context: &Context, clauses: &Cardinality) -> Result<Vec<Set>, ServiceError> {
     refuse_groups(clauses)?;
     let is_estimate = is_estimate(clauses);
-    let chosen = Chosen::of_sources(&clauses.sources)?;
     let on = clauses.database.as_deref();
     if is_estimate {
         // Of a database that is not there it is 0.
@@ -44,7 +48,11 @@ pub(super) fn series(context: &Context, clauses: &Cardinality) -> Result<Vec<Set
             return Ok(vec![one("", "cardinality estimation", 0)]);
         }
     }
-    let view = View::of(context, on, &chosen)?;
+    let view = if is_estimate {
+        View::of(context, on, &Chosen::All)?
+    } else {
+        View::of_policies(context, on, &clauses.sources)?
+    };
     let split = split(clauses.condition.as_ref(), context.engine.wall_ns())?;
     let mut counts = Vec::new();
     for (name, tables) in &view.measurements {
@@ -61,9 +69,14 @@ pub(super) fn series(context: &Context, clauses: &Cardinality) -> Result<Vec<Set
         let all = counts.iter().map(|(_, count)| count).sum();
         return Ok(vec![one("", "cardinality estimation", all)]);
     }
+    let column = if is_estimated_by_measurement(clauses) {
+        "cardinality estimation"
+    } else {
+        "count"
+    };
     let counts = counts.into_iter();
     Ok(counts
-        .map(|(name, count)| one(name, "count", count))
+        .map(|(name, count)| one(name, column, count))
         .collect())
 }
 
@@ -74,22 +87,28 @@ pub(super) fn measurements(
     refuse_groups(clauses)?;
     let is_estimate = is_estimate(clauses);
     let on = clauses.database.as_deref();
-    if !is_estimate {
-        View::of(context, on, &Chosen::Some(Vec::new()))?;
-    }
-    let chosen = Chosen::of_sources(&clauses.sources)?;
-    let show = ShowMeasurements {
-        listing: Listing {
-            database: clauses.database.clone(),
-            condition: clauses.condition.clone(),
-            ..Listing::default()
-        },
-        ..ShowMeasurements::default()
-    };
-    let names = measurements_of(context, &show)?;
-    let count = names.iter().filter(|name| chosen.has(name)).count();
     if is_estimate {
+        let show = ShowMeasurements {
+            listing: Listing {
+                database: clauses.database.clone(),
+                ..Listing::default()
+            },
+            ..ShowMeasurements::default()
+        };
+        let count = measurements_of(context, &show)?.len();
         return Ok(vec![one("", "cardinality estimation", count)]);
+    }
+    // By the series that have rows, where SHOW MEASUREMENTS goes by tags and values.
+    let view = View::of_policies(context, on, &clauses.sources)?;
+    let split = split(clauses.condition.as_ref(), context.engine.wall_ns())?;
+    let mut count = 0;
+    for tables in view.measurements.values() {
+        context.gather(0)?;
+        let mut has_series = false;
+        for table in tables {
+            has_series = has_series || !view.series(table, &split)?.is_empty();
+        }
+        count += usize::from(has_series);
     }
     // Nothing is counted as nothing.
     let counts = (count > 0).then(|| one("", "count", count));
@@ -104,8 +123,7 @@ fn of_each(
     count: impl Fn(&super::lists::Values) -> usize,
 ) -> Result<Vec<Set>, ServiceError> {
     refuse_groups(clauses)?;
-    let chosen = Chosen::of_sources(&clauses.sources)?;
-    let view = View::of(context, clauses.database.as_deref(), &chosen)?;
+    let view = View::of_policies(context, clauses.database.as_deref(), &clauses.sources)?;
     let keys = Keys::of(keys)?;
     let split = split(clauses.condition.as_ref(), context.engine.wall_ns())?;
     let mut sets = Vec::new();
@@ -141,8 +159,7 @@ pub(super) fn field_keys(
     clauses: &Cardinality,
 ) -> Result<Vec<Set>, ServiceError> {
     refuse_groups(clauses)?;
-    let chosen = Chosen::of_sources(&clauses.sources)?;
-    let view = View::of(context, clauses.database.as_deref(), &chosen)?;
+    let view = View::of_policies(context, clauses.database.as_deref(), &clauses.sources)?;
     let mut sets = Vec::new();
     for (name, tables) in &view.measurements {
         context.gather(0)?;

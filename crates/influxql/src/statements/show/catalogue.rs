@@ -18,9 +18,11 @@ pub(super) fn databases(context: &Context) -> Vec<Set> {
     vec![Table::named("databases").texts("name", names).set()]
 }
 
-/// All databases, the oldest first.
+/// All databases, the oldest first, without the store's own: that has no statistics, so it is as with InfluxDB's monitor
+/// switched off.
 fn all_databases(snapshot: &Snapshot) -> Vec<String> {
     let mut names = snapshot.databases();
+    names.retain(|name| name != INTERNAL_DATABASE);
     names.sort_by_key(|name| snapshot.database_id(name));
     names
 }
@@ -78,9 +80,7 @@ pub(super) fn policies(context: &Context, on: Option<&str>) -> Result<Vec<Set>, 
 
 /// A table of each database.
 pub(super) fn continuous_queries(context: &Context) -> Vec<Set> {
-    let mut databases = all_databases(&context.engine.snapshot());
-    // The store's own has none.
-    databases.retain(|name| name != INTERNAL_DATABASE);
+    let databases = all_databases(&context.engine.snapshot());
     continuous::show(context, &databases)
 }
 

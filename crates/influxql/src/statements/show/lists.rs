@@ -7,12 +7,13 @@ use nilometer_engine::{
     ColumnKind, PhysicalType, SeriesId, Snapshot, TableSchema, TagMatch, TagPredicate,
 };
 use nilometer_influxql_syntax::ast::{
-    Expr, KeyChoice, KeyOperator, Listing, Operator, ShowMeasurements,
+    Expr, KeyChoice, KeyOperator, Listing, Operator, ShowMeasurements, Source,
 };
 use nilometer_service::define::{policy_settings, schema_of_policy};
 use nilometer_service::{Error as ServiceError, Set};
 use regex::Regex;
 
+use super::values;
 use crate::statements::condition::{Rest, Split, split};
 use crate::statements::context::Context;
 use crate::statements::error::Error;
@@ -41,6 +42,43 @@ impl View {
             database,
             measurements,
         })
+    }
+
+    /// The same of the retention policies that are named before measurements, or of the default one: what counts rows there,
+    /// or lists fields.
+    pub(super) fn of_policies(
+        context: &Context,
+        on: Option<&str>,
+        sources: &[Source],
+    ) -> Result<Self, Error> {
+        let chosen = Chosen::of_sources(sources)?;
+        let mut view = Self::of(context, on, &Chosen::Some(Vec::new()))?;
+        let default = || view.snapshot.default_schema(&view.database);
+        let mut schemas = BTreeSet::new();
+        for source in sources {
+            let Source::Measurement(measurement) = source else {
+                continue;
+            };
+            let policy = measurement.policy.as_str();
+            if policy.is_empty() {
+                schemas.extend(default());
+                continue;
+            }
+            match schema_of_policy(&view.snapshot, &view.database, policy) {
+                Some(schema) => schemas.insert(schema),
+                None => return Err(Error::UnknownPolicy(policy.to_owned())),
+            };
+        }
+        if sources.is_empty() {
+            schemas.extend(default());
+        }
+        for schema in schemas {
+            let own = tables_of(&view.snapshot, &view.database, Some(&schema), &chosen);
+            for (name, tables) in own {
+                view.measurements.entry(name).or_default().extend(tables);
+            }
+        }
+        Ok(view)
     }
 
     /// The series of a table that a condition selects, ascending. Its times count by shard groups, as in `InfluxDB`: of
@@ -211,9 +249,13 @@ pub(super) fn measurements(
 }
 
 pub(super) fn series(context: &Context, listing: &Listing) -> Result<Vec<Set>, ServiceError> {
-    let chosen = Chosen::of_sources(&listing.sources)?;
-    let view = View::of(context, listing.database.as_deref(), &chosen)?;
     let split = split(listing.condition.as_ref(), context.engine.wall_ns())?;
+    let on = listing.database.as_deref();
+    let view = if split.has_time {
+        View::of_policies(context, on, &listing.sources)?
+    } else {
+        View::of(context, on, &Chosen::of_sources(&listing.sources)?)?
+    };
     let mut keys = Vec::new();
     for (name, tables) in &view.measurements {
         context.gather(0)?;
@@ -268,8 +310,7 @@ fn escape(text: &str, special: &[char], out: &mut String) {
 }
 
 pub(super) fn field_keys(context: &Context, listing: &Listing) -> Result<Vec<Set>, ServiceError> {
-    let chosen = Chosen::of_sources(&listing.sources)?;
-    let view = View::of(context, listing.database.as_deref(), &chosen)?;
+    let view = View::of_policies(context, listing.database.as_deref(), &listing.sources)?;
     let mut sets = Vec::new();
     for (name, tables) in &view.measurements {
         context.gather(0)?;
@@ -414,14 +455,24 @@ pub(super) fn tag_values(
 ) -> Result<Vec<Set>, ServiceError> {
     let chosen = Chosen::of_sources(&listing.sources)?;
     let view = View::of(context, listing.database.as_deref(), &chosen)?;
-    let (keys, split) = (
+    let (keys, mut split) = (
         Keys::of(Some(keys))?,
         split(listing.condition.as_ref(), context.engine.wall_ns())?,
     );
+    let (wanted, rest) = match split.rest.take() {
+        Some(rest) => values::divided(rest)?,
+        None => (None, None),
+    };
+    split.rest = rest;
     let mut sets = Vec::new();
     for (name, tables) in &view.measurements {
         context.gather(0)?;
-        let found = tags(&view, tables, &keys, &split, true)?;
+        let mut found = tags(&view, tables, &keys, &split, true)?;
+        if let Some(wanted) = &wanted {
+            for values in found.values_mut() {
+                values.retain(|value| wanted.has(value));
+            }
+        }
         let pairs = found.iter().flat_map(|(key, values)| {
             let values = values.iter();
             values.map(move |value| (key, value))
