@@ -86,7 +86,11 @@ pub fn run(select: &Select, context: &SelectContext<'_>) -> Result<Sets, Error> 
     let plan = planned(select, context)?;
     let frame = steps::frame::Frame::outermost(&plan);
     let read = (context.snapshot, context.context);
-    if let Some(stream) = steps::stream::Stream::of(&plan, &frame, read)? {
+    let stream = match steps::stream::Stream::of(&plan, &frame, read)? {
+        None => steps::stream::Stream::few(&plan, &frame, read)?,
+        stream => stream,
+    };
+    if let Some(stream) = stream {
         return Ok(Sets(State::Stream(Box::new(stream))));
     }
     let run = run::Run::new(context.snapshot, context.context, context.now_ns);

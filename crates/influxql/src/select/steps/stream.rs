@@ -9,7 +9,7 @@ use arrow_array::{Array, ArrayRef, BooleanArray, Float64Array, RecordBatch};
 use arrow_schema::{Field, Schema};
 use nilometer_engine::Snapshot;
 use nilometer_influxql_syntax::ast::{Expr, Fill, Reference};
-use nilometer_series::{Batches, Column, Context, SeriesQuery};
+use nilometer_series::{self as series, Batches, Charge, Column, Context, Limit, SeriesQuery};
 use nilometer_service::{Set, SetHead};
 
 use crate::select::error::Error;
@@ -30,7 +30,12 @@ pub(crate) struct Stream {
     rest: VecDeque<Part>,
     current: Option<(Part, Batches)>,
     ready: VecDeque<Set>,
+    #[expect(dead_code, reason = "it gives the memory back")]
+    held: Option<Charge>,
 }
+
+/// Rows of a group, of which the answer is read as a whole: they are few, and the last ones come from memory.
+const FEW_ROWS: u64 = 64;
 
 /// The question to one measurement.
 #[derive(Debug, Clone)]
@@ -86,7 +91,7 @@ impl Stream {
             let Input::Table(table) = input else {
                 return Ok(None);
             };
-            let Some(part) = part(plan, frame, table, (&references, context))? else {
+            let Some(part) = part(plan, frame, table, (&references, context), None)? else {
                 return Ok(None);
             };
             parts.push_back(part);
@@ -102,6 +107,53 @@ impl Stream {
             rest: parts.into(),
             current: None,
             ready: VecDeque::new(),
+            held: None,
+        }))
+    }
+
+    /// The few first rows of each group of a measurement, or the last; `None` = it has to be worked out in another way.
+    pub(crate) fn few(
+        plan: &Plan,
+        frame: &Frame,
+        (snapshot, context): (&Snapshot, &Context),
+    ) -> Result<Option<Self>, Error> {
+        let is_few = matches!(plan.fill, Fill::Null)
+            && (1..=FEW_ROWS).contains(&plan.limit)
+            && plan.offset == 0
+            && plan.slimit == 0
+            && plan.soffset == 0
+            && frame.dimensions == frame.group;
+        let (Some(references), [Input::Table(table)]) =
+            (references(plan).filter(|_| is_few), plan.inputs.as_slice())
+        else {
+            return Ok(None);
+        };
+        let limit = Some(plan.limit);
+        let Some(Some(part)) = part(plan, frame, table, (&references, context), limit)? else {
+            return Ok(None);
+        };
+        let mut held = Charge::new(&context.memory);
+        let mut ready = VecDeque::new();
+        for batch in part.query.run(snapshot, context)? {
+            let batch = batch?;
+            held.grow(batch.get_array_memory_size())?;
+            if !part.cut(&batch, &mut ready) {
+                // Rows without any of the fields, which do not count: others are to be read instead.
+                return Ok(None);
+            }
+        }
+        if !plan.ascending {
+            let sets = ready.make_contiguous();
+            let groups = sets.chunk_by(|one, two| one.head == two.head);
+            ready = groups.rev().flatten().cloned().collect();
+        }
+        Ok(Some(Self {
+            snapshot: snapshot.clone(),
+            context: context.clone(),
+            rest: VecDeque::new(),
+            current: None,
+            ready,
+            held: Some(held),
         }))
     }
 
@@ -119,7 +171,9 @@ impl Stream {
                 continue;
             };
             match batches.next() {
-                Some(batch) => part.cut(&batch?, &mut self.ready),
+                Some(batch) => {
+                    part.cut(&batch?, &mut self.ready);
+                }
                 None => self.current = None,
             }
         }
@@ -148,10 +202,20 @@ fn part(
     frame: &Frame,
     table: &Table,
     (references, context): (&[&Reference], &Context),
+    limit: Option<u64>,
 ) -> Result<Option<Option<Part>>, Error> {
     let (mut shape, rest) = wanted(plan, frame).shape(table);
     if !rest.is_empty() {
         return Ok(None);
+    }
+    if let Some(rows) = limit {
+        if shape.rows.is_some() {
+            return Ok(None);
+        }
+        shape.limit_per_group = Some(Limit {
+            rows: series::Value::Unsigned(rows).into(),
+            skip: series::Value::Unsigned(0).into(),
+        });
     }
     let mut places = Vec::with_capacity(references.len());
     let mut fields = Vec::new();
@@ -202,8 +266,9 @@ fn part(
 }
 
 impl Part {
-    /// The sets of a batch.
-    fn cut(&self, batch: &RecordBatch, out: &mut VecDeque<Set>) {
+    /// The sets of a batch; `false` = not all of its rows are in them.
+    fn cut(&self, batch: &RecordBatch, out: &mut VecDeque<Set>) -> bool {
+        let all = batch.num_rows();
         let front = 1 + self.group.len();
         let column = |place: usize| batch.columns().get(front + place);
         let fields: Vec<&ArrayRef> = self
@@ -218,15 +283,16 @@ impl Part {
                 .map(|row| Some(fields.iter().any(|array| array.is_valid(row))));
             let present: BooleanArray = present.collect();
             let Ok(kept) = arrow_select::filter::filter_record_batch(batch, &present) else {
-                return;
+                return false;
             };
             kept
         };
         let mut rows = Rows::of(0);
         add_groups(&mut rows, &self.table, &self.group, &batch);
+        let shown = self.renamed(&batch);
         let mut first = 0;
         for run in rows.set.chunk_by(|one, two| one == two) {
-            let own = batch.slice(first, run.len());
+            let own = shown.slice(first, run.len());
             first += run.len();
             let Some(number) = run.first() else { continue };
             let key = rows.sets.key(*number);
@@ -240,9 +306,10 @@ impl Part {
             };
             out.push_back(Set {
                 head: Arc::new(head),
-                rows: self.renamed(&own),
+                rows: own,
             });
         }
+        batch.num_rows() == all
     }
 
     /// The time and the columns of the answer.

@@ -27,6 +27,7 @@ pub(super) enum Cell<'a> {
 /// A column that can be asked for its cells.
 pub(super) struct Cells<'a> {
     column: &'a dyn Array,
+    has_nulls: bool,
     values: Values<'a>,
 }
 
@@ -65,12 +66,36 @@ impl<'a> Cells<'a> {
                 .map_or(Values::None, |(words, texts)| Values::Words(words, texts)),
             _ => Values::None,
         };
-        Self { column, values }
+        Self {
+            column,
+            has_nulls: column.null_count() > 0,
+            values,
+        }
+    }
+
+    /// The words of the column, if there are no more of them than rows.
+    pub(super) fn few_words(&self) -> Option<&'a StringArray> {
+        match self.values {
+            Values::Words(words, texts) if texts.len() <= words.len() => Some(texts),
+            _ => None,
+        }
+    }
+
+    /// Which of its words a row has.
+    #[inline]
+    pub(super) fn word(&self, row: usize) -> Option<usize> {
+        match &self.values {
+            Values::Words(words, texts) if !(self.has_nulls && words.is_null(row)) => {
+                let word = usize::try_from(words.keys().value(row)).ok()?;
+                texts.is_valid(word).then_some(word)
+            }
+            _ => None,
+        }
     }
 
     /// The value in a row.
     pub(super) fn cell(&self, row: usize) -> Cell<'a> {
-        if self.column.is_null(row) {
+        if self.has_nulls && self.column.is_null(row) {
             return Cell::Null;
         }
         match &self.values {

@@ -132,27 +132,13 @@ impl Encode for Csv {
     fn end(&mut self, _: &mut Vec<u8>) {}
 }
 
-/// Tags as in line protocol.
+/// Tags with their values, those without one left out, as 1.12 writes them.
 fn tags(head: &SetHead) -> String {
-    let mut text = String::new();
-    for (name, value) in &head.tags {
-        if !text.is_empty() {
-            text.push(',');
-        }
-        push_escaped(name, &mut text);
-        text.push('=');
-        push_escaped(value, &mut text);
-    }
-    text
-}
-
-fn push_escaped(part: &str, text: &mut String) {
-    for char in part.chars() {
-        if matches!(char, ',' | '=' | ' ') {
-            text.push('\\');
-        }
-        text.push(char);
-    }
+    let tags = head.tags.iter().filter(|(_, value)| !value.is_empty());
+    let tags: Vec<String> = tags
+        .map(|(name, value)| format!("{name}={value}"))
+        .collect();
+    tags.join(",")
 }
 
 /// A field, in quotes where Go's `encoding/csv` puts them.

@@ -1,6 +1,6 @@
 //! JSON: `{"results":[{"statement_id":0,"series":[{"name","tags","columns","values"}]}]}`, empty members left out.
 
-use arrow_array::RecordBatch;
+use arrow_array::{Array, RecordBatch, StringArray};
 use arrow_schema::Schema;
 use nilometer_service::SetHead;
 
@@ -130,11 +130,11 @@ impl Json {
         }
     }
 
-    fn row(&mut self, cells: &[Cells<'_>], row: usize, out: &mut Vec<u8>) {
+    fn row(&mut self, cells: &[(Cells<'_>, Option<Words>)], row: usize, out: &mut Vec<u8>) {
         self.text.element(out);
         if self.text.is_pretty {
             self.text.open(b'[', out);
-            for cells in cells {
+            for (cells, _) in cells {
                 self.text.element(out);
                 self.cell(cells.cell(row), out);
             }
@@ -142,13 +142,43 @@ impl Json {
             return;
         }
         out.push(b'[');
-        for (nth, cells) in cells.iter().enumerate() {
+        for (nth, (cells, words)) in cells.iter().enumerate() {
             if nth > 0 {
                 out.push(b',');
+            }
+            if let Some(words) = words
+                && let Some(word) = cells.word(row)
+            {
+                out.extend_from_slice(words.get(word));
+                continue;
             }
             self.cell(cells.cell(row), out);
         }
         out.push(b']');
+    }
+}
+
+/// The words of a column as JSON, each written once.
+struct Words {
+    bytes: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+impl Words {
+    fn of(texts: &StringArray) -> Self {
+        let (mut bytes, mut ends) = (Vec::new(), Vec::with_capacity(texts.len()));
+        for text in texts {
+            push_json_text(text.unwrap_or_default(), &mut bytes);
+            ends.push(bytes.len());
+        }
+        Self { bytes, ends }
+    }
+
+    #[inline]
+    fn get(&self, word: usize) -> &[u8] {
+        let start = word.checked_sub(1).and_then(|before| self.ends.get(before));
+        let range = start.copied().unwrap_or(0)..self.ends.get(word).copied().unwrap_or(0);
+        self.bytes.get(range).unwrap_or_default()
     }
 }
 
@@ -211,7 +241,13 @@ impl Encode for Json {
             self.text.member("values", out);
             self.text.open(b'[', out);
         }
-        let cells = Cells::of(rows);
+        let cells = Cells::of(rows).into_iter();
+        let cells: Vec<_> = cells
+            .map(|cells| {
+                let words = cells.few_words().map(Words::of);
+                (cells, words)
+            })
+            .collect();
         for row in 0..rows.num_rows() {
             self.row(&cells, row, out);
         }

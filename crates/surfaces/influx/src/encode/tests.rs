@@ -316,15 +316,15 @@ fn csv_has_a_header_where_the_columns_change_and_times_as_nanoseconds() {
     ]);
     let series = [
         (head("cpu", &[("host", "a b"), ("dc", "x,y")]), cpu()),
-        (head("cpu", &[("host", "b")]), cpu()),
+        (head("cpu", &[("host", "b"), ("dc", "")]), cpu()),
         (head("odd,name", &[]), quoted),
     ];
     assert_eq!(
         text("text/csv", Times::Text, &series),
         concat!(
             "name,tags,time,mean,n\n",
-            "cpu,\"host=a\\ b,dc=x\\,y\",1000000000,1,-2\n",
-            "cpu,\"host=a\\ b,dc=x\\,y\",1500000000,,3\n",
+            "cpu,\"host=a b,dc=x,y\",1000000000,1,-2\n",
+            "cpu,\"host=a b,dc=x,y\",1500000000,,3\n",
             "cpu,host=b,1000000000,1,-2\n",
             "cpu,host=b,1500000000,,3\n",
             "\n",
