@@ -5,7 +5,7 @@ use crate::support::{Server, encoded};
 
 const ASKED: [(&str, &str); 18] = [
     (
-        r#"SHOW measurements"#,
+        "SHOW measurements",
         r#""series":[{"name":"measurements","columns":["name"],"values":[["cpu"],["disk"],["mem"],["odd name"]]}]"#,
     ),
     (
@@ -25,7 +25,7 @@ const ASKED: [(&str, &str); 18] = [
         r#""series":[{"name":"cpu","columns":["tagKey"],"values":[["host"],["region"]]}]"#,
     ),
     (
-        r#"SHOW TAG KEYS"#,
+        "SHOW TAG KEYS",
         r#""series":[{"name":"cpu","columns":["tagKey"],"values":[["host"],["region"]]},{"name":"mem","columns":["tagKey"],"values":[["host"]]},{"name":"odd name","columns":["tagKey"],"values":[["t=2"]]}]"#,
     ),
     (
@@ -41,11 +41,11 @@ const ASKED: [(&str, &str); 18] = [
         r#""series":[{"name":"cpu","columns":["key","value"],"values":[["host","a"],["host","b"]]},{"name":"mem","columns":["key","value"],"values":[["host","a"]]}]"#,
     ),
     (
-        r#"SHOW MEASUREMENTS WITH MEASUREMENT =~ /(?i)C/ LIMIT 100"#,
+        "SHOW MEASUREMENTS WITH MEASUREMENT =~ /(?i)C/ LIMIT 100",
         r#""series":[{"name":"measurements","columns":["name"],"values":[["cpu"]]}]"#,
     ),
     (
-        r#"SHOW MEASUREMENTS LIMIT 100"#,
+        "SHOW MEASUREMENTS LIMIT 100",
         r#""series":[{"name":"measurements","columns":["name"],"values":[["cpu"],["disk"],["mem"],["odd name"]]}]"#,
     ),
     (
