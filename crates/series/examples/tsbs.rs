@@ -33,6 +33,17 @@ const INTERVAL: i64 = 10 * SECOND;
 const START: i64 = 1_451_606_400_000_000_000;
 /// By how much windows miss the edges of buckets.
 const ODD: i64 = 2_646_325_000;
+const TAGS: [&str; 9] = [
+    "region",
+    "datacenter",
+    "rack",
+    "os",
+    "arch",
+    "team",
+    "service",
+    "service_version",
+    "service_environment",
+];
 const CPU: [&str; 10] = [
     "usage_user",
     "usage_system",
@@ -318,6 +329,16 @@ fn high() -> Shape {
     fields(shape, 10, "", |of| of)
 }
 
+/// All columns, as `SELECT *` has them.
+fn whole(mut shape: Shape) -> Shape {
+    let others = TAGS.iter().map(|tag| Column {
+        name: (*tag).to_owned(),
+        expr: Expr::tag(tag),
+    });
+    shape.columns.splice(0..0, others);
+    shape
+}
+
 fn types() -> Vec<(&'static str, Shape)> {
     let hour = (7 * HOUR + 47 * MINUTE + ODD, 1);
     let twelve = (40 * MINUTE + ODD, 12);
@@ -357,7 +378,9 @@ fn types() -> Vec<(&'static str, Shape)> {
         ("double-groupby-all", means(10)),
         ("high-cpu-1", of_hosts(high(), 1)),
         ("high-cpu-all", high()),
-        ("lastpoint", last),
+        ("high-cpu-all-whole", whole(high())),
+        ("lastpoint", last.clone()),
+        ("lastpoint-whole", whole(last)),
         ("groupby-orderby-limit", newest),
         ("count", count(cpu(None, None))),
         ("min-time", {

@@ -49,6 +49,16 @@ pub(super) struct Cells {
     charge: Charge,
 }
 
+/// The place of a cell in a grid that is kept whole; `None` = it is not in it.
+fn dense((first, width): (i64, i64), buckets: usize, group: u32, start: i64) -> Option<usize> {
+    let bucket = if buckets == 1 {
+        0
+    } else {
+        usize::try_from(start.checked_sub(first)? / width).ok()?
+    };
+    (bucket < buckets).then_some(group as usize * buckets + bucket)
+}
+
 /// The grid that cells lie in.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Grid<'a> {
@@ -95,17 +105,7 @@ impl Places {
                 width,
                 buckets,
                 numbers,
-            } => {
-                let bucket = if *buckets == 1 {
-                    0
-                } else {
-                    usize::try_from(start.checked_sub(*first)? / *width).ok()?
-                };
-                if bucket >= *buckets {
-                    return None;
-                }
-                numbers.get_mut(group as usize * *buckets + bucket)
-            }
+            } => numbers.get_mut(dense((*first, *width), *buckets, group, start)?),
             Self::Sparse(numbers) => Some(numbers.entry((group, start)).or_insert(UNUSED)),
         }
     }
@@ -143,6 +143,20 @@ impl Cells {
         };
         self.last = Some(at);
         Ok(at)
+    }
+
+    /// The number of the cell of a group and bucket, if it has rows.
+    pub(super) fn known(&self, group: u32, start: i64) -> Option<u32> {
+        let number = match &self.places {
+            Places::Dense {
+                first,
+                width,
+                buckets,
+                numbers,
+            } => numbers.get(dense((*first, *width), *buckets, group, start)?)?,
+            Places::Sparse(numbers) => numbers.get(&(group, start))?,
+        };
+        (*number != UNUSED).then_some(*number)
     }
 
     fn find(&mut self, group: u32, start: i64) -> Result<u32, Error> {

@@ -267,6 +267,38 @@ impl Lane {
         }
     }
 
+    /// Whether it is of extremes of a field, which values within those that are known do not change.
+    pub(super) fn is_extreme(&self) -> bool {
+        matches!(
+            self.column,
+            Column::Int(_) | Column::Unsigned(_) | Column::Float(_)
+        )
+    }
+
+    /// Whether no value of rows of which this is stored would change a cell.
+    pub(super) fn is_beyond(&self, cell: u32, known: Known<'_>) -> bool {
+        let field = match known {
+            Known::Null => return true,
+            Known::Time => return false,
+            Known::Field(field) => field,
+        };
+        if field.counts.first() == Some(&0) {
+            return true;
+        }
+        match (&self.column, field.totals) {
+            (Column::Int(extreme), StoredTotals::Int { min, max, .. }) => {
+                extreme.is_beyond(cell, min.first(), max.first())
+            }
+            (Column::Unsigned(extreme), StoredTotals::Unsigned { min, max, .. }) => {
+                extreme.is_beyond(cell, min.first(), max.first())
+            }
+            (Column::Float(extreme), StoredTotals::Float { min, max, .. }) => {
+                extreme.is_beyond(cell, min.first(), max.first())
+            }
+            _ => false,
+        }
+    }
+
     /// Takes in what another thread knows: its cells become these.
     pub(super) fn join(&mut self, other: Self, cells: &[u32]) {
         match (&mut self.column, other.column) {

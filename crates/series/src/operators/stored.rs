@@ -12,7 +12,7 @@ use nilometer_engine::{
 
 use super::cells::Cells;
 use super::edges::Edges;
-use super::lanes::{Known, Operand, Run, Ties, When};
+use super::lanes::{Known, Lane, Operand, Run, Ties, When};
 use crate::context::{Charge, Context};
 use crate::error::Error;
 use crate::evaluate::Name;
@@ -115,6 +115,36 @@ impl Fold for Adding<'_> {
         self.stands == Some(true)
     }
 
+    fn may_pass_over(&self) -> bool {
+        self.stands.is_some() && self.cells.lanes.iter().all(Lane::is_extreme)
+    }
+
+    fn passes_over(
+        &mut self,
+        position: usize,
+        (first, last): (i64, i64),
+        fields: &[Option<StoredField<'_>>],
+    ) -> bool {
+        let group = self.stored.table.group(position);
+        let mut time = first;
+        for _ in 0..PASSED_BUCKETS_MAX {
+            let (start, until) = self.edges.around(time);
+            let Some(cell) = self.cells.known(group, start) else {
+                return false;
+            };
+            let lanes = self.cells.lanes.iter().zip(&self.stored.places);
+            let mut known = lanes.map(|(lane, places)| (lane, known(places, fields)));
+            if !known.all(|(lane, known)| lane.is_beyond(cell, known)) {
+                return false;
+            }
+            if until > last {
+                return true;
+            }
+            time = until;
+        }
+        false
+    }
+
     fn hold(&mut self, bytes: usize) -> Result<(), Error> {
         self.context.check()?;
         Ok(self.held.resize(bytes)?)
@@ -135,15 +165,7 @@ impl Fold for Adding<'_> {
         }
         let tie = table.tie(position);
         for (lane, places) in self.cells.lanes.iter_mut().zip(&self.stored.places) {
-            let known = match places.first() {
-                None | Some(Place::Time) => Known::Time,
-                Some(Place::Nowhere) => Known::Null,
-                Some(Place::Field(at)) => match fields.get(*at) {
-                    Some(Some(field)) => Known::Field(*field),
-                    _ => Known::Null,
-                },
-            };
-            lane.add_stored(&self.numbers, stretches, known, tie);
+            lane.add_stored(&self.numbers, stretches, known(places, fields), tie);
         }
         Ok(())
     }
@@ -194,6 +216,21 @@ impl Fold for Adding<'_> {
         self.cells.charge(grown)
     }
 }
+
+/// What is stored of the first operand of an aggregate.
+fn known<'f>(places: &[Place], fields: &[Option<StoredField<'f>>]) -> Known<'f> {
+    match places.first() {
+        None | Some(Place::Time) => Known::Time,
+        Some(Place::Nowhere) => Known::Null,
+        Some(Place::Field(at)) => match fields.get(*at) {
+            Some(Some(field)) => Known::Field(*field),
+            _ => Known::Null,
+        },
+    }
+}
+
+/// Buckets of a block that are compared with what is stored of it before it is read.
+const PASSED_BUCKETS_MAX: usize = 64;
 
 /// Rows that are looked at one by one before the end of a bucket is searched for.
 const NEAR_ROWS: usize = 16;

@@ -219,7 +219,11 @@ fn ask_again(seed: u64) {
                 let again = run(shape, &snapshot, 100)
                     .ok()
                     .map(|rows| format!("{rows:?}"));
-                assert_eq!(again, answer, "seed {seed}\n{shape}");
+                // Whether a row that a limit leaves out is calculated depends on how rows are read: it may fail, or not.
+                let is_refused = again.is_none() || answer.is_none();
+                if !(is_refused && is_limited(shape)) {
+                    assert_eq!(again, answer, "seed {seed}\n{shape}");
+                }
             }
         }
         for _ in 0..=dice.below(2) {

@@ -45,6 +45,9 @@ pub use fold::{Fold, FoldRows, Stretch};
 /// A morsel has this many times the rows of a scan's, because most of them are not decoded.
 const MORSEL_FACTOR: u64 = 4;
 
+/// Series that are added up before others are looked at, where what is known of those may spare these; then twice as many.
+const SERIES_FIRST: usize = 32;
+
 /// What to aggregate.
 #[derive(Debug, Clone)]
 pub struct AggregateRequest {
@@ -350,9 +353,31 @@ impl<'a> Morsel<'a> {
     }
 
     fn read<F: Fold>(mut self, fold: &mut F) -> Result<AggregateSources, F::Error> {
+        let std::ops::Range { mut start, end } = self.positions;
+        let mut series = if fold.may_pass_over() {
+            SERIES_FIRST
+        } else {
+            usize::MAX
+        };
+        while start < end {
+            let next = start.saturating_add(series).min(end);
+            self.read_part(start..next, fold)?;
+            series = series.saturating_mul(2);
+            start = next;
+        }
+        fold.hold(0)?;
+        Ok(self.used)
+    }
+
+    /// Adds up some of the series.
+    fn read_part<F: Fold>(
+        &mut self,
+        positions: std::ops::Range<usize>,
+        fold: &mut F,
+    ) -> Result<(), F::Error> {
         let plan = self.plan;
-        let series = plan.series.get(self.positions.clone()).unwrap_or_default();
-        let steps = self.plan_steps(series, fold)?;
+        let series = plan.series.get(positions.clone()).unwrap_or_default();
+        let steps = self.plan_steps((positions.start, series), fold)?;
         let groups = self.groups.iter().flatten();
         fold.hold(groups.map(|group| group.bytes_needed(&plan.fields)).sum())?;
         let mut readers = Vec::new();
@@ -363,15 +388,18 @@ impl<'a> Morsel<'a> {
             };
             readers.push(reader);
         }
-        for ((position, &id), steps) in self.positions.clone().zip(series).zip(steps) {
+        for ((position, &id), steps) in positions.zip(series).zip(steps) {
             self.add_up((position, id), steps, &mut readers, fold)?;
         }
-        fold.hold(0)?;
-        Ok(self.used)
+        Ok(())
     }
 
-    /// By series, what to do in the order of sources.
-    fn plan_steps(&mut self, series: &[u32], fold: &impl Fold) -> Result<Vec<Vec<Step>>, Error> {
+    /// By series, what to do in the order of sources; blocks that must be decoded are noted.
+    fn plan_steps(
+        &mut self,
+        (first, series): (usize, &[u32]),
+        fold: &mut impl Fold,
+    ) -> Result<Vec<Vec<Step>>, Error> {
         let plan = self.plan;
         let mut runs = Vec::new();
         for (rank, source) in plan.sources.iter().enumerate() {
@@ -381,7 +409,7 @@ impl<'a> Morsel<'a> {
             }
         }
         let mut all = Vec::with_capacity(series.len());
-        for &id in series {
+        for (position, &id) in (first..).zip(series) {
             let mut pieces: Vec<Piece> = Vec::new();
             for (rank, cursor, mask) in &mut runs {
                 let before = pieces.len();
@@ -400,13 +428,29 @@ impl<'a> Morsel<'a> {
             let mut steps = Vec::new();
             for (rank, group) in self.groups.iter_mut().enumerate() {
                 if let Some(group) = group {
-                    cover(id, rank, (plan, fold), group, &conflicts, &mut steps)?;
+                    cover(id, rank, (plan, &*fold), group, &conflicts, &mut steps)?;
                 } else if let Some(piece) = pieces.next_if(|piece| piece.rank == rank) {
                     let is_alone = plan.duplicates == Duplicates::Keep
                         || (strictly_ascending(&piece)
                             && extent_of(&piece)
                                 .is_some_and(|(first, last)| !conflicts.touches(first, last)));
                     steps.push(Step::Piece { piece, is_alone });
+                }
+            }
+            if fold.may_pass_over() {
+                let mut needed = Vec::with_capacity(steps.len());
+                for step in steps {
+                    if !self.passes_over(position, &step, fold)? {
+                        needed.push(step);
+                    }
+                }
+                steps = needed;
+            }
+            for step in &steps {
+                if let Step::Rows { source, block, .. } = step
+                    && let Some(Some(group)) = self.groups.get_mut(*source)
+                {
+                    group.need(*block);
                 }
             }
             all.push(steps);
@@ -523,6 +567,40 @@ impl<'a> Morsel<'a> {
             self.give(together, position, fold)?;
         }
         Ok(())
+    }
+
+    /// Whether a step is to read rows of a block of one series that need not be read.
+    fn passes_over(
+        &mut self,
+        position: usize,
+        step: &Step,
+        fold: &mut impl Fold,
+    ) -> Result<bool, Error> {
+        let Step::Rows {
+            source,
+            block,
+            rows: Some(_),
+            is_alone: true,
+        } = step
+        else {
+            return Ok(false);
+        };
+        let Some(Some(group)) = self.groups.get_mut(*source) else {
+            return Ok(false);
+        };
+        let Some(times) = group.block(*block).map(|it| (it.min_time, it.max_time)) else {
+            return Ok(false);
+        };
+        if !group.block_is_usable(*block)? {
+            return Ok(false);
+        }
+        let asked = &self.plan.time;
+        let times = (times.0.max(*asked.start()), times.1.min(*asked.end()));
+        let mut fields = Vec::with_capacity(self.plan.fields.len());
+        group.of_blocks(&(*block..*block + 1), &mut fields);
+        let is_passed = fold.passes_over(position, times, &fields);
+        self.used.statistics += u64::from(is_passed);
+        Ok(is_passed)
     }
 
     /// Gives rows that are not merged with others, and puts those aside that are.

@@ -132,6 +132,19 @@ impl<T: Ordered> Extreme<T> {
         }
     }
 
+    /// Whether the extreme of a cell is known to be beyond a smallest and a largest value.
+    pub(super) fn is_beyond(&self, cell: u32, min: Option<&T>, max: Option<&T>) -> bool {
+        let cell = cell as usize;
+        let (Some(true), Some(&best)) = (self.seen.get(cell), self.best.get(cell)) else {
+            return false;
+        };
+        if self.is_max {
+            max.is_some_and(|max| !best.is_less(*max))
+        } else {
+            min.is_some_and(|min| !min.is_less(best))
+        }
+    }
+
     pub(super) fn join(&mut self, other: &Self, cells: &[u32]) {
         for ((cell, seen), value) in cells.iter().zip(&other.seen).zip(&other.best) {
             if *seen {

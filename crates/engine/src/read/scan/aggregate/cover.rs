@@ -88,7 +88,6 @@ pub(super) fn cover(
                 continue;
             };
             if overlaps(first, last) {
-                group.need(at);
                 steps.push(Step::Rows {
                     source,
                     block: at,
@@ -246,7 +245,7 @@ fn read_rows(
     rows: Option<Range<usize>>,
     (series, source): (u32, usize),
     blocks: &[Stretch],
-    group: &mut Group<'_>,
+    group: &Group<'_>,
     conflicts: &Conflicts,
     steps: &mut Vec<Step>,
 ) {
@@ -255,7 +254,6 @@ fn read_rows(
         let start = rows.start.max(block.start);
         let end = rows.end.min(block.end);
         if start < end {
-            group.need(block.at);
             steps.push(Step::Rows {
                 source,
                 block: block.at,

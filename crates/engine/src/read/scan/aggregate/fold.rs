@@ -25,6 +25,22 @@ pub trait Fold {
     /// Whether first and last values of fields are asked for, and not only their numbers, sums and extremes.
     fn wants_ends(&self) -> bool;
 
+    /// Whether rows may change nothing because of what is known already: [`Self::passes_over`] is asked of blocks then.
+    fn may_pass_over(&self) -> bool {
+        false
+    }
+
+    /// Whether no row of a series between two times, both included, would change anything, given what is stored of each
+    /// field of more rows than these: extremes that are known already, of places that have rows already.
+    fn passes_over(
+        &mut self,
+        _position: usize,
+        _times: (i64, i64),
+        _fields: &[Option<StoredField<'_>>],
+    ) -> bool {
+        false
+    }
+
     /// Bytes that are held from now on, before they are taken.
     fn hold(&mut self, bytes: usize) -> Result<(), Self::Error>;
 

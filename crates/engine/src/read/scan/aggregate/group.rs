@@ -1,5 +1,6 @@
 //! A segment's group in an aggregation: stored hours and blocks, and blocks to decode.
 
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
@@ -28,6 +29,8 @@ pub(super) struct Group<'a> {
     hours: Stored<Hours>,
     /// Blocks that must be decoded.
     needed: BTreeSet<usize>,
+    /// The series that was looked for last, and its blocks.
+    found: Cell<(u32, usize, usize)>,
 }
 
 /// What is unpacked when it is first asked for.
@@ -75,6 +78,17 @@ struct Hours {
     columns: Vec<Column>,
 }
 
+/// The first block from one on for which something does not hold that holds up to there.
+fn first_from(blocks: &[BlockEntry], from: usize, holds: impl Fn(&BlockEntry) -> bool) -> usize {
+    let (mut low, mut step) = (from, 1);
+    while blocks.get(low + step - 1).is_some_and(&holds) {
+        low += step;
+        step *= 2;
+    }
+    let near = blocks.get(low..blocks.len().min(low + step));
+    low + near.unwrap_or_default().partition_point(holds)
+}
+
 impl<'a> Group<'a> {
     pub(super) fn new(
         segment: &'a Arc<Segment>,
@@ -108,12 +122,23 @@ impl<'a> Group<'a> {
             blocks: Stored::Unread,
             hours: Stored::Unread,
             needed: BTreeSet::new(),
+            found: Cell::new((0, 0, 0)),
         }
     }
 
     /// Positions of the blocks that may have rows of a series.
     pub(super) fn blocks_of(&self, series: u32) -> Range<usize> {
-        self.directory.blocks_of(series)
+        let (last, start, end) = self.found.get();
+        if last == series && end > start {
+            return start..end;
+        }
+        let blocks = &self.directory.blocks;
+        // Series are asked for as they ascend, so that the blocks of the next one are near.
+        let from = if series > last { start } else { 0 };
+        let start = first_from(blocks, from, |block| block.last_series < series);
+        let end = first_from(blocks, start, |block| block.first_series <= series);
+        self.found.set((series, start, end));
+        start..end
     }
 
     pub(super) fn block(&self, at: usize) -> Option<&BlockEntry> {
