@@ -89,7 +89,7 @@ impl Bucket {
     }
 
     /// Whether each bucket has the times from its start to the start of the next, and no others.
-    pub(crate) fn is_contiguous(&self) -> bool {
+    pub fn is_contiguous(&self) -> bool {
         self.zone.is_none() && self.offset.months == 0
     }
 

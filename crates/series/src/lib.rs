@@ -22,7 +22,7 @@ pub use context::{
     Watch,
 };
 pub use error::Error;
-pub use operators::Batches;
+pub use operators::{BUCKETS, Batches};
 pub use query::{
     Aggregate, Binary, Column, Expr, Fill, Function, Limit, Operator, Order, OrderBy, Percentile,
     Selector, SeriesQuery, Shape, Source, TableName, TagExpr, TimeRange, Transform, Unary,

@@ -23,6 +23,8 @@ mod values;
 use std::collections::VecDeque;
 
 use arrow_array::RecordBatch;
+use arrow_array::cast::AsArray;
+use arrow_array::types::TimestampNanosecondType;
 use arrow_schema::SchemaRef;
 use nilometer_engine::Snapshot;
 
@@ -30,9 +32,13 @@ use crate::context::{Charge, Context};
 use crate::error::Error;
 use crate::input::Nested;
 use crate::query::{Operator, SeriesQuery};
+use crate::value::{Rules, Type};
 use slices::SlicedStream;
 use sort::Ordered;
 use stream::RowStream;
+
+/// What goes wrong where a bucket of a nested query begins before there are times.
+pub const BUCKETS: &str = "the start of a bucket";
 
 /// The answer, a batch at a time.
 #[derive(Debug)]
@@ -167,8 +173,17 @@ fn run_nested(
     let mut batches = Vec::new();
     let mut answer = run(query, snapshot, context, true)?;
     let schema = answer.schema();
+    // A question that shows the times says what is wrong with them; one around it cannot.
+    let has_buckets = query.shape().bucket.is_some() && query.shape().rules == Rules::Postgres;
     for batch in &mut answer {
         let batch = batch?;
+        let times = batch.column(0).as_primitive::<TimestampNanosecondType>();
+        if has_buckets && times.values().contains(&i64::MIN) {
+            return Err(Error::OutOfRange {
+                kind: Type::Time,
+                operation: BUCKETS,
+            });
+        }
         charge.grow(batch.get_array_memory_size())?;
         batches.push(batch);
     }

@@ -216,6 +216,14 @@ impl Shape {
         SeriesQuery::new(bind::bound(self, values)?, limits)
     }
 
+    /// The question that reads tables, inside of all others.
+    pub fn innermost_mut(&mut self) -> &mut Self {
+        match self.source {
+            Source::Tables(_) => self,
+            Source::Nested(ref mut nested) => nested.innermost_mut(),
+        }
+    }
+
     /// Whether rows become groups and buckets.
     pub fn is_aggregate(&self) -> bool {
         let has_aggregate = |column: &Column| column.expr.has_aggregate();

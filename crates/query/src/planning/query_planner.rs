@@ -19,7 +19,7 @@ use crate::operators::window;
 use crate::planning::plain::is_plain;
 use crate::planning::plan::{explain_by_text, plan_as_asked, read_times, reads_information_schema};
 use crate::planning::recognise::NoSeries;
-use crate::planning::templates::{Bound, MayBe, Shape, Templates, resolved};
+use crate::planning::templates::{Asked, Bound, MayBe, Shape, Templates, now_of, resolved};
 use crate::statement::Question;
 use crate::statement::headings::Names;
 use crate::statement::name::NameScope;
@@ -118,12 +118,16 @@ impl QueryPlanner {
         let plan = read_times(asked.clone(), &reading.zone, &statement)?;
         let headings = headings.of(asked.schema());
         let shape = shape.filter(|_| names_tables(reading, session, place, &statement));
+        let moment = Asked {
+            zone: &reading.zone,
+            now_ns: now_of(session.execution_props()),
+        };
         let learn = |optimized: &LogicalPlan, is_plain: bool| {
             if let Some(shape) = shape {
                 let plans = (&asked, optimized);
                 let may_be = self.may_be(is_plain);
                 self.templates
-                    .learn(place, shape, plans, headings.as_ref(), may_be);
+                    .learn((place, &moment), shape, plans, headings.as_ref(), may_be);
             }
         };
         let planned = self.plan_logical(session, &plan, memory, learn).await;
@@ -210,8 +214,12 @@ impl QueryPlanner {
             if bound.is_none() {
                 let optimized = session.optimize(&plan)?;
                 let may_be = self.may_be(true);
+                let moment = Asked {
+                    zone: &reading.zone,
+                    now_ns: now_of(session.execution_props()),
+                };
                 self.templates.learn(
-                    place,
+                    (place, &moment),
                     shape,
                     (&asked, &optimized),
                     headings.as_ref(),

@@ -7,10 +7,12 @@
 //! A plan is looked through from the scan upwards (`view.rs`): each node adds to what is known of the question, or ends the
 //! attempt. What is known at the end is written down as a `Shape` (`finish.rs`).
 
+mod calculated;
 mod chosen;
 mod condition;
 mod finish;
 mod group;
+mod nested;
 mod view;
 
 use std::sync::Arc;

@@ -24,13 +24,15 @@ use nilometer_engine::{Charge, MemoryBudget, MemoryUse};
 
 use crate::planning::recognise;
 use crate::planning::recognised::BoundSeries;
+use crate::semantics::zone::Zone;
 use crate::statement::headings::Names;
 use crate::statement::name::{NameScope, TableName};
 use crate::tables::catalogue::ReadContext;
 use crate::tables::table::Table;
 use bind::Template;
 use series::SeriesTemplate;
-pub(crate) use shape::Shape;
+pub(crate) use shape::{Shape, now_of};
+pub(crate) use slots::Asked;
 use slots::Slots;
 
 /// Templates that are kept. A dashboard has some dozens of statements.
@@ -59,6 +61,7 @@ struct Kept {
 struct Key {
     database: String,
     schema: String,
+    zone: Arc<str>,
     shape: String,
 }
 
@@ -117,7 +120,7 @@ impl Templates {
         place: &NameScope,
         shape: &Shape,
     ) -> Option<(Bound, Option<Names>)> {
-        let key = Key::new(place, shape);
+        let key = Key::new((place, &reading.zone), shape);
         let (kind, headings) = {
             let mut kept = self.lock();
             kept.now += 1;
@@ -135,9 +138,13 @@ impl Templates {
             self.lock().remove(&key);
             return None;
         };
+        let asked = Asked {
+            zone: &reading.zone,
+            now_ns: shape.now_ns(),
+        };
         let bound = match &kind {
             Kind::Series(series) => Bound::Series(BoundSeries {
-                query: Arc::new(series.bind(shape.values())?),
+                query: Arc::new(series.bind(shape.values(), &asked)?),
                 columns: series.columns.clone(),
                 threads: series.threads,
                 streams: series.streams,
@@ -146,7 +153,7 @@ impl Templates {
                 let threads = reading.shared.options.threads;
                 let table = Table::new(Arc::clone(snapshot), schema, name.clone(), threads);
                 let source = provider_as_source(Arc::new(table));
-                Bound::Plan(Box::new(plan.bind(shape.values(), &source)?))
+                Bound::Plan(Box::new(plan.bind(shape.values(), &asked, &source)?))
             }
         };
         Some((bound, headings))
@@ -155,17 +162,17 @@ impl Templates {
     /// Makes a template of a query, if it is the same whatever the values are: of a series query, else of a plain one.
     pub(crate) fn learn(
         &self,
-        place: &NameScope,
+        (place, asked): (&NameScope, &Asked<'_>),
         shape: &Shape,
-        (asked, optimized): (&LogicalPlan, &LogicalPlan),
+        plans: (&LogicalPlan, &LogicalPlan),
         headings: Option<&Names>,
         may_be: MayBe,
     ) {
         // Looking through a plan does not fail; if it did, the query would be planned as it is.
-        let Ok(Some((kind, bytes))) = kind_of(place, shape, (asked, optimized), may_be) else {
+        let Ok(Some((kind, bytes))) = kind_of((place, asked), shape, plans, may_be) else {
             return;
         };
-        let key = Key::new(place, shape);
+        let key = Key::new((place, asked.zone), shape);
         let names = headings.into_iter().flat_map(|names| names.iter());
         let bytes = bytes
             + key.bytes()
@@ -199,12 +206,12 @@ pub(crate) struct MayBe {
 
 /// What is kept of a statement, and how large that is.
 fn kind_of(
-    place: &NameScope,
+    (place, asked): (&NameScope, &Asked<'_>),
     shape: &Shape,
-    (asked, optimized): (&LogicalPlan, &LogicalPlan),
+    (plan, optimized): (&LogicalPlan, &LogicalPlan),
     may_be: MayBe,
 ) -> datafusion::common::Result<Option<(Kind, usize)>> {
-    let Some(slots) = Slots::find(place, shape.values(), asked, optimized)? else {
+    let Some(slots) = Slots::find(place, shape.values(), (plan, optimized), asked)? else {
         return Ok(None);
     };
     if may_be.series
@@ -261,8 +268,9 @@ fn charged(charge: &Charge) -> usize {
 }
 
 impl Key {
-    fn new(place: &NameScope, shape: &Shape) -> Self {
+    fn new((place, zone): (&NameScope, &Zone), shape: &Shape) -> Self {
         Self {
+            zone: Arc::clone(zone.name()),
             database: place.database.clone(),
             schema: place.schema.clone(),
             shape: shape.text().to_owned(),

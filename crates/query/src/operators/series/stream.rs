@@ -22,6 +22,9 @@ use super::context::Over;
 use crate::limits::scope;
 use crate::planning::recognised::{Columns, limits};
 
+/// What is wrong with a bucket that begins before there are times.
+const BEFORE_TIME: &str = "time_bucket: a bucket begins before the earliest time there is";
+
 enum State {
     /// Another query says which values a tag has.
     Choosing(Box<Choosing>),
@@ -133,7 +136,8 @@ impl SeriesStream {
         let values = values.iter().map(|value| Literal::from(value.as_str()));
         let one_of = TagExpr::OneOf(choosing.tag.to_string(), values.collect());
         let mut shape = self.query.shape().clone();
-        shape.tags = match shape.tags {
+        let reads = shape.innermost_mut();
+        reads.tags = match std::mem::replace(&mut reads.tags, TagExpr::All) {
             TagExpr::All => one_of,
             tags => TagExpr::And(vec![tags, one_of]),
         };
@@ -173,7 +177,7 @@ impl SeriesStream {
         if self.has_buckets {
             let starts = batch.column(0).as_primitive::<TimestampNanosecondType>();
             if starts.values().contains(&i64::MIN) {
-                return exec_err!("time_bucket: a bucket begins before the earliest time there is");
+                return exec_err!("{BEFORE_TIME}");
             }
         }
         self.columns.of(batch)
@@ -195,6 +199,10 @@ impl SeriesStream {
                 "a sum is beyond 64 bits; sum a cast to DOUBLE or to DECIMAL(38,0) instead"
                     .to_owned(),
             ),
+            SeriesError::OutOfRange {
+                operation: nilometer_series::BUCKETS,
+                ..
+            } => DataFusionError::Execution(BEFORE_TIME.to_owned()),
             SeriesError::Engine(error) => DataFusionError::External(Box::new(error)),
             // The answer knows what has ended the statement.
             SeriesError::Cancelled => {

@@ -23,7 +23,12 @@ pub(super) fn chosen(mut view: View, join: &Join) -> Result<Option<View>> {
     let is_choice = join.join_type == JoinType::LeftSemi
         && join.filter.is_none()
         && join.null_equality == NullEquality::NullEqualsNothing;
-    if !is_choice || !view.is_rows() || view.order.is_some() || view.chosen.is_some() {
+    if !is_choice
+        || !view.is_rows()
+        || view.below.is_some()
+        || view.order.is_some()
+        || view.chosen.is_some()
+    {
         return Ok(None);
     }
     let Expr::Column(column) = right else {

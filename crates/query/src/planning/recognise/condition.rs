@@ -11,8 +11,8 @@ use datafusion::common::tree_node::{Transformed, TreeNode};
 use datafusion::common::{Column as PlanColumn, DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::BinaryExpr;
 use datafusion::logical_expr::{Expr, Operator};
-use nilometer_engine::{ColumnKind, PhysicalType, TableSchema, TagMatch, TagPredicate};
-use nilometer_series::{Binary, Expr as SeriesExpr, Literal, TagExpr, Unary, Value};
+use nilometer_engine::{TableSchema, TagMatch, TagPredicate};
+use nilometer_series::{Binary, Expr as SeriesExpr, Literal, TagExpr, Type, Unary, Value};
 
 use super::view::{Column, View};
 use crate::planning::filter::Pushdown;
@@ -92,6 +92,11 @@ pub(super) fn of(
     Some((None, Some(conditions.rows(expr)?)))
 }
 
+/// A condition as one on rows.
+pub(super) fn of_rows(expr: &Expr, view: &View, input: &DFSchema) -> Option<SeriesExpr> {
+    Conditions { view, input }.rows(expr)
+}
+
 struct Conditions<'a> {
     view: &'a View,
     input: &'a DFSchema,
@@ -101,7 +106,7 @@ struct Conditions<'a> {
 enum Side {
     Column(SeriesExpr, Kind),
     /// A field of integers, as a float.
-    AsFloat(SeriesExpr, PhysicalType),
+    AsFloat(SeriesExpr, Type),
     Value(Value, Kind),
 }
 
@@ -109,7 +114,7 @@ enum Side {
 enum Kind {
     Time,
     Tag,
-    Field(PhysicalType),
+    Field(Type),
 }
 
 impl Conditions<'_> {
@@ -122,7 +127,7 @@ impl Conditions<'_> {
 
     fn tag_name(&self, expr: &Expr) -> Option<String> {
         match self.column(expr)? {
-            Column::Tag(tag) => Some(self.view.schema().tags.get(*tag)?.name.clone()),
+            Column::Tag(tag) => self.view.names.tags.get(*tag).cloned(),
             _ => None,
         }
     }
@@ -173,7 +178,7 @@ impl Conditions<'_> {
         Some(match expr {
             Expr::Alias(alias) => return self.rows(&alias.expr),
             Expr::Column(_) => match self.side(expr)? {
-                Side::Column(column, Kind::Field(PhysicalType::Bool)) => column,
+                Side::Column(column, Kind::Field(Type::Bool)) => column,
                 _ => return None,
             },
             Expr::Not(inner) => SeriesExpr::Unary(Unary::Not, Box::new(self.rows(inner)?)),
@@ -246,10 +251,9 @@ impl Conditions<'_> {
             Expr::Column(_) => self.named(expr),
             Expr::Cast(cast) if *cast.field.data_type() == DataType::Float64 => {
                 match self.named(&cast.expr)? {
-                    Side::Column(
-                        column,
-                        Kind::Field(kind @ (PhysicalType::I64 | PhysicalType::U64)),
-                    ) => Some(Side::AsFloat(column, kind)),
+                    Side::Column(column, Kind::Field(kind @ (Type::Int | Type::Unsigned))) => {
+                        Some(Side::AsFloat(column, kind))
+                    }
                     _ => None,
                 }
             }
@@ -259,22 +263,17 @@ impl Conditions<'_> {
     }
 
     fn named(&self, expr: &Expr) -> Option<Side> {
-        let schema = self.view.schema();
+        let names = &self.view.names;
         Some(match self.column(expr)? {
             Column::Time => Side::Column(SeriesExpr::Time, Kind::Time),
-            Column::Tag(tag) => {
-                Side::Column(SeriesExpr::tag(&schema.tags.get(*tag)?.name), Kind::Tag)
-            }
+            Column::Tag(tag) => Side::Column(SeriesExpr::tag(names.tags.get(*tag)?), Kind::Tag),
             Column::Field(field) => {
-                let field = schema.fields.get(*field)?;
-                let ColumnKind::Field(kind) = field.kind else {
-                    return None;
-                };
-                // Bytes are values of no query.
-                if kind == PhysicalType::Bytes {
+                let (name, kind) = names.fields.get(*field)?;
+                // Bytes and counts are values of no query.
+                if matches!(kind, Type::Bytes | Type::Counts) {
                     return None;
                 }
-                Side::Column(SeriesExpr::field(&field.name), Kind::Field(kind))
+                Side::Column(SeriesExpr::field(name), Kind::Field(*kind))
             }
             Column::Bucket(_) | Column::Aggregate(_) | Column::Number => return None,
         })
@@ -293,7 +292,7 @@ fn turned(op: Binary) -> Binary {
 }
 
 /// Integers compared with a float: with the next integer where that is the same, because blocks know their integers.
-fn as_float(column: &SeriesExpr, kind: PhysicalType, op: Binary, value: f64) -> SeriesExpr {
+fn as_float(column: &SeriesExpr, kind: Type, op: Binary, value: f64) -> SeriesExpr {
     // Beyond, several integers are one float, and rounding decides.
     const EXACT_MAX: f64 = 9_007_199_254_740_992.0;
     let with = |op: Binary, bound: f64| {
@@ -303,8 +302,8 @@ fn as_float(column: &SeriesExpr, kind: PhysicalType, op: Binary, value: f64) -> 
         )]
         let bound = bound as i64;
         let value = match (kind, u64::try_from(bound)) {
-            (PhysicalType::U64, Ok(bound)) => Some(Value::Unsigned(bound)),
-            (PhysicalType::U64, Err(_)) => None,
+            (Type::Unsigned, Ok(bound)) => Some(Value::Unsigned(bound)),
+            (Type::Unsigned, Err(_)) => None,
             _ => Some(Value::Int(bound)),
         };
         value.map(|value| SeriesExpr::binary(op, column.clone(), SeriesExpr::literal(value)))
@@ -323,7 +322,7 @@ fn as_float(column: &SeriesExpr, kind: PhysicalType, op: Binary, value: f64) -> 
 
 fn is_like(column: Kind, value: Kind) -> bool {
     // A tag is compared with a text.
-    column == value || (column == Kind::Tag && value == Kind::Field(PhysicalType::Text))
+    column == value || (column == Kind::Tag && value == Kind::Field(Type::Text))
 }
 
 fn comparison(op: Operator) -> Option<Binary> {
@@ -340,11 +339,11 @@ fn comparison(op: Operator) -> Option<Binary> {
 
 fn value_of(value: &ScalarValue) -> Option<Side> {
     let (value, kind) = match value {
-        ScalarValue::Int64(Some(value)) => (Value::Int(*value), PhysicalType::I64),
-        ScalarValue::UInt64(Some(value)) => (Value::Unsigned(*value), PhysicalType::U64),
-        ScalarValue::Float64(Some(value)) => (Value::Float(*value), PhysicalType::F64),
-        ScalarValue::Boolean(Some(value)) => (Value::Bool(*value), PhysicalType::Bool),
-        ScalarValue::Utf8(Some(text)) => (Value::from(text.as_str()), PhysicalType::Text),
+        ScalarValue::Int64(Some(value)) => (Value::Int(*value), Type::Int),
+        ScalarValue::UInt64(Some(value)) => (Value::Unsigned(*value), Type::Unsigned),
+        ScalarValue::Float64(Some(value)) => (Value::Float(*value), Type::Float),
+        ScalarValue::Boolean(Some(value)) => (Value::Bool(*value), Type::Bool),
+        ScalarValue::Utf8(Some(text)) => (Value::from(text.as_str()), Type::Text),
         ScalarValue::Dictionary(_, inner) => return value_of(inner),
         ScalarValue::TimestampNanosecond(Some(time), Some(_)) => {
             return Some(Side::Value(Value::Time(*time), Kind::Time));

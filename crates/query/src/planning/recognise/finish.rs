@@ -7,8 +7,8 @@ use std::sync::Arc;
 use arrow::datatypes::{DataType, Field, Schema};
 use nilometer_engine::{Narrowing, TIME_COLUMN};
 use nilometer_series::{
-    Aggregate, Column as SeriesColumn, Expr, Limit, Literal, Order, OrderBy, Rules, Selector,
-    SeriesQuery, Shape, Source, TableName, TagExpr, TimeRange, Type, Value,
+    Aggregate, Binary, Column as SeriesColumn, Expr, Limit, Literal, Order, OrderBy, Rules,
+    Selector, SeriesQuery, Shape, Source, TableName, TagExpr, TimeRange, Type, Value,
 };
 
 use super::condition;
@@ -21,27 +21,21 @@ const TOP_ROWS_MAX: u64 = 100_000;
 
 impl View {
     /// The series query; `None` = a column of the plan is none of its own, or of another type.
-    pub(super) fn finish(self, plan: &Schema) -> Option<Recognised> {
+    pub(super) fn finish(mut self, plan: &Schema) -> Option<Recognised> {
         if plan.fields().len() != self.columns.len() {
             return None;
         }
-        let name = self.table.name();
-        let source = Source::Tables(vec![TableName {
-            database: name.database.clone(),
-            schema: Some(name.schema.clone()),
-            table: name.table.clone(),
-        }]);
-        let mut shape = Shape::of(Rules::Postgres, source);
-        let (from, to) = condition::time_range(&self.time());
-        shape.time = TimeRange { from, to };
+        let mut shape = Shape::of(Rules::Postgres, self.source());
+        if self.below.is_none() {
+            let (from, to) = condition::time_range(&self.time());
+            shape.time = TimeRange { from, to };
+        }
         let mut rows = self.rows.iter().cloned();
-        shape.rows = rows.next().map(|first| {
-            rows.fold(first, |all, one| {
-                Expr::binary(nilometer_series::Binary::And, all, one)
-            })
-        });
+        shape.rows = rows
+            .next()
+            .map(|first| rows.fold(first, |all, one| Expr::binary(Binary::And, all, one)));
         let group = self.group();
-        let tag_name = |tag: &usize| Some(self.schema().tags.get(*tag)?.name.clone());
+        let tag_name = |tag: &usize| self.names.tags.get(*tag).cloned();
         shape.group = group.iter().map(tag_name).collect::<Option<_>>()?;
         let grouped = self.grouped.as_ref();
         shape.bucket = grouped.and_then(|grouped| grouped.bucket.clone());
@@ -53,15 +47,25 @@ impl View {
             .map(|of| limit(of.skip, of.rows.unwrap_or(i64::MAX as u64)));
         let is_aggregate = grouped.is_some() && ends.is_none();
         let outputs = self.outputs(plan, &mut shape, &group, is_aggregate)?;
+        shape.tags = all_of(self.tags.clone());
+        // A tag may be called as the time is.
+        SeriesQuery::new(shape.clone(), limits()).ok()?;
+        let schema = Arc::new(plan.clone());
+        if let Some(below) = self.below.take() {
+            return Some(Recognised {
+                shape,
+                outputs,
+                schema,
+                streams: false,
+                ..*below
+            });
+        }
         let used = self.positions(&group);
         let narrowing = self.narrowing(is_aggregate);
         let limit = self
             .limit
             .filter(|_| self.streams() && self.rows.is_empty());
         let limit = limit.and_then(|limit| limit.rows?.checked_add(limit.skip));
-        shape.tags = all_of(self.tags.clone());
-        // A tag may be called as the time is.
-        SeriesQuery::new(shape.clone(), limits()).ok()?;
         Some(Recognised {
             time: self.time(),
             streams: self.streams(),
@@ -72,7 +76,7 @@ impl View {
                 snapshot: Arc::clone(self.table.snapshot()),
                 schema: Arc::clone(self.table.table_schema()),
                 threads: self.table.threads(),
-                name: name.clone(),
+                name: self.table.name().clone(),
                 narrowing,
                 limit: limit.and_then(|rows| usize::try_from(rows).ok()),
                 pushdown: self.pushdown,
@@ -80,8 +84,21 @@ impl View {
             },
             shape,
             outputs,
-            schema: Arc::new(plan.clone()),
+            schema,
         })
+    }
+
+    /// The table, or the question below.
+    fn source(&self) -> Source {
+        if let Some(below) = &self.below {
+            return Source::Nested(Box::new(below.shape.clone()));
+        }
+        let name = self.table.name();
+        Source::Tables(vec![TableName {
+            database: name.database.clone(),
+            schema: Some(name.schema.clone()),
+            table: name.table.clone(),
+        }])
     }
 
     /// The tags of the groups, or those that rows are ordered by.
@@ -143,12 +160,12 @@ impl View {
                         continue;
                     }
                     None if is_aggregate => return None,
-                    None => Expr::Tag(self.schema().tags.get(*tag)?.name.clone()),
+                    None => Expr::Tag(self.names.tags.get(*tag)?.clone()),
                 },
                 Column::Field(field) if !is_aggregate => {
-                    Expr::Field(self.schema().fields.get(*field)?.name.clone())
+                    Expr::Field(self.names.fields.get(*field)?.0.clone())
                 }
-                Column::Aggregate(expr) if is_aggregate => expr.clone(),
+                Column::Aggregate(expr) if is_aggregate || self.below.is_some() => expr.clone(),
                 _ => return None,
             };
             let known = shape.columns.iter().position(|it| it.expr == expr);
@@ -171,32 +188,37 @@ impl View {
 
     /// The type of a column.
     fn kind(&self, column: &Column) -> Option<DataType> {
-        let schema = self.schema();
-        let arrow = schema.arrow_schema();
-        let at = |position: usize| Some(arrow.fields().get(position)?.data_type().clone());
-        let field = |name: &str| {
-            let place = schema.fields.iter().position(|it| it.name == name)?;
-            at(1 + schema.tags.len() + place)
-        };
-        let of_expr = |expr: &Expr| match expr {
-            Expr::Time => Some(Type::Time.arrow()),
-            Expr::Field(name) => field(name),
-            _ => None,
-        };
         match column {
-            Column::Time | Column::Bucket(_) => at(0),
-            Column::Tag(tag) => at(1 + tag),
-            Column::Field(field) => at(1 + schema.tags.len() + field),
-            Column::Aggregate(Expr::Aggregate(aggregate)) => match aggregate.as_ref() {
-                Aggregate::Rows | Aggregate::Count(_) => Some(Type::Int.arrow()),
-                Aggregate::Mean(_) => Some(Type::Float.arrow()),
+            Column::Time | Column::Bucket(_) => Some(Type::Time.arrow()),
+            Column::Tag(_) => Some(DataType::Dictionary(
+                Box::new(DataType::Int32),
+                Box::new(DataType::Utf8),
+            )),
+            Column::Field(field) => Some(self.names.fields.get(*field)?.1.arrow()),
+            Column::Aggregate(expr) => Some(self.type_of(expr)?.arrow()),
+            Column::Number => None,
+        }
+    }
+
+    /// The type of an expression.
+    pub(super) fn type_of(&self, expr: &Expr) -> Option<Type> {
+        match expr {
+            Expr::Time => Some(Type::Time),
+            Expr::Field(name) => {
+                let mut fields = self.names.fields.iter();
+                fields.find(|field| field.0 == *name).map(|field| field.1)
+            }
+            Expr::Binary(Binary::Divide, of, _) => self.type_of(of),
+            Expr::Aggregate(aggregate) => match aggregate.as_ref() {
+                Aggregate::Rows | Aggregate::Count(_) => Some(Type::Int),
+                Aggregate::Mean(_) => Some(Type::Float),
                 Aggregate::Sum(of)
                 | Aggregate::Min(of)
                 | Aggregate::Max(of)
-                | Aggregate::Select { value: of, .. } => of_expr(of),
+                | Aggregate::Select { value: of, .. } => self.type_of(of),
                 _ => None,
             },
-            Column::Aggregate(_) | Column::Number => None,
+            _ => None,
         }
     }
 

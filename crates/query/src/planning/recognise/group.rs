@@ -10,8 +10,9 @@ use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
     Aggregate, Expr, Filter, Operator, Window, WindowFunctionDefinition,
 };
-use nilometer_engine::{ColumnKind, PhysicalType};
-use nilometer_series::{Aggregate as SeriesAggregate, Bucket, Expr as SeriesExpr, Selector};
+use nilometer_series::{
+    Aggregate as SeriesAggregate, Bucket, Expr as SeriesExpr, Selector, Type, Width,
+};
 
 use super::view::{Column, Grouped, View};
 use crate::function::{self, Buckets, TIME_BUCKET};
@@ -82,12 +83,12 @@ fn truncated(unit: &str) -> Option<Bucket> {
 
 /// Rows in groups.
 pub(super) fn grouped(mut view: View, aggregate: &Aggregate) -> Option<View> {
+    let input = aggregate.input.schema();
     if !view.is_rows() {
-        return None;
+        view = view.around(input)?;
     }
     // Whatever order rows had is gone.
     view.order = None;
-    let input = aggregate.input.schema();
     let mut grouped = Grouped {
         tags: Vec::new(),
         bucket: None,
@@ -107,8 +108,9 @@ pub(super) fn grouped(mut view: View, aggregate: &Aggregate) -> Option<View> {
             }
             Column::Bucket(bucket) => match &grouped.bucket {
                 None => grouped.bucket = Some(bucket.clone()),
-                Some(known) if known == bucket => {}
-                // Buckets in buckets.
+                // Of buckets in buckets, those within make the groups.
+                Some(known) if divides(known, bucket) => {}
+                Some(known) if divides(bucket, known) => grouped.bucket = Some(bucket.clone()),
                 Some(_) => return None,
             },
             _ => return None,
@@ -136,6 +138,23 @@ pub(super) fn grouped(mut view: View, aggregate: &Aggregate) -> Option<View> {
     Some(view)
 }
 
+/// Whether each bucket of one kind lies in one of another kind.
+fn divides(fine: &Bucket, coarse: &Bucket) -> bool {
+    let start = |bucket: &Bucket| match bucket.width {
+        Width::Fixed(width) if bucket.is_contiguous() && bucket.offset.months == 0 => {
+            Some((width, bucket.origin_ns.checked_add(bucket.offset.fixed_ns)?))
+        }
+        _ => None,
+    };
+    if fine == coarse {
+        return true;
+    }
+    let (Some((fine, first)), Some((coarse, other))) = (start(fine), start(coarse)) else {
+        return false;
+    };
+    coarse % fine == 0 && (i128::from(first) - i128::from(other)) % i128::from(fine) == 0
+}
+
 fn call(expr: &Expr) -> Option<&AggregateFunction> {
     match expr {
         Expr::Alias(alias) => call(&alias.expr),
@@ -152,7 +171,8 @@ fn rows_at_ends(
     input: &DFSchema,
     grouped: &Grouped,
 ) -> Option<Ends> {
-    if grouped.tags.is_empty() || grouped.bucket.is_some() {
+    // Which row of an answer is the first of several of one time is nowhere said.
+    if grouped.tags.is_empty() || grouped.bucket.is_some() || view.below.is_some() {
         return None;
     }
     let mut found = None;
@@ -218,6 +238,9 @@ fn aggregate(call: &AggregateFunction, view: &View, input: &DFSchema) -> Option<
         return None;
     };
     if matches!(name, "first_value" | "last_value") {
+        if view.below.is_some() {
+            return None;
+        }
         let descends = descends(&params.order_by, view, input, &[])?;
         let is_last = (name == "last_value") != descends;
         let (_, value) = operand(argument, view, input)?;
@@ -241,7 +264,7 @@ fn aggregate(call: &AggregateFunction, view: &View, input: &DFSchema) -> Option<
     if name == "count"
         && let Some(Column::Tag(tag)) = view.column(argument, input)
     {
-        let tag = &view.schema().tags.get(*tag)?.name;
+        let tag = view.names.tags.get(*tag)?;
         return Some(SeriesAggregate::Count(SeriesExpr::tag(tag)));
     }
     let (kind, of) = match argument {
@@ -251,10 +274,7 @@ fn aggregate(call: &AggregateFunction, view: &View, input: &DFSchema) -> Option<
         }
         argument => operand(argument, view, input)?,
     };
-    let is_number = matches!(
-        kind,
-        Some(PhysicalType::I64 | PhysicalType::U64 | PhysicalType::F64)
-    );
+    let is_number = matches!(kind, Some(Type::Int | Type::Unsigned | Type::Float));
     Some(match name {
         "count" => SeriesAggregate::Count(of),
         "sum" if is_number => SeriesAggregate::Sum(of),
@@ -267,19 +287,13 @@ fn aggregate(call: &AggregateFunction, view: &View, input: &DFSchema) -> Option<
 }
 
 /// The time or a field, and the field's type.
-fn operand(
-    expr: &Expr,
-    view: &View,
-    input: &DFSchema,
-) -> Option<(Option<PhysicalType>, SeriesExpr)> {
+fn operand(expr: &Expr, view: &View, input: &DFSchema) -> Option<(Option<Type>, SeriesExpr)> {
     match view.column(expr, input)? {
         Column::Time => Some((None, SeriesExpr::Time)),
         Column::Field(field) => {
-            let field = view.schema().fields.get(*field)?;
-            let ColumnKind::Field(kind) = field.kind else {
-                return None;
-            };
-            (kind != PhysicalType::Bytes).then(|| (Some(kind), SeriesExpr::field(&field.name)))
+            let (name, kind) = view.names.fields.get(*field)?;
+            let is_value = !matches!(kind, Type::Bytes | Type::Counts);
+            is_value.then(|| (Some(*kind), SeriesExpr::field(name)))
         }
         _ => None,
     }
@@ -287,7 +301,7 @@ fn operand(
 
 /// `row_number() OVER (PARTITION BY tags ORDER BY time) <= n`.
 pub(super) fn numbered(mut view: View, window: &Window, filter: &Filter) -> Option<View> {
-    if !view.is_rows() {
+    if !view.is_rows() || view.below.is_some() {
         return None;
     }
     view.order = None;

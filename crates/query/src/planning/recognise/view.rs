@@ -10,36 +10,42 @@ use datafusion::datasource::source_as_provider;
 use datafusion::logical_expr::expr::Sort;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{Expr, FetchType, LogicalPlan, SkipType, TableScan};
-use nilometer_engine::{ColumnSource, TableSchema};
-use nilometer_series::{Bucket, Expr as SeriesExpr, OrderBy, TagExpr};
+use nilometer_engine::{ColumnKind, ColumnSource, PhysicalType, TableSchema};
+use nilometer_series::{Bucket, Expr as SeriesExpr, OrderBy, TagExpr, Type};
 
-use super::chosen;
-use super::condition;
 use super::group::{self, Ends};
+use super::{chosen, condition};
 use crate::planning::filter::{Coverage, Pushdown};
-use crate::planning::recognised::Chosen;
+use crate::planning::recognised::{Chosen, Recognised};
 use crate::tables::table::Table;
 
 /// A column of a node.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Column {
     Time,
-    /// The place of a tag in the table.
+    /// The place of a tag among those of the source.
     Tag(usize),
-    /// The place of a field in the table.
+    /// The place of a field among those of the source.
     Field(usize),
     /// The start of the bucket of the time.
     Bucket(Bucket),
-    /// Of groups.
+    /// Of groups: aggregates, and what is calculated of them.
     Aggregate(SeriesExpr),
     /// The number of a row in its group, which a condition bounds and nobody may look at.
     Number,
 }
 
+/// The columns that a question may name.
+#[derive(Debug)]
+pub(super) struct Names {
+    pub(super) tags: Vec<String>,
+    pub(super) fields: Vec<(String, Type)>,
+}
+
 /// Rows that became groups.
 #[derive(Debug)]
 pub(super) struct Grouped {
-    /// Places of tags in the table.
+    /// Places of tags in the source.
     pub(super) tags: Vec<usize>,
     pub(super) bucket: Option<Bucket>,
     /// Each group is so many of its first or last rows.
@@ -67,6 +73,10 @@ pub(super) struct Limited {
 #[derive(Debug)]
 pub(super) struct View {
     pub(super) table: Arc<Table>,
+    /// Of the table, or of the question below.
+    pub(super) names: Names,
+    /// The question that this one is around.
+    pub(super) below: Option<Box<Recognised>>,
     pub(super) pushdown: Pushdown,
     pub(super) tags: Vec<TagExpr>,
     /// Filters of the scan that are left out, and how many conditions on tags come before each.
@@ -79,6 +89,28 @@ pub(super) struct View {
     pub(super) chosen: Option<Chosen>,
     /// Of the node that was taken in last.
     pub(super) columns: Vec<Column>,
+}
+
+fn names_of(schema: &TableSchema) -> Names {
+    let kind = |kind: &ColumnKind| match kind {
+        ColumnKind::Field(kind) => match kind {
+            PhysicalType::I64 => Type::Int,
+            PhysicalType::U64 => Type::Unsigned,
+            PhysicalType::F64 => Type::Float,
+            PhysicalType::Bool => Type::Bool,
+            PhysicalType::Text => Type::Text,
+            PhysicalType::Bytes => Type::Bytes,
+        },
+        // Of no field.
+        ColumnKind::Tag => Type::Text,
+    };
+    let fields = schema.fields.iter();
+    Names {
+        tags: schema.tags.iter().map(|tag| tag.name.clone()).collect(),
+        fields: fields
+            .map(|field| (field.name.clone(), kind(&field.kind)))
+            .collect(),
+    }
 }
 
 /// The table of a scan, if it is one of series.
@@ -154,6 +186,8 @@ impl View {
             });
         }
         let mut view = Self {
+            names: names_of(&schema),
+            below: None,
             table,
             pushdown: Pushdown::everything(),
             tags: Vec::new(),
@@ -208,8 +242,17 @@ impl View {
     }
 
     fn filter(mut self, predicate: &Expr, input: &DFSchema) -> Option<Self> {
-        if !self.is_rows() || self.order.is_some() {
+        if !self.is_rows() {
+            self = self.around(input)?;
+        }
+        if self.order.is_some() {
             return None;
+        }
+        if self.below.is_some() {
+            for conjunct in split_conjunction(predicate) {
+                self.rows.push(condition::of_rows(conjunct, &self, input)?);
+            }
+            return Some(self);
         }
         let schema = Arc::clone(self.schema());
         for conjunct in split_conjunction(predicate) {
@@ -246,7 +289,10 @@ impl View {
         for expr in exprs {
             columns.push(match self.column(expr, input) {
                 Some(column) => column.clone(),
-                None => Column::Bucket(group::bucket(expr, &self, input)?),
+                None => match group::bucket(expr, &self, input) {
+                    Some(bucket) => Column::Bucket(bucket),
+                    None => Column::Aggregate(self.calculated(expr, input)?),
+                },
             });
         }
         self.columns = columns;
@@ -340,12 +386,12 @@ impl View {
 
     /// Whether the answer is rows in any order, which are read as they are asked for.
     pub(super) fn streams(&self) -> bool {
-        self.grouped.is_none() && self.order.is_none()
+        self.grouped.is_none() && self.order.is_none() && self.below.is_none()
     }
 
     /// Whether the answer is all rows in an order.
     pub(super) fn sorts_all(&self) -> bool {
         let is_limited = self.limit.is_some_and(|limit| limit.rows.is_some());
-        self.grouped.is_none() && self.order.is_some() && !is_limited
+        self.grouped.is_none() && self.below.is_none() && self.order.is_some() && !is_limited
     }
 }

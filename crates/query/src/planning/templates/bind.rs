@@ -10,7 +10,7 @@ use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, Result};
 use datafusion::logical_expr::{Expr, LogicalPlan, TableScan, TableSource};
 
-use super::slots::{Slots, fill, scan_of};
+use super::slots::{Asked, Slots, fill, scan_of};
 
 #[derive(Debug)]
 pub(super) struct Template {
@@ -56,6 +56,7 @@ impl Template {
     pub(super) fn bind(
         &self,
         values: &[Vec<String>],
+        asked: &Asked<'_>,
         source: &Arc<dyn TableSource>,
     ) -> Option<LogicalPlan> {
         let mut filters = scan_of(&self.plan)?.filters.clone();
@@ -63,7 +64,7 @@ impl Template {
         for ((&at, (_, reading)), values) in slots.zip(values) {
             let filter = filters.get_mut(at)?;
             let mut left = values.iter().map(String::as_str);
-            fill(filter, &mut left, *reading)?;
+            fill(filter, &mut left, (*reading, asked))?;
             if left.next().is_some() {
                 return None;
             }

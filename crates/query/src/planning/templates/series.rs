@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use datafusion::logical_expr::Operator;
 use nilometer_series::{Literal, SeriesQuery, Shape, TagExpr, TimeRange};
 
-use super::slots::{Place, Slots};
+use super::slots::{Asked, Place, Slots};
 use crate::planning::recognise::{all_of, time_range};
 use crate::planning::recognised::{Columns, Recognised, limits};
 
@@ -82,13 +82,13 @@ impl SeriesTemplate {
     }
 
     /// The query of a statement with these values; `None` = one of them is not understood.
-    pub(super) fn bind(&self, values: &[Vec<String>]) -> Option<SeriesQuery> {
+    pub(super) fn bind(&self, values: &[Vec<String>], asked: &Asked<'_>) -> Option<SeriesQuery> {
         let (mut first, mut last) = (*self.time.start(), *self.time.end());
         for ((place, reading), values) in self.slots.places.iter().zip(values) {
             let (Place::Time(op), [value]) = (place, values.as_slice()) else {
                 continue;
             };
-            let time = reading.time(value)?;
+            let time = reading.time(value, asked)?;
             // Before the first time, and after the last, there is none.
             match op {
                 Operator::Gt => first = first.max(time.checked_add(1)?),
@@ -110,9 +110,10 @@ impl SeriesTemplate {
             }
         });
         let mut shape = self.shape.clone();
-        shape.tags = all_of(tags.collect::<Option<_>>()?);
+        let reads = shape.innermost_mut();
+        reads.tags = all_of(tags.collect::<Option<_>>()?);
         let (from, to) = time_range(&(first..=last));
-        shape.time = TimeRange { from, to };
+        reads.time = TimeRange { from, to };
         SeriesQuery::new(shape, limits()).ok()
     }
 }

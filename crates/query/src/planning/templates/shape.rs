@@ -6,7 +6,9 @@
 //! ($1) is one like others; any other parameter is part of the shape with its value. Does not: look at names or types.
 
 use std::fmt::Write;
+use std::sync::Arc;
 
+use datafusion::logical_expr::execution_props::ExecutionProps;
 use datafusion::sql::sqlparser::keywords::Keyword;
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use nilometer_service::{Param, Params};
@@ -23,40 +25,52 @@ const LIST_SPELLED_OUT_MAX: usize = 3;
 const VALUE: &str = "? ";
 const TIME: &str = "?time ";
 
+/// In the place of the text that `now()` is not.
+pub(super) const NOW: &str = "now()";
+
 /// A statement without the texts that it compares with, and these.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shape {
     text: String,
     values: Vec<Vec<String>>,
+    has_now: bool,
 }
 
 impl Shape {
     /// The shape of a query; `None` = no template is worth looking for.
     pub(crate) fn of(tokens: &[TokenWithSpan], params: &Params) -> Option<Self> {
         let mut tokens = Significant(tokens);
-        if tokens.keyword() != Some(Keyword::SELECT) {
+        if !matches!(tokens.keyword(), Some(Keyword::SELECT | Keyword::WITH)) {
             return None;
         }
         let mut shape = Self {
             text: String::with_capacity(512),
             values: Vec::new(),
+            has_now: false,
         };
         let mut depth = 0usize;
-        let mut is_where = false;
+        // How deep the WHEREs stand that have not ended, the innermost last.
+        let mut wheres: Vec<usize> = Vec::new();
+        // Whether a parenthesis has opened just before.
+        let mut opened = false;
         // Where a BETWEEN waits for its AND.
         let mut between = None;
         while let Some(token) = tokens.first() {
             let mut follows = false;
+            let is_where = !wheres.is_empty();
+            let opens = std::mem::replace(&mut opened, *token == Token::LParen);
             match token {
                 Token::LParen => depth += 1,
-                Token::RParen => depth = depth.checked_sub(1)?,
+                Token::RParen => {
+                    depth = depth.checked_sub(1)?;
+                    wheres.retain(|at| *at <= depth);
+                }
                 Token::Eq | Token::Lt | Token::Gt | Token::LtEq | Token::GtEq => follows = is_where,
                 Token::Word(word) if word.quote_style.is_none() => match word.keyword {
-                    Keyword::WHERE if depth == 0 => is_where = true,
-                    Keyword::GROUP | Keyword::ORDER | Keyword::LIMIT | Keyword::HAVING
-                        if depth == 0 =>
-                    {
-                        is_where = false;
+                    // That of FILTER (WHERE ...) says nothing of rows that are read.
+                    Keyword::WHERE if !opens => wheres.push(depth),
+                    Keyword::GROUP | Keyword::ORDER | Keyword::LIMIT | Keyword::HAVING => {
+                        wheres.retain(|at| *at < depth);
                     }
                     Keyword::BETWEEN if is_where => {
                         between = Some(depth);
@@ -71,10 +85,11 @@ impl Shape {
                 _ => {}
             }
             shape.push(token, params);
-            let is_in = is_where && tokens.keyword() == Some(Keyword::IN);
+            let is_in = !wheres.is_empty() && tokens.keyword() == Some(Keyword::IN);
             tokens.advance();
             if follows {
                 shape.take_value(&mut tokens, params);
+                shape.take_now(&mut tokens, params);
             } else if is_in {
                 shape.take_list(&mut tokens, params)?;
             }
@@ -93,6 +108,16 @@ impl Shape {
     /// The texts that are compared with, in the order of the statement; several for a list.
     pub(crate) fn values(&self) -> &[Vec<String>] {
         &self.values
+    }
+
+    /// What `now()` says in a statement that begins now, if it is asked.
+    pub(super) fn now_ns(&self) -> i64 {
+        if !self.has_now {
+            return 0;
+        }
+        let mut properties = ExecutionProps::new();
+        properties.mark_start_execution(Arc::default());
+        now_of(&properties)
     }
 
     /// Adds a token as it is. Each says its length, so that nothing in it is taken for the next one.
@@ -138,6 +163,31 @@ impl Shape {
         }
     }
 
+    /// Notes that `now()` is compared with, if it follows. What is added to it is part of the shape.
+    fn take_now(&mut self, tokens: &mut Significant<'_>, params: &Params) {
+        let mut next = tokens.clone();
+        let Some(word @ Token::Word(_)) = next.first() else {
+            return;
+        };
+        let Token::Word(name) = word else { return };
+        if name.quote_style.is_some() || !name.value.eq_ignore_ascii_case("now") {
+            return;
+        }
+        next.advance();
+        for wanted in [Token::LParen, Token::RParen] {
+            if next.first() != Some(&wanted) {
+                return;
+            }
+            next.advance();
+        }
+        for token in [word, &Token::LParen, &Token::RParen] {
+            self.push(token, params);
+        }
+        self.values.push(vec![NOW.to_owned()]);
+        self.has_now = true;
+        *tokens = next;
+    }
+
     /// Takes a list of texts, if one follows; `None` = it has a text twice, which the planner may notice.
     fn take_list(&mut self, tokens: &mut Significant<'_>, params: &Params) -> Option<()> {
         let mut rest = tokens.clone();
@@ -173,6 +223,14 @@ impl Shape {
         self.values.push(values);
         Some(())
     }
+}
+
+/// What `now()` says in a statement that has begun.
+pub(crate) fn now_of(properties: &ExecutionProps) -> i64 {
+    let begun = properties.query_execution_start_time;
+    begun
+        .and_then(|time| time.timestamp_nanos_opt())
+        .unwrap_or(0)
 }
 
 /// What stands for a parameter.

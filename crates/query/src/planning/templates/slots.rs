@@ -3,8 +3,8 @@
 //! Whether a plan depends on the values of a statement is decided when it is kept, from the plan before and after the rules.
 //! Each value has to be a bound of the time or a choice of a tag's values, in a condition of its own that all rows must meet,
 //! and no other condition may speak of the same column: then the planner has nothing to compare it with. And it has to be in the
-//! filters of the scan alone afterwards. Does not: read times for other sessions than those in UTC, whose statements are not
-//! kept.
+//! filters of the scan alone afterwards. `now()`, and an interval before or after it, is such a value too.
+//! Does not: read intervals of months, or of days where clocks are set.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -13,14 +13,26 @@ use arrow::datatypes::{DataType, TimeUnit};
 use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::common::{Column, Result, ScalarValue};
 use datafusion::datasource::source_as_provider;
+use datafusion::logical_expr::expr::ScalarFunction;
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{BinaryExpr, Expr, LogicalPlan, Operator, TableScan, Volatility};
 use nilometer_engine::{ColumnSource, TableSchema};
 
 use super::resolved;
+use super::shape::NOW;
 use crate::semantics::zone::{Instant, Zone};
 use crate::statement::name::{NameScope, TableName};
 use crate::tables::table::Table;
+
+const DAY_NS: i64 = 86_400_000_000_000;
+
+/// Where and when a statement is asked.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked<'a> {
+    pub(crate) zone: &'a Zone,
+    /// What `now()` says.
+    pub(crate) now_ns: i64,
+}
 
 /// How a text is read as a time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,18 +41,27 @@ pub(super) enum Reading {
     Text,
     /// As what a clock shows, after TIMESTAMP: its offset is left out.
     Clock,
+    /// It is `now()`, and so many nanoseconds.
+    Now(i64),
 }
 
 impl Reading {
-    /// The time of a text in UTC. One that is beyond all times makes another plan.
-    pub(super) fn time(self, text: &str) -> Option<i64> {
-        let instant = match self {
-            Self::Text => Zone::default().read(text),
-            Self::Clock => Zone::read_clock(text),
-        };
-        match instant {
+    /// The time of a text. One that is beyond all times makes another plan.
+    pub(super) fn time(self, text: &str, asked: &Asked<'_>) -> Option<i64> {
+        let at = |instant: Result<Instant, String>| match instant {
             Ok(Instant::At(time)) => Some(time),
             _ => None,
+        };
+        match self {
+            Self::Text => at(asked.zone.read(text)),
+            Self::Clock => {
+                let clock = at(Zone::read_clock(text))?;
+                if asked.zone.is_utc() {
+                    return Some(clock);
+                }
+                at(Ok(asked.zone.instant(clock)))
+            }
+            Self::Now(offset) => asked.now_ns.checked_add(offset),
         }
     }
 }
@@ -77,12 +98,12 @@ impl Slots {
     pub(super) fn find(
         place: &NameScope,
         values: &[Vec<String>],
-        asked: &LogicalPlan,
-        optimized: &LogicalPlan,
+        (asked, optimized): (&LogicalPlan, &LogicalPlan),
+        moment: &Asked<'_>,
     ) -> Result<Option<Self>> {
-        if !is_constant(asked)? {
+        let Some(moments) = moments_of(asked)? else {
             return Ok(None);
-        }
+        };
         let (Some(own), Some(scan)) = (scan_of(asked), scan_of(optimized)) else {
             return Ok(None);
         };
@@ -98,12 +119,16 @@ impl Slots {
             places: Vec::with_capacity(values.len()),
         };
         if values.is_empty() {
-            return Ok(Some(found));
+            return Ok((moments == 0).then_some(found));
         }
         let conditions = conditions(asked);
-        let Some(slots) = slots(&conditions, &found.schema) else {
+        let Some(slots) = slots(&conditions, &found.schema, moment.zone) else {
             return Ok(None);
         };
+        let of_now = |slot: &&Slot<'_>| matches!(slot.reading, Reading::Now(_));
+        if slots.iter().filter(of_now).count() != moments {
+            return Ok(None);
+        }
         // What the tokens say is compared with is what the planner compares with.
         let is_same = slots.len() == values.len()
             && slots
@@ -114,7 +139,7 @@ impl Slots {
             return Ok(None);
         }
         for (slot, values) in slots.iter().zip(values) {
-            let Some(filter) = filter_of(slot, values, &scan.filters) else {
+            let Some(filter) = filter_of(slot, values, &scan.filters, moment) else {
                 return Ok(None);
             };
             found.filters.push(filter);
@@ -131,13 +156,18 @@ impl Slots {
     }
 }
 
-/// Whether nothing in a plan has another value each time.
-fn is_constant(asked: &LogicalPlan) -> Result<bool> {
+/// How often a plan has `now()`; `None` = something else in it has another value each time.
+fn moments_of(asked: &LogicalPlan) -> Result<Option<usize>> {
+    let mut moments = 0;
     let mut is_constant = true;
     asked.apply_with_subqueries(|node| {
         node.apply_expressions(|expr| {
             expr.apply(|expr| {
                 is_constant &= match expr {
+                    Expr::ScalarFunction(call) if is_now(call) => {
+                        moments += 1;
+                        true
+                    }
                     Expr::ScalarFunction(function) => {
                         function.func.signature().volatility == Volatility::Immutable
                     }
@@ -148,21 +178,28 @@ fn is_constant(asked: &LogicalPlan) -> Result<bool> {
             })
         })
     })?;
-    Ok(is_constant)
+    Ok(is_constant.then_some(moments))
 }
 
-/// What all rows must meet.
+fn is_now(call: &ScalarFunction) -> bool {
+    call.func.name() == "now" && call.args.is_empty()
+}
+
+/// What all rows must meet, and then what rows of questions around them must: the conditions of all filters, from the scan
+/// upwards.
 fn conditions(asked: &LogicalPlan) -> Vec<&Expr> {
+    let mut filters = Vec::new();
     let mut node = asked;
     loop {
         if let LogicalPlan::Filter(filter) = node {
-            return split_conjunction(&filter.predicate);
+            filters.push(split_conjunction(&filter.predicate));
         }
         let Some(input) = node.inputs().first().copied() else {
-            return Vec::new();
+            break;
         };
         node = input;
     }
+    filters.into_iter().rev().flatten().collect()
 }
 
 /// The one scan of a plan that has nothing but what a template can have.
@@ -183,13 +220,13 @@ pub(super) fn scan_of(mut plan: &LogicalPlan) -> Option<&TableScan> {
 }
 
 /// The conditions that compare with values, if the planner can decide nothing from those.
-fn slots<'a>(conditions: &[&'a Expr], schema: &TableSchema) -> Option<Vec<Slot<'a>>> {
+fn slots<'a>(conditions: &[&'a Expr], schema: &TableSchema, zone: &Zone) -> Option<Vec<Slot<'a>>> {
     let mut slots: Vec<Slot<'a>> = Vec::new();
     // How many conditions speak of a column.
     let mut spoken_of: HashMap<&str, usize> = HashMap::new();
     for condition in conditions {
         let before = slots.len();
-        add_slots(condition, &mut slots);
+        add_slots(condition, &mut slots, zone);
         let is_slot = slots.len() > before;
         for column in condition.column_refs() {
             // Something else said of a column that values are compared with: never a template.
@@ -219,7 +256,7 @@ fn slots<'a>(conditions: &[&'a Expr], schema: &TableSchema) -> Option<Vec<Slot<'
 }
 
 /// Adds what a condition compares a column with.
-fn add_slots<'a>(condition: &'a Expr, slots: &mut Vec<Slot<'a>>) {
+fn add_slots<'a>(condition: &'a Expr, slots: &mut Vec<Slot<'a>>, zone: &Zone) {
     let column = |expr: &'a Expr| match expr {
         Expr::Column(column) => Some(column),
         _ => None,
@@ -234,7 +271,10 @@ fn add_slots<'a>(condition: &'a Expr, slots: &mut Vec<Slot<'a>>) {
             });
         }
     };
-    let one = |expr: &'a Expr| text(expr).map(|(value, reading)| (vec![value], reading));
+    let one = |expr: &'a Expr| {
+        let found = text(expr).or_else(|| Some((NOW, Reading::Now(since_now(expr, zone)?))));
+        found.map(|(value, reading)| (vec![value], reading))
+    };
     match condition {
         Expr::BinaryExpr(BinaryExpr { left, op, right })
             if matches!(
@@ -260,6 +300,37 @@ fn add_slots<'a>(condition: &'a Expr, slots: &mut Vec<Slot<'a>>) {
     }
 }
 
+/// How long after `now()` a time is.
+fn since_now(expr: &Expr, zone: &Zone) -> Option<i64> {
+    match expr {
+        Expr::ScalarFunction(call) if is_now(call) => Some(0),
+        Expr::BinaryExpr(BinaryExpr {
+            left,
+            op: op @ (Operator::Plus | Operator::Minus),
+            right,
+        }) => {
+            let Expr::Literal(ScalarValue::IntervalMonthDayNano(Some(interval)), _) =
+                right.as_ref()
+            else {
+                return None;
+            };
+            // A day has 24 hours where clocks are not set.
+            let is_fixed = interval.months == 0 && (interval.days == 0 || zone.is_utc());
+            let days = i64::from(interval.days).checked_mul(DAY_NS)?;
+            let length = days
+                .checked_add(interval.nanoseconds)
+                .filter(|_| is_fixed)?;
+            let length = if *op == Operator::Minus {
+                length.checked_neg()?
+            } else {
+                length
+            };
+            since_now(left, zone)?.checked_add(length)
+        }
+        _ => None,
+    }
+}
+
 /// A text as the parser has it: `'...'` or `TIMESTAMP '...'`.
 fn text(expr: &Expr) -> Option<(&str, Reading)> {
     match expr {
@@ -281,7 +352,12 @@ fn text(expr: &Expr) -> Option<(&str, Reading)> {
 }
 
 /// The one filter of the scan that is made of a slot, and that its values make again.
-fn filter_of(slot: &Slot<'_>, values: &[String], filters: &[Expr]) -> Option<usize> {
+fn filter_of(
+    slot: &Slot<'_>,
+    values: &[String],
+    filters: &[Expr],
+    asked: &Asked<'_>,
+) -> Option<usize> {
     let mut found = None;
     for (at, filter) in filters.iter().enumerate() {
         let columns = filter.column_refs();
@@ -298,7 +374,7 @@ fn filter_of(slot: &Slot<'_>, values: &[String], filters: &[Expr]) -> Option<usi
         }
         let mut left = values.iter().map(String::as_str);
         let mut again = filter.clone();
-        fill(&mut again, &mut left, slot.reading)?;
+        fill(&mut again, &mut left, (slot.reading, asked))?;
         if columns.len() != 1 || left.next().is_some() || again != *filter {
             return None;
         }
@@ -313,7 +389,7 @@ fn filter_of(slot: &Slot<'_>, values: &[String], filters: &[Expr]) -> Option<usi
 pub(super) fn fill<'v>(
     filter: &mut Expr,
     values: &mut impl Iterator<Item = &'v str>,
-    reading: Reading,
+    reading: (Reading, &Asked<'_>),
 ) -> Option<()> {
     match filter {
         Expr::BinaryExpr(BinaryExpr {
@@ -349,7 +425,7 @@ pub(super) fn fill<'v>(
 }
 
 /// A text as a literal of the same type as another one.
-fn like(other: &ScalarValue, text: &str, reading: Reading) -> Option<ScalarValue> {
+fn like(other: &ScalarValue, text: &str, reading: (Reading, &Asked<'_>)) -> Option<ScalarValue> {
     Some(match other {
         ScalarValue::Utf8(Some(_)) => ScalarValue::Utf8(Some(text.to_owned())),
         ScalarValue::Dictionary(key, value) => {
@@ -358,7 +434,8 @@ fn like(other: &ScalarValue, text: &str, reading: Reading) -> Option<ScalarValue
         ScalarValue::TimestampNanosecond(Some(_), zone)
             if zone.as_deref().is_none_or(|zone| zone == "UTC") =>
         {
-            ScalarValue::TimestampNanosecond(Some(reading.time(text)?), zone.clone())
+            let (reading, asked) = reading;
+            ScalarValue::TimestampNanosecond(Some(reading.time(text, asked)?), zone.clone())
         }
         _ => return None,
     })

@@ -29,10 +29,11 @@ pub(super) fn question(dice: &mut Dice, world: &World) -> Question {
         8..11 => "replaced",
         _ => "bare",
     };
-    let form = match dice.below(11) {
+    let form = match dice.below(13) {
         0..5 => groups(dice, table),
         5..8 => rows(dice, table),
         8 | 9 => ends(dice, if table == "kept" { "merged" } else { table }),
+        10 | 11 => nested(dice, if table == "kept" { "merged" } else { table }),
         _ => around(dice, table),
     };
     let statements = [filled(&form.text, dice), filled(&form.text, dice)];
@@ -362,6 +363,80 @@ fn ends(dice: &mut Dice, table: &str) -> Form {
         text,
         is_ordered,
         is_grouped: false,
+    }
+}
+
+/// Questions around questions.
+fn nested(dice: &mut Dice, table: &str) -> Form {
+    let condition = condition(dice);
+    let bucket = bucket(dice);
+    // Sums of floats are a little off, and may be on either side of a bound.
+    let having = dice.one(&[
+        "avg(u) > 3.5",
+        "count(*) > 3",
+        "max(f) > 50 AND count(n) > 1",
+        "min(n) < 20 OR max(time) > '2024-10-04 02:00:00+00'",
+        "max(t) = 'low'",
+        "NOT (max(f) > 90)",
+        "max(n) BETWEEN 50 AND 100",
+        "count(t) IN (1, 2, 5)",
+        "min(u) IS NOT NULL",
+    ]);
+    let (text, is_ordered) = match dice.below(7) {
+        0 => (
+            format!(
+                "SELECT host, rack FROM {table}{condition} GROUP BY host, rack HAVING {having}"
+            ),
+            false,
+        ),
+        1 => (
+            format!(
+                "SELECT {bucket} AS bucket, host, max(n) FROM {table}{condition} GROUP BY bucket, host HAVING {having} ORDER BY bucket, host{}",
+                limit(dice)
+            ),
+            true,
+        ),
+        2 => (
+            format!(
+                "SELECT host, count(bucket), max(readings), min(bucket) FROM (SELECT host, rack, {bucket} AS bucket, count(*) AS readings FROM {table}{condition} GROUP BY host, rack, bucket HAVING {having}) q GROUP BY host HAVING count(bucket) > 1 ORDER BY host"
+            ),
+            true,
+        ),
+        3 => (
+            format!(
+                "WITH q AS (SELECT host, {bucket} AS bucket, count(*) / 6 AS sixths FROM {table}{condition} GROUP BY host, bucket) SELECT host, time_bucket('2 days', bucket) AS days, avg(sixths), sum(sixths), count(*) FROM q GROUP BY host, days"
+            ),
+            false,
+        ),
+        4 => (
+            format!(
+                "SELECT day, sum(readings), count(*) FROM (SELECT time_bucket('1 day', time) AS day, time_bucket('{}', time) AS part, rack, count(*) AS readings FROM {table}{condition} GROUP BY day, part, rack HAVING {having}) q GROUP BY day ORDER BY day",
+                dice.one(&["10 minutes", "1 hour", "7 hours", "1 day"])
+            ),
+            true,
+        ),
+        5 => (
+            format!(
+                "SELECT host, rack, f, n FROM (SELECT DISTINCT ON (host, rack) * FROM {table}{condition} ORDER BY host, rack, time DESC) q WHERE {}",
+                dice.one(&[
+                    "f < 50",
+                    "n >= 10 AND host = '\u{2}'",
+                    "t IS NULL",
+                    "time > '\u{1}'",
+                    "b OR f > 10",
+                ])
+            ),
+            false,
+        ),
+        _ => (
+            format!("SELECT count(DISTINCT host), count(DISTINCT rack) FROM {table}{condition}"),
+            true,
+        ),
+    };
+    Form {
+        text,
+        is_ordered,
+        is_grouped: true,
     }
 }
 
