@@ -2,6 +2,7 @@
 
 use crate::compaction::CompactionOptions;
 use crate::sabotage::Sabotage;
+use crate::segment::SegmentFormat;
 
 /// Settings of a store. [`Default`] is what a server runs with.
 #[derive(Debug, Clone)]
@@ -51,6 +52,9 @@ pub struct Options {
     pub on_log_damage: OnDamage,
     /// All bytes of the store are read and checked once in so many days, by [`crate::Engine::maintain`]; 0 = never.
     pub scrub_days: u32,
+    /// Format of new segments. An earlier one than that of [`Default`] is for tests of stores that earlier versions wrote.
+    #[doc(hidden)]
+    pub segment_format: u16,
     /// A planted bug, for the simulation only.
     #[doc(hidden)]
     pub sabotage: Option<Sabotage>,
@@ -80,6 +84,7 @@ impl Default for Options {
             on_damage: OnDamage::Quarantine,
             on_log_damage: OnDamage::Refuse,
             scrub_days: 7,
+            segment_format: SegmentFormat::NOW as u16,
             sabotage: None,
         }
     }

@@ -91,6 +91,7 @@ fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
             MEMORY_BYTES
         },
         forgetful: random.random_bool(0.3),
+        earlier_lives: earlier_lives(seed),
     };
     shifts.fit(&mut limits);
     let mut draw = Draw {
@@ -153,6 +154,13 @@ fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
         limits,
         steps: draw.steps,
     }
+}
+
+/// How many lives write segments of the earlier format; mostly none. By numbers of its own, so that the rest of a seed's plan
+/// is what it was.
+fn earlier_lives(seed: u64) -> u32 {
+    let mut random = Random::seed_from_u64(seed ^ 0xF0_1234);
+    *pick(&mut random, &[0, 0, 0, 1, 2, 4])
 }
 
 /// What every run ends with, whatever came before: two more crashes, and a write between them that must hold.

@@ -388,6 +388,8 @@ pub struct Limits {
     pub memory_bytes: u64,
     /// Caches have room for next to nothing, so that all is read and opened again and again.
     pub forgetful: bool,
+    /// So many lives write segments of the format before this one.
+    pub earlier_lives: u32,
 }
 
 impl Limits {

@@ -80,7 +80,7 @@ fn run_steps(plan: &Plan, sabotage: Option<Sabotage>, at: &mut usize) -> Result<
     // No crash damages a file, so nothing may ever be found to put aside.
     options.on_damage = OnDamage::Refuse;
     let mut run = Run {
-        world: World::new(plan.seed, options),
+        world: World::new(plan.seed, options).with_earlier_lives(plan.limits.earlier_lives),
         model: Model::default(),
         batch_rows_max: plan.limits.batch_rows_max,
         flush_rows: plan.limits.flush_rows,
@@ -108,6 +108,9 @@ fn run_steps(plan: &Plan, sabotage: Option<Sabotage>, at: &mut usize) -> Result<
         calls,
     })
 }
+
+/// Segments of now have this format.
+const SEGMENT_FORMAT: u16 = 2;
 
 /// Far more jobs of maintenance than any plan's rows can give.
 const JOBS_MAX: u32 = 1000;
@@ -161,6 +164,26 @@ impl Run {
         Ok(())
     }
 
+    /// After settling every segment is of the format of this life.
+    fn check_settled(&self) -> Result<(), String> {
+        let written = self.world.segment_format();
+        // The disk may have died when all was done.
+        let Some(engine) = self.world.engine() else {
+            return Ok(());
+        };
+        let segments = engine.snapshot().segments();
+        let mut old = segments
+            .iter()
+            .filter(|it| !it.is_damaged && it.format < written);
+        match old.next() {
+            None => Ok(()),
+            Some(old) => Err(format!(
+                "a settled store has a file of format {}",
+                old.format
+            )),
+        }
+    }
+
     /// A step that nobody races, though somebody may come while it writes a segment.
     fn alone(&mut self, act: &Act, visit: Option<&Visit>) -> Result<(), String> {
         let visit = match visit {
@@ -203,8 +226,13 @@ impl Run {
             Act::MaintainAll => self.maintain_all()?,
             Act::Settle => {
                 let outcome = self.engine()?.settle();
+                let is_done = outcome.is_ok();
                 self.allow("settle", outcome)?;
                 self.counts.settles += 1;
+                // A disk without room, or a store that takes no more, leaves things as they are.
+                if is_done && !self.world.is_tight() && !self.world.poisoned() {
+                    self.check_settled()?;
+                }
             }
             Act::Scrub(bytes) => self.scrub(*bytes)?,
             Act::Advance { ms, jump_ns } => self.world.advance(*ms, *jump_ns),
@@ -320,6 +348,9 @@ impl Run {
         let Some(engine) = self.world.engine() else {
             return Ok(());
         };
+        let segments = engine.snapshot().segments();
+        let earlier = segments.iter().filter(|it| it.format < SEGMENT_FORMAT);
+        self.counts.earlier += earlier.count() as u64;
         let found = read_all(&engine.snapshot())?;
         self.count_rows(&found);
         if self.is_damage_put_aside()? {

@@ -69,6 +69,8 @@ pub struct World {
     visitor: Visitor,
     /// The disk may be full.
     tight: bool,
+    /// So many lives, from now on, write segments of the format before this one.
+    earlier_lives: u32,
 }
 
 impl World {
@@ -90,7 +92,20 @@ impl World {
             sessions: BTreeMap::new(),
             visitor: Visitor::default(),
             tight: false,
+            earlier_lives: 0,
         }
+    }
+
+    /// The first lives write segments of the format before this one.
+    #[must_use]
+    pub fn with_earlier_lives(mut self, lives: u32) -> Self {
+        self.earlier_lives = lives;
+        self
+    }
+
+    /// Format of the segments of this life.
+    pub fn segment_format(&self) -> u16 {
+        self.options.segment_format
     }
 
     /// The disk of this life.
@@ -210,6 +225,9 @@ impl World {
     pub fn restart(&mut self, how: Restart, faults: CrashPlan) -> Result<(), Error> {
         self.sessions.clear();
         let old = self.engine.take();
+        self.options.segment_format =
+            Options::default().segment_format - u16::from(self.earlier_lives > 0);
+        self.earlier_lives = self.earlier_lives.saturating_sub(1);
         match how {
             Restart::PowerCut(seed) => self.disk = self.disk.after_power_cut(seed, faults),
             Restart::Clean | Restart::Stop if !self.disk.crashed() => {

@@ -14,6 +14,9 @@ fn every_promise_holds_through_random_lives() {
     }
     println!("random: {counts}");
     assert!(counts.rows_compared > counts.batches, "{counts}");
+    if counts.runs > 100 {
+        assert!(counts.earlier > 0, "no store was upgraded: {counts}");
+    }
 }
 
 #[test]

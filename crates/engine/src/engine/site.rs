@@ -13,7 +13,7 @@ use crate::engine::watch::space::Space;
 use crate::error::Error;
 use crate::index::BlockCache;
 use crate::options::Options;
-use crate::segment::SegmentCache;
+use crate::segment::{SegmentCache, SegmentFormat, SegmentWriter};
 
 /// What writers remember of series texts has at most this part of the index's share: it can be looked up again.
 const MEMO_PART: u64 = 4;
@@ -107,6 +107,16 @@ impl Site {
     /// Whether a job that writes so many bytes may start.
     pub(in crate::engine) fn has_room_for(&self, bytes: u64) -> bool {
         self.space.has_room_for(self.disk(), &self.dir, bytes)
+    }
+
+    /// Starts a segment file, which must not exist.
+    pub(in crate::engine) fn segment_writer(
+        &self,
+        path: &Path,
+        file_id: u64,
+    ) -> Result<SegmentWriter, Error> {
+        let format = SegmentFormat::of(self.options.segment_format);
+        SegmentWriter::create_of(format, self.disk(), path, self.uuid, file_id)
     }
 
     /// A file of this id can only be what an earlier, failed attempt of this life left.

@@ -8,6 +8,7 @@
 //! so one field of all series is one stretch of the file, and one series is one small page a column.
 
 mod cache;
+mod checksum;
 mod directory;
 pub(crate) mod footer;
 pub(crate) mod hostile;
@@ -24,7 +25,9 @@ mod writer;
 use crate::file_header::FileFormat;
 
 pub(crate) use cache::{Bounded, SegmentCache};
+pub(crate) use checksum::SegmentFormat;
 pub(crate) use directory::{BlockEntry, ColumnChunk, GroupDirectory};
+pub use footer::Tier;
 pub(crate) use latest::LatestColumn;
 pub(crate) use meta::{Home, SegmentMeta, Window};
 pub(crate) use reader::Segment;
@@ -59,7 +62,7 @@ pub(crate) const SERIES_PAGE: u32 = u32::MAX;
 const MAGIC: [u8; 8] = *b"NILOSEG0";
 const KIND: FileFormat = FileFormat {
     magic: MAGIC,
-    format: 1,
+    format: SegmentFormat::NOW as u16,
 };
 const HEADER_BYTES: usize = 64;
 const TAIL_BYTES: u64 = 40;

@@ -15,7 +15,8 @@ use crate::layout::{segment_dir, segment_name};
 use crate::log::Log;
 use crate::manifest::{FileKind, Manifest};
 use crate::schema::{Lsn, TableId};
-use crate::segment::{ColumnChunk, Home, SERIES_PAGE, Segment, SegmentMeta, TIME_PAGE};
+pub use crate::segment::Tier;
+use crate::segment::{ColumnChunk, Home, SERIES_PAGE, Segment, TIME_PAGE};
 
 /// A running store may remove a file between our reading its manifest and the file; then the manifest is read again.
 const ATTEMPTS: usize = 5;
@@ -62,6 +63,10 @@ impl ByteBudget {
 pub struct InspectedSegment {
     /// The number in its name.
     pub file_id: u64,
+    /// Number of its format.
+    pub format: u16,
+    /// How it was written.
+    pub tier: Tier,
     /// What rows it may hold.
     pub home: InspectedHome,
     /// Lowest LSN of its rows.
@@ -243,7 +248,7 @@ fn look_into(
     segment: &Segment,
     tables: &mut Vec<InspectedTable>,
 ) -> Result<InspectedSegment, Error> {
-    let mut seen = unread(&segment.meta);
+    let mut seen = unread(segment);
     for (at, group) in segment.all_groups() {
         seen.groups += 1;
         seen.rows += group.rows;
@@ -277,9 +282,12 @@ fn look_into(
     Ok(seen)
 }
 
-fn unread(meta: &SegmentMeta) -> InspectedSegment {
+fn unread(segment: &Segment) -> InspectedSegment {
+    let meta = &segment.meta;
     InspectedSegment {
         file_id: meta.file_id,
+        format: segment.number(),
+        tier: segment.tier(),
         home: match meta.home {
             Home::Mixed => InspectedHome::Mixed,
             Home::Partition(window) => InspectedHome::Partition {
@@ -329,14 +337,12 @@ fn look_at_pages(
     let Some(column) = table.columns.get_mut(known) else {
         return Ok(());
     };
-    let length = chunk.lengths.iter().map(|&length| u64::from(length)).sum();
-    let bytes = segment.read_span(chunk.offset, length)?;
-    let mut rest = bytes.as_slice();
-    let mut offset = chunk.offset;
-    for &length in chunk.lengths.iter().filter(|&&length| length > 0) {
-        let (page, after) = rest.split_at_checked(length as usize).unwrap_or_default();
-        rest = after;
-        let page = segment.check_page(page, offset)?;
+    for block in 0..chunk.lengths.len() {
+        let Some((offset, length)) = chunk.page(block) else {
+            continue;
+        };
+        let bytes = segment.read_span(offset, u64::from(length))?;
+        let page = segment.check_page(&bytes, offset)?;
         let header = page_header(page).map_err(Malformed::from);
         let header = header.map_err(|what| what.at(segment.path(), offset))?;
         let nulls = if header.has_nulls {
@@ -361,7 +367,6 @@ fn look_at_pages(
             }
             None => column.encodings.push(used),
         }
-        offset += u64::from(length);
     }
     Ok(())
 }

@@ -46,7 +46,7 @@ const WRITES: [(&str, &str); 4] = [
 const WRITTEN: &str = include_str!("golden_store/by_hand.json");
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/stores/08-durable-mark")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/stores/09-segment-2")
 }
 
 fn open(dir: &Path) -> Arc<Engine> {

@@ -12,9 +12,10 @@ use std::sync::Arc;
 
 use crate::copy::copy;
 use crate::files::files_in;
-use crate::rich::assert_same;
+use crate::rich::{self, assert_same};
 use crate::support::{Answer, everything};
 use nilometer_codec::crc32c;
+use nilometer_engine::disk::{CrashPlan, Disk, FaultyDisk};
 use nilometer_engine::{Engine, Error, OnDamage, Options};
 
 fn stores() -> PathBuf {
@@ -103,6 +104,7 @@ fn every_frozen_store_answers_as_it_did_or_is_refused_by_its_number() {
             assert_same(&answer, &store.expected(), &format!("{name}, {opening}"));
             if opening == "opened once" {
                 engine.settle().unwrap();
+                assert_eq!(segment_formats(&engine), BTreeSet::from([2]), "{name}");
                 let answer = everything(&engine).unwrap();
                 let when = format!("{name}, merged and compacted");
                 assert_same(&answer, &store.expected(), &when);
@@ -114,6 +116,59 @@ fn every_frozen_store_answers_as_it_did_or_is_refused_by_its_number() {
         let folders: Vec<_> = files_in(&dir).into_keys().collect();
         let aside = |path: &&PathBuf| path.starts_with(dir.join("quarantine"));
         assert_eq!(folders.iter().find(aside), None, "{name}");
+    }
+}
+
+fn segment_formats(engine: &Arc<Engine>) -> BTreeSet<u16> {
+    let segments = engine.snapshot().segments();
+    segments.into_iter().map(|it| it.format).collect()
+}
+
+/// Segments of format 1 are rewritten while rows come, and the process dies at each call of the disk in turn.
+#[test]
+fn segments_are_rewritten_in_the_format_of_now_whatever_happens_meanwhile() {
+    let disk = FaultyDisk::new(7, CrashPlan::default());
+    let dir = Path::new("/d");
+    let shared = || -> Arc<dyn Disk> { Arc::new(disk.clone()) };
+    let earlier = Options {
+        segment_format: 1,
+        ..rich::options()
+    };
+    let expected = rich::make(&shared(), dir, earlier.clone()).now;
+    // What only the log has becomes a segment of the earlier format as well.
+    let engine = rich::open(&shared(), dir, earlier);
+    engine.flush().unwrap();
+    assert_eq!(segment_formats(&engine), BTreeSet::from([1]));
+    drop(engine);
+    let life = |seed, plan: CrashPlan| {
+        let disk = disk.after_power_cut(seed, CrashPlan::default());
+        let shared: Arc<dyn Disk> = Arc::new(disk.clone());
+        let engine = rich::open(&shared, dir, rich::options());
+        disk.set_plan(plan);
+        let settled = engine.settle();
+        if let Ok(answer) = everything(&engine) {
+            assert_same(&answer, &expected, "while it dies");
+        }
+        let calls = disk.calls();
+        drop(engine);
+        (disk, settled, calls)
+    };
+    let (_, settled, calls) = life(1, CrashPlan::default());
+    settled.unwrap();
+    assert!(calls > 10, "{calls} calls rewrite nothing");
+    for crash_at in 1..=calls {
+        let plan = CrashPlan {
+            crash_at: Some(crash_at),
+            ..CrashPlan::default()
+        };
+        let (disk, ..) = life(crash_at, plan);
+        let disk: Arc<dyn Disk> = Arc::new(disk.after_power_cut(crash_at, CrashPlan::default()));
+        let engine = rich::open(&disk, dir, rich::options());
+        let when = format!("killed at call {crash_at}");
+        assert_same(&everything(&engine).unwrap(), &expected, &when);
+        engine.settle().unwrap();
+        assert_eq!(segment_formats(&engine), BTreeSet::from([2]), "{when}");
+        assert_same(&everything(&engine).unwrap(), &expected, &when);
     }
 }
 

@@ -129,6 +129,8 @@ fn segment_json(segment: &InspectedSegment, tables: &[InspectedTable]) -> Value 
     };
     json!({
         "file_id": segment.file_id,
+        "format": segment.format,
+        "tier": segment.tier.to_string(),
         "partition": partition,
         "min_lsn": segment.min_lsn,
         "max_lsn": segment.max_lsn,
@@ -219,6 +221,8 @@ fn segments_text(found: &Inspection) -> String {
     let mut table = Table::new(&[
         "segment",
         "partition",
+        "tier",
+        "format",
         "LSN",
         "rows",
         "groups",
@@ -253,7 +257,8 @@ fn segments_text(found: &Inspection) -> String {
             segment.rest_bytes(),
         ];
         let lsn = format!("{}-{}", segment.min_lsn, segment.max_lsn);
-        let words = [segment.file_id.to_string(), home, lsn];
+        let (tier, format) = (segment.tier.to_string(), segment.format.to_string());
+        let words = [segment.file_id.to_string(), home, tier, format, lsn];
         table.row(words.into_iter().chain(numbers.map(thousands)));
     }
     table.to_string()

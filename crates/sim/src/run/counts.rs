@@ -68,12 +68,14 @@ pub struct Counts {
     pub lost: u64,
     /// Calls that the memory budget refused.
     pub refused: u64,
+    /// Segments of an earlier format that an opened store had.
+    pub earlier: u64,
     /// Rows compared with the model.
     pub rows_compared: u64,
 }
 
 impl Counts {
-    fn named(&mut self) -> [(&'static str, &mut u64); 32] {
+    fn named(&mut self) -> [(&'static str, &mut u64); 33] {
         [
             ("runs", &mut self.runs),
             ("opens", &mut self.opens),
@@ -106,6 +108,7 @@ impl Counts {
             ("put_aside", &mut self.put_aside),
             ("lost", &mut self.lost),
             ("refused", &mut self.refused),
+            ("earlier", &mut self.earlier),
             ("rows_compared", &mut self.rows_compared),
         ]
     }

@@ -20,7 +20,7 @@ use crate::layout::{segment_dir, segment_name};
 use crate::manifest::Edit;
 use crate::sabotage::Sabotage;
 use crate::schema::{Lsn, TableId};
-use crate::segment::{GROUP_BYTES_MAX, Home, Segment, SegmentMeta, SegmentWriter};
+use crate::segment::{GROUP_BYTES_MAX, Home, Segment, SegmentFormat, SegmentMeta, SegmentWriter};
 use crate::state::State;
 use crate::tombstone::Tombstone;
 
@@ -189,6 +189,7 @@ impl Jobs {
             interval_of: &interval_of,
             windows_busy: jobs.windows_busy,
             idle,
+            format: SegmentFormat::of(self.site.options().segment_format),
             flush_rows: self.site.options().flush_rows,
             options: &self.site.options().compaction,
             sabotage: self.site.options().sabotage,
@@ -309,7 +310,7 @@ impl Jobs {
         let file_id = self.new_file_id();
         let path = segment_dir(self.site.dir()).join(segment_name(file_id));
         self.site.remove_leftover(&path)?;
-        let mut writer = SegmentWriter::create(self.site.disk(), &path, self.site.uuid(), file_id)?;
+        let mut writer = self.site.segment_writer(&path, file_id)?;
         if matches!(target.home, Home::Partition(_)) {
             writer = writer.of_partition();
         }

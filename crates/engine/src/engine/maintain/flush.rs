@@ -17,7 +17,7 @@ use crate::mask::{Deletes, Mask};
 use crate::ranked::Locked;
 use crate::sabotage::Sabotage;
 use crate::schema::{Lsn, TableId};
-use crate::segment::{Home, Segment, SegmentMeta, SegmentWriter, TableInput, Window};
+use crate::segment::{Home, Segment, SegmentMeta, TableInput, Window};
 use crate::state::{Frozen, Version};
 use crate::tombstone::{Tombstone, joined};
 
@@ -181,8 +181,9 @@ impl Jobs {
                     let file_id = self.new_file_id();
                     let path = segment_dir(self.site.dir()).join(segment_name(file_id));
                     self.site.remove_leftover(&path)?;
-                    let disk = self.site.disk();
-                    let writer = SegmentWriter::create(disk, &path, self.site.uuid(), file_id)?
+                    let writer = self
+                        .site
+                        .segment_writer(&path, file_id)?
                         .with_window_rows_min(self.site.options().compaction.partition_rows_min);
                     none.insert((writer, file_id, path))
                 }

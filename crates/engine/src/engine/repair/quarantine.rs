@@ -73,7 +73,7 @@ impl<'a> Quarantine<'a> {
         let mut entry = self.entry(manifest, &name, meta.bytes, error)?;
         entry.rows = Some(meta.rows);
         entry.lsns = Some((meta.min_lsn, meta.max_lsn));
-        entry.tables = tables_of(self.disk, &entry.file, meta);
+        entry.tables = tables_of(self.disk, &entry.file, manifest.uuid(), meta);
         self.found.push(Damaged {
             name,
             file_id: meta.file_id,
@@ -303,8 +303,13 @@ fn has_unlisted(disk: &dyn Disk, segments: &Path, manifest: &Manifest) -> Result
 }
 
 /// What the footer says, if that much can be read, or what the manifest knows.
-fn tables_of(disk: &dyn Disk, path: &Path, meta: &SegmentMeta) -> Vec<QuarantinedTable> {
-    let groups = Segment::groups_left(disk, path, meta).unwrap_or_default();
+fn tables_of(
+    disk: &dyn Disk,
+    path: &Path,
+    uuid: [u8; 16],
+    meta: &SegmentMeta,
+) -> Vec<QuarantinedTable> {
+    let groups = Segment::groups_left(disk, path, uuid, meta).unwrap_or_default();
     let mut tables: Vec<QuarantinedTable> = Vec::new();
     for group in groups {
         match tables.iter_mut().find(|table| table.id == group.table) {

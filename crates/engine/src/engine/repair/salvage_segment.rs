@@ -24,7 +24,7 @@ use crate::error::Error;
 use crate::layout::{segment_dir, segment_name};
 use crate::manifest::Edit;
 use crate::schema::TableId;
-use crate::segment::{Broken, GROUP_BYTES_MAX, Home, Segment, SegmentMeta, SegmentWriter, Window};
+use crate::segment::{Broken, GROUP_BYTES_MAX, Home, Segment, SegmentMeta, Window};
 
 /// What a repair has found and done.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -102,7 +102,7 @@ impl Repair {
         (file_id, path): (u64, &Path),
         balance: &mut Balance,
     ) -> Result<Option<Segment>, Error> {
-        let mut writer = SegmentWriter::create(self.site.disk(), path, self.site.uuid(), file_id)?;
+        let mut writer = self.site.segment_writer(path, file_id)?;
         let is_partition = matches!(segment.meta.home, Home::Partition(_));
         if is_partition {
             writer = writer.of_partition();

@@ -1,8 +1,11 @@
 //! A group's directory: places and time spans of its pages. Columnar, as the pages are.
 
+use std::sync::Arc;
+
 use nilometer_codec::{PhysicalType, decode_i64s, encode_i64s, varint};
 
-use crate::definition::{take_byte, take_u32};
+use super::checksum::SegmentFormat;
+use crate::definition::{take_byte, take_bytes, take_u32};
 use crate::error::Malformed;
 use crate::schema::TableId;
 use crate::segment::GROUP_BLOCKS_MAX;
@@ -30,6 +33,27 @@ impl BlockEntry {
     }
 }
 
+/// How the times in a block's page become times: `page's time * unit + shift`. From format 2 on; of blocks that a device
+/// wrote, so that setting its clock right touches no page.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct BlockClock {
+    /// [`NO_CLOCK`] or 0.
+    pub(crate) flags: u8,
+    /// Nanoseconds, or whatever the table counts, of one step of the page's times; at least 1.
+    pub(crate) unit: i64,
+    pub(crate) shift: i64,
+}
+
+/// A block's flag: whoever wrote it had no clock, and its shift is a guess.
+pub(crate) const NO_CLOCK: u8 = 1;
+
+/// A stretch of the file that carries its own checksum and holds pages: a flash page of a device. From format 2 on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Unit {
+    pub(crate) offset: u64,
+    pub(crate) length: u32,
+}
+
 /// One column's pages in a group.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ColumnChunk {
@@ -40,14 +64,34 @@ pub(crate) struct ColumnChunk {
     pub(crate) offset: u64,
     /// By block: bytes of its page with its checksum; 0 = every row is null (or there is one series).
     pub(crate) lengths: Vec<u32>,
+    /// By block: where its page starts; empty = each page starts where the one before ends.
+    pub(crate) starts: Vec<u64>,
+    /// What pages of it share that cannot be read alone; empty = all can.
+    pub(crate) shared: Arc<[u8]>,
 }
 
 impl ColumnChunk {
+    /// Of pages that follow each other from `offset` on.
+    pub(crate) fn new(column: u32, kind: PhysicalType, offset: u64) -> Self {
+        Self {
+            column,
+            kind,
+            offset,
+            lengths: Vec::new(),
+            starts: Vec::new(),
+            shared: Arc::default(),
+        }
+    }
+
     /// Where the page of a block stands and how long it is; `None` = no page.
     pub(crate) fn page(&self, block: usize) -> Option<(u64, u32)> {
         let length = *self.lengths.get(block)?;
-        let before: u64 = self.lengths.iter().take(block).map(|&n| u64::from(n)).sum();
-        let offset = self.offset.checked_add(before)?;
+        let offset = if self.starts.is_empty() {
+            let before: u64 = self.lengths.iter().take(block).map(|&n| u64::from(n)).sum();
+            self.offset.checked_add(before)?
+        } else {
+            *self.starts.get(block)?
+        };
         (length > 0).then_some((offset, length))
     }
 
@@ -55,12 +99,44 @@ impl ColumnChunk {
     pub(crate) fn pages(&self, blocks: &[usize]) -> impl Iterator<Item = Option<(u64, u32)>> {
         let (mut next, mut offset) = (0, self.offset);
         blocks.iter().map(move |&block| {
-            let before = self.lengths.get(next..block)?.iter();
-            offset = offset.checked_add(before.map(|&n| u64::from(n)).sum())?;
-            next = block;
+            if self.starts.is_empty() {
+                let before = self.lengths.get(next..block)?.iter();
+                offset = offset.checked_add(before.map(|&n| u64::from(n)).sum())?;
+                next = block;
+            } else {
+                offset = *self.starts.get(block)?;
+            }
             let length = *self.lengths.get(block)?;
             (length > 0).then_some((offset, length))
         })
+    }
+
+    /// By block: from the end of the page before to the start of its own.
+    fn gaps(&self) -> Vec<i64> {
+        let mut end = self.offset;
+        let pages = self.starts.iter().zip(&self.lengths);
+        pages
+            .map(|(&start, &length)| {
+                let gap = start.wrapping_sub(end).cast_signed();
+                end = start.wrapping_add(u64::from(length));
+                gap
+            })
+            .collect()
+    }
+
+    fn starts_of(offset: u64, lengths: &[u32], gaps: &[i64]) -> Result<Vec<u64>, Malformed> {
+        let mut end = offset;
+        let mut starts = Vec::with_capacity(gaps.len());
+        for (&gap, &length) in gaps.iter().zip(lengths) {
+            let start = end.checked_add_signed(gap);
+            let next = start.and_then(|start| start.checked_add(u64::from(length)));
+            let (Some(start), Some(next)) = (start, next) else {
+                return Err(Malformed::new("a page is outside the file"));
+            };
+            starts.push(start);
+            end = next;
+        }
+        Ok(starts)
     }
 }
 
@@ -69,8 +145,25 @@ impl ColumnChunk {
 pub(crate) struct GroupDirectory {
     pub(crate) table: TableId,
     pub(crate) blocks: Vec<BlockEntry>,
+    /// By block; empty = the pages have the times as they are.
+    pub(crate) clocks: Vec<BlockClock>,
+    /// Where the checksums of pages are that have none of their own; empty = each has.
+    pub(crate) units: Vec<Unit>,
+    /// A device's numbers of its series, ascending, and those that they have here; empty = no device wrote this.
+    pub(crate) device_series: Vec<(u32, u32)>,
     pub(crate) chunks: Vec<ColumnChunk>,
 }
+
+/// Flags of a directory, from format 2 on.
+const HAS_CLOCKS: u8 = 1;
+const HAS_UNITS: u8 = 2;
+const HAS_DEVICE_SERIES: u8 = 4;
+/// Flags of a column, from format 2 on.
+const HAS_GAPS: u8 = 1;
+const HAS_SHARED: u8 = 2;
+
+/// Bytes that the pages of a column share, at most.
+pub(crate) const SHARED_BYTES_MAX: usize = 64 << 10;
 
 impl GroupDirectory {
     pub(crate) fn chunk(&self, column: u32) -> Option<&ColumnChunk> {
@@ -87,66 +180,205 @@ impl GroupDirectory {
 
     /// Memory in use, roughly.
     pub(super) fn memory(&self) -> usize {
-        let lengths: usize = self.chunks.iter().map(|chunk| chunk.lengths.len()).sum();
+        let chunks = self.chunks.iter().map(|chunk| {
+            size_of::<ColumnChunk>()
+                + size_of_val(chunk.lengths.as_slice())
+                + size_of_val(chunk.starts.as_slice())
+                + chunk.shared.len()
+        });
         size_of::<Self>()
-            + self.blocks.len() * size_of::<BlockEntry>()
-            + self.chunks.len() * size_of::<ColumnChunk>()
-            + lengths * size_of::<u32>()
+            + size_of_val(self.blocks.as_slice())
+            + size_of_val(self.clocks.as_slice())
+            + size_of_val(self.units.as_slice())
+            + size_of_val(self.device_series.as_slice())
+            + chunks.sum::<usize>()
     }
 
-    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+    /// An error if it has what no reader of this version takes into account.
+    pub(super) fn check_readable(self) -> Result<Self, Malformed> {
+        let is_plain =
+            self.clocks.is_empty() && self.units.is_empty() && self.device_series.is_empty();
+        if is_plain {
+            Ok(self)
+        } else {
+            Err(Malformed::new(
+                "pages of a device, which this version does not read",
+            ))
+        }
+    }
+
+    /// Appends the directory. What a format has no room for is left out.
+    pub(crate) fn encode(&self, format: SegmentFormat, out: &mut Vec<u8>) {
+        let is_second = format >= SegmentFormat::Second;
         varint::put_u64(u64::from(self.table.0), out);
         varint::put_u64(self.blocks.len() as u64, out);
-        let mut put = |value: &dyn Fn(&BlockEntry) -> i64| {
-            let numbers: Vec<i64> = self.blocks.iter().map(value).collect();
-            encode_i64s(&numbers, out);
-        };
-        put(&|block| i64::from(block.first_series));
-        put(&|block| i64::from(block.last_series) - i64::from(block.first_series));
-        put(&|block| i64::from(block.rows));
-        put(&|block| block.min_time);
-        put(&|block| block.max_time.wrapping_sub(block.min_time));
+        if is_second {
+            let flag = |list: bool, flag: u8| if list { 0 } else { flag };
+            out.push(
+                flag(self.clocks.is_empty(), HAS_CLOCKS)
+                    | flag(self.units.is_empty(), HAS_UNITS)
+                    | flag(self.device_series.is_empty(), HAS_DEVICE_SERIES),
+            );
+        }
+        put(self.blocks.iter().map(|it| i64::from(it.first_series)), out);
+        let spans = self.blocks.iter();
+        let spans = spans.map(|it| i64::from(it.last_series) - i64::from(it.first_series));
+        put(spans, out);
+        put(self.blocks.iter().map(|it| i64::from(it.rows)), out);
+        put(self.blocks.iter().map(|it| it.min_time), out);
+        let durations = self.blocks.iter();
+        put(
+            durations.map(|it| it.max_time.wrapping_sub(it.min_time)),
+            out,
+        );
+        if is_second {
+            self.encode_device(out);
+        }
         varint::put_u64(self.chunks.len() as u64, out);
         for chunk in &self.chunks {
             varint::put_u64(u64::from(chunk.column), out);
             out.push(chunk.kind as u8);
+            if is_second {
+                let gaps = if chunk.starts.is_empty() { 0 } else { HAS_GAPS };
+                let shared = if chunk.shared.is_empty() {
+                    0
+                } else {
+                    HAS_SHARED
+                };
+                out.push(gaps | shared);
+            }
             varint::put_u64(chunk.offset, out);
-            let lengths: Vec<i64> = chunk.lengths.iter().map(|&n| i64::from(n)).collect();
-            encode_i64s(&lengths, out);
+            put(chunk.lengths.iter().map(|&n| i64::from(n)), out);
+            if is_second && !chunk.starts.is_empty() {
+                put(chunk.gaps().into_iter(), out);
+            }
+            if is_second && !chunk.shared.is_empty() {
+                varint::put_u64(chunk.shared.len() as u64, out);
+                out.extend_from_slice(&chunk.shared);
+            }
         }
     }
 
-    pub(crate) fn decode(mut input: &[u8]) -> Result<Self, Malformed> {
+    fn encode_device(&self, out: &mut Vec<u8>) {
+        if !self.clocks.is_empty() {
+            put(self.clocks.iter().map(|it| i64::from(it.flags)), out);
+            put(self.clocks.iter().map(|it| it.unit), out);
+            put(self.clocks.iter().map(|it| it.shift), out);
+        }
+        if !self.units.is_empty() {
+            varint::put_u64(self.units.len() as u64, out);
+            put(self.units.iter().map(|it| it.offset.cast_signed()), out);
+            put(self.units.iter().map(|it| i64::from(it.length)), out);
+        }
+        if !self.device_series.is_empty() {
+            varint::put_u64(self.device_series.len() as u64, out);
+            put(self.device_series.iter().map(|it| i64::from(it.0)), out);
+            put(self.device_series.iter().map(|it| i64::from(it.1)), out);
+        }
+    }
+
+    /// Reads all of `input`.
+    pub(crate) fn decode(mut input: &[u8], format: SegmentFormat) -> Result<Self, Malformed> {
         let input = &mut input;
+        let is_second = format >= SegmentFormat::Second;
         let table = TableId(take_u32(input)?);
         let n = take_u32(input)? as usize;
         if n > GROUP_BLOCKS_MAX {
             return Err(Malformed::new(format!("group of {n} blocks")));
         }
-        let blocks = decode_blocks(input, n)?;
+        let flags = if is_second { take_byte(input)? } else { 0 };
+        if flags & !(HAS_CLOCKS | HAS_UNITS | HAS_DEVICE_SERIES) != 0 {
+            return Err(Malformed::new(format!(
+                "unknown flags {flags} of a directory"
+            )));
+        }
+        let mut directory = Self {
+            table,
+            blocks: decode_blocks(input, n)?,
+            clocks: Vec::new(),
+            units: Vec::new(),
+            device_series: Vec::new(),
+            chunks: Vec::new(),
+        };
+        directory.decode_device(flags, input)?;
         let columns = take_u32(input)?;
-        let mut chunks = Vec::new();
         for _ in 0..columns {
-            let column = take_u32(input)?;
-            let kind = PhysicalType::try_from(take_byte(input)?)?;
-            let offset = varint::get_u64(input)?;
-            let lengths = to_u32s(&numbers(input, n)?)?;
-            chunks.push(ColumnChunk {
-                column,
-                kind,
-                offset,
-                lengths,
-            });
+            directory.chunks.push(decode_column(input, n, is_second)?);
         }
         if !input.is_empty() {
             return Err(Malformed::new("bytes after a group directory"));
         }
-        Ok(Self {
-            table,
-            blocks,
-            chunks,
-        })
+        Ok(directory)
     }
+
+    fn decode_device(&mut self, flags: u8, input: &mut &[u8]) -> Result<(), Malformed> {
+        let n = self.blocks.len();
+        if flags & HAS_CLOCKS != 0 {
+            let (flags, units) = (numbers(input, n)?, numbers(input, n)?);
+            let shifts = numbers(input, n)?;
+            for ((&flags, &unit), &shift) in flags.iter().zip(&units).zip(&shifts) {
+                let flags = u8::try_from(flags).ok().filter(|it| it & !NO_CLOCK == 0);
+                let flags = flags.ok_or_else(|| Malformed::new("unknown flags of a block"))?;
+                if unit < 1 {
+                    return Err(Malformed::new("a unit of time below 1"));
+                }
+                self.clocks.push(BlockClock { flags, unit, shift });
+            }
+        }
+        let count = |input: &mut &[u8]| match take_u32(input)? as usize {
+            n @ 1..=GROUP_BLOCKS_MAX => Ok(n),
+            n => Err(Malformed::new(format!(
+                "a list of {n} units or series of a device"
+            ))),
+        };
+        if flags & HAS_UNITS != 0 {
+            let n = count(input)?;
+            let (offsets, lengths) = (numbers(input, n)?, to_u32s(&numbers(input, n)?)?);
+            for (&offset, &length) in offsets.iter().zip(&lengths) {
+                let offset = u64::try_from(offset);
+                let offset = offset.map_err(|_| Malformed::new("a unit is outside the file"))?;
+                self.units.push(Unit { offset, length });
+            }
+        }
+        if flags & HAS_DEVICE_SERIES != 0 {
+            let n = count(input)?;
+            let (own, here) = (to_u32s(&numbers(input, n)?)?, to_u32s(&numbers(input, n)?)?);
+            if !own.is_sorted_by(|a, b| a < b) {
+                return Err(Malformed::new("series of a device are out of order"));
+            }
+            self.device_series = own.into_iter().zip(here).collect();
+        }
+        Ok(())
+    }
+}
+
+fn decode_column(input: &mut &[u8], n: usize, is_second: bool) -> Result<ColumnChunk, Malformed> {
+    let column = take_u32(input)?;
+    let kind = PhysicalType::try_from(take_byte(input)?)?;
+    let flags = if is_second { take_byte(input)? } else { 0 };
+    if flags & !(HAS_GAPS | HAS_SHARED) != 0 {
+        return Err(Malformed::new(format!("unknown flags {flags} of a column")));
+    }
+    let mut chunk = ColumnChunk::new(column, kind, varint::get_u64(input)?);
+    chunk.lengths = to_u32s(&numbers(input, n)?)?;
+    if flags & HAS_GAPS != 0 {
+        let gaps = numbers(input, n)?;
+        chunk.starts = ColumnChunk::starts_of(chunk.offset, &chunk.lengths, &gaps)?;
+    }
+    if flags & HAS_SHARED != 0 {
+        let bytes = take_u32(input)? as usize;
+        if bytes == 0 || bytes > SHARED_BYTES_MAX {
+            return Err(Malformed::new(format!(
+                "pages of a column share {bytes} bytes"
+            )));
+        }
+        chunk.shared = take_bytes(input, bytes)?.into();
+    }
+    Ok(chunk)
+}
+
+fn put(numbers: impl Iterator<Item = i64>, out: &mut Vec<u8>) {
+    encode_i64s(&numbers.collect::<Vec<_>>(), out);
 }
 
 fn decode_blocks(input: &mut &[u8], n: usize) -> Result<Vec<BlockEntry>, Malformed> {

@@ -3,6 +3,7 @@
 use nilometer_codec::{crc32c, varint};
 
 use super::MAGIC;
+use super::checksum::{Checksums, SegmentFormat};
 use crate::definition::{take_byte, take_bytes, take_u32};
 use crate::error::Malformed;
 use crate::schema::TableId;
@@ -38,11 +39,12 @@ pub(crate) struct Part {
 }
 
 impl Part {
-    pub(super) fn of(bytes: &[u8]) -> Result<Self, Malformed> {
+    /// Of bytes that start at `offset` of the file.
+    pub(super) fn of(checksums: Checksums, offset: u64, bytes: &[u8]) -> Result<Self, Malformed> {
         let length = u32::try_from(bytes.len());
         Ok(Self {
             length: length.map_err(|_| Malformed::new("part of a group of 4 GiB"))?,
-            crc: crc32c(0, bytes),
+            crc: checksums.of(offset, bytes),
         })
     }
 
@@ -83,7 +85,43 @@ pub(crate) struct GroupMeta {
     pub(crate) directory: Part,
     pub(crate) statistics: Part,
     pub(crate) rollups: Part,
+    /// Where values are that stand outside of pages; from format 2 on.
+    pub(crate) large: Part,
 }
+
+/// What the pages of a segment were written for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Tier {
+    /// For reading.
+    #[default]
+    Hot,
+    /// For few bytes: of a partition that is older than its table's `cold_after`.
+    Cold,
+}
+
+impl std::fmt::Display for Tier {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Hot => "hot",
+            Self::Cold => "cold",
+        })
+    }
+}
+
+/// What the end of a segment says.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Footer {
+    pub(crate) kind: SegmentKind,
+    /// From format 2 on.
+    pub(crate) tier: Tier,
+    pub(crate) groups: Vec<GroupMeta>,
+}
+
+/// Flags of a footer, from format 2 on.
+const COLD: u8 = 1;
+/// Flags of a group; from format 2 on also the second.
+const HAS_DUPLICATES: u8 = 1;
+const HAS_LARGE: u8 = 2;
 
 impl GroupMeta {
     pub(crate) fn directory_offset(&self) -> u64 {
@@ -100,6 +138,11 @@ impl GroupMeta {
             .saturating_add(u64::from(self.statistics.length))
     }
 
+    pub(crate) fn large_offset(&self) -> u64 {
+        self.rollups_offset()
+            .saturating_add(u64::from(self.rollups.length))
+    }
+
     fn encode(&self, out: &mut Vec<u8>) {
         varint::put_u64(u64::from(self.table.0), out);
         varint::put_i64(self.partition_start, out);
@@ -108,16 +151,27 @@ impl GroupMeta {
         varint::put_i64(self.min_time, out);
         varint::put_i64(self.max_time, out);
         varint::put_u64(self.rows, out);
-        out.push(u8::from(self.has_duplicates));
+        let has_large = self.large.length > 0;
+        out.push(
+            if self.has_duplicates {
+                HAS_DUPLICATES
+            } else {
+                0
+            } | if has_large { HAS_LARGE } else { 0 },
+        );
         varint::put_u64(self.offset, out);
         varint::put_u64(self.pages, out);
         self.directory.encode(out);
         self.statistics.encode(out);
         self.rollups.encode(out);
+        if has_large {
+            self.large.encode(out);
+        }
     }
 
-    fn decode(input: &mut &[u8]) -> Result<Self, Malformed> {
-        Ok(Self {
+    fn decode(input: &mut &[u8], format: SegmentFormat) -> Result<Self, Malformed> {
+        let flags: u8;
+        let mut group = Self {
             table: TableId(take_u32(input)?),
             partition_start: varint::get_i64(input)?,
             first_series: take_u32(input)?,
@@ -125,44 +179,82 @@ impl GroupMeta {
             min_time: varint::get_i64(input)?,
             max_time: varint::get_i64(input)?,
             rows: varint::get_u64(input)?,
-            has_duplicates: match take_byte(input)? {
-                0 => false,
-                1 => true,
-                other => return Err(Malformed::new(format!("unknown group flags {other}"))),
+            has_duplicates: {
+                flags = take_byte(input)?;
+                flags & HAS_DUPLICATES != 0
             },
             offset: varint::get_u64(input)?,
             pages: varint::get_u64(input)?,
             directory: Part::decode(input)?,
             statistics: Part::decode(input)?,
             rollups: Part::decode(input)?,
+            large: Part::default(),
+        };
+        let known = match format {
+            SegmentFormat::First => HAS_DUPLICATES,
+            SegmentFormat::Second => HAS_DUPLICATES | HAS_LARGE,
+        };
+        if flags & !known != 0 {
+            return Err(Malformed::new(format!("unknown group flags {flags}")));
+        }
+        if flags & HAS_LARGE != 0 {
+            group.large = Part::decode(input)?;
+            if group.large.length == 0 {
+                return Err(Malformed::new(
+                    "a group says it has large values and has none",
+                ));
+            }
+        }
+        Ok(group)
+    }
+}
+
+impl Footer {
+    /// Appends the footer.
+    pub(super) fn encode(&self, format: SegmentFormat, out: &mut Vec<u8>) {
+        out.push(self.kind as u8);
+        if format >= SegmentFormat::Second {
+            out.push(if self.tier == Tier::Cold { COLD } else { 0 });
+        }
+        varint::put_u64(self.groups.len() as u64, out);
+        for group in &self.groups {
+            group.encode(out);
+        }
+    }
+
+    /// Reads a footer, all of `input`.
+    pub(super) fn decode(mut input: &[u8], format: SegmentFormat) -> Result<Self, Malformed> {
+        let input = &mut input;
+        let kind = SegmentKind::try_from(take_byte(input)?)?;
+        let flags = match format {
+            SegmentFormat::First => 0,
+            SegmentFormat::Second => take_byte(input)?,
+        };
+        if flags & !COLD != 0 {
+            return Err(Malformed::new(format!(
+                "unknown flags {flags} of a segment"
+            )));
+        }
+        let n = take_u32(input)?;
+        let mut groups = Vec::new();
+        for _ in 0..n {
+            groups.push(GroupMeta::decode(input, format)?);
+        }
+        if !input.is_empty() {
+            return Err(Malformed::new("bytes after the footer's last group"));
+        }
+        // The list stays in memory as long as the segment does.
+        groups.shrink_to_fit();
+        Ok(Self {
+            kind,
+            tier: if flags & COLD != 0 {
+                Tier::Cold
+            } else {
+                Tier::Hot
+            },
+            groups,
         })
     }
-}
-
-/// Appends the footer.
-pub(super) fn encode(kind: SegmentKind, groups: &[GroupMeta], out: &mut Vec<u8>) {
-    out.push(kind as u8);
-    varint::put_u64(groups.len() as u64, out);
-    for group in groups {
-        group.encode(out);
-    }
-}
-
-/// Reads a footer, all of `input`.
-pub(super) fn decode(mut input: &[u8]) -> Result<(SegmentKind, Vec<GroupMeta>), Malformed> {
-    let input = &mut input;
-    let kind = SegmentKind::try_from(take_byte(input)?)?;
-    let n = take_u32(input)?;
-    let mut groups = Vec::new();
-    for _ in 0..n {
-        groups.push(GroupMeta::decode(input)?);
-    }
-    if !input.is_empty() {
-        return Err(Malformed::new("bytes after the footer's last group"));
-    }
-    // The list stays in memory as long as the segment does.
-    groups.shrink_to_fit();
-    Ok((kind, groups))
 }
 
 /// Where the footer is.

@@ -205,12 +205,12 @@ fn page(
     block: usize,
     to: &mut ColumnBuf,
 ) -> Result<bool, Error> {
-    let place = directory.chunk(column).and_then(|chunk| chunk.page(block));
-    let Some((offset, length)) = place else {
+    let chunk = directory.chunk(column);
+    let Some((chunk, (offset, length))) = chunk.and_then(|it| Some((it, it.page(block)?))) else {
         return Ok(false);
     };
     let bytes = segment.read_span(offset, u64::from(length))?;
-    segment.decode_page(&bytes, offset, to)?;
+    segment.decode_page(chunk, &bytes, offset, to)?;
     Ok(true)
 }
 

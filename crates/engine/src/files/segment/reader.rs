@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nilometer_codec::{ColumnBuf, PhysicalType, crc32c, decode_page, decode_page_rows};
+use nilometer_codec::{ColumnBuf, PhysicalType, decode_page, decode_page_rows};
 
 use super::cache::{CachedPart, PartKind, SegmentCache};
-use super::directory::GroupDirectory;
-use super::footer::{self, GroupMeta, Part, SegmentKind, Tail};
+use super::checksum::{Checksums, SegmentFormat};
+use super::directory::{ColumnChunk, GroupDirectory};
+use super::footer::{Footer, GroupMeta, Part, Tail, Tier};
 use super::latest::{self, Latest, LatestColumn};
 use super::meta::{Home, SegmentMeta, Window};
 use super::rollup::GroupRollups;
@@ -24,10 +25,13 @@ use crate::tombstone::Tombstone;
 #[derive(Debug)]
 pub(crate) struct Segment {
     pub(crate) meta: SegmentMeta,
-    pub(crate) kind: SegmentKind,
+    pub(crate) format: SegmentFormat,
+    /// The format's number in its header.
+    number: u16,
+    checksums: Checksums,
     path: PathBuf,
     access: Access,
-    groups: Vec<GroupMeta>,
+    footer: Footer,
     /// The groups stand in the order of their tables.
     is_by_table: bool,
 }
@@ -77,55 +81,86 @@ impl Segment {
         uuid: [u8; 16],
         meta: SegmentMeta,
     ) -> Result<Self, Error> {
-        let mut segment = Self {
-            meta,
-            kind: SegmentKind::Mixed,
-            path,
-            access,
-            groups: Vec::new(),
-            is_by_table: false,
-        };
-        (segment.kind, segment.groups) = segment.check(uuid)?;
-        segment.is_by_table = segment.groups.is_sorted_by_key(|group| group.table);
-        Ok(segment)
-    }
-
-    fn check(&self, uuid: [u8; 16]) -> Result<(SegmentKind, Vec<GroupMeta>), Error> {
-        let path = &self.path;
-        let bytes = self.file()?.size().map_err(Error::io("read", path))?;
-        let listed = self.meta.bytes;
+        let mut segment = Self::unread(access, path, meta);
+        let path = &segment.path;
+        let bytes = segment.file()?.size().map_err(Error::io("read", path))?;
+        let listed = segment.meta.bytes;
         if bytes != listed {
             let reason = format!("the file has {bytes} bytes, the manifest says {listed}");
             return Err(Error::corrupt(path, bytes, reason));
         }
-        let header = self.read_span(0, HEADER_BYTES as u64)?;
-        let format = check_header(&header, uuid, self.meta.file_id, path)?;
-        let (offset, footer) = self.footer()?;
-        footer::decode(&footer).map_err(|what| format.refuse(what, path, offset))
+        let format = segment.read_header(uuid)?;
+        let (offset, footer) = segment.footer()?;
+        let footer = Footer::decode(&footer, segment.format);
+        segment.footer = footer.map_err(|what| format.refuse(what, &segment.path, offset))?;
+        if segment.all_groups().any(|(_, it)| it.large.length > 0) {
+            let what = Malformed::new("it has large values, which this version does not read");
+            return Err(what.at(&segment.path, offset));
+        }
+        segment.is_by_table = segment.all_groups().is_sorted_by_key(|(_, it)| it.table);
+        Ok(segment)
+    }
+
+    /// Before anything of it was read.
+    fn unread(access: Access, path: PathBuf, meta: SegmentMeta) -> Self {
+        Self {
+            format: SegmentFormat::NOW,
+            number: SegmentFormat::NOW as u16,
+            checksums: Checksums::new(SegmentFormat::NOW, [0; 16], meta.file_id),
+            meta,
+            path,
+            access,
+            footer: Footer::default(),
+            is_by_table: false,
+        }
+    }
+
+    /// Checks the header, which must be of the store `uuid`, and notes what the checksums of the rest are.
+    fn read_header(&mut self, uuid: [u8; 16]) -> Result<Format, Error> {
+        let bytes = self.read_span(0, HEADER_BYTES as u64)?;
+        let header = file_header::decode(&bytes, KIND, &self.path)?;
+        let file_id = self.meta.file_id;
+        if header.uuid != uuid || header.own != file_id.to_le_bytes() {
+            let reason = "the segment belongs to another data directory or has another id";
+            return Err(Error::corrupt(&self.path, 0, reason));
+        }
+        self.number = header.format.found();
+        self.format = SegmentFormat::of(self.number);
+        self.checksums = Checksums::new(self.format, header.uuid, file_id);
+        Ok(header.format)
     }
 
     /// What the footer of a segment that does not open lists, if that much of it can be read.
     pub(crate) fn groups_left(
         disk: &dyn Disk,
         path: &Path,
+        uuid: [u8; 16],
         meta: &SegmentMeta,
     ) -> Result<Vec<GroupMeta>, Error> {
         let file = disk.open(path).map_err(Error::io("open", path))?;
         let bytes = file.size().map_err(Error::io("read", path))?;
-        let segment = Self {
-            meta: SegmentMeta {
-                bytes,
-                ..meta.clone()
-            },
-            kind: SegmentKind::Mixed,
-            path: path.to_owned(),
-            access: Access::Alone(file),
-            groups: Vec::new(),
-            is_by_table: false,
+        let meta = SegmentMeta {
+            bytes,
+            ..meta.clone()
         };
-        let (offset, footer) = segment.footer()?;
-        let footer = footer::decode(&footer).map_err(|what| what.at(path, offset));
-        footer.map(|(_, groups)| groups)
+        let mut segment = Self::unread(Access::Alone(file), path.to_owned(), meta);
+        if segment.read_header(uuid).is_ok() {
+            return segment.listed_groups();
+        }
+        // Without a header it is of the format whose footer reads.
+        segment.checksums = Checksums::new(segment.format, uuid, segment.meta.file_id);
+        segment.listed_groups().or_else(|_| {
+            segment.format = SegmentFormat::First;
+            segment.checksums = Checksums::new(segment.format, uuid, segment.meta.file_id);
+            segment.listed_groups()
+        })
+    }
+
+    fn listed_groups(&self) -> Result<Vec<GroupMeta>, Error> {
+        let (offset, footer) = self.footer()?;
+        let footer = Footer::decode(&footer, self.format);
+        let footer = footer.map_err(|what| what.at(&self.path, offset))?;
+        Ok(footer.groups)
     }
 
     /// Where the footer stands, and its bytes, which pass their checksum.
@@ -149,7 +184,7 @@ impl Segment {
             ));
         }
         let footer = self.read_span(offset, length)?;
-        if crc32c(0, &footer) != crc {
+        if self.checksums.of(offset, &footer) != crc {
             return Err(Error::corrupt(
                 path,
                 offset,
@@ -166,18 +201,34 @@ impl Segment {
         }
     }
 
+    /// How its pages were written.
+    pub(crate) fn tier(&self) -> Tier {
+        self.footer.tier
+    }
+
+    /// The number of its format, as its header says.
+    pub(crate) fn number(&self) -> u16 {
+        self.number
+    }
+
     /// Positions and footer entries of a table's groups.
     pub(crate) fn groups(&self, table: TableId) -> impl Iterator<Item = (usize, &GroupMeta)> {
         // Those of ten thousand tables are not gone over for each of them.
         let own = if self.is_by_table {
-            let start = self.groups.partition_point(|group| group.table < table);
-            let end = self.groups.partition_point(|group| group.table <= table);
+            let start = self
+                .footer
+                .groups
+                .partition_point(|group| group.table < table);
+            let end = self
+                .footer
+                .groups
+                .partition_point(|group| group.table <= table);
             start..end
         } else {
-            0..self.groups.len()
+            0..self.footer.groups.len()
         };
         let start = own.start;
-        let own = self.groups.get(own).unwrap_or_default();
+        let own = self.footer.groups.get(own).unwrap_or_default();
         let own = (start..).zip(own);
         own.filter(move |(_, group)| group.table == table)
     }
@@ -205,7 +256,7 @@ impl Segment {
 
     /// Positions and footer entries of all groups.
     pub(crate) fn all_groups(&self) -> impl Iterator<Item = (usize, &GroupMeta)> {
-        self.groups.iter().enumerate()
+        self.footer.groups.iter().enumerate()
     }
 
     /// The directory of a group.
@@ -214,7 +265,8 @@ impl Segment {
         let offset = meta.directory_offset();
         let part = self.part(group, PartKind::Directory, || {
             let bytes = self.read_part(offset, meta.directory, "a group directory")?;
-            let directory = GroupDirectory::decode(&bytes);
+            let directory = GroupDirectory::decode(&bytes, self.format);
+            let directory = directory.and_then(GroupDirectory::check_readable);
             let directory = directory.map_err(|what| what.at(&self.path, offset))?;
             Ok(CachedPart::Directory(Arc::new(directory)))
         })?;
@@ -252,7 +304,7 @@ impl Segment {
         let offset = meta.rollups_offset();
         let part = self.part(group, PartKind::Rollups, || {
             let bytes = self.read_part(offset, meta.rollups, "the rollups of a group")?;
-            let rollups = GroupRollups::decode(&bytes);
+            let rollups = GroupRollups::decode(&bytes, self.format);
             let rollups = rollups.map_err(|what| what.at(&self.path, offset))?;
             Ok(CachedPart::Rollups(Arc::new(rollups)))
         })?;
@@ -304,7 +356,7 @@ impl Segment {
                 return Ok(CachedPart::Unpacked(None));
             };
             let all: Vec<usize> = (0..rollups.entries.len()).collect();
-            let hours = rollups.column(column, kind, &all);
+            let hours = rollups.column(column, kind, &all, ends);
             let hours = hours.map_err(|what| what.at(&self.path, offset))?;
             let unpacked = hours.and_then(|hours| Unpacked::of_hours(kind, &hours, ends));
             Ok(CachedPart::Unpacked(unpacked.map(Arc::new)))
@@ -381,13 +433,13 @@ impl Segment {
 
     /// What the footer says of a group.
     pub(crate) fn group(&self, group: usize) -> Result<&GroupMeta, Error> {
-        let group = self.groups.get(group);
+        let group = self.footer.groups.get(group);
         group.ok_or_else(|| Error::corrupt(&self.path, 0, "no such group"))
     }
 
     fn read_part(&self, offset: u64, part: Part, what: &str) -> Result<Vec<u8>, Error> {
         let bytes = self.read_span(offset, u64::from(part.length))?;
-        if crc32c(0, &bytes) != part.crc {
+        if self.checksums.of(offset, &bytes) != part.crc {
             let reason = format!("{what} fails its checksum");
             return Err(Error::corrupt(&self.path, offset, reason));
         }
@@ -404,32 +456,36 @@ impl Segment {
     pub(crate) fn check_page<'a>(&self, bytes: &'a [u8], offset: u64) -> Result<&'a [u8], Error> {
         let page = bytes
             .split_last_chunk::<4>()
-            .filter(|(page, crc)| crc32c(0, page) == u32::from_le_bytes(**crc));
+            .filter(|(page, crc)| self.checksums.of(offset, page) == u32::from_le_bytes(**crc));
         let page = page.map(|(page, _)| page);
         page.ok_or_else(|| Error::corrupt(&self.path, offset, "a page fails its checksum"))
     }
 
-    /// Checks and decodes one page that stands at `offset` of the file.
+    /// Checks and decodes one page of a column that stands at `offset` of the file.
     pub(crate) fn decode_page(
         &self,
+        chunk: &ColumnChunk,
         bytes: &[u8],
         offset: u64,
         out: &mut ColumnBuf,
     ) -> Result<(), Error> {
+        let _ = chunk;
         decode_page(self.check_page(bytes, offset)?, out)
             .map_err(Malformed::from)
             .map_err(|what| what.at(&self.path, offset))
     }
 
-    /// The same of at least its first rows.
-    pub(crate) fn decode_page_rows(
+    /// Decodes at least its first rows of one that was checked.
+    pub(crate) fn decode_checked(
         &self,
-        bytes: &[u8],
+        chunk: &ColumnChunk,
+        page: &[u8],
         offset: u64,
         rows: usize,
         out: &mut ColumnBuf,
     ) -> Result<(), Error> {
-        decode_page_rows(self.check_page(bytes, offset)?, rows, out)
+        let _ = chunk;
+        decode_page_rows(page, rows, out)
             .map_err(Malformed::from)
             .map_err(|what| what.at(&self.path, offset))
     }
@@ -458,16 +514,4 @@ fn read(
         _ => Error::io("read", path)(error),
     })?;
     Ok(bytes)
-}
-
-fn check_header(bytes: &[u8], uuid: [u8; 16], file_id: u64, path: &Path) -> Result<Format, Error> {
-    let header = file_header::decode(bytes, KIND, path)?;
-    if header.uuid != uuid || header.own != file_id.to_le_bytes() {
-        return Err(Error::corrupt(
-            path,
-            0,
-            "the segment belongs to another data directory or has another id",
-        ));
-    }
-    Ok(header.format)
 }

@@ -10,6 +10,7 @@ mod lists;
 
 use nilometer_codec::{PhysicalType, varint};
 
+use super::checksum::SegmentFormat;
 use super::statistics::PackedColumns;
 use super::summary::Summary;
 use crate::definition::{take_bytes, take_u32};
@@ -35,25 +36,27 @@ pub(crate) struct HourEntry {
 }
 
 /// The rollups of a group.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct GroupRollups {
     /// Ordered by (series, hour).
     pub(crate) entries: Vec<HourEntry>,
     columns: PackedColumns,
+    format: SegmentFormat,
 }
 
 impl GroupRollups {
-    pub(super) fn new(entries: Vec<HourEntry>) -> Self {
+    pub(super) fn new(entries: Vec<HourEntry>, format: SegmentFormat) -> Self {
         Self {
             entries,
             columns: PackedColumns::default(),
+            format,
         }
     }
 
     /// Adds a column: by entry what is known of its values, `None` = there are none.
     pub(super) fn push(&mut self, column: u32, kind: PhysicalType, values: &[Option<Summary>]) {
-        let entries = &self.entries;
-        let pack = |out: &mut Vec<u8>| lists::encode(entries, kind, values, out);
+        let (entries, format) = (&self.entries, self.format);
+        let pack = |out: &mut Vec<u8>| lists::encode(entries, kind, values, format, out);
         self.columns.push(column, kind, pack);
     }
 
@@ -71,7 +74,7 @@ impl GroupRollups {
     }
 
     /// Reads all of `input`.
-    pub(super) fn decode(mut input: &[u8]) -> Result<Self, Malformed> {
+    pub(super) fn decode(mut input: &[u8], format: SegmentFormat) -> Result<Self, Malformed> {
         let n = take_u32(&mut input)? as usize;
         if n > ENTRIES_MAX {
             return Err(Malformed::new(format!("rollups of {n} hours")));
@@ -83,7 +86,11 @@ impl GroupRollups {
             return Err(Malformed::new("bytes after the hours of rollups"));
         }
         let columns = PackedColumns::decode(input)?;
-        Ok(Self { entries, columns })
+        Ok(Self {
+            entries,
+            columns,
+            format,
+        })
     }
 
     /// Positions of the entries of a series.
@@ -93,21 +100,20 @@ impl GroupRollups {
         start..end
     }
 
-    /// What is known of a column in some entries, given as ascending positions; the outer `None` = nothing in any.
+    /// What is known of a column in some entries, given as ascending positions; the outer `None` = nothing in any. Without
+    /// `ends` the first and last values are left out, and their lists are not read if the format says where they end.
     pub(crate) fn column(
         &self,
         column: u32,
         kind: PhysicalType,
         entries: &[usize],
+        ends: bool,
     ) -> Result<Option<Vec<Option<Summary>>>, Malformed> {
-        let Some(mut bytes) = self.columns.get(column, kind) else {
+        let Some(bytes) = self.columns.get(column, kind) else {
             return Ok(None);
         };
-        let values = lists::decode(&mut bytes, &self.entries, kind, entries)?;
-        if !bytes.is_empty() {
-            return Err(Malformed::new("bytes after the rollups of a column"));
-        }
-        Ok(Some(values))
+        let lists = lists::Lists::open(bytes, kind, self.format)?;
+        lists.decode(&self.entries, kind, entries, ends).map(Some)
     }
 
     pub(super) fn memory(&self) -> usize {

@@ -62,8 +62,16 @@ pub(super) fn settings(duplicates: Duplicates) -> TableSettings {
 
 /// Writes a segment on a disk of its own and opens it.
 pub(super) fn written(write: impl FnOnce(&mut SegmentWriter)) -> (MemoryDisk, Segment) {
+    written_as(SegmentFormat::NOW, write)
+}
+
+/// The same in this format.
+pub(super) fn written_as(
+    format: SegmentFormat,
+    write: impl FnOnce(&mut SegmentWriter),
+) -> (MemoryDisk, Segment) {
     let disk = MemoryDisk::new();
-    let mut writer = SegmentWriter::create(&disk, &path(), UUID, FILE_ID).unwrap();
+    let mut writer = SegmentWriter::create_of(format, &disk, &path(), UUID, FILE_ID).unwrap();
     write(&mut writer);
     let (bytes, rows) = writer.finish(true).unwrap();
     let segment = opened(&disk, bytes, rows).unwrap();
@@ -121,7 +129,9 @@ pub(super) fn rows_of(segment: &Segment) -> Rows {
                 };
                 let bytes = segment.read_span(offset, u64::from(length)).unwrap();
                 let mut page = ColumnBuf::default();
-                segment.decode_page(&bytes, offset, &mut page).unwrap();
+                segment
+                    .decode_page(chunk, &bytes, offset, &mut page)
+                    .unwrap();
                 assert_eq!(page.rows(), read.len());
                 for (row, out) in read.iter_mut().enumerate() {
                     match chunk.column {
@@ -235,10 +245,11 @@ pub(super) fn copied(segment: &Segment, group: usize, block: usize) -> CopiedBlo
     let directory = segment.directory(group).unwrap();
     let pages = directory.chunks.iter().filter_map(|chunk| {
         let (offset, length) = chunk.page(block)?;
+        let bytes = segment.read_span(offset, u64::from(length)).unwrap();
         Some(CopiedPage {
             column: chunk.column,
             kind: chunk.kind,
-            bytes: segment.read_span(offset, u64::from(length)).unwrap(),
+            bytes: segment.check_page(&bytes, offset).unwrap().to_vec(),
         })
     });
     CopiedBlock {
@@ -391,4 +402,5 @@ fn what_is_not_finished_is_no_segment() {
     assert!(opened(&disk, bytes, 0).is_err());
 }
 
+mod golden;
 mod known;

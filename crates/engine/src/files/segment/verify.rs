@@ -119,7 +119,8 @@ impl Segment {
             read.pages += 1;
             let at = usize::try_from(offset - start).unwrap_or(usize::MAX);
             let own = bytes.get(at..at.saturating_add(length as usize));
-            let decoded = self.decode_page(own.unwrap_or_default(), offset, page);
+            let own = own.unwrap_or_default();
+            let decoded = self.decode_page(span.chunk, own, offset, page);
             decoded.or_else(&mut *tell)?;
         }
         Ok(())
@@ -213,7 +214,7 @@ impl Segment {
                         continue;
                     };
                     let bytes = self.read_span(offset, u64::from(length));
-                    let read = bytes.and_then(|it| self.decode_page(&it, offset, &mut page));
+                    let read = bytes.and_then(|it| self.decode_page(chunk, &it, offset, &mut page));
                     let Err(error) = read else { continue };
                     let broken = Broken::meet(&mut met, error)?;
                     if is_read && broken.blocks.insert((group, block)) {
@@ -251,14 +252,19 @@ impl<'a> Span<'a> {
         let page = usize::try_from(page).ok()?;
         let (chunk, first) = (page.checked_div(blocks)?, page % blocks);
         let column = directory.chunks.get(chunk)?;
-        let before = column.lengths.iter().take(first);
-        let offset = column.offset + before.map(|&length| u64::from(length)).sum::<u64>();
-        let (mut end, mut bytes) = (first, 0);
-        while let Some(&length) = column.lengths.get(end) {
-            if bytes > 0 && bytes + u64::from(length) > SPAN_BYTES {
-                break;
+        let (mut end, mut offset, mut bytes) = (first, column.offset, 0);
+        while end < column.lengths.len() {
+            if let Some((start, length)) = column.page(end) {
+                let length = u64::from(length);
+                let follows = start == offset.saturating_add(bytes);
+                if bytes > 0 && (!follows || bytes + length > SPAN_BYTES) {
+                    break;
+                }
+                if bytes == 0 {
+                    offset = start;
+                }
+                bytes += length;
             }
-            bytes += u64::from(length);
             end += 1;
         }
         // A column has a length for each block; if it does not, the rest of its blocks has no pages.

@@ -10,13 +10,12 @@ mod table;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nilometer_codec::crc32c;
-
-use super::footer::{self, GroupMeta, SegmentKind, Tail};
-use super::{GROUP_BLOCKS_MAX, HEADER_BYTES, KIND};
+use super::checksum::{Checksums, SegmentFormat};
+use super::footer::{Footer, SegmentKind, Tail};
+use super::{GROUP_BLOCKS_MAX, HEADER_BYTES, MAGIC};
 use crate::disk::{Disk, DiskFile, write_all_at};
 use crate::error::Error;
-use crate::file_header;
+use crate::file_header::{self, FileFormat};
 use group::View;
 pub(crate) use group::{BlockInput, CopiedBlock, CopiedPage, GroupInput};
 pub(crate) use table::{TableInput, block_ranges};
@@ -29,11 +28,12 @@ const WRITE_BYTES: usize = 1 << 20;
 pub(crate) struct SegmentWriter {
     path: PathBuf,
     file_id: u64,
-    kind: SegmentKind,
+    format: SegmentFormat,
+    checksums: Checksums,
     /// Fewest rows of a window that are worth cutting there; 0 = one is.
     window_rows_min: u64,
     output: Output,
-    groups: Vec<GroupMeta>,
+    footer: Footer,
 }
 
 /// A file being written front to back.
@@ -63,24 +63,41 @@ impl Output {
 
 impl SegmentWriter {
     /// Starts the file, which must not exist.
+    #[cfg(test)]
     pub(crate) fn create(
         disk: &dyn Disk,
         path: &Path,
         uuid: [u8; 16],
         file_id: u64,
     ) -> Result<Self, Error> {
+        Self::create_of(SegmentFormat::NOW, disk, path, uuid, file_id)
+    }
+
+    /// The same in this format.
+    pub(crate) fn create_of(
+        format: SegmentFormat,
+        disk: &dyn Disk,
+        path: &Path,
+        uuid: [u8; 16],
+        file_id: u64,
+    ) -> Result<Self, Error> {
         let file = disk.create(path).map_err(Error::io("create", path))?;
+        let kind = FileFormat {
+            magic: MAGIC,
+            format: format as u16,
+        };
         Ok(Self {
             path: path.to_owned(),
             file_id,
-            kind: SegmentKind::Mixed,
+            format,
+            checksums: Checksums::new(format, uuid, file_id),
             window_rows_min: 0,
             output: Output {
                 file,
-                buffer: file_header::encode(KIND, uuid, &file_id.to_le_bytes(), HEADER_BYTES),
+                buffer: file_header::encode(kind, uuid, &file_id.to_le_bytes(), HEADER_BYTES),
                 written: 0,
             },
-            groups: Vec::new(),
+            footer: Footer::default(),
         })
     }
 
@@ -92,7 +109,7 @@ impl SegmentWriter {
 
     /// Notes in the file that its rows are of one partition.
     pub(crate) fn of_partition(mut self) -> Self {
-        self.kind = SegmentKind::Partition;
+        self.footer.kind = SegmentKind::Partition;
         self
     }
 
@@ -108,11 +125,12 @@ impl SegmentWriter {
     /// Ends the file and syncs it if `sync`; the folder's names are the caller's to sync. Returns bytes and rows.
     pub(crate) fn finish(mut self, sync: bool) -> Result<(u64, u64), Error> {
         let mut bytes = Vec::new();
-        footer::encode(self.kind, &self.groups, &mut bytes);
+        self.footer.encode(self.format, &mut bytes);
+        let offset = self.output.position();
         let tail = Tail {
-            offset: self.output.position(),
+            offset,
             length: bytes.len() as u64,
-            crc: crc32c(0, &bytes),
+            crc: self.checksums.of(offset, &bytes),
         };
         tail.encode(self.file_id, &mut bytes);
         self.output.buffer.extend_from_slice(&bytes);
@@ -121,7 +139,8 @@ impl SegmentWriter {
             let synced = self.output.file.sync();
             synced.map_err(Error::io("sync", &self.path))?;
         }
-        let rows = self.groups.iter().map(|group| group.rows).sum();
+        let groups = self.footer.groups.iter();
+        let rows = groups.map(|group| group.rows).sum();
         Ok((self.output.written, rows))
     }
 }

@@ -9,7 +9,7 @@ use super::CompactionOptions;
 use super::order::ties;
 use crate::sabotage::Sabotage;
 use crate::schema::TableId;
-use crate::segment::{Home, Segment, WIDEN_FACTOR, WIDEST, Window};
+use crate::segment::{Home, Segment, SegmentFormat, WIDEN_FACTOR, WIDEST, Window};
 use crate::tombstone::{Deleted, Tombstone};
 
 /// What there is to compact.
@@ -30,6 +30,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) windows_busy: bool,
     /// Nobody has written for a while.
     pub(crate) idle: bool,
+    /// That of new segments.
+    pub(crate) format: SegmentFormat,
     /// Rows of a segment as a flush makes it.
     pub(crate) flush_rows: u64,
     pub(crate) options: &'a CompactionOptions,
@@ -78,6 +80,7 @@ pub(crate) fn next_job(situation: &Situation<'_>) -> Option<Job> {
         .or_else(|| situation.partition_job())
         .or_else(|| situation.widen_job())
         .or_else(|| situation.delete_job())
+        .or_else(|| situation.upgrade_job())
 }
 
 impl Situation<'_> {
@@ -531,6 +534,20 @@ impl Situation<'_> {
             .free()
             .filter(|segment| !(self.is_damaged)(segment.meta.file_id))
             .find(|segment| self.tombstones.iter().any(|it| segment.waits_for(it)))?;
+        self.alone(segment)
+    }
+
+    /// A segment of an earlier format that nothing else has come by, once there is time for it.
+    fn upgrade_job(&self) -> Option<Job> {
+        if !self.idle {
+            return None;
+        }
+        let mut old = self.free().filter(|it| it.format < self.format);
+        self.alone(old.find(|it| !(self.is_damaged)(it.meta.file_id))?)
+    }
+
+    /// One segment written anew.
+    fn alone(&self, segment: &Arc<Segment>) -> Option<Job> {
         let id = segment.meta.file_id;
         let parts = match segment.meta.home {
             Home::Partition(home) => vec![Part {

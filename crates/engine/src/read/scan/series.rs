@@ -85,14 +85,13 @@ fn add_group(
             live.insert(block.first_series);
             continue;
         }
-        let place = directory
-            .chunk(SERIES_PAGE)
-            .and_then(|chunk| chunk.page(at));
-        let (offset, length) = place.ok_or_else(|| {
+        let chunk = directory.chunk(SERIES_PAGE);
+        let place = chunk.and_then(|chunk| Some((chunk, chunk.page(at)?)));
+        let (chunk, (offset, length)) = place.ok_or_else(|| {
             Error::corrupt(segment.path(), 0, "a shared block has no page of series")
         })?;
         let bytes = segment.read_span(offset, u64::from(length))?;
-        segment.decode_page(&bytes, offset, &mut page)?;
+        segment.decode_page(chunk, &bytes, offset, &mut page)?;
         let ids = page.i64s().iter().map(|&id| u32::try_from(id));
         live.extend(ids.filter_map(Result::ok));
     }

@@ -508,11 +508,11 @@ impl GroupReader {
                 return Ok(None);
             }
             let bytes = stored(&self.segment, self.spans.get(index), offset, length)?;
-            self.segment.check_page(bytes, offset)?;
+            let page = self.segment.check_page(bytes, offset)?;
             pages.push(CopiedPage {
                 column,
                 kind,
-                bytes: bytes.to_vec(),
+                bytes: page.to_vec(),
             });
         }
         Ok(Some(CopiedBlock { entry, pages }))
@@ -584,13 +584,14 @@ impl GroupReader {
         };
         let chunk = self.directory.chunk(column);
         // A page of another type than the schema's is older or newer than a change of its field's type.
-        let Some((stored_kind, (offset, length))) =
-            chunk.and_then(|c| Some((c.kind, c.page(block)?)))
+        let Some((chunk, (offset, length))) = chunk.and_then(|it| Some((it, it.page(block)?)))
         else {
             return Ok(None);
         };
+        let stored_kind = chunk.kind;
         let bytes = stored(&self.segment, self.spans.get(index), offset, length)?;
-        self.segment.decode_page(bytes, offset, &mut self.page)?;
+        self.segment
+            .decode_page(chunk, bytes, offset, &mut self.page)?;
         if self.page.rows() != rows || self.page.physical_type() != stored_kind {
             return Err(Error::corrupt(
                 self.segment.path(),

@@ -2,7 +2,7 @@
 
 use super::Snapshot;
 use crate::schema::{Lsn, TableId};
-use crate::segment::Home;
+use crate::segment::{Home, Tier};
 
 /// A segment file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,6 +22,10 @@ pub struct SegmentReport {
     pub partition: Option<(TableId, i64, i64)>,
     /// A compaction could not read it and leaves it alone.
     pub is_damaged: bool,
+    /// How its pages were written.
+    pub tier: Tier,
+    /// Number of its format.
+    pub format: u16,
 }
 
 impl Snapshot {
@@ -41,6 +45,8 @@ impl Snapshot {
                     Home::Partition(window) => Some((window.table, window.start, window.end)),
                 },
                 is_damaged: self.store.is_damaged(meta.file_id),
+                tier: segment.tier(),
+                format: segment.number(),
             }
         });
         reports.collect()

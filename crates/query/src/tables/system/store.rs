@@ -231,6 +231,8 @@ pub(super) fn no_segments() -> Rows {
         ("first_lsn", Number),
         ("last_lsn", Number),
         ("is_damaged", Truth),
+        ("tier", Text),
+        ("format", Number),
     ])
 }
 
@@ -257,6 +259,8 @@ pub(super) fn segments(store: &StoreState) -> Rows {
             segment.min_lsn.into(),
             segment.max_lsn.into(),
             segment.is_damaged.into(),
+            segment.tier.to_string().into(),
+            u64::from(segment.format).into(),
         ]);
     }
     rows

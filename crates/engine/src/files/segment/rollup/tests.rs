@@ -98,9 +98,11 @@ proptest! {
         seeds in vec((0u8..5, 0u16..2000, any::<u32>()), 1..300),
         numbers in vec((any::<u64>(), any::<u64>(), 0u8..10), 300),
         picked in vec(any::<bool>(), 300),
+        is_first in any::<bool>(),
     ) {
+        let format = if is_first { SegmentFormat::First } else { SegmentFormat::Second };
         let entries = entries(&seeds);
-        let mut rollups = GroupRollups::new(entries.clone());
+        let mut rollups = GroupRollups::new(entries.clone(), format);
         let mut expected = Vec::new();
         for (id, kind) in (1..).zip(KINDS) {
             let values: Vec<Option<Summary>> = entries.iter().zip(&numbers).map(|(entry, &(a, b, how))| {
@@ -117,18 +119,23 @@ proptest! {
         }
         let mut bytes = Vec::new();
         rollups.encode(&mut bytes);
-        let read = GroupRollups::decode(&bytes).unwrap();
+        let read = GroupRollups::decode(&bytes, format).unwrap();
         prop_assert_eq!(&read.entries, &entries);
         let all: Vec<usize> = (0..entries.len()).collect();
         let some: Vec<usize> = all.iter().copied().filter(|at| picked[*at]).collect();
         for ((id, kind), values) in (1..).zip(KINDS).zip(expected) {
             for wanted in [&all, &some] {
-                let got = read.column(id, kind, wanted).unwrap().expect("it was written");
+                let got = read.column(id, kind, wanted, true).unwrap().expect("it was written");
+                let without = read.column(id, kind, wanted, false).unwrap().expect("it was written");
+                for (one, other) in got.iter().zip(&without) {
+                    let totals = |it: &Option<Summary>| it.as_ref().map(|it| (it.count, bits(it).3));
+                    prop_assert_eq!(totals(one), totals(other));
+                }
                 let got: Vec<_> = got.iter().map(|value| value.as_ref().map(bits)).collect();
                 let values: Vec<_> = wanted.iter().map(|at| values[*at].as_ref().map(bits)).collect();
                 prop_assert_eq!(got, values, "{:?}", kind);
             }
-            prop_assert!(read.column(id, PhysicalType::Text, &all).unwrap().is_none());
+            prop_assert!(read.column(id, PhysicalType::Text, &all, true).unwrap().is_none());
         }
     }
 
@@ -140,16 +147,18 @@ proptest! {
         noise in vec(any::<u8>(), 0..200),
     ) {
         let look = |bytes: &[u8]| {
-            if let Ok(read) = GroupRollups::decode(bytes) {
+            for format in [SegmentFormat::First, SegmentFormat::Second] {
+                let Ok(read) = GroupRollups::decode(bytes, format) else { continue };
                 let all: Vec<usize> = (0..read.entries.len()).collect();
                 for (id, kind) in (1..).zip(KINDS) {
-                    drop(read.column(id, kind, &all));
+                    drop(read.column(id, kind, &all, true));
+                    drop(read.column(id, kind, &all, false));
                 }
             }
         };
         look(&noise);
         let entries = entries(&seeds);
-        let mut rollups = GroupRollups::new(entries.clone());
+        let mut rollups = GroupRollups::new(entries.clone(), SegmentFormat::Second);
         for (id, kind) in (1..).zip(KINDS) {
             let value = |entry: &HourEntry| Some(Summary {
                 count: u64::from(entry.rows),
@@ -174,5 +183,5 @@ fn a_claim_of_many_hours_takes_no_memory() {
     let mut bytes = Vec::new();
     varint::put_u64(u64::from(u32::MAX), &mut bytes);
     bytes.extend_from_slice(&[0; 16]);
-    assert!(GroupRollups::decode(&bytes).is_err());
+    assert!(GroupRollups::decode(&bytes, SegmentFormat::Second).is_err());
 }

@@ -8,6 +8,8 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::segment::directory::{BlockClock, Unit};
+use crate::segment::footer::Footer;
 use crate::segment::statistics::GroupStatistics;
 use crate::segment::{HOUR_NS, Summary, Totals};
 
@@ -120,8 +122,9 @@ fn rollups_say_what_the_rows_of_each_hour_have() {
             (3, PhysicalType::Bool),
         ];
         let all: Vec<usize> = (0..rollups.entries.len()).collect();
-        let columns = columns.map(|(id, kind)| rollups.column(id, kind, &all).unwrap().unwrap());
-        let text = rollups.column(4, PhysicalType::Text, &all).unwrap();
+        let columns =
+            columns.map(|(id, kind)| rollups.column(id, kind, &all, true).unwrap().unwrap());
+        let text = rollups.column(4, PhysicalType::Text, &all, true).unwrap();
         assert!(text.is_none());
         for (at, entry) in rollups.entries.iter().enumerate() {
             rows += u64::from(entry.rows);
@@ -230,7 +233,7 @@ fn copied_blocks_have_the_statistics_and_rollups_of_their_rows() {
 /// Everything that a reader can learn from a segment, or that it is damaged.
 fn read_all(disk: &MemoryDisk, bytes: u64, rows: u64) -> Result<String, crate::Error> {
     let segment = opened(disk, bytes, rows)?;
-    let mut all = format!("{:?}", segment.kind);
+    let mut all = format!("{:?} {:?}", segment.format, segment.tier());
     for (group, meta) in segment.groups(TABLE) {
         let directory = segment.directory(group)?;
         let parts = (segment.statistics(group)?, segment.rollups(group)?);
@@ -242,7 +245,7 @@ fn read_all(disk: &MemoryDisk, bytes: u64, rows: u64) -> Result<String, crate::E
                     continue;
                 };
                 let bytes = segment.read_span(offset, u64::from(length))?;
-                segment.decode_page(&bytes, offset, &mut page)?;
+                segment.decode_page(chunk, &bytes, offset, &mut page)?;
                 write!(all, "{:?} {:?}", page.as_column(), page.rows()).unwrap();
             }
         }
@@ -251,7 +254,7 @@ fn read_all(disk: &MemoryDisk, bytes: u64, rows: u64) -> Result<String, crate::E
 }
 
 /// Two series with statistics, rollups, nulls and text.
-fn small() -> (MemoryDisk, Segment) {
+fn small(format: SegmentFormat) -> (MemoryDisk, Segment) {
     let keys: Vec<(u32, i64)> = (0..300)
         .map(|at| (1 + at / 150, i64::from(at % 150) * 40_000_000_000))
         .collect();
@@ -260,12 +263,20 @@ fn small() -> (MemoryDisk, Segment) {
         rows: table_rows(&keys, vec![integers(1, &values), text(2, &["x"; 300])]),
         settings: settings(Duplicates::Last),
     };
-    written(|writer| assert!(writer.write_table(&input).is_ok()))
+    written_as(format, |writer| {
+        assert!(writer.write_table(&input).is_ok());
+    })
 }
 
 #[test]
 fn every_flipped_bit_is_noticed_or_changes_nothing() {
-    let (disk, segment) = small();
+    for format in [SegmentFormat::First, SegmentFormat::Second] {
+        flips_are_noticed(format);
+    }
+}
+
+fn flips_are_noticed(format: SegmentFormat) {
+    let (disk, segment) = small(format);
     assert!(segment.rollups(0).unwrap().is_some());
     let bytes = bytes_of(&disk);
     let size = bytes.len() as u64;
@@ -283,6 +294,152 @@ fn every_flipped_bit_is_noticed_or_changes_nothing() {
     }
     // Zeros at the header's end, and the key id that plain files do not use, which its checksum covers.
     assert_eq!(harmless, 20 * 8);
+}
+
+/// A disk that puts a write in another's place leaves bytes whose checksum is right for their own place. Format 1 takes a page for
+/// its neighbour if both have one length; format 2 does not.
+#[test]
+fn a_page_in_another_s_place_is_noticed() {
+    for format in [SegmentFormat::First, SegmentFormat::Second] {
+        let keys: Vec<(u32, i64)> = (0..512)
+            .map(|at| (1 + at / 128, i64::from(at % 128)))
+            .collect();
+        // Numbers of one width, so that the pages of all blocks have one length.
+        let values: Vec<_> = (0..512).map(|at| Some((at * 37 + at / 128) % 64)).collect();
+        let input = TableInput {
+            rows: table_rows(&keys, vec![integers(1, &values)]),
+            settings: settings(Duplicates::Last),
+        };
+        let (disk, segment) = written_as(format, |writer| {
+            assert!(writer.write_table(&input).is_ok());
+        });
+        let bytes = bytes_of(&disk);
+        let expected = read_all(&disk, bytes.len() as u64, 512).unwrap();
+        let directory = segment.directory(0).unwrap();
+        let chunk = directory.chunk(1).unwrap();
+        let ((one, length), (other, same)) = (chunk.page(0).unwrap(), chunk.page(2).unwrap());
+        assert_eq!(length, same);
+        let file = disk.open(&path()).unwrap();
+        let page = &bytes[other as usize..other as usize + length as usize];
+        file.write_at(page, one).unwrap();
+        let read = read_all(&disk, bytes.len() as u64, 512);
+        match format {
+            SegmentFormat::First => assert_ne!(read.unwrap(), expected),
+            SegmentFormat::Second => {
+                let error = read.unwrap_err().to_string();
+                assert!(error.contains("a page fails its checksum"), "{error}");
+            }
+        }
+    }
+}
+
+/// The same of a whole file: a page of another segment, at the same offset, is not this one's.
+#[test]
+fn a_page_of_another_file_is_noticed() {
+    let (disk, segment) = small(SegmentFormat::Second);
+    let (offset, length) = segment
+        .directory(0)
+        .unwrap()
+        .chunk(1)
+        .unwrap()
+        .page(0)
+        .unwrap();
+    let bytes = bytes_of(&disk);
+    let page = &bytes[offset as usize..(offset + u64::from(length)) as usize];
+    assert!(segment.check_page(page, offset).is_ok());
+    assert!(segment.check_page(page, offset + 1).is_err());
+    let other = PathBuf::from("/0000000000000006.seg");
+    let mut writer = SegmentWriter::create(&disk, &other, UUID, 6).unwrap();
+    assert!(
+        writer
+            .write_table(&TableInput {
+                rows: table_rows(&[(1, 1)], Vec::new()),
+                settings: settings(Duplicates::Last),
+            })
+            .is_ok()
+    );
+    let (bytes, rows) = writer.finish(true).unwrap();
+    let meta = SegmentMeta {
+        file_id: 6,
+        bytes,
+        rows,
+        ..segment.meta.clone()
+    };
+    let other = Segment::open_alone(&disk, other, UUID, meta).unwrap();
+    assert!(other.check_page(page, offset).is_err());
+}
+
+/// What only device pages and the cold tier need is in a directory whether this version's writers use it or not.
+#[test]
+fn a_directory_reads_back_as_written() {
+    let block = |series: u32| BlockEntry {
+        first_series: series,
+        last_series: series,
+        rows: 3,
+        min_time: 5,
+        max_time: 9,
+    };
+    let mut chunk = ColumnChunk::new(7, PhysicalType::F64, 100);
+    chunk.lengths = vec![10, 0, 30];
+    chunk.starts = vec![200, 120, 64];
+    chunk.shared = [1, 2, 3].into();
+    let plain = ColumnChunk {
+        starts: Vec::new(),
+        shared: Arc::default(),
+        ..chunk.clone()
+    };
+    let clock = |shift: i64| BlockClock {
+        flags: u8::from(shift > 0),
+        unit: 1_000_000,
+        shift,
+    };
+    let directory = GroupDirectory {
+        table: TABLE,
+        blocks: vec![block(1), block(2), block(2)],
+        clocks: vec![clock(0), clock(i64::MIN), clock(i64::MAX)],
+        units: vec![
+            Unit {
+                offset: 64,
+                length: 4096,
+            },
+            Unit {
+                offset: 4160,
+                length: 4096,
+            },
+        ],
+        device_series: vec![(0, 17), (3, 2)],
+        chunks: vec![chunk, plain],
+    };
+    let mut bytes = Vec::new();
+    directory.encode(SegmentFormat::Second, &mut bytes);
+    assert_eq!(
+        GroupDirectory::decode(&bytes, SegmentFormat::Second).unwrap(),
+        directory
+    );
+    let places: Vec<_> = directory.chunks[0].pages(&[0, 1, 2]).collect();
+    assert_eq!(places, [Some((200, 10)), None, Some((64, 30))]);
+    assert_eq!(directory.chunks[1].page(2), Some((110, 30)));
+    for cut in 0..bytes.len() {
+        assert!(
+            GroupDirectory::decode(&bytes[..cut], SegmentFormat::Second).is_err(),
+            "{cut}"
+        );
+    }
+    // The first format has no room for it.
+    let plain = GroupDirectory {
+        clocks: Vec::new(),
+        units: Vec::new(),
+        device_series: Vec::new(),
+        chunks: directory.chunks[1..].to_vec(),
+        ..directory
+    };
+    bytes.clear();
+    plain.encode(SegmentFormat::First, &mut bytes);
+    assert_eq!(
+        GroupDirectory::decode(&bytes, SegmentFormat::First).unwrap(),
+        plain
+    );
+    assert!(GroupDirectory::decode(&bytes, SegmentFormat::Second).is_err());
 }
 
 #[test]
@@ -364,7 +521,7 @@ proptest! {
         at in any::<prop::sample::Index>(),
         byte in any::<u8>(),
     ) {
-        let (disk, segment) = small();
+        let (disk, segment) = small(SegmentFormat::Second);
         let group = segment.group(0).unwrap();
         let bytes = bytes_of(&disk);
         let part = |offset: u64, length: u64| {
@@ -374,7 +531,8 @@ proptest! {
             [part[..at].to_vec(), part]
         };
         for bytes in part(group.directory_offset(), u64::from(group.directory.length)).iter().chain([&noise]) {
-            drop(GroupDirectory::decode(bytes));
+            drop(GroupDirectory::decode(bytes, SegmentFormat::First));
+            drop(GroupDirectory::decode(bytes, SegmentFormat::Second));
         }
         for bytes in part(group.statistics_offset(), u64::from(group.statistics.length)).iter().chain([&noise]) {
             if let Ok(read) = GroupStatistics::decode(bytes) {
@@ -385,7 +543,8 @@ proptest! {
         let end = bytes.len() as u64 - TAIL_BYTES;
         let start = group.rollups_offset() + u64::from(group.rollups.length);
         for bytes in part(start, end - start).iter().chain([&noise]) {
-            drop(footer::decode(bytes));
+            drop(Footer::decode(bytes, SegmentFormat::First));
+            drop(Footer::decode(bytes, SegmentFormat::Second));
         }
     }
 }

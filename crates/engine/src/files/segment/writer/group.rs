@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use nilometer_codec::{ColumnRef, PhysicalType, ValuesRef, crc32c, encode_page};
+use nilometer_codec::{ColumnRef, PhysicalType, ValuesRef, encode_page};
 
 use super::known::Known;
 use super::table::Picks;
@@ -10,6 +10,7 @@ use super::{Output, SegmentWriter, WRITE_BYTES};
 use crate::batch::{Column, TableRows, Values};
 use crate::error::{Error, Malformed};
 use crate::schema::{ColumnId, TableId};
+use crate::segment::checksum::Checksums;
 use crate::segment::directory::{BlockEntry, ColumnChunk, GroupDirectory};
 use crate::segment::footer::{GroupMeta, Part};
 use crate::segment::{SERIES_PAGE, TIME_PAGE};
@@ -50,7 +51,7 @@ pub(crate) struct CopiedPage {
     /// A field's id, `TIME_PAGE` or `SERIES_PAGE`.
     pub(crate) column: u32,
     pub(crate) kind: PhysicalType,
-    /// The page and its checksum.
+    /// The page, without its checksum.
     pub(crate) bytes: Vec<u8>,
 }
 
@@ -253,7 +254,8 @@ impl SegmentWriter {
             view,
             blocks,
             scratch: Scratch::default(),
-            known: Known::new(blocks.len(), group.rollups),
+            known: Known::new(blocks.len(), group.rollups, self.format),
+            checksums: self.checksums,
         };
         let entries = blocks.iter().map(|block| match block {
             BlockInput::Rows(range) => view.entry(range),
@@ -262,6 +264,9 @@ impl SegmentWriter {
         let mut directory = GroupDirectory {
             table: group.table,
             blocks: entries.collect(),
+            clocks: Vec::new(),
+            units: Vec::new(),
+            device_series: Vec::new(),
             chunks: Vec::new(),
         };
         for column in columns_of(view, blocks) {
@@ -274,20 +279,23 @@ impl SegmentWriter {
             self.output.spill(&self.path, WRITE_BYTES)?;
         }
         let pages_end = self.output.position();
-        let mut bytes = Vec::new();
-        let mut put = |encode: &dyn Fn(&mut Vec<u8>)| {
-            bytes.clear();
-            encode(&mut bytes);
-            self.output.buffer.extend_from_slice(&bytes);
-            Part::of(&bytes).map_err(|what| what.at(&self.path, offset))
-        };
         let has_duplicates = pages.known.has_duplicates();
         let (statistics, rollups) = pages.known.finish();
-        let directory_part = put(&|out| directory.encode(out))?;
-        let statistics = put(&|out| statistics.iter().for_each(|s| s.encode(out)))?;
-        let rollups = put(&|out| rollups.iter().for_each(|r| r.encode(out)))?;
+        let mut bytes = Vec::new();
+        directory.encode(self.format, &mut bytes);
+        let directory_part = self.put_part(&bytes)?;
+        bytes.clear();
+        if let Some(statistics) = &statistics {
+            statistics.encode(&mut bytes);
+        }
+        let statistics = self.put_part(&bytes)?;
+        bytes.clear();
+        if let Some(rollups) = &rollups {
+            rollups.encode(&mut bytes);
+        }
+        let rollups = self.put_part(&bytes)?;
         let blocks = &directory.blocks;
-        self.groups.push(GroupMeta {
+        self.footer.groups.push(GroupMeta {
             table: group.table,
             partition_start: group.partition_start,
             first_series: blocks.iter().map(|b| b.first_series).min().unwrap_or(0),
@@ -301,8 +309,16 @@ impl SegmentWriter {
             directory: directory_part,
             statistics,
             rollups,
+            large: Part::default(),
         });
         self.output.spill(&self.path, WRITE_BYTES)
+    }
+
+    fn put_part(&mut self, bytes: &[u8]) -> Result<Part, Error> {
+        let offset = self.output.position();
+        let part = Part::of(self.checksums, offset, bytes);
+        self.output.buffer.extend_from_slice(bytes);
+        part.map_err(|what| what.at(&self.path, offset))
     }
 }
 
@@ -312,6 +328,7 @@ struct Pages<'a> {
     blocks: &'a [BlockInput<'a>],
     scratch: Scratch,
     known: Known,
+    checksums: Checksums,
 }
 
 impl Pages<'_> {
@@ -322,14 +339,9 @@ impl Pages<'_> {
         entries: &[BlockEntry],
         output: &mut Output,
     ) -> Result<ColumnChunk, Malformed> {
-        let mut chunk = ColumnChunk {
-            column,
-            kind,
-            offset: output.position(),
-            lengths: Vec::new(),
-        };
+        let mut chunk = ColumnChunk::new(column, kind, output.position());
         for (index, (block, entry)) in self.blocks.iter().zip(entries).enumerate() {
-            let start = output.buffer.len();
+            let (start, offset) = (output.buffer.len(), output.position());
             match block {
                 BlockInput::Copied(copied) => {
                     let mut pages = copied.pages.iter();
@@ -350,10 +362,15 @@ impl Pages<'_> {
                         _ => at.and_then(|at| self.view.field(at, range, scratch)),
                     };
                     if let Some(values) = values {
-                        put_page(values, &mut output.buffer)?;
+                        encode_page(values, &mut output.buffer)?;
                         self.known.observe(column, index, entry, values);
                     }
                 }
+            }
+            let page = output.buffer.get(start..).unwrap_or_default();
+            if !page.is_empty() {
+                let crc = self.checksums.of(offset, page);
+                output.buffer.extend_from_slice(&crc.to_le_bytes());
             }
             let length = u32::try_from(output.buffer.len() - start);
             let length = length.map_err(|_| Malformed::new("page of 4 GiB"))?;
@@ -362,13 +379,4 @@ impl Pages<'_> {
         self.known.end_column(column, kind);
         Ok(chunk)
     }
-}
-
-/// Appends a page and its checksum.
-fn put_page(column: ColumnRef<'_>, out: &mut Vec<u8>) -> Result<(), Malformed> {
-    let start = out.len();
-    encode_page(column, out)?;
-    let crc = crc32c(0, out.get(start..).unwrap_or_default());
-    out.extend_from_slice(&crc.to_le_bytes());
-    Ok(())
 }

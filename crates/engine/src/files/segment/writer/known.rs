@@ -8,6 +8,7 @@ use nilometer_codec::stats::{PageStatistics, statistics};
 use nilometer_codec::{ColumnBuf, ColumnRef, PhysicalType, ValuesRef, decode_page};
 
 use crate::error::Malformed;
+use crate::segment::checksum::SegmentFormat;
 use crate::segment::directory::BlockEntry;
 use crate::segment::rollup::{GroupRollups, HOUR_NS, HOUR_ROWS_MIN, HourEntry};
 use crate::segment::statistics::GroupStatistics;
@@ -17,6 +18,7 @@ use crate::segment::{SERIES_PAGE, TIME_PAGE};
 /// What is known so far. Times come before fields, and of each column the blocks in order.
 #[derive(Debug)]
 pub(super) struct Known {
+    format: SegmentFormat,
     /// By block; empty for shared ones.
     times: Vec<Vec<i64>>,
     /// By block: rows of one hour, and which entry of the rollups they are in.
@@ -38,8 +40,9 @@ pub(super) struct Known {
 }
 
 impl Known {
-    pub(super) fn new(blocks: usize, wants_rollups: bool) -> Self {
+    pub(super) fn new(blocks: usize, wants_rollups: bool, format: SegmentFormat) -> Self {
         Self {
+            format,
             times: vec![Vec::new(); blocks],
             slices: vec![Vec::new(); blocks],
             entries: Vec::new(),
@@ -55,20 +58,17 @@ impl Known {
         }
     }
 
-    /// Looks at a page with its checksum.
+    /// Looks at a page that stays as it is.
     pub(super) fn observe_page(
         &mut self,
         column: u32,
         block: usize,
         entry: &BlockEntry,
-        bytes: &[u8],
+        page: &[u8],
     ) -> Result<(), Malformed> {
         if entry.is_shared() {
             return Ok(());
         }
-        let (page, _) = bytes
-            .split_last_chunk::<4>()
-            .ok_or_else(|| Malformed::new("a copied page without its checksum"))?;
         let mut decoded = std::mem::take(&mut self.page);
         let read = decode_page(page, &mut decoded);
         self.observe(column, block, entry, decoded.as_column());
@@ -187,7 +187,7 @@ impl Known {
         let is_sorted = entries.is_sorted_by(|a, b| (a.series, a.hour) < (b.series, b.hour));
         if is_sorted && is_finer && rows >= entries.len() * HOUR_ROWS_MIN {
             self.of_hours = vec![None; entries.len()];
-            self.rollups = Some(GroupRollups::new(entries));
+            self.rollups = Some(GroupRollups::new(entries, self.format));
         }
     }
 

@@ -172,15 +172,17 @@ impl Viewer {
             return Ok(Some(false));
         };
         let chunk = self.reader.directory.chunk(column);
-        if chunk.is_none_or(|chunk| chunk.kind != kind) {
+        let Some(chunk) = chunk.filter(|chunk| chunk.kind == kind) else {
             return Ok(None);
-        }
+        };
         let bytes = stored(
             &self.reader.segment,
             self.reader.spans.get(index),
             offset,
             length,
         )?;
+        let segment = &self.reader.segment;
+        let bytes = segment.check_page(bytes, offset)?;
         let is_key = column == TIME_PAGE || column == SERIES_PAGE;
         if column == TIME_PAGE {
             if self.viewed.time_bytes == bytes && page.rows() == all {
@@ -189,9 +191,7 @@ impl Viewer {
             self.viewed.time_bytes.clear();
         }
         let rows = if is_key { all } else { rows };
-        self.reader
-            .segment
-            .decode_page_rows(bytes, offset, rows, page)?;
+        segment.decode_checked(chunk, bytes, offset, rows, page)?;
         if !(rows..=all).contains(&page.rows()) || page.physical_type() != kind {
             return Err(Error::corrupt(
                 self.reader.segment.path(),
