@@ -82,6 +82,7 @@ impl InfluxQl {
         let parsed = syntax::parse(text, &values);
         parsed.map_err(|error| ServiceError::Statement {
             class: Class::BadRequest,
+            fault: None,
             setting: None,
             // The text says it.
             position: None,
@@ -146,6 +147,9 @@ fn value_of(param: &Param) -> syntax::Value {
         Param::Of { kind, value } => syntax::Value::of_object(kind, value_of(value)),
         Param::Null => {
             syntax::Value::Unusable("unable to bind parameter with type <nil>".to_owned())
+        }
+        Param::List(_) => {
+            syntax::Value::Unusable("unable to bind parameter with type []interface {}".to_owned())
         }
         Param::Bytes(_) => {
             syntax::Value::Unusable("unable to bind parameter with type []byte".to_owned())

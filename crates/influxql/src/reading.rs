@@ -208,6 +208,7 @@ fn in_words(error: select::Error) -> ServiceError {
         select::Error::Series(SeriesError::Engine(error)) => ServiceError::Engine(error),
         other => ServiceError::Statement {
             class,
+            fault: None,
             setting,
             position: None,
             source: Box::new(other),

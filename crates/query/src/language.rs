@@ -2,19 +2,21 @@
 //!
 //! Does: give the service's sessions what [`Sql`] does, in the service's words. Does not: run anything by itself.
 
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use arrow::array::RecordBatch;
-use arrow::datatypes::SchemaRef;
+use arrow::datatypes::{DataType, SchemaRef};
 use futures::future::BoxFuture;
-use futures::{Stream, StreamExt};
+use futures::{FutureExt, Stream, StreamExt};
 use nilometer_service::{
-    Charged, Error as ServiceError, Language, Outcome, Params, Prepared, RowStream, Rows, Session,
-    SessionChange,
+    Charged, Description, Error as ServiceError, Language, Outcome, Params, Prepared, RowStream,
+    Rows, Session, SessionChange,
 };
 
 use crate::answer::Answer;
+use crate::error::Error;
 use crate::sql::Sql;
 use crate::statement::session::session_change;
 
@@ -32,6 +34,33 @@ impl Language for Sql {
     }
 
     fn prepare(&self, text: &str, session: &Session) -> Result<Box<dyn Prepared>, ServiceError> {
+        Ok(Box::new(Taken {
+            sql: self.of_session(session)?,
+            database: session.database.clone(),
+            text: text.to_owned(),
+        }))
+    }
+
+    fn describe<'a>(
+        &'a self,
+        text: &'a str,
+        known: &'a [Option<DataType>],
+        session: &'a Session,
+    ) -> BoxFuture<'a, Result<Description, ServiceError>> {
+        Box::pin(async move {
+            let sql = self.of_session(session)?;
+            let described =
+                AssertUnwindSafe(Box::pin(sql.described(&session.database, text, known)));
+            let described = described.catch_unwind().await;
+            let described = described.unwrap_or_else(|panic| Err(Error::of_panic(panic.as_ref())));
+            Ok(described?)
+        })
+    }
+}
+
+impl Sql {
+    /// The same for a session.
+    fn of_session(&self, session: &Session) -> Result<Self, ServiceError> {
         let mut sql = self.cancelled_by(&session.cancelled);
         if !session.principal.is_admin() {
             sql = sql.asked_by(&session.principal);
@@ -39,14 +68,13 @@ impl Language for Sql {
         if let Some(zone) = &session.zone {
             sql = sql.in_zone(zone)?;
         }
+        if let Some(schema) = &session.schema {
+            sql = sql.in_schema(schema);
+        }
         if session.is_read_only {
             sql = sql.read_only();
         }
-        Ok(Box::new(Taken {
-            sql,
-            database: session.database.clone(),
-            text: text.to_owned(),
-        }))
+        Ok(sql)
     }
 }
 

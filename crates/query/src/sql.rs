@@ -1,8 +1,10 @@
 //! The entry point: one statement, one snapshot, one result.
 
+use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use arrow::datatypes::{DataType, Schema};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::SessionState;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
@@ -10,10 +12,12 @@ use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
 use datafusion::prelude::SessionConfig;
+use datafusion::sql::parser::Statement as DfStatement;
+use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 use futures::FutureExt;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine};
 use nilometer_service::define::Change;
-use nilometer_service::{LanguageContext, Principal, Privilege, Running, Threads};
+use nilometer_service::{Description, LanguageContext, Principal, Privilege, Running, Threads};
 use tokio_util::sync::CancellationToken;
 
 use crate::Params;
@@ -37,8 +41,8 @@ use crate::planning::templates::{Bound, Shape};
 use crate::semantics::zone::Zone;
 use crate::shared::{Shared, StoreState};
 use crate::statement::headings::Names;
-use crate::statement::name::NameScope;
-use crate::statement::{self, Bounds, Question, Show, Statement, WrittenChange};
+use crate::statement::name::{NameScope, Path};
+use crate::statement::{self, Bounds, Question, Show, Statement, WrittenChange, describe};
 use crate::tables::catalogue::ReadContext;
 use crate::tables::describe;
 use crate::write::{self, Writing};
@@ -56,6 +60,8 @@ pub struct Sql {
     caller: CancellationToken,
     zone: Zone,
     principal: Principal,
+    /// Where names without a schema are looked up; `None` = in the database's default one.
+    schema: Option<String>,
 }
 
 impl std::fmt::Debug for Sql {
@@ -119,6 +125,7 @@ impl Sql {
             caller: CancellationToken::new(),
             zone: Zone::default(),
             principal: Principal::anyone(),
+            schema: None,
         })
     }
 
@@ -157,6 +164,15 @@ impl Sql {
             zone: Zone::of(zone)?,
             ..self.clone()
         })
+    }
+
+    /// The same for who looks names without a schema up in this one.
+    #[must_use]
+    pub fn in_schema(&self, schema: &str) -> Self {
+        Self {
+            schema: Some(schema.to_owned()),
+            ..self.clone()
+        }
     }
 
     /// The name of the time zone that times without an offset are in.
@@ -204,7 +220,7 @@ impl Sql {
             running.begin().await?;
         }
         let reading = self.reading();
-        let place = place_of(&reading, database, &statement)?;
+        let place = self.place_of(&reading, database, &statement)?;
         match statement {
             // Boxed, because what waits for one of these would else be as large as the largest of them.
             Statement::Query(question) => {
@@ -242,6 +258,134 @@ impl Sql {
                 }
             }
         }
+    }
+
+    /// What a statement takes and answers, without running it. `known` = the types that its sender has said of parameters.
+    pub(crate) async fn described(
+        &self,
+        database: &str,
+        sql: &str,
+        known: &[Option<DataType>],
+    ) -> Result<Description, Error> {
+        let bounds = Bounds::of(self.options());
+        let tokens = statement::tokens(sql, bounds)?;
+        let count = describe::numbers(&tokens).max(known.len());
+        let Some(unfilled) = statement::parse_unfilled(tokens.clone(), sql)? else {
+            return self.described_own(database, sql, tokens).await;
+        };
+        let reading = self.reading();
+        let columns = self.columns_named(&reading, database, &unfilled);
+        let parameters = describe::types(&unfilled, count, known, &columns);
+        let params = describe::stand_ins(&parameters);
+        let statement = statement::parse_tokens(tokens, sql, bounds, &params)?;
+        let place = self.place_of(&reading, database, &statement)?;
+        let Statement::Query(question) = statement else {
+            return Ok(Description {
+                parameters,
+                columns: None,
+            });
+        };
+        let session = reading.session(&place);
+        let running = self.start(database, sql);
+        let memory = pool(&running);
+        let planner = &self.queries.planner;
+        let planning = planner.plan(&reading, &session, &place, *question, None, &memory);
+        let query = plan_time::within(&running, planning).await?;
+        let schema = query.plan.schema();
+        let schema = match &query.headings {
+            Some(names) if names.len() == schema.fields().len() => {
+                let fields = schema.fields().iter().zip(names.iter());
+                let fields = fields.map(|(field, name)| field.as_ref().clone().with_name(name));
+                Arc::new(Schema::new(fields.collect::<Vec<_>>()))
+            }
+            _ => schema,
+        };
+        Ok(Description {
+            parameters,
+            columns: Some(schema),
+        })
+    }
+
+    /// The same of a statement that takes no parameters: what is shown is cheap to ask for.
+    async fn described_own(
+        &self,
+        database: &str,
+        sql: &str,
+        tokens: Vec<TokenWithSpan>,
+    ) -> Result<Description, Error> {
+        let bounds = Bounds::of(self.options());
+        let statement = statement::parse_tokens(tokens, sql, bounds, &Params::new())?;
+        let columns = match statement {
+            Statement::Show(_) => {
+                let answer = Box::pin(self.carry_out(database, sql, &Params::new())).await?;
+                Some(answer.schema())
+            }
+            _ => None,
+        };
+        Ok(Description {
+            parameters: Vec::new(),
+            columns,
+        })
+    }
+
+    /// The columns of the tables that a statement names, by name, and those of an INSERT by their place too. One that two
+    /// tables have with two types says nothing.
+    fn columns_named(
+        &self,
+        reading: &ReadContext,
+        database: &str,
+        statement: &DfStatement,
+    ) -> HashMap<String, DataType> {
+        let snapshot = &reading.snapshot;
+        let schema = self
+            .schema
+            .clone()
+            .or_else(|| snapshot.default_schema(database));
+        let place = NameScope {
+            database: database.to_owned(),
+            schema: schema.unwrap_or_else(|| DEFAULT_SCHEMA.to_owned()),
+        };
+        let mut columns: HashMap<String, DataType> = HashMap::new();
+        let mut unclear = Vec::new();
+        for path in describe::tables(statement) {
+            let Ok(name) = Path::of(&path).and_then(|path| path.table(&place)) else {
+                continue;
+            };
+            let (database, schema, table) = (&name.database, &name.schema, &name.table);
+            let fields = match snapshot.table(database, schema, table) {
+                Some(table) => table.arrow_schema(),
+                None => match snapshot.relation(database, schema, table) {
+                    Some(relation) => relation.schema().arrow_schema(),
+                    None => continue,
+                },
+            };
+            for (at, field) in fields.fields().iter().enumerate() {
+                let kind = match field.data_type() {
+                    DataType::Dictionary(_, value) => value.as_ref().clone(),
+                    kind => kind.clone(),
+                };
+                columns.insert(format!("\u{0}{at}"), kind.clone());
+                match columns.get(field.name()) {
+                    Some(known) if *known != kind => unclear.push(field.name().clone()),
+                    _ => {
+                        columns.insert(field.name().clone(), kind);
+                    }
+                }
+            }
+        }
+        for name in unclear {
+            columns.remove(&name);
+        }
+        columns
+    }
+
+    fn place_of(
+        &self,
+        reading: &ReadContext,
+        database: &str,
+        statement: &Statement,
+    ) -> Result<NameScope, Error> {
+        place_of(reading, database, self.schema.as_deref(), statement)
     }
 
     /// Counts a statement among those that run.
@@ -318,7 +462,7 @@ impl Sql {
         };
         let place = NameScope {
             database: database.to_owned(),
-            schema,
+            schema: self.schema.clone().unwrap_or(schema),
         };
         let planner = &self.queries.planner;
         let Some(BoundTemplate { bound, headings }) = planner.template(&reading, &place, shape)
@@ -377,7 +521,7 @@ impl Sql {
         let shape = Shape::of(&tokens, &Params::new());
         let statement = statement::parse_tokens(tokens, sql, bounds, &Params::new())?;
         let reading = self.reading();
-        let place = place_of(&reading, database, &statement)?;
+        let place = self.place_of(&reading, database, &statement)?;
         let Statement::Query(question) = statement else {
             return Ok(None);
         };
@@ -457,9 +601,15 @@ impl Sql {
 fn place_of(
     reading: &ReadContext,
     database: &str,
+    own_schema: Option<&str>,
     statement: &Statement,
 ) -> Result<NameScope, Error> {
     let schema = reading.snapshot.default_schema(database);
+    // One that is not there is said where a name is looked up in it.
+    let schema = match (schema, own_schema) {
+        (Some(_), Some(own)) => Some(own.to_owned()),
+        (default, _) => default,
+    };
     let of_databases = matches!(
         statement,
         Statement::Change(WrittenChange {

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod change;
+pub(crate) mod describe;
 mod grammar;
 pub(crate) mod headings;
 pub(crate) mod name;
@@ -97,6 +98,18 @@ pub(crate) fn tokens(sql: &str, bounds: Bounds) -> Result<Vec<TokenWithSpan>, Er
     Ok(tokens)
 }
 
+/// The statement of these tokens as it is written, before its parameters have values; `None` = it is one of ours, which take
+/// none.
+pub(crate) fn parse_unfilled(
+    tokens: Vec<TokenWithSpan>,
+    sql: &str,
+) -> Result<Option<DfStatement>, Error> {
+    if own(&tokens, sql)?.is_some() {
+        return Ok(None);
+    }
+    parse_one(tokens).map(Some)
+}
+
 /// The one statement in `sql`, of which these are the tokens.
 pub(crate) fn parse_tokens(
     tokens: Vec<TokenWithSpan>,
@@ -104,27 +117,10 @@ pub(crate) fn parse_tokens(
     bounds: Bounds,
     params: &Params,
 ) -> Result<Statement, Error> {
-    let dialect = GenericDialect {};
     if let Some(own) = own(&tokens, sql)? {
         return Ok(own);
     }
-    let mut statements = DFParserBuilder::new(tokens)
-        .with_dialect(&dialect)
-        .with_recursion_limit(NESTING_MAX)
-        .build()?
-        .parse_statements()?;
-    let Some(mut statement) = statements.pop_front() else {
-        return Err(Error::Syntax {
-            message: "the statement is empty".to_owned(),
-            position: None,
-        });
-    };
-    if !statements.is_empty() {
-        return Err(Error::Syntax {
-            message: ONE_STATEMENT.to_owned(),
-            position: None,
-        });
-    }
+    let mut statement = parse_one(tokens)?;
     let headings = prepare(&mut statement, bounds, params)?;
     let question = |statement| {
         Statement::Query(Box::new(Question {
@@ -141,6 +137,27 @@ pub(crate) fn parse_tokens(
         ast::Statement::Delete(delete) => Statement::Delete(Box::new(delete)),
         query => question(DfStatement::Statement(Box::new(query))),
     })
+}
+
+fn parse_one(tokens: Vec<TokenWithSpan>) -> Result<DfStatement, Error> {
+    let mut statements = DFParserBuilder::new(tokens)
+        .with_dialect(&GenericDialect {})
+        .with_recursion_limit(NESTING_MAX)
+        .build()?
+        .parse_statements()?;
+    let Some(statement) = statements.pop_front() else {
+        return Err(Error::Syntax {
+            message: "the statement is empty".to_owned(),
+            position: None,
+        });
+    };
+    if !statements.is_empty() {
+        return Err(Error::Syntax {
+            message: ONE_STATEMENT.to_owned(),
+            position: None,
+        });
+    }
+    Ok(statement)
 }
 
 /// The statement, if it is one that the planner's parser does not know as we do.

@@ -12,6 +12,7 @@ mod jwt;
 mod password;
 mod principal;
 mod privilege;
+mod scram;
 mod store;
 #[cfg(test)]
 mod tests;
@@ -30,6 +31,7 @@ pub use change::UserChange;
 pub use jwt::JwtSecret;
 pub use principal::Principal;
 pub use privilege::{Place, Privilege, Privileges};
+pub use scram::Scram;
 pub use store::{Grant, INTERNAL_DATABASE, User};
 pub(crate) use store::{internal_relation, keeps_users, move_database, rows as internal_rows};
 
@@ -71,6 +73,7 @@ pub struct Access {
     jwt: Option<JwtSecret>,
     asks: bool,
     verified: Verified,
+    nobody: scram::Nobody,
     checks: tokio::sync::Semaphore,
     executor: Arc<dyn Executor>,
 }
@@ -89,6 +92,7 @@ impl Access {
             token,
             jwt,
             verified: Verified::default(),
+            nobody: scram::Nobody::default(),
             checks: tokio::sync::Semaphore::new(CHECKS_MAX),
         })
     }
@@ -145,6 +149,22 @@ impl Access {
             (false, Some(_)) if users_of(&self.engine.snapshot()).is_empty() => Error::WrongToken,
             (false, _) => Error::WrongPassword,
         })
+    }
+
+    /// Begins to find out whether somebody knows the password of a user, for protocols in which it never leaves the client.
+    /// The access token is the password of every name that is no user.
+    pub fn scram(self: &Arc<Self>, user: &str) -> Scram {
+        let (verifier, is_user) = match store::verifiers(&self.engine.snapshot(), user) {
+            Some(verifiers) => (Some(verifiers.scram), true),
+            None => (self.token.as_ref().map(|it| it.scram().to_owned()), false),
+        };
+        let verifier = verifier.unwrap_or_else(|| self.nobody.verifier(user));
+        let lets_in = if is_user {
+            Principal::of_user(&self.engine, user)
+        } else {
+            Principal::of_token()
+        };
+        Scram::new(&verifier, user, lets_in)
     }
 
     /// The user of the first signed token among these, who must be there; `None` = nobody shows one.
@@ -215,6 +235,12 @@ pub fn users_of(snapshot: &Snapshot) -> Vec<User> {
 pub fn grants_of(snapshot: &Snapshot, user: &str) -> Option<Vec<Grant>> {
     store::user(snapshot, user)?;
     Some(store::grants(snapshot, user))
+}
+
+/// The verifier of a token.
+pub(crate) fn scram_of_token(token: &str) -> String {
+    let salt = scram::salt_of_process();
+    password::scram(token, &salt)
 }
 
 fn secret(credentials: &Credentials) -> &[u8] {

@@ -1,6 +1,7 @@
 //! Errors of the service, between a surface and the engine.
 
 mod class;
+mod fault;
 
 use std::{fmt, io};
 
@@ -10,6 +11,7 @@ use crate::define::{DefineError, Part};
 use crate::limits::statements::{Ended, OverMemory};
 
 pub use class::Class;
+pub use fault::Fault;
 
 /// A place in a statement; both count from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -50,6 +52,12 @@ pub enum Error {
     JwtSecret {
         /// Where it came from.
         origin: String,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+    /// A client and this server do not agree on how a password is proved.
+    #[error("the client's proof of its password is not one of SCRAM-SHA-256: {reason}")]
+    Scram {
         /// What is wrong with it.
         reason: &'static str,
     },
@@ -168,6 +176,12 @@ pub enum Error {
         /// What it is called.
         name: &'static str,
     },
+    /// What the statements of this language take and answer is known when they run, and not before.
+    #[error("what a statement in '{name}' answers is known only when it runs")]
+    Undescribed {
+        /// What the language is called.
+        name: &'static str,
+    },
     /// Whoever asked can show one table only.
     #[error(
         "the answer has several series, each with columns of its own, and this route shows one table; ask at /query"
@@ -178,6 +192,8 @@ pub enum Error {
     Statement {
         /// What that means for whoever asked.
         class: Class,
+        /// What is wrong, if the language tells it apart.
+        fault: Option<Fault>,
         /// The setting whose limit was reached.
         setting: Option<&'static str>,
         /// Where in the statement it is, if that is known.
@@ -236,6 +252,7 @@ impl Error {
             Self::WrongToken
             | Self::NoCredentials
             | Self::WrongPassword
+            | Self::Scram { .. }
             | Self::BearerToken { .. } => Class::Unauthorized,
             Self::NotAllowed { .. }
             | Self::NotAdministrator { .. }
@@ -250,10 +267,22 @@ impl Error {
             // Nobody is there to read this one.
             Self::Cancelled | Self::Killed { .. } => Class::Conflict,
             Self::Memory(over) => over.class(),
-            Self::UnknownLanguage { .. } | Self::NotOneTable => Class::Unsupported,
+            Self::UnknownLanguage { .. } | Self::NotOneTable | Self::Undescribed { .. } => {
+                Class::Unsupported
+            }
             Self::Statement { class, .. } => *class,
             Self::Define { .. } => Class::BadRequest,
             Self::Engine(error) => Class::of(error),
+        }
+    }
+
+    /// What is wrong, finer than its class, if that is known.
+    pub fn fault(&self) -> Option<Fault> {
+        match self {
+            Self::Statement { fault, .. } => *fault,
+            Self::Define { source, .. } => Some(Fault::of_definition(source)),
+            Self::Engine(error) => Fault::of_engine(error),
+            _ => None,
         }
     }
 

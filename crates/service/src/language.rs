@@ -136,6 +136,15 @@ pub struct Runs {
     pub failed: u64,
 }
 
+/// What a statement takes and answers, as it is known before it runs.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Description {
+    /// The types of its parameters by number, `$1` first; [`DataType::Null`] = nothing says which, as of a text.
+    pub parameters: Vec<DataType>,
+    /// Names and types of the columns of its rows; `None` = it answers none.
+    pub columns: Option<SchemaRef>,
+}
+
 /// A language that statements are written in.
 pub trait Language: fmt::Debug + Send + Sync {
     /// What it is called.
@@ -148,6 +157,17 @@ pub trait Language: fmt::Debug + Send + Sync {
     }
     /// Takes a statement for a session.
     fn prepare(&self, text: &str, session: &Session) -> Result<Box<dyn Prepared>, Error>;
+    /// What a statement takes and answers, without running it. `known` has the types that its sender has said of
+    /// parameters by number.
+    fn describe<'a>(
+        &'a self,
+        _text: &'a str,
+        _known: &'a [Option<DataType>],
+        _session: &'a Session,
+    ) -> BoxFuture<'a, Result<Description, Error>> {
+        let name = self.name();
+        Box::pin(async move { Err(Error::Undescribed { name }) })
+    }
     /// Takes a text of several statements with the values of its parameters: what is wrong with the text, or missing among
     /// the values, is told before the first of them runs.
     fn prepare_all(

@@ -28,11 +28,11 @@ mod write;
 
 pub use access::{
     Access, Credentials, Grant, INTERNAL_DATABASE, JwtSecret, Place, Principal, Privilege,
-    Privileges, User, UserChange, change_users, grants_of, users_of,
+    Privileges, Scram, User, UserChange, change_users, grants_of, users_of,
 };
 pub use catch_panic::catch_panic;
 pub use counters::{Counted, Counter, Counters, Gauge};
-pub use error::{Class, Error, Position};
+pub use error::{Class, Error, Fault, Position};
 pub use executor::{Executor, Stopped, Threads};
 pub use jobs::heap_trim::use_few_arenas;
 pub use jobs::maintenance::Maintenance;
@@ -41,8 +41,8 @@ pub use jobs::schedule::{Scheduled, forget_scheduled, keep_scheduled, note_run, 
 pub use language::params::{Param, Params};
 pub use language::sets::{Set, SetHead, SetStream, Sets};
 pub use language::{
-    Charged, Due, Language, LanguageContext, Outcome, Prepared, RowStream, Rows, Runs, Session,
-    SessionChange,
+    Charged, Description, Due, Language, LanguageContext, Outcome, Prepared, RowStream, Rows, Runs,
+    Session, SessionChange,
 };
 pub use limits::admission::{QueryAdmission, Turn};
 pub use limits::body_memory::{BodyMemory, BodyPermit};
@@ -56,5 +56,6 @@ pub use service::Service;
 pub use surface::Surface;
 pub use token::Token;
 pub use tokio_util::sync::CancellationToken;
+pub use write::copy::CopyTarget;
 pub use write::sessions::{Check, Scope, Sessions, WhenMissing};
 pub use write::{LineTarget, RowTarget};

@@ -8,6 +8,7 @@ use std::fmt;
 use ring::digest::{Digest, SHA256, digest};
 use subtle::ConstantTimeEq;
 
+use crate::access::scram_of_token;
 use crate::error::Error;
 
 /// Shorter ones can be guessed.
@@ -20,6 +21,8 @@ const BYTES_MAX: usize = 4096;
 #[derive(Clone)]
 pub struct Token {
     hash: Digest,
+    /// What is kept of it for protocols in which it never leaves the client; another one in each process.
+    scram: String,
 }
 
 impl fmt::Debug for Token {
@@ -49,7 +52,13 @@ impl Token {
         }
         Ok(Self {
             hash: hash(text.as_bytes()),
+            scram: scram_of_token(text),
         })
+    }
+
+    /// Its verifier of SCRAM-SHA-256.
+    pub(crate) fn scram(&self) -> &str {
+        &self.scram
     }
 
     /// Refuses whoever shows nothing that is the token.

@@ -3,6 +3,7 @@
 //! Does: give a write its turn, a thread that may wait, its time and a session that knows its series; count it. Does not:
 //! read a body off a connection, or say in a protocol's words what came of it.
 
+pub(crate) mod copy;
 pub(crate) mod sessions;
 
 use std::sync::Arc;
@@ -155,7 +156,7 @@ impl Service {
     }
 
     /// Refuses what somebody may not write. Lines name tables by the thousand: they need the whole schema.
-    fn check_write(
+    pub(super) fn check_write(
         &self,
         principal: &Principal,
         scope: &Scope,

@@ -27,6 +27,7 @@ const HOMES: &[Home] = &[
             "nilometer-http",
             "nilometer-native",
             "nilometer-influx",
+            "nilometer-postgres",
             "nilometer-influxql",
             "nilometer-bench",
             "nilometer-simserver",

@@ -63,6 +63,14 @@ impl Tls {
         })
     }
 
+    /// The same for another protocol than HTTP, by its name in the negotiation.
+    pub fn acceptor_of(&self, service: &Arc<Service>, protocol: &[u8]) -> TlsAcceptor {
+        let mut config = rustls::ServerConfig::clone(&self.config);
+        config.alpn_protocols = vec![protocol.to_vec()];
+        config.time_provider = Arc::new(StoreTime(Arc::clone(service)));
+        TlsAcceptor::from(Arc::new(config))
+    }
+
     pub(crate) fn acceptor(&self, service: &Arc<Service>) -> TlsAcceptor {
         let mut config = rustls::ServerConfig::clone(&self.config);
         config.time_provider = Arc::new(StoreTime(Arc::clone(service)));

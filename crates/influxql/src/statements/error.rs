@@ -77,6 +77,7 @@ impl From<Error> for ServiceError {
         let setting = matches!(error, Error::TooLong { .. }).then_some("sql-bytes-max");
         Self::Statement {
             class: error.class(),
+            fault: None,
             setting,
             position: None,
             source: Box::new(error),

@@ -5,7 +5,7 @@ mod log;
 use std::env::VarError;
 use std::fs::File;
 use std::io::Read;
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -14,9 +14,11 @@ use clap::{Args, ValueEnum};
 use nilometer_http::{AccessLog, Hosts, HttpConfig, HttpSurface, Origins, PemFile, Routes, Tls};
 use nilometer_influx::{Influx, Udp, UdpConfig};
 use nilometer_native::{Native, NativeConfig};
+use nilometer_postgres::{Postgres, PostgresConfig};
 use nilometer_service::{
     JwtSecret, Service, ServiceOptions, ShownSetting, Surface, Threads, Token,
 };
+use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::print;
@@ -50,6 +52,8 @@ pub(crate) struct ServeArgs {
     access: AccessArgs,
     #[command(flatten)]
     influx: InfluxArgs,
+    #[command(flatten)]
+    postgres: PostgresArgs,
     #[command(flatten)]
     log: LogArgs,
     #[command(flatten)]
@@ -103,6 +107,64 @@ struct InfluxArgs {
     /// Longest wait of a line for others, in milliseconds.
     #[arg(long, value_name = "MS", env = "NILOMETER_INFLUX_UDP_BATCH_MS_MAX", default_value_t = UdpConfig::default().batch_ms_max)]
     influx_udp_batch_ms_max: u64,
+}
+
+/// What clients of PostgreSQL connect to.
+#[derive(Debug, Args)]
+#[command(next_help_heading = "PostgreSQL")]
+#[expect(clippy::struct_field_names, reason = "they are the names of the flags")]
+struct PostgresArgs {
+    /// Address to listen on for clients of PostgreSQL; port 0 picks a free port, off = none. If this is not set and the
+    /// port is taken, the server starts without it.
+    #[arg(long, value_name = "ADDRESS", env = "NILOMETER_PG_BIND", default_value_t = PgBind::default(), value_parser = parse_pg_bind)]
+    pg_bind: PgBind,
+    /// Open connections of clients of PostgreSQL at the same time.
+    #[arg(long, value_name = "N", env = "NILOMETER_PG_CONNECTIONS_MAX", default_value_t = PostgresConfig::default().connections_max)]
+    pg_connections_max: usize,
+    /// Time limit for a client of PostgreSQL to connect and log in, in milliseconds.
+    #[arg(long, value_name = "MS", env = "NILOMETER_PG_STARTUP_MS_MAX", default_value_t = PostgresConfig::default().startup_ms_max)]
+    pg_startup_ms_max: u64,
+    /// Largest message of a client of PostgreSQL, in bytes.
+    #[arg(long, value_name = "BYTES", env = "NILOMETER_PG_MESSAGE_BYTES_MAX", default_value_t = PostgresConfig::default().message_bytes_max)]
+    pg_message_bytes_max: usize,
+}
+
+/// Where clients of PostgreSQL come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum PgBind {
+    /// This machine alone, at a port beside PostgreSQL's own, unless somebody is there.
+    Default,
+    /// Where it was said, or the server does not start.
+    At(SocketAddr),
+    Off,
+}
+
+/// A default that takes no port from anybody.
+const PG_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5433);
+
+impl Default for PgBind {
+    fn default() -> Self {
+        Self::Default
+    }
+}
+
+impl std::fmt::Display for PgBind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Default => f.write_str("127.0.0.1:5433 if free"),
+            Self::At(address) => address.fmt(f),
+            Self::Off => f.write_str("off"),
+        }
+    }
+}
+
+fn parse_pg_bind(text: &str) -> Result<PgBind, String> {
+    match text {
+        "off" => Ok(PgBind::Off),
+        // As it is shown, so that what `nilometer config` writes can be read again.
+        "127.0.0.1:5433 if free" => Ok(PgBind::Default),
+        text => parse_address(text).map(PgBind::At),
+    }
 }
 
 /// What is logged, to standard error.
@@ -220,6 +282,7 @@ pub(crate) fn run(args: &ServeArgs, settings: Vec<ShownSetting>) -> anyhow::Resu
     let mut all = args.settings()?;
     all.service.query.settings = settings;
     all.check_bind(args.http_bind)?;
+    all.check_pg_bind(args.postgres.pg_bind)?;
     nilometer_service::use_few_arenas();
     log::start(args.log.log_format, &args.log.log_level);
     raise_file_limit();
@@ -244,7 +307,12 @@ pub(crate) fn run(args: &ServeArgs, settings: Vec<ShownSetting>) -> anyhow::Resu
     let service = Service::new(engine, executor, all.service, nilometer::languages)?;
     let routes = surfaces(all.native);
     let udp = args.influx.udp();
-    runtime.block_on(listen(args.http_bind, udp, service, (all.http, routes)))
+    let others = Others {
+        udp,
+        pg_bind: args.postgres.pg_bind,
+        postgres: args.postgres.config(&all.http),
+    };
+    runtime.block_on(listen(args.http_bind, others, service, (all.http, routes)))
 }
 
 /// What is spoken over HTTP. A surface on a socket of its own has its place in [`listen`].
@@ -272,7 +340,9 @@ impl ServeArgs {
 
     /// Whether a server would start with this, as far as settings go.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
-        self.settings()?.check_bind(self.http_bind)
+        let settings = self.settings()?;
+        settings.check_bind(self.http_bind)?;
+        settings.check_pg_bind(self.postgres.pg_bind)
     }
 }
 
@@ -280,6 +350,60 @@ impl Settings {
     fn check_bind(&self, address: SocketAddr) -> anyhow::Result<()> {
         let has_token = self.service.token.is_some() || self.service.auth;
         Ok(nilometer_http::check_bind(address, has_token, &self.http)?)
+    }
+}
+
+impl Settings {
+    /// What other machines reach needs there what HTTP needs there.
+    fn check_pg_bind(&self, bind: PgBind) -> anyhow::Result<()> {
+        match bind {
+            PgBind::At(address) => self.check_bind(address),
+            PgBind::Default | PgBind::Off => Ok(()),
+        }
+    }
+}
+
+impl PostgresArgs {
+    fn config(&self, http: &HttpConfig) -> PostgresConfig {
+        PostgresConfig {
+            tls: http.tls.clone(),
+            connections_max: self.pg_connections_max,
+            startup_ms_max: self.pg_startup_ms_max,
+            message_bytes_max: self.pg_message_bytes_max,
+        }
+    }
+}
+
+/// Surfaces on sockets of their own.
+struct Others {
+    udp: Option<(SocketAddr, UdpConfig)>,
+    pg_bind: PgBind,
+    postgres: PostgresConfig,
+}
+
+impl Others {
+    /// The socket of PostgreSQL's clients; `None` = none is wanted, or the default one is taken.
+    async fn postgres(&self) -> anyhow::Result<Option<TcpListener>> {
+        let (address, is_named) = match self.pg_bind {
+            PgBind::Off => return Ok(None),
+            PgBind::Default => (PG_DEFAULT, false),
+            PgBind::At(address) => (address, true),
+        };
+        match TcpListener::bind(address).await {
+            Ok(listener) => Ok(Some(listener)),
+            Err(error) if is_named => Err(error).with_context(|| {
+                format!(
+                    "cannot listen on {address} for clients of PostgreSQL; if another server is there, stop it or choose another --pg-bind, such as 127.0.0.1:0 for any free port or off"
+                )
+            }),
+            Err(error) => {
+                tracing::warn!(
+                    %error,
+                    "clients of PostgreSQL are not served: {address} is taken; choose another --pg-bind, such as 127.0.0.1:0 for any free port, or off"
+                );
+                Ok(None)
+            }
+        }
     }
 }
 
@@ -368,11 +492,11 @@ fn raise_file_limit() {
 
 async fn listen(
     address: SocketAddr,
-    udp: Option<(SocketAddr, UdpConfig)>,
+    others: Others,
     service: Arc<Service>,
     (config, routes): (HttpConfig, Vec<Box<dyn Routes>>),
 ) -> anyhow::Result<()> {
-    let listener = tokio::net::TcpListener::bind(address)
+    let listener = TcpListener::bind(address)
         .await
         .with_context(|| {
             format!(
@@ -390,7 +514,15 @@ async fn listen(
         routes,
     };
     let mut surfaces: Vec<Box<dyn Surface>> = vec![Box::new(http)];
-    if let Some((address, config)) = udp {
+    if let Some(listener) = others.postgres().await? {
+        let address = listener
+            .local_addr()
+            .context("cannot tell the port of PostgreSQL")?;
+        print::line(format!("listening on postgresql://{address}"));
+        let config = others.postgres.clone();
+        surfaces.push(Box::new(Postgres { listener, config }));
+    }
+    if let Some((address, config)) = others.udp {
         let socket = tokio::net::UdpSocket::bind(address).await.with_context(|| {
             format!(
                 "cannot receive on {address} by UDP; if another server is there, stop it or choose another --influx-udp-bind"

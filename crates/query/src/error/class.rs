@@ -1,6 +1,6 @@
 //! What an error of a query means for whoever asked, and which setting it is about.
 
-use nilometer_service::{Class, Error as ServiceError};
+use nilometer_service::{Class, Error as ServiceError, Fault};
 
 use super::Error;
 
@@ -31,6 +31,29 @@ impl Error {
         }
     }
 
+    /// What is wrong, finer than its class. What the planner's library says of types and of data is told by its words.
+    pub fn fault(&self) -> Option<Fault> {
+        Some(match self {
+            Self::Syntax { .. } => Fault::Syntax,
+            Self::Unsupported { .. } => Fault::Unsupported,
+            Self::ReadOnly => Fault::ReadOnly,
+            Self::Parameter { .. } => Fault::UnknownParameter,
+            Self::UnknownName { what, .. } => match *what {
+                "function" => Fault::UnknownFunction,
+                "database" => Fault::UnknownDatabase,
+                "schema" => Fault::UnknownSchema,
+                "table" | "view" => Fault::UnknownTable,
+                _ => Fault::UnknownName,
+            },
+            Self::View { .. } => Fault::Definition,
+            Self::UnknownTable { .. } => Fault::UnknownTable,
+            Self::UnknownColumn { .. } => Fault::UnknownColumn,
+            Self::Plan { message, .. } => return told_of(message, &PLANNED),
+            Self::Execution { message } => return told_of(message, &RUN),
+            _ => return None,
+        })
+    }
+
     /// The setting whose limit was reached, if it is one of queries.
     pub fn setting(&self) -> Option<&'static str> {
         match self {
@@ -41,6 +64,47 @@ impl Error {
             _ => None,
         }
     }
+}
+
+/// Words of a message and what they tell of a statement that cannot be planned.
+const PLANNED: [(&str, Fault); 16] = [
+    (super::NO_FUNCTION, Fault::UnknownFunction),
+    ("GROUP BY", Fault::Grouping),
+    ("mbiguous", Fault::Ambiguous),
+    ("table already exists", Fault::TableExists),
+    ("already exists", Fault::TableExists),
+    ("is named twice", Fault::ColumnExists),
+    ("is no value for the column", Fault::InvalidValue),
+    ("is no time", Fault::InvalidTime),
+    ("Error parsing timestamp", Fault::InvalidTime),
+    ("Cannot cast string", Fault::InvalidValue),
+    ("annot coerce", Fault::Types),
+    ("annot infer common", Fault::Types),
+    ("must return", Fault::Types),
+    ("a row needs its time", Fault::NotNull),
+    ("NULL", Fault::NotNull),
+    ("is a view", Fault::Types),
+];
+
+/// The same of one that failed while it ran.
+const RUN: [(&str, Fault); 12] = [
+    ("ivision by zero", Fault::DivisionByZero),
+    ("ivide by zero", Fault::DivisionByZero),
+    ("more than one row", Fault::ManyRows),
+    ("Regular expression", Fault::InvalidPattern),
+    ("regex parse error", Fault::InvalidPattern),
+    ("Error parsing timestamp", Fault::InvalidTime),
+    ("is no time", Fault::InvalidTime),
+    ("Overflow", Fault::NumberRange),
+    ("overflow", Fault::NumberRange),
+    ("out of range", Fault::NumberRange),
+    ("Cannot cast string", Fault::InvalidValue),
+    ("annot parse", Fault::InvalidValue),
+];
+
+fn told_of(message: &str, words: &[(&str, Fault)]) -> Option<Fault> {
+    let known = words.iter().find(|(word, _)| message.contains(word));
+    known.map(|(_, fault)| *fault)
 }
 
 impl From<Error> for ServiceError {
@@ -54,6 +118,7 @@ impl From<Error> for ServiceError {
             Error::Memory(over) => Self::Memory(over),
             error => Self::Statement {
                 class: error.class(),
+                fault: error.fault(),
                 setting: error.setting(),
                 position: error.position(),
                 source: Box::new(error.bounded()),

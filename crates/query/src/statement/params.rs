@@ -77,9 +77,60 @@ fn literal(value: &Param) -> Expr {
             let digits = value.iter().map(|byte| format!("{byte:02X}"));
             Expr::value(Value::HexStringLiteral(digits.collect()))
         }
-        // SQL has casts for that, so the value is what it is.
-        Param::Of { value, .. } => literal(value),
+        Param::List(values) => Expr::Array(ast::Array {
+            elem: values.iter().map(literal).collect(),
+            named: true,
+        }),
+        Param::Of { kind, value } => of_kind(kind, value),
     }
+}
+
+/// A value that says what it is to be, in one of SQL's words; of another word it is what it is.
+fn of_kind(kind: &str, value: &Param) -> Expr {
+    let written = match value {
+        Param::Text(written) => written.clone(),
+        Param::Null => return null_of(kind),
+        Param::Time(time_ns) if kind == "timestamp" => {
+            let time = chrono::DateTime::from_timestamp_nanos(*time_ns).naive_utc();
+            time.to_string()
+        }
+        other => return literal(other),
+    };
+    let kind = match kind {
+        "timestamptz" => timestamp_type(),
+        "timestamp" => ast::DataType::Timestamp(None, ast::TimezoneInfo::None),
+        "date" => ast::DataType::Date,
+        "time" => ast::DataType::Time(None, ast::TimezoneInfo::None),
+        "interval" => ast::DataType::Interval {
+            fields: None,
+            precision: None,
+        },
+        "numeric" => {
+            let digits = written.strip_prefix('-');
+            return number(digits.unwrap_or(&written).to_owned(), digits.is_some());
+        }
+        _ => return text(&written),
+    };
+    cast(text(&written), kind)
+}
+
+/// NULL of a type, for a statement that is planned before it has values.
+fn null_of(kind: &str) -> Expr {
+    let kind = match kind {
+        "timestamptz" => timestamp_type(),
+        "timestamp" => ast::DataType::Timestamp(None, ast::TimezoneInfo::None),
+        "date" => ast::DataType::Date,
+        "time" => ast::DataType::Time(None, ast::TimezoneInfo::None),
+        "boolean" => ast::DataType::Boolean,
+        "smallint" => ast::DataType::SmallInt(None),
+        "integer" => ast::DataType::Integer(None),
+        "double precision" => ast::DataType::DoublePrecision,
+        "numeric" => ast::DataType::Numeric(ast::ExactNumberInfo::None),
+        "bytea" => ast::DataType::Bytea,
+        "text" => ast::DataType::Text,
+        _ => return Expr::value(Value::Null),
+    };
+    cast(Expr::value(Value::Null), kind)
 }
 
 /// A time as the text that it is cast from.

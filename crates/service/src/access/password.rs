@@ -84,7 +84,7 @@ impl Verifiers {
 }
 
 /// The verifier of RFC 5803. The password is not normalised by `SASLprep`, as `PostgreSQL` does not either where it cannot.
-fn scram(password: &str, salt: &[u8]) -> String {
+pub(super) fn scram(password: &str, salt: &[u8]) -> String {
     let mut salted = [0; digest::SHA256_OUTPUT_LEN];
     let algorithm = pbkdf2::PBKDF2_HMAC_SHA256;
     pbkdf2::derive(

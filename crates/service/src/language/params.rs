@@ -21,6 +21,8 @@ pub enum Param {
     Time(i64),
     /// Bytes.
     Bytes(Vec<u8>),
+    /// An array of values.
+    List(Vec<Param>),
     /// A value that says what it is to be, in a word of its language, such as a regular expression given as text.
     Of {
         /// The word.

@@ -1,0 +1,128 @@
+//! Faults: what is wrong with a statement, finer than a class, for protocols whose clients tell it apart.
+//!
+//! Does: name them, and say them of the engine's and of definitions' errors. Does not: know a code of any protocol; a surface
+//! whose clients know codes has one table.
+
+use nilometer_engine::Error as EngineError;
+
+use crate::define::{DefineError, Object};
+
+/// What is wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Fault {
+    /// The text is no statement.
+    Syntax,
+    /// The language has it, and this store does not.
+    Unsupported,
+    /// No such database.
+    UnknownDatabase,
+    /// No such schema.
+    UnknownSchema,
+    /// No such table, relation or view.
+    UnknownTable,
+    /// No such column.
+    UnknownColumn,
+    /// No function of this name that takes such arguments.
+    UnknownFunction,
+    /// No such setting, or another thing with a name.
+    UnknownName,
+    /// A placeholder has no value.
+    UnknownParameter,
+    /// The database is there already.
+    DatabaseExists,
+    /// The schema is there already.
+    SchemaExists,
+    /// The table is there already.
+    TableExists,
+    /// The column is there already.
+    ColumnExists,
+    /// Something else depends on it.
+    InUse,
+    /// A name that cannot be one.
+    InvalidName,
+    /// A name that can mean several things.
+    Ambiguous,
+    /// A column that is neither grouped nor aggregated.
+    Grouping,
+    /// The types do not fit each other.
+    Types,
+    /// A definition that cannot be.
+    Definition,
+    /// A value is not what its type can hold, such as a text that is no number.
+    InvalidValue,
+    /// A text that is no time.
+    InvalidTime,
+    /// A time beyond what there is.
+    TimeRange,
+    /// A number beyond its type.
+    NumberRange,
+    /// A division by zero.
+    DivisionByZero,
+    /// A pattern that is none.
+    InvalidPattern,
+    /// A subquery gives more than one row where one is wanted.
+    ManyRows,
+    /// A row of this key is there already.
+    DuplicateKey,
+    /// NULL where a value is needed.
+    NotNull,
+    /// Somebody else changed it meanwhile; the same may succeed when it is tried again.
+    Changed,
+    /// The statement changes something where only reading is allowed.
+    ReadOnly,
+}
+
+impl Fault {
+    /// Of an error of the engine.
+    pub(crate) fn of_engine(error: &EngineError) -> Option<Self> {
+        Some(match error {
+            EngineError::UnknownDatabase { .. } => Self::UnknownDatabase,
+            EngineError::NotFound { what, .. } => match *what {
+                "database" => Self::UnknownDatabase,
+                "schema" => Self::UnknownSchema,
+                "column" | "field" | "tag" => Self::UnknownColumn,
+                _ => Self::UnknownTable,
+            },
+            EngineError::TableDropped { .. } | EngineError::RelationDropped { .. } => {
+                Self::UnknownTable
+            }
+            EngineError::ExistsAlready { what, .. } => match *what {
+                "database" => Self::DatabaseExists,
+                "schema" => Self::SchemaExists,
+                "column" | "field" | "tag" => Self::ColumnExists,
+                _ => Self::TableExists,
+            },
+            EngineError::RelationKey { .. } | EngineError::RowConflict { .. } => Self::DuplicateKey,
+            EngineError::RelationChanged { .. } | EngineError::ChangedMeanwhile { .. } => {
+                Self::Changed
+            }
+            EngineError::InvalidName { .. } => Self::InvalidName,
+            EngineError::RelationDefinition { .. } => Self::Definition,
+            EngineError::DefaultSchemaInUse { .. } => Self::InUse,
+            EngineError::TypedColumn { .. } | EngineError::NotAField { .. } => Self::Types,
+            EngineError::RelationRow { .. }
+            | EngineError::TypedRow { .. }
+            | EngineError::InvalidSetting { .. } => Self::InvalidValue,
+            _ => return None,
+        })
+    }
+
+    /// Of an error of a definition.
+    pub fn of_definition(error: &DefineError) -> Self {
+        match error {
+            DefineError::Unknown { what, .. } => match what {
+                Object::Database => Self::UnknownDatabase,
+                Object::Schema => Self::UnknownSchema,
+                Object::Table | Object::View => Self::UnknownTable,
+                Object::Column => Self::UnknownColumn,
+            },
+            DefineError::SchemaInUse { .. } => Self::InUse,
+            DefineError::IsRelation { .. } | DefineError::IsView { .. } => Self::Types,
+            DefineError::TooManyParts { .. } => Self::InvalidName,
+            DefineError::Reserved { .. }
+            | DefineError::KeepsOwn { .. }
+            | DefineError::TimeColumn => Self::Definition,
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! COPY in binary: a signature, then tuples of values with their lengths.
+
+use bytes::{Buf, Bytes};
+
+use super::format::SIGNATURE;
+use crate::sqlstate::{BAD_COPY, Refused};
+use crate::wire::cursor::{Cursor, Malformed};
+
+/// A flag that says that each row has its number, which no version of today writes.
+const HAS_OIDS: u32 = 1 << 16;
+/// Flags that say what older readers would not understand.
+const CRITICAL_FLAGS: u32 = 0xffff_0000;
+
+/// The length of the header, when it has come whole.
+pub(super) fn header(bytes: &[u8]) -> Result<Option<usize>, Refused> {
+    let begins = bytes.len().min(SIGNATURE.len());
+    if bytes.get(..begins) != SIGNATURE.get(..begins) {
+        return Err(Refused::new(BAD_COPY, "COPY file signature not recognized"));
+    }
+    let Some(mut rest) = bytes.get(SIGNATURE.len()..SIGNATURE.len() + 8) else {
+        return Ok(None);
+    };
+    let (flags, more) = (rest.get_u32(), rest.get_i32());
+    if flags & CRITICAL_FLAGS & !HAS_OIDS != 0 {
+        return Err(Refused::new(
+            BAD_COPY,
+            "unrecognized critical flags in COPY file header",
+        ));
+    }
+    if flags & HAS_OIDS != 0 {
+        return Err(Refused::new(
+            BAD_COPY,
+            "invalid COPY file header (WITH OIDS)",
+        ));
+    }
+    let Ok(more) = usize::try_from(more) else {
+        return Err(Refused::new(
+            BAD_COPY,
+            "invalid COPY file header (missing length)",
+        ));
+    };
+    let length = SIGNATURE.len() + 8 + more;
+    Ok((bytes.len() >= length).then_some(length))
+}
+
+/// A row.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Tuple {
+    /// Its values, and how many bytes it takes.
+    Row(Vec<Option<Bytes>>, usize),
+    /// There is no further one.
+    End,
+    /// It has not come whole.
+    Cut,
+}
+
+/// The next row of so many values.
+pub(super) fn tuple(bytes: &Bytes, columns: usize) -> Result<Tuple, Refused> {
+    let all = bytes.len();
+    let mut body = Cursor(bytes.clone());
+    let Ok(count) = body.i16() else {
+        return Ok(Tuple::Cut);
+    };
+    if count == -1 {
+        return Ok(Tuple::End);
+    }
+    if usize::try_from(count) != Ok(columns) {
+        return Err(Refused::new(
+            BAD_COPY,
+            format!("row field count is {count}, expected {columns}"),
+        ));
+    }
+    let mut values = Vec::with_capacity(columns);
+    for _ in 0..columns {
+        let Ok(length) = body.i32() else {
+            return Ok(Tuple::Cut);
+        };
+        match length {
+            -1 => values.push(None),
+            length => {
+                let length = usize::try_from(length)
+                    .map_err(|_| Refused::new(BAD_COPY, "invalid field size"))?;
+                match body.bytes(length) {
+                    Ok(value) => values.push(Some(value)),
+                    Err(Malformed) => return Ok(Tuple::Cut),
+                }
+            }
+        }
+    }
+    Ok(Tuple::Row(values, all - body.0.len()))
+}

@@ -1,0 +1,277 @@
+//! Columns that a COPY fills.
+//!
+//! Does: read values by the type of their column, keep them as Arrow columns. Does not: find records (the formats do).
+
+use std::sync::Arc;
+
+use arrow::array::{
+    ArrayRef, BinaryBuilder, BooleanBuilder, Float64Builder, Int64Builder, StringBuilder,
+    StringDictionaryBuilder, TimestampNanosecondBuilder, UInt64Builder,
+};
+use arrow::datatypes::{DataType, Int32Type};
+
+use crate::sqlstate::{BAD_COPY, INVALID_TEXT, NOT_NULL, NUMBER_RANGE, Refused};
+use crate::values::binary::numeric;
+use crate::values::moment::{self, Zone};
+use crate::values::parameter::{bool_of, bytes_of, float_of, ns_of, time_refused};
+use crate::wire::cursor::Cursor;
+
+/// A column and what it has so far.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(crate) name: String,
+    pub(crate) is_nullable: bool,
+    values: Values,
+}
+
+enum Values {
+    Time(TimestampNanosecondBuilder, Zone),
+    Tag(StringDictionaryBuilder<Int32Type>),
+    F64(Float64Builder),
+    I64(Int64Builder),
+    U64(UInt64Builder),
+    Bool(BooleanBuilder),
+    Text(StringBuilder),
+    Bytes(BinaryBuilder),
+}
+
+impl std::fmt::Debug for Values {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Values")
+    }
+}
+
+impl Target {
+    /// Of a column of this name and type.
+    pub(crate) fn new(name: &str, kind: &DataType, is_nullable: bool, zone: Zone) -> Self {
+        let values = match kind {
+            DataType::Timestamp(..) => {
+                Values::Time(TimestampNanosecondBuilder::new().with_timezone("UTC"), zone)
+            }
+            DataType::Dictionary(..) => Values::Tag(StringDictionaryBuilder::new()),
+            DataType::Float64 => Values::F64(Float64Builder::new()),
+            DataType::Int64 => Values::I64(Int64Builder::new()),
+            DataType::UInt64 => Values::U64(UInt64Builder::new()),
+            DataType::Boolean => Values::Bool(BooleanBuilder::new()),
+            DataType::Binary | DataType::LargeBinary => Values::Bytes(BinaryBuilder::new()),
+            _ => Values::Text(StringBuilder::new()),
+        };
+        Self {
+            name: name.to_owned(),
+            is_nullable,
+            values,
+        }
+    }
+
+    /// Bytes that a value takes here, without those of a text.
+    pub(crate) fn value_bytes(&self) -> usize {
+        match self.values {
+            Values::Bool(_) => 1,
+            Values::Tag(_) | Values::Text(_) | Values::Bytes(_) => 5,
+            _ => 9,
+        }
+    }
+
+    /// Whether values are texts, which take their own length.
+    pub(crate) fn is_text(&self) -> bool {
+        matches!(self.values, Values::Text(_) | Values::Bytes(_))
+    }
+
+    pub(crate) fn finish(&mut self) -> ArrayRef {
+        match &mut self.values {
+            Values::Time(of, _) => Arc::new(of.finish()),
+            Values::Tag(of) => Arc::new(of.finish()),
+            Values::F64(of) => Arc::new(of.finish()),
+            Values::I64(of) => Arc::new(of.finish()),
+            Values::U64(of) => Arc::new(of.finish()),
+            Values::Bool(of) => Arc::new(of.finish()),
+            Values::Text(of) => Arc::new(of.finish()),
+            Values::Bytes(of) => Arc::new(of.finish()),
+        }
+    }
+
+    fn null(&mut self) -> Result<(), Refused> {
+        if !self.is_nullable {
+            return Err(Refused::new(
+                NOT_NULL,
+                format!(
+                    "null value in column \"{}\" violates not-null constraint",
+                    self.name
+                ),
+            ));
+        }
+        match &mut self.values {
+            Values::Time(of, _) => of.append_null(),
+            Values::Tag(of) => of.append_null(),
+            Values::F64(of) => of.append_null(),
+            Values::I64(of) => of.append_null(),
+            Values::U64(of) => of.append_null(),
+            Values::Bool(of) => of.append_null(),
+            Values::Text(of) => of.append_null(),
+            Values::Bytes(of) => of.append_null(),
+        }
+        Ok(())
+    }
+
+    /// Adds a value that is written as text.
+    pub(crate) fn text(&mut self, value: Option<&[u8]>) -> Result<(), Refused> {
+        let Some(value) = value else {
+            return self.null();
+        };
+        match &mut self.values {
+            Values::Time(of, zone) => match moment::read(value, zone) {
+                Ok(ns) => of.append_value(ns),
+                Err(why) => return Err(time_refused(why, &shown(value))),
+            },
+            Values::F64(of) => match plain_float(value) {
+                Some(number) => of.append_value(number),
+                None => return Err(invalid("double precision", value)),
+            },
+            Values::I64(of) => of.append_value(integer(value)?),
+            Values::U64(of) => {
+                let number = utf8(value)?.trim().parse();
+                of.append_value(number.map_err(|_| invalid("numeric", value))?);
+            }
+            Values::Bool(of) => {
+                let truth = bool_of(utf8(value)?);
+                of.append_value(truth.ok_or_else(|| invalid("boolean", value))?);
+            }
+            Values::Tag(of) => {
+                let text = utf8(value)?;
+                if of.append(text).is_err() {
+                    return Err(Refused::new(
+                        crate::sqlstate::LIMIT,
+                        "a COPY has too many different values of one tag",
+                    ));
+                }
+            }
+            Values::Text(of) => of.append_value(utf8(value)?),
+            Values::Bytes(of) => {
+                let bytes = bytes_of(utf8(value)?);
+                of.append_value(bytes.ok_or_else(|| invalid("bytea", value))?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Adds a value in its binary form.
+    pub(crate) fn binary(&mut self, value: Option<bytes::Bytes>) -> Result<(), Refused> {
+        let Some(value) = value else {
+            return self.null();
+        };
+        let wrong = |_| {
+            Refused::new(
+                crate::sqlstate::INVALID_BINARY,
+                "incorrect binary data format",
+            )
+        };
+        let length = value.len();
+        let number = |value: &[u8]| match value.len() {
+            2 => value
+                .try_into()
+                .ok()
+                .map(|it| i64::from(i16::from_be_bytes(it))),
+            4 => value
+                .try_into()
+                .ok()
+                .map(|it| i64::from(i32::from_be_bytes(it))),
+            8 => value.try_into().ok().map(i64::from_be_bytes),
+            _ => None,
+        };
+        match &mut self.values {
+            Values::Time(of, _) if length == 8 => {
+                of.append_value(ns_of(number(&value).unwrap_or(0))?);
+            }
+            Values::F64(of) => {
+                let float = match length {
+                    8 => number(&value).map(|bits| f64::from_bits(bits.cast_unsigned())),
+                    4 => value
+                        .as_ref()
+                        .try_into()
+                        .ok()
+                        .map(|it| f64::from(f32::from_be_bytes(it))),
+                    _ => None,
+                };
+                of.append_value(float.ok_or_else(|| wrong(()))?);
+            }
+            Values::I64(of) => of.append_value(number(&value).ok_or_else(|| wrong(()))?),
+            Values::U64(of) => {
+                let mut body = Cursor(value);
+                let text = numeric(&mut body).map_err(|_| wrong(()))?;
+                let value = text.parse();
+                of.append_value(value.map_err(|_| invalid("numeric", text.as_bytes()))?);
+            }
+            Values::Bool(of) if length == 1 => of.append_value(value.first() != Some(&0)),
+            Values::Tag(_) | Values::Text(_) => return self.text(Some(&value)),
+            Values::Bytes(of) => of.append_value(&value),
+            Values::Time(..) | Values::Bool(_) => return Err(wrong(())),
+        }
+        Ok(())
+    }
+}
+
+/// A float: the common spelling first.
+fn plain_float(value: &[u8]) -> Option<f64> {
+    match fast_float2::parse::<f64, _>(value) {
+        // The library also reads words.
+        Ok(number) if number.is_finite() => Some(number),
+        _ => float_of(std::str::from_utf8(value).ok()?),
+    }
+}
+
+fn integer(value: &[u8]) -> Result<i64, Refused> {
+    let trimmed = value.trim_ascii();
+    let (digits, is_negative) = match trimmed.split_first() {
+        Some((b'-', rest)) => (rest, true),
+        Some((b'+', rest)) => (rest, false),
+        _ => (trimmed, false),
+    };
+    if digits.is_empty() || !digits.iter().all(u8::is_ascii_digit) {
+        return Err(invalid("bigint", value));
+    }
+    let mut number = 0i64;
+    for digit in digits {
+        let digit = i64::from(digit - b'0');
+        let next = number.checked_mul(10).and_then(|it| {
+            if is_negative {
+                it.checked_sub(digit)
+            } else {
+                it.checked_add(digit)
+            }
+        });
+        number = next.ok_or_else(|| {
+            Refused::new(
+                NUMBER_RANGE,
+                format!("value \"{}\" is out of range for type bigint", shown(value)),
+            )
+        })?;
+    }
+    Ok(number)
+}
+
+fn utf8(value: &[u8]) -> Result<&str, Refused> {
+    let text = std::str::from_utf8(value)
+        .map_err(|_| Refused::new("22021", "invalid byte sequence for encoding \"UTF8\""))?;
+    if text.contains('\0') {
+        return Err(Refused::new(BAD_COPY, "a text has a zero byte"));
+    }
+    Ok(text)
+}
+
+fn invalid(kind: &str, value: &[u8]) -> Refused {
+    Refused::new(
+        INVALID_TEXT,
+        format!("invalid input syntax for type {kind}: \"{}\"", shown(value)),
+    )
+}
+
+/// A value for an error, as much as says which.
+pub(super) fn shown(value: &[u8]) -> String {
+    let text = String::from_utf8_lossy(value);
+    if text.chars().count() > 100 {
+        let start: String = text.chars().take(100).collect();
+        format!("{start}...")
+    } else {
+        text.into_owned()
+    }
+}

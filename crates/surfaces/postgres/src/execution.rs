@@ -1,0 +1,245 @@
+//! A statement that runs: apart from the connection, where computing is allowed, as far as the client wants its rows.
+//!
+//! Does: take a turn, run the statement, write its rows as they are asked for, end with the client's wish, its time or the
+//! client itself. Does not: touch a socket.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arrow::error::ArrowError;
+use bytes::{Bytes, BytesMut};
+use futures::{FutureExt, StreamExt};
+use nilometer_service::{
+    Charged, Error, Language, Outcome, Params, Prepared, RowStream, Service, Session,
+};
+use tokio::sync::mpsc;
+
+use crate::rows::{Encoder, Encoding};
+use crate::sqlstate::{CANCELLED, PROTOCOL_VIOLATION, Refused};
+use crate::values::kind::Format;
+use crate::values::moment::Zone;
+use crate::wire::replies::ColumnOf;
+
+/// Written rows are handed over when there is so much of them.
+const CHUNK_BYTES: usize = 64 << 10;
+
+/// Pieces that wait for the socket.
+const PIECES_WAITING_MAX: usize = 4;
+
+/// What runs, and how it is answered.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) session: Session,
+    pub(crate) text: String,
+    /// Characters of the query's text before the statement.
+    pub(crate) characters_before: usize,
+    pub(crate) values: Params,
+    pub(crate) encoding: Encoding,
+    pub(crate) zone: Zone,
+    /// The session's own limit.
+    pub(crate) time_max: Option<Duration>,
+}
+
+/// What comes of it, one after the other.
+#[derive(Debug)]
+pub(crate) enum Piece {
+    /// It answers rows with these columns. Nothing more comes before they are asked for.
+    Columns(Vec<ColumnOf>, Vec<Format>),
+    Rows {
+        bytes: Bytes,
+        /// The statement's memory of them.
+        _held: Charged,
+    },
+    /// As many rows as were asked for; there may be more.
+    Suspended {
+        rows: u64,
+    },
+    /// The last row was written.
+    Complete {
+        rows: u64,
+    },
+    /// It changed something.
+    Done {
+        rows: u64,
+    },
+    Failed(Box<Refused>),
+}
+
+/// A statement that runs. Dropping it ends it.
+#[derive(Debug)]
+pub(crate) struct Running {
+    pieces: mpsc::Receiver<Piece>,
+    demands: mpsc::Sender<usize>,
+}
+
+impl Running {
+    pub(crate) fn start(service: &Arc<Service>, language: Arc<dyn Language>, job: Job) -> Self {
+        let (sender, pieces) = mpsc::channel(PIECES_WAITING_MAX);
+        let (demands, wanted) = mpsc::channel(1);
+        let task = run(Arc::clone(service), language, job, sender, wanted);
+        service.spawn(task);
+        Self { pieces, demands }
+    }
+
+    /// Asks for so many rows more.
+    pub(crate) async fn want(&self, rows: usize) {
+        // What has ended says so by itself.
+        let _ = self.demands.send(rows).await;
+    }
+
+    pub(crate) async fn next(&mut self) -> Option<Piece> {
+        self.pieces.recv().await
+    }
+}
+
+async fn run(
+    service: Arc<Service>,
+    language: Arc<dyn Language>,
+    job: Job,
+    pieces: mpsc::Sender<Piece>,
+    demands: mpsc::Receiver<usize>,
+) {
+    let limit = Duration::from_millis(service.options().query.query_ms_max);
+    let time_max = job.time_max.map_or(limit, |own| own.min(limit));
+    let executor = Arc::clone(service.executor());
+    let work = work(&service, &*language, &job, &pieces, demands);
+    let work = executor.within(time_max, AssertUnwindSafe(work).catch_unwind());
+    let ended = tokio::select! {
+        // In this order, so that nothing is begun for a client that is gone.
+        biased;
+        () = pieces.closed() => {
+            service.counters().queries_cancelled.add(1);
+            return;
+        }
+        ended = work => ended,
+    };
+    let refused = match ended {
+        Some(Ok(Ok(()))) => return,
+        Some(Ok(Err(Ended::Refused(refused)))) => *refused,
+        Some(Ok(Err(Ended::Failed(error)))) => {
+            Refused::of(&error, &job.text, job.characters_before)
+        }
+        Some(Err(_)) => Refused::from(Error::Panicked { what: "statement" }),
+        None if time_max < limit => {
+            Refused::new(CANCELLED, "canceling statement due to statement timeout")
+        }
+        None => Refused::from(Error::QueryTime {
+            limit_ms: service.options().query.query_ms_max,
+        }),
+    };
+    // Whoever does not listen any more does not need the error.
+    let _ = pieces.send(Piece::Failed(Box::new(refused))).await;
+}
+
+/// Why a statement ended before its last row.
+enum Ended {
+    Failed(Error),
+    Refused(Box<Refused>),
+}
+
+impl From<Error> for Ended {
+    fn from(error: Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<ArrowError> for Ended {
+    fn from(error: ArrowError) -> Self {
+        Self::Refused(Box::new(Refused::new("22000", error.to_string())))
+    }
+}
+
+async fn work(
+    service: &Service,
+    language: &dyn Language,
+    job: &Job,
+    pieces: &mpsc::Sender<Piece>,
+    mut demands: mpsc::Receiver<usize>,
+) -> Result<(), Ended> {
+    let _turn = service.turn().await?;
+    let _running = service.counters().queries_running.enter();
+    let prepared: Box<dyn Prepared> = language.prepare(&job.text, &job.session)?;
+    let rows = match prepared.run(&job.values).await? {
+        Outcome::Rows(rows) => rows,
+        Outcome::Done { rows } => {
+            let _ = pieces.send(Piece::Done { rows }).await;
+            return Ok(());
+        }
+        other @ Outcome::Sets(_) => other.into_rows()?,
+    };
+    let Some(encoder) = Encoder::new(&rows.schema(), &job.encoding, job.zone) else {
+        return Err(Ended::Refused(Box::new(Refused::new(
+            PROTOCOL_VIOLATION,
+            "the message Bind has another number of result formats than the statement has columns",
+        ))));
+    };
+    let (columns, formats) = (encoder.columns().to_vec(), encoder.formats().to_vec());
+    let _ = pieces.send(Piece::Columns(columns, formats)).await;
+    let sent = send(&encoder, rows, pieces, &mut demands).await?;
+    service.counters().rows_answered.add(sent);
+    Ok(())
+}
+
+/// Hands written rows over; `false` = nobody takes them.
+async fn hand_over(
+    answer: &mut RowStream,
+    out: &mut BytesMut,
+    pieces: &mpsc::Sender<Piece>,
+) -> Result<bool, Error> {
+    if out.is_empty() {
+        return Ok(true);
+    }
+    answer.hold(out.capacity())?;
+    let bytes = std::mem::take(out).freeze();
+    let held = answer.hand_over(bytes.len());
+    let piece = Piece::Rows { bytes, _held: held };
+    Ok(pieces.send(piece).await.is_ok())
+}
+
+/// Writes rows as far as they are wanted. Returns how many.
+async fn send(
+    encoder: &Encoder,
+    mut answer: RowStream,
+    pieces: &mpsc::Sender<Piece>,
+    demands: &mut mpsc::Receiver<usize>,
+) -> Result<u64, Ended> {
+    let mut out = BytesMut::new();
+    encoder.begin(&mut out);
+    let mut all = 0u64;
+    let Some(mut wanted) = demands.recv().await else {
+        return Ok(all);
+    };
+    let mut since = 0u64;
+    while let Some(batch) = answer.next().await {
+        let batch = batch?;
+        let columns = encoder.batch(&batch)?;
+        let mut row = 0;
+        while row < batch.num_rows() {
+            if wanted == 0 {
+                let is_taken = hand_over(&mut answer, &mut out, pieces).await?;
+                let suspended = pieces.send(Piece::Suspended { rows: since });
+                if !is_taken || suspended.await.is_err() {
+                    return Ok(all);
+                }
+                let Some(more) = demands.recv().await else {
+                    return Ok(all);
+                };
+                (wanted, since) = (more, 0);
+            }
+            encoder.row(&columns, row, &mut out)?;
+            row += 1;
+            all += 1;
+            since += 1;
+            wanted = wanted.saturating_sub(usize::from(wanted != usize::MAX));
+            if out.len() >= CHUNK_BYTES && !hand_over(&mut answer, &mut out, pieces).await? {
+                return Ok(all);
+            }
+        }
+    }
+    encoder.end(&mut out);
+    if hand_over(&mut answer, &mut out, pieces).await? {
+        let _ = pieces.send(Piece::Complete { rows: since }).await;
+    }
+    Ok(all)
+}

@@ -1,0 +1,524 @@
+//! The text of a query: cut into statements, and what of it is the session's own business.
+//!
+//! Does: find the ends of statements (quotes, comments and dollar quotes are passed over) and read the few statements that
+//! the language never sees. Does not: parse SQL; the language does.
+
+pub(crate) mod tokens;
+
+use crate::sqlstate::{Refused, SYNTAX_ERROR};
+use tokens::{Reader, Token};
+
+/// A statement of a query's text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Part<'a> {
+    pub(crate) text: &'a str,
+    /// Characters of the text before it.
+    pub(crate) characters_before: usize,
+}
+
+/// The statements of a text, without those that are empty.
+pub(crate) fn split(text: &str) -> Vec<Part<'_>> {
+    let mut parts = Vec::new();
+    let mut start = 0;
+    let mut add = |from: usize, to: usize| {
+        let part = text.get(from..to).unwrap_or_default();
+        if tokens::tokens(part).next().is_some() {
+            let before = text.get(..from).unwrap_or_default();
+            parts.push(Part {
+                text: part,
+                characters_before: before.chars().count(),
+            });
+        }
+    };
+    for token in tokens::tokens(text) {
+        if token.token == Token::Symbol(';') {
+            add(start, token.start);
+            start = token.end;
+        }
+    }
+    add(start, text.len());
+    parts
+}
+
+/// What a statement is, as far as a session has to know.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Statement {
+    /// For the language; it answers rows.
+    Query,
+    /// For the language; it changes something. The words that its completion is told by.
+    Change(String),
+    Begin,
+    Commit,
+    Rollback,
+    Savepoint(&'static str),
+    Set(Set),
+    Show(String),
+    Discard,
+    Prepare {
+        name: String,
+        types: Vec<String>,
+        /// The rest of the text.
+        text: String,
+    },
+    Execute {
+        name: String,
+        values: Vec<Option<String>>,
+    },
+    /// `None` = all.
+    Deallocate(Option<String>),
+    Declare {
+        name: String,
+        text: String,
+    },
+    Fetch {
+        name: String,
+        /// `None` = all.
+        rows: Option<usize>,
+        is_move: bool,
+    },
+    /// `None` = all.
+    Close(Option<String>),
+    Copy,
+    /// What does nothing here because nothing is left to do.
+    Done(&'static str),
+    Unsupported(&'static str),
+}
+
+/// SET and RESET.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Set {
+    /// `None` = its default.
+    To(String, Option<String>),
+    All,
+    /// The language knows what this one sets.
+    Language,
+}
+
+impl Statement {
+    /// Whether it may change the store.
+    pub(crate) fn changes(&self, text: &str) -> bool {
+        match self {
+            Self::Change(_) => true,
+            Self::Copy => tokens::tokens(text).any(|token| token.token.is_word("stdin")),
+            _ => false,
+        }
+    }
+}
+
+/// Reads what a statement is.
+pub(crate) fn classify(text: &str) -> Result<Statement, Refused> {
+    let mut reader = Reader::new(text);
+    let first = reader.word().unwrap_or_default();
+    Ok(match first.as_str() {
+        "begin" => Statement::Begin,
+        "start" if reader.take("transaction") => Statement::Begin,
+        "commit" | "end" => Statement::Commit,
+        "rollback" => {
+            let _ = reader.take("work") || reader.take("transaction");
+            if reader.take("to") {
+                Statement::Savepoint("ROLLBACK TO SAVEPOINT")
+            } else {
+                Statement::Rollback
+            }
+        }
+        "abort" => Statement::Rollback,
+        "savepoint" => Statement::Savepoint("SAVEPOINT"),
+        "release" => Statement::Savepoint("RELEASE SAVEPOINT"),
+        "set" => Statement::Set(set(&mut reader)?),
+        "reset" => {
+            if reader.take("all") {
+                Statement::Set(Set::All)
+            } else if reader.take("time") {
+                Statement::Set(Set::To("timezone".to_owned(), None))
+            } else {
+                Statement::Set(Set::To(reader.setting()?, None))
+            }
+        }
+        "show" => {
+            let name = if reader.take("time") {
+                reader.take("zone");
+                "timezone".to_owned()
+            } else if reader.take("transaction") {
+                reader.take("isolation");
+                reader.take("level");
+                "transaction_isolation".to_owned()
+            } else if reader.take("session") {
+                reader.take("authorization");
+                "session_authorization".to_owned()
+            } else {
+                reader.setting().unwrap_or_default()
+            };
+            // What has more words is the language's: SHOW TABLES FROM d.
+            if reader.at_end() {
+                Statement::Show(name)
+            } else {
+                Statement::Query
+            }
+        }
+        "discard" => Statement::Discard,
+        "prepare" => prepare(&mut reader)?,
+        "execute" => execute(&mut reader)?,
+        "deallocate" => {
+            reader.take("prepare");
+            if reader.take("all") {
+                Statement::Deallocate(None)
+            } else {
+                Statement::Deallocate(Some(reader.name()?))
+            }
+        }
+        "declare" => declare(&mut reader)?,
+        "fetch" => fetch(&mut reader, false)?,
+        "move" => fetch(&mut reader, true)?,
+        "close" => {
+            if reader.take("all") {
+                Statement::Close(None)
+            } else {
+                Statement::Close(Some(reader.name()?))
+            }
+        }
+        "copy" => Statement::Copy,
+        "unlisten" => Statement::Done("UNLISTEN"),
+        "vacuum" => Statement::Done("VACUUM"),
+        "analyze" => Statement::Done("ANALYZE"),
+        "checkpoint" => Statement::Done("CHECKPOINT"),
+        "listen" => Statement::Unsupported("LISTEN"),
+        "notify" => Statement::Unsupported("NOTIFY"),
+        "lock" => Statement::Unsupported("LOCK"),
+        "call" => Statement::Unsupported("CALL"),
+        "do" => Statement::Unsupported("DO"),
+        "insert" => Statement::Change("INSERT 0".to_owned()),
+        "update" | "delete" | "merge" => Statement::Change(first.to_uppercase()),
+        "create" | "drop" | "alter" | "truncate" | "grant" | "revoke" | "comment" | "kill"
+        | "refresh" | "reindex" => Statement::Change(tag(&first, &mut reader)),
+        _ => Statement::Query,
+    })
+}
+
+/// The words of a completed definition: `CREATE TABLE`.
+fn tag(first: &str, reader: &mut Reader<'_>) -> String {
+    let mut words = vec![first.to_uppercase()];
+    if matches!(first, "create" | "drop" | "alter") {
+        while let Some(word) = reader.word() {
+            // `CREATE OR REPLACE VIEW` and `CREATE UNIQUE INDEX` are told by what is made.
+            if !matches!(
+                word.as_str(),
+                "or" | "replace" | "unique" | "temporary" | "temp" | "unlogged" | "recursive"
+            ) {
+                words.push(word.to_uppercase());
+                break;
+            }
+        }
+    } else if first == "truncate" {
+        words.push("TABLE".to_owned());
+    }
+    words.join(" ")
+}
+
+fn set(reader: &mut Reader<'_>) -> Result<Set, Refused> {
+    let _ = reader.take("session") || reader.take("local");
+    if reader.take("time") {
+        return Ok(Set::Language);
+    }
+    if reader.take("characteristics") || reader.take("transaction") {
+        // What a transaction is like is said where it begins; there is one kind.
+        return Ok(Set::To("transaction_isolation".to_owned(), reader.rest()));
+    }
+    if reader.take("names") {
+        return Ok(Set::To("client_encoding".to_owned(), reader.value()?));
+    }
+    if reader.take("authorization") {
+        return Ok(Set::To("session_authorization".to_owned(), reader.value()?));
+    }
+    let name = reader.setting()?;
+    if name == "timezone" {
+        return Ok(Set::Language);
+    }
+    if !reader.symbol('=') && !reader.take("to") {
+        return Err(reader.expected("= or TO"));
+    }
+    let value = reader.values()?;
+    reader.end()?;
+    Ok(Set::To(name, value))
+}
+
+fn prepare(reader: &mut Reader<'_>) -> Result<Statement, Refused> {
+    if reader.take("transaction") {
+        return Ok(Statement::Unsupported("PREPARE TRANSACTION"));
+    }
+    let name = reader.name()?;
+    let mut types = Vec::new();
+    if reader.symbol('(') {
+        loop {
+            types.push(reader.type_name()?);
+            if !reader.symbol(',') {
+                break;
+            }
+        }
+        if !reader.symbol(')') {
+            return Err(reader.expected(")"));
+        }
+    }
+    if !reader.take("as") {
+        return Err(reader.expected("AS"));
+    }
+    let text = reader.rest().unwrap_or_default();
+    Ok(Statement::Prepare { name, types, text })
+}
+
+fn execute(reader: &mut Reader<'_>) -> Result<Statement, Refused> {
+    let name = reader.name()?;
+    let mut values = Vec::new();
+    if reader.symbol('(') {
+        loop {
+            values.push(reader.value()?);
+            if !reader.symbol(',') {
+                break;
+            }
+        }
+        if !reader.symbol(')') {
+            return Err(reader
+                .expected("a literal")
+                .hint("Values of EXECUTE are literals here."));
+        }
+    }
+    reader.end()?;
+    Ok(Statement::Execute { name, values })
+}
+
+fn declare(reader: &mut Reader<'_>) -> Result<Statement, Refused> {
+    let name = reader.name()?;
+    while !reader.take("cursor") {
+        if reader.take("scroll") {
+            return Ok(Statement::Unsupported("DECLARE ... SCROLL CURSOR"));
+        }
+        if !(reader.take("binary")
+            || reader.take("insensitive")
+            || reader.take("asensitive")
+            || reader.take("no") && reader.take("scroll"))
+        {
+            return Err(reader.expected("CURSOR"));
+        }
+    }
+    if reader.take("with") {
+        return Ok(Statement::Unsupported("DECLARE ... CURSOR WITH HOLD"));
+    }
+    if reader.take("without") {
+        reader.take("hold");
+    }
+    if !reader.take("for") {
+        return Err(reader.expected("FOR"));
+    }
+    let text = reader.rest().unwrap_or_default();
+    Ok(Statement::Declare { name, text })
+}
+
+fn fetch(reader: &mut Reader<'_>, is_move: bool) -> Result<Statement, Refused> {
+    let what = if is_move {
+        "MOVE backward"
+    } else {
+        "FETCH backward"
+    };
+    let mut rows = Some(1);
+    if reader.take("all") {
+        rows = None;
+    } else if reader.take("next") {
+    } else if let Some(count) = reader.number()? {
+        rows = Some(count);
+    } else if reader.take("forward") {
+        if reader.take("all") {
+            rows = None;
+        } else if let Some(count) = reader.number()? {
+            rows = Some(count);
+        }
+    } else if ["prior", "backward", "first", "last", "absolute", "relative"]
+        .iter()
+        .any(|word| reader.take(word))
+    {
+        return Ok(Statement::Unsupported(what));
+    }
+    let _ = reader.take("from") || reader.take("in");
+    let name = reader.name()?;
+    reader.end()?;
+    Ok(Statement::Fetch {
+        name,
+        rows,
+        is_move,
+    })
+}
+
+impl Reader<'_> {
+    /// What is told where something else is expected.
+    pub(crate) fn expected(&self, what: &str) -> Refused {
+        let mut refused = Refused::new(
+            SYNTAX_ERROR,
+            format!("syntax error: expected {what}, found {}", self.shown()),
+        );
+        refused.position = Some(self.position());
+        refused
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn texts(text: &str) -> Vec<&str> {
+        split(text)
+            .into_iter()
+            .map(|part| part.text.trim())
+            .collect()
+    }
+
+    #[test]
+    fn a_semicolon_in_quotes_or_comments_ends_nothing() {
+        for (text, parts) in [
+            ("", vec![]),
+            (" ; -- nothing;\n; ", vec![]),
+            ("SELECT 1", vec!["SELECT 1"]),
+            ("SELECT 1; SELECT 2;", vec!["SELECT 1", "SELECT 2"]),
+            ("SELECT ';''' ; x", vec!["SELECT ';'''", "x"]),
+            ("SELECT E'\\';' ; x", vec!["SELECT E'\\';'", "x"]),
+            ("SELECT \";\"\";\" ; x", vec!["SELECT \";\"\";\"", "x"]),
+            ("SELECT $a$;$b$;$a$ ; x", vec!["SELECT $a$;$b$;$a$", "x"]),
+            (
+                "SELECT /* ; /* ; */ ; */ 1 ; x",
+                vec!["SELECT /* ; /* ; */ ; */ 1", "x"],
+            ),
+            ("SELECT 'open ; x", vec!["SELECT 'open ; x"]),
+            ("SELECT $1;x", vec!["SELECT $1", "x"]),
+        ] {
+            assert_eq!(texts(text), parts, "{text}");
+        }
+        let parts = split("\u{e4};\u{e4}b");
+        assert_eq!(parts.last().map(|part| part.characters_before), Some(2));
+    }
+
+    #[test]
+    fn statements_are_told_apart() {
+        let to = |name: &str, value: &str| {
+            Statement::Set(Set::To(name.to_owned(), Some(value.to_owned())))
+        };
+        for (text, expected) in [
+            (
+                "/* a */ begin isolation level serializable",
+                Statement::Begin,
+            ),
+            ("START TRANSACTION READ ONLY", Statement::Begin),
+            ("END", Statement::Commit),
+            (
+                "ROLLBACK TO x",
+                Statement::Savepoint("ROLLBACK TO SAVEPOINT"),
+            ),
+            ("ROLLBACK", Statement::Rollback),
+            ("SET search_path TO a, \"B\"", to("search_path", "a, \"B\"")),
+            (
+                "set application_name = 'x;y'",
+                to("application_name", "x;y"),
+            ),
+            (
+                "SET statement_timeout=1000",
+                to("statement_timeout", "1000"),
+            ),
+            ("SET SESSION x.y = on", to("x.y", "on")),
+            (
+                "SET a TO DEFAULT",
+                Statement::Set(Set::To("a".to_owned(), None)),
+            ),
+            ("SET TIME ZONE 'UTC'", Statement::Set(Set::Language)),
+            ("SET timezone = 'UTC'", Statement::Set(Set::Language)),
+            ("RESET ALL", Statement::Set(Set::All)),
+            (
+                "SHOW server_version",
+                Statement::Show("server_version".to_owned()),
+            ),
+            (
+                "SHOW TRANSACTION ISOLATION LEVEL",
+                Statement::Show("transaction_isolation".to_owned()),
+            ),
+            ("SHOW TABLES FROM d", Statement::Query),
+            (
+                "INSERT INTO t VALUES (1)",
+                Statement::Change("INSERT 0".to_owned()),
+            ),
+            (
+                "create or replace view v as select 1",
+                Statement::Change("CREATE VIEW".to_owned()),
+            ),
+            ("DROP TABLE t", Statement::Change("DROP TABLE".to_owned())),
+            ("WITH x AS (SELECT 1) SELECT * FROM x", Statement::Query),
+            ("UNLISTEN *", Statement::Done("UNLISTEN")),
+            ("DEALLOCATE ALL", Statement::Deallocate(None)),
+            ("close \"C\"", Statement::Close(Some("C".to_owned()))),
+            (
+                "PREPARE p (int, double precision) AS SELECT $1, $2",
+                Statement::Prepare {
+                    name: "p".to_owned(),
+                    types: vec!["int".to_owned(), "double precision".to_owned()],
+                    text: "SELECT $1, $2".to_owned(),
+                },
+            ),
+            (
+                "EXECUTE p (-1.5, 'a''b', NULL, true)",
+                Statement::Execute {
+                    name: "p".to_owned(),
+                    values: vec![
+                        Some("-1.5".to_owned()),
+                        Some("a'b".to_owned()),
+                        None,
+                        Some("true".to_owned()),
+                    ],
+                },
+            ),
+            (
+                "DECLARE c NO SCROLL CURSOR WITHOUT HOLD FOR SELECT 1",
+                Statement::Declare {
+                    name: "c".to_owned(),
+                    text: "SELECT 1".to_owned(),
+                },
+            ),
+            (
+                "FETCH FORWARD 10 FROM c",
+                Statement::Fetch {
+                    name: "c".to_owned(),
+                    rows: Some(10),
+                    is_move: false,
+                },
+            ),
+            (
+                "move all in c",
+                Statement::Fetch {
+                    name: "c".to_owned(),
+                    rows: None,
+                    is_move: true,
+                },
+            ),
+        ] {
+            assert_eq!(classify(text), Ok(expected), "{text}");
+        }
+        for (text, position) in [("PREPARE", 8), ("SET x 1", 7), ("FETCH 1 FROM", 13)] {
+            let refused = classify(text).unwrap_err();
+            assert_eq!(
+                (refused.code, refused.position),
+                ("42601", Some(position)),
+                "{text}"
+            );
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_a_panic(text in "\\PC{0,60}") {
+            for part in split(&text) {
+                let _ = classify(part.text);
+            }
+        }
+
+        #[test]
+        fn what_is_cut_is_the_text(text in "[a-z'\";$/*\\- \n]{0,60}") {
+            let cut: usize = split(&text).iter().map(|part| part.text.len()).sum();
+            prop_assert!(cut <= text.len());
+        }
+    }
+}
