@@ -42,7 +42,7 @@ use crate::semantics::zone::Zone;
 use crate::shared::{Shared, StoreState};
 use crate::statement::headings::Names;
 use crate::statement::name::{NameScope, Path};
-use crate::statement::{self, Bounds, Question, Show, Statement, WrittenChange, describe};
+use crate::statement::{self, Bounds, Question, Show, Statement, WrittenChange, parameter_types};
 use crate::tables::catalogue::ReadContext;
 use crate::tables::describe;
 use crate::write::{self, Writing};
@@ -269,14 +269,14 @@ impl Sql {
     ) -> Result<Description, Error> {
         let bounds = Bounds::of(self.options());
         let tokens = statement::tokens(sql, bounds)?;
-        let count = describe::numbers(&tokens).max(known.len());
+        let count = parameter_types::numbers(&tokens).max(known.len());
         let Some(unfilled) = statement::parse_unfilled(tokens.clone(), sql)? else {
             return self.described_own(database, sql, tokens).await;
         };
         let reading = self.reading();
         let columns = self.columns_named(&reading, database, &unfilled);
-        let parameters = describe::types(&unfilled, count, known, &columns);
-        let params = describe::stand_ins(&parameters);
+        let parameters = parameter_types::types(&unfilled, count, known, &columns);
+        let params = parameter_types::stand_ins(&parameters);
         let statement = statement::parse_tokens(tokens, sql, bounds, &params)?;
         let place = self.place_of(&reading, database, &statement)?;
         let Statement::Query(question) = statement else {
@@ -347,7 +347,7 @@ impl Sql {
         };
         let mut columns: HashMap<String, DataType> = HashMap::new();
         let mut unclear = Vec::new();
-        for path in describe::tables(statement) {
+        for path in parameter_types::tables(statement) {
             let Ok(name) = Path::of(&path).and_then(|path| path.table(&place)) else {
                 continue;
             };

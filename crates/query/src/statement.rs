@@ -2,10 +2,10 @@
 
 mod bounds;
 mod change;
-pub(crate) mod describe;
 mod grammar;
 pub(crate) mod headings;
 pub(crate) mod name;
+pub(crate) mod parameter_types;
 pub(crate) mod params;
 pub(crate) mod rewrite;
 pub(crate) mod session;

@@ -293,7 +293,7 @@ pub(crate) fn serve(data: &Path, flags: &[&str]) -> Command {
         .arg("serve")
         .arg("--data")
         .arg(data)
-        .args(["--http-bind", "127.0.0.1:0"])
+        .args(["--http-bind", "127.0.0.1:0", "--pg-bind", "off"])
         .args(flags);
     command
 }

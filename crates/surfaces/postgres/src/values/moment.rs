@@ -247,25 +247,6 @@ pub(crate) fn read(text: &[u8], zone: &Zone) -> Result<i64, NoTime> {
     i64::try_from(ns).map_err(|_| NoTime::Range)
 }
 
-/// Days since 1970 of a text such as `2024-05-01`.
-pub(crate) fn read_date(text: &[u8]) -> Result<i32, NoTime> {
-    let mut rest = text.trim_ascii();
-    let year_digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    if !(4..=6).contains(&year_digits) {
-        return Err(NoTime::Syntax);
-    }
-    let year = i64::from(digits(&mut rest, year_digits)?);
-    take(&mut rest, b'-')?;
-    let month = digits(&mut rest, 2)?;
-    take(&mut rest, b'-')?;
-    let day = digits(&mut rest, 2)?;
-    if !rest.is_empty() {
-        return Err(NoTime::Syntax);
-    }
-    let days = days_of_date(year, month, day).ok_or(NoTime::Range)?;
-    i32::try_from(days).map_err(|_| NoTime::Range)
-}
-
 fn digits(rest: &mut &[u8], count: usize) -> Result<u32, NoTime> {
     let (digits, after) = rest.split_at_checked(count).ok_or(NoTime::Syntax)?;
     let mut number = 0;
@@ -380,7 +361,6 @@ mod tests {
         #[test]
         fn no_text_is_a_panic(text in "[0-9T:+.Zz -]{0,40}") {
             let _ = read(text.as_bytes(), &Zone::Utc);
-            let _ = read_date(text.as_bytes());
         }
     }
 

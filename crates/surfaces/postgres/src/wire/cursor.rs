@@ -71,8 +71,4 @@ impl Cursor {
             Err(Malformed)
         }
     }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }

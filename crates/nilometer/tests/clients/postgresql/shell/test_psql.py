@@ -1,0 +1,56 @@
+"""psql, as Debian has it, and the examples of the guide."""
+
+import os
+import re
+import subprocess
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+GUIDE = os.path.join(HERE, *[".."] * 6, "docs", "guide", "postgresql.md")
+
+
+def psql(*arguments, text=None, database=None):
+    command = ["psql", "--no-psqlrc", "--dbname", database or os.environ["PGDATABASE"], *arguments]
+    done = subprocess.run(command, input=text, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+    return done.stdout
+
+
+class Psql(unittest.TestCase):
+    def test_statements_are_answered(self):
+        text = "DROP TABLE IF EXISTS p;\nCREATE TABLE p (time timestamptz, v double precision);\n"
+        text += "INSERT INTO p VALUES ('2024-05-01 00:00:00Z', 1.5);\nSELECT * FROM p;\n\\copy p to stdout csv\n"
+        self.assertEqual(
+            psql("--tuples-only", "--no-align", text=text).split("\n")[-4:],
+            ["INSERT 0 1", "2024-05-01 00:00:00+00|1.5", "2024-05-01 00:00:00+00,1.5", ""],
+        )
+
+    def test_rows_are_copied_in(self):
+        text = "DROP TABLE IF EXISTS p;\nCREATE TABLE p (time timestamptz, v double precision);\n"
+        text += "COPY p FROM STDIN;\n2024-05-01 00:00:00+00\t1\n2024-05-01 00:00:01+00\t\\N\n\\.\nSELECT count(*), count(v) FROM p;\n"
+        self.assertEqual(psql("--quiet", "--tuples-only", "--no-align", text=text).split("\n")[-2:], ["2|1", ""])
+
+    def test_an_error_shows_its_place(self):
+        said = psql("--command", "SELECT nothing")
+        self.assertIn("LINE 1: SELECT nothing\n               ^", said)
+
+    def test_a_server_says_that_it_is_there(self):
+        done = subprocess.run(["pg_isready"], stdout=subprocess.PIPE, text=True, timeout=60)
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+    @unittest.skipIf("REFERENCE" in os.environ, "the guide is about our own server")
+    def test_the_guide_shows_what_psql_shows(self):
+        with open(GUIDE) as file:
+            blocks = re.findall(r"^```psql\n(.*?)^```", file.read(), re.MULTILINE | re.DOTALL)
+        self.assertTrue(blocks)
+        for block in blocks:
+            lines = block.split("\n")
+            statements = [line[3:] for line in lines if line.startswith("=> ")]
+            expected = "\n".join(line for line in lines if not line.startswith("=> ")).strip("\n")
+            psql("--command", "DROP DATABASE IF EXISTS guide")
+            said = psql(text="\n".join(statements) + "\n", database="postgres")
+            said = "\n".join(line for line in said.split("\n") if not line.startswith("You are now connected"))
+            self.assertEqual(said.strip("\n"), expected)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Real clients of PostgreSQL against our program: psql, psycopg 3, asyncpg, node-postgres and pgx.
+
+Does: install the versions that the lock files name below the folder of builds, start the program without and with
+authentication, run each client's tests (crates/nilometer/tests/clients/postgresql), count them. Does not: skip what cannot
+be installed; that fails.
+
+    python3 scripts/postgresql/clients.py [--program FILE] [--only shell,python,node,go] [--reference]
+
+With --reference the same tests run against the PostgreSQL that PGHOST, PGPORT, PGUSER and PGDATABASE name: what they state
+is what clients see there.
+"""
+
+import argparse
+import importlib.util
+import os
+import subprocess
+import sys
+
+sys.dont_write_bytecode = True
+HERE = os.path.dirname(os.path.abspath(__file__))
+INFLUXDB = os.path.join(HERE, "..", "influxdb")
+sys.path.insert(0, INFLUXDB)
+import servers  # noqa: E402
+
+# Installing, running and counting are the same for the clients of both.
+spec = importlib.util.spec_from_file_location("influxdb_clients", os.path.join(INFLUXDB, "clients.py"))
+shared = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(shared)
+shared.TESTS = TESTS = os.path.join(servers.ROOT, "crates", "nilometer", "tests", "clients", "postgresql")
+GREETING = "listening on postgresql://"
+
+
+class Shell:
+    """psql and pg_isready, as the system has them."""
+
+    def __init__(self, _caches):
+        pass
+
+    def install(self):
+        shared.must(["psql", "--version"])
+        shared.must(["pg_isready", "--version"])
+
+    def command(self, _is_reference):
+        return [sys.executable, "-B", "-m", "unittest", "discover", "-s", os.path.join(TESTS, "shell"), "-v"], TESTS, {}
+
+
+class Python(shared.Python):
+    """psycopg 3 and asyncpg."""
+
+    def command(self, _is_reference):
+        return super().command(False)
+
+
+CLIENTS = {"shell": Shell, "python": Python, "node": shared.Node, "go": shared.Go}
+
+
+class Nilometer(servers.Nilometer):
+    """Our program with a port for clients of PostgreSQL."""
+
+    def __init__(self, path, flags):
+        self.address = None
+        super().__init__(path, ["--pg-bind", "127.0.0.1:0", *flags])
+
+    def greeted(self):
+        lines = [line for line in self.text("stdout").split("\n") if line.startswith(GREETING)]
+        if not lines:
+            return False
+        self.address = lines[0][len(GREETING) :].rsplit(":", 1)
+        return super().greeted()
+
+    def environment(self, has_auth):
+        who = {"PGUSER": shared.USER, "PGPASSWORD": shared.PASSWORD} if has_auth else {"PGUSER": "anybody", "PGPASSWORD": ""}
+        host, port = self.address
+        return {**os.environ, "PGHOST": host, "PGPORT": port, "PGDATABASE": "postgres", "PGSSLMODE": "prefer", **who}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--program", help="the program under test; without it, the release build")
+    parser.add_argument("--only", default=",".join(CLIENTS))
+    parser.add_argument("--reference", action="store_true", help="test the tests: run them against PostgreSQL")
+    arguments = parser.parse_args()
+    passed = failed = 0
+    caches = os.path.join(servers.target_dir(), "clients-postgresql")
+    clients = {}
+    for name in arguments.only.split(","):
+        clients[name] = CLIENTS[name](caches)
+        try:
+            clients[name].install()
+        except (OSError, RuntimeError, subprocess.SubprocessError) as error:
+            print("%s cannot be installed, so its tests FAIL: %s" % (name, error))
+            failed += 1
+            del clients[name]
+
+    def run(environment, words):
+        nonlocal passed, failed
+        for name, client in clients.items():
+            command, folder, more = client.command(arguments.reference)
+            try:
+                done = shared.run(command, shared.RUN_S, cwd=folder, env={**environment, **more})
+                output, status = done.stdout, done.returncode
+            except subprocess.TimeoutExpired as error:
+                output, status = "%s\nit did not end within %d s" % (error.stdout, shared.RUN_S), 1
+            good, bad, left_out = shared.counts(name, output)
+            # What cannot even start has no test that failed; only the reference leaves a test out.
+            bad = max(bad, int(status != 0 or good == 0), 0 if arguments.reference else left_out)
+            print("%s, %s: %d passed, %d failed" % (name, words, good, bad))
+            if bad:
+                print(output[-20000:])
+            sys.stdout.flush()
+            passed, failed = passed + good, failed + bad
+
+    if arguments.reference:
+        run({**os.environ, "REFERENCE": "1"}, "PostgreSQL")
+    else:
+        for has_auth in [False, True]:
+            with Nilometer(servers.program(arguments.program), ["--auth"] if has_auth else []) as server:
+                if has_auth:
+                    shared.first_administrator(server.url)
+                run(server.environment(has_auth), "authentication %s" % ("on" if has_auth else "off"))
+    print("test result: %s. %d passed; %d failed;" % ("FAILED" if failed else "ok", passed, failed))
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == "__main__":
+    main()
