@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Checks that this machine can build Nilometer, and installs what is missing where it may. Running it again changes nothing.
-# With `tests` it does the same for what tests run beside Rust: real clients of InfluxDB and InfluxDB itself. Without these
+# With `tests` it does the same for what tests run beside Rust: real clients of InfluxDB and PostgreSQL, and InfluxDB itself. Without these
 # the build goes on, and the parts of the tests that need them fail.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -27,11 +27,12 @@ missing_tools() {
     # Compression (zstd) is C code; its headers and the linker come with the same package.
     compiles_c || packages+=(build-essential)
     [ "$for_tests" = tests ] || return 0
-    # Clients of InfluxDB in Python, Go and JavaScript.
+    # Clients of InfluxDB and PostgreSQL in Python, Go and JavaScript, and psql.
     python3 -c 'import ensurepip, venv' 2>/dev/null || packages+=(python3 python3-venv)
     command -v go >/dev/null || packages+=(golang-go)
     command -v node >/dev/null || packages+=(nodejs)
     command -v npm >/dev/null || packages+=(npm)
+    command -v psql >/dev/null || packages+=(postgresql-client)
 }
 
 as_root() {

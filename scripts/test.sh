@@ -60,6 +60,12 @@ clients() {
     python3 scripts/influxdb/clients.py
 }
 
+# The same for PostgreSQL: psql and drivers of Python, JavaScript and Go.
+postgres() {
+    cargo build --release --locked "${rest[@]}" --bin nilometer || return 1
+    python3 scripts/postgresql/clients.py
+}
+
 log=$(mktemp)
 trap 'rm -f "$log"' EXIT
 passed=0
@@ -95,6 +101,7 @@ part rest tests "${rest[@]}"
 part ledger ledger
 part influxdb influxdb
 part clients clients
+part postgres postgres
 part dependencies dependencies
 
 printf '\n'
