@@ -19,6 +19,8 @@ enum Rule {
     Any,
     /// One of these, in any case.
     OneOf(&'static [&'static str]),
+    /// UTF-8 under one of its names, whatever stands between their letters.
+    Encoding,
     /// Nobody sets it.
     Fixed,
     /// A length of time in milliseconds, or with a unit; 0 = none.
@@ -30,12 +32,7 @@ const SETTINGS: [(&str, &str, Rule, bool); 38] = [
     ("application_name", "", Rule::Any, true),
     ("backslash_quote", "safe_encoding", Rule::Any, false),
     ("bytea_output", "hex", Rule::OneOf(&["hex"]), false),
-    (
-        "client_encoding",
-        "UTF8",
-        Rule::OneOf(&["utf8", "utf-8", "unicode"]),
-        true,
-    ),
+    ("client_encoding", "UTF8", Rule::Encoding, true),
     ("client_min_messages", "notice", Rule::Any, false),
     ("check_function_bodies", "on", Rule::Any, false),
     (
@@ -214,11 +211,19 @@ impl Settings {
                     return Err(refused);
                 }
                 match name.as_str() {
-                    "client_encoding" | "datestyle" => {
-                        Self::known(&name).map_or("", |known| known.1).to_owned()
-                    }
+                    "datestyle" => Self::known(&name).map_or("", |known| known.1).to_owned(),
                     _ => value.to_lowercase(),
                 }
+            }
+            Rule::Encoding => {
+                let letters = value.chars().filter(char::is_ascii_alphanumeric);
+                let name: String = letters.collect::<String>().to_lowercase();
+                if !matches!(name.as_str(), "utf8" | "unicode") {
+                    let mut refused = wrong();
+                    refused.message = format!("{}; it is always UTF8", refused.message);
+                    return Err(refused);
+                }
+                "UTF8".to_owned()
             }
             Rule::Fixed => {
                 return Err(Refused::new(

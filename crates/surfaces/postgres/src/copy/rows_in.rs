@@ -106,7 +106,7 @@ impl RowsIn {
         let rest = std::mem::take(&mut self.pending).freeze();
         if !self.has_ended {
             let read = self.read(&rest, true)?;
-            if read < rest.len() || (self.format == CopyFormat::Binary && !self.has_ended) {
+            if read < rest.len() || (self.format == CopyFormat::Binary && !self.has_begun) {
                 return Err(self.at_row(Refused::new(BAD_COPY, "unexpected EOF in COPY data")));
             }
         }
@@ -378,7 +378,9 @@ mod tests {
             assert_eq!(rows[0], ["2000-01-01T00:00:00.000001Z", "a", "2.5", "no"]);
             assert_eq!(rows[1][1], "NULL");
         }
-        for cut in 0..bytes.len() - 2 {
+        // Some clients leave the end out (pgx): a whole row may be the last.
+        let whole = [19, 56];
+        for cut in (0..bytes.len() - 2).filter(|cut| !whole.contains(cut)) {
             let error = read(&bytes[..cut], CopyFormat::Binary, 1000).unwrap_err();
             assert_eq!(error.code, "22P04", "cut at {cut}");
         }
