@@ -237,12 +237,6 @@ pub fn grants_of(snapshot: &Snapshot, user: &str) -> Option<Vec<Grant>> {
     Some(store::grants(snapshot, user))
 }
 
-/// The verifier of a token.
-pub(crate) fn scram_of_token(token: &str) -> String {
-    let salt = scram::salt_of_process();
-    password::scram(token, &salt)
-}
-
 fn secret(credentials: &Credentials) -> &[u8] {
     match credentials {
         Credentials::Password { password, .. } => password.as_bytes(),

@@ -24,6 +24,7 @@ mod sabotage;
 mod service;
 mod surface;
 mod token;
+mod verifier;
 mod write;
 
 pub use access::{

@@ -8,8 +8,8 @@ use std::fmt;
 use ring::digest::{Digest, SHA256, digest};
 use subtle::ConstantTimeEq;
 
-use crate::access::scram_of_token;
 use crate::error::Error;
+use crate::verifier::{salt_of_process, scram};
 
 /// Shorter ones can be guessed.
 const BYTES_MIN: usize = 16;
@@ -52,7 +52,7 @@ impl Token {
         }
         Ok(Self {
             hash: hash(text.as_bytes()),
-            scram: scram_of_token(text),
+            scram: scram(text, &salt_of_process()),
         })
     }
 

@@ -5,18 +5,13 @@
 use argon2::Argon2;
 use argon2::password_hash::phc::PasswordHash;
 use argon2::password_hash::{PasswordHasher, PasswordVerifier};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use ring::rand::{SecureRandom, SystemRandom};
-use ring::{digest, hmac, pbkdf2};
 
 use crate::error::Error;
+use crate::verifier::scram;
 
 /// A longer one is some file, and would be hashed for long.
 const BYTES_MAX: usize = 1024;
-
-/// Rounds of SCRAM, as `PostgreSQL` has it; whoever verifies reads them from the verifier.
-const SCRAM_ROUNDS: std::num::NonZeroU32 = std::num::NonZeroU32::new(4096).expect("it is not 0");
 
 const SALT_BYTES: usize = 16;
 
@@ -83,29 +78,6 @@ impl Verifiers {
     }
 }
 
-/// The verifier of RFC 5803. The password is not normalised by `SASLprep`, as `PostgreSQL` does not either where it cannot.
-pub(super) fn scram(password: &str, salt: &[u8]) -> String {
-    let mut salted = [0; digest::SHA256_OUTPUT_LEN];
-    let algorithm = pbkdf2::PBKDF2_HMAC_SHA256;
-    pbkdf2::derive(
-        algorithm,
-        SCRAM_ROUNDS,
-        salt,
-        password.as_bytes(),
-        &mut salted,
-    );
-    let key = hmac::Key::new(hmac::HMAC_SHA256, &salted);
-    let client = hmac::sign(&key, b"Client Key");
-    let stored = digest::digest(&digest::SHA256, client.as_ref());
-    let server = hmac::sign(&key, b"Server Key");
-    format!(
-        "SCRAM-SHA-256${SCRAM_ROUNDS}:{}${}:{}",
-        STANDARD.encode(salt),
-        STANDARD.encode(stored.as_ref()),
-        STANDARD.encode(server.as_ref()),
-    )
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -128,14 +100,5 @@ mod tests {
         assert_ne!(Verifiers::of("p\u{e4}ssword 1").unwrap(), verifiers);
         assert!(Verifiers::of("").is_err());
         assert!(Verifiers::of(&"x".repeat(1025)).is_err());
-    }
-
-    /// The keys of RFC 7677's example: user `user`, password `pencil`. `python3 -c` with `hashlib.pbkdf2_hmac`, `hmac` and
-    /// `hashlib.sha256` says the same.
-    #[test]
-    fn the_scram_verifier_is_that_of_the_rfc() {
-        let salt = STANDARD.decode("W22ZaJ0SNY7soEsUEjb6gQ==").unwrap();
-        let expected = "SCRAM-SHA-256$4096:W22ZaJ0SNY7soEsUEjb6gQ==$WG5d8oPm3OtcPnkdi4Uo7BkeZkBFzpcXkuLmtbsT4qY=:wfPLwcE6nTWhTAmQ7tl2KeoiWGPlZqQxSrmfPwDl2dU=";
-        assert_eq!(scram("pencil", &salt), expected);
     }
 }

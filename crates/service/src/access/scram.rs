@@ -14,6 +14,7 @@ use subtle::ConstantTimeEq;
 
 use super::principal::Principal;
 use crate::error::Error;
+use crate::verifier::salt_of_process;
 
 /// Bytes of the part of the nonce that is the server's.
 const NONCE_BYTES: usize = 18;
@@ -205,13 +206,6 @@ impl Nobody {
             STANDARD.encode(stored.as_ref()),
         )
     }
-}
-
-/// Random bytes; where the system gives none, no password is right that is proved by them, but none is told either.
-pub(super) fn salt_of_process() -> [u8; 16] {
-    let mut salt = [0; 16];
-    let _ = SystemRandom::new().fill(&mut salt);
-    salt
 }
 
 fn text(message: &[u8]) -> Result<&str, Error> {

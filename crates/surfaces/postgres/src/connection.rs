@@ -20,9 +20,9 @@ use pgwire::messages::startup::ParameterStatus;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
 use crate::execution::{Job, Piece, Running};
-use crate::listener::{Number, Shared};
 use crate::rows::Encoding;
 use crate::settings::Settings;
+use crate::shared::{Number, Shared};
 use crate::sqlstate::{
     CANCELLED, IN_FAILED_TRANSACTION, LIMIT, PROTOCOL_VIOLATION, Refused, SHUTDOWN,
 };
@@ -244,12 +244,16 @@ where
                 "function calls by number are not supported; send a SELECT",
             )
             .into()),
-            // What is still under way of a COPY that failed is nobody's.
-            Message::CopyData(_) | Message::CopyDone | Message::CopyFail(_) => Ok(()),
+            // What is still under way of a COPY that failed is nobody's; the others were answered above.
+            Message::CopyData(_)
+            | Message::CopyDone
+            | Message::CopyFail(_)
+            | Message::Query(_)
+            | Message::Sync
+            | Message::Terminate => Ok(()),
             Message::Password(_) => {
                 Err(violation("a password comes where none was asked for").into())
             }
-            Message::Query(_) | Message::Sync | Message::Terminate => Ok(()),
         };
         match done {
             Ok(()) if self.out.len() >= OUT_BYTES_MAX => self.flush().await,

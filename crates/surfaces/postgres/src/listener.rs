@@ -1,138 +1,39 @@
-//! The socket: who may connect, how many, and which connection a cancel request means.
+//! The socket: who may connect, and how many.
 
-use std::collections::HashMap;
 use std::net::SocketAddr;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::BytesMut;
 use nilometer_service::{CancellationToken, Error, Service};
-use ring::rand::{SecureRandom, SystemRandom};
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use crate::config::PostgresConfig;
 use crate::connection::Connection;
 use crate::connection::startup::{self, Begun, First};
+use crate::shared::Shared;
 use crate::sqlstate::{Refused, TOO_MANY_CONNECTIONS};
 use crate::wire::frames::Frames;
 use crate::wire::replies;
-use crate::{Postgres, PostgresConfig};
 
 /// Pause after a refused accept: mostly "too many open files", which asking again at once does not cure.
 const PAUSE_AFTER_REFUSED_ACCEPT: Duration = Duration::from_millis(50);
 
-/// What all connections share.
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) service: Arc<Service>,
-    pub(crate) config: PostgresConfig,
-    pub(crate) stop: CancellationToken,
-    connections: Mutex<Connections>,
-}
-
-#[derive(Debug, Default)]
-struct Connections {
-    by_number: HashMap<i32, (i32, Cancel)>,
-    last: i32,
-}
-
-/// What a connection is at, for a cancel request.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Cancel(Arc<Mutex<CancellationToken>>);
-
-impl Cancel {
-    /// The next statement begins: what ends this one.
-    pub(crate) fn renew(&self) -> CancellationToken {
-        let token = CancellationToken::new();
-        *self.lock() = token.clone();
-        token
-    }
-
-    fn lock(&self) -> MutexGuard<'_, CancellationToken> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// The number of a connection, given back when dropped.
-#[derive(Debug)]
-pub(crate) struct Number {
-    shared: Arc<Shared>,
-    pub(crate) number: i32,
-    pub(crate) secret: i32,
-    pub(crate) cancel: Cancel,
-}
-
-impl Drop for Number {
-    fn drop(&mut self) {
-        self.shared.lock().by_number.remove(&self.number);
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, Connections> {
-        self.connections
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A number for a connection, and the secret that a cancel request shows.
-    pub(crate) fn number(self: &Arc<Self>) -> Number {
-        let mut secret = [0; 4];
-        // Where the system gives none, the number alone would cancel a statement, which harms no data.
-        let _ = SystemRandom::new().fill(&mut secret);
-        let secret = i32::from_be_bytes(secret);
-        let cancel = Cancel::default();
-        let mut connections = self.lock();
-        loop {
-            connections.last = connections.last.wrapping_add(1).max(1);
-            let number = connections.last;
-            if !connections.by_number.contains_key(&number) {
-                connections
-                    .by_number
-                    .insert(number, (secret, cancel.clone()));
-                break;
-            }
-        }
-        let number = connections.last;
-        drop(connections);
-        Number {
-            shared: Arc::clone(self),
-            number,
-            secret,
-            cancel,
-        }
-    }
-
-    /// Ends what a connection is at, if the secret is its own.
-    pub(crate) fn cancel(&self, number: i32, secret: i32) {
-        let found = self.lock().by_number.get(&number).cloned();
-        if let Some((own, cancel)) = found
-            && own == secret
-        {
-            cancel.lock().cancel();
-        }
-    }
-}
-
 /// Serves connections until it is told to stop, then lets what runs end.
 pub(crate) async fn serve(
-    surface: Postgres,
+    listener: TcpListener,
+    config: PostgresConfig,
     service: Arc<Service>,
     stop: CancellationToken,
 ) -> Result<(), Error> {
-    let Postgres { listener, config } = surface;
     let places = Arc::new(Semaphore::new(
         config.connections_max.clamp(1, Semaphore::MAX_PERMITS),
     ));
     let time_max = Duration::from_millis(service.options().shutdown_ms_max);
-    let shared = Arc::new(Shared {
-        service,
-        config,
-        stop: stop.clone(),
-        connections: Mutex::default(),
-    });
+    let shared = Shared::new(service, config, stop.clone());
     let mut running = JoinSet::new();
     loop {
         let accepted = tokio::select! {
@@ -173,13 +74,13 @@ async fn talk(shared: Arc<Shared>, socket: TcpStream, peer: SocketAddr, is_full:
         tracing::debug!(%error, "cannot set TCP_NODELAY");
     }
     let time_max = Duration::from_millis(shared.config.startup_ms_max);
-    let begun = tokio::time::timeout(time_max, begin(&shared, socket, is_full)).await;
+    let begun = tokio::time::timeout(time_max, begin(&shared, socket)).await;
     match begun {
         Ok(Some(Met::Plain(met, socket))) => meet(shared, socket, met, peer, is_full).await,
         Ok(Some(Met::Tls(met, socket))) => meet(shared, *socket, met, peer, is_full).await,
         Ok(None) => {}
         Err(_) => {
-            tracing::debug!(%peer, "a client did not begin in time (setting pg-startup-ms-max)")
+            tracing::debug!(%peer, "a client did not begin in time (setting pg-startup-ms-max)");
         }
     }
 }
@@ -191,7 +92,7 @@ enum Met {
 }
 
 /// Agrees on encryption. `None` = there is nothing more to say.
-async fn begin(shared: &Arc<Shared>, socket: TcpStream, _is_full: bool) -> Option<Met> {
+async fn begin(shared: &Arc<Shared>, socket: TcpStream) -> Option<Met> {
     let memory = shared.service.body_memory();
     let bytes_max = shared.config.message_bytes_max;
     let mut socket = socket;

@@ -311,7 +311,7 @@ fn milliseconds(text: &str) -> Option<u64> {
     };
     number
         .checked_mul(factor)
-        .filter(|ms| *ms <= i32::MAX as u64)
+        .filter(|ms| i32::try_from(*ms).is_ok())
 }
 
 #[cfg(test)]

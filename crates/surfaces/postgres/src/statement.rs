@@ -395,6 +395,7 @@ mod tests {
         assert_eq!(parts.last().map(|part| part.characters_before), Some(2));
     }
 
+    #[expect(clippy::too_many_lines, reason = "a flat list of statements")]
     #[test]
     fn statements_are_told_apart() {
         let to = |name: &str, value: &str| {

@@ -1,5 +1,7 @@
 //! The conversation with a client, over a language that is not SQL: what is tested here is the surface alone.
 
+#![expect(clippy::big_endian_bytes, reason = "the protocol is in network order")]
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;

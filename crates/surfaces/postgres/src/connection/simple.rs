@@ -99,11 +99,7 @@ where
                     running.want(usize::MAX).await;
                 }
                 Piece::Rows { bytes, .. } => self.send_rows(&bytes).await?,
-                Piece::Complete { rows } | Piece::Suspended { rows } => {
-                    replies::complete(&mut self.out, &counted(tag, rows));
-                    return Ok(());
-                }
-                Piece::Done { rows } => {
+                Piece::Complete { rows } | Piece::Suspended { rows } | Piece::Done { rows } => {
                     replies::complete(&mut self.out, &counted(tag, rows));
                     return Ok(());
                 }

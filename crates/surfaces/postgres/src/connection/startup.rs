@@ -12,9 +12,9 @@ use pgwire::messages::startup::{
 };
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt};
 
-use crate::LANGUAGE;
-use crate::listener::{Number, Shared};
+use crate::config::LANGUAGE;
 use crate::settings::Settings;
+use crate::shared::{Number, Shared};
 use crate::sqlstate::{
     FEATURE_NOT_SUPPORTED, NOT_AUTHORIZED, PROTOCOL_VIOLATION, Refused, UNKNOWN_DATABASE,
 };
@@ -169,7 +169,7 @@ pub(crate) async fn enter<R: AsyncRead + Unpin>(
         let message = ParameterStatus::new(name, value);
         put(&mut out, &PgWireBackendMessage::ParameterStatus(message));
     }
-    let key = BackendKeyData::new(number.number, SecretKey::I32(number.secret));
+    let key = BackendKeyData::new(number.of, SecretKey::I32(number.secret));
     put(&mut out, &PgWireBackendMessage::BackendKeyData(key));
     ready(&mut out, TransactionStatus::Idle);
     socket.write_all(&out).await.map_err(|_| None)?;

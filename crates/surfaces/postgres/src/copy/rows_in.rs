@@ -308,9 +308,12 @@ mod tests {
         let shown = (0..batch.num_rows()).map(|row| {
             let values = batch.columns().iter();
             values
-                .map(|column| match column.is_null(row) {
-                    true => "NULL".to_owned(),
-                    false => array_value_to_string(column, row).unwrap(),
+                .map(|column| {
+                    if column.is_null(row) {
+                        "NULL".to_owned()
+                    } else {
+                        array_value_to_string(column, row).unwrap()
+                    }
                 })
                 .collect()
         });

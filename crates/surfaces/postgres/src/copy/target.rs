@@ -119,7 +119,7 @@ impl Target {
             return self.null();
         };
         match &mut self.values {
-            Values::Time(of, zone) => match moment::read(value, zone) {
+            Values::Time(of, zone) => match moment::read(value, *zone) {
                 Ok(ns) => of.append_value(ns),
                 Err(why) => return Err(time_refused(why, &shown(value))),
             },
@@ -159,7 +159,7 @@ impl Target {
         let Some(value) = value else {
             return self.null();
         };
-        let wrong = |_| {
+        let wrong = |()| {
             Refused::new(
                 crate::sqlstate::INVALID_BINARY,
                 "incorrect binary data format",

@@ -166,17 +166,16 @@ impl<'a> Iterator for Tokens<'a> {
         } else if first == '"' {
             Token::Quoted(self.quoted('"', false))
         } else if first == '$' {
-            match self.dollars() {
-                Some(inner) => Token::Text(inner),
-                None => {
-                    let length = rest
-                        .char_indices()
-                        .skip(1)
-                        .find(|(_, letter)| !is_name(*letter))
-                        .map_or(rest.len(), |(at, _)| at);
-                    self.at += length;
-                    Token::Placeholder(rest.get(..length).unwrap_or_default())
-                }
+            if let Some(inner) = self.dollars() {
+                Token::Text(inner)
+            } else {
+                let length = rest
+                    .char_indices()
+                    .skip(1)
+                    .find(|(_, letter)| !is_name(*letter))
+                    .map_or(rest.len(), |(at, _)| at);
+                self.at += length;
+                Token::Placeholder(rest.get(..length).unwrap_or_default())
             }
         } else if first.is_ascii_digit() {
             let length = rest

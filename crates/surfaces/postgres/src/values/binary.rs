@@ -1,5 +1,7 @@
 //! The binary form of `numeric`: digits in base 10,000.
 
+use std::fmt::Write;
+
 use bytes::{BufMut, BytesMut};
 
 use super::super::wire::cursor::{Cursor, Malformed};
@@ -52,7 +54,7 @@ pub(crate) fn put_numeric(out: &mut BytesMut, text: &str) {
 pub(crate) fn numeric(body: &mut Cursor) -> Result<String, Malformed> {
     let groups = usize::try_from(body.i16()?).map_err(|_| Malformed)?;
     let weight = i64::from(body.i16()?);
-    let sign = u16::from_be_bytes(body.i16()?.to_be_bytes());
+    let sign = body.i16()?.cast_unsigned();
     let scale = usize::try_from(body.i16()?).map_err(|_| Malformed)?;
     let mut digits = Vec::with_capacity(groups.min(64));
     for _ in 0..groups {
@@ -77,7 +79,7 @@ pub(crate) fn numeric(body: &mut Cursor) -> Result<String, Malformed> {
     }
     let mut whole = String::new();
     for exponent in (0..=weight).rev() {
-        whole.push_str(&format!("{:04}", group_at(exponent)));
+        put_group(&mut whole, group_at(exponent));
     }
     let whole = whole.trim_start_matches('0');
     text.push_str(if whole.is_empty() { "0" } else { whole });
@@ -85,7 +87,7 @@ pub(crate) fn numeric(body: &mut Cursor) -> Result<String, Malformed> {
         let mut part = String::new();
         let mut exponent = -1;
         while part.len() < scale {
-            part.push_str(&format!("{:04}", group_at(exponent)));
+            put_group(&mut part, group_at(exponent));
             exponent -= 1;
         }
         part.truncate(scale);
@@ -93,6 +95,12 @@ pub(crate) fn numeric(body: &mut Cursor) -> Result<String, Malformed> {
         text.push_str(&part);
     }
     Ok(text)
+}
+
+/// Four digits.
+fn put_group(text: &mut String, group: i16) {
+    // Nothing fails that writes into memory.
+    let _ = write!(text, "{group:04}");
 }
 
 #[cfg(test)]
@@ -123,10 +131,9 @@ mod tests {
                 "000500040000000007341a5802e103bb064f",
             ),
         ] {
-            let shown: String = bytes(text)
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect();
+            let bytes = bytes(text).into_iter();
+            let shown: Vec<String> = bytes.map(|byte| format!("{byte:02x}")).collect();
+            let shown = shown.concat();
             assert_eq!(shown, sent, "{text}");
         }
     }

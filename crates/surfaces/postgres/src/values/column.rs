@@ -93,10 +93,10 @@ impl Column {
             Values::Float8(of) => of.is_null(row),
             Values::Decimal(of) => of.is_null(row),
             Values::Text(of) => of.is_null(row),
-            Values::Coded(codes, texts) => match codes.is_null(row) {
-                true => true,
-                false => usize::try_from(codes.value(row)).map_or(true, |at| texts.is_null(at)),
-            },
+            Values::Coded(codes, texts) => {
+                codes.is_null(row)
+                    || usize::try_from(codes.value(row)).map_or(true, |at| texts.is_null(at))
+            }
             Values::Bytes(of) => of.is_null(row),
             Values::Date(of) => of.is_null(row),
             Values::Clock(of) => of.is_null(row),
@@ -164,7 +164,7 @@ impl Column {
             Values::Time(of, per_second) => {
                 let (seconds, ns) = seconds_and_ns(of.value(row), *per_second);
                 let is_zoned = self.kind == Kind::One(Scalar::Timestamptz);
-                moment::put_timestamp(out, seconds, ns, is_zoned.then_some(&self.zone));
+                moment::put_timestamp(out, seconds, ns, is_zoned.then_some(self.zone));
             }
             Values::Date(of) => moment::put_date(out, i64::from(of.value(row))),
             Values::Clock(of) => moment::put_time(out, of.value(row)),

@@ -116,7 +116,7 @@ fn put_clock(out: &mut BytesMut, seconds: i64) {
 }
 
 /// A time: seconds and nanoseconds since 1970, in a zone, or `None` for one that has none.
-pub(crate) fn put_timestamp(out: &mut BytesMut, seconds: i64, ns: i64, zone: Option<&Zone>) {
+pub(crate) fn put_timestamp(out: &mut BytesMut, seconds: i64, ns: i64, zone: Option<Zone>) {
     let offset = zone.map_or(0, |zone| zone.offset_at(seconds));
     let local = seconds + i64::from(offset);
     let is_before = put_days(out, local.div_euclid(S_PER_DAY));
@@ -165,7 +165,7 @@ impl Zone {
     }
 
     /// Seconds east of Greenwich at a time.
-    fn offset_at(&self, seconds: i64) -> i32 {
+    fn offset_at(self, seconds: i64) -> i32 {
         let Self::Of(zone) = self else { return 0 };
         let Some(time) = chrono::DateTime::from_timestamp(seconds, 0) else {
             return 0;
@@ -176,7 +176,7 @@ impl Zone {
 
     /// Seconds since 1970 of a clock in this zone. A clock that is set back has an hour twice, which is the earlier one, and
     /// one that is set forward lacks one, which is read by the offset before it; as PostgreSQL does both.
-    fn seconds_of(&self, local: i64) -> Option<i64> {
+    fn seconds_of(self, local: i64) -> Option<i64> {
         let Self::Of(zone) = self else {
             return Some(local);
         };
@@ -201,7 +201,7 @@ pub(crate) enum NoTime {
 }
 
 /// Nanoseconds since 1970 of a text such as `2024-05-01 12:00:00.5+02`; without an offset it is a clock of the zone.
-pub(crate) fn read(text: &[u8], zone: &Zone) -> Result<i64, NoTime> {
+pub(crate) fn read(text: &[u8], zone: Zone) -> Result<i64, NoTime> {
     let mut rest = text.trim_ascii();
     let year_digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     if !(4..=6).contains(&year_digits) {
@@ -330,7 +330,7 @@ mod tests {
 
     use super::*;
 
-    fn shown(ns: i64, zone: Option<&Zone>) -> String {
+    fn shown(ns: i64, zone: Option<Zone>) -> String {
         let mut out = BytesMut::new();
         put_timestamp(
             &mut out,
@@ -347,7 +347,7 @@ mod tests {
         fn a_time_that_was_written_is_read_again(ns in any::<i64>(), zone in 0usize..5) {
             let names = ["UTC", "+05:30", "-03:00", "Europe/Berlin", "America/New_York"];
             let zone = Zone::of(Some(names[zone]));
-            prop_assert_eq!(read(shown(ns, Some(&zone)).as_bytes(), &Zone::Utc), Ok(ns));
+            prop_assert_eq!(read(shown(ns, Some(zone)).as_bytes(), Zone::Utc), Ok(ns));
         }
 
         #[test]
@@ -360,7 +360,7 @@ mod tests {
 
         #[test]
         fn no_text_is_a_panic(text in "[0-9T:+.Zz -]{0,40}") {
-            let _ = read(text.as_bytes(), &Zone::Utc);
+            let _ = read(text.as_bytes(), Zone::Utc);
         }
     }
 
@@ -368,23 +368,23 @@ mod tests {
     fn times_are_written_as_postgresql_writes_them() {
         let berlin = Zone::of(Some("Europe/Berlin"));
         for (ns, zone, text) in [
-            (0, Some(&Zone::Utc), "1970-01-01 00:00:00+00"),
+            (0, Some(Zone::Utc), "1970-01-01 00:00:00+00"),
             (1_500_000_000, None, "1970-01-01 00:00:01.5"),
-            (-1, Some(&Zone::Utc), "1969-12-31 23:59:59.999999999+00"),
+            (-1, Some(Zone::Utc), "1969-12-31 23:59:59.999999999+00"),
             (
                 1_714_564_800_000_000_000,
-                Some(&berlin),
+                Some(berlin),
                 "2024-05-01 14:00:00+02",
             ),
             (
                 1_704_067_200_123_000_000,
-                Some(&berlin),
+                Some(berlin),
                 "2024-01-01 01:00:00.123+01",
             ),
             // Before there were zones: 53 minutes and 28 seconds.
             (
                 -2_500_000_000_000_000_000,
-                Some(&berlin),
+                Some(berlin),
                 "1890-10-11 20:26:48+00:53:28",
             ),
         ] {
@@ -410,9 +410,9 @@ mod tests {
             ("2300-01-01", NoTime::Range),
             ("2024-05-01 12:00:00+99", NoTime::Range),
         ] {
-            assert_eq!(read(text.as_bytes(), &Zone::Utc), Err(why), "{text}");
+            assert_eq!(read(text.as_bytes(), Zone::Utc), Err(why), "{text}");
         }
-        let clock = |text: &str| read(text.as_bytes(), &Zone::of(Some("Europe/Berlin")));
+        let clock = |text: &str| read(text.as_bytes(), Zone::of(Some("Europe/Berlin")));
         // The hour that is there twice, and the one that is not there.
         assert_eq!(clock("2024-10-27 02:30:00"), Ok(1_729_989_000 * NS_PER_S));
         assert_eq!(clock("2024-03-31 02:30:00"), Ok(1_711_848_600 * NS_PER_S));

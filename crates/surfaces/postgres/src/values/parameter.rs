@@ -3,6 +3,8 @@
 //! Does: read text and binary forms by their type, as values for a language. Does not: know which type a parameter has (the
 //! sender or the language says), or hold a value to more than its form.
 
+use std::fmt::Write;
+
 use bytes::Bytes;
 use nilometer_service::Param;
 
@@ -91,8 +93,8 @@ fn of_text(text: &str, scalar: Scalar) -> Result<Param, Refused> {
 fn time_of(text: &str) -> Param {
     let zone = Zone::of(Some("+01:00"));
     match (
-        moment::read(text.as_bytes(), &Zone::Utc),
-        moment::read(text.as_bytes(), &zone),
+        moment::read(text.as_bytes(), Zone::Utc),
+        moment::read(text.as_bytes(), zone),
     ) {
         (Ok(time), Ok(elsewhere)) if time == elsewhere => Param::Time(time),
         _ => of("timestamptz", text),
@@ -273,7 +275,8 @@ fn of_binary(bytes: Bytes, scalar: Scalar) -> Result<Param, Refused> {
                 if matches!(at, 4 | 6 | 8 | 10) {
                     text.push('-');
                 }
-                text.push_str(&format!("{byte:02x}"));
+                // Nothing fails that writes into memory.
+                let _ = write!(text, "{byte:02x}");
             }
             Param::Text(text)
         }

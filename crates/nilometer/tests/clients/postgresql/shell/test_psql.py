@@ -48,7 +48,8 @@ class Psql(unittest.TestCase):
             expected = "\n".join(line for line in lines if not line.startswith("=> ")).strip("\n")
             psql("--command", "DROP DATABASE IF EXISTS guide")
             said = psql(text="\n".join(statements) + "\n", database="postgres")
-            said = "\n".join(line for line in said.split("\n") if not line.startswith("You are now connected"))
+            # psql fills the last column up with blanks.
+            said = "\n".join(line.rstrip() for line in said.split("\n") if not line.startswith("You are now connected"))
             self.assertEqual(said.strip("\n"), expected)
 
 
