@@ -1,6 +1,10 @@
 //! The conversation with a client, over a language that is not SQL: what is tested here is the surface alone.
 
 #![expect(clippy::big_endian_bytes, reason = "the protocol is in network order")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a failed unwrap in a helper is the report of the test that called it"
+)]
 
 use std::path::Path;
 use std::sync::Arc;

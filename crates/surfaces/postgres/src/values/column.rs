@@ -431,6 +431,10 @@ mod tests {
 
     use super::*;
 
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "tests make an array where they look at it"
+    )]
     fn put(array: ArrayRef, format: Format) -> Vec<Option<Vec<u8>>> {
         let field = Field::new("c", array.data_type().clone(), true);
         let column = Column::new(&array, Kind::of_field(&field), format, Zone::Utc).unwrap();

@@ -29,7 +29,7 @@ test('values are written and read', () =>
 
 test('a number is compared as a number, although it is sent as text', () =>
   connected(async (client) => {
-    await client.query("INSERT INTO j (time, v, n) VALUES ('2024-05-01Z', 9, 9)")
+    await client.query("INSERT INTO j (time, v, n) VALUES ('2024-05-01 00:00:00Z', 9, 9)")
     assert.strictEqual((await client.query('SELECT v FROM j WHERE v < $1 AND n < $2 LIMIT $3', [10, 10, 5])).rowCount, 1)
   }))
 
