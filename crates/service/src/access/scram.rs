@@ -248,7 +248,7 @@ mod tests {
     #[test]
     fn what_is_not_said_as_agreed_lets_nobody_in() {
         for (wrong, why) in [
-            (LAST.replace("p=dHz", "p=eHz"), "wrong"),
+            (LAST.replace("p=dHz", "p=eHz"), "no user"),
             (LAST.replace("c=biws", "c=eSws"), "channels"),
             (LAST.replace("r=rOpr", "r=xOpr"), "nonce"),
             (LAST.replace("p=", "q="), "no proof"),
