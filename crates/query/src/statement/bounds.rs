@@ -18,7 +18,7 @@ use crate::error::{Error, Position};
 const TRIED_TWICE_MAX: usize = 10;
 
 /// Each set is planned as a grouping of its own, and CUBE stands for as many as its columns have subsets.
-const GROUPING_SETS_MAX: usize = 4096;
+pub(super) const GROUPING_SETS_MAX: usize = 4096;
 
 /// Entries of a list of columns, of what is sorted or grouped by, of a function's arguments. The planner compares each with
 /// each, and every batch of rows has a column for each. `PostgreSQL` answers with no more columns than this.
@@ -274,14 +274,19 @@ pub(super) fn check_tables(statement: &ast::Statement, tables_max: usize) -> Res
         });
     }
     if tables.grouping_sets > GROUPING_SETS_MAX {
-        return Err(Error::Plan {
-            message: format!(
-                "CUBE, ROLLUP and GROUPING SETS may stand for {GROUPING_SETS_MAX} sets of columns together; group by fewer columns"
-            ),
-            position: None,
-        });
+        return Err(too_many_sets());
     }
     Ok(())
+}
+
+/// The error of a statement that groups by too many sets of columns.
+pub(super) fn too_many_sets() -> Error {
+    Error::Plan {
+        message: format!(
+            "CUBE, ROLLUP and GROUPING SETS may stand for {GROUPING_SETS_MAX} sets of columns together; group by fewer columns"
+        ),
+        position: None,
+    }
 }
 
 /// Counts what stands in FROM.

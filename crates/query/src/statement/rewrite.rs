@@ -6,6 +6,7 @@
 mod casts;
 mod distinct;
 mod exact;
+mod grouping;
 mod join;
 mod modulo;
 mod power;
@@ -43,7 +44,7 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
         name_time_zone(expr);
         truncate_in_zone(expr);
         exact::rewrite(expr);
-        if let Err(error) = similar::rewrite(expr) {
+        if let Err(error) = similar::rewrite(expr).and_then(|()| grouping::rewrite(expr)) {
             return ControlFlow::Break(error);
         }
         if let Expr::Function(function) = expr {
