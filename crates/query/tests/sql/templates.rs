@@ -5,6 +5,7 @@ use std::fmt::Write;
 
 use arrow::array::AsArray;
 use arrow::datatypes::Int64Type;
+use nilometer_engine::{Clock, SystemClock};
 
 use crate::support::Store;
 
@@ -120,10 +121,7 @@ async fn what_could_be_another_plan_with_other_literals_has_no_template() {
 #[tokio::test]
 async fn this_moment_is_that_of_each_statement() {
     let store = store();
-    let now = || {
-        let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        i64::try_from(since.unwrap().as_nanos()).unwrap()
-    };
+    let now = || SystemClock.now_ns();
     let second = 1_000_000_000;
     // A row that comes into the window, and one that is long past.
     for (host, time) in [("new", now()), ("old", now() - 7200 * second)] {
