@@ -309,7 +309,6 @@ impl Visitor for Found<'_> {
                 self.note(expr, Some(DataType::Utf8));
                 self.note(pattern, Some(DataType::Utf8));
             }
-            Expr::IsNull(_) | Expr::IsNotNull(_) => {}
             Expr::Function(function) => {
                 let name = function.name.0.last().and_then(|part| part.as_ident());
                 let is_bucket = name.is_some_and(|name| {
