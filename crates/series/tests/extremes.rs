@@ -126,7 +126,7 @@ fn expected(of: fn(i64, i64) -> i64, value: impl Fn(i64, i64) -> Option<i64>) ->
     let minutes = FROM / 60..=(TO - 1) / 60;
     let best = minutes.map(|minute| {
         let rows = (minute * 60).max(FROM)..(minute * 60 + 60).min(TO);
-        let all = rows.flat_map(|row| (0..HOSTS).filter_map(move |host| Some((host, row))));
+        let all = rows.flat_map(|row| (0..HOSTS).map(move |host| (host, row)));
         all.filter_map(|(host, row)| value(host, row))
             .reduce(of)
             .unwrap()
