@@ -130,9 +130,10 @@ struct PostgresArgs {
 }
 
 /// Where clients of PostgreSQL come.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 enum PgBind {
     /// This machine alone, at a port beside PostgreSQL's own, unless somebody is there.
+    #[default]
     Default,
     /// Where it was said, or the server does not start.
     At(SocketAddr),
@@ -141,12 +142,6 @@ enum PgBind {
 
 /// A default that takes no port from anybody.
 const PG_DEFAULT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5433);
-
-impl Default for PgBind {
-    fn default() -> Self {
-        Self::Default
-    }
-}
 
 impl std::fmt::Display for PgBind {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -163,7 +163,7 @@ async fn check(seed: u64) -> (usize, usize) {
             let table = change.split(' ').nth(2).unwrap_or_default();
             let part = part.trim_start_matches(&format!("ALTER TABLE {table} "));
             let done = sql.query("d", &format!("ALTER TABLE {table} {part}")).await;
-            changes += &format!("{table} {part}: {}; ", done.is_ok());
+            changes.push_str(&[table, " ", part, ": ", &done.is_ok().to_string(), "; "].concat());
         }
         if dice.one_in(2) {
             engine.flush().unwrap();
