@@ -92,6 +92,7 @@ part below tests "${below[@]}"
 part simulation tests -p nilometer-sim
 part lint lints
 part rest tests "${rest[@]}"
+part edge scripts/edge.sh
 part ledger ledger
 part influxdb influxdb
 part clients clients

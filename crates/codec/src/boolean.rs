@@ -2,7 +2,7 @@
 
 mod bitmap;
 
-use crate::encoding::Encoding;
+use crate::encoding::{Encoding, PageSet};
 use crate::{BLOCK_ROWS_MAX, Error, integer};
 
 /// Appends the body of 1 to [`BLOCK_ROWS_MAX`] values and answers with its encoding.
@@ -10,7 +10,7 @@ pub(crate) fn encode(values: &[bool], out: &mut Vec<u8>) -> Encoding {
     let n = values.len();
     let latents: [i64; BLOCK_ROWS_MAX] =
         std::array::from_fn(|index| values.get(index).copied().map_or(0, i64::from));
-    let plan = integer::plan(&latents[..n]);
+    let plan = integer::plan(&latents[..n], PageSet::First);
     if bitmap::bytes(n) <= plan.body_bytes(n) {
         bitmap::encode(values, out);
         return Encoding::Bitmap;

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::Error;
+use crate::shared::room::Room;
 
 /// How the values of a page are represented. SQL types are logical types over these.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -193,6 +194,8 @@ pub struct ColumnBuf {
     pub(crate) bytes: Vec<u8>,
     /// Text pages inflate into this.
     pub(crate) inflated: Vec<u8>,
+    /// Pages in pco are decoded in this.
+    pub(crate) room: Room,
 }
 
 impl ColumnBuf {

@@ -5,7 +5,7 @@
 
 use crate::Error;
 
-/// How the body of a page is encoded. Ids 0 to 7 are also those of integer chunks.
+/// How the body of a page is encoded. Ids 0 to 7 and 13 are also those of integer chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Encoding {
@@ -29,8 +29,14 @@ pub enum Encoding {
     Decimal = 8,
     /// Floats by their bits, as integers.
     Image = 9,
+    /// Floats as integers over a power of two.
+    Dyadic = 10,
+    /// Numbers in pco, which need the header that the pages of their column share.
+    Pco = 11,
     /// Booleans, one bit each.
     Bitmap = 12,
+    /// Integers with a base and a width for every 32.
+    Blocked = 13,
     /// Lengths, then bytes.
     Plain = 16,
     /// Distinct values, then codes.
@@ -39,6 +45,16 @@ pub enum Encoding {
     PlainZstd = 18,
     /// [`Encoding::Dictionary`], compressed with zstd.
     DictionaryZstd = 19,
+}
+
+/// Which encodings a writer may choose from. A reader knows them all; what a file may hold is a matter of its format.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PageSet {
+    /// Those of the first release: what logs, statistics and segments of format 1 hold.
+    #[default]
+    First,
+    /// [`Encoding::Dyadic`] and [`Encoding::Blocked`] too.
+    Second,
 }
 
 impl TryFrom<u8> for Encoding {
@@ -56,7 +72,10 @@ impl TryFrom<u8> for Encoding {
             7 => Self::Grid,
             8 => Self::Decimal,
             9 => Self::Image,
+            10 => Self::Dyadic,
+            11 => Self::Pco,
             12 => Self::Bitmap,
+            13 => Self::Blocked,
             16 => Self::Plain,
             17 => Self::Dictionary,
             18 => Self::PlainZstd,

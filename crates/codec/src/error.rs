@@ -23,9 +23,22 @@ pub enum Error {
         /// The rule that the bytes break.
         what: &'static str,
     },
+    /// The version of a device page is not one that this build reads.
+    #[error(
+        "device page of version {0}, and this version reads 1; update the server before the devices"
+    )]
+    UnknownDevicePage(u8),
     /// The page is compressed with zstd, and this build has no zstd.
     #[error("the page is compressed with zstd; use a build with the feature `zstd`")]
     UnsupportedZstd,
+    /// The page is compressed with pco, and this build has no pco.
+    #[error("the page is compressed with pco; use a build with the feature `pco`")]
+    UnsupportedPco,
+    /// The page is one of several that share a header, and was read without it.
+    #[error(
+        "the page needs the header that its column shares; read both from the segment that holds them"
+    )]
+    NoSharedHeader,
     /// A page holds at least one row and at most [`BLOCK_ROWS_MAX`].
     #[error("a page of {rows} rows; write between 1 and {BLOCK_ROWS_MAX} rows to a page")]
     LimitRows {

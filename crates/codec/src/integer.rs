@@ -4,6 +4,7 @@
 //! pass finds the extremes of values and differences, a second one counts how many values exceed each width. All
 //! arithmetic wraps, so the full range of i64 round-trips, and u64 does by reinterpretation.
 
+mod blocked;
 mod constant;
 mod delta;
 mod distinct;
@@ -15,11 +16,12 @@ mod raw;
 mod runs;
 mod stride;
 
-use crate::encoding::Encoding;
+use crate::encoding::{Encoding, PageSet};
 use crate::read::take_u8;
 use crate::{BLOCK_ROWS_MAX, Error, pack};
 pub(crate) use patch::{for_positions, position_width};
 
+use blocked::Blocked;
 use distinct::Distinct;
 use grid::Grid;
 use narrow::Extremes;
@@ -33,6 +35,7 @@ pub(crate) enum Plan {
     Runs(Runs),
     Distinct(Distinct),
     Grid(Grid),
+    Blocked(Blocked),
 }
 
 /// A plan for the values themselves, not for parts of them.
@@ -48,7 +51,7 @@ pub(crate) enum Flat {
 /// Appends `values`, any number of them, in chunks of [`BLOCK_ROWS_MAX`]; the reader must know how many there are.
 pub fn encode_i64s(values: &[i64], out: &mut Vec<u8>) {
     for chunk in values.chunks(BLOCK_ROWS_MAX) {
-        let plan = plan(chunk);
+        let plan = plan(chunk, PageSet::First);
         out.push(plan.encoding() as u8);
         plan.encode_body(chunk, out);
     }
@@ -92,6 +95,7 @@ pub(crate) fn decode_body(
         Encoding::RunLength => runs::decode(input, out),
         Encoding::Distinct => distinct::decode(input, out),
         Encoding::Grid => grid::decode(input, out),
+        Encoding::Blocked => blocked::decode(input, out),
         _ => decode_flat(encoding, input, out),
     }
 }
@@ -138,6 +142,7 @@ impl Plan {
             Self::Runs(_) => Encoding::RunLength,
             Self::Distinct(_) => Encoding::Distinct,
             Self::Grid(_) => Encoding::Grid,
+            Self::Blocked(_) => Encoding::Blocked,
         }
     }
 
@@ -148,6 +153,7 @@ impl Plan {
             Self::Runs(runs) => runs.bytes(),
             Self::Distinct(distinct) => distinct.bytes(n),
             Self::Grid(grid) => grid.bytes(n),
+            Self::Blocked(blocked) => blocked.bytes(),
         }
     }
 
@@ -158,6 +164,7 @@ impl Plan {
             Self::Runs(runs) => runs.encode(values, out),
             Self::Distinct(distinct) => distinct.encode(values, out),
             Self::Grid(grid) => grid.encode(values, out),
+            Self::Blocked(blocked) => blocked.encode(values, out),
         }
     }
 }
@@ -203,7 +210,7 @@ impl Flat {
 }
 
 /// Chooses the smallest encoding of 1 to [`BLOCK_ROWS_MAX`] values.
-pub(crate) fn plan(values: &[i64]) -> Plan {
+pub(crate) fn plan(values: &[i64], set: PageSet) -> Plan {
     let flat = plan_flat(values);
     // Nothing is smaller than these.
     if matches!(flat, Flat::Constant { .. } | Flat::Stride { .. }) {
@@ -216,7 +223,15 @@ pub(crate) fn plan(values: &[i64]) -> Plan {
     if let Some(distinct) = Distinct::of(values, bytes) {
         return Plan::Distinct(distinct);
     }
-    Grid::of(values, bytes).map_or(Plan::Flat(flat), Plan::Grid)
+    if let Some(grid) = Grid::of(values, bytes) {
+        return Plan::Grid(grid);
+    }
+    if set == PageSet::Second
+        && let Some(blocked) = Blocked::of(values, bytes)
+    {
+        return Plan::Blocked(blocked);
+    }
+    Plan::Flat(flat)
 }
 
 fn plan_flat(values: &[i64]) -> Flat {

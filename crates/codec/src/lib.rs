@@ -26,7 +26,9 @@
 )]
 
 mod boolean;
+mod cold;
 mod column;
+pub mod device;
 mod encoding;
 mod error;
 mod float;
@@ -34,15 +36,21 @@ mod integer;
 mod pack;
 mod page;
 mod read;
+mod shared;
 pub mod stats;
 mod text;
 pub mod varint;
 
+pub use cold::{ColdColumn, encode_cold_column};
 pub use column::{ColumnBuf, ColumnRef, PhysicalType, ValuesRef};
-pub use encoding::Encoding;
+pub use encoding::{Encoding, PageSet};
 pub use error::Error;
 pub use integer::{decode_i64s, encode_i64s};
-pub use page::{PageHeader, decode_page, decode_page_rows, encode_page, page_header};
+pub use page::{
+    PageHeader, decode_page, decode_page_rows, decode_page_rows_with, decode_page_with,
+    encode_page, encode_page_of, needs_header, page_header,
+};
+pub use shared::{SHARED_HEADER_BYTES_MAX, SharedHeader};
 
 /// Most rows one page may hold. Positions fit ten bits, and a decoded column of integers fits an L1 cache.
 pub const BLOCK_ROWS_MAX: usize = 1024;

@@ -6,6 +6,9 @@
 /// Values a kernel handles at a time.
 pub(crate) const GROUP: usize = 64;
 
+/// Values of a block, which has a width of its own. Whole words of 32 bits, so that each ends on a byte.
+pub(crate) const BLOCK: usize = 32;
+
 /// Bytes that `n` values of `width` bits take.
 pub(crate) const fn packed_bytes(n: usize, width: u32) -> usize {
     (n * width as usize).div_ceil(8)
@@ -37,6 +40,13 @@ macro_rules! unroll_64 {
         32 33 34 35 36 37 38 39 40 41 42 43 44 45 46 47 48 49 50 51 52 53 54 55 56 57 58 59 60 61 62 63)
     };
     (@ $i:ident, $body:block, $($n:literal)*) => { $( { const $i: usize = $n; $body } )* };
+}
+
+/// The same for 0 to 31.
+macro_rules! unroll_32 {
+    ($i:ident, $body:block) => { unroll_64!(@ $i, $body,
+        0 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20 21 22 23 24 25 26 27 28 29 30 31)
+    };
 }
 
 /// Calls the kernel of a width that is known only at run time.
@@ -91,6 +101,41 @@ pub(crate) fn unpack_sums(packed: &[u8], width: u32, base: i64, sum: i64, out: &
     } else {
         for_width!(width, unpack_sums_groups(packed, base, sum, out))
     }
+}
+
+/// Like [`unpack`], for one block: at most [`BLOCK`] values.
+pub(crate) fn unpack_block(packed: &[u8], width: u32, base: i64, out: &mut [i64]) {
+    if width == 0 {
+        out.fill(base);
+    } else if let Some(out) = out.as_mut_array() {
+        for_width!(width, unpack_words(packed, base, out));
+    } else {
+        // A shorter block is filled up with zeros.
+        let mut whole = [0; packed_bytes(BLOCK, 64)];
+        whole[..packed.len()].copy_from_slice(packed);
+        let mut block = [0; BLOCK];
+        for_width!(width, unpack_words(&whole, base, &mut block));
+        out.copy_from_slice(&block[..out.len()]);
+    }
+}
+
+fn unpack_words<const W: usize>(packed: &[u8], base: i64, out: &mut [i64; BLOCK]) {
+    let (words, _) = packed.as_chunks::<4>();
+    let Some(words) = words.first_chunk::<W>() else {
+        return;
+    };
+    let word = |index: usize| u64::from(u32::from_le_bytes(words[index]));
+    unroll_32!(I, {
+        let (first, shift) = (I * W / 32, I * W % 32);
+        let mut value = word(first) >> shift;
+        if shift + W > 32 {
+            value |= word(first + 1) << (32 - shift);
+        }
+        if shift + W > 64 {
+            value |= word(first + 2) << (64 - shift);
+        }
+        out[I] = base.wrapping_add((value & mask(W as u32)) as i64);
+    });
 }
 
 fn pack_group<const W: usize>(group: &[u64; GROUP], out: &mut Vec<u8>) {

@@ -12,12 +12,13 @@
 
 use crate::column::is_set;
 use crate::read::take;
+use crate::shared::{self, Slots};
 use crate::{
-    BLOCK_ROWS_MAX, ColumnBuf, ColumnRef, Encoding, Error, PhysicalType, ValuesRef, boolean, float,
-    integer, text,
+    BLOCK_ROWS_MAX, ColumnBuf, ColumnRef, Encoding, Error, PageSet, PhysicalType, SharedHeader,
+    ValuesRef, boolean, float, integer, text,
 };
 
-const HEADER_BYTES: usize = 4;
+pub(crate) const HEADER_BYTES: usize = 4;
 const HAS_NULLS: u8 = 0x80;
 
 /// What a page says of itself.
@@ -33,14 +34,19 @@ pub struct PageHeader {
     pub has_nulls: bool,
 }
 
-/// Appends one column as a page, in the smallest encoding. After an error `out` holds what it held before.
+/// Appends one column as a page, in the smallest encoding of the first set. After an error `out` holds what it held before.
 pub fn encode_page(column: ColumnRef<'_>, out: &mut Vec<u8>) -> Result<(), Error> {
+    encode_page_of(column, PageSet::First, out)
+}
+
+/// The same in the smallest encoding of `set`.
+pub fn encode_page_of(column: ColumnRef<'_>, set: PageSet, out: &mut Vec<u8>) -> Result<(), Error> {
     let rows = column.rows();
     if rows == 0 || rows > BLOCK_ROWS_MAX {
         return Err(Error::LimitRows { rows });
     }
     let start = out.len();
-    let written = encode_page_at(column, rows, start, out);
+    let written = encode_page_at(column, set, rows, start, out);
     if written.is_err() {
         out.truncate(start);
     }
@@ -49,6 +55,7 @@ pub fn encode_page(column: ColumnRef<'_>, out: &mut Vec<u8>) -> Result<(), Error
 
 fn encode_page_at(
     column: ColumnRef<'_>,
+    set: PageSet,
     rows: usize,
     start: usize,
     out: &mut Vec<u8>,
@@ -64,7 +71,7 @@ fn encode_page_at(
     }
     let encoding = match column.values {
         ValuesRef::I64(values) => {
-            with_present(values, validity, |values| encode_integers(values, out))
+            with_present(values, validity, |values| encode_integers(values, set, out))
         }
         ValuesRef::U64(values) => {
             let mut latents = [0; BLOCK_ROWS_MAX];
@@ -72,11 +79,11 @@ fn encode_page_at(
                 *latent = *value as i64;
             }
             with_present(&latents[..rows], validity, |values| {
-                encode_integers(values, out)
+                encode_integers(values, set, out)
             })
         }
         ValuesRef::F64(values) => {
-            with_present(values, validity, |values| float::encode(values, out))
+            with_present(values, validity, |values| float::encode(values, set, out))
         }
         ValuesRef::Bool(values) => {
             with_present(values, validity, |values| boolean::encode(values, out))
@@ -137,8 +144,8 @@ fn with_present<T: Copy + Default>(
     }
 }
 
-fn encode_integers(values: &[i64], out: &mut Vec<u8>) -> Encoding {
-    let plan = integer::plan(values);
+fn encode_integers(values: &[i64], set: PageSet, out: &mut Vec<u8>) -> Encoding {
+    let plan = integer::plan(values, set);
     plan.encode_body(values, out);
     plan.encoding()
 }
@@ -160,10 +167,34 @@ pub fn page_header(page: &[u8]) -> Result<PageHeader, Error> {
     Ok(header)
 }
 
-/// Decodes one page, all of `page`, and replaces the content of `out`.
+/// Whether a page can be decoded only with the header that its column shares. Such a page is never copied without it.
+pub fn needs_header(page: &[u8]) -> bool {
+    page_header(page).is_ok_and(|header| header.encoding == Encoding::Pco)
+}
+
+/// Where the body of a page begins that this version wrote.
+#[cfg(feature = "pco")]
+pub(crate) fn body_start(page: &[u8]) -> usize {
+    let bitmap = match page_header(page) {
+        Ok(header) if header.has_nulls => header.rows.div_ceil(8),
+        _ => 0,
+    };
+    HEADER_BYTES + bitmap
+}
+
+/// Decodes one page that needs no shared header, all of `page`, and replaces the content of `out`.
 ///
 /// After an error `out` has no rows.
 pub fn decode_page(page: &[u8], out: &mut ColumnBuf) -> Result<(), Error> {
+    decode_page_with(page, None, out)
+}
+
+/// The same of any page; `shared` is the header that the pages of its column share, if they have one.
+pub fn decode_page_with(
+    page: &[u8],
+    shared: Option<&SharedHeader>,
+    out: &mut ColumnBuf,
+) -> Result<(), Error> {
     out.rows = 0;
     out.has_nulls = false;
     let header = page_header(page)?;
@@ -183,7 +214,7 @@ pub fn decode_page(page: &[u8], out: &mut ColumnBuf) -> Result<(), Error> {
         out.validity.extend_from_slice(bitmap);
         present = count_ones(bitmap);
     }
-    decode_values(header, present, &mut input, out)?;
+    decode_values(header, shared, present, &mut input, out)?;
     if !input.is_empty() {
         return Err(Error::corrupt("bytes after the last value"));
     }
@@ -195,10 +226,20 @@ pub fn decode_page(page: &[u8], out: &mut ColumnBuf) -> Result<(), Error> {
 /// The same of at least the first `rows` rows, where that takes less than all of them; how many there are is what `out` says.
 /// What comes after them is not looked at.
 pub fn decode_page_rows(page: &[u8], rows: usize, out: &mut ColumnBuf) -> Result<(), Error> {
+    decode_page_rows_with(page, rows, None, out)
+}
+
+/// The same of any page, as [`decode_page_with`].
+pub fn decode_page_rows_with(
+    page: &[u8],
+    rows: usize,
+    shared: Option<&SharedHeader>,
+    out: &mut ColumnBuf,
+) -> Result<(), Error> {
     let header = page_header(page)?;
     let is_integer = matches!(header.physical_type, PhysicalType::I64 | PhysicalType::U64);
     if !is_integer || header.has_nulls || rows >= header.rows || rows == 0 {
-        return decode_page(page, out);
+        return decode_page_with(page, shared, out);
     }
     out.rows = 0;
     out.has_nulls = false;
@@ -207,7 +248,7 @@ pub fn decode_page_rows(page: &[u8], rows: usize, out: &mut ColumnBuf) -> Result
     let mut input = &page[HEADER_BYTES..];
     let values = &mut out.i64s[..rows];
     if !integer::decode_first(header.encoding, &mut input, header.rows, values)? {
-        return decode_page(page, out);
+        return decode_page_with(page, shared, out);
     }
     if header.physical_type == PhysicalType::U64 {
         out.u64s.clear();
@@ -220,6 +261,7 @@ pub fn decode_page_rows(page: &[u8], rows: usize, out: &mut ColumnBuf) -> Result
 
 fn decode_values(
     header: PageHeader,
+    header_of_column: Option<&SharedHeader>,
     present: usize,
     input: &mut &[u8],
     out: &mut ColumnBuf,
@@ -232,26 +274,36 @@ fn decode_values(
     match header.physical_type {
         PhysicalType::I64 => {
             out.i64s.resize(rows, 0);
-            if present > 0 {
-                integer::decode_body(encoding, input, &mut out.i64s[..present])?;
+            let slots = &mut out.i64s[..present];
+            if encoding == Encoding::Pco {
+                shared::decode(header_of_column, input, Slots::I64(slots), &mut out.room)?;
+            } else if present > 0 {
+                integer::decode_body(encoding, input, slots)?;
             }
             spread(&mut out.i64s, present, validity);
         }
         PhysicalType::U64 => {
             out.u64s.resize(rows, 0);
-            out.i64s.resize(rows, 0);
-            if present > 0 {
+            if encoding == Encoding::Pco {
+                let slots = Slots::U64(&mut out.u64s[..present]);
+                shared::decode(header_of_column, input, slots, &mut out.room)?;
+            } else if present > 0 {
+                out.i64s.resize(rows, 0);
                 integer::decode_body(encoding, input, &mut out.i64s[..present])?;
-            }
-            for (value, latent) in out.u64s.iter_mut().zip(&out.i64s[..present]) {
-                *value = *latent as u64;
+                for (value, latent) in out.u64s.iter_mut().zip(&out.i64s[..present]) {
+                    *value = *latent as u64;
+                }
             }
             spread(&mut out.u64s, present, validity);
         }
         PhysicalType::F64 => {
             out.f64s.resize(rows, 0.0);
-            if present > 0 {
-                float::decode(encoding, input, &mut out.i64s, &mut out.f64s[..present])?;
+            let slots = &mut out.f64s[..present];
+            if encoding == Encoding::Pco {
+                let slots = Slots::F64(slots, &mut out.i64s);
+                shared::decode(header_of_column, input, slots, &mut out.room)?;
+            } else if present > 0 {
+                float::decode(encoding, input, &mut out.i64s, slots)?;
             }
             spread(&mut out.f64s, present, validity);
         }

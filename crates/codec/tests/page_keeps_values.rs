@@ -7,8 +7,8 @@
 )]
 
 use nilometer_codec::{
-    BLOCK_ROWS_MAX, ColumnBuf, ColumnRef, Encoding, Error, TEXT_BYTES_MAX, ValuesRef, decode_i64s,
-    decode_page, encode_i64s, encode_page, page_header, varint,
+    BLOCK_ROWS_MAX, ColumnBuf, ColumnRef, Encoding, Error, PageSet, TEXT_BYTES_MAX, ValuesRef,
+    decode_i64s, decode_page, encode_i64s, encode_page, encode_page_of, page_header, varint,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -77,6 +77,21 @@ fn integers() -> impl Strategy<Value = Vec<i64>> {
             });
             counter.collect()
         }),
+        // Noise that swells and calms, and what it sums up to.
+        (
+            any::<bool>(),
+            vec((0_u32..64, vec(any::<u64>(), 32)), 1..=32)
+        )
+            .prop_map(|(is_sum, blocks)| {
+                let noise = blocks
+                    .iter()
+                    .flat_map(|(shift, block)| block.iter().map(|value| (value >> *shift) as i64));
+                let sums = noise.scan(0_i64, |sum, step| {
+                    *sum = if is_sum { sum.wrapping_add(step) } else { step };
+                    Some(*sum)
+                });
+                sums.collect()
+            }),
         // Runs of any values, as long as they like.
         (vec((edge.clone(), 1_usize..200), 1..60), rows.clone()).prop_map(|(runs, n)| {
             let values = runs
@@ -123,8 +138,24 @@ fn floats() -> impl Strategy<Value = Vec<f64>> {
             prop_oneof![20 => (-100_000_i64..100_000).prop_map(|value| value as f64 / 100.0), 1 => odd.clone()],
             rows.clone()
         )),
-        vec(odd, rows.clone()),
+        vec(odd.clone(), rows.clone()),
         vec(any::<f32>().prop_map(f64::from), rows.clone()),
+        // Steps of every power of two, up to those that floats have no more bits for.
+        (
+            -140_i32..140,
+            0_u32..64,
+            vec(
+                prop_oneof![30 => any::<i64>().prop_map(Some), 1 => Just(None)],
+                rows.clone()
+            ),
+            odd.clone()
+        )
+            .prop_map(|(scale, shift, values, odd)| {
+                let value = |value: &Option<i64>| {
+                    value.map_or(odd, |value| (value >> shift) as f64 * 2_f64.powi(scale))
+                };
+                values.iter().map(value).collect()
+            }),
         vec(0.0..1.0, rows.clone()),
         // Whole numbers, and a rare half that a sample may miss.
         vec(
@@ -190,6 +221,22 @@ fn round_trip(column: ColumnRef<'_>) -> ColumnBuf {
         (out.rows(), out.physical_type()),
         (column.rows(), column.physical_type())
     );
+    // More encodings to choose from never cost a byte, and say the same.
+    let mut second = Vec::new();
+    encode_page_of(column, PageSet::Second, &mut second).unwrap();
+    assert!(second.len() <= page.len() - 3);
+    let mut again = ColumnBuf::default();
+    decode_page(&second, &mut again).unwrap();
+    let bits = |column: &ColumnBuf| {
+        let values = column.f64s().iter();
+        values.map(|value| value.to_bits()).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        (out.i64s(), out.u64s(), out.bools(), out.text()),
+        (again.i64s(), again.u64s(), again.bools(), again.text())
+    );
+    assert_eq!(bits(&out), bits(&again));
+    assert_eq!(out.validity(), again.validity());
     out
 }
 
@@ -399,6 +446,61 @@ fn decimals_of_fifteen_digits_have_no_exceptions() {
     let page = page_of(ValuesRef::F64(&values));
     assert_eq!(page_header(&page).unwrap().encoding, Encoding::Decimal);
     assert!(page.len() <= 4 + 2 + 8 + 875, "{} bytes", page.len());
+}
+
+fn page_of_second_set(values: ValuesRef<'_>) -> Vec<u8> {
+    let mut page = Vec::new();
+    let column = ColumnRef {
+        values,
+        validity: None,
+    };
+    encode_page_of(column, PageSet::Second, &mut page).unwrap();
+    page
+}
+
+#[test]
+fn a_thermometer_of_twelve_bits_takes_its_bits() {
+    // Steps of 1/16 degree between 20 and 24 degrees: 64 of them, six bits.
+    let values: Vec<f64> = (0..1000_u32)
+        .map(|index| 20.0 + f64::from(index.wrapping_mul(2_654_435_761) >> 26) / 16.0)
+        .collect();
+    let page = page_of_second_set(ValuesRef::F64(&values));
+    assert_eq!(page_header(&page).unwrap().encoding, Encoding::Dyadic);
+    assert!(page.len() <= 20 + 750, "{} bytes", page.len());
+}
+
+#[test]
+fn random_fractions_take_the_bits_that_were_random() {
+    // What `random()` of most languages gives: 53 random bits over 2^53, and not 64.
+    let mut state = 1_u64;
+    let values: Vec<f64> = (0..1000)
+        .map(|_| {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 11) as f64 / 9_007_199_254_740_992.0
+        })
+        .collect();
+    let page = page_of_second_set(ValuesRef::F64(&values));
+    assert!(page.len() <= 30 + 1000 * 53 / 8, "{} bytes", page.len());
+}
+
+#[test]
+fn calm_between_bursts_is_as_small_as_calm() {
+    // Of eight blocks of 32 values one is wild: 32 bits there, two elsewhere.
+    let values: Vec<i64> = (0..1024_i64)
+        .map(|index| {
+            let noise = (index.wrapping_mul(0x9e37_79b9_7f4a_7c15_u64 as i64)).unsigned_abs();
+            (noise >> if index / 32 % 8 == 5 { 31 } else { 61 }) as i64
+        })
+        .collect();
+    let page = page_of_second_set(ValuesRef::I64(&values));
+    assert_eq!(page_header(&page).unwrap().encoding, Encoding::Blocked);
+    assert!(
+        page.len() <= 4 * 32 * 4 + 28 * 32 * 2 / 8 + 100,
+        "{} bytes",
+        page.len()
+    );
 }
 
 #[test]

@@ -7,8 +7,8 @@
 )]
 
 use nilometer_codec::{
-    BLOCK_ROWS_MAX, ColumnBuf, ColumnRef, Error, TEXT_BYTES_MAX, ValuesRef, decode_i64s,
-    decode_page, encode_page, page_header,
+    BLOCK_ROWS_MAX, ColumnBuf, ColumnRef, Encoding, Error, PageSet, TEXT_BYTES_MAX, ValuesRef,
+    decode_i64s, decode_page, encode_page, encode_page_of, page_header,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -52,6 +52,22 @@ fn sample_pages() -> Vec<(&'static str, Vec<u8>)> {
     let similar: Vec<String> = (0..100)
         .map(|index| format!("a rather long line about {index}"))
         .collect();
+    let dyadics = f64s(&|index| {
+        if index == 50 {
+            f64::NAN
+        } else {
+            ((noise(index) >> 20) % 1000) as f64 / 16.0
+        }
+    });
+    let bursts =
+        i64s(&|index| noise(index).unsigned_abs() as i64 >> if index / 32 == 1 { 20 } else { 60 });
+    let sums: Vec<i64> = bursts
+        .iter()
+        .scan(0, |sum, step| {
+            *sum += step;
+            Some(*sum)
+        })
+        .collect();
     let mut pages = vec![
         ("constant", page(ValuesRef::I64(&[7; 100]), None)),
         (
@@ -78,6 +94,16 @@ fn sample_pages() -> Vec<(&'static str, Vec<u8>)> {
         ),
         ("image", page(ValuesRef::F64(&singles), None)),
         ("raw floats", page(ValuesRef::F64(&raw), None)),
+        ("dyadic", page_of_second_set(ValuesRef::F64(&dyadics), None)),
+        (
+            "dyadic with nulls",
+            page_of_second_set(ValuesRef::F64(&dyadics), validity),
+        ),
+        ("blocked", page_of_second_set(ValuesRef::I64(&bursts), None)),
+        (
+            "blocked differences",
+            page_of_second_set(ValuesRef::I64(&sums), None),
+        ),
         ("bitmap", page(ValuesRef::Bool(&bools), validity)),
         ("no values", page(ValuesRef::Bool(&bools), Some(&[0; 13]))),
     ];
@@ -118,6 +144,17 @@ fn sample_pages() -> Vec<(&'static str, Vec<u8>)> {
 fn page(values: ValuesRef<'_>, validity: Option<&[u8]>) -> Vec<u8> {
     let mut page = Vec::new();
     encode_page(ColumnRef { values, validity }, &mut page).unwrap();
+    page
+}
+
+fn page_of_second_set(values: ValuesRef<'_>, validity: Option<&[u8]>) -> Vec<u8> {
+    let mut page = Vec::new();
+    encode_page_of(ColumnRef { values, validity }, PageSet::Second, &mut page).unwrap();
+    let encoding = page_header(&page).unwrap().encoding;
+    assert!(
+        matches!(encoding, Encoding::Dyadic | Encoding::Blocked),
+        "{encoding:?}"
+    );
     page
 }
 
@@ -194,7 +231,7 @@ fn every_bit_flip_is_an_error_or_a_column() {
 #[test]
 fn unknown_ids_are_named() {
     let mut page = page(ValuesRef::I64(&[1, 2, 4]), None);
-    for id in [10, 11, 13, 15, 20, 255] {
+    for id in [14, 15, 20, 255] {
         page[0] = id;
         assert_eq!(page_header(&page), Err(Error::UnknownEncoding(id)));
         assert_eq!(
@@ -270,6 +307,50 @@ fn runs_that_do_not_fill_the_page_are_an_error() {
 }
 
 #[test]
+fn blocks_wider_than_a_number_are_an_error() {
+    // BLOCKED of I64, four rows: the order, for order 1 a first value, constant widths, constant bases.
+    let mut out = ColumnBuf::default();
+    let plain = |width: u8| vec![13, 0, 4, 0, 0, 0, 2 * width, 0, 14];
+    assert_eq!(decode_page(&plain(0), &mut out), Ok(()));
+    assert_eq!(out.i64s(), [7; 4]);
+    let full = [plain(2), vec![0b11_10_01_00]].concat();
+    assert_eq!(decode_page(&full, &mut out), Ok(()));
+    assert_eq!(out.i64s(), [7, 8, 9, 10]);
+    for page in [
+        vec![13, 0, 4, 0, 0, 0, 130, 1, 0, 14],
+        [plain(0), vec![0]].concat(),
+        vec![13, 0, 4, 0, 0, 0, 1, 0, 14],
+        vec![13, 0, 4, 0, 2, 0, 0, 0, 14],
+        vec![13, 0, 1, 0, 1, 14, 0, 0, 0, 14],
+    ] {
+        let answer = decode_page(&page, &mut out);
+        assert!(matches!(answer, Err(Error::Corrupt { .. })), "{page:?}");
+    }
+    assert_eq!(decode_page(&plain(3), &mut out), Err(Error::Truncated));
+}
+
+#[test]
+fn dyadics_beyond_what_floats_hold_are_an_error() {
+    // DYADIC of F64, one row: scale 0, no exceptions, a constant.
+    for (value, is_valid) in [
+        ((1_i64 << 53) - 1, true),
+        (-(1 << 53), true),
+        (1 << 53, false),
+        (-(1 << 53) - 1, false),
+        (i64::MAX, false),
+        (i64::MIN, false),
+    ] {
+        let mut page = vec![10, 2, 1, 0, 0, 0, 0];
+        nilometer_codec::varint::put_i64(value, &mut page);
+        let mut out = ColumnBuf::default();
+        assert_eq!(decode_page(&page, &mut out).is_ok(), is_valid, "{value}");
+        if is_valid {
+            assert_eq!(out.f64s(), [value as f64]);
+        }
+    }
+}
+
+#[test]
 fn codes_beyond_the_entries_are_an_error() {
     // DISTINCT of I64, four rows: the number of entries, entries 7, 8 and so on, constant codes.
     let page = |entries: u8, code: i8| {
@@ -293,13 +374,23 @@ fn codes_beyond_the_entries_are_an_error() {
 #[test]
 fn parts_inside_parts_are_an_error() {
     // However deep the input nests, decoding does not.
-    for (outer, inner) in [(5, 5), (5, 6), (6, 5), (6, 6), (5, 7), (6, 7)] {
+    for (outer, inner) in [
+        (5, 5),
+        (5, 6),
+        (6, 5),
+        (6, 6),
+        (5, 7),
+        (6, 7),
+        (5, 13),
+        (13, 13),
+        (13, 5),
+    ] {
         let mut page = vec![outer, 0, 4, 0];
         page.extend([1, inner].repeat(10_000));
         let answer = decode_page(&page, &mut ColumnBuf::default());
         assert!(matches!(answer, Err(Error::Corrupt { .. })));
     }
-    for inner in [5, 6, 7] {
+    for inner in [5, 6, 7, 13] {
         // A base and a width of one byte each, and then the next one's.
         let mut page = vec![7, 0, 4, 0];
         page.extend([2, 2, inner].repeat(10_000));
@@ -366,7 +457,7 @@ proptest! {
 
     #[test]
     fn random_bytes_never_panic(
-        encoding in prop_oneof![0_u8..5, 8_u8..10, Just(12), 16_u8..20, any::<u8>()],
+        encoding in prop_oneof![0_u8..5, 8_u8..14, Just(12), 16_u8..20, any::<u8>()],
         type_and_flags in prop_oneof![0_u8..6, 0x80_u8..0x86],
         rows in prop_oneof![1_u16..20, 1_u16..1025],
         body in vec(prop_oneof![Just(0), 0_u8..8, any::<u8>()], 0..300),

@@ -1,9 +1,11 @@
 //! Pages and statistics: any bytes as either, and any values as a page.
 
+use nilometer_codec::device::DevicePage;
 use nilometer_codec::stats::{decode_statistics, encode_statistics, statistics};
 use nilometer_codec::{
-    BLOCK_ROWS_MAX, ColumnBuf, ColumnRef, PhysicalType, TEXT_BYTES_MAX, ValuesRef, decode_i64s,
-    decode_page, encode_i64s, encode_page,
+    BLOCK_ROWS_MAX, ColdColumn, ColumnBuf, ColumnRef, PageSet, PhysicalType, SharedHeader,
+    TEXT_BYTES_MAX, ValuesRef, decode_i64s, decode_page, decode_page_with, encode_cold_column,
+    encode_i64s, encode_page_of,
 };
 
 /// An error, or a column that encodes again and decodes to the same.
@@ -18,10 +20,81 @@ pub(crate) fn page_decode(data: &[u8]) {
     );
     let statistics_before = statistics(column.as_column());
 
-    let mut page = Vec::new();
-    encode_page(column.as_column(), &mut page).expect("a decoded column is valid");
-    let mut again = ColumnBuf::default();
-    decode_page(&page, &mut again).expect("what was encoded decodes");
+    for set in [PageSet::First, PageSet::Second] {
+        let mut page = Vec::new();
+        encode_page_of(column.as_column(), set, &mut page).expect("a decoded column is valid");
+        let mut again = ColumnBuf::default();
+        decode_page(&page, &mut again).expect("what was encoded decodes");
+        assert_same(&column, &again);
+        assert_eq!(
+            format!("{statistics_before:?}"),
+            format!("{:?}", statistics(again.as_column()))
+        );
+    }
+}
+
+/// A header that pages share, and a page: an error, or a column that goes cold again and comes back the same.
+pub(crate) fn page_cold(data: &[u8]) {
+    let [kind, low, high, data @ ..] = data else {
+        return;
+    };
+    let kinds = [PhysicalType::I64, PhysicalType::U64, PhysicalType::F64];
+    let kind = kinds[usize::from(*kind) % kinds.len()];
+    let header_bytes = usize::from(u16::from_le_bytes([*low, *high]));
+    let (header, page) = data.split_at(header_bytes.min(data.len()));
+    let mut column = ColumnBuf::default();
+    let Ok(shared) = SharedHeader::parse(kind, header) else {
+        return;
+    };
+    assert!(shared.memory_bytes() < 1 << 20);
+    if decode_page_with(page, Some(&shared), &mut column).is_err() {
+        assert_eq!(column.rows(), 0);
+        return;
+    }
+    let mut cold = ColdColumn::default();
+    let blocks = [column.as_column(); 2];
+    encode_cold_column(&blocks, &mut cold).expect("a decoded column is valid");
+    let shared = (!cold.header.is_empty())
+        .then(|| SharedHeader::parse(column.physical_type(), &cold.header))
+        .transpose()
+        .expect("a header that was written is read");
+    for index in 0..blocks.len() {
+        let mut again = ColumnBuf::default();
+        decode_page_with(cold.page(index), shared.as_ref(), &mut again)
+            .expect("what was encoded decodes");
+        assert_same(&column, &again);
+    }
+}
+
+/// A device page behind a checksum that holds: an error, or blocks whose columns have the rows that it says.
+pub(crate) fn device_page(data: &[u8]) {
+    let mut bytes = data.to_vec();
+    if let (Ok(length), true) = (u32::try_from(bytes.len()), bytes.len() >= 64) {
+        bytes[8..12].copy_from_slice(&length.to_le_bytes());
+        let body = bytes.len() - 4;
+        let crc = nilometer_codec::crc32c(0, &bytes[..body]);
+        bytes[body..].copy_from_slice(&crc.to_le_bytes());
+    }
+    let mut column = ColumnBuf::default();
+    let Ok(page) = DevicePage::open(&bytes) else {
+        return;
+    };
+    if page.verify(&bytes, &mut column).is_err() {
+        return;
+    }
+    for block in &page.blocks {
+        assert!(page.times.0 <= block.times.0 && block.times.1 <= page.times.1);
+        for field in &block.fields {
+            let page = bytes
+                .get(field.page.clone())
+                .expect("a page is in its bytes");
+            decode_page(page, &mut column).expect("what was verified decodes");
+            assert_eq!(column.rows(), block.rows);
+        }
+    }
+}
+
+fn assert_same(column: &ColumnBuf, again: &ColumnBuf) {
     // Bits, not values: NaN differs from itself.
     let bits = |column: &ColumnBuf| {
         let values = column.f64s().iter();
@@ -31,14 +104,10 @@ pub(crate) fn page_decode(data: &[u8]) {
         (column.i64s(), column.u64s(), column.bools()),
         (again.i64s(), again.u64s(), again.bools())
     );
-    assert_eq!((bits(&column), column.text()), (bits(&again), again.text()));
+    assert_eq!((bits(column), column.text()), (bits(again), again.text()));
     assert_eq!(
-        (column.rows(), column.physical_type()),
-        (again.rows(), again.physical_type())
-    );
-    assert_eq!(
-        format!("{statistics_before:?}"),
-        format!("{:?}", statistics(again.as_column()))
+        (column.rows(), column.physical_type(), column.validity()),
+        (again.rows(), again.physical_type(), again.validity())
     );
 }
 
@@ -78,8 +147,14 @@ pub(crate) fn page_encode(data: &[u8]) {
         ValuesRef::F64(&images),
         ValuesRef::Bool(&bools),
     ] {
+        let set = if shape & 16 == 0 {
+            PageSet::First
+        } else {
+            PageSet::Second
+        };
         let mut page = Vec::new();
-        encode_page(ColumnRef { values, validity }, &mut page).expect("the column is valid");
+        encode_page_of(ColumnRef { values, validity }, set, &mut page)
+            .expect("the column is valid");
         decode_page(&page, &mut column).expect("what was encoded decodes");
         let is_there = |row: &usize| {
             validity.is_none_or(|bitmap| {

@@ -14,11 +14,13 @@ pub use store::sample;
 /// A decoder under attack: panics when a promise is broken.
 pub type Target = fn(&[u8]);
 
-const OWN: [(&str, Target); 6] = [
+const OWN: [(&str, Target); 8] = [
     ("line_protocol", lines::line_protocol),
     ("typed_lines", store::lines),
     ("page_decode", codec::page_decode),
     ("page_encode", codec::page_encode),
+    ("page_cold", codec::page_cold),
+    ("device_page", codec::device_page),
     ("statistics_decode", codec::statistics_decode),
     ("store", store::damaged),
 ];

@@ -5,7 +5,9 @@ Packs the bytes from docs/format/page.md alone, bit by bit, and shares nothing w
 pages: those of a released format never change.
 
 In the JSON, integers and booleans are themselves, floats are their 64 bits in hexadecimal, text is text, bytes are
-hexadecimal, and null is null. `is_canonical` says that our writer, given the values, writes exactly these bytes.
+hexadecimal, and null is null. `is_canonical` says that our writer, given the values, writes exactly these bytes; `set`
+is the set of encodings that it may choose from, 1 if nothing is said. `header` is what the page shares with others of
+its column, in hexadecimal.
 """
 
 import itertools
@@ -17,6 +19,7 @@ HERE = pathlib.Path(__file__).parent
 I64, U64, F64, BOOL, TEXT, BYTES = range(6)
 TYPE_NAMES = ["i64", "u64", "f64", "bool", "text", "bytes"]
 CONST, STRIDE, FOR, DELTA, RAW, RUNS, DISTINCT, GRID, DECIMAL, IMAGE, BITMAP, PLAIN, DICTIONARY = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 12, 16, 17
+DYADIC, PCO, BLOCKED = 10, 11, 13
 PLAIN_ZSTD = 18
 
 
@@ -114,6 +117,46 @@ def decimal(scale, integers, exceptions):
     return DECIMAL, body + chunk(integers[1])
 
 
+def dyadic(scale, integers, exceptions):
+    n, encoded = integers
+    body = struct.pack("<b", scale) + varint(len(exceptions))
+    body += packed([position for position, _ in exceptions], bits(n - 1))
+    body += b"".join(struct.pack("<Q", b) for _, b in exceptions)
+    return DYADIC, body + chunk(encoded)
+
+
+def blocked(order, values, widths, bases):
+    """`widths` and `bases` are lists of (numbers, encoded)."""
+    numbers = [signed(b - a) for a, b in zip(values, values[1:])] if order else values
+    body = bytes([order]) + (zigzag(values[0]) if order else b"") + chunk(widths[1]) + chunk(bases[1])
+    for i, (width, base) in enumerate(zip(widths[0], bases[0])):
+        body += packed([(v - base) % 2**64 for v in numbers[32 * i : 32 * i + 32]], width)
+    return BLOCKED, body
+
+
+def pco_header(delta_order, lower, width):
+    """The form, then what pco's format page has: version 4.1, classic mode, differences of an order, one bin of weight 1.
+
+    Sizes in bits: mode 4, kind of differences 4, order 3, whether a second variable has differences 1, size of the
+    coder 4, bins 15, of the bin its lower end 64 and the width of its offsets 7.
+    """
+    fields = [(0, 4), (1, 4), (delta_order, 3), (0, 1)] if delta_order else [(0, 4), (0, 4)]
+    fields += [(0, 4), (1, 15), (lower, 64), (width, 7)]
+    text = "".join(format(v, "0%db" % w)[::-1] for v, w in fields)
+    text += "0" * (-len(text) % 8)
+    return bytes([4, 1]) + bytes(int(text[i : i + 8][::-1], 2) for i in range(0, len(text), 8))
+
+
+def pco_page(values, delta_order, lower, width):
+    """One bin needs no coder, so a page is the first value of each order of differences, and the offsets in the bin."""
+    state = b""
+    latents = [(v + 2**63) % 2**64 for v in values]
+    for _ in range(delta_order):
+        state += struct.pack("<Q", latents[0])
+        latents = [(b - a + 2**63) % 2**64 for a, b in zip(latents, latents[1:])]
+    return PCO, state + packed([(x - lower) % 2**64 for x in latents], width)
+
+
 def image(shift, encoded):
     return IMAGE, bytes([shift]) + chunk(encoded)
 
@@ -139,7 +182,7 @@ def stored_zstd(inner):
     return PLAIN_ZSTD, varint(len(body)) + varint(len(zstd)) + zstd
 
 
-def write(name, physical_type, values, encoded, is_canonical=True):
+def write(name, physical_type, values, encoded, is_canonical=True, writer_set=1, header=None):
     encoding, body = encoded
     has_nulls = any(v is None for v in values)
     page = bytes([encoding, physical_type + 128 * has_nulls]) + struct.pack("<H", len(values))
@@ -159,6 +202,10 @@ def write(name, physical_type, values, encoded, is_canonical=True):
         "is_canonical": is_canonical,
         "values": [shown(v) for v in values],
     }
+    if writer_set != 1:
+        description["set"] = writer_set
+    if header is not None:
+        description["header"] = header.hex()
     text = json.dumps(description, ensure_ascii=True, indent=None)
     (HERE / (name + ".json")).write_text(text + "\n")
 
@@ -253,6 +300,76 @@ def floats():
     page("raw_floats", [0.1, -1e300, payload, tiny], raw([signed(b) for b in map(float_bits, (0.1, -1e300))] + [signed(payload), 1]))
 
 
+def second_set():
+    """Encodings that came with segments of format 2."""
+    noise = [(i * 0x9E3779B97F4A7C15 + 0x1234567) % 2**64 for i in range(1024)]
+    noise = [(x ^ x >> 29) * 0xBF58476D1CE4E5B9 % 2**64 for x in noise]
+    # Calm blocks and wild ones in turns.
+    widths = [40 if i % 3 == 2 else 2 + i % 2 for i in range(8)]
+    values = [noise[i] >> (64 - widths[i // 32]) for i in range(256)]
+    ends = [(min(values[i : i + 32]), max(values[i : i + 32])) for i in range(0, 256, 32)]
+    of_blocks = [bits(high - low) for low, high in ends]
+    bases = [low for low, _ in ends]
+    encoded = blocked(0, values, (of_blocks, raw(of_blocks)), (bases, raw(bases)))
+    write("blocked", I64, values, encoded, is_canonical=False, writer_set=2)
+    encoded = blocked(0, values[:70], (of_blocks[:3], raw(of_blocks[:3])), (bases[:3], raw(bases[:3])))
+    write("blocked_short_block", U64, values[:70], encoded, is_canonical=False, writer_set=2)
+    extremes = [MIN, MAX, 0, -1] * 10
+    encoded = blocked(0, extremes, ([64, 64], const(64)), ([MIN, MIN], const(MIN)))
+    write("blocked_extremes", I64, extremes, encoded, is_canonical=False, writer_set=2)
+    sums = [noise[0]]
+    for step in values:
+        sums.append(sums[-1] + step)
+    sums = [signed(x) for x in sums]
+    encoded = blocked(1, sums, (of_blocks, raw(of_blocks)), (bases, raw(bases)))
+    write("blocked_differences", I64, sums, encoded, is_canonical=False, writer_set=2)
+    encoded = blocked(1, [MAX, MIN, MAX], ([64], const(64)), ([-1], const(-1)))
+    write("blocked_wraps", I64, [MAX, MIN, MAX], encoded, is_canonical=False, writer_set=2)
+    write("blocked_in_decimal", F64, [float_bits(v / 10) for v in values], decimal(1, (256, blocked(0, values, (of_blocks, raw(of_blocks)), (bases, raw(bases)))), []), is_canonical=False, writer_set=2)
+
+    def page(name, values, encoded, **options):
+        write(name, F64, [None if v is None else v if isinstance(v, int) else float_bits(v) for v in values], encoded, writer_set=2, **options)
+
+    # A thermometer with steps of 1/16 degree.
+    sixteenths = [340 + x % 61 for x in noise[:48]]
+    low = min(sixteenths)
+    page("dyadic_sixteenths", [x / 16 for x in sixteenths], dyadic(4, (48, frame(sixteenths, low, bits(max(sixteenths) - low))), []))
+    page("dyadic_nulls", [None, 0.375, None, -0.125], dyadic(3, (2, stride(3, -4)), []), is_canonical=False)
+    page("dyadic_limits", [-(2.0**53), 2.0**53 - 1], dyadic(0, (2, raw([-(2**53), 2**53 - 1])), []), is_canonical=False)
+    page("dyadic_smallest", [2.0**-127, 3 * 2.0**-127], dyadic(127, (2, stride(1, 2)), []), is_canonical=False)
+    page("dyadic_largest", [2.0**128, -(2.0**180)], dyadic(-128, (2, raw([1, -(2**52)])), []), is_canonical=False)
+    odd = {0: 0x7FF8 << 48, 7: 0xFFF8_0000_DEAD_BEEF, 8: 1 << 63, 30: 0x7FF0 << 48, 39: 1}
+    first = next(i for i in range(40) if i not in odd)
+    values, latents = [], []
+    for i in range(40):
+        exact = -700 + (i * i) % 13
+        latents.append((latents[-1] if latents else -700 + (first * first) % 13) if i in odd else exact)
+        values.append(odd[i] if i in odd else exact / 2**20)
+    page("dyadic_exceptions", values, dyadic(20, (40, frame(latents, min(latents), 4)), sorted(odd.items())), is_canonical=False)
+
+    # Numbers in pco; our writer never makes a column of one page of a few values.
+    walk = [1000 + x % 64 for x in noise[:300]]
+    lower = 1000 + 2**63
+    write("pco_integers", I64, walk, pco_page(walk, 0, lower, 6), is_canonical=False, header=bytes([0]) + pco_header(0, lower, 6))
+    lower = 2**63 - 3
+    deltas, at = [], -(2**40)
+    for x in noise[:100]:
+        deltas.append(at)
+        at += x % 8 - 3
+    write("pco_differences", I64, deltas, pco_page(deltas, 1, lower, 3), is_canonical=False, header=bytes([0]) + pco_header(1, lower, 3))
+    tenths = [200 + x % 16 for x in noise[:20]]
+    lower = 200 + 2**63
+    shown = [t / 10 for t in tenths]
+    shown[3], shown[19] = 0x7FF8_0000_0000_1234, 1 << 63
+    exceptions = [(3, shown[3]), (19, shown[19])]
+    body = varint(2) + packed([3, 19], 5) + b"".join(struct.pack("<Q", b) for _, b in exceptions)
+    encoded = PCO, body + pco_page(tenths, 0, lower, 4)[1]
+    page_values = [v if isinstance(v, int) else float_bits(v) for v in shown]
+    write("pco_decimals", F64, page_values[:7] + [None] * 3 + page_values[7:], encoded, is_canonical=False, header=bytes([1, 1]) + pco_header(0, lower, 4))
+    halves = [t / 2 for t in tenths]
+    write("pco_dyadics", F64, [float_bits(v) for v in halves], (PCO, varint(0) + pco_page(tenths, 0, lower, 4)[1]), is_canonical=False, header=bytes([2, 1]) + pco_header(0, lower, 4))
+
+
 def booleans():
     thirds = [i * i % 3 == 1 and i % 7 != 2 for i in range(50)]
     write("bitmap", BOOL, thirds, bitmap(thirds))
@@ -288,3 +405,4 @@ if __name__ == "__main__":
     floats()
     booleans()
     texts()
+    second_set()

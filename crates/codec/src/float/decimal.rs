@@ -1,16 +1,16 @@
 //! DECIMAL (after ALP): floats that were written as decimals are integers over one power of ten.
 //!
-//! Layout: scale (1 byte, two's complement), number of exceptions (varint), positions of the exceptions, packed like
-//! those of patches, their bits (8 bytes each, little-endian), an integer chunk of all values, where exceptions repeat a neighbour.
+//! Layout: scale (1 byte, two's complement), the exceptions, an integer chunk of all values, where exceptions repeat a
+//! neighbour.
 //!
 //! A value is `integer / 10^scale`, or `integer * 10^-scale` if the scale is negative. Both operands are exact and
 //! IEEE 754 rounds the one operation correctly, so the result is the float nearest to the decimal, on every machine:
 //! dividing costs more than ALP's two multiplications, but no decimal of up to 15 digits is ever an exception.
 
-use crate::integer::{self, Plan, for_positions, position_width};
-use crate::pack::{pack, packed_bytes};
-use crate::read::{take, take_u8};
-use crate::{BLOCK_ROWS_MAX, Error, varint};
+use super::exceptions::{Exceptions, Taken};
+use crate::integer::{self, Plan};
+use crate::read::take_u8;
+use crate::{BLOCK_ROWS_MAX, Error, PageSet};
 
 /// Powers of ten that binary64 holds exactly.
 const POWERS: [f64; 19] = [
@@ -44,13 +44,13 @@ pub(super) type Latents = [i64; BLOCK_ROWS_MAX];
 
 impl Decimals {
     /// The values as decimals, or `None` if too few of them are.
-    pub(super) fn of(values: &[f64], latents: &mut Latents) -> Option<Self> {
+    pub(super) fn of(values: &[f64], latents: &mut Latents, set: PageSet) -> Option<Self> {
         let scale = choose_scale(values.iter().copied())?;
-        let best = Self::at_scale(values, scale, latents);
+        let best = Self::at_scale(values, scale, latents, set);
         match &best {
             Some(best) if best.exceptions.count == 0 => {}
             _ => {
-                if let Some(finer) = Self::finer(values, scale, best.as_ref(), latents) {
+                if let Some(finer) = Self::finer(values, scale, best.as_ref(), latents, set) {
                     return Some(finer);
                 }
             }
@@ -64,6 +64,7 @@ impl Decimals {
         scale: i8,
         coarse: Option<&Self>,
         latents: &mut Latents,
+        set: PageSet,
     ) -> Option<Self> {
         // A sample misses what is rare: the exceptions say whether a digit more would do.
         let exceptions = values
@@ -72,7 +73,7 @@ impl Decimals {
             .filter(|value| !is_exact(*value, to_latent(*value, scale), scale));
         let finer = choose_scale(exceptions.take(SAMPLES_MAX)).filter(|finer| *finer > scale)?;
         let mut finer_latents = [0; BLOCK_ROWS_MAX];
-        let finer = Self::at_scale(values, finer, &mut finer_latents)?;
+        let finer = Self::at_scale(values, finer, &mut finer_latents, set)?;
         if coarse.is_some_and(|coarse| coarse.bytes() <= finer.bytes()) {
             return None;
         }
@@ -80,26 +81,15 @@ impl Decimals {
         Some(finer)
     }
 
-    fn at_scale(values: &[f64], scale: i8, latents: &mut Latents) -> Option<Self> {
+    fn at_scale(values: &[f64], scale: i8, latents: &mut Latents, set: PageSet) -> Option<Self> {
         let n = values.len();
         to_latents(values, scale, &mut latents[..n]);
-        let exceptions = Exceptions::of(values, &latents[..n], scale);
+        let exceptions = exceptions(values, &latents[..n], scale);
         if exceptions.count > n / 2 {
             return None;
         }
-        // Exceptions repeat the value before them, those at the start the first exact one: neither widens the packing.
-        if exceptions.count > 0 {
-            let mut neighbour = (0..n)
-                .find(|index| !exceptions.has(*index))
-                .map_or(0, |index| latents[index]);
-            for (index, latent) in latents[..n].iter_mut().enumerate() {
-                if exceptions.has(index) {
-                    *latent = neighbour;
-                }
-                neighbour = *latent;
-            }
-        }
-        let plan = integer::plan(&latents[..n]);
+        exceptions.fill(&mut latents[..n]);
+        let plan = integer::plan(&latents[..n], set);
         Some(Self {
             scale,
             n,
@@ -109,82 +99,25 @@ impl Decimals {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        let count = self.exceptions.count;
-        let exceptions = packed_bytes(count, position_width(self.n)) + 8 * count;
-        1 + varint::bytes_u64(count as u64) + exceptions + 1 + self.plan.body_bytes(self.n)
+        1 + self.exceptions.bytes(self.n) + 1 + self.plan.body_bytes(self.n)
     }
 
     /// Appends the body of the values that these are the decimals of.
     pub(super) fn encode(&self, values: &[f64], latents: &Latents, out: &mut Vec<u8>) {
-        let count = self.exceptions.count;
         out.push(self.scale.cast_unsigned());
-        varint::put_u64(count as u64, out);
-        if count > 0 {
-            let mut positions = [0; BLOCK_ROWS_MAX];
-            let exceptions = (0..self.n).filter(|index| self.exceptions.has(*index));
-            for (position, index) in positions.iter_mut().zip(exceptions) {
-                *position = index as u64;
-            }
-            let positions = &positions[..count];
-            pack(positions.iter().copied(), position_width(self.n), out);
-            out.extend(
-                positions
-                    .iter()
-                    .flat_map(|index| values[*index as usize].to_bits().to_le_bytes()),
-            );
-        }
+        self.exceptions.encode(values, out);
         out.push(self.plan.encoding() as u8);
         self.plan.encode_body(&latents[..self.n], out);
-    }
-}
-
-/// Which values are not exact, one bit each.
-struct Exceptions {
-    count: usize,
-    words: [u64; BLOCK_ROWS_MAX / 64],
-}
-
-impl Exceptions {
-    fn of(values: &[f64], latents: &[i64], scale: i8) -> Self {
-        let mut words = [0; BLOCK_ROWS_MAX / 64];
-        if all_exact(values, latents, scale) {
-            return Self { count: 0, words };
-        }
-        for (word, (values, latents)) in words
-            .iter_mut()
-            .zip(values.chunks(64).zip(latents.chunks(64)))
-        {
-            for (index, (value, latent)) in values.iter().zip(latents).enumerate() {
-                *word |= u64::from(!is_exact(*value, *latent, scale)) << index;
-            }
-        }
-        Self {
-            count: words.iter().map(|word| word.count_ones() as usize).sum(),
-            words,
-        }
-    }
-
-    fn has(&self, index: usize) -> bool {
-        self.words[index / 64] >> (index % 64) & 1 == 1
     }
 }
 
 pub(super) fn decode(input: &mut &[u8], latents: &mut [i64], out: &mut [f64]) -> Result<(), Error> {
     let scale = take_u8(input)?.cast_signed();
     check_scale(scale)?;
-    let exceptions = varint::get_u64(input)?;
-    let exceptions = usize::try_from(exceptions).unwrap_or(usize::MAX);
-    if exceptions > out.len() {
-        return Err(Error::corrupt("more exceptions than values"));
-    }
-    let positions = take(input, packed_bytes(exceptions, position_width(out.len())))?;
-    let bits = take(input, 8 * exceptions)?;
+    let exceptions = Taken::take(input, out.len())?;
     integer::decode_chunk(input, latents)?;
     from_latents(latents, scale, out)?;
-    let bits = bits.as_chunks().0;
-    for_positions(positions, out.len(), exceptions, |index, position| {
-        out[position] = f64::from_bits(u64::from_le_bytes(bits[index]));
-    })
+    exceptions.apply(out)
 }
 
 /// Floats that are decimals but for their last bits, as sums of decimals are.
@@ -233,7 +166,7 @@ impl NearDecimals {
     }
 }
 
-fn check_scale(scale: i8) -> Result<(), Error> {
+pub(super) fn check_scale(scale: i8) -> Result<(), Error> {
     if scale.unsigned_abs() > SCALE_MAX.unsigned_abs() {
         return Err(Error::corrupt("the scale of decimals is beyond 10^18"));
     }
@@ -246,7 +179,7 @@ fn beyond_limit(latent: i64) -> u64 {
 }
 
 /// Fills `out`, with nonsense if an integer is beyond the limit, which is an error.
-fn from_latents(latents: &[i64], scale: i8, out: &mut [f64]) -> Result<(), Error> {
+pub(super) fn from_latents(latents: &[i64], scale: i8, out: &mut [f64]) -> Result<(), Error> {
     let power = POWERS[usize::from(scale.unsigned_abs())];
     let beyond = match scale {
         0 => convert(latents, out, to_float),
@@ -272,7 +205,7 @@ fn convert(latents: &[i64], out: &mut [f64], to_value: impl Fn(i64) -> f64) -> u
 }
 
 /// The nearest integers; nonsense for values beyond the limit, which [`is_exact`] finds.
-fn to_latents(values: &[f64], scale: i8, out: &mut [i64]) {
+pub(super) fn to_latents(values: &[f64], scale: i8, out: &mut [i64]) {
     let power = POWERS[usize::from(scale.unsigned_abs())];
     if scale >= 0 {
         out.iter_mut()
@@ -300,6 +233,15 @@ fn is_exact(value: f64, latent: i64, scale: i8) -> bool {
         to_float(latent) * power
     };
     beyond_limit(latent) == 0 && decoded.to_bits() == value.to_bits()
+}
+
+pub(super) fn exceptions(values: &[f64], latents: &[i64], scale: i8) -> Exceptions {
+    if all_exact(values, latents, scale) {
+        return Exceptions::NONE;
+    }
+    Exceptions::of(values, latents, |value, latent| {
+        is_exact(value, latent, scale)
+    })
 }
 
 /// Whether all values are exact. Says so of many values sooner than [`is_exact`] of each.
@@ -330,7 +272,7 @@ fn to_integer(value: f64) -> i64 {
 }
 
 /// The scale that makes a sample of the values smallest, or `None` if most of them are not decimals.
-fn choose_scale(values: impl Iterator<Item = f64> + Clone) -> Option<i8> {
+pub(super) fn choose_scale(values: impl Iterator<Item = f64> + Clone) -> Option<i8> {
     let step = values.clone().count().div_ceil(SAMPLES_MAX).max(1);
     let mut scales = [None; SAMPLES_MAX];
     let mut count = 0;

@@ -4,7 +4,7 @@
 //! values of one magnitude share sign and exponent, which the frame of reference drops.
 
 use crate::read::take_u8;
-use crate::{BLOCK_ROWS_MAX, Error, integer};
+use crate::{BLOCK_ROWS_MAX, Error, PageSet, integer};
 
 pub(super) struct Image {
     shift: u32,
@@ -14,7 +14,7 @@ pub(super) struct Image {
 }
 
 impl Image {
-    pub(super) fn of(values: &[f64]) -> Self {
+    pub(super) fn of(values: &[f64], set: PageSet) -> Self {
         let union = values
             .iter()
             .fold(0, |union, value| union | value.to_bits());
@@ -24,7 +24,7 @@ impl Image {
         for (latent, value) in latents.iter_mut().zip(values) {
             *latent = value.to_bits() as i64 >> shift;
         }
-        let plan = integer::plan(&latents[..values.len()]);
+        let plan = integer::plan(&latents[..values.len()], set);
         Self {
             shift,
             n: values.len(),

@@ -6,7 +6,7 @@ use super::plain::{Lengths, decode_offsets};
 use super::{Rows, check_utf8};
 use crate::integer::{self, Plan};
 use crate::read::take;
-use crate::{BLOCK_ROWS_MAX, Error, TEXT_BYTES_MAX, varint};
+use crate::{BLOCK_ROWS_MAX, Error, PageSet, TEXT_BYTES_MAX, varint};
 
 /// Slots of the hash table that finds repeated values: at most half full.
 const SLOTS: usize = 2 * BLOCK_ROWS_MAX;
@@ -55,7 +55,7 @@ impl Dictionary {
                 .iter()
                 .map(|row| rows.value(usize::from(*row))),
         );
-        let plan = integer::plan(&codes[..rows.n]);
+        let plan = integer::plan(&codes[..rows.n], PageSet::First);
         Some(Self {
             first_rows,
             entries,

@@ -5,7 +5,7 @@
 use super::check_utf8;
 use crate::integer::{self, Plan};
 use crate::read::take;
-use crate::{BLOCK_ROWS_MAX, Error, TEXT_BYTES_MAX};
+use crate::{BLOCK_ROWS_MAX, Error, PageSet, TEXT_BYTES_MAX};
 
 /// The lengths of 1 to [`BLOCK_ROWS_MAX`] values, planned.
 pub(super) struct Lengths {
@@ -26,7 +26,7 @@ impl Lengths {
             total += value.len();
         }
         Self {
-            plan: integer::plan(&lengths[..n]),
+            plan: integer::plan(&lengths[..n], PageSet::First),
             each: lengths,
             n,
             total,

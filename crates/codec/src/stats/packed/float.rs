@@ -71,7 +71,7 @@ fn put_floats(values: &[f64], out: &mut Vec<u8>) {
     for chunk in values.chunks(BLOCK_ROWS_MAX) {
         let at = out.len();
         out.push(0);
-        out[at] = float::encode(chunk, out) as u8;
+        out[at] = float::encode(chunk, crate::PageSet::First, out) as u8;
     }
 }
 

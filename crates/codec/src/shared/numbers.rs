@@ -1,0 +1,145 @@
+//! Numbers in pco: one chunk of pco a column, one of its pages for each of ours.
+//!
+//! Layout of the header: form (1 byte), for forms 1 and 2 the scale (1 byte, two's complement), a header of pco, the
+//! metadata of a chunk. Layout of a page: for forms 1 and 2 the exceptions, a page of pco.
+//! Form 0 are the numbers as they are, 1 floats as decimals, 2 floats as dyadics, whose integers pco sees.
+//! Modes with a dictionary and differences to a distant value are not written and not read: they take memory that the
+//! header has not paid for.
+
+use pco::DecompressorScratch;
+use pco::data_types::Number;
+use pco::metadata::DeltaEncoding;
+use pco::wrapped::{ChunkDecompressor, FileDecompressor};
+
+use super::Slots;
+use crate::float::{Scale, Taken};
+use crate::read::take_u8;
+use crate::{Error, PhysicalType};
+
+/// Variants of a mode with a dictionary have this id or a higher one, in the low bits of the first byte of a chunk.
+const DICTIONARY_MODE: u8 = 4;
+const MODE_MASK: u8 = 0x0f;
+
+/// A parsed header.
+#[derive(Clone, Debug)]
+pub(crate) enum Numbers {
+    I64(ChunkDecompressor<i64>),
+    U64(ChunkDecompressor<u64>),
+    F64(ChunkDecompressor<f64>),
+    Scaled(Scale, ChunkDecompressor<i64>),
+}
+
+impl Numbers {
+    pub(super) fn parse(physical_type: PhysicalType, bytes: &[u8]) -> Result<Self, Error> {
+        let mut input = bytes;
+        let form = take_u8(&mut input)?;
+        let numbers = match (form, physical_type) {
+            (0, PhysicalType::I64) => Self::I64(chunk(&mut input)?),
+            (0, PhysicalType::U64) => Self::U64(chunk(&mut input)?),
+            (0, PhysicalType::F64) => Self::F64(chunk(&mut input)?),
+            (1 | 2, PhysicalType::F64) => {
+                let scale = take_u8(&mut input)?.cast_signed();
+                let scale = if form == 1 {
+                    Scale::Decimal(scale)
+                } else {
+                    Scale::Dyadic(scale)
+                };
+                scale.to_floats(&[], &mut [])?;
+                Self::Scaled(scale, chunk(&mut input)?)
+            }
+            _ => {
+                return Err(Error::corrupt(
+                    "the form of a shared header is not one of its type",
+                ));
+            }
+        };
+        if !input.is_empty() {
+            return Err(Error::corrupt("bytes after a shared header"));
+        }
+        Ok(numbers)
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        /// A state of the entropy coder: where it goes, and the least value of its bin.
+        const STATE_BYTES: usize = 16;
+        let states = match self {
+            Self::I64(it) | Self::Scaled(_, it) => states(it),
+            Self::U64(it) => states(it),
+            Self::F64(it) => states(it),
+        };
+        size_of::<Self>() + states * STATE_BYTES
+    }
+}
+
+fn states<T: Number>(chunk: &ChunkDecompressor<T>) -> usize {
+    let latents = &chunk.meta().per_latent_var;
+    let size = |log: u32| 1_usize << log;
+    let secondary = latents.secondary.as_ref();
+    size(latents.primary.ans_size_log) + secondary.map_or(0, |it| size(it.ans_size_log))
+}
+
+fn corrupt<E>(_: E) -> Error {
+    Error::corrupt("numbers in pco do not decode")
+}
+
+/// Takes the headers of pco off the front of `input`.
+fn chunk<T: Number>(input: &mut &[u8]) -> Result<ChunkDecompressor<T>, Error> {
+    let (file, rest) = FileDecompressor::new(*input).map_err(corrupt)?;
+    let mode = rest.first().ok_or(Error::Truncated)? & MODE_MASK;
+    if mode >= DICTIONARY_MODE {
+        return Err(Error::corrupt("the mode of pco is not one of columns"));
+    }
+    let (chunk, rest) = file.chunk_decompressor(rest).map_err(corrupt)?;
+    if !is_near(&chunk.meta().delta_encoding) {
+        return Err(Error::corrupt(
+            "the differences of pco are not to neighbours",
+        ));
+    }
+    *input = rest;
+    Ok(chunk)
+}
+
+pub(crate) fn is_near(delta: &DeltaEncoding) -> bool {
+    matches!(
+        delta,
+        DeltaEncoding::NoOp | DeltaEncoding::Consecutive { .. }
+    )
+}
+
+pub(super) fn decode(
+    numbers: &Numbers,
+    input: &mut &[u8],
+    slots: Slots<'_>,
+    scratch: &mut DecompressorScratch,
+) -> Result<(), Error> {
+    match (numbers, slots) {
+        (Numbers::I64(chunk), Slots::I64(out)) => page(chunk, input, out, scratch),
+        (Numbers::U64(chunk), Slots::U64(out)) => page(chunk, input, out, scratch),
+        (Numbers::F64(chunk), Slots::F64(out, _)) => page(chunk, input, out, scratch),
+        (Numbers::Scaled(scale, chunk), Slots::F64(out, integers)) => {
+            let exceptions = Taken::take(input, out.len())?;
+            integers.resize(out.len().max(integers.len()), 0);
+            let integers = &mut integers[..out.len()];
+            page(chunk, input, integers, scratch)?;
+            scale.to_floats(integers, out)?;
+            exceptions.apply(out)
+        }
+        _ => Err(Error::corrupt(
+            "a page and its shared header are of two types",
+        )),
+    }
+}
+
+fn page<T: Number>(
+    chunk: &ChunkDecompressor<T>,
+    input: &mut &[u8],
+    out: &mut [T],
+    scratch: &mut DecompressorScratch,
+) -> Result<(), Error> {
+    let mut page = chunk
+        .page_decompressor_with_scratch(*input, out.len(), scratch)
+        .map_err(corrupt)?;
+    page.read(out).map_err(corrupt)?;
+    *input = page.into_src();
+    Ok(())
+}

@@ -1,0 +1,296 @@
+/* Opening: what the sectors of a flash say, after whatever happened to it. Reads only.
+ *
+ * Each sector is looked at by its headers; of sealed sectors the newest is gone through, of hot ones all that are not sealed.
+ */
+#include "ne_store.h"
+
+#include <string.h>
+
+static size_t aligned(size_t bytes) {
+    return (bytes + 7) & ~(size_t)7;
+}
+
+static bool settle(const ne_flash *flash, const ne_options *options, ne_options *out) {
+    static const ne_options none = {0, 0, 0, 0};
+    uint32_t unit = flash->unit_bytes, room;
+    *out = options == NULL ? none : *options;
+    if (unit == 0 || unit > 32 || (unit & (unit - 1)) != 0 || flash->sectors < SECTORS_MIN || flash->sectors >= NE_NONE ||
+        flash->sector_bytes < 1024 || flash->sector_bytes > 65536 || flash->sector_bytes % 32 != 0 ||
+        flash->sector_bytes > UINT32_MAX / flash->sectors) {
+        return false;
+    }
+    room = flash->sector_bytes - 2 * (unit > HEADER_BYTES ? unit : HEADER_BYTES);
+    out->tick_ns = out->tick_ns == 0 ? 1000000 : out->tick_ns;
+    out->block_rows = out->block_rows == 0 ? 128 : out->block_rows;
+    out->series_max = out->series_max == 0 ? 32 : out->series_max;
+    if (out->page_bytes == 0) {
+        out->page_bytes = (uint16_t)(room < 2048 ? room : 2048);
+    }
+    out->page_bytes = (uint16_t)(out->page_bytes & ~31u);
+    return out->block_rows >= 32 && out->block_rows <= 1024 && out->series_max <= 255 && out->page_bytes <= room &&
+           out->page_bytes >= 960;
+}
+
+static size_t arena_bytes(const ne_flash *flash, const ne_options *it) {
+    return aligned(sizeof(ne_store)) + 2 * aligned(8 * (size_t)it->block_rows) + aligned(4 * (size_t)flash->sectors) +
+           aligned(flash->sectors) + aligned(it->page_bytes) + aligned(2 * (size_t)it->block_rows) + aligned(it->series_max) +
+           aligned(sizeof(ne_defined) * it->series_max);
+}
+
+size_t ne_arena_bytes(const ne_flash *flash, const ne_options *options) {
+    ne_options all;
+    return settle(flash, options, &all) ? arena_bytes(flash, &all) : 0;
+}
+
+static void *carve(uint8_t **at, size_t bytes) {
+    void *part = *at;
+    *at += aligned(bytes);
+    return part;
+}
+
+/* What the headers of a sector say. */
+static ne_status look(ne_store *store, uint16_t sector) {
+    uint8_t header[32];
+    uint32_t count, use = ne_pad(store, HEADER_BYTES);
+    ne_status status = ne_erase_count(store, sector, &count);
+    store->kinds[sector] = NE_SECTOR_DIRTY;
+    store->sequences[sector] = 0;
+    if (status != NE_OK) {
+        return status == NE_CORRUPT ? NE_OK : status;
+    }
+    status = ne_read_at(store, sector, use, header, use);
+    if (status != NE_OK) {
+        return status;
+    }
+    if (ne_is_erased(header, use)) {
+        store->kinds[sector] = NE_SECTOR_FREE;
+    } else if ((header[0] == NE_SECTOR_HOT || header[0] == NE_SECTOR_SEALED) &&
+               ne_get32(header + 12) == ne_crc32c(1, header, 12)) {
+        store->kinds[sector] = header[0];
+        store->sequences[sector] = ne_get32(header + 4);
+        if (store->sequences[sector] >= store->next_sequence) {
+            store->next_sequence = store->sequences[sector] + 1;
+            store->last_taken = sector;
+        }
+    }
+    return NE_OK;
+}
+
+/* Finds the end of the pages, the number of the next one, and the last hot sector that was sealed. */
+static ne_status find_sealed(ne_store *store) {
+    uint16_t sector = ne_sector_before(store, NE_SECTOR_SEALED, UINT32_MAX);
+    bool is_newest = true, is_known = false;
+    for (; sector != NE_NONE && !is_known; sector = ne_sector_before(store, NE_SECTOR_SEALED, store->sequences[sector])) {
+        uint32_t at = store->content;
+        uint8_t header[HEADER_BYTES];
+        ne_page_head head;
+        ne_status status;
+        for (;;) {
+            status = ne_page_head_at(store, sector, at, &head);
+            if (status == NE_OK) {
+                status = ne_page_check(store, sector, at, head.bytes);
+            }
+            if (status != NE_OK) {
+                break;
+            }
+            if (head.sequence >= store->next_page) {
+                store->next_page = head.sequence + 1;
+            }
+            if (head.flags & NE_PAGE_LAST) {
+                store->sealed_through = head.source > store->sealed_through ? head.source : store->sealed_through;
+                is_known = true;
+            }
+            at += ne_pad(store, head.bytes);
+        }
+        if (status == NE_IO) {
+            return status;
+        }
+        if (is_newest) {
+            status = ne_read_at(store, sector, ne_pad(store, HEADER_BYTES), header, HEADER_BYTES);
+            if (status != NE_OK) {
+                return status;
+            }
+            /* A torn page had a number too. */
+            if (ne_get32(header + 8) > store->next_page) {
+                store->next_page = ne_get32(header + 8);
+            }
+            store->next_page++;
+        }
+        if (is_newest && store->flash.sector_bytes - at >= NE_PAGE_HEAD + 4) {
+            uint32_t rest = at;
+            bool erased = true;
+            for (; rest < store->flash.sector_bytes && erased; rest += 32) {
+                uint8_t part[32];
+                uint32_t step = store->flash.sector_bytes - rest < 32 ? store->flash.sector_bytes - rest : 32;
+                status = ne_read_at(store, sector, rest, part, step);
+                if (status != NE_OK) {
+                    return status;
+                }
+                erased = ne_is_erased(part, step);
+            }
+            if (erased) {
+                store->sealed = sector;
+                store->sealed_end = at;
+            }
+        }
+        is_newest = false;
+    }
+    return NE_OK;
+}
+
+/* Goes through the frames of a hot sector: clocks of all, and of the newest what appending needs. */
+static ne_status find_hot(ne_store *store, uint16_t sector, bool is_newest) {
+    uint32_t at = store->content;
+    ne_frame frame;
+    ne_status status;
+    while ((status = ne_frame_at(store, sector, at, true, &frame)) == NE_OK) {
+        ne_reader in = {store->frame + NE_FRAME_HEAD, store->frame + NE_FRAME_HEAD + frame.length, false};
+        if (frame.kind == NE_FRAME_CLOCK) {
+            uint32_t boot = (uint32_t)ne_take_varint(&in);
+            ne_remember_clock(store, boot, ne_take_zigzag(&in));
+        } else if (frame.kind == NE_FRAME_SERIES && is_newest && store->series_count < store->series_max) {
+            store->series[store->series_count].hash = ne_crc32c(0, in.at, frame.length);
+            store->series[store->series_count].length = (uint16_t)frame.length;
+            store->series[store->series_count++].at = (uint16_t)at;
+        } else if (frame.kind <= NE_FRAME_ROWS && is_newest) {
+            ne_take(&in, frame.kind == NE_FRAME_ROWS ? 2 : 1);
+            store->hot_time = (int64_t)((uint64_t)store->hot_time + (uint64_t)ne_take_zigzag(&in));
+        }
+        at = frame.next;
+    }
+    if (status == NE_IO) {
+        return status;
+    }
+    store->hot_end = at;
+    /* Behind a torn frame, and where something is programmed that is no frame, nothing is appended. */
+    for (; is_newest && status == NE_END && at < store->flash.sector_bytes; at += 32) {
+        uint8_t part[32];
+        uint32_t step = store->flash.sector_bytes - at < 32 ? store->flash.sector_bytes - at : 32;
+        if (ne_read_at(store, sector, at, part, step) != NE_OK) {
+            return NE_IO;
+        }
+        status = ne_is_erased(part, step) ? NE_END : NE_CORRUPT;
+    }
+    return status;
+}
+
+/* The boot that the times of a hot sector belong to. */
+uint32_t ne_hot_boot(ne_store *store, uint16_t sector) {
+    uint8_t word[4];
+    return ne_read_at(store, sector, ne_pad(store, HEADER_BYTES) + 8, word, 4) == NE_OK ? ne_get32(word) : UINT32_MAX;
+}
+
+ne_status ne_open(ne_store **opened, const ne_flash *flash, const ne_options *options, void *arena, size_t bytes) {
+    ne_options all;
+    ne_store *store = arena;
+    uint8_t *at = arena;
+    uint32_t sector;
+    uint16_t hot;
+    ne_status status = NE_OK;
+    if (opened == NULL || flash == NULL || !settle(flash, options, &all)) {
+        return NE_INVALID;
+    }
+    if (arena == NULL || bytes < arena_bytes(flash, &all)) {
+        return NE_TOO_SMALL;
+    }
+    memset(arena, 0, arena_bytes(flash, &all));
+    store = carve(&at, sizeof *store);
+    store->flash = *flash;
+    store->tick_ns = all.tick_ns;
+    store->page_max = all.page_bytes;
+    store->block_rows = all.block_rows;
+    store->series_max = all.series_max;
+    store->times = carve(&at, 8 * (size_t)all.block_rows);
+    store->values = carve(&at, 8 * (size_t)all.block_rows);
+    store->sequences = carve(&at, 4 * (size_t)flash->sectors);
+    store->series = carve(&at, sizeof(ne_defined) * all.series_max);
+    store->order = carve(&at, 2 * (size_t)all.block_rows);
+    store->page = carve(&at, all.page_bytes);
+    store->kinds = carve(&at, flash->sectors);
+    store->match = carve(&at, all.series_max);
+    store->content = 2 * ne_pad(store, HEADER_BYTES);
+    store->next_sequence = 1;
+    store->next_page = 1;
+    store->hot = NE_NONE;
+    store->sealed = NE_NONE;
+    store->retain_before = INT64_MIN;
+    for (sector = 0; sector < flash->sectors && status == NE_OK; sector++) {
+        status = look(store, (uint16_t)sector);
+    }
+    if (status == NE_OK) {
+        status = find_sealed(store);
+    }
+    if (status != NE_OK) {
+        return status;
+    }
+    for (sector = 0; sector < flash->sectors; sector++) {
+        if (store->kinds[sector] == NE_SECTOR_HOT && store->sequences[sector] <= store->sealed_through) {
+            store->kinds[sector] = NE_SECTOR_DIRTY;
+        }
+    }
+    for (hot = ne_sector_after(store, NE_SECTOR_HOT, 0); hot != NE_NONE;
+         hot = ne_sector_after(store, NE_SECTOR_HOT, store->sequences[hot])) {
+        bool is_newest = ne_sector_after(store, NE_SECTOR_HOT, store->sequences[hot]) == NE_NONE;
+        status = find_hot(store, hot, is_newest);
+        if (status == NE_IO) {
+            return status;
+        }
+        if (is_newest && status == NE_END && ne_hot_boot(store, hot) == store->boot) {
+            store->hot = hot;
+        }
+    }
+    *opened = store;
+    return NE_OK;
+}
+
+ne_status ne_usage_of(ne_store *store, ne_usage *out) {
+    uint32_t sector, count;
+    memset(out, 0, sizeof *out);
+    out->sectors = store->flash.sectors;
+    out->free = ne_count_of(store, NE_SECTOR_FREE);
+    out->hot = ne_count_of(store, NE_SECTOR_HOT);
+    out->sealed = ne_count_of(store, NE_SECTOR_SEALED);
+    out->dirty = ne_count_of(store, NE_SECTOR_DIRTY);
+    out->damaged = store->damaged;
+    out->erases_min = UINT32_MAX;
+    out->oldest = INT64_MIN;
+    for (sector = 0; sector < store->flash.sectors; sector++) {
+        ne_status status = ne_erase_count(store, (uint16_t)sector, &count);
+        if (status == NE_IO) {
+            return status;
+        }
+        if (status == NE_OK) {
+            out->erases_min = count < out->erases_min ? count : out->erases_min;
+            out->erases_max = count > out->erases_max ? count : out->erases_max;
+        }
+        if (store->kinds[sector] == NE_SECTOR_SEALED) {
+            ne_page_head head;
+            uint32_t at = store->content;
+            while (ne_page_head_at(store, (uint16_t)sector, at, &head) == NE_OK) {
+                out->sealed_bytes += head.bytes;
+                out->oldest = out->oldest == INT64_MIN || head.min < out->oldest ? head.min : out->oldest;
+                at += ne_pad(store, head.bytes);
+            }
+        }
+    }
+    return NE_OK;
+}
+
+ne_status ne_next_page(ne_store *store, uint64_t *after, uint32_t *address, uint32_t *bytes) {
+    uint16_t sector = ne_sector_after(store, NE_SECTOR_SEALED, 0);
+    for (; sector != NE_NONE; sector = ne_sector_after(store, NE_SECTOR_SEALED, store->sequences[sector])) {
+        uint32_t at = store->content;
+        ne_page_head head;
+        while (ne_page_head_at(store, sector, at, &head) == NE_OK) {
+            if (head.sequence > *after && ne_page_counts(store, sector, at, &head) &&
+                ne_page_check(store, sector, at, head.bytes) == NE_OK) {
+                *after = head.sequence;
+                *address = (uint32_t)sector * store->flash.sector_bytes + at;
+                *bytes = head.bytes;
+                return NE_OK;
+            }
+            at += ne_pad(store, head.bytes);
+        }
+    }
+    return NE_END;
+}

@@ -1,0 +1,604 @@
+/* Reading rows: cursors and rollups, block by block, with one page and two columns in memory. */
+#include "ne_store.h"
+
+#include <string.h>
+
+enum { STAGE_SEALED = 0, STAGE_HOT = 1, STAGE_END = 2 };
+
+/* ---- which series ---- */
+
+/* Compares the part of a key up to an unescaped `,` or `=` with a text, and moves behind that. */
+static bool part_is(const uint8_t **at, const uint8_t *end, const char *text) {
+    bool same = true;
+    while (*at < end && **at != ',' && **at != '=') {
+        uint8_t byte = *(*at)++;
+        if (byte == '\\' && *at < end) {
+            byte = *(*at)++;
+        }
+        same = same && *text != 0 && (uint8_t)*text == byte;
+        if (same) {
+            text++;
+        }
+    }
+    if (*at < end) {
+        (*at)++;
+    }
+    return same && *text == 0;
+}
+
+static bool key_matches(const ne_query *query, const uint8_t *key, uint32_t bytes) {
+    const uint8_t *end = key + bytes, *tags = key;
+    size_t index;
+    bool is_table = part_is(&tags, end, query->table == NULL ? "" : query->table);
+    if (query->table != NULL && !is_table) {
+        return false;
+    }
+    for (index = 0; index < query->tag_count; index++) {
+        const uint8_t *at = tags;
+        bool found = false;
+        while (at < end && !found) {
+            bool is_name = part_is(&at, end, query->tags[index].name);
+            bool is_value = part_is(&at, end, query->tags[index].value);
+            found = is_name && is_value;
+        }
+        if (!found) {
+            return false;
+        }
+    }
+    return true;
+}
+
+static bool name_is(const char *name, const uint8_t *bytes, uint32_t n) {
+    return strlen(name) == n && memcmp(name, bytes, n) == 0;
+}
+
+static bool is_in(const ne_query *query, int64_t time) {
+    return time >= query->start && time < query->end;
+}
+
+static int64_t plus(int64_t a, int64_t b) {
+    return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+
+/* ---- sealed blocks ---- */
+
+typedef struct {
+    const uint8_t *key, *times, *field, *statistics, *end;
+    uint32_t key_bytes, rows, times_bytes, field_bytes, next;
+    int64_t min, max;
+    bool matches;
+} block;
+
+/* Takes the block at `at` of the page in memory apart. */
+static ne_status parse_block(ne_store *store, const ne_cursor *cursor, uint32_t at, block *out) {
+    ne_reader in = {store->page + at, store->page + cursor->page_bytes - 4, false};
+    uint64_t key_bytes = ne_take_varint(&in), rows, fields;
+    const uint8_t *word;
+    memset(out, 0, sizeof *out);
+    out->key = ne_take(&in, (size_t)key_bytes);
+    out->key_bytes = (uint32_t)key_bytes;
+    rows = ne_take_varint(&in);
+    fields = ne_take_varint(&in);
+    out->min = plus(plus(cursor->base, ne_take_zigzag(&in)), cursor->shift);
+    out->max = plus(out->min, (int64_t)ne_take_varint(&in));
+    word = ne_take(&in, 2);
+    out->times_bytes = in.bad ? 0 : ne_get16(word);
+    out->times = ne_take(&in, out->times_bytes);
+    if (in.bad || rows == 0 || rows > 1024 || fields == 0 || fields > NE_FIELDS_MAX) {
+        return NE_CORRUPT;
+    }
+    out->rows = (uint32_t)rows;
+    out->matches = key_matches(cursor->query, out->key, out->key_bytes);
+    for (; fields > 0; fields--) {
+        const uint8_t *name_bytes = ne_take(&in, 1), *name, *page, *form, *statistics;
+        uint32_t bytes, left;
+        name = in.bad ? in.end : ne_take(&in, *name_bytes);
+        word = ne_take(&in, 2);
+        bytes = in.bad ? 0 : ne_get16(word);
+        page = ne_take(&in, bytes);
+        statistics = in.at;
+        form = ne_take(&in, 1);
+        for (left = in.bad || *form == 0 ? 0 : 5; left > 0; left--) {
+            ne_take_varint(&in);
+        }
+        if (in.bad || *form > 1) {
+            return NE_CORRUPT;
+        }
+        if (out->field == NULL && name_is(cursor->query->field, name, *name_bytes)) {
+            out->field = page;
+            out->field_bytes = bytes;
+            out->statistics = statistics;
+            out->end = in.at;
+        }
+    }
+    out->matches = out->matches && out->field != NULL && out->max >= cursor->query->start && out->min < cursor->query->end;
+    out->next = (uint32_t)(in.at - store->page);
+    return NE_OK;
+}
+
+/* Reads the page of the cursor into memory; NE_CORRUPT if it is damaged. */
+static ne_status load_page(ne_store *store, ne_cursor *cursor) {
+    ne_status status;
+    if (store->owner == cursor) {
+        return NE_OK;
+    }
+    store->owner = cursor;
+    if (cursor->page_bytes > store->page_max) {
+        store->owner = NULL;
+        return NE_UNSUPPORTED;
+    }
+    status = ne_read_at(store, cursor->sector, cursor->at, store->page, cursor->page_bytes);
+    if (status == NE_OK &&
+        ne_crc32c(0, store->page, cursor->page_bytes - 4) != ne_get32(store->page + cursor->page_bytes - 4)) {
+        status = NE_CORRUPT;
+    }
+    if (status != NE_OK) {
+        store->owner = NULL;
+    }
+    return status;
+}
+
+/* Decodes times and values of a block. */
+static ne_status load_block(ne_store *store, const ne_cursor *cursor, const block *of, uint8_t *type) {
+    ne_page_info info;
+    uint32_t row;
+    ne_status status = ne_page_decode(of->times, of->times_bytes, store->times, store->block_rows, NULL, &info);
+    if (status != NE_OK || info.rows != of->rows || info.type != NE_INT || info.present != NULL) {
+        return status == NE_OK ? NE_CORRUPT : status;
+    }
+    for (row = 0; row < of->rows; row++) {
+        store->times[row] += (uint64_t)cursor->base + (uint64_t)cursor->shift;
+    }
+    status = ne_page_decode(of->field, of->field_bytes, store->values, store->block_rows, NULL, &info);
+    if (status != NE_OK || info.rows != of->rows || info.present != NULL) {
+        return status == NE_OK ? NE_CORRUPT : status;
+    }
+    *type = info.type;
+    return NE_OK;
+}
+
+/* Moves to the next page that counts and is not out of the query's time; NE_END if there is none. */
+static ne_status next_page(ne_store *store, ne_cursor *cursor) {
+    ne_page_head head;
+    for (;;) {
+        ne_status status;
+        if (cursor->sector == NE_NONE) {
+            cursor->sector = ne_sector_after(store, NE_SECTOR_SEALED, cursor->sequence);
+            if (cursor->sector == NE_NONE) {
+                return NE_END;
+            }
+            cursor->sequence = store->sequences[cursor->sector];
+            cursor->at = store->content;
+        } else {
+            cursor->at += ne_pad(store, cursor->page_bytes);
+        }
+        status = ne_page_head_at(store, cursor->sector, cursor->at, &head);
+        cursor->page_bytes = 0;
+        if (status == NE_IO) {
+            return status;
+        }
+        if (status != NE_OK) {
+            store->damaged += status == NE_CORRUPT;
+            cursor->sector = NE_NONE;
+            continue;
+        }
+        cursor->page_bytes = head.bytes;
+        cursor->base = head.base;
+        cursor->boot = head.boot;
+        cursor->shift = ne_shift_of(store, head.boot);
+        cursor->block = NE_PAGE_HEAD;
+        cursor->left = head.blocks;
+        store->owner = store->owner == cursor ? NULL : store->owner;
+        if (plus(head.max, cursor->shift) < cursor->query->start || plus(head.min, cursor->shift) >= cursor->query->end ||
+            !ne_page_counts(store, cursor->sector, cursor->at, &head)) {
+            cursor->left = 0;
+            continue;
+        }
+        status = load_page(store, cursor);
+        if (status != NE_CORRUPT) {
+            return status;
+        }
+        store->damaged++;
+        cursor->left = 0;
+    }
+}
+
+/* The next block that may have rows of the query, its page in memory; `cursor->block` is behind it then. */
+static ne_status next_block(ne_store *store, ne_cursor *cursor, block *out) {
+    for (;;) {
+        ne_status status = NE_OK;
+        if (cursor->left == 0) {
+            status = next_page(store, cursor);
+            if (status != NE_OK) {
+                return status;
+            }
+            continue;
+        }
+        status = load_page(store, cursor);
+        if (status == NE_OK) {
+            status = parse_block(store, cursor, cursor->block, out);
+        }
+        if (status == NE_CORRUPT) {
+            store->damaged++;
+            cursor->left = 0;
+            continue;
+        }
+        if (status != NE_OK) {
+            return status;
+        }
+        cursor->key = cursor->block; /* where the block began, to read it again */
+        cursor->block = out->next;
+        cursor->left--;
+        if (out->matches) {
+            return NE_OK;
+        }
+    }
+}
+
+static void set_value(ne_row *row, uint8_t type, uint64_t bits, const uint8_t *text) {
+    row->type = (ne_type)type;
+    if (type == NE_FLOAT) {
+        row->value.number = ne_to_double(bits);
+    } else if (type >= NE_TEXT) {
+        row->value.text.bytes = (const char *)text + (bits >> 32);
+        row->value.text.length = (uint32_t)bits;
+    } else {
+        row->value.integer = (int64_t)bits;
+    }
+}
+
+static ne_status next_sealed(ne_store *store, ne_cursor *cursor, ne_row *row) {
+    for (;;) {
+        block of;
+        ne_status status;
+        if (cursor->row < cursor->rows && store->owner != cursor) {
+            status = load_page(store, cursor);
+            if (status == NE_OK) {
+                status = parse_block(store, cursor, cursor->key, &of);
+            }
+            if (status == NE_OK) {
+                status = load_block(store, cursor, &of, &cursor->type);
+            }
+            if (status != NE_OK) {
+                return status;
+            }
+        }
+        while (cursor->row < cursor->rows) {
+            uint32_t at = cursor->row++;
+            ne_reader key = {store->page + cursor->key, store->page + cursor->page_bytes, false};
+            if (!is_in(cursor->query, (int64_t)store->times[at])) {
+                continue;
+            }
+            row->time = (int64_t)store->times[at];
+            row->series_bytes = (uint16_t)ne_take_varint(&key);
+            row->series = (const char *)key.at;
+            set_value(row, cursor->type, store->values[at], store->page + cursor->key_bytes);
+            return NE_OK;
+        }
+        status = next_block(store, cursor, &of);
+        if (status != NE_OK) {
+            return status;
+        }
+        status = load_block(store, cursor, &of, &cursor->type);
+        cursor->row = 0;
+        cursor->rows = status == NE_OK ? of.rows : 0;
+        cursor->key_bytes = (uint32_t)(of.field - store->page); /* where places of text are counted from */
+        store->damaged += status == NE_CORRUPT;
+        if (status != NE_OK && status != NE_CORRUPT) {
+            return status;
+        }
+    }
+}
+
+/* ---- hot rows ---- */
+
+/* Looks at the definition in store->frame for the query: 1 + the index of its field, 0 if the series does not match. */
+static uint8_t match_definition(const ne_store *store, const ne_query *query, const ne_frame *frame) {
+    const uint8_t *payload = store->frame + NE_FRAME_HEAD;
+    ne_definition of;
+    unsigned field;
+    if (!ne_take_definition(store, frame, &of) || !key_matches(query, payload + 1, of.key_bytes)) {
+        return 0;
+    }
+    for (field = 0; field < of.fields; field++) {
+        if (name_is(query->field, payload + of.names[field], of.name_bytes[field])) {
+            return (uint8_t)(field + 1);
+        }
+    }
+    return 0;
+}
+
+/* Matches the series that are defined before `cursor->at`, if another cursor used the room meanwhile. */
+static ne_status load_match(ne_store *store, ne_cursor *cursor) {
+    uint32_t at = store->content;
+    ne_frame frame;
+    if (store->owner == cursor) {
+        return NE_OK;
+    }
+    store->match_count = 0;
+    while (at < cursor->at) {
+        ne_status status = ne_frame_at(store, cursor->sector, at, false, &frame);
+        if (status != NE_OK) {
+            return status == NE_END ? NE_CORRUPT : status;
+        }
+        if (frame.kind == NE_FRAME_SERIES && store->match_count < store->series_max) {
+            store->match[store->match_count++] = match_definition(store, cursor->query, &frame);
+        }
+        at = frame.next;
+    }
+    store->owner = cursor;
+    return NE_OK;
+}
+
+/* Takes row number cursor->row of the frame in store->frame. */
+static ne_status take_hot_row(ne_store *store, ne_cursor *cursor, const ne_frame *frame, uint8_t series, ne_row *row) {
+    const uint8_t *payload = store->frame + NE_FRAME_HEAD;
+    uint8_t wanted = (uint8_t)(store->match[series] - 1);
+    int64_t time = cursor->time;
+    uint64_t value = 0;
+    uint32_t index;
+    ne_definition of;
+    ne_frame definition;
+    ne_reader in;
+    ne_rows rows;
+    ne_status status = ne_definition_of(store, cursor->sector, series, &definition, &of);
+    if (status == NE_OK) {
+        memcpy(store->key, payload + 1, of.key_bytes);
+        status = ne_frame_at(store, cursor->sector, cursor->at, false, &definition);
+    }
+    if (status != NE_OK) {
+        return status;
+    }
+    in.at = payload;
+    in.end = payload + frame->length;
+    in.bad = false;
+    ne_take_rows(&in, frame, &rows);
+    for (index = 0; index <= cursor->row; index++) {
+        unsigned field;
+        time = plus(time, ne_take_zigzag(&in));
+        for (field = 0; field < of.fields; field++) {
+            uint64_t bits = ne_take_value(&in, of.types[field], 0, payload);
+            value = field == wanted ? bits : value;
+        }
+    }
+    if (in.bad) {
+        return NE_CORRUPT;
+    }
+    row->time = plus(time, cursor->shift);
+    row->series = store->key;
+    row->series_bytes = of.key_bytes;
+    set_value(row, of.types[wanted], value, payload);
+    return NE_OK;
+}
+
+static ne_status next_hot(ne_store *store, ne_cursor *cursor, ne_row *row) {
+    for (;;) {
+        ne_frame frame;
+        ne_rows rows;
+        ne_status status;
+        ne_reader in;
+        if (cursor->sector == NE_NONE) {
+            cursor->sector = ne_sector_after(store, NE_SECTOR_HOT, cursor->sequence);
+            if (cursor->sector == NE_NONE) {
+                return NE_END;
+            }
+            cursor->sequence = store->sequences[cursor->sector];
+            cursor->at = store->content;
+            cursor->time = 0;
+            cursor->row = 0;
+            cursor->shift = ne_shift_of(store, ne_hot_boot(store, cursor->sector));
+            store->owner = NULL;
+        }
+        status = load_match(store, cursor);
+        if (status == NE_OK) {
+            status = ne_frame_at(store, cursor->sector, cursor->at, cursor->row == 0, &frame);
+        }
+        if (status == NE_IO) {
+            return status;
+        }
+        if (status != NE_OK) {
+            cursor->sector = NE_NONE;
+            continue;
+        }
+        in.at = store->frame + NE_FRAME_HEAD;
+        in.end = in.at + frame.length;
+        in.bad = false;
+        if (frame.kind == NE_FRAME_SERIES && store->match_count < store->series_max) {
+            store->match[store->match_count++] = match_definition(store, cursor->query, &frame);
+        }
+        if (frame.kind <= NE_FRAME_ROWS && ne_take_rows(&in, &frame, &rows)) {
+            int64_t first = plus(cursor->time, ne_take_zigzag(&in));
+            while (rows.series < store->match_count && store->match[rows.series] != 0 && cursor->row < rows.rows) {
+                status = take_hot_row(store, cursor, &frame, rows.series, row);
+                cursor->row++;
+                if (status != NE_OK || is_in(cursor->query, row->time)) {
+                    return status;
+                }
+            }
+            cursor->time = first;
+        }
+        cursor->at = frame.next;
+        cursor->row = 0;
+    }
+}
+
+/* ---- cursors ---- */
+
+ne_status ne_query_open(ne_store *store, const ne_query *query, ne_cursor *cursor) {
+    if (query == NULL || query->field == NULL || query->start > query->end) {
+        return NE_INVALID;
+    }
+    memset(cursor, 0, sizeof *cursor);
+    cursor->query = query;
+    cursor->generation = store->generation;
+    cursor->sector = NE_NONE;
+    if (store->owner == cursor) {
+        store->owner = NULL;
+    }
+    return NE_OK;
+}
+
+ne_status ne_query_next(ne_store *store, ne_cursor *cursor, ne_row *row) {
+    ne_status status = NE_END;
+    if (cursor->generation != store->generation) {
+        return NE_CHANGED;
+    }
+    if (cursor->stage == STAGE_SEALED) {
+        status = next_sealed(store, cursor, row);
+        if (status == NE_END) {
+            cursor->stage = STAGE_HOT;
+            cursor->sector = NE_NONE;
+            cursor->sequence = 0;
+        }
+    }
+    if (cursor->stage == STAGE_HOT && status == NE_END) {
+        status = next_hot(store, cursor, row);
+        if (status == NE_END) {
+            cursor->stage = STAGE_END;
+        }
+    }
+    return status;
+}
+
+/* ---- rollups ---- */
+
+static void add(ne_rollup *to, int64_t first_time, int64_t last_time, uint64_t count, double min, double max, double sum,
+                double first, double last) {
+    if (to->count == 0 || first_time < to->first_time) {
+        to->first_time = first_time;
+        to->first = first;
+    }
+    /* Of two rows of one time the one that came later is the last. */
+    if (to->count == 0 || last_time >= to->last_time) {
+        to->last_time = last_time;
+        to->last = last;
+    }
+    if (to->count == 0 || min < to->min || to->min != to->min) {
+        to->min = min;
+    }
+    if (to->count == 0 || max > to->max || to->max != to->max) {
+        to->max = max;
+    }
+    to->sum += sum;
+    to->count += count;
+}
+
+static double number_of(uint8_t type, uint64_t bits) {
+    switch (type) {
+    case NE_FLOAT:
+        return ne_to_double(bits);
+    case NE_UINT:
+        return (double)bits;
+    case NE_TEXT:
+    case NE_BYTES:
+        return 0;
+    default:
+        return (double)(int64_t)bits;
+    }
+}
+
+/* The interval of a time; false if it is in none. */
+static bool interval_of(const ne_query *query, int64_t width, size_t intervals, int64_t time, size_t *index) {
+    uint64_t at;
+    if (!is_in(query, time)) {
+        return false;
+    }
+    at = ((uint64_t)time - (uint64_t)query->start) / (uint64_t)width;
+    *index = (size_t)at;
+    return at < intervals;
+}
+
+/* Adds a block from its statistics; false if it has none. */
+static bool add_statistics(const block *of, ne_rollup *to) {
+    ne_reader in = {of->statistics, of->end, false};
+    const uint8_t *form = ne_take(&in, 1);
+    ne_scale scale = {1, 0};
+    int64_t min, sum;
+    uint64_t span, first, last;
+    double d_min, d_max, d_sum, d_first, d_last;
+    if (in.bad || *form == 0 || of->field_bytes < 5) {
+        return false;
+    }
+    if ((of->field[1] & 0x7f) == NE_FLOAT) {
+        /* The scale is the one that the values are written with. */
+        scale.form = of->field[0] == 8 ? 2 : 3;
+        scale.scale = (int8_t)of->field[4];
+        if ((of->field[0] != 8 && of->field[0] != 10) || (scale.form == 2 && (scale.scale > 18 || scale.scale < -18))) {
+            return false;
+        }
+    }
+    min = ne_take_zigzag(&in);
+    span = ne_take_varint(&in);
+    sum = plus((int64_t)ne_take_varint(&in), (int64_t)((uint64_t)min * of->rows));
+    first = ne_take_varint(&in);
+    last = ne_take_varint(&in);
+    if (scale.form == 1) {
+        d_min = (double)min;
+        d_max = (double)plus(min, (int64_t)span);
+        d_sum = (double)sum;
+        d_first = (double)plus(min, (int64_t)first);
+        d_last = (double)plus(min, (int64_t)last);
+    } else {
+        d_min = ne_unscaled(min, scale);
+        d_max = ne_unscaled(plus(min, (int64_t)span), scale);
+        d_sum = ne_unscaled(sum, scale);
+        d_first = ne_unscaled(plus(min, (int64_t)first), scale);
+        d_last = ne_unscaled(plus(min, (int64_t)last), scale);
+    }
+    add(to, of->min, of->max, of->rows, d_min, d_max, d_sum, d_first, d_last);
+    return true;
+}
+
+ne_status ne_rollup_of(ne_store *store, const ne_query *query, int64_t width, ne_rollup *out, size_t intervals) {
+    ne_cursor cursor;
+    ne_row row;
+    ne_status status = ne_query_open(store, query, &cursor);
+    if (status != NE_OK || width <= 0) {
+        return NE_INVALID;
+    }
+    memset(out, 0, intervals * sizeof *out);
+    for (;;) {
+        block of;
+        size_t low, high;
+        uint32_t at;
+        status = next_block(store, &cursor, &of);
+        if (status != NE_OK) {
+            break;
+        }
+        if (interval_of(query, width, intervals, of.min, &low) && interval_of(query, width, intervals, of.max, &high) &&
+            low == high && add_statistics(&of, &out[low])) {
+            continue;
+        }
+        status = load_block(store, &cursor, &of, &cursor.type);
+        if (status == NE_CORRUPT) {
+            store->damaged++;
+            continue;
+        }
+        if (status != NE_OK) {
+            return status;
+        }
+        for (at = 0; at < of.rows; at++) {
+            double value = number_of(cursor.type, store->values[at]);
+            int64_t time = (int64_t)store->times[at];
+            if (interval_of(query, width, intervals, time, &low)) {
+                add(&out[low], time, time, 1, value, value, value, value, value);
+            }
+        }
+    }
+    cursor.stage = STAGE_HOT;
+    cursor.sector = NE_NONE;
+    cursor.sequence = 0;
+    while (status == NE_END && (status = ne_query_next(store, &cursor, &row)) == NE_OK) {
+        size_t index;
+        if (interval_of(query, width, intervals, row.time, &index)) {
+            double value = row.type == NE_FLOAT   ? row.value.number
+                           : row.type == NE_UINT  ? (double)(uint64_t)row.value.integer
+                           : row.type >= NE_TEXT ? 0
+                                                  : (double)row.value.integer;
+            add(&out[index], row.time, row.time, 1, value, value, value, value, value);
+        }
+        status = NE_END;
+    }
+    store->owner = store->owner == &cursor ? NULL : store->owner;
+    return status == NE_END ? NE_OK : status;
+}

@@ -1,0 +1,392 @@
+/* Sealing: the rows of a hot sector, series by series and column by column, as device pages.
+ *
+ * Does: go through the sector once for each column of each block, which takes no memory but a column; sort the rows of a block
+ * by time; write blocks with statistics into pages, and pages into sealed sectors. Does not: erase, or decide when.
+ */
+#include "ne_store.h"
+
+#include <string.h>
+
+bool ne_take_rows(ne_reader *in, const ne_frame *frame, ne_rows *rows) {
+    const uint8_t *head = ne_take(in, frame->kind == NE_FRAME_ROWS ? 2 : 1);
+    if (in->bad) {
+        return false;
+    }
+    rows->series = head[0];
+    rows->rows = frame->kind == NE_FRAME_ROWS ? head[1] : 1;
+    return true;
+}
+
+bool ne_take_definition(const ne_store *store, const ne_frame *frame, ne_definition *out) {
+    const uint8_t *start = store->frame + NE_FRAME_HEAD;
+    ne_reader in = {start, start + frame->length, false};
+    const uint8_t *byte = ne_take(&in, 1);
+    unsigned index;
+    if (in.bad) {
+        return false;
+    }
+    out->key_bytes = *byte;
+    ne_take(&in, out->key_bytes);
+    byte = ne_take(&in, 1);
+    if (in.bad || *byte == 0 || *byte > NE_FIELDS_MAX) {
+        return false;
+    }
+    out->fields = *byte;
+    for (index = 0; index < out->fields; index++) {
+        byte = ne_take(&in, 2);
+        if (in.bad) {
+            return false;
+        }
+        out->types[index] = byte[0];
+        out->name_bytes[index] = byte[1];
+        out->names[index] = (uint16_t)(ne_take(&in, byte[1]) - start);
+    }
+    return !in.bad;
+}
+
+ne_status ne_definition_of(ne_store *store, uint16_t sector, uint8_t index, ne_frame *frame, ne_definition *out) {
+    uint32_t at = store->content;
+    ne_status status;
+    while ((status = ne_frame_at(store, sector, at, false, frame)) == NE_OK) {
+        at = frame->next;
+        if (frame->kind == NE_FRAME_SERIES && index-- == 0) {
+            return ne_take_definition(store, frame, out) ? NE_OK : NE_CORRUPT;
+        }
+    }
+    return status;
+}
+
+/* What a seal is about. */
+typedef struct {
+    ne_store *store;
+    uint16_t sector;
+    uint32_t end; /* of the frames whose checksums hold */
+    ne_writer out;
+    ne_page_head head;
+    uint32_t first_page;
+} sealing;
+
+#define TIMES NE_FIELDS_MAX
+/* Head, series, number of rows, a time. */
+#define PEEK 14u
+
+/* Reads no more of a frame than its head and what it says of series and first time. */
+static ne_status peek(sealing *it, uint32_t at, ne_frame *frame, ne_reader *in) {
+    ne_store *store = it->store;
+    uint32_t bytes = it->end - at < PEEK ? it->end - at : PEEK;
+    ne_status status = ne_read_at(store, it->sector, at, store->frame, bytes);
+    frame->kind = store->frame[0] >> 6;
+    frame->length = (uint32_t)(store->frame[0] & 0x3f) << 8 | store->frame[1];
+    frame->payload = at + NE_FRAME_HEAD;
+    frame->next = at + ne_pad(store, NE_FRAME_HEAD + frame->length + 4);
+    in->at = store->frame + NE_FRAME_HEAD;
+    in->end = store->frame + bytes;
+    in->bad = false;
+    return status;
+}
+
+/* Fills store->times, or store->values in the order of times, with rows of a series from number `from` on. */
+static ne_status collect(sealing *it, uint8_t series, const ne_definition *of, unsigned column, uint32_t from, size_t max,
+                         size_t *count) {
+    ne_store *store = it->store;
+    uint32_t at = store->content, seen = 0;
+    int64_t chain = 0;
+    ne_frame frame;
+    *count = 0;
+    while (at < it->end && *count < max) {
+        const uint8_t *payload = store->frame + NE_FRAME_HEAD;
+        ne_reader in;
+        ne_rows rows;
+        uint8_t row;
+        int64_t time;
+        bool is_other;
+        ne_status status = peek(it, at, &frame, &in);
+        if (status != NE_OK) {
+            return status;
+        }
+        if (frame.kind > NE_FRAME_ROWS) {
+            at = frame.next;
+            continue;
+        }
+        is_other = ne_take_rows(&in, &frame, &rows) && rows.series != series;
+        if (is_other) {
+            chain = (int64_t)((uint64_t)chain + (uint64_t)ne_take_zigzag(&in));
+        } else {
+            status = ne_frame_at(store, it->sector, at, false, &frame);
+            in.at = payload;
+            in.end = payload + frame.length;
+            in.bad = status != NE_OK || !ne_take_rows(&in, &frame, &rows);
+        }
+        at = frame.next;
+        if (in.bad) {
+            return status == NE_IO ? NE_IO : NE_CORRUPT;
+        }
+        if (is_other) {
+            continue;
+        }
+        time = chain;
+        for (row = 0; row < rows.rows && *count < max; row++) {
+            unsigned field;
+            time = (int64_t)((uint64_t)time + (uint64_t)ne_take_zigzag(&in));
+            chain = row == 0 ? time : chain;
+            for (field = 0; field < of->fields; field++) {
+                uint64_t value = ne_take_value(&in, of->types[field], frame.payload, payload);
+                if (field == column && seen >= from) {
+                    store->values[store->order[*count]] = value;
+                }
+            }
+            if (seen++ >= from) {
+                if (column == TIMES) {
+                    store->times[*count] = (uint64_t)time;
+                }
+                (*count)++;
+            }
+        }
+        if (in.bad) {
+            return NE_CORRUPT;
+        }
+    }
+    return NE_OK;
+}
+
+/* Sorts store->times, rows of one time in the order of their arrival; store->order says where each row went. */
+static void sort(ne_store *store, size_t n) {
+    size_t index;
+    for (index = 0; index < n; index++) {
+        uint64_t time = store->times[index];
+        size_t place = index;
+        while (place > 0 && (int64_t)store->times[place - 1] > (int64_t)time) {
+            store->times[place] = store->times[place - 1];
+            store->values[place] = store->values[place - 1];
+            place--;
+        }
+        store->times[place] = time;
+        store->values[place] = index;
+    }
+    for (index = 0; index < n; index++) {
+        store->order[store->values[index]] = (uint16_t)index;
+    }
+}
+
+/* Of integers, or of floats that `ne_page_encode` made integers of. */
+static void put_statistics(ne_writer *out, const uint64_t *values, size_t n, ne_scale scale) {
+    const int64_t limit = (int64_t)1 << 52;
+    int64_t min = INT64_MAX, max = INT64_MIN, first = 0, last = 0;
+    uint64_t sum = 0;
+    size_t row;
+    for (row = 0; row < n && scale.form != 0; row++) {
+        int64_t integer = (int64_t)values[row];
+        if (integer >= limit || integer <= -limit) {
+            scale.form = 0;
+        }
+        min = integer < min ? integer : min;
+        max = integer > max ? integer : max;
+        first = row == 0 ? integer : first;
+        last = integer;
+        sum += (uint64_t)integer;
+    }
+    ne_put_byte(out, scale.form != 0);
+    if (scale.form != 0) {
+        ne_put_zigzag(out, min);
+        ne_put_varint(out, (uint64_t)max - (uint64_t)min);
+        ne_put_varint(out, sum - (uint64_t)min * n);
+        ne_put_varint(out, (uint64_t)first - (uint64_t)min);
+        ne_put_varint(out, (uint64_t)last - (uint64_t)min);
+    }
+}
+
+/* Text as PLAIN: the lengths, then the bytes, from the flash straight into the page. */
+static ne_status put_text(sealing *it, uint8_t type, size_t n) {
+    ne_store *store = it->store;
+    uint8_t head[4] = {16, 0, 0, 0};
+    ne_status status = NE_OK;
+    size_t row;
+    head[1] = type;
+    ne_put16(head + 2, (uint16_t)n);
+    ne_put(&it->out, head, 4);
+    for (row = 0; row < n; row++) {
+        store->times[row] = store->values[row] & 0xffffffff;
+    }
+    ne_chunk_encode(&it->out, store->times, n);
+    for (row = 0; row < n && status == NE_OK && !it->out.full; row++) {
+        uint32_t bytes = (uint32_t)store->values[row];
+        if ((size_t)(it->out.end - it->out.at) < bytes) {
+            it->out.full = true;
+            break;
+        }
+        status = ne_read_at(store, it->sector, (uint32_t)(store->values[row] >> 32), it->out.at, bytes);
+        it->out.at += bytes;
+    }
+    return status;
+}
+
+/* Appends a block of at most `rows` rows of a series; `out.full` if the page has no room for it. */
+static ne_status put_block(sealing *it, uint8_t series, uint32_t from, size_t *rows) {
+    ne_store *store = it->store;
+    ne_definition of;
+    ne_frame frame;
+    ne_scale scale;
+    size_t n, row;
+    unsigned field;
+    uint8_t *length;
+    int64_t min, max;
+    ne_status status = ne_definition_of(store, it->sector, series, &frame, &of);
+    if (status == NE_OK) {
+        status = collect(it, series, &of, TIMES, from, *rows, &n);
+    }
+    if (status != NE_OK) {
+        return status;
+    }
+    *rows = n;
+    if (n == 0) {
+        return NE_OK;
+    }
+    sort(store, n);
+    min = (int64_t)store->times[0];
+    max = (int64_t)store->times[n - 1];
+    if (it->head.blocks == 0) {
+        it->head.base = min;
+    }
+    status = ne_frame_at(store, it->sector, frame.payload - NE_FRAME_HEAD, false, &frame);
+    if (status != NE_OK) {
+        return status;
+    }
+    ne_put_varint(&it->out, of.key_bytes);
+    ne_put(&it->out, store->frame + NE_FRAME_HEAD + 1, of.key_bytes);
+    ne_put_varint(&it->out, n);
+    ne_put_varint(&it->out, of.fields);
+    ne_put_zigzag(&it->out, (int64_t)((uint64_t)min - (uint64_t)it->head.base));
+    ne_put_varint(&it->out, (uint64_t)max - (uint64_t)min);
+    for (row = 0; row < n; row++) {
+        store->times[row] -= (uint64_t)it->head.base;
+    }
+    length = it->out.at;
+    ne_put(&it->out, "\0\0", 2);
+    ne_page_encode(&it->out, NE_INT, store->times, n, &scale);
+    if (it->out.full) {
+        return NE_OK;
+    }
+    ne_put16(length, (uint16_t)(it->out.at - length - 2));
+    for (field = 0; field < of.fields; field++) {
+        status = ne_frame_at(store, it->sector, frame.payload - NE_FRAME_HEAD, false, &frame);
+        if (status == NE_OK) {
+            ne_put_byte(&it->out, of.name_bytes[field]);
+            ne_put(&it->out, store->frame + NE_FRAME_HEAD + of.names[field], of.name_bytes[field]);
+            length = it->out.at;
+            ne_put(&it->out, "\0\0", 2);
+            status = collect(it, series, &of, field, from, n, &row);
+        }
+        scale.form = 0;
+        if (status == NE_OK && of.types[field] >= NE_TEXT) {
+            status = put_text(it, of.types[field], n);
+        } else if (status == NE_OK) {
+            ne_page_encode(&it->out, of.types[field], store->values, n, &scale);
+            scale.form = of.types[field] == NE_BOOL ? 1 : scale.form;
+        }
+        if (status != NE_OK || it->out.full) {
+            return status;
+        }
+        ne_put16(length, (uint16_t)(it->out.at - length - 2));
+        put_statistics(&it->out, store->values, n, scale);
+    }
+    if (it->out.full) {
+        return NE_OK;
+    }
+    it->head.min = it->head.blocks == 0 || min < it->head.min ? min : it->head.min;
+    it->head.max = it->head.blocks == 0 || max > it->head.max ? max : it->head.max;
+    it->head.blocks++;
+    return NE_OK;
+}
+
+static void begin_page(sealing *it) {
+    uint8_t *page = it->store->page;
+    it->out.start = it->out.at = page + NE_PAGE_HEAD;
+    it->out.end = page + it->store->page_max - 4;
+    it->out.full = false;
+    it->head.blocks = 0;
+}
+
+static ne_status end_page(sealing *it, bool is_last) {
+    ne_store *store = it->store;
+    uint8_t *page = store->page;
+    uint32_t body = (uint32_t)(it->out.at - page);
+    memset(page, 0, NE_PAGE_HEAD);
+    memcpy(page, "NMDP", 4);
+    page[4] = 1;
+    page[5] = is_last ? NE_PAGE_LAST : 0;
+    ne_put16(page + 6, (uint16_t)(store->next_page - it->first_page));
+    ne_put32(page + 8, body + 4);
+    ne_put16(page + 12, it->head.blocks);
+    ne_put64(page + 16, store->next_page);
+    ne_put64(page + 24, (uint64_t)it->head.base);
+    ne_put64(page + 32, (uint64_t)it->head.min);
+    ne_put64(page + 40, (uint64_t)it->head.max);
+    ne_put32(page + 48, store->tick_ns);
+    ne_put32(page + 52, it->head.boot);
+    ne_put32(page + 56, it->head.source);
+    ne_put32(page + body, ne_crc32c(0, page, body));
+    return ne_append_page(store, body + 4);
+}
+
+ne_status ne_seal_sector(ne_store *store, uint16_t sector) {
+    sealing it;
+    uint32_t at = store->content, index;
+    uint16_t series = 0;
+    ne_frame frame;
+    ne_status status;
+    memset(&it, 0, sizeof it);
+    it.store = store;
+    it.sector = sector;
+    store->owner = NULL;
+    /* Frames count up to the first whose checksum does not hold: that one was never acknowledged, nor any behind it. */
+    while ((status = ne_frame_at(store, sector, at, true, &frame)) == NE_OK) {
+        series = (uint16_t)(series + (frame.kind == NE_FRAME_SERIES));
+        at = frame.next;
+    }
+    if (status == NE_IO) {
+        return status;
+    }
+    it.end = at;
+    it.head.boot = ne_hot_boot(store, sector);
+    it.head.source = store->sequences[sector];
+    it.first_page = store->next_page;
+    begin_page(&it);
+    for (index = 0; index < series; index++) {
+        uint32_t from = 0;
+        size_t most = store->block_rows;
+        for (;;) {
+            uint8_t *before = it.out.at;
+            size_t rows = most;
+            status = put_block(&it, (uint8_t)index, from, &rows);
+            if (status != NE_OK) {
+                return status;
+            }
+            if (rows == 0) {
+                break;
+            }
+            if (!it.out.full) {
+                bool was_last = rows < most;
+                from += (uint32_t)rows;
+                most = store->block_rows;
+                if (was_last) {
+                    break;
+                }
+                continue;
+            }
+            it.out.at = before;
+            it.out.full = false;
+            if (it.head.blocks > 0) {
+                status = end_page(&it, false);
+                begin_page(&it);
+            } else if (rows > 1) {
+                most = rows / 2;
+            } else {
+                status = NE_TOO_LONG;
+            }
+            if (status != NE_OK) {
+                return status;
+            }
+        }
+    }
+    return it.head.blocks > 0 ? end_page(&it, true) : NE_OK;
+}

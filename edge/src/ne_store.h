@@ -1,0 +1,144 @@
+/* The store in the arena, shared by the files that write and read it. Not for programs that use the library. */
+#ifndef NE_STORE_H
+#define NE_STORE_H
+
+#include "ne_internal.h"
+
+enum { NE_SECTOR_DIRTY = 0, NE_SECTOR_FREE = 1, NE_SECTOR_HOT = 2, NE_SECTOR_SEALED = 3 };
+
+#define NE_NONE 0xffffu /* no sector */
+
+#define ERASE_MAGIC 0x454c4d4eu /* "NMLE" */
+#define HEADER_BYTES 16u
+#define SECTORS_MIN 6u
+/* Free sectors that a hot sector leaves for sealing. */
+#define RESERVE 2u
+
+/* Frames of hot sectors: kind and length (2 bytes), payload, CRC32C. */
+enum { NE_FRAME_ROW = 0, NE_FRAME_ROWS = 1, NE_FRAME_SERIES = 2, NE_FRAME_CLOCK = 3 };
+#define NE_FRAME_HEAD 2u
+#define NE_PAYLOAD_MAX 400u
+#define NE_FRAME_MAX (NE_FRAME_HEAD + NE_PAYLOAD_MAX + 4u + 32u)
+
+#define NE_FIELDS_MAX 16u
+#define NE_CLOCKS 4u
+#define NE_KEY_MAX 255u
+
+/* Device pages: docs/format/device-page.md. */
+#define NE_PAGE_HEAD 60u
+#define NE_PAGE_LAST 1u
+
+typedef struct {
+    uint32_t sequence, first; /* `first` is that of the page with part 0 */
+    uint32_t bytes, tick_ns, boot, source;
+    uint16_t blocks, part;
+    uint8_t flags;
+    int64_t base, min, max;
+} ne_page_head;
+
+typedef struct {
+    uint32_t boot;
+    int64_t shift;
+} ne_clock;
+
+typedef struct {
+    uint32_t hash;
+    uint16_t at, length; /* of the frame in the hot sector, and of its payload */
+} ne_defined;
+
+struct ne_store {
+    ne_flash flash;
+    uint32_t tick_ns, page_max, content; /* `content` is where sectors begin behind their headers */
+    uint16_t block_rows, series_max;
+
+    uint8_t *kinds;
+    uint32_t *sequences;
+    uint16_t last_taken;
+    uint32_t next_sequence, next_page;
+
+    uint16_t hot; /* the sector that is appended to, or NE_NONE */
+    uint32_t hot_end;
+    int64_t hot_time;
+    uint16_t series_count;
+    ne_defined *series;
+    uint32_t boot;
+    ne_clock clocks[NE_CLOCKS];
+    uint8_t clock_count;
+
+    uint16_t sealed; /* the sector that pages are appended to, or NE_NONE */
+    uint32_t sealed_end, sealed_through;
+
+    int64_t retain_before;
+    uint32_t generation, damaged;
+
+    uint8_t *page;
+    uint64_t *times, *values;
+    uint16_t *order;
+    uint8_t *match; /* of each series of a hot sector: 1 + the index of the field that a cursor reads */
+    const ne_cursor *owner; /* whose page, block or series are in the buffers */
+    uint16_t match_count;
+    uint8_t frame[NE_FRAME_MAX];
+    char key[NE_KEY_MAX + 1];
+};
+
+typedef struct {
+    uint8_t kind;
+    uint32_t payload, length, next; /* places in the sector */
+} ne_frame;
+
+/* Programs whole units; what is behind `bytes` in the last one is 0xff. */
+ne_status ne_program(ne_store *store, uint16_t sector, uint32_t at, const uint8_t *from, uint32_t bytes);
+uint32_t ne_count_of(const ne_store *store, uint8_t kind);
+/* The sector of this kind with the greatest sequence below `before`, or NE_NONE. */
+uint16_t ne_sector_before(const ne_store *store, uint8_t kind, uint32_t before);
+bool ne_is_erased(const uint8_t *bytes, size_t n);
+ne_status ne_erase_count(ne_store *store, uint16_t sector, uint32_t *count);
+/* Takes a free sector. `word` is the boot of hot sectors, the next page of sealed ones. */
+ne_status ne_take_sector(ne_store *store, uint8_t kind, uint32_t word, uint16_t *taken);
+void ne_remember_clock(ne_store *store, uint32_t boot, int64_t shift);
+
+uint32_t ne_pad(const ne_store *store, uint32_t bytes);
+ne_status ne_read_at(ne_store *store, uint16_t sector, uint32_t at, void *to, uint32_t bytes);
+
+/* The frame at `at`, its payload in store->frame; NE_END where there is none, NE_CORRUPT where one is torn. */
+ne_status ne_frame_at(ne_store *store, uint16_t sector, uint32_t at, bool check, ne_frame *frame);
+
+/* What a payload says at its front. */
+uint64_t ne_take_value(ne_reader *in, uint8_t type, uint32_t payload_at, const uint8_t *payload);
+
+/* The head of the page at `at`; NE_END where there is none. */
+ne_status ne_page_head_at(ne_store *store, uint16_t sector, uint32_t at, ne_page_head *head);
+/* Whether its checksum holds. */
+ne_status ne_page_check(ne_store *store, uint16_t sector, uint32_t at, uint32_t bytes);
+/* Whether all pages of its seal are there. */
+bool ne_page_counts(ne_store *store, uint16_t sector, uint32_t at, const ne_page_head *head);
+
+/* A row frame taken apart: its series and rows; `time` is that of the frame before, and becomes this one's. */
+typedef struct {
+    uint8_t series, rows;
+    int64_t time;
+} ne_rows;
+bool ne_take_rows(ne_reader *in, const ne_frame *frame, ne_rows *rows);
+
+/* A definition in store->frame taken apart; places are those in the payload. */
+typedef struct {
+    uint8_t key_bytes, fields;
+    uint8_t types[NE_FIELDS_MAX], name_bytes[NE_FIELDS_MAX];
+    uint16_t names[NE_FIELDS_MAX];
+} ne_definition;
+bool ne_take_definition(const ne_store *store, const ne_frame *frame, ne_definition *out);
+
+/* The definition of series `index` of a hot sector, its frame in store->frame. */
+ne_status ne_definition_of(ne_store *store, uint16_t sector, uint8_t index, ne_frame *frame, ne_definition *out);
+
+uint32_t ne_hot_boot(ne_store *store, uint16_t sector);
+
+/* The sector of this kind with the least sequence above `after`, or NE_NONE. */
+uint16_t ne_sector_after(const ne_store *store, uint8_t kind, uint32_t after);
+
+ne_status ne_seal_sector(ne_store *store, uint16_t sector);
+/* Programs store->page as the next page. */
+ne_status ne_append_page(ne_store *store, uint32_t bytes);
+int64_t ne_shift_of(const ne_store *store, uint32_t boot);
+
+#endif

@@ -1,0 +1,98 @@
+#!/usr/bin/env bash
+# Tests of the library for microcontrollers: builds it with the C compiler and sanitizers, reads the golden pages, cuts the power,
+# compares C with Rust, and, where cross compilers and emulators are, counts instructions and bytes of code. Says what it skipped.
+# `scripts/edge.sh [CUTS]`; 200000 cuts take about 20 seconds of one core, 1000000 a minute and a half.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+cuts=${1:-200000}
+compiler=${CC:-cc}
+out=$(mktemp -d)
+trap 'rm -rf "$out"' EXIT
+passed=0
+failed=0
+
+# check NAME COMMAND...
+check() {
+    local name=$1
+    shift
+    printf 'edge: %s\n' "$name"
+    if "$@"; then passed=$((passed + 1)); else failed=$((failed + 1)); printf 'edge: %s FAILED\n' "$name"; fi
+}
+
+skip() { printf 'edge: skipped %s: %s; install it with scripts/setup.sh tests\n' "$1" "$2"; }
+
+warnings=(-std=c99 -Wall -Wextra -Wpedantic -Wconversion -Werror)
+sources=(edge/src/*.c)
+here=(-Iedge/include -Iedge/src -Iedge/tests)
+# The tests use POSIX for folders and files in memory; the library does not.
+tests=("$compiler" -std=gnu99 -Wall -Wextra -Werror "${here[@]}" "${sources[@]}" edge/tests/nor.c)
+sanitize=()
+if printf 'int main(void) { return 0; }\n' | "$compiler" -fsanitize=address,undefined -x c - -o "$out/probe" 2>/dev/null && "$out/probe"; then
+    sanitize=(-O1 -g -fsanitize=address,undefined -fno-sanitize-recover)
+else
+    skip "sanitizers" "the C compiler has none"
+fi
+
+library() { for file in "${sources[@]}"; do "$compiler" "${warnings[@]}" -O2 "${here[@]}" -c "$file" -o "$out/object.o" || return 1; done; }
+check "the library is C99 without warnings" library
+
+"${tests[@]}" "${sanitize[@]}" edge/tests/test_pages.c -o "$out/pages"
+"${tests[@]}" "${sanitize[@]}" edge/tests/test_device.c -o "$out/device"
+"${tests[@]}" "${sanitize[@]}" edge/tests/test_life.c -lm -o "$out/life"
+"${tests[@]}" "${sanitize[@]}" edge/tests/test_cuts.c -o "$out/cuts_checked"
+"${tests[@]}" -O2 edge/tests/test_cuts.c -o "$out/cuts"
+check "golden column pages" "$out/pages" golden/0/page "$out/lists"
+check "golden device pages" "$out/device" golden/device-1
+check "a device's life" "$out/life"
+check "power cuts under sanitizers" "$out/cuts_checked" 6000 11
+check "power cuts" "$out/cuts" "$cuts" 1
+check "C written, Rust read" env NILOMETER_EDGE_LISTS="$out/lists" cargo test --release --locked -q -p nilometer-codec --features pco,zstd --test device_pages
+
+examples() {
+    "$compiler" -std=c99 -Wall -Wextra -Werror -Iedge/include -Iedge/src "${sources[@]}" edge/examples/plain/main.c -o "$out/plain" &&
+        "$out/plain" "$out/flash.img" && "$out/plain" "$out/flash.img" &&
+        "$compiler" -std=gnu99 -Wall -Wextra -Werror -fsyntax-only -Iedge/include -Iedge/tests/stubs edge/examples/esp-idf/main/main.c &&
+        "$compiler" -std=gnu99 -Wall -Wextra -Werror -fsyntax-only -Iedge/include -Iedge/tests/stubs edge/examples/zephyr/src/main.c &&
+        "${CXX:-c++}" -std=gnu++11 -Wall -Werror -fsyntax-only -Iedge/include -Iedge/tests/stubs -include Arduino.h \
+            -x c++ edge/examples/arduino/SensorLog/SensorLog.ino
+}
+check "examples (plain runs; the others are compiled against stand-ins of their headers)" examples
+if command -v cmake >/dev/null; then
+    check "plain CMake" bash -c 'cmake -S edge -B "$0/cmake" >/dev/null && cmake --build "$0/cmake" >/dev/null && "$0/cmake/plain" "$0/cmake.img"' "$out"
+else
+    skip "plain CMake" "cmake is missing"
+fi
+
+# cross NAME TRIPLE FLAGS...
+cross() {
+    local name=$1 triple=$2
+    shift 2
+    if ! command -v "$triple-gcc" >/dev/null; then
+        skip "$name" "$triple-gcc is missing"
+        return 0
+    fi
+    build() {
+        local file text=0 bytes
+        for file in "${sources[@]}"; do
+            "$triple-gcc" "${warnings[@]}" -Os "$@" "${here[@]}" -c "$file" -o "$out/object.o" || return 1
+            bytes=$("$triple-size" "$out/object.o" | awk 'NR == 2 { print $1 }')
+            text=$((text + bytes))
+        done
+        printf 'edge: %s: %s bytes of code (-Os), at most 24576 are promised\n' "$name" "$text"
+        [ "$text" -le 24576 ]
+    }
+    check "$name" build "$@"
+}
+riscv=(-march=rv32imac -mabi=ilp32)
+[ ! -d /usr/lib/picolibc/riscv64-unknown-elf ] || riscv+=(--specs=picolibc.specs)
+cross "RISC-V" riscv64-unknown-elf "${riscv[@]}"
+cross "Cortex-M3" arm-none-eabi -mcpu=cortex-m3 -mthumb
+
+if command -v riscv64-unknown-elf-gcc >/dev/null && command -v qemu-system-riscv32 >/dev/null; then
+    check "instructions on RISC-V" edge/tests/count.sh "$out"
+else
+    skip "instructions on RISC-V" "qemu-system-riscv32 or the compiler is missing"
+fi
+
+printf 'test result: edge. %s passed; %s failed\n' "$passed" "$failed"
+[ "$failed" -eq 0 ]
