@@ -14,7 +14,7 @@ use crate::rich::{self, assert_same};
 use crate::support::{Answer, everything};
 use nilometer_engine::disk::{Disk, RealDisk};
 use nilometer_engine::ingest::Session;
-use nilometer_engine::{Engine, Options};
+use nilometer_engine::{Engine, Options, TableSettings};
 use nilometer_lineproto::Precision;
 
 /// Database and lines of each write; the store is flushed after the first and the second.
@@ -46,7 +46,7 @@ const WRITES: [(&str, &str); 4] = [
 const WRITTEN: &str = include_str!("golden_store/by_hand.json");
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/stores/09-segment-2")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/stores/10-cold-partitions")
 }
 
 fn open(dir: &Path) -> Arc<Engine> {
@@ -62,6 +62,11 @@ fn make(folder: &Path) {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let mut expected = rich::make(&disk, &dir, rich::options()).now;
     let engine = rich::open(&disk, &dir, rich::options());
+    let settings = TableSettings {
+        cold_after_ns: Some(i64::MAX),
+        ..TableSettings::default()
+    };
+    engine.set_table("d", "public", "cpu", settings).unwrap();
     for (database, lines) in WRITES {
         engine.create_database(database).unwrap();
         let mut session = Session::new(Arc::clone(&engine), database).unwrap();

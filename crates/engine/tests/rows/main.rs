@@ -6,6 +6,7 @@ mod counting;
 mod duplicates;
 mod idempotency;
 mod inspect;
+mod large;
 mod many_columns;
 mod narrowed;
 mod relation_as_seen;

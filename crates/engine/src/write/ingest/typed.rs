@@ -306,7 +306,8 @@ impl Session {
     ) -> Result<Option<TableRows>, Error> {
         self.engine
             .check_batch(batch.num_rows(), batch.num_columns())?;
-        let columns = Columns::of(table, batch)?;
+        let most = self.engine.options().value_bytes_max;
+        let columns = Columns::of(table, batch, most)?;
         let Some(series) = self.series_of(table, &columns.tags, batch.num_rows())? else {
             return Ok(None);
         };
@@ -329,7 +330,11 @@ struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    fn of(table: &'a TableSchema, batch: &'a RecordBatch) -> Result<Self, Error> {
+    fn of(
+        table: &'a TableSchema,
+        batch: &'a RecordBatch,
+        value_bytes_max: u64,
+    ) -> Result<Self, Error> {
         let rows = batch.num_rows();
         let schema = batch.schema_ref();
         let mut times = None;
@@ -357,7 +362,8 @@ impl<'a> Columns<'a> {
                     tags.push((known.name.as_str(), known.id, values));
                 }
                 ColumnKind::Field(kind) => {
-                    let field = arrays::field(array, known.id, kind).map_err(refused)?;
+                    let field = arrays::field(array, known.id, kind, value_bytes_max);
+                    let field = field.map_err(refused)?;
                     if field.validity.nulls() < rows {
                         fields.push(field);
                     }

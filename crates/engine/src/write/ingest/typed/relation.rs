@@ -4,6 +4,7 @@
 //! write does), or write.
 
 use arrow_array::RecordBatch;
+use nilometer_lineproto::FIELD_TEXT_BYTES_MAX;
 
 use super::arrays;
 use super::refusal_of;
@@ -41,7 +42,8 @@ impl RelationSchema {
                 columns.push(missing);
                 continue;
             };
-            let field = arrays::field(array, id, column.kind).map_err(|refusal| {
+            let most = FIELD_TEXT_BYTES_MAX as u64;
+            let field = arrays::field(array, id, column.kind, most).map_err(|refusal| {
                 refusal_of(&self.name, &column.name, array.data_type(), refusal)
             })?;
             columns.push(field);
