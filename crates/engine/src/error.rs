@@ -5,6 +5,23 @@ use std::path::{Path, PathBuf};
 
 use nilometer_codec as codec;
 
+/// What a row offends that a constraint refuses; a surface has a code for each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ConstraintKind {
+    /// A number or time that its column's type does not have.
+    OutOfRange,
+    /// A text that is longer than its column's type allows.
+    TooLong,
+    /// A text that is no value of its column's type.
+    InvalidText,
+    /// NULL where none may be.
+    NotNull,
+    /// A CHECK that is false.
+    Check,
+    /// A key that another row has.
+    Unique,
+}
+
 /// An error of the store. Its text says what happened, where, and what to do next.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -338,6 +355,25 @@ pub enum Error {
         /// What to do about it.
         remedy: &'static str,
     },
+    /// A row that offends what was declared of its table or of a column.
+    #[error(
+        "row {row} for \"{table}\" is refused: {reason}{}; nothing of the batch was written",
+        constraint_text(constraint.as_deref())
+    )]
+    Constraint {
+        /// What kind of constraint it is.
+        kind: ConstraintKind,
+        /// The table or relation.
+        table: String,
+        /// The column, if it is about one.
+        column: Option<String>,
+        /// The constraint's name, if it has one.
+        constraint: Option<String>,
+        /// The row, counted from 1.
+        row: usize,
+        /// What does not fit, with column, value and type.
+        reason: String,
+    },
     /// Conflicts of keys are for `unique` tables.
     #[error(
         "table \"{table}\" has no conflicts that could be refused or skipped, because its duplicates are \"{duplicates}\"; write with replace, or set its duplicates to \"unique\""
@@ -383,6 +419,15 @@ pub enum Error {
 }
 
 impl Error {
+    /// What kind of constraint refused a row, if one did.
+    pub fn constraint(&self) -> Option<ConstraintKind> {
+        match self {
+            Self::Constraint { kind, .. } => Some(*kind),
+            Self::RelationKey { .. } | Self::RowConflict { .. } => Some(ConstraintKind::Unique),
+            _ => None,
+        }
+    }
+
     /// Wraps a system error with the operation and the path it failed on.
     pub(crate) fn io(op: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Io {
@@ -400,6 +445,10 @@ impl Error {
             reason: reason.into(),
         }
     }
+}
+
+fn constraint_text(name: Option<&str>) -> String {
+    name.map_or_else(String::new, |name| format!(" (constraint \"{name}\")"))
 }
 
 /// What to do about a damaged file. A backup has no copy of a log file, so its place cannot be filled from there.

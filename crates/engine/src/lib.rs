@@ -64,19 +64,21 @@ pub(crate) use files::{
 };
 pub(crate) use maintain::{compaction, retention};
 pub(crate) use memory::{batch, budget, cast, head, mask, order, state, tombstone};
-pub(crate) use names::{catalogue, definition, schema, text_hash};
+pub(crate) use names::{catalogue, declared, definition, logical, parts, schema, shown, text_hash};
 pub(crate) use read::{moment, nearest, predicate, scan, snapshot};
 pub(crate) use write::{idempotency, record, replay_workers};
 
 pub use budget::{Charge, MemoryBudget, MemoryUse};
 pub use clock::{Clock, SystemClock};
 pub use compaction::CompactionOptions;
+pub use declared::{Check, Declarations, Declared, DeclaredTable, DeclaredTime, TimeKind};
 pub use engine::{
     BackupReport, Damage, DamagedSegment, DeleteRequest, Engine, JobsReport, Maintained, Metrics,
     NewColumn, NewRelation, OnDamage, Options, Quarantined, QuarantinedTable, RelationChange,
     Repaired, RestoreReport, RetentionPause, RowKey, ScrubStep, Scrubbed, Unordered, Verified,
 };
-pub use error::Error;
+pub use error::{ConstraintKind, Error};
+pub use logical::{LETTERS_MAX, LogicalType, NUMERIC_DIGITS_MAX};
 pub use nearest::nearest;
 pub use nilometer_codec::stats::float_order;
 pub use nilometer_codec::{ColumnRef, PhysicalType, ValuesRef};
@@ -102,5 +104,6 @@ pub use schema::{
     SchemaId, SeriesId, TIME_COLUMN, TableId, TableSchema, TableSettings,
 };
 pub use segment::{StoredField, StoredSums, StoredTotals};
+pub use shown::{SQL_TYPE, ShownColumns};
 pub use snapshot::{SegmentReport, SeriesTag, Snapshot};
 pub use write::ingest;

@@ -15,10 +15,14 @@ mod set;
 mod value;
 mod versions;
 
+use std::sync::Arc;
+
 use nilometer_codec::PhysicalType;
 
 use crate::batch::Column;
+use crate::declared::{Declarations, Declared};
 use crate::error::Malformed;
+use crate::logical::LogicalType;
 use crate::schema::{Lsn, SchemaId};
 
 pub(crate) use bytes::{ROWS_MAX, decode_changes, encode_changes};
@@ -58,9 +62,54 @@ pub struct RelationSchema {
     pub primary_key: Vec<u32>,
     /// More sets of positions whose values no two rows share; a row with a null in one shares it with nobody.
     pub unique: Vec<Vec<u32>>,
+    /// What was said of it and its columns beside that; `None` = nothing.
+    pub declared: Option<Arc<Declarations>>,
 }
 
 impl RelationSchema {
+    /// What was said of a column beside its name, its stored type and whether it may be null.
+    pub fn declared_column(&self, at: usize) -> Option<&Declared> {
+        self.declared.as_ref()?.columns.get(at)
+    }
+
+    /// The logical type of a column; `None` = the stored one.
+    pub fn of(&self, at: usize) -> Option<LogicalType> {
+        self.declared_column(at)?.of
+    }
+
+    /// Gives it a declaration in the place of what it had.
+    pub(crate) fn declare(&mut self, declared: Declarations) -> Result<(), Malformed> {
+        self.declared = (!declared.is_empty()).then(|| Arc::new(declared));
+        self.check_declared()
+    }
+
+    /// Whether a declaration fits the columns.
+    fn check_declared(&self) -> Result<(), Malformed> {
+        let Some(declared) = &self.declared else {
+            return Ok(());
+        };
+        let (said, columns) = (declared.columns.len(), self.columns.len());
+        if said != 0 && said != columns {
+            let reason = format!("{said} columns are declared of {columns}");
+            return Err(Malformed::new(reason));
+        }
+        for (said, column) in declared.columns.iter().zip(&self.columns) {
+            if said.of.is_some_and(|of| of.physical() != column.kind) {
+                let reason = format!(
+                    "the column \"{}\" is declared as what it is not stored as",
+                    column.name
+                );
+                return Err(Malformed::new(reason));
+            }
+        }
+        if declared.table.time.is_some() || declared.table.has_empty_tags {
+            return Err(Malformed::new(
+                "a relation is declared to have a time or tags",
+            ));
+        }
+        Ok(())
+    }
+
     /// Whether columns and keys fit together; checked where a relation is made and where one is read.
     pub(crate) fn check(&self) -> Result<(), Malformed> {
         for (at, column) in self.columns.iter().enumerate() {
@@ -87,6 +136,7 @@ impl RelationSchema {
             let column = self.columns.get(position as usize)?;
             column.nullable.then_some(&column.name)
         });
+        self.check_declared()?;
         match nullable {
             Some(name) => Err(Malformed::new(format!(
                 "the column \"{name}\" of the primary key may be null"
@@ -113,6 +163,8 @@ const ROW_BYTES: usize = 80;
 pub(crate) enum Change {
     /// It is made. A batch makes one at most, and its id is 0 until the batch has its LSN.
     Create(RelationSchema),
+    /// It is declared as this from here on.
+    Declare(RelationId, Arc<Declarations>),
     /// It is gone, with all rows.
     Drop(RelationId),
     /// Rows are added; a row of the same primary key is an error.
@@ -132,7 +184,7 @@ impl Change {
                 let text = rows.columns.iter().map(|it| it.values.bytes());
                 rows.rows * values + text.sum::<usize>()
             }
-            Self::Create(_) | Self::Drop(_) | Self::Delete(..) => 0,
+            Self::Create(_) | Self::Declare(..) | Self::Drop(_) | Self::Delete(..) => 0,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Changes that callers ask for: names, rows by their keys, deletes, relations.
 
 pub(in crate::engine) mod ddl;
+pub(in crate::engine) mod declare;
 pub(in crate::engine) mod delete;
 pub(in crate::engine) mod key_lookup;
 pub(in crate::engine) mod relations;

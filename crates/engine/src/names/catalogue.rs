@@ -325,6 +325,7 @@ impl Catalogue {
             id,
             name: name.to_owned(),
             kind,
+            declared: None,
         };
         self.name_bytes += column_bytes(name);
         // A copy for each of a hundred thousand columns would take minutes; nobody sees the table but whoever asked for it.

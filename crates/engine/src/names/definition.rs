@@ -4,6 +4,9 @@
 
 use nilometer_codec::{PhysicalType, varint};
 
+pub(crate) use crate::parts::{put_text, take_byte, take_bytes, take_text, take_u32};
+
+use crate::declared::{Declared, DeclaredTable};
 use crate::error::Malformed;
 use crate::schema::{
     ColumnId, ColumnKind, DatabaseId, Duplicates, SchemaId, SeriesId, TableId, TableSettings,
@@ -82,6 +85,17 @@ pub(crate) enum Definition {
         table: TableId,
         to: PhysicalType,
     },
+    /// What a column is declared as from here on, instead of what it was.
+    DeclareColumn {
+        id: ColumnId,
+        table: TableId,
+        declared: Box<Declared>,
+    },
+    /// What a table is declared as from here on, instead of what it was.
+    DeclareTable {
+        id: TableId,
+        declared: Box<DeclaredTable>,
+    },
     /// Drops all that is in it too.
     DropDatabase {
         id: DatabaseId,
@@ -119,6 +133,8 @@ const DROP_TABLE: u8 = 17;
 const DROP_COLUMN: u8 = 18;
 const TAG_VALUE: u8 = 19;
 const SERIES: u8 = 20;
+const DECLARE_COLUMN: u8 = 21;
+const DECLARE_TABLE: u8 = 22;
 
 /// Column kind on disk of a tag; a field is its physical type's number.
 const KIND_TAG: u8 = 0xFF;
@@ -167,6 +183,13 @@ impl Definition {
                 varint::put_u64(u64::from(table.0), out);
                 out.push(*to as u8);
             }
+            Self::DeclareColumn {
+                table, declared, ..
+            } => {
+                varint::put_u64(u64::from(table.0), out);
+                declared.encode(out);
+            }
+            Self::DeclareTable { declared, .. } => declared.encode(out),
             Self::DropColumn { table, .. } => varint::put_u64(u64::from(table.0), out),
             Self::DropDatabase { .. } | Self::DropSchema { .. } | Self::DropTable { .. } => {}
         }
@@ -189,6 +212,8 @@ impl Definition {
             Self::RenameTable { id, .. } => (RENAME_TABLE, id.0),
             Self::RenameColumn { id, .. } => (RENAME_COLUMN, id.0),
             Self::ChangeType { id, .. } => (CHANGE_TYPE, id.0),
+            Self::DeclareColumn { id, .. } => (DECLARE_COLUMN, id.0),
+            Self::DeclareTable { id, .. } => (DECLARE_TABLE, id.0),
             Self::DropDatabase { id } => (DROP_DATABASE, id.0),
             Self::DropSchema { id } => (DROP_SCHEMA, id.0),
             Self::DropTable { id } => (DROP_TABLE, id.0),
@@ -281,6 +306,15 @@ impl Definition {
                 id: ColumnId(id),
                 table: TableId(take_u32(input)?),
                 to: PhysicalType::try_from(take_byte(input)?)?,
+            },
+            DECLARE_COLUMN => Self::DeclareColumn {
+                id: ColumnId(id),
+                table: TableId(take_u32(input)?),
+                declared: Box::new(Declared::decode(input)?),
+            },
+            DECLARE_TABLE => Self::DeclareTable {
+                id: TableId(id),
+                declared: Box::new(DeclaredTable::decode(input)?),
             },
             DROP_DATABASE => Self::DropDatabase { id: DatabaseId(id) },
             DROP_SCHEMA => Self::DropSchema { id: SchemaId(id) },
@@ -383,39 +417,6 @@ fn take_positive(input: &mut &[u8]) -> Result<Option<i64>, Malformed> {
     Ok((value > 0).then_some(value))
 }
 
-pub(crate) fn put_text(text: &str, out: &mut Vec<u8>) {
-    varint::put_u64(text.len() as u64, out);
-    out.extend_from_slice(text.as_bytes());
-}
-
-pub(crate) fn take_byte(input: &mut &[u8]) -> Result<u8, Malformed> {
-    let (&first, rest) = input
-        .split_first()
-        .ok_or_else(|| Malformed::new("unexpected end"))?;
-    *input = rest;
-    Ok(first)
-}
-
-pub(crate) fn take_u32(input: &mut &[u8]) -> Result<u32, Malformed> {
-    let value = varint::get_u64(input)?;
-    u32::try_from(value).map_err(|_| Malformed::new(format!("number {value} exceeds 32 bits")))
-}
-
-pub(crate) fn take_bytes<'a>(input: &mut &'a [u8], n: usize) -> Result<&'a [u8], Malformed> {
-    let (bytes, rest) = input
-        .split_at_checked(n)
-        .ok_or_else(|| Malformed::new("unexpected end"))?;
-    *input = rest;
-    Ok(bytes)
-}
-
-pub(crate) fn take_text(input: &mut &[u8]) -> Result<String, Malformed> {
-    let n = take_u32(input)? as usize;
-    let bytes = take_bytes(input, n)?;
-    let text = std::str::from_utf8(bytes).map_err(|_| Malformed::new("text is not UTF-8"))?;
-    Ok(text.to_owned())
-}
-
 #[cfg(test)]
 pub(crate) mod tests {
     use proptest::prelude::*;
@@ -448,6 +449,21 @@ pub(crate) mod tests {
                 retention_ns,
             },
         )
+    }
+
+    fn declared() -> impl Strategy<Value = Definition> {
+        use crate::declared::tests::{any_column, any_table};
+        prop_oneof![
+            (id(), id(), any_column()).prop_map(|(id, of, declared)| Definition::DeclareColumn {
+                id: ColumnId(id),
+                table: TableId(of),
+                declared: Box::new(declared)
+            }),
+            (id(), any_table()).prop_map(|(id, declared)| Definition::DeclareTable {
+                id: TableId(id),
+                declared: Box::new(declared)
+            }),
+        ]
     }
 
     /// Any entry; ids below 5 are frequent, so that some name the same thing.
@@ -533,7 +549,7 @@ pub(crate) mod tests {
                 table: TableId(of)
             }),
         ];
-        prop_oneof![made, changed, dropped]
+        prop_oneof![made, changed, declared(), dropped]
     }
 
     fn encode(entries: &[Definition]) -> Vec<u8> {

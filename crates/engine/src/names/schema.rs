@@ -8,6 +8,10 @@ use arrow_schema::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use nilometer_codec::PhysicalType;
 use rustc_hash::{FxHashMap, FxHashSet};
 
+use crate::declared::{Declared, DeclaredTable, TimeKind};
+use crate::logical::LogicalType;
+use crate::shown::{ShownColumn, ShownColumns};
+
 /// Number of a batch in the one order of the data directory; 0 = before every batch.
 pub type Lsn = u64;
 
@@ -101,6 +105,24 @@ pub struct ColumnDef {
     pub name: String,
     /// Tag or field.
     pub kind: ColumnKind,
+    /// What was said of it beside that; `None` = nothing.
+    pub declared: Option<Arc<Declared>>,
+}
+
+impl ColumnDef {
+    /// The logical type; `None` = the stored one.
+    pub fn of(&self) -> Option<LogicalType> {
+        self.declared.as_ref()?.of
+    }
+
+    /// Whether every row has a value.
+    pub fn is_not_null(&self) -> bool {
+        self.declared.as_ref().is_some_and(|it| it.not_null)
+    }
+
+    pub(crate) fn declare(&mut self, declared: Declared) {
+        self.declared = (!declared.is_empty()).then(|| Arc::new(declared));
+    }
 }
 
 /// A table as of one moment; a new value replaces it when a column appears.
@@ -118,7 +140,10 @@ pub struct TableSchema {
     pub tags: Vec<ColumnDef>,
     /// Fields in the order of their appearance.
     pub fields: Vec<ColumnDef>,
+    /// What was said of it beside names and types; `None` = nothing.
+    pub declared: Option<Arc<DeclaredTable>>,
     arrow: OnceLock<SchemaRef>,
+    shown: OnceLock<Arc<ShownColumns>>,
     /// Made when a name is first asked for in a table with many columns.
     by_name: OnceLock<ByName>,
 }
@@ -163,7 +188,9 @@ impl TableSchema {
             settings: TableSettings::default(),
             tags: Vec::new(),
             fields: Vec::new(),
+            declared: None,
             arrow: OnceLock::new(),
+            shown: OnceLock::new(),
             by_name: OnceLock::new(),
         }
     }
@@ -177,7 +204,9 @@ impl TableSchema {
             settings: self.settings,
             tags: self.tags.clone(),
             fields: self.fields.clone(),
+            declared: self.declared.clone(),
             arrow: OnceLock::new(),
+            shown: OnceLock::new(),
             by_name: OnceLock::new(),
         };
         change(&mut changed);
@@ -187,8 +216,12 @@ impl TableSchema {
     /// What it costs in memory, about, with the places where it is found by name and by id.
     pub(crate) fn name_bytes(&self) -> usize {
         let columns = self.tags.iter().chain(&self.fields);
-        let columns: usize = columns.map(|column| column_bytes(&column.name)).sum();
-        table_bytes(&self.name) + columns
+        let columns = columns.map(|column| {
+            let declared = column.declared.as_ref().map_or(0, |it| it.bytes());
+            column_bytes(&column.name) + declared
+        });
+        let declared = self.declared.as_ref().map_or(0, |it| it.bytes());
+        table_bytes(&self.name) + declared + columns.sum::<usize>()
     }
 
     /// The same table with one column more.
@@ -199,6 +232,7 @@ impl TableSchema {
     /// Adds a column, in place: for a table that nobody else sees yet.
     pub(crate) fn push_column(&mut self, column: ColumnDef) {
         self.arrow = OnceLock::new();
+        self.shown = OnceLock::new();
         let is_tag = column.kind == ColumnKind::Tag;
         let list = if is_tag {
             &mut self.tags
@@ -298,10 +332,57 @@ impl TableSchema {
         Arc::clone(self.arrow.get_or_init(|| Arc::new(self.build_arrow())))
     }
 
+    /// The columns as SQL shows them. Without declarations they are those of [`Self::arrow_schema`].
+    pub fn shown_columns(&self) -> &Arc<ShownColumns> {
+        self.shown.get_or_init(|| Arc::new(self.build_shown()))
+    }
+
+    /// The name and kind of the time column.
+    pub fn time(&self) -> (&str, TimeKind) {
+        match self.declared.as_ref().and_then(|it| it.time.as_ref()) {
+            Some(time) => (&time.name, time.kind),
+            None => (TIME_COLUMN, TimeKind::TimestampTz),
+        }
+    }
+
+    fn build_shown(&self) -> ShownColumns {
+        let arrow = self.arrow_schema();
+        let time = self.declared.as_ref().and_then(|it| it.time.as_ref());
+        let mut shown: Vec<(Option<u32>, (Field, ShownColumn))> = Vec::new();
+        for (position, field) in arrow.fields().iter().enumerate() {
+            let field = field.as_ref().clone();
+            let said = match self.source(position) {
+                Some(ColumnSource::Time) | None => {
+                    shown.push(match time {
+                        None => (Some(0), ShownColumn::as_stored(position, field)),
+                        Some(time) => (
+                            time.column.position.or(Some(0)),
+                            ShownColumn::time(position, field, time),
+                        ),
+                    });
+                    continue;
+                }
+                Some(ColumnSource::Tag(at)) => self.tags.get(at),
+                Some(ColumnSource::Field(at)) => self.fields.get(at),
+            };
+            let declared = said.and_then(|it| it.declared.as_deref());
+            let column = match declared.and_then(|it| it.of) {
+                None => ShownColumn::as_stored(position, field),
+                Some(of) => ShownColumn::of(position, field, of, self.is_tag(position)),
+            };
+            shown.push((declared.and_then(|it| it.position), column));
+        }
+        // A stable sort: what says no place keeps its order, behind the others.
+        shown.sort_by_key(|(place, _)| place.unwrap_or(u32::MAX));
+        ShownColumns::of(shown.into_iter().map(|(_, column)| column))
+    }
+
     fn build_arrow(&self) -> Schema {
         let mut columns = vec![Field::new(TIME_COLUMN, time_type(), false)];
         let mut taken = FxHashSet::default();
         taken.insert(TIME_COLUMN.to_owned());
+        // SQL may call the time otherwise, and knows one name once.
+        taken.insert(self.time().0.to_owned());
         for tag in &self.tags {
             let name = unique(&tag.name, &mut taken);
             columns.push(Field::new(name, tag_type(), true));

@@ -1,8 +1,11 @@
 //! Changes of relations as bytes: the section of a batch that `docs/format/log.md` describes.
 
+use std::sync::Arc;
+
 use nilometer_codec::{ColumnBuf, PhysicalType, varint};
 
 use super::{Change, RelationColumn, RelationId, RelationSchema, Rows};
+use crate::declared::Declarations;
 use crate::definition::{put_text, take_byte, take_text, take_u32};
 use crate::error::Malformed;
 use crate::record::{EncodeScratch, decode_column, encode_column};
@@ -13,6 +16,8 @@ const DROP: u8 = 2;
 const INSERT: u8 = 3;
 const REPLACE: u8 = 4;
 const DELETE: u8 = 5;
+const CREATE_DECLARED: u8 = 6;
+const DECLARE: u8 = 7;
 
 const NULLABLE: u8 = 1;
 
@@ -24,9 +29,21 @@ pub(crate) fn encode_changes(changes: &[Change], out: &mut Vec<u8>) -> Result<()
     varint::put_u64(changes.len() as u64, out);
     for change in changes {
         match change {
-            Change::Create(schema) => {
-                out.push(CREATE);
-                encode_schema(schema, out);
+            Change::Create(schema) => match &schema.declared {
+                None => {
+                    out.push(CREATE);
+                    encode_schema(schema, out);
+                }
+                Some(declared) => {
+                    out.push(CREATE_DECLARED);
+                    encode_schema(schema, out);
+                    declared.encode(out);
+                }
+            },
+            Change::Declare(id, declared) => {
+                out.push(DECLARE);
+                varint::put_u64(id.0, out);
+                declared.encode(out);
             }
             Change::Drop(id) => {
                 out.push(DROP);
@@ -50,9 +67,16 @@ pub(crate) fn decode_changes(input: &mut &[u8]) -> Result<Vec<Change>, Malformed
             changes.push(Change::Create(decode_schema(input)?));
             continue;
         }
+        if kind == CREATE_DECLARED {
+            let mut schema = decode_schema(input)?;
+            schema.declare(Declarations::decode(input)?)?;
+            changes.push(Change::Create(schema));
+            continue;
+        }
         let id = RelationId(varint::get_u64(input)?);
         changes.push(match kind {
             DROP => Change::Drop(id),
+            DECLARE => Change::Declare(id, Arc::new(Declarations::decode(input)?)),
             INSERT => Change::Insert(id, decode_rows(input)?),
             REPLACE => Change::Replace(id, decode_rows(input)?),
             DELETE => Change::Delete(id, decode_rows(input)?),
@@ -111,6 +135,7 @@ pub(crate) fn decode_schema(input: &mut &[u8]) -> Result<RelationSchema, Malform
         columns,
         primary_key,
         unique,
+        declared: None,
     };
     schema.check()?;
     Ok(schema)

@@ -10,7 +10,8 @@ use super::set::Filed;
 use super::value::{Row, push};
 use super::{RelationId, Rows};
 use crate::batch::Column;
-use crate::checked_file::{self, Identity};
+use crate::checked_file::{self, Checked, HEADER_BYTES, Identity};
+use crate::declared::Declarations;
 use crate::definition::take_u32;
 use crate::disk::Disk;
 use crate::error::{Error, Malformed};
@@ -20,8 +21,11 @@ use crate::schema::ColumnId;
 
 pub(crate) const KIND: FileFormat = FileFormat {
     magic: *b"NILOREL0",
-    format: 2,
+    format: 3,
 };
+
+/// From here on a file says what was declared.
+const DECLARED_SINCE: u16 = 3;
 
 /// Rows of one chunk: what is turned into columns, and back, at once.
 const CHUNK_ROWS: usize = 1 << 16;
@@ -58,12 +62,19 @@ pub(crate) fn read(
         uuid,
         file_id,
     };
-    checked_file::read(disk, path, identity, decode)
+    let file = Checked::read(disk, path, identity)?;
+    let format = file.format;
+    decode(file.number, format.found(), file.payload())
+        .map_err(|what| format.refuse(what, path, HEADER_BYTES as u64))
 }
 
 pub(super) fn encode(relation: &Filed) -> Result<Vec<u8>, Malformed> {
     let mut out = Vec::new();
     encode_schema(&relation.schema, &mut out);
+    match &relation.schema.declared {
+        Some(declared) => declared.encode(&mut out),
+        None => Declarations::default().encode(&mut out),
+    }
     let mut scratch = EncodeScratch::default();
     let mut rows = relation.rows.as_slice();
     loop {
@@ -97,9 +108,12 @@ fn chunk_rows(rows: &[Row]) -> usize {
     fits.count().max(1).min(rows.len())
 }
 
-pub(super) fn decode(id: u64, payload: &[u8]) -> Result<Filed, Malformed> {
+pub(super) fn decode(id: u64, format: u16, payload: &[u8]) -> Result<Filed, Malformed> {
     let mut input = payload;
     let mut schema = decode_schema(&mut input)?;
+    if format >= DECLARED_SINCE {
+        schema.declare(Declarations::decode(&mut input)?)?;
+    }
     schema.id = RelationId(id);
     let mut rows: Vec<Row> = Vec::new();
     let mut page = ColumnBuf::default();

@@ -7,7 +7,7 @@ use crate::hostile::agrees;
 pub(crate) fn file(bytes: &[u8]) {
     agrees(
         bytes,
-        |bytes| file::decode(7, bytes),
+        |bytes| file::decode(7, file::KIND.format, bytes),
         |relation| file::encode(relation).expect("a decoded relation is valid"),
     );
 }

@@ -12,6 +12,7 @@ use crate::batch::Column;
 use crate::moment::Store;
 use crate::scan::field_array;
 use crate::schema::{ColumnId, field_type};
+use crate::shown::{ShownColumn, ShownColumns};
 
 /// Rows of one Arrow batch.
 const BATCH_ROWS: usize = 8192;
@@ -89,6 +90,19 @@ impl RelationSchema {
     pub fn arrow_schema(&self) -> SchemaRef {
         let fields: Vec<Field> = self.columns.iter().map(RelationColumn::arrow).collect();
         Arc::new(Schema::new(fields))
+    }
+
+    /// The columns as SQL shows them, in their order.
+    pub fn shown_columns(&self) -> ShownColumns {
+        let arrow = self.arrow_schema();
+        let columns = arrow.fields().iter().enumerate();
+        ShownColumns::of(columns.map(|(position, field)| {
+            let field = field.as_ref().clone();
+            match self.of(position) {
+                None => ShownColumn::as_stored(position, field),
+                Some(of) => ShownColumn::of(position, field, of, false),
+            }
+        }))
     }
 
     /// Rows as Arrow, of the columns at these positions; a row has a value or null for each column of the relation.

@@ -14,6 +14,7 @@ use rustc_hash::FxHashMap;
 use super::value::{Row, Value};
 use super::versions::{LIVE, Versions};
 use super::{Change, RelationId, RelationSchema, Rows};
+use crate::declared::Declarations;
 use crate::error::{Error, Malformed};
 use crate::sabotage::Sabotage;
 use crate::schema::{Lsn, SchemaId};
@@ -98,10 +99,12 @@ impl From<Refused> for Malformed {
 }
 
 /// One thing that was done, so that it can be taken back.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Done {
     Created(RelationId),
     Dropped(RelationId),
+    /// With what it was before.
+    Declared(RelationId, Arc<RelationSchema>),
     Added(RelationId, u32),
     Ended(RelationId, u32),
 }
@@ -150,7 +153,10 @@ impl Relations {
         }
         for one in &done {
             // A drop changes no row: the file of before it is still right for a flush of before it.
-            if let Done::Created(id) | Done::Added(id, _) | Done::Ended(id, _) = one
+            if let Done::Created(id)
+            | Done::Declared(id, _)
+            | Done::Added(id, _)
+            | Done::Ended(id, _) = one
                 && let Some(relation) = self.by_id.get_mut(id)
             {
                 relation.changed_lsn = lsn;
@@ -177,6 +183,19 @@ impl Relations {
                 }
                 done.push(Done::Created(made.id));
                 self.insert(Relation::new(Arc::new(made)));
+                return Ok(());
+            }
+            Change::Declare(id, declared) => {
+                let relation = self.live_mut(*id)?;
+                let mut schema = RelationSchema::clone(&relation.schema);
+                if schema.declare(Declarations::clone(declared)).is_err() {
+                    return Err(Refused::Shape {
+                        relation: schema.name,
+                        reason: "its columns are not those that are declared",
+                    });
+                }
+                let before = std::mem::replace(&mut relation.schema, Arc::new(schema));
+                done.push(Done::Declared(*id, before));
                 return Ok(());
             }
             Change::Drop(id) => {
@@ -226,6 +245,11 @@ impl Relations {
             Done::Dropped(id) => {
                 if let Some(relation) = self.by_id.get_mut(&id) {
                     relation.to = LIVE;
+                }
+            }
+            Done::Declared(id, before) => {
+                if let Some(relation) = self.by_id.get_mut(&id) {
+                    relation.schema = before;
                 }
             }
             Done::Added(id, slot) => {
@@ -422,7 +446,9 @@ impl Relations {
             let (id, rows, by_key) = match change {
                 Change::Replace(id, rows) => (id, rows, false),
                 Change::Delete(id, rows) => (id, rows, true),
-                Change::Create(_) | Change::Drop(_) | Change::Insert(..) => return None,
+                Change::Create(_) | Change::Declare(..) | Change::Drop(_) | Change::Insert(..) => {
+                    return None;
+                }
             };
             let relation = self.by_id.get(id)?;
             let is_same = |at: usize| {

@@ -6,6 +6,7 @@
 //! The memo is what makes this fast: a series text that was seen before is hashed, not parsed, and the series that
 //! followed it last time is tried first. Series that nobody saw before are collected and defined once for the body.
 
+mod declared;
 mod memo;
 mod pending;
 mod planned;
@@ -25,6 +26,7 @@ use crate::engine::{Engine, RelationChange, check_name};
 use crate::error::Error;
 use crate::relation::Change;
 use crate::schema::{Lsn, SchemaId, TIME_COLUMN, TableId, table_bytes};
+use declared::Rules;
 use memo::Fingerprint;
 pub(crate) use memo::SeriesMemo;
 use pending::Pending;
@@ -117,6 +119,8 @@ pub struct Session {
     columns: ColumnCount,
     /// Memory of what the body at hand has given a name.
     new_names: u64,
+    /// Whoever writes has evaluated the CHECKs.
+    has_checked: bool,
     /// What the body at hand is refused for when its next lines have been read.
     refused: Option<Error>,
 }
@@ -200,6 +204,7 @@ impl Session {
             planned: Planned::default(),
             columns: ColumnCount::default(),
             new_names: 0,
+            has_checked: false,
             refused: None,
         }
     }
@@ -491,6 +496,7 @@ impl Session {
         let known = self.engine.sequencer().catalogue().table(table).cloned();
         self.tables.push(TableSlot {
             id: table,
+            rules: known.as_deref().and_then(Rules::of),
             name: known.map_or_else(String::new, |known| known.name.clone()),
             tags: Vec::new(),
             planned_tags: 0,
@@ -570,6 +576,12 @@ impl Session {
                 return None;
             }
             tags.push((id, value.as_ref()));
+        }
+        if let Some(rules) = &known.rules
+            && let Err(reason) = rules.check_tags(&known.name, &tags)
+        {
+            report.reject(point.line_number, point.line, reason, false);
+            return None;
         }
         Some((slot, self.pending.add(text, table, slot, &tags)))
     }

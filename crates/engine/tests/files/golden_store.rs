@@ -14,7 +14,10 @@ use crate::rich::{self, assert_same};
 use crate::support::{Answer, everything};
 use nilometer_engine::disk::{Disk, RealDisk};
 use nilometer_engine::ingest::Session;
-use nilometer_engine::{Engine, Options};
+use nilometer_engine::{
+    Check, ColumnKind, Declarations, Declared, DeclaredTable, DeclaredTime, Engine, LogicalType,
+    NewColumn, NewRelation, Options, PhysicalType, RelationColumn, TableSettings, TimeKind,
+};
 use nilometer_lineproto::Precision;
 
 /// Database and lines of each write; the store is flushed after the first and the second.
@@ -46,7 +49,7 @@ const WRITES: [(&str, &str); 4] = [
 const WRITTEN: &str = include_str!("golden_store/by_hand.json");
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/stores/09-segment-2")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/stores/10-declarations")
 }
 
 fn open(dir: &Path) -> Arc<Engine> {
@@ -62,6 +65,10 @@ fn make(folder: &Path) {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let mut expected = rich::make(&disk, &dir, rich::options()).now;
     let engine = rich::open(&disk, &dir, rich::options());
+    declare(&engine);
+    drop(engine);
+    // Opening removes the files that the flush has replaced, whose headers nobody reads any more.
+    let engine = rich::open(&disk, &dir, rich::options());
     for (database, lines) in WRITES {
         engine.create_database(database).unwrap();
         let mut session = Session::new(Arc::clone(&engine), database).unwrap();
@@ -74,6 +81,128 @@ fn make(folder: &Path) {
     // A row a line, so that a difference can be read.
     let json = json.replace("},{", "},\n{").replace("],\"", "],\n\"");
     std::fs::write(folder.join("expected.json"), json + "\n").unwrap();
+}
+
+fn declared() -> Declarations {
+    let of = |of, position| Declared {
+        of: Some(of),
+        position: Some(position),
+        ..Declared::default()
+    };
+    Declarations {
+        table: DeclaredTable {
+            time: Some(DeclaredTime {
+                name: "day".to_owned(),
+                kind: TimeKind::Date,
+                column: Declared {
+                    position: Some(2),
+                    ..Declared::default()
+                },
+            }),
+            checks: vec![Check {
+                name: "positive".to_owned(),
+                expression: "price > 0".to_owned(),
+            }],
+            comment: Some("what was sold".to_owned()),
+            keys: vec![(0, "sold_pkey".to_owned())],
+            has_empty_tags: true,
+        },
+        columns: vec![
+            of(LogicalType::Integer, 1),
+            Declared {
+                not_null: true,
+                default: Some("0".to_owned()),
+                comment: Some("each".to_owned()),
+                ..of(
+                    LogicalType::Numeric {
+                        precision: 10,
+                        scale: 2,
+                    },
+                    0,
+                )
+            },
+            of(LogicalType::Varchar(20), 3),
+        ],
+    }
+}
+
+/// A table and a relation with everything that can be declared: one in a definition file, one in the log.
+fn declare(engine: &Arc<Engine>) {
+    use arrow_array::{ArrayRef, Date32Array, Int64Array, RecordBatch, StringArray};
+    let columns = [
+        ("cid", ColumnKind::Tag),
+        ("price", ColumnKind::Field(PhysicalType::I64)),
+        ("name", ColumnKind::Field(PhysicalType::Text)),
+    ];
+    let columns = columns.map(|(name, kind)| NewColumn { name, kind });
+    let settings = TableSettings::default();
+    let made = engine.create_declared_table("d", "public", "sold", &columns, settings, &declared());
+    assert!(made.unwrap());
+    let arrays: [(&str, ArrayRef); 4] = [
+        ("price", Arc::new(StringArray::from(vec!["12.50", "1"]))),
+        ("cid", Arc::new(Int64Array::from(vec![7, -8]))),
+        ("day", Arc::new(Date32Array::from(vec![0, 1]))),
+        ("name", Arc::new(StringArray::from(vec!["tea", "ink"]))),
+    ];
+    let rows = RecordBatch::try_from_iter(arrays).unwrap();
+    let session = Session::new(Arc::clone(engine), "d").unwrap();
+    let mut session = session.having_checked();
+    let target = nilometer_engine::ingest::Target::table("sold");
+    let replace = nilometer_engine::ingest::OnConflict::Replace;
+    session.write_arrow(target, &rows, replace).unwrap();
+    let new = NewRelation {
+        columns: vec![RelationColumn {
+            name: "id".to_owned(),
+            kind: PhysicalType::I64,
+            nullable: false,
+        }],
+        primary_key: vec!["id".to_owned()],
+        unique: Vec::new(),
+    };
+    let declared = declared_relation(None);
+    let made = engine.create_declared_relation("d", "public", "buyers", &new, declared);
+    assert!(made.unwrap());
+    engine.flush().unwrap();
+    engine
+        .declare_relation("d", "public", "buyers", |declared| {
+            *declared = declared_relation(Some("who bought"));
+        })
+        .unwrap();
+    engine
+        .declare_column("d", "public", "sold", "name", |declared| {
+            declared.comment = Some("in the log".to_owned());
+        })
+        .unwrap();
+}
+
+fn declared_relation(comment: Option<&str>) -> Declarations {
+    Declarations {
+        table: DeclaredTable {
+            comment: comment.map(str::to_owned),
+            keys: vec![(0, "buyers_pkey".to_owned())],
+            ..DeclaredTable::default()
+        },
+        columns: vec![Declared {
+            of: Some(LogicalType::SmallInt),
+            ..Declared::default()
+        }],
+    }
+}
+
+fn check_declared(engine: &Arc<Engine>) {
+    let snapshot = engine.snapshot();
+    let table = snapshot.table("d", "public", "sold").unwrap();
+    let mut expected = declared();
+    expected.columns[2].comment = Some("in the log".to_owned());
+    assert_eq!(table.declared.as_deref(), Some(&expected.table));
+    let columns = table.tags.iter().chain(&table.fields);
+    let found: Vec<Declared> = columns
+        .map(|column| column.declared.as_deref().cloned().unwrap_or_default())
+        .collect();
+    assert_eq!(found, expected.columns);
+    let reader = snapshot.relation("d", "public", "buyers").unwrap();
+    let expected = declared_relation(Some("who bought"));
+    assert_eq!(reader.schema().declared.as_deref(), Some(&expected));
 }
 
 #[test]
@@ -100,9 +229,11 @@ fn the_golden_store_answers_as_it_did() {
     );
     assert!(metrics.tombstones > 0 && metrics.keys > 0 && metrics.relation_rows > 0);
     assert!(metrics.head_rows > 0, "the log has rows of its own");
+    check_declared(&engine);
     engine.close().unwrap();
     drop(engine);
     let engine = open(&dir);
+    check_declared(&engine);
     assert_eq!(engine.metrics().head_rows, 0);
     assert_same(&everything(&engine).unwrap(), &expected, "all in segments");
 }

@@ -3,6 +3,7 @@
 mod aggregate;
 #[path = "../support/counting.rs"]
 mod counting;
+mod declared;
 mod duplicates;
 mod idempotency;
 mod inspect;

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use nilometer_codec::PhysicalType;
 
 use crate::catalogue::Catalogue;
+use crate::declared::{Declarations, Declared};
 use crate::definition::Definition;
 use crate::engine::sequencer::Order;
 use crate::engine::{Engine, check_name};
@@ -135,31 +136,8 @@ impl Engine {
         columns: &[NewColumn<'_>],
         settings: TableSettings,
     ) -> Result<bool, Error> {
-        self.check_new_table(table, columns)?;
-        check_settings(&settings)?;
-        let schema_name = schema;
-        self.alter(|catalogue| {
-            let (_, schema) = find_schema(catalogue, database, schema_name)?;
-            if catalogue.table_id(schema, table).is_some() {
-                return Ok(Vec::new());
-            }
-            if self.sequencer.is_relation(schema, table) {
-                return Err(exists("relation", table, in_schema(database, schema_name)));
-            }
-            let mut planned = vec![catalogue.plan_table(schema, table)];
-            let Some(Definition::Table { id, .. }) = planned.first() else {
-                return Ok(Vec::new());
-            };
-            let id = *id;
-            if settings != TableSettings::default() {
-                planned.push(Definition::SetTable { id, settings });
-            }
-            let columns = (0u32..)
-                .zip(columns)
-                .map(|(nth, column)| catalogue.plan_nth_column(nth, id, column.kind, column.name));
-            planned.extend(columns);
-            Ok(planned)
-        })
+        let nothing = Declarations::default();
+        self.create_declared_table(database, schema, table, columns, settings, &nothing)
     }
 
     /// Whether there may be a table of this name with these columns, wherever it is to be.
@@ -262,24 +240,7 @@ impl Engine {
         table: &str,
         column: NewColumn<'_>,
     ) -> Result<bool, Error> {
-        check_column_name(column.name)?;
-        self.alter(|catalogue| {
-            let found = find_table(catalogue, database, schema, table)?;
-            match found.column_like(column.kind, column.name) {
-                None if column.kind == ColumnKind::Tag => {
-                    self.site.check_table_tags(found.tags.len() as u64 + 1)?;
-                    let (kind, name) = (column.kind, column.name);
-                    Ok(vec![catalogue.plan_column(found.id, kind, name)])
-                }
-                None => Ok(vec![catalogue.plan_column(
-                    found.id,
-                    column.kind,
-                    column.name,
-                )]),
-                Some(known) if known.kind == column.kind => Ok(Vec::new()),
-                Some(_) => Err(exists("column", column.name, in_table(table))),
-            }
-        })
+        self.add_declared_column(database, schema, table, column, &Declared::default())
     }
 
     /// Drops a column. A field's values are gone. A dropped tag is hidden: series that only it told apart stay apart,
@@ -379,7 +340,7 @@ impl Engine {
     }
 
     /// Plans and commits a change; false = there was nothing to do.
-    fn alter(
+    pub(super) fn alter(
         &self,
         plan: impl FnOnce(&Catalogue) -> Result<Vec<Definition>, Error>,
     ) -> Result<bool, Error> {
@@ -501,7 +462,7 @@ pub(crate) fn find_table(
     })
 }
 
-fn find_column<'a>(table: &'a TableSchema, shown: &str) -> Result<&'a ColumnDef, Error> {
+pub(super) fn find_column<'a>(table: &'a TableSchema, shown: &str) -> Result<&'a ColumnDef, Error> {
     table.shown(shown).ok_or_else(|| {
         let arrow = table.arrow_schema();
         let names = arrow.fields().iter().skip(1);
@@ -537,7 +498,7 @@ pub(in crate::engine) fn in_schema(database: &str, schema: &str) -> String {
     format!("\"{database}\".\"{schema}\"")
 }
 
-fn in_table(table: &str) -> String {
+pub(super) fn in_table(table: &str) -> String {
     format!("table \"{table}\"")
 }
 
@@ -554,7 +515,7 @@ fn same_key(a: &NewColumn<'_>, b: &NewColumn<'_>) -> bool {
     a.name == b.name && (a.kind == ColumnKind::Tag) == (b.kind == ColumnKind::Tag)
 }
 
-fn check_column_name(name: &str) -> Result<(), Error> {
+pub(super) fn check_column_name(name: &str) -> Result<(), Error> {
     if name == TIME_COLUMN {
         return Err(Error::InvalidName {
             what: "column",
@@ -565,7 +526,7 @@ fn check_column_name(name: &str) -> Result<(), Error> {
     check_name("column", name)
 }
 
-fn check_settings(settings: &TableSettings) -> Result<(), Error> {
+pub(super) fn check_settings(settings: &TableSettings) -> Result<(), Error> {
     check_positive("the partition interval", settings.partition_interval_ns)?;
     check_retention(settings.retention_ns)
 }

@@ -8,11 +8,12 @@ use std::sync::Arc;
 use nilometer_codec::PhysicalType;
 
 use crate::batch::Batch;
+use crate::declared::{Declarations, Declared};
 use crate::disk::Disk;
 use crate::engine::change::ddl::{exists, find_schema, in_schema};
 use crate::engine::sequencer::Sequencer;
 use crate::engine::{Engine, check_name};
-use crate::error::Error;
+use crate::error::{ConstraintKind, Error};
 use crate::layout::side_name;
 use crate::manifest::{FileKind, Manifest};
 use crate::relation::{
@@ -59,12 +60,29 @@ impl Engine {
         name: &str,
         new: &NewRelation,
     ) -> Result<bool, Error> {
+        self.create_declared_relation(database, schema, name, new, Declarations::default())
+    }
+
+    /// As [`Self::create_relation`], declared as `declared` says.
+    pub fn create_declared_relation(
+        &self,
+        database: &str,
+        schema: &str,
+        name: &str,
+        new: &NewRelation,
+        declared: Declarations,
+    ) -> Result<bool, Error> {
         check_name("relation", name)?;
         for column in &new.columns {
             check_name("column", &column.name)?;
         }
         let (_, owner) = find_schema(&self.sequencer.catalogue(), database, schema)?;
-        let made = new.schema(owner, name)?;
+        let mut made = new.schema(owner, name)?;
+        made.declare(declared)
+            .map_err(|what| Error::RelationDefinition {
+                name: name.to_owned(),
+                reason: what.0,
+            })?;
         // Bound first: the guard must be gone before the log is waited for.
         let known = self.sequencer.relations().named(made.schema, name).cloned();
         if let Some(known) = known {
@@ -81,6 +99,32 @@ impl Engine {
         }
         self.change_relations(vec![Change::Create(made)])?;
         Ok(true)
+    }
+
+    /// Declares a relation that is there as what `change` makes of its declaration; the types of its columns stay. Durable on
+    /// return.
+    pub fn declare_relation(
+        &self,
+        database: &str,
+        schema: &str,
+        name: &str,
+        change: impl FnOnce(&mut Declarations),
+    ) -> Result<(), Error> {
+        let (_, owner) = find_schema(&self.sequencer.catalogue(), database, schema)?;
+        let known = self.sequencer.relations().named(owner, name).cloned();
+        let known = known.ok_or_else(|| Error::NotFound {
+            what: "relation",
+            name: name.to_owned(),
+            place: in_schema(database, schema),
+            hint: "make it first".to_owned(),
+        })?;
+        let mut declared = known.declared.as_deref().cloned().unwrap_or_default();
+        declared
+            .columns
+            .resize(known.columns.len(), Declared::default());
+        change(&mut declared);
+        self.change_relations(vec![Change::Declare(known.id, Arc::new(declared))])?;
+        Ok(())
     }
 
     /// Drops a relation with its rows. Returns whether it was there; durable on return.
@@ -256,6 +300,7 @@ impl NewRelation {
             columns: self.columns.clone(),
             primary_key: key(&self.primary_key)?,
             unique: self.unique.iter().map(key).collect::<Result<_, _>>()?,
+            declared: None,
         };
         made.check().map_err(|what| refused(what.0))?;
         Ok(made)
@@ -313,6 +358,16 @@ fn checked_rows(
                 return Err(limit(what, VALUE_BYTES_MAX, value.heap_bytes()));
             }
             bytes += value.heap_bytes();
+            if value.kind().is_none() && !column.nullable {
+                return Err(Error::Constraint {
+                    kind: ConstraintKind::NotNull,
+                    table: schema.name.clone(),
+                    column: Some(column.name.clone()),
+                    constraint: None,
+                    row: at + 1,
+                    reason: format!("its column \"{}\" may not be null", column.name),
+                });
+            }
             check_value(value, column).map_err(refused)?;
         }
     }
@@ -327,8 +382,7 @@ fn checked_rows(
 
 fn check_value(value: &Value, column: &RelationColumn) -> Result<(), String> {
     match value.kind() {
-        None if column.nullable => Ok(()),
-        None => Err(format!("its column \"{}\" may not be null", column.name)),
+        None => Ok(()),
         Some(kind) if kind == column.kind => Ok(()),
         Some(kind) => Err(format!(
             "its column \"{}\" is {}, not {}",

@@ -12,6 +12,7 @@ use nilometer_codec::PhysicalType;
 use rustc_hash::FxHashSet;
 
 use super::{Catalogue, take_name, taken, unknown};
+use crate::declared::{Declared, DeclaredTable};
 use crate::definition::Definition;
 use crate::error::Malformed;
 use crate::schema::{ColumnId, ColumnKind, DatabaseId, SchemaId, TableId, TableSchema};
@@ -34,6 +35,12 @@ impl Catalogue {
             D::RenameTable { id, name } => self.rename_table(*id, name)?,
             D::RenameColumn { id, table, name } => self.rename_column(*id, *table, name)?,
             D::ChangeType { id, table, to } => self.change_type(*id, *table, *to)?,
+            D::DeclareColumn {
+                id,
+                table,
+                declared,
+            } => self.declare_column(*id, *table, declared)?,
+            D::DeclareTable { id, declared } => self.declare_table(*id, declared)?,
             D::DropDatabase { id } => self.drop_database(*id)?,
             D::DropSchema { id } => self.drop_schema(*id)?,
             D::DropTable { id } => self.drop_tables(&[*id])?,
@@ -142,9 +149,49 @@ impl Catalogue {
             None => Ok(()),
             Some(ColumnKind::Tag) => Err(Malformed::new(format!("type of the tag {}", id.0))),
             Some(ColumnKind::Field(_)) => self.change_table(table, |table| {
-                table.with_changed_column(id, |column| column.kind = ColumnKind::Field(to))
+                table.with_changed_column(id, |column| {
+                    column.kind = ColumnKind::Field(to);
+                    // What is stored otherwise is not what it was declared as any more; a declaration may follow.
+                    let declared = column.declared.as_deref();
+                    let of = declared.and_then(|declared| declared.of);
+                    if of.is_some_and(|of| of.physical() != to) {
+                        let declared = declared.cloned().unwrap_or_default();
+                        column.declare(Declared {
+                            of: None,
+                            ..declared
+                        });
+                    }
+                })
             }),
         }
+    }
+
+    fn declare_column(
+        &mut self,
+        id: ColumnId,
+        table: TableId,
+        declared: &Declared,
+    ) -> Result<(), Malformed> {
+        let Some(kind) = self.column_kind(id, table)? else {
+            return Ok(());
+        };
+        let fits = match (kind, declared.of) {
+            (_, None) => true,
+            (ColumnKind::Tag, Some(of)) => of.is_integer(),
+            (ColumnKind::Field(kind), Some(of)) => of.physical() == kind,
+        };
+        if !fits {
+            let reason = format!("column {} is declared as what it is not stored as", id.0);
+            return Err(Malformed::new(reason));
+        }
+        self.change_table(table, |table| {
+            table.with_changed_column(id, |column| column.declare(declared.clone()))
+        })
+    }
+
+    fn declare_table(&mut self, id: TableId, declared: &DeclaredTable) -> Result<(), Malformed> {
+        let declared = (!declared.is_empty()).then(|| Arc::new(declared.clone()));
+        self.change_table(id, |table| table.changed(|table| table.declared = declared))
     }
 
     fn drop_database(&mut self, id: DatabaseId) -> Result<(), Malformed> {

@@ -195,12 +195,12 @@ impl Output {
             .iter()
             .any(|it| matches!(it, OutputColumn::Nth));
         let mut nth = nth.then(|| nth_array(&times, &series));
-        let mut times = Some(times);
+        let times = time_array(times);
         let mut absent = None;
         let mut arrays: Vec<ArrayRef> = Vec::new();
         for column in &plan.columns {
             arrays.push(match column {
-                OutputColumn::Time => time_array(times.take().unwrap_or_default()),
+                OutputColumn::Time => Arc::clone(&times),
                 OutputColumn::Series => series_array(&series, &plan.series),
                 OutputColumn::Nth => match nth.take() {
                     Some(array) => array,

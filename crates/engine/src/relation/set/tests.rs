@@ -26,6 +26,7 @@ fn schema(lsn: Lsn) -> RelationSchema {
         ],
         primary_key: vec![0],
         unique: vec![vec![1, 2]],
+        declared: None,
     }
 }
 
@@ -193,12 +194,12 @@ proptest! {
     ) {
         let written = filed(&rows);
         let bytes = file::encode(&written).unwrap();
-        let read = file::decode(7, &bytes).unwrap();
+        let read = file::decode(7, file::KIND.format, &bytes).unwrap();
         prop_assert_eq!(read.schema, written.schema);
         let bits = |rows: &[Row]| format!("{rows:?}");
         prop_assert_eq!(bits(&read.rows), bits(&written.rows));
         for n in 0..bytes.len() {
-            prop_assert!(file::decode(7, bytes.get(..n).unwrap_or_default()).is_err());
+            prop_assert!(file::decode(7, file::KIND.format, bytes.get(..n).unwrap_or_default()).is_err());
         }
     }
 
@@ -215,7 +216,7 @@ proptest! {
             if let Some(byte) = bytes.get_mut(at) {
                 *byte = value;
             }
-            drop(file::decode(7, &bytes));
+            drop(file::decode(7, file::KIND.format, &bytes));
         }
     }
 }
@@ -224,7 +225,7 @@ proptest! {
 fn a_file_of_more_rows_than_a_chunk_reads_back() {
     let rows: Vec<_> = (0..200_000).map(|id| (id, None, Some(id as f64))).collect();
     let written = filed(&rows);
-    let read = file::decode(7, &file::encode(&written).unwrap()).unwrap();
+    let read = file::decode(7, file::KIND.format, &file::encode(&written).unwrap()).unwrap();
     assert!(read.rows == written.rows);
 }
 

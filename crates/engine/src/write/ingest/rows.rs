@@ -6,14 +6,15 @@
 use nilometer_codec::PhysicalType;
 use nilometer_lineproto::{FIELD_TEXT_BYTES_MAX, FieldValue, Point};
 
-use super::ColumnCount;
 use super::pending::Pending;
 use super::planned::{Planned, is_planned_table};
 use super::slot::{KnownField, TableSlot};
+use super::{ColumnCount, declared};
 use crate::batch::{Column, TableRows, Values};
 use crate::catalogue::Catalogue;
 use crate::engine::{Engine, check_name};
 use crate::error::Error;
+use crate::logical::LogicalType;
 use crate::schema::{ColumnKind, SeriesId, TIME_COLUMN, TableId, column_bytes, type_name};
 
 /// Rows of one table of the body at hand.
@@ -48,6 +49,13 @@ pub(super) enum RowError {
         bytes: usize,
     },
     NoField,
+    /// A declaration of a field refuses its value.
+    Violated {
+        field: String,
+        reason: String,
+    },
+    /// A declaration of the table refuses the row.
+    Declared(String),
     BadName(Error),
     /// The batch has as many as it may.
     TooManyColumns,
@@ -69,6 +77,10 @@ impl RowError {
             Self::TooLong { field, bytes } => format!(
                 "input field \"{field}\" on measurement \"{table}\" is too long, {bytes} > {FIELD_TEXT_BYTES_MAX}"
             ),
+            Self::Violated { field, reason } => {
+                format!("input field \"{field}\" on measurement \"{table}\": {reason}")
+            }
+            Self::Declared(reason) => reason.clone(),
             Self::NoField => "the point has no field".to_owned(),
             Self::Stale => "the table was dropped meanwhile".to_owned(),
             Self::TooManyColumns => "the batch has too many columns".to_owned(),
@@ -148,6 +160,9 @@ impl Builder {
         context: &mut RowContext<'_>,
     ) -> Result<(), RowError> {
         let rows = self.rows.rows();
+        if let Some(rules) = &context.table.rules {
+            rules.check_time(time).map_err(RowError::Declared)?;
+        }
         let mut kept = 0;
         for field in point.fields {
             match self.add_field(kept, rows, field.key, &field.value, context) {
@@ -161,6 +176,12 @@ impl Builder {
         }
         if kept == 0 {
             return Err(RowError::NoField);
+        }
+        if let Some(rules) = &context.table.rules
+            && let Err(reason) = rules.check_fields(&context.table.name, &self.rows.columns, rows)
+        {
+            self.take_back(rows);
+            return Err(RowError::Declared(reason));
         }
         let series = match series {
             RowSeries::Known(id) => id.0,
@@ -205,6 +226,9 @@ impl Builder {
         };
         if column.values.len() < rows {
             column.pad(rows);
+        }
+        if let Some(of) = context.table.fields.get(known).and_then(|it| it.of) {
+            return push_declared(column, of, key, value);
         }
         if push_value(column, value) {
             return Ok(true);
@@ -298,6 +322,22 @@ fn push_value(column: &mut Column, value: &FieldValue<'_>) -> bool {
     true
 }
 
+/// Adds a value to a column of a logical type.
+fn push_declared(
+    column: &mut Column,
+    of: LogicalType,
+    key: &[u8],
+    value: &FieldValue<'_>,
+) -> Result<bool, RowError> {
+    match declared::push(column, of, value) {
+        Ok(()) => Ok(true),
+        Err(violation) => Err(RowError::Violated {
+            field: field_name(key),
+            reason: violation.reason,
+        }),
+    }
+}
+
 #[cold]
 fn refusal(key: &[u8], value: &FieldValue<'_>, known: PhysicalType) -> RowError {
     let field = field_name(key);
@@ -349,12 +389,14 @@ fn define_field(
     let engine = context.engine;
     let plan = |catalogue: &Catalogue| {
         let known = match catalogue.table(table) {
-            Some(known) => known.field(&name).map(|field| (field.id, field.kind)),
+            Some(known) => known
+                .field(&name)
+                .map(|field| (field.id, field.kind, field.of())),
             None if is_planned_table(table) => None,
             None => return Ok(Err(RowError::Stale)),
         };
         match known {
-            Some((id, ColumnKind::Field(kind))) => Ok(Ok((id, kind))),
+            Some((id, ColumnKind::Field(kind), of)) => Ok(Ok((id, kind, of))),
             _ => match engine.sequencer().check_names(bytes) {
                 Ok(()) => {
                     is_new = true;
@@ -364,11 +406,16 @@ fn define_field(
             },
         }
     };
-    let stand_in = |planned: &mut Planned| Ok((planned.column(), kind_of(value)));
-    let (id, kind) = context.planned.define(engine, plan, stand_in)?;
+    let stand_in = |planned: &mut Planned| Ok((planned.column(), kind_of(value), None));
+    let (id, kind, of) = context.planned.define(engine, plan, stand_in)?;
     if is_new {
         *context.new_names = bytes;
     }
     let key = key.into();
-    Ok(Some(context.table.add_field(KnownField { key, id, kind })))
+    Ok(Some(context.table.add_field(KnownField {
+        key,
+        id,
+        kind,
+        of,
+    })))
 }

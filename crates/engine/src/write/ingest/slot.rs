@@ -3,10 +3,12 @@
 use nilometer_codec::PhysicalType;
 use rustc_hash::FxHashMap;
 
+use super::declared::Rules;
 use super::planned::{Planned, is_planned_table};
 use crate::catalogue::Catalogue;
 use crate::engine::Engine;
 use crate::error::Error;
+use crate::logical::LogicalType;
 use crate::schema::{ColumnId, ColumnKind, TableId, column_bytes};
 
 /// So few fields are looked through as fast as they are looked up.
@@ -19,6 +21,8 @@ const NEW_TAG_BYTES: usize = 512;
 pub(super) struct TableSlot {
     pub(super) id: TableId,
     pub(super) name: String,
+    /// What was declared that lines have to meet.
+    pub(super) rules: Option<Box<Rules>>,
     pub(super) tags: Vec<(String, ColumnId)>,
     /// How many of these the body at hand brings.
     pub(super) planned_tags: u64,
@@ -33,6 +37,8 @@ pub(super) struct KnownField {
     pub(super) key: Box<[u8]>,
     pub(super) id: ColumnId,
     pub(super) kind: PhysicalType,
+    /// What it was declared as.
+    pub(super) of: Option<LogicalType>,
 }
 
 impl TableSlot {

@@ -9,6 +9,7 @@
 
 mod arrays;
 mod beforehand;
+mod declared;
 mod guess;
 mod missing;
 mod relation;
@@ -23,7 +24,7 @@ use arrow_array::RecordBatch;
 use super::Session;
 use crate::batch::{Batch, BatchKey, TableRows};
 use crate::engine::{Engine, Key, Keys, Presence, Since, find_table};
-use crate::error::Error;
+use crate::error::{ConstraintKind, Error};
 use crate::nearest::nearest;
 use crate::order::sorted_order;
 use crate::schema::{ColumnId, ColumnKind, Duplicates, Lsn, SeriesId, TIME_COLUMN, TableSchema};
@@ -175,6 +176,13 @@ impl Session {
         self.write_typed(&request, Some(seen))
     }
 
+    /// The same session, of somebody who evaluates the CHECKs of tables before they write.
+    #[must_use]
+    pub fn having_checked(mut self) -> Self {
+        self.has_checked = true;
+        self
+    }
+
     fn write_typed(
         &mut self,
         request: &Request<'_>,
@@ -306,6 +314,19 @@ impl Session {
     ) -> Result<Option<TableRows>, Error> {
         self.engine
             .check_batch(batch.num_rows(), batch.num_columns())?;
+        let declared = table.declared.as_ref();
+        if let Some(check) = declared.and_then(|it| it.checks.first())
+            && !self.has_checked
+        {
+            return Err(Error::TypedColumn {
+                table: table.name.clone(),
+                column: table.time().0.to_owned(),
+                reason: format!(
+                    "the table has the CHECK \"{}\", which only SQL evaluates; write the rows with INSERT",
+                    check.name
+                ),
+            });
+        }
         let columns = Columns::of(table, batch)?;
         let Some(series) = self.series_of(table, &columns.tags, batch.num_rows())? else {
             return Ok(None);
@@ -346,18 +367,42 @@ impl<'a> Columns<'a> {
                     reason: "it is given twice; give each column once".to_owned(),
                 });
             }
-            if name == TIME_COLUMN {
-                times = Some(arrays::times(array).map_err(refused)?);
+            let (time_name, time_kind) = table.time();
+            if name == time_name || name == TIME_COLUMN {
+                if times.is_some() {
+                    return Err(Error::TypedColumn {
+                        table: table.name.clone(),
+                        column: name.clone(),
+                        reason: format!("the time is given twice, as \"{time_name}\" too"),
+                    });
+                }
+                times = Some(arrays::times(array, time_kind).map_err(refused)?);
                 continue;
             }
             let known = table.shown(name).ok_or_else(|| unknown(table, name))?;
             match known.kind {
                 ColumnKind::Tag => {
-                    let values = Strings::tag(array).map_err(refused)?;
+                    let values = match known.of() {
+                        None => Strings::tag(array),
+                        Some(of) => Strings::integer_tag(array, of),
+                    };
+                    let values = values.map_err(refused)?;
+                    if known.is_not_null() {
+                        let lacks = |row: &usize| values.get(*row).is_none_or(<[u8]>::is_empty);
+                        check_null(table, &known.name, (0..rows).find(lacks))?;
+                    }
                     tags.push((known.name.as_str(), known.id, values));
                 }
                 ColumnKind::Field(kind) => {
-                    let field = arrays::field(array, known.id, kind).map_err(refused)?;
+                    let field = match known.of() {
+                        None => arrays::field(array, known.id, kind),
+                        Some(of) => declared::field(array, known.id, of),
+                    };
+                    let field = field.map_err(refused)?;
+                    if known.is_not_null() {
+                        let lacks = |row: &usize| !field.validity.is_valid(*row);
+                        check_null(table, name, (0..rows).find(lacks))?;
+                    }
                     if field.validity.nulls() < rows {
                         fields.push(field);
                     }
@@ -365,9 +410,20 @@ impl<'a> Columns<'a> {
             }
         }
         tags.sort_by_key(|(_, id, _)| *id);
+        let columns = table.tags.iter().chain(&table.fields);
+        for required in columns.filter(|column| column.is_not_null()) {
+            let given = |name: &String| {
+                table
+                    .shown(name)
+                    .is_some_and(|column| column.id == required.id)
+            };
+            if rows > 0 && !schema.fields().iter().any(|it| given(it.name())) {
+                check_null(table, &required.name, Some(0))?;
+            }
+        }
         let times = times.ok_or_else(|| Error::TypedColumn {
             table: table.name.clone(),
-            column: TIME_COLUMN.to_owned(),
+            column: table.time().0.to_owned(),
             reason: "it is missing, and every row needs a time".to_owned(),
         })?;
         Ok(Self {
@@ -398,6 +454,14 @@ fn refusal_of(
             row: row + 1,
             reason,
         },
+        Refusal::Violation { row, why } => Error::Constraint {
+            kind: why.kind,
+            table,
+            reason: format!("column \"{column}\": {}", why.reason),
+            column: Some(column),
+            constraint: None,
+            row: row + 1,
+        },
         Refusal::Text { bytes, max } => Error::Limit {
             what: "the text of one column of one batch",
             limit: max as u64,
@@ -407,8 +471,23 @@ fn refusal_of(
     }
 }
 
+/// Refuses a null, if there is one, in a column that may have none.
+fn check_null(table: &TableSchema, column: &str, row: Option<usize>) -> Result<(), Error> {
+    match row {
+        None => Ok(()),
+        Some(row) => Err(Error::Constraint {
+            kind: ConstraintKind::NotNull,
+            table: table.name.clone(),
+            column: Some(column.to_owned()),
+            constraint: None,
+            row: row + 1,
+            reason: format!("the column \"{column}\" is NOT NULL, and the row has no value for it"),
+        }),
+    }
+}
+
 fn unknown(table: &TableSchema, name: &str) -> Error {
-    let arrow = table.arrow_schema();
+    let arrow = &table.shown_columns().schema;
     let names = arrow.fields().iter().map(|field| field.name().as_str());
     let reason = match nearest(name, names) {
         Some(nearest) => format!(

@@ -80,6 +80,7 @@ fn schema(name: &str) -> RelationSchema {
         columns: vec![column("id", false), column("x", true), column("y", true)],
         primary_key: vec![0],
         unique: vec![vec![2, 1], vec![1]],
+        declared: None,
     }
 }
 
@@ -88,6 +89,8 @@ fn change() -> impl Strategy<Value = Change> {
     prop_oneof![
         "[a-z]{1,5}".prop_map(|name| Change::Create(schema(&name))),
         id.clone().prop_map(Change::Drop),
+        id.clone()
+            .prop_map(|id| Change::Declare(id, std::sync::Arc::default())),
         (id.clone(), column()).prop_map(|(id, it)| Change::Insert(id, relation_rows(&it))),
         (id.clone(), column()).prop_map(|(id, it)| Change::Replace(id, relation_rows(&it))),
         (id, column()).prop_map(|(id, it)| Change::Delete(id, relation_rows(&it))),

@@ -5,8 +5,8 @@
 
 use arrow_array::cast::AsArray;
 use arrow_array::types::{
-    Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-    TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
+    Date32Type, Decimal128Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type,
+    Int64Type, TimestampMicrosecondType, TimestampMillisecondType, TimestampNanosecondType,
     TimestampSecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
 use arrow_array::{
@@ -18,7 +18,10 @@ use arrow_schema::{DataType, TimeUnit};
 use nilometer_codec::PhysicalType;
 use nilometer_lineproto::{FIELD_TEXT_BYTES_MAX, TIME_NS_MAX, TIME_NS_MIN};
 
+use super::super::declared::canonical_integer;
 use crate::batch::{Column, Validity, Values};
+use crate::declared::TimeKind;
+use crate::logical::{LogicalType, Violation};
 use crate::schema::ColumnId;
 
 /// Text of one column of one batch: its offsets are 32 bits, here and in Arrow's arrays on their way out.
@@ -34,8 +37,16 @@ pub(super) enum Refusal {
     Type { taken: &'static str },
     /// A value of it does not fit, in this row counted from 0.
     Row { row: usize, reason: String },
+    /// What was declared of the column refuses a value of it, in this row counted from 0.
+    Violation { row: usize, why: Violation },
     /// All of it is too much.
     Text { bytes: usize, max: usize },
+}
+
+impl Refusal {
+    pub(super) fn violation(row: usize, why: Violation) -> Self {
+        Self::Violation { row, why }
+    }
 }
 
 fn refuse<T>(row: usize, reason: impl Into<String>) -> Result<T, Refusal> {
@@ -45,8 +56,48 @@ fn refuse<T>(row: usize, reason: impl Into<String>) -> Result<T, Refusal> {
     })
 }
 
-/// Times in nanoseconds since 1970.
-pub(super) fn times(array: &dyn Array) -> Result<Vec<i64>, Refusal> {
+/// Times of a table's kind, in nanoseconds since 1970.
+pub(super) fn times(array: &dyn Array, kind: TimeKind) -> Result<Vec<i64>, Refusal> {
+    match (kind, array.data_type()) {
+        (TimeKind::TimestampTz | TimeKind::Timestamp, _) => moments(array),
+        (TimeKind::Date, DataType::Date32) => {
+            let days = array.as_primitive::<Date32Type>();
+            let days: PrimitiveArray<Int64Type> = days.unary(i64::from);
+            scaled_times::<Int64Type>(&days, DAY_NS)
+        }
+        (TimeKind::Date, DataType::Int64) => Err(Refusal::Type {
+            taken: "the time is a day and is taken as Date32 or as a Timestamp, which is cut to its day",
+        }),
+        (TimeKind::Date, _) => {
+            let mut times = moments(array)?;
+            for time in &mut times {
+                *time -= time.rem_euclid(DAY_NS);
+            }
+            Ok(times)
+        }
+        (TimeKind::Integer { unit_ns }, kind) if kind.is_integer() => {
+            let integers = field(array, ColumnId(0), PhysicalType::I64)?;
+            let null = (0..array.len()).find(|row| array.is_null(*row));
+            match (null, integers.values) {
+                (None, Values::I64(values)) => {
+                    let values = PrimitiveArray::<Int64Type>::from(values);
+                    scaled_times::<Int64Type>(&values, unit_ns)
+                }
+                (row, _) => refuse(
+                    row.unwrap_or(0),
+                    "every row needs a time, and this one's is null",
+                ),
+            }
+        }
+        (TimeKind::Integer { .. }, _) => Err(Refusal::Type {
+            taken: "the time is an integer and is taken as Int8 to Int64, UInt8 to UInt64",
+        }),
+    }
+}
+
+const DAY_NS: i64 = 86_400_000_000_000;
+
+fn moments(array: &dyn Array) -> Result<Vec<i64>, Refusal> {
     match array.data_type() {
         DataType::Int64 => scaled_times::<Int64Type>(array, 1),
         DataType::Timestamp(TimeUnit::Second, _) => {
@@ -112,7 +163,7 @@ pub(super) enum Strings<'a> {
 }
 
 impl<'a> Strings<'a> {
-    fn text(array: &'a dyn Array) -> Option<Self> {
+    pub(super) fn text(array: &'a dyn Array) -> Option<Self> {
         Some(match array.data_type() {
             DataType::Null => Self::Nulls,
             DataType::Utf8 => Self::Utf8(array.as_string()),
@@ -135,7 +186,7 @@ impl<'a> Strings<'a> {
         })
     }
 
-    fn bytes(array: &'a dyn Array) -> Option<Self> {
+    pub(super) fn bytes(array: &'a dyn Array) -> Option<Self> {
         Some(match array.data_type() {
             DataType::Binary => Self::Binary(array.as_binary()),
             DataType::LargeBinary => Self::LargeBinary(array.as_binary()),
@@ -147,6 +198,26 @@ impl<'a> Strings<'a> {
 
     /// The values of a tag.
     pub(super) fn tag(array: &'a dyn Array) -> Result<Self, Refusal> {
+        Self::any_tag(array)
+    }
+
+    /// The values of a tag that is integers of a type, in their one form.
+    pub(super) fn integer_tag(array: &'a dyn Array, of: LogicalType) -> Result<Self, Refusal> {
+        let values = Self::any_tag(array)?;
+        for row in 0..array.len() {
+            let text = values.get(row).unwrap_or_default();
+            let text = std::str::from_utf8(text).unwrap_or_default();
+            if !text.is_empty()
+                && let Err(reason) = canonical_integer(of, text)
+            {
+                let kind = crate::error::ConstraintKind::OutOfRange;
+                return Err(Refusal::violation(row, Violation { kind, reason }));
+            }
+        }
+        Ok(values)
+    }
+
+    fn any_tag(array: &'a dyn Array) -> Result<Self, Refusal> {
         if let Some(text) = Self::text(array) {
             return Ok(text);
         }
@@ -194,7 +265,7 @@ impl<'a> Strings<'a> {
 
 /// A number of any of Arrow's types.
 #[derive(Debug, Clone, Copy, PartialEq)]
-enum Number {
+pub(super) enum Number {
     Signed(i64),
     Unsigned(u64),
     Float(f64),
@@ -202,7 +273,7 @@ enum Number {
     Decimal(i128, u32),
 }
 
-enum Numbers<'a> {
+pub(super) enum Numbers<'a> {
     Int8(&'a PrimitiveArray<Int8Type>),
     Int16(&'a PrimitiveArray<Int16Type>),
     Int32(&'a PrimitiveArray<Int32Type>),
@@ -217,7 +288,7 @@ enum Numbers<'a> {
 }
 
 impl<'a> Numbers<'a> {
-    fn of(array: &'a dyn Array) -> Option<Self> {
+    pub(super) fn of(array: &'a dyn Array) -> Option<Self> {
         Some(match array.data_type() {
             DataType::Int8 => Self::Int8(array.as_primitive()),
             DataType::Int16 => Self::Int16(array.as_primitive()),
@@ -237,7 +308,7 @@ impl<'a> Numbers<'a> {
     }
 
     /// The number of a row, `None` = null.
-    fn get(&self, row: usize) -> Option<Number> {
+    pub(super) fn get(&self, row: usize) -> Option<Number> {
         fn value<T: ArrowPrimitiveType>(
             array: &PrimitiveArray<T>,
             row: usize,
@@ -293,7 +364,7 @@ impl Number {
         }
     }
 
-    fn shown(self) -> String {
+    pub(super) fn shown(self) -> String {
         match self {
             Self::Signed(value) => value.to_string(),
             Self::Unsigned(value) => value.to_string(),

@@ -80,6 +80,7 @@ impl Session {
                 id: self.planned.column(),
                 name: column.name.to_owned(),
                 kind: column.kind,
+                declared: None,
             })
             .collect();
         let table = if let Some(known) = &plan.known {

@@ -11,6 +11,7 @@ use arrow_schema::DataType;
 
 use super::arrays;
 use super::missing::is_text;
+use crate::declared::TimeKind;
 use crate::schema::TIME_COLUMN;
 
 /// Rows that are looked at.
@@ -90,7 +91,7 @@ pub fn likely_tags(rows: &RecordBatch) -> Vec<String> {
 /// Whether two rows have one time.
 fn shares_times(rows: &RecordBatch) -> bool {
     let times = rows.column_by_name(TIME_COLUMN);
-    let times = times.and_then(|times| arrays::times(times).ok());
+    let times = times.and_then(|times| arrays::times(times, TimeKind::default()).ok());
     let mut seen = HashSet::new();
     times.is_some_and(|times| !times.into_iter().all(|time| seen.insert(time)))
 }

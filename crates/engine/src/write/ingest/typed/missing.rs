@@ -164,7 +164,8 @@ fn plan_table<'a>(
         let is_there = known
             .as_ref()
             .is_some_and(|known| known.shown(column.name()).is_some());
-        if column.name() != TIME_COLUMN && !is_there {
+        let time = known.as_ref().map_or(TIME_COLUMN, |known| known.time().0);
+        if column.name() != TIME_COLUMN && column.name() != time && !is_there {
             new.push(new_column(table, column, missing.tags)?);
         }
     }

@@ -5,8 +5,8 @@
 
 use arrow_array::RecordBatch;
 
-use super::arrays;
 use super::refusal_of;
+use super::{arrays, declared};
 use crate::batch::Column;
 use crate::error::Error;
 use crate::relation::{RelationSchema, Rows, Value};
@@ -41,7 +41,11 @@ impl RelationSchema {
                 columns.push(missing);
                 continue;
             };
-            let field = arrays::field(array, id, column.kind).map_err(|refusal| {
+            let field = match self.of(position as usize) {
+                None => arrays::field(array, id, column.kind),
+                Some(of) => declared::field(array, id, of),
+            };
+            let field = field.map_err(|refusal| {
                 refusal_of(&self.name, &column.name, array.data_type(), refusal)
             })?;
             columns.push(field);
