@@ -44,8 +44,15 @@ async fn send(batch_lines_max: usize, datagrams: &[&[u8]]) -> Server {
 async fn assert_counted(server: &Server, rows: u64, lines_lost: u64) {
     let path = "/query?db=udp&q=select+count(v)+from+m";
     let answer = server.send("POST", path, &[], "").await;
-    assert!(answer.text().contains(&format!("Z\",{rows}]")), "{}", answer.text());
-    assert_eq!(server.service.counters().datagram_lines_lost.get(), lines_lost);
+    assert!(
+        answer.text().contains(&format!("Z\",{rows}]")),
+        "{}",
+        answer.text()
+    );
+    assert_eq!(
+        server.service.counters().datagram_lines_lost.get(),
+        lines_lost
+    );
 }
 
 /// The second line fills a batch; the third is written because the server stops.
