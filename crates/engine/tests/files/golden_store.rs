@@ -49,7 +49,7 @@ const WRITES: [(&str, &str); 4] = [
 const WRITTEN: &str = include_str!("golden_store/by_hand.json");
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/stores/10-declarations")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/stores/11-cold-partitions")
 }
 
 fn open(dir: &Path) -> Arc<Engine> {
@@ -65,6 +65,11 @@ fn make(folder: &Path) {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
     let mut expected = rich::make(&disk, &dir, rich::options()).now;
     let engine = rich::open(&disk, &dir, rich::options());
+    let settings = TableSettings {
+        cold_after_ns: Some(i64::MAX),
+        ..TableSettings::default()
+    };
+    engine.set_table("d", "public", "cpu", settings).unwrap();
     declare(&engine);
     drop(engine);
     // Opening removes the files that the flush has replaced, whose headers nobody reads any more.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use nilometer_codec::{ColumnBuf, PhysicalType};
+use nilometer_codec::{ColumnBuf, PhysicalType, needs_header};
 
 use super::counters::GroupRead;
 use crate::batch::{Column, Validity, Values};
@@ -491,7 +491,8 @@ impl GroupReader {
         &self.directory
     }
 
-    /// The pages of a block of one series as they are, checked; `None` = a page is of another type than asked for.
+    /// The pages of a block of one series as they are, checked; `None` = a page is of another type than asked for,
+    /// cannot be read alone, or leaves values to the group.
     pub(crate) fn copy(&self, at: usize) -> Result<Option<CopiedBlock>, Error> {
         let Some(&entry) = self.directory.blocks.get(at) else {
             return Ok(None);
@@ -501,6 +502,9 @@ impl GroupReader {
             let Some(chunk) = self.directory.chunk(column) else {
                 continue;
             };
+            if !self.directory.large_of(column, at).is_empty() {
+                return Ok(None);
+            }
             let Some((offset, length)) = chunk.page(at) else {
                 continue;
             };
@@ -509,6 +513,10 @@ impl GroupReader {
             }
             let bytes = stored(&self.segment, self.spans.get(index), offset, length)?;
             let page = self.segment.check_page(bytes, offset)?;
+            if needs_header(page) {
+                // Alone in another group it could not be read.
+                return Ok(None);
+            }
             pages.push(CopiedPage {
                 column,
                 kind,
@@ -599,9 +607,15 @@ impl GroupReader {
                 "a page has another type or row count than its directory says",
             ));
         }
+        let mut values = Values::from_page(&self.page);
+        let large = self.directory.large_of(column, block);
+        if !large.is_empty() {
+            self.segment
+                .put_large(&self.directory, large, &mut values)?;
+        }
         let decoded = Column {
             id: ColumnId(column),
-            values: Values::from_page(&self.page),
+            values,
             validity: Validity::from_bitmap(self.page.validity(), rows),
         };
         let of_rows = column != TIME_PAGE && column != SERIES_PAGE;

@@ -10,7 +10,7 @@ use super::rows::{Cell, Of, Rows};
 use crate::ShownSetting;
 use crate::shared::StoreState;
 use crate::statement::name::TableName;
-use crate::statement::settings::{duplicates_text, duration_text, retention_text};
+use crate::statement::settings::{cold_after_text, duplicates_text, duration_text, retention_text};
 use crate::statement::types::{self, kind_of, type_of};
 use crate::tables::relation;
 
@@ -125,6 +125,7 @@ pub(super) fn no_tables() -> Rows {
         ("tags", Number),
         ("fields", Number),
         ("series", Number),
+        ("cold_after", Text),
     ])
 }
 
@@ -151,6 +152,7 @@ pub(super) fn tables(store: &StoreState) -> Result<Rows, Error> {
             table.tags.len().into(),
             table.fields.len().into(),
             series.into(),
+            table.settings.cold_after_ns.map(cold_after_text).into(),
         ]);
     });
     for (database, schema) in all_schemas(snapshot) {
@@ -377,6 +379,7 @@ fn all_settings(store: &StoreState) -> Vec<ShownSetting> {
         ("log-bytes-max", &store.log_bytes_max),
         ("batch-rows-max", &store.batch_rows_max),
         ("batch-columns-max", &store.batch_columns_max),
+        ("value-bytes-max", &store.value_bytes_max),
         ("batch-series-max", &store.batch_series_max),
         ("table-tags-max", &store.table_tags_max),
         ("memory-bytes-max", &store.memory_bytes_max),

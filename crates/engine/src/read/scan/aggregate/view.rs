@@ -175,6 +175,10 @@ impl Viewer {
         let Some(chunk) = chunk.filter(|chunk| chunk.kind == kind) else {
             return Ok(None);
         };
+        if !self.reader.directory.large_of(column, at).is_empty() {
+            // Its page has the beginnings of some values only.
+            return Ok(None);
+        }
         let bytes = stored(
             &self.reader.segment,
             self.reader.spans.get(index),
