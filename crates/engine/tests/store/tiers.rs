@@ -12,11 +12,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use crate::support::{Answer, everything};
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int64Type};
 use nilometer_engine::disk::{Disk, MemoryDisk};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{
-    Clock, CompactionOptions, DeleteRequest, Engine, Maintained, Options, TableSettings, TagMatch,
-    TagPredicate, Tier,
+    Clock, CompactionOptions, DeleteRequest, Engine, Maintained, Options, ScanRequest,
+    TableSettings, TagMatch, TagPredicate, Tier,
 };
 use nilometer_lineproto::Precision;
 
@@ -188,6 +190,44 @@ impl Store {
         assert_eq!(self.engine.quarantined(), [], "{when}");
     }
 
+    /// Integers and floats of a host in a few minutes, and what the model has.
+    fn check_narrow(&self, host: &str, from: i64, to: i64, when: &str) {
+        let snapshot = self.engine.snapshot();
+        let table = snapshot.table("d", "public", "m").unwrap();
+        let at = |name: &str| table.arrow_schema().index_of(name).unwrap();
+        let request = ScanRequest {
+            projection: vec![at("i"), at("f")],
+            table: Arc::clone(&table),
+            time: START + from..=START + to,
+            tags: vec![TagPredicate {
+                column: 1,
+                matches: TagMatch::OneOf(vec![Some(host.to_owned())]),
+                negated: false,
+            }],
+            limit: None,
+        };
+        let scan = snapshot.scan(&request).unwrap();
+        let mut found = Vec::new();
+        for batch in (0..scan.morsels()).flat_map(|morsel| scan.read(morsel)) {
+            let batch = batch.unwrap();
+            let integers = batch.column(0).as_primitive::<Int64Type>();
+            let floats = batch.column(1).as_primitive::<Float64Type>();
+            for (i, f) in integers.values().iter().zip(floats.values()) {
+                found.push((i.to_string(), format!("{f:?}")));
+            }
+        }
+        let wanted = self
+            .model
+            .iter()
+            .filter(|((own, time), _)| own == host && (START + from..=START + to).contains(time));
+        let wanted = wanted.map(|(_, fields)| (fields["i"].clone(), fields["f"].clone()));
+        assert!(
+            found.iter().cloned().eq(wanted),
+            "{when}: {} rows of {host}",
+            found.len()
+        );
+    }
+
     fn bytes(&self) -> u64 {
         self.engine.metrics().segment_bytes
     }
@@ -278,4 +318,33 @@ fn a_store_is_settled_for_a_tier_whatever_its_tables_say() {
         let again = store.engine.metrics().segment_bytes_written;
         assert_eq!(again, rewritten, "what is so already is not written again");
     }
+}
+
+/// Pages of cold columns are kept decoded when few of them are read.
+#[test]
+fn what_is_read_again_of_a_cold_partition_is_the_same() {
+    let mut store = Store::new();
+    store.write(0..20, 10_000_000_000, 1);
+    store.engine.settle_for(Some(Tier::Cold)).unwrap();
+    let asked = [
+        ("a", 3 * HOUR, 4 * HOUR),
+        ("c", 17 * HOUR, 17 * HOUR + HOUR / 60),
+        ("a", 3 * HOUR, 3 * HOUR + 1),
+        ("b", 0, 2 * HOUR),
+    ];
+    let ask = |store: &Store, when: &str| {
+        for (host, from, to) in asked {
+            store.check_narrow(host, from, to, when);
+        }
+    };
+    ask(&store, "at first");
+    let misses = store.engine.metrics().directory_cache_misses;
+    ask(&store, "again");
+    assert_eq!(store.engine.metrics().directory_cache_misses, misses);
+    store.write(3..4, 7_000_000_000, 5);
+    store.delete("b", HOUR, 3 * HOUR);
+    ask(&store, "under late rows and a delete");
+    store.engine.settle_for(Some(Tier::Cold)).unwrap();
+    ask(&store, "from another file");
+    store.check("everything");
 }

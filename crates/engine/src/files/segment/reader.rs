@@ -23,6 +23,9 @@ use crate::file_header::{self, Format};
 use crate::schema::TableId;
 use crate::tombstone::Tombstone;
 
+/// Pages are kept in as many forms as there are steps of so many rows in them, at most.
+const KEPT_ROWS_STEP: usize = 256;
+
 /// A segment that was found in order. Its file is opened when it is read, and its parts decoded when they are asked for.
 #[derive(Debug)]
 pub(crate) struct Segment {
@@ -498,6 +501,33 @@ impl Segment {
         shared
             .and_then(|shared| Ok(decode_page_rows_with(page, rows, shared, out)?))
             .map_err(|what| what.at(&self.path, offset))
+    }
+
+    /// Whether a column has pages that are worth keeping decoded.
+    pub(crate) fn keeps_pages(&self, chunk: &ColumnChunk) -> bool {
+        !chunk.shared.is_empty() && matches!(self.access, Access::Shared(_))
+    }
+
+    /// A page, at least so many of all its rows, decoded now or lately; `room` is what it is decoded in.
+    pub(crate) fn kept_page(
+        &self,
+        chunk: &ColumnChunk,
+        bytes: &[u8],
+        offset: u64,
+        (rows, all): (usize, usize),
+        room: &mut ColumnBuf,
+    ) -> Result<Arc<ColumnBuf>, Error> {
+        let rows = rows.next_multiple_of(KEPT_ROWS_STEP).min(all);
+        let kind = PartKind::Page(offset, u32::try_from(rows).unwrap_or(u32::MAX));
+        let part = self.part(0, kind, || {
+            let page = self.check_page(bytes, offset)?;
+            self.decode_checked(chunk, page, offset, rows, room)?;
+            Ok(CachedPart::Page(Arc::new(room.to_kept())))
+        })?;
+        match part {
+            CachedPart::Page(page) => Ok(page),
+            _ => Err(self.mixed_up(offset)),
+        }
     }
 
     /// A value outside of its page, appended.

@@ -293,6 +293,9 @@ pub(crate) struct Decoded {
     pub(crate) data: Arc<Data>,
 }
 
+/// Blocks of a group at most whose decoded pages are kept.
+const NARROW_BLOCKS_MAX: usize = 16;
+
 /// Pages with no more than this between them are read at once: a read call costs more than the bytes.
 const GAP_BYTES_MAX: u64 = 4096;
 
@@ -476,6 +479,12 @@ impl GroupReader {
         &self.blocks
     }
 
+    /// Whether it reads so few blocks that who asks again may find them decoded. One that reads many would push everything
+    /// else out of the cache.
+    pub(super) fn is_narrow(&self) -> bool {
+        self.blocks.len() <= NARROW_BLOCKS_MAX
+    }
+
     /// Rows of a block.
     pub(super) fn rows(&self, block: usize) -> usize {
         let block = self.directory.blocks.get(block);
@@ -598,16 +607,27 @@ impl GroupReader {
         };
         let stored_kind = chunk.kind;
         let bytes = stored(&self.segment, self.spans.get(index), offset, length)?;
-        self.segment
-            .decode_page(chunk, bytes, offset, &mut self.page)?;
-        if self.page.rows() != rows || self.page.physical_type() != stored_kind {
+        let of_rows = column != TIME_PAGE && column != SERIES_PAGE;
+        let kept = if of_rows && self.is_narrow() && self.segment.keeps_pages(chunk) {
+            let page = &mut self.page;
+            Some(
+                self.segment
+                    .kept_page(chunk, bytes, offset, (rows, rows), page)?,
+            )
+        } else {
+            self.segment
+                .decode_page(chunk, bytes, offset, &mut self.page)?;
+            None
+        };
+        let page = kept.as_deref().unwrap_or(&self.page);
+        if page.rows() != rows || page.physical_type() != stored_kind {
             return Err(Error::corrupt(
                 self.segment.path(),
                 offset,
                 "a page has another type or row count than its directory says",
             ));
         }
-        let mut values = Values::from_page(&self.page);
+        let mut values = Values::from_page(page);
         let large = self.directory.large_of(column, block);
         if !large.is_empty() {
             self.segment
@@ -616,9 +636,8 @@ impl GroupReader {
         let decoded = Column {
             id: ColumnId(column),
             values,
-            validity: Validity::from_bitmap(self.page.validity(), rows),
+            validity: Validity::from_bitmap(page.validity(), rows),
         };
-        let of_rows = column != TIME_PAGE && column != SERIES_PAGE;
         Ok(Some(if of_rows && stored_kind != kind {
             cast(&decoded, kind)
         } else {
