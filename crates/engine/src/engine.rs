@@ -28,6 +28,7 @@ use crate::ranked::Read;
 use crate::relation::Relations;
 use crate::retention::RetentionTime;
 use crate::schema::Lsn;
+use crate::segment::Tier;
 use crate::snapshot::Snapshot;
 use crate::state::State;
 use copies::Backups;
@@ -151,7 +152,7 @@ impl Engine {
         if scrubbed != Maintained::Idle {
             return Ok(scrubbed);
         }
-        match self.jobs.compact_one(false)? {
+        match self.jobs.compact_one(false, None)? {
             Maintained::Idle => self.jobs.expire(),
             done => Ok(done),
         }
@@ -179,8 +180,14 @@ impl Engine {
     /// Flushes, and compacts whatever can be compacted, as if nobody had written for a while. A damaged segment is left
     /// alone and the rest is compacted; the error then is the first damage that was found.
     pub fn settle(&self) -> Result<(), Error> {
+        self.settle_for(None)
+    }
+
+    /// The same, and every partition is written for `tier` if one is given, whatever its table says of its age. Maintenance
+    /// goes by the table again: see `cold_after_ns` of [`crate::TableSettings`].
+    pub fn settle_for(&self, tier: Option<Tier>) -> Result<(), Error> {
         self.flush()?;
-        let damage = self.jobs.compact_all()?;
+        let damage = self.jobs.compact_all(tier)?;
         while self.tidy_index(true)? != Maintained::Idle {}
         self.jobs.merge_definitions()?;
         self.jobs.remove_files();

@@ -103,7 +103,7 @@ pub use schema::{
     ColumnDef, ColumnId, ColumnKind, ColumnSource, DEFAULT_SCHEMA, DatabaseId, Duplicates, Lsn,
     SchemaId, SeriesId, TIME_COLUMN, TableId, TableSchema, TableSettings,
 };
-pub use segment::{StoredField, StoredSums, StoredTotals};
+pub use segment::{StoredField, StoredSums, StoredTotals, Tier};
 pub use shown::{SQL_TYPE, ShownColumns};
 pub use snapshot::{SegmentReport, SeriesTag, Snapshot};
 pub use write::ingest;

@@ -7,6 +7,7 @@ mod declared;
 mod duplicates;
 mod idempotency;
 mod inspect;
+mod large;
 mod many_columns;
 mod narrowed;
 mod relation_as_seen;

@@ -272,7 +272,7 @@ fn what_is_wrong_is_named_with_its_column_or_row() {
         ),
         (
             vec![one(), ("note", long)],
-            "row 1 for table \"m\" is refused, in column \"note\": it has 1048577 bytes, and a value may have 1048576; nothing of the batch was written",
+            "row 1 for table \"m\" is refused, in column \"note\": it has 1048577 bytes, and a value may have 1048576 (setting value-bytes-max); nothing of the batch was written",
         ),
     ];
     for (columns, expected) in cases {

@@ -52,4 +52,6 @@ pub(in crate::engine) struct Answered {
     /// LSN of the last delete that segments may wait for.
     pub(in crate::engine) deleted: Lsn,
     pub(in crate::engine) idle: bool,
+    /// Segments that were not of the tier of their partition: time makes them more.
+    pub(in crate::engine) of_other_tier: usize,
 }

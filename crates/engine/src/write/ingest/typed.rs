@@ -327,7 +327,8 @@ impl Session {
                 ),
             });
         }
-        let columns = Columns::of(table, batch)?;
+        let most = self.engine.options().value_bytes_max;
+        let columns = Columns::of(table, batch, most)?;
         let Some(series) = self.series_of(table, &columns.tags, batch.num_rows())? else {
             return Ok(None);
         };
@@ -350,7 +351,11 @@ struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    fn of(table: &'a TableSchema, batch: &'a RecordBatch) -> Result<Self, Error> {
+    fn of(
+        table: &'a TableSchema,
+        batch: &'a RecordBatch,
+        value_bytes_max: u64,
+    ) -> Result<Self, Error> {
         let rows = batch.num_rows();
         let schema = batch.schema_ref();
         let mut times = None;
@@ -395,7 +400,7 @@ impl<'a> Columns<'a> {
                 }
                 ColumnKind::Field(kind) => {
                     let field = match known.of() {
-                        None => arrays::field(array, known.id, kind),
+                        None => arrays::field(array, known.id, kind, value_bytes_max),
                         Some(of) => declared::field(array, known.id, of),
                     };
                     let field = field.map_err(refused)?;

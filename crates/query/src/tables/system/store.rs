@@ -11,7 +11,7 @@ use super::rows::{Cell, Of, Rows};
 use crate::ShownSetting;
 use crate::shared::StoreState;
 use crate::statement::name::TableName;
-use crate::statement::settings::{duplicates_text, duration_text, retention_text};
+use crate::statement::settings::{cold_after_text, duplicates_text, duration_text, retention_text};
 use crate::statement::types::{self, kind_of, type_of};
 use crate::tables::relation;
 
@@ -133,6 +133,7 @@ pub(super) fn no_tables() -> Rows {
         ("tags", Number),
         ("fields", Number),
         ("series", Number),
+        ("cold_after", Text),
     ])
 }
 
@@ -159,6 +160,7 @@ pub(super) fn tables(visible: &Visible) -> Result<Rows, Error> {
             table.tags.len().into(),
             table.fields.len().into(),
             series.into(),
+            table.settings.cold_after_ns.map(cold_after_text).into(),
         ]);
     });
     for (database, schema) in all_schemas(visible) {
@@ -370,7 +372,7 @@ fn all_settings(store: &StoreState) -> Vec<ShownSetting> {
     let sql = &store.shared.options;
     let store = store.shared.engine.options();
     let compaction = &store.compaction;
-    let own: [(&str, &dyn Debug); 26] = [
+    let own: [(&str, &dyn Debug); 27] = [
         ("query-threads", &sql.threads),
         ("query-memory-bytes-max", &sql.query_memory_bytes_max),
         ("queries-memory-bytes-max", &sql.queries_memory_bytes_max),
@@ -385,6 +387,7 @@ fn all_settings(store: &StoreState) -> Vec<ShownSetting> {
         ("log-bytes-max", &store.log_bytes_max),
         ("batch-rows-max", &store.batch_rows_max),
         ("batch-columns-max", &store.batch_columns_max),
+        ("value-bytes-max", &store.value_bytes_max),
         ("batch-series-max", &store.batch_series_max),
         ("table-tags-max", &store.table_tags_max),
         ("memory-bytes-max", &store.memory_bytes_max),
