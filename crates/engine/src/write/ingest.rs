@@ -34,7 +34,7 @@ use planned::{PLANNED_SCHEMA, Planned, is_planned_table};
 use rows::{Builder, RowContext, RowError, RowSeries};
 use slot::TableSlot;
 pub use typed::{
-    Missing, OnConflict, Seen, SeenKeys, Target, TypedReport, is_likely_tag, likely_tags,
+    Missing, OnConflict, Seen, SeenKeys, Stated, Target, TypedReport, is_likely_tag, likely_tags,
 };
 pub use window::{Beyond, BeyondPoint, Bound, WriteWindow};
 

@@ -15,11 +15,13 @@ mod missing;
 mod relation;
 mod seen;
 mod series;
+mod stated;
 mod update;
 
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use rustc_hash::FxHashSet;
 
 use super::Session;
 use crate::batch::{Batch, BatchKey, TableRows};
@@ -33,6 +35,7 @@ use arrays::{Refusal, Strings};
 pub use guess::{is_likely_tag, likely_tags};
 pub use missing::Missing;
 pub use seen::{Seen, SeenKeys};
+pub use stated::Stated;
 
 /// Where rows go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -120,7 +123,8 @@ impl Session {
     /// Writes rows into a table, as one batch: all of them, but for those that `on_conflict` leaves out, or nothing.
     /// Returns when they are durable and visible.
     ///
-    /// Columns are found by the names of [`TableSchema::arrow_schema`], in any order; those that are missing are null. The
+    /// Columns are found by the names of [`TableSchema::arrow_schema`], or by what they say that they are ([`Stated`]), in any
+    /// order; those that are missing are null. The
     /// time must be there. A tag that is null or empty is one that the series does not have. Null fields are absent ones
     /// in `last` and `keep` tables; in a `unique` table the row is what it is, with its nulls. A type is taken if every
     /// value stays what it is. A batch that is refused may leave names of new series behind, but no row.
@@ -359,18 +363,15 @@ impl<'a> Columns<'a> {
         let rows = batch.num_rows();
         let schema = batch.schema_ref();
         let mut times = None;
+        let mut taken = FxHashSet::default();
         let mut tags = Vec::new();
         let mut fields = Vec::new();
         for (at, (column, array)) in schema.fields().iter().zip(batch.columns()).enumerate() {
             let name = column.name();
             let before = schema.fields().iter().take(at);
             let refused = |refusal| refusal_of(&table.name, name, column.data_type(), refusal);
-            if before.clone().any(|other| other.name() == name) {
-                return Err(Error::TypedColumn {
-                    table: table.name.clone(),
-                    column: name.clone(),
-                    reason: "it is given twice; give each column once".to_owned(),
-                });
+            if before.clone().any(|other| stated::is_same(other, column)) {
+                return Err(given_twice(table, name));
             }
             let (time_name, time_kind) = table.time();
             if name == time_name || name == TIME_COLUMN {
@@ -384,7 +385,10 @@ impl<'a> Columns<'a> {
                 times = Some(arrays::times(array, time_kind).map_err(refused)?);
                 continue;
             }
-            let known = table.shown(name).ok_or_else(|| unknown(table, name))?;
+            let known = stated::meant(table, column).ok_or_else(|| unknown(table, name))?;
+            if !taken.insert(known.id) {
+                return Err(given_twice(table, name));
+            }
             match known.kind {
                 ColumnKind::Tag => {
                     let values = match known.of() {
@@ -417,12 +421,10 @@ impl<'a> Columns<'a> {
         tags.sort_by_key(|(_, id, _)| *id);
         let columns = table.tags.iter().chain(&table.fields);
         for required in columns.filter(|column| column.is_not_null()) {
-            let given = |name: &String| {
-                table
-                    .shown(name)
-                    .is_some_and(|column| column.id == required.id)
+            let given = |it: &Arc<arrow_schema::Field>| {
+                stated::meant(table, it).is_some_and(|column| column.id == required.id)
             };
-            if rows > 0 && !schema.fields().iter().any(|it| given(it.name())) {
+            if rows > 0 && !schema.fields().iter().any(given) {
                 check_null(table, &required.name, Some(0))?;
             }
         }
@@ -488,6 +490,14 @@ fn check_null(table: &TableSchema, column: &str, row: Option<usize>) -> Result<(
             row: row + 1,
             reason: format!("the column \"{column}\" is NOT NULL, and the row has no value for it"),
         }),
+    }
+}
+
+fn given_twice(table: &TableSchema, name: &str) -> Error {
+    Error::TypedColumn {
+        table: table.name.clone(),
+        column: name.to_owned(),
+        reason: "it is given twice; give each column once".to_owned(),
     }
 }
 
