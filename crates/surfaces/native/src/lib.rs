@@ -5,6 +5,7 @@
 //!
 //! Start at [`Native`]. `lines.rs` and `arrow.rs` are for rows in, `query.rs` and `format` for rows out.
 
+mod ahead;
 mod app;
 mod arrow;
 mod config;
