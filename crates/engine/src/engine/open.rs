@@ -156,6 +156,7 @@ impl Engine {
             repair,
             jobs,
             sequencer,
+            locks: Arc::default(),
             site,
         })
     }
