@@ -15,7 +15,7 @@ use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 use futures::FutureExt;
-use nilometer_engine::{DEFAULT_SCHEMA, Engine};
+use nilometer_engine::{DEFAULT_SCHEMA, Engine, Transaction};
 use nilometer_service::define::Change;
 use nilometer_service::{Description, LanguageContext, Principal, Privilege, Running, Threads};
 use tokio_util::sync::CancellationToken;
@@ -45,7 +45,7 @@ use crate::statement::name::{NameScope, Path};
 use crate::statement::{self, Bounds, Question, Show, Statement, WrittenChange, parameter_types};
 use crate::tables::catalogue::ReadContext;
 use crate::tables::describe;
-use crate::write::{self, Writing};
+use crate::write::{self, Writer, Writing};
 
 /// For a program that has no service: its own runtime does the work.
 fn alone(engine: Arc<Engine>, options: SqlOptions) -> LanguageContext {
@@ -62,6 +62,8 @@ pub struct Sql {
     principal: Principal,
     /// Where names without a schema are looked up; `None` = in the database's default one.
     schema: Option<String>,
+    /// What statements are part of.
+    transaction: Option<Arc<Transaction>>,
 }
 
 impl std::fmt::Debug for Sql {
@@ -126,6 +128,7 @@ impl Sql {
             zone: Zone::default(),
             principal: Principal::anyone(),
             schema: None,
+            transaction: None,
         })
     }
 
@@ -171,6 +174,15 @@ impl Sql {
     pub fn in_schema(&self, schema: &str) -> Self {
         Self {
             schema: Some(schema.to_owned()),
+            ..self.clone()
+        }
+    }
+
+    /// The same as part of a transaction: statements see what it has written, and what they write is its own until its end.
+    #[must_use]
+    pub fn within(&self, transaction: &Arc<Transaction>) -> Self {
+        Self {
+            transaction: Some(Arc::clone(transaction)),
             ..self.clone()
         }
     }
@@ -239,6 +251,11 @@ impl Sql {
                 Ok(self.written(Box::pin(write::delete(writing, *delete)).await?))
             }
             Statement::Show(show) => Box::pin(self.show(&reading, &place, show, running)).await,
+            Statement::Change(_) if self.transaction.is_some() => Err(Error::Unsupported {
+                statement: "a definition (CREATE, ALTER, DROP and the like) in a transaction"
+                    .to_owned(),
+                instead: "send it before BEGIN or after COMMIT, in a message of its own",
+            }),
             Statement::Change(change) => {
                 Box::pin(self.change(&reading, place, change)).await?;
                 Ok(Answer::of_rows(0, running, &shared.options))
@@ -396,7 +413,7 @@ impl Sql {
 
     /// The newest snapshot.
     pub(crate) fn reading(&self) -> ReadContext {
-        let store = StoreState::newest(self.shared());
+        let store = StoreState::newest(self.shared(), self.transaction.as_ref());
         ReadContext::new(store, self.zone.clone(), self.principal.clone())
     }
 
@@ -414,6 +431,10 @@ impl Sql {
             reading,
             place,
             running,
+            writer: Writer {
+                engine: Arc::clone(&self.shared().engine),
+                transaction: self.transaction.clone(),
+            },
         }
     }
 

@@ -157,6 +157,7 @@ impl Engine {
             repair,
             jobs,
             sequencer,
+            locks: Arc::default(),
             site,
         })
     }

@@ -25,7 +25,7 @@ use rustc_hash::FxHashSet;
 
 use super::Session;
 use crate::batch::{Batch, BatchKey, TableRows};
-use crate::engine::{Engine, Key, Keys, Presence, Since, find_table};
+use crate::engine::{Engine, Key, Keys, Presence, Since, Transaction, find_table};
 use crate::error::{ConstraintKind, Error};
 use crate::nearest::nearest;
 use crate::order::sorted_order;
@@ -104,6 +104,8 @@ struct Decided {
     /// Keys that must not have changed since this LSN.
     keys: Vec<Key>,
     looked: Lsn,
+    /// Those of the keys that were free, and what the store had of them, if a transaction writes.
+    free: Vec<(Key, Presence)>,
 }
 
 impl Decided {
@@ -115,6 +117,7 @@ impl Decided {
             replaced: 0,
             keys: Vec::new(),
             looked: 0,
+            free: Vec::new(),
         }
     }
 }
@@ -234,7 +237,8 @@ impl Session {
             Duplicates::Keep | Duplicates::Unique => 0,
         };
         let decided = if duplicates == Duplicates::Unique {
-            match decide(&self.engine, &table, rows, request.on_conflict) {
+            let own = self.transaction.as_deref();
+            match decide(&self.engine, own, &table, rows, request.on_conflict) {
                 // The rows that are in the way may be this batch's own, sent a moment ago by somebody else.
                 Err(refused @ Error::RowConflict { .. }) => {
                     return match self.repeated(request)? {
@@ -254,6 +258,15 @@ impl Session {
             ..TypedReport::default()
         };
         let has_rows = decided.rows.rows() > 0;
+        if let Some(own) = &self.transaction {
+            report.written = decided.rows.rows() as u64;
+            let free = decided.free.into_iter();
+            own.add_rows(&table, decided.rows, free, decided.looked)?;
+            if !has_rows {
+                self.engine.sequencer().wait_for(decided.looked)?;
+            }
+            return Ok(Some(report));
+        }
         let batch = Batch {
             tables: has_rows.then_some(decided.rows).into_iter().collect(),
             key: request.key,
@@ -528,6 +541,7 @@ fn duplicates_name(duplicates: Duplicates) -> &'static str {
 /// Which rows of a batch for a `unique` table are written.
 fn decide(
     engine: &Engine,
+    own: Option<&Transaction>,
     table: &TableSchema,
     rows: TableRows,
     on_conflict: OnConflict,
@@ -541,7 +555,10 @@ fn decide(
         table: table.id,
         keys: &keys,
     };
-    let look = engine.sequencer().look_up(asked, Since::default())?;
+    let look = match own {
+        Some(own) => own.look_up(asked)?,
+        None => engine.sequencer().look_up(asked, Since::default())?,
+    };
     let mut kept: Vec<u32> = Vec::with_capacity(rows.rows());
     let mut replaced = 0;
     // The first row in the way, and whether the other is of the batch.
@@ -571,9 +588,21 @@ fn decide(
         // What it is refused for must not be lost after the refusal was heard.
         engine.sequencer().wait_for(look.lsn)?;
         let (series, time) = key_of(row);
-        let tags = engine.shown_tags(table, SeriesId(series));
+        let series = SeriesId(series);
+        let tags = match own {
+            Some(own) => own.shown_tags(table, series),
+            None => engine.shown_tags(table, series),
+        };
         return Err(conflict_of(table, tags, time, row, in_batch));
     }
+    let found = look.found.iter().zip(&look.committed);
+    let free = keys.iter().zip(found);
+    let free = free.filter(|(_, (found, _))| **found == Presence::Absent);
+    let free = free.map(|(key, (_, committed))| (*key, *committed));
+    let free = match on_conflict {
+        OnConflict::Replace => Vec::new(),
+        OnConflict::Error | OnConflict::Skip => free.collect(),
+    };
     let left_out = (rows.rows() - kept.len()) as u64;
     let skipped = if on_conflict == OnConflict::Skip {
         left_out
@@ -590,6 +619,7 @@ fn decide(
         rows,
         skipped,
         replaced,
+        free,
         keys,
         looked: look.lsn,
     })
