@@ -111,7 +111,7 @@ fn batch_of(dice: &mut Dice, tags: &ArrayRef) -> RecordBatch {
     };
     // Some batches have rows of many series, some of few, each of whose tags stand there again and again.
     let change = dice.one(&[1, 2, 20]);
-    let mut tag = |dice: &mut Dice| {
+    let tag = |dice: &mut Dice| {
         let mut last = None;
         let keys = (0..rows).map(|_| {
             if dice.roll().is_multiple_of(change) {
