@@ -55,7 +55,6 @@ pub(crate) use repair::quarantine::quarantine_note;
 pub use repair::salvage_segment::Repaired;
 pub use repair::scrub::{ScrubStep, Scrubbed};
 pub use repair::verify::{Unordered, Verified};
-pub use transaction::locks::RowWait;
 pub(crate) use transaction::locks::{LockedRows, RowLocks};
 pub use transaction::{Savepoint, Transaction};
 pub(crate) use watch::memory::SERIES_BYTES;

@@ -1,11 +1,14 @@
 //! Errors of the store: one variant for each thing that the caller can react to.
 
+mod row_wait;
+
 use std::io;
 use std::path::{Path, PathBuf};
 
 use nilometer_codec as codec;
 
-use crate::engine::RowWait;
+pub use row_wait::RowWait;
+pub(crate) use row_wait::Transactions;
 
 /// What a row offends that a constraint refuses; a surface has a code for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

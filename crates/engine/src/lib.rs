@@ -75,10 +75,10 @@ pub use declared::{Check, Declarations, Declared, DeclaredTable, DeclaredTime, T
 pub use engine::{
     BackupReport, Damage, DamagedSegment, DeleteRequest, Engine, JobsReport, Maintained, Metrics,
     NewColumn, NewRelation, OnDamage, Options, Quarantined, QuarantinedTable, RelationChange,
-    Repaired, RestoreReport, RetentionPause, RowKey, RowWait, Savepoint, ScrubStep, Scrubbed,
-    Transaction, Unordered, Verified,
+    Repaired, RestoreReport, RetentionPause, RowKey, Savepoint, ScrubStep, Scrubbed, Transaction,
+    Unordered, Verified,
 };
-pub use error::{ConstraintKind, Error};
+pub use error::{ConstraintKind, Error, RowWait};
 pub use logical::{LETTERS_MAX, LogicalType, NUMERIC_DIGITS_MAX};
 pub use nearest::nearest;
 pub use nilometer_codec::stats::float_order;

@@ -1,17 +1,15 @@
 //! The entry point: one statement, one snapshot, one result.
 
+mod session;
+
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Schema};
-use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::SessionState;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
-use datafusion::execution::runtime_env::{RuntimeEnv, RuntimeEnvBuilder};
-use datafusion::physical_optimizer::PhysicalOptimizerRule;
-use datafusion::physical_optimizer::optimizer::PhysicalOptimizer;
-use datafusion::prelude::SessionConfig;
+use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 use futures::FutureExt;
@@ -25,15 +23,9 @@ use crate::SqlOptions;
 use crate::answer::Answer;
 use crate::error::Error;
 use crate::execution::{Queries, blocking};
-use crate::function;
 use crate::limits::memory::pool;
-use crate::limits::plan_time;
 use crate::limits::scope::{Scope, follow_tasks};
 use crate::operators::series;
-use crate::planning::few_rows::ThreadsByRows;
-use crate::planning::narrow::NarrowScans;
-use crate::planning::plain;
-use crate::planning::planner;
 use crate::planning::query_planner::{BoundTemplate, PhysicalQuery, QueryPlanner};
 use crate::planning::recognise::NoSeries;
 use crate::planning::recognised::BoundSeries;
@@ -46,6 +38,7 @@ use crate::statement::{self, Bounds, Question, Show, Statement, WrittenChange, p
 use crate::tables::catalogue::ReadContext;
 use crate::tables::describe;
 use crate::write::{self, Writer, Writing};
+use session::session;
 
 /// For a program that has no service: its own runtime does the work.
 fn alone(engine: Arc<Engine>, options: SqlOptions) -> LanguageContext {
@@ -638,66 +631,4 @@ fn place_of(
         database: database.to_owned(),
         schema: schema.unwrap_or_else(|| DEFAULT_SCHEMA.to_owned()),
     })
-}
-
-/// What all statements plan with.
-fn session(
-    options: &SqlOptions,
-    runtime: &Arc<RuntimeEnv>,
-    all_rules: bool,
-) -> Result<SessionState, Error> {
-    let mut config = config(options);
-    let mut rules = physical_rules();
-    if !all_rules {
-        config.options_mut().optimizer.max_passes = plain::PASSES;
-        rules = plain::physical_rules(rules);
-    }
-    let rules = ThreadsByRows::new(rules, config.options());
-    let session = SessionStateBuilder::new()
-        .with_default_features()
-        // What a function of functions makes is bounded by nothing.
-        .with_higher_order_functions(Vec::new())
-        .with_config(config)
-        .with_runtime_env(Arc::clone(runtime))
-        .with_physical_optimizer_rules(vec![Arc::new(rules)]);
-    let mut session = planner::extend(session, options);
-    session = session.with_optimizer_rules(if all_rules {
-        plan_time::between(planner::logical_rules())
-    } else {
-        plain::logical_rules()
-    });
-    let mut session = session.build();
-    function::register(&mut session)?;
-    Ok(session)
-}
-
-/// Rules that hand conditions down by the names of their columns: below a join that puts out few of its columns they take
-/// one side's for the other's (`DataFusion` 55.2). What they are for are scans that take conditions while a query runs,
-/// and none of ours does.
-const PUSHED_BY_NAME: [&str; 2] = ["FilterPushdown", "FilterPushdown(Post)"];
-
-/// The planner's rules, and first ours: what it recognises is plainest before others have changed it.
-fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
-    let mut rules: Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> = vec![Arc::new(NarrowScans)];
-    rules.extend(PhysicalOptimizer::new().rules);
-    rules.retain(|rule| !PUSHED_BY_NAME.contains(&rule.name()));
-    rules
-}
-
-fn config(options: &SqlOptions) -> SessionConfig {
-    let mut config = SessionConfig::new()
-        .with_target_partitions(options.threads.max(1))
-        .with_information_schema(true)
-        .with_create_default_catalog_and_schema(false);
-    let settings = config.options_mut();
-    settings.execution.time_zone = Some("UTC".to_owned());
-    settings.sql_parser.dialect = datafusion::config::Dialect::Generic;
-    settings.sql_parser.collect_spans = true;
-    // A scan has as many partitions as its rows are worth; dealing a small one out to more threads only costs.
-    settings.optimizer.enable_round_robin_repartition = false;
-    // It refuses what is right: a grouped `b IS FALSE` is never NULL, and the operator for it does not know.
-    settings.execution.skip_physical_aggregate_schema_check = true;
-    // One text type everywhere: comparing tags with literals then needs no casts.
-    settings.sql_parser.map_string_types_to_utf8view = false;
-    config
 }

@@ -5,9 +5,7 @@
 //!
 //! A key stands here as 64 bits of a hash: two keys of one hash wait for each other without need, and that is all.
 
-use std::future::Future;
 use std::hash::{BuildHasher, Hash, Hasher, RandomState};
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll, Waker};
@@ -15,7 +13,7 @@ use std::task::{Context, Poll, Waker};
 use rustc_hash::FxHashMap;
 
 use crate::engine::RelationChange;
-use crate::error::Error;
+use crate::error::{Error, RowWait, Transactions};
 use crate::ranked::{Mutex, Rank};
 use crate::relation::{RelationSchema, Value};
 
@@ -44,13 +42,6 @@ struct Owned {
     /// Whose end it waits for.
     waits_for: Option<Owner>,
     wakers: Vec<Waker>,
-}
-
-/// A transaction that somebody waits for.
-#[derive(Debug, Clone)]
-pub struct RowWait {
-    locks: Arc<RowLocks>,
-    owner: Owner,
 }
 
 /// The locks of whoever writes outside of a transaction, while it writes.
@@ -149,11 +140,11 @@ impl RowLocks {
             if let Some(own) = held.owners.get_mut(&owner) {
                 own.waits_for = Some(other);
             }
-            let locks = Arc::clone(self);
+            let transactions: Arc<Self> = Arc::clone(self);
             return Err(Error::RowLocked {
                 wait: RowWait {
-                    locks,
-                    owner: other,
+                    transactions,
+                    transaction: other,
                 },
             });
         }
@@ -201,22 +192,10 @@ impl RowLocks {
     }
 }
 
-impl RowWait {
-    /// Ends when the transaction has ended.
-    pub fn ended(&self) -> impl Future<Output = ()> + Send + use<> {
-        Ended(self.clone())
-    }
-}
-
-struct Ended(RowWait);
-
-impl Future for Ended {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<()> {
-        let RowWait { locks, owner } = &self.0;
-        let mut held = locks.held.lock();
-        match held.owners.get_mut(owner) {
+impl Transactions for RowLocks {
+    fn poll_ended(&self, transaction: Owner, context: &mut Context<'_>) -> Poll<()> {
+        let mut held = self.held.lock();
+        match held.owners.get_mut(&transaction) {
             None => Poll::Ready(()),
             Some(owned) => {
                 if !owned.wakers.iter().any(|it| it.will_wake(context.waker())) {

@@ -1,5 +1,7 @@
 //! Cursors: each hands out one source's rows of a series, for series asked for in ascending order.
 
+mod spans;
+
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -16,6 +18,8 @@ use crate::schema::ColumnId;
 use crate::segment::{
     BlockEntry, CopiedBlock, CopiedPage, GroupDirectory, SERIES_PAGE, Segment, TIME_PAGE,
 };
+use spans::fetch;
+pub(super) use spans::{Span, stored};
 
 /// Rows of one series from one source, ascending in time.
 #[derive(Debug)]
@@ -277,13 +281,6 @@ pub(crate) struct GroupReader {
 /// Columns of blocks that were decoded before the rest of their block, by block and by column of the reader.
 pub(super) type Given = BTreeMap<(usize, usize), Column>;
 
-/// Bytes of neighbouring pages.
-#[derive(Debug)]
-pub(super) struct Span {
-    offset: u64,
-    bytes: Vec<u8>,
-}
-
 /// A decoded block.
 #[derive(Debug)]
 pub(crate) struct Decoded {
@@ -295,9 +292,6 @@ pub(crate) struct Decoded {
 
 /// Blocks of a group at most whose decoded pages are kept.
 const NARROW_BLOCKS_MAX: usize = 16;
-
-/// Pages with no more than this between them are read at once: a read call costs more than the bytes.
-const GAP_BYTES_MAX: u64 = 4096;
 
 impl GroupCursor {
     pub(super) fn open(
@@ -683,48 +677,4 @@ impl Decoded {
         let end = all.start + own.partition_point(|at| at <= time.end());
         (start < end).then_some(start..end)
     }
-}
-
-/// The bytes of a page among those fetched.
-pub(super) fn stored<'a>(
-    segment: &Segment,
-    spans: Option<&'a Vec<Span>>,
-    offset: u64,
-    length: u32,
-) -> Result<&'a [u8], Error> {
-    let find = || {
-        let spans = spans?;
-        let at = spans.partition_point(|span| span.offset <= offset);
-        let span = spans.get(at.checked_sub(1)?)?;
-        let start = usize::try_from(offset - span.offset).ok()?;
-        span.bytes.get(start..start.checked_add(length as usize)?)
-    };
-    find().ok_or_else(|| Error::corrupt(segment.path(), offset, "a page is outside the file"))
-}
-
-/// Reads the pages of a column for some blocks, neighbours in one call.
-fn fetch(
-    segment: &Segment,
-    directory: &GroupDirectory,
-    column: u32,
-    blocks: &[usize],
-) -> Result<Vec<Span>, Error> {
-    let Some(chunk) = directory.chunk(column) else {
-        return Ok(Vec::new());
-    };
-    let mut ranges: Vec<(u64, u64)> = Vec::new();
-    for (offset, length) in chunk.pages(blocks).flatten() {
-        let end = offset + u64::from(length);
-        match ranges.last_mut() {
-            Some((_, last_end)) if offset <= *last_end + GAP_BYTES_MAX => *last_end = end,
-            _ => ranges.push((offset, end)),
-        }
-    }
-    ranges
-        .into_iter()
-        .map(|(offset, end)| {
-            let bytes = segment.read_span(offset, end - offset)?;
-            Ok(Span { offset, bytes })
-        })
-        .collect()
 }
