@@ -26,7 +26,6 @@ from influxdb_statements import (
     SELECTS,
     SHOW,
     T0,
-    clocks_set,
     lines,
     random_clocks,
     random_integral,
@@ -34,7 +33,6 @@ from influxdb_statements import (
     random_select,
     random_several,
     random_show,
-    twins,
 )
 
 DB = "compare"
