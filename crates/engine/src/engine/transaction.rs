@@ -424,7 +424,7 @@ impl Transaction {
                 rows.series.iter_mut().for_each(|id| *id = id_of(*id));
             }
             if had_one || writes.series.has_real() {
-                self.check_unique(writes, &batch)?;
+                writes.check_unique(&batch)?;
             }
             if batch.is_empty() {
                 return Ok(0);
@@ -474,30 +474,6 @@ impl Transaction {
         }
         Ok(())
     }
-
-    /// Somebody else has made series that the transaction has made too: rows that were of two series may be of one now.
-    fn check_unique(&self, writes: &Writes, batch: &Batch) -> Result<(), Error> {
-        for rows in &batch.tables {
-            let duplicates = writes.tables.get(&rows.table);
-            let duplicates = duplicates.map(|table| table.settings.duplicates);
-            if duplicates != Some(Duplicates::Unique) {
-                continue;
-            }
-            let mut keys: Vec<Key> = rows
-                .series
-                .iter()
-                .copied()
-                .zip(rows.times.iter().copied())
-                .collect();
-            keys.sort_unstable();
-            if keys.windows(2).any(|pair| pair.first() == pair.last()) {
-                return Err(Error::TransactionOvertaken {
-                    table: writes.name_of(rows.table),
-                });
-            }
-        }
-        Ok(())
-    }
 }
 
 /// What was written, while the transaction is open.
@@ -518,6 +494,30 @@ impl Drop for HeldLocks {
 }
 
 impl Writes {
+    /// Somebody else has made series that the transaction has made too: rows that were of two series may be of one now.
+    fn check_unique(&self, batch: &Batch) -> Result<(), Error> {
+        for rows in &batch.tables {
+            let duplicates = self.tables.get(&rows.table);
+            let duplicates = duplicates.map(|table| table.settings.duplicates);
+            if duplicates != Some(Duplicates::Unique) {
+                continue;
+            }
+            let mut keys: Vec<Key> = rows
+                .series
+                .iter()
+                .copied()
+                .zip(rows.times.iter().copied())
+                .collect();
+            keys.sort_unstable();
+            if keys.windows(2).any(|pair| pair.first() == pair.last()) {
+                return Err(Error::TransactionOvertaken {
+                    table: self.name_of(rows.table),
+                });
+            }
+        }
+        Ok(())
+    }
+
     fn is_empty(&self) -> bool {
         self.tables.is_empty() && self.relations.is_empty()
     }
