@@ -364,7 +364,7 @@ fn all_settings(store: &StoreState) -> Vec<ShownSetting> {
     let sql = &store.shared.options;
     let store = store.shared.engine.options();
     let compaction = &store.compaction;
-    let own: [(&str, &dyn Debug); 26] = [
+    let own: [(&str, &dyn Debug); 27] = [
         ("query-threads", &sql.threads),
         ("query-memory-bytes-max", &sql.query_memory_bytes_max),
         ("queries-memory-bytes-max", &sql.queries_memory_bytes_max),

@@ -77,7 +77,7 @@ pub(super) fn times(array: &dyn Array, kind: TimeKind) -> Result<Vec<i64>, Refus
             Ok(times)
         }
         (TimeKind::Integer { unit_ns }, kind) if kind.is_integer() => {
-            let integers = field(array, ColumnId(0), PhysicalType::I64)?;
+            let integers = field(array, ColumnId(0), PhysicalType::I64, 0)?;
             let null = (0..array.len()).find(|row| array.is_null(*row));
             match (null, integers.values) {
                 (None, Values::I64(values)) => {
