@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nilometer_engine::ingest::WriteReport;
-use nilometer_engine::{Engine, Error, RelationChange};
+use nilometer_engine::{ConstraintKind, Engine, Error, RelationChange};
 use nilometer_lineproto::Precision;
 
 use super::Run;
@@ -130,7 +130,11 @@ impl Run {
             Err(format!("a change of the relation {relation} {what}"))
         };
         match outcome {
-            Err(Error::RelationRow { row, .. }) if related == Some(Related::Null(row)) => Ok(()),
+            Err(Error::Constraint {
+                kind: ConstraintKind::NotNull,
+                row,
+                ..
+            }) if related == Some(Related::Null(row)) => Ok(()),
             Err(Error::Limit { .. }) if too_large => Ok(()),
             Ok(_) if too_large => told("passed the limit"),
             Ok(report) if report.repeated => self.judge_repeat(&prediction.batch, &report),
