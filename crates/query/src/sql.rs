@@ -36,7 +36,7 @@ use crate::planning::plain;
 use crate::planning::planner;
 use crate::planning::query_planner::{BoundTemplate, PhysicalQuery, QueryPlanner};
 use crate::planning::recognise::NoSeries;
-use crate::planning::recognised::{BoundSeries, STREAMED_ROWS_MAX};
+use crate::planning::recognised::BoundSeries;
 use crate::planning::templates::{Bound, Shape};
 use crate::semantics::zone::Zone;
 use crate::shared::{Shared, StoreState};
@@ -474,7 +474,8 @@ impl Sql {
         let plan = match bound {
             Bound::Plan(plan) => plan,
             Bound::Series(series) => {
-                return self.by_series(&reading, series, headings.as_ref(), running);
+                let answer = self.by_series(&reading, series, headings.as_ref(), running);
+                return Ok(Some(answer));
             }
         };
         let session = &self.shared().session;
@@ -484,32 +485,18 @@ impl Sql {
         }
     }
 
-    /// The answer of a series query, without a plan; `None` = a plan reads its many rows in pieces.
+    /// The answer of a series query, without a plan.
     fn by_series(
         &self,
         reading: &ReadContext,
         asked: BoundSeries,
         headings: Option<&Names>,
         running: Running,
-    ) -> Result<Option<Answer>, Error> {
-        let options = self.options();
+    ) -> Answer {
         let scope = Scope::of(&running);
-        let streams = asked.streams;
-        let snapshot = Arc::clone(&reading.snapshot);
-        let mut stream = series::start(asked, snapshot, &scope);
-        if streams {
-            // Looks for series and blocks, and reads no row.
-            let rows = scope.run(|| stream.begin());
-            let rows = rows.map_err(|error| match running.ended() {
-                Some(ended) => ended.into(),
-                None => Error::of_run(error, options.query_memory_bytes_max),
-            })?;
-            if rows > STREAMED_ROWS_MAX {
-                return Ok(None);
-            }
-        }
-        let answer = Answer::new(Box::pin(stream), running, options);
-        Ok(Some(answer.headed(headings)))
+        let stream = series::start(asked, Arc::clone(&reading.snapshot), &scope);
+        let answer = Answer::new(Box::pin(stream), running, self.options());
+        answer.headed(headings)
     }
 
     /// How a plain query is planned, how it would be with all rules, and how from the template of its shape, of which it
