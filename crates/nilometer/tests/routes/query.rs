@@ -242,7 +242,7 @@ async fn refusals_have_a_status_a_sentence_and_a_place() {
 async fn limits_of_queries_have_their_status_and_name() {
     let sql = SqlOptions {
         // More than 60,000 rows as they are take, which are read in pieces, and less than as many groups.
-        query_memory_bytes_max: 1 << 20,
+        query_memory_bytes_max: 2 << 20,
         ..SqlOptions::default()
     };
     let config = ServerConfig {

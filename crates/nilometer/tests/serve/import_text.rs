@@ -90,7 +90,7 @@ fn blanks_are_part_of_a_text() {
         {"g": "x", "s": "lead", "v": 1},
         {"g": "x", "s": "trail", "v": 2},
         {"g": "y", "s": "tab", "v": 3},
-        {"g": "y", "v": 4},
+        {"g": "y", "s": null, "v": 4},
     ]);
     assert_eq!(select("b"), want);
 }
