@@ -239,7 +239,8 @@ fn a_query_beyond_its_memory_ends_with_the_accounts_error_and_gives_everything_b
 
 #[test]
 fn few_rows_are_read_on_the_calling_thread_and_many_on_several() {
-    for (rows_each, is_many) in [(1000, false), (50_000, true)] {
+    // What is added up as it is decoded is handed out in parts of some 250,000 rows.
+    for (rows_each, is_many) in [(1000, false), (100_000, true)] {
         let snapshot = store(4, rows_each);
         let by_host = |mut shape: Shape| {
             shape.group = vec!["host".to_owned()];
