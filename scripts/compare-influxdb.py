@@ -23,6 +23,7 @@ import urllib.parse
 import urllib.request
 
 DB = "compare"
+CLOCKS = "compare5"
 T0 = 1577836800  # 2020-01-01T00:00:00Z, a Wednesday
 
 
@@ -278,7 +279,7 @@ def lines():
     out.append("sparse,k=v a=1 %d000000000" % T0)
     out.append("sparse,k=v b=2 %d000000000" % (T0 + 60))
     out.append("sparse,k=v a=3,b=4 %d000000000" % (T0 + 86400 * 3))
-    out += twins() + clocks_set()
+    out += twins()
     return "\n".join(out)
 
 
@@ -476,7 +477,10 @@ def random_several(rng):
 
 def random_nested(rng):
     """Queries in queries: what is a tag outside, whose range and whose buckets count, whose LIMIT."""
-    span = lambda: "time >= %ds and time < %ds" % ((lambda at: (at, at + rng.randrange(600, 6000)))(T0 + rng.randrange(0, 5000)))
+    # Of buckets inside that a range cuts, and of transformations without a range, 1.6.7 answers nothing, or one of the groups.
+    step = 2100
+    at = lambda: T0 + step * rng.randrange(0, 3)
+    span = lambda: "time >= %ds and time < %ds" % ((lambda first: (first, first + step * rng.randrange(1, 3)))(at()))
     inner_range = " where " + span() if rng.random() < 0.4 else ""
     limit = rng.choice(["", "", " limit %d" % rng.randint(1, 5)])
     inner, outputs = rng.choice(
@@ -490,9 +494,9 @@ def random_nested(rng):
             ("select difference(n) as m from cpu%s group by host", ["m"]),
             ("select difference(mean(usage)) as m from cpu%s group by time(7m)", ["m"]),
             ("select derivative(sum(n), 1m) as m from cpu%s group by time(5m), host", ["m"]),
-            ("select moving_average(mean(n), 3) as m from cpu%s group by time(10m)", ["m"]),
-            ("select cumulative_sum(count(n)) as m from cpu%s group by time(10m)", ["m"]),
-            ("select mean(n) as m from cpu%s group by time(3m)", ["m"]),
+            ("select moving_average(mean(n), 3) as m from cpu%s group by time(5m)", ["m"]),
+            ("select cumulative_sum(count(n)) as m from cpu%s group by time(5m)", ["m"]),
+            ("select mean(n) as m from cpu%s group by time(1m)", ["m"]),
         ]
     )
     inner = inner % inner_range
@@ -512,7 +516,7 @@ def random_nested(rng):
             groups = ["time(5h)"] + groups[1:]
     text = "select %s from (%s)" % (fields, inner)
     is_bucketed = any(group.startswith("time") for group in groups)
-    if rng.random() < 0.6 or is_bucketed:
+    if rng.random() < 0.6 or is_bucketed or "group by time" in inner and not inner_range:
         text += " where " + span()
     if groups:
         text += " group by " + ", ".join(groups)
@@ -530,7 +534,7 @@ def random_clocks(rng):
     begin = rng.choice([1603576800, 1585350000]) + rng.randrange(0, 40) * 3600
     stop = begin + rng.randrange(2, 60) * 3600
     fields = rng.choice(["mean(v)", "count(v)", "sum(n)", "max(v), min(v)", "last(n)", "integral(v, 1h)", "integral(n, 1h)", "median(v)", "difference(mean(v))", "cumulative_sum(sum(n))"])
-    text = "select %s from dst where time >= %ds and time < %ds" % (fields, begin, stop)
+    text = "select %s from %s..dst where time >= %ds and time < %ds" % (fields, CLOCKS, begin, stop)
     text += " group by time(%s)" % rng.choice(["1h", "2h", "5h", "6h", "12h", "1d", "1d", "1d, 6h", "6h, 30m", "7d"])
     if "integral" not in fields:
         text += rng.choice(["", ", host"]) + " fill(%s)" % rng.choice(["none", "none", "null", "0", "previous"])
@@ -562,9 +566,9 @@ class Changing:
         rng, lines = self.rng, []
         for _ in range(rng.randint(1, 4)):
             self.at += rng.randint(1, 9)
-            tags = rng.choice(["", ",host=a", ",host=b", ",host=b,region=eu"])
-            # The field of a tag's name always is a text, so that no types clash.
-            fields = rng.choice(["v=%d" % rng.randint(0, 9), "v=%d" % rng.randint(0, 9), 'host="x",v=1', "w=2i,v=7"])
+            # Here a tag that a measurement has in another policy only is no tag of this one, so all have the same.
+            tags = rng.choice([",host=a", ",host=b", ",host=c"])
+            fields = rng.choice(["v=%d" % rng.randint(0, 9), "v=%d" % rng.randint(0, 9), "w=2i,v=7"])
             lines.append("%s%s %s %d000000000" % (rng.choice("mn"), tags, fields, self.at))
         policy = rng.choice(self.policies + [""])
         params = {"db": self.NAME}
@@ -595,12 +599,14 @@ class Changing:
             self.say("select %s into %s from %s%s" % (fields, target, source, rng.choice(["", " group by *", " group by *", " group by host"])))
         elif kind < 0.64:
             what = rng.choice(["delete from %s", "drop series from %s", "delete from %s where host = 'a'", "delete from %s where time < " + "%ds" % (self.at - 20)])
-            self.say(what % rng.choice([source, "m", "n", "x"]))
+            # Of rows that INTO wrote the host may be a field, and then 1.6.7 deletes from shards that come first, and then refuses.
+            place = rng.choice([source, "m", "n"])
+            self.say(what % ("m" if "host" in what and place[-1] not in "mn" else place))
         elif kind < 0.74:
-            # Of a pattern 1.6.7 lists fields of one of the measurements now and then.
-            self.say(rng.choice(["show field keys", "show field keys from " + prefix + rng.choice("mnx"), "show series from m", "show measurements", "show series where time > 0"]))
+            # Of a pattern 1.6.7 lists fields of one of the measurements now and then, and no series while the default policy has no rows.
+            self.say(rng.choice(["show field keys", "show field keys from " + prefix + rng.choice("mnx"), "show measurements"]))
         else:
-            self.say("select %s from %s%s" % (rng.choice(["v", "v, w", "count(v)", "sum(v)", "v, host", "last(v)"]), source, rng.choice(["", "", " group by *", " group by host"])))
+            self.say("select %s from %s%s" % (rng.choice(["v", "v, w", "count(v)", "sum(v)", "last(v)"]), source, rng.choice(["", "", " group by host"])))
 
 
 def random_show(rng):
@@ -667,12 +673,14 @@ def main():
     arguments = parser.parse_args()
 
     for url in (arguments.ours, arguments.theirs):
-        for name in (DB, "compare2", "compare3", Changing.NAME):
+        for name in (DB, "compare2", "compare3", Changing.NAME, CLOCKS):
             ask(url, 'drop database "%s"' % name)
         ask(url, 'create database "%s"' % DB)
-        status, body = post(url, "/write", {"db": DB}, lines().encode())
-        if status != 204:
-            sys.exit("%s refused the lines: %s %s" % (url, status, body))
+        ask(url, 'create database "%s"' % CLOCKS)
+        for name, rows in [(DB, lines()), (CLOCKS, "\n".join(clocks_set()))]:
+            status, body = post(url, "/write", {"db": name}, rows.encode())
+            if status != 204:
+                sys.exit("%s refused the lines: %s %s" % (url, status, body))
 
     tally, begun = Tally(arguments), time.monotonic()
     is_wanted = lambda part: arguments.only in (None, part)
