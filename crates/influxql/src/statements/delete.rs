@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use nilometer_engine::{DeleteRequest, TableSchema, TagPredicate};
-use nilometer_influxql_syntax::ast::Delete;
+use nilometer_influxql_syntax::ast::{Cast, Delete, Expr};
 use nilometer_service::Error as ServiceError;
 use nilometer_service::Scope;
 use nilometer_service::define::{self, Change, Path};
@@ -88,6 +88,8 @@ fn ways(table: &Arc<TableSchema>, rest: &Rest<'_>) -> Result<Vec<Vec<TagPredicat
             });
             Ok(pairs.collect())
         }
+        // InfluxDB takes a name that a field has for the field, even if a tag has it too, and so deletes nothing.
+        Rest::Leaf(expr) if names_field(table, expr) => Err(Error::FieldInDelete.into()),
         // A comparison that no tag has is one of a field.
         Rest::Leaf(expr) => match selection::read(table, expr).unwrap_or(Leaf::Rows) {
             Leaf::Constant(true) => Ok(vec![Vec::new()]),
@@ -100,6 +102,17 @@ fn ways(table: &Arc<TableSchema>, rest: &Rest<'_>) -> Result<Vec<Vec<TagPredicat
             Leaf::Rows => Err(Error::FieldInDelete.into()),
         },
     }
+}
+
+/// Whether a name in a comparison is that of a field, and is not said to be a tag.
+fn names_field(table: &TableSchema, expr: &Expr) -> bool {
+    let mut found = false;
+    expr.walk(&mut |expr| {
+        if let Expr::Reference(reference) = expr {
+            found |= reference.cast != Some(Cast::Tag) && table.field(&reference.name).is_some();
+        }
+    });
+    found
 }
 
 /// `DROP MEASUREMENT`, in every retention policy; one that is not there is no error.

@@ -48,6 +48,22 @@ async fn a_copy_keeps_its_tags_where_the_target_has_a_field_of_that_name() {
         series.ends_with(r#""values":[["bak,host=a"],["bak,host=b"],["bak,host=c"]]}]"#),
         "{series}"
     );
+    // A delete takes such a name for the field, which it does not look at: it deleted by the tag.
+    for what in ["delete", "drop series"] {
+        let refused = server
+            .result(&format!("{what} from bak where host = 'a'"))
+            .await;
+        assert_eq!(
+            refused,
+            r#""error":"fields not supported in WHERE clause during deletion""#
+        );
+    }
+    server.ask("delete from bak where host::tag = 'a'").await;
+    let series = server.result("show series from bak").await;
+    assert!(
+        series.ends_with(r#""values":[["bak,host=b"],["bak,host=c"]]}]"#),
+        "{series}"
+    );
 }
 
 /// The reverse wrote the field as a tag, and so into series that were others' rows.

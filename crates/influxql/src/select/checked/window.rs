@@ -3,7 +3,7 @@
 use chrono::{DateTime, Offset, TimeZone};
 use chrono_tz::Tz;
 
-use crate::select::checked::condition::{TIME_MAX, TIME_MIN};
+use crate::select::checked::condition::TIME_MIN;
 
 /// Buckets of one width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,7 +30,6 @@ impl Window {
         } else {
             time - into
         };
-        start = start.saturating_add(self.offset);
         if let Some(zone) = self.zone {
             // The clocks may have been set since then; a jump as wide as the bucket is none of this bucket.
             let moved = shift - zone_offset(zone, start);
@@ -38,7 +37,7 @@ impl Window {
                 start += moved;
             }
         }
-        start
+        start.saturating_add(self.offset)
     }
 
     /// The end of the bucket of a time, as InfluxDB counts it: where clocks are set in a bucket it is longer or shorter.
@@ -46,14 +45,18 @@ impl Window {
         let time = time_ns.saturating_sub(self.offset);
         let shift = self.shift(time);
         let into = time.saturating_add(shift).rem_euclid(self.width);
-        let end = time.saturating_add(self.width - into).min(TIME_MAX);
-        let end = end.saturating_add(self.offset);
-        let moved = shift - self.shift(end);
-        if moved != 0 && moved.abs() < self.width {
+        let end = time.saturating_add(self.width - into);
+        // Clocks that are set back at the end show times of this bucket again; set forward, they leave it as it is.
+        let mut moved = shift - self.shift(end);
+        if moved < 0 {
+            moved = shift - self.shift(end.saturating_sub(1));
+        }
+        let end = if moved != 0 && moved.abs() < self.width {
             end.saturating_add(moved)
         } else {
             end
-        }
+        };
+        end.saturating_add(self.offset)
     }
 
     /// The start of the next bucket in the order of the answer, and the clock's offset there. `shift` is that of the last one.
@@ -133,6 +136,26 @@ mod tests {
                 "2020-10-25T00:30:00Z",
                 "2020-10-24T22:00:00Z",
                 "2020-10-25T05:00:00Z",
+            ),
+            // Three o'clock is two o'clock once more.
+            (
+                3,
+                "2020-10-24T22:30:00Z",
+                "2020-10-24T22:00:00Z",
+                "2020-10-25T02:00:00Z",
+            ),
+            // Two o'clock is three o'clock.
+            (
+                2,
+                "2020-03-28T23:30:00Z",
+                "2020-03-28T23:00:00Z",
+                "2020-03-29T01:00:00Z",
+            ),
+            (
+                2,
+                "2020-03-29T01:30:00Z",
+                "2020-03-29T01:00:00Z",
+                "2020-03-29T02:00:00Z",
             ),
         ] {
             let window = day(width);

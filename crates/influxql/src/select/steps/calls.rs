@@ -364,12 +364,14 @@ impl Calls<'_> {
             };
             let mut out = Vec::new();
             let mut own: Vec<Point> = Vec::new();
-            let mut start = None;
+            // As InfluxDB reads: the first point opens a bucket, which has all times up to its end. Where clocks are set back,
+            // some of these would open a bucket of their own.
+            let mut around: Option<(i64, i64)> = None;
             for point in points {
-                let bucket = window.start(point.time);
-                if start != Some(bucket) {
+                let time = point.time;
+                if around.is_none_or(|(start, end)| time < start || time >= end) {
                     out.extend(step(std::mem::take(&mut own)));
-                    start = Some(bucket);
+                    around = Some((window.start(time), window.end(time)));
                 }
                 own.push(point);
             }
@@ -390,8 +392,13 @@ impl Calls<'_> {
             let Some(first) = points.first() else {
                 return points;
             };
-            let start = window.map_or(start, |window| window.start(first.time));
-            reduce(&call.name, parameter, points, start)
+            let Some(window) = window else {
+                return reduce(&call.name, parameter, points, start);
+            };
+            let start = window.start(first.time);
+            let mut found = reduce(&call.name, parameter, points, start);
+            found.iter_mut().for_each(|point| point.time = start);
+            found
         })
     }
 

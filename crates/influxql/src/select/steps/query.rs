@@ -306,9 +306,10 @@ impl Run<'_> {
         let places = sets.places(&frame.dimensions);
         let key = |set: u32, time: i64| {
             let (some, all) = places.get(set as usize).copied().unwrap_or_default();
+            // The buckets of a stream are those of the query around it, which may be in another time zone.
             let time = match frame.window {
+                _ if streams => time,
                 Some(window) => window.start(time),
-                None if streams => time,
                 None => 0,
             };
             (some, time, all)
