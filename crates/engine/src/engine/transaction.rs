@@ -121,12 +121,12 @@ impl Transaction {
         if matches!(writes.series.find_made(&self.engine, layers), Ok(true)) {
             writes.follow_series();
         }
-        let head = OwnHead {
+        let own = OwnHead {
             head: Arc::clone(&writes.head),
             lsn: writes.lsn,
         };
         let relations = Arc::clone(&writes.relations);
-        snapshot.with_own(head, &writes.series.generation, relations)
+        snapshot.with_own(own, &writes.series.generation, relations)
     }
 
     /// Makes all that was written durable and visible, as one batch, or nothing of it. Returns its LSN; 0 = nothing was written.

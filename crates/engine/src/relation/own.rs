@@ -122,12 +122,11 @@ impl OwnRelations {
             let mut note = |one| done.push((id, one));
             for at in 0..rows.rows {
                 let row = rows.row(at).ok_or_else(|| own.not_utf8())?;
-                match change {
-                    Change::Delete(..) => own.delete(committed, &row, seen, &mut note),
-                    _ => {
-                        let replaces = matches!(change, Change::Replace(..));
-                        own.put(committed, &row, (replaces, at, seen), &mut note)?;
-                    }
+                if let Change::Delete(..) = change {
+                    own.delete(committed, &row, seen, &mut note);
+                } else {
+                    let replaces = matches!(change, Change::Replace(..));
+                    own.put(committed, &row, (replaces, at, seen), &mut note)?;
                 }
             }
         }

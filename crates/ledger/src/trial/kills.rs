@@ -373,7 +373,7 @@ fn last_check(life: &Life, frozen: Option<&Frozen>, tally: &mut Tally, number: u
     if let Err(why) = checked {
         tally.broke(format!("{label}: nilometer check: {why}"));
     }
-    let tier = ["hot", "cold"].get(number as usize % 3);
+    let tier = ["hot", "cold"].get(usize::try_from(number % 3).unwrap_or(0));
     let mut settle = std::process::Command::new(program);
     settle.arg("settle").arg("--data").arg(&life.launch.data);
     if let Some(tier) = tier {

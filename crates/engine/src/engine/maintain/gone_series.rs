@@ -64,9 +64,8 @@ impl Jobs {
         jobs.indexing = false;
         let (left, done) = match outcome {
             Ok(Looked::Forgot) => (RowsWent::Since, Ok(Maintained::Indexed { files: 1 })),
-            Ok(Looked::All) => (RowsWent::No, Ok(Maintained::Idle)),
             Ok(Looked::ForIdle) => (RowsWent::ForIdle, Ok(Maintained::Idle)),
-            Err(Error::Corrupt { .. }) => (RowsWent::No, Ok(Maintained::Idle)),
+            Ok(Looked::All) | Err(Error::Corrupt { .. }) => (RowsWent::No, Ok(Maintained::Idle)),
             Err(error) => (RowsWent::Since, Err(error)),
         };
         if jobs.rows_went == RowsWent::No {

@@ -90,13 +90,13 @@ impl RowLocks {
     fn release(&self, owner: Owner) {
         let wakers = {
             let mut held = self.held.lock();
-            let Some(owned) = held.owners.remove(&owner) else {
+            let Some(ended) = held.owners.remove(&owner) else {
                 return;
             };
-            for row in owned.rows {
+            for row in ended.rows {
                 held.rows.remove(&row);
             }
-            owned.wakers
+            ended.wakers
         };
         wakers.into_iter().for_each(Waker::wake);
     }
@@ -170,7 +170,9 @@ impl RowLocks {
             }
             let mut state = self.hasher.build_hasher();
             (schema.id, nth).hash(&mut state);
-            key.iter().for_each(|value| value.hash_key(&mut state));
+            for value in key {
+                value.hash_key(&mut state);
+            }
             out.push(state.finish());
         };
         match change {

@@ -12,6 +12,9 @@ use crate::engine::{Engine, SERIES_BYTES};
 use crate::error::Error;
 use crate::schema::{ColumnId, SeriesId, TableId};
 
+/// Ids in the store by own ids, and whether the store had one of the series already.
+type Made = (FxHashMap<u32, u32>, bool);
+
 /// Series defined under one lock, as many as of a body of lines.
 const SERIES_OF_ONE_LOCK: usize = 512;
 
@@ -144,7 +147,7 @@ impl OwnSeries {
         engine: &Engine,
         epoch: u64,
         used: &[u32],
-    ) -> Result<Option<(FxHashMap<u32, u32>, bool)>, Error> {
+    ) -> Result<Option<Made>, Error> {
         let mut made: FxHashMap<u32, u32> = FxHashMap::default();
         let mut had_one = false;
         let mut scratch = Vec::new();

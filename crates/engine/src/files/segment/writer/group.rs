@@ -278,7 +278,7 @@ impl SegmentWriter {
             scratch: Scratch::default(),
             known: Known::new(blocks.len(), group.rollups, self.format),
             checksums: self.checksums,
-            pages: match self.format {
+            set: match self.format {
                 SegmentFormat::First => PageSet::First,
                 SegmentFormat::Second => PageSet::Second,
             },
@@ -367,7 +367,7 @@ struct Pages<'a> {
     scratch: Scratch,
     known: Known,
     checksums: Checksums,
-    pages: PageSet,
+    set: PageSet,
     cold: ColdColumn,
     large: Large,
 }
@@ -404,7 +404,7 @@ impl Pages<'_> {
                     };
                     if let Some(values) = values {
                         let page = self.large.page_of(column, index, values)?;
-                        encode_page_of(page, self.pages, &mut output.buffer)?;
+                        encode_page_of(page, self.set, &mut output.buffer)?;
                         self.known.observe(column, index, entry, values);
                     }
                 }
