@@ -354,7 +354,7 @@ mod tests {
         Rows::of(kinds, values.iter().map(Vec::as_slice))
     }
 
-    fn shown(rows: Vec<Row>) -> Vec<String> {
+    fn shown(rows: &[Row]) -> Vec<String> {
         let mut shown: Vec<String> = rows.iter().map(|row| format!("{row:?}")).collect();
         shown.sort();
         shown
@@ -400,7 +400,7 @@ mod tests {
             };
             assert_eq!(own.overtaken(&committed), None);
             committed.apply(3, &own.net()).unwrap();
-            assert_eq!(shown(committed.rows(id, 3)), shown(seen));
+            assert_eq!(shown(&committed.rows(id, 3)), shown(&seen));
         }
     }
 

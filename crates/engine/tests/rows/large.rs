@@ -43,7 +43,7 @@ fn payload(row: i64) -> Option<Vec<u8>> {
         state ^= state << 13;
         state ^= state >> 7;
         state ^= state << 17;
-        (state >> 32) as u8
+        state.to_le_bytes()[4]
     };
     Some((0..bytes).map(next).collect())
 }

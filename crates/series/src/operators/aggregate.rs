@@ -185,13 +185,13 @@ impl<'a> Plan<'a> {
             query,
             snapshot,
             context,
-            condition,
             inputs,
             total,
             aggregates,
             operands,
             kinds,
             exprs,
+            condition,
         })
     }
 

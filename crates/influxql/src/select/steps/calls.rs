@@ -397,7 +397,9 @@ impl Calls<'_> {
             };
             let start = window.start(first.time);
             let mut found = reduce(&call.name, parameter, points, start);
-            found.iter_mut().for_each(|point| point.time = start);
+            for point in &mut found {
+                point.time = start;
+            }
             found
         })
     }

@@ -119,9 +119,10 @@ impl ScalarUDFImpl for MaybeNull {
     }
 
     fn invoke_with_args(&self, args: ScalarFunctionArgs) -> Result<ColumnarValue> {
-        match <[ColumnarValue; 1]>::try_from(args.args) {
-            Ok([value]) => Ok(value),
-            Err(_) => internal_err!("maybe_null has one argument"),
+        if let Ok([value]) = <[ColumnarValue; 1]>::try_from(args.args) {
+            Ok(value)
+        } else {
+            internal_err!("maybe_null has one argument")
         }
     }
 }

@@ -15,7 +15,7 @@ pub(super) fn push_unsigned(mut value: u64, out: &mut Vec<u8>) {
     if value < 10_000 {
         // Most are: four digits at once, and zeros before them taken away.
         let digits = [value / 1000, value / 100 % 10, value / 10 % 10, value % 10];
-        let digits = digits.map(|digit| b'0' + digit as u8);
+        let digits = digits.map(|digit| b'0' + u8::try_from(digit).unwrap_or(0));
         let zeros = usize::from(value < 10) + usize::from(value < 100) + usize::from(value < 1000);
         let end = out.len() + digits.len() - zeros;
         let left = u32::from_le_bytes(digits) >> (8 * zeros);
@@ -106,7 +106,7 @@ mod tests {
                 assert_eq!(text.len(), value.to_string().len(), "{text}");
             }
             // Where two shortest texts are as near as each other, libraries differ in which they take.
-            let value = int as f64 / [1.0, 10.0, 1e5, 3.0][round as usize % 4];
+            let value = int as f64 / [1.0, 10.0, 1e5, 3.0][usize::try_from(round % 4).unwrap()];
             let text = written(|out| push_plain_float(value, out));
             assert_eq!(text.parse(), Ok(value));
             assert_eq!(text.len(), value.to_string().len(), "{text}");

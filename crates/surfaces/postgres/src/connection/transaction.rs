@@ -145,18 +145,15 @@ where
 
     /// SET TRANSACTION.
     pub(super) fn set_mode(&mut self, mode: Mode) {
-        match &mut self.block {
-            Some(block) => {
-                block.mode = mode.or(block.mode);
-                self.settings.note_level(Some(block.mode));
-            }
-            None => {
-                let warning = Refused::new(
-                    NO_ACTIVE_TRANSACTION,
-                    "SET TRANSACTION can only be used in transaction blocks",
-                );
-                replies::notice(&mut self.out, "WARNING", &warning);
-            }
+        if let Some(block) = &mut self.block {
+            block.mode = mode.or(block.mode);
+            self.settings.note_level(Some(block.mode));
+        } else {
+            let warning = Refused::new(
+                NO_ACTIVE_TRANSACTION,
+                "SET TRANSACTION can only be used in transaction blocks",
+            );
+            replies::notice(&mut self.out, "WARNING", &warning);
         }
     }
 

@@ -65,6 +65,7 @@ const TEXTS: [&str; 12] = [
     "null",
 ];
 
+#[expect(clippy::too_many_lines, reason = "a column of each kind")]
 fn batch_of(dice: &mut Dice, tags: &ArrayRef) -> RecordBatch {
     let rows = usize::try_from(dice.roll() % 40).unwrap();
     let floats = [
