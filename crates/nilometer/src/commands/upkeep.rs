@@ -19,8 +19,8 @@ pub(crate) struct SettleArgs {
     /// Data directory.
     #[arg(long, value_name = "DIR", env = "NILOMETER_DATA")]
     data: PathBuf,
-    /// Write every partition for few bytes (cold) or for fast reading (hot), whatever cold_after of its table says; a server goes by
-    /// cold_after again.
+    /// Write every partition for few bytes (cold) or for fast reading (hot), whatever `cold_after` of its table says; a server goes by
+    /// `cold_after` again.
     #[arg(long, value_enum)]
     tier: Option<TierArg>,
     /// Print JSON instead of a table.
