@@ -391,11 +391,13 @@ impl Transaction {
     }
 
     fn write_all(&self, writes: &Writes) -> Result<Lsn, Error> {
-        if writes.is_empty() {
-            return Ok(0);
-        }
         let engine = &self.engine;
         let sequencer = engine.sequencer();
+        if writes.is_empty() {
+            // A store that has stopped acknowledges nothing, what has no effect neither.
+            sequencer.check_poisoned()?;
+            return Ok(0);
+        }
         let name_of = |id: TableId| writes.name_of(id);
         let tables = writes.net_rows();
         let series = tables.iter().flat_map(|rows| &rows.series).copied();
@@ -427,6 +429,7 @@ impl Transaction {
                 writes.check_unique(&batch)?;
             }
             if batch.is_empty() {
+                sequencer.check_poisoned()?;
                 return Ok(0);
             }
             let mut overtaken = None;

@@ -139,7 +139,7 @@ impl Run {
         let ask = move |engine: &Arc<Engine>| {
             // A new one: rows that were written since would be an error of their own.
             let snapshot = engine.snapshot();
-            if which % 3 == 0 {
+            if which.is_multiple_of(3) {
                 return in_transaction::update(engine, &database, &found, &gone, &rows);
             }
             if rows.num_rows() == 0 {
