@@ -141,7 +141,11 @@ impl Run {
             // A new one: rows that were written since would be an error of their own.
             let snapshot = engine.snapshot();
             if which.is_multiple_of(3) {
-                return in_transaction::update(engine, &database, &found, &gone, &rows);
+                match in_transaction::update(engine, &database, &found, &gone, &rows) {
+                    // A flush before the end of the transaction may have moved the row: it is told to run again.
+                    Err(Error::ChangedMeanwhile { .. }) => {}
+                    done => return done,
+                }
             }
             if rows.num_rows() == 0 {
                 let lsn = engine.delete_rows(&snapshot, &found, &gone)?;
