@@ -4,7 +4,7 @@ use nilometer_engine::Sabotage;
 use nilometer_sim::{calm_plan, crash_everywhere, random_plan, run};
 
 /// Seeds within which each planted bug must be found.
-const RANDOM_MAX: u64 = 600;
+const RANDOM_MAX: u64 = 4000;
 /// Plans, crashed at every call, within which a planted bug must be found.
 const EXHAUSTIVE_MAX: u64 = 20;
 const FIRST_SEED: u64 = 1_000_000;
