@@ -5,6 +5,7 @@
 //! columns (the engine does), or write in parts: what is more than one batch takes is an error that names the limit.
 
 pub(crate) mod change;
+mod declared;
 mod delete;
 mod insert;
 mod relation;

@@ -5,7 +5,7 @@ mod fault;
 
 use std::{fmt, io};
 
-use nilometer_engine::Error as EngineError;
+use nilometer_engine::{ConstraintKind, Error as EngineError};
 
 use crate::define::{DefineError, Part};
 use crate::limits::statements::{Ended, OverMemory};
@@ -304,6 +304,15 @@ impl Error {
     pub fn position(&self) -> Option<Position> {
         match self {
             Self::Statement { position, .. } => *position,
+            _ => None,
+        }
+    }
+
+    /// What kind of constraint refused a row, if one did; a surface has a code for each. Its name, table and column are in
+    /// the engine's error ([`EngineError::Constraint`]).
+    pub fn constraint(&self) -> Option<ConstraintKind> {
+        match self {
+            Self::Engine(error) => error.constraint(),
             _ => None,
         }
     }

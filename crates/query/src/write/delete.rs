@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::{self, Delete, FromTable};
-use nilometer_engine::{DeleteRequest, RowKey, TIME_COLUMN, TableSchema};
+use nilometer_engine::{DeleteRequest, RowKey, TableSchema};
 
 use super::rows::row_keys;
 use super::source::{column, item, only_table, select};
@@ -41,7 +41,8 @@ pub(crate) async fn delete(
         return super::relation::delete(writing, name, from, delete.selection).await;
     }
     let table = writing.table(&name)?;
-    let time = vec![item(column(TIME_COLUMN), TIME_COLUMN)];
+    let time = table.time().0;
+    let time = vec![item(column(time), time)];
     let query = select(time, from.clone(), delete.selection.clone())?;
     let (session, plan) = writing.plan(&writing.reading, query).await?;
     let plan = session.optimize(&plan)?;
@@ -119,8 +120,7 @@ async fn by_rows<'a>(
     from: &ast::TableWithJoins,
     condition: Option<ast::Expr>,
 ) -> Result<(Result<u64, Error>, Writing<'a>), Error> {
-    let [series, nth] = ROW_COLUMNS;
-    let columns = [series, TIME_COLUMN, nth].map(|name| item(column(name), name));
+    let columns = ROW_COLUMNS.map(|name| item(column(name), name));
     let query = select(columns.to_vec(), from.clone(), condition)?;
     let reading: ReadContext = writing.reading.changing(name.clone());
     let table = writing.table(name)?;

@@ -9,8 +9,9 @@ use datafusion::sql::sqlparser::ast::{
     SetExpr, TableObject,
 };
 use nilometer_engine::ingest::{Session, Target};
-use nilometer_engine::{Duplicates, Engine, TIME_COLUMN, TableSchema};
+use nilometer_engine::{Duplicates, Engine, TableSchema};
 
+use super::declared::Rules;
 use super::rows::{batch_of, fitted};
 use super::values;
 use super::writing::{Kept, Writing};
@@ -36,10 +37,12 @@ pub(crate) async fn insert(
         return Box::pin(super::relation::insert(writing, insert, &name, &reader)).await;
     }
     let table = writing.table(&name)?;
-    let columns = columns(&insert, &table, name.position)?;
+    let rules = Rules::of_table(&table);
+    let columns = columns(&insert, &table, &rules, name.position)?;
     let on_conflict = on_conflict(insert.on.take(), &table, &columns)?;
     let source = source_of(&mut insert)?;
     let (batch, memory, writing) = rows(writing, source, columns, name.position).await?;
+    let (batch, writing) = rules.inserted(writing, batch).await?;
     let engine = writing.engine();
     let executor = writing.executor();
     let written = blocking(&executor, move || {
@@ -119,13 +122,16 @@ fn refuse_extras(insert: &Insert) -> Result<(), Error> {
 fn columns(
     insert: &Insert,
     table: &TableSchema,
+    rules: &Rules,
     position: Option<Position>,
 ) -> Result<Vec<Field>, Error> {
-    let fields = named_columns(insert, &table.arrow_schema())?;
-    if fields.iter().all(|field| field.name() != TIME_COLUMN) {
+    let fields = named_columns(insert, &table.shown_columns().schema)?;
+    let time = table.time().0;
+    if fields.iter().all(|field| field.name() != time) && !rules.has_default(time) {
         return Err(Error::Plan {
-            message: "a row needs its time: add time to the columns, with now() for this moment"
-                .to_owned(),
+            message: format!(
+                "a row needs its time: add {time} to the columns, with now() for this moment"
+            ),
             position,
         });
     }
@@ -203,10 +209,14 @@ fn on_conflict(
 
 fn check_target(target: &[ast::Ident], table: &TableSchema) -> Result<(), Error> {
     let columns: Vec<Name> = target.iter().map(Name::from).collect();
-    let arrow = table.arrow_schema();
-    let fields = arrow.fields().iter().enumerate();
+    let shown = table.shown_columns();
+    let fields = shown.schema.fields().iter().enumerate();
+    let is_key = |at: usize| {
+        let position = shown.position(at);
+        position.is_some_and(|position| position == 0 || table.is_tag(position))
+    };
     let mut wanted: Vec<&str> = fields
-        .filter(|(at, _)| *at == 0 || table.is_tag(*at))
+        .filter(|(at, _)| is_key(*at))
         .map(|(_, field)| field.name().as_str())
         .collect();
     let mut given: Vec<&str> = columns.iter().map(|name| name.text.as_str()).collect();
@@ -248,10 +258,14 @@ fn check_assignments(
         }
         set.push(target.text);
     }
-    let arrow = table.arrow_schema();
-    let fields = arrow.fields().iter().enumerate().skip(1);
+    let shown = table.shown_columns();
+    let fields = shown.schema.fields().iter().enumerate();
+    let is_field = |at: usize| {
+        let position = shown.position(at);
+        position.is_some_and(|position| position > 0 && !table.is_tag(position))
+    };
     let mut fields = fields
-        .filter(|(at, _)| !table.is_tag(*at))
+        .filter(|(at, _)| is_field(*at))
         .map(|(_, field)| field.name());
     let is_written = |name: &String| columns.iter().any(|column| column.name() == name);
     let merges = table.settings.duplicates == Duplicates::Last;
@@ -339,7 +353,7 @@ fn write(
     if batch.num_rows() == 0 {
         return Ok(0);
     }
-    let mut session = Session::new(Arc::clone(engine), &name.database)?;
+    let mut session = Session::new(Arc::clone(engine), &name.database)?.having_checked();
     let target = Target {
         schema: Some(&name.schema),
         table: &name.table,

@@ -14,6 +14,7 @@ use datafusion::execution::memory_pool::MemoryReservation;
 use datafusion::sql::sqlparser::ast;
 use nilometer_engine::{RelationChange, RelationReader, RelationSchema, Snapshot, Value};
 
+use super::declared::Rules;
 use super::rows::{batch_of, fitted};
 use super::source::{column, item, select};
 use super::writing::{Kept, TRIES_MAX, Writing, is_overtaken};
@@ -68,8 +69,10 @@ async fn update_once<'a>(writing: Writing<'a>, update: &Update) -> Result<Tried<
         .run(&session, &plan, |batch| kept.add(&batch))
         .await?;
     let (batch, memory) = kept.together(&arrow)?;
+    let new = shall_be(&schema, &batch)?;
+    let writing = Rules::of_relation(&schema).checked(writing, &new).await?;
     let moves = moves(&schema, &update.values);
-    let changes = changed(&schema, &batch, update.position, moves)?;
+    let changes = changed(&schema, &batch, update.position, moves, &reading.zone)?;
     let rows = batch.num_rows();
     Ok(write(writing, &reading.snapshot, changes, rows, memory).await)
 }
@@ -159,17 +162,17 @@ fn changed(
     batch: &RecordBatch,
     position: Option<Position>,
     moves: bool,
+    zone: &Zone,
 ) -> Result<Vec<RelationChange>, Error> {
     let old = keys(schema, batch)?;
-    let arrow = schema.arrow_schema();
+    let arrow = schema.shown_columns().schema;
     let new = batch.columns().iter().skip(schema.primary_key.len());
     let columns: Result<Vec<(Field, ArrayRef)>, Error> = arrow
         .fields()
         .iter()
         .zip(new)
         .map(|(field, array)| {
-            // A relation keeps no times, so that no zone matters.
-            let array = fitted(array, field, position, &Zone::default())?;
+            let array = fitted(array, field, position, zone)?;
             Ok((field.as_ref().clone(), array))
         })
         .collect();
@@ -184,9 +187,17 @@ fn changed(
     })
 }
 
+/// The rows as they shall be, of what [`changed_columns`] has read.
+fn shall_be(schema: &RelationSchema, batch: &RecordBatch) -> Result<RecordBatch, Error> {
+    let arrow = schema.shown_columns().schema;
+    let fields = arrow.fields().iter().map(|field| field.as_ref().clone());
+    let new = batch.columns().iter().skip(schema.primary_key.len());
+    batch_of(fields.zip(new.cloned()).collect(), batch.num_rows())
+}
+
 /// The primary keys that a batch has in its first columns, in the key's order.
 fn keys(schema: &RelationSchema, batch: &RecordBatch) -> Result<Vec<Vec<Value>>, Error> {
-    let arrow: SchemaRef = schema.arrow_schema();
+    let arrow: SchemaRef = schema.shown_columns().schema;
     let columns = key_columns(schema).zip(batch.columns());
     let columns = columns.filter_map(|(name, array)| {
         let field = arrow.field_with_name(name).ok()?.clone();

@@ -6,7 +6,7 @@ use arrow::array::{Array, ArrayRef, AsArray, RecordBatch};
 use arrow::compute::{CastOptions, cast_with_options};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit, TimestampNanosecondType, UInt32Type};
 use arrow::util::display::FormatOptions;
-use nilometer_engine::{RowKey, SeriesId, TIME_COLUMN};
+use nilometer_engine::{RowKey, SQL_TYPE, SeriesId};
 
 use crate::error::{Error, Position};
 use crate::semantics::times;
@@ -28,7 +28,7 @@ pub(crate) fn fitted(
 ) -> Result<ArrayRef, Error> {
     let wrong = |message: String| Error::Plan { message, position };
     let wanted = field.data_type();
-    let is_time = field.name() == TIME_COLUMN;
+    let is_time = matches!(wanted, DataType::Timestamp(..));
     let is_text = array.data_type().is_string();
     if is_time && array.data_type().is_integer() {
         return Err(wrong(
@@ -36,14 +36,18 @@ pub(crate) fn fitted(
                 .to_owned(),
         ));
     }
-    if is_text && matches!(wanted, DataType::Timestamp(..)) {
+    if is_text && matches!(wanted, DataType::Timestamp(_, None)) {
+        // What the clock shows is what the text says, whatever zone it names; the engine reads it.
+        return Ok(Arc::clone(array));
+    }
+    if is_text && is_time {
         let times = times::of_texts(array, zone)
             .map_err(|message| wrong(format!("column \"{}\": {message}", field.name())))?;
         return Ok(Arc::new(times));
     }
     let is_date = matches!(array.data_type(), DataType::Date32 | DataType::Date64);
     let is_of_clock = is_date || matches!(array.data_type(), DataType::Timestamp(_, None));
-    if is_of_clock && !zone.is_utc() && matches!(wanted, DataType::Timestamp(..)) {
+    if is_of_clock && !zone.is_utc() && matches!(wanted, DataType::Timestamp(_, Some(_))) {
         let times = times::of_clocks(array, zone)
             .map_err(|message| wrong(format!("column \"{}\": {message}", field.name())))?;
         return Ok(Arc::new(times));
@@ -52,6 +56,8 @@ pub(crate) fn fitted(
         DataType::Timestamp(..) if is_date => {
             DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into()))
         }
+        // A declared type is read from its text by the engine, which says what is wrong with it.
+        _ if field.metadata().contains_key(SQL_TYPE) => return Ok(Arc::clone(array)),
         DataType::Int64 | DataType::UInt64 | DataType::Float64 | DataType::Boolean if is_text => {
             wanted.clone()
         }

@@ -6,8 +6,9 @@ use arrow::array::ArrayRef;
 use arrow::datatypes::{Field, Schema};
 use datafusion::sql::sqlparser::ast::{self, Assignment, AssignmentTarget, Update};
 use nilometer_engine::ingest::Session;
-use nilometer_engine::{RowKey, TIME_COLUMN, TableSchema};
+use nilometer_engine::{RowKey, TableSchema};
 
+use super::declared::Rules;
 use super::rows::{batch_of, fitted, row_keys};
 use super::source::{column, item, only_table, select};
 use super::writing::{Kept, TRIES_MAX, Writing, is_overtaken};
@@ -17,9 +18,6 @@ use crate::statement::name::{Path, TableName};
 use crate::tables::names;
 use crate::tables::relation;
 use crate::tables::table::ROW_COLUMNS;
-
-/// The time that a row had, beside the one that it gets.
-const OLD_TIME: &str = "_time";
 
 /// Carries out an UPDATE. Returns how many rows it changed.
 pub(crate) async fn update(
@@ -42,7 +40,8 @@ pub(crate) async fn update(
     let (name, from) = only_table(tables, "UPDATE", &writing.place)?;
     writing.allow(&name)?;
     if let Some(reader) = relation::find(&writing.reading.snapshot, &name) {
-        let (values, position) = assigned(&reader.schema().arrow_schema(), &update.assignments)?;
+        let (values, position) =
+            assigned(&reader.schema().shown_columns().schema, &update.assignments)?;
         let update = super::relation::Update {
             name,
             from,
@@ -72,14 +71,10 @@ fn query(
     from: ast::TableWithJoins,
     condition: Option<ast::Expr>,
 ) -> Result<(ast::Query, Option<Position>), Error> {
-    let arrow = table.arrow_schema();
-    let (values, first) = assigned(&arrow, assignments)?;
-    let [series, nth] = ROW_COLUMNS;
-    let mut columns = vec![
-        item(column(series), series),
-        item(column(TIME_COLUMN), OLD_TIME),
-        item(column(nth), nth),
-    ];
+    let arrow = &table.shown_columns().schema;
+    let (values, first) = assigned(arrow, assignments)?;
+    let mut columns: Vec<ast::SelectItem> =
+        ROW_COLUMNS.map(|name| item(column(name), name)).to_vec();
     for (field, value) in arrow.fields().iter().zip(values) {
         let value = value.unwrap_or_else(|| column(field.name()));
         columns.push(item(value, field.name()));
@@ -142,23 +137,24 @@ async fn once<'a>(
         return Ok((Ok(0), writing));
     }
     let (batch, memory) = kept.together(&schema)?;
-    let arrow = table.arrow_schema();
+    let arrow = &table.shown_columns().schema;
     let columns: Result<Vec<(Field, ArrayRef)>, Error> = arrow
         .fields()
         .iter()
-        .zip(batch.columns().iter().skip(ROW_COLUMNS.len() + 1))
+        .zip(batch.columns().iter().skip(ROW_COLUMNS.len()))
         .map(|(field, array)| {
             let array = fitted(array, field, position, &zone)?;
             Ok((field.as_ref().clone(), array))
         })
         .collect();
     let rows = batch_of(columns?, batch.num_rows())?;
+    let writing = Rules::of_table(&table).checked(writing, &rows).await?;
     let engine = writing.engine();
     let executor = writing.executor();
     let snapshot = Arc::clone(&reading.snapshot);
     let database = name.database.clone();
     let done = blocking(&executor, move || {
-        let mut session = Session::new(engine, &database)?;
+        let mut session = Session::new(engine, &database)?.having_checked();
         let report = session.update_rows(&snapshot, &table, &keys, &rows)?;
         drop(memory);
         Ok(report.written)

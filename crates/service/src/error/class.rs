@@ -66,6 +66,7 @@ impl Class {
             | EngineError::RelationRow { .. }
             | EngineError::TypedColumn { .. }
             | EngineError::TypedRow { .. }
+            | EngineError::Constraint { .. }
             | EngineError::NoConflicts { .. }
             | EngineError::NotAField { .. } => Self::BadRequest,
             EngineError::Limit { .. } => Self::TooLarge,

@@ -16,11 +16,12 @@ use nilometer_engine::{
     Error as EngineError, RelationChange, RelationReader, RelationSchema, Value,
 };
 
+use super::super::declared::Rules;
 use super::super::insert::{named_columns, rows, source_of, unsupported};
 use super::super::source::select;
 use super::super::update::assigned;
 use super::super::writing::{Kept, TRIES_MAX, Writing, is_overtaken};
-use super::{Tried, changed, changed_columns, moves, reader_of, write};
+use super::{Tried, changed, changed_columns, moves, reader_of, shall_be, write};
 use crate::error::{Error, Position};
 use crate::execution::blocking;
 use crate::statement::name::{Name, TableName, quoted};
@@ -53,10 +54,11 @@ pub(crate) async fn insert<'a>(
     reader: &RelationReader,
 ) -> Result<(u64, Writing<'a>), Error> {
     let schema = Arc::clone(reader.schema());
-    let columns = named_columns(&insert, &schema.arrow_schema())?;
+    let columns = named_columns(&insert, &schema.shown_columns().schema)?;
     let on_conflict = on_conflict(&mut insert, &schema, name)?;
     let source = source_of(&mut insert)?;
-    let (batch, memory, mut writing) = rows(writing, source, columns, name.position).await?;
+    let (batch, memory, writing) = rows(writing, source, columns, name.position).await?;
+    let (batch, mut writing) = Rules::of_relation(&schema).inserted(writing, batch).await?;
     let rows = schema.rows_of(&batch)?;
     memory.try_grow(rows.len() * schema.columns.len() * size_of::<Value>())?;
     if rows.is_empty() {
@@ -148,7 +150,7 @@ fn set(
             "write DO NOTHING and then UPDATE; excluded is what the new rows are called here",
         ));
     }
-    let (mut values, position) = assigned(&schema.arrow_schema(), &update.assignments)?;
+    let (mut values, position) = assigned(&schema.shown_columns().schema, &update.assignments)?;
     let mut condition = update.selection;
     for expr in values.iter_mut().flatten().chain(&mut condition) {
         of_relation(expr, &alias)?;
@@ -319,8 +321,15 @@ async fn once<'a>(
     {
         let rows = in_the_way.into_iter().map(Into::into).collect();
         let all: Vec<usize> = (0..schema.columns.len()).collect();
-        let excluded: Vec<RecordBatch> = schema.batches(rows, &all).collect();
-        let excluded = MemTable::try_new(schema.arrow_schema(), vec![excluded])?;
+        let shown = schema.shown_columns();
+        let show = |batch: RecordBatch| {
+            let arrays = batch.columns().iter().enumerate();
+            let arrays = arrays.map(|(at, array)| shown.show(at, array)).collect();
+            RecordBatch::try_new(Arc::clone(&shown.schema), arrays)
+        };
+        let excluded: Result<Vec<RecordBatch>, _> = schema.batches(rows, &all).map(show).collect();
+        let excluded = excluded.map_err(|error| Error::internal(error.to_string()))?;
+        let excluded = MemTable::try_new(Arc::clone(&shown.schema), vec![excluded])?;
         let reading = writing.reading.excluding(Arc::new(excluded));
         let query = joined(set, schema, name)?;
         let (session, plan) = writing.plan(&reading, query).await?;
@@ -333,7 +342,15 @@ async fn once<'a>(
         memory = held;
         count += batch.num_rows();
         if batch.num_rows() > 0 {
-            changes = changed(schema, &batch, set.position, moves(schema, &set.values))?;
+            let new = shall_be(schema, &batch)?;
+            writing = Rules::of_relation(schema).checked(writing, &new).await?;
+            changes = changed(
+                schema,
+                &batch,
+                set.position,
+                moves(schema, &set.values),
+                &writing.reading.zone,
+            )?;
         }
     }
     if !new.is_empty() {
