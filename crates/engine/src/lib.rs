@@ -77,7 +77,7 @@ pub use engine::{
     NewColumn, NewRelation, OnDamage, Options, Quarantined, QuarantinedTable, RelationChange,
     Repaired, RestoreReport, RetentionPause, RowKey, ScrubStep, Scrubbed, Unordered, Verified,
 };
-pub use error::{ConstraintKind, Error};
+pub use error::{ConstraintKind, Error, Offence};
 pub use logical::{LETTERS_MAX, LogicalType, NUMERIC_DIGITS_MAX};
 pub use nearest::nearest;
 pub use nilometer_codec::stats::float_order;

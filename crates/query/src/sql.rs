@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use arrow::array::RecordBatch;
 use arrow::datatypes::{DataType, Schema};
 use datafusion::execution::SessionStateBuilder;
 use datafusion::execution::context::SessionState;
@@ -16,7 +17,7 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 use futures::FutureExt;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine};
-use nilometer_service::define::Change;
+use nilometer_service::define::{self, Change};
 use nilometer_service::{Description, LanguageContext, Principal, Privilege, Running, Threads};
 use tokio_util::sync::CancellationToken;
 
@@ -415,6 +416,23 @@ impl Sql {
             place,
             running,
         }
+    }
+
+    /// Rows for a table as its defaults and conditions complete them.
+    pub(crate) async fn completed(
+        &self,
+        table: &define::TableName,
+        rows: RecordBatch,
+    ) -> Result<RecordBatch, Error> {
+        let running = self.start(&table.database, &format!("COPY \"{}\"", table.table));
+        running.begin().await?;
+        let place = NameScope {
+            database: table.database.clone(),
+            schema: table.schema.clone(),
+        };
+        let name = TableName::at(None, table.clone());
+        let writing = self.writing(self.reading(), place, running);
+        write::completed(writing, &name, rows).await
     }
 
     fn written(&self, (rows, writing): (u64, Writing<'_>)) -> Answer {

@@ -15,6 +15,7 @@ mod update;
 mod values;
 mod writing;
 
+pub(crate) use declared::completed;
 pub(crate) use delete::delete;
 pub(crate) use insert::insert;
 pub(crate) use update::update;

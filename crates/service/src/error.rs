@@ -5,7 +5,7 @@ mod fault;
 
 use std::{fmt, io};
 
-use nilometer_engine::{ConstraintKind, Error as EngineError};
+use nilometer_engine::{Error as EngineError, Offence};
 
 use crate::define::{DefineError, Part};
 use crate::limits::statements::{Ended, OverMemory};
@@ -308,11 +308,10 @@ impl Error {
         }
     }
 
-    /// What kind of constraint refused a row, if one did; a surface has a code for each. Its name, table and column are in
-    /// the engine's error ([`EngineError::Constraint`]).
-    pub fn constraint(&self) -> Option<ConstraintKind> {
+    /// What a constraint that refused a row is about, if one did.
+    pub fn offence(&self) -> Option<Offence<'_>> {
         match self {
-            Self::Engine(error) => error.constraint(),
+            Self::Engine(error) => error.offence(),
             _ => None,
         }
     }

@@ -249,16 +249,6 @@ pub(crate) fn type_of(table: &TableSchema, position: usize) -> String {
     logical_name(of, kind)
 }
 
-/// Whether every row of a table has a value of a column.
-pub(crate) fn is_not_null(table: &TableSchema, position: usize) -> bool {
-    match table.source(position) {
-        Some(ColumnSource::Time) => true,
-        Some(ColumnSource::Tag(at)) => table.tags.get(at).is_some_and(|it| it.is_not_null()),
-        Some(ColumnSource::Field(at)) => table.fields.get(at).is_some_and(|it| it.is_not_null()),
-        None => false,
-    }
-}
-
 /// The type of a column of a relation, as a definition writes it.
 pub(crate) fn of_relation(relation: &RelationSchema, at: usize) -> String {
     let kind = relation.columns.get(at).map(|column| column.kind);

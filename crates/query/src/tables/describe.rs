@@ -81,7 +81,7 @@ pub(crate) async fn columns(reading: &ReadContext, name: &TableName) -> Result<R
             .collect();
         let at = 0..shown.len();
         nullable = at
-            .map(|at| !types::is_not_null(&table, shown.position(at).unwrap_or(at)))
+            .map(|at| !table.is_not_null(shown.position(at).unwrap_or(at)))
             .collect();
     } else {
         let provider = provider(reading, name).await?;
@@ -194,7 +194,7 @@ fn create_table(shown: &str, table: &TableSchema) -> String {
         let separator = if at > 0 { ",\n" } else { "" };
         let position = shown.position(at).unwrap_or(at);
         let tag = if table.is_tag(position) { " TAG" } else { "" };
-        let not_null = if types::is_not_null(table, position) {
+        let not_null = if table.is_not_null(position) {
             " NOT NULL"
         } else {
             ""

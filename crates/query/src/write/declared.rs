@@ -20,10 +20,11 @@ use super::rows::execution;
 use super::writing::Writing;
 use crate::Params;
 use crate::error::Error;
-use crate::statement::name::quoted;
+use crate::statement::name::{TableName, quoted};
 use crate::statement::{Bounds, Statement, parse};
 use crate::tables::catalogue::EXCLUDED;
 use crate::tables::describe::default_of;
+use crate::tables::relation;
 
 /// What statements that write a table or a relation have to do.
 pub(super) struct Rules {
@@ -236,6 +237,22 @@ impl Rules {
         let shown = RecordBatch::try_new_with_options(schema, arrays, &rows);
         shown.map_err(|error| Error::internal(error.to_string()))
     }
+}
+
+/// Rows that are about to be written to a table, with what its definition adds to them.
+pub(crate) async fn completed(
+    writing: Writing<'_>,
+    name: &TableName,
+    rows: RecordBatch,
+) -> Result<RecordBatch, Error> {
+    writing.allow(name)?;
+    let relation = relation::find(&writing.reading.snapshot, name);
+    let rules = match relation {
+        Some(reader) => Rules::of_relation(reader.schema()),
+        None => Rules::of_table(&*writing.table(name)?),
+    };
+    let (rows, _writing) = rules.inserted(writing, rows).await?;
+    Ok(rows)
 }
 
 fn checks_of(declared: Option<&DeclaredTable>) -> Vec<Check> {

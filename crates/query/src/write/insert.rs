@@ -353,7 +353,8 @@ fn write(
     if batch.num_rows() == 0 {
         return Ok(0);
     }
-    let mut session = Session::new(Arc::clone(engine), &name.database)?.having_checked();
+    let mut session = Session::new(Arc::clone(engine), &name.database)?;
+    session.have_checked(true);
     let target = Target {
         schema: Some(&name.schema),
         table: &name.table,

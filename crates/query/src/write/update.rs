@@ -154,7 +154,8 @@ async fn once<'a>(
     let snapshot = Arc::clone(&reading.snapshot);
     let database = name.database.clone();
     let done = blocking(&executor, move || {
-        let mut session = Session::new(engine, &database)?.having_checked();
+        let mut session = Session::new(engine, &database)?;
+        session.have_checked(true);
         let report = session.update_rows(&snapshot, &table, &keys, &rows)?;
         drop(memory);
         Ok(report.written)

@@ -201,7 +201,7 @@ pub(super) fn columns(store: &StoreState) -> Rows {
                 (at + 1).into(),
                 type_of(table, position).into(),
                 kind_of(table, position).into(),
-                (!types::is_not_null(table, position)).into(),
+                (!table.is_not_null(position)).into(),
             ]);
         }
     });

@@ -108,18 +108,39 @@ where
         let rows = self.receive(rows).await?;
         let count = rows.rows();
         let service = Arc::clone(&self.shared.service);
+        if target.is_completed(|name| rows.fills(name)) {
+            let (batch, rows) = service
+                .write(move |_| {
+                    let mut rows = rows;
+                    let batch = rows.finish().map_err(Ended::Refused)?;
+                    Ok::<_, Ended>((batch, rows))
+                })
+                .await
+                .map_err(Ended::refused)?;
+            let mut session = self.session.clone();
+            session.cancelled = self.number.cancel.renew();
+            let completed = self
+                .language
+                .complete(target.full_name(), batch, &session)
+                .await;
+            let batch = completed.map_err(|error| rows.at_stored(error.into()))?;
+            let stored = service.write(move |service| {
+                let stored = service.copy_in(&target, &batch);
+                stored.map_err(|error| Ended::Refused(rows.at_stored(error.into())))
+            });
+            stored.await.map_err(Ended::refused)?;
+            replies::complete(&mut self.out, &format!("COPY {count}"));
+            return Ok(());
+        }
         let stored = service
             .write(move |service| {
                 let mut rows = rows;
                 let batch = rows.finish().map_err(Ended::Refused)?;
-                service.copy_in(&target, &batch).map_err(Ended::Failed)
+                let stored = service.copy_in(&target, &batch);
+                stored.map_err(|error| Ended::Refused(rows.at_stored(error.into())))
             })
             .await;
-        match stored {
-            Ok(()) => {}
-            Err(Ended::Refused(refused)) => return Err(refused.into()),
-            Err(Ended::Failed(error)) => return Err(error.into()),
-        }
+        stored.map_err(Ended::refused)?;
         replies::complete(&mut self.out, &format!("COPY {count}"));
         Ok(())
     }
@@ -211,6 +232,15 @@ enum Ended {
     Failed(Error),
 }
 
+impl Ended {
+    fn refused(self) -> Refused {
+        match self {
+            Self::Refused(refused) => refused,
+            Self::Failed(error) => error.into(),
+        }
+    }
+}
+
 impl From<Error> for Ended {
     fn from(error: Error) -> Self {
         Self::Failed(error)
@@ -222,6 +252,7 @@ fn filled(target: &CopyTarget, names: &[String]) -> Result<Vec<Filled>, Refused>
     let of = |field: &arrow::datatypes::Field| Filled {
         name: field.name().clone(),
         kind: field.data_type().clone(),
+        declared: Scalar::of_metadata(field),
         is_nullable: field.is_nullable(),
     };
     let columns = target.columns();
@@ -250,6 +281,7 @@ fn filled(target: &CopyTarget, names: &[String]) -> Result<Vec<Filled>, Refused>
     let missing = columns
         .fields()
         .iter()
+        .filter(|field| !target.has_default(field.name()))
         .find(|field| !field.is_nullable() && !names.contains(field.name()));
     match missing {
         Some(field) => Err(Refused::new(
