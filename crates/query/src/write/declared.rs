@@ -159,7 +159,7 @@ impl Rules {
             return Ok(writing);
         }
         let rows = self.shown(batch)?;
-        let table = MemTable::try_new(Arc::clone(&self.schema), vec![vec![rows]])?;
+        let table = MemTable::try_new(rows.schema(), vec![vec![rows]])?;
         let conditions: Vec<String> = self
             .checks
             .iter()
@@ -208,7 +208,7 @@ impl Rules {
     }
 
     /// Rows as they will be shown.
-    fn shown(&self, batch: &RecordBatch) -> Result<RecordBatch, Error> {
+    pub(super) fn shown(&self, batch: &RecordBatch) -> Result<RecordBatch, Error> {
         let options = CastOptions {
             safe: false,
             ..CastOptions::default()

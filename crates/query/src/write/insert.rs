@@ -13,6 +13,7 @@ use nilometer_engine::{Duplicates, Engine, TableSchema};
 
 use super::declared::Rules;
 use super::rows::{batch_of, fitted};
+use super::source::table_of_insert;
 use super::values;
 use super::writing::{Kept, Writing};
 use crate::error::{Error, Position};
@@ -28,13 +29,22 @@ pub(crate) async fn insert(
     mut insert: Insert,
 ) -> Result<(u64, Writing<'_>), Error> {
     refuse_extras(&insert)?;
+    let Some((_, alias)) = table_of_insert(&insert) else {
+        return Err(unsupported("INSERT INTO a function", "name a table"));
+    };
     let TableObject::TableName(name) = &insert.table else {
         return Err(unsupported("INSERT INTO a function", "name a table"));
     };
     let name = Path::of(name)?.table(&writing.place)?;
     writing.allow(&name)?;
     if let Some(reader) = relation::find(&writing.reading.snapshot, &name) {
-        return Box::pin(super::relation::insert(writing, insert, &name, &reader)).await;
+        return Box::pin(super::relation::insert(
+            writing,
+            insert,
+            (&name, &alias),
+            &reader,
+        ))
+        .await;
     }
     let table = writing.table(&name)?;
     let rules = Rules::of_table(&table);
@@ -42,7 +52,16 @@ pub(crate) async fn insert(
     let on_conflict = on_conflict(insert.on.take(), &table, &columns)?;
     let source = source_of(&mut insert)?;
     let (batch, memory, writing) = rows(writing, source, columns, name.position).await?;
-    let (batch, writing) = rules.inserted(writing, batch).await?;
+    let (batch, mut writing) = rules.inserted(writing, batch).await?;
+    if writing.returns() {
+        if on_conflict == OnConflict::Skip {
+            return Err(unsupported(
+                "RETURNING with ON CONFLICT DO NOTHING on a table with a time",
+                "leave one of them out",
+            ));
+        }
+        writing = writing.returned(&alias, rules.shown(&batch)?).await?;
+    }
     let engine = writing.engine();
     let executor = writing.executor();
     let written = blocking(&executor, move || {
@@ -96,13 +115,8 @@ pub(super) fn unsupported(statement: &str, instead: &'static str) -> Error {
 }
 
 fn refuse_extras(insert: &Insert) -> Result<(), Error> {
-    if insert.returning.is_some() || insert.output.is_some() {
-        return Err(unsupported(
-            "INSERT ... RETURNING",
-            "leave it out; there are no columns that the store fills in",
-        ));
-    }
-    let is_other = insert.or.is_some()
+    let is_other = insert.output.is_some()
+        || insert.or.is_some()
         || insert.ignore
         || insert.overwrite
         || insert.replace_into

@@ -15,6 +15,7 @@ use nilometer_engine::{Engine, Error as EngineError, TableSchema};
 use nilometer_service::define::is_reserved;
 use nilometer_service::{Executor, Privilege, Running};
 
+use super::returning::Returning;
 use super::rows::{execution, plain};
 use crate::answer::Answer;
 use crate::error::Error;
@@ -35,6 +36,8 @@ pub(crate) struct Writing<'a> {
     pub(crate) reading: ReadContext,
     pub(crate) place: NameScope,
     pub(crate) running: Running,
+    /// What it answers of its rows; `None` = how many there are.
+    pub(crate) returning: Option<Returning>,
 }
 
 impl Writing<'_> {
@@ -92,6 +95,7 @@ impl Writing<'_> {
             reading,
             place,
             running,
+            returning,
         } = self;
         let mut answer = Answer::new(batches, running, &queries.shared.options);
         while let Some(batch) = answer.next().await {
@@ -102,6 +106,7 @@ impl Writing<'_> {
             reading,
             place,
             running: answer.into_running(),
+            returning,
         })
     }
 

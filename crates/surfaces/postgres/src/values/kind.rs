@@ -242,6 +242,8 @@ impl Kind {
             T::Decimal32(..) | T::Decimal64(..) | T::Decimal128(..) | T::Decimal256(..) => {
                 Scalar::Numeric
             }
+            // The bytes of a UUID are nothing else's.
+            T::FixedSizeBinary(16) => Scalar::Uuid,
             T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_) => Scalar::Bytea,
             T::Timestamp(_, Some(_)) => Scalar::Timestamptz,
             T::Timestamp(_, None) => Scalar::Timestamp,
