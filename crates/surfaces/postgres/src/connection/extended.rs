@@ -250,7 +250,8 @@ where
             // It is not run before it is executed.
             (_, Statement::Change(_)) if returns(&portal.prepared.text) => {
                 let prepared = Arc::clone(&portal.prepared);
-                match &self.described(&prepared).await?.columns {
+                let described = self.described(&prepared).await?;
+                match &described.columns {
                     Some(columns) => {
                         let formats = Format::each(&portal.formats, columns.len());
                         replies::columns(&mut self.out, columns, &formats.unwrap_or_default());
