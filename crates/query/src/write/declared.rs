@@ -218,10 +218,11 @@ impl Rules {
             let array = batch.column_by_name(field.name());
             arrays.push(match (array, rule.of) {
                 (None, _) => new_null_array(field.data_type(), batch.num_rows()),
-                (Some(array), _) if array.data_type() == field.data_type() => Arc::clone(array),
+                // Also where the types are equal: a text may get another form.
                 (Some(array), Some(of)) => of
                     .taken(&self.name, field.name(), array)
                     .map_err(Error::Engine)?,
+                (Some(array), None) if array.data_type() == field.data_type() => Arc::clone(array),
                 (Some(array), None) => {
                     cast_with_options(array, field.data_type(), &options).map_err(execution)?
                 }

@@ -136,7 +136,8 @@ impl Fault {
             DefineError::TooManyParts { .. } => Self::InvalidName,
             DefineError::Reserved { .. }
             | DefineError::KeepsOwn { .. }
-            | DefineError::TimeColumn => Self::Definition,
+            | DefineError::TimeColumn
+            | DefineError::Narrower { .. } => Self::Definition,
         }
     }
 }
