@@ -42,7 +42,7 @@ use crate::planning::templates::{Bound, Shape};
 use crate::semantics::zone::Zone;
 use crate::shared::{Shared, StoreState};
 use crate::statement::headings::Names;
-use crate::statement::name::{NameScope, Path};
+use crate::statement::name::{NameScope, Path, TableName};
 use crate::statement::{self, Bounds, Question, Show, Statement, WrittenChange, parameter_types};
 use crate::tables::catalogue::ReadContext;
 use crate::tables::describe;

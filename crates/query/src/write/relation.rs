@@ -91,12 +91,12 @@ async fn update_once<'a>(writing: Writing<'a>, update: &Update) -> Result<Tried<
 }
 
 /// Carries out a DELETE. Returns how many rows are gone.
-pub(super) async fn delete(
-    mut writing: Writing<'_>,
+pub(super) async fn delete<'a>(
+    mut writing: Writing<'a>,
     name: TableName,
     sources: &Sources,
     selection: Option<ast::Expr>,
-) -> Result<(u64, Writing<'_>), Error> {
+) -> Result<(u64, Writing<'a>), Error> {
     let mut tries = 0;
     loop {
         tries += 1;
