@@ -14,6 +14,7 @@ use crate::copy::statement::{self, Copy, Source};
 use crate::execution::Piece;
 use crate::rows::Encoding;
 use crate::sqlstate::{CANCELLED, DUPLICATE_COLUMN, Refused, UNKNOWN_COLUMN};
+use crate::values::kind::Scalar;
 use crate::wire::frames::{Message, ReadError, Received, Refusal};
 use crate::wire::replies;
 
