@@ -13,6 +13,7 @@ mod open;
 mod repair;
 mod sequencer;
 mod site;
+mod transaction;
 mod versions;
 mod watch;
 
@@ -41,10 +42,10 @@ pub use crate::options::{OnDamage, Options};
 pub use change::ddl::NewColumn;
 pub(crate) use change::ddl::find_table;
 pub use change::delete::DeleteRequest;
-pub(crate) use change::key_lookup::{Key, Keys, Presence, Since};
+pub(crate) use change::key_lookup::{Key, KeyLookup, Keys, Presence, Since, look_into_own};
 pub use change::relations::{NewRelation, RelationChange};
 pub use change::rows::RowKey;
-pub(crate) use change::rows::{Refused, RowChange};
+pub(crate) use change::rows::{Refused, RowChange, add_survivors, batch_of};
 pub use copies::backup::BackupReport;
 pub use copies::restore::RestoreReport;
 pub use maintain::expire::RetentionPause;
@@ -54,6 +55,9 @@ pub(crate) use repair::quarantine::quarantine_note;
 pub use repair::salvage_segment::Repaired;
 pub use repair::scrub::{ScrubStep, Scrubbed};
 pub use repair::verify::{Unordered, Verified};
+pub use transaction::locks::RowWait;
+pub(crate) use transaction::locks::{LockedRows, RowLocks};
+pub use transaction::{Savepoint, Transaction};
 pub(crate) use watch::memory::SERIES_BYTES;
 pub use watch::metrics::Metrics;
 pub use watch::report::JobsReport;
@@ -65,6 +69,8 @@ pub struct Engine {
     repair: Repair,
     jobs: Arc<Jobs>,
     sequencer: Arc<Sequencer>,
+    /// Rows of relations that transactions change.
+    locks: Arc<RowLocks>,
     /// The last to go: it holds the folder's lock.
     site: Arc<Site>,
 }

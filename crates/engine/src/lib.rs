@@ -75,7 +75,8 @@ pub use declared::{Check, Declarations, Declared, DeclaredTable, DeclaredTime, T
 pub use engine::{
     BackupReport, Damage, DamagedSegment, DeleteRequest, Engine, JobsReport, Maintained, Metrics,
     NewColumn, NewRelation, OnDamage, Options, Quarantined, QuarantinedTable, RelationChange,
-    Repaired, RestoreReport, RetentionPause, RowKey, ScrubStep, Scrubbed, Unordered, Verified,
+    Repaired, RestoreReport, RetentionPause, RowKey, RowWait, Savepoint, ScrubStep, Scrubbed,
+    Transaction, Unordered, Verified,
 };
 pub use error::{ConstraintKind, Error, Offence};
 pub use logical::{LETTERS_MAX, LogicalType, NUMERIC_DIGITS_MAX};

@@ -87,6 +87,9 @@ impl Sql {
         if let Some(schema) = &session.schema {
             sql = sql.in_schema(schema);
         }
+        if let Some(transaction) = &session.transaction {
+            sql = sql.within(transaction);
+        }
         if session.is_read_only {
             sql = sql.read_only();
         }

@@ -16,7 +16,7 @@ use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 use futures::FutureExt;
-use nilometer_engine::{DEFAULT_SCHEMA, Engine};
+use nilometer_engine::{DEFAULT_SCHEMA, Engine, Transaction};
 use nilometer_service::define::{self, Change};
 use nilometer_service::{Description, LanguageContext, Principal, Privilege, Running, Threads};
 use tokio_util::sync::CancellationToken;
@@ -37,7 +37,7 @@ use crate::planning::plain;
 use crate::planning::planner;
 use crate::planning::query_planner::{BoundTemplate, PhysicalQuery, QueryPlanner};
 use crate::planning::recognise::NoSeries;
-use crate::planning::recognised::{BoundSeries, STREAMED_ROWS_MAX};
+use crate::planning::recognised::BoundSeries;
 use crate::planning::templates::{Bound, Shape};
 use crate::semantics::zone::Zone;
 use crate::shared::{Shared, StoreState};
@@ -47,7 +47,7 @@ use crate::statement::{self, Bounds, Question, Show, Statement, WrittenChange, p
 use crate::tables::catalogue::ReadContext;
 use crate::tables::describe;
 use crate::tables::names;
-use crate::write::{self, Returning, Writing};
+use crate::write::{self, Returning, Writer, Writing};
 
 /// For a program that has no service: its own runtime does the work.
 fn alone(engine: Arc<Engine>, options: SqlOptions) -> LanguageContext {
@@ -64,6 +64,8 @@ pub struct Sql {
     principal: Principal,
     /// Where names without a schema are looked up; `None` = in the database's default one.
     schema: Option<String>,
+    /// What statements are part of.
+    transaction: Option<Arc<Transaction>>,
 }
 
 impl std::fmt::Debug for Sql {
@@ -128,6 +130,7 @@ impl Sql {
             zone: Zone::default(),
             principal: Principal::anyone(),
             schema: None,
+            transaction: None,
         })
     }
 
@@ -173,6 +176,15 @@ impl Sql {
     pub fn in_schema(&self, schema: &str) -> Self {
         Self {
             schema: Some(schema.to_owned()),
+            ..self.clone()
+        }
+    }
+
+    /// The same as part of a transaction: statements see what it has written, and what they write is its own until its end.
+    #[must_use]
+    pub fn within(&self, transaction: &Arc<Transaction>) -> Self {
+        Self {
+            transaction: Some(Arc::clone(transaction)),
             ..self.clone()
         }
     }
@@ -244,6 +256,11 @@ impl Sql {
                 Ok(self.written(Box::pin(write::delete(writing, *delete)).await?))
             }
             Statement::Show(show) => Box::pin(self.show(&reading, &place, show, running)).await,
+            Statement::Change(_) if self.transaction.is_some() => Err(Error::Unsupported {
+                statement: "a definition (CREATE, ALTER, DROP and the like) in a transaction"
+                    .to_owned(),
+                instead: "send it before BEGIN or after COMMIT, in a message of its own",
+            }),
             Statement::Change(change) => {
                 Box::pin(self.change(&reading, place, change)).await?;
                 Ok(Answer::of_rows(0, running, &shared.options))
@@ -436,7 +453,7 @@ impl Sql {
 
     /// The newest snapshot.
     pub(crate) fn reading(&self) -> ReadContext {
-        let store = StoreState::newest(self.shared());
+        let store = StoreState::newest(self.shared(), self.transaction.as_ref());
         ReadContext::new(store, self.zone.clone(), self.principal.clone())
     }
 
@@ -461,6 +478,10 @@ impl Sql {
             place,
             running,
             returning,
+            writer: Writer {
+                engine: Arc::clone(&self.shared().engine),
+                transaction: self.transaction.clone(),
+            },
         }
     }
 
@@ -542,7 +563,8 @@ impl Sql {
         let plan = match bound {
             Bound::Plan(plan) => plan,
             Bound::Series(series) => {
-                return self.by_series(&reading, series, headings.as_ref(), running);
+                let answer = self.by_series(&reading, series, headings.as_ref(), running);
+                return Ok(Some(answer));
             }
         };
         let session = &self.shared().session;
@@ -552,32 +574,18 @@ impl Sql {
         }
     }
 
-    /// The answer of a series query, without a plan; `None` = a plan reads its many rows in pieces.
+    /// The answer of a series query, without a plan.
     fn by_series(
         &self,
         reading: &ReadContext,
         asked: BoundSeries,
         headings: Option<&Names>,
         running: Running,
-    ) -> Result<Option<Answer>, Error> {
-        let options = self.options();
+    ) -> Answer {
         let scope = Scope::of(&running);
-        let streams = asked.streams;
-        let snapshot = Arc::clone(&reading.snapshot);
-        let mut stream = series::start(asked, snapshot, &scope);
-        if streams {
-            // Looks for series and blocks, and reads no row.
-            let rows = scope.run(|| stream.begin());
-            let rows = rows.map_err(|error| match running.ended() {
-                Some(ended) => ended.into(),
-                None => Error::of_run(error, options.query_memory_bytes_max),
-            })?;
-            if rows > STREAMED_ROWS_MAX {
-                return Ok(None);
-            }
-        }
-        let answer = Answer::new(Box::pin(stream), running, options);
-        Ok(Some(answer.headed(headings)))
+        let stream = series::start(asked, Arc::clone(&reading.snapshot), &scope);
+        let answer = Answer::new(Box::pin(stream), running, self.options());
+        answer.headed(headings)
     }
 
     /// How a plain query is planned, how it would be with all rules, and how from the template of its shape, of which it

@@ -14,6 +14,7 @@ mod rows;
 mod source;
 mod update;
 mod values;
+mod writer;
 mod writing;
 
 pub(crate) use declared::completed;
@@ -22,4 +23,5 @@ pub(crate) use insert::insert;
 pub(crate) use returning::Returning;
 pub(crate) use source::{table_of, table_of_delete, table_of_insert};
 pub(crate) use update::update;
+pub(crate) use writer::Writer;
 pub(crate) use writing::Writing;

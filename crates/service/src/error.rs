@@ -5,7 +5,7 @@ mod fault;
 
 use std::{fmt, io};
 
-use nilometer_engine::{Error as EngineError, Offence};
+use nilometer_engine::{Error as EngineError, Offence, RowWait};
 
 use crate::define::{DefineError, Part};
 use crate::limits::statements::{Ended, OverMemory};
@@ -312,6 +312,14 @@ impl Error {
     pub fn offence(&self) -> Option<Offence<'_>> {
         match self {
             Self::Engine(error) => error.offence(),
+            _ => None,
+        }
+    }
+
+    /// The transaction to wait for, before the same is tried again.
+    pub fn row_wait(&self) -> Option<&RowWait> {
+        match self {
+            Self::Engine(EngineError::RowLocked { wait }) => Some(wait),
             _ => None,
         }
     }

@@ -16,7 +16,7 @@ use arrow_array::{Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use futures::Stream;
 use futures::future::BoxFuture;
-use nilometer_engine::Engine;
+use nilometer_engine::{Engine, Transaction};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Principal;
@@ -69,6 +69,8 @@ pub struct Session {
     pub zone: Option<String>,
     /// A statement ends soon after this is cancelled.
     pub cancelled: CancellationToken,
+    /// What statements are part of.
+    pub transaction: Option<Arc<Transaction>>,
 }
 
 impl Session {
@@ -81,6 +83,7 @@ impl Session {
             is_read_only: false,
             zone: None,
             cancelled: CancellationToken::new(),
+            transaction: None,
         }
     }
 

@@ -22,6 +22,7 @@ mod contended;
 mod counts;
 mod damage;
 mod held;
+mod in_transaction;
 mod places;
 mod relations;
 mod retention;

@@ -15,6 +15,7 @@ mod relations;
 mod series;
 #[path = "../support/mod.rs"]
 mod support;
+mod transactions;
 mod typed;
 #[path = "../support/typed.rs"]
 mod typed_store;

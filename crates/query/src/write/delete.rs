@@ -50,7 +50,8 @@ pub(crate) async fn delete(
     let plan = session.optimize(&plan)?;
     match range(&plan, &table) {
         Some(Found::Nothing) => Ok((0, writing)),
-        Some(Found::Range(pushdown)) => {
+        // A range would take rows along that others write before the transaction ends.
+        Some(Found::Range(pushdown)) if writing.writer.transaction.is_none() => {
             let mut rows = 0;
             let writing = writing
                 .run(&session, &plan, |batch| {
@@ -58,7 +59,7 @@ pub(crate) async fn delete(
                     Ok(())
                 })
                 .await?;
-            let engine = writing.engine();
+            let engine = writing.writer().engine;
             let executor = writing.executor();
             let request = DeleteRequest {
                 table,
@@ -68,7 +69,9 @@ pub(crate) async fn delete(
             blocking(&executor, move || Ok(engine.delete(&request)?)).await?;
             Ok((rows, writing))
         }
-        None => by_rows_again(writing, &name, &sources, delete.selection).await,
+        Some(Found::Range(_)) | None => {
+            by_rows_again(writing, &name, &sources, delete.selection).await
+        }
     }
 }
 
@@ -169,11 +172,11 @@ async fn by_rows<'a>(
     if keys.is_empty() {
         return Ok((Ok(0), writing));
     }
-    let engine = writing.engine();
+    let writer = writing.writer();
     let executor = writing.executor();
     let snapshot = Arc::clone(&reading.snapshot);
     let done = blocking(&executor, move || {
-        engine.delete_rows(&snapshot, &table, &keys)?;
+        writer.delete_rows(&snapshot, &table, &keys)?;
         drop(memory);
         Ok(keys.len() as u64)
     })

@@ -8,13 +8,14 @@ use datafusion::sql::sqlparser::ast::{
     self, Assignment, AssignmentTarget, ConflictTarget, Expr, Insert, OnConflictAction, OnInsert,
     SetExpr, TableObject,
 };
-use nilometer_engine::ingest::{Session, Target};
-use nilometer_engine::{Duplicates, Engine, TableSchema};
+use nilometer_engine::ingest::Target;
+use nilometer_engine::{Duplicates, TableSchema};
 
 use super::declared::Rules;
 use super::rows::{batch_of, fitted};
 use super::source::table_of_insert;
 use super::values;
+use super::writer::Writer;
 use super::writing::{Kept, Writing};
 use crate::error::{Error, Position};
 use crate::execution::blocking;
@@ -37,14 +38,10 @@ pub(crate) async fn insert(
     };
     let name = Path::of(name)?.table(&writing.place)?;
     writing.allow(&name)?;
-    if let Some(reader) = relation::find(&writing.reading.snapshot, &name) {
-        return Box::pin(super::relation::insert(
-            writing,
-            insert,
-            (&name, &alias),
-            &reader,
-        ))
-        .await;
+    let found = relation::find(&writing.reading.snapshot, &name);
+    if let Some(schema) = found.map(|reader| Arc::clone(reader.schema())) {
+        let names = (&name, &alias);
+        return Box::pin(super::relation::insert(writing, insert, names, schema)).await;
     }
     let table = writing.table(&name)?;
     let rules = Rules::of_table(&table);
@@ -62,10 +59,11 @@ pub(crate) async fn insert(
         }
         writing = writing.returned(&alias, rules.shown(&batch)?).await?;
     }
-    let engine = writing.engine();
+    writing.release();
+    let writer = writing.writer();
     let executor = writing.executor();
     let written = blocking(&executor, move || {
-        write(&engine, &name, &batch, on_conflict).inspect(|_| drop(memory))
+        write(&writer, &name, &batch, on_conflict).inspect(|_| drop(memory))
     })
     .await?;
     Ok((written, writing))
@@ -359,7 +357,7 @@ async fn selected(
 }
 
 fn write(
-    engine: &Arc<Engine>,
+    writer: &Writer,
     name: &TableName,
     batch: &RecordBatch,
     on_conflict: OnConflict,
@@ -367,7 +365,7 @@ fn write(
     if batch.num_rows() == 0 {
         return Ok(0);
     }
-    let mut session = Session::new(Arc::clone(engine), &name.database)?;
+    let mut session = writer.session(&name.database)?;
     session.have_checked(true);
     let target = Target {
         schema: Some(&name.schema),

@@ -7,7 +7,6 @@ use arrow::datatypes::{Field, Schema};
 use datafusion::sql::sqlparser::ast::{
     self, Assignment, AssignmentTarget, Update, UpdateTableFromKind,
 };
-use nilometer_engine::ingest::Session;
 use nilometer_engine::{RowKey, TableSchema};
 
 use super::declared::Rules;
@@ -171,12 +170,12 @@ async fn once<'a>(
             .returned(&sources.alias(), rules.shown(&rows)?)
             .await?;
     }
-    let engine = writing.engine();
+    let writer = writing.writer();
     let executor = writing.executor();
     let snapshot = Arc::clone(&reading.snapshot);
     let database = name.database.clone();
     let done = blocking(&executor, move || {
-        let mut session = Session::new(engine, &database)?;
+        let mut session = writer.session(&database)?;
         session.have_checked(true);
         let report = session.update_rows(&snapshot, &table, &keys, &rows)?;
         drop(memory);

@@ -73,6 +73,10 @@ pub enum Fault {
     TooLong,
     /// Somebody else changed it meanwhile; the same may succeed when it is tried again.
     Changed,
+    /// Somebody else has the row until their transaction ends.
+    Locked,
+    /// Transactions would wait for each other for ever.
+    Deadlock,
     /// The statement changes something where only reading is allowed.
     ReadOnly,
 }
@@ -108,9 +112,11 @@ impl Fault {
                 ConstraintKind::Check => Self::Check,
                 ConstraintKind::Unique => Self::DuplicateKey,
             },
-            EngineError::RelationChanged { .. } | EngineError::ChangedMeanwhile { .. } => {
-                Self::Changed
-            }
+            EngineError::RelationChanged { .. }
+            | EngineError::ChangedMeanwhile { .. }
+            | EngineError::TransactionOvertaken { .. } => Self::Changed,
+            EngineError::RowLocked { .. } => Self::Locked,
+            EngineError::Deadlock => Self::Deadlock,
             EngineError::InvalidName { .. } => Self::InvalidName,
             EngineError::RelationDefinition { .. } => Self::Definition,
             EngineError::DefaultSchemaInUse { .. } => Self::InUse,

@@ -415,6 +415,7 @@ fn what_is_not_finished_is_no_segment() {
     assert!(opened(&disk, bytes, 0).is_err());
 }
 
+mod cold;
 mod golden;
 mod known;
 mod large;

@@ -109,39 +109,37 @@ where
         let rows = self.receive(rows).await?;
         let count = rows.rows();
         let service = Arc::clone(&self.shared.service);
-        if target.is_completed(|name| rows.fills(name)) {
-            let (batch, rows) = service
-                .write(move |_| {
-                    let mut rows = rows;
-                    let batch = rows.finish().map_err(Ended::Refused)?;
-                    Ok::<_, Ended>((batch, rows))
-                })
-                .await
-                .map_err(Ended::refused)?;
-            let mut session = self.session.clone();
-            session.cancelled = self.number.cancel.renew();
-            let completed = self
-                .language
-                .complete(target.full_name(), batch, &session)
-                .await;
-            let batch = completed.map_err(|error| rows.at_stored(error.into()))?;
-            let stored = service.write(move |service| {
-                let stored = service.copy_in(&target, &batch);
-                stored.map_err(|error| Ended::Refused(rows.at_stored(error.into())))
-            });
-            stored.await.map_err(Ended::refused)?;
-            replies::complete(&mut self.out, &format!("COPY {count}"));
-            return Ok(());
-        }
-        let stored = service
-            .write(move |service| {
+        let (batch, rows) = service
+            .write(move |_| {
                 let mut rows = rows;
                 let batch = rows.finish().map_err(Ended::Refused)?;
-                let stored = service.copy_in(&target, &batch);
-                stored.map_err(|error| Ended::Refused(rows.at_stored(error.into())))
+                Ok::<_, Ended>((batch, rows))
             })
-            .await;
-        stored.map_err(Ended::refused)?;
+            .await
+            .map_err(Ended::refused)?;
+        let cancelled = self.number.cancel.renew();
+        let batch = if target.is_completed(|name| rows.fills(name)) {
+            let mut session = self.session.clone();
+            session.cancelled = cancelled.clone();
+            let name = target.full_name();
+            let completed = self.language.complete(name, batch, &session).await;
+            completed.map_err(|error| rows.at_stored(error.into()))?
+        } else {
+            batch
+        };
+        loop {
+            let (target, batch) = (target.clone(), batch.clone());
+            let stored = service.write(move |service| service.copy_in(&target, &batch));
+            let Err(error) = stored.await else { break };
+            let Some(wait) = error.row_wait() else {
+                return Err(rows.at_stored(error.into()).into());
+            };
+            tokio::select! {
+                biased;
+                () = cancelled.cancelled() => return Err(Error::Cancelled.into()),
+                () = wait.ended() => {}
+            }
+        }
         replies::complete(&mut self.out, &format!("COPY {count}"));
         Ok(())
     }
