@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
-use arrow::datatypes::{DataType, Schema};
+use arrow::array::RecordBatch;
+use arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::execution::context::SessionState;
 use datafusion::execution::disk_manager::{DiskManagerBuilder, DiskManagerMode};
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
@@ -14,7 +15,7 @@ use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 use futures::FutureExt;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine, Transaction};
-use nilometer_service::define::Change;
+use nilometer_service::define::{self, Change};
 use nilometer_service::{Description, LanguageContext, Principal, Privilege, Running, Threads};
 use tokio_util::sync::CancellationToken;
 
@@ -33,11 +34,12 @@ use crate::planning::templates::{Bound, Shape};
 use crate::semantics::zone::Zone;
 use crate::shared::{Shared, StoreState};
 use crate::statement::headings::Names;
-use crate::statement::name::{NameScope, Path};
+use crate::statement::name::{NameScope, Path, TableName};
 use crate::statement::{self, Bounds, Question, Show, Statement, WrittenChange, parameter_types};
 use crate::tables::catalogue::ReadContext;
 use crate::tables::describe;
-use crate::write::{self, Writer, Writing};
+use crate::tables::names;
+use crate::write::{self, Returning, Writer, Writing};
 use session::session;
 
 /// For a program that has no service: its own runtime does the work.
@@ -231,16 +233,19 @@ impl Sql {
             Statement::Query(question) => {
                 Box::pin(self.read(&reading, &place, *question, shape.as_ref(), running)).await
             }
-            Statement::Insert(insert) => {
-                let writing = self.writing(reading, place, running);
+            Statement::Insert(mut insert) => {
+                let returning = Returning::of(insert.returning.take());
+                let writing = self.writing(reading, place, running, returning);
                 Ok(self.written(Box::pin(write::insert(writing, *insert)).await?))
             }
-            Statement::Update(update) => {
-                let writing = self.writing(reading, place, running);
+            Statement::Update(mut update) => {
+                let returning = Returning::of(update.returning.take());
+                let writing = self.writing(reading, place, running, returning);
                 Ok(self.written(Box::pin(write::update(writing, *update)).await?))
             }
-            Statement::Delete(delete) => {
-                let writing = self.writing(reading, place, running);
+            Statement::Delete(mut delete) => {
+                let returning = Returning::of(delete.returning.take());
+                let writing = self.writing(reading, place, running, returning);
                 Ok(self.written(Box::pin(write::delete(writing, *delete)).await?))
             }
             Statement::Show(show) => Box::pin(self.show(&reading, &place, show, running)).await,
@@ -289,11 +294,17 @@ impl Sql {
         let params = parameter_types::stand_ins(&parameters);
         let statement = statement::parse_tokens(tokens, sql, bounds, &params)?;
         let place = self.place_of(&reading, database, &statement)?;
-        let Statement::Query(question) = statement else {
-            return Ok(Description {
-                parameters,
-                columns: None,
-            });
+        let question = match statement {
+            Statement::Query(question) => question,
+            other => {
+                let columns = self
+                    .returned_by(reading, place, other, database, sql)
+                    .await?;
+                return Ok(Description {
+                    parameters,
+                    columns,
+                });
+            }
         };
         let session = reading.session(&place);
         let running = self.start(database, sql);
@@ -314,6 +325,38 @@ impl Sql {
             parameters,
             columns: Some(schema),
         })
+    }
+
+    /// The columns of what a statement answers of the rows that it writes; `None` = it answers how many there are.
+    async fn returned_by(
+        &self,
+        reading: ReadContext,
+        place: NameScope,
+        statement: Statement,
+        database: &str,
+        sql: &str,
+    ) -> Result<Option<SchemaRef>, Error> {
+        let (items, table) = match statement {
+            Statement::Insert(insert) => {
+                (insert.returning.clone(), write::table_of_insert(&insert))
+            }
+            Statement::Update(update) => (
+                update.returning.clone(),
+                write::table_of(std::slice::from_ref(&update.table)),
+            ),
+            Statement::Delete(delete) => {
+                (delete.returning.clone(), write::table_of_delete(&delete))
+            }
+            _ => return Ok(None),
+        };
+        let (Some(returning), Some((path, alias))) = (Returning::of(items), table) else {
+            return Ok(None);
+        };
+        let name = Path::of(&path)?.table(&place)?;
+        let schema = names::shown_schema(&reading.snapshot, &name)?;
+        let running = self.start(database, sql);
+        let writing = self.writing(reading, place, running, Some(returning));
+        writing.returned_columns(&alias, &schema).await
     }
 
     /// The same of a statement that takes no parameters: what is shown is cheap to ask for.
@@ -363,17 +406,14 @@ impl Sql {
             };
             let (database, schema, table) = (&name.database, &name.schema, &name.table);
             let fields = match snapshot.table(database, schema, table) {
-                Some(table) => table.arrow_schema(),
+                Some(table) => Arc::clone(&table.shown_columns().schema),
                 None => match snapshot.relation(database, schema, table) {
-                    Some(relation) => relation.schema().arrow_schema(),
+                    Some(relation) => relation.schema().shown_columns().schema,
                     None => continue,
                 },
             };
             for (at, field) in fields.fields().iter().enumerate() {
-                let kind = match field.data_type() {
-                    DataType::Dictionary(_, value) => value.as_ref().clone(),
-                    kind => kind.clone(),
-                };
+                let kind = parameter_types::of_column(field);
                 columns.insert(format!("\u{0}{at}"), kind.clone());
                 match columns.get(field.name()) {
                     Some(known) if *known != kind => unclear.push(field.name().clone()),
@@ -418,12 +458,19 @@ impl Sql {
         &self.shared().options
     }
 
-    fn writing(&self, reading: ReadContext, place: NameScope, running: Running) -> Writing<'_> {
+    fn writing(
+        &self,
+        reading: ReadContext,
+        place: NameScope,
+        running: Running,
+        returning: Option<Returning>,
+    ) -> Writing<'_> {
         Writing {
             queries: &self.queries,
             reading,
             place,
             running,
+            returning,
             writer: Writer {
                 engine: Arc::clone(&self.shared().engine),
                 transaction: self.transaction.clone(),
@@ -431,8 +478,29 @@ impl Sql {
         }
     }
 
+    /// Rows for a table as its defaults and conditions complete them.
+    pub(crate) async fn completed(
+        &self,
+        table: &define::TableName,
+        rows: RecordBatch,
+    ) -> Result<RecordBatch, Error> {
+        let running = self.start(&table.database, &format!("COPY \"{}\"", table.table));
+        running.begin().await?;
+        let place = NameScope {
+            database: table.database.clone(),
+            schema: table.schema.clone(),
+        };
+        let name = TableName::at(None, table.clone());
+        let writing = self.writing(self.reading(), place, running, None);
+        write::completed(writing, &name, rows).await
+    }
+
     fn written(&self, (rows, writing): (u64, Writing<'_>)) -> Answer {
-        Answer::of_rows(rows, writing.running, self.options())
+        let returned = writing.returning.and_then(Returning::into_rows);
+        match returned {
+            Some(rows) => Answer::of_batch(rows, writing.running, self.options()),
+            None => Answer::of_rows(rows, writing.running, self.options()),
+        }
     }
 
     async fn read(

@@ -168,7 +168,7 @@ fn own(tokens: &[TokenWithSpan], sql: &str) -> Result<Option<Statement>, Error> 
     let words: Vec<String> = session::words(tokens).take(2).collect();
     let first = words.first().map_or("", String::as_str);
     if ![
-        "create", "alter", "drop", "show", "describe", "desc", "kill",
+        "create", "alter", "drop", "comment", "show", "describe", "desc", "kill",
     ]
     .contains(&first)
     {
@@ -181,6 +181,7 @@ fn own(tokens: &[TokenWithSpan], sql: &str) -> Result<Option<Statement>, Error> 
         "create" => change::create(&mut grammar, sql)?.map(Statement::Change),
         "alter" => change::alter(&mut grammar)?.map(Statement::Change),
         "drop" => change::drop(&mut grammar)?.map(Statement::Change),
+        "comment" => change::comment(&mut grammar)?.map(Statement::Change),
         "show" => match show::show(&mut grammar)? {
             Some(show) => Some(Statement::Show(show)),
             None => return Ok(None),

@@ -20,6 +20,7 @@ use nilometer_engine::{Engine, Transaction};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Principal;
+use crate::define::TableName;
 use crate::error::Error;
 use crate::executor::Executor;
 use crate::limits::statements::Statements;
@@ -170,6 +171,16 @@ pub trait Language: fmt::Debug + Send + Sync {
     ) -> BoxFuture<'a, Result<Description, Error>> {
         let name = self.name();
         Box::pin(async move { Err(Error::Undescribed { name }) })
+    }
+    /// Rows that somebody streams into a table that is there, with the defaults of the columns that they leave out, once
+    /// they meet the conditions of the table: where those are expressions, a language evaluates them.
+    fn complete<'a>(
+        &'a self,
+        _table: &'a TableName,
+        rows: RecordBatch,
+        _session: &'a Session,
+    ) -> BoxFuture<'a, Result<RecordBatch, Error>> {
+        Box::pin(async move { Ok(rows) })
     }
     /// Takes a text of several statements with the values of its parameters: what is wrong with the text, or missing among
     /// the values, is told before the first of them runs.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use arrow_schema::Schema;
-use nilometer_engine::{RelationReader, Snapshot, TIME_COLUMN, TableSchema, nearest};
+use nilometer_engine::{RelationReader, Snapshot, TableSchema, nearest};
 
 use super::change::TableName;
 use super::error::{DefineError, Object};
@@ -117,13 +117,13 @@ pub fn relations(snapshot: &Snapshot, database: &str, schema: &str) -> Vec<Strin
 
 /// Fails where a table has no such tag or field that can be changed.
 pub fn find_column(table: &TableSchema, name: &str) -> Result<(), DefineError> {
-    if name == TIME_COLUMN {
+    if name == table.time().0 {
         return Err(DefineError::TimeColumn);
     }
     if table.shown(name).is_some() {
         return Ok(());
     }
-    Err(unknown_column(&table.arrow_schema(), name))
+    Err(unknown_column(&table.shown_columns().schema, name))
 }
 
 /// The error for a column that is none of these.

@@ -247,6 +247,18 @@ where
             ) => {
                 replies::columns(&mut self.out, columns, formats);
             }
+            // It is not run before it is executed.
+            (_, Statement::Change(_)) if returns(&portal.prepared.text) => {
+                let prepared = Arc::clone(&portal.prepared);
+                let described = self.described(&prepared).await?;
+                match &described.columns {
+                    Some(columns) => {
+                        let formats = Format::each(&portal.formats, columns.len());
+                        replies::columns(&mut self.out, columns, &formats.unwrap_or_default());
+                    }
+                    None => replies::no_data(&mut self.out),
+                }
+            }
             (_, Statement::Show(name)) => match self.columns_of_show(name) {
                 Some(columns) => replies::columns(&mut self.out, &columns, &[]),
                 None => replies::no_data(&mut self.out),
@@ -273,13 +285,14 @@ where
                 self.fetch(&mut portal, rows_max, &tag, true).await?;
             }
             Statement::Change(tag) => {
-                let encoding = Encoding::Rows(Vec::new());
+                // What it returns of its rows is told by the message Describe.
+                let encoding = Encoding::Rows(portal.formats.clone());
                 let job = self.job(&prepared.text, 0, portal.values.clone(), encoding);
                 let mut running = self.start(job);
                 loop {
                     match self.piece(&mut running).await? {
                         Piece::Columns(..) => running.want(usize::MAX).await,
-                        Piece::Rows { .. } => {}
+                        Piece::Rows { bytes, .. } => self.send_rows(&bytes).await?,
                         Piece::Done { rows }
                         | Piece::Complete { rows }
                         | Piece::Suspended { rows } => {
@@ -349,6 +362,11 @@ where
             }
         }
     }
+}
+
+/// Whether a statement that writes answers its rows.
+fn returns(text: &str) -> bool {
+    crate::statement::tokens::tokens(text).any(|token| token.token.is_word("returning"))
 }
 
 /// Whether a type's number says something.

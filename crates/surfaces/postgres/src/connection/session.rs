@@ -22,6 +22,7 @@ fn texts(names: &[&str]) -> Vec<ColumnOf> {
     let columns = names.iter().map(|name| ColumnOf {
         name: (*name).to_owned(),
         kind: Kind::TEXT,
+        modifier: -1,
     });
     columns.collect()
 }

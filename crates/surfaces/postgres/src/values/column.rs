@@ -32,6 +32,8 @@ pub(crate) struct Column {
     kind: Kind,
     format: Format,
     zone: Zone,
+    /// Letters that a text is filled up to with spaces.
+    letters: usize,
 }
 
 #[derive(Debug)]
@@ -78,7 +80,14 @@ impl Column {
             kind,
             format,
             zone,
+            letters: 0,
         })
+    }
+
+    /// The same, with texts filled up to so many letters.
+    pub(crate) fn padded(mut self, letters: usize) -> Self {
+        self.letters = letters;
+        self
     }
 
     fn is_null(&self, row: usize) -> bool {
@@ -155,7 +164,14 @@ impl Column {
             Values::Float4(of) => text::put_float4(out, of.value(row)),
             Values::Float8(of) => text::put_float8(out, of.value(row)),
             Values::Decimal(of) => out.extend_from_slice(of.value_as_string(row).as_bytes()),
-            Values::Text(of) => out.extend_from_slice(of.value(row).as_bytes()),
+            Values::Text(of) => {
+                let text = of.value(row);
+                out.extend_from_slice(text.as_bytes());
+                if self.letters > 0 {
+                    let letters = text.chars().count();
+                    out.put_bytes(b' ', self.letters.saturating_sub(letters));
+                }
+            }
             Values::Coded(codes, texts) => {
                 let at = usize::try_from(codes.value(row)).unwrap_or(0);
                 out.extend_from_slice(texts.value(at).as_bytes());

@@ -131,6 +131,11 @@ impl Scalar {
         self.row().1
     }
 
+    /// Of a column that says its type beside the stored one.
+    pub(crate) fn of_metadata(field: &Field) -> Option<Self> {
+        Self::named(field.metadata().get(LOGICAL_TYPE)?)
+    }
+
     /// Of a name, as a definition or an error has it.
     pub(crate) fn named(name: &str) -> Option<Self> {
         let name = name.split('(').next().unwrap_or(name).trim();
@@ -189,10 +194,36 @@ impl Kind {
 
     /// Of a column of an answer.
     pub(crate) fn of_field(field: &Field) -> Self {
-        let named = field.metadata().get(LOGICAL_TYPE);
-        match named.and_then(|name| Scalar::named(name)) {
+        match Scalar::of_metadata(field) {
             Some(scalar) => Self::One(scalar),
             None => Self::of_arrow(field.data_type()),
+        }
+    }
+
+    /// What its type says of a column beside which one it is, as clients are told: -1 = nothing. A length counts itself and
+    /// four bytes, a numeric's digits have 16 bits each.
+    pub(crate) fn modifier_of(field: &Field) -> i32 {
+        const HEADER: i32 = 4;
+        let numbers = || {
+            let name = field.metadata().get(LOGICAL_TYPE)?;
+            let (_, rest) = name.split_once('(')?;
+            let numbers = rest.trim_end_matches(')').split(',');
+            numbers
+                .map(|number| number.trim().parse::<i32>().ok())
+                .collect::<Option<Vec<i32>>>()
+        };
+        match numbers().as_deref() {
+            Some([length]) => length + HEADER,
+            Some([precision, scale]) => ((precision << 16) | scale) + HEADER,
+            _ => -1,
+        }
+    }
+
+    /// The letters that a value of a column is filled up to with spaces: those of `char(n)`.
+    pub(crate) fn padded_to(self, modifier: i32) -> usize {
+        match self {
+            Self::One(Scalar::Bpchar) => usize::try_from(modifier - 4).unwrap_or(0),
+            _ => 0,
         }
     }
 
@@ -211,6 +242,8 @@ impl Kind {
             T::Decimal32(..) | T::Decimal64(..) | T::Decimal128(..) | T::Decimal256(..) => {
                 Scalar::Numeric
             }
+            // The bytes of a UUID are nothing else's.
+            T::FixedSizeBinary(16) => Scalar::Uuid,
             T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_) => Scalar::Bytea,
             T::Timestamp(_, Some(_)) => Scalar::Timestamptz,
             T::Timestamp(_, None) => Scalar::Timestamp,
@@ -275,6 +308,36 @@ mod tests {
             }
         }
         assert_eq!(Kind::of_oid(4242), None);
+    }
+
+    /// `SELECT atttypid, atttypmod FROM pg_attribute` of a table of these types in PostgreSQL 15.
+    #[test]
+    fn declared_types_have_the_numbers_and_modifiers_of_postgresql() {
+        for (name, oid, modifier) in [
+            ("smallint", 21, -1),
+            ("integer", 23, -1),
+            ("real", 700, -1),
+            ("numeric(10,2)", 1700, 655_366),
+            ("numeric(30,4)", 1700, 1_966_088),
+            ("varchar(5)", 1043, 9),
+            ("char(4)", 1042, 8),
+            ("uuid", 2950, -1),
+            ("date", 1082, -1),
+            ("timestamp", 1114, -1),
+            ("timestamptz", 1184, -1),
+            ("time", 1083, -1),
+            ("interval", 1186, -1),
+            ("json", 114, -1),
+            ("jsonb", 3802, -1),
+        ] {
+            let said = [(LOGICAL_TYPE.to_owned(), name.to_owned())];
+            let field = Field::new("c", DataType::Utf8, true).with_metadata(said.into());
+            assert_eq!(Kind::of_field(&field).oid(), oid, "{name}");
+            assert_eq!(Kind::modifier_of(&field), modifier, "{name}");
+        }
+        assert_eq!(Kind::One(Scalar::Bpchar).padded_to(8), 4);
+        assert_eq!(Kind::One(Scalar::Bpchar).padded_to(-1), 0);
+        assert_eq!(Kind::One(Scalar::Varchar).padded_to(8), 0);
     }
 
     #[test]
