@@ -71,6 +71,9 @@ impl Sql {
         if let Some(schema) = &session.schema {
             sql = sql.in_schema(schema);
         }
+        if let Some(client) = &session.client {
+            sql = sql.of_client(client);
+        }
         if session.is_read_only {
             sql = sql.read_only();
         }

@@ -17,7 +17,7 @@ use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 use futures::FutureExt;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine};
 use nilometer_service::define::Change;
-use nilometer_service::{Description, LanguageContext, Principal, Privilege, Running, Threads};
+use nilometer_service::{Client, Description, LanguageContext, Principal, Privilege, Running, Threads};
 use tokio_util::sync::CancellationToken;
 
 use crate::Params;
@@ -45,6 +45,7 @@ use crate::statement::name::{NameScope, Path};
 use crate::statement::{self, Bounds, Question, Show, Statement, WrittenChange, parameter_types};
 use crate::tables::catalogue::ReadContext;
 use crate::tables::describe;
+use crate::tables::pg_catalog;
 use crate::write::{self, Writing};
 
 /// For a program that has no service: its own runtime does the work.
@@ -62,6 +63,7 @@ pub struct Sql {
     principal: Principal,
     /// Where names without a schema are looked up; `None` = in the database's default one.
     schema: Option<String>,
+    client: Option<Arc<Client>>,
 }
 
 impl std::fmt::Debug for Sql {
@@ -126,6 +128,7 @@ impl Sql {
             zone: Zone::default(),
             principal: Principal::anyone(),
             schema: None,
+            client: None,
         })
     }
 
@@ -175,6 +178,15 @@ impl Sql {
         }
     }
 
+    /// The same for who keeps a connection.
+    #[must_use]
+    pub fn of_client(&self, client: &Arc<Client>) -> Self {
+        Self {
+            client: Some(Arc::clone(client)),
+            ..self.clone()
+        }
+    }
+
     /// The name of the time zone that times without an offset are in.
     pub fn time_zone(&self) -> &str {
         self.zone.name()
@@ -204,7 +216,8 @@ impl Sql {
         let bounds = Bounds::of(&shared.options);
         let tokens = statement::tokens(sql, bounds)?;
         // Templates ask nobody what they may.
-        let is_like_others = self.principal.is_admin();
+        let asks_names = pg_catalog::mentions(&tokens);
+        let is_like_others = self.principal.is_admin() && !asks_names;
         let shape = is_like_others.then(|| Shape::of(&tokens, params)).flatten();
         if let Some(shape) = &shape
             && let Some(answer) = Box::pin(self.by_template(database, sql, shape)).await?
@@ -219,7 +232,8 @@ impl Sql {
         if statement.needs_memory() {
             running.begin().await?;
         }
-        let reading = self.reading();
+        let mut reading = self.reading();
+        reading.asks_names = asks_names;
         let place = self.place_of(&reading, database, &statement)?;
         match statement {
             // Boxed, because what waits for one of these would else be as large as the largest of them.
@@ -273,7 +287,7 @@ impl Sql {
         let Some(unfilled) = statement::parse_unfilled(tokens.clone(), sql)? else {
             return self.described_own(database, sql, tokens).await;
         };
-        let reading = self.reading();
+        let reading = self.reading().of_tokens(&tokens);
         let columns = self.columns_named(&reading, database, &unfilled);
         let parameters = parameter_types::types(&unfilled, count, known, &columns);
         let params = parameter_types::stand_ins(&parameters);
@@ -397,7 +411,8 @@ impl Sql {
     /// The newest snapshot.
     pub(crate) fn reading(&self) -> ReadContext {
         let store = StoreState::newest(self.shared());
-        ReadContext::new(store, self.zone.clone(), self.principal.clone())
+        let reading = ReadContext::new(store, self.zone.clone(), self.principal.clone());
+        reading.of_session(self.client.clone(), self.schema.as_deref())
     }
 
     fn shared(&self) -> &Arc<Shared> {
@@ -679,7 +694,7 @@ fn physical_rules() -> Vec<Arc<dyn PhysicalOptimizerRule + Send + Sync>> {
 fn config(options: &SqlOptions) -> SessionConfig {
     let mut config = SessionConfig::new()
         .with_target_partitions(options.threads.max(1))
-        .with_information_schema(true)
+        .with_information_schema(false)
         .with_create_default_catalog_and_schema(false);
     let settings = config.options_mut();
     settings.execution.time_zone = Some("UTC".to_owned());

@@ -4,6 +4,7 @@
 //! tables; what a rewritten call means is decided in `function` and in the rules of `asof` and `gapfill`.
 
 mod casts;
+pub(super) mod catalogue;
 mod distinct;
 mod exact;
 mod grouping;

@@ -79,6 +79,7 @@ async fn answer(
         is_read_only: caller.is_read_only,
         zone: None,
         cancelled: cancelled.clone(),
+        client: None,
     };
     let language = http.service().language(LANGUAGE)?;
     let statements = language.prepare_all(&asked.text, &asked.parameters, &session);

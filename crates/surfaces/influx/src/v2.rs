@@ -75,6 +75,7 @@ async fn delete_rows(
         is_read_only: false,
         zone: None,
         cancelled: CancellationToken::new(),
+        client: None,
     };
     let language = http.service().language("influxql")?;
     let outcome = session.run(&**language, &statement, &Params::new()).await?;

@@ -6,6 +6,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use nilometer_service::Client;
+
 use crate::sqlstate::{INVALID_PARAMETER_VALUE, Refused, UNKNOWN_SETTING};
 
 /// The version of PostgreSQL whose clients feel at home.
@@ -263,6 +265,17 @@ impl Settings {
             (told_as(name).to_owned(), value)
         })
         .collect()
+    }
+
+    /// The connection, as statements ask for it.
+    pub(crate) fn client(&self, process: i32, zone: Option<&str>) -> Client {
+        let mut settings: BTreeMap<String, String> = self.all().into_iter().collect();
+        settings.insert("timezone".to_owned(), zone.unwrap_or("UTC").to_owned());
+        Client {
+            user: self.user.clone(),
+            process,
+            settings,
+        }
     }
 
     /// How long a statement may take; `None` = as long as any.

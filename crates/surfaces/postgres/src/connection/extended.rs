@@ -93,6 +93,7 @@ where
             if !matches!(prepared.statement, Statement::Query | Statement::Change(_)) {
                 let columns = match &prepared.statement {
                     Statement::Show(name) => self.columns_of_show(name),
+                    Statement::SetConfig { .. } => Some(columns_of_set_config()),
                     Statement::Fetch { name, .. } => self.columns_of_cursor(name),
                     _ => None,
                 };
@@ -251,6 +252,9 @@ where
                 Some(columns) => replies::columns(&mut self.out, &columns, &[]),
                 None => replies::no_data(&mut self.out),
             },
+            (_, Statement::SetConfig { .. }) => {
+                replies::columns(&mut self.out, &columns_of_set_config(), &[]);
+            }
             (_, Statement::Fetch { name, .. }) => match self.columns_of_cursor(name) {
                 Some(columns) => replies::columns(&mut self.out, &columns, &[]),
                 None => replies::no_data(&mut self.out),
@@ -349,6 +353,13 @@ where
             }
         }
     }
+}
+
+fn columns_of_set_config() -> Vec<ColumnOf> {
+    vec![ColumnOf {
+        name: "set_config".to_owned(),
+        kind: Kind::TEXT,
+    }]
 }
 
 /// Whether a type's number says something.
