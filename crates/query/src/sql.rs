@@ -17,7 +17,9 @@ use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 use futures::FutureExt;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine};
 use nilometer_service::define::Change;
-use nilometer_service::{Client, Description, LanguageContext, Principal, Privilege, Running, Threads};
+use nilometer_service::{
+    Client, Description, LanguageContext, Principal, Privilege, Running, Threads,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::Params;

@@ -128,7 +128,10 @@ impl ReadContext {
         Reader {
             principal: self.principal.clone(),
             client: self.client.clone(),
-            schema: self.schema.clone().unwrap_or_else(|| DEFAULT_SCHEMA.to_owned()),
+            schema: self
+                .schema
+                .clone()
+                .unwrap_or_else(|| DEFAULT_SCHEMA.to_owned()),
         }
     }
 

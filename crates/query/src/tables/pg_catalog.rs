@@ -23,5 +23,5 @@ mod values;
 pub(crate) use functions::functions;
 pub(crate) use names::{is_catalogue, mentions};
 pub(crate) use objects::{Catalogue, Reader};
-pub(crate) use relations::oid_of as table_oid;
 pub(crate) use provider::{has, names_of, table, unknown_table};
+pub(crate) use relations::oid_of as table_oid;

@@ -30,7 +30,7 @@ enum Rule {
 }
 
 /// Name, default, rule, and whether clients are told of each change.
-const SETTINGS: [(&str, &str, Rule, bool); 38] = [
+const SETTINGS: [(&str, &str, Rule, bool); 39] = [
     ("application_name", "", Rule::Any, true),
     ("backslash_quote", "safe_encoding", Rule::Any, false),
     ("bytea_output", "hex", Rule::OneOf(&["hex"]), false),
@@ -81,6 +81,7 @@ const SETTINGS: [(&str, &str, Rule, bool); 38] = [
     ("jit", "off", Rule::Any, false),
     ("lock_timeout", "0", Rule::Time, false),
     ("max_identifier_length", "63", Rule::Fixed, false),
+    ("max_index_keys", "32", Rule::Fixed, false),
     ("plan_cache_mode", "auto", Rule::Any, false),
     ("row_security", "on", Rule::Any, false),
     ("search_path", "\"$user\", public", Rule::Any, false),

@@ -75,9 +75,9 @@ impl ScalarUDFImpl for Only {
 
     fn return_type(&self, arg_types: &[DataType]) -> Result<DataType> {
         match arg_types {
-            [DataType::Struct(fields)] if fields.len() == 2 => {
-                Ok(fields.first().map_or(DataType::Null, |it| it.data_type().clone()))
-            }
+            [DataType::Struct(fields)] if fields.len() == 2 => Ok(fields
+                .first()
+                .map_or(DataType::Null, |it| it.data_type().clone())),
             _ => plan_err!("a value and the number of its rows are expected"),
         }
     }

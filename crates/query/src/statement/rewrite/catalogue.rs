@@ -12,6 +12,8 @@ use datafusion::sql::sqlparser::ast::{
     OrderByKind, Query, Select, SelectItem, SetExpr, TableFactor, UnaryOperator, Value, VisitMut,
     VisitorMut, visit_expressions_mut,
 };
+use datafusion::sql::sqlparser::dialect::GenericDialect;
+use datafusion::sql::sqlparser::parser::Parser;
 
 use crate::statement::types::{cast, null};
 use crate::tables::pg_catalog::table_oid;
@@ -34,7 +36,7 @@ const NAMED: [&str; 11] = [
 ];
 
 /// Tables of the catalogue that never have a row: nothing here is what they list.
-const EMPTY: [&str; 22] = [
+const EMPTY: [&str; 23] = [
     "pg_aggregate",
     "pg_attrdef",
     "pg_auth_members",
@@ -53,6 +55,7 @@ const EMPTY: [&str; 22] = [
     "pg_publication_rel",
     "pg_range",
     "pg_rewrite",
+    "pg_sequence",
     "pg_seclabel",
     "pg_shdescription",
     "pg_statistic_ext",
@@ -76,10 +79,9 @@ fn show_names(query: &mut Query) {
                 for item in &mut select.projection {
                     if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } =
                         item
-                        && let Some(name) = named_cast(expr)
-                        && let Expr::Cast { expr: inner, .. } = &*expr
+                        && let Some(named) = name_of(expr)
                     {
-                        *expr = call(&format!("{name}_name"), vec![inner.as_ref().clone()]);
+                        *expr = named;
                     }
                 }
             }
@@ -94,6 +96,27 @@ fn show_names(query: &mut Query) {
     of_body(&mut query.body);
 }
 
+/// The text of what is a number with a name, as a cast or a call makes one.
+fn name_of(expr: &Expr) -> Option<Expr> {
+    match expr {
+        Expr::Cast { expr: inner, .. } => {
+            let name = named_cast(expr)?;
+            Some(call(&format!("{name}_name"), vec![inner.as_ref().clone()]))
+        }
+        Expr::Function(function) => {
+            let mut named = function.clone();
+            bare(&mut named.name);
+            let name = named.name.to_string().to_lowercase();
+            if !matches!(name.as_str(), "to_regclass" | "to_regtype") {
+                return None;
+            }
+            named.name = ObjectName::from(vec![Ident::new(format!("{name}_name"))]);
+            Some(Expr::Function(named))
+        }
+        _ => None,
+    }
+}
+
 /// The name type that an expression is cast to.
 fn named_cast(expr: &Expr) -> Option<&'static str> {
     let Expr::Cast { data_type, .. } = expr else {
@@ -105,6 +128,9 @@ fn named_cast(expr: &Expr) -> Option<&'static str> {
 
 /// A type that the parser does not know, in lower case and without `pg_catalog`.
 fn own_type(kind: &DataType) -> Option<String> {
+    if matches!(kind, DataType::Regclass) {
+        return Some("regclass".to_owned());
+    }
     let DataType::Custom(name, _) = kind else {
         return None;
     };
@@ -190,10 +216,14 @@ fn not(expr: Expr) -> Expr {
 /// Takes `pg_catalog` off a name of two parts.
 fn bare(name: &mut ObjectName) {
     let is_qualified = name.0.len() == 2
-        && name.0.first().and_then(|it| it.as_ident()).is_some_and(|it| {
-            it.value.eq_ignore_ascii_case(PG_CATALOG)
-                || it.value.eq_ignore_ascii_case("information_schema")
-        });
+        && name
+            .0
+            .first()
+            .and_then(|it| it.as_ident())
+            .is_some_and(|it| {
+                it.value.eq_ignore_ascii_case(PG_CATALOG)
+                    || it.value.eq_ignore_ascii_case("information_schema")
+            });
     if is_qualified {
         name.0.remove(0);
     }
@@ -212,10 +242,9 @@ impl VisitorMut for Spellings {
             ..
         } = &*expr
             && is_text(data_type)
-            && let Some(name) = named_cast(open(inner))
-            && let Expr::Cast { expr: number, .. } = open(inner)
+            && let Some(named) = name_of(open(inner))
         {
-            *expr = call(&format!("{name}_name"), vec![number.as_ref().clone()]);
+            *expr = named;
         }
         ControlFlow::Continue(())
     }
@@ -228,14 +257,95 @@ impl VisitorMut for Spellings {
     fn pre_visit_table_factor(&mut self, table: &mut TableFactor) -> ControlFlow<()> {
         if let TableFactor::Table {
             name,
-            args: Some(_),
+            args: Some(args),
+            alias,
             ..
         } = table
         {
             bare(name);
+            let name = name.to_string().to_lowercase();
+            if let Some(rows) = rows_of(&name, &args.args, alias.as_ref()) {
+                *table = rows;
+            }
         }
         ControlFlow::Continue(())
     }
+}
+
+/// Words that PostgreSQL keeps to itself and the standard does not, for clients that quote names.
+const KEYWORDS: &str = "analyse,analyze,concurrently,freeze,ilike,isnull,limit,notnull,offset,placing,returning,verbose";
+
+/// A function of FROM as a subselect; `None` = it is the planner's.
+fn rows_of(
+    name: &str,
+    args: &[FunctionArg],
+    alias: Option<&ast::TableAlias>,
+) -> Option<TableFactor> {
+    let args: Vec<String> = args.iter().map(ToString::to_string).collect();
+    let called = alias.map_or(name, |alias| alias.name.value.as_str());
+    let column = alias.and_then(|alias| alias.columns.first());
+    let column = column.map_or(called, |column| column.name.value.as_str());
+    let quoted = |name: &str| format!("\"{}\"", name.replace('"', "\"\""));
+    let rows = match (name, args.as_slice()) {
+        ("generate_series", [from, to]) => {
+            format!(
+                "SELECT unnest(range({from}, {to} + 1)) AS {}",
+                quoted(column)
+            )
+        }
+        ("unnest", [array]) => format!("SELECT unnest({array}) AS {}", quoted(column)),
+        ("pg_get_keywords", []) => format!(
+            "SELECT unnest(string_to_array('{KEYWORDS}', ',')) AS word, 'R' AS catcode, 'reserved' AS catdesc"
+        ),
+        _ => return None,
+    };
+    let text = format!("SELECT 1 FROM ({rows}) AS {}", quoted(called));
+    let mut statements = Parser::parse_sql(&GenericDialect {}, &text).ok()?;
+    let ast::Statement::Query(query) = statements.pop()? else {
+        return None;
+    };
+    let SetExpr::Select(select) = *query.body else {
+        return None;
+    };
+    Some(select.from.into_iter().next()?.relation)
+}
+
+/// `(information_schema._pg_expandarray(keys)).n` and `(keys).x`: numbers and values of an array, each in a row.
+fn expanded(root: &Expr, chain: &[ast::AccessExpr]) -> Option<Expr> {
+    let [ast::AccessExpr::Dot(Expr::Identifier(field))] = chain else {
+        return None;
+    };
+    let field = field.value.to_lowercase();
+    if let Expr::Function(function) = open(root)
+        && function.name.to_string().eq_ignore_ascii_case("unnest")
+        && let FunctionArguments::List(list) = &function.args
+        && let [FunctionArg::Unnamed(FunctionArgExpr::Expr(array))] = list.args.as_slice()
+    {
+        return match field.as_str() {
+            "n" => Some(numbers(array)),
+            "x" => Some(open(root).clone()),
+            _ => None,
+        };
+    }
+    let is_name = matches!(
+        open(root),
+        Expr::Identifier(_) | Expr::CompoundIdentifier(_)
+    );
+    (is_name && field == "x").then(|| open(root).clone())
+}
+
+/// The places of an array, each in a row.
+fn numbers(array: &Expr) -> Expr {
+    let one = || Expr::value(Value::Number("1".to_owned(), false));
+    let end = Expr::BinaryOp {
+        left: Box::new(cast(
+            call("array_length", vec![array.clone()]),
+            DataType::BigInt(None),
+        )),
+        op: BinaryOperator::Plus,
+        right: Box::new(one()),
+    };
+    call("unnest", vec![call("range", vec![one(), end])])
 }
 
 fn open(expr: &Expr) -> &Expr {
@@ -311,18 +421,18 @@ fn spell(expr: &mut Expr) {
         {
             *expr = call(&name.value.to_lowercase(), Vec::new());
         }
+        Expr::CompoundFieldAccess { root, access_chain } => {
+            if let Some(value) = expanded(root, access_chain) {
+                *expr = value;
+            }
+        }
         Expr::Function(_) => spell_call(expr),
         _ => {}
     }
 }
 
 /// `value = ANY (array)`; a subselect is the planner's.
-fn among(
-    value: &Expr,
-    op: &BinaryOperator,
-    array: &Expr,
-    wanted: BinaryOperator,
-) -> Option<Expr> {
+fn among(value: &Expr, op: &BinaryOperator, array: &Expr, wanted: BinaryOperator) -> Option<Expr> {
     let is_query = matches!(open(array), Expr::Subquery(_));
     if *op != wanted || is_query {
         return None;
@@ -375,7 +485,9 @@ fn array_literal(value: &Expr, kind: &DataType) -> Option<Expr> {
         return None;
     };
     let items = items(value)?;
-    let elem = items.into_iter().map(|item| cast(item, of.as_ref().clone()));
+    let elem = items
+        .into_iter()
+        .map(|item| cast(item, of.as_ref().clone()));
     Some(Expr::Array(ast::Array {
         elem: elem.collect(),
         named: true,
@@ -454,17 +566,9 @@ fn spell_call(expr: &mut Expr) {
             };
         }
         ("generate_subscripts", [array, _]) => {
-            let one = || Expr::value(Value::Number("1".to_owned(), false));
-            let end = Expr::BinaryOp {
-                left: Box::new(cast(
-                    call("array_length", vec![array.clone()]),
-                    DataType::BigInt(None),
-                )),
-                op: BinaryOperator::Plus,
-                right: Box::new(one()),
-            };
-            *expr = call("unnest", vec![call("range", vec![one(), end])]);
+            *expr = numbers(array);
         }
+        ("_pg_expandarray", [array]) => *expr = call("unnest", vec![array.clone()]),
         _ => {}
     }
 }
@@ -648,7 +752,9 @@ fn name_tables(select: &mut Select) {
                 && let Some(last) = name.0.last().and_then(|it| it.as_ident())
                 && let Some(oid) = table_oid(&last.value.to_lowercase())
             {
-                let called = alias.as_ref().map_or(&last.value, |alias| &alias.name.value);
+                let called = alias
+                    .as_ref()
+                    .map_or(&last.value, |alias| &alias.name.value);
                 tables.push((called.to_lowercase(), oid));
             }
         }
@@ -693,8 +799,15 @@ fn has_aggregate(select: &Select) -> bool {
                     let name = name.rsplit('.').next().unwrap_or_default();
                     found |= matches!(
                         name,
-                        "count" | "sum" | "min" | "max" | "avg" | "array_agg" | "string_agg"
-                            | "bool_or" | "bool_and"
+                        "count"
+                            | "sum"
+                            | "min"
+                            | "max"
+                            | "avg"
+                            | "array_agg"
+                            | "string_agg"
+                            | "bool_or"
+                            | "bool_and"
                     );
                 }
                 ControlFlow::Continue(())
@@ -711,11 +824,16 @@ fn of_select(select: &mut Select) {
     for item in &mut select.projection {
         if let SelectItem::UnnamedExpr(expr) | SelectItem::ExprWithAlias { expr, .. } = item {
             let _: ControlFlow<()> = visit_expressions_mut(expr, |part| {
-                let is_query = matches!(part, Expr::Subquery(_))
-                    || matches!(part, Expr::Function(it) if matches!(it.args, FunctionArguments::Subquery(_)));
-                if is_query {
-                    *part = cast(null(), DataType::Text);
-                }
+                let kind = match part {
+                    Expr::Subquery(_) => DataType::Text,
+                    Expr::Function(function)
+                        if matches!(function.args, FunctionArguments::Subquery(_)) =>
+                    {
+                        array(DataType::Text)
+                    }
+                    _ => return ControlFlow::Continue(()),
+                };
+                *part = cast(null(), kind);
                 ControlFlow::Continue(())
             });
         }

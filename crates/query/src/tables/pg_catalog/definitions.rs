@@ -68,11 +68,9 @@ fn oid_of_arrow(kind: &DataType) -> i64 {
         T::Int8 | T::UInt8 | T::Int16 => "int2",
         T::UInt16 | T::Int32 => "int4",
         T::UInt32 | T::Int64 => "int8",
-        T::UInt64
-        | T::Decimal32(..)
-        | T::Decimal64(..)
-        | T::Decimal128(..)
-        | T::Decimal256(..) => "numeric",
+        T::UInt64 | T::Decimal32(..) | T::Decimal64(..) | T::Decimal128(..) | T::Decimal256(..) => {
+            "numeric"
+        }
         T::Float16 | T::Float32 => "float4",
         T::Float64 => "float8",
         T::Binary | T::LargeBinary | T::BinaryView | T::FixedSizeBinary(_) => "bytea",

@@ -109,7 +109,12 @@ mod tests {
 
     #[test]
     fn types_have_the_numbers_that_clients_know() {
-        for (name, oid) in [("bool", 16), ("int4", 23), ("text", 25), ("timestamptz", 1184)] {
+        for (name, oid) in [
+            ("bool", 16),
+            ("int4", 23),
+            ("text", 25),
+            ("timestamptz", 1184),
+        ] {
             assert_eq!(type_named(name).unwrap().oid, oid);
             assert_eq!(type_of_oid(oid).unwrap().name, name);
         }

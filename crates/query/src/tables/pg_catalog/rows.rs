@@ -111,7 +111,9 @@ fn attributes(source: &Source, sink: &mut Sink) -> Result<()> {
                 continue;
             };
             for (at, number) in index.columns.iter().enumerate() {
-                let place = usize::try_from(*number).ok().and_then(|it| it.checked_sub(1));
+                let place = usize::try_from(*number)
+                    .ok()
+                    .and_then(|it| it.checked_sub(1));
                 if let Some(field) = place.and_then(|place| columns.fields().get(place)) {
                     attribute(sink, object, at, field, false)?;
                 }

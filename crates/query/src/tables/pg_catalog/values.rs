@@ -27,9 +27,7 @@ impl Returns {
             Self::Bool => DataType::Boolean,
             Self::Int => DataType::Int64,
             Self::Text => DataType::Utf8,
-            Self::Texts => {
-                DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true)))
-            }
+            Self::Texts => DataType::List(Arc::new(Field::new_list_field(DataType::Utf8, true))),
         }
     }
 
@@ -99,7 +97,10 @@ impl Argument {
                 let numbers = cast(&array, &DataType::Int64)?;
                 Self::Ints(numbers.as_primitive::<Int64Type>().clone())
             }
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View | DataType::Dictionary(..) => {
+            DataType::Utf8
+            | DataType::LargeUtf8
+            | DataType::Utf8View
+            | DataType::Dictionary(..) => {
                 let texts = cast(&array, &DataType::Utf8)?;
                 Self::Texts(texts.as_string::<i32>().clone())
             }

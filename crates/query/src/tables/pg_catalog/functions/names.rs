@@ -13,12 +13,20 @@ use crate::tables::pg_catalog::values::Returns::{Bool, Int, Text, Texts};
 pub(super) const CALLS: &[Call] = &[
     Call::new("regclass", (1, 1), Int, class),
     Call::new("regclass_name", (1, 1), Text, class_name),
-    Call::new("to_regclass", (1, 1), Text, to_class),
+    Call::new("to_regclass", (1, 1), Int, |asked, cells| {
+        let catalogue = asked.catalogue();
+        Ok(relation(&catalogue, cells.first()).map(|it| it.oid).into())
+    }),
+    Call::new("to_regclass_name", (1, 1), Text, to_class),
     Call::new("regtype", (1, 1), Int, kind),
     Call::new("regtype_name", (1, 1), Text, kind_name),
-    Call::new("to_regtype", (1, 1), Text, |_, cells| {
-        let oid = text(cells, 0).and_then(type_of_name);
-        Ok(oid.map(|(oid, _)| format_type(oid, None)).into())
+    Call::new("to_regtype", (1, 1), Int, |_, cells| {
+        let found = text(cells, 0).and_then(type_of_name);
+        Ok(found.map(|(oid, _)| oid).into())
+    }),
+    Call::new("to_regtype_name", (1, 1), Text, |_, cells| {
+        let found = text(cells, 0).and_then(type_of_name);
+        Ok(found.map(|(oid, _)| format_type(oid, None)).into())
     }),
     Call::new("regnamespace", (1, 1), Int, schema),
     Call::new("regnamespace_name", (1, 1), Text, schema_name),
@@ -69,7 +77,9 @@ pub(super) const CALLS: &[Call] = &[
     }),
     Call::new("quote_nullable", (1, 1), Text, |_, cells| {
         let given = cells.first().and_then(shown);
-        Ok(given.map_or_else(|| "NULL".to_owned(), |it| literal(&it)).into())
+        Ok(given
+            .map_or_else(|| "NULL".to_owned(), |it| literal(&it))
+            .into())
     })
     .lenient(),
     Call::new("parse_ident", (1, 2), Texts, |_, cells| {

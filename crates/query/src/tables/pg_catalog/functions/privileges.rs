@@ -18,9 +18,7 @@ pub(super) const CALLS: &[Call] = &[
     Call::new("has_column_privilege", (3, 4), Bool, |asked, cells| {
         let (user, rest) = split(cells, 3);
         match rest {
-            [table, _, privilege] => {
-                of_table(asked, (user, &[table.clone(), privilege.clone()]))
-            }
+            [table, _, privilege] => of_table(asked, (user, &[table.clone(), privilege.clone()])),
             _ => Ok(Cell::Null),
         }
     }),
@@ -33,10 +31,18 @@ pub(super) const CALLS: &[Call] = &[
     Call::new("has_language_privilege", (2, 3), Bool, everybody),
     Call::new("has_type_privilege", (2, 3), Bool, everybody),
     Call::new("has_tablespace_privilege", (2, 3), Bool, everybody),
-    Call::new("has_server_privilege", (2, 3), Bool, |_, _| Ok(false.into())),
-    Call::new("has_foreign_data_wrapper_privilege", (2, 3), Bool, |_, _| {
-        Ok(false.into())
-    }),
+    Call::new(
+        "has_server_privilege",
+        (2, 3),
+        Bool,
+        |_, _| Ok(false.into()),
+    ),
+    Call::new(
+        "has_foreign_data_wrapper_privilege",
+        (2, 3),
+        Bool,
+        |_, _| Ok(false.into()),
+    ),
     Call::new("pg_has_role", (2, 3), Bool, |asked, cells| {
         let (_, rest) = split(cells, 2);
         let reader = asked.reading.reader();
@@ -138,7 +144,13 @@ fn of_table(asked: &Asked, (user, rest): (Option<&Cell>, &[Cell])) -> Answer {
     };
     let schema = catalogue.schema_of(object);
     let place = Place::table(&catalogue.database, schema, &object.name);
-    held(asked, user, &catalogue, place, text(rest, 1).unwrap_or_default())
+    held(
+        asked,
+        user,
+        &catalogue,
+        place,
+        text(rest, 1).unwrap_or_default(),
+    )
 }
 
 fn of_schema(asked: &Asked, cells: &[Cell]) -> Answer {

@@ -25,6 +25,7 @@ pub(super) const CALLS: &[Call] = &[
     Call::new("current_role", (0, 0), Text, user),
     Call::new("user", (0, 0), Text, user),
     Call::new("current_setting", (1, 2), Text, setting),
+    Call::new("set_config", (3, 3), Text, set_config).lenient(),
     Call::new("pg_backend_pid", (0, 0), Int, |asked, _| {
         let client = asked.reading.client.as_ref();
         Ok(client.map_or(0, |client| i64::from(client.process)).into())
@@ -40,10 +41,20 @@ pub(super) const CALLS: &[Call] = &[
     Call::new("inet_client_port", (0, 0), Int, |_, _| Ok(Cell::Null)),
     Call::new("inet_server_addr", (0, 0), Text, |_, _| Ok(Cell::Null)),
     Call::new("inet_server_port", (0, 0), Int, |_, _| Ok(Cell::Null)),
-    Call::new("getdatabaseencoding", (0, 0), Text, |_, _| Ok("UTF8".into())),
+    Call::new(
+        "getdatabaseencoding",
+        (0, 0),
+        Text,
+        |_, _| Ok("UTF8".into()),
+    ),
     Call::new("pg_client_encoding", (0, 0), Text, |_, _| Ok("UTF8".into())),
     Call::new("pg_encoding_to_char", (1, 1), Text, |_, cells| {
-        Ok(if number(cells, 0) == Some(6) { "UTF8" } else { "" }.into())
+        Ok(if number(cells, 0) == Some(6) {
+            "UTF8"
+        } else {
+            ""
+        }
+        .into())
     }),
     Call::new("pg_char_to_encoding", (1, 1), Int, |_, cells| {
         let is_utf8 = text(cells, 0).is_some_and(|it| it.eq_ignore_ascii_case("utf8"));
@@ -110,6 +121,26 @@ fn setting(asked: &Asked, cells: &[Cell]) -> Answer {
     }
 }
 
+/// Settings on which nothing depends here: what they are set to is as good as kept.
+const INERT: [&str; 4] = [
+    "jit",
+    "work_mem",
+    "enable_seqscan",
+    "max_parallel_workers_per_gather",
+];
+
+/// Inside of a query, where a setting of the session cannot be reached; alone in its SELECT, the session sees it first.
+fn set_config(_: &Asked, cells: &[Cell]) -> Answer {
+    let name = text(cells, 0).unwrap_or_default().to_lowercase();
+    if INERT.contains(&name.as_str()) {
+        return Ok(text(cells, 1).into());
+    }
+    Err(Error::Unsupported {
+        statement: "set_config in a query".to_owned(),
+        instead: "send SELECT set_config(...) by itself, with literals, or SET",
+    })
+}
+
 /// Bytes of the files that hold rows of one table only; those of several tables together are nobody's.
 fn relation_bytes(asked: &Asked, cells: &[Cell]) -> Answer {
     let catalogue = asked.catalogue();
@@ -149,9 +180,11 @@ fn database_bytes(asked: &Asked, cells: &[Cell]) -> Answer {
         }
     }
     let segments = snapshot.segments();
-    let own = segments
-        .iter()
-        .filter(|segment| segment.partition.is_some_and(|(of, ..)| tables.contains(&of)));
+    let own = segments.iter().filter(|segment| {
+        segment
+            .partition
+            .is_some_and(|(of, ..)| tables.contains(&of))
+    });
     let bytes: u64 = own.map(|segment| segment.bytes).sum();
     Ok(i64::try_from(bytes).unwrap_or(i64::MAX).into())
 }
@@ -174,7 +207,11 @@ fn pretty(bytes: i64) -> String {
 }
 
 fn halved(size: i64) -> i64 {
-    if size > 0 { (size + 1) / 2 } else { (size - 1) / 2 }
+    if size > 0 {
+        (size + 1) / 2
+    } else {
+        (size - 1) / 2
+    }
 }
 
 #[cfg(test)]
