@@ -386,11 +386,16 @@ fn spell(expr: &mut Expr) {
                 typed.data_type = known;
             }
         }
-        Expr::BinaryOp { op, .. } => {
+        Expr::BinaryOp { op, right, .. } => {
             if let BinaryOperator::PGCustomBinaryOperator(parts) = op
                 && let Some(known) = operator(parts)
             {
                 *op = known;
+            }
+            if matches!(op, BinaryOperator::Eq | BinaryOperator::NotEq)
+                && let Some(array) = whole_numbers(right)
+            {
+                **right = array;
             }
         }
         Expr::AnyOp {
@@ -471,6 +476,26 @@ fn texts_of(text: &str) -> Option<Vec<String>> {
     }
     let parts = inner.split(',').map(|part| part.trim().trim_matches('"'));
     Some(parts.map(str::to_owned).collect())
+}
+
+/// `'{0}'` as an array of numbers, as it is where it is compared with one.
+fn whole_numbers(value: &Expr) -> Option<Expr> {
+    let Expr::Value(written) = open(value) else {
+        return None;
+    };
+    let Value::SingleQuotedString(text) = &written.value else {
+        return None;
+    };
+    let texts = texts_of(text)?;
+    let is_number = |text: &String| text.parse::<i64>().is_ok();
+    if !texts.iter().all(is_number) {
+        return None;
+    }
+    let numbers = texts.into_iter().map(|text| Value::Number(text, false));
+    Some(Expr::Array(ast::Array {
+        elem: numbers.map(Expr::value).collect(),
+        named: true,
+    }))
 }
 
 /// `'{1,2}'::int2[]` as an array.
@@ -700,6 +725,11 @@ impl VisitorMut for Empty {
         ControlFlow::Continue(())
     }
 
+    fn pre_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
+        leave_out_kinds(expr);
+        ControlFlow::Continue(())
+    }
+
     fn post_visit_expr(&mut self, expr: &mut Expr) -> ControlFlow<()> {
         let query = match &*expr {
             Expr::Function(function) if function.name.to_string().eq_ignore_ascii_case("array") => {
@@ -723,6 +753,52 @@ impl VisitorMut for Empty {
         }
         ControlFlow::Continue(())
     }
+}
+
+/// `CASE WHEN typtype = 'd' THEN (SELECT ...) END`: there are no domains and no composite types here, of which it asks.
+fn leave_out_kinds(expr: &mut Expr) {
+    let Expr::Case {
+        operand: None,
+        conditions,
+        else_result,
+        ..
+    } = &*expr
+    else {
+        return;
+    };
+    let [case] = conditions.as_slice() else {
+        return;
+    };
+    let Expr::BinaryOp {
+        left,
+        op: BinaryOperator::Eq,
+        right,
+    } = &case.condition
+    else {
+        return;
+    };
+    let is_kind = match open(left) {
+        Expr::Identifier(name) => name.value.eq_ignore_ascii_case("typtype"),
+        Expr::CompoundIdentifier(names) => names
+            .last()
+            .is_some_and(|name| name.value.eq_ignore_ascii_case("typtype")),
+        _ => false,
+    };
+    let is_none = matches!(right.to_string().as_str(), "'d'" | "'c'");
+    let is_query = matches!(open(&case.result), Expr::Subquery(_));
+    let has_else = else_result
+        .as_ref()
+        .is_some_and(|other| !matches!(other.as_ref(), Expr::Value(it) if it.value == Value::Null));
+    if !is_kind || !is_none || !is_query || has_else {
+        return;
+    }
+    let text = case.result.to_string();
+    let kind = match (text.contains("array_agg"), text.contains("attname")) {
+        (true, true) => array(DataType::Text),
+        (true, false) => array(DataType::BigInt(None)),
+        (false, _) => DataType::BigInt(None),
+    };
+    *expr = cast(null(), kind);
 }
 
 fn of_parts(body: &mut SetExpr) {

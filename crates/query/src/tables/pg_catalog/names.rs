@@ -4,7 +4,8 @@ use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use nilometer_service::define::{INFORMATION_SCHEMA, PG_CATALOG};
 
 /// Words that only the catalogue or a session answers, besides those that begin with `pg_` and `has_`.
-const WORDS: [&str; 39] = [
+const WORDS: [&str; 40] = [
+    "acldefault",
     "array_lower",
     "array_upper",
     "col_description",

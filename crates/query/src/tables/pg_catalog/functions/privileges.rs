@@ -6,7 +6,7 @@ use super::{Answer, Asked, Call, text};
 use crate::error::Error;
 use crate::tables::pg_catalog::cells::Cell;
 use crate::tables::pg_catalog::objects::Catalogue;
-use crate::tables::pg_catalog::values::Returns::Bool;
+use crate::tables::pg_catalog::values::Returns::{Bool, Texts};
 
 pub(super) const CALLS: &[Call] = &[
     Call::new("has_table_privilege", (2, 3), Bool, |asked, cells| {
@@ -43,6 +43,8 @@ pub(super) const CALLS: &[Call] = &[
         Bool,
         |_, _| Ok(false.into()),
     ),
+    // Nobody has privileges by default.
+    Call::new("acldefault", (2, 2), Texts, |_, _| Ok(Cell::Null)),
     Call::new("pg_has_role", (2, 3), Bool, |asked, cells| {
         let (_, rest) = split(cells, 2);
         let reader = asked.reading.reader();
