@@ -3,33 +3,17 @@
 use datafusion::sql::sqlparser::tokenizer::{Token, TokenWithSpan};
 use nilometer_service::define::{INFORMATION_SCHEMA, PG_CATALOG};
 
-/// Words that only the catalogue or a session answers, besides those that begin with `pg_` and `has_`.
-const WORDS: [&str; 40] = [
-    "acldefault",
-    "array_lower",
-    "array_upper",
-    "col_description",
+/// Words that only the catalogue or a session answers, wherever they stand.
+const WORDS: [&str; 18] = [
     "current_catalog",
-    "current_database",
     "current_role",
     "current_schema",
-    "current_schemas",
-    "current_setting",
     "current_user",
-    "format_type",
-    "generate_subscripts",
-    "getdatabaseencoding",
-    "inet_client_addr",
-    "inet_client_port",
-    "inet_server_addr",
-    "inet_server_port",
     "information_schema",
-    "obj_description",
-    "parse_ident",
-    "quote_ident",
-    "quote_literal",
-    "quote_nullable",
     "regclass",
+    "regcollation",
+    "regconfig",
+    "regdictionary",
     "regnamespace",
     "regoper",
     "regoperator",
@@ -38,12 +22,32 @@ const WORDS: [&str; 40] = [
     "regrole",
     "regtype",
     "session_user",
+    "user",
+];
+
+/// The same of functions: a column may have such a name.
+const CALLS: [&str; 22] = [
+    "acldefault",
+    "array_lower",
+    "array_upper",
+    "col_description",
+    "current_database",
+    "current_schemas",
+    "current_setting",
+    "format_type",
+    "generate_subscripts",
+    "getdatabaseencoding",
+    "obj_description",
+    "parse_ident",
+    "quote_ident",
+    "quote_literal",
+    "quote_nullable",
     "set_config",
     "shobj_description",
     "to_regclass",
     "to_regtype",
     "txid_current",
-    "user",
+    "txid_current_if_assigned",
     "version",
 ];
 
@@ -54,21 +58,32 @@ pub(crate) fn is_catalogue(schema: &str) -> bool {
 
 /// Whether a statement may speak of the catalogue, or of the session that it runs in.
 pub(crate) fn mentions(tokens: &[TokenWithSpan]) -> bool {
-    tokens.iter().any(|token| match &token.token {
-        Token::Word(word) => is_word(&word.value),
-        _ => false,
-    })
+    let mut significant = tokens
+        .iter()
+        .map(|token| &token.token)
+        .filter(|token| !matches!(token, Token::Whitespace(_)))
+        .peekable();
+    while let Some(token) = significant.next() {
+        let is_called = matches!(significant.peek(), Some(Token::LParen));
+        if let Token::Word(word) = token
+            && is_word(&word.value, is_called)
+        {
+            return true;
+        }
+    }
+    false
 }
 
-fn is_word(word: &str) -> bool {
+fn is_word(word: &str, is_called: bool) -> bool {
     let starts = |with: &str| {
         word.get(..with.len())
             .is_some_and(|start| start.eq_ignore_ascii_case(with))
     };
-    if starts("pg_") || starts("has_") || starts("_pg_") {
-        return true;
-    }
-    WORDS.iter().any(|known| word.eq_ignore_ascii_case(known))
+    let among = |words: &[&str]| words.iter().any(|known| word.eq_ignore_ascii_case(known));
+    starts("pg_")
+        || starts("_pg_")
+        || among(&WORDS)
+        || is_called && (starts("has_") || starts("inet_") || among(&CALLS))
 }
 
 #[cfg(test)]
@@ -77,12 +92,12 @@ mod tests {
 
     #[test]
     fn statements_of_users_are_not_taken_for_those_of_tools() {
-        assert!(WORDS.is_sorted());
-        for word in ["PG_CLASS", "has_table_privilege", "Version", "regclass"] {
-            assert!(is_word(word), "{word}");
+        assert!(WORDS.is_sorted() && CALLS.is_sorted());
+        for word in ["PG_CLASS", "Version", "has_table_privilege", "regclass"] {
+            assert!(is_word(word, true), "{word}");
         }
-        for word in ["cpu", "host", "versions", "p", "username"] {
-            assert!(!is_word(word), "{word}");
+        for word in ["cpu", "has_error", "version", "p", "username"] {
+            assert!(!is_word(word, false), "{word}");
         }
     }
 }
