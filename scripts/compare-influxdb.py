@@ -278,7 +278,29 @@ def lines():
     out.append("sparse,k=v a=1 %d000000000" % T0)
     out.append("sparse,k=v b=2 %d000000000" % (T0 + 60))
     out.append("sparse,k=v a=3,b=4 %d000000000" % (T0 + 86400 * 3))
+    out += twins() + clocks_set()
     return "\n".join(out)
+
+
+def twins():
+    """A measurement with the names of another one: limits of rows and series count in each."""
+    rng, out = random.Random(2), []
+    for step in range(60):
+        for nth, tags in enumerate(["host=a,region=eu", "host=b,region=us", "host=c"]):
+            if rng.random() < 0.8:
+                at = T0 + step * 110 + nth * 11 + 3
+                out.append("gpu,%s usage=%r,n=%di %d000000000" % (tags, round(rng.uniform(-5, 100), 2), rng.randint(-20, 20), at))
+    return out
+
+
+def clocks_set():
+    """Days on which clocks are set in Europe: one of 25 hours, one of 23."""
+    rng, out = random.Random(3), []
+    for begin in (1603576800, 1585350000):  # 2020-10-25 and 2020-03-28, midnight in Berlin
+        for step in range(4 * 60):
+            if rng.random() < 0.9:
+                out.append("dst,host=%s v=%r,n=%di %d000000000" % ("ab"[step % 2], round(rng.uniform(0, 9), 1), rng.randint(0, 9), begin + step * 900))
+    return out
 
 
 # --- statements ----------------------------------------------------------------------------------------------------
@@ -425,6 +447,162 @@ def random_integral(rng):
     return text
 
 
+def random_several(rng):
+    """Several measurements: LIMIT, OFFSET, SLIMIT and SOFFSET count in each."""
+    is_grouped = rng.random() < 0.4
+    if is_grouped:
+        fields = rng.choice(["mean(usage)", "count(n)", "max(usage), min(n)", "sum(n)", "last(usage)"])
+    else:
+        fields = rng.choice(["usage", "usage, n", "*", "usage, host", "n * 2", "count(usage)", "max(n)", "top(usage, 2)", "first(usage), host"])
+    text = "select %s from %s" % (fields, rng.choice(["cpu, gpu", "gpu, cpu", "/^.pu$/", "cpu, gpu, mem", "gpu"]))
+    start = rng.randrange(0, 5000)
+    conditions = ["time >= %ds and time < %ds" % (T0 + start, T0 + start + rng.randrange(1, 3000))]
+    if rng.random() < 0.3:
+        conditions.append(rng.choice(["host = 'a'", "host != 'b'", "region = ''", "usage > 50"]))
+    text += " where " + " and ".join(conditions)
+    groups = (["time(5m)"] if is_grouped else []) + rng.choice([[], [], ["host"], ["region"], ["*"]])
+    if groups:
+        text += " group by " + ", ".join(groups)
+    if is_grouped:
+        text += " fill(none)"
+    if rng.random() < 0.3:
+        text += " order by time desc"
+    if rng.random() < 0.5:
+        text += " limit %d" % rng.randint(2, 6) + rng.choice(["", "", " offset %d" % rng.randint(1, 3)])
+    if rng.random() < 0.6:
+        text += " slimit %d" % rng.randint(1, 3) + rng.choice(["", "", " soffset %d" % rng.randint(0, 2)])
+    return text
+
+
+def random_nested(rng):
+    """Queries in queries: what is a tag outside, whose range and whose buckets count, whose LIMIT."""
+    span = lambda: "time >= %ds and time < %ds" % ((lambda at: (at, at + rng.randrange(600, 6000)))(T0 + rng.randrange(0, 5000)))
+    inner_range = " where " + span() if rng.random() < 0.4 else ""
+    limit = rng.choice(["", "", " limit %d" % rng.randint(1, 5)])
+    inner, outputs = rng.choice(
+        [
+            ("select * from cpu%s" + limit, ["usage", "n"]),
+            ("select usage, host from cpu%s" + limit, ["usage"]),
+            ("select usage, n from cpu%s group by host" + limit, ["usage", "n"]),
+            ("select * from cpu%s group by *", ["usage", "n"]),
+            ("select max(usage) as m from cpu%s", ["m"]),
+            ("select max(usage) as m from cpu%s group by host", ["m"]),
+            ("select difference(n) as m from cpu%s group by host", ["m"]),
+            ("select difference(mean(usage)) as m from cpu%s group by time(7m)", ["m"]),
+            ("select derivative(sum(n), 1m) as m from cpu%s group by time(5m), host", ["m"]),
+            ("select moving_average(mean(n), 3) as m from cpu%s group by time(10m)", ["m"]),
+            ("select cumulative_sum(count(n)) as m from cpu%s group by time(10m)", ["m"]),
+            ("select mean(n) as m from cpu%s group by time(3m)", ["m"]),
+        ]
+    )
+    inner = inner % inner_range
+    field = rng.choice(outputs)
+    is_tagged = "group by time" in inner and "host" in inner or "max(usage)" in inner and "host" in inner
+    groups = []
+    if rng.random() < 0.45:
+        fields = rng.choice(["*", field] if not is_tagged else ["*"])
+        groups = rng.choice([[], ["*"], ["host"]]) if not is_tagged else rng.choice([["*"], ["host"]])
+    elif rng.random() < 0.3 and not is_tagged:
+        fields = rng.choice(["top(%s, 2)", "bottom(%s, 3)"]) % field
+        groups = rng.choice([[], ["host"]])
+    else:
+        fields = rng.choice(["sum(%s)", "count(%s)", "mean(%s)", "max(%s)", "count(*)"]).replace("%s", field)
+        groups = rng.choice([[], ["time(7m)"], ["time(1h)"], ["time(20m)", "host"], ["*"], ["host"]])
+        if groups and groups[0].startswith("time") and "group by time" not in inner and rng.random() < 0.3:
+            groups = ["time(5h)"] + groups[1:]
+    text = "select %s from (%s)" % (fields, inner)
+    is_bucketed = any(group.startswith("time") for group in groups)
+    if rng.random() < 0.6 or is_bucketed:
+        text += " where " + span()
+    if groups:
+        text += " group by " + ", ".join(groups)
+    if is_bucketed:
+        text += " fill(none)"
+    if rng.random() < 0.3:
+        text += " limit %d" % rng.randint(3, 8)
+    if is_bucketed and rng.random() < 0.2:
+        text += " tz('Europe/Berlin')"
+    return text
+
+
+def random_clocks(rng):
+    """Buckets of local time around the days on which clocks are set."""
+    begin = rng.choice([1603576800, 1585350000]) + rng.randrange(0, 40) * 3600
+    stop = begin + rng.randrange(2, 60) * 3600
+    fields = rng.choice(["mean(v)", "count(v)", "sum(n)", "max(v), min(v)", "last(n)", "integral(v, 1h)", "integral(n, 1h)", "median(v)", "difference(mean(v))", "cumulative_sum(sum(n))"])
+    text = "select %s from dst where time >= %ds and time < %ds" % (fields, begin, stop)
+    text += " group by time(%s)" % rng.choice(["1h", "2h", "5h", "6h", "12h", "1d", "1d", "1d, 6h", "6h, 30m", "7d"])
+    if "integral" not in fields:
+        text += rng.choice(["", ", host"]) + " fill(%s)" % rng.choice(["none", "none", "null", "0", "previous"])
+        text += rng.choice(["", "", " order by time desc", " limit 3"])
+    return text + " tz('%s')" % rng.choice(["Europe/Berlin", "Europe/Berlin", "Europe/London", "Asia/Tokyo", "Australia/Lord_Howe"])
+
+
+class Changing:
+    """A database whose policies, default policy and rows change between the statements that are compared. All rows have times
+    of their own: in which order 1.6.7 gives those of one time, nothing says."""
+
+    NAME = "compare4"
+
+    def __init__(self, tally, rng):
+        self.tally, self.rng, self.at = tally, rng, T0
+        self.urls = (tally.arguments.ours, tally.arguments.theirs)
+        for statement in ('drop database "%s"' % self.NAME, 'create database "%s"' % self.NAME):
+            for url in self.urls:
+                ask(url, statement)
+        self.policies = ["autogen"]
+
+    def say(self, statement):
+        extra = {"db": self.NAME}
+        if self.rng.random() < 0.2:
+            extra["rp"] = self.rng.choice(self.policies)
+        self.tally.compare(statement, extra)
+
+    def write(self):
+        rng, lines = self.rng, []
+        for _ in range(rng.randint(1, 4)):
+            self.at += rng.randint(1, 9)
+            tags = rng.choice(["", ",host=a", ",host=b", ",host=b,region=eu"])
+            # The field of a tag's name always is a text, so that no types clash.
+            fields = rng.choice(["v=%d" % rng.randint(0, 9), "v=%d" % rng.randint(0, 9), 'host="x",v=1', "w=2i,v=7"])
+            lines.append("%s%s %s %d000000000" % (rng.choice("mn"), tags, fields, self.at))
+        policy = rng.choice(self.policies + [""])
+        params = {"db": self.NAME}
+        if policy:
+            params["rp"] = policy
+        for url in self.urls:
+            status, body = post(url, "/write", params, "\n".join(lines).encode())
+            if status != 204:
+                sys.exit("%s refused lines: %s %s" % (url, status, body))
+
+    def step(self):
+        rng = self.rng
+        policy = rng.choice(self.policies + ["nope"] if rng.random() < 0.1 else self.policies)
+        prefix = rng.choice(["", "", policy + ".", "%s.%s." % (self.NAME, policy), self.NAME + ".."])
+        source = prefix + rng.choice(["m", "n", "x", "/m|n/", "/./", "y"])
+        kind = rng.random()
+        if kind < 0.3:
+            self.write()
+        elif kind < 0.36 and len(self.policies) < 4:
+            name = "p%d" % len(self.policies)
+            self.policies.append(name)
+            self.say("create retention policy %s on %s duration inf replication 1%s" % (name, self.NAME, rng.choice(["", " default"])))
+        elif kind < 0.42:
+            self.say("alter retention policy %s on %s default" % (policy, self.NAME))
+        elif kind < 0.56:
+            target = rng.choice(["", "", policy + "."]) + rng.choice("xy")
+            fields = rng.choice(["*", "v", "v, w", "v as u"])
+            self.say("select %s into %s from %s%s" % (fields, target, source, rng.choice(["", " group by *", " group by *", " group by host"])))
+        elif kind < 0.64:
+            what = rng.choice(["delete from %s", "drop series from %s", "delete from %s where host = 'a'", "delete from %s where time < " + "%ds" % (self.at - 20)])
+            self.say(what % rng.choice([source, "m", "n", "x"]))
+        elif kind < 0.74:
+            # Of a pattern 1.6.7 lists fields of one of the measurements now and then.
+            self.say(rng.choice(["show field keys", "show field keys from " + prefix + rng.choice("mnx"), "show series from m", "show measurements", "show series where time > 0"]))
+        else:
+            self.say("select %s from %s%s" % (rng.choice(["v", "v, w", "count(v)", "sum(v)", "v, host", "last(v)"]), source, rng.choice(["", "", " group by *", " group by host"])))
+
+
 def random_show(rng):
     source = rng.choice(["", "", " from cpu", " from mem", " from /c|m/", " from cpu, log"])
     condition = rng.choice(
@@ -489,7 +667,7 @@ def main():
     arguments = parser.parse_args()
 
     for url in (arguments.ours, arguments.theirs):
-        for name in (DB, "compare2", "compare3"):
+        for name in (DB, "compare2", "compare3", Changing.NAME):
             ask(url, 'drop database "%s"' % name)
         ask(url, 'create database "%s"' % DB)
         status, body = post(url, "/write", {"db": DB}, lines().encode())
@@ -519,11 +697,21 @@ def main():
             tally.compare(random_select(rng))
         for _ in range(arguments.random // 5):
             tally.compare(random_integral(rng), shape=gathered)
+        for _ in range(arguments.random // 3):
+            tally.compare(random_several(rng))
+            tally.compare(random_nested(rng))
+        for _ in range(arguments.random // 5):
+            tally.compare(random_clocks(rng))
     if is_wanted("changes"):
         for statement in CHANGES:
             tally.compare(statement)
         for statement in CHANGES[:30]:
             tally.compare(statement, method="GET")
+        rng = random.Random(arguments.seed)
+        for _ in range(max(1, arguments.random // 300)):
+            changing = Changing(tally, rng)
+            for _ in range(60):
+                changing.step()
 
     for why, count in sorted(tally.explained.items()):
         print("explained, %d: %s" % (count, why))

@@ -204,6 +204,35 @@ impl ColumnBuf {
         self.rows
     }
 
+    /// A copy that has its values only, and no room to decode another page in.
+    #[must_use]
+    pub fn to_kept(&self) -> Self {
+        Self {
+            physical_type: self.physical_type,
+            rows: self.rows,
+            has_nulls: self.has_nulls,
+            validity: self.validity().unwrap_or_default().to_vec(),
+            i64s: self.i64s().to_vec(),
+            u64s: self.u64s().to_vec(),
+            f64s: self.f64s().to_vec(),
+            bools: self.bools().to_vec(),
+            offsets: self.text().0.to_vec(),
+            bytes: self.text().1.to_vec(),
+            inflated: Vec::new(),
+            room: Room::default(),
+        }
+    }
+
+    /// About how much memory its values take.
+    pub fn memory_bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.validity.capacity()
+            + 8 * (self.i64s.capacity() + self.u64s.capacity() + self.f64s.capacity())
+            + self.bools.capacity()
+            + 4 * self.offsets.capacity()
+            + self.bytes.capacity()
+    }
+
     /// How the values are represented.
     pub fn physical_type(&self) -> PhysicalType {
         self.physical_type

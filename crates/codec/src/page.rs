@@ -237,6 +237,14 @@ pub fn decode_page_rows_with(
     out: &mut ColumnBuf,
 ) -> Result<(), Error> {
     let header = page_header(page)?;
+    if header.encoding == Encoding::Pco && !header.has_nulls && rows > 0 {
+        let first = rows.next_multiple_of(shared::FIRST_STEP);
+        let is_less = first < header.rows;
+        if is_less && decode_first_in_pco(page, header, first, shared, out)? {
+            return Ok(());
+        }
+        return decode_page_with(page, shared, out);
+    }
     let is_integer = matches!(header.physical_type, PhysicalType::I64 | PhysicalType::U64);
     if !is_integer || header.has_nulls || rows >= header.rows || rows == 0 {
         return decode_page_with(page, shared, out);
@@ -257,6 +265,40 @@ pub fn decode_page_rows_with(
     }
     out.rows = rows;
     Ok(())
+}
+
+/// The first `rows` of a page in pco without nulls; false = they are not to be had without the others.
+fn decode_first_in_pco(
+    page: &[u8],
+    header: PageHeader,
+    rows: usize,
+    shared: Option<&SharedHeader>,
+    out: &mut ColumnBuf,
+) -> Result<bool, Error> {
+    out.rows = 0;
+    out.has_nulls = false;
+    out.physical_type = header.physical_type;
+    let slots = match header.physical_type {
+        PhysicalType::I64 => {
+            out.i64s.resize(rows, 0);
+            Slots::I64(&mut out.i64s)
+        }
+        PhysicalType::U64 => {
+            out.u64s.resize(rows, 0);
+            Slots::U64(&mut out.u64s)
+        }
+        PhysicalType::F64 => {
+            out.f64s.resize(rows, 0.0);
+            Slots::F64(&mut out.f64s, &mut out.i64s)
+        }
+        _ => return Ok(false),
+    };
+    let body = &page[HEADER_BYTES..];
+    let is_done = shared::decode_first(shared, body, header.rows, slots, &mut out.room)?;
+    if is_done {
+        out.rows = rows;
+    }
+    Ok(is_done)
 }
 
 fn decode_values(

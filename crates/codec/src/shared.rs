@@ -70,6 +70,31 @@ pub(crate) enum Slots<'a> {
     F64(&'a mut [f64], &'a mut Vec<i64>),
 }
 
+/// Values that a page in pco is decoded in steps of.
+pub(crate) const FIRST_STEP: usize = 256;
+
+/// Decodes the first values of the body of a page in pco that has `total`, as many as there are slots, a multiple of
+/// [`FIRST_STEP`]; false = these are not to be had without the others. What comes after them is not looked at.
+pub(crate) fn decode_first(
+    shared: Option<&SharedHeader>,
+    body: &[u8],
+    total: usize,
+    slots: Slots<'_>,
+    room: &mut Room,
+) -> Result<bool, Error> {
+    let shared = shared.ok_or(Error::NoSharedHeader)?;
+    #[cfg(feature = "pco")]
+    {
+        let scratch = room.scratch.get_or_insert_default();
+        numbers::decode_first(&shared.numbers, body, total, slots, scratch)
+    }
+    #[cfg(not(feature = "pco"))]
+    {
+        let _ = (shared, body, total, slots, room);
+        Err(Error::UnsupportedPco)
+    }
+}
+
 /// Decodes the body of a page in pco.
 pub(crate) fn decode(
     shared: Option<&SharedHeader>,

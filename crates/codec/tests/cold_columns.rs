@@ -120,8 +120,21 @@ fn assert_round_trip(columns: &[ColumnRef<'_>]) -> ColdColumn {
             (bits(&out), out.validity()),
             (bits(&expected), expected.validity())
         );
-        decode_page_rows_with(page, 1, shared.as_ref(), &mut out).unwrap();
-        assert_eq!(bits(&out)[0], bits(&expected)[0]);
+        let all = expected.rows();
+        for rows in [1, all / 3, 256, 257, all - all / 5, all, all + 1] {
+            decode_page_rows_with(page, rows, shared.as_ref(), &mut out).unwrap();
+            let there = out.rows();
+            assert!(
+                (rows.min(all)..=all).contains(&there),
+                "{rows} of {all}: {there}"
+            );
+            assert_eq!(
+                bits(&out)[..there],
+                bits(&expected)[..there],
+                "{rows} of {all}"
+            );
+            assert!(there == all || out.validity().is_none());
+        }
         let is_pco = page_header(page).unwrap().encoding == Encoding::Pco;
         assert_eq!(needs_header(page), is_pco);
         if is_pco {

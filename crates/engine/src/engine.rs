@@ -13,6 +13,7 @@ mod open;
 mod repair;
 mod sequencer;
 mod site;
+mod transaction;
 mod versions;
 mod watch;
 
@@ -28,6 +29,7 @@ use crate::ranked::Read;
 use crate::relation::Relations;
 use crate::retention::RetentionTime;
 use crate::schema::Lsn;
+use crate::segment::Tier;
 use crate::snapshot::Snapshot;
 use crate::state::State;
 use copies::Backups;
@@ -40,10 +42,10 @@ pub use crate::options::{OnDamage, Options};
 pub use change::ddl::NewColumn;
 pub(crate) use change::ddl::find_table;
 pub use change::delete::DeleteRequest;
-pub(crate) use change::key_lookup::{Key, Keys, Presence, Since};
+pub(crate) use change::key_lookup::{Key, KeyLookup, Keys, Presence, Since, look_into_own};
 pub use change::relations::{NewRelation, RelationChange};
 pub use change::rows::RowKey;
-pub(crate) use change::rows::{Refused, RowChange};
+pub(crate) use change::rows::{Refused, RowChange, add_survivors, batch_of};
 pub use copies::backup::BackupReport;
 pub use copies::restore::RestoreReport;
 pub use maintain::expire::RetentionPause;
@@ -53,6 +55,9 @@ pub(crate) use repair::quarantine::quarantine_note;
 pub use repair::salvage_segment::Repaired;
 pub use repair::scrub::{ScrubStep, Scrubbed};
 pub use repair::verify::{Unordered, Verified};
+pub use transaction::locks::RowWait;
+pub(crate) use transaction::locks::{LockedRows, RowLocks};
+pub use transaction::{Savepoint, Transaction};
 pub(crate) use watch::memory::SERIES_BYTES;
 pub use watch::metrics::Metrics;
 pub use watch::report::JobsReport;
@@ -64,6 +69,8 @@ pub struct Engine {
     repair: Repair,
     jobs: Arc<Jobs>,
     sequencer: Arc<Sequencer>,
+    /// Rows of relations that transactions change.
+    locks: Arc<RowLocks>,
     /// The last to go: it holds the folder's lock.
     site: Arc<Site>,
 }
@@ -151,7 +158,7 @@ impl Engine {
         if scrubbed != Maintained::Idle {
             return Ok(scrubbed);
         }
-        match self.jobs.compact_one(false)? {
+        match self.jobs.compact_one(false, None)? {
             Maintained::Idle => self.jobs.expire(),
             done => Ok(done),
         }
@@ -179,8 +186,14 @@ impl Engine {
     /// Flushes, and compacts whatever can be compacted, as if nobody had written for a while. A damaged segment is left
     /// alone and the rest is compacted; the error then is the first damage that was found.
     pub fn settle(&self) -> Result<(), Error> {
+        self.settle_for(None)
+    }
+
+    /// The same, and every partition is written for `tier` if one is given, whatever its table says of its age. Maintenance
+    /// goes by the table again: see `cold_after_ns` of [`crate::TableSettings`].
+    pub fn settle_for(&self, tier: Option<Tier>) -> Result<(), Error> {
         self.flush()?;
-        let damage = self.jobs.compact_all()?;
+        let damage = self.jobs.compact_all(tier)?;
         while self.tidy_index(true)? != Maintained::Idle {}
         self.jobs.merge_definitions()?;
         self.jobs.remove_files();

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 use nilometer_codec as codec;
 
+use crate::engine::RowWait;
+
 /// What a row offends that a constraint refuses; a surface has a code for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ConstraintKind {
@@ -404,6 +406,40 @@ pub enum Error {
         /// The relation.
         relation: String,
     },
+    /// A row of a relation is another transaction's until that ends.
+    #[error(
+        "a row that this writes is being changed by a transaction that is still open; write again when it has ended"
+    )]
+    RowLocked {
+        /// Says when that is.
+        wait: RowWait,
+    },
+    /// Transactions would wait for each other for ever.
+    #[error(
+        "deadlock detected: this transaction would wait for one that waits for it; roll it back and run it again"
+    )]
+    Deadlock,
+    /// What a transaction has read or written is not what it was any more.
+    #[error(
+        "could not serialize access due to concurrent update: rows or columns of table \"{table}\" on which this transaction relies were changed by others; nothing was written: run the transaction again"
+    )]
+    TransactionOvertaken {
+        /// The table.
+        table: String,
+    },
+    /// A transaction holds as much as it may.
+    #[error(
+        "what this transaction has written takes {needed} bytes of memory, and queries and transactions together may have {limit}; commit more often, or raise memory_bytes_max"
+    )]
+    TransactionMemory {
+        /// What they may have now, in bytes.
+        limit: u64,
+        /// What they would have.
+        needed: u64,
+    },
+    /// Nothing more can be written in a transaction that has ended.
+    #[error("the transaction has ended; begin another")]
+    TransactionEnded,
     /// A limit of the store would be passed.
     #[error("{what} is limited to {limit}, this needs {needed}; {remedy}")]
     Limit {

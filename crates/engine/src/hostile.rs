@@ -18,7 +18,7 @@ pub(crate) use checks::{SEED_UUID, agrees, pieces};
 pub type Target = fn(&[u8]);
 
 /// Every decoder of the engine, by name. Names are those of the folders of the corpus.
-pub const TARGETS: [(&str, Target); 20] = [
+pub const TARGETS: [(&str, Target); 21] = [
     ("record", record_payload),
     ("definitions", definitions),
     ("tombstone", tombstone),
@@ -31,6 +31,7 @@ pub const TARGETS: [(&str, Target); 20] = [
     ("segment_directory", crate::segment::hostile::directory),
     ("segment_statistics", crate::segment::hostile::statistics),
     ("segment_rollups", crate::segment::hostile::rollups),
+    ("segment_large", crate::segment::hostile::large),
     ("segment_file", crate::segment::hostile::file),
     ("index_footer", crate::index::hostile::footer),
     ("index_blocks", crate::index::hostile::blocks),

@@ -75,7 +75,8 @@ pub use declared::{Check, Declarations, Declared, DeclaredTable, DeclaredTime, T
 pub use engine::{
     BackupReport, Damage, DamagedSegment, DeleteRequest, Engine, JobsReport, Maintained, Metrics,
     NewColumn, NewRelation, OnDamage, Options, Quarantined, QuarantinedTable, RelationChange,
-    Repaired, RestoreReport, RetentionPause, RowKey, ScrubStep, Scrubbed, Unordered, Verified,
+    Repaired, RestoreReport, RetentionPause, RowKey, RowWait, Savepoint, ScrubStep, Scrubbed,
+    Transaction, Unordered, Verified,
 };
 pub use error::{ConstraintKind, Error};
 pub use logical::{LETTERS_MAX, LogicalType, NUMERIC_DIGITS_MAX};
@@ -103,7 +104,7 @@ pub use schema::{
     ColumnDef, ColumnId, ColumnKind, ColumnSource, DEFAULT_SCHEMA, DatabaseId, Duplicates, Lsn,
     SchemaId, SeriesId, TIME_COLUMN, TableId, TableSchema, TableSettings,
 };
-pub use segment::{StoredField, StoredSums, StoredTotals};
+pub use segment::{StoredField, StoredSums, StoredTotals, Tier};
 pub use shown::{SQL_TYPE, ShownColumns};
 pub use snapshot::{SegmentReport, SeriesTag, Snapshot};
 pub use write::ingest;

@@ -24,6 +24,8 @@ pub struct Options {
     pub batch_columns_max: u64,
     /// Series that one batch makes.
     pub batch_series_max: u64,
+    /// Bytes of one text or bytes value of typed rows, at most 32 MiB; line protocol has InfluxDB's limit of 1 MiB.
+    pub value_bytes_max: u64,
     /// Tags of one table. Each costs a block in the index for every 1024 series of the table.
     pub table_tags_max: u64,
     /// How segments are compacted.
@@ -71,6 +73,7 @@ impl Default for Options {
             batch_rows_max: 4 << 20,
             batch_columns_max: 100_000,
             batch_series_max: 250_000,
+            value_bytes_max: 1 << 20,
             table_tags_max: 4096,
             compaction: CompactionOptions::default(),
             disk_reserve_bytes: None,

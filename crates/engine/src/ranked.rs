@@ -17,6 +17,10 @@ use std::sync::{
 /// Every lock, the outermost first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
+    /// What a transaction has written: held by one of its statements, or by its end.
+    Transaction,
+    /// Who has which row of a relation.
+    RowLocks,
     /// Of a backup: there is one at a time.
     Backup,
     /// Of a step of the scrub, while it reads.

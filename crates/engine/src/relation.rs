@@ -9,6 +9,7 @@
 mod bytes;
 mod file;
 pub(crate) mod hostile;
+mod own;
 mod pins;
 mod reader;
 mod set;
@@ -27,6 +28,7 @@ use crate::schema::{Lsn, SchemaId};
 
 pub(crate) use bytes::{ROWS_MAX, decode_changes, encode_changes};
 pub(crate) use file::{KIND as FILE_KIND, read, write};
+pub(crate) use own::{OwnRelation, OwnRelations};
 pub(crate) use pins::{Pin, Pins};
 pub use reader::{RelationBatches, RelationReader};
 pub(crate) use set::{RelationCheckpoint, Relations};

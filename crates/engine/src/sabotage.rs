@@ -43,13 +43,15 @@ pub enum Sabotage {
     MarkBeforeSync,
     /// A compaction leaves out the rows of groups that span very many partitions, and shows no balance of rows.
     RowsLeftOut,
+    /// A series of which only rows in memory are left leaves the index.
+    SeriesOfHeadForgotten,
     /// A compaction takes some files of one last LSN and leaves others, and what it writes counts as newer than those.
     RunCutInTie,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 17] = [
+    pub const ALL: [Self; 18] = [
         Self::HeadOutOfLogOrder,
         Self::ManifestBeforeDataSync,
         Self::LogTrimmedBeforeManifest,
@@ -66,6 +68,7 @@ impl Sabotage {
         Self::PartialBatchVisible,
         Self::MarkBeforeSync,
         Self::RowsLeftOut,
+        Self::SeriesOfHeadForgotten,
         Self::RunCutInTie,
     ];
 }

@@ -77,7 +77,7 @@ impl<'a> Parser<'a> {
             Kind::Select => self
                 .select(true)
                 .map(|select| Statement::Select(Box::new(select))),
-            Kind::Delete => self.delete(false).map(Statement::Delete),
+            Kind::Delete => self.delete().map(Statement::Delete),
             Kind::Show => self.show().map(Statement::Show),
             Kind::Create => self.create(),
             Kind::Drop => self.drop(),

@@ -1,7 +1,7 @@
 //! `SELECT ... INTO`: series of an answer as rows of a measurement.
 //!
 //! Does: find the place, make of tags of the answer tags of the rows and of columns fields, write batch by batch; a batch is
-//! atomic. Rows beyond what the place keeps are left out and counted. Does not: convert: a column whose type is another one than the field's is an error, as in a write.
+//! atomic. Rows beyond what the place keeps are left out and counted. A tag and a field may have one name. Does not: convert: a column whose type is another one than the field's is an error, as in a write.
 
 use std::sync::Arc;
 
@@ -14,14 +14,15 @@ use arrow_array::{
 use arrow_schema::{DataType, Field, Schema};
 use arrow_select::filter::filter_record_batch;
 use nilometer_engine::ingest::{
-    Bound, Missing, OnConflict, SeenKeys, Session as Ingest, Target as Rows, WriteWindow,
+    Bound, Missing, OnConflict, SeenKeys, Session as Ingest, Stated, Target as Rows, WriteWindow,
 };
 use nilometer_engine::{Duplicates, Engine, Snapshot, TIME_COLUMN};
 use nilometer_influxql_syntax::ast::{Expr, Measurement, Select};
 use nilometer_influxql_syntax::format_clock;
-use nilometer_service::define::{policy_of_schema, schema_of_policy, write_window};
+use nilometer_service::define::{policy_of_schema, write_window};
 use nilometer_service::{Error as ServiceError, Session, Set, SetHead};
 
+use crate::policies::schema_of;
 use crate::statements::Error;
 
 /// Where the rows go.
@@ -57,8 +58,9 @@ impl Target {
         if snapshot.default_schema(&database).is_none() {
             return Err(Error::UnknownDatabase(database));
         }
-        let schema = schema_of_policy(snapshot, &database, &target.policy)
-            .ok_or_else(|| Error::UnknownPolicy(target.policy.clone()))?;
+        let own = session.schema.as_deref();
+        let schema = schema_of(snapshot, &database, &target.policy, own)
+            .map_err(|policy| Error::UnknownPolicy(policy.to_owned()))?;
         let measurement = (!target.name.is_empty()).then(|| target.name.clone());
         Ok(Self {
             policy: policy_of_schema(snapshot, &database, &schema),
@@ -193,13 +195,17 @@ impl<'a> Written<'a> {
     fn as_rows(&mut self, set: &Set) -> Result<Option<RecordBatch>, arrow_schema::ArrowError> {
         let count = set.rows.num_rows();
         let (mut fields, mut columns) = (Vec::new(), Vec::<ArrayRef>::new());
-        let mut push = |name: &str, column: ArrayRef| {
-            fields.push(Field::new(name, column.data_type().clone(), true));
+        let mut push = |name: &str, column: ArrayRef, stated: Option<Stated>| {
+            let field = Field::new(name, column.data_type().clone(), true);
+            fields.push(match stated {
+                Some(stated) => stated.said_of(field),
+                None => field,
+            });
             columns.push(column);
         };
         for (name, value) in &set.head.tags {
             if !value.is_empty() {
-                push(name, tag(value, count));
+                push(name, tag(value, count), Some(Stated::Tag));
             }
         }
         let is_group = |tag: &str| set.head.tags.iter().any(|(name, _)| name == tag);
@@ -211,12 +217,12 @@ impl<'a> Written<'a> {
             if let Some((_, name)) = tag {
                 let words = as_tag(column).filter(|_| !is_group(name));
                 if let Some(words) = words {
-                    push(name, words);
+                    push(name, words, Some(Stated::Tag));
                 }
                 continue;
             }
             if field.name() == TIME_COLUMN {
-                push(TIME_COLUMN, Arc::clone(column));
+                push(TIME_COLUMN, Arc::clone(column), None);
                 times = column.as_primitive_opt::<TimestampNanosecondType>();
                 continue;
             }
@@ -226,7 +232,7 @@ impl<'a> Written<'a> {
             for (row, has_value) in has_value.iter_mut().enumerate() {
                 *has_value = *has_value || column.is_valid(row);
             }
-            push(field.name(), as_field(column));
+            push(field.name(), as_field(column), Some(Stated::Field));
         }
         let times = times.iter().flat_map(|times| times.values());
         for (keep, &time_ns) in has_value.iter_mut().zip(times) {

@@ -10,6 +10,7 @@
 mod continuous;
 mod into;
 mod language;
+mod policies;
 mod privileges;
 mod reading;
 pub mod select;

@@ -3,10 +3,10 @@
 //! Does: find what a statement reads and writes, and ask whether its sender may. Does not: check definitions and changes of
 //! users; the service does, where they are made.
 
+use crate::policies::schema_of;
 use crate::statements::continuous;
 use nilometer_engine::Snapshot;
 use nilometer_influxql_syntax::ast::{Select, Show, Source, Statement};
-use nilometer_service::define::schema_of_policy;
 use nilometer_service::{
     Error as ServiceError, INTERNAL_DATABASE, Place, Principal, Privilege, Session,
 };
@@ -120,12 +120,9 @@ impl Asks<'_> {
             let named = measurement.database.as_str();
             let own = self.session.database.as_str();
             let database = if named.is_empty() { own } else { named };
-            let own = self.session.schema.as_deref().filter(|_| named.is_empty());
-            let policy = match measurement.policy.as_str() {
-                "" => own.unwrap_or_default(),
-                policy => policy,
-            };
-            let schema = schema_of_policy(self.snapshot, database, policy);
+            let own = self.session.schema.as_deref();
+            // Of a policy that is not there nothing is read.
+            let schema = schema_of(self.snapshot, database, &measurement.policy, own).ok();
             let place = Place {
                 schema: schema.as_deref(),
                 table: Some(measurement.name.as_str()).filter(|_| measurement.pattern.is_none()),

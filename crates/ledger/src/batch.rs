@@ -82,6 +82,10 @@ const NOTES: [&str; 6] = [
     "\u{3b1}\u{3b2}\u{1f600}",
 ];
 
+/// One note in so many is so long that files have it outside of their pages.
+const LARGE_ONE_IN: u64 = 500;
+const LARGE_BYTES: usize = 20_000;
+
 /// One row, in each table that gets it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Row {
@@ -142,6 +146,9 @@ impl Content {
         let mut note = (*random.pick(&NOTES)).to_owned();
         if random.one_in(20) {
             note = note.repeat(30);
+        }
+        if random.one_in(LARGE_ONE_IN) {
+            note = note.repeat(LARGE_BYTES / note.len() + 1);
         }
         Some(Row {
             time: begin + slot as i64 * SLOT_NS,

@@ -29,6 +29,8 @@ const PART_BATCHES: usize = 9;
 /// Longest wait for maintenance after a scripted part.
 const COMPACTION: Duration = Duration::from_millis(15);
 const QUIET_MAX: Duration = Duration::from_millis(400);
+/// Ages after which partitions are cold: all of them, none, and as they are.
+const AGES: [&str; 3] = ["1 second", "never", "default"];
 
 /// What became of a request.
 #[derive(Debug)]
@@ -159,7 +161,24 @@ impl Life {
         }
         // A view is a row of a relation.
         let view = format!("CREATE VIEW newest AS SELECT max(batch) AS batch FROM {LATEST}");
-        demand(client.sql(DB, &view), &view)
+        demand(client.sql(DB, &view), &view)?;
+        let mut random = Random::of(&[self.seed, 0xc0_1d]);
+        for table in Table::ALL.into_iter().filter(|_| random.one_in(2)) {
+            Self::set_age(&mut client, table, AGES[0])?;
+        }
+        Ok(())
+    }
+
+    /// Says from which age on a table's partitions are cold; the server writes them so when it comes by.
+    pub fn cool(&self, client: &mut Client, random: &mut Random) -> Result<()> {
+        let table = *random.pick(&Table::ALL);
+        let age = *random.pick(&AGES);
+        Self::set_age(client, table, age)
+    }
+
+    fn set_age(client: &mut Client, table: Table, age: &str) -> Result<()> {
+        let statement = format!("ALTER TABLE {} SET (cold_after = '{age}')", table.name());
+        demand(client.sql(DB, &statement), &statement)
     }
 
     /// Sends a batch that the ledger has noted, and notes what came of it.

@@ -37,6 +37,9 @@ pub(crate) struct StoreArgs {
     /// Largest number of columns in one write, over all its tables.
     #[arg(long, value_name = "N", env = "NILOMETER_BATCH_COLUMNS_MAX", default_value_t = Options::default().batch_columns_max)]
     batch_columns_max: u64,
+    /// Largest text or bytes value of typed rows, in bytes, 32 MiB at most.
+    #[arg(long, value_name = "BYTES", env = "NILOMETER_VALUE_BYTES_MAX", default_value_t = Options::default().value_bytes_max)]
+    value_bytes_max: u64,
     /// Largest number of new series in one write.
     #[arg(long, value_name = "N", env = "NILOMETER_BATCH_SERIES_MAX", default_value_t = Options::default().batch_series_max)]
     batch_series_max: u64,
@@ -132,6 +135,7 @@ impl StoreArgs {
             log_bytes_max: self.log_bytes_max,
             batch_rows_max: self.batch_rows_max,
             batch_columns_max: self.batch_columns_max,
+            value_bytes_max: self.value_bytes_max,
             batch_series_max: self.batch_series_max,
             table_tags_max: self.table_tags_max,
             memory_bytes_max: self.memory_bytes_max,

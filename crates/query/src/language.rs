@@ -74,6 +74,9 @@ impl Sql {
         if let Some(client) = &session.client {
             sql = sql.of_client(client);
         }
+        if let Some(transaction) = &session.transaction {
+            sql = sql.within(transaction);
+        }
         if session.is_read_only {
             sql = sql.read_only();
         }

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use datafusion::execution::context::SessionState;
-use nilometer_engine::{Engine, Snapshot};
+use nilometer_engine::{Engine, Snapshot, Transaction};
 use nilometer_service::{Executor, Statements};
 
 use crate::SqlOptions;
@@ -29,11 +29,15 @@ pub(crate) struct StoreState {
 }
 
 impl StoreState {
-    /// The newest.
-    pub(crate) fn newest(shared: &Arc<Shared>) -> Self {
+    /// The newest, with what a transaction has written.
+    pub(crate) fn newest(shared: &Arc<Shared>, transaction: Option<&Arc<Transaction>>) -> Self {
+        let snapshot = match transaction {
+            Some(transaction) => transaction.snapshot(),
+            None => shared.engine.snapshot(),
+        };
         Self {
             shared: Arc::clone(shared),
-            snapshot: Arc::new(shared.engine.snapshot()),
+            snapshot: Arc::new(snapshot),
         }
     }
 }

@@ -15,7 +15,7 @@ use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 use futures::FutureExt;
-use nilometer_engine::{DEFAULT_SCHEMA, Engine};
+use nilometer_engine::{DEFAULT_SCHEMA, Engine, Transaction};
 use nilometer_service::define::Change;
 use nilometer_service::{
     Client, Description, LanguageContext, Principal, Privilege, Running, Threads,
@@ -38,7 +38,7 @@ use crate::planning::plain;
 use crate::planning::planner;
 use crate::planning::query_planner::{BoundTemplate, PhysicalQuery, QueryPlanner};
 use crate::planning::recognise::NoSeries;
-use crate::planning::recognised::{BoundSeries, STREAMED_ROWS_MAX};
+use crate::planning::recognised::BoundSeries;
 use crate::planning::templates::{Bound, Shape};
 use crate::semantics::zone::Zone;
 use crate::shared::{Shared, StoreState};
@@ -48,7 +48,7 @@ use crate::statement::{self, Bounds, Question, Show, Statement, WrittenChange, p
 use crate::tables::catalogue::ReadContext;
 use crate::tables::describe;
 use crate::tables::pg_catalog;
-use crate::write::{self, Writing};
+use crate::write::{self, Writer, Writing};
 
 /// For a program that has no service: its own runtime does the work.
 fn alone(engine: Arc<Engine>, options: SqlOptions) -> LanguageContext {
@@ -66,6 +66,8 @@ pub struct Sql {
     /// Where names without a schema are looked up; `None` = in the database's default one.
     schema: Option<String>,
     client: Option<Arc<Client>>,
+    /// What statements are part of.
+    transaction: Option<Arc<Transaction>>,
 }
 
 impl std::fmt::Debug for Sql {
@@ -131,6 +133,7 @@ impl Sql {
             principal: Principal::anyone(),
             schema: None,
             client: None,
+            transaction: None,
         })
     }
 
@@ -185,6 +188,15 @@ impl Sql {
     pub fn of_client(&self, client: &Arc<Client>) -> Self {
         Self {
             client: Some(Arc::clone(client)),
+            ..self.clone()
+        }
+    }
+
+    /// The same as part of a transaction: statements see what it has written, and what they write is its own until its end.
+    #[must_use]
+    pub fn within(&self, transaction: &Arc<Transaction>) -> Self {
+        Self {
+            transaction: Some(Arc::clone(transaction)),
             ..self.clone()
         }
     }
@@ -255,6 +267,11 @@ impl Sql {
                 Ok(self.written(Box::pin(write::delete(writing, *delete)).await?))
             }
             Statement::Show(show) => Box::pin(self.show(&reading, &place, show, running)).await,
+            Statement::Change(_) if self.transaction.is_some() => Err(Error::Unsupported {
+                statement: "a definition (CREATE, ALTER, DROP and the like) in a transaction"
+                    .to_owned(),
+                instead: "send it before BEGIN or after COMMIT, in a message of its own",
+            }),
             Statement::Change(change) => {
                 Box::pin(self.change(&reading, place, change)).await?;
                 Ok(Answer::of_rows(0, running, &shared.options))
@@ -412,7 +429,7 @@ impl Sql {
 
     /// The newest snapshot.
     pub(crate) fn reading(&self) -> ReadContext {
-        let store = StoreState::newest(self.shared());
+        let store = StoreState::newest(self.shared(), self.transaction.as_ref());
         let reading = ReadContext::new(store, self.zone.clone(), self.principal.clone());
         reading.of_session(self.client.clone(), self.schema.as_deref())
     }
@@ -431,6 +448,10 @@ impl Sql {
             reading,
             place,
             running,
+            writer: Writer {
+                engine: Arc::clone(&self.shared().engine),
+                transaction: self.transaction.clone(),
+            },
         }
     }
 
@@ -491,7 +512,8 @@ impl Sql {
         let plan = match bound {
             Bound::Plan(plan) => plan,
             Bound::Series(series) => {
-                return self.by_series(&reading, series, headings.as_ref(), running);
+                let answer = self.by_series(&reading, series, headings.as_ref(), running);
+                return Ok(Some(answer));
             }
         };
         let session = &self.shared().session;
@@ -501,32 +523,18 @@ impl Sql {
         }
     }
 
-    /// The answer of a series query, without a plan; `None` = a plan reads its many rows in pieces.
+    /// The answer of a series query, without a plan.
     fn by_series(
         &self,
         reading: &ReadContext,
         asked: BoundSeries,
         headings: Option<&Names>,
         running: Running,
-    ) -> Result<Option<Answer>, Error> {
-        let options = self.options();
+    ) -> Answer {
         let scope = Scope::of(&running);
-        let streams = asked.streams;
-        let snapshot = Arc::clone(&reading.snapshot);
-        let mut stream = series::start(asked, snapshot, &scope);
-        if streams {
-            // Looks for series and blocks, and reads no row.
-            let rows = scope.run(|| stream.begin());
-            let rows = rows.map_err(|error| match running.ended() {
-                Some(ended) => ended.into(),
-                None => Error::of_run(error, options.query_memory_bytes_max),
-            })?;
-            if rows > STREAMED_ROWS_MAX {
-                return Ok(None);
-            }
-        }
-        let answer = Answer::new(Box::pin(stream), running, options);
-        Ok(Some(answer.headed(headings)))
+        let stream = series::start(asked, Arc::clone(&reading.snapshot), &scope);
+        let answer = Answer::new(Box::pin(stream), running, self.options());
+        answer.headed(headings)
     }
 
     /// How a plain query is planned, how it would be with all rules, and how from the template of its shape, of which it

@@ -12,9 +12,11 @@ mod rows;
 mod source;
 mod update;
 mod values;
+mod writer;
 mod writing;
 
 pub(crate) use delete::delete;
 pub(crate) use insert::insert;
 pub(crate) use update::update;
+pub(crate) use writer::Writer;
 pub(crate) use writing::Writing;

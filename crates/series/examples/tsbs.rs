@@ -1,6 +1,7 @@
 //! What the questions of the Time Series Benchmark Suite, cpu-only, cost inside the process.
 //!
 //! `cargo run --release -p nilometer-series --example tsbs -- load DIR [HOSTS] [HOURS]` makes a settled store.
+//! `... -- settle DIR hot|cold` writes its partitions for a tier.
 //! `... -- ask DIR [TYPE|all] [REPEATS] [THREADS]` asks it. Instructions of the questions alone, after a first one that warms
 //! the caches, are counted by
 //! `valgrind --tool=callgrind --toggle-collect='*measured*' target/release/examples/tsbs ask DIR TYPE 3 1`; divide by 3.
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use arrow_array::{Array, RecordBatch};
 use nilometer_engine::ingest::Session;
-use nilometer_engine::{Engine, Options, Snapshot};
+use nilometer_engine::{Engine, Options, Snapshot, Tier};
 use nilometer_lineproto::Precision;
 use nilometer_series::{
     Aggregate, Binary, Bucket, Column, Context, Expr, Inline, Limit, Limits, Literal, Order,
@@ -71,9 +72,10 @@ fn main() -> Result<(), Failure> {
             let repeats = usize::try_from(number(3, 11)?)?;
             ask(Path::new(dir), wanted, repeats, number(4, 2)? > 1)
         }
-        _ => {
-            Err("usage: tsbs load DIR [HOSTS] [HOURS] | ask DIR [TYPE] [REPEATS] [THREADS]".into())
-        }
+        ["settle", dir, tier] => settle(Path::new(dir), tier),
+        _ => Err(
+            "usage: tsbs load DIR [HOSTS] [HOURS] | settle DIR hot|cold | ask DIR [TYPE] [REPEATS] [THREADS]".into(),
+        ),
     }
 }
 
@@ -148,6 +150,26 @@ fn load(dir: &Path, hosts: i64, hours: i64) -> Result<(), Failure> {
         "{rows} rows in {} segments of {} bytes",
         metrics.segments, metrics.segment_bytes
     );
+    Ok(())
+}
+
+/// Writes every partition for a tier, and tells what that takes.
+fn settle(dir: &Path, tier: &str) -> Result<(), Failure> {
+    let engine = Engine::open_dir(dir, Options::default())?;
+    let tier = match tier {
+        "hot" => Tier::Hot,
+        "cold" => Tier::Cold,
+        other => return Err(format!("{other} is neither hot nor cold").into()),
+    };
+    let start = Instant::now();
+    engine.settle_for(Some(tier))?;
+    let took = start.elapsed();
+    let metrics = engine.metrics();
+    println!(
+        "{tier}: {} rows in {} segments of {} bytes, in {took:.2?}",
+        metrics.segment_rows, metrics.segments, metrics.segment_bytes
+    );
+    engine.close()?;
     Ok(())
 }
 

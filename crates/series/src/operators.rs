@@ -15,6 +15,7 @@ mod project;
 mod rows;
 mod slices;
 mod sort;
+mod steps;
 mod stored;
 mod stream;
 mod top;

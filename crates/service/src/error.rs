@@ -5,7 +5,7 @@ mod fault;
 
 use std::{fmt, io};
 
-use nilometer_engine::Error as EngineError;
+use nilometer_engine::{Error as EngineError, RowWait};
 
 use crate::define::{DefineError, Part};
 use crate::limits::statements::{Ended, OverMemory};
@@ -304,6 +304,14 @@ impl Error {
     pub fn position(&self) -> Option<Position> {
         match self {
             Self::Statement { position, .. } => *position,
+            _ => None,
+        }
+    }
+
+    /// The transaction to wait for, before the same is tried again.
+    pub fn row_wait(&self) -> Option<&RowWait> {
+        match self {
+            Self::Engine(EngineError::RowLocked { wait }) => Some(wait),
             _ => None,
         }
     }

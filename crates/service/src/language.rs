@@ -17,7 +17,7 @@ use arrow_array::{Int64Array, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use futures::Stream;
 use futures::future::BoxFuture;
-use nilometer_engine::Engine;
+use nilometer_engine::{Engine, Transaction};
 use tokio_util::sync::CancellationToken;
 
 use crate::access::Principal;
@@ -71,6 +71,8 @@ pub struct Session {
     pub cancelled: CancellationToken,
     /// What its client's connection is, for statements that ask; `None` = each statement has a connection of its own.
     pub client: Option<Arc<Client>>,
+    /// What statements are part of.
+    pub transaction: Option<Arc<Transaction>>,
 }
 
 /// A connection that is kept, as statements ask for it (`current_user`, `current_setting('work_mem')`).
@@ -95,6 +97,7 @@ impl Session {
             zone: None,
             cancelled: CancellationToken::new(),
             client: None,
+            transaction: None,
         }
     }
 

@@ -50,6 +50,7 @@ pub use limits::body_memory::{BodyMemory, BodyPermit};
 pub use limits::statements::{
     Ended, MemoryTaken, OverMemory, QueryMemory, Running, ShownStatement, Statements, Stop,
 };
+pub use nilometer_engine::{RowWait, Savepoint, Transaction};
 pub use options::{QueryOptions, ServiceOptions, ShownSetting};
 #[doc(hidden)]
 pub use sabotage::Sabotage;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use nilometer_engine::{Engine, Metrics, Snapshot};
+use nilometer_engine::{Engine, Metrics, Snapshot, Transaction};
 use tokio::sync::Semaphore;
 
 use crate::access::Access;
@@ -151,6 +151,11 @@ impl Service {
     /// The store's own figures.
     pub fn store_metrics(&self) -> Metrics {
         self.engine.metrics()
+    }
+
+    /// Begins a transaction; dropping it rolls it back.
+    pub fn begin(&self) -> Result<Arc<Transaction>, Error> {
+        Ok(self.engine.begin()?)
     }
 
     /// What is there now: names, rows, settings.

@@ -108,6 +108,9 @@ fn build(plan: &Plan) -> Result<Stopped, String> {
             }
             (Act::Flush, Some(engine)) => engine.flush().map_err(text)?,
             (Act::MaintainAll | Act::Settle, Some(engine)) => engine.settle().map_err(text)?,
+            (Act::SettleFor(tier), Some(engine)) => {
+                engine.settle_for(Some(*tier)).map_err(text)?;
+            }
             (Act::Maintain, Some(engine)) => {
                 engine.maintain().map_err(text)?;
             }

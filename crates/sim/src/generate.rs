@@ -20,6 +20,7 @@ mod points;
 mod relations;
 mod shifts;
 mod tags;
+mod tiers;
 mod typed;
 mod visits;
 
@@ -91,7 +92,7 @@ fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
             MEMORY_BYTES
         },
         forgetful: random.random_bool(0.3),
-        earlier_lives: earlier_lives(seed),
+        earlier_lives: tiers::earlier_lives(seed),
     };
     shifts.fit(&mut limits);
     let mut draw = Draw {
@@ -149,18 +150,12 @@ fn plan(seed: u64, weather: Weather, steps: std::ops::Range<usize>) -> Plan {
         let act = draw.act();
         draw.push(act);
     }
+    tiers::add(seed, &mut draw.steps);
     Plan {
         seed,
         limits,
         steps: draw.steps,
     }
-}
-
-/// How many lives write segments of the earlier format; mostly none. By numbers of its own, so that the rest of a seed's plan
-/// is what it was.
-fn earlier_lives(seed: u64) -> u32 {
-    let mut random = Random::seed_from_u64(seed ^ 0xF0_1234);
-    *pick(&mut random, &[0, 0, 0, 1, 2, 4])
 }
 
 /// What every run ends with, whatever came before: two more crashes, and a write between them that must hold.
@@ -292,7 +287,7 @@ impl Draw {
             Act::Change { .. } | Act::Scrub(_) => (4, 0.2),
             Act::Flush => (14, 0.4),
             Act::Maintain => (14, 0.3),
-            Act::MaintainAll | Act::Settle => (40, 0.4),
+            Act::MaintainAll | Act::Settle | Act::SettleFor(_) => (40, 0.4),
             Act::Restart(_) => (14, 0.25),
             Act::Backup => (30, 0.4),
             Act::Restore => (20, 0.2),

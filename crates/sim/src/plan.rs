@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use nilometer_codec::PhysicalType;
 use nilometer_engine::disk::CrashPlan;
 use nilometer_engine::ingest::OnConflict;
-use nilometer_engine::{ColumnKind, CompactionOptions, Duplicates, Options};
+use nilometer_engine::{ColumnKind, CompactionOptions, Duplicates, Options, Tier};
 
 pub mod places;
 mod relation;
@@ -173,6 +173,13 @@ pub enum Change {
         /// In nanoseconds; `None` = for ever.
         retention_ns: Option<i64>,
     },
+    /// Says when partitions are cold.
+    SetColdAfter {
+        /// The table.
+        table: String,
+        /// In nanoseconds; `None` = they stay as they are.
+        cold_after_ns: Option<i64>,
+    },
     /// Says how wide new partitions are.
     SetInterval {
         /// The table.
@@ -193,6 +200,7 @@ impl Change {
             | Self::RenameColumn { table, .. }
             | Self::ChangeType { table, .. }
             | Self::SetRetention { table, .. }
+            | Self::SetColdAfter { table, .. }
             | Self::SetInterval { table, .. } => table,
         }
     }
@@ -276,6 +284,8 @@ pub enum Act {
     MaintainAll,
     /// Flushes, and compacts as if nobody wrote any more.
     Settle,
+    /// The same, and writes every partition for this.
+    SettleFor(Tier),
     /// Reads and checks about so many bytes more of the store.
     Scrub(u64),
     /// Somebody has looked at the wall clock, and says that it is right.

@@ -15,13 +15,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nilometer_engine::disk::CrashPlan;
-use nilometer_engine::{Engine, Error, Maintained, OnDamage, Sabotage, Snapshot};
+use nilometer_engine::{Engine, Error, Maintained, OnDamage, Sabotage, Snapshot, Tier};
 
 mod acts;
 mod contended;
 mod counts;
 mod damage;
 mod held;
+mod in_transaction;
 mod places;
 mod relations;
 mod retention;
@@ -164,24 +165,33 @@ impl Run {
         Ok(())
     }
 
-    /// After settling every segment is of the format of this life.
-    fn check_settled(&self) -> Result<(), String> {
+    /// After settling every segment is of the format of this life, and every partition of the tier that was asked for.
+    fn check_settled(&mut self, tier: Tier) -> Result<(), String> {
         let written = self.world.segment_format();
         // The disk may have died when all was done.
         let Some(engine) = self.world.engine() else {
             return Ok(());
         };
-        let segments = engine.snapshot().segments();
-        let mut old = segments
-            .iter()
-            .filter(|it| !it.is_damaged && it.format < written);
-        match old.next() {
-            None => Ok(()),
-            Some(old) => Err(format!(
-                "a settled store has a file of format {}",
-                old.format
-            )),
+        for segment in engine.snapshot().segments() {
+            if segment.is_damaged {
+                continue;
+            }
+            if segment.format < written {
+                return Err(format!(
+                    "a settled store has a file of format {}",
+                    segment.format
+                ));
+            }
+            let is_own = segment.partition.is_some() && segment.format >= SEGMENT_FORMAT;
+            if is_own && segment.tier != tier {
+                return Err(format!(
+                    "a store settled as {tier} has a file that is {}",
+                    segment.tier
+                ));
+            }
+            self.counts.cold += u64::from(segment.tier == Tier::Cold);
         }
+        Ok(())
     }
 
     /// A step that nobody races, though somebody may come while it writes a segment.
@@ -226,12 +236,17 @@ impl Run {
             Act::MaintainAll => self.maintain_all()?,
             Act::Settle => {
                 let outcome = self.engine()?.settle();
+                self.allow("settle", outcome)?;
+                self.counts.settles += 1;
+            }
+            Act::SettleFor(tier) => {
+                let outcome = self.engine()?.settle_for(Some(*tier));
                 let is_done = outcome.is_ok();
                 self.allow("settle", outcome)?;
                 self.counts.settles += 1;
                 // A disk without room, or a store that takes no more, leaves things as they are.
                 if is_done && !self.world.is_tight() && !self.world.poisoned() {
-                    self.check_settled()?;
+                    self.check_settled(*tier)?;
                 }
             }
             Act::Scrub(bytes) => self.scrub(*bytes)?,

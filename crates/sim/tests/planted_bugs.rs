@@ -136,3 +136,9 @@ fn a_file_that_goes_while_it_is_read_is_found() {
 fn a_rollup_that_stands_for_rows_of_two_files_is_found() {
     println!("{}", find(Sabotage::RollupOverOverlap));
 }
+
+/// Rows in memory were of a series that nobody knew.
+#[test]
+fn a_series_that_is_forgotten_with_rows_in_memory_is_found() {
+    println!("{}", find(Sabotage::SeriesOfHeadForgotten));
+}

@@ -16,6 +16,7 @@ fn every_promise_holds_through_random_lives() {
     assert!(counts.rows_compared > counts.batches, "{counts}");
     if counts.runs > 100 {
         assert!(counts.earlier > 0, "no store was upgraded: {counts}");
+        assert!(counts.cold > 0, "no store was settled cold: {counts}");
     }
 }
 

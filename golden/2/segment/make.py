@@ -172,6 +172,38 @@ def places():
     return file, rows, hours
 
 
+def large():
+    """Four rows of bytes; two values stand outside of their page, one as it is and one as a zstd frame."""
+    file = File(kind=0, flags=1)
+    first = len(file.data)
+    whole = "".join(chr(33 + i * 37 % 90) for i in range(300)).encode()
+    repeated = b"N" * 300
+    values = [whole, b"short", None, repeated]
+    rows = [(4, 100 + i, {} if value is None else {6: value.decode()}) for i, value in enumerate(values)]
+    data = page_of(page.I64, 4, page.stride(100, 1))
+    times = (file.put(data), len(data) + 4)
+    inside = [whole[:16], b"short", repeated[:16]]
+    data = page_of(page.BYTES, 4, page.plain(raw([len(value) for value in inside]), inside), [1, 1, 0, 1])
+    field = (file.put(data), len(data) + 4)
+    # One block that repeats one byte, of a size that the frame's header says (less 256).
+    frame = b"\x28\xb5\x2f\xfd\x60" + struct.pack("<H", len(repeated) - 256)
+    frame += struct.pack("<I", 1 | 1 << 1 | len(repeated) << 3)[:3] + b"N"
+    outside = [(0, whole, len(whole)), (3, frame, len(repeated))]
+    places = [file.put(stored) - first for _, stored, _ in outside]
+    end = len(file.data)
+    directory = varint(TABLE) + varint(1) + bytes([0]) + block_lists([(4, 4, 4, 100, 103)]) + varint(2)
+    directory += column(TIME, page.I64, [times], False) + column(6, page.BYTES, [field], False)
+    values = varint(2) + integers([6, 6]) + integers([0, 0]) + integers([row for row, _, _ in outside])
+    values += integers(places) + integers([len(stored) for _, stored, _ in outside])
+    values += integers([size for _, _, size in outside])
+    group = varint(TABLE) + zigzag(0) + varint(4) + varint(4) + zigzag(100) + zigzag(103)
+    group += varint(len(rows)) + bytes([2]) + varint(first) + varint(end - first)
+    group += file.part(directory) + file.part(b"") + file.part(b"") + file.part(values)
+    file.groups.append(group)
+    file.end()
+    return file, rows, []
+
+
 def write(name, file, rows, hours):
     (HERE / (name + ".seg")).write_bytes(file.data)
     rows = [[series, time, {str(key): str(value) for key, value in values.items()}] for series, time, values in rows]
@@ -182,3 +214,4 @@ def write(name, file, rows, hours):
 
 if __name__ == "__main__":
     write("places", *places())
+    write("large", *large())

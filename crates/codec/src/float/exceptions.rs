@@ -103,6 +103,12 @@ impl<'a> Taken<'a> {
         })
     }
 
+    /// Whether every value is what its integer says.
+    #[cfg(feature = "pco")]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
     /// Puts them over the values.
     pub(crate) fn apply(&self, out: &mut [f64]) -> Result<(), Error> {
         let bits = self.bits.as_chunks().0;

@@ -143,3 +143,46 @@ fn page<T: Number>(
     *input = page.into_src();
     Ok(())
 }
+
+/// The first values of a page of `total`; false = these are not to be had without the others.
+pub(super) fn decode_first(
+    numbers: &Numbers,
+    body: &[u8],
+    total: usize,
+    slots: Slots<'_>,
+    scratch: &mut DecompressorScratch,
+) -> Result<bool, Error> {
+    match (numbers, slots) {
+        (Numbers::I64(chunk), Slots::I64(out)) => first(chunk, body, total, out, scratch)?,
+        (Numbers::U64(chunk), Slots::U64(out)) => first(chunk, body, total, out, scratch)?,
+        (Numbers::F64(chunk), Slots::F64(out, _)) => first(chunk, body, total, out, scratch)?,
+        (Numbers::Scaled(scale, chunk), Slots::F64(out, integers)) => {
+            let mut body = body;
+            if !Taken::take(&mut body, total)?.is_empty() {
+                return Ok(false);
+            }
+            integers.resize(out.len().max(integers.len()), 0);
+            let integers = &mut integers[..out.len()];
+            first(chunk, body, total, integers, scratch)?;
+            scale.to_floats(integers, out)?;
+        }
+        _ => {
+            return Err(Error::corrupt(
+                "a page and its shared header are of two types",
+            ));
+        }
+    }
+    Ok(true)
+}
+
+fn first<T: Number>(
+    chunk: &ChunkDecompressor<T>,
+    body: &[u8],
+    total: usize,
+    out: &mut [T],
+    scratch: &mut DecompressorScratch,
+) -> Result<(), Error> {
+    let page = chunk.page_decompressor_with_scratch(body, total, scratch);
+    page.map_err(corrupt)?.read(out).map_err(corrupt)?;
+    Ok(())
+}

@@ -4,6 +4,7 @@ pub(in crate::engine) mod checkpoint;
 pub(in crate::engine) mod compact;
 pub(in crate::engine) mod expire;
 pub(in crate::engine) mod flush;
+pub(in crate::engine) mod gone_series;
 pub(in crate::engine) mod index;
 pub(in crate::engine) mod jobs;
 
@@ -33,6 +34,8 @@ pub(in crate::engine) struct Jobs {
     retention: Mutex<Retention>,
     /// Pairs of segment files that were in no order when the store was opened.
     unordered: Vec<(u64, u64)>,
+    /// Rows were put aside, with their files, that somebody may bring back.
+    has_put_aside: bool,
 }
 
 impl Jobs {
@@ -42,6 +45,7 @@ impl Jobs {
         sequencer: Arc<Sequencer>,
         manifest: Manifest,
         unordered: Vec<(u64, u64)>,
+        has_put_aside: bool,
     ) -> Self {
         let list = JobList {
             next_file_id: manifest.contents.next_file_id,
@@ -58,6 +62,7 @@ impl Jobs {
             replaced: Mutex::new(Rank::Replaced, Vec::new()),
             retention: Mutex::new(Rank::Retention, Retention::new(clock_ns, now_ms)),
             unordered,
+            has_put_aside,
         }
     }
 

@@ -144,6 +144,7 @@ impl Engine {
             Arc::clone(&sequencer),
             manifest,
             unordered,
+            !quarantined.is_empty(),
         ));
         let shared = || (Arc::clone(&site), Arc::clone(&sequencer), Arc::clone(&jobs));
         let mut repair = Repair::new(shared(), quarantined);
@@ -156,6 +157,7 @@ impl Engine {
             repair,
             jobs,
             sequencer,
+            locks: Arc::default(),
             site,
         })
     }

@@ -19,6 +19,7 @@ impl Versions {
             version: Arc::new(version),
             frozen: None,
             head: Arc::new(head),
+            own: None,
         };
         Self {
             state: Mutex::new(Rank::State, state),

@@ -12,6 +12,7 @@ mod checksum;
 mod directory;
 pub(crate) mod footer;
 pub(crate) mod hostile;
+mod large;
 mod latest;
 mod meta;
 mod reader;
@@ -28,6 +29,7 @@ pub(crate) use cache::{Bounded, SegmentCache};
 pub(crate) use checksum::SegmentFormat;
 pub(crate) use directory::{BlockEntry, ColumnChunk, GroupDirectory};
 pub use footer::Tier;
+pub(crate) use large::LARGE_BYTES_MAX;
 pub(crate) use latest::LatestColumn;
 pub(crate) use meta::{Home, SegmentMeta, Window};
 pub(crate) use reader::Segment;
@@ -37,7 +39,7 @@ pub(crate) use unpacked::Unpacked;
 pub use unpacked::{StoredField, StoredSums, StoredTotals};
 pub(crate) use verify::{Broken, PartRead, SegmentPlace};
 pub(crate) use writer::{
-    BlockInput, CopiedBlock, CopiedPage, GroupInput, SegmentWriter, TableInput, block_ranges,
+    BlockInput, CopiedBlock, CopiedPage, GroupInput, SegmentWriter, TableInput,
 };
 
 /// Blocks of one group at most.
@@ -51,8 +53,10 @@ pub(crate) const OWN_BLOCK_ROWS_MIN: usize = 128;
 pub(crate) const WIDEN_FACTOR: i64 = 8;
 /// Widest window, in times of the table's interval.
 pub(crate) const WIDEST: i64 = 512;
-/// A block's text in one column ends it when it passes this.
+/// A block's text in one column ends it when it passes this, large values aside.
 pub(crate) const BLOCK_TEXT_BYTES_MAX: usize = 1 << 20;
+/// The same with large values: a reader of the column holds them together.
+pub(crate) const BLOCK_LARGE_BYTES_MAX: usize = 64 << 20;
 
 /// Column numbers of what is not a field; field ids start at 1.
 pub(crate) const TIME_PAGE: u32 = 0;

@@ -172,6 +172,43 @@ impl Head {
         }
     }
 
+    /// One with the same rows and deletes, to which others are added.
+    pub(crate) fn copied(&self) -> Self {
+        let tables = self.tables.lock().clone();
+        let tombstones = self.tombstones.lock().clone();
+        Self {
+            tables: Mutex::new(Rank::HeadTables, tables),
+            tombstones: Mutex::new(Rank::HeadTombstones, tombstones),
+            rows: AtomicU64::new(self.rows()),
+            bytes: AtomicU64::new(self.bytes()),
+            end: OnceLock::new(),
+        }
+    }
+
+    /// The same with other ids of series.
+    pub(crate) fn with_series(&self, id_of: impl Fn(u32) -> u32) -> Self {
+        let mut tables = self.tables.lock().clone();
+        for run in tables.values_mut().flatten() {
+            let mut rows = run.rows.clone();
+            rows.series.iter_mut().for_each(|id| *id = id_of(*id));
+            *run = Arc::new(Run {
+                rows,
+                marks: run.marks.clone(),
+                order: OnceLock::new(),
+                times: OnceLock::new(),
+            });
+        }
+        let tombstones = self.tombstones.lock().clone();
+        let tombstones = tombstones.iter().map(|it| Arc::new(it.with_series(&id_of)));
+        Self {
+            tables: Mutex::new(Rank::HeadTables, tables),
+            tombstones: Mutex::new(Rank::HeadTombstones, tombstones.collect()),
+            rows: AtomicU64::new(self.rows()),
+            bytes: AtomicU64::new(self.bytes()),
+            end: OnceLock::new(),
+        }
+    }
+
     /// The runs of a table with a row up to `visible`, in LSN order, and how many of their rows count.
     pub(crate) fn runs(&self, table: TableId, visible: Lsn) -> Vec<(Arc<Run>, usize)> {
         let tables = self.tables.lock();

@@ -21,6 +21,16 @@ pub(crate) struct State {
     /// Rows on their way into a segment.
     pub(crate) frozen: Option<Arc<Frozen>>,
     pub(crate) head: Arc<Head>,
+    /// What the transaction that reads has written itself.
+    pub(crate) own: Option<OwnHead>,
+}
+
+/// Rows and deletes that nobody else sees.
+#[derive(Debug, Clone)]
+pub(crate) struct OwnHead {
+    pub(crate) head: Arc<Head>,
+    /// The last of its statements that is seen.
+    pub(crate) lsn: Lsn,
 }
 
 /// The immutable part of the store.
@@ -78,15 +88,20 @@ fn name_bytes(contents: &Contents) -> u64 {
 }
 
 impl State {
+    /// The heads, oldest first, each with the last LSN that counts in it, if that is `visible` for what was acknowledged.
+    pub(crate) fn heads(&self, visible: Lsn) -> impl Iterator<Item = (&Arc<Head>, Lsn)> {
+        let frozen = self.frozen.iter().map(move |it| (&it.head, visible));
+        let own = self.own.iter().map(|own| (&own.head, own.lsn));
+        frozen.chain([(&self.head, visible)]).chain(own)
+    }
+
     /// Deletes up to `visible`, in LSN order.
     pub(crate) fn all_tombstones(&self, visible: Lsn) -> Vec<Arc<Tombstone>> {
-        let frozen = self.frozen.as_ref();
-        let frozen = frozen.map(|frozen| frozen.head.tombstones(visible));
         let filed = self.version.tombstones.iter();
         let filed = filed.filter(|tombstone| tombstone.lsn <= visible).cloned();
+        let heads = self.heads(visible);
         filed
-            .chain(frozen.into_iter().flatten())
-            .chain(self.head.tombstones(visible))
+            .chain(heads.flat_map(|(head, visible)| head.tombstones(visible)))
             .collect()
     }
 

@@ -113,6 +113,21 @@ impl Tombstone {
         series.iter().copied().zip(times.iter().copied())
     }
 
+    /// The same with other ids of series; a range stays as it is.
+    pub(crate) fn with_series(&self, id_of: impl Fn(u32) -> u32) -> Self {
+        let what = match &self.what {
+            range @ Deleted::Range { .. } => range.clone(),
+            Deleted::Rows { .. } => {
+                let mut keys: Vec<(u32, i64)> =
+                    self.rows().map(|(id, time)| (id_of(id), time)).collect();
+                keys.sort_unstable();
+                let (series, times) = keys.into_iter().unzip();
+                Deleted::Rows { series, times }
+            }
+        };
+        Self { what, ..*self }
+    }
+
     /// Memory in use, roughly.
     pub(crate) fn bytes(&self) -> usize {
         let lists = match &self.what {

@@ -31,9 +31,9 @@ use crate::schema::{
     ColumnDef, ColumnId, ColumnKind, DatabaseId, SchemaId, TableId, TableSchema, column_bytes,
 };
 pub(crate) use codes::CodeColumn;
-pub(crate) use define::{Entries, SetAside};
+pub(crate) use define::{Entries, OWN_SERIES_FIRST, SetAside, is_own_series};
 pub(crate) use id_table::IdTable;
-pub(crate) use layers::Layers;
+pub(crate) use layers::{Layers, Shared};
 pub(crate) use names::Names;
 pub(crate) use selection::{Condition, FEW, in_order};
 pub(crate) use tag_column::TagColumn;

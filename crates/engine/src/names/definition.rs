@@ -135,6 +135,8 @@ const TAG_VALUE: u8 = 19;
 const SERIES: u8 = 20;
 const DECLARE_COLUMN: u8 = 21;
 const DECLARE_TABLE: u8 = 22;
+/// Settings of a table with an age after which its partitions are cold.
+const SET_COLD_TABLE: u8 = 23;
 
 /// Column kind on disk of a tag; a field is its physical type's number.
 const KIND_TAG: u8 = 0xFF;
@@ -172,7 +174,12 @@ impl Definition {
             Self::Series { table, tags, .. } => {
                 put_series(*table, tags, out);
             }
-            Self::SetTable { settings, .. } => put_settings(settings, out),
+            Self::SetTable { settings, .. } => {
+                put_settings(settings, out);
+                if let Some(cold_after_ns) = settings.cold_after_ns {
+                    varint::put_u64(cold_after_ns.unsigned_abs(), out);
+                }
+            }
             Self::SetSchema { retention_ns, .. } => put_retention(*retention_ns, out),
             Self::DefaultSchema { schema, .. } => varint::put_u64(u64::from(schema.0), out),
             Self::RenameColumn { table, name, .. } => {
@@ -204,6 +211,9 @@ impl Definition {
             Self::Column { id, .. } => (COLUMN, id.0),
             Self::TagValue { tag, .. } => (TAG_VALUE, tag.0),
             Self::Series { id, .. } => (SERIES, id.0),
+            Self::SetTable { id, settings } if settings.cold_after_ns.is_some() => {
+                (SET_COLD_TABLE, id.0)
+            }
             Self::SetTable { id, .. } => (SET_TABLE, id.0),
             Self::SetSchema { id, .. } => (SET_SCHEMA, id.0),
             Self::DefaultSchema { database, .. } => (DEFAULT_SCHEMA, database.0),
@@ -277,6 +287,17 @@ impl Definition {
                 id: TableId(id),
                 settings: take_settings(input)?,
             },
+            SET_COLD_TABLE => {
+                let mut settings = take_settings(input)?;
+                settings.cold_after_ns = take_positive(input)?;
+                if settings.cold_after_ns.is_none() {
+                    return Err(Malformed::new("cold after 0"));
+                }
+                Self::SetTable {
+                    id: TableId(id),
+                    settings,
+                }
+            }
             SET_SCHEMA => Self::SetSchema {
                 id: SchemaId(id),
                 retention_ns: take_retention(input)?,
@@ -398,6 +419,7 @@ fn take_settings(input: &mut &[u8]) -> Result<TableSettings, Malformed> {
         partition_interval_ns: interval
             .ok_or_else(|| Malformed::new("a partition interval of 0"))?,
         retention_ns: take_retention(input)?,
+        cold_after_ns: None,
     })
 }
 
@@ -442,11 +464,12 @@ pub(crate) mod tests {
             Just(Duplicates::Keep),
             Just(Duplicates::Unique)
         ];
-        (duplicates, 1..=i64::MAX, retention()).prop_map(
-            |(duplicates, partition_interval_ns, retention_ns)| TableSettings {
+        (duplicates, 1..=i64::MAX, retention(), retention()).prop_map(
+            |(duplicates, partition_interval_ns, retention_ns, cold_after_ns)| TableSettings {
                 duplicates,
                 partition_interval_ns,
                 retention_ns,
+                cold_after_ns,
             },
         )
     }
@@ -595,7 +618,19 @@ pub(crate) mod tests {
     /// The bytes of `docs/format/definitions.md`, put together by hand.
     #[test]
     fn the_bytes_are_those_of_the_format() {
-        let cases: [(Definition, &[u8]); 5] = [
+        let cases: [(Definition, &[u8]); 6] = [
+            (
+                Definition::SetTable {
+                    id: TableId(3),
+                    settings: TableSettings {
+                        duplicates: Duplicates::Keep,
+                        partition_interval_ns: 1,
+                        retention_ns: Some(2),
+                        cold_after_ns: Some(300),
+                    },
+                },
+                &[23, 3, 1, 1, 2, 0xAC, 0x02],
+            ),
             (
                 Definition::SetTable {
                     id: TableId(3),
@@ -603,6 +638,7 @@ pub(crate) mod tests {
                         duplicates: Duplicates::Unique,
                         partition_interval_ns: 300,
                         retention_ns: None,
+                        cold_after_ns: None,
                     },
                 },
                 &[7, 3, 2, 0xAC, 0x02, 0],

@@ -46,6 +46,9 @@ pub struct TableSettings {
     /// Rows older than this many nanoseconds may be dropped, `i64::MAX` = kept for ever; `None` = as its schema says,
     /// which is for ever unless that was set.
     pub retention_ns: Option<i64>,
+    /// Partitions older than this many nanoseconds are written for few bytes, `i64::MAX` = none is, and those that were are
+    /// written for reading again; `None` = they stay as they are.
+    pub cold_after_ns: Option<i64>,
 }
 
 impl Default for TableSettings {
@@ -54,6 +57,7 @@ impl Default for TableSettings {
             duplicates: Duplicates::Last,
             partition_interval_ns: PARTITION_INTERVAL_NS,
             retention_ns: None,
+            cold_after_ns: None,
         }
     }
 }

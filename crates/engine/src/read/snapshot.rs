@@ -7,14 +7,16 @@ mod series;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
+use crate::catalogue::Shared;
 use crate::error::Error;
 use crate::moment::{Moment, Store};
 use crate::read::latest::LastRows;
 use crate::read::slices::RowWeights;
 use crate::read::total::TableTotal;
-use crate::relation::Pin;
+use crate::relation::{OwnRelations, Pin};
 use crate::scan::{AggregateRequest, Aggregation, Narrowing, Scan, ScanRequest};
 use crate::schema::{DatabaseId, Lsn, SchemaId, SeriesId, TableId, TableSchema};
+use crate::state::OwnHead;
 
 pub use segments::SegmentReport;
 pub use series::SeriesTag;
@@ -27,11 +29,31 @@ pub struct Snapshot {
     moment: Moment,
     /// Keeps what relations were at that moment.
     pin: Arc<Pin>,
+    /// What the transaction that reads has changed of relations.
+    own: Option<Arc<OwnRelations>>,
 }
 
 impl Snapshot {
     pub(crate) fn new(store: Arc<dyn Store>, moment: Moment, pin: Arc<Pin>) -> Self {
-        Self { store, moment, pin }
+        Self {
+            store,
+            moment,
+            pin,
+            own: None,
+        }
+    }
+
+    /// The same with what a transaction has written.
+    pub(crate) fn with_own(
+        mut self,
+        head: OwnHead,
+        series: &Shared,
+        relations: Arc<OwnRelations>,
+    ) -> Self {
+        self.moment.layers = Arc::new(self.moment.layers.with_own(series));
+        self.moment.state.own = Some(head);
+        self.own = Some(relations);
+        self
     }
 
     pub(crate) fn moment(&self) -> &Moment {

@@ -74,8 +74,7 @@ pub(crate) fn total(
     if !keeps && may_overlap(&parts) {
         return Ok(None);
     }
-    let frozen = state.frozen.as_ref().map(|frozen| &frozen.head);
-    for head in frozen.into_iter().chain([&state.head]) {
+    for (head, visible) in state.heads(visible) {
         for (run, rows) in head.runs(table.id, visible) {
             let times = run.times();
             let is_apart = times.end() < time.start() || times.start() > time.end();

@@ -7,7 +7,7 @@ use arrow_schema::{Field, Schema, SchemaRef};
 
 use super::pins::Pin;
 use super::value::{Row, Value, push};
-use super::{RelationColumn, RelationSchema};
+use super::{OwnRelation, RelationColumn, RelationSchema};
 use crate::batch::Column;
 use crate::moment::Store;
 use crate::scan::field_array;
@@ -25,11 +25,22 @@ pub struct RelationReader {
     store: Arc<dyn Store>,
     schema: Arc<RelationSchema>,
     pin: Arc<Pin>,
+    /// What the transaction that reads has changed.
+    own: Option<Arc<OwnRelation>>,
 }
 
 impl RelationReader {
     pub(crate) fn new(store: Arc<dyn Store>, schema: Arc<RelationSchema>, pin: Arc<Pin>) -> Self {
-        Self { store, schema, pin }
+        Self {
+            store,
+            schema,
+            pin,
+            own: None,
+        }
+    }
+
+    pub(crate) fn with_own(self, own: Option<Arc<OwnRelation>>) -> Self {
+        Self { own, ..self }
     }
 
     /// What the relation is.
@@ -48,8 +59,14 @@ impl RelationReader {
     }
 
     fn find(&self, key: usize, values: &[Value]) -> Option<Row> {
-        let relations = self.store.relations();
-        relations.find(self.schema.id, key, values, self.pin.lsn())
+        let committed = || {
+            let relations = self.store.relations();
+            relations.find(self.schema.id, key, values, self.pin.lsn())
+        };
+        match &self.own {
+            Some(own) => own.find(key, values, committed),
+            None => committed(),
+        }
     }
 
     /// About how many rows there are: those of now, not of the snapshot.
@@ -70,7 +87,11 @@ impl RelationReader {
 
     /// All rows, in no order that means anything.
     pub fn rows(&self) -> Vec<Row> {
-        self.store.relations().rows(self.schema.id, self.pin.lsn())
+        let committed = self.store.relations().rows(self.schema.id, self.pin.lsn());
+        match &self.own {
+            Some(own) => own.rows(committed),
+            None => committed,
+        }
     }
 
     /// All rows as Arrow, of the columns at these positions.

@@ -228,7 +228,7 @@ impl Relations {
                 done.push(Done::Ended(id, slot));
             }
             if let Some((key, values)) = relation.rows.conflict(&row) {
-                return Err(relation.key_refused(key, at, &values));
+                return Err(relation.schema.key_refused(key, at, &values));
             }
             let slot = relation.rows.add(&row, lsn);
             if is_careless {
@@ -324,7 +324,7 @@ impl Relations {
         let mut relation = Relation::new(Arc::clone(&filed.schema));
         for (at, row) in filed.rows.iter().enumerate() {
             if let Some((key, values)) = relation.rows.conflict(row) {
-                return Err(relation.key_refused(key, at, &values).into());
+                return Err(relation.schema.key_refused(key, at, &values).into());
             }
             relation.rows.add(row, filed.schema.id.0);
         }
@@ -425,6 +425,36 @@ impl Relations {
     ) -> Option<Row> {
         let rows = &self.by_id.get(&id)?.rows;
         rows.row(rows.find(key, values, lsn)?).cloned()
+    }
+
+    /// A relation that is there now.
+    pub(super) fn schema(&self, id: RelationId) -> Option<&Arc<RelationSchema>> {
+        let relation = self.by_id.get(&id).filter(|it| it.to == LIVE);
+        relation.map(|relation| &relation.schema)
+    }
+
+    /// The row of now that shares the key of this number with `row`.
+    pub(super) fn find_same(&self, id: RelationId, key: usize, row: &[Value]) -> Option<Row> {
+        let rows = &self.by_id.get(&id)?.rows;
+        rows.row(rows.find_same(key, row)?).cloned()
+    }
+
+    /// The LSN that made the row of this primary key what it is now.
+    pub(super) fn since(&self, id: RelationId, key: &[Value]) -> Option<Lsn> {
+        let relation = self.by_id.get(&id).filter(|it| it.to == LIVE)?;
+        relation.rows.since(relation.rows.find(0, key, LIVE - 1)?)
+    }
+
+    /// The LSN of the last change of any relation.
+    pub(crate) fn last_lsn(&self) -> Lsn {
+        let all = self.by_id.values();
+        all.map(|relation| relation.changed_lsn).max().unwrap_or(0)
+    }
+
+    /// The LSN of the last change of a relation.
+    pub(super) fn changed_lsn(&self, id: RelationId) -> Lsn {
+        let relation = self.by_id.get(&id);
+        relation.map_or(0, |relation| relation.changed_lsn)
     }
 
     /// The rows of a relation as of an LSN.
@@ -537,9 +567,12 @@ impl Relation {
             reason: "its text is not UTF-8",
         })
     }
+}
 
-    fn key_refused(&self, key: usize, row: usize, values: &[Value]) -> Refused {
-        let schema = &self.schema;
+impl RelationSchema {
+    /// The key of this number has the values of a row that is there.
+    pub(super) fn key_refused(&self, key: usize, row: usize, values: &[Value]) -> Refused {
+        let schema = self;
         let (what, columns) = match key.checked_sub(1).and_then(|at| schema.unique.get(at)) {
             None => ("primary key", &schema.primary_key),
             Some(columns) => ("unique key", columns),

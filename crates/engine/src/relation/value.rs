@@ -122,7 +122,7 @@ impl Value {
     }
 
     /// Hashes alike whatever [`Self::matches`].
-    pub(super) fn hash_key(&self, state: &mut impl Hasher) {
+    pub(crate) fn hash_key(&self, state: &mut impl Hasher) {
         match self {
             Self::Null => {}
             Self::I64(value) => value.hash(state),

@@ -20,7 +20,7 @@ use crate::schema::Lsn;
 pub(super) const LIVE: Lsn = Lsn::MAX;
 
 /// A row from one change to the next.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Version {
     row: Row,
     from: Lsn,
@@ -34,7 +34,7 @@ impl Version {
 }
 
 /// The versions of one relation's rows.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub(super) struct Versions {
     slots: Vec<Option<Version>>,
     free: Vec<u32>,
@@ -49,7 +49,7 @@ pub(super) struct Versions {
     hasher: RandomState,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Index {
     columns: Vec<u32>,
     slots: HashTable<u32>,

@@ -22,7 +22,7 @@ use rustc_hash::FxHashMap;
 
 use crate::batch::{Batch, BatchKey, TableRows};
 use crate::catalogue::Catalogue;
-use crate::engine::{Engine, RelationChange, check_name};
+use crate::engine::{Engine, RelationChange, Transaction, check_name};
 use crate::error::Error;
 use crate::relation::Change;
 use crate::schema::{Lsn, SchemaId, TIME_COLUMN, TableId, table_bytes};
@@ -34,7 +34,7 @@ use planned::{PLANNED_SCHEMA, Planned, is_planned_table};
 use rows::{Builder, RowContext, RowError, RowSeries};
 use slot::TableSlot;
 pub use typed::{
-    Missing, OnConflict, Seen, SeenKeys, Target, TypedReport, is_likely_tag, likely_tags,
+    Missing, OnConflict, Seen, SeenKeys, Stated, Target, TypedReport, is_likely_tag, likely_tags,
 };
 pub use window::{Beyond, BeyondPoint, Bound, WriteWindow};
 
@@ -123,6 +123,8 @@ pub struct Session {
     has_checked: bool,
     /// What the body at hand is refused for when its next lines have been read.
     refused: Option<Error>,
+    /// Typed rows are part of this one.
+    transaction: Option<Arc<Transaction>>,
 }
 
 /// Columns that a batch writes, against those that it may. They are counted before they are made, because what is made
@@ -206,12 +208,20 @@ impl Session {
             new_names: 0,
             has_checked: false,
             refused: None,
+            transaction: None,
         }
     }
 
     /// The database that it writes.
     pub fn database(&self) -> &str {
         &self.database
+    }
+
+    /// From now on typed rows are part of a transaction; lines are not.
+    #[must_use]
+    pub fn within(mut self, transaction: &Arc<Transaction>) -> Self {
+        self.transaction = Some(Arc::clone(transaction));
+        self
     }
 
     /// From now on leaves out the points of bodies whose time is beyond these bounds.
@@ -249,7 +259,9 @@ impl Session {
         changes: &[RelationChange],
         key: Option<[u8; 16]>,
     ) -> Result<WriteReport, Error> {
-        let relations = self.engine.encode_relations(changes)?;
+        let engine = Arc::clone(&self.engine);
+        let _locked = engine.locked(changes)?;
+        let relations = engine.encode_relations(changes)?;
         let key = key.map(|key| self.engine.sequencer().batch_key(key));
         self.write_body(body, precision, key, &relations)
     }

@@ -6,6 +6,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is the report")]
 
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,7 +18,7 @@ use nilometer_engine::disk::{Disk, RealDisk};
 use nilometer_engine::ingest::Session;
 use nilometer_engine::{
     Check, ColumnKind, Declarations, Declared, DeclaredTable, DeclaredTime, Engine, LogicalType,
-    NewColumn, NewRelation, Options, PhysicalType, RelationColumn, TableSettings, TimeKind,
+    NewColumn, NewRelation, Options, PhysicalType, RelationColumn, TableSettings, Tier, TimeKind,
 };
 use nilometer_lineproto::Precision;
 
@@ -49,11 +51,50 @@ const WRITES: [(&str, &str); 4] = [
 const WRITTEN: &str = include_str!("golden_store/by_hand.json");
 
 fn folder() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/stores/10-declarations")
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../golden/stores/11-cold-partitions")
 }
 
 fn open(dir: &Path) -> Arc<Engine> {
     Arc::new(Engine::open_dir(dir, Options::default()).unwrap())
+}
+
+/// Rows of `archive`, whose partition is cold, with values that stand outside of its pages.
+const ARCHIVED: i64 = 1200;
+
+fn archive(disk: &Arc<dyn Disk>, dir: &Path) -> Answer {
+    let engine = rich::open(disk, dir, rich::options());
+    engine.create_database("d").unwrap();
+    let (mut lines, mut rows) = (String::new(), Vec::new());
+    for n in 0..ARCHIVED {
+        let (time, count) = (n * 10_000_000_000, n * n);
+        let level = format!("{}.{:02}", n * 7919 % 31, n * 31 % 99 + 1);
+        write!(lines, "archive level={level},count={count}i").unwrap();
+        let mut row = BTreeMap::from([
+            ("time".to_owned(), time.to_string()),
+            ("count".to_owned(), count.to_string()),
+            // As Rust writes floats: without zeros at their end.
+            ("level".to_owned(), level.trim_end_matches('0').to_owned()),
+        ]);
+        if n % 400 == 0 {
+            let report = format!("{n} of many, ").repeat(1500);
+            write!(lines, ",report=\"{report}\"").unwrap();
+            row.insert("report".to_owned(), report);
+        }
+        writeln!(lines, " {time}").unwrap();
+        rows.push(row);
+    }
+    let mut session = Session::new(Arc::clone(&engine), "d").unwrap();
+    let report = session.write_lines(lines.as_bytes(), Precision::Nanosecond);
+    assert_eq!(report.unwrap().rejected, []);
+    let settings = TableSettings {
+        cold_after_ns: Some(86_400_000_000_000),
+        ..TableSettings::default()
+    };
+    let set = engine.set_table("d", "public", "archive", settings);
+    set.unwrap();
+    engine.settle().unwrap();
+    engine.close().unwrap();
+    Answer::from([("d.public.archive".to_owned(), rows)])
 }
 
 fn make(folder: &Path) {
@@ -63,12 +104,19 @@ fn make(folder: &Path) {
     }
     std::fs::create_dir_all(folder).unwrap();
     let disk: Arc<dyn Disk> = Arc::new(RealDisk);
-    let mut expected = rich::make(&disk, &dir, rich::options()).now;
+    let mut expected = archive(&disk, &dir);
+    expected.extend(rich::make(&disk, &dir, rich::options()).now);
     let engine = rich::open(&disk, &dir, rich::options());
     declare(&engine);
     drop(engine);
     // Opening removes the files that the flush has replaced, whose headers nobody reads any more.
     let engine = rich::open(&disk, &dir, rich::options());
+    // This one only the log has.
+    let settings = TableSettings {
+        cold_after_ns: Some(i64::MAX),
+        ..TableSettings::default()
+    };
+    engine.set_table("d", "public", "cpu", settings).unwrap();
     for (database, lines) in WRITES {
         engine.create_database(database).unwrap();
         let mut session = Session::new(Arc::clone(&engine), database).unwrap();
@@ -230,6 +278,16 @@ fn the_golden_store_answers_as_it_did() {
     assert!(metrics.tombstones > 0 && metrics.keys > 0 && metrics.relation_rows > 0);
     assert!(metrics.head_rows > 0, "the log has rows of its own");
     check_declared(&engine);
+    let segments = engine.snapshot().segments();
+    let cold: Vec<u64> = segments
+        .iter()
+        .filter(|it| it.tier == Tier::Cold)
+        .map(|it| it.rows)
+        .collect();
+    assert_eq!(cold, [ARCHIVED.unsigned_abs()]);
+    let table = |name| engine.snapshot().table("d", "public", name).unwrap();
+    let ages = ["archive", "cpu"].map(|name| table(name).settings.cold_after_ns);
+    assert_eq!(ages, [Some(86_400_000_000_000), Some(i64::MAX)]);
     engine.close().unwrap();
     drop(engine);
     let engine = open(&dir);

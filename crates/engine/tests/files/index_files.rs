@@ -20,7 +20,8 @@ use nilometer_engine::disk::{
 use nilometer_engine::ingest::Session;
 use nilometer_engine::inspect::inspect;
 use nilometer_engine::{
-    Engine, Error, Maintained, Options, Snapshot, SystemClock, TagMatch, TagPredicate,
+    DeleteRequest, Engine, Error, Maintained, Options, Snapshot, SystemClock, TagMatch,
+    TagPredicate,
 };
 use nilometer_lineproto::Precision;
 
@@ -400,4 +401,106 @@ fn a_block_that_was_damaged_since_is_an_error_that_names_the_file() {
     // Other tables and new series go on.
     write(&engine, &rows("other", 0..5, 1)).unwrap();
     assert_eq!(ids(&engine.snapshot(), "other").len(), 5);
+}
+
+fn delete(
+    engine: &Arc<Engine>,
+    table: &str,
+    time: std::ops::RangeInclusive<i64>,
+    host: Option<&str>,
+) {
+    let table = engine.snapshot().table("d", "public", table).unwrap();
+    let request = DeleteRequest {
+        table,
+        time,
+        tags: host.map(|host| with(1, host)).into_iter().collect(),
+    };
+    engine.delete(&request).unwrap();
+}
+
+/// Whoever had written a container's metrics for an hour was found in the index for ever.
+#[test]
+fn series_without_a_row_leave_the_index_and_come_back_as_others() {
+    let disk = MemoryDisk::new();
+    let engine = open(&disk);
+    write(&engine, &rows("m", 0..5000, 1)).unwrap();
+    engine.flush().unwrap();
+    write(&engine, &rows("m", 0..10, 5)).unwrap();
+    engine.flush().unwrap();
+    let before = ids(&engine.snapshot(), "m");
+    let snapshot = engine.snapshot();
+    delete(&engine, "m", i64::MIN..=2, None);
+    assert_eq!(ids(&engine.snapshot(), "m"), before, "their rows are there");
+    // The rows of one of them are in memory only, those of another were written and deleted there.
+    write(&engine, &rows("m", 20..22, 6)).unwrap();
+    delete(&engine, "m", 6..=6, Some("h21"));
+    engine.settle().unwrap();
+    let after = ids(&engine.snapshot(), "m");
+    let left = |host: u32| host < 10 || host == 20;
+    let expected = (0..5000).filter(|host| left(*host)).map(|host| {
+        let tags = vec![Some(format!("h{host}")), Some(format!("r{}", host % 50))];
+        let id = before[&tags];
+        (tags, id)
+    });
+    let expected: BTreeMap<_, _> = expected.collect();
+    assert_eq!(after, expected);
+    let table = snapshot.table("d", "public", "m").unwrap();
+    let racks = engine
+        .snapshot()
+        .tag_values(&table, table.tags[1].id, &[], "", 100);
+    let racks = racks.unwrap();
+    let known = [
+        "r0", "r1", "r2", "r20", "r3", "r4", "r5", "r6", "r7", "r8", "r9",
+    ];
+    assert_eq!(racks, known);
+    let bytes = inspect(&disk, Path::new("/d")).unwrap().bytes.index;
+    assert!(bytes < 5000, "{bytes} bytes for eleven series");
+    assert_eq!(ids(&snapshot, "m"), before, "a reader keeps what it reads");
+
+    // A session that remembers ids finds new ones, and so does the next life.
+    write(&engine, &rows("m", 0..100, 9)).unwrap();
+    let again = ids(&engine.snapshot(), "m");
+    assert_eq!(again.len(), 100);
+    for (tags, id) in &again {
+        let known = expected.get(tags);
+        assert!(
+            known.map_or(*id > 5000, |known| known == id),
+            "{tags:?} {id}"
+        );
+    }
+    let rows = everything(&engine).unwrap();
+    drop((snapshot, engine));
+    let engine = open(&disk);
+    assert_eq!(ids(&engine.snapshot(), "m"), again);
+    assert_eq!(everything(&engine).unwrap(), rows);
+}
+
+/// Rows that came between the look for rows and the edit kept the id of a series that nobody knew any more.
+#[test]
+fn writers_beside_maintenance_never_lose_a_series() {
+    let disk = MemoryDisk::new();
+    let engine = open(&disk);
+    for round in 0..30 {
+        write(&engine, &rows("m", 0..50, round)).unwrap();
+        engine.flush().unwrap();
+        delete(&engine, "m", round..=round, None);
+        std::thread::scope(|scope| {
+            let keeper = scope.spawn(|| engine.settle().unwrap());
+            for host in 0..50 {
+                write(&engine, &rows("m", host..host + 1, 1000 + round)).unwrap();
+            }
+            keeper.join().unwrap();
+        });
+        let snapshot = engine.snapshot();
+        let table = snapshot.table("d", "public", "m").unwrap();
+        let live = snapshot
+            .live_series(&table, &(i64::MIN..=i64::MAX))
+            .unwrap();
+        let known = snapshot.series(&table, &[]).unwrap();
+        assert!(live.iter().all(|id| known.binary_search(id).is_ok()));
+        assert_eq!(
+            everything(&engine).unwrap().len(),
+            50 * (usize::try_from(round).unwrap() + 1)
+        );
+    }
 }

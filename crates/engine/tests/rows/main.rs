@@ -7,6 +7,7 @@ mod declared;
 mod duplicates;
 mod idempotency;
 mod inspect;
+mod large;
 mod many_columns;
 mod narrowed;
 mod relation_as_seen;
@@ -14,6 +15,7 @@ mod relations;
 mod series;
 #[path = "../support/mod.rs"]
 mod support;
+mod transactions;
 mod typed;
 #[path = "../support/typed.rs"]
 mod typed_store;

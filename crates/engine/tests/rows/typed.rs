@@ -9,13 +9,15 @@ use crate::typed_store::{
     self, batch, in_every_state, points, points_of, rows_of, session, store, write,
 };
 use arrow_array::types::Int16Type;
+use arrow_array::{Array as _, RecordBatch};
 use arrow_array::{
     ArrayRef, BinaryArray, BooleanArray, Date32Array, Decimal128Array, DictionaryArray,
     Float32Array, Float64Array, Int8Array, Int32Array, Int64Array, LargeStringArray, NullArray,
     StringArray, StringViewArray, TimestampMicrosecondArray, TimestampMillisecondArray,
     TimestampNanosecondArray, TimestampSecondArray, UInt8Array, UInt64Array,
 };
-use nilometer_engine::ingest::{OnConflict, Session, Target};
+use arrow_schema::{DataType, Field, Schema};
+use nilometer_engine::ingest::{Missing, OnConflict, Session, Stated, Target};
 use nilometer_engine::{Duplicates, Error};
 use nilometer_lineproto::Precision;
 
@@ -272,7 +274,7 @@ fn what_is_wrong_is_named_with_its_column_or_row() {
         ),
         (
             vec![one(), ("note", long)],
-            "row 1 for table \"m\" is refused, in column \"note\": it has 1048577 bytes, and a value may have 1048576; nothing of the batch was written",
+            "row 1 for table \"m\" is refused, in column \"note\": it has 1048577 bytes, and a value may have 1048576 (setting value-bytes-max); nothing of the batch was written",
         ),
     ];
     for (columns, expected) in cases {
@@ -435,4 +437,75 @@ fn a_batch_sent_again_under_its_key_is_written_once() {
     let other = session.write_arrow_once([8; 16], Target::table("m"), &rows, OnConflict::Error);
     assert!(matches!(other, Err(Error::RowConflict { row: 1, .. })));
     assert_eq!(points_of(&engine), ["1 a 1 -", "1 b - -"]);
+}
+
+/// By its name alone a column is what the table shows under it, so a tag could not be written where a field had its name: the
+/// copy of a measurement lost its series.
+#[test]
+fn a_tag_and_a_field_of_one_name_come_as_what_they_say_that_they_are() {
+    let engine = store(Duplicates::Last);
+    let column = |name: &str, array: &ArrayRef, stated: Stated| {
+        stated.said_of(Field::new(name, array.data_type().clone(), true))
+    };
+    let words = |words: &[&str]| -> ArrayRef { Arc::new(StringArray::from(words.to_vec())) };
+    let time: ArrayRef = times(&[1, 2]);
+    let (host, note) = (words(&["a", "b"]), words(&["x", "y"]));
+    let of = |columns: Vec<(Field, ArrayRef)>| {
+        let (mut fields, mut arrays) = (
+            vec![Field::new("time", DataType::Int64, false)],
+            vec![Arc::clone(&time)],
+        );
+        for (field, array) in columns {
+            fields.push(field);
+            arrays.push(array);
+        }
+        RecordBatch::try_new(Arc::new(Schema::new(fields)), arrays).unwrap()
+    };
+    let missing = Missing {
+        tags: None,
+        adds_columns: true,
+        duplicates: Duplicates::Last,
+    };
+    let write = |rows: &RecordBatch| {
+        let target = Target::table("both");
+        let mut session = session(&engine);
+        session.make_missing_for(target, rows, missing, OnConflict::Replace)?;
+        session.write_arrow(target, rows, OnConflict::Replace)
+    };
+    // The field first, then the tag of its name, then both together.
+    write(&of(vec![(
+        column("host", &note, Stated::Field),
+        Arc::clone(&note),
+    )]))
+    .unwrap();
+    write(&of(vec![
+        (column("host", &host, Stated::Tag), Arc::clone(&host)),
+        (column("v", &note, Stated::Field), Arc::clone(&note)),
+    ]))
+    .unwrap();
+    write(&of(vec![
+        (column("host", &host, Stated::Tag), Arc::clone(&host)),
+        (column("host", &note, Stated::Field), Arc::clone(&note)),
+    ]))
+    .unwrap();
+    let snapshot = engine.snapshot();
+    let table = snapshot.table("d", "public", "both").unwrap();
+    let tags: Vec<&str> = table.tags.iter().map(|tag| tag.name.as_str()).collect();
+    let fields: Vec<&str> = table
+        .fields
+        .iter()
+        .map(|field| field.name.as_str())
+        .collect();
+    assert_eq!((tags, fields), (vec!["host"], vec!["host", "v"]));
+    assert_eq!(snapshot.series_count(&table, &[]).unwrap(), 3);
+    // Once by what it says, and once by the name under which the table shows it.
+    let twice = of(vec![
+        (column("host", &note, Stated::Field), Arc::clone(&note)),
+        (
+            Field::new("host_1", DataType::Utf8, true),
+            Arc::clone(&note),
+        ),
+    ]);
+    let refusal = write(&twice).unwrap_err().to_string();
+    assert!(refusal.contains("given twice"), "{refusal}");
 }

@@ -19,3 +19,4 @@ mod segment_cache;
 mod stalls;
 #[path = "../support/mod.rs"]
 mod support;
+mod tiers;

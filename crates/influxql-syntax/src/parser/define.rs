@@ -56,7 +56,7 @@ impl Parser<'_> {
                 let (name, database) = self.name_on()?;
                 Ok(Statement::DropRetentionPolicy { name, database })
             }
-            Kind::Series => self.delete(true).map(Statement::DropSeries),
+            Kind::Series => self.delete().map(Statement::DropSeries),
             Kind::Shard => self.id().map(Statement::DropShard),
             Kind::Subscription => {
                 let (name, database) = self.name_on()?;

@@ -259,8 +259,8 @@ impl Parser<'_> {
         })
     }
 
-    /// DELETE, or DROP SERIES if `series`, after its words.
-    pub(super) fn delete(&mut self, series: bool) -> Parsed<Delete> {
+    /// DELETE or DROP SERIES, after its words. Both are about all retention policies of the session's database.
+    pub(super) fn delete(&mut self) -> Parsed<Delete> {
         let token = self.next();
         let mut sources = Vec::new();
         if token.kind == Kind::From {
@@ -269,12 +269,10 @@ impl Parser<'_> {
                 let Source::Measurement(measurement) = source else {
                     continue;
                 };
-                let part = if series && !measurement.policy.is_empty() {
-                    "retention policy"
-                } else if measurement.database.is_empty() {
-                    continue;
-                } else {
-                    "database"
+                let part = match (&*measurement.policy, &*measurement.database) {
+                    ("", "") => continue,
+                    ("", _) => "database",
+                    _ => "retention policy",
                 };
                 let reason = format!("{part} not supported");
                 return Err(Error::Invalid {

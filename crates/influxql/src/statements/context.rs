@@ -6,7 +6,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use nilometer_engine::Engine;
 use nilometer_service::{
-    Error as ServiceError, MemoryTaken, Principal, Running, Session, Set, Statements,
+    Error as ServiceError, MemoryTaken, Place, Principal, Privilege, Running, Session, Set,
+    Statements,
 };
 
 use crate::continuous::counts::Counts;
@@ -22,6 +23,8 @@ pub(crate) struct Context {
     pub(crate) continuous: Arc<Counts>,
     /// Where names without a database are; may be empty.
     pub(crate) database: String,
+    /// The retention policy of names without one; `None` = the default of their database.
+    pub(crate) policy: Option<String>,
     pub(crate) running: Running,
     /// Memory of what is gathered for the answer.
     gathered: Mutex<MemoryTaken>,
@@ -40,9 +43,17 @@ impl Context {
             continuous,
             principal: session.principal.clone(),
             database: session.database.clone(),
+            policy: session.schema.clone(),
             gathered: Mutex::new(running.memory().take(0)?),
             running,
         })
+    }
+
+    /// Refuses whoever may not change a database. Asked before an answer says that there is no such thing in it: what is
+    /// there is checked where it is changed.
+    pub(super) fn may_define(&self, database: &str) -> Result<(), ServiceError> {
+        let place = Place::database(database);
+        self.principal.check(Privilege::Define, place)
     }
 
     /// Counts so many bytes more as the statement's until its answer has left, and ends one that has to end.

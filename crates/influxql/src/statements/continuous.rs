@@ -5,12 +5,13 @@
 
 use nilometer_engine::Snapshot;
 use nilometer_influxql_syntax::ast::{CreateContinuousQuery, Measurement, Select, Source};
-use nilometer_service::define::{policy_of_schema, schema_of_policy};
+use nilometer_service::define::policy_of_schema;
 use nilometer_service::{Error as ServiceError, Set, forget_scheduled, keep_scheduled, scheduled};
 
 use super::context::Context;
 use super::error::Error;
 use super::sets::Table;
+use crate::policies::schema_of;
 
 /// The database of names without one: that of the session, as there; without a session's the query's own.
 pub(crate) fn home<'a>(session: &'a str, create: &'a CreateContinuousQuery) -> &'a str {
@@ -32,11 +33,8 @@ pub(super) fn create(
         return Err(Error::UnknownDatabase(database.to_owned()).into());
     }
     let mut named = create.clone();
-    name_select(
-        &snapshot,
-        home(&context.database, create),
-        &mut named.select,
-    )?;
+    let session = (home(&context.database, create), context.policy.as_deref());
+    name_select(&snapshot, session, &mut named.select)?;
     let text = named.to_string();
     let all = scheduled(&snapshot);
     let known = all
@@ -65,14 +63,17 @@ pub(super) fn show(context: &Context, databases: &[String]) -> Vec<Set> {
     sets.collect()
 }
 
-fn name_select(snapshot: &Snapshot, own: &str, select: &mut Select) -> Result<(), Error> {
+/// The database and the retention policy of names without one.
+type Home<'a> = (&'a str, Option<&'a str>);
+
+fn name_select(snapshot: &Snapshot, home: Home<'_>, select: &mut Select) -> Result<(), Error> {
     if let Some(target) = &mut select.target {
-        name_measurement(snapshot, own, target)?;
+        name_measurement(snapshot, home, target)?;
     }
     for source in &mut select.sources {
         match source {
-            Source::Measurement(measurement) => name_measurement(snapshot, own, measurement)?,
-            Source::Subquery(inner) => name_select(snapshot, own, inner)?,
+            Source::Measurement(measurement) => name_measurement(snapshot, home, measurement)?,
+            Source::Subquery(inner) => name_select(snapshot, home, inner)?,
         }
     }
     Ok(())
@@ -80,20 +81,20 @@ fn name_select(snapshot: &Snapshot, own: &str, select: &mut Select) -> Result<()
 
 fn name_measurement(
     snapshot: &Snapshot,
-    own: &str,
+    (own, policy): Home<'_>,
     measurement: &mut Measurement,
 ) -> Result<(), Error> {
     if measurement.database.is_empty() {
         own.clone_into(&mut measurement.database);
     }
     let database = &measurement.database;
-    let default = snapshot.default_schema(database);
-    let default = default.ok_or_else(|| Error::UnknownDatabase(database.clone()))?;
+    if snapshot.default_schema(database).is_none() {
+        return Err(Error::UnknownDatabase(database.clone()));
+    }
+    let schema = schema_of(snapshot, database, &measurement.policy, policy)
+        .map_err(|policy| Error::UnknownPolicy(format!("{database}.{policy}")))?;
     if measurement.policy.is_empty() {
-        measurement.policy = policy_of_schema(snapshot, database, &default);
-    } else if schema_of_policy(snapshot, database, &measurement.policy).is_none() {
-        let name = format!("{database}.{}", measurement.policy);
-        return Err(Error::UnknownPolicy(name));
+        measurement.policy = policy_of_schema(snapshot, database, &schema);
     }
     Ok(())
 }

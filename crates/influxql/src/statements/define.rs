@@ -63,11 +63,12 @@ fn change(context: &Context, database: &str, change: Change) -> Result<(), Servi
     define::run(&context.engine, &context.principal, &scope, change)
 }
 
-fn known(snapshot: &Snapshot, database: &str) -> Result<(), Error> {
-    match snapshot.default_schema(database) {
-        Some(_) => Ok(()),
-        None => Err(Error::UnknownDatabase(database.to_owned())),
+fn known(context: &Context, snapshot: &Snapshot, database: &str) -> Result<(), ServiceError> {
+    if snapshot.default_schema(database).is_some() {
+        return Ok(());
     }
+    context.may_define(database)?;
+    Err(Error::UnknownDatabase(database.to_owned()).into())
 }
 
 /// Refuses names that InfluxDB refuses.
@@ -255,7 +256,7 @@ fn create_policy(context: &Context, create: &CreateRetentionPolicy) -> Result<()
     let snapshot = context.engine.snapshot();
     let database = &create.database;
     check_name(&create.name)?;
-    known(&snapshot, database)?;
+    known(context, &snapshot, database)?;
     let wanted = Wanted {
         retention_ns: create.duration,
         settings: PolicySettings {
@@ -284,8 +285,9 @@ fn create_policy(context: &Context, create: &CreateRetentionPolicy) -> Result<()
 fn alter_policy(context: &Context, alter: &AlterRetentionPolicy) -> Result<(), ServiceError> {
     let snapshot = context.engine.snapshot();
     let database = &alter.database;
-    known(&snapshot, database)?;
+    known(context, &snapshot, database)?;
     let Some(schema) = schema_of_policy(&snapshot, database, &alter.name) else {
+        context.may_define(database)?;
         return Err(Error::UnknownPolicy(alter.name.clone()).into());
     };
     let there = Wanted::of(&snapshot, database, &schema);
@@ -310,7 +312,7 @@ fn alter_policy(context: &Context, alter: &AlterRetentionPolicy) -> Result<(), S
 fn drop_policy(context: &Context, name: &str, database: &str) -> Result<(), ServiceError> {
     let snapshot = context.engine.snapshot();
     let Some(schema) = schema_of_policy(&snapshot, database, name) else {
-        return Ok(());
+        return context.may_define(database);
     };
     change(
         context,

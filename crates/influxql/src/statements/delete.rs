@@ -106,10 +106,12 @@ fn ways(table: &Arc<TableSchema>, rest: &Rest<'_>) -> Result<Vec<Vec<TagPredicat
 pub(super) fn measurement(context: &Context, name: &str) -> Result<(), ServiceError> {
     let snapshot = context.engine.snapshot();
     let database = names::known_database(&snapshot, None, &context.database)?;
+    let mut is_there = false;
     for schema in snapshot.schemas(database).unwrap_or_default() {
         if snapshot.table(database, &schema, name).is_none() {
             continue;
         }
+        is_there = true;
         let scope = Scope {
             database: database.to_owned(),
             schema: Some(schema),
@@ -119,6 +121,10 @@ pub(super) fn measurement(context: &Context, name: &str) -> Result<(), ServiceEr
             if_exists: true,
         };
         define::run(&context.engine, &context.principal, &scope, change)?;
+    }
+    if !is_there {
+        // Who may not drop it does not learn that it is not there.
+        context.may_define(database)?;
     }
     Ok(())
 }

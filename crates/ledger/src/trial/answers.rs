@@ -35,6 +35,8 @@ const STEPS: u64 = 60;
 /// Rows of all tables, above which a life only overwrites and deletes.
 const ROWS_MAX: u64 = 150_000;
 const KILL_US_MAX: u64 = 30_000;
+/// Before one step in so many a table says when it is cold.
+const COOL_ONE_IN: u64 = 6;
 
 /// Lives until there were as many ends of a process as are asked for.
 pub fn answers(context: &Context) -> Result<Outcome> {
@@ -76,6 +78,8 @@ struct OneLife {
     random: Random,
     /// What is said in InfluxQL, by dice of its own: what happens follows from the others.
     tongue: Random,
+    /// When tables are cold, and what stores are settled for: by dice of its own as well.
+    tiers: Random,
     content: Content,
     tables: Vec<Table>,
     launch: Launch,
@@ -106,6 +110,7 @@ impl OneLife {
             seed,
             random,
             tongue: Random::of(&[seed, 0x1f]),
+            tiers: Random::of(&[seed, 0xc0_1d]),
             content: drawn,
             tables,
             launch,
@@ -208,6 +213,9 @@ impl OneLife {
         if !self.seed.is_multiple_of(2) && self.tongue.one_in(15) {
             self.drop_in_influxql()?;
         }
+        if self.tiers.one_in(COOL_ONE_IN) {
+            self.cool()?;
+        }
         let is_full = self.tables.iter().map(Table::len).sum::<u64>() > ROWS_MAX;
         // Of the other half one generation of rows after the other is thinned out.
         let acts = if self.seed.is_multiple_of(2) { 24 } else { 26 };
@@ -263,10 +271,16 @@ impl OneLife {
         Life::look_at(&ended, &mut self.tally, &label);
         self.tally.faults += 1;
         if matches!(end, End::Settle | End::SettleUnder) {
+            let tier: &[&str] = match self.tiers.below(4) {
+                0 => &["--tier", "hot"],
+                1 => &["--tier", "cold"],
+                _ => &[],
+            };
             let settled = run(Command::new(&self.launch.program)
                 .arg("settle")
                 .arg("--data")
                 .arg(&self.launch.data)
+                .args(tier)
                 .args(settle_flags(&self.launch.flags)));
             if let Err(why) = settled {
                 self.tally

@@ -1,8 +1,10 @@
 //! SIGKILL, and power cuts: of a server under load, and of one that is just opening its store.
 //!
 //! Does: load a server with writes, deletes, queries and bad input while it flushes and compacts, strike, start it again,
-//! read everything back.
+//! read everything back; in some lives in a store that an earlier version wrote, whose files it rewrites meanwhile.
 //! Does not: choose the moment by what the server does; `syscalls.rs` does.
+
+mod frozen;
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -12,13 +14,15 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use rustix::process::{Signal, kill_process};
 
+use self::frozen::Frozen;
 use super::{Context, Outcome, busy_flags};
+use crate::batch::read_csv;
 use crate::disk::{Disk, run};
 use crate::ledger::When;
 use crate::life::Life;
 use crate::load::{Round, until_struck};
 use crate::random::Random;
-use crate::server::{Server, Start};
+use crate::server::{DB, Server, Start};
 use crate::tally::Tally;
 
 /// Strikes in one life; then another data directory is begun, so that reading everything back stays quick.
@@ -30,6 +34,14 @@ const ROWS_MEAN: u64 = 40;
 /// One start in this many is struck before it is known to be up.
 const EARLY_ONE_IN: u64 = 5;
 const EARLY_US_MAX: u64 = 40_000;
+/// One life in so many begins in a store that an earlier version wrote.
+const FROZEN_ONE_IN: u64 = 3;
+/// Before one strike in so many a table says when it is cold.
+const COOL_ONE_IN: u64 = 3;
+/// Strikes after which there must have been files of every kind.
+const ALL_KINDS: u64 = 10 * LIFE_STRIKES;
+/// The format of segments that is written.
+const SEGMENT_FORMAT: u64 = 2;
 /// The image of a disk whose power is cut. A life writes a few megabytes.
 const DISK_MIB: u64 = 256;
 
@@ -206,6 +218,9 @@ struct Seen {
     segments_max: f64,
     partitions_max: f64,
     early: u64,
+    /// Files of cold partitions, and of an earlier format, whenever a server was looked at.
+    cold: u64,
+    earlier: u64,
 }
 
 impl Seen {
@@ -214,6 +229,10 @@ impl Seen {
         self.partitions_max = self
             .partitions_max
             .max(server.metric("nilometer_partitions")?);
+        for file in files(server)? {
+            self.cold += u64::from(file.is_cold);
+            self.earlier += u64::from(file.format < SEGMENT_FORMAT);
+        }
         Ok(())
     }
 
@@ -223,11 +242,43 @@ impl Seen {
                 "no flush or no compaction was ever interrupted: {self:?}"
             ));
         }
+        if tally.faults >= ALL_KINDS && self.cold == 0 {
+            tally.broke("no partition was ever cold".to_owned());
+        }
+        if tally.faults >= ALL_KINDS && self.earlier == 0 && Frozen::are_here() {
+            tally.broke("no file of an earlier format was ever there".to_owned());
+        }
         tally.notes = format!(
-            " while_opening={} segments_max={} partitions_max={}",
-            self.early, self.segments_max, self.partitions_max
+            " while_opening={} segments_max={} partitions_max={} cold={} earlier={}",
+            self.early, self.segments_max, self.partitions_max, self.cold, self.earlier
         );
     }
+}
+
+/// A segment, as the server tells.
+struct File {
+    is_cold: bool,
+    format: u64,
+}
+
+fn files(server: &Server) -> Result<Vec<File>> {
+    let answer = server
+        .client()
+        .sql(DB, "SELECT tier, format FROM system.segments")?;
+    if answer.status != 200 {
+        bail!("segments: {}: {:.300}", answer.status, answer.text());
+    }
+    let records = read_csv(&answer.text()).into_iter().skip(1);
+    let file = |cells: Vec<String>| -> Result<File> {
+        let [tier, format] = cells.as_slice() else {
+            bail!("a segment is {cells:?}");
+        };
+        Ok(File {
+            is_cold: tier == "cold",
+            format: format.parse()?,
+        })
+    };
+    records.map(file).collect()
 }
 
 fn life(
@@ -242,6 +293,11 @@ fn life(
     let mut random = Random::of(&[seed]);
     let mut flags = busy_flags(&mut random);
     flags.extend(ground.flags());
+    let frozen = if number.is_multiple_of(FROZEN_ONE_IN) {
+        Frozen::copied(&ground.data(), &mut random)?
+    } else {
+        None
+    };
     let life = Life::create(
         &context.program,
         folder,
@@ -271,7 +327,13 @@ fn life(
             break;
         };
         life.check(&server, When::Settled, tally, &label)?;
+        if let Some(frozen) = &frozen {
+            frozen.check(&server, tally, &label)?;
+        }
         sights.look(&server)?;
+        if random.one_in(COOL_ONE_IN) {
+            life.cool(&mut server.client(), &mut random)?;
+        }
         life.send_again(&mut server.client(), tally, &mut random)?;
         let round = Round {
             seed: random.draw(),
@@ -292,11 +354,11 @@ fn life(
         ground.recover(&life)?;
         tally.faults += 1;
     }
-    last_check(&life, tally, number)
+    last_check(&life, frozen.as_ref(), tally, number)
 }
 
 /// After the last strike, and after a stop that nothing interrupts, everything is still there, and every checksum holds.
-fn last_check(life: &Life, tally: &mut Tally, number: u64) -> Result<()> {
+fn last_check(life: &Life, frozen: Option<&Frozen>, tally: &mut Tally, number: u64) -> Result<()> {
     let label = format!("life {number} after its last strike");
     if let Some(server) = open(life, tally, &label) {
         life.check(&server, When::Settled, tally, &label)?;
@@ -311,8 +373,26 @@ fn last_check(life: &Life, tally: &mut Tally, number: u64) -> Result<()> {
     if let Err(why) = checked {
         tally.broke(format!("{label}: nilometer check: {why}"));
     }
+    let tier = ["hot", "cold"].get(number as usize % 3);
+    let mut settle = std::process::Command::new(program);
+    settle.arg("settle").arg("--data").arg(&life.launch.data);
+    if let Some(tier) = tier {
+        settle.args(["--tier", *tier]);
+    }
+    if let Err(why) = run(&mut settle) {
+        tally.broke(format!("{label}: nilometer settle: {why}"));
+    }
+    let label = format!("life {number} after settling for {tier:?}");
     if let Some(server) = open(life, tally, &label) {
         life.check(&server, When::Settled, tally, &label)?;
+        if let Some(frozen) = frozen {
+            frozen.check(&server, tally, &label)?;
+        }
+        // A flush since it was settled writes the newest format, too.
+        let files = files(&server)?;
+        if let Some(file) = files.iter().find(|it| it.format != SEGMENT_FORMAT) {
+            tally.broke(format!("{label}: a file of format {}", file.format));
+        }
         Life::look_at(&server.kill()?, tally, &label);
     }
     life.finish(tally).context(label)

@@ -20,7 +20,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use self::files::{apply, copy_folder, files_by_kind, notes};
+pub(super) use self::files::copy_folder;
+use self::files::{apply, files_by_kind, notes};
 use super::{Context, Outcome};
 use crate::batch::Content;
 use crate::ledger::When;

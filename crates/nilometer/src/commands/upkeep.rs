@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use anyhow::ensure;
-use clap::Args;
-use nilometer_engine::{Engine, Metrics};
+use clap::{Args, ValueEnum};
+use nilometer_engine::{Engine, Metrics, Tier};
 use serde_json::json;
 
 use crate::print::{self, Table, thousands};
@@ -12,16 +12,31 @@ use crate::store::{StoreArgs, open_existing};
 
 /// What to compact.
 #[derive(Debug, Args)]
-#[command(after_help = "Example:\n  nilometer settle --data ./data")]
+#[command(
+    after_help = "Examples:\n  nilometer settle --data ./data\n  nilometer settle --data ./data --tier cold"
+)]
 pub(crate) struct SettleArgs {
     /// Data directory.
     #[arg(long, value_name = "DIR", env = "NILOMETER_DATA")]
     data: PathBuf,
+    /// Write every partition for few bytes (cold) or for fast reading (hot), whatever cold_after of its table says; a server goes by
+    /// cold_after again.
+    #[arg(long, value_enum)]
+    tier: Option<TierArg>,
     /// Print JSON instead of a table.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
     store: StoreArgs,
+}
+
+/// What partitions are written for.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum TierArg {
+    /// Few bytes.
+    Cold,
+    /// Fast reading.
+    Hot,
 }
 
 /// From where to where.
@@ -55,7 +70,10 @@ pub(crate) struct RestoreArgs {
 pub(crate) fn settle(args: &SettleArgs) -> anyhow::Result<()> {
     let engine = open_existing(&args.data, args.store.options())?;
     let before = engine.metrics();
-    engine.settle()?;
+    engine.settle_for(args.tier.map(|tier| match tier {
+        TierArg::Cold => Tier::Cold,
+        TierArg::Hot => Tier::Hot,
+    }))?;
     let after = engine.metrics();
     engine.close()?;
     if args.json {

@@ -28,7 +28,7 @@ pub(super) fn advice(columns: &[Column], rows: &[StringRecord], absent: &Absent)
                 .chain(tags.iter().copied())
                 .chain(more);
             places
-                .map(|at| row.get(at).unwrap_or_default().trim().to_owned())
+                .map(|at| row.get(at).unwrap_or_default().to_owned())
                 .collect()
         };
         rows.iter().filter(|row| !keys.insert(cells(row))).count()
@@ -86,6 +86,20 @@ pub(super) fn advice(columns: &[Column], rows: &[StringRecord], absent: &Absent)
         Some((_, _, at)) => format!("{said}; {} tells them apart", with(at)),
         None => format!("{said}; no other column alone tells them apart"),
     })
+}
+
+/// What to say where texts begin or end with blanks, which are part of them.
+pub(super) fn blanks(columns: &[Column], rows: &[StringRecord]) -> Option<String> {
+    let has_blanks = |(at, column): &(usize, &Column)| {
+        let is_text = matches!(column.role, Role::Tag | Role::Field(FieldType::Text));
+        let mut cells = rows.iter().filter_map(|row| row.get(*at));
+        is_text && cells.any(|cell| cell.trim() != cell)
+    };
+    let (_, column) = columns.iter().enumerate().find(has_blanks)?;
+    let name = &column.name;
+    Some(format!(
+        "texts of \"{name}\" begin or end with blanks, which are imported with them; --trim leaves them out"
+    ))
 }
 
 /// Whether a name is one of ids, as people give them.

@@ -7,11 +7,11 @@ use std::io::{BufRead, Read};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use csv::{ByteRecord, Position, ReaderBuilder, StringRecord};
+use csv::{ByteRecord, Position, ReaderBuilder, StringRecord, Trim};
 use encoding_rs::Encoding;
 use nilometer_engine::TIME_COLUMN;
 
-use super::advice::advice;
+use super::advice::{advice, blanks};
 use super::batch::{Batch, Content, Outlet, Reject, Start};
 use super::columns::{Column, ColumnWishes, Columns, decide};
 use super::cut::is_cut_off;
@@ -41,6 +41,8 @@ pub(super) struct CsvOptions {
     pub(super) separator: Option<u8>,
     /// `None` = UTF-8, or what a byte order mark says.
     pub(super) encoding: Option<&'static Encoding>,
+    /// Whether blanks at the ends of cells are left out; those of texts are part of them otherwise.
+    pub(super) trims: bool,
     pub(super) wishes: ColumnWishes,
 }
 
@@ -77,6 +79,11 @@ impl CsvFile {
             .delimiter(separator)
             .has_headers(options.names.is_none())
             .flexible(true)
+            .trim(if options.trims {
+                Trim::Fields
+            } else {
+                Trim::None
+            })
             .from_reader(text);
         let mut heading = None;
         let mut names: Vec<String> = if let Some(names) = &options.names {
@@ -117,6 +124,7 @@ impl CsvFile {
         }
         let said = advice(&columns.all, &texts, &options.wishes.absent);
         columns.notes.extend(said);
+        columns.notes.extend(blanks(&columns.all, &texts));
         Ok(Self {
             reader,
             sample: sample.into_iter(),

@@ -113,6 +113,9 @@ pub(crate) struct ImportArgs {
     /// Column separator of CSV files [default: detected from the first line]
     #[arg(long, value_name = "CHARACTER", value_parser = parse_separator)]
     separator: Option<u8>,
+    /// Leave out blanks at the ends of CSV cells; without it, those of texts are part of them.
+    #[arg(long)]
+    trim: bool,
     /// Unit of times in line protocol: auto, s, ms, us or ns; auto takes the unit that the first line of the file says, as
     /// in `# precision: ns`, and decides by the size of each time where it says none.
     #[arg(long, value_name = "UNIT", default_value = "auto", value_parser = parse_precision)]
@@ -285,6 +288,7 @@ impl ImportArgs {
             names: self.columns.clone(),
             separator: self.separator,
             encoding: self.encoding,
+            trims: self.trim,
             wishes: ColumnWishes {
                 time: self.time.clone(),
                 time_format: self.time_format.0.clone(),

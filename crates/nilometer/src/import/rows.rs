@@ -89,20 +89,24 @@ impl RowBuilder {
         let mut row = Vec::with_capacity(self.columns.len());
         let (mut has_field, mut tag_bytes) = (false, 0);
         for ((name, builder), cell) in self.columns.iter().zip(cells) {
-            let trimmed = cell.trim();
+            // Blanks mean nothing around a number, and are part of a text.
+            let cell = match builder {
+                Builder::Tag(_) | Builder::Text(_) | Builder::Bytes(_) => cell,
+                _ => cell.trim(),
+            };
             let read = match builder {
                 Builder::Time(_) => self.read_time(cell)?,
-                _ if self.absent.is(trimmed) => Cell::Absent,
-                Builder::Float(_) if is_rounded(trimmed) && !self.rounded.contains(name) => {
-                    return Err(rounded(name, trimmed));
+                _ if self.absent.is(cell) => Cell::Absent,
+                Builder::Float(_) if is_rounded(cell) && !self.rounded.contains(name) => {
+                    return Err(rounded(name, cell));
                 }
                 Builder::Tag(_) => {
-                    tag_bytes += trimmed.len() + TAG_BYTES;
-                    Cell::Text(trimmed)
+                    tag_bytes += cell.len() + TAG_BYTES;
+                    Cell::Text(cell)
                 }
                 _ => {
                     has_field = true;
-                    read(name, builder.kind(), trimmed)?
+                    read(name, builder.kind(), cell)?
                 }
             };
             row.push(read);

@@ -10,6 +10,7 @@ mod changes;
 mod continuous;
 mod datagrams;
 mod grafana;
+mod into;
 mod lists;
 mod policies;
 mod status;

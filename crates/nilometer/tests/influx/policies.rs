@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nilometer_engine::disk::MemoryDisk;
 use nilometer_service::ServiceOptions;
 
-use crate::support::{HandClock, Server};
+use crate::support::{HandClock, Server, encoded};
 
 /// 2023-11-14T22:13:20Z
 const NOW: i64 = 1_700_000_000;
@@ -111,4 +111,94 @@ async fn select_into_drops_what_its_target_does_not_keep_and_says_so() {
         .result("select v into d.long.copy from d.long.m")
         .await;
     assert!(all.contains(r#"["1970-01-01T00:00:00Z",3]"#), "{all}");
+}
+
+/// Once another policy was the default, `autogen` meant that one: rows written to `autogen` before could not be read, nor
+/// those that went there since, also not by continuous queries, while writes, lists and privileges knew better.
+#[tokio::test]
+async fn autogen_is_autogen_when_another_policy_is_the_default() {
+    let server = Server::new();
+    server.engine.create_database("d").unwrap();
+    let to = async |policy: &str, line: String| {
+        let path = format!("/write?db=d&rp={policy}");
+        let answer = server.send("POST", &path, &[], line).await;
+        assert_eq!(answer.status, 204, "{}", answer.text());
+    };
+    to("", "pre v=1 1000".to_owned()).await;
+    server
+        .ask("create retention policy one on d duration inf replication 1 default")
+        .await;
+    to("autogen", "old v=2 2000".to_owned()).await;
+    to("", "new v=3 3000".to_owned()).await;
+    for (statement, value) in [
+        ("select v from autogen.pre", Some(1)),
+        ("select v from d.autogen.old", Some(2)),
+        ("select v from \"autogen\".\"old\"", Some(2)),
+        (
+            "select max(v) from autogen./o|pre/ where time > 1000",
+            Some(2),
+        ),
+        (
+            "select max(x) from (select v as x from autogen.old)",
+            Some(2),
+        ),
+        ("select v from new", Some(3)),
+        ("select v from autogen.new", None),
+        ("select v from old", None),
+    ] {
+        let answer = server.result(statement).await;
+        match value {
+            Some(value) => assert!(
+                answer.ends_with(&format!(",{value}]]}}]")),
+                "{statement}: {answer}"
+            ),
+            None => assert_eq!(answer, "", "{statement}"),
+        }
+    }
+    for (statement, from) in [
+        ("select v into autogen.copy from new", "autogen.copy"),
+        ("select v into one.moved from autogen.old", "one.moved"),
+    ] {
+        let written = server.result(statement).await;
+        assert!(written.contains("\",1]]"), "{statement}: {written}");
+        let answer = server.result(&format!("select v from {from}")).await;
+        assert!(answer.contains("\"values\""), "{from}: {answer}");
+    }
+    server
+        .ask("alter retention policy autogen on d default")
+        .await;
+    let answer = server.result("select v from pre").await;
+    assert!(answer.contains("\"values\""), "{answer}");
+    assert_eq!(server.result("select v from new").await, "");
+}
+
+/// `DELETE FROM two.m` deleted the rows of `m` in every policy.
+#[tokio::test]
+async fn a_delete_that_names_a_policy_is_refused_and_deletes_nothing() {
+    let server = Server::filled().await;
+    server
+        .ask("create retention policy two on d duration inf replication 1")
+        .await;
+    for (from, part) in [
+        ("two.cpu", "retention policy"),
+        ("d.two.cpu", "retention policy"),
+        ("two./cpu/", "retention policy"),
+        ("mem, two.cpu", "retention policy"),
+        ("d..cpu", "database"),
+    ] {
+        for what in ["delete", "drop series"] {
+            let path = format!("/query?db=d&q={}", encoded(&format!("{what} from {from}")));
+            let answer = server.send("POST", &path, &[], "").await;
+            let expected = format!(
+                "{{\"error\":\"error parsing query: {part} not supported at line 1, char 1\"}}"
+            );
+            assert_eq!(
+                (answer.status, answer.text().trim_end()),
+                (400, expected.as_str()),
+                "{what} {from}"
+            );
+        }
+    }
+    let counted = server.result("select count(v) from cpu").await;
+    assert!(counted.ends_with(",2]]}]"), "{counted}");
 }

@@ -294,3 +294,57 @@ async fn a_signed_token_lets_its_user_in_until_its_end() {
         assert!(text.contains(says), "{text}");
     }
 }
+
+/// Who may nothing could tell by the answers which measurements and policies there are: what was missing was done, or said to be
+/// missing, before anybody asked who wanted to know.
+#[tokio::test]
+async fn who_may_nothing_learns_no_names() {
+    let server = peopled().await;
+    done(
+        &server,
+        ROOT,
+        "create retention policy two on d duration inf replication 1",
+    )
+    .await;
+    let why = "not authorized to change database";
+    for missing in [
+        "drop measurement missing",
+        "drop retention policy missing on d",
+        "alter retention policy missing on d duration 2h",
+        "create retention policy two on missing duration 2h replication 1",
+    ] {
+        refused(&server, ANNA, missing, why).await;
+        refused(
+            &server,
+            ANNA,
+            &missing.replace("missing", "two"),
+            "\"error\"",
+        )
+        .await;
+    }
+    for policy in ["two", "missing"] {
+        let path = format!("/write?db=d&rp={policy}&u=anna&p=a");
+        let answer = server.send("POST", &path, &[], "m v=1").await;
+        assert_eq!(answer.status, 403, "{policy}: {}", answer.text());
+    }
+}
+
+/// The names of databases stood in `/debug/vars` for everybody as long as there was no administrator.
+#[tokio::test]
+async fn statistics_name_the_databases_that_the_asker_sees() {
+    let server = Server::with(ServiceOptions {
+        auth: true,
+        ..ServiceOptions::default()
+    });
+    server.engine.create_database("hidden").unwrap();
+    let answer = server.send("GET", "/debug/vars", &[], "").await;
+    assert_eq!(answer.status, 403, "{}", answer.text());
+    assert!(!answer.text().contains("hidden"), "{}", answer.text());
+    let server = peopled().await;
+    for (user, sees) in [("u=root&p=it%27s+secret", true), ("u=anna&p=a", false)] {
+        let path = format!("/debug/vars?{user}");
+        let answer = server.send("GET", &path, &[], "").await;
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        assert_eq!(answer.text().contains("\"database:d\""), sees, "{user}");
+    }
+}

@@ -170,6 +170,56 @@ async fn each_user_does_what_was_granted_and_nothing_else() {
     }
 }
 
+/// Who could read one database saw the names of all others in the tables of the system, and the tags of their series, which are
+/// rows' values.
+#[tokio::test]
+async fn tables_of_the_system_show_what_may_be_seen() {
+    let server = peopled().await;
+    let lines = "secret,patient=Smith v=1 1000000000";
+    let stored = send(&server, Some("root"), "/api/v3/write_lp?db=other", lines).await;
+    assert_eq!(stored.status, 204, "{}", stored.text());
+    for statement in [
+        "SHOW DATABASES",
+        "SELECT * FROM system.databases",
+        "SELECT * FROM system.schemas",
+        "SELECT * FROM system.tables",
+        "SELECT * FROM system.columns",
+        "SELECT * FROM system.series",
+        "SELECT tags FROM system.series WHERE table_name = 'secret'",
+        "SELECT * FROM information_schema.tables",
+    ] {
+        let shown = sql(&server, "reader", statement).await;
+        assert_eq!(shown.status, 200, "{statement}: {}", shown.text());
+        for hidden in ["other", "secret", "Smith"] {
+            assert!(
+                !shown.text().contains(hidden),
+                "{statement}: {}",
+                shown.text()
+            );
+        }
+        let all = sql(&server, "root", statement).await;
+        assert!(
+            ["other", "Smith"]
+                .iter()
+                .any(|name| all.text().contains(name)),
+            "{statement}: {}",
+            all.text()
+        );
+    }
+    let shown = sql(&server, "reader", "SELECT * FROM system.series").await;
+    assert!(shown.text().contains("cpu"), "{}", shown.text());
+}
+
+/// Anybody who was let in could say that a clock which had jumped is right, and retention went on by it.
+#[tokio::test]
+async fn an_administrator_accepts_the_clock() {
+    let server = peopled().await;
+    for (user, wanted) in [("reader", 403), ("owner", 403), ("root", 204)] {
+        let answer = send(&server, Some(user), "/api/v3/accept_clock", "").await;
+        assert_eq!(answer.status, wanted, "{user}: {}", answer.text());
+    }
+}
+
 /// Verifiers of passwords are rows, and nobody reads them, administrators neither.
 #[tokio::test]
 async fn what_is_kept_of_users_is_no_table() {

@@ -62,6 +62,39 @@ fn a_row_that_is_no_text_is_named_and_can_be_imported_again() {
     assert_eq!(rows, json!([{"city": "M\u{fc}nchen"}]));
 }
 
+/// Blanks at the ends of texts were cut off without a word: what was exported came back as other texts, and two tags became one
+/// series, which lost a row.
+#[test]
+fn blanks_are_part_of_a_text() {
+    let scratch = Scratch::new();
+    let text = "time,g,s,v\n2024-05-01,x,\"  lead\", 1\n2024-05-01,\"x \",trail  ,2 \n2024-05-02,y,tab\t,3\n2024-05-03,y,  ,4\n";
+    scratch.file("a.csv", text.as_bytes());
+    let tags = ["--tags", "g", "--type", "s=text", "a.csv"];
+    let said = scratch.import(&tags);
+    assert!(said.contains("--trim leaves them out"), "{said}");
+    let select = |table: &str| scratch.rows(&format!("SELECT g, s, v FROM {table} ORDER BY v"));
+    let want = json!([
+        {"g": "x", "s": "  lead", "v": 1},
+        {"g": "x ", "s": "trail  ", "v": 2},
+        {"g": "y", "s": "tab\t", "v": 3},
+        {"g": "y", "s": "  ", "v": 4},
+    ]);
+    assert_eq!(select("a"), want);
+    let trimmed = [
+        &["--trim", "--table", "b", "--duplicates", "keep"][..],
+        &tags,
+    ]
+    .concat();
+    scratch.import(&trimmed);
+    let want = json!([
+        {"g": "x", "s": "lead", "v": 1},
+        {"g": "x", "s": "trail", "v": 2},
+        {"g": "y", "s": "tab", "v": 3},
+        {"g": "y", "v": 4},
+    ]);
+    assert_eq!(select("b"), want);
+}
+
 /// `NA` in a column of numbers made it a column of text, and `-` one of tags.
 #[test]
 fn cells_that_stand_for_nothing_are_empty() {

@@ -5,6 +5,7 @@
 //! statement, and give its columns as the plan has them. Does not: recognise, or answer anything itself.
 
 mod context;
+mod parted;
 mod stream;
 
 use std::fmt;
@@ -152,8 +153,8 @@ impl SeriesExec {
 
 /// Starts the query of a template in a statement.
 pub(crate) fn start(asked: BoundSeries, snapshot: Arc<Snapshot>, scope: &Scope) -> SeriesStream {
-    let (context, over) = context::context(asked.threads, Some(scope), Arc::default());
-    SeriesStream::new(asked.query, snapshot, asked.columns, context, over)
+    let with = context::context(asked.threads, Some(scope), Arc::default());
+    SeriesStream::new(asked.query, snapshot, asked.columns, with, Some(scope))
 }
 
 /// A query as text in one line, whatever is nested in it.
@@ -276,13 +277,13 @@ impl ExecutionPlan for SeriesExec {
         }
         let scope = scope::current();
         let observed = Arc::clone(&self.observed);
-        let (context, over) = context::context(self.table.threads, scope.as_ref(), observed);
+        let with = context::context(self.table.threads, scope.as_ref(), observed);
         let mut stream = SeriesStream::new(
             Arc::clone(&self.query),
             Arc::clone(&self.table.snapshot),
             self.columns.clone(),
-            context,
-            over,
+            with,
+            scope.as_ref(),
         );
         if let Some(chosen) = &self.chosen {
             let input = chosen.input.execute(0, task)?;

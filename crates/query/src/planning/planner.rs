@@ -31,7 +31,9 @@ use crate::semantics::distinct_on::DistinctOnce;
 use crate::semantics::float_key::{self, CompareFloats};
 use crate::semantics::intervals::Intervals;
 use crate::semantics::lateral::FirstOfEach;
-use crate::semantics::logic::{DECORRELATE, KeepLists, MarkSubqueries, SpellSubqueries};
+use crate::semantics::logic::{
+    DECORRELATE, KeepLists, MarkSubqueries, NullableSubqueries, SpellSubqueries,
+};
 use crate::semantics::numbers::ExactNumbers;
 use crate::semantics::outer::OuterRows;
 use crate::semantics::set_all::CountRows;
@@ -50,6 +52,8 @@ pub(crate) fn extend(
     rules.insert(0, Arc::new(ExactNumbers));
     rules.insert(0, Arc::new(FirstOfEach));
     rules.insert(0, Arc::new(OuterRows));
+    // Not before functions are known to be allowed: it puts one of its own around subqueries.
+    rules.insert(0, Arc::new(NullableSubqueries));
     rules.insert(0, Arc::new(BoundFunctions::new(options)));
     rules.insert(0, Arc::new(DistinctOnce));
     rules.insert(0, Arc::new(WindowKeys));

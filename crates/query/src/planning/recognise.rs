@@ -24,7 +24,7 @@ use datafusion::logical_expr::{LogicalPlan, TableScan};
 use datafusion::prelude::SessionConfig;
 
 use crate::operators::series::SeriesTable;
-use crate::planning::recognised::{Recognised, STREAMED_ROWS_MAX};
+use crate::planning::recognised::Recognised;
 pub(crate) use condition::time_range;
 pub(crate) use finish::all_of;
 use view::View;
@@ -39,15 +39,7 @@ pub(crate) fn whole(plan: &LogicalPlan, left_out: &[usize]) -> Result<Option<Rec
     let Some(view) = View::of(plan, left_out)? else {
         return Ok(None);
     };
-    let Some(found) = view.finish(plan.schema().as_arrow()) else {
-        return Ok(None);
-    };
-    // A filter that is put in later makes the rows fewer.
-    let is_all = left_out.is_empty() && found.chosen.is_none();
-    if found.streams && is_all && found.table.rows_estimate()? > STREAMED_ROWS_MAX {
-        return Ok(None);
-    }
-    Ok(Some(found))
+    Ok(view.finish(plan.schema().as_arrow()))
 }
 
 /// The plan with the operator of series queries in the place of each largest part that is one.

@@ -7,17 +7,13 @@ use std::sync::Arc;
 
 use arrow::array::{RecordBatch, RecordBatchOptions};
 use arrow::datatypes::SchemaRef;
-use datafusion::common::{DataFusionError, Result, internal_err};
+use datafusion::common::{Result, internal_err};
 use datafusion::logical_expr::LogicalPlan;
 use nilometer_engine::{Narrowing, ScanRequest, Snapshot, TableSchema};
 use nilometer_series::{Limits, SeriesQuery, Shape, TagExpr};
 
 use crate::planning::filter::{FieldCondition, Pushdown};
 use crate::statement::name::TableName;
-
-/// Rows of an answer that is not in any order. The operator holds a morsel of them, at most so many; more are read in pieces
-/// by the planner's scan, which holds none.
-pub(crate) const STREAMED_ROWS_MAX: u64 = 32_768;
 
 /// A plan that is one series query.
 #[derive(Debug, Clone)]
@@ -36,8 +32,6 @@ pub(crate) struct Recognised {
     pub(crate) holes: Vec<(usize, usize)>,
     /// A tag whose values another query chooses.
     pub(crate) chosen: Option<Chosen>,
-    /// Whether the answer is rows in any order.
-    pub(crate) streams: bool,
 }
 
 /// The table that is read, and what is read of it.
@@ -75,14 +69,6 @@ impl TableRead {
         };
         (request, narrowing)
     }
-
-    /// Upper bound of the rows that are read.
-    pub(crate) fn rows_estimate(&self) -> Result<u64> {
-        let (request, narrowing) = self.scan();
-        let scan = self.snapshot.scan_narrowed(&request, &narrowing);
-        let scan = scan.map_err(|error| DataFusionError::External(Box::new(error)))?;
-        Ok(scan.rows_estimate())
-    }
 }
 
 /// What chooses.
@@ -102,8 +88,6 @@ pub(crate) struct BoundSeries {
     pub(crate) query: Arc<SeriesQuery>,
     pub(crate) columns: Columns,
     pub(crate) threads: usize,
-    /// Whether the answer is rows in any order.
-    pub(crate) streams: bool,
 }
 
 /// The columns of a plan, and where they are in the answer.

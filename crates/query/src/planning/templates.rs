@@ -147,7 +147,6 @@ impl Templates {
                 query: Arc::new(series.bind(shape.values(), &asked)?),
                 columns: series.columns.clone(),
                 threads: series.threads,
-                streams: series.streams,
             }),
             Kind::Plan(plan) => {
                 let threads = reading.shared.options.threads;

@@ -1,7 +1,7 @@
 //! Keys of windows that `DataFusion` (55.2) goes wrong about.
 //!
-//! Does: calculate conditions such as `PARTITION BY v <= 0` below the window, because the library finds no order for them and
-//! refuses its own plan; cast integers that a `RANGE` with an offset is counted from to numbers that do not overflow, because
+//! Does: calculate conditions such as `PARTITION BY v <= 0`, and what holds one (`CASE WHEN v > 2 ...`), below the window, because
+//! the library finds no order for them and refuses its own plan; cast integers that a `RANGE` with an offset is counted from to numbers that do not overflow, because
 //! the library took the rows from NULL on for the neighbours of the largest integer. Does not: change what a window answers, or
 //! what its columns are called.
 
@@ -71,7 +71,7 @@ fn with_keys(window: Window) -> Result<Transformed<LogicalPlan>> {
                 return Ok(Transformed::no(part));
             };
             let exact = is_counted && widen(&mut function.params, input);
-            let placed = place(&mut function.params, input, &mut keys);
+            let placed = place(&mut function.params, input, &mut keys)?;
             Ok(Transformed::new_transformed(part, exact || placed))
         })?;
         is_changed |= expr.transformed;
@@ -125,16 +125,25 @@ fn widen(params: &mut WindowFunctionParams, input: &DFSchema) -> bool {
     true
 }
 
-/// Columns in place of conditions.
-fn place(params: &mut WindowFunctionParams, input: &DFSchema, keys: &mut Vec<Expr>) -> bool {
+/// Whether the value of an expression follows from a condition in it.
+fn holds_condition(expr: &Expr, input: &DFSchema) -> Result<bool> {
+    let is_boolean = |part: &Expr| {
+        part.get_type(input)
+            .is_ok_and(|kind| kind == DataType::Boolean)
+    };
+    expr.exists(|part| Ok(matches!(part, Expr::Case(_)) || is_boolean(part)))
+}
+
+/// Columns in place of what holds conditions.
+fn place(
+    params: &mut WindowFunctionParams,
+    input: &DFSchema,
+    keys: &mut Vec<Expr>,
+) -> Result<bool> {
     let mut is_changed = false;
     let orders = params.order_by.iter_mut().map(|sort| &mut sort.expr);
     for expr in params.partition_by.iter_mut().chain(orders) {
-        let is_condition = !matches!(expr, Expr::Column(_) | Expr::Literal(..))
-            && expr
-                .get_type(input)
-                .is_ok_and(|kind| kind == DataType::Boolean);
-        if !is_condition {
+        if matches!(expr, Expr::Column(_) | Expr::Literal(..)) || !holds_condition(expr, input)? {
             continue;
         }
         let known = keys.iter().position(|key| key == expr);
@@ -146,5 +155,5 @@ fn place(params: &mut WindowFunctionParams, input: &DFSchema, keys: &mut Vec<Exp
         }
         is_changed = true;
     }
-    is_changed
+    Ok(is_changed)
 }

@@ -3,6 +3,7 @@
 //! Does: rewrite tokens (`ASOF JOIN`), then the tree (named arguments, `^`, `mod`, sketches, points of charts). Does not: look at types or
 //! tables; what a rewritten call means is decided in `function` and in the rules of `asof` and `gapfill`.
 
+mod any;
 mod casts;
 pub(super) mod catalogue;
 mod distinct;
@@ -41,9 +42,11 @@ pub(crate) fn rewrite(statement: &mut ast::Statement) -> Result<(), Error> {
     let done = visit_expressions_mut(statement, |expr| {
         power::rebalance(expr);
         modulo::rewrite(expr);
+        any::rewrite(expr);
         name_tuple(expr);
         name_time_zone(expr);
         truncate_in_zone(expr);
+        truncate_below_a_second(expr);
         exact::rewrite(expr);
         if let Err(error) = similar::rewrite(expr).and_then(|()| grouping::rewrite(expr)) {
             return ControlFlow::Break(error);
@@ -222,6 +225,49 @@ fn truncate_in_zone(expr: &mut Expr) {
     let clock = std::mem::replace(expr, null());
     let clock = FunctionArg::Unnamed(FunctionArgExpr::Expr(clock));
     *expr = call(AT_TIME_ZONE, vec![zone, clock]);
+}
+
+/// `date_trunc('millisecond', time)` by `date_bin`: the library's goes up where the time is before 1970.
+fn truncate_below_a_second(expr: &mut Expr) {
+    let Expr::Function(function) = expr else {
+        return;
+    };
+    let FunctionArguments::List(list) = &function.args else {
+        return;
+    };
+    let [
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(Expr::Value(unit))),
+        FunctionArg::Unnamed(FunctionArgExpr::Expr(time)),
+    ] = list.args.as_slice()
+    else {
+        return;
+    };
+    let is_trunc = function.name.to_string().eq_ignore_ascii_case("date_trunc");
+    let Value::SingleQuotedString(unit) = &unit.value else {
+        return;
+    };
+    let width = match unit.to_lowercase().as_str() {
+        "millisecond" | "milliseconds" => "1 millisecond",
+        "microsecond" | "microseconds" => "1 microsecond",
+        _ => return,
+    };
+    if !is_trunc {
+        return;
+    }
+    let width = Value::SingleQuotedString(width.to_owned());
+    let interval = DataType::Interval {
+        fields: None,
+        precision: None,
+    };
+    let width = cast(Expr::Value(width.into()), interval);
+    // A text without a type is an instant, as PostgreSQL has it.
+    let time = match time {
+        Expr::Value(_) => cast(time.clone(), DataType::Timestamp(None, TimezoneInfo::Tz)),
+        time => time.clone(),
+    };
+    let args = [width, time].into_iter();
+    let args = args.map(|value| FunctionArg::Unnamed(FunctionArgExpr::Expr(value)));
+    *expr = call("date_bin", args.collect());
 }
 
 fn call(name: &str, args: Vec<FunctionArg>) -> Expr {

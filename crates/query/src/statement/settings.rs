@@ -12,7 +12,12 @@ use super::name::Name;
 use crate::error::{Error, Position};
 
 /// Settings of a table that can be changed later.
-const OF_TABLE: [&str; 3] = ["duplicates", "partition_interval", "retention"];
+const OF_TABLE: [&str; 4] = [
+    "cold_after",
+    "duplicates",
+    "partition_interval",
+    "retention",
+];
 /// Settings that only a new table has.
 const OF_NEW_TABLE: [&str; 7] = [
     "tags",
@@ -131,6 +136,15 @@ impl Setting {
         }
     }
 
+    /// An age: a length of time, `never`, or `default` for what is neither cooled nor warmed.
+    fn cold_after_ns(&self) -> Result<Option<i64>, Error> {
+        match self.text()?.to_ascii_lowercase().as_str() {
+            "default" | "null" => Ok(None),
+            "never" => Ok(Some(i64::MAX)),
+            _ => self.duration_ns().map(Some),
+        }
+    }
+
     fn names(&self) -> Result<Vec<Name>, Error> {
         let text = self.text()?;
         let names = text.split(',').map(str::trim).map(|name| {
@@ -237,6 +251,7 @@ fn of_one(setting: &Setting) -> Result<TableSetting, Error> {
         }
         "partition_interval" => TableSetting::PartitionInterval(setting.duration_ns()?),
         "retention" => TableSetting::Retention(setting.retention_ns()?),
+        "cold_after" => TableSetting::ColdAfter(setting.cold_after_ns()?),
         _ => return Err(setting.unknown("setting of a table", OF_TABLE)),
     })
 }
@@ -333,6 +348,14 @@ pub(crate) fn duplicates_text(duplicates: Duplicates) -> &'static str {
 pub(crate) fn retention_text(ns: i64) -> String {
     match ns {
         i64::MAX => "forever".to_owned(),
+        ns => duration_text(ns),
+    }
+}
+
+/// An age after which partitions are cold, as the setting has it.
+pub(crate) fn cold_after_text(ns: i64) -> String {
+    match ns {
+        i64::MAX => "never".to_owned(),
         ns => duration_text(ns),
     }
 }

@@ -309,7 +309,7 @@ impl ReadContext {
     /// A table, a view or one of the system's tables.
     pub(crate) async fn provider(&self, name: &TableName) -> Option<Arc<dyn TableProvider>> {
         if name.schema == SYSTEM_SCHEMA {
-            return system::table(&self.store(), &name.table);
+            return system::table(self.store(), self.principal.clone(), &name.table);
         }
         if name.schema == INFORMATION_SCHEMA && OF_FUNCTIONS.contains(&name.table.as_str()) {
             let databases = Arc::new(Databases(self.clone()));
@@ -383,7 +383,9 @@ impl CatalogProviderList for Databases {
     }
 
     fn catalog_names(&self) -> Vec<String> {
-        self.0.snapshot.databases()
+        let mut databases = self.0.snapshot.databases();
+        databases.retain(|database| self.0.principal.sees(database));
+        databases
     }
 
     fn catalog(&self, name: &str) -> Option<Arc<dyn CatalogProvider>> {

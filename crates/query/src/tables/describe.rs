@@ -12,7 +12,7 @@ use crate::Params;
 use crate::error::Error;
 use crate::planning::plan::plan;
 use crate::statement::name::{NameScope, TableName, literal, quoted};
-use crate::statement::settings::{duplicates_text, duration_text, retention_text};
+use crate::statement::settings::{cold_after_text, duplicates_text, duration_text, retention_text};
 use crate::statement::types::{self, kind_of, name_of_arrow, type_of};
 use crate::statement::{Bounds, Show, Statement, parse, unknown_setting};
 use crate::tables::catalogue::ReadContext;
@@ -250,6 +250,9 @@ fn settings(table: &TableSchema) -> Vec<(&'static str, String)> {
     ];
     if let Some(ns) = table.settings.retention_ns {
         all.push(("retention", retention_text(ns)));
+    }
+    if let Some(ns) = table.settings.cold_after_ns {
+        all.push(("cold_after", cold_after_text(ns)));
     }
     all
 }

@@ -21,6 +21,7 @@ use datafusion::physical_plan::streaming::{PartitionStream, StreamingTableExec};
 use datafusion::physical_plan::{ExecutionPlan, SendableRecordBatchStream};
 use futures::stream;
 use nilometer_engine::nearest;
+use nilometer_service::{Place, Principal, Privilege};
 
 use crate::error::Error;
 use crate::shared::StoreState;
@@ -44,13 +45,37 @@ pub(crate) const TABLES: [&str; 10] = [
     "tables",
 ];
 
+/// The store as who asks may see it: databases in which they may do something, and series of tables that they may read.
+#[derive(Debug, Clone)]
+struct Visible {
+    store: StoreState,
+    principal: Principal,
+}
+
+impl Visible {
+    fn databases(&self) -> Vec<String> {
+        let mut databases = self.store.snapshot.databases();
+        databases.retain(|database| self.principal.sees(database));
+        databases
+    }
+
+    fn may_read(&self, database: &str, schema: &str, table: &str) -> bool {
+        let place = Place::table(database, schema, table);
+        self.principal.check(Privilege::Read, place).is_ok()
+    }
+}
+
 /// A table of the schema; `None` = it has none of this name.
-pub(crate) fn table(store: &StoreState, name: &str) -> Option<Arc<dyn TableProvider>> {
+pub(crate) fn table(
+    store: StoreState,
+    principal: Principal,
+    name: &str,
+) -> Option<Arc<dyn TableProvider>> {
     let name = TABLES.into_iter().find(|known| *known == name)?;
     Some(Arc::new(SystemTable {
         name,
         schema: schema(name)?,
-        store: store.clone(),
+        visible: Visible { store, principal },
     }))
 }
 
@@ -90,17 +115,18 @@ fn empty(name: &str) -> Option<Rows> {
     })
 }
 
-fn filled(name: &str, store: &StoreState) -> Option<Result<Rows>> {
+fn filled(name: &str, visible: &Visible) -> Option<Result<Rows>> {
+    let store = &visible.store;
     Some(Ok(match name {
-        "columns" => store::columns(store),
-        "databases" => store::databases(store),
+        "columns" => store::columns(visible),
+        "databases" => store::databases(visible),
         "jobs" => store::jobs(store),
         "metrics" => store::metrics(store),
         "queries" => store::queries(store),
-        "schemas" => store::schemas(store),
-        "segments" => store::segments(store),
+        "schemas" => store::schemas(visible),
+        "segments" => store::segments(visible),
         "settings" => store::settings(store),
-        "tables" => return Some(store::tables(store).map_err(external)),
+        "tables" => return Some(store::tables(visible).map_err(external)),
         _ => return None,
     }))
 }
@@ -113,7 +139,7 @@ fn external(error: nilometer_engine::Error) -> DataFusionError {
 struct SystemTable {
     name: &'static str,
     schema: SchemaRef,
-    store: StoreState,
+    visible: Visible,
 }
 
 #[async_trait]
@@ -162,7 +188,7 @@ impl TableProvider for SystemTable {
         let source = SystemRows {
             name: self.name,
             schema: Arc::clone(&schema),
-            store: self.store.clone(),
+            visible: self.visible.clone(),
             wanted: Wanted::of(columns, filters, limit),
         };
         Ok(Arc::new(StreamingTableExec::try_new(
@@ -181,7 +207,7 @@ impl TableProvider for SystemTable {
 struct SystemRows {
     name: &'static str,
     schema: SchemaRef,
-    store: StoreState,
+    visible: Visible,
     wanted: Wanted,
 }
 
@@ -193,13 +219,13 @@ impl PartitionStream for SystemRows {
     fn execute(&self, _context: Arc<TaskContext>) -> SendableRecordBatchStream {
         let schema = Arc::clone(&self.schema);
         if self.name == "series" {
-            let batches = series::batches(&self.store, &self.wanted);
+            let batches = series::batches(&self.visible, &self.wanted);
             return Box::pin(RecordBatchStreamAdapter::new(
                 schema,
                 stream::iter(batches.map(|batch| batch.map_err(external))),
             ));
         }
-        let batch = filled(self.name, &self.store).map(|rows| Ok(rows?.batch()));
+        let batch = filled(self.name, &self.visible).map(|rows| Ok(rows?.batch()));
         Box::pin(RecordBatchStreamAdapter::new(schema, stream::iter(batch)))
     }
 }

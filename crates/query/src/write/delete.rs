@@ -47,7 +47,8 @@ pub(crate) async fn delete(
     let plan = session.optimize(&plan)?;
     match range(&plan, &table) {
         Some(Found::Nothing) => Ok((0, writing)),
-        Some(Found::Range(pushdown)) => {
+        // A range would take rows along that others write before the transaction ends.
+        Some(Found::Range(pushdown)) if writing.writer.transaction.is_none() => {
             let mut rows = 0;
             let writing = writing
                 .run(&session, &plan, |batch| {
@@ -55,7 +56,7 @@ pub(crate) async fn delete(
                     Ok(())
                 })
                 .await?;
-            let engine = writing.engine();
+            let engine = writing.writer().engine;
             let executor = writing.executor();
             let request = DeleteRequest {
                 table,
@@ -65,7 +66,7 @@ pub(crate) async fn delete(
             blocking(&executor, move || Ok(engine.delete(&request)?)).await?;
             Ok((rows, writing))
         }
-        None => {
+        Some(Found::Range(_)) | None => {
             let mut tries = 0;
             loop {
                 tries += 1;
@@ -137,11 +138,11 @@ async fn by_rows<'a>(
     if keys.is_empty() {
         return Ok((Ok(0), writing));
     }
-    let engine = writing.engine();
+    let writer = writing.writer();
     let executor = writing.executor();
     let snapshot = Arc::clone(&reading.snapshot);
     let done = blocking(&executor, move || {
-        engine.delete_rows(&snapshot, &table, &keys)?;
+        writer.delete_rows(&snapshot, &table, &keys)?;
         drop(memory);
         Ok(keys.len() as u64)
     })

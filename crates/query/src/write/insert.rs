@@ -8,11 +8,12 @@ use datafusion::sql::sqlparser::ast::{
     self, Assignment, AssignmentTarget, ConflictTarget, Expr, Insert, OnConflictAction, OnInsert,
     SetExpr, TableObject,
 };
-use nilometer_engine::ingest::{Session, Target};
-use nilometer_engine::{Duplicates, Engine, TIME_COLUMN, TableSchema};
+use nilometer_engine::ingest::Target;
+use nilometer_engine::{Duplicates, TIME_COLUMN, TableSchema};
 
 use super::rows::{batch_of, fitted};
 use super::values;
+use super::writer::Writer;
 use super::writing::{Kept, Writing};
 use crate::error::{Error, Position};
 use crate::execution::blocking;
@@ -32,18 +33,20 @@ pub(crate) async fn insert(
     };
     let name = Path::of(name)?.table(&writing.place)?;
     writing.allow(&name)?;
-    if let Some(reader) = relation::find(&writing.reading.snapshot, &name) {
-        return Box::pin(super::relation::insert(writing, insert, &name, &reader)).await;
+    let found = relation::find(&writing.reading.snapshot, &name);
+    if let Some(schema) = found.map(|reader| Arc::clone(reader.schema())) {
+        return Box::pin(super::relation::insert(writing, insert, &name, schema)).await;
     }
     let table = writing.table(&name)?;
     let columns = columns(&insert, &table, name.position)?;
     let on_conflict = on_conflict(insert.on.take(), &table, &columns)?;
     let source = source_of(&mut insert)?;
-    let (batch, memory, writing) = rows(writing, source, columns, name.position).await?;
-    let engine = writing.engine();
+    let (batch, memory, mut writing) = rows(writing, source, columns, name.position).await?;
+    writing.release();
+    let writer = writing.writer();
     let executor = writing.executor();
     let written = blocking(&executor, move || {
-        write(&engine, &name, &batch, on_conflict).inspect(|_| drop(memory))
+        write(&writer, &name, &batch, on_conflict).inspect(|_| drop(memory))
     })
     .await?;
     Ok((written, writing))
@@ -331,7 +334,7 @@ async fn selected(
 }
 
 fn write(
-    engine: &Arc<Engine>,
+    writer: &Writer,
     name: &TableName,
     batch: &RecordBatch,
     on_conflict: OnConflict,
@@ -339,7 +342,7 @@ fn write(
     if batch.num_rows() == 0 {
         return Ok(0);
     }
-    let mut session = Session::new(Arc::clone(engine), &name.database)?;
+    let mut session = writer.session(&name.database)?;
     let target = Target {
         schema: Some(&name.schema),
         table: &name.table,

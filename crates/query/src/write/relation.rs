@@ -212,11 +212,11 @@ async fn write<'a>(
     if rows == 0 {
         return (Ok(0), writing);
     }
-    let engine = writing.engine();
+    let writer = writing.writer();
     let executor = writing.executor();
     let snapshot = Arc::clone(snapshot);
     let done = blocking(&executor, move || {
-        engine.write_relations_as_seen(&snapshot, &changes)?;
+        writer.write_relations(Some(&snapshot), &changes)?;
         drop(memory);
         Ok(rows as u64)
     });

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use arrow::array::ArrayRef;
 use arrow::datatypes::{Field, Schema};
 use datafusion::sql::sqlparser::ast::{self, Assignment, AssignmentTarget, Update};
-use nilometer_engine::ingest::Session;
 use nilometer_engine::{RowKey, TIME_COLUMN, TableSchema};
 
 use super::rows::{batch_of, fitted, row_keys};
@@ -153,12 +152,12 @@ async fn once<'a>(
         })
         .collect();
     let rows = batch_of(columns?, batch.num_rows())?;
-    let engine = writing.engine();
+    let writer = writing.writer();
     let executor = writing.executor();
     let snapshot = Arc::clone(&reading.snapshot);
     let database = name.database.clone();
     let done = blocking(&executor, move || {
-        let mut session = Session::new(engine, &database)?;
+        let mut session = writer.session(&database)?;
         let report = session.update_rows(&snapshot, &table, &keys, &rows)?;
         drop(memory);
         Ok(report.written)

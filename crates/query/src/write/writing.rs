@@ -11,11 +11,12 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as DfStatement;
 use datafusion::sql::sqlparser::ast;
 use futures::StreamExt;
-use nilometer_engine::{Engine, Error as EngineError, TableSchema};
+use nilometer_engine::{Error as EngineError, TableSchema};
 use nilometer_service::define::is_reserved;
 use nilometer_service::{Executor, Privilege, Running};
 
 use super::rows::{execution, plain};
+use super::writer::Writer;
 use crate::answer::Answer;
 use crate::error::Error;
 use crate::execution::Queries;
@@ -35,6 +36,7 @@ pub(crate) struct Writing<'a> {
     pub(crate) reading: ReadContext,
     pub(crate) place: NameScope,
     pub(crate) running: Running,
+    pub(crate) writer: Writer,
 }
 
 impl Writing<'_> {
@@ -57,9 +59,16 @@ impl Writing<'_> {
         names::find_table(&self.reading.snapshot, name)
     }
 
-    /// The engine that is written to.
-    pub(crate) fn engine(&self) -> Arc<Engine> {
-        Arc::clone(&self.queries.shared.engine)
+    /// What takes the rows.
+    pub(crate) fn writer(&self) -> Writer {
+        self.writer.clone()
+    }
+
+    /// Lets go of what was read, so that a transaction need not copy for it what it has written.
+    pub(crate) fn release(&mut self) {
+        if self.writer.transaction.is_some() {
+            self.reading.snapshot = Arc::new(self.writer.engine.snapshot());
+        }
     }
 
     /// Does the work that waits for the disk.
@@ -92,6 +101,7 @@ impl Writing<'_> {
             reading,
             place,
             running,
+            writer,
         } = self;
         let mut answer = Answer::new(batches, running, &queries.shared.options);
         while let Some(batch) = answer.next().await {
@@ -102,12 +112,14 @@ impl Writing<'_> {
             reading,
             place,
             running: answer.into_running(),
+            writer,
         })
     }
 
     /// The same statement, on the newest snapshot.
     pub(crate) fn again(self) -> Self {
-        let store = StoreState::newest(&self.queries.shared);
+        let transaction = self.writer.transaction.as_ref();
+        let store = StoreState::newest(&self.queries.shared, transaction);
         let principal = self.reading.principal.clone();
         let reading = ReadContext::new(store, self.reading.zone.clone(), principal);
         Self { reading, ..self }

@@ -14,7 +14,7 @@ use super::accumulate::kind;
 use super::cells::{Cells, Grid, compare};
 use super::edges::Edges;
 use super::fill::{Frame, filled};
-use super::lanes::{self, Known, Lane, Operand, Run, Ties, When};
+use super::lanes::{self, Condition, Known, Lane, Operand, Run, Ties, When};
 use super::project::Projection;
 use super::stored::{self, Adding, Stored};
 use super::{Ready, State, parallel, top};
@@ -46,6 +46,8 @@ pub(super) struct Plan<'a> {
     kinds: Vec<Option<Type>>,
     /// The columns, with fields in the places of aggregates.
     exprs: Vec<Expr>,
+    /// The condition on rows, if it is one that is looked at as rows are decoded.
+    condition: Option<Condition>,
 }
 
 /// Cells in the order of groups and times, and what they take.
@@ -177,10 +179,13 @@ impl<'a> Plan<'a> {
             kinds.push(kind(aggregate, &types)?);
             operands.push(own);
         }
+        let rows = shape.rows.as_ref();
+        let condition = rows.and_then(|rows| Condition::of(rows, &inputs.slots, shape.rules));
         Ok(Self {
             query,
             snapshot,
             context,
+            condition,
             inputs,
             total,
             aggregates,
@@ -377,14 +382,16 @@ impl<'a> Plan<'a> {
     fn stored(&self, (first, last): (i64, i64)) -> Result<Option<Vec<Stored<'_>>>, Error> {
         let are_plain = self.aggregates.iter().all(stored::is_plain);
         let tables = self.inputs.tables().filter(|_| are_plain);
-        let Some(tables) = tables.filter(|_| self.query.shape().rows.is_none()) else {
+        let is_known = self.query.shape().rows.is_none() || self.condition.is_some();
+        let Some(tables) = tables.filter(|_| is_known) else {
             return Ok(None);
         };
         let series: u64 = tables.iter().map(|table| table.series.len() as u64).sum();
         let mut all = Vec::with_capacity(tables.len());
         for table in tables {
             let range = first..=last;
-            all.push(Stored::plan(self.snapshot, table, &self.aggregates, range)?);
+            let what = (self.aggregates.as_slice(), self.condition.as_ref());
+            all.push(Stored::plan(self.snapshot, table, what, range)?);
         }
         let rows = all.iter().map(|it| it.aggregation.rows_estimate());
         // Series of few rows share blocks: one by one they would only cost more.
@@ -394,6 +401,10 @@ impl<'a> Plan<'a> {
 
     /// Whether what is stored of rows may stand for them; with first and last values or without.
     fn stands(&self) -> Option<bool> {
+        // Nobody knows how many of them meet a condition.
+        if self.condition.is_some() {
+            return None;
+        }
         let keeps =
             |table: &&crate::input::Table| table.schema.settings.duplicates == Duplicates::Keep;
         let has_kept = self.inputs.tables()?.iter().any(keeps);
@@ -435,11 +446,13 @@ impl<'a> Plan<'a> {
                     stored,
                     cells,
                     edges,
+                    condition: self.condition.as_ref(),
                     stands,
                     context: self.context,
                     held: self.context.charge(),
                     runs: Vec::new(),
                     numbers: Vec::new(),
+                    met: Vec::new(),
                 };
                 let used = stored.aggregation.fold(morsel, &mut adding)?;
                 self.context.watch.has_aggregated(&used);

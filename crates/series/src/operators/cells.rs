@@ -77,6 +77,11 @@ impl Places {
             (Some(bucket), Some((first, last))) => match bucket.width {
                 Width::Fixed(width) if bucket.is_contiguous() => {
                     let (start, _) = bucket.around(first);
+                    // A bucket that would begin before the first time begins there, so it is not as wide as the others; and the
+                    // whole of time is wider than a number of nanoseconds.
+                    if start == i64::MIN || last.checked_sub(start).is_none() {
+                        return Ok(Self::Sparse(FxHashMap::default()));
+                    }
                     (start, width, bucket.count(start, last))
                 }
                 _ => return Ok(Self::Sparse(FxHashMap::default())),

@@ -3,6 +3,7 @@
 //! Does: add runs of rows and what is stored of whole stretches, join what several threads know, and finish as columns. Does
 //! not: know groups and buckets (`cells`); what has no column of its own is kept a value at a time (`accumulate`).
 
+mod condition;
 mod ends;
 mod extremes;
 mod finish;
@@ -16,6 +17,7 @@ use nilometer_engine::{StoredField, StoredTotals, Stretch};
 use super::accumulate::{Accumulator, selector};
 use crate::query::{Aggregate, Expr, Selector};
 use crate::value::{Rules, Type};
+pub(super) use condition::Condition;
 use ends::Ends;
 use extremes::Extreme;
 pub(super) use operand::Operand;

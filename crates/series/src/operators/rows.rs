@@ -15,6 +15,7 @@ use super::parallel;
 use super::project::Projection;
 use super::slices::{SlicedStream, Slices};
 use super::sort::Sorter;
+use super::steps;
 use super::stream::{RowSource, RowStream};
 use crate::context::Context;
 use crate::error::Error;
@@ -49,6 +50,15 @@ pub(super) fn run(
     let reading = inputs.read(snapshot, range, &narrowing, which, context)?;
     let slice_rows = context.memory.slice_rows().max(1);
     let is_long = narrowing == Narrowing::None && reading.rows_estimate > slice_rows;
+    let is_limited = shape.rows.is_some() && !per_group.is_all();
+    if is_limited && !is_streamed && !shape.has_neighbours() {
+        let exprs: Vec<Expr> = exprs.iter().copied().cloned().collect();
+        let projection = Projection::new(shape, &exprs, &inputs.slots, shows_time)?;
+        let by = (&inputs, &reading, &projection);
+        if let Some(ordered) = steps::run(query, by, (snapshot, context))? {
+            return Ok((projection.schema, State::Ordered(Box::new(ordered))));
+        }
+    }
     if is_long
         && !is_streamed
         && let Some(slices) = Slices::of(query, &inputs, (snapshot, context))?

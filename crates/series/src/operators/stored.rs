@@ -12,7 +12,7 @@ use nilometer_engine::{
 
 use super::cells::Cells;
 use super::edges::Edges;
-use super::lanes::{Known, Lane, Operand, Run, Ties, When};
+use super::lanes::{Condition, Known, Lane, Operand, Run, Ties, When};
 use crate::context::{Charge, Context};
 use crate::error::Error;
 use crate::evaluate::Name;
@@ -36,6 +36,8 @@ pub(super) struct Stored<'a> {
     pub(super) aggregation: Aggregation,
     /// By aggregate of the query, by operand.
     places: Vec<Vec<Place>>,
+    /// By test of the condition.
+    tests: Vec<Place>,
 }
 
 /// Whether an aggregate is of fields or of the time as they are.
@@ -49,28 +51,31 @@ impl<'a> Stored<'a> {
     pub(super) fn plan(
         snapshot: &Snapshot,
         table: &'a Table,
-        aggregates: &[Aggregate],
+        (aggregates, condition): (&[Aggregate], Option<&Condition>),
         time: RangeInclusive<i64>,
     ) -> Result<Self, Error> {
         let mut fields: Vec<usize> = Vec::new();
+        let mut place = |field: &str| {
+            let position = table.position(&Name::Field(field.to_owned()));
+            position.map_or(Place::Nowhere, |position| {
+                let known = fields.iter().position(|field| *field == position);
+                Place::Field(known.unwrap_or_else(|| {
+                    fields.push(position);
+                    fields.len() - 1
+                }))
+            })
+        };
         let mut places = Vec::with_capacity(aggregates.len());
         for aggregate in aggregates {
             let operands = aggregate.operands().into_iter();
-            let own = operands.map(|of| {
-                let Expr::Field(name) = of else {
-                    return Place::Time;
-                };
-                let position = table.position(&Name::Field(name.clone()));
-                position.map_or(Place::Nowhere, |position| {
-                    let known = fields.iter().position(|field| *field == position);
-                    Place::Field(known.unwrap_or_else(|| {
-                        fields.push(position);
-                        fields.len() - 1
-                    }))
-                })
+            let own = operands.map(|of| match of {
+                Expr::Field(name) => place(name),
+                _ => Place::Time,
             });
             places.push(own.collect());
         }
+        let tests = condition.iter().flat_map(|condition| &condition.tests);
+        let tests = tests.map(|test| place(&test.field)).collect();
         let request = AggregateRequest {
             table: Arc::clone(&table.schema),
             fields,
@@ -83,6 +88,7 @@ impl<'a> Stored<'a> {
             table,
             aggregation,
             places,
+            tests,
         })
     }
 }
@@ -92,12 +98,15 @@ pub(super) struct Adding<'a> {
     pub(super) stored: &'a Stored<'a>,
     pub(super) cells: &'a mut Cells,
     pub(super) edges: &'a Edges<'a>,
+    /// What rows have to meet.
+    pub(super) condition: Option<&'a Condition>,
     /// Whether what is stored of rows may stand for them; with first and last values or without.
     pub(super) stands: Option<bool>,
     pub(super) context: &'a Context,
     pub(super) held: Charge,
     pub(super) runs: Vec<Run>,
     pub(super) numbers: Vec<u32>,
+    pub(super) met: Vec<bool>,
 }
 
 impl Fold for Adding<'_> {
@@ -116,7 +125,7 @@ impl Fold for Adding<'_> {
     }
 
     fn may_pass_over(&self) -> bool {
-        self.stands.is_some() && self.cells.lanes.iter().all(Lane::is_extreme)
+        self.condition.is_some() || self.has_extremes()
     }
 
     fn passes_over(
@@ -125,6 +134,19 @@ impl Fold for Adding<'_> {
         (first, last): (i64, i64),
         fields: &[Option<StoredField<'_>>],
     ) -> bool {
+        if let Some(condition) = self.condition {
+            let tests = self.stored.tests.iter();
+            let tests = tests.map(|place| match place {
+                Place::Field(at) => fields.get(*at).copied().flatten(),
+                Place::Nowhere | Place::Time => None,
+            });
+            if condition.is_met_by_none(tests) {
+                return true;
+            }
+        }
+        if !self.has_extremes() {
+            return false;
+        }
         let group = self.stored.table.group(position);
         let mut time = first;
         for _ in 0..PASSED_BUCKETS_MAX {
@@ -178,11 +200,38 @@ impl Fold for Adding<'_> {
             columns,
             range,
         } = rows;
+        let operand = |place: &Place| match place {
+            Place::Nowhere => Operand::Null,
+            Place::Time => Operand::Time(times),
+            Place::Field(at) => match columns.get(*at) {
+                Some(Some(column)) => Operand::Column(*column),
+                _ => Operand::Null,
+            },
+        };
+        if let Some(condition) = self.condition {
+            let tests: Vec<Operand<'_>> = self.stored.tests.iter().map(operand).collect();
+            condition.holds(&tests, range.clone(), &mut self.met);
+        }
         self.runs.clear();
         let mut start = range.start;
-        while let Some(&time) = times.get(start).filter(|_| start < range.end) {
+        while start < range.end {
+            let mut end_of_met = range.end;
+            if self.condition.is_some() {
+                // Rows that meet the condition, and stand side by side.
+                let met = self.met.get(start - range.start..).unwrap_or_default();
+                let Some(first) = met.iter().position(|met| *met) else {
+                    break;
+                };
+                start += first;
+                let own = met.get(first..).unwrap_or_default();
+                let own = own.iter().position(|met| !*met).unwrap_or(own.len());
+                end_of_met = start + own;
+            }
+            let Some(&time) = times.get(start) else {
+                break;
+            };
             let (bucket, until) = self.edges.around(time);
-            let end = end_of(times, start, range.end, until);
+            let end = end_of(times, start, end_of_met, until);
             self.runs.push(Run {
                 cell: self.cells.cell(group, bucket)?,
                 start: short(start),
@@ -196,14 +245,6 @@ impl Fold for Adding<'_> {
         };
         let mut grown = 0;
         for (lane, places) in self.cells.lanes.iter_mut().zip(&self.stored.places) {
-            let operand = |place: &Place| match place {
-                Place::Nowhere => Operand::Null,
-                Place::Time => Operand::Time(times),
-                Place::Field(at) => match columns.get(*at) {
-                    Some(Some(column)) => Operand::Column(*column),
-                    _ => Operand::Null,
-                },
-            };
             grown += match places.as_slice() {
                 [] => lane.add(&self.runs, &[], &when),
                 [one] => lane.add(&self.runs, &[operand(one)], &when),
@@ -214,6 +255,13 @@ impl Fold for Adding<'_> {
             };
         }
         self.cells.charge(grown)
+    }
+}
+
+impl Adding<'_> {
+    /// Whether nothing but extremes is asked for, which may be known already.
+    fn has_extremes(&self) -> bool {
+        self.stands.is_some() && self.cells.lanes.iter().all(Lane::is_extreme)
     }
 }
 

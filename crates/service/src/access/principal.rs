@@ -117,6 +117,15 @@ impl Principal {
         })
     }
 
+    /// Refuses whoever may do nothing yet: what is shown to all users is not shown to them.
+    pub fn check_known(&self) -> Result<(), Error> {
+        match &self.0 {
+            Who::Nobody => Err(Error::NoCredentials),
+            Who::Founder => Err(Error::NoAdministrator),
+            Who::Anyone | Who::Token | Who::User { .. } => Ok(()),
+        }
+    }
+
     /// Whether anything of a database may be read or written.
     pub fn sees(&self, database: &str) -> bool {
         match &self.0 {

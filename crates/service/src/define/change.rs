@@ -192,6 +192,8 @@ pub enum TableSetting {
     PartitionInterval(i64),
     /// How long rows are kept, in nanoseconds, `i64::MAX` = for ever; `None` = as the schema says.
     Retention(Option<i64>),
+    /// Age after which partitions are written for few bytes, in nanoseconds, `i64::MAX` = never; `None` = they stay as they are.
+    ColdAfter(Option<i64>),
 }
 
 impl TableSetting {
@@ -201,6 +203,7 @@ impl TableSetting {
             Self::Duplicates(duplicates) => settings.duplicates = duplicates,
             Self::PartitionInterval(ns) => settings.partition_interval_ns = ns,
             Self::Retention(ns) => settings.retention_ns = ns,
+            Self::ColdAfter(ns) => settings.cold_after_ns = ns,
         }
     }
 }

@@ -226,6 +226,7 @@ fn settings_are_changed_one_by_one_and_others_stay() {
         duplicates: Duplicates::Keep,
         partition_interval_ns: 2 * DAY_NS,
         retention_ns: Some(DAY_NS),
+        cold_after_ns: None,
     };
     assert_eq!(table.settings, wanted);
 }

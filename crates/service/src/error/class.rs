@@ -58,6 +58,10 @@ impl Class {
             | EngineError::RelationChanged { .. }
             | EngineError::RowConflict { .. }
             | EngineError::ChangedMeanwhile { .. }
+            | EngineError::RowLocked { .. }
+            | EngineError::Deadlock
+            | EngineError::TransactionOvertaken { .. }
+            | EngineError::TransactionEnded
             | EngineError::Lossy { .. }
             | EngineError::Unmerged { .. } => Self::Conflict,
             EngineError::InvalidName { .. }
@@ -70,7 +74,9 @@ impl Class {
             | EngineError::NotAField { .. } => Self::BadRequest,
             EngineError::Limit { .. } => Self::TooLarge,
             // What a later attempt may find otherwise; a poisoned store is another one after its next start.
-            EngineError::Poisoned { .. } | EngineError::Memory { .. } => Self::Busy,
+            EngineError::Poisoned { .. }
+            | EngineError::Memory { .. }
+            | EngineError::TransactionMemory { .. } => Self::Busy,
             EngineError::DiskFull { .. } => Self::Storage,
             EngineError::Io { source, .. } if is_disk_full(source) => Self::Storage,
             _ => Self::Internal,
@@ -82,7 +88,9 @@ impl Class {
 pub(crate) fn setting_of_engine(error: &EngineError) -> Option<&'static str> {
     match error {
         EngineError::Limit { what, .. } => Some(batch_setting(what).unwrap_or("engine")),
-        EngineError::Memory { .. } => Some("memory-bytes-max"),
+        EngineError::Memory { .. } | EngineError::TransactionMemory { .. } => {
+            Some("memory-bytes-max")
+        }
         EngineError::DiskFull { .. } => Some("disk-reserve-bytes"),
         _ => None,
     }

@@ -69,6 +69,10 @@ pub enum Fault {
     NotNull,
     /// Somebody else changed it meanwhile; the same may succeed when it is tried again.
     Changed,
+    /// Somebody else has the row until their transaction ends.
+    Locked,
+    /// Transactions would wait for each other for ever.
+    Deadlock,
     /// The statement changes something where only reading is allowed.
     ReadOnly,
 }
@@ -94,9 +98,11 @@ impl Fault {
                 _ => Self::TableExists,
             },
             EngineError::RelationKey { .. } | EngineError::RowConflict { .. } => Self::DuplicateKey,
-            EngineError::RelationChanged { .. } | EngineError::ChangedMeanwhile { .. } => {
-                Self::Changed
-            }
+            EngineError::RelationChanged { .. }
+            | EngineError::ChangedMeanwhile { .. }
+            | EngineError::TransactionOvertaken { .. } => Self::Changed,
+            EngineError::RowLocked { .. } => Self::Locked,
+            EngineError::Deadlock => Self::Deadlock,
             EngineError::InvalidName { .. } => Self::InvalidName,
             EngineError::RelationDefinition { .. } => Self::Definition,
             EngineError::DefaultSchemaInUse { .. } => Self::InUse,

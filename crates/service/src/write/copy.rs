@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::{Field, Schema, SchemaRef};
-use nilometer_engine::ingest::{OnConflict, SeenKeys};
-use nilometer_engine::{Duplicates, RelationChange, RelationSchema, TIME_COLUMN};
+use nilometer_engine::ingest::{OnConflict, SeenKeys, Session as IngestSession, Target};
+use nilometer_engine::{Duplicates, RelationChange, RelationSchema, TIME_COLUMN, Transaction};
 
 use super::RowTarget;
 use super::sessions::Scope;
@@ -24,6 +24,8 @@ pub struct CopyTarget {
     columns: SchemaRef,
     /// What it is, if it is a relation.
     relation: Option<Arc<RelationSchema>>,
+    /// What the rows are part of.
+    transaction: Option<Arc<Transaction>>,
 }
 
 impl CopyTarget {
@@ -80,6 +82,7 @@ impl CopyTarget {
                 rows: of(found.settings.duplicates),
                 columns: Arc::new(Schema::new(columns)),
                 relation: None,
+                transaction: session.transaction.clone(),
             });
         }
         if let Some(found) = snapshot.relation(database, &schema, table) {
@@ -88,6 +91,7 @@ impl CopyTarget {
                 rows: of(Duplicates::default()),
                 columns: relation.arrow_schema(),
                 relation: Some(relation),
+                transaction: session.transaction.clone(),
             });
         }
         let name = TableName {
@@ -120,18 +124,36 @@ impl Service {
         if batch.num_rows() == 0 {
             return Ok(());
         }
+        let rows = &target.rows;
+        if let (None, Some(transaction)) = (&target.relation, &target.transaction) {
+            self.check_write(&rows.principal, &rows.scope, Some(&rows.table), false)?;
+            let (database, schema) = (&rows.scope.database, rows.scope.schema.as_deref());
+            let engine = Arc::clone(self.engine());
+            let session = IngestSession::in_schema(engine, database, schema)?;
+            let to = Target {
+                schema,
+                table: &rows.table,
+            };
+            let mut session = session.within(transaction);
+            session.write_arrow(to, batch, rows.on_conflict)?;
+            return Ok(());
+        }
         let Some(relation) = &target.relation else {
             let mut seen = SeenKeys::new(0);
             self.store_rows(&target.rows, batch, (0, None), &mut seen)?;
             return Ok(());
         };
         // Whoever was allowed to begin may not be any more.
-        let rows = &target.rows;
         self.check_write(&rows.principal, &rows.scope, Some(&rows.table), false)?;
         self.check_rows(batch.num_rows(), batch.num_columns())?;
         let values = relation.rows_of(batch)?;
         let change = RelationChange::Insert(Arc::clone(relation), values);
-        self.engine().write_relations(&[change])?;
+        match &target.transaction {
+            Some(transaction) => transaction.write_relations(None, &[change])?,
+            None => {
+                self.engine().write_relations(&[change])?;
+            }
+        }
         Ok(())
     }
 }

@@ -13,7 +13,7 @@ impl Draw {
             return None;
         }
         let act = match act {
-            Act::Flush | Act::Maintain | Act::MaintainAll | Act::Settle => {
+            Act::Flush | Act::Maintain | Act::MaintainAll | Act::Settle | Act::SettleFor(_) => {
                 if !self.random.random_bool(0.4) {
                     return None;
                 }

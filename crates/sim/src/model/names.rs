@@ -75,6 +75,7 @@ impl Mentioned {
             Change::CreateTable { .. }
             | Change::ChangeType { .. }
             | Change::SetRetention { .. }
+            | Change::SetColdAfter { .. }
             | Change::SetInterval { .. } => {}
             Change::DropTable { .. } => self.forget_table(&name),
             Change::RenameTable { to, .. } => {

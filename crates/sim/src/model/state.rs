@@ -358,6 +358,8 @@ impl State {
                     kept.schema.retention_ns = *retention_ns;
                 }
             }
+            // No answer depends on it.
+            Change::SetColdAfter { .. } => {}
             Change::SetInterval { interval_ns, .. } => {
                 if let Some(kept) = self.tables.get_mut(&name) {
                     kept.schema.interval_ns = *interval_ns;
@@ -400,6 +402,7 @@ impl State {
             | Change::RenameTable { .. }
             | Change::DropColumn { .. }
             | Change::SetRetention { .. }
+            | Change::SetColdAfter { .. }
             | Change::SetInterval { .. } => Expected::Done,
             Change::RenameColumn { column, to, .. } => {
                 let new = Column {

@@ -263,6 +263,16 @@ pub(super) fn ask(
             };
             engine.set_table(database, schema, table, settings)
         }
+        Change::SetColdAfter {
+            table,
+            cold_after_ns,
+        } => {
+            let settings = TableSettings {
+                cold_after_ns: *cold_after_ns,
+                ..found.map_or_else(TableSettings::default, |table| table.settings)
+            };
+            engine.set_table(database, schema, table, settings)
+        }
         Change::SetInterval { table, interval_ns } => {
             let settings = TableSettings {
                 partition_interval_ns: *interval_ns,

@@ -77,7 +77,7 @@ impl Run {
                 .prepare_update(database, table, *which, lines)?
                 .map(|(asked, ask)| Asked::Typed(asked, ask)),
             Act::Relate(relate) => self
-                .prepare_relate(relate)
+                .prepare_relate(relate, visit.is_none())
                 .map(|(asked, ask)| Asked::Relate(asked, ask)),
             _ => None,
         };

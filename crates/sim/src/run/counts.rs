@@ -70,12 +70,14 @@ pub struct Counts {
     pub refused: u64,
     /// Segments of an earlier format that an opened store had.
     pub earlier: u64,
+    /// Segments that settling had made cold.
+    pub cold: u64,
     /// Rows compared with the model.
     pub rows_compared: u64,
 }
 
 impl Counts {
-    fn named(&mut self) -> [(&'static str, &mut u64); 33] {
+    fn named(&mut self) -> [(&'static str, &mut u64); 34] {
         [
             ("runs", &mut self.runs),
             ("opens", &mut self.opens),
@@ -109,6 +111,7 @@ impl Counts {
             ("lost", &mut self.lost),
             ("refused", &mut self.refused),
             ("earlier", &mut self.earlier),
+            ("cold", &mut self.cold),
             ("rows_compared", &mut self.rows_compared),
         ]
     }

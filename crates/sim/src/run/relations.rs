@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use nilometer_engine::ingest::WriteReport;
-use nilometer_engine::{Engine, Error, RelationChange};
+use nilometer_engine::{ConstraintKind, Engine, Error, RelationChange};
 use nilometer_lineproto::Precision;
 
-use super::Run;
 use super::acts::check_report;
+use super::{Run, in_transaction};
 use crate::model::{self, Expected, Fate, Name, Op, Prediction, RelateOp, Related};
 use crate::plan::places::split;
 use crate::plan::{Relate, RelationStep, Shape, spell};
@@ -72,8 +72,12 @@ impl Run {
         (Op::DropRelation(name), expected)
     }
 
-    /// A change of a relation; `None` = there is none of this name.
-    pub(super) fn prepare_relate(&mut self, relate: &Relate) -> Option<(Relating, AskRelate)> {
+    /// A change of a relation; `None` = there is none of this name. `is_alone` = nobody comes in between.
+    pub(super) fn prepare_relate(
+        &mut self,
+        relate: &Relate,
+        is_alone: bool,
+    ) -> Option<(Relating, AskRelate)> {
         let place = relate.database.clone();
         let (database, schema) = split(&place);
         let name = (place.clone(), relate.relation.clone());
@@ -96,6 +100,9 @@ impl Run {
         };
         let (body, key) = (spell(&relate.lines), relate.key.map(|key| [key; 16]));
         let ask = move |engine: &Arc<Engine>| {
+            if body.is_empty() && key.is_none() && is_alone && changes.len() != 2 {
+                return in_transaction::relate(engine, &changes);
+            }
             if body.is_empty() && key.is_none() {
                 return engine.write_relations(&changes).map(|lsn| WriteReport {
                     lsn,
@@ -130,7 +137,11 @@ impl Run {
             Err(format!("a change of the relation {relation} {what}"))
         };
         match outcome {
-            Err(Error::RelationRow { row, .. }) if related == Some(Related::Null(row)) => Ok(()),
+            Err(Error::Constraint {
+                kind: ConstraintKind::NotNull,
+                row,
+                ..
+            }) if related == Some(Related::Null(row)) => Ok(()),
             Err(Error::Limit { .. }) if too_large => Ok(()),
             Ok(_) if too_large => told("passed the limit"),
             Ok(report) if report.repeated => self.judge_repeat(&prediction.batch, &report),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nilometer_engine::ingest::{OnConflict, Target, TypedReport};
 use nilometer_engine::{Duplicates, Engine, Error, RowKey};
 
-use super::Run;
+use super::{Run, in_transaction};
 use crate::model::{Decided, Fate, Name, Op, Place, Point, Schema};
 use crate::plan::{Line, Tags};
 use crate::typed::{fitting, keys, record_batch};
@@ -81,6 +81,10 @@ impl Run {
             let target = Target::table(&table);
             match key {
                 Some(key) => session.write_arrow_once([key; 16], target, &rows, on_conflict),
+                // Every third one in a transaction: to everybody else that is the same.
+                None if rows.num_rows() % 3 == 0 => {
+                    in_transaction::write(engine, &database, target, &rows, on_conflict)
+                }
                 None => session.write_arrow(target, &rows, on_conflict),
             }
         };
@@ -135,6 +139,9 @@ impl Run {
         let ask = move |engine: &Arc<Engine>| {
             // A new one: rows that were written since would be an error of their own.
             let snapshot = engine.snapshot();
+            if which % 3 == 0 {
+                return in_transaction::update(engine, &database, &found, &gone, &rows);
+            }
             if rows.num_rows() == 0 {
                 let lsn = engine.delete_rows(&snapshot, &found, &gone)?;
                 return Ok(TypedReport {

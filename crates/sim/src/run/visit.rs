@@ -147,7 +147,7 @@ impl Run {
                 Some(self.typed_visit(prepared.ok().flatten()?))
             }
             Act::Relate(relate) => {
-                let (expected, ask) = self.prepare_relate(relate)?;
+                let (expected, ask) = self.prepare_relate(relate, false)?;
                 Some(self.relate_visit((expected, ask)))
             }
             Act::DropRelation { database, relation } => {

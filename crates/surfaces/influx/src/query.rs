@@ -80,6 +80,7 @@ async fn answer(
         zone: None,
         cancelled: cancelled.clone(),
         client: None,
+        transaction: None,
     };
     let language = http.service().language(LANGUAGE)?;
     let statements = language.prepare_all(&asked.text, &asked.parameters, &session);

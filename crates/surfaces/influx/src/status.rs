@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use axum::extract::{RawQuery, State};
+use axum::extract::{RawQuery, Request, State};
 use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use nilometer_http::{Http, Parameters};
+use nilometer_http::{ErrorResponse, Http, Parameters, principal_of};
 use serde_json::{Map, Value, json};
+
+use crate::words::WORDS;
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 const VERSION_HEADER: HeaderName = HeaderName::from_static("x-nilometer-version");
@@ -28,8 +30,16 @@ pub(crate) async fn status() -> StatusCode {
     StatusCode::NO_CONTENT
 }
 
-/// Statistics for collectors that know this form. What is not counted here is not in it; `/metrics` has more.
-pub(crate) async fn debug_vars(State(http): State<Arc<Http>>) -> Response {
+/// Statistics for collectors that know this form, and of databases those that the asker sees anything of. What is not counted
+/// here is not in it; `/metrics` has more.
+pub(crate) async fn debug_vars(State(http): State<Arc<Http>>, request: Request) -> Response {
+    let (head, _) = request.into_parts();
+    let principal = principal_of(&head);
+    if let Err(refusal) = principal.check_known() {
+        return ErrorResponse::from(refusal)
+            .in_words(&WORDS)
+            .into_response();
+    }
     let service = http.service();
     let (counters, store) = (service.counters(), service.store_metrics());
     let statistic = |name: &str, tags: Value, values: Value| json!({ "name": name, "tags": tags, "values": values });
@@ -87,6 +97,9 @@ pub(crate) async fn debug_vars(State(http): State<Arc<Http>>) -> Response {
     );
     let snapshot = service.snapshot();
     for database in snapshot.databases() {
+        if !principal.sees(&database) {
+            continue;
+        }
         let schemas = snapshot.schemas(&database).unwrap_or_default();
         let tables = schemas.iter().flat_map(|schema| {
             let names = snapshot.tables(&database, schema).unwrap_or_default();

@@ -76,6 +76,7 @@ async fn delete_rows(
         zone: None,
         cancelled: CancellationToken::new(),
         client: None,
+        transaction: None,
     };
     let language = http.service().language("influxql")?;
     let outcome = session.run(&**language, &statement, &Params::new()).await?;

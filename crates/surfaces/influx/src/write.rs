@@ -16,7 +16,7 @@ use nilometer_lineproto::Precision;
 use nilometer_service::define::{
     DEFAULT_POLICY, PolicySettings, policy_of_schema, policy_settings, schema_of_policy,
 };
-use nilometer_service::{LineTarget, Scope};
+use nilometer_service::{LineTarget, Place, Privilege, Scope};
 
 use crate::encode::rfc3339;
 use crate::words::WORDS;
@@ -120,10 +120,17 @@ async fn write(
 ) -> Result<Response, ErrorResponse> {
     let (head, body) = request.into_parts();
     let target = asked.and_then(|asked| {
+        let principal = principal_of(&head);
+        let schema = schema_of(http, &asked.database, &asked.policy).map_err(|unknown| {
+            // Who may not write there does not learn what is not there.
+            let place = Place::database(&asked.database);
+            let refused = principal.check(Privilege::Write, place);
+            refused.err().map_or(unknown, ErrorResponse::from)
+        });
         let target = LineTarget {
-            principal: principal_of(&head),
+            principal,
             scope: Scope {
-                schema: schema_of(http, &asked.database, &asked.policy)?,
+                schema: schema?,
                 database: asked.database.clone(),
             },
             creates: false,

@@ -14,6 +14,7 @@ use axum::http::{HeaderMap, header};
 
 use binary::{Parquet, Stream};
 use nilometer_http::ErrorResponse;
+pub(crate) use text::Piece;
 use text::Text;
 
 /// How rows are written.
@@ -149,6 +150,15 @@ impl Writer {
             Self::Text(text) => text.batch(batch, out),
             Self::Stream(stream) => stream.batch(batch, out),
             Self::Parquet(parquet) => parquet.batch(batch, out),
+        }
+    }
+
+    /// The rows of a batch as a piece of the answer that anybody may write, before the next batch or with it; `None` = what
+    /// is written of them depends on those before.
+    pub(crate) fn piece(&mut self, batch: &RecordBatch) -> Option<Piece> {
+        match self {
+            Self::Text(text) => text.piece(batch),
+            Self::Stream(_) | Self::Parquet(_) => None,
         }
     }
 

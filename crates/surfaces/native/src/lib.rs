@@ -5,6 +5,7 @@
 //!
 //! Start at [`Native`]. `lines.rs` and `arrow.rs` are for rows in, `query.rs` and `format` for rows out.
 
+mod ahead;
 mod app;
 mod arrow;
 mod config;
@@ -18,7 +19,8 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::StatusCode;
-use nilometer_http::{Http, Route, Routes};
+use axum::http::request::Parts;
+use nilometer_http::{ErrorResponse, Http, Route, Routes, principal_of};
 
 use app::App;
 
@@ -54,8 +56,12 @@ impl Routes for Native {
     }
 }
 
-/// Somebody looked at the clock: what it says is right, although it jumped.
-async fn accept_clock(State(app): State<Arc<App>>) -> StatusCode {
+/// An administrator looked at the clock: what it says is right, although it jumped.
+async fn accept_clock(
+    State(app): State<Arc<App>>,
+    head: Parts,
+) -> Result<StatusCode, ErrorResponse> {
+    principal_of(&head).check_admin()?;
     app.service().accept_clock();
-    StatusCode::NO_CONTENT
+    Ok(StatusCode::NO_CONTENT)
 }

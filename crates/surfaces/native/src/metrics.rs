@@ -5,15 +5,19 @@ mod store;
 use std::fmt::{Display, Write};
 use std::sync::Arc;
 
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::{HeaderValue, header};
 use axum::response::{IntoResponse, Response};
-use nilometer_http::{BUCKETS_US, Http, Latency};
+use nilometer_http::{BUCKETS_US, ErrorResponse, Http, Latency, principal_of};
 use nilometer_service::{Counter, Gauge};
 
 use crate::app::App;
 
-pub(crate) async fn metrics(State(app): State<Arc<App>>) -> Response {
+pub(crate) async fn metrics(State(app): State<Arc<App>>, request: Request) -> Response {
+    let (head, _) = request.into_parts();
+    if let Err(refusal) = principal_of(&head).check_known() {
+        return ErrorResponse::from(refusal).into_response();
+    }
     let content_type = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     let text = print(&app.http);
     ([(header::CONTENT_TYPE, content_type)], text).into_response()

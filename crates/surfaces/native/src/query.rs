@@ -20,6 +20,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
+use crate::ahead::Ahead;
 use crate::app::App;
 use crate::format::{Format, Writer};
 
@@ -138,6 +139,7 @@ impl Question {
             zone: self.zone.clone(),
             cancelled,
             client: None,
+            transaction: None,
         }
     }
 }
@@ -360,6 +362,8 @@ async fn send(
         app.config.answer_pretty_rows_max,
         question.zone.as_deref(),
     )?;
+    let executor = app.service().executor();
+    let mut ahead = Ahead::new(executor, app.service().options().query.threads);
     let mut out = Vec::new();
     let mut rows = 0usize;
     while let Some(batch) = answer.next().await {
@@ -377,33 +381,69 @@ async fn send(
                 "answer-rows-max",
             ));
         }
-        let is_cut = question.format == Format::Parquet && rows > batch.num_rows();
-        if !(is_cut && app.service().has(Sabotage::ParquetCutShort)) {
-            writer.batch(&batch, &mut out)?;
+        // The first rows are written here, where somebody waits for them.
+        let is_first = rows == batch.num_rows();
+        let is_apart = !is_first && ahead.is_worth(&batch);
+        if let Some(piece) = is_apart.then(|| writer.piece(&batch)).flatten() {
+            ahead.begin(piece);
+        } else {
+            while let Some(written) = ahead.next().await {
+                out.append(&mut written?);
+            }
+            let is_cut = question.format == Format::Parquet && !is_first;
+            if !(is_cut && app.service().has(Sabotage::ParquetCutShort)) {
+                writer.batch(&batch, &mut out)?;
+            }
         }
         locked(timed).end("encode");
-        answer.hold(writer.held_bytes() + out.capacity())?;
-        if out.len() >= app.config.answer_chunk_bytes {
-            let mut written = charged(&mut answer, &mut out);
-            while !written.is_empty() {
-                let chunk = written.split_to(written.len().min(app.config.answer_chunk_bytes));
-                if sender.send(Ok(chunk)).await.is_err() {
-                    return Ok(Sent::Unwanted);
-                }
+        answer.hold(writer.held_bytes() + out.capacity() + ahead.held_bytes())?;
+        if out.len() >= app.config.answer_chunk_bytes || (ahead.is_full() && !out.is_empty()) {
+            let bytes = out.len();
+            if !send_chunks(app, charged(&mut answer, &mut out), sender).await {
+                return Ok(Sent::Unwanted);
+            }
+            if !ahead.is_full() {
+                // As much again, so that it does not grow from nothing.
+                out.reserve(bytes.min(8 * app.config.answer_chunk_bytes));
             }
             if app.service().has(Sabotage::TwoSnapshots) {
                 answer = asked_again(app, question, rows).await?;
             }
         }
+        while ahead.is_full()
+            && let Some(written) = ahead.next().await
+        {
+            let written = charged(&mut answer, &mut written?);
+            if !send_chunks(app, written, sender).await {
+                return Ok(Sent::Unwanted);
+            }
+        }
     }
     locked(timed).end("read");
+    while let Some(written) = ahead.next().await {
+        out.append(&mut written?);
+    }
     writer.finish(&mut out)?;
     locked(timed).end("encode");
     app.service().counters().rows_answered.add(rows as u64);
     let last = charged(&mut answer, &mut out);
-    match sender.send(Ok(last)).await {
-        Ok(()) => Ok(Sent::Whole),
-        Err(_) => Ok(Sent::Unwanted),
+    if send_chunks(app, last, sender).await {
+        Ok(Sent::Whole)
+    } else {
+        Ok(Sent::Unwanted)
+    }
+}
+
+/// Sends bytes in chunks, an empty one if there are none; `false` = nobody wants them.
+async fn send_chunks(app: &App, mut written: Bytes, sender: &mpsc::Sender<Chunk>) -> bool {
+    loop {
+        let chunk = written.split_to(written.len().min(app.config.answer_chunk_bytes));
+        if sender.send(Ok(chunk)).await.is_err() {
+            return false;
+        }
+        if written.is_empty() {
+            return true;
+        }
     }
 }
 

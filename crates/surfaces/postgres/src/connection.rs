@@ -9,6 +9,7 @@ mod portal;
 mod session;
 mod simple;
 pub(crate) mod startup;
+mod transaction;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,15 +24,14 @@ use crate::execution::{Job, Piece, Running};
 use crate::rows::Encoding;
 use crate::settings::Settings;
 use crate::shared::{Number, Shared};
-use crate::sqlstate::{
-    CANCELLED, IN_FAILED_TRANSACTION, LIMIT, PROTOCOL_VIOLATION, Refused, SHUTDOWN,
-};
+use crate::sqlstate::{CANCELLED, LIMIT, PROTOCOL_VIOLATION, Refused, SHUTDOWN};
 use crate::statement::Statement;
 use crate::values::moment::Zone;
 use crate::wire::frames::{Frames, Message, ReadError, Received, Refusal};
 use crate::wire::replies::{self, TransactionStatus};
 use portal::Portal;
 use startup::Begun;
+use transaction::Block;
 
 /// Replies that wait to be sent together.
 const OUT_BYTES_MAX: usize = 64 << 10;
@@ -84,6 +84,7 @@ pub(crate) struct Connection<R, W> {
     statements: HashMap<String, Arc<Prepared>>,
     portals: HashMap<String, Portal>,
     transaction: TransactionStatus,
+    block: Option<Block>,
     /// After an error: nothing is done until the next Sync.
     skips: bool,
 }
@@ -118,6 +119,7 @@ where
             statements: HashMap::new(),
             portals: HashMap::new(),
             transaction: TransactionStatus::Idle,
+            block: None,
             skips: false,
         }
     }
@@ -286,28 +288,6 @@ where
         self.out.clear();
         written.map_err(|_| Gone)?;
         self.socket.flush().await.map_err(|_| Gone)
-    }
-
-    /// Refuses what a failed transaction does not do any more, and what none does yet.
-    fn check_transaction(&self, statement: &Statement, text: &str) -> Result<(), Refused> {
-        match (self.transaction, statement) {
-            (
-                TransactionStatus::Error,
-                Statement::Commit | Statement::Rollback,
-            )
-            | (TransactionStatus::Idle, _) => Ok(()),
-            (TransactionStatus::Error, _) => Err(Refused::new(
-                IN_FAILED_TRANSACTION,
-                "current transaction is aborted, commands ignored until end of transaction block",
-            )),
-            (TransactionStatus::Transaction, statement) if statement.changes(text) => {
-                Err(Refused::unsupported(
-                    "writing inside BEGIN is not supported yet: what a transaction writes would not be one record",
-                )
-                .hint("Send the statement without BEGIN: each one is atomic by itself, and a COPY of any rows too. In a driver this is autocommit."))
-            }
-            (TransactionStatus::Transaction, _) => Ok(()),
-        }
     }
 
     /// A statement as it is to run. What ends it is the connection's own.

@@ -98,12 +98,29 @@ async fn run(
     language: Arc<dyn Language>,
     job: Job,
     pieces: mpsc::Sender<Piece>,
-    demands: mpsc::Receiver<usize>,
+    mut demands: mpsc::Receiver<usize>,
 ) {
     let limit = Duration::from_millis(service.options().query.query_ms_max);
     let time_max = job.time_max.map_or(limit, |own| own.min(limit));
     let executor = Arc::clone(service.executor());
-    let work = work(&service, &*language, &job, &pieces, demands);
+    let work = async {
+        loop {
+            let done = work(&service, &*language, &job, &pieces, &mut demands).await;
+            // It has given its turn back: the transaction that it waits for needs one to end.
+            let wait = match &done {
+                Err(Ended::Failed(error)) => error.row_wait(),
+                _ => None,
+            };
+            let Some(wait) = wait else { return done };
+            tokio::select! {
+                biased;
+                () = job.session.cancelled.cancelled() => {
+                    return Err(Ended::Failed(Error::Cancelled));
+                }
+                () = wait.ended() => {}
+            }
+        }
+    };
     let work = executor.within(time_max, AssertUnwindSafe(work).catch_unwind());
     let ended = tokio::select! {
         // In this order, so that nothing is begun for a client that is gone.
@@ -155,7 +172,7 @@ async fn work(
     language: &dyn Language,
     job: &Job,
     pieces: &mpsc::Sender<Piece>,
-    mut demands: mpsc::Receiver<usize>,
+    demands: &mut mpsc::Receiver<usize>,
 ) -> Result<(), Ended> {
     let _turn = service.turn().await?;
     let _running = service.counters().queries_running.enter();
@@ -176,7 +193,7 @@ async fn work(
     };
     let (columns, formats) = (encoder.columns().to_vec(), encoder.formats().to_vec());
     let _ = pieces.send(Piece::Columns(columns, formats)).await;
-    let sent = send(&encoder, rows, pieces, &mut demands).await?;
+    let sent = send(&encoder, rows, pieces, demands).await?;
     service.counters().rows_answered.add(sent);
     Ok(())
 }

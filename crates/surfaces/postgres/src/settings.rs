@@ -9,6 +9,12 @@ use std::time::Duration;
 use nilometer_service::Client;
 
 use crate::sqlstate::{INVALID_PARAMETER_VALUE, Refused, UNKNOWN_SETTING};
+use crate::statement::Mode;
+
+/// The level of each transaction that writes.
+const READ_COMMITTED: &str = "read committed";
+/// What is shown of one that asked for more.
+const STRICT: &str = "serializable";
 
 /// The version of PostgreSQL whose clients feel at home.
 pub(crate) const SERVER_VERSION: &str = concat!("15.0 (Nilometer ", env!("CARGO_PKG_VERSION"), ")");
@@ -289,6 +295,51 @@ impl Settings {
     pub(crate) fn is_read_only(&self) -> bool {
         let value = self.set.get("default_transaction_read_only");
         value.is_some_and(|value| matches!(value.as_str(), "on" | "true" | "1" | "yes"))
+    }
+
+    /// What transactions are like that do not say it.
+    pub(crate) fn transaction_mode(&self) -> Mode {
+        let level = self.set.get("default_transaction_isolation");
+        Mode {
+            is_strict: level.map(|level| {
+                let level = level.to_lowercase();
+                level.contains("serializable") || level.contains("repeatable")
+            }),
+            is_read_only: self.is_read_only().then_some(true),
+        }
+    }
+
+    /// SET SESSION CHARACTERISTICS.
+    pub(crate) fn set_mode(&mut self, mode: Mode) -> Result<(), Refused> {
+        if let Some(is_strict) = mode.is_strict {
+            let level = if is_strict { STRICT } else { READ_COMMITTED };
+            self.set("default_transaction_isolation", Some(level))?;
+        }
+        if let Some(is_read_only) = mode.is_read_only {
+            let value = if is_read_only { "on" } else { "off" };
+            self.set("default_transaction_read_only", Some(value))?;
+        }
+        Ok(())
+    }
+
+    /// Shows what the transaction at hand is like; `None` = there is none.
+    pub(crate) fn note_level(&mut self, mode: Option<Mode>) {
+        let mode = mode.unwrap_or_default();
+        for (name, value) in [
+            (
+                "transaction_isolation",
+                mode.is_strict.unwrap_or(false).then_some(STRICT),
+            ),
+            (
+                "transaction_read_only",
+                mode.is_read_only.unwrap_or(false).then_some("on"),
+            ),
+        ] {
+            match value {
+                Some(value) => drop(self.set.insert(name.to_owned(), value.to_owned())),
+                None => drop(self.set.remove(name)),
+            }
+        }
     }
 
     /// The first schema of the search path that is not the user's own; `None` = the default one.

@@ -30,6 +30,8 @@ pub(crate) const NOT_NULL: &str = "23502";
 pub(crate) const IN_FAILED_TRANSACTION: &str = "25P02";
 pub(crate) const ACTIVE_TRANSACTION: &str = "25001";
 pub(crate) const NO_ACTIVE_TRANSACTION: &str = "25P01";
+pub(crate) const READ_ONLY: &str = "25006";
+pub(crate) const UNKNOWN_SAVEPOINT: &str = "3B001";
 pub(crate) const UNKNOWN_STATEMENT: &str = "26000";
 pub(crate) const UNKNOWN_CURSOR: &str = "34000";
 pub(crate) const DUPLICATE_STATEMENT: &str = "42P05";
@@ -115,6 +117,7 @@ pub(crate) fn code_of(error: &Error) -> &'static str {
         Error::Memory(_) | Error::BodyMemory { .. } => MEMORY,
         Error::QueriesWaiting { .. } => TOO_MANY_CONNECTIONS,
         Error::Stopping => SHUTDOWN,
+        error if error.setting() == Some("memory-bytes-max") => MEMORY,
         _ => match error.fault() {
             Some(fault) => of_fault(fault),
             None => of_class(error.class()),
@@ -170,7 +173,9 @@ fn of_fault(fault: Fault) -> &'static str {
         Fault::DuplicateKey => "23505",
         Fault::NotNull => NOT_NULL,
         Fault::Changed => "40001",
-        Fault::ReadOnly => "25006",
+        Fault::Locked => "55P03",
+        Fault::Deadlock => "40P01",
+        Fault::ReadOnly => READ_ONLY,
         // `Unsupported`, and what later versions tell apart.
         _ => FEATURE_NOT_SUPPORTED,
     }

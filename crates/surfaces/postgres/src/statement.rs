@@ -47,10 +47,12 @@ pub(crate) enum Statement {
     Query,
     /// For the language; it changes something. The words that its completion is told by.
     Change(String),
-    Begin,
+    Begin(Mode),
     Commit,
     Rollback,
-    Savepoint(&'static str),
+    Savepoint(String),
+    Release(String),
+    RollbackTo(String),
     Set(Set),
     Show(String),
     /// `SELECT set_config('name', 'value', false)`, which answers the value.
@@ -89,6 +91,24 @@ pub(crate) enum Statement {
     Unsupported(&'static str),
 }
 
+/// What a transaction is to be like; `None` = as it is otherwise.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Mode {
+    /// It asks for more than that each statement sees what is committed by then.
+    pub(crate) is_strict: Option<bool>,
+    pub(crate) is_read_only: Option<bool>,
+}
+
+impl Mode {
+    /// This, and what it does not say from another.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self {
+            is_strict: self.is_strict.or(other.is_strict),
+            is_read_only: self.is_read_only.or(other.is_read_only),
+        }
+    }
+}
+
 /// SET and RESET.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Set {
@@ -97,9 +117,23 @@ pub(crate) enum Set {
     All,
     /// The language knows what this one sets.
     Language,
+    /// Of the transaction that is open.
+    Transaction(Mode),
+    /// Of all that begin.
+    Characteristics(Mode),
 }
 
 impl Statement {
+    /// Whether it changes names, settings or users, and not rows.
+    pub(crate) fn defines(&self) -> bool {
+        match self {
+            Self::Change(tag) => {
+                !matches!(tag.as_str(), "INSERT 0" | "UPDATE" | "DELETE" | "MERGE")
+            }
+            _ => false,
+        }
+    }
+
     /// Whether it may change the store.
     pub(crate) fn changes(&self, text: &str) -> bool {
         match self {
@@ -115,20 +149,24 @@ pub(crate) fn classify(text: &str) -> Result<Statement, Refused> {
     let mut reader = Reader::new(text);
     let first = reader.word().unwrap_or_default();
     Ok(match first.as_str() {
-        "begin" => Statement::Begin,
-        "start" if reader.take("transaction") => Statement::Begin,
-        "commit" | "end" => Statement::Commit,
-        "rollback" => {
+        "begin" => {
             let _ = reader.take("work") || reader.take("transaction");
-            if reader.take("to") {
-                Statement::Savepoint("ROLLBACK TO SAVEPOINT")
-            } else {
-                Statement::Rollback
-            }
+            Statement::Begin(mode(&mut reader)?)
         }
-        "abort" => Statement::Rollback,
-        "savepoint" => Statement::Savepoint("SAVEPOINT"),
-        "release" => Statement::Savepoint("RELEASE SAVEPOINT"),
+        "start" if reader.take("transaction") => Statement::Begin(mode(&mut reader)?),
+        "commit" | "end" => end(&mut reader, Statement::Commit)?,
+        "rollback" | "abort" => end(&mut reader, Statement::Rollback)?,
+        "savepoint" => {
+            let name = reader.name()?;
+            reader.end()?;
+            Statement::Savepoint(name)
+        }
+        "release" => {
+            reader.take("savepoint");
+            let name = reader.name()?;
+            reader.end()?;
+            Statement::Release(name)
+        }
         "set" => Statement::Set(set(&mut reader)?),
         "reset" => {
             if reader.take("all") {
@@ -225,9 +263,17 @@ fn set(reader: &mut Reader<'_>) -> Result<Set, Refused> {
     if reader.take("time") {
         return Ok(Set::Language);
     }
-    if reader.take("characteristics") || reader.take("transaction") {
-        // What a transaction is like is said where it begins; there is one kind.
-        return Ok(Set::To("transaction_isolation".to_owned(), reader.rest()));
+    if reader.take("characteristics") {
+        let _ = reader.take("as") && reader.take("transaction");
+        return Ok(Set::Characteristics(mode(reader)?));
+    }
+    if reader.take("transaction") {
+        if reader.take("snapshot") {
+            return Err(Refused::unsupported(
+                "SET TRANSACTION SNAPSHOT is not supported",
+            ));
+        }
+        return Ok(Set::Transaction(mode(reader)?));
     }
     if reader.take("names") {
         return Ok(Set::To("client_encoding".to_owned(), reader.value()?));
@@ -265,6 +311,62 @@ fn set_config(reader: &mut Reader<'_>) -> Option<Statement> {
         && reader.symbol(')')
         && reader.at_end();
     is_whole.then_some(Statement::SetConfig { name, value })
+}
+
+/// The rest of BEGIN and SET TRANSACTION.
+fn mode(reader: &mut Reader<'_>) -> Result<Mode, Refused> {
+    let mut mode = Mode::default();
+    while !reader.at_end() {
+        if reader.take("isolation") {
+            reader.take("level");
+            if reader.take("serializable") || (reader.take("repeatable") && reader.take("read")) {
+                mode.is_strict = Some(true);
+            } else if reader.take("read")
+                && (reader.take("committed") || reader.take("uncommitted"))
+            {
+                mode.is_strict = Some(false);
+            } else {
+                return Err(reader.expected("an isolation level"));
+            }
+        } else if reader.take("read") {
+            if reader.take("only") {
+                mode.is_read_only = Some(true);
+            } else if reader.take("write") {
+                mode.is_read_only = Some(false);
+            } else {
+                return Err(reader.expected("ONLY or WRITE"));
+            }
+        } else if !(reader.take("deferrable") || reader.take("not") && reader.take("deferrable")) {
+            return Err(reader.expected("ISOLATION LEVEL, READ ONLY or READ WRITE"));
+        }
+        reader.symbol(',');
+    }
+    Ok(mode)
+}
+
+/// The rest of COMMIT and ROLLBACK.
+fn end(reader: &mut Reader<'_>, statement: Statement) -> Result<Statement, Refused> {
+    if reader.take("prepared") {
+        return Ok(Statement::Unsupported("two-phase commit"));
+    }
+    let _ = reader.take("work") || reader.take("transaction");
+    if statement == Statement::Rollback && reader.take("to") {
+        reader.take("savepoint");
+        let name = reader.name()?;
+        reader.end()?;
+        return Ok(Statement::RollbackTo(name));
+    }
+    if reader.take("and") {
+        let stays = reader.take("no");
+        if !reader.take("chain") {
+            return Err(reader.expected("CHAIN"));
+        }
+        if !stays {
+            return Ok(Statement::Unsupported("AND CHAIN"));
+        }
+    }
+    reader.end()?;
+    Ok(statement)
 }
 
 fn prepare(reader: &mut Reader<'_>) -> Result<Statement, Refused> {
@@ -430,14 +532,24 @@ mod tests {
         for (text, expected) in [
             (
                 "/* a */ begin isolation level serializable",
-                Statement::Begin,
+                Statement::Begin(Mode {
+                    is_strict: Some(true),
+                    is_read_only: None,
+                }),
             ),
-            ("START TRANSACTION READ ONLY", Statement::Begin),
-            ("END", Statement::Commit),
             (
-                "ROLLBACK TO x",
-                Statement::Savepoint("ROLLBACK TO SAVEPOINT"),
+                "START TRANSACTION READ ONLY, ISOLATION LEVEL READ COMMITTED",
+                Statement::Begin(Mode {
+                    is_strict: Some(false),
+                    is_read_only: Some(true),
+                }),
             ),
+            ("begin work", Statement::Begin(Mode::default())),
+            ("COMMIT AND NO CHAIN", Statement::Commit),
+            ("commit and chain", Statement::Unsupported("AND CHAIN")),
+            ("RELEASE s", Statement::Release("s".to_owned())),
+            ("END", Statement::Commit),
+            ("ROLLBACK TO x", Statement::RollbackTo("x".to_owned())),
             ("ROLLBACK", Statement::Rollback),
             ("SET search_path TO a, \"B\"", to("search_path", "a, \"B\"")),
             (

@@ -279,8 +279,24 @@ async fn a_simple_query_is_answered_statement_by_statement() {
         ("SELECT rows 1; DELETE x", "TDCCZ SELECT 1, DELETE 2"),
         ("SELECT wrong; SELECT rows 1", "EZ C42703 P8"),
         ("SELECT rows 1;SELECT wrong", "TDCEZ SELECT 1, C42703 P22"),
-        // A message of several statements is one transaction, and nothing could be undone.
-        ("INSERT x; SELECT rows 1", "EZ C0A000 P1"),
+        ("INSERT x; SELECT rows 1", "CTDCZ INSERT 0 2, SELECT 1"),
+        // A message of several statements is one transaction, and a definition is not part of one.
+        ("INSERT x; CREATE TABLE t (x)", "EZ C0A000 P1"),
+        (
+            "SELECT rows 1; CREATE TABLE t (x); SELECT rows 1",
+            "EZ C0A000 P15",
+        ),
+        (
+            "SELECT rows 1; CREATE TABLE t (x)",
+            "TDCCZ SELECT 1, CREATE TABLE",
+        ),
+        (
+            "INSERT x; COMMIT; INSERT x",
+            "CNCCZ INSERT 0 2, COMMIT, INSERT 0 2",
+        ),
+        ("INSERT x; BEGIN", "CCZ INSERT 0 2, BEGIN, T"),
+        ("ROLLBACK; INSERT x", "CCZ ROLLBACK, INSERT 0 2"),
+        ("SAVEPOINT a; INSERT x", "EZ C25P01"),
         ("SHOW server_encoding", "TDCZ SHOW"),
         ("SET work_mem = '1MB'", "CZ SET"),
         ("SET application_name = 'x'", "SCZ SET"),
@@ -297,16 +313,43 @@ async fn a_simple_query_is_answered_statement_by_statement() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_transaction_reads_refuses_to_write_and_fails_as_a_whole() {
+async fn a_transaction_fails_as_a_whole_and_up_to_its_savepoint() {
     let server = server(ServiceOptions::default()).await;
     let mut client = Client::connect(&server).await;
     for (text, answer) in [
         ("BEGIN", "CZ BEGIN, T"),
         ("SELECT rows 1", "TDCZ SELECT 1, T"),
-        ("INSERT x", "EZ C0A000, E"),
+        ("INSERT x", "CZ INSERT 0 2, T"),
+        ("SELECT wrong", "EZ C42703 P8, E"),
         ("SELECT rows 1", "EZ C25P02, E"),
+        ("SAVEPOINT a", "EZ C25P02, E"),
+        ("RELEASE a", "EZ C25P02, E"),
         ("COMMIT", "CZ ROLLBACK"),
         ("COMMIT", "NCZ COMMIT"),
+        ("BEGIN", "CZ BEGIN, T"),
+        ("BEGIN", "NCZ BEGIN, T"),
+        ("CREATE TABLE t (x)", "EZ C0A000, E"),
+        ("ROLLBACK", "CZ ROLLBACK"),
+        ("BEGIN READ ONLY", "CZ BEGIN, T"),
+        ("INSERT x", "EZ C25006, E"),
+        ("ABORT", "CZ ROLLBACK"),
+        // Each statement sees what is committed by then; who asks for more may read.
+        ("BEGIN ISOLATION LEVEL SERIALIZABLE", "CZ BEGIN, T"),
+        ("SELECT rows 1", "TDCZ SELECT 1, T"),
+        ("INSERT x", "EZ C0A000, E"),
+        ("END", "CZ ROLLBACK"),
+        ("BEGIN", "CZ BEGIN, T"),
+        ("SAVEPOINT a", "CZ SAVEPOINT, T"),
+        ("SAVEPOINT b", "CZ SAVEPOINT, T"),
+        ("SELECT wrong", "EZ C42703 P8, E"),
+        ("ROLLBACK TO SAVEPOINT b", "CZ ROLLBACK, T"),
+        ("RELEASE b", "CZ RELEASE, T"),
+        ("ROLLBACK TO a", "CZ ROLLBACK, T"),
+        ("ROLLBACK TO b", "EZ C3B001, E"),
+        ("ROLLBACK TO a", "CZ ROLLBACK, T"),
+        ("COMMIT AND CHAIN", "EZ C0A000, E"),
+        ("ROLLBACK", "CZ ROLLBACK"),
+        ("SAVEPOINT a", "EZ C25P01"),
         ("BEGIN", "CZ BEGIN, T"),
         ("DECLARE c CURSOR FOR SELECT rows 5", "CZ DECLARE CURSOR, T"),
         ("FETCH 4 FROM c", "TDDDDCZ FETCH 4, T"),

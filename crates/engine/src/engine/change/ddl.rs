@@ -528,6 +528,7 @@ pub(super) fn check_column_name(name: &str) -> Result<(), Error> {
 
 pub(super) fn check_settings(settings: &TableSettings) -> Result<(), Error> {
     check_positive("the partition interval", settings.partition_interval_ns)?;
+    check_positive("cold_after", settings.cold_after_ns.unwrap_or(1))?;
     check_retention(settings.retention_ns)
 }
 

@@ -40,19 +40,28 @@ pub(crate) struct KeyLookup {
     pub(crate) lsn: Lsn,
     /// By key.
     pub(crate) found: Vec<Presence>,
+    /// The same without what a transaction has written itself, if one asked.
+    pub(crate) committed: Vec<Presence>,
 }
 
 /// What the asker knows already.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Since<'a> {
-    /// Where he has read, if that matters.
-    pub(crate) snapshot: Option<(&'a State, Lsn)>,
+    /// Where he has read, if that matters; without a state he does not have its rows any more.
+    pub(crate) snapshot: Option<(Option<&'a State>, Lsn)>,
 }
 
 impl<'a> Since<'a> {
     pub(crate) fn snapshot(snapshot: &'a Snapshot) -> Self {
         Self {
-            snapshot: Some((&snapshot.moment().state, snapshot.lsn())),
+            snapshot: Some((Some(&snapshot.moment().state), snapshot.lsn())),
+        }
+    }
+
+    /// Of a snapshot that is gone.
+    pub(crate) fn lsn_of(lsn: Lsn) -> Self {
+        Self {
+            snapshot: Some((None, lsn)),
         }
     }
 
@@ -65,6 +74,9 @@ impl<'a> Since<'a> {
     fn heads(self, state: &State) -> Option<Vec<&'a Arc<Head>>> {
         let Some((read, lsn)) = self.snapshot else {
             return Some(Vec::new());
+        };
+        let Some(read) = read else {
+            return (state.version.flushed_lsn <= lsn).then(Vec::new);
         };
         let now: Vec<&Arc<Head>> = heads(state).collect();
         let is_gone = |head: &&Arc<Head>| !now.iter().any(|it| Arc::ptr_eq(it, head));
@@ -126,8 +138,25 @@ impl Sequencer {
         Ok(KeyLookup {
             lsn,
             found: search.finish(),
+            committed: Vec::new(),
         })
     }
+}
+
+/// What a transaction has made of keys itself, [`Presence::Old`] or [`Presence::Absent`]; `None` = nothing.
+pub(crate) fn look_into_own(head: &Head, keys: Keys<'_>) -> Vec<Option<Presence>> {
+    let mut search = Search::new(Lsn::MAX, keys);
+    let tombstones = head.tombstones(Lsn::MAX);
+    for tombstone in tombstones.iter().filter(|it| it.table == keys.table) {
+        search.note_deleted(tombstone);
+    }
+    for (run, rows) in head.runs(keys.table, Lsn::MAX).iter().rev() {
+        search.look_into_run(run, *rows);
+    }
+    let found = search.met.into_iter().zip(search.deleted);
+    found
+        .map(|(met, deleted)| met.or((deleted > 0).then_some(Presence::Absent)))
+        .collect()
 }
 
 impl State {

@@ -12,7 +12,7 @@ use crate::declared::{Declarations, Declared};
 use crate::disk::Disk;
 use crate::engine::change::ddl::{exists, find_schema, in_schema};
 use crate::engine::sequencer::Sequencer;
-use crate::engine::{Engine, check_name};
+use crate::engine::{Engine, LockedRows, check_name};
 use crate::error::{ConstraintKind, Error};
 use crate::layout::side_name;
 use crate::manifest::{FileKind, Manifest};
@@ -48,6 +48,22 @@ pub enum RelationChange {
     Replace(Arc<RelationSchema>, Vec<Vec<Value>>),
     /// Take away the rows with these primary keys, as far as they are there.
     Delete(Arc<RelationSchema>, Vec<Vec<Value>>),
+}
+
+impl Engine {
+    /// Keeps transactions from rows that are about to be written outside of one.
+    pub(crate) fn locked(&self, changes: &[RelationChange]) -> Result<LockedRows<'_>, Error> {
+        self.locks.while_writing(changes)
+    }
+}
+
+impl RelationChange {
+    /// Rows, or keys, that it names.
+    pub(crate) fn rows(&self) -> usize {
+        match self {
+            Self::Insert(_, rows) | Self::Replace(_, rows) | Self::Delete(_, rows) => rows.len(),
+        }
+    }
 }
 
 impl Engine {
@@ -147,6 +163,7 @@ impl Engine {
 
     /// Changes relations: all of it, in this order, durable and visible on return, or nothing.
     pub fn write_relations(&self, changes: &[RelationChange]) -> Result<Lsn, Error> {
+        let _locked = self.locked(changes)?;
         self.change_relations(self.encode_relations(changes)?)
     }
 
@@ -157,6 +174,7 @@ impl Engine {
         snapshot: &Snapshot,
         changes: &[RelationChange],
     ) -> Result<Lsn, Error> {
+        let _locked = self.locked(changes)?;
         let batch = Batch {
             relations: self.encode_relations(changes)?,
             ..Batch::default()

@@ -149,25 +149,8 @@ impl Engine {
             return Err(Refused::Unwanted(at));
         }
         let mut rows = change.new;
-        if table.settings.duplicates == Duplicates::Keep {
-            add_survivors(change.snapshot, table, &gone, &keys, &mut rows)?;
-        }
-        let tombstone = Tombstone {
-            lsn: 0,
-            table: table.id,
-            what: Deleted::Rows {
-                series: keys.iter().map(|key| key.0).collect(),
-                times: keys.iter().map(|key| key.1).collect(),
-            },
-        };
-        let batch = Batch {
-            tables: rows.into_iter().filter(|rows| rows.rows() > 0).collect(),
-            tombstones: (!keys.is_empty())
-                .then_some(tombstone)
-                .into_iter()
-                .collect(),
-            ..Batch::default()
-        };
+        add_survivors(change.snapshot, table, &gone, &keys, &mut rows)?;
+        let batch = batch_of(table.id, &keys, rows);
         keys.extend_from_slice(change.unwanted);
         keys.sort_unstable();
         keys.dedup();
@@ -181,14 +164,35 @@ fn asked(table: TableId, keys: &[Key]) -> Keys<'_> {
     Keys { table, keys }
 }
 
-/// Adds to `rows`, before all others, those that have the key of one that goes and stay.
-fn add_survivors(
+/// A batch of keys that go and rows that come.
+pub(crate) fn batch_of(table: TableId, keys: &[Key], rows: Option<TableRows>) -> Batch {
+    let tombstone = Tombstone {
+        lsn: 0,
+        table,
+        what: Deleted::Rows {
+            series: keys.iter().map(|key| key.0).collect(),
+            times: keys.iter().map(|key| key.1).collect(),
+        },
+    };
+    let tombstone = (!keys.is_empty()).then_some(tombstone);
+    Batch {
+        tables: rows.into_iter().filter(|rows| rows.rows() > 0).collect(),
+        tombstones: tombstone.into_iter().collect(),
+        ..Batch::default()
+    }
+}
+
+/// Adds to `rows`, before all others, those that have the key of one that goes and stay: in a `keep` table there may be some.
+pub(crate) fn add_survivors(
     snapshot: &Snapshot,
     table: &Arc<TableSchema>,
     gone: &[RowKey],
     keys: &[Key],
     rows: &mut Option<TableRows>,
 ) -> Result<(), Error> {
+    if table.settings.duplicates != Duplicates::Keep {
+        return Ok(());
+    }
     let times = || keys.iter().map(|(_, time)| *time);
     let (Some(first), Some(last)) = (times().min(), times().max()) else {
         return Ok(());

@@ -20,13 +20,17 @@ use crate::layout::{segment_dir, segment_name};
 use crate::manifest::Edit;
 use crate::sabotage::Sabotage;
 use crate::schema::{Lsn, TableId};
-use crate::segment::{GROUP_BYTES_MAX, Home, Segment, SegmentFormat, SegmentMeta, SegmentWriter};
+use crate::segment::{
+    GROUP_BYTES_MAX, Home, Segment, SegmentFormat, SegmentMeta, SegmentWriter, Tier, Window,
+};
 use crate::state::State;
 use crate::tombstone::Tombstone;
 
 /// A job with what it was planned on.
 struct Claim {
     job: Job,
+    /// What the pages of its partitions are written for.
+    tiers: Tiers,
     state: State,
     /// Deletes up to this LSN are durable, and known to the job.
     visible: Lsn,
@@ -37,6 +41,43 @@ struct Claim {
 struct Target {
     home: Home,
     parts: Vec<Part>,
+}
+
+/// What partitions are to be written for.
+struct Tiers {
+    now_ns: i64,
+    /// Whatever tables say.
+    forced: Option<Tier>,
+    /// By table: the age after which a partition is cold.
+    cold_after: BTreeMap<TableId, i64>,
+}
+
+impl Tiers {
+    /// `None` = what it was written for.
+    fn of(&self, window: &Window) -> Option<Tier> {
+        if self.forced.is_some() {
+            return self.forced;
+        }
+        match *self.cold_after.get(&window.table)? {
+            i64::MAX => Some(Tier::Hot),
+            after => {
+                let is_old = window.last() < self.now_ns.saturating_sub(after);
+                is_old.then_some(Tier::Cold)
+            }
+        }
+    }
+
+    /// Of how many segments the pages were written for something else.
+    fn others(&self, segments: &[Arc<Segment>]) -> usize {
+        if self.forced.is_none() && self.cold_after.is_empty() {
+            return 0;
+        }
+        let is_other = |it: &&Arc<Segment>| match it.meta.home {
+            Home::Partition(window) => self.of(&window).is_some_and(|tier| tier != it.tier()),
+            Home::Mixed => false,
+        };
+        segments.iter().filter(is_other).count()
+    }
 }
 
 impl Claim {
@@ -55,11 +96,15 @@ impl Claim {
 
 impl Jobs {
     /// Compacts whatever can be compacted, as if nobody had written for a while; returns the first damage that was found.
-    pub(in crate::engine) fn compact_all(&self) -> Result<Option<Error>, Error> {
+    /// Every partition is written for `tier` if one is given.
+    pub(in crate::engine) fn compact_all(
+        &self,
+        tier: Option<Tier>,
+    ) -> Result<Option<Error>, Error> {
         let mut damage = None;
         loop {
             let known = self.list().damaged.len();
-            match self.compact_one(true) {
+            match self.compact_one(true, tier) {
                 Ok(Maintained::Idle) => return Ok(damage),
                 Ok(_) => {}
                 // Each damaged segment ends one job only, so this ends.
@@ -77,11 +122,15 @@ impl Jobs {
     }
 
     /// Does one compaction if one is due.
-    pub(in crate::engine) fn compact_one(&self, settle: bool) -> Result<Maintained, Error> {
+    pub(in crate::engine) fn compact_one(
+        &self,
+        settle: bool,
+        tier: Option<Tier>,
+    ) -> Result<Maintained, Error> {
         if self.sequencer.check_poisoned().is_err() {
             return Ok(Maintained::Idle);
         }
-        let Some(claim) = self.claim(settle) else {
+        let Some(claim) = self.claim(settle, tier) else {
             return Ok(Maintained::Idle);
         };
         // What it writes is at most about what it reads. Without room for that it waits, rather than fill the disk.
@@ -153,7 +202,7 @@ impl Jobs {
         self.site.has_room_for(bytes)
     }
 
-    fn claim(&self, settle: bool) -> Option<Claim> {
+    fn claim(&self, settle: bool, tier: Option<Tier>) -> Option<Claim> {
         let mut jobs = self.list();
         let (state, visible) = self
             .sequencer
@@ -163,17 +212,27 @@ impl Jobs {
         let settle_ms = self.site.options().compaction.settle_ms;
         let idle = settle || (settle_ms > 0 && idle_ms >= settle_ms);
         let tombstones = state.all_tombstones(visible);
+        let catalogue = self.sequencer.catalogue();
+        let format = SegmentFormat::of(self.site.options().segment_format);
+        let has_tiers = format >= SegmentFormat::Second;
+        let aging = catalogue.live_tables().filter(|_| has_tiers);
+        let aging = aging.filter_map(|it| Some((it.id, it.settings.cold_after_ns?)));
+        let tiers = Tiers {
+            now_ns: self.site.clock().now_ns(),
+            forced: tier.filter(|_| has_tiers),
+            cold_after: aging.collect(),
+        };
         // The same situation has the same answer; a drop or a delete makes another one.
         let answered = Answered {
             version: state.version.number,
             epoch: self.sequencer.catalogue_epoch(),
             deleted: tombstones.last().map_or(0, |it| it.lsn),
             idle,
+            of_other_tier: tiers.others(&state.version.segments),
         };
         if jobs.idle_at == Some(answered) {
             return None;
         }
-        let catalogue = self.sequencer.catalogue();
         let interval_of = |table: TableId| {
             let table = catalogue.table(table)?;
             Some(table.settings.partition_interval_ns.max(1))
@@ -187,9 +246,10 @@ impl Jobs {
             is_busy: &is_busy,
             is_damaged: &is_damaged,
             interval_of: &interval_of,
+            tier_of: &|window| tiers.of(window),
             windows_busy: jobs.windows_busy,
             idle,
-            format: SegmentFormat::of(self.site.options().segment_format),
+            format,
             flush_rows: self.site.options().flush_rows,
             options: &self.site.options().compaction,
             sabotage: self.site.options().sabotage,
@@ -205,6 +265,7 @@ impl Jobs {
         jobs.compacting.extend(job.segments());
         let claim = Claim {
             job,
+            tiers,
             state,
             visible,
             tombstones,
@@ -312,7 +373,7 @@ impl Jobs {
         self.site.remove_leftover(&path)?;
         let mut writer = self.site.segment_writer(&path, file_id)?;
         if matches!(target.home, Home::Partition(_)) {
-            writer = writer.of_partition();
+            writer = writer.of_partition(claim.tier_of(target));
         }
         let finished = self
             .fill(claim, target, &mut writer, balance)
@@ -371,6 +432,7 @@ impl Jobs {
                 segments: &segments,
                 tombstones: &tombstones,
                 rollups: part.own,
+                tier: claim.tier_of(target),
                 broken: None,
                 sabotage: self.site.options().sabotage,
             }
@@ -380,6 +442,24 @@ impl Jobs {
             counts.deleted += gone.deleted;
         }
         Ok(())
+    }
+}
+
+impl Claim {
+    /// What a segment is written for.
+    fn tier_of(&self, target: &Target) -> Tier {
+        let Home::Partition(window) = target.home else {
+            return Tier::Hot;
+        };
+        self.tiers.of(&window).unwrap_or_else(|| {
+            let ids = target.parts.iter().flat_map(|part| &part.segments);
+            let mut inputs = ids.filter_map(|id| segment_of(&self.state, *id));
+            if inputs.all(|it| it.tier() == Tier::Cold) {
+                Tier::Cold
+            } else {
+                Tier::Hot
+            }
+        })
     }
 }
 

@@ -8,6 +8,7 @@ use crate::batch::TableRows;
 use crate::compaction::balance::Balance;
 use crate::compaction::order;
 use crate::engine::maintain::Jobs;
+use crate::engine::maintain::jobs::RowsWent;
 use crate::error::Error;
 use crate::head::{Head, Run, append_rows};
 use crate::index::Index;
@@ -264,6 +265,7 @@ impl Jobs {
                 balance
             }
         };
+        let rows_went = balance.has_deleted();
         let checked = self
             .check_balance(balance, &removed, &added, is_flush)
             .and_then(|()| self.check_order(&segments, &removed, &added));
@@ -298,7 +300,11 @@ impl Jobs {
             self.sequencer.versions().publish(next);
         }
         drop(manifest);
-        self.list().removed.extend(removed);
+        let mut jobs = self.list();
+        jobs.removed.extend(removed);
+        if rows_went {
+            jobs.rows_went = RowsWent::Since;
+        }
         Ok(())
     }
 

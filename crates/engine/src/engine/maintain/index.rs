@@ -1,7 +1,7 @@
 //! Index files of a running store: written by flushes, merged by jobs of their own.
 //!
 //! Does: write the series that a flush took, decide which files become one, merge them, publish. Does not: look anything
-//! up (`names/catalogue/layers.rs` does) or know the bytes (`index.rs` does).
+//! up (`names/catalogue/layers.rs` does), know the bytes (`index.rs` does), or find series without rows (`gone_series.rs` does).
 //!
 //! A merge reads from front to back. Beside the footer of what it writes it holds a window of [`window_bytes`] and
 //! [`PART_BYTES`] for each file; that is counted and not refused.
@@ -14,6 +14,7 @@ use crate::budget::MemoryUse;
 use crate::catalogue::{Layers, SetAside};
 use crate::engine::maintain::Jobs;
 use crate::engine::maintain::flush::Maintained;
+use crate::engine::maintain::gone_series::Gone;
 use crate::engine::maintain::jobs::JobList;
 use crate::error::Error;
 use crate::index::{Index, IndexWriter, PART_BYTES, merge};
@@ -34,10 +35,12 @@ pub(in crate::engine) fn memory_of(bytes: u64) -> u64 {
 }
 
 /// Whether a file has all series of those that it replaces, but for those of dropped tables.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::engine) enum Series {
+#[derive(Debug, Clone, Copy)]
+pub(in crate::engine) enum Series<'a> {
     AllThere,
     SomeLost,
+    /// These are left out, as no row is of them.
+    Gone(&'a Gone),
 }
 
 impl Jobs {
@@ -113,7 +116,7 @@ impl Jobs {
             return Ok(Maintained::Idle);
         };
         let Some(inputs) = self.claim_index(settle) else {
-            return Ok(Maintained::Idle);
+            return self.forget_series(settle);
         };
         let outcome = self.merge_files(&inputs);
         let mut jobs = self.list();
@@ -238,17 +241,26 @@ impl Jobs {
         WINDOW_BYTES_MAX.min(self.site.budget().total() / WINDOW_PART)
     }
 
-    /// Makes the edit hold and shows the merged file in place of its inputs.
+    /// Makes the edit hold and shows the merged file in place of its inputs. False = nothing was done, as rows of series that
+    /// are left out came meanwhile.
     pub(in crate::engine) fn publish_index(
         &self,
         mut edit: Edit,
         inputs: &[Arc<Index>],
         merged: Arc<Index>,
-        series: Series,
-    ) -> Result<(), Error> {
+        series: Series<'_>,
+    ) -> Result<bool, Error> {
         let removed = edit.removed_files.clone();
         let mut manifest = self.manifest.lock();
         edit.next_file_id = self.list().next_file_id;
+        let mut sequencer = None;
+        if let Series::Gone(gone) = series {
+            // No row may get the id of such a series between this look and the moment from which on nobody knows it.
+            sequencer = Some(self.sequencer.lock());
+            if self.has_come_back(gone) {
+                return Ok(false);
+            }
+        }
         // From here on an error leaves it open what the manifest says: the store must be opened again to know.
         manifest
             .append(self.site.disk(), edit)
@@ -256,19 +268,22 @@ impl Jobs {
         {
             // A row must not get the id of a series that nobody knows: no batch is given its place until what was looked up
             // before counts for nothing.
-            let _sequencer = (series == Series::SomeLost).then(|| self.sequencer.lock());
+            if let Series::SomeLost = series {
+                sequencer = Some(self.sequencer.lock());
+            }
             let mut catalogue = self.sequencer.catalogue_mut();
             catalogue.merged(&removed, merged);
-            if series == Series::SomeLost {
+            if sequencer.is_some() {
                 catalogue.lost_series();
             }
         }
+        drop(sequencer);
         self.sequencer
             .versions()
             .publish(|before| before.with_files(&manifest.contents));
         drop(manifest);
         self.list().removed_index.extend(inputs.iter().cloned());
-        Ok(())
+        Ok(true)
     }
 }
 

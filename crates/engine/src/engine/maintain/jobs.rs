@@ -34,12 +34,26 @@ pub(in crate::engine) struct JobList {
     pub(in crate::engine) indexing: bool,
     /// The catalogue's epoch and the newest index file, when no index file had mostly series of dropped tables.
     pub(in crate::engine) index_kept_at: Option<(u64, Option<u64>)>,
+    /// Whether rows went since series without any were looked for.
+    pub(in crate::engine) rows_went: RowsWent,
     /// Index files that could not be read, by file id: they stay as they are.
     pub(in crate::engine) damaged_index: FxHashSet<u64>,
     /// Index files that are in no manifest any more; each file goes when its last reader does.
     pub(in crate::engine) removed_index: Vec<Arc<Index>>,
     /// Files that a backup is about to link, by id: they stay until it has.
     pub(in crate::engine) backed_up: FxHashSet<u64>,
+}
+
+/// Whether rows went since series without any were looked for.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(in crate::engine) enum RowsWent {
+    /// Nobody has looked since the store was opened.
+    #[default]
+    Unknown,
+    Since,
+    /// Too few series are gone to write a file again while others write.
+    ForIdle,
+    No,
 }
 
 /// The situation in which there was nothing to compact.
@@ -52,4 +66,6 @@ pub(in crate::engine) struct Answered {
     /// LSN of the last delete that segments may wait for.
     pub(in crate::engine) deleted: Lsn,
     pub(in crate::engine) idle: bool,
+    /// Segments that were not of the tier of their partition: time makes them more.
+    pub(in crate::engine) of_other_tier: usize,
 }

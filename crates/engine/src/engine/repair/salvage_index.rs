@@ -130,6 +130,7 @@ impl Repair {
                         let inputs = std::slice::from_ref(old);
                         self.jobs
                             .publish_index(edit, inputs, renewed.file, Series::AllThere)
+                            .map(drop)
                     }
                     Some(_) if self.site.options().on_damage == OnDamage::Quarantine => {
                         self.replace_damaged(old, renewed, edit)

@@ -105,7 +105,7 @@ impl Repair {
         let mut writer = self.site.segment_writer(path, file_id)?;
         let is_partition = matches!(segment.meta.home, Home::Partition(_));
         if is_partition {
-            writer = writer.of_partition();
+            writer = writer.of_partition(segment.tier());
         }
         for window in windows_of(segment) {
             let table = self.sequencer.catalogue().table(window.table).cloned();
@@ -117,6 +117,7 @@ impl Repair {
                 // What waits for the segment goes on waiting for what is left of it.
                 tombstones: &[],
                 rollups: is_partition,
+                tier: segment.tier(),
                 broken: Some(broken),
                 sabotage: self.site.options().sabotage,
             }

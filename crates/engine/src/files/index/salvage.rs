@@ -7,6 +7,8 @@
 //! Does: read a table and leave out what cannot be known. Does not: guess, or write the file again (`engine/repair/salvage_index.rs`
 //! has it done). Holds one table in memory.
 
+use roaring::RoaringBitmap;
+
 use super::block::{Dictionary, PostingPlace};
 use super::footer::{TableMeta, TagMeta};
 use super::reader::series_of;
@@ -43,6 +45,15 @@ fn intact<T>(read: Result<T, Error>) -> Result<Option<T>, Error> {
 impl Index {
     /// Everything of a table that is certain.
     pub(crate) fn salvage(&self, table: TableId) -> Result<Option<Salvaged>, Error> {
+        self.salvage_without(table, &RoaringBitmap::new())
+    }
+
+    /// The same without some series, which do not count as lost.
+    pub(crate) fn salvage_without(
+        &self,
+        table: TableId,
+        without: &RoaringBitmap,
+    ) -> Result<Option<Salvaged>, Error> {
         let Some(meta) = self.table(table) else {
             return Ok(None);
         };
@@ -57,6 +68,12 @@ impl Index {
                 && tags.all(|(tag, left)| left.knows(tag, ordinal))
         };
         let known: Vec<usize> = (0..ids.len()).filter(|&at| is_known(at)).collect();
+        let lost = ids.len() - known.len();
+        let is_left = |at: &usize| {
+            let id = ids.get(*at).copied().flatten();
+            id.is_some_and(|id| !without.contains(id))
+        };
+        let known: Vec<usize> = known.into_iter().filter(is_left).collect();
         let kept = known
             .iter()
             .filter_map(|&at| ids.get(at).copied().flatten());
@@ -70,7 +87,6 @@ impl Index {
                 .map(|(tag, left)| left.of(tag, &known))
                 .collect(),
         };
-        let lost = ids.len() - known.len();
         Ok(Some(Salvaged {
             series,
             lost: u32::try_from(lost).unwrap_or(u32::MAX),

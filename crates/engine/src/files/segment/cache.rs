@@ -1,4 +1,4 @@
-//! The segment cache: open files and decoded group parts, bounded, shared by all segments.
+//! The segment cache: open files, decoded group parts and pages of cold columns, bounded, shared by all segments.
 //!
 //! Does: open a file when it is read, decode a directory when it is asked for, and let go of what was not asked for
 //! lately. Does not: hold anything open or decoded that a reader relies on; whoever reads has a reference of its own.
@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use nilometer_codec::PhysicalType;
+use nilometer_codec::{ColumnBuf, PhysicalType};
 use rustc_hash::FxHashMap;
 
 use super::directory::GroupDirectory;
@@ -50,6 +50,8 @@ pub(super) enum PartKind {
     Blocks(u32, PhysicalType, bool),
     /// The same of each hour.
     Hours(u32, PhysicalType, bool),
+    /// A page that cannot be read alone, by its place in the file, and so many of its rows.
+    Page(u64, u32),
     /// Where the last row of each series is.
     Latest,
     /// What those have in a column.
@@ -62,6 +64,7 @@ pub(super) enum CachedPart {
     Directory(Arc<GroupDirectory>),
     Statistics(Arc<GroupStatistics>),
     Rollups(Arc<GroupRollups>),
+    Page(Arc<ColumnBuf>),
     /// `None` = nothing is stored.
     Unpacked(Option<Arc<Unpacked>>),
     Latest(Arc<Latest>),
@@ -75,6 +78,7 @@ impl CachedPart {
             Self::Directory(directory) => directory.memory(),
             Self::Statistics(statistics) => statistics.memory(),
             Self::Rollups(rollups) => rollups.memory(),
+            Self::Page(page) => page.memory_bytes(),
             Self::Latest(latest) => latest.memory(),
             Self::LatestColumn(column) => column.as_ref().map_or(0, |it| it.memory()),
             Self::Unpacked(unpacked) => unpacked.as_ref().map_or(0, |it| it.memory()),

@@ -1,10 +1,14 @@
 //! A group's directory: places and time spans of its pages. Columnar, as the pages are.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use nilometer_codec::{PhysicalType, decode_i64s, encode_i64s, varint};
+use nilometer_codec::{
+    PhysicalType, SHARED_HEADER_BYTES_MAX, SharedHeader, decode_i64s, encode_i64s, needs_header,
+    varint,
+};
 
 use super::checksum::SegmentFormat;
+use super::large::{self, LargeValue};
 use crate::definition::{take_byte, take_bytes, take_u32};
 use crate::error::Malformed;
 use crate::schema::TableId;
@@ -66,8 +70,62 @@ pub(crate) struct ColumnChunk {
     pub(crate) lengths: Vec<u32>,
     /// By block: where its page starts; empty = each page starts where the one before ends.
     pub(crate) starts: Vec<u64>,
-    /// What pages of it share that cannot be read alone; empty = all can.
-    pub(crate) shared: Arc<[u8]>,
+    pub(crate) shared: Shared,
+}
+
+/// What pages of a column share that cannot be read alone, parsed when the first of them is read; empty = all can.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shared {
+    bytes: Arc<[u8]>,
+    header: Arc<OnceLock<SharedHeader>>,
+}
+
+impl PartialEq for Shared {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl Eq for Shared {}
+
+impl Shared {
+    /// About how much memory the parsed header takes, which is not known before it is parsed.
+    const HEADER_BYTES: usize = 16 << 10;
+
+    pub(crate) fn new(bytes: &[u8]) -> Self {
+        Self {
+            bytes: bytes.into(),
+            header: Arc::default(),
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.bytes.is_empty()
+    }
+
+    /// What a page of this type needs to be decoded; `None` = it stands alone.
+    pub(crate) fn header_for(
+        &self,
+        kind: PhysicalType,
+        page: &[u8],
+    ) -> Result<Option<&SharedHeader>, Malformed> {
+        if self.is_empty() || !needs_header(page) {
+            return Ok(None);
+        }
+        if self.header.get().is_none() {
+            // Two readers may both parse it, and one of the two is kept.
+            drop(self.header.set(SharedHeader::parse(kind, &self.bytes)?));
+        }
+        Ok(self.header.get())
+    }
+
+    fn memory(&self) -> usize {
+        if self.is_empty() {
+            0
+        } else {
+            self.bytes.len() + Self::HEADER_BYTES
+        }
+    }
 }
 
 impl ColumnChunk {
@@ -79,7 +137,7 @@ impl ColumnChunk {
             offset,
             lengths: Vec::new(),
             starts: Vec::new(),
-            shared: Arc::default(),
+            shared: Shared::default(),
         }
     }
 
@@ -152,6 +210,10 @@ pub(crate) struct GroupDirectory {
     /// A device's numbers of its series, ascending, and those that they have here; empty = no device wrote this.
     pub(crate) device_series: Vec<(u32, u32)>,
     pub(crate) chunks: Vec<ColumnChunk>,
+    /// Values outside of pages; a part of its own in the file.
+    pub(crate) large: Vec<LargeValue>,
+    /// Where the group's first page starts, which places of large values count from; 0 without any.
+    pub(crate) first_page: u64,
 }
 
 /// Flags of a directory, from format 2 on.
@@ -162,10 +224,12 @@ const HAS_DEVICE_SERIES: u8 = 4;
 const HAS_GAPS: u8 = 1;
 const HAS_SHARED: u8 = 2;
 
-/// Bytes that the pages of a column share, at most.
-pub(crate) const SHARED_BYTES_MAX: usize = 64 << 10;
-
 impl GroupDirectory {
+    /// Values of a block's column that stand outside of its page.
+    pub(crate) fn large_of(&self, column: u32, block: usize) -> &[LargeValue] {
+        large::of_block(&self.large, column, block)
+    }
+
     pub(crate) fn chunk(&self, column: u32) -> Option<&ColumnChunk> {
         self.chunks.iter().find(|chunk| chunk.column == column)
     }
@@ -184,13 +248,14 @@ impl GroupDirectory {
             size_of::<ColumnChunk>()
                 + size_of_val(chunk.lengths.as_slice())
                 + size_of_val(chunk.starts.as_slice())
-                + chunk.shared.len()
+                + chunk.shared.memory()
         });
         size_of::<Self>()
             + size_of_val(self.blocks.as_slice())
             + size_of_val(self.clocks.as_slice())
             + size_of_val(self.units.as_slice())
             + size_of_val(self.device_series.as_slice())
+            + size_of_val(self.large.as_slice())
             + chunks.sum::<usize>()
     }
 
@@ -253,8 +318,8 @@ impl GroupDirectory {
                 put(chunk.gaps().into_iter(), out);
             }
             if is_second && !chunk.shared.is_empty() {
-                varint::put_u64(chunk.shared.len() as u64, out);
-                out.extend_from_slice(&chunk.shared);
+                varint::put_u64(chunk.shared.bytes.len() as u64, out);
+                out.extend_from_slice(&chunk.shared.bytes);
             }
         }
     }
@@ -299,6 +364,8 @@ impl GroupDirectory {
             units: Vec::new(),
             device_series: Vec::new(),
             chunks: Vec::new(),
+            large: Vec::new(),
+            first_page: 0,
         };
         directory.decode_device(flags, input)?;
         let columns = take_u32(input)?;
@@ -367,12 +434,12 @@ fn decode_column(input: &mut &[u8], n: usize, is_second: bool) -> Result<ColumnC
     }
     if flags & HAS_SHARED != 0 {
         let bytes = take_u32(input)? as usize;
-        if bytes == 0 || bytes > SHARED_BYTES_MAX {
+        if bytes == 0 || bytes > SHARED_HEADER_BYTES_MAX {
             return Err(Malformed::new(format!(
                 "pages of a column share {bytes} bytes"
             )));
         }
-        chunk.shared = take_bytes(input, bytes)?.into();
+        chunk.shared = Shared::new(take_bytes(input, bytes)?);
     }
     Ok(chunk)
 }

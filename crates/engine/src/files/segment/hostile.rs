@@ -8,6 +8,7 @@ use nilometer_codec::PhysicalType;
 use super::checksum::{Checksums, SegmentFormat};
 use super::directory::GroupDirectory;
 use super::footer::{Footer, Part, Tail};
+use super::large;
 use super::rollup::GroupRollups;
 use super::statistics::GroupStatistics;
 use super::{GROUP_BLOCKS_MAX, HEADER_BYTES, Home, KIND, Segment, SegmentMeta, TAIL_BYTES};
@@ -144,6 +145,12 @@ fn seal(bytes: &[u8], format: SegmentFormat) -> Option<Vec<u8>> {
         if let Some(directory) = directory {
             seal_pages(&mut out, sums, &directory);
         }
+        let large = span(group.large_offset(), u64::from(group.large.length));
+        let large = large.and_then(|at| large::decode(out.get(at)?).ok());
+        for value in large.unwrap_or_default() {
+            let offset = group.offset.saturating_add(value.offset);
+            seal_unit(&mut out, sums, offset, u64::from(value.stored) + 4);
+        }
         let (statistics_at, rollups_at) = (group.statistics_offset(), group.rollups_offset());
         let large_at = group.large_offset();
         seal_part(&out, sums, group.directory_offset(), &mut group.directory);
@@ -183,13 +190,32 @@ fn seal_pages(out: &mut [u8], sums: Checksums, directory: &GroupDirectory) {
             let Some((offset, length)) = chunk.page(block) else {
                 continue;
             };
-            let range = span(offset, u64::from(length));
-            let page = range.and_then(|range| out.get_mut(range));
-            if let Some((page, crc)) = page.and_then(|page| page.split_last_chunk_mut::<4>()) {
-                *crc = sums.of(offset, page).to_le_bytes();
-            }
+            seal_unit(out, sums, offset, u64::from(length));
         }
     }
+}
+
+fn seal_unit(out: &mut [u8], sums: Checksums, offset: u64, length: u64) {
+    let range = span(offset, length);
+    let unit = range.and_then(|range| out.get_mut(range));
+    if let Some((bytes, crc)) = unit.and_then(|unit| unit.split_last_chunk_mut::<4>()) {
+        *crc = sums.of(offset, bytes).to_le_bytes();
+    }
+}
+
+/// The list of large values, and what it says of bytes that stand for any of them.
+pub(crate) fn large(bytes: &[u8]) {
+    agrees(bytes, large::decode, |values| {
+        let mut whole = Vec::new();
+        for value in values.iter().take(4) {
+            whole.clear();
+            let _ = large::unpack(value, bytes, &mut whole);
+            assert!(!large::of_block(values, value.column, value.block as usize).is_empty());
+        }
+        let mut out = Vec::new();
+        large::encode(values, &mut out);
+        out
+    });
 }
 
 /// What a real file has for each of the targets.

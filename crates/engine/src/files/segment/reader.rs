@@ -3,23 +3,28 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use nilometer_codec::{ColumnBuf, PhysicalType, decode_page, decode_page_rows};
+use nilometer_codec::{ColumnBuf, PhysicalType, decode_page_rows_with, decode_page_with};
 
 use super::cache::{CachedPart, PartKind, SegmentCache};
 use super::checksum::{Checksums, SegmentFormat};
 use super::directory::{ColumnChunk, GroupDirectory};
 use super::footer::{Footer, GroupMeta, Part, Tail, Tier};
+use super::large::{self, LargeValue};
 use super::latest::{self, Latest, LatestColumn};
 use super::meta::{Home, SegmentMeta, Window};
 use super::rollup::GroupRollups;
 use super::statistics::GroupStatistics;
 use super::unpacked::Unpacked;
-use super::{HEADER_BYTES, KIND, TAIL_BYTES};
+use super::{BLOCK_LARGE_BYTES_MAX, HEADER_BYTES, KIND, TAIL_BYTES};
+use crate::batch::{Strings, Values};
 use crate::disk::{Disk, DiskFile, read_exact_at};
-use crate::error::{Error, Malformed};
+use crate::error::Error;
 use crate::file_header::{self, Format};
 use crate::schema::TableId;
 use crate::tombstone::Tombstone;
+
+/// Pages are kept in as many forms as there are steps of so many rows in them, at most.
+const KEPT_ROWS_STEP: usize = 256;
 
 /// A segment that was found in order. Its file is opened when it is read, and its parts decoded when they are asked for.
 #[derive(Debug)]
@@ -93,10 +98,6 @@ impl Segment {
         let (offset, footer) = segment.footer()?;
         let footer = Footer::decode(&footer, segment.format);
         segment.footer = footer.map_err(|what| format.refuse(what, &segment.path, offset))?;
-        if segment.all_groups().any(|(_, it)| it.large.length > 0) {
-            let what = Malformed::new("it has large values, which this version does not read");
-            return Err(what.at(&segment.path, offset));
-        }
         segment.is_by_table = segment.all_groups().is_sorted_by_key(|(_, it)| it.table);
         Ok(segment)
     }
@@ -267,7 +268,14 @@ impl Segment {
             let bytes = self.read_part(offset, meta.directory, "a group directory")?;
             let directory = GroupDirectory::decode(&bytes, self.format);
             let directory = directory.and_then(GroupDirectory::check_readable);
-            let directory = directory.map_err(|what| what.at(&self.path, offset))?;
+            let mut directory = directory.map_err(|what| what.at(&self.path, offset))?;
+            if meta.large.length > 0 {
+                let offset = meta.large_offset();
+                let bytes = self.read_part(offset, meta.large, "the list of large values")?;
+                let values = large::decode(&bytes).map_err(|what| what.at(&self.path, offset))?;
+                directory.large = values;
+                directory.first_page = meta.offset;
+            }
             Ok(CachedPart::Directory(Arc::new(directory)))
         })?;
         match part {
@@ -454,11 +462,15 @@ impl Segment {
 
     /// The page in `bytes`, which stand at `offset` of the file and end in its checksum.
     pub(crate) fn check_page<'a>(&self, bytes: &'a [u8], offset: u64) -> Result<&'a [u8], Error> {
+        self.check_unit(bytes, offset, "a page fails its checksum")
+    }
+
+    fn check_unit<'a>(&self, bytes: &'a [u8], offset: u64, what: &str) -> Result<&'a [u8], Error> {
         let page = bytes
             .split_last_chunk::<4>()
             .filter(|(page, crc)| self.checksums.of(offset, page) == u32::from_le_bytes(**crc));
         let page = page.map(|(page, _)| page);
-        page.ok_or_else(|| Error::corrupt(&self.path, offset, "a page fails its checksum"))
+        page.ok_or_else(|| Error::corrupt(&self.path, offset, what))
     }
 
     /// Checks and decodes one page of a column that stands at `offset` of the file.
@@ -469,9 +481,10 @@ impl Segment {
         offset: u64,
         out: &mut ColumnBuf,
     ) -> Result<(), Error> {
-        let _ = chunk;
-        decode_page(self.check_page(bytes, offset)?, out)
-            .map_err(Malformed::from)
+        let page = self.check_page(bytes, offset)?;
+        let shared = chunk.shared.header_for(chunk.kind, page);
+        shared
+            .and_then(|shared| Ok(decode_page_with(page, shared, out)?))
             .map_err(|what| what.at(&self.path, offset))
     }
 
@@ -484,10 +497,92 @@ impl Segment {
         rows: usize,
         out: &mut ColumnBuf,
     ) -> Result<(), Error> {
-        let _ = chunk;
-        decode_page_rows(page, rows, out)
-            .map_err(Malformed::from)
+        let shared = chunk.shared.header_for(chunk.kind, page);
+        shared
+            .and_then(|shared| Ok(decode_page_rows_with(page, rows, shared, out)?))
             .map_err(|what| what.at(&self.path, offset))
+    }
+
+    /// Whether a column has pages that are worth keeping decoded.
+    pub(crate) fn keeps_pages(&self, chunk: &ColumnChunk) -> bool {
+        !chunk.shared.is_empty() && matches!(self.access, Access::Shared(_))
+    }
+
+    /// A page, at least so many of all its rows, decoded now or lately; `room` is what it is decoded in.
+    pub(crate) fn kept_page(
+        &self,
+        chunk: &ColumnChunk,
+        bytes: &[u8],
+        offset: u64,
+        (rows, all): (usize, usize),
+        room: &mut ColumnBuf,
+    ) -> Result<Arc<ColumnBuf>, Error> {
+        let rows = rows.next_multiple_of(KEPT_ROWS_STEP).min(all);
+        let kind = PartKind::Page(offset, u32::try_from(rows).unwrap_or(u32::MAX));
+        let part = self.part(0, kind, || {
+            let page = self.check_page(bytes, offset)?;
+            self.decode_checked(chunk, page, offset, rows, room)?;
+            Ok(CachedPart::Page(Arc::new(room.to_kept())))
+        })?;
+        match part {
+            CachedPart::Page(page) => Ok(page),
+            _ => Err(self.mixed_up(offset)),
+        }
+    }
+
+    /// A value outside of its page, appended.
+    pub(crate) fn read_large(
+        &self,
+        directory: &GroupDirectory,
+        value: &LargeValue,
+        out: &mut Vec<u8>,
+    ) -> Result<(), Error> {
+        let offset = directory.first_page.saturating_add(value.offset);
+        let bytes = self.read_span(offset, u64::from(value.stored) + 4)?;
+        let stored = self.check_unit(&bytes, offset, "a large value fails its checksum")?;
+        large::unpack(value, stored, out).map_err(|what| what.at(&self.path, offset))
+    }
+
+    /// Puts values that stand outside of a page, of one block and column, in place of their short forms.
+    pub(crate) fn put_large(
+        &self,
+        directory: &GroupDirectory,
+        large: &[LargeValue],
+        values: &mut Values,
+    ) -> Result<(), Error> {
+        let damaged = |reason| Error::corrupt(&self.path, directory.first_page, reason);
+        let is_text = matches!(values, Values::Text(_));
+        let (Values::Text(strings) | Values::Bytes(strings)) = values else {
+            return Err(damaged("a column of numbers has large values"));
+        };
+        let bytes: u64 = large.iter().map(|it| u64::from(it.bytes)).sum();
+        if large.len() > 1 && bytes > BLOCK_LARGE_BYTES_MAX as u64 {
+            return Err(damaged("the large values of a block are too many"));
+        }
+        let mut whole = Strings::default();
+        let mut next = large.iter().peekable();
+        let mut value = Vec::new();
+        for row in 0..strings.len() {
+            let is_own = |it: &&LargeValue| it.row as usize == row;
+            let Some(own) = next.next_if(is_own) else {
+                whole.push(strings.get(row));
+                continue;
+            };
+            value.clear();
+            self.read_large(directory, own, &mut value)?;
+            if !value.starts_with(strings.get(row)) {
+                return Err(damaged("a large value does not begin as its page says"));
+            }
+            if is_text && std::str::from_utf8(&value).is_err() {
+                return Err(damaged("a large value of a text is not UTF-8"));
+            }
+            whole.push(&value);
+        }
+        if next.next().is_some() {
+            return Err(damaged("a large value of a row that is not there"));
+        }
+        *strings = whole;
+        Ok(())
     }
 
     /// The file, for errors.

@@ -133,6 +133,21 @@ pub(super) fn rows_of(segment: &Segment) -> Rows {
                     .decode_page(chunk, &bytes, offset, &mut page)
                     .unwrap();
                 assert_eq!(page.rows(), read.len());
+                let large = directory.large_of(chunk.column, at);
+                if !large.is_empty() {
+                    let mut values = Values::from_page(&page);
+                    segment.put_large(&directory, large, &mut values).unwrap();
+                    let (Values::Text(strings) | Values::Bytes(strings)) = values else {
+                        panic!("numbers");
+                    };
+                    for (row, out) in read.iter_mut().enumerate() {
+                        if page.as_column().is_present(row) {
+                            let value = String::from_utf8(strings.get(row).to_vec()).unwrap();
+                            out.2.push((chunk.column, value));
+                        }
+                    }
+                    continue;
+                }
                 for (row, out) in read.iter_mut().enumerate() {
                     match chunk.column {
                         TIME_PAGE => out.1 = page.i64s()[row],
@@ -215,12 +230,10 @@ fn sorted_rows_make_the_same_file_whoever_cuts_them() {
         settings: settings(Duplicates::Last),
     };
     let (one, _) = written(|writer| assert!(writer.write_table(&input).is_ok()));
-    let blocks: Vec<BlockInput> = block_ranges(&rows, 0..rows.rows())
-        .into_iter()
-        .map(BlockInput::Rows)
-        .collect();
-    assert_eq!(blocks.len(), 4);
     let (other, _) = written(|writer| {
+        let blocks = writer.block_ranges(&rows, 0..rows.rows()).into_iter();
+        let blocks: Vec<BlockInput> = blocks.map(BlockInput::Rows).collect();
+        assert_eq!(blocks.len(), 4);
         let group = GroupInput {
             table: TABLE,
             partition_start: 0,
@@ -402,5 +415,7 @@ fn what_is_not_finished_is_no_segment() {
     assert!(opened(&disk, bytes, 0).is_err());
 }
 
+mod cold;
 mod golden;
 mod known;
+mod large;

@@ -11,6 +11,7 @@ use nilometer_codec::ColumnBuf;
 
 use super::directory::{ColumnChunk, GroupDirectory};
 use super::{SERIES_PAGE, Segment, TIME_PAGE};
+use crate::batch::Values;
 use crate::error::Error;
 use crate::schema::TableId;
 
@@ -92,7 +93,16 @@ impl Segment {
             }
         }
         match self.directory(group) {
-            Ok(directory) => Ok(Some(directory)),
+            Ok(directory) => {
+                let large = directory.large.iter().filter(|_| place.page == 0);
+                for value in large {
+                    read.bytes += u64::from(value.stored);
+                    let mut whole = Vec::new();
+                    let found = self.read_large(&directory, value, &mut whole);
+                    found.or_else(&mut *tell)?;
+                }
+                Ok(Some(directory))
+            }
             // It was told of when it was read first.
             Err(_) if place.page > 0 => Ok(None),
             Err(error) => tell(error).map(|()| None),
@@ -215,6 +225,14 @@ impl Segment {
                     };
                     let bytes = self.read_span(offset, u64::from(length));
                     let read = bytes.and_then(|it| self.decode_page(chunk, &it, offset, &mut page));
+                    let large = directory.large_of(chunk.column, block);
+                    let read = read.and_then(|()| match large {
+                        [] => Ok(()),
+                        large => {
+                            let mut values = Values::from_page(&page);
+                            self.put_large(&directory, large, &mut values)
+                        }
+                    });
                     let Err(error) = read else { continue };
                     let broken = Broken::meet(&mut met, error)?;
                     if is_read && broken.blocks.insert((group, block)) {

@@ -5,20 +5,21 @@
 
 mod group;
 mod known;
+mod large;
 mod table;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::checksum::{Checksums, SegmentFormat};
-use super::footer::{Footer, SegmentKind, Tail};
+use super::footer::{Footer, SegmentKind, Tail, Tier};
 use super::{GROUP_BLOCKS_MAX, HEADER_BYTES, MAGIC};
 use crate::disk::{Disk, DiskFile, write_all_at};
 use crate::error::Error;
 use crate::file_header::{self, FileFormat};
 use group::View;
 pub(crate) use group::{BlockInput, CopiedBlock, CopiedPage, GroupInput};
-pub(crate) use table::{TableInput, block_ranges};
+pub(crate) use table::TableInput;
 
 /// Bytes gathered before a write call.
 const WRITE_BYTES: usize = 1 << 20;
@@ -107,8 +108,12 @@ impl SegmentWriter {
         self
     }
 
-    /// Notes in the file that its rows are of one partition.
-    pub(crate) fn of_partition(mut self) -> Self {
+    /// Notes in the file that its rows are of one partition, and writes them for this.
+    pub(crate) fn of_partition(mut self, tier: Tier) -> Self {
+        // Before format 2 there are no tiers.
+        if self.format >= SegmentFormat::Second {
+            self.footer.tier = tier;
+        }
         self.footer.kind = SegmentKind::Partition;
         self
     }

@@ -53,6 +53,11 @@ impl Balance {
         }
     }
 
+    /// Whether rows went because of a delete.
+    pub(crate) fn has_deleted(&self) -> bool {
+        self.tables.values().any(|rows| rows.deleted > 0)
+    }
+
     /// An error unless every row of every table that is there is accounted for.
     pub(crate) fn check(
         &self,

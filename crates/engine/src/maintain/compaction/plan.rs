@@ -1,6 +1,8 @@
 //! The choice of compaction jobs: segments to rewrite together, and the windows their rows go to. Pure: reads only what
 //! segments keep in memory.
 
+mod anew;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -9,7 +11,7 @@ use super::CompactionOptions;
 use super::order::ties;
 use crate::sabotage::Sabotage;
 use crate::schema::TableId;
-use crate::segment::{Home, Segment, SegmentFormat, WIDEN_FACTOR, WIDEST, Window};
+use crate::segment::{Home, Segment, SegmentFormat, Tier, WIDEN_FACTOR, WIDEST, Window};
 use crate::tombstone::{Deleted, Tombstone};
 
 /// What there is to compact.
@@ -30,6 +32,8 @@ pub(crate) struct Situation<'a> {
     pub(crate) windows_busy: bool,
     /// Nobody has written for a while.
     pub(crate) idle: bool,
+    /// What the pages of a partition are to be written for; `None` = what they were written for.
+    pub(crate) tier_of: &'a dyn Fn(&Window) -> Option<Tier>,
     /// That of new segments.
     pub(crate) format: SegmentFormat,
     /// Rows of a segment as a flush makes it.
@@ -80,6 +84,7 @@ pub(crate) fn next_job(situation: &Situation<'_>) -> Option<Job> {
         .or_else(|| situation.partition_job())
         .or_else(|| situation.widen_job())
         .or_else(|| situation.delete_job())
+        .or_else(|| situation.tier_job())
         .or_else(|| situation.upgrade_job())
 }
 
@@ -535,33 +540,6 @@ impl Situation<'_> {
             .filter(|segment| !(self.is_damaged)(segment.meta.file_id))
             .find(|segment| self.tombstones.iter().any(|it| segment.waits_for(it)))?;
         self.alone(segment)
-    }
-
-    /// A segment of an earlier format that nothing else has come by, once there is time for it.
-    fn upgrade_job(&self) -> Option<Job> {
-        if !self.idle {
-            return None;
-        }
-        let mut old = self.free().filter(|it| it.format < self.format);
-        self.alone(old.find(|it| !(self.is_damaged)(it.meta.file_id))?)
-    }
-
-    /// One segment written anew.
-    fn alone(&self, segment: &Arc<Segment>) -> Option<Job> {
-        let id = segment.meta.file_id;
-        let parts = match segment.meta.home {
-            Home::Partition(home) => vec![Part {
-                window: self.windows_from(&home).next().unwrap_or(home),
-                own: true,
-                segments: vec![id],
-            }],
-            Home::Mixed if self.windows_busy => return None,
-            Home::Mixed => self.parts_of(&[segment]),
-        };
-        Some(Job::Rewrite {
-            segments: vec![id],
-            parts,
-        })
     }
 }
 

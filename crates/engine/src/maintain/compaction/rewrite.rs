@@ -18,7 +18,7 @@ use crate::scan::source::{GroupReader, Piece, Rows};
 use crate::schema::{ColumnId, ColumnKind, TableSchema};
 use crate::segment::{
     BlockEntry, BlockInput, Broken, CopiedBlock, GROUP_BLOCKS_MAX, GROUP_BYTES_MAX, GroupInput,
-    Segment, SegmentWriter, Window, block_ranges,
+    Segment, SegmentWriter, Tier, Window,
 };
 use crate::tombstone::Tombstone;
 
@@ -36,6 +36,8 @@ pub(crate) struct Rewrite<'a> {
     pub(crate) tombstones: &'a [Arc<Tombstone>],
     /// Whether to keep sums of hours.
     pub(crate) rollups: bool,
+    /// What the segment that is written is for.
+    pub(crate) tier: Tier,
     /// What of the one segment is left out because it does not read.
     pub(crate) broken: Option<&'a Broken>,
     pub(crate) sabotage: Option<Sabotage>,
@@ -126,6 +128,8 @@ impl Rewrite<'_> {
             fields: fields.to_vec(),
             time: time.clone(),
             mask,
+            // What is cold is written in groups of its own, each page in what is smallest there.
+            copies: (self.tier, segment.tier()) == (Tier::Hot, Tier::Hot),
             broken: self.broken,
             groups: groups.into(),
             open: Vec::new(),
@@ -181,6 +185,8 @@ struct Chain<'a> {
     fields: Vec<(ColumnId, PhysicalType)>,
     time: RangeInclusive<i64>,
     mask: Mask,
+    /// Full blocks may stay as they are.
+    copies: bool,
     broken: Option<&'a Broken>,
     /// (first series, position in the segment) of groups that are not open yet.
     groups: VecDeque<(u32, usize)>,
@@ -283,7 +289,8 @@ impl Chain<'_> {
     /// The block as bytes, if it may stay as it is.
     fn copy(&self, element: &Element) -> Result<Option<CopiedBlock>, Error> {
         let entry = &element.entry;
-        let may_stay = entry.first_series == entry.last_series
+        let may_stay = self.copies
+            && entry.first_series == entry.last_series
             && entry.rows >= COPY_ROWS_MIN
             && self.time.contains(&entry.min_time)
             && self.time.contains(&entry.max_time)
@@ -418,7 +425,7 @@ impl Builder<'_, '_> {
         for block in &planned {
             match block {
                 Planned::Rows(range) => {
-                    let cut = block_ranges(&rows, range.clone());
+                    let cut = self.writer.block_ranges(&rows, range.clone());
                     blocks.extend(cut.into_iter().map(BlockInput::Rows));
                 }
                 Planned::Copied(block) => blocks.push(BlockInput::Copied(block)),

@@ -15,6 +15,14 @@ use crate::error::Malformed;
 use crate::index::Index;
 use crate::schema::{ColumnId, SeriesId, TableId};
 
+/// Ids from here on are those of series that only their transaction knows: no series of the store ever has one.
+pub(crate) const OWN_SERIES_FIRST: u32 = 0xF000_0000;
+
+/// Whether an id is one of a transaction.
+pub(crate) fn is_own_series(id: u32) -> bool {
+    id >= OWN_SERIES_FIRST
+}
+
 /// Encoded definitions on their way into one log record.
 #[derive(Debug)]
 pub(crate) struct Entries {
@@ -91,6 +99,9 @@ impl Catalogue {
             codes.push((tag, code));
         }
         let id = SeriesId(self.next.series);
+        if is_own_series(id.0) {
+            return Err(Malformed::new("there are no ids left"));
+        }
         let next = after(id.0)?;
         let found = recent.find_or_push(table, id, &codes)?;
         if found != id {

@@ -32,6 +32,8 @@ pub(crate) struct Layers {
     text_hash: TextHash,
     /// Series with this id or a higher one are not there, for who has the layers of an earlier moment; `None` = all are.
     end: Option<u32>,
+    /// Series of a transaction that are nowhere else yet; their ids are above all others.
+    own: Option<Shared>,
 }
 
 /// One of the layers. While it is memory, nothing is added to it.
@@ -191,6 +193,7 @@ impl Layers {
             recent: Arc::new(RwLock::new(Rank::Series, recent)),
             text_hash,
             end: None,
+            own: None,
         }
     }
 
@@ -203,6 +206,7 @@ impl Layers {
             recent: Arc::new(RwLock::new(Rank::Series, recent)),
             text_hash: self.text_hash.clone(),
             end: None,
+            own: None,
         }
     }
 
@@ -212,6 +216,25 @@ impl Layers {
             end: Some(end),
             ..self.clone()
         }
+    }
+
+    /// An empty generation of a transaction, for [`Self::with_own`].
+    pub(crate) fn new_own(&self) -> Shared {
+        let own = Generation::new(self.text_hash.clone());
+        Arc::new(RwLock::new(Rank::Series, own))
+    }
+
+    /// The same with the series of a transaction.
+    pub(crate) fn with_own(&self, own: &Shared) -> Self {
+        Self {
+            own: Some(Arc::clone(own)),
+            ..self.clone()
+        }
+    }
+
+    /// The id from which on series are not there; the same for two moments between which none was made.
+    pub(crate) fn end(&self) -> Option<u32> {
+        self.end
     }
 
     /// Whether the series in memory that take new ones are the same.
@@ -247,10 +270,12 @@ impl Layers {
     fn layers(&self) -> impl Iterator<Item = Layer<'_>> {
         let files = self.files.iter().map(|file| Layer::File(file));
         let memory = self.aside.iter().chain([&self.recent]);
-        files.chain(memory.map(|generation| {
+        let memory = memory.map(|generation| (generation, self.end));
+        let own = self.own.iter().map(|own| (own, None));
+        files.chain(memory.chain(own).map(|(generation, end)| {
             Layer::Memory(InMemory {
                 series: read(generation),
-                end: self.end,
+                end,
             })
         }))
     }

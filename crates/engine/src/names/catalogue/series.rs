@@ -178,13 +178,13 @@ impl Generation {
     }
 
     /// Memory of series and tag values, asked of each.
-    pub(super) fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         let dictionaries: usize = self.tags.values().map(TagDictionary::bytes).sum();
         dictionaries + self.tables.values().map(Table::bytes).sum::<usize>()
     }
 
     /// The series of a table with exactly these tags, which are sorted by tag id.
-    pub(super) fn find(&self, table: TableId, tags: &[(ColumnId, &str)]) -> Option<SeriesId> {
+    pub(crate) fn find(&self, table: TableId, tags: &[(ColumnId, &str)]) -> Option<SeriesId> {
         let table = self.tables.get(&table)?;
         let mut codes = Vec::with_capacity(tags.len());
         for (tag, value) in tags {
@@ -213,6 +213,21 @@ impl Generation {
         table.push(id.0, hash, codes)?;
         self.series += 1;
         Ok(id)
+    }
+
+    /// Adds a series of a transaction, whose id is above all others; its tags are sorted by tag id.
+    pub(crate) fn push_own(
+        &mut self,
+        table: TableId,
+        id: SeriesId,
+        tags: &[(ColumnId, &str)],
+    ) -> Result<(), Malformed> {
+        let mut codes = Vec::with_capacity(tags.len());
+        for &(tag, value) in tags {
+            let (dictionary, hash) = self.dictionary_mut(tag);
+            codes.push((tag, dictionary.insert(hash, value)?.0));
+        }
+        self.find_or_push(table, id, &codes).map(drop)
     }
 
     /// Appends the codes that series have of a tag, each behind the position of its series, counted from `first`; ids

@@ -264,8 +264,7 @@ pub(crate) fn find_sources(
             }
         }
     }
-    let frozen = state.frozen.as_ref().map(|frozen| &frozen.head);
-    for head in frozen.into_iter().chain([&state.head]) {
+    for (head, visible) in state.heads(visible) {
         for (run, visible) in head.runs(table, visible) {
             let mask = Mask::of_run(&deletes, &run);
             sources.push(Source::Run { run, visible, mask });

@@ -52,8 +52,7 @@ pub(crate) fn live_series(
             add_group(segment, &directory, time, &mut live)?;
         }
     }
-    let frozen = state.frozen.as_ref().map(|frozen| &frozen.head);
-    for head in frozen.into_iter().chain([&state.head]) {
+    for (head, visible) in state.heads(visible) {
         for (run, rows) in head.runs(table, visible) {
             add_run(&run, rows, time, &mut live);
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use nilometer_codec::{ColumnBuf, PhysicalType};
+use nilometer_codec::{ColumnBuf, PhysicalType, needs_header};
 
 use super::counters::GroupRead;
 use crate::batch::{Column, Validity, Values};
@@ -293,6 +293,9 @@ pub(crate) struct Decoded {
     pub(crate) data: Arc<Data>,
 }
 
+/// Blocks of a group at most whose decoded pages are kept.
+const NARROW_BLOCKS_MAX: usize = 16;
+
 /// Pages with no more than this between them are read at once: a read call costs more than the bytes.
 const GAP_BYTES_MAX: u64 = 4096;
 
@@ -476,6 +479,12 @@ impl GroupReader {
         &self.blocks
     }
 
+    /// Whether it reads so few blocks that who asks again may find them decoded. One that reads many would push everything
+    /// else out of the cache.
+    pub(super) fn is_narrow(&self) -> bool {
+        self.blocks.len() <= NARROW_BLOCKS_MAX
+    }
+
     /// Rows of a block.
     pub(super) fn rows(&self, block: usize) -> usize {
         let block = self.directory.blocks.get(block);
@@ -491,7 +500,8 @@ impl GroupReader {
         &self.directory
     }
 
-    /// The pages of a block of one series as they are, checked; `None` = a page is of another type than asked for.
+    /// The pages of a block of one series as they are, checked; `None` = a page is of another type than asked for,
+    /// cannot be read alone, or leaves values to the group.
     pub(crate) fn copy(&self, at: usize) -> Result<Option<CopiedBlock>, Error> {
         let Some(&entry) = self.directory.blocks.get(at) else {
             return Ok(None);
@@ -501,6 +511,9 @@ impl GroupReader {
             let Some(chunk) = self.directory.chunk(column) else {
                 continue;
             };
+            if !self.directory.large_of(column, at).is_empty() {
+                return Ok(None);
+            }
             let Some((offset, length)) = chunk.page(at) else {
                 continue;
             };
@@ -509,6 +522,10 @@ impl GroupReader {
             }
             let bytes = stored(&self.segment, self.spans.get(index), offset, length)?;
             let page = self.segment.check_page(bytes, offset)?;
+            if needs_header(page) {
+                // Alone in another group it could not be read.
+                return Ok(None);
+            }
             pages.push(CopiedPage {
                 column,
                 kind,
@@ -590,21 +607,37 @@ impl GroupReader {
         };
         let stored_kind = chunk.kind;
         let bytes = stored(&self.segment, self.spans.get(index), offset, length)?;
-        self.segment
-            .decode_page(chunk, bytes, offset, &mut self.page)?;
-        if self.page.rows() != rows || self.page.physical_type() != stored_kind {
+        let of_rows = column != TIME_PAGE && column != SERIES_PAGE;
+        let kept = if of_rows && self.is_narrow() && self.segment.keeps_pages(chunk) {
+            let page = &mut self.page;
+            Some(
+                self.segment
+                    .kept_page(chunk, bytes, offset, (rows, rows), page)?,
+            )
+        } else {
+            self.segment
+                .decode_page(chunk, bytes, offset, &mut self.page)?;
+            None
+        };
+        let page = kept.as_deref().unwrap_or(&self.page);
+        if page.rows() != rows || page.physical_type() != stored_kind {
             return Err(Error::corrupt(
                 self.segment.path(),
                 offset,
                 "a page has another type or row count than its directory says",
             ));
         }
+        let mut values = Values::from_page(page);
+        let large = self.directory.large_of(column, block);
+        if !large.is_empty() {
+            self.segment
+                .put_large(&self.directory, large, &mut values)?;
+        }
         let decoded = Column {
             id: ColumnId(column),
-            values: Values::from_page(&self.page),
-            validity: Validity::from_bitmap(self.page.validity(), rows),
+            values,
+            validity: Validity::from_bitmap(page.validity(), rows),
         };
-        let of_rows = column != TIME_PAGE && column != SERIES_PAGE;
         Ok(Some(if of_rows && stored_kind != kind {
             cast(&decoded, kind)
         } else {

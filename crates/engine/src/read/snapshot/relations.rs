@@ -22,6 +22,8 @@ impl Snapshot {
             .named_at(id, name, self.lsn())
             .cloned()?;
         let pin = Arc::clone(&self.pin);
-        Some(RelationReader::new(Arc::clone(&self.store), relation, pin))
+        let own = self.own.as_ref().and_then(|own| own.of(relation.id));
+        let reader = RelationReader::new(Arc::clone(&self.store), relation, pin);
+        Some(reader.with_own(own))
     }
 }

@@ -10,8 +10,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::memo::{Fingerprint, SeriesMemo};
 use super::planned::{is_planned_column, is_planned_table};
-use crate::catalogue::Layers;
-use crate::engine::{Engine, SERIES_BYTES};
+use crate::catalogue::{Layers, is_own_series};
+use crate::engine::{Engine, SERIES_BYTES, Transaction};
 use crate::error::Error;
 use crate::schema::{ColumnId, SeriesId, TableId};
 
@@ -161,6 +161,25 @@ impl Pending {
         Ok(true)
     }
 
+    /// Finds all used series, or gives those that are not there ids that only a transaction knows.
+    pub(super) fn resolve_own(&mut self, own: &Transaction) -> Result<(), Error> {
+        let engine = own.engine();
+        let wanted = self.used();
+        let nowhere = loop {
+            let layers = Arc::clone(engine.sequencer().catalogue().layers());
+            match self.find_known(&layers, &wanted) {
+                Ok(nowhere) => break nowhere,
+                Err(error) => engine.mend_after(error)?,
+            }
+        };
+        for at in nowhere {
+            let (table, tags) = self.tags_of(at);
+            let id = own.own_series(table, &tags)?;
+            self.set_id(at, id);
+        }
+        Ok(())
+    }
+
     /// Makes series that no layer below the recent one has, until none is missing or the layers are others. False =
     /// something was dropped, renamed or retyped.
     fn define(
@@ -204,7 +223,9 @@ impl Pending {
     /// Remembers what was resolved.
     pub(super) fn teach(&self, epoch: u64, memo: &mut SeriesMemo) {
         for wanted in &self.series {
-            if let Some(id) = wanted.id {
+            if let Some(id) = wanted.id
+                && !is_own_series(id.0)
+            {
                 memo.insert(wanted.text, epoch, wanted.table, id);
             }
         }

@@ -15,15 +15,17 @@ mod missing;
 mod relation;
 mod seen;
 mod series;
+mod stated;
 mod update;
 
 use std::sync::Arc;
 
 use arrow_array::RecordBatch;
+use rustc_hash::FxHashSet;
 
 use super::Session;
 use crate::batch::{Batch, BatchKey, TableRows};
-use crate::engine::{Engine, Key, Keys, Presence, Since, find_table};
+use crate::engine::{Engine, Key, Keys, Presence, Since, Transaction, find_table};
 use crate::error::{ConstraintKind, Error};
 use crate::nearest::nearest;
 use crate::order::sorted_order;
@@ -33,6 +35,7 @@ use arrays::{Refusal, Strings};
 pub use guess::{is_likely_tag, likely_tags};
 pub use missing::Missing;
 pub use seen::{Seen, SeenKeys};
+pub use stated::Stated;
 
 /// Where rows go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,6 +104,8 @@ struct Decided {
     /// Keys that must not have changed since this LSN.
     keys: Vec<Key>,
     looked: Lsn,
+    /// Those of the keys that were free, and what the store had of them, if a transaction writes.
+    free: Vec<(Key, Presence)>,
 }
 
 impl Decided {
@@ -112,6 +117,7 @@ impl Decided {
             replaced: 0,
             keys: Vec::new(),
             looked: 0,
+            free: Vec::new(),
         }
     }
 }
@@ -120,7 +126,8 @@ impl Session {
     /// Writes rows into a table, as one batch: all of them, but for those that `on_conflict` leaves out, or nothing.
     /// Returns when they are durable and visible.
     ///
-    /// Columns are found by the names of [`TableSchema::arrow_schema`], in any order; those that are missing are null. The
+    /// Columns are found by the names of [`TableSchema::arrow_schema`], or by what they say that they are ([`Stated`]), in any
+    /// order; those that are missing are null. The
     /// time must be there. A tag that is null or empty is one that the series does not have. Null fields are absent ones
     /// in `last` and `keep` tables; in a `unique` table the row is what it is, with its nulls. A type is taken if every
     /// value stays what it is. A batch that is refused may leave names of new series behind, but no row.
@@ -230,7 +237,8 @@ impl Session {
             Duplicates::Keep | Duplicates::Unique => 0,
         };
         let decided = if duplicates == Duplicates::Unique {
-            match decide(&self.engine, &table, rows, request.on_conflict) {
+            let own = self.transaction.as_deref();
+            match decide(&self.engine, own, &table, rows, request.on_conflict) {
                 // The rows that are in the way may be this batch's own, sent a moment ago by somebody else.
                 Err(refused @ Error::RowConflict { .. }) => {
                     return match self.repeated(request)? {
@@ -250,6 +258,15 @@ impl Session {
             ..TypedReport::default()
         };
         let has_rows = decided.rows.rows() > 0;
+        if let Some(own) = &self.transaction {
+            report.written = decided.rows.rows() as u64;
+            let free = decided.free.into_iter();
+            own.add_rows(&table, decided.rows, free, decided.looked)?;
+            if !has_rows {
+                self.engine.sequencer().wait_for(decided.looked)?;
+            }
+            return Ok(Some(report));
+        }
         let batch = Batch {
             tables: has_rows.then_some(decided.rows).into_iter().collect(),
             key: request.key,
@@ -327,7 +344,8 @@ impl Session {
                 ),
             });
         }
-        let columns = Columns::of(table, batch)?;
+        let most = self.engine.options().value_bytes_max;
+        let columns = Columns::of(table, batch, most)?;
         let Some(series) = self.series_of(table, &columns.tags, batch.num_rows())? else {
             return Ok(None);
         };
@@ -350,22 +368,23 @@ struct Columns<'a> {
 }
 
 impl<'a> Columns<'a> {
-    fn of(table: &'a TableSchema, batch: &'a RecordBatch) -> Result<Self, Error> {
+    fn of(
+        table: &'a TableSchema,
+        batch: &'a RecordBatch,
+        value_bytes_max: u64,
+    ) -> Result<Self, Error> {
         let rows = batch.num_rows();
         let schema = batch.schema_ref();
         let mut times = None;
+        let mut taken = FxHashSet::default();
         let mut tags = Vec::new();
         let mut fields = Vec::new();
         for (at, (column, array)) in schema.fields().iter().zip(batch.columns()).enumerate() {
             let name = column.name();
             let before = schema.fields().iter().take(at);
             let refused = |refusal| refusal_of(&table.name, name, column.data_type(), refusal);
-            if before.clone().any(|other| other.name() == name) {
-                return Err(Error::TypedColumn {
-                    table: table.name.clone(),
-                    column: name.clone(),
-                    reason: "it is given twice; give each column once".to_owned(),
-                });
+            if before.clone().any(|other| stated::is_same(other, column)) {
+                return Err(given_twice(table, name));
             }
             let (time_name, time_kind) = table.time();
             if name == time_name || name == TIME_COLUMN {
@@ -379,7 +398,10 @@ impl<'a> Columns<'a> {
                 times = Some(arrays::times(array, time_kind).map_err(refused)?);
                 continue;
             }
-            let known = table.shown(name).ok_or_else(|| unknown(table, name))?;
+            let known = stated::meant(table, column).ok_or_else(|| unknown(table, name))?;
+            if !taken.insert(known.id) {
+                return Err(given_twice(table, name));
+            }
             match known.kind {
                 ColumnKind::Tag => {
                     let values = match known.of() {
@@ -395,7 +417,7 @@ impl<'a> Columns<'a> {
                 }
                 ColumnKind::Field(kind) => {
                     let field = match known.of() {
-                        None => arrays::field(array, known.id, kind),
+                        None => arrays::field(array, known.id, kind, value_bytes_max),
                         Some(of) => declared::field(array, known.id, of),
                     };
                     let field = field.map_err(refused)?;
@@ -412,12 +434,10 @@ impl<'a> Columns<'a> {
         tags.sort_by_key(|(_, id, _)| *id);
         let columns = table.tags.iter().chain(&table.fields);
         for required in columns.filter(|column| column.is_not_null()) {
-            let given = |name: &String| {
-                table
-                    .shown(name)
-                    .is_some_and(|column| column.id == required.id)
+            let given = |it: &Arc<arrow_schema::Field>| {
+                stated::meant(table, it).is_some_and(|column| column.id == required.id)
             };
-            if rows > 0 && !schema.fields().iter().any(|it| given(it.name())) {
+            if rows > 0 && !schema.fields().iter().any(given) {
                 check_null(table, &required.name, Some(0))?;
             }
         }
@@ -486,6 +506,14 @@ fn check_null(table: &TableSchema, column: &str, row: Option<usize>) -> Result<(
     }
 }
 
+fn given_twice(table: &TableSchema, name: &str) -> Error {
+    Error::TypedColumn {
+        table: table.name.clone(),
+        column: name.to_owned(),
+        reason: "it is given twice; give each column once".to_owned(),
+    }
+}
+
 fn unknown(table: &TableSchema, name: &str) -> Error {
     let arrow = &table.shown_columns().schema;
     let names = arrow.fields().iter().map(|field| field.name().as_str());
@@ -513,6 +541,7 @@ fn duplicates_name(duplicates: Duplicates) -> &'static str {
 /// Which rows of a batch for a `unique` table are written.
 fn decide(
     engine: &Engine,
+    own: Option<&Transaction>,
     table: &TableSchema,
     rows: TableRows,
     on_conflict: OnConflict,
@@ -526,7 +555,10 @@ fn decide(
         table: table.id,
         keys: &keys,
     };
-    let look = engine.sequencer().look_up(asked, Since::default())?;
+    let look = match own {
+        Some(own) => own.look_up(asked)?,
+        None => engine.sequencer().look_up(asked, Since::default())?,
+    };
     let mut kept: Vec<u32> = Vec::with_capacity(rows.rows());
     let mut replaced = 0;
     // The first row in the way, and whether the other is of the batch.
@@ -556,9 +588,21 @@ fn decide(
         // What it is refused for must not be lost after the refusal was heard.
         engine.sequencer().wait_for(look.lsn)?;
         let (series, time) = key_of(row);
-        let tags = engine.shown_tags(table, SeriesId(series));
+        let series = SeriesId(series);
+        let tags = match own {
+            Some(own) => own.shown_tags(table, series),
+            None => engine.shown_tags(table, series),
+        };
         return Err(conflict_of(table, tags, time, row, in_batch));
     }
+    let found = look.found.iter().zip(&look.committed);
+    let free = keys.iter().zip(found);
+    let free = free.filter(|(_, (found, _))| **found == Presence::Absent);
+    let free = free.map(|(key, (_, committed))| (*key, *committed));
+    let free = match on_conflict {
+        OnConflict::Replace => Vec::new(),
+        OnConflict::Error | OnConflict::Skip => free.collect(),
+    };
     let left_out = (rows.rows() - kept.len()) as u64;
     let skipped = if on_conflict == OnConflict::Skip {
         left_out
@@ -575,6 +619,7 @@ fn decide(
         rows,
         skipped,
         replaced,
+        free,
         keys,
         looked: look.lsn,
     })

@@ -78,6 +78,7 @@ fn a_tag_and_a_field_of_one_name_are_two_columns() {
 #[test]
 fn columns_and_settings_of_a_new_table_are_there_before_its_first_row() {
     let settings = TableSettings {
+        cold_after_ns: None,
         duplicates: Duplicates::Keep,
         partition_interval_ns: 3_600_000_000_000,
         retention_ns: Some(1),

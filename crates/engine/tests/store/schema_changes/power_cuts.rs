@@ -30,6 +30,7 @@ const STEPS: [Step; 20] = [
             },
         ];
         let settings = TableSettings {
+            cold_after_ns: None,
             duplicates: Duplicates::Keep,
             partition_interval_ns: 1000,
             retention_ns: Some(2000),

@@ -3,7 +3,7 @@
 use chrono::{DateTime, Offset, TimeZone};
 use chrono_tz::Tz;
 
-use crate::select::checked::condition::TIME_MIN;
+use crate::select::checked::condition::{TIME_MAX, TIME_MIN};
 
 /// Buckets of one width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,6 +39,21 @@ impl Window {
             }
         }
         start
+    }
+
+    /// The end of the bucket of a time, as InfluxDB counts it: where clocks are set in a bucket it is longer or shorter.
+    pub(crate) fn end(&self, time_ns: i64) -> i64 {
+        let time = time_ns.saturating_sub(self.offset);
+        let shift = self.shift(time);
+        let into = time.saturating_add(shift).rem_euclid(self.width);
+        let end = time.saturating_add(self.width - into).min(TIME_MAX);
+        let end = end.saturating_add(self.offset);
+        let moved = shift - self.shift(end);
+        if moved != 0 && moved.abs() < self.width {
+            end.saturating_add(moved)
+        } else {
+            end
+        }
     }
 
     /// The start of the next bucket in the order of the answer, and the clock's offset there. `shift` is that of the last one.
@@ -78,6 +93,52 @@ mod tests {
             .unwrap()
             .timestamp_nanos_opt()
             .unwrap()
+    }
+
+    /// A day of 25 hours was one of 24, and the integral over it made a bucket anew for each point of its last hour.
+    #[test]
+    fn a_day_ends_where_the_next_begins_when_clocks_are_set() {
+        let day = |width| Window {
+            width: width * HOUR,
+            offset: 0,
+            zone: Some(chrono_tz::Europe::Berlin),
+        };
+        for (width, inside, start, end) in [
+            (
+                24,
+                "2020-10-25T12:00:00Z",
+                "2020-10-24T22:00:00Z",
+                "2020-10-25T23:00:00Z",
+            ),
+            (
+                24,
+                "2020-10-25T22:59:59Z",
+                "2020-10-24T22:00:00Z",
+                "2020-10-25T23:00:00Z",
+            ),
+            (
+                24,
+                "2020-03-29T12:00:00Z",
+                "2020-03-28T23:00:00Z",
+                "2020-03-29T22:00:00Z",
+            ),
+            (
+                24,
+                "2020-06-01T12:00:00Z",
+                "2020-05-31T22:00:00Z",
+                "2020-06-01T22:00:00Z",
+            ),
+            (
+                6,
+                "2020-10-25T00:30:00Z",
+                "2020-10-24T22:00:00Z",
+                "2020-10-25T05:00:00Z",
+            ),
+        ] {
+            let window = day(width);
+            assert_eq!(window.start(at(inside)), at(start), "{inside}");
+            assert_eq!(window.end(at(inside)), at(end), "{inside}");
+        }
     }
 
     #[test]

@@ -139,8 +139,7 @@ pub(crate) fn integral(call: &Call, points: &[Point], whole: i64, around: Around
         None if !is_whole => (0, i64::MAX),
         None => (whole, i64::MAX),
         Some(window) => {
-            let first = window.start(time);
-            let end = first.saturating_add(window.width);
+            let (first, end) = (window.start(time), window.end(time));
             if around.ascending {
                 (first, end)
             } else {

@@ -33,13 +33,10 @@ fn columns(inputs: &[Input]) -> (BTreeMap<String, Kind>, BTreeSet<String>) {
                 }
             }
             Input::Nested(plan) => {
+                // A tag that is selected inside is a column here, and only what is grouped by there is a tag.
                 for output in plan.outputs.iter().filter(|output| output.shown) {
-                    match plan.kind_of(&output.name) {
-                        Some(Kind::Tag) => {
-                            tags.insert(output.name.to_string());
-                        }
-                        Some(kind) => offer(&output.name, kind),
-                        None => {}
+                    if let Some(kind) = plan.kind_of(&output.name) {
+                        offer(&output.name, kind);
                     }
                 }
                 tags.extend(plan.group.iter().cloned());

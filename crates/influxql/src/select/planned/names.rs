@@ -9,15 +9,13 @@ use nilometer_series::TableName;
 use regex::Regex;
 use rustc_hash::FxHashMap;
 
+use crate::policies::schema_of;
 use crate::select::checked::compile::Compiled;
 use crate::select::error::Error;
 use crate::select::planned::columns::{expanded, outputs};
 use crate::select::planned::plan::{Input, Plan, Table};
 use crate::select::planned::types::{cast_of, check_types};
 use crate::select::values::value::Kind;
-
-/// What the default schema of a database is called in InfluxDB.
-const DEFAULT_POLICY: &str = "autogen";
 
 /// Where names are looked up.
 #[derive(Debug, Clone, Copy)]
@@ -103,7 +101,14 @@ fn tables(
     if database.is_empty() {
         return Err(Error::NoDatabase);
     }
-    let schema = schema_of(scope, database, &measurement.policy)?;
+    if scope.snapshot.schemas(database).is_none() {
+        let name = database.to_owned();
+        return Err(Error::UnknownDatabase { name });
+    }
+    let schema = schema_of(scope.snapshot, database, &measurement.policy, scope.policy);
+    let schema = schema.map_err(|policy| Error::UnknownPolicy {
+        name: policy.to_owned(),
+    })?;
     let names = match &measurement.pattern {
         Some(wanted) => {
             let wanted = pattern(wanted)?;
@@ -138,30 +143,6 @@ fn tables(
         places.insert(name, inputs.len() - 1);
     }
     Ok(())
-}
-
-/// The schema that a retention policy stands for.
-fn schema_of(scope: Scope<'_>, database: &str, policy: &str) -> Result<String, Error> {
-    let unknown = || Error::UnknownDatabase {
-        name: database.to_owned(),
-    };
-    let schemas = scope.snapshot.schemas(database).ok_or_else(unknown)?;
-    let policy = match policy {
-        "" => scope
-            .policy
-            .filter(|_| database == scope.database)
-            .unwrap_or_default(),
-        policy => policy,
-    };
-    if schemas.iter().any(|schema| schema == policy) {
-        return Ok(policy.to_owned());
-    }
-    if policy.is_empty() || policy == DEFAULT_POLICY {
-        return scope.snapshot.default_schema(database).ok_or_else(unknown);
-    }
-    Err(Error::UnknownPolicy {
-        name: policy.to_owned(),
-    })
 }
 
 pub(crate) fn physical(kind: PhysicalType) -> Option<Kind> {

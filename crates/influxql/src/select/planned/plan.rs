@@ -72,6 +72,12 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// Whether all rows come from measurements, and none from a query inside.
+    pub(crate) fn reads_tables(&self) -> bool {
+        let is_table = |input: &Input| matches!(input, Input::Table(_));
+        self.inputs.iter().all(is_table)
+    }
+
     /// The type of a column of the answer, or of a tag of its groups.
     pub(crate) fn kind_of(&self, name: &str) -> Option<Kind> {
         let output = self.outputs.iter().find(|output| *output.name == *name);

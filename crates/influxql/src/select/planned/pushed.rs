@@ -4,6 +4,7 @@ use nilometer_influxql_syntax::ast::{Cast, Expr, Operator, Reference};
 use nilometer_series::{self as series, Binary, Literal, TagExpr};
 
 use crate::select::checked::fold::literal;
+use crate::select::planned::names::pattern;
 use crate::select::planned::plan::Table;
 use crate::select::values::value::{Kind, Value};
 
@@ -52,6 +53,23 @@ pub(crate) fn is_tag(reference: &Reference, table: &Table) -> bool {
     }
 }
 
+/// Whether a name is that of the measurement: `_name`, unless the measurement has something of that name.
+fn is_measurement(reference: &Reference, table: &Table) -> bool {
+    reference.name == "_name" && !table.has_field("_name") && !table.has_tag("_name")
+}
+
+/// Whether a comparison of the measurement's name holds; `None` = it is compared with what is no constant.
+fn names_measurement(operator: Operator, other: &Expr, table: &Table) -> Option<bool> {
+    Some(match (operator, other) {
+        (Operator::Eq, Expr::Text(name)) => **name == *table.name,
+        (Operator::NotEq, Expr::Text(name)) => **name != *table.name,
+        (Operator::Match, Expr::Regex(wanted)) => pattern(wanted).ok()?.is_match(&table.name),
+        (Operator::NotMatch, Expr::Regex(wanted)) => !pattern(wanted).ok()?.is_match(&table.name),
+        (_, Expr::Reference(_) | Expr::Binary(..) | Expr::Call(_)) => return None,
+        _ => false,
+    })
+}
+
 /// A condition on tags alone.
 fn tag_condition(condition: &Expr, table: &Table) -> Option<TagExpr> {
     match condition {
@@ -84,9 +102,17 @@ fn tag_condition(condition: &Expr, table: &Table) -> Option<TagExpr> {
             if !is_tag(reference, table) {
                 return None;
             }
+            let not = |tags| TagExpr::Not(Box::new(tags));
+            if is_measurement(reference, table) {
+                let holds = names_measurement(*operator, other, table)?;
+                return Some(if holds {
+                    TagExpr::All
+                } else {
+                    not(TagExpr::All)
+                });
+            }
             let name = reference.name.clone();
             let text = |text: &str| Literal::Value(series::Value::from(text));
-            let not = |tags| TagExpr::Not(Box::new(tags));
             Some(match (operator, other) {
                 (Operator::Eq, Expr::Text(value)) => TagExpr::OneOf(name, vec![text(value)]),
                 (Operator::NotEq, Expr::Text(value)) => {
@@ -162,6 +188,10 @@ fn row_condition(expr: &Expr, table: &Table) -> Option<(series::Expr, Kind)> {
 }
 
 fn column(reference: &Reference, table: &Table) -> Option<(series::Expr, Kind)> {
+    if is_measurement(reference, table) {
+        let name = series::Value::from(&*table.name);
+        return Some((series::Expr::literal(name), Kind::Tag));
+    }
     if is_tag(reference, table) {
         // Of what no row has, every series has the empty text.
         let nothing = || series::Expr::literal(series::Value::Text("".into()));

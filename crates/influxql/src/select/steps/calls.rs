@@ -92,13 +92,16 @@ impl Calls<'_> {
         (self.frame.first_ns, self.frame.last_ns)
     }
 
-    /// The range that the argument of a transformation needs: a bucket more.
+    /// The range that the argument of a transformation needs: a bucket more, as far as the statement reads.
     fn widened(&self, (first, last): Range) -> Range {
+        let (from, to) = self.frame.bounds;
         match self.frame.window {
             Some(window) if self.plan.ascending && first != TIME_MIN => {
-                (first.saturating_sub(window.width).max(TIME_MIN), last)
+                (first.saturating_sub(window.width).max(from), last)
             }
-            Some(window) if !self.plan.ascending => (first, last.saturating_add(window.width)),
+            Some(window) if !self.plan.ascending => {
+                (first, last.saturating_add(window.width).min(to))
+            }
             _ => (first, last),
         }
     }
@@ -325,8 +328,8 @@ impl Calls<'_> {
             }
             ("top" | "bottom", Some(Expr::Reference(field))) => {
                 let mut points = self.field(field, range, sets)?;
-                if call.arguments.len() == 2 {
-                    // InfluxDB hands LIMIT and OFFSET down to what is read here, and counts them again in the answer.
+                if call.arguments.len() == 2 && self.plan.reads_tables() {
+                    // InfluxDB hands LIMIT and OFFSET down to what is read of measurements, and counts them again in the answer.
                     points = points.map(|points| self.limited(points));
                 }
                 Ok(self.top(call, points))

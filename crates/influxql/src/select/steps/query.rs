@@ -3,6 +3,8 @@
 //! Does: give a query in a query the range, groups and buckets of the one around it; read, join, limit and calculate.
 //! Does not: work out calls (`calls`).
 
+use std::sync::Arc;
+
 use nilometer_influxql_syntax::ast::{Expr, Fill, Reference};
 use nilometer_series::{Aggregate, Column, SeriesQuery, TimeRange};
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -49,8 +51,7 @@ impl Run<'_> {
             let first = Some(plan.limit.saturating_add(plan.offset));
             return self.gathered(plan, frame, &symbols.references, first);
         }
-        let is_table = |input: &Input| matches!(input, Input::Table(_));
-        if plan.limit > 0 && plan.inputs.iter().all(is_table) {
+        if plan.limit > 0 && plan.reads_tables() {
             // InfluxDB reads so many rows of each series, and one more, before it puts them in order and counts.
             return self.first(
                 plan,
@@ -85,11 +86,7 @@ impl Run<'_> {
             ..frame.clone()
         };
         let mut rows = self.gathered(plan, &whole, references, Some(count))?;
-        if plan
-            .inputs
-            .iter()
-            .all(|input| matches!(input, Input::Table(_)))
-        {
+        if plan.reads_tables() {
             rows.limit(count, 0);
         }
         rows.regroup(&frame.group);
@@ -117,8 +114,10 @@ impl Run<'_> {
                     };
                     let mut rows = self.read(table, references, wanted)?;
                     if let Some(chosen) = self.chosen(plan, frame, table)? {
-                        let own = |row: usize| chosen.contains(&**rows.sets.key(rows.set_of(row)));
-                        let kept: Vec<usize> = (0..rows.len()).filter(|row| own(*row)).collect();
+                        let own = |key: &Arc<SetKey>| chosen.contains(&key.subset(&frame.counted));
+                        let own: Vec<bool> = rows.sets.keys.iter().map(own).collect();
+                        let own = |row: &usize| own.get(rows.set_of(*row) as usize) == Some(&true);
+                        let kept: Vec<usize> = (0..rows.len()).filter(own).collect();
                         rows.keep(&kept);
                     }
                     rows
@@ -151,6 +150,7 @@ impl Run<'_> {
         }
         let (mut shape, _) = Wanted {
             ascending: true,
+            group: &frame.counted,
             ..wanted(plan, frame)
         }
         .shape(table);
@@ -166,7 +166,7 @@ impl Run<'_> {
             crate::select::steps::read::add_groups(
                 &mut rows,
                 table,
-                &frame.group,
+                &frame.counted,
                 &crate::select::steps::stored::with_time(&batch?),
             );
         }

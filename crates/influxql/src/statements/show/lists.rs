@@ -14,6 +14,7 @@ use nilometer_service::{Error as ServiceError, Set};
 use regex::Regex;
 
 use super::values;
+use crate::policies::schema_of;
 use crate::statements::condition::{Rest, Split, split};
 use crate::statements::context::Context;
 use crate::statements::error::Error;
@@ -44,8 +45,8 @@ impl View {
         })
     }
 
-    /// The same of the retention policies that are named before measurements, or of the default one: what counts rows there,
-    /// or lists fields.
+    /// The same of the retention policies that are named before measurements, or of the session's: what counts rows there, or
+    /// lists fields.
     pub(super) fn of_policies(
         context: &Context,
         on: Option<&str>,
@@ -53,24 +54,20 @@ impl View {
     ) -> Result<Self, Error> {
         let chosen = Chosen::of_sources(sources)?;
         let mut view = Self::of(context, on, &Chosen::Some(Vec::new()))?;
-        let default = || view.snapshot.default_schema(&view.database);
         let mut schemas = BTreeSet::new();
+        let mut add = |named: &str| {
+            let own = context.policy.as_deref();
+            let schema = schema_of(&view.snapshot, &view.database, named, own);
+            schemas.insert(schema.map_err(|policy| Error::UnknownPolicy(policy.to_owned()))?);
+            Ok::<(), Error>(())
+        };
         for source in sources {
-            let Source::Measurement(measurement) = source else {
-                continue;
-            };
-            let policy = measurement.policy.as_str();
-            if policy.is_empty() {
-                schemas.extend(default());
-                continue;
+            if let Source::Measurement(measurement) = source {
+                add(&measurement.policy)?;
             }
-            match schema_of_policy(&view.snapshot, &view.database, policy) {
-                Some(schema) => schemas.insert(schema),
-                None => return Err(Error::UnknownPolicy(policy.to_owned())),
-            };
         }
         if sources.is_empty() {
-            schemas.extend(default());
+            add("")?;
         }
         for schema in schemas {
             let own = tables_of(&view.snapshot, &view.database, Some(&schema), &chosen);

@@ -280,6 +280,21 @@ impl OneLife {
         Ok(())
     }
 
+    /// A table says from which age on its partitions are cold; the server writes them so while it is used.
+    pub(super) fn cool(&mut self) -> Result<()> {
+        let at = self.tiers.index(self.tables.len());
+        let Some(table) = self.tables.get(at) else {
+            return Ok(());
+        };
+        let age = *self
+            .tiers
+            .pick(&["1 second", "1 second", "20 days", "never", "default"]);
+        let statement = format!("ALTER TABLE {} SET (cold_after = '{age}')", table.name);
+        demand(self.client()?.sql(DB, &statement))?;
+        self.note(statement);
+        Ok(())
+    }
+
     pub(super) fn delete(&mut self) -> Result<()> {
         let at = self.pick_table();
         let Some(table) = self.tables.get(at) else {

@@ -58,6 +58,10 @@ const TEXTS: [&str; 7] = [
     "comma, = and more",
 ];
 
+const LARGE_ONE_IN: u64 = 500;
+/// Of four bytes or more, so that there are more than 16 KiB.
+const LARGE_TIMES: usize = 5000;
+
 /// What the rows of one life are like.
 #[derive(Debug, Clone)]
 pub(super) struct Content {
@@ -186,9 +190,17 @@ pub(super) fn fields(random: &mut Random, is_typed: bool) -> Fields {
         c: Some(random.below(1000) as i64),
         n: (!random.one_in(5)).then_some(n),
         v: (!random.one_in(3)).then(|| bits(v)),
-        s: random.one_in(3).then(|| (*random.pick(&TEXTS)).to_owned()),
+        s: random.one_in(3).then(|| text_of(random)),
         b: random.one_in(3).then(|| random.one_in(2)),
     }
+}
+
+/// A text; one in many is so long that files have it outside of their pages.
+fn text_of(random: &mut Random) -> String {
+    if random.one_in(LARGE_ONE_IN) {
+        return format!("{}\u{e4} ", random.below(1000)).repeat(LARGE_TIMES);
+    }
+    (*random.pick(&TEXTS)).to_owned()
 }
 
 pub(super) fn set(random: &mut Random) -> Set {

@@ -56,7 +56,7 @@ pub(super) fn files_by_kind(root: &Path) -> Result<BTreeMap<String, Vec<PathBuf>
     Ok(kinds)
 }
 
-pub(super) fn copy_folder(from: &Path, to: &Path) -> Result<()> {
+pub(in crate::trial) fn copy_folder(from: &Path, to: &Path) -> Result<()> {
     fs::create_dir(to).with_context(|| to.display().to_string())?;
     for entry in fs::read_dir(from).with_context(|| from.display().to_string())? {
         let entry = entry?;

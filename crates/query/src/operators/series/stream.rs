@@ -17,10 +17,15 @@ use nilometer_engine::Snapshot;
 use nilometer_series::{
     Batches, Charge, Context, Error as SeriesError, Literal, MemoryFull, SeriesQuery, TagExpr,
 };
+use nilometer_service::Executor;
 
 use super::context::Over;
-use crate::limits::scope;
+use super::parted::Parted;
+use crate::limits::scope::{self, Scope};
 use crate::planning::recognised::{Columns, limits};
+
+/// Rows in any order that are worth tasks of their own.
+const PARTED_ROWS_MIN: u64 = 32_768;
 
 /// What is wrong with a bucket that begins before there are times.
 const BEFORE_TIME: &str = "time_bucket: a bucket begins before the earliest time there is";
@@ -30,6 +35,8 @@ enum State {
     Choosing(Box<Choosing>),
     Asked,
     Answering(Box<Batches>),
+    /// By several tasks.
+    Parted(Parted),
     Over,
 }
 
@@ -49,7 +56,9 @@ pub(crate) struct SeriesStream {
     state: State,
     columns: Columns,
     context: Context,
-    over: Over,
+    errors: Errors,
+    /// Who reads with several tasks, for whom; `None` = nobody.
+    tasks: Option<(Arc<dyn Executor>, Scope)>,
     /// It has buckets, which begin when there are times.
     has_buckets: bool,
     metrics: Option<BaselineMetrics>,
@@ -60,8 +69,8 @@ impl SeriesStream {
         query: Arc<SeriesQuery>,
         snapshot: Arc<Snapshot>,
         columns: Columns,
-        context: Context,
-        over: Over,
+        (context, over): (Context, Over),
+        scope: Option<&Scope>,
     ) -> Self {
         Self {
             has_buckets: query.shape().bucket.is_some(),
@@ -70,7 +79,8 @@ impl SeriesStream {
             snapshot,
             columns,
             context,
-            over,
+            errors: Errors(over),
+            tasks: scope.map(|scope| (Arc::clone(scope.stop.executor()), scope.clone())),
             metrics: None,
         }
     }
@@ -102,18 +112,30 @@ impl SeriesStream {
         }
     }
 
-    /// Begins to read, as far as that is done before the first row is asked for, and says how many rows are still to be
-    /// read, at most.
-    pub(crate) fn begin(&mut self) -> Result<u64> {
-        if let State::Asked = &self.state {
-            let batches = scope::aside(|| self.query.run(&self.snapshot, &self.context));
-            let batches = batches.map_err(|error| self.error(error))?;
-            self.state = State::Answering(Box::new(batches));
+    /// Begins to read, as far as that is done before the first row is asked for.
+    fn begin(&mut self) -> Result<()> {
+        if !matches!(self.state, State::Asked) {
+            return Ok(());
         }
-        Ok(match &self.state {
-            State::Answering(batches) => batches.rows_estimate(),
-            State::Choosing(_) | State::Asked | State::Over => 0,
-        })
+        let batches = scope::aside(|| self.query.run(&self.snapshot, &self.context));
+        let batches = batches.map_err(|error| self.errors.of(error))?;
+        let threads = self.context.threads.count();
+        self.state = match &self.tasks {
+            Some(tasks) if threads > 1 && batches.rows_estimate() >= PARTED_ROWS_MIN => {
+                let mut parts = batches.parts(threads);
+                match (parts.len(), parts.pop()) {
+                    (1, Some(only)) => State::Answering(Box::new(only)),
+                    (_, last) => {
+                        parts.extend(last);
+                        let cancel = &self.context.cancel;
+                        let with = (&self.columns, &self.errors, cancel);
+                        State::Parted(Parted::begin(parts, with, (&tasks.0, &tasks.1)))
+                    }
+                }
+            }
+            _ => State::Answering(Box::new(batches)),
+        };
+        Ok(())
     }
 
     /// Takes what the other query has said, until it has said all.
@@ -142,35 +164,38 @@ impl SeriesStream {
             tags => TagExpr::And(vec![tags, one_of]),
         };
         let query = SeriesQuery::new(shape, limits());
-        self.query = Arc::new(query.map_err(|error| self.error(error))?);
+        self.query = Arc::new(query.map_err(|error| self.errors.of(error))?);
         self.state = State::Asked;
         Poll::Ready(Ok(()))
     }
 
     fn choice_error(&self, error: ChoiceError) -> DataFusionError {
         match error {
-            ChoiceError::Memory(full) => self.error(SeriesError::Memory(full)),
+            ChoiceError::Memory(full) => self.errors.of(SeriesError::Memory(full)),
             ChoiceError::Plan(error) => error,
         }
     }
 
-    fn next_batch(&mut self) -> Option<Result<RecordBatch>> {
+    fn next_batch(&mut self, context: &mut TaskContext<'_>) -> Poll<Option<Result<RecordBatch>>> {
         if let Err(error) = self.begin() {
             self.state = State::Over;
-            return Some(Err(error));
+            return Poll::Ready(Some(Err(error)));
         }
-        let State::Answering(batches) = &mut self.state else {
-            return None;
+        let item = match &mut self.state {
+            State::Answering(batches) => {
+                let item = scope::aside(|| batches.next());
+                item.map(|item| match item {
+                    Ok(batch) => self.checked(&batch),
+                    Err(error) => Err(self.errors.of(error)),
+                })
+            }
+            State::Parted(parted) => ready!(parted.poll_next(context)),
+            State::Choosing(_) | State::Asked | State::Over => None,
         };
-        let item = scope::aside(|| batches.next())?;
-        let item = match item {
-            Ok(batch) => self.checked(&batch),
-            Err(error) => Err(self.error(error)),
-        };
-        if item.is_err() {
+        if !matches!(item, Some(Ok(_))) {
             self.state = State::Over;
         }
-        Some(item)
+        Poll::Ready(item)
     }
 
     fn checked(&self, batch: &RecordBatch) -> Result<RecordBatch> {
@@ -182,12 +207,18 @@ impl SeriesStream {
         }
         self.columns.of(batch)
     }
+}
 
-    /// What the rules of SQL say of an error.
-    fn error(&self, error: SeriesError) -> DataFusionError {
+/// What is said of errors.
+#[derive(Debug, Clone)]
+pub(super) struct Errors(Over);
+
+impl Errors {
+    /// What the rules of SQL say of one.
+    pub(super) fn of(&self, error: SeriesError) -> DataFusionError {
         match error {
             SeriesError::Memory(_) => {
-                let over = *self.over.lock().unwrap_or_else(PoisonError::into_inner);
+                let over = *self.0.lock().unwrap_or_else(PoisonError::into_inner);
                 match over {
                     Some(over) => DataFusionError::External(Box::new(over)),
                     None => DataFusionError::Execution("the memory is full".to_owned()),
@@ -259,7 +290,7 @@ impl Stream for SeriesStream {
         }
         let elapsed = self.metrics.as_ref().map(|it| it.elapsed_compute().clone());
         let timer = elapsed.as_ref().map(Time::timer);
-        let batch = Poll::Ready(self.next_batch());
+        let batch = self.next_batch(context);
         drop(timer);
         match &self.metrics {
             Some(metrics) => metrics.record_poll(batch),

@@ -56,7 +56,6 @@ impl View {
                 shape,
                 outputs,
                 schema,
-                streams: false,
                 ..*below
             });
         }
@@ -68,7 +67,6 @@ impl View {
         let limit = limit.and_then(|limit| limit.rows?.checked_add(limit.skip));
         Some(Recognised {
             time: self.time(),
-            streams: self.streams(),
             tags: self.tags,
             holes: self.holes,
             chosen: self.chosen,

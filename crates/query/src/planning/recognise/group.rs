@@ -8,7 +8,7 @@ use datafusion::common::{DFSchema, ScalarValue};
 use datafusion::logical_expr::expr::{AggregateFunction, NullTreatment, Sort, WindowFunction};
 use datafusion::logical_expr::utils::split_conjunction;
 use datafusion::logical_expr::{
-    Aggregate, Expr, Filter, Operator, Window, WindowFunctionDefinition,
+    Aggregate, BinaryExpr, Expr, Filter, Operator, Window, WindowFunctionDefinition,
 };
 use nilometer_series::{
     Aggregate as SeriesAggregate, Bucket, Expr as SeriesExpr, Selector, Type, Width,
@@ -267,6 +267,12 @@ fn aggregate(call: &AggregateFunction, view: &View, input: &DFSchema) -> Option<
         let tag = view.names.tags.get(*tag)?;
         return Some(SeriesAggregate::Count(SeriesExpr::tag(tag)));
     }
+    if name == "count"
+        && let Some(compared) = compared(argument)
+    {
+        let (_, of) = operand(compared, view, input)?;
+        return Some(SeriesAggregate::Count(of));
+    }
     let (kind, of) = match argument {
         // Sums and means are made of the exact values, so a cast to a wider number changes nothing.
         Expr::Cast(cast) if *cast.field.data_type() == DataType::Float64 && name == "avg" => {
@@ -284,6 +290,27 @@ fn aggregate(call: &AggregateFunction, view: &View, input: &DFSchema) -> Option<
         "max" => SeriesAggregate::Max(of),
         _ => return None,
     })
+}
+
+/// What is compared with a value: the outcome is null where it is, and nowhere else.
+fn compared(expr: &Expr) -> Option<&Expr> {
+    let Expr::BinaryExpr(BinaryExpr { left, op, right }) = expr else {
+        return None;
+    };
+    let is_comparison = matches!(
+        op,
+        Operator::Eq
+            | Operator::NotEq
+            | Operator::Lt
+            | Operator::LtEq
+            | Operator::Gt
+            | Operator::GtEq
+    );
+    let is_value = |expr: &Expr| matches!(expr, Expr::Literal(value, _) if !value.is_null());
+    if is_comparison && is_value(right) {
+        return Some(left);
+    }
+    (is_comparison && is_value(left)).then_some(right)
 }
 
 /// The time or a field, and the field's type.

@@ -22,8 +22,6 @@ pub(super) struct SeriesTemplate {
     time: RangeInclusive<i64>,
     pub(super) columns: Columns,
     pub(super) threads: usize,
-    /// Whether the answer is rows in any order.
-    pub(super) streams: bool,
 }
 
 #[derive(Debug)]
@@ -64,7 +62,6 @@ impl SeriesTemplate {
                 places: found.outputs.into(),
             },
             threads: found.table.threads,
-            streams: found.streams,
             slots,
         }
     }

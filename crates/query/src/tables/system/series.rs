@@ -11,7 +11,7 @@ use datafusion::logical_expr::expr::BinaryExpr;
 use datafusion::logical_expr::{Expr, Operator};
 use nilometer_engine::{Error, SeriesId, Snapshot, TableSchema};
 
-use crate::shared::StoreState;
+use super::Visible;
 
 /// Series of one batch.
 const BATCH_SERIES: usize = 8192;
@@ -88,12 +88,12 @@ fn only_name(filter: &Expr) -> Option<(usize, String)> {
 
 /// The rows, batch by batch.
 pub(super) fn batches(
-    store: &StoreState,
+    visible: &Visible,
     wanted: &Wanted,
 ) -> impl Iterator<Item = Result<RecordBatch, Error>> + use<> {
-    let snapshot = Arc::clone(&store.snapshot);
+    let snapshot = Arc::clone(&visible.store.snapshot);
     let mut tables = VecDeque::new();
-    for database in snapshot.databases() {
+    for database in visible.databases() {
         if !wanted.has(0, &database) {
             continue;
         }
@@ -103,7 +103,10 @@ pub(super) fn batches(
             }
             let names = snapshot.tables(&database, &schema).unwrap_or_default();
             for name in names.into_iter().filter(|name| wanted.has(2, name)) {
-                tables.push_back([database.clone(), schema.clone(), name]);
+                // Tags are rows' values, and those are for who may read the table.
+                if visible.may_read(&database, &schema, &name) {
+                    tables.push_back([database.clone(), schema.clone(), name]);
+                }
             }
         }
     }
@@ -264,10 +267,11 @@ mod tests {
         session
             .write_lines(lines.as_bytes(), nilometer_lineproto::Precision::Nanosecond)
             .unwrap();
-        let store = Sql::new(engine, SqlOptions::default())
-            .unwrap()
-            .reading()
-            .store();
+        let reading = Sql::new(engine, SqlOptions::default()).unwrap().reading();
+        let visible = Visible {
+            store: reading.store(),
+            principal: reading.principal,
+        };
         let all = schema();
         let all = all.fields().iter().map(|it| it.name().as_str()).collect();
         for (columns, names) in [
@@ -277,7 +281,8 @@ mod tests {
             (vec![0, 1, 2, 3, 4], all),
         ] {
             let wanted = Wanted::of(columns, &[], None);
-            let batches: Vec<RecordBatch> = batches(&store, &wanted).map(Result::unwrap).collect();
+            let batches: Vec<RecordBatch> =
+                batches(&visible, &wanted).map(Result::unwrap).collect();
             let rows: usize = batches.iter().map(RecordBatch::num_rows).sum();
             assert_eq!(rows, 4);
             for batch in batches {

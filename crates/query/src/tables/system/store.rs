@@ -3,14 +3,15 @@
 use std::collections::HashMap;
 use std::fmt::Debug;
 
-use nilometer_engine::{Error, RelationSchema, RetentionTime, Snapshot, TableId, TableSchema};
+use nilometer_engine::{Error, RelationSchema, RetentionTime, TableId, TableSchema};
 use nilometer_service::define;
 
+use super::Visible;
 use super::rows::{Cell, Of, Rows};
 use crate::ShownSetting;
 use crate::shared::StoreState;
 use crate::statement::name::TableName;
-use crate::statement::settings::{duplicates_text, duration_text, retention_text};
+use crate::statement::settings::{cold_after_text, duplicates_text, duration_text, retention_text};
 use crate::statement::types::{self, kind_of, type_of};
 use crate::tables::relation;
 
@@ -25,10 +26,10 @@ pub(super) fn no_databases() -> Rows {
     ])
 }
 
-pub(super) fn databases(store: &StoreState) -> Rows {
-    let snapshot = &store.snapshot;
+pub(super) fn databases(visible: &Visible) -> Rows {
+    let snapshot = &visible.store.snapshot;
     let mut rows = no_databases();
-    for database in snapshot.databases() {
+    for database in visible.databases() {
         let schemas = snapshot.schemas(&database).unwrap_or_default();
         let tables = schemas.iter().map(|schema| {
             let tables = snapshot.tables(&database, schema);
@@ -56,10 +57,10 @@ pub(super) fn no_schemas() -> Rows {
     ])
 }
 
-pub(super) fn schemas(store: &StoreState) -> Rows {
-    let snapshot = &store.snapshot;
+pub(super) fn schemas(visible: &Visible) -> Rows {
+    let snapshot = &visible.store.snapshot;
     let mut rows = no_schemas();
-    for (database, schema) in all_schemas(snapshot) {
+    for (database, schema) in all_schemas(visible) {
         let is_default = snapshot.default_schema(&database).as_deref() == Some(&schema);
         let retention = snapshot.schema_retention_ns(&database, &schema);
         let tables = snapshot.tables(&database, &schema).unwrap_or_default();
@@ -75,10 +76,15 @@ pub(super) fn schemas(store: &StoreState) -> Rows {
     rows
 }
 
-fn all_schemas(snapshot: &Snapshot) -> Vec<(String, String)> {
+fn all_schemas(visible: &Visible) -> Vec<(String, String)> {
     let mut all = Vec::new();
-    for database in snapshot.databases() {
-        for schema in snapshot.schemas(&database).unwrap_or_default() {
+    for database in visible.databases() {
+        for schema in visible
+            .store
+            .snapshot
+            .schemas(&database)
+            .unwrap_or_default()
+        {
             all.push((database.clone(), schema));
         }
     }
@@ -86,8 +92,9 @@ fn all_schemas(snapshot: &Snapshot) -> Vec<(String, String)> {
 }
 
 /// Calls `each` for every table, with the names of its database, its schema and itself.
-fn each_table(snapshot: &Snapshot, mut each: impl FnMut(&str, &str, &str, &TableSchema)) {
-    for (database, schema) in all_schemas(snapshot) {
+fn each_table(visible: &Visible, mut each: impl FnMut(&str, &str, &str, &TableSchema)) {
+    let snapshot = &visible.store.snapshot;
+    for (database, schema) in all_schemas(visible) {
         for name in snapshot.tables(&database, &schema).unwrap_or_default() {
             if let Some(table) = snapshot.table(&database, &schema, &name) {
                 each(&database, &schema, &name, &table);
@@ -97,8 +104,9 @@ fn each_table(snapshot: &Snapshot, mut each: impl FnMut(&str, &str, &str, &Table
 }
 
 /// Calls `each` for every relation, with the names of its database and its schema.
-fn each_relation(snapshot: &Snapshot, mut each: impl FnMut(&str, &str, &RelationSchema)) {
-    for (database, schema) in all_schemas(snapshot) {
+fn each_relation(visible: &Visible, mut each: impl FnMut(&str, &str, &RelationSchema)) {
+    let snapshot = &visible.store.snapshot;
+    for (database, schema) in all_schemas(visible) {
         for table in define::relations(snapshot, &database, &schema) {
             let name = TableName {
                 database: database.clone(),
@@ -125,14 +133,15 @@ pub(super) fn no_tables() -> Rows {
         ("tags", Number),
         ("fields", Number),
         ("series", Number),
+        ("cold_after", Text),
     ])
 }
 
-pub(super) fn tables(store: &StoreState) -> Result<Rows, Error> {
-    let snapshot = &store.snapshot;
+pub(super) fn tables(visible: &Visible) -> Result<Rows, Error> {
+    let snapshot = &visible.store.snapshot;
     let mut rows = no_tables();
     let mut failed = None;
-    each_table(snapshot, |database, schema, name, table| {
+    each_table(visible, |database, schema, name, table| {
         let series = match snapshot.series_count(table, &[]) {
             Ok(series) => Some(series),
             Err(error) => {
@@ -151,9 +160,10 @@ pub(super) fn tables(store: &StoreState) -> Result<Rows, Error> {
             table.tags.len().into(),
             table.fields.len().into(),
             series.into(),
+            table.settings.cold_after_ns.map(cold_after_text).into(),
         ]);
     });
-    for (database, schema) in all_schemas(snapshot) {
+    for (database, schema) in all_schemas(visible) {
         let views = define::views(snapshot, &database, &schema);
         let relations = define::relations(snapshot, &database, &schema).into_iter();
         let named = views.into_iter().map(|name| (name, "view"));
@@ -185,9 +195,9 @@ pub(super) fn no_columns() -> Rows {
     ])
 }
 
-pub(super) fn columns(store: &StoreState) -> Rows {
+pub(super) fn columns(visible: &Visible) -> Rows {
     let mut rows = no_columns();
-    each_table(&store.snapshot, |database, schema, name, table| {
+    each_table(visible, |database, schema, name, table| {
         for (at, field) in table.arrow_schema().fields().iter().enumerate() {
             rows.push([
                 Cell::from(database),
@@ -201,7 +211,7 @@ pub(super) fn columns(store: &StoreState) -> Rows {
             ]);
         }
     });
-    each_relation(&store.snapshot, |database, schema, relation| {
+    each_relation(visible, |database, schema, relation| {
         for (at, column) in relation.columns.iter().enumerate() {
             rows.push([
                 Cell::from(database),
@@ -236,13 +246,13 @@ pub(super) fn no_segments() -> Rows {
     ])
 }
 
-pub(super) fn segments(store: &StoreState) -> Rows {
+pub(super) fn segments(visible: &Visible) -> Rows {
     let mut names: HashMap<TableId, [String; 3]> = HashMap::new();
-    each_table(&store.snapshot, |database, schema, name, table| {
+    each_table(visible, |database, schema, name, table| {
         names.insert(table.id, [database, schema, name].map(str::to_owned));
     });
     let mut rows = no_segments();
-    for segment in store.snapshot.segments() {
+    for segment in visible.store.snapshot.segments() {
         // Without a partition it holds what is left of several tables.
         let partition = segment.partition;
         let place = partition.and_then(|(table, ..)| names.get(&table));
@@ -362,7 +372,7 @@ fn all_settings(store: &StoreState) -> Vec<ShownSetting> {
     let sql = &store.shared.options;
     let store = store.shared.engine.options();
     let compaction = &store.compaction;
-    let own: [(&str, &dyn Debug); 26] = [
+    let own: [(&str, &dyn Debug); 27] = [
         ("query-threads", &sql.threads),
         ("query-memory-bytes-max", &sql.query_memory_bytes_max),
         ("queries-memory-bytes-max", &sql.queries_memory_bytes_max),
@@ -377,6 +387,7 @@ fn all_settings(store: &StoreState) -> Vec<ShownSetting> {
         ("log-bytes-max", &store.log_bytes_max),
         ("batch-rows-max", &store.batch_rows_max),
         ("batch-columns-max", &store.batch_columns_max),
+        ("value-bytes-max", &store.value_bytes_max),
         ("batch-series-max", &store.batch_series_max),
         ("table-tags-max", &store.table_tags_max),
         ("memory-bytes-max", &store.memory_bytes_max),

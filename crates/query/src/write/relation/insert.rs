@@ -50,9 +50,8 @@ pub(crate) async fn insert<'a>(
     writing: Writing<'a>,
     mut insert: Insert,
     name: &TableName,
-    reader: &RelationReader,
+    schema: Arc<RelationSchema>,
 ) -> Result<(u64, Writing<'a>), Error> {
-    let schema = Arc::clone(reader.schema());
     let columns = named_columns(&insert, &schema.arrow_schema())?;
     let on_conflict = on_conflict(&mut insert, &schema, name)?;
     let source = source_of(&mut insert)?;
@@ -63,11 +62,12 @@ pub(crate) async fn insert<'a>(
         return Ok((0, writing));
     }
     if matches!(on_conflict, OnConflict::Error) {
-        let engine = writing.engine();
+        writing.release();
+        let writer = writing.writer();
         let executor = writing.executor();
         let done = blocking(&executor, move || {
             let written = rows.len() as u64;
-            engine.write_relations(&[RelationChange::Insert(schema, rows)])?;
+            writer.write_relations(None, &[RelationChange::Insert(schema, rows)])?;
             drop(memory);
             Ok(written)
         });

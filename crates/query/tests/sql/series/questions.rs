@@ -181,6 +181,8 @@ fn aggregate(dice: &mut Dice) -> &'static str {
         "count(f)",
         "count(n)",
         "count(t)",
+        "count(n = 3)",
+        "count(1.5 < f)",
         "sum(f)",
         "sum(u)",
         "sum(n)",

@@ -99,7 +99,7 @@ impl<'a> Operand<'a> {
         }
     }
 
-    fn is_present(&self, row: usize) -> bool {
+    pub(super) fn is_present(&self, row: usize) -> bool {
         match self {
             Self::Null => false,
             Self::Time(_) => true,

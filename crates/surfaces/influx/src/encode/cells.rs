@@ -93,6 +93,25 @@ impl<'a> Cells<'a> {
         }
     }
 
+    /// Of words: leaves true only where a row has the word of the row before.
+    pub(super) fn compare_with_rows_before(&self, repeats: &mut [bool]) {
+        if let Some(first) = repeats.first_mut() {
+            *first = false;
+        }
+        let Values::Words(words, _) = &self.values else {
+            return;
+        };
+        let pairs = words.keys().values().windows(2);
+        for (pair, repeats) in pairs.zip(repeats.iter_mut().skip(1)) {
+            *repeats &= pair.first() == pair.last();
+        }
+        if self.has_nulls {
+            for (row, repeats) in repeats.iter_mut().enumerate().skip(1) {
+                *repeats &= words.is_null(row) == words.is_null(row - 1);
+            }
+        }
+    }
+
     /// The value in a row.
     pub(super) fn cell(&self, row: usize) -> Cell<'a> {
         if self.has_nulls && self.column.is_null(row) {

@@ -1,5 +1,7 @@
 //! JSON: `{"results":[{"statement_id":0,"series":[{"name","tags","columns","values"}]}]}`, empty members left out.
 
+use std::ops::Range;
+
 use arrow_array::{Array, RecordBatch, StringArray};
 use arrow_schema::Schema;
 use nilometer_service::SetHead;
@@ -130,7 +132,13 @@ impl Json {
         }
     }
 
-    fn row(&mut self, cells: &[(Cells<'_>, Option<Words>)], row: usize, out: &mut Vec<u8>) {
+    fn row(
+        &mut self,
+        cells: &[(Cells<'_>, Option<Words>)],
+        repeated: &mut [Repeated],
+        row: usize,
+        out: &mut Vec<u8>,
+    ) {
         self.text.element(out);
         if self.text.is_pretty {
             self.text.open(b'[', out);
@@ -142,8 +150,34 @@ impl Json {
             return;
         }
         out.push(b'[');
-        for (nth, (cells, words)) in cells.iter().enumerate() {
-            if nth > 0 {
+        let mut next = 0;
+        for repeated in repeated {
+            self.cells(cells, next..repeated.columns.start, row, out);
+            next = repeated.columns.end;
+            let begin = out.len();
+            if repeated.rows.get(row) == Some(&true) {
+                out.extend_from_within(repeated.last.clone());
+            } else {
+                self.cells(cells, repeated.columns.clone(), row, out);
+            }
+            repeated.last = begin..out.len();
+        }
+        self.cells(cells, next..cells.len(), row, out);
+        out.push(b']');
+    }
+
+    /// Some columns of a row, with a comma before each but the first of all.
+    fn cells(
+        &self,
+        all: &[(Cells<'_>, Option<Words>)],
+        columns: Range<usize>,
+        row: usize,
+        out: &mut Vec<u8>,
+    ) {
+        let first = columns.start;
+        let own = all.get(columns).unwrap_or_default();
+        for (nth, (cells, words)) in own.iter().enumerate() {
+            if first + nth > 0 {
                 out.push(b',');
             }
             if let Some(words) = words
@@ -154,7 +188,49 @@ impl Json {
             }
             self.cell(cells.cell(row), out);
         }
-        out.push(b']');
+    }
+}
+
+/// Fewer rows are not looked at for repetitions.
+const REPEATED_ROWS_MIN: usize = 8;
+
+/// Columns of words that stand side by side. Rows of one series come one after the other, so that most have the words of the
+/// row before.
+struct Repeated {
+    columns: Range<usize>,
+    /// By row: whether all of them are those of the row before.
+    rows: Vec<bool>,
+    /// Where the last row's are in what is written.
+    last: Range<usize>,
+}
+
+impl Repeated {
+    /// Those of some rows, as far as it pays.
+    fn of(cells: &[(Cells<'_>, Option<Words>)], rows: usize) -> Vec<Self> {
+        let mut all = Vec::new();
+        if rows < REPEATED_ROWS_MIN {
+            return all;
+        }
+        let mut first = 0;
+        for run in cells.chunk_by(|one, other| one.1.is_some() == other.1.is_some()) {
+            let columns = first..first + run.len();
+            first = columns.end;
+            if run.first().is_none_or(|(_, words)| words.is_none()) {
+                continue;
+            }
+            let mut repeats = vec![true; rows];
+            for (cells, _) in run {
+                cells.compare_with_rows_before(&mut repeats);
+            }
+            if repeats.iter().filter(|it| **it).count() * 2 > rows {
+                all.push(Self {
+                    columns,
+                    rows: repeats,
+                    last: 0..0,
+                });
+            }
+        }
+        all
     }
 }
 
@@ -248,8 +324,9 @@ impl Encode for Json {
                 (cells, words)
             })
             .collect();
+        let mut repeated = Repeated::of(&cells, rows.num_rows());
         for row in 0..rows.num_rows() {
-            self.row(&cells, row, out);
+            self.row(&cells, &mut repeated, row, out);
         }
     }
 

@@ -6,7 +6,7 @@ mod cells;
 #[cfg(test)]
 mod tests;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use arrow::array::{
     Array, ArrayRef, AsArray, PrimitiveArray, RecordBatch, RecordBatchOptions, StructArray,
@@ -23,23 +23,47 @@ use arrow::json::writer::{EncoderOptions, make_encoder};
 use arrow::util::pretty::pretty_format_batches_with_schema;
 use axum::http::StatusCode;
 
-use self::cells::{Dialect, Kept, Table};
+use self::cells::{Before, Dialect, Kept, Table};
 use super::{Format, cannot};
 use nilometer_http::ErrorResponse;
 
 /// Writes one answer.
 pub(crate) struct Text {
-    format: Format,
-    schema: SchemaRef,
+    how: Arc<How>,
     rows: usize,
     pretty_rows_max: usize,
+    /// Kept for [`Format::Pretty`], whose columns are as wide as their widest value.
+    batches: Vec<RecordBatch>,
+}
+
+/// What all batches of an answer are written with, on whichever thread.
+#[derive(Debug)]
+struct How {
+    format: Format,
+    schema: SchemaRef,
     /// The time zone that times are shown in; `None` = in UTC, as they come.
     zone: Option<Arc<str>>,
     /// What stands before each column of a row.
-    before: Vec<Vec<u8>>,
-    kept: Kept,
-    /// Kept for [`Format::Pretty`], whose columns are as wide as their widest value.
-    batches: Vec<RecordBatch>,
+    before: Vec<Before>,
+    kept: Mutex<Kept>,
+}
+
+/// A batch that is to be written, by anybody.
+#[derive(Debug)]
+pub(crate) struct Piece {
+    how: Arc<How>,
+    batch: RecordBatch,
+    rows_before: usize,
+}
+
+impl Piece {
+    pub(crate) fn batch(&self) -> &RecordBatch {
+        &self.batch
+    }
+
+    pub(crate) fn write(&self, out: &mut Vec<u8>) -> Result<(), ErrorResponse> {
+        self.how.write(&self.batch, self.rows_before, out)
+    }
 }
 
 impl Text {
@@ -51,18 +75,34 @@ impl Text {
     ) -> Self {
         let zone = zone.map(Arc::from);
         Self {
-            before: before(format, &schema),
-            kept: Kept::default(),
-            format,
-            schema: match &zone {
-                Some(zone) => shown_schema(&schema, zone),
-                None => schema,
-            },
+            how: Arc::new(How {
+                before: before(format, &schema),
+                kept: Mutex::default(),
+                format,
+                schema: match &zone {
+                    Some(zone) => shown_schema(&schema, zone),
+                    None => schema,
+                },
+                zone,
+            }),
             rows: 0,
             pretty_rows_max,
-            zone,
             batches: Vec::new(),
         }
+    }
+
+    /// The rows of a batch, to be written after those before them; `None` = they are written with others only.
+    pub(crate) fn piece(&mut self, batch: &RecordBatch) -> Option<Piece> {
+        if self.how.format == Format::Pretty {
+            return None;
+        }
+        let rows_before = self.rows;
+        self.rows += batch.num_rows();
+        Some(Piece {
+            how: Arc::clone(&self.how),
+            batch: batch.clone(),
+            rows_before,
+        })
     }
 
     /// Appends the rows of a batch to `out`.
@@ -71,37 +111,21 @@ impl Text {
         batch: &RecordBatch,
         out: &mut Vec<u8>,
     ) -> Result<(), ErrorResponse> {
-        for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
-            check_times(field.name(), column)?;
-        }
-        let shown;
-        let batch = match &self.zone {
-            Some(zone) => {
-                shown = shown_batch(batch, zone).map_err(|error| cannot(&error))?;
-                &shown
+        if self.how.format == Format::Pretty {
+            if self.rows + batch.num_rows() > self.pretty_rows_max {
+                let limit = self.pretty_rows_max;
+                let what = format!(
+                    "the format pretty is for at most {limit} rows; use LIMIT, or format=csv"
+                );
+                return Err(ErrorResponse::limit(
+                    StatusCode::PAYLOAD_TOO_LARGE,
+                    what,
+                    "answer-pretty-rows-max",
+                ));
             }
-            None => batch,
-        };
-        match self.format {
-            Format::Json | Format::JsonLines => {
-                self.json(batch, out).map_err(|error| cannot(&error))?;
-            }
-            Format::Csv => self.csv(batch, out).map_err(|error| cannot(&error))?,
-            Format::Pretty => {
-                if self.rows + batch.num_rows() > self.pretty_rows_max {
-                    let limit = self.pretty_rows_max;
-                    let what = format!(
-                        "the format pretty is for at most {limit} rows; use LIMIT, or format=csv"
-                    );
-                    return Err(ErrorResponse::limit(
-                        StatusCode::PAYLOAD_TOO_LARGE,
-                        what,
-                        "answer-pretty-rows-max",
-                    ));
-                }
-                self.batches.push(batch.clone());
-            }
-            Format::Arrow | Format::Parquet => {}
+            self.batches.push(self.how.shown(batch)?);
+        } else {
+            self.how.write(batch, self.rows, out)?;
         }
         self.rows += batch.num_rows();
         Ok(())
@@ -109,15 +133,17 @@ impl Text {
 
     /// Appends what comes after the last row.
     pub(crate) fn finish(self, out: &mut Vec<u8>) -> Result<(), ErrorResponse> {
-        match self.format {
+        let schema = &self.how.schema;
+        match self.how.format {
             Format::Json => out.extend_from_slice(if self.rows == 0 { b"[]\n" } else { b"]\n" }),
             Format::Csv if self.rows == 0 => {
-                let nothing = RecordBatch::new_empty(self.schema.clone());
+                let nothing = RecordBatch::new_empty(SchemaRef::clone(schema));
                 write_csv(&nothing, true, out).map_err(|error| cannot(&error))?;
             }
             Format::JsonLines | Format::Csv | Format::Arrow | Format::Parquet => {}
             Format::Pretty => {
-                let table = pretty_format_batches_with_schema(self.schema, &self.batches)
+                let schema = SchemaRef::clone(schema);
+                let table = pretty_format_batches_with_schema(schema, &self.batches)
                     .map_err(|error| cannot(&error))?;
                 out.extend_from_slice(table.to_string().as_bytes());
                 out.push(b'\n');
@@ -125,10 +151,52 @@ impl Text {
         }
         Ok(())
     }
+}
 
-    fn json(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowError> {
+impl How {
+    /// A batch with its times as they are shown.
+    fn shown(&self, batch: &RecordBatch) -> Result<RecordBatch, ErrorResponse> {
+        for (field, column) in batch.schema().fields().iter().zip(batch.columns()) {
+            check_times(field.name(), column)?;
+        }
+        match &self.zone {
+            Some(zone) => shown_batch(batch, zone).map_err(|error| cannot(&error)),
+            None => Ok(batch.clone()),
+        }
+    }
+
+    fn write(
+        &self,
+        batch: &RecordBatch,
+        rows_before: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ErrorResponse> {
+        let batch = self.shown(batch)?;
+        let written = match self.format {
+            Format::Json | Format::JsonLines => self.json(&batch, rows_before, out),
+            Format::Csv => self.csv(&batch, rows_before, out),
+            Format::Pretty | Format::Arrow | Format::Parquet => Ok(()),
+        };
+        written.map_err(|error| cannot(&error))
+    }
+
+    /// The cells of a batch, with what is kept of those before.
+    fn table<'a>(&self, batch: &'a RecordBatch, dialect: Dialect) -> Option<Table<'a>> {
+        let lock = || self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock().clone();
+        let table = Table::of(batch, dialect, &mut kept);
+        *lock() = kept;
+        table
+    }
+
+    fn json(
+        &self,
+        batch: &RecordBatch,
+        rows_before: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ArrowError> {
         let is_lines = self.format == Format::JsonLines;
-        let begin = |row: usize, out: &mut Vec<u8>| match self.rows + row {
+        let begin = |row: usize, out: &mut Vec<u8>| match rows_before + row {
             _ if is_lines => {}
             0 => out.push(b'['),
             _ => out.extend_from_slice(b",\n"),
@@ -138,7 +206,7 @@ impl Text {
                 out.push(b'\n');
             }
         };
-        if let Some(mut table) = Table::of(batch, Dialect::Json, &mut self.kept) {
+        if let Some(mut table) = self.table(batch, Dialect::Json) {
             for row in 0..batch.num_rows() {
                 begin(row, out);
                 table.row(row, &self.before, out);
@@ -159,15 +227,20 @@ impl Text {
         Ok(())
     }
 
-    fn csv(&mut self, batch: &RecordBatch, out: &mut Vec<u8>) -> Result<(), ArrowError> {
+    fn csv(
+        &self,
+        batch: &RecordBatch,
+        rows_before: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<(), ArrowError> {
         // The names come with the first row, or at the end where there is none: an empty batch has neither.
         if batch.num_rows() == 0 {
             return Ok(());
         }
-        let Some(mut table) = Table::of(batch, Dialect::Csv, &mut self.kept) else {
-            return write_csv(batch, self.rows == 0, out);
+        let Some(mut table) = self.table(batch, Dialect::Csv) else {
+            return write_csv(batch, rows_before == 0, out);
         };
-        if self.rows == 0 {
+        if rows_before == 0 {
             write_csv(&RecordBatch::new_empty(batch.schema()), true, out)?;
         }
         for row in 0..batch.num_rows() {
@@ -184,7 +257,7 @@ impl Text {
 }
 
 /// What stands before each column of a row: the names of JSON, escaped once, and the commas of CSV.
-fn before(format: Format, schema: &Schema) -> Vec<Vec<u8>> {
+fn before(format: Format, schema: &Schema) -> Vec<Before> {
     let names = schema.fields().iter().map(|field| field.name());
     let before = names.enumerate().map(|(place, name)| {
         let mut before = Vec::new();
@@ -195,7 +268,7 @@ fn before(format: Format, schema: &Schema) -> Vec<Vec<u8>> {
         } else if place > 0 {
             before.push(b',');
         }
-        before
+        Before::new(before)
     });
     before.collect()
 }

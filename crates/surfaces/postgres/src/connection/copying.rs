@@ -108,17 +108,29 @@ where
         let rows = self.receive(rows).await?;
         let count = rows.rows();
         let service = Arc::clone(&self.shared.service);
-        let stored = service
-            .write(move |service| {
+        let cancelled = self.number.cancel.renew();
+        let rows = service
+            .write(move |_| {
                 let mut rows = rows;
-                let batch = rows.finish().map_err(Ended::Refused)?;
-                service.copy_in(&target, &batch).map_err(Ended::Failed)
+                rows.finish().map_err(Ended::Refused)
             })
             .await;
-        match stored {
-            Ok(()) => {}
-            Err(Ended::Refused(refused)) => return Err(refused.into()),
-            Err(Ended::Failed(error)) => return Err(error.into()),
+        let rows = rows.map_err(|ended| match ended {
+            Ended::Refused(refused) => Stop::from(refused),
+            Ended::Failed(error) => error.into(),
+        })?;
+        loop {
+            let (target, rows) = (target.clone(), rows.clone());
+            let stored = service.write(move |service| service.copy_in(&target, &rows));
+            let Err(error) = stored.await else { break };
+            let Some(wait) = error.row_wait() else {
+                return Err(error.into());
+            };
+            tokio::select! {
+                biased;
+                () = cancelled.cancelled() => return Err(Error::Cancelled.into()),
+                () = wait.ended() => {}
+            }
         }
         replies::complete(&mut self.out, &format!("COPY {count}"));
         Ok(())

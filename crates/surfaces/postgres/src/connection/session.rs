@@ -9,8 +9,8 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use super::portal::{Portal, State};
 use super::{Connection, Stop};
 use crate::sqlstate::{
-    ACTIVE_TRANSACTION, DUPLICATE_CURSOR, NO_ACTIVE_TRANSACTION, Refused, UNKNOWN_CURSOR,
-    UNKNOWN_SETTING, UNKNOWN_STATEMENT,
+    DUPLICATE_CURSOR, NO_ACTIVE_TRANSACTION, Refused, UNKNOWN_CURSOR, UNKNOWN_SETTING,
+    UNKNOWN_STATEMENT,
 };
 use crate::statement::{Set, Statement};
 use crate::values::kind::{Format, Kind, Scalar};
@@ -51,14 +51,23 @@ where
         tells: bool,
     ) -> Result<(), Stop> {
         let tag = match statement {
-            Statement::Begin => self.begin(),
-            Statement::Commit => self.end_transaction("COMMIT"),
-            Statement::Rollback => self.end_transaction("ROLLBACK"),
-            Statement::Savepoint(what) => {
-                return Err(Refused::unsupported(format!(
-                    "{what} is not supported: nothing is written in a transaction yet that could be undone in part"
-                ))
-                .into());
+            Statement::Begin(mode) => {
+                self.begin(mode)?;
+                "BEGIN"
+            }
+            Statement::Commit => self.end_transaction(true).await?,
+            Statement::Rollback => self.end_transaction(false).await?,
+            Statement::Savepoint(name) => {
+                self.savepoint(name)?;
+                "SAVEPOINT"
+            }
+            Statement::Release(name) => {
+                self.release(&name)?;
+                "RELEASE"
+            }
+            Statement::RollbackTo(name) => {
+                self.rollback_to(&name)?;
+                "ROLLBACK"
             }
             Statement::Set(Set::Language) => return self.set_zone(text),
             Statement::Set(set) => return self.set(set),
@@ -121,33 +130,6 @@ where
         Ok(())
     }
 
-    fn begin(&mut self) -> &'static str {
-        if self.transaction == TransactionStatus::Idle {
-            self.transaction = TransactionStatus::Transaction;
-        } else {
-            let warning = Refused::new(
-                ACTIVE_TRANSACTION,
-                "there is already a transaction in progress",
-            );
-            replies::notice(&mut self.out, "WARNING", &warning);
-        }
-        "BEGIN"
-    }
-
-    fn end_transaction(&mut self, tag: &'static str) -> &'static str {
-        self.portals.clear();
-        match std::mem::replace(&mut self.transaction, TransactionStatus::Idle) {
-            TransactionStatus::Idle => {
-                let warning =
-                    Refused::new(NO_ACTIVE_TRANSACTION, "there is no transaction in progress");
-                replies::notice(&mut self.out, "WARNING", &warning);
-                tag
-            }
-            TransactionStatus::Error => "ROLLBACK",
-            TransactionStatus::Transaction => tag,
-        }
-    }
-
     fn reset(&mut self) {
         self.settings.reset();
         self.session.zone = None;
@@ -177,6 +159,11 @@ where
             Set::All => self.reset(),
             // What a zone is called the language knows.
             Set::Language => {}
+            Set::Transaction(mode) => self.set_mode(mode),
+            Set::Characteristics(mode) => {
+                self.settings.set_mode(mode)?;
+                self.take_settings_over();
+            }
             Set::To(name, None) if name == "timezone" => {
                 self.session.zone = None;
                 self.zone = Zone::Utc;

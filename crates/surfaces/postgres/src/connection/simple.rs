@@ -9,6 +9,15 @@ use crate::sqlstate::Refused;
 use crate::statement::{self, Part, Statement};
 use crate::wire::replies::{self, TransactionStatus};
 
+/// Statements of a message, as far as they are any.
+type Read<'a> = Vec<(Part<'a>, Result<Statement, Refused>)>;
+
+/// Whether one of them defines something.
+fn defines(statements: &Read<'_>) -> bool {
+    let mut statements = statements.iter();
+    statements.any(|(_, statement)| statement.as_ref().is_ok_and(Statement::defines))
+}
+
 impl<R, W> Connection<R, W>
 where
     R: AsyncRead + Unpin,
@@ -33,35 +42,43 @@ where
             statements.push((part, statement));
         }
         self.check_together(&statements)?;
+        let is_one = statements.len() > 1 && !defines(&statements);
+        let done = self.statements(statements, is_one).await;
+        self.end_implicit(done).await
+    }
+
+    /// The statements of a message. `is_one` = what stands outside of a transaction is one.
+    async fn statements(&mut self, statements: Read<'_>, is_one: bool) -> Result<(), Stop> {
         for (part, statement) in statements {
+            if is_one {
+                self.begin_implicit()?;
+            }
             self.statement(&part, statement?).await?;
         }
         Ok(())
     }
 
-    /// A message of several statements is one transaction: what came before a failed one is undone. Here only the last one
-    /// may write, so that nothing is left to undo.
-    fn check_together(
-        &self,
-        statements: &[(Part<'_>, Result<Statement, Refused>)],
-    ) -> Result<(), Refused> {
-        let Some((_, before)) = statements.split_last() else {
-            return Ok(());
+    /// A message of several statements is one transaction. A definition is part of none, so it is the only one of its message that
+    /// changes something, and the last: then nothing comes before it that could be left, and nothing after it that could fail.
+    fn check_together(&self, statements: &Read<'_>) -> Result<(), Refused> {
+        let changes = |(part, statement): &&(Part<'_>, Result<Statement, Refused>)| {
+            statement.as_ref().is_ok_and(|it| it.changes(part.text))
         };
-        let writes = before
-            .iter()
-            .find(|(part, statement)| statement.as_ref().is_ok_and(|it| it.changes(part.text)));
-        match writes {
-            Some((part, _)) if self.transaction == TransactionStatus::Idle => {
-                let mut refused = Refused::unsupported(
-                    "a message of several statements is one transaction, of which only the last may write here",
-                )
-                .hint("Send each statement that writes in a message of its own.");
-                refused.position = Some(part.characters_before + 1);
-                Err(refused)
-            }
-            _ => Ok(()),
+        let is_alone = statements.iter().filter(changes).count() == 1;
+        let is_last = statements.last().is_some_and(|last| changes(&last));
+        if self.transaction != TransactionStatus::Idle
+            || !defines(statements)
+            || (is_alone && is_last)
+        {
+            return Ok(());
         }
+        let mut refused = Refused::unsupported(
+            "a message of several statements is one transaction, and a definition (CREATE, ALTER, DROP and the like) is not part of one",
+        )
+        .hint("Send each definition in a message of its own.");
+        let first = statements.iter().find(changes);
+        refused.position = first.map(|(part, _)| part.characters_before + 1);
+        Err(refused)
     }
 
     async fn statement(&mut self, part: &Part<'_>, statement: Statement) -> Result<(), Stop> {

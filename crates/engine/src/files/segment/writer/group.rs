@@ -2,18 +2,21 @@
 
 use std::ops::Range;
 
-use nilometer_codec::{ColumnRef, PhysicalType, ValuesRef, encode_page};
+use nilometer_codec::{
+    ColdColumn, ColumnRef, PageSet, PhysicalType, ValuesRef, encode_cold_column, encode_page_of,
+};
 
 use super::known::Known;
+use super::large::{self, Large};
 use super::table::Picks;
 use super::{Output, SegmentWriter, WRITE_BYTES};
 use crate::batch::{Column, TableRows, Values};
 use crate::error::{Error, Malformed};
 use crate::schema::{ColumnId, TableId};
-use crate::segment::checksum::Checksums;
-use crate::segment::directory::{BlockEntry, ColumnChunk, GroupDirectory};
-use crate::segment::footer::{GroupMeta, Part};
-use crate::segment::{SERIES_PAGE, TIME_PAGE};
+use crate::segment::checksum::{Checksums, SegmentFormat};
+use crate::segment::directory::{BlockEntry, ColumnChunk, GroupDirectory, Shared};
+use crate::segment::footer::{GroupMeta, Part, Tier};
+use crate::segment::{BLOCK_LARGE_BYTES_MAX, BLOCK_TEXT_BYTES_MAX, SERIES_PAGE, TIME_PAGE};
 
 /// Blocks of one partition of one table.
 #[derive(Debug)]
@@ -133,22 +136,30 @@ impl<'a> View<'a> {
             .chain(picked.into_iter().flatten())
     }
 
-    /// Memory that a block's rows take decoded, and the most text that one of its columns has.
-    pub(super) fn sizes(&self, block: &Range<usize>) -> (usize, usize) {
-        let (mut all, mut longest) = (block.len() * 12, 0);
+    /// Memory that a block's rows take decoded, and whether the text of each of its columns fits a block.
+    pub(super) fn sizes(&self, block: &Range<usize>, format: SegmentFormat) -> (usize, bool) {
+        let (mut all, mut fits) = (block.len() * 12, true);
         for (at, column) in self.rows.columns.iter().enumerate() {
             match &column.values {
                 Values::Text(strings) | Values::Bytes(strings) => {
                     let lengths = self.sources(at, block);
-                    let text = lengths.map(|row| strings.get(row as usize).len()).sum();
-                    longest = longest.max(text);
+                    let lengths = lengths.map(|row| strings.get(row as usize).len());
+                    let (mut text, mut in_pages) = (0, 0);
+                    for bytes in lengths {
+                        text += bytes;
+                        in_pages += match format {
+                            SegmentFormat::First => bytes,
+                            SegmentFormat::Second => large::in_page(bytes),
+                        };
+                    }
+                    fits &= in_pages <= BLOCK_TEXT_BYTES_MAX && text <= BLOCK_LARGE_BYTES_MAX;
                     all += text + block.len() * 4;
                 }
                 Values::Bool(_) => all += block.len(),
                 Values::I64(_) | Values::U64(_) | Values::F64(_) => all += block.len() * 8,
             }
         }
-        (all, longest)
+        (all, fits)
     }
 
     fn times<'s>(&'s self, block: &Range<usize>, scratch: &'s mut Scratch) -> ColumnRef<'s> {
@@ -173,12 +184,10 @@ impl<'a> View<'a> {
         block: &Range<usize>,
         scratch: &'s mut Scratch,
     ) -> Option<ColumnRef<'s>> {
-        let own = self.rows.columns.get(column)?;
         if self.picked.is_none() {
-            let nulls = &own.validity;
-            let is_null = nulls.nulls() > 0 && !block.clone().any(|row| own.validity.is_valid(row));
-            return (!is_null).then(|| own.slice(block.clone(), &mut scratch.bitmap));
+            return whole_field(self.rows, column, block, &mut scratch.bitmap);
         }
+        let own = self.rows.columns.get(column)?;
         scratch.picked.clear();
         scratch.picked.extend(self.sources(column, block));
         let kind = own.values.kind();
@@ -204,6 +213,19 @@ impl<'a> View<'a> {
             max_time: times().max().unwrap_or(0),
         }
     }
+}
+
+/// A block of a field of rows as they stand; `None` = null in every row.
+fn whole_field<'s>(
+    rows: &'s TableRows,
+    column: usize,
+    block: &Range<usize>,
+    bitmap: &'s mut Vec<u8>,
+) -> Option<ColumnRef<'s>> {
+    let own = rows.columns.get(column)?;
+    let nulls = &own.validity;
+    let is_null = nulls.nulls() > 0 && !block.clone().any(|row| nulls.is_valid(row));
+    (!is_null).then(|| own.slice(block.clone(), bitmap))
 }
 
 fn dense(numbers: &[i64]) -> ColumnRef<'_> {
@@ -256,6 +278,12 @@ impl SegmentWriter {
             scratch: Scratch::default(),
             known: Known::new(blocks.len(), group.rollups, self.format),
             checksums: self.checksums,
+            pages: match self.format {
+                SegmentFormat::First => PageSet::First,
+                SegmentFormat::Second => PageSet::Second,
+            },
+            cold: ColdColumn::default(),
+            large: Large::new(self.format, offset),
         };
         let entries = blocks.iter().map(|block| match block {
             BlockInput::Rows(range) => view.entry(range),
@@ -268,11 +296,18 @@ impl SegmentWriter {
             units: Vec::new(),
             device_series: Vec::new(),
             chunks: Vec::new(),
+            large: Vec::new(),
+            first_page: offset,
         };
         for column in columns_of(view, blocks) {
-            let chunk = pages
-                .put_chunk(column, &directory.blocks, &mut self.output)
-                .map_err(|what| what.at(&self.path, self.output.position()))?;
+            let is_text = matches!(column.1, PhysicalType::Text | PhysicalType::Bytes);
+            // Nothing shrinks text further.
+            let chunk = if self.footer.tier == Tier::Hot || is_text {
+                pages.put_chunk(column, &directory.blocks, &mut self.output)
+            } else {
+                pages.put_cold_chunk(column, &directory.blocks, &mut self.output)
+            };
+            let chunk = chunk.map_err(|what| what.at(&self.path, self.output.position()))?;
             if chunk.lengths.iter().any(|&n| n > 0) {
                 directory.chunks.push(chunk);
             }
@@ -294,6 +329,9 @@ impl SegmentWriter {
             rollups.encode(&mut bytes);
         }
         let rollups = self.put_part(&bytes)?;
+        bytes.clear();
+        pages.large.encode(&mut bytes);
+        let large = self.put_part(&bytes)?;
         let blocks = &directory.blocks;
         self.footer.groups.push(GroupMeta {
             table: group.table,
@@ -309,7 +347,7 @@ impl SegmentWriter {
             directory: directory_part,
             statistics,
             rollups,
-            large: Part::default(),
+            large,
         });
         self.output.spill(&self.path, WRITE_BYTES)
     }
@@ -329,6 +367,9 @@ struct Pages<'a> {
     scratch: Scratch,
     known: Known,
     checksums: Checksums,
+    pages: PageSet,
+    cold: ColdColumn,
+    large: Large,
 }
 
 impl Pages<'_> {
@@ -362,21 +403,76 @@ impl Pages<'_> {
                         _ => at.and_then(|at| self.view.field(at, range, scratch)),
                     };
                     if let Some(values) = values {
-                        encode_page(values, &mut output.buffer)?;
+                        let page = self.large.page_of(column, index, values)?;
+                        encode_page_of(page, self.pages, &mut output.buffer)?;
                         self.known.observe(column, index, entry, values);
                     }
                 }
             }
-            let page = output.buffer.get(start..).unwrap_or_default();
-            if !page.is_empty() {
-                let crc = self.checksums.of(offset, page);
-                output.buffer.extend_from_slice(&crc.to_le_bytes());
+            chunk.lengths.push(self.end_page((start, offset), output)?);
+        }
+        self.known.end_column(column, kind);
+        self.large.put(self.checksums, output);
+        Ok(chunk)
+    }
+
+    /// Writes the pages of one column for few bytes, all together. No block may be one of copied pages.
+    fn put_cold_chunk(
+        &mut self,
+        (column, kind, at): ColumnPlace,
+        entries: &[BlockEntry],
+        output: &mut Output,
+    ) -> Result<ColumnChunk, Malformed> {
+        let rows = self.view.rows;
+        let series: Vec<i64> = match column {
+            SERIES_PAGE => rows.series.iter().map(|&id| i64::from(id)).collect(),
+            _ => Vec::new(),
+        };
+        let mut bitmaps = vec![Vec::new(); self.blocks.len()];
+        let mut values: Vec<Option<ColumnRef<'_>>> = Vec::with_capacity(self.blocks.len());
+        for ((block, entry), bitmap) in self.blocks.iter().zip(entries).zip(&mut bitmaps) {
+            let BlockInput::Rows(range) = block else {
+                return Err(Malformed::new("a copied block in the cold tier"));
+            };
+            let part = |numbers| <[i64]>::get(numbers, range.clone()).unwrap_or_default();
+            values.push(match column {
+                SERIES_PAGE if entry.is_shared() => Some(dense(part(&series))),
+                SERIES_PAGE => None,
+                TIME_PAGE => Some(dense(part(&rows.times))),
+                _ => at.and_then(|at| whole_field(rows, at, range, bitmap)),
+            });
+        }
+        let present: Vec<ColumnRef<'_>> = values.iter().flatten().copied().collect();
+        encode_cold_column(&present, &mut self.cold)?;
+        let mut chunk = ColumnChunk::new(column, kind, output.position());
+        chunk.shared = Shared::new(&self.cold.header);
+        let mut next = 0;
+        for (index, (values, entry)) in values.iter().zip(entries).enumerate() {
+            let place = (output.buffer.len(), output.position());
+            if let Some(values) = *values {
+                output.buffer.extend_from_slice(self.cold.page(next));
+                next += 1;
+                self.known.observe(column, index, entry, values);
             }
-            let length = u32::try_from(output.buffer.len() - start);
-            let length = length.map_err(|_| Malformed::new("page of 4 GiB"))?;
-            chunk.lengths.push(length);
+            chunk.lengths.push(self.end_page(place, output)?);
         }
         self.known.end_column(column, kind);
         Ok(chunk)
+    }
+
+    /// Appends the checksum of a page, if there is one from here on, and returns the bytes of both.
+    fn end_page(
+        &self,
+        (start, offset): (usize, u64),
+        output: &mut Output,
+    ) -> Result<u32, Malformed> {
+        let page = output.buffer.get(start..).unwrap_or_default();
+        if page.is_empty() {
+            return Ok(0);
+        }
+        let crc = self.checksums.of(offset, page);
+        output.buffer.extend_from_slice(&crc.to_le_bytes());
+        let length = u32::try_from(output.buffer.len() - start);
+        length.map_err(|_| Malformed::new("page of 4 GiB"))
     }
 }

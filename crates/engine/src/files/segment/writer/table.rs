@@ -11,10 +11,8 @@ use crate::batch::TableRows;
 use crate::error::Error;
 use crate::order::sorted_order;
 use crate::schema::{Duplicates, TableSettings};
-use crate::segment::{
-    BLOCK_TEXT_BYTES_MAX, GROUP_BLOCKS_MAX, GROUP_BYTES_MAX, OWN_BLOCK_ROWS_MIN, WIDEN_FACTOR,
-    WIDEST,
-};
+use crate::segment::checksum::SegmentFormat;
+use crate::segment::{GROUP_BLOCKS_MAX, GROUP_BYTES_MAX, OWN_BLOCK_ROWS_MIN, WIDEN_FACTOR, WIDEST};
 
 /// A few windows are cut however few their rows are: those of the hours around midnight, say.
 const CUT_WINDOWS: usize = 8;
@@ -67,7 +65,7 @@ impl SegmentWriter {
         for (partition, members) in partitions {
             let start = partition.saturating_mul(interval);
             let view = View::picked(rows, &picks, &members);
-            for blocks in groups_of(&view) {
+            for blocks in groups_of(&view, self.format) {
                 let group = GroupInput {
                     table: rows.table,
                     partition_start: start,
@@ -104,11 +102,11 @@ fn cut_width(interval: i64, times: impl ExactSizeIterator<Item = i64>, rows_min:
 }
 
 /// Blocks by group: a group takes so many blocks and so much memory, and one block at least.
-fn groups_of(view: &View<'_>) -> Vec<Vec<BlockInput<'static>>> {
+fn groups_of(view: &View<'_>, format: SegmentFormat) -> Vec<Vec<BlockInput<'static>>> {
     let mut groups: Vec<Vec<BlockInput<'static>>> = Vec::new();
     let mut bytes = 0;
-    for block in cut(view, 0..view.len()) {
-        let (more, _) = view.sizes(&block);
+    for block in cut(view, 0..view.len(), format) {
+        let (more, _) = view.sizes(&block, format);
         let block = BlockInput::Rows(block);
         match groups.last_mut() {
             Some(group) if group.len() < GROUP_BLOCKS_MAX && bytes + more <= GROUP_BYTES_MAX => {
@@ -166,13 +164,15 @@ fn merge_duplicates(rows: &TableRows, order: Vec<u32>, duplicates: Duplicates) -
     }
 }
 
-/// Ranges of some rows that are sorted and merged, one a block.
-pub(crate) fn block_ranges(rows: &TableRows, range: Range<usize>) -> Vec<Range<usize>> {
-    cut(&View::whole(rows), range)
+impl SegmentWriter {
+    /// Ranges of some rows that are sorted and merged, one a block.
+    pub(crate) fn block_ranges(&self, rows: &TableRows, range: Range<usize>) -> Vec<Range<usize>> {
+        cut(&View::whole(rows), range, self.format)
+    }
 }
 
 /// Series with enough rows have blocks of their own, neighbours with fewer share them.
-fn cut(view: &View<'_>, range: Range<usize>) -> Vec<Range<usize>> {
+fn cut(view: &View<'_>, range: Range<usize>, format: SegmentFormat) -> Vec<Range<usize>> {
     let mut blocks: Vec<Range<usize>> = Vec::new();
     let mut shared: Option<Range<usize>> = None;
     let mut start = range.start;
@@ -199,17 +199,17 @@ fn cut(view: &View<'_>, range: Range<usize>) -> Vec<Range<usize>> {
     blocks.extend(shared);
     blocks
         .into_iter()
-        .flat_map(|block| split_text(view, block))
+        .flat_map(|block| split_text(view, block, format))
         .collect()
 }
 
 /// Halves a block until its text fits, or one row is left.
-fn split_text(view: &View<'_>, block: Range<usize>) -> Vec<Range<usize>> {
-    if block.len() <= 1 || view.sizes(&block).1 <= BLOCK_TEXT_BYTES_MAX {
+fn split_text(view: &View<'_>, block: Range<usize>, format: SegmentFormat) -> Vec<Range<usize>> {
+    if block.len() <= 1 || view.sizes(&block, format).1 {
         return vec![block];
     }
     let middle = block.start + block.len() / 2;
-    let mut parts = split_text(view, block.start..middle);
-    parts.extend(split_text(view, middle..block.end));
+    let mut parts = split_text(view, block.start..middle, format);
+    parts.extend(split_text(view, middle..block.end, format));
     parts
 }

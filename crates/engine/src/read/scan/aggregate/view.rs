@@ -4,8 +4,9 @@
 //! not: convert columns or join sources; who needs that reads pieces (`source.rs`).
 
 use std::ops::RangeInclusive;
+use std::sync::Arc;
 
-use nilometer_codec::{ColumnBuf, ColumnRef};
+use nilometer_codec::{ColumnBuf, ColumnRef, PhysicalType};
 
 use crate::error::Error;
 use crate::scan::source::{GroupReader, stored};
@@ -21,6 +22,8 @@ struct Viewed {
     places: Vec<Vec<Option<(u64, u32)>>>,
     /// By column of the reader.
     pages: Vec<ColumnBuf>,
+    /// The same where the segment keeps the page decoded; `None` = it is in `pages`.
+    kept: Vec<Option<Arc<ColumnBuf>>>,
     /// Whether the block has the column.
     is_there: Vec<bool>,
     /// The stored bytes of the page of times: those of blocks of other series are often the same.
@@ -99,6 +102,8 @@ impl Viewer {
             self.viewed
                 .pages
                 .resize_with(self.reader.columns.len(), ColumnBuf::default);
+            self.viewed.kept.clear();
+            self.viewed.kept.resize(self.reader.columns.len(), None);
             self.viewed.is_there.clear();
             for index in 0..columns {
                 let Some(is_there) = self.view_column(index, at, (rows, all))? else {
@@ -110,7 +115,9 @@ impl Viewer {
             self.viewed.rows = rows;
         }
         let viewed = &self.viewed;
-        let mut pages = viewed.pages.iter().zip(&viewed.is_there);
+        let pages = viewed.pages.iter().zip(&viewed.kept);
+        let pages = pages.map(|(own, kept)| kept.as_deref().unwrap_or(own));
+        let mut pages = pages.zip(&viewed.is_there);
         let missing = |what| Error::corrupt(self.reader.segment.path(), 0, what);
         let times = match pages.next() {
             Some((times, true)) => times.i64s(),
@@ -175,6 +182,10 @@ impl Viewer {
         let Some(chunk) = chunk.filter(|chunk| chunk.kind == kind) else {
             return Ok(None);
         };
+        if !self.reader.directory.large_of(column, at).is_empty() {
+            // Its page has the beginnings of some values only.
+            return Ok(None);
+        }
         let bytes = stored(
             &self.reader.segment,
             self.reader.spans.get(index),
@@ -182,8 +193,16 @@ impl Viewer {
             length,
         )?;
         let segment = &self.reader.segment;
-        let bytes = segment.check_page(bytes, offset)?;
         let is_key = column == TIME_PAGE || column == SERIES_PAGE;
+        if !is_key && self.reader.is_narrow() && segment.keeps_pages(chunk) {
+            let kept = segment.kept_page(chunk, bytes, offset, (rows, all), page)?;
+            check_form(&self.reader, &kept, (rows, all), kind, offset)?;
+            if let Some(place) = self.viewed.kept.get_mut(index) {
+                *place = Some(kept);
+            }
+            return Ok(Some(true));
+        }
+        let bytes = segment.check_page(bytes, offset)?;
         if column == TIME_PAGE {
             if self.viewed.time_bytes == bytes && page.rows() == all {
                 return Ok(Some(true));
@@ -192,18 +211,30 @@ impl Viewer {
         }
         let rows = if is_key { all } else { rows };
         segment.decode_checked(chunk, bytes, offset, rows, page)?;
-        if !(rows..=all).contains(&page.rows()) || page.physical_type() != kind {
-            return Err(Error::corrupt(
-                self.reader.segment.path(),
-                offset,
-                "a page has another type or row count than its directory says",
-            ));
-        }
+        check_form(&self.reader, page, (rows, all), kind, offset)?;
         if column == TIME_PAGE {
             self.viewed.time_bytes.extend_from_slice(bytes);
         }
         Ok(Some(true))
     }
+}
+
+/// A page has the type and the rows that its directory says.
+fn check_form(
+    reader: &GroupReader,
+    page: &ColumnBuf,
+    (rows, all): (usize, usize),
+    kind: PhysicalType,
+    offset: u64,
+) -> Result<(), Error> {
+    if (rows..=all).contains(&page.rows()) && page.physical_type() == kind {
+        return Ok(());
+    }
+    Err(Error::corrupt(
+        reader.segment.path(),
+        offset,
+        "a page has another type or row count than its directory says",
+    ))
 }
 
 /// Whether no two of some times are one.

@@ -16,13 +16,14 @@ use arrow_array::{
 use arrow_array::{BinaryArray, BooleanArray};
 use arrow_schema::{DataType, TimeUnit};
 use nilometer_codec::PhysicalType;
-use nilometer_lineproto::{FIELD_TEXT_BYTES_MAX, TIME_NS_MAX, TIME_NS_MIN};
+use nilometer_lineproto::{TIME_NS_MAX, TIME_NS_MIN};
 
 use super::super::declared::canonical_integer;
 use crate::batch::{Column, Validity, Values};
 use crate::declared::TimeKind;
 use crate::logical::{LogicalType, Violation};
 use crate::schema::ColumnId;
+use crate::segment::LARGE_BYTES_MAX;
 
 /// Text of one column of one batch: its offsets are 32 bits, here and in Arrow's arrays on their way out.
 const COLUMN_TEXT_BYTES_MAX: usize = 1 << 30;
@@ -76,7 +77,7 @@ pub(super) fn times(array: &dyn Array, kind: TimeKind) -> Result<Vec<i64>, Refus
             Ok(times)
         }
         (TimeKind::Integer { unit_ns }, kind) if kind.is_integer() => {
-            let integers = field(array, ColumnId(0), PhysicalType::I64)?;
+            let integers = field(array, ColumnId(0), PhysicalType::I64, 0)?;
             let null = (0..array.len()).find(|row| array.is_null(*row));
             match (null, integers.values) {
                 (None, Values::I64(values)) => {
@@ -380,11 +381,12 @@ fn small_integer(value: i128) -> Option<f64> {
     (value.unsigned_abs() <= FLOAT_INTEGERS_MAX).then_some(value as f64)
 }
 
-/// A field: values of the type that it has in the table.
+/// A field: values of the type that it has in the table, each text of so many bytes at most.
 pub(super) fn field(
     array: &dyn Array,
     id: ColumnId,
     kind: PhysicalType,
+    value_bytes_max: u64,
 ) -> Result<Column, Refusal> {
     let mut column = Column::new(id, kind);
     if array.data_type() == &DataType::Null {
@@ -436,11 +438,23 @@ pub(super) fn field(
         (Values::Text(to), _) => {
             let taken =
                 "a text field is taken as Utf8, LargeUtf8, Utf8View or a Dictionary of one of them";
-            push_strings(array.len(), Strings::text(array), to, taken)?;
+            push_strings(
+                array.len(),
+                Strings::text(array),
+                to,
+                taken,
+                value_bytes_max,
+            )?;
         }
         (Values::Bytes(to), _) => {
             let taken = "a field of bytes is taken as Binary, LargeBinary, BinaryView, FixedSizeBinary or text";
-            push_strings(array.len(), Strings::bytes(array), to, taken)?;
+            push_strings(
+                array.len(),
+                Strings::bytes(array),
+                to,
+                taken,
+                value_bytes_max,
+            )?;
         }
     }
     // What a slot holds whose row is null is nobody's business, and zeros are stored in less room.
@@ -494,15 +508,20 @@ fn push_strings(
     from: Option<Strings<'_>>,
     to: &mut crate::batch::Strings,
     taken: &'static str,
+    value_bytes_max: u64,
 ) -> Result<(), Refusal> {
     let from = from.ok_or(Refusal::Type { taken })?;
+    // The format has no room for more.
+    let value_bytes_max = value_bytes_max.min(LARGE_BYTES_MAX as u64);
     for row in 0..rows {
         let value = from.get(row).unwrap_or_default();
-        if value.len() > FIELD_TEXT_BYTES_MAX {
-            let bytes = value.len();
+        let bytes = value.len();
+        if bytes as u64 > value_bytes_max {
             return refuse(
                 row,
-                format!("it has {bytes} bytes, and a value may have {FIELD_TEXT_BYTES_MAX}"),
+                format!(
+                    "it has {bytes} bytes, and a value may have {value_bytes_max} (setting value-bytes-max)"
+                ),
             );
         }
         let bytes = to.bytes.len() + value.len();

@@ -53,7 +53,7 @@ impl Session {
                 duplicates: duplicates_name(duplicates),
             });
         }
-        let columns = Columns::of(&table, rows)?;
+        let columns = Columns::of(&table, rows, engine.options().value_bytes_max)?;
         let bytes = columns.fields.iter().map(|column| column.values.bytes());
         engine
             .site()

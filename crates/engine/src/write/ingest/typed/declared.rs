@@ -25,6 +25,8 @@ use crate::scan::field_array;
 use crate::schema::ColumnId;
 
 const DAY_NS: i128 = 86_400_000_000_000;
+/// Most bytes of a text.
+const MOST: u64 = FIELD_TEXT_BYTES_MAX as u64;
 
 impl LogicalType {
     /// What SQL shows of an array once it was written to a column of this type; the names are for what is refused.
@@ -42,12 +44,12 @@ pub(super) fn field(array: &dyn Array, id: ColumnId, of: LogicalType) -> Result<
     }
     match of {
         LogicalType::SmallInt | LogicalType::Integer | LogicalType::BigInt => {
-            let mut column = arrays::field(array, id, PhysicalType::I64)?;
+            let mut column = arrays::field(array, id, PhysicalType::I64, MOST)?;
             checked(&mut column, |value| of.checked(value))?;
             Ok(column)
         }
         LogicalType::Real => {
-            let mut column = arrays::field(array, id, PhysicalType::F64)?;
+            let mut column = arrays::field(array, id, PhysicalType::F64, MOST)?;
             if let Values::F64(values) = &mut column.values {
                 for (row, value) in values.iter_mut().enumerate() {
                     *value =

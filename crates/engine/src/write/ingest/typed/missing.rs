@@ -12,6 +12,7 @@ use nilometer_codec::PhysicalType;
 
 use super::super::Session;
 use super::super::planned::PLANNED_SCHEMA;
+use super::stated::{Stated, meant};
 use super::{OnConflict, Target};
 use crate::engine::{Engine, NewColumn};
 use crate::error::Error;
@@ -22,7 +23,8 @@ use crate::schema::{
 /// What becomes of columns that are to be made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Missing<'a> {
-    /// Exactly these are tags; `None` = those of dictionary-encoded text, as tags are when they leave the store.
+    /// Exactly these are tags; `None` = those of dictionary-encoded text, as tags are when they leave the store. A column that
+    /// says what it is ([`super::Stated`]) is that.
     pub tags: Option<&'a [String]>,
     /// Columns are added to a table that is there; otherwise only a table that is not is made.
     pub adds_columns: bool,
@@ -163,7 +165,7 @@ fn plan_table<'a>(
     for column in columns.fields() {
         let is_there = known
             .as_ref()
-            .is_some_and(|known| known.shown(column.name()).is_some());
+            .is_some_and(|known| meant(known, column).is_some());
         let time = known.as_ref().map_or(TIME_COLUMN, |known| known.time().0);
         if column.name() != TIME_COLUMN && column.name() != time && !is_there {
             new.push(new_column(table, column, missing.tags)?);
@@ -222,9 +224,10 @@ fn new_column<'a>(
 ) -> Result<NewColumn<'a>, Error> {
     let name = column.name();
     let kind = column.data_type();
-    let is_tag = match tags {
-        Some(tags) => tags.contains(name),
-        None => matches!(kind, DataType::Dictionary(_, values) if is_text(values)),
+    let is_tag = match (Stated::of(column), tags) {
+        (Some(stated), _) => stated == Stated::Tag,
+        (None, Some(tags)) => tags.contains(name),
+        (None, None) => matches!(kind, DataType::Dictionary(_, values) if is_text(values)),
     };
     let kind = match (is_tag, field_type(kind)) {
         (false, Some(kind)) => ColumnKind::Field(kind),

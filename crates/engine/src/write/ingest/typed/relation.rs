@@ -4,6 +4,7 @@
 //! write does), or write.
 
 use arrow_array::RecordBatch;
+use nilometer_lineproto::FIELD_TEXT_BYTES_MAX;
 
 use super::refusal_of;
 use super::{arrays, declared};
@@ -41,8 +42,9 @@ impl RelationSchema {
                 columns.push(missing);
                 continue;
             };
+            let most = FIELD_TEXT_BYTES_MAX as u64;
             let field = match self.of(position as usize) {
-                None => arrays::field(array, id, column.kind),
+                None => arrays::field(array, id, column.kind, most),
                 Some(of) => declared::field(array, id, of),
             };
             let field = field.map_err(|refusal| {

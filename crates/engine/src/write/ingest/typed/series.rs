@@ -37,8 +37,10 @@ impl Session {
         let engine = Arc::clone(&self.engine);
         let found = self.find_series(table, tags, rows)?;
         if !self.pending.is_empty() {
-            if !self.pending.resolve(&engine, self.epoch)? {
-                return Ok(None);
+            match &self.transaction {
+                Some(own) => self.pending.resolve_own(own)?,
+                None if self.pending.resolve(&engine, self.epoch)? => {}
+                None => return Ok(None),
             }
             let mut memo = engine.sequencer().memo().write();
             memo.follow(self.epoch);

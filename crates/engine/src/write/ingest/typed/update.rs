@@ -7,7 +7,7 @@ use arrow_array::RecordBatch;
 
 use super::{TypedReport, conflict_of, key_at};
 use crate::batch::TableRows;
-use crate::engine::{Key, Refused, RowChange, RowKey};
+use crate::engine::{Key, Refused, RowChange, RowKey, Written};
 use crate::error::Error;
 use crate::ingest::Session;
 use crate::order::sorted_order;
@@ -36,6 +36,13 @@ impl Session {
         }
     }
 
+    fn tags_shown(&self, table: &TableSchema, series: SeriesId) -> String {
+        match &self.transaction {
+            Some(own) => own.shown_tags(table, series),
+            None => self.engine.shown_tags(table, series),
+        }
+    }
+
     /// `None` = what it was built on changed meanwhile, and nothing was written.
     fn try_update(
         &mut self,
@@ -53,7 +60,7 @@ impl Session {
                 Ok(found) => found,
                 Err(row) => {
                     let (series, time) = key_at(&rows, row);
-                    let tags = self.engine.shown_tags(&table, SeriesId(series));
+                    let tags = self.tags_shown(&table, SeriesId(series));
                     return Err(conflict_of(&table, tags, time, row, true));
                 }
             }
@@ -68,7 +75,11 @@ impl Session {
             new: Some(rows),
             unwanted: &unwanted,
         };
-        match self.engine.change_rows(change, self.epoch) {
+        let changed = match &self.transaction {
+            Some(own) => own.change_rows(change).map(|()| Some(Written::default())),
+            None => self.engine.change_rows(change, self.epoch),
+        };
+        match changed {
             Ok(None) => Ok(None),
             Ok(Some(done)) => Ok(Some(TypedReport {
                 written,
@@ -80,7 +91,7 @@ impl Session {
             Err(Refused::Unwanted(at)) => {
                 let row = first_rows.get(at).copied().unwrap_or(0);
                 let (series, time) = unwanted.get(at).copied().unwrap_or_default();
-                let tags = self.engine.shown_tags(&table, SeriesId(series));
+                let tags = self.tags_shown(&table, SeriesId(series));
                 Err(conflict_of(&table, tags, time, row, false))
             }
         }

@@ -76,6 +76,22 @@ class Psql(unittest.TestCase):
             said = psql("--command", "\\" + command)
             self.assertNotIn("ERROR", said, command)
 
+    def test_a_file_is_one_transaction(self):
+        table = "DROP TABLE IF EXISTS p;\nCREATE TABLE p (time timestamptz, v double precision);\n"
+        count = "SELECT count(*) FROM p;\n"
+        insert = "INSERT INTO p VALUES ('2024-05-01 00:00:00Z', 1.5);\n"
+        copy = "COPY p FROM STDIN;\n2024-05-01 00:00:00+00\t1\n\\.\n"
+        quiet = ["--quiet", "--tuples-only", "--no-align", "--set", "ON_ERROR_STOP=1"]
+        psql(*quiet, text=table)
+        psql(*quiet, "--single-transaction", text=insert + copy + "SELECT nothing;\n")
+        self.assertEqual(psql(*quiet, text=count), "0\n")
+        psql(*quiet, "--single-transaction", text=insert + copy)
+        self.assertEqual(psql(*quiet, text=count), "2\n")
+        # An error takes back its own statement only.
+        lines = "BEGIN;\n" + insert + "SELECT nothing;\n" + insert + "COMMIT;\n"
+        psql("--set", "ON_ERROR_ROLLBACK=on", text=lines)
+        self.assertEqual(psql(*quiet, text=count), "4\n")
+
     def test_a_server_says_that_it_is_there(self):
         done = subprocess.run(["pg_isready"], stdout=subprocess.PIPE, text=True, timeout=60)
         self.assertEqual(done.returncode, 0, done.stdout)

@@ -1,9 +1,11 @@
 //! Cells of a batch as text, column by column prepared and row by row written.
 //!
 //! Does: write the types that most answers are made of (integers, floats, booleans, texts, tags, times in UTC) without a call
-//! through a table of functions, each text of a dictionary escaped once for as long as batches share it. Does not: know
-//! every type; what it does not know it refuses, and Arrow's own encoders write the batch.
+//! through a table of functions, each text of a dictionary escaped once for as long as batches share it, and tags that
+//! neighbouring rows share copied as one text. Does not: know every type; what it does not know it refuses, and Arrow's own
+//! encoders write the batch.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, LargeStringArray, RecordBatch};
@@ -35,7 +37,7 @@ struct Escaped {
 }
 
 /// What is kept from batch to batch, by column.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Kept(Vec<Option<Arc<Escaped>>>);
 
 /// A column of a batch.
@@ -59,11 +61,59 @@ enum Values<'a> {
     Time(&'a [i64], bool),
 }
 
+/// Bytes that are copied at a fixed length: a store or two, and no call.
+const SHORT_BYTES: usize = 32;
+
+/// What stands before a column of a row.
+#[derive(Debug)]
+pub(super) struct Before {
+    bytes: Vec<u8>,
+    /// The same with zeros behind it; `None` = it is longer.
+    short: Option<[u8; SHORT_BYTES]>,
+}
+
+impl Before {
+    pub(super) fn new(bytes: Vec<u8>) -> Self {
+        let mut short = [0; SHORT_BYTES];
+        let is_short = short.get_mut(..bytes.len()).is_some_and(|short| {
+            short.copy_from_slice(&bytes);
+            true
+        });
+        Self {
+            bytes,
+            short: is_short.then_some(short),
+        }
+    }
+
+    fn write(&self, out: &mut Vec<u8>) {
+        match &self.short {
+            Some(short) => {
+                let end = out.len() + self.bytes.len();
+                out.extend_from_slice(short);
+                out.truncate(end);
+            }
+            None => out.extend_from_slice(&self.bytes),
+        }
+    }
+}
+
+/// Tags that stand side by side. Rows of one series come one after the other, so most have the tags of the row before.
+#[derive(Debug)]
+struct Tags {
+    columns: Range<usize>,
+    /// By row: whether all of them are those of the row before.
+    repeats: Vec<bool>,
+    /// Where the last row's are in what is written.
+    last: Range<usize>,
+}
+
 /// All columns of a batch.
 #[derive(Debug)]
 pub(super) struct Table<'a> {
     dialect: Dialect,
     columns: Vec<Cells<'a>>,
+    /// In the order of the columns.
+    tags: Vec<Tags>,
     /// The day that was written last, as days since 1970 and as text: most rows of an answer share it.
     day: (i64, [u8; 10]),
 }
@@ -77,19 +127,74 @@ impl<'a> Table<'a> {
         kept.0.resize_with(batch.num_columns(), || None);
         let columns = batch.columns().iter().zip(&mut kept.0);
         let columns = columns.map(|(column, kept)| Cells::of(column, dialect, kept));
+        let columns = columns.collect::<Option<Vec<_>>>()?;
         Some(Self {
             dialect,
-            columns: columns.collect::<Option<_>>()?,
+            tags: Tags::of(&columns, batch.num_rows()),
+            columns,
             day: (i64::MIN, [0; 10]),
         })
     }
 
-    /// Appends a row: before each value what stands before its column.
-    pub(super) fn row(&mut self, row: usize, before: &[Vec<u8>], out: &mut Vec<u8>) {
-        for (cells, before) in self.columns.iter().zip(before) {
-            out.extend_from_slice(before);
-            cells.write(row, self.dialect, &mut self.day, out);
+    /// Appends a row: before each value what stands before its column. All rows of a batch go to the same `out`.
+    pub(super) fn row(&mut self, row: usize, before: &[Before], out: &mut Vec<u8>) {
+        let Self {
+            dialect,
+            columns,
+            tags,
+            day,
+        } = self;
+        let mut write = |of: Range<usize>, out: &mut Vec<u8>| {
+            let cells = columns.get(of.clone()).unwrap_or_default().iter();
+            for (cells, before) in cells.zip(before.get(of).unwrap_or_default()) {
+                before.write(out);
+                cells.write(row, *dialect, day, out);
+            }
+        };
+        let mut next = 0;
+        for tags in tags {
+            write(next..tags.columns.start, out);
+            next = tags.columns.end;
+            let begin = out.len();
+            if tags.repeats.get(row) == Some(&true) {
+                out.extend_from_within(tags.last.clone());
+            } else {
+                write(tags.columns.clone(), out);
+            }
+            tags.last = begin..out.len();
         }
+        write(next..columns.len(), out);
+    }
+}
+
+impl Tags {
+    /// Those of a batch, as far as it pays.
+    fn of(columns: &[Cells<'_>], rows: usize) -> Vec<Self> {
+        let mut all = Vec::new();
+        let mut first = 0;
+        let is_tag = |cells: &Cells<'_>| matches!(cells.values, Values::Dictionary(..));
+        for run in columns.chunk_by(|one, other| is_tag(one) == is_tag(other)) {
+            let of = first..first + run.len();
+            first = of.end;
+            if !run.first().is_some_and(is_tag) {
+                continue;
+            }
+            let mut repeats = vec![true; rows];
+            if let Some(first) = repeats.first_mut() {
+                *first = false;
+            }
+            for cells in run {
+                cells.compare_with_rows_before(&mut repeats);
+            }
+            if repeats.iter().filter(|it| **it).count() * 2 > rows {
+                all.push(Self {
+                    columns: of,
+                    repeats,
+                    last: 0..0,
+                });
+            }
+        }
+        all
     }
 }
 
@@ -133,6 +238,21 @@ impl<'a> Cells<'a> {
         })
     }
 
+    /// Of a tag: leaves true only where a row has the value of the row before.
+    fn compare_with_rows_before(&self, repeats: &mut [bool]) {
+        let Values::Dictionary(keys, _) = &self.values else {
+            return;
+        };
+        for (pair, repeats) in keys.windows(2).zip(repeats.iter_mut().skip(1)) {
+            *repeats &= pair.first() == pair.last();
+        }
+        if let Some(nulls) = self.nulls {
+            for (row, repeats) in repeats.iter_mut().enumerate().skip(1) {
+                *repeats &= nulls.is_null(row) == nulls.is_null(row - 1);
+            }
+        }
+    }
+
     #[expect(
         clippy::indexing_slicing,
         reason = "a row of the batch: its columns are as long as it is"
@@ -143,8 +263,8 @@ impl<'a> Cells<'a> {
             return null(dialect, out);
         }
         match &self.values {
-            Values::Int(values) => number(values[row], out),
-            Values::Unsigned(values) => number(values[row], out),
+            Values::Int(values) => integer(values[row], out),
+            Values::Unsigned(values) => integer(values[row], out),
             Values::Float(values) if dialect == Dialect::Json && !values[row].is_finite() => {
                 null(dialect, out);
             }
@@ -215,6 +335,31 @@ fn null(dialect: Dialect, out: &mut Vec<u8>) {
 fn number<N: lexical_core::ToLexical>(value: N, out: &mut Vec<u8>) {
     let mut digits = [0; lexical_core::BUFFER_SIZE];
     out.extend_from_slice(lexical_core::write(value, &mut digits));
+}
+
+/// An integer. Most are small: these are written without a call.
+fn integer<N: lexical_core::ToLexical + Copy>(value: N, out: &mut Vec<u8>)
+where
+    u16: TryFrom<N>,
+{
+    match u16::try_from(value) {
+        Ok(small) if small < 10_000 => {
+            let [hundreds, rest] = [small / 100, small % 100].map(pair);
+            let zeros =
+                usize::from(small < 10) + usize::from(small < 100) + usize::from(small < 1000);
+            let all = u32::from_le_bytes([hundreds[0], hundreds[1], rest[0], rest[1]]);
+            let end = out.len() + 4 - zeros;
+            out.extend_from_slice(&(all >> (8 * zeros)).to_le_bytes());
+            out.truncate(end);
+        }
+        _ => number(value, out),
+    }
+}
+
+/// Two digits of a number below 100.
+fn pair(number: u16) -> [u8; 2] {
+    let number = u8::try_from(number % 100).unwrap_or_default();
+    [b'0' + number / 10, b'0' + number % 10]
 }
 
 /// A text with what its format asks for around it.

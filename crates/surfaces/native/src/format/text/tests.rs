@@ -80,7 +80,20 @@ fn batch_of(dice: &mut Dice, tags: &ArrayRef) -> RecordBatch {
         1e16,
     ];
     let int = |dice: &mut Dice| match dice.roll() % 4 {
-        0 => dice.one(&[i64::MIN, i64::MAX, 0, -1]),
+        0 => dice.one(&[
+            i64::MIN,
+            i64::MAX,
+            0,
+            -1,
+            9,
+            10,
+            99,
+            999,
+            1000,
+            9999,
+            10_000,
+        ]),
+        1 => i64::try_from(dice.roll() % 20_000).unwrap(),
         _ => i64::try_from(dice.roll() % 100).unwrap(),
     };
     let time = |dice: &mut Dice| match dice.roll() % 4 {
@@ -96,9 +109,21 @@ fn batch_of(dice: &mut Dice, tags: &ArrayRef) -> RecordBatch {
         2 => dice.roll().cast_signed() / 1_000_000 * 1_000_000,
         _ => dice.roll().cast_signed() / 1_000_000_000 * 1_000_000_000,
     };
-    let keys = dice.column(rows, |dice| {
-        i32::try_from(dice.roll() % TEXTS.len() as u64).unwrap()
-    });
+    // Some batches have rows of many series, some of few, each of whose tags stand there again and again.
+    let change = dice.one(&[1, 2, 20]);
+    let tag = |dice: &mut Dice| {
+        let mut last = None;
+        let keys = (0..rows).map(|_| {
+            if dice.roll().is_multiple_of(change) {
+                let key = i32::try_from(dice.roll() % TEXTS.len() as u64).unwrap();
+                last = (!dice.roll().is_multiple_of(4)).then_some(key);
+            }
+            last
+        });
+        let keys: Int32Array = keys.collect();
+        Arc::new(DictionaryArray::new(keys, Arc::clone(tags))) as ArrayRef
+    };
+    let (tag, other_tag) = (tag(dice), tag(dice));
     let times = dice.column(rows, time);
     let columns: Vec<(&str, ArrayRef)> = vec![
         (
@@ -106,13 +131,8 @@ fn batch_of(dice: &mut Dice, tags: &ArrayRef) -> RecordBatch {
             Arc::new(TimestampNanosecondArray::from(times.clone()).with_timezone("UTC")),
         ),
         ("na\"ive", Arc::new(TimestampNanosecondArray::from(times))),
-        (
-            "tag",
-            Arc::new(DictionaryArray::new(
-                Int32Array::from(keys),
-                Arc::clone(tags),
-            )),
-        ),
+        ("tag", tag),
+        ("another tag, whose name has more than 32 bytes", other_tag),
         ("int", Arc::new(Int64Array::from(dice.column(rows, int)))),
         (
             "unsigned",
@@ -154,8 +174,8 @@ fn batch_of(dice: &mut Dice, tags: &ArrayRef) -> RecordBatch {
         ),
     ];
     // One column or more: a single empty one is a case of its own in CSV.
-    let first = usize::try_from(dice.roll() % 10).unwrap();
-    let count = 1 + usize::try_from(dice.roll() % 10).unwrap();
+    let first = usize::try_from(dice.roll() % 11).unwrap();
+    let count = 1 + usize::try_from(dice.roll() % 11).unwrap();
     let columns = columns.into_iter().cycle().skip(first).take(count);
     RecordBatch::try_from_iter_with_nullable(columns.map(|(name, column)| (name, column, true)))
         .unwrap()

@@ -1,0 +1,81 @@
+"""pgbench with the statements of its TPC-B script, and tables of the same columns."""
+
+import os
+import re
+import subprocess
+import tempfile
+import unittest
+
+from test_psql import psql
+
+# What `pgbench --initialize` makes has no keys before it is filled, and gets them by ALTER TABLE; here they are there at once.
+TABLES = """
+DROP TABLE IF EXISTS pgbench_accounts;
+DROP TABLE IF EXISTS pgbench_tellers;
+DROP TABLE IF EXISTS pgbench_branches;
+DROP TABLE IF EXISTS pgbench_history;
+CREATE TABLE pgbench_accounts (aid bigint PRIMARY KEY, bid bigint, abalance bigint);
+CREATE TABLE pgbench_tellers (tid bigint PRIMARY KEY, bid bigint, tbalance bigint);
+CREATE TABLE pgbench_branches (bid bigint PRIMARY KEY, bbalance bigint);
+CREATE TABLE pgbench_history (mtime timestamptz, tid bigint, bid bigint, aid bigint, delta bigint);
+"""
+FILL = """
+BEGIN;
+INSERT INTO pgbench_branches VALUES (1, 0);
+INSERT INTO pgbench_tellers SELECT n, 1, 0 FROM generate_series(1, 10) AS s(n);
+INSERT INTO pgbench_accounts SELECT n, 1, 0 FROM generate_series(1, 1000) AS s(n);
+COMMIT;
+"""
+# The built-in script tpcb-like, word by word, with the number of accounts of the tables above.
+SCRIPT = r"""
+\set aid random(1, 1000)
+\set bid 1
+\set tid random(1, 10)
+\set delta random(-5000, 5000)
+BEGIN;
+UPDATE pgbench_accounts SET abalance = abalance + :delta WHERE aid = :aid;
+SELECT abalance FROM pgbench_accounts WHERE aid = :aid;
+UPDATE pgbench_tellers SET tbalance = tbalance + :delta WHERE tid = :tid;
+UPDATE pgbench_branches SET bbalance = bbalance + :delta WHERE bid = :bid;
+INSERT INTO pgbench_history (tid, bid, aid, delta, mtime) VALUES (:tid, :bid, :aid, :delta, CURRENT_TIMESTAMP);
+END;
+"""
+CLIENTS, EACH = 8, 15
+
+
+class Pgbench(unittest.TestCase):
+    def run_script(self, *more):
+        with tempfile.NamedTemporaryFile("w", suffix=".sql") as file:
+            file.write(SCRIPT)
+            file.flush()
+            command = ["pgbench", "--no-vacuum", "--client", str(CLIENTS), "--jobs", "2", "--transactions", str(EACH)]
+            command += ["--file", file.name, *more, os.environ["PGDATABASE"]]
+            done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=120)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        processed = re.search(r"transactions actually processed: (\d+)/(\d+)", done.stdout)
+        self.assertTrue(processed, done.stdout)
+        self.assertEqual(processed.groups(), (str(CLIENTS * EACH),) * 2, done.stdout)
+
+    def test_balances_agree_after_eight_clients(self):
+        psql(text=TABLES)
+        said = psql("--quiet", text=FILL)
+        self.assertEqual(said, "")
+        rounds = 0
+        for protocol in ["simple", "extended", "prepared"]:
+            self.run_script("--protocol", protocol)
+            rounds += 1
+            sums = psql(
+                "--tuples-only",
+                "--no-align",
+                "--command",
+                "SELECT (SELECT sum(abalance) FROM pgbench_accounts) AS a, (SELECT sum(tbalance) FROM pgbench_tellers) AS t,"
+                " (SELECT sum(bbalance) FROM pgbench_branches) AS b, (SELECT sum(delta) FROM pgbench_history) AS d,"
+                " (SELECT count(*) FROM pgbench_history) AS n",
+            )
+            accounts, tellers, branches, history, count = sums.strip().split("|")
+            self.assertEqual(int(count), rounds * CLIENTS * EACH)
+            self.assertEqual({accounts, tellers, branches, history}, {history}, sums)
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,133 @@
+//! `SELECT ... INTO`: tags and fields of one name, and where rows go. What is expected is what InfluxDB 1.6.7 answers.
+
+use crate::support::Server;
+
+/// The rows of a measurement of the database `d` by all its tags, with times as numbers.
+async fn rows(server: &Server, measurement: &str) -> String {
+    let statement = format!("select * from {measurement} group by *");
+    let path = format!(
+        "/query?db=d&epoch=ns&q={}",
+        crate::support::encoded(&statement)
+    );
+    let answer = server.send("POST", &path, &[], "").await;
+    answer.text().trim_end().to_owned()
+}
+
+async fn sources() -> Server {
+    let server = Server::new();
+    server.engine.create_database("d").unwrap();
+    let lines = "src,host=a v=1 1000\nsrc,host=b v=2 1000\nsrc,host=c v=3 1000";
+    let answer = server.send("POST", "/write?db=d", &[], lines).await;
+    assert_eq!(answer.status, 204, "{}", answer.text());
+    server
+}
+
+/// The usual mistake is to copy without `GROUP BY *`, which makes a field of the tag; then to delete and copy again. The second
+/// copy took the tag for that field: three series became one row, and the answer said that three were written.
+#[tokio::test]
+async fn a_copy_keeps_its_tags_where_the_target_has_a_field_of_that_name() {
+    let server = sources().await;
+    for statement in [
+        "select * into bak from src",
+        "delete from bak",
+        "select * into bak from src group by *",
+    ] {
+        let answer = server.result(statement).await;
+        assert!(!answer.contains("error"), "{statement}: {answer}");
+    }
+    let found = rows(&server, "bak").await;
+    for host in [
+        r#""tags":{"host":"a"},"columns":["time","host","v"],"values":[[1000,null,1]]"#,
+        r#""tags":{"host":"b"},"columns":["time","host","v"],"values":[[1000,null,2]]"#,
+        r#""tags":{"host":"c"},"columns":["time","host","v"],"values":[[1000,null,3]]"#,
+    ] {
+        assert!(found.contains(host), "{found}");
+    }
+    let series = server.result("show series from bak").await;
+    assert!(
+        series.ends_with(r#""values":[["bak,host=a"],["bak,host=b"],["bak,host=c"]]}]"#),
+        "{series}"
+    );
+}
+
+/// The reverse wrote the field as a tag, and so into series that were others' rows.
+#[tokio::test]
+async fn a_field_stays_one_where_the_target_has_a_tag_of_that_name() {
+    let server = sources().await;
+    for statement in [
+        "select v into t from src group by *",
+        "select * into t from src where host = 'c'",
+        // A number is no text, and a tag and a field of one name may come together.
+        "select v as host into u from src group by host",
+        "select v into w from src group by host",
+        "select v as host into w from src where host = 'b'",
+    ] {
+        let answer = server.result(statement).await;
+        assert!(!answer.contains("error"), "{statement}: {answer}");
+    }
+    let found = rows(&server, "t").await;
+    let of_nobody = r#""tags":{"host":""},"columns":["time","host","v"],"values":[[1000,"c",3]]"#;
+    assert!(found.contains(of_nobody), "{found}");
+    let of_c = r#""tags":{"host":"c"},"columns":["time","host","v"],"values":[[1000,null,3]]"#;
+    assert!(found.contains(of_c), "{found}");
+    let found = rows(&server, "u").await;
+    let of_b = r#""tags":{"host":"b"},"columns":["time","host"],"values":[[1000,2]]"#;
+    assert!(found.contains(of_b), "{found}");
+    let found = rows(&server, "w").await;
+    let of_nobody = r#""tags":{"host":""},"columns":["time","host","v"],"values":[[1000,2,null]]"#;
+    assert!(found.contains(of_nobody), "{found}");
+}
+
+/// A field whose name is that under which SQL shows another one went into that other one.
+#[tokio::test]
+async fn a_field_is_found_by_its_own_name() {
+    let server = sources().await;
+    for statement in [
+        "select v as host into t from src group by host",
+        "select v as host_1 into t from src group by host",
+    ] {
+        let answer = server.result(statement).await;
+        assert!(!answer.contains("error"), "{statement}: {answer}");
+    }
+    let found = rows(&server, "t").await;
+    let of_b = r#""tags":{"host":"b"},"columns":["time","host","host_1"],"values":[[1000,2,2]]"#;
+    assert!(found.contains(of_b), "{found}");
+}
+
+/// `rp` says where names without a policy are, and the target stood in the default policy all the same.
+#[tokio::test]
+async fn the_policy_of_the_request_is_that_of_the_target_and_of_lists() {
+    let server = sources().await;
+    server
+        .ask("create retention policy two on d duration inf replication 1")
+        .await;
+    let answer = server
+        .send("POST", "/write?db=d&rp=two", &[], "m v=1,w=1 1000")
+        .await;
+    assert_eq!(answer.status, 204, "{}", answer.text());
+    let ask = async |statement: &str| {
+        let path = format!(
+            "/query?db=d&rp=two&q={}",
+            crate::support::encoded(statement)
+        );
+        let answer = server.send("POST", &path, &[], "").await;
+        answer.text().trim_end().to_owned()
+    };
+    let written = ask("select v into copy from m").await;
+    assert!(
+        written.contains(r#"[["1970-01-01T00:00:00Z",1]]"#),
+        "{written}"
+    );
+    assert_eq!(server.result("select * from copy").await, "");
+    let copied = server.result("select v from two.copy").await;
+    assert!(copied.contains(r#""name":"copy""#), "{copied}");
+    let fields = ask("show field keys from m").await;
+    assert!(fields.contains(r#"["w","float"]"#), "{fields}");
+    let made = ask(
+        "create continuous query c on d begin select count(v) into n from m group by time(1h) end",
+    )
+    .await;
+    assert!(!made.contains("error"), "{made}");
+    let shown = server.result("show continuous queries").await;
+    assert!(shown.contains("INTO d.two.n FROM d.two.m"), "{shown}");
+}

@@ -1,0 +1,57 @@
+//! Where a statement's rows go: into the store at once, or into the transaction that it is part of.
+//!
+//! Does: give both one face. Does not: know statements.
+
+use std::sync::Arc;
+
+use nilometer_engine::ingest::Session;
+use nilometer_engine::{
+    Engine, Error as EngineError, RelationChange, RowKey, Snapshot, TableSchema, Transaction,
+};
+
+/// Takes the rows of a statement.
+#[derive(Debug, Clone)]
+pub(crate) struct Writer {
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) transaction: Option<Arc<Transaction>>,
+}
+
+impl Writer {
+    /// A writer of typed rows.
+    pub(crate) fn session(&self, database: &str) -> Result<Session, EngineError> {
+        let session = Session::new(Arc::clone(&self.engine), database)?;
+        Ok(match &self.transaction {
+            Some(transaction) => session.within(transaction),
+            None => session,
+        })
+    }
+
+    /// Deletes rows that were read.
+    pub(crate) fn delete_rows(
+        &self,
+        snapshot: &Snapshot,
+        table: &TableSchema,
+        keys: &[RowKey],
+    ) -> Result<(), EngineError> {
+        match &self.transaction {
+            Some(transaction) => transaction.delete_rows(snapshot, table, keys),
+            None => self.engine.delete_rows(snapshot, table, keys).map(drop),
+        }
+    }
+
+    /// Changes relations; with a snapshot, if the rows still are what it shows.
+    pub(crate) fn write_relations(
+        &self,
+        snapshot: Option<&Snapshot>,
+        changes: &[RelationChange],
+    ) -> Result<(), EngineError> {
+        match (&self.transaction, snapshot) {
+            (Some(transaction), snapshot) => transaction.write_relations(snapshot, changes),
+            (None, Some(snapshot)) => self
+                .engine
+                .write_relations_as_seen(snapshot, changes)
+                .map(drop),
+            (None, None) => self.engine.write_relations(changes).map(drop),
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! Conditions on rows as they are decoded: comparisons of fields with numbers, all of which have to hold.
+//!
+//! Does: say which of some rows meet it, a column at a time, and where what is stored of rows says that none does. Does not: know other
+//! conditions; those are evaluated on batches.
+
+use std::ops::Range;
+
+use nilometer_engine::{StoredField, StoredTotals};
+
+use super::operand::{Operand, Valid};
+use crate::evaluate::{Name, Slots};
+use crate::query::{Binary, Expr, Unary};
+use crate::value::{Literal, Rules, Type, Value};
+
+/// Comparisons, all of which have to hold.
+#[derive(Debug)]
+pub(in crate::operators) struct Condition {
+    pub(in crate::operators) tests: Vec<Test>,
+    rules: Rules,
+}
+
+/// A comparison of a field.
+#[derive(Debug)]
+pub(in crate::operators) struct Test {
+    pub(in crate::operators) field: String,
+    with: With,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum With {
+    /// It has a value.
+    Present,
+    Int(Binary, i64),
+    Unsigned(Binary, u64),
+    Float(Binary, f64),
+    /// An integer as a float.
+    IntAsFloat(Binary, f64),
+}
+
+impl Condition {
+    /// `None` = it is not made of such comparisons only.
+    pub(in crate::operators) fn of(condition: &Expr, slots: &Slots, rules: Rules) -> Option<Self> {
+        let mut tests = Vec::new();
+        collect(condition, slots, &mut tests)?;
+        Some(Self { tests, rules })
+    }
+
+    /// Which rows of a range meet it; `operands` are the fields of the tests.
+    pub(in crate::operators) fn holds(
+        &self,
+        operands: &[Operand<'_>],
+        range: Range<usize>,
+        out: &mut Vec<bool>,
+    ) {
+        out.clear();
+        out.resize(range.len(), true);
+        let is_sql = self.rules == Rules::Postgres;
+        for (test, operand) in self.tests.iter().zip(operands) {
+            let range = range.clone();
+            let is_done = match test.with {
+                With::Present => {
+                    for (row, out) in range.zip(out.iter_mut()) {
+                        *out &= operand.is_present(row);
+                    }
+                    true
+                }
+                With::Int(operator, with) => operand
+                    .ints()
+                    .map(|values| compare(values, range, out, of_order(operator, with)))
+                    .is_some(),
+                With::Unsigned(operator, with) => operand
+                    .unsigneds()
+                    .map(|values| compare(values, range, out, of_order(operator, with)))
+                    .is_some(),
+                With::Float(operator, with) => operand
+                    .floats()
+                    .map(|values| compare(values, range, out, of_floats(operator, with, is_sql)))
+                    .is_some(),
+                With::IntAsFloat(operator, with) => operand
+                    .ints()
+                    .map(|values| {
+                        let holds = of_floats(operator, with, is_sql);
+                        compare(values, range, out, move |value: i64| holds(value as f64));
+                    })
+                    .is_some(),
+            };
+            // A column that is not there has no value.
+            if !is_done {
+                out.fill(false);
+            }
+        }
+    }
+
+    /// Whether no row meets it, given what is stored of the fields of the tests.
+    pub(in crate::operators) fn is_met_by_none<'f>(
+        &self,
+        fields: impl Iterator<Item = Option<StoredField<'f>>>,
+    ) -> bool {
+        self.tests.iter().zip(fields).any(|(test, field)| {
+            let Some(field) = field.filter(|field| field.counts.first() != Some(&0)) else {
+                return true;
+            };
+            match (test.with, field.totals) {
+                (With::Int(operator, with), StoredTotals::Int { min, max, .. }) => {
+                    is_outside(operator, with, min.first(), max.first())
+                }
+                (With::Unsigned(operator, with), StoredTotals::Unsigned { min, max, .. }) => {
+                    is_outside(operator, with, min.first(), max.first())
+                }
+                (With::Float(operator, with), StoredTotals::Float { min, max, .. }) => {
+                    is_outside(operator, with, min.first(), max.first())
+                }
+                _ => false,
+            }
+        })
+    }
+}
+
+fn collect(condition: &Expr, slots: &Slots, tests: &mut Vec<Test>) -> Option<()> {
+    match condition {
+        Expr::Binary(Binary::And, left, right) => {
+            collect(left, slots, tests)?;
+            collect(right, slots, tests)
+        }
+        Expr::Binary(operator, left, right) => {
+            let (field, operator, value) = match (left.as_ref(), right.as_ref()) {
+                (Expr::Field(field), Expr::Literal(Literal::Value(value))) => {
+                    (field, *operator, value)
+                }
+                (Expr::Literal(Literal::Value(value)), Expr::Field(field)) => {
+                    (field, turned(*operator), value)
+                }
+                _ => return None,
+            };
+            let is_comparison = matches!(
+                operator,
+                Binary::Equal
+                    | Binary::NotEqual
+                    | Binary::Less
+                    | Binary::LessOrEqual
+                    | Binary::Greater
+                    | Binary::GreaterOrEqual
+            );
+            let with = with(operator, value, kind(field, slots)?).filter(|_| is_comparison)?;
+            tests.push(Test {
+                field: field.clone(),
+                with,
+            });
+            Some(())
+        }
+        Expr::Unary(Unary::IsNotNull, of) => {
+            let Expr::Field(field) = of.as_ref() else {
+                return None;
+            };
+            kind(field, slots)?;
+            tests.push(Test {
+                field: field.clone(),
+                with: With::Present,
+            });
+            Some(())
+        }
+        _ => None,
+    }
+}
+
+fn kind(field: &str, slots: &Slots) -> Option<Type> {
+    let place = slots.place(&Name::Field(field.to_owned()))?;
+    slots.all.get(place)?.1
+}
+
+fn turned(operator: Binary) -> Binary {
+    match operator {
+        Binary::Less => Binary::Greater,
+        Binary::LessOrEqual => Binary::GreaterOrEqual,
+        Binary::Greater => Binary::Less,
+        Binary::GreaterOrEqual => Binary::LessOrEqual,
+        same => same,
+    }
+}
+
+fn with(operator: Binary, value: &Value, kind: Type) -> Option<With> {
+    Some(match (kind, value) {
+        (Type::Int, Value::Int(value)) => With::Int(operator, *value),
+        (Type::Int, Value::Float(value)) if !value.is_nan() => With::IntAsFloat(operator, *value),
+        (Type::Unsigned, Value::Unsigned(value)) => With::Unsigned(operator, *value),
+        (Type::Float, Value::Float(value)) if !value.is_nan() => With::Float(operator, *value),
+        (Type::Float, Value::Int(value)) => With::Float(operator, *value as f64),
+        _ => return None,
+    })
+}
+
+fn of_order<T: PartialOrd + Copy>(operator: Binary, with: T) -> impl Fn(T) -> bool {
+    move |value| match operator {
+        Binary::Equal => value == with,
+        Binary::NotEqual => value != with,
+        Binary::Less => value < with,
+        Binary::LessOrEqual => value <= with,
+        Binary::Greater => value > with,
+        _ => value >= with,
+    }
+}
+
+/// With a number. To `PostgreSQL` NaN is above all of them, to IEEE it is neither.
+fn of_floats(operator: Binary, with: f64, nan_is_above: bool) -> impl Fn(f64) -> bool {
+    let is_above = nan_is_above && matches!(operator, Binary::Greater | Binary::GreaterOrEqual);
+    let holds = of_order(operator, with);
+    move |value| holds(value) | (is_above & value.is_nan())
+}
+
+fn compare<T: Copy>(
+    (values, valid): (&[T], Option<Valid<'_>>),
+    range: Range<usize>,
+    out: &mut [bool],
+    holds: impl Fn(T) -> bool,
+) {
+    let own = values.get(range.clone()).unwrap_or_default();
+    for (value, out) in own.iter().zip(out.iter_mut()) {
+        *out &= holds(*value);
+    }
+    if let Some(valid) = valid {
+        for (row, out) in range.zip(out) {
+            *out &= valid.is(row);
+        }
+    }
+}
+
+/// Whether a comparison holds of no value from the smallest to the largest.
+fn is_outside<T: PartialOrd + Copy>(
+    operator: Binary,
+    with: T,
+    min: Option<&T>,
+    max: Option<&T>,
+) -> bool {
+    let (Some(min), Some(max)) = (min, max) else {
+        return false;
+    };
+    match operator {
+        Binary::Equal => with < *min || with > *max,
+        Binary::NotEqual => *min == with && *max == with,
+        Binary::Less => *min >= with,
+        Binary::LessOrEqual => *min > with,
+        Binary::Greater => *max <= with,
+        Binary::GreaterOrEqual => *max < with,
+        _ => false,
+    }
+}
