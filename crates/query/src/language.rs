@@ -87,6 +87,9 @@ impl Sql {
         if let Some(schema) = &session.schema {
             sql = sql.in_schema(schema);
         }
+        if let Some(client) = &session.client {
+            sql = sql.of_client(client);
+        }
         if let Some(transaction) = &session.transaction {
             sql = sql.within(transaction);
         }

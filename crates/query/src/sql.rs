@@ -16,7 +16,9 @@ use datafusion::sql::sqlparser::tokenizer::TokenWithSpan;
 use futures::FutureExt;
 use nilometer_engine::{DEFAULT_SCHEMA, Engine, Transaction};
 use nilometer_service::define::{self, Change};
-use nilometer_service::{Description, LanguageContext, Principal, Privilege, Running, Threads};
+use nilometer_service::{
+    Client, Description, LanguageContext, Principal, Privilege, Running, Threads,
+};
 use tokio_util::sync::CancellationToken;
 
 use crate::Params;
@@ -39,6 +41,7 @@ use crate::statement::{self, Bounds, Question, Show, Statement, WrittenChange, p
 use crate::tables::catalogue::ReadContext;
 use crate::tables::describe;
 use crate::tables::names;
+use crate::tables::pg_catalog;
 use crate::write::{self, Returning, Writer, Writing};
 use session::session;
 
@@ -57,6 +60,7 @@ pub struct Sql {
     principal: Principal,
     /// Where names without a schema are looked up; `None` = in the database's default one.
     schema: Option<String>,
+    client: Option<Arc<Client>>,
     /// What statements are part of.
     transaction: Option<Arc<Transaction>>,
 }
@@ -123,6 +127,7 @@ impl Sql {
             zone: Zone::default(),
             principal: Principal::anyone(),
             schema: None,
+            client: None,
             transaction: None,
         })
     }
@@ -173,6 +178,15 @@ impl Sql {
         }
     }
 
+    /// The same for who keeps a connection.
+    #[must_use]
+    pub fn of_client(&self, client: &Arc<Client>) -> Self {
+        Self {
+            client: Some(Arc::clone(client)),
+            ..self.clone()
+        }
+    }
+
     /// The same as part of a transaction: statements see what it has written, and what they write is its own until its end.
     #[must_use]
     pub fn within(&self, transaction: &Arc<Transaction>) -> Self {
@@ -211,7 +225,8 @@ impl Sql {
         let bounds = Bounds::of(&shared.options);
         let tokens = statement::tokens(sql, bounds)?;
         // Templates ask nobody what they may.
-        let is_like_others = self.principal.is_admin();
+        let asks_names = pg_catalog::mentions(&tokens);
+        let is_like_others = self.principal.is_admin() && !asks_names;
         let shape = is_like_others.then(|| Shape::of(&tokens, params)).flatten();
         if let Some(shape) = &shape
             && let Some(answer) = Box::pin(self.by_template(database, sql, shape)).await?
@@ -226,7 +241,8 @@ impl Sql {
         if statement.needs_memory() {
             running.begin().await?;
         }
-        let reading = self.reading();
+        let mut reading = self.reading();
+        reading.asks_names = asks_names;
         let place = self.place_of(&reading, database, &statement)?;
         match statement {
             // Boxed, because what waits for one of these would else be as large as the largest of them.
@@ -288,7 +304,7 @@ impl Sql {
         let Some(unfilled) = statement::parse_unfilled(tokens.clone(), sql)? else {
             return self.described_own(database, sql, tokens).await;
         };
-        let reading = self.reading();
+        let reading = self.reading().of_tokens(&tokens);
         let columns = self.columns_named(&reading, database, &unfilled);
         let parameters = parameter_types::types(&unfilled, count, known, &columns);
         let params = parameter_types::stand_ins(&parameters);
@@ -447,7 +463,8 @@ impl Sql {
     /// The newest snapshot.
     pub(crate) fn reading(&self) -> ReadContext {
         let store = StoreState::newest(self.shared(), self.transaction.as_ref());
-        ReadContext::new(store, self.zone.clone(), self.principal.clone())
+        let reading = ReadContext::new(store, self.zone.clone(), self.principal.clone());
+        reading.of_session(self.client.clone(), self.schema.as_deref())
     }
 
     fn shared(&self) -> &Arc<Shared> {

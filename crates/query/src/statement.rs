@@ -19,6 +19,7 @@ use datafusion::sql::sqlparser::dialect::GenericDialect;
 use datafusion::sql::sqlparser::tokenizer::{TokenWithSpan, Tokenizer};
 
 use crate::error::{Error, syntax};
+use crate::tables::pg_catalog::mentions;
 use crate::{Params, SqlOptions};
 use bounds::{check_tables, check_tokens, unsupported};
 use grammar::{Grammar, NESTING_MAX, ONE_STATEMENT};
@@ -120,8 +121,9 @@ pub(crate) fn parse_tokens(
     if let Some(own) = own(&tokens, sql)? {
         return Ok(own);
     }
+    let asks_names = mentions(&tokens);
     let mut statement = parse_one(tokens)?;
-    let headings = prepare(&mut statement, bounds, params)?;
+    let headings = prepare(&mut statement, bounds, params, asks_names)?;
     let question = |statement| {
         Statement::Query(Box::new(Question {
             statement,
@@ -207,6 +209,7 @@ fn prepare(
     statement: &mut DfStatement,
     bounds: Bounds,
     params: &Params,
+    asks_names: bool,
 ) -> Result<Headings, Error> {
     let mut inner = statement;
     let mut writes_too = true;
@@ -233,6 +236,9 @@ fn prepare(
     // As the statement was written: values and spellings that take the place of others have no say in names.
     let headings = headings::take(statement);
     params::fill(params, statement.as_mut())?;
+    if asks_names {
+        rewrite::catalogue::rewrite(statement);
+    }
     headings::distinguish(statement);
     rewrite::rewrite(statement)?;
     check_tables(statement, bounds.operators_max)?;

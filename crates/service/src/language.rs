@@ -7,6 +7,7 @@ pub(crate) mod params;
 pub(crate) mod sets;
 
 use std::any::Any;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -69,8 +70,21 @@ pub struct Session {
     pub zone: Option<String>,
     /// A statement ends soon after this is cancelled.
     pub cancelled: CancellationToken,
+    /// What its client's connection is, for statements that ask; `None` = each statement has a connection of its own.
+    pub client: Option<Arc<Client>>,
     /// What statements are part of.
     pub transaction: Option<Arc<Transaction>>,
+}
+
+/// A connection that is kept, as statements ask for it (`current_user`, `current_setting('work_mem')`).
+#[derive(Debug, Clone, Default)]
+pub struct Client {
+    /// The name that it gave, whether or not anybody asked for a password.
+    pub user: String,
+    /// The number that it is cancelled by.
+    pub process: i32,
+    /// Settings by their names in lower case.
+    pub settings: BTreeMap<String, String>,
 }
 
 impl Session {
@@ -83,6 +97,7 @@ impl Session {
             is_read_only: false,
             zone: None,
             cancelled: CancellationToken::new(),
+            client: None,
             transaction: None,
         }
     }

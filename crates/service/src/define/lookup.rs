@@ -15,10 +15,12 @@ use crate::jobs::schedule::keeps_schedule;
 pub const SYSTEM_SCHEMA: &str = "system";
 /// Its counterpart in the SQL standard. No language can make a schema of this name, so that every store can be asked in SQL.
 pub const INFORMATION_SCHEMA: &str = "information_schema";
+/// The catalogue that clients of PostgreSQL read. No language can make a schema of this name, for the same reason.
+pub const PG_CATALOG: &str = "pg_catalog";
 
 /// Whether nothing can be made or changed in a schema.
 pub fn is_reserved(schema: &str) -> bool {
-    schema == SYSTEM_SCHEMA || schema == INFORMATION_SCHEMA
+    schema == SYSTEM_SCHEMA || schema == INFORMATION_SCHEMA || schema == PG_CATALOG
 }
 
 /// The error for a database that is not there.
@@ -46,7 +48,7 @@ pub fn find_schema(snapshot: &Snapshot, database: &str, name: &str) -> Result<()
     if schemas.iter().any(|schema| schema == name) {
         return Ok(());
     }
-    let own = [SYSTEM_SCHEMA, INFORMATION_SCHEMA].map(str::to_owned);
+    let own = [SYSTEM_SCHEMA, INFORMATION_SCHEMA, PG_CATALOG].map(str::to_owned);
     Err(DefineError::Unknown {
         what: Object::Schema,
         name: format!("{database}.{name}"),

@@ -93,6 +93,7 @@ where
             if !matches!(prepared.statement, Statement::Query | Statement::Change(_)) {
                 let columns = match &prepared.statement {
                     Statement::Show(name) => self.columns_of_show(name),
+                    Statement::SetConfig { .. } => Some(columns_of_set_config()),
                     Statement::Fetch { name, .. } => self.columns_of_cursor(name),
                     _ => None,
                 };
@@ -263,6 +264,9 @@ where
                 Some(columns) => replies::columns(&mut self.out, &columns, &[]),
                 None => replies::no_data(&mut self.out),
             },
+            (_, Statement::SetConfig { .. }) => {
+                replies::columns(&mut self.out, &columns_of_set_config(), &[]);
+            }
             (_, Statement::Fetch { name, .. }) => match self.columns_of_cursor(name) {
                 Some(columns) => replies::columns(&mut self.out, &columns, &[]),
                 None => replies::no_data(&mut self.out),
@@ -367,6 +371,14 @@ where
 /// Whether a statement that writes answers its rows.
 fn returns(text: &str) -> bool {
     crate::statement::tokens::tokens(text).any(|token| token.token.is_word("returning"))
+}
+
+fn columns_of_set_config() -> Vec<ColumnOf> {
+    vec![ColumnOf {
+        name: "set_config".to_owned(),
+        kind: Kind::TEXT,
+        modifier: -1,
+    }]
 }
 
 /// Whether a type's number says something.

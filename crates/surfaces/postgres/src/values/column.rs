@@ -90,6 +90,15 @@ impl Column {
         self
     }
 
+    /// The type of a vector's elements.
+    fn vector(&self) -> Option<Scalar> {
+        match self.kind {
+            Kind::One(Scalar::Int2Vector) => Some(Scalar::Int2),
+            Kind::One(Scalar::OidVector) => Some(Scalar::Oid),
+            _ => None,
+        }
+    }
+
     fn is_null(&self, row: usize) -> bool {
         match &self.values {
             Values::Null => true,
@@ -192,6 +201,14 @@ impl Column {
                 let (days, ns) = text::days_and_rest(of.value(row));
                 text::put_interval(out, 0, days, ns);
             }
+            Values::List(offsets, _, elements) if self.vector().is_some() => {
+                for (nth, at) in range(offsets, row).enumerate() {
+                    if nth > 0 {
+                        out.put_u8(b' ');
+                    }
+                    elements.put_value(at, out)?;
+                }
+            }
             Values::List(offsets, _, elements) => {
                 out.put_u8(b'{');
                 let mut one = BytesMut::new();
@@ -259,7 +276,8 @@ impl Column {
             }
             Values::List(offsets, _, elements) => {
                 let range = range(offsets, row);
-                let Kind::Array(of) = self.kind else {
+                let vector = self.vector();
+                let Some(of) = vector.or(self.kind.element()) else {
                     return Err(ArrowError::InvalidArgumentError(
                         "a list is sent as something else".to_owned(),
                     ));
@@ -270,7 +288,8 @@ impl Column {
                 out.put_u32(of.oid());
                 if !range.is_empty() {
                     out.put_i32(i32::try_from(range.len()).unwrap_or(i32::MAX));
-                    out.put_i32(1);
+                    // Vectors count from 0.
+                    out.put_i32(i32::from(vector.is_none()));
                 }
                 for at in range {
                     elements.put(at, out)?;
@@ -414,6 +433,7 @@ fn values_of(
             let list = array.as_list::<i32>();
             let kind = match kind {
                 Kind::Array(of) => Kind::One(of),
+                Kind::One(Scalar::OidVector) => Kind::One(Scalar::Oid),
                 Kind::One(_) => Kind::of_field(of),
             };
             // What is nested deeper is an array of texts.

@@ -50,6 +50,9 @@ pub(crate) enum Scalar {
     Name,
     Int8,
     Int2,
+    /// Column numbers of an index: an array that is written without braces.
+    Int2Vector,
+    OidVector,
     Int4,
     Text,
     Oid,
@@ -79,16 +82,18 @@ pub(crate) enum Kind {
 }
 
 /// Names, numbers, numbers of arrays, and sizes; -1 = as long as it is, -2 = to a zero byte.
-const SCALARS: [(Scalar, &str, u32, u32, i16); 25] = [
+const SCALARS: [(Scalar, &str, u32, u32, i16); 27] = [
     (Scalar::Bool, "boolean", 16, 1000, 1),
     (Scalar::Bytea, "bytea", 17, 1001, -1),
     (Scalar::Char, "\"char\"", 18, 1002, 1),
     (Scalar::Name, "name", 19, 1003, 64),
     (Scalar::Int8, "bigint", 20, 1016, 8),
     (Scalar::Int2, "smallint", 21, 1005, 2),
+    (Scalar::Int2Vector, "int2vector", 22, 1006, -1),
     (Scalar::Int4, "integer", 23, 1007, 4),
     (Scalar::Text, "text", 25, 1009, -1),
     (Scalar::Oid, "oid", 26, 1028, 4),
+    (Scalar::OidVector, "oidvector", 30, 1013, -1),
     (Scalar::Json, "json", 114, 199, -1),
     (Scalar::Float4, "real", 700, 1021, 4),
     (Scalar::Float8, "double precision", 701, 1022, 8),
@@ -166,6 +171,14 @@ impl Kind {
         match self {
             Self::One(scalar) => scalar.row().1,
             Self::Array(scalar) => scalar.row().2,
+        }
+    }
+
+    /// The type of an array's elements.
+    pub(crate) fn element(self) -> Option<Scalar> {
+        match self {
+            Self::One(_) => None,
+            Self::Array(of) => Some(of),
         }
     }
 
