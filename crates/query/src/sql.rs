@@ -27,6 +27,7 @@ use crate::answer::Answer;
 use crate::error::Error;
 use crate::execution::{Queries, blocking};
 use crate::limits::memory::pool;
+use crate::limits::plan_time;
 use crate::limits::scope::{Scope, follow_tasks};
 use crate::operators::series;
 use crate::planning::query_planner::{BoundTemplate, PhysicalQuery, QueryPlanner};
