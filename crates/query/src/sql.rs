@@ -1,6 +1,7 @@
 //! The entry point: one statement, one snapshot, one result.
 
 mod session;
+mod show;
 
 use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
@@ -622,50 +623,6 @@ impl Sql {
     #[doc(hidden)]
     pub fn templates(&self) -> usize {
         self.queries.planner.templates()
-    }
-
-    async fn show(
-        &self,
-        reading: &ReadContext,
-        place: &NameScope,
-        show: Show,
-        running: Running,
-    ) -> Result<Answer, Error> {
-        let options = self.options();
-        describe::check(reading, place, &show)?;
-        if let Some(query) = show.query(place, self.zone.name())? {
-            let statement = statement::parse(&query, Bounds::of(options), &Params::new())?;
-            // Names of the system's schema mean the same everywhere, but a database must be there to look them up in.
-            let mut place = place.clone();
-            if reading.snapshot.schemas(&place.database).is_none() {
-                match reading.snapshot.databases().into_iter().next() {
-                    Some(any) => place.database = any,
-                    None => {
-                        return Ok(Answer::of_batch(describe::no_databases(), running, options));
-                    }
-                }
-            }
-            return match statement {
-                Statement::Query(question) => {
-                    self.read(reading, &place, *question, None, running).await
-                }
-                _ => Err(Error::internal("what shows something is a query")),
-            };
-        }
-        let batch = match show {
-            Show::Columns { table } => {
-                let name = table.table(place)?;
-                reading.allow(Privilege::Read, &name)?;
-                describe::columns(reading, &name).await?
-            }
-            Show::Create { table } => {
-                let name = table.table(place)?;
-                reading.allow(Privilege::Read, &name)?;
-                describe::create(reading, &name)?
-            }
-            _ => return Err(Error::internal("nothing to show")),
-        };
-        Ok(Answer::of_batch(batch, running, options))
     }
 
     async fn change(

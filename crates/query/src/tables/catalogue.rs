@@ -29,7 +29,7 @@ use crate::semantics::zone::Zone;
 use crate::shared::{Shared, StoreState};
 use crate::statement::name::{NameScope, TableName};
 use crate::statement::{Bounds, Question, Statement, parse, tokens};
-use crate::tables::pg_catalog::{self, Catalogue, Reader};
+use crate::tables::pg_catalog::{self, Catalogue, Reader, Reading};
 use crate::tables::relation::{self, RelationTable};
 use crate::tables::system;
 use crate::tables::table::Table;
@@ -87,6 +87,39 @@ impl std::fmt::Debug for ReadContext {
     }
 }
 
+/// For the catalogue of `PostgreSQL`. The names of one database are made once in a statement.
+#[async_trait]
+impl Reading for ReadContext {
+    fn names_of_database(&self, database: &str) -> Arc<Catalogue> {
+        let made = || Arc::new(Catalogue::of(&self.snapshot, database, self.reader()));
+        let first = self.names.get_or_init(made);
+        if first.is_of(database) {
+            Arc::clone(first)
+        } else {
+            made()
+        }
+    }
+
+    fn reader(&self) -> Reader {
+        Reader {
+            principal: self.principal.clone(),
+            client: self.client.clone(),
+            schema: self
+                .schema
+                .clone()
+                .unwrap_or_else(|| DEFAULT_SCHEMA.to_owned()),
+        }
+    }
+
+    fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    async fn provider(&self, name: &TableName) -> Option<Arc<dyn TableProvider>> {
+        Self::provider(self, name).await
+    }
+}
+
 impl ReadContext {
     pub(crate) fn new(store: StoreState, zone: Zone, principal: Principal) -> Self {
         Self {
@@ -123,27 +156,8 @@ impl ReadContext {
         }
     }
 
-    /// Who reads, for the catalogue.
-    pub(crate) fn reader(&self) -> Reader {
-        Reader {
-            principal: self.principal.clone(),
-            client: self.client.clone(),
-            schema: self
-                .schema
-                .clone()
-                .unwrap_or_else(|| DEFAULT_SCHEMA.to_owned()),
-        }
-    }
-
-    /// The names of a database that who reads may see. Those of one database are made once in a statement.
-    pub(crate) fn names_of_database(&self, database: &str) -> Arc<Catalogue> {
-        let made = || Arc::new(Catalogue::of(&self.snapshot, database, self.reader()));
-        let first = self.names.get_or_init(made);
-        if first.is_of(database) {
-            Arc::clone(first)
-        } else {
-            made()
-        }
+    fn as_reading(&self) -> Arc<dyn Reading> {
+        Arc::new(self.clone())
     }
 
     /// The store as the statement finds it.
@@ -240,7 +254,7 @@ impl ReadContext {
         names.default_catalog.clone_from(&place.database);
         names.default_schema.clone_from(&place.schema);
         if self.asks_names {
-            for function in pg_catalog::functions(self, &place.database) {
+            for function in pg_catalog::functions(&self.as_reading(), &place.database) {
                 // A name that is taken is replaced, which cannot fail.
                 let _ = session.register_udf(function);
             }
@@ -317,7 +331,7 @@ impl ReadContext {
             return functions.table(&name.table).await.ok().flatten();
         }
         if pg_catalog::is_catalogue(&name.schema) {
-            return pg_catalog::table(self, &name.database, &name.schema, &name.table);
+            return pg_catalog::table(self.as_reading(), &name.database, &name.schema, &name.table);
         }
         if let Some(rows) = &self.excluded
             && name.table == EXCLUDED
@@ -350,7 +364,7 @@ impl ReadContext {
                 Some(Arc::new(ViewTable::new(plan, Some(query))))
             }
             // PostgreSQL looks its catalogue's names up without a schema, too.
-            None => pg_catalog::table(self, &name.database, PG_CATALOG, &name.table),
+            None => pg_catalog::table(self.as_reading(), &name.database, PG_CATALOG, &name.table),
         }
     }
 }

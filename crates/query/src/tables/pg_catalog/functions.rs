@@ -20,14 +20,14 @@ use datafusion::logical_expr::{
 
 use super::cells::Cell;
 use super::objects::Catalogue;
+use super::reading::Reading;
 use super::values::{Argument, Returns, scalar};
 use crate::error::Error;
-use crate::tables::catalogue::ReadContext;
 
 /// Who asks, in which database.
 #[derive(Debug)]
 pub(super) struct Asked {
-    pub(super) reading: ReadContext,
+    pub(super) reading: Arc<dyn Reading>,
     pub(super) database: String,
 }
 
@@ -75,9 +75,9 @@ impl Call {
 }
 
 /// All of them, for a statement in a database.
-pub(crate) fn functions(reading: &ReadContext, database: &str) -> Vec<Arc<ScalarUDF>> {
+pub(crate) fn functions(reading: &Arc<dyn Reading>, database: &str) -> Vec<Arc<ScalarUDF>> {
     let asked = Arc::new(Asked {
-        reading: reading.clone(),
+        reading: Arc::clone(reading),
         database: database.to_owned(),
     });
     let parts: [&[Call]; 4] = [

@@ -22,11 +22,11 @@ use nilometer_service::define::INFORMATION_SCHEMA;
 
 use super::cells::Sink;
 use super::objects::{Catalogue, Object, Of};
+use super::reading::Reading;
 use super::relations::{self, CatalogTable};
 use super::{rows, standard};
 use crate::error::Error;
 use crate::statement::name::TableName;
-use crate::tables::catalogue::ReadContext;
 
 /// Columns by which rows are found without making the others.
 const KEYS: [&str; 6] = [
@@ -40,7 +40,7 @@ const KEYS: [&str; 6] = [
 
 /// A table of a schema of the catalogue; `None` = PostgreSQL has none of this name there.
 pub(crate) fn table(
-    reading: &ReadContext,
+    reading: Arc<dyn Reading>,
     database: &str,
     schema: &str,
     name: &str,
@@ -48,7 +48,7 @@ pub(crate) fn table(
     Some(Arc::new(Table {
         table: relations::find(schema, name)?,
         database: database.to_owned(),
-        reading: reading.clone(),
+        reading,
     }))
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn names_of(schema: &str) -> Vec<String> {
 struct Table {
     table: &'static CatalogTable,
     database: String,
-    reading: ReadContext,
+    reading: Arc<dyn Reading>,
 }
 
 #[async_trait]

@@ -109,13 +109,13 @@ fn held(
 ) -> Answer {
     let wanted = privileges(wanted)?;
     if !is_own(asked, catalogue, user) {
-        return Ok(match asked.reading.principal.is_admin() {
+        return Ok(match asked.reading.reader().principal.is_admin() {
             // Of an administrator all is known; of others their grants would have to be read.
             true => is_admin(catalogue, user).into(),
             false => Cell::Null,
         });
     }
-    let principal = &asked.reading.principal;
+    let principal = asked.reading.reader().principal;
     let mut wanted = wanted.into_iter();
     Ok(wanted
         .any(|privilege| principal.check(privilege, place).is_ok())

@@ -27,7 +27,7 @@ pub(super) const CALLS: &[Call] = &[
     Call::new("current_setting", (1, 2), Text, setting),
     Call::new("set_config", (3, 3), Text, set_config).lenient(),
     Call::new("pg_backend_pid", (0, 0), Int, |asked, _| {
-        let client = asked.reading.client.as_ref();
+        let client = asked.reading.reader().client;
         Ok(client.map_or(0, |client| i64::from(client.process)).into())
     }),
     Call::new("pg_is_in_recovery", (0, 0), Bool, |_, _| Ok(false.into())),
@@ -74,7 +74,7 @@ pub(super) const CALLS: &[Call] = &[
     Call::new("pg_database_size", (1, 1), Int, database_bytes),
     Call::new("pg_tablespace_location", (1, 1), Text, |_, _| Ok("".into())),
     Call::new("pg_tablespace_size", (1, 1), Int, |asked, _| {
-        let segments = asked.reading.snapshot.segments();
+        let segments = asked.reading.snapshot().segments();
         let bytes: u64 = segments.iter().map(|segment| segment.bytes).sum();
         Ok(i64::try_from(bytes).unwrap_or(i64::MAX).into())
     }),
@@ -101,7 +101,7 @@ fn user(asked: &Asked, _: &[Cell]) -> Answer {
 }
 
 fn lsn(asked: &Asked, _: &[Cell]) -> Answer {
-    let lsn = asked.reading.snapshot.lsn();
+    let lsn = asked.reading.snapshot().lsn();
     Ok(i64::try_from(lsn).unwrap_or(i64::MAX).into())
 }
 
@@ -151,7 +151,7 @@ fn relation_bytes(asked: &Asked, cells: &[Cell]) -> Answer {
     let Of::Series(table) = &object.of else {
         return Ok(0i64.into());
     };
-    let segments = asked.reading.snapshot.segments();
+    let segments = asked.reading.snapshot().segments();
     let own = segments.iter().filter(|segment| {
         segment
             .partition
@@ -172,7 +172,7 @@ fn database_bytes(asked: &Asked, cells: &[Cell]) -> Answer {
     let Some((name, _)) = found else {
         return Ok(Cell::Null);
     };
-    let snapshot = &asked.reading.snapshot;
+    let snapshot = asked.reading.snapshot();
     let mut tables = std::collections::HashSet::new();
     for schema in snapshot.schemas(name).unwrap_or_default() {
         for table in snapshot.tables(name, &schema).unwrap_or_default() {
