@@ -172,7 +172,8 @@ impl Life {
     /// Says from which age on a table's partitions are cold; the server writes them so when it comes by.
     pub fn cool(&self, client: &mut Client, random: &mut Random) -> Result<()> {
         let table = *random.pick(&Table::ALL);
-        Self::set_age(client, table, random.pick(&AGES))
+        let age = *random.pick(&AGES);
+        Self::set_age(client, table, age)
     }
 
     fn set_age(client: &mut Client, table: Table, age: &str) -> Result<()> {
