@@ -12,6 +12,7 @@ use pco::metadata::DeltaEncoding;
 use pco::wrapped::{ChunkDecompressor, FileDecompressor};
 
 use super::Slots;
+use super::latents::{Latents, Ordered};
 use crate::float::{Scale, Taken};
 use crate::read::take_u8;
 use crate::{Error, PhysicalType};
@@ -23,19 +24,78 @@ const MODE_MASK: u8 = 0x0f;
 /// A parsed header.
 #[derive(Clone, Debug)]
 pub(crate) enum Numbers {
-    I64(ChunkDecompressor<i64>),
-    U64(ChunkDecompressor<u64>),
+    I64(Integers<i64>),
+    U64(Integers<u64>),
     F64(ChunkDecompressor<f64>),
-    Scaled(Scale, ChunkDecompressor<i64>),
+    Scaled(Scale, Integers<i64>),
 }
+
+/// A chunk of integers, and who reads its pages.
+#[derive(Clone, Debug)]
+pub(crate) enum Integers<T: Number> {
+    Own(Latents),
+    Library(ChunkDecompressor<T>),
+}
+
+impl<T: Number + Ordered> Integers<T> {
+    /// Takes the headers of pco off the front of `input`.
+    fn take(input: &mut &[u8]) -> Result<Self, Error> {
+        let chunk = chunk(input)?;
+        Ok(match Latents::of(chunk.meta()) {
+            Some(latents) => Self::Own(latents),
+            None => Self::Library(chunk),
+        })
+    }
+
+    fn memory_bytes(&self) -> usize {
+        match self {
+            Self::Own(latents) => latents.memory_bytes(),
+            Self::Library(chunk) => states(chunk) * STATE_BYTES,
+        }
+    }
+
+    /// A page, all of it.
+    fn page(
+        &self,
+        input: &mut &[u8],
+        out: &mut [T],
+        scratch: &mut DecompressorScratch,
+    ) -> Result<(), Error> {
+        match self {
+            Self::Own(latents) => {
+                let taken = latents.decode(input, out.len(), out)?;
+                *input = input.get(taken..).ok_or(Error::Truncated)?;
+                Ok(())
+            }
+            Self::Library(chunk) => page(chunk, input, out, scratch),
+        }
+    }
+
+    /// The first values of a page of `total`.
+    fn first(
+        &self,
+        body: &[u8],
+        total: usize,
+        out: &mut [T],
+        scratch: &mut DecompressorScratch,
+    ) -> Result<(), Error> {
+        match self {
+            Self::Own(latents) => latents.decode(body, total, out).map(drop),
+            Self::Library(chunk) => first(chunk, body, total, out, scratch),
+        }
+    }
+}
+
+/// A state of the entropy coder as the library has it: where it goes, and the least value of its bin.
+const STATE_BYTES: usize = 16;
 
 impl Numbers {
     pub(super) fn parse(physical_type: PhysicalType, bytes: &[u8]) -> Result<Self, Error> {
         let mut input = bytes;
         let form = take_u8(&mut input)?;
         let numbers = match (form, physical_type) {
-            (0, PhysicalType::I64) => Self::I64(chunk(&mut input)?),
-            (0, PhysicalType::U64) => Self::U64(chunk(&mut input)?),
+            (0, PhysicalType::I64) => Self::I64(Integers::take(&mut input)?),
+            (0, PhysicalType::U64) => Self::U64(Integers::take(&mut input)?),
             (0, PhysicalType::F64) => Self::F64(chunk(&mut input)?),
             (1 | 2, PhysicalType::F64) => {
                 let scale = take_u8(&mut input)?.cast_signed();
@@ -45,7 +105,7 @@ impl Numbers {
                     Scale::Dyadic(scale)
                 };
                 scale.to_floats(&[], &mut [])?;
-                Self::Scaled(scale, chunk(&mut input)?)
+                Self::Scaled(scale, Integers::take(&mut input)?)
             }
             _ => {
                 return Err(Error::corrupt(
@@ -60,14 +120,12 @@ impl Numbers {
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        /// A state of the entropy coder: where it goes, and the least value of its bin.
-        const STATE_BYTES: usize = 16;
         let states = match self {
-            Self::I64(it) | Self::Scaled(_, it) => states(it),
-            Self::U64(it) => states(it),
-            Self::F64(it) => states(it),
+            Self::I64(it) | Self::Scaled(_, it) => it.memory_bytes(),
+            Self::U64(it) => it.memory_bytes(),
+            Self::F64(it) => states(it) * STATE_BYTES,
         };
-        size_of::<Self>() + states * STATE_BYTES
+        size_of::<Self>() + states
     }
 }
 
@@ -113,14 +171,14 @@ pub(super) fn decode(
     scratch: &mut DecompressorScratch,
 ) -> Result<(), Error> {
     match (numbers, slots) {
-        (Numbers::I64(chunk), Slots::I64(out)) => page(chunk, input, out, scratch),
-        (Numbers::U64(chunk), Slots::U64(out)) => page(chunk, input, out, scratch),
+        (Numbers::I64(chunk), Slots::I64(out)) => chunk.page(input, out, scratch),
+        (Numbers::U64(chunk), Slots::U64(out)) => chunk.page(input, out, scratch),
         (Numbers::F64(chunk), Slots::F64(out, _)) => page(chunk, input, out, scratch),
         (Numbers::Scaled(scale, chunk), Slots::F64(out, integers)) => {
             let exceptions = Taken::take(input, out.len())?;
             integers.resize(out.len().max(integers.len()), 0);
             let integers = &mut integers[..out.len()];
-            page(chunk, input, integers, scratch)?;
+            chunk.page(input, integers, scratch)?;
             scale.to_floats(integers, out)?;
             exceptions.apply(out)
         }
@@ -153,8 +211,8 @@ pub(super) fn decode_first(
     scratch: &mut DecompressorScratch,
 ) -> Result<bool, Error> {
     match (numbers, slots) {
-        (Numbers::I64(chunk), Slots::I64(out)) => first(chunk, body, total, out, scratch)?,
-        (Numbers::U64(chunk), Slots::U64(out)) => first(chunk, body, total, out, scratch)?,
+        (Numbers::I64(chunk), Slots::I64(out)) => chunk.first(body, total, out, scratch)?,
+        (Numbers::U64(chunk), Slots::U64(out)) => chunk.first(body, total, out, scratch)?,
         (Numbers::F64(chunk), Slots::F64(out, _)) => first(chunk, body, total, out, scratch)?,
         (Numbers::Scaled(scale, chunk), Slots::F64(out, integers)) => {
             let mut body = body;
@@ -163,7 +221,7 @@ pub(super) fn decode_first(
             }
             integers.resize(out.len().max(integers.len()), 0);
             let integers = &mut integers[..out.len()];
-            first(chunk, body, total, integers, scratch)?;
+            chunk.first(body, total, integers, scratch)?;
             scale.to_floats(integers, out)?;
         }
         _ => {
