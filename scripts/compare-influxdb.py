@@ -317,7 +317,8 @@ class Changing:
         elif kind < 0.42:
             self.say("alter retention policy %s on %s default" % (policy, self.NAME))
         elif kind < 0.56:
-            target = rng.choice(["", "", policy + "."]) + rng.choice("xy")
+            # Of a policy that is not there 1.6.7 says nothing as long as nothing is written.
+            target = rng.choice(["", "", rng.choice(self.policies) + "."]) + rng.choice("xy")
             fields = rng.choice(["*", "v", "v, w", "v as u"])
             self.say("select %s into %s from %s%s" % (fields, target, source, rng.choice(["", " group by *", " group by *", " group by host"])))
         elif kind < 0.64:
