@@ -13,6 +13,7 @@ Standard library only.
 
 import argparse
 import json
+import os
 import random
 import re
 import sys
@@ -21,7 +22,9 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from influxdb_statements import (
+# The statements lie beside this file, whoever loads it and from where.
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from influxdb_statements import (  # noqa: E402
     CHANGES,
     CLOCKS,
     SELECTS,

@@ -67,6 +67,10 @@ struct Writes {
     /// Tables that it has written to, as they were then.
     tables: BTreeMap<TableId, Arc<TableSchema>>,
     watched: Watched,
+    /// The catalogue's epoch when it began: every series that it has found was there then, or came since.
+    epoch: u64,
+    /// Whether something was asked of it that changes rows, with effect or without.
+    is_asked: bool,
     /// Of locks.
     lock_bytes: u64,
     charge: Charge,
@@ -93,6 +97,8 @@ impl Engine {
             series: OwnSeries::new(self.sequencer.catalogue().layers()),
             tables: BTreeMap::new(),
             watched: Watched::default(),
+            epoch: self.sequencer.catalogue_epoch(),
+            is_asked: false,
             lock_bytes: 0,
             charge,
             _held: HeldLocks {
@@ -178,6 +184,7 @@ impl Transaction {
         let encoded = engine.encode_relations(changes)?;
         let mut held = self.writes.lock();
         let writes = open(&mut held)?;
+        writes.is_asked = true;
         let rows: usize = changes.iter().map(RelationChange::rows).sum();
         let added: usize = encoded.iter().map(crate::relation::Change::memory).sum();
         // Twice: a row stands here, and in the batch at the end.
@@ -254,6 +261,7 @@ impl Transaction {
         keys.dedup();
         let mut held = self.writes.lock();
         let writes = open(&mut held)?;
+        writes.is_asked = true;
         let asked = |keys| Keys {
             table: table.id,
             keys,
@@ -329,6 +337,7 @@ impl Transaction {
     ) -> Result<(), Error> {
         let mut held = self.writes.lock();
         let writes = open(&mut held)?;
+        writes.is_asked = true;
         let free = free.map(|(key, committed)| {
             let is_there = committed != Presence::Absent;
             let lsn = looked;
@@ -394,8 +403,10 @@ impl Transaction {
         let engine = &self.engine;
         let sequencer = engine.sequencer();
         if writes.is_empty() {
-            // A store that has stopped acknowledges nothing, what has no effect neither.
-            sequencer.check_poisoned()?;
+            // A store that has stopped acknowledges no change, one without effect neither; reads go on.
+            if writes.is_asked {
+                sequencer.check_poisoned()?;
+            }
             return Ok(0);
         }
         let name_of = |id: TableId| writes.name_of(id);
@@ -406,6 +417,9 @@ impl Transaction {
         loop {
             let epoch = sequencer.catalogue_epoch();
             self.check_tables(writes)?;
+            if epoch != writes.epoch {
+                self.check_series(writes, &tables)?;
+            }
             let mut looked = writes.watched.look_again(sequencer, None, name_of)?;
             let Some((made, had_one)) = writes.series.make(engine, epoch, &used)? else {
                 continue;
@@ -449,6 +463,26 @@ impl Transaction {
                 return Err(Error::TransactionOvertaken { table: relation });
             }
         }
+    }
+
+    /// Whether the store still has the series of these rows: one whose rows were all deleted may have left the index.
+    fn check_series(&self, writes: &Writes, tables: &[TableRows]) -> Result<(), Error> {
+        let engine = &self.engine;
+        for rows in tables {
+            let select = || engine.sequencer().catalogue().layers().select(rows.table, &[]);
+            let there = select().or_else(|error| {
+                // A damaged index file is mended first.
+                engine.mend_after(error)?;
+                select()
+            })?;
+            let mut used = rows.series.iter().filter(|id| !is_own_series(**id));
+            if !used.all(|id| there.binary_search(id).is_ok()) {
+                return Err(Error::TransactionOvertaken {
+                    table: writes.name_of(rows.table),
+                });
+            }
+        }
+        Ok(())
     }
 
     /// Whether the tables that were written are what they were: names do not matter, as ids are written.

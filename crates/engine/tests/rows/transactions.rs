@@ -422,6 +422,74 @@ fn a_table_that_changes_meanwhile_refuses_the_transaction() {
     );
 }
 
+/// Found by reading after two changes had met: a transaction wrote a row of a series, its other rows were deleted and
+/// the series left the index, and COMMIT acknowledged a row of a series that no index knew: nobody could read it.
+#[test]
+fn a_series_that_leaves_the_index_meanwhile_refuses_the_transaction() {
+    for duplicates in ALL {
+        let engine = store(duplicates);
+        prepare(&engine);
+        let write_b = || {
+            let own = engine.begin().unwrap();
+            let rows = [("b", 30, Some(4.0), None)];
+            insert(&own, &engine, &rows, OnConflict::Replace).unwrap();
+            own
+        };
+        let own = write_b();
+        let other = engine.begin().unwrap();
+        let seen = other.snapshot();
+        other
+            .delete_rows(&seen, &table(&seen), &keys_of(&seen, "b", 10))
+            .unwrap();
+        other.commit().unwrap();
+        engine.settle().unwrap();
+        let seen = engine.snapshot();
+        assert_eq!(seen.series_count(&table(&seen), &[]).unwrap(), 1);
+        let refused = own.commit().unwrap_err();
+        assert!(
+            matches!(refused, Error::TransactionOvertaken { .. }),
+            "{refused}"
+        );
+        write_b().commit().unwrap();
+        for _ in 0..2 {
+            assert_eq!(points_of(&engine), ["10 a 1 1", "20 a 2 2", "30 b 4 -"]);
+            engine.settle().unwrap();
+        }
+    }
+}
+
+/// The simulation found the first half: a store whose sync had failed acknowledged a change without effect. The mend refused
+/// transactions that had only read, too.
+#[test]
+fn a_store_that_has_stopped_acknowledges_no_change_and_is_read() {
+    let disk = FaultyDisk::new(7, CrashPlan::default());
+    let open = Arc::new(disk.clone());
+    let clock = Arc::new(SystemClock);
+    let engine = Engine::open(open, clock, Path::new("/d"), Options::default()).unwrap();
+    let engine = Arc::new(engine);
+    crate::typed_store::make_table(&engine, Duplicates::Last);
+    prepare(&engine);
+    let schema = relation(&engine);
+    disk.set_plan(CrashPlan {
+        fail_sync_at: (1..=20).collect(),
+        ..CrashPlan::default()
+    });
+    let rows = RelationChange::Insert(schema, vec![account(1, 10)]);
+    engine.write_relations(&[rows]).unwrap_err();
+    let reads = engine.begin().unwrap();
+    assert_eq!(shown(&reads.snapshot()).len(), 3);
+    assert_eq!(reads.commit().unwrap(), 0);
+    let changes = engine.begin().unwrap();
+    let seen = changes.snapshot();
+    let outcome = changes
+        .delete_rows(&seen, &table(&seen), &[])
+        .and_then(|()| changes.commit());
+    assert!(
+        matches!(outcome, Err(Error::Poisoned { .. })),
+        "{outcome:?}"
+    );
+}
+
 #[test]
 fn a_transaction_has_the_limits_of_a_batch_and_of_memory() {
     let disk = nilometer_engine::disk::MemoryDisk::new();

@@ -51,6 +51,8 @@ impl Frozen {
         let name = *random.pick(&STORES);
         let folder = stores().join(name);
         copy_folder(&folder.join("data"), data)?;
+        // The store that wrote it had synced it; a power cut must not take what the life did not write.
+        sync_folder(data)?;
         let expected = fs::read(folder.join("expected.json")).with_context(|| name)?;
         let expected = serde_json::from_slice(&expected)?;
         Ok(Some(Self { name, expected }))
@@ -68,6 +70,19 @@ impl Frozen {
         }
         Ok(())
     }
+}
+
+fn sync_folder(folder: &Path) -> Result<()> {
+    for entry in fs::read_dir(folder).with_context(|| folder.display().to_string())? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            sync_folder(&entry.path())?;
+        } else {
+            fs::File::open(entry.path())?.sync_all()?;
+        }
+    }
+    fs::File::open(folder)?.sync_all()?;
+    Ok(())
 }
 
 fn difference(server: &Server, name: &str, expected: &[Row]) -> Result<Option<String>> {
