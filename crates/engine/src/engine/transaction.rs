@@ -469,7 +469,13 @@ impl Transaction {
     fn check_series(&self, writes: &Writes, tables: &[TableRows]) -> Result<(), Error> {
         let engine = &self.engine;
         for rows in tables {
-            let select = || engine.sequencer().catalogue().layers().select(rows.table, &[]);
+            let select = || {
+                engine
+                    .sequencer()
+                    .catalogue()
+                    .layers()
+                    .select(rows.table, &[])
+            };
             let there = select().or_else(|error| {
                 // A damaged index file is mended first.
                 engine.mend_after(error)?;
