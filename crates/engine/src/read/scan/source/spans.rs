@@ -10,7 +10,7 @@ const GAP_BYTES_MAX: u64 = 4096;
 #[derive(Debug)]
 pub(in crate::read::scan) struct Span {
     offset: u64,
-    bytes: Vec<u8>,
+    pub(super) bytes: Vec<u8>,
 }
 
 /// The bytes of a page among those fetched.
